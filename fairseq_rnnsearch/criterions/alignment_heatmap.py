@@ -1,0 +1,151 @@
+"""The paper's cost, with a look at what the model attends to.
+
+The cost of an update is the sum of -log p over all words of all its sentences; the gradient
+that is clipped is that of the sum (the authors' program).
+"""
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+from fairseq import utils
+from fairseq.criterions import FairseqCriterion, register_criterion
+from fairseq.criterions.label_smoothed_cross_entropy import label_smoothed_nll_loss
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.logging import metrics
+from torch import Tensor
+
+from fairseq_rnnsearch.errors import UserError
+
+ATTENTION_STATISTICS = ("attn_entropy", "attn_max", "attn_eos")
+
+
+@dataclass
+class AlignmentHeatmapCriterionConfig(FairseqDataclass):
+    """The defaults are the authors'."""
+
+    cost_scale: ChoiceEnum(["sum", "sentence", "word"]) = field(
+        default="sum",
+        metadata={"help": "the update's gradient is that of the summed cost of its sentences "
+                  "(authors' program), or of the mean per sentence or per word"},
+    )  # fmt: skip
+    label_smoothing: float = field(
+        default=0.0, metadata={"help": "probability spread over all words (paper: none)"}
+    )
+
+
+@register_criterion("alignment_heatmap", dataclass=AlignmentHeatmapCriterionConfig)
+class AlignmentHeatmapCriterion(FairseqCriterion):
+    """Negative log-likelihood and attention statistics.
+
+    Logged for training and validation:
+
+    - ``loss``: the cost in bits per sentence, or per word with ``--cost-scale word``;
+    - ``nll_loss``, ``ppl``: bits per word and perplexity, as fairseq's ``cross_entropy``;
+    - ``nats_per_sentence``: the unit of the paper's Table 2;
+    - ``attn_entropy`` (bits), ``attn_max``, ``attn_eos``: entropy of the alignment weights,
+      largest weight, weight of the source's end symbol, each a mean over target words. Absent
+      for models without attention.
+    """
+
+    def __init__(self, task, cost_scale: str, label_smoothing: float) -> None:
+        super().__init__(task)
+        if not 0 <= label_smoothing < 1:
+            raise UserError(f"--label-smoothing {label_smoothing}: must be at least 0 and below 1")
+        self.cost_scale = str(cost_scale)
+        self.label_smoothing = label_smoothing
+        self.source_eos = task.source_dictionary.eos()
+        # a task that draws validation alignments offers a place to collect them
+        self.collector = getattr(task, "validation_alignments", None)
+
+    def forward(self, model, sample: dict) -> tuple[Tensor, int, dict]:
+        """Cost of one batch.
+
+        Returns:
+            summed cost; the divisor of its gradient; quantities to log, all of which may be
+            summed over batches and processes.
+        """
+        net_output = model(**sample["net_input"])
+        target = model.get_targets(sample, net_output)
+        lprobs = model.get_normalized_probs(net_output, log_probs=True)
+        loss, nll = self._cost(lprobs.flatten(0, 1), target.flatten())
+        sentences = target.size(0)
+        logging_output = {
+            "loss": loss.detach(),
+            "nll_loss": nll.detach(),
+            "ntokens": sample["ntokens"],
+            "nsentences": sentences,
+            "sample_size": sample["ntokens"] if self.cost_scale == "word" else sentences,
+        }
+        attention = _soft_alignment(net_output)
+        if attention is not None:
+            attention = attention.detach()
+            source = sample["net_input"]["src_tokens"]
+            is_word = target.ne(self.padding_idx)
+            logging_output |= attention_statistics(attention, is_word, source.eq(self.source_eos))
+            if self.collector is not None and not model.training:
+                self.collector.collect(sample["id"], source, target, attention)
+        return loss, self._gradient_divisor(sample["ntokens"], sentences), logging_output
+
+    def _cost(self, lprobs: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
+        """Summed cost and summed -log p; they differ by label smoothing."""
+        if self.label_smoothing:
+            return label_smoothed_nll_loss(
+                lprobs, target.unsqueeze(-1), self.label_smoothing, ignore_index=self.padding_idx
+            )
+        nll = torch.nn.functional.nll_loss(
+            lprobs, target, ignore_index=self.padding_idx, reduction="sum"
+        )
+        return nll, nll
+
+    def _gradient_divisor(self, words: int, sentences: int) -> int:
+        # fairseq's trainer divides the summed gradient of an update by the summed sample sizes
+        # of all batches and processes, and leaves it alone when that is zero
+        return {"sum": 0, "sentence": sentences, "word": words}[self.cost_scale]
+
+    @staticmethod
+    def reduce_metrics(logging_outputs: list[dict]) -> None:
+        """Log means over the batches of an update or a validation."""
+
+        def total(key: str) -> float:
+            return sum(utils.item(log.get(key, 0)) for log in logging_outputs)
+
+        sample_size, words, sentences = map(total, ("sample_size", "ntokens", "nsentences"))
+        nll = total("nll_loss")
+        metrics.log_scalar(
+            "loss", total("loss") / sample_size / math.log(2), sample_size, round=3
+        )
+        metrics.log_scalar("nll_loss", nll / words / math.log(2), words, round=3)
+        metrics.log_derived("ppl", lambda meters: utils.get_perplexity(meters["nll_loss"].avg))
+        metrics.log_scalar("nats_per_sentence", nll / sentences, sentences, round=3)
+        if all(ATTENTION_STATISTICS[0] in log for log in logging_outputs):
+            for name in ATTENTION_STATISTICS:
+                metrics.log_scalar(name, total(name) / words, words, round=3)
+
+    @staticmethod
+    def logging_outputs_can_be_summed() -> bool:
+        return True
+
+
+def attention_statistics(attention: Tensor, is_word: Tensor, is_eos: Tensor) -> dict[str, Tensor]:
+    """Sums over target words of what ``reduce_metrics`` turns into means.
+
+    Args:
+        attention: alignment weights, ``(batch, target, source)``.
+        is_word: false at padding, ``(batch, target)``.
+        is_eos: true at the end symbol, ``(batch, source)``.
+    """
+    weights = attention[is_word].float()
+    eos = is_eos.unsqueeze(1).expand(attention.shape)[is_word]
+    return {
+        "attn_entropy": torch.special.entr(weights).sum() / math.log(2),
+        "attn_max": weights.amax(dim=-1).sum(),
+        "attn_eos": (weights * eos).sum(),
+    }
+
+
+def _soft_alignment(net_output: tuple) -> Tensor | None:
+    """The weights ``(batch, target, source)`` in a fairseq model's output, if it has any."""
+    extra = net_output[1] if len(net_output) > 1 else None
+    attention = extra.get("attn") if isinstance(extra, dict) else None
+    return attention[0] if isinstance(attention, list) else attention

@@ -1,0 +1,221 @@
+"""Checks of plain-text parallel files, before fairseq-preprocess touches them.
+
+fairseq passes several broken files in silence and dies unintelligibly on others: two files of
+different length binarise without a word, a stray carriage return makes two sentences of one,
+`<pad>` in the text becomes the padding id. Here each is a `UserError` of one line.
+
+What fairseq does with a sound file decides what is sound. It reads with `open(path, "r",
+encoding="utf-8")` and `readline`, so a line ends with LF, CRLF or a lone CR and nothing else;
+it cuts words at `\\s+`, so every Unicode space separates words: the no-break space, and also
+U+2028, U+0085, vertical tab and form feed, where `str.splitlines` would break the line (real
+corpora hold thousands). These are allowed and counted as spaces. Blank lines are allowed and
+counted: fairseq keeps them as a lone end symbol.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_rnnsearch.errors import UserError
+
+# Blocks this small stay in the processor's cache; larger ones measured slower.
+_BLOCK_BYTES = 1 << 18
+# Bounds the memory: a longer line is no sentence but a file without line breaks.
+_MAX_LINE_BYTES = 1 << 24
+
+_WRONG_BEGINNINGS = {
+    b"\xef\xbb\xbf": "starts with a UTF-8 byte order mark (EF BB BF), which would become part of"
+    " the first word; save it without one (`sed '1s/^\\xEF\\xBB\\xBF//'` removes it)",
+    b"\xff\xfe": "starts with a UTF-16 byte order mark (FF FE); convert it to UTF-8 without one",
+    b"\xfe\xff": "starts with a UTF-16 byte order mark (FE FF); convert it to UTF-8 without one",
+    b"\x1f\x8b": "is gzip-compressed; unpack it first (gunzip)",
+}
+
+_LONE_RETURN = re.compile(rb"\r(?!\n)")
+# The words that fairseq's Dictionary would take for its own symbols. `<unk>` is harmless.
+_SPECIAL_BYTES = re.compile(rb"<(?:pad|/?s)>")
+_SPECIAL_WORD = re.compile(r"(?<!\S)<(?:pad|/?s)>(?!\S)")
+
+# What str.split and \s take for a space, as they stand in UTF-8.
+_ASCII_SPACES = b"\t\n\v\f\r\x1c\x1d\x1e\x1f "
+_WIDE_SPACES = (
+    "\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+_IS_SPACE = np.isin(np.arange(256), np.frombuffer(_ASCII_SPACES, np.uint8))
+_LEADS_WIDE_SPACE = np.isin(np.arange(256), [space.encode()[0] for space in _WIDE_SPACES])
+_TWO_BYTE_SPACES, _THREE_BYTE_SPACES = (
+    np.array([int.from_bytes(s.encode(), "big") for s in _WIDE_SPACES if len(s.encode()) == size])
+    for size in (2, 3)
+)
+
+
+@dataclass(frozen=True)
+class CorpusReport:
+    """What a sound text file holds; words as fairseq cuts them, without the end symbol."""
+
+    path: Path
+    lines: int
+    blank_lines: int
+    words: int
+    longest_words: int
+    """Words of the longest line."""
+    longest_line: int
+    """Number of that line (the first of several), from 1."""
+
+
+def check_parallel(source: Path, target: Path) -> tuple[CorpusReport, CorpusReport]:
+    """Check two text files whose lines translate each other.
+
+    Returns:
+        The reports of the source and of the target file.
+
+    Raises:
+        UserError: as `check_text` for either file; different numbers of lines.
+    """
+    reports = check_text(source), check_text(target)
+    if reports[0].lines != reports[1].lines:
+        raise UserError(
+            f"{source} has {_lines(reports[0].lines)} but {target} has {_lines(reports[1].lines)};"
+            " each line of the one must translate the same line of the other"
+        )
+    return reports
+
+
+def check_text(path: Path) -> CorpusReport:
+    """Check one plain-text file, a sentence per line, in one pass and bounded memory.
+
+    Raises:
+        UserError: the file is missing, not a regular file, unreadable or empty; starts with a
+            byte order mark or is gzip-compressed; holds bytes that are not UTF-8, a NUL byte, a
+            carriage return inside a line, a line of more than 16 MiB, or one of the words
+            `<pad>`, `<s>`, `</s>`. Of several mistakes the first in the file is named, with its
+            line and the column of its byte, both from 1.
+    """
+    path = Path(path)
+    if not path.exists():
+        raise UserError(f"{path}: no such file")
+    if not path.is_file():
+        kind = "a folder" if path.is_dir() else "a pipe or a device"
+        raise UserError(f"{path} is {kind}; expected a plain text file, one sentence per line")
+
+    lines = blank_lines = words = longest_words = 0
+    longest_line = 1
+    try:
+        for block in _blocks_of_lines(path):
+            if lines == 0:
+                _check_beginning(path, block)
+            _check_block(path, block, lines)
+            counts = _words_per_line(block)
+            if counts.max() > longest_words:
+                longest_words = int(counts.max())
+                longest_line = lines + int(counts.argmax()) + 1
+            lines += len(counts)
+            blank_lines += int(np.count_nonzero(counts == 0))
+            words += int(counts.sum())
+    except OSError as error:
+        raise UserError(f"{path} cannot be read: {error.strerror}") from error
+    if lines == 0:
+        raise UserError(f"{path} is empty; expected one sentence per line")
+    return CorpusReport(path, lines, blank_lines, words, longest_words, longest_line)
+
+
+def _blocks_of_lines(path: Path) -> Iterator[bytes]:
+    """The file in pieces of whole lines, each ending in LF (added to the last where missing)."""
+    lines, held = 0, bytearray()
+    with path.open("rb") as file:
+        while piece := file.read(_BLOCK_BYTES):
+            end = piece.rfind(b"\n") + 1
+            if end:
+                block = bytes(held) + piece[:end]
+                lines += block.count(b"\n")
+                yield block
+                held.clear()
+            held += piece[end:]
+            if len(held) > _MAX_LINE_BYTES:
+                raise UserError(
+                    f"{path}, line {lines + 1}: longer than {_MAX_LINE_BYTES >> 20} MiB; expected"
+                    " one sentence per line, ended by a line feed (LF or CRLF)"
+                )
+    if held:
+        yield bytes(held) + b"\n"
+
+
+def _check_beginning(path: Path, block: bytes) -> None:
+    for beginning, found in _WRONG_BEGINNINGS.items():
+        if block.startswith(beginning):
+            raise UserError(f"{path} {found}")
+
+
+def _check_block(path: Path, block: bytes, lines_before: int) -> None:
+    """Raise for the first mistake of a block of whole lines."""
+    mistakes: list[tuple[int, str]] = []  # (offset of the byte, what is wrong)
+    try:
+        text = block.decode("utf-8")
+    except UnicodeDecodeError as error:
+        text = block[: error.start].decode("utf-8")
+        mistakes.append(
+            (
+                error.start,
+                f"byte 0x{block[error.start]:02x} is not valid UTF-8; convert the file, for"
+                " example with `iconv -f LATIN1 -t UTF-8`",
+            )
+        )
+    if (offset := block.find(b"\0")) >= 0:
+        mistakes.append((offset, "a NUL byte; expected plain UTF-8 text (is it UTF-16?)"))
+    if b"\r" in block and (lone := _LONE_RETURN.search(block)):
+        mistakes.append(
+            (
+                lone.start(),
+                "a carriage return inside the line, where fairseq would break it in two;"
+                " remove it (line ends may be LF or CRLF)",
+            )
+        )
+    # The search in bytes is fast and hits what merely contains the symbol, as `a<s>b`, too.
+    if _SPECIAL_BYTES.search(block) and (word := _SPECIAL_WORD.search(text)):
+        mistakes.append(
+            (
+                len(text[: word.start()].encode()),
+                f"the word {word.group()} is reserved: fairseq would turn it into its own symbol;"
+                " remove or rewrite it",
+            )
+        )
+    if mistakes:
+        offset, wrong = min(mistakes)
+        line = lines_before + block.count(b"\n", 0, offset) + 1
+        column = offset - block.rfind(b"\n", 0, offset)
+        raise UserError(f"{path}, line {line}, byte {column}: {wrong}")
+
+
+def _words_per_line(block: bytes) -> np.ndarray:
+    """(lines,) int64, for a block of whole lines in valid UTF-8."""
+    codes = np.frombuffer(block, np.uint8)
+    is_space = _IS_SPACE[codes]
+    if not block.isascii():
+        _mark_wide_spaces(codes, is_space)
+    # A word begins where a space, or the block's beginning, is followed by something else.
+    begins = ~is_space
+    begins[1:] &= is_space[:-1]
+    line_starts = np.flatnonzero(codes == ord("\n")) + 1
+    line_starts[1:] = line_starts[:-1]
+    line_starts[0] = 0
+    return np.add.reduceat(begins.view(np.uint8), line_starts, dtype=np.int64)
+
+
+def _mark_wide_spaces(codes: np.ndarray, is_space: np.ndarray) -> None:
+    """Set is_space (bytes,) at every byte of the spaces that take two or three bytes."""
+    lead = np.flatnonzero(_LEADS_WIDE_SPACE[codes])
+    # Valid UTF-8 that ends in LF: a leading byte always has a byte after it, and one after that.
+    two = (codes[lead].astype(np.int64) << 8) | codes[lead + 1]
+    three = (two << 8) | codes[lead + 2]
+    for width, spaces, values in ((2, _TWO_BYTE_SPACES, two), (3, _THREE_BYTE_SPACES, three)):
+        first = lead[np.isin(values, spaces)]
+        for step in range(width):
+            is_space[first + step] = True
+
+
+def _lines(count: int) -> str:
+    return f"{count:,} line" if count == 1 else f"{count:,} lines"

@@ -1,0 +1,57 @@
+"""The alignment model: how well source position j matches the target word to come.
+
+    e_ij = v_a . tanh(W_a s_{i-1} + U_a h_j)             appendix A.1.2
+    alpha_ij = exp(e_ij) / sum_k exp(e_ik)               Eq. 6
+    c_i = sum_j alpha_ij h_j                             Eq. 5
+
+The sums run over the source words and their end-of-sentence symbol, never over padding. There
+are no biases. U_a h_j does not depend on i and is computed once per sentence.
+"""
+
+import torch
+from torch import Tensor
+
+
+def energies(s: Tensor, keys: Tensor, W_a: Tensor, v_a: Tensor) -> Tensor:
+    """e_i for one target position.
+
+    Args:
+        s: decoder state s_{i-1}, ``(batch, n)``.
+        keys: U_a h, ``(batch, source, n')``.
+        W_a: ``(n', n)``.
+        v_a: ``(n',)``.
+
+    Returns:
+        ``(batch, source)``.
+    """
+    return torch.tanh((s @ W_a.T).unsqueeze(1) + keys) @ v_a
+
+
+def alignment_weights(e: Tensor, padding: Tensor) -> Tensor:
+    """Softmax over the source positions that are not padding.
+
+    The largest energy is subtracted first (the authors' program does not, and overflows above
+    88), and half-precision energies are normalised in float32.
+
+    Args:
+        e: energies, ``(batch, source)``.
+        padding: true where there is no word, ``(batch, source)``.
+
+    Returns:
+        ``(batch, source)``; rows sum to one, padding has weight zero.
+    """
+    accurate = torch.promote_types(e.dtype, torch.float32)
+    return torch.softmax(e.masked_fill(padding, -torch.inf), dim=-1, dtype=accurate).to(e.dtype)
+
+
+def context(alpha: Tensor, h: Tensor) -> Tensor:
+    """c_i, the expected annotation.
+
+    Args:
+        alpha: ``(batch, source)``.
+        h: annotations, ``(batch, source, 2n)``.
+
+    Returns:
+        ``(batch, 2n)``.
+    """
+    return torch.bmm(alpha.unsqueeze(1), h).squeeze(1)

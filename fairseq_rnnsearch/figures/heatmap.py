@@ -1,0 +1,185 @@
+"""One soft alignment as a picture, in the manner of the paper's Figure 3.
+
+"The x-axis and y-axis of each plot correspond to the words in the source sentence and the generated
+translation, respectively. Each pixel shows the weight alpha_ij of the annotation of the j-th source
+word for the i-th target word, in grayscale (0: black, 1: white)."
+
+matplotlib is imported when the first picture is drawn, and only its object interface is used:
+neither pyplot nor a display, and the user's backend and style stay as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from fairseq_rnnsearch.errors import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DOTS_PER_INCH = 150
+FORMATS = ("png", "pdf", "svg")
+
+# Lengths in points (1/72 inch). The font follows the cell, so that labels of neighbouring cells
+# never touch; both shrink with the number of words, and then the figure grows.
+_LARGEST_FONT, _SMALLEST_FONT = 10.0, 6.0
+_CELL_PER_FONT = 1.4
+_LARGEST_CELL = 20.0
+_COMFORTABLE_SIDE = 640.0
+_MARGIN = 6.0
+_LABEL_GAP = 3.0
+# Longer words (addresses, broken tokenisation) are shortened in the middle.
+_LONGEST_LABEL = 32
+# At most 64 million dots, 256 MB while a PNG is drawn: beyond some 400 words the resolution falls.
+_MOST_DOTS = 1 << 26
+
+# DejaVu Sans comes with matplotlib. The others are used, where installed, for what it lacks.
+_FONTS = ("DejaVu Sans", "Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Arial Unicode MS")
+
+# Text stays text in vector files, and equal pictures are equal files.
+_VECTOR_SETTINGS = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "rnnsearch"}
+_NO_DATE = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
+
+
+def draw_heatmap(source: Sequence[str], target: Sequence[str], weights: np.ndarray) -> Figure:
+    """Draw an alignment: source words on top, target words on the left, 0 black and 1 white.
+
+    Args:
+        source, target: the words of both sentences, end symbol included if it has a weight.
+        weights: (target, source), in 0..1; values outside are drawn as the nearer limit, and
+            NaN in red, so that it is not mistaken for a weight.
+
+    Returns:
+        A figure whose size follows the number and length of the words; `figure.savefig` or
+        `save_heatmap` writes it.
+
+    Raises:
+        UserError: weights of another shape, or no words on a side.
+    """
+    weights = np.asarray(weights)
+    if weights.shape != (len(target), len(source)):
+        raise UserError(
+            f"alignment weights have shape {weights.shape}, but {len(target)} target and"
+            f" {len(source)} source words need {(len(target), len(source))}"
+        )
+    if not weights.size:
+        raise UserError("an alignment needs at least one word on each side to be drawn")
+
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    cell = _COMFORTABLE_SIDE / max(weights.shape)
+    cell = min(max(cell, _SMALLEST_FONT * _CELL_PER_FONT), _LARGEST_CELL)
+    font_size = min(cell / _CELL_PER_FONT, _LARGEST_FONT)
+
+    figure = Figure(dpi=DOTS_PER_INCH, facecolor="white", layout="none")
+    canvas = FigureCanvasAgg(figure)
+    axes = figure.add_axes((0, 0, 1, 1))
+    axes.imshow(
+        weights,
+        cmap=matplotlib.colormaps["gray"].with_extremes(bad="red"),
+        vmin=0,
+        vmax=1,
+        interpolation="nearest",
+        origin="upper",
+        aspect="equal",
+    )
+    # A hairline, because a white cell at the border would melt into the page.
+    axes.spines[:].set(linewidth=0.4, color="black", visible=True)
+
+    text = {
+        "fontsize": font_size,
+        "fontfamily": _installed_fonts(),
+        "color": "black",
+        "parse_math": False,
+        "usetex": False,
+    }
+    axes.set_xticks(range(len(source)), [_label(word) for word in source], rotation=90, **text)
+    axes.set_yticks(range(len(target)), [_label(word) for word in target], **text)
+    axes.tick_params(axis="x", top=False, bottom=False, labeltop=True, labelbottom=False)
+    axes.tick_params(axis="y", left=False, right=False, labelleft=True, labelright=False)
+    axes.tick_params(axis="both", which="both", length=0, pad=_LABEL_GAP)
+
+    _fit(figure, axes, canvas.get_renderer(), cell)
+    return figure
+
+
+def save_heatmap(
+    path: str | os.PathLike[str],
+    source: Sequence[str],
+    target: Sequence[str],
+    weights: np.ndarray,
+) -> None:
+    """Draw an alignment into a file; the suffix (.png, .pdf, .svg) chooses the format.
+
+    The file appears whole or not at all: it is written beside its place and then renamed, and
+    replaces a file that is there already. The same arguments give the same bytes.
+
+    Args:
+        path: the file; its folder must exist.
+        source, target, weights: as for `draw_heatmap`.
+
+    Raises:
+        UserError: another suffix, a file that cannot be written, and as `draw_heatmap`.
+    """
+    path = Path(path)
+    suffix = path.suffix.lower().removeprefix(".")
+    if suffix not in FORMATS:
+        valid = ", ".join(f".{name}" for name in FORMATS)
+        raise UserError(f"heatmap {path}: its name must end in one of {valid}")
+    figure = draw_heatmap(source, target, weights)
+
+    import matplotlib
+
+    inches = figure.get_size_inches()
+    dots_per_inch = min(DOTS_PER_INCH, (_MOST_DOTS / inches.prod()) ** 0.5)
+    unfinished = path.with_name(f".{uuid.uuid4().hex}.unfinished")
+    try:
+        with matplotlib.rc_context(_VECTOR_SETTINGS):
+            figure.savefig(unfinished, format=suffix, dpi=dots_per_inch, metadata=_NO_DATE[suffix])
+        os.replace(unfinished, path)
+    except OSError as error:
+        raise UserError(f"heatmap {path} cannot be written: {error.strerror}") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _fit(figure: Figure, axes: Any, renderer: Any, cell: float) -> None:
+    """Make the figure as large as cells of `cell` points, the labels and a margin need."""
+    across = [label.get_window_extent(renderer).height for label in axes.get_xticklabels()]
+    aside = [label.get_window_extent(renderer).width for label in axes.get_yticklabels()]
+    inch = 72.0
+    left = max(aside) / figure.dpi + (_MARGIN + _LABEL_GAP) / inch
+    top = max(across) / figure.dpi + (_MARGIN + _LABEL_GAP) / inch
+    rows, columns = axes.images[0].get_array().shape
+    # Whole dots per cell, or neighbouring cells would differ by one.
+    side = round(cell / inch * DOTS_PER_INCH) / DOTS_PER_INCH
+    width = left + columns * side + _MARGIN / inch
+    height = top + rows * side + _MARGIN / inch
+    figure.set_size_inches(width, height)
+    axes.set_position(
+        (left / width, _MARGIN / inch / height, columns * side / width, rows * side / height)
+    )
+
+
+def _label(word: str) -> str:
+    word = " ".join(word.split())  # a line break would make a label of two lines
+    if len(word) <= _LONGEST_LABEL:
+        return word
+    half = (_LONGEST_LABEL - 1) // 2
+    return f"{word[:half]}…{word[-half:]}"
+
+
+def _installed_fonts() -> list[str]:
+    """Naming a font that is missing would log a warning for every label."""
+    from matplotlib import font_manager
+
+    installed = set(font_manager.get_font_names())
+    return [name for name in _FONTS if name in installed]

@@ -1,0 +1,29 @@
+"""What goes into a time loop."""
+
+from typing import NamedTuple
+
+from torch import Tensor
+
+
+class RecurrentWeights(NamedTuple):
+    """Recurrent matrices of one gated unit."""
+
+    gates: Tensor  # (2n, n): U_z above U_r
+    proposed: Tensor  # (n, n): U
+
+
+class DecoderWeights(NamedTuple):
+    """Everything that the decoder multiplies inside its loop."""
+
+    recurrent: RecurrentWeights
+    context: Tensor  # (3n, 2n): C, C_z, C_r
+    state: Tensor  # (n', n): W_a
+    energy: Tensor  # (n',): v_a
+
+
+class Memory(NamedTuple):
+    """One source sentence per row, as the alignment model reads it."""
+
+    annotations: Tensor  # (batch, source, 2n): h
+    keys: Tensor  # (batch, source, n'): U_a h
+    padding: Tensor  # (batch, source), true where there is no word

@@ -1,0 +1,104 @@
+"""The time loops as plain Python over the equations: any device, any floating type.
+
+This is the implementation that others are measured against.
+"""
+
+import torch
+from torch import Tensor
+
+from fairseq_rnnsearch.equations import alignment_weights, context, energies, gated_unit
+from fairseq_rnnsearch.kernels.interface import DecoderWeights, Memory, RecurrentWeights
+
+
+def gated_recurrence(
+    inputs: Tensor,
+    initial: Tensor,
+    weights: RecurrentWeights,
+    *,
+    present: Tensor | None = None,
+    reverse: bool = False,
+) -> Tensor:
+    """All states of one gated recurrence.
+
+    Args:
+        inputs: ``(time, batch, 3n)``: [proposed, update, reset], see ``gated_unit``.
+        initial: state before the first step, ``(batch, n)``.
+        weights: recurrent matrices.
+        present: ``(time, batch)``, false where a position is padding; there the state is
+            carried on unchanged. None: no padding.
+        reverse: run from the last position to the first.
+
+    Returns:
+        ``(time, batch, n)``, position t's state at index t also when reversed.
+    """
+    h = initial
+    states: list[Tensor] = []
+    positions = range(inputs.size(0))
+    for t in reversed(positions) if reverse else positions:
+        new = gated_unit(inputs[t], h, weights.gates, weights.proposed)
+        h = new if present is None else torch.where(present[t].unsqueeze(-1), new, h)
+        states.append(h)
+    return torch.stack(states[::-1] if reverse else states)
+
+
+def bidirectional_recurrence(
+    forward_inputs: Tensor,
+    backward_inputs: Tensor,
+    present: Tensor,
+    forward_weights: RecurrentWeights,
+    backward_weights: RecurrentWeights,
+) -> Tensor:
+    """The BiRNN of section 3.2, both directions from zero states.
+
+    Returns:
+        ``(time, batch, 2n)``: forward states, then backward states.
+    """
+    n = forward_weights.proposed.size(0)
+    zero = forward_inputs.new_zeros(forward_inputs.size(1), n)
+    return torch.cat(
+        (
+            gated_recurrence(forward_inputs, zero, forward_weights, present=present),
+            gated_recurrence(
+                backward_inputs, zero, backward_weights, present=present, reverse=True
+            ),
+        ),
+        dim=-1,
+    )
+
+
+def attend(s: Tensor, memory: Memory, weights: DecoderWeights) -> tuple[Tensor, Tensor]:
+    """Context and alignment weights for one target position, ``(batch, 2n)``, ``(batch, source)``."""
+    alpha = alignment_weights(
+        energies(s, memory.keys, weights.state, weights.energy), memory.padding
+    )
+    return context(alpha, memory.annotations), alpha
+
+
+def decoder_recurrence(
+    word_inputs: Tensor, initial: Tensor, steps: int, memory: Memory, weights: DecoderWeights
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Attend, update, attend, update ... for teacher-forced words.
+
+    Step i attends with s_{i-1}, giving c_i, and then, as long as there are word inputs, forms
+    s_i = f(s_{i-1}, word_inputs[i-1], c_i). The three orders of the decoder's step differ only
+    in which word's input is handed in at i and in which state is read out.
+
+    Args:
+        word_inputs: ``(updates, batch, 3n)``, with updates either ``steps`` or one fewer.
+        initial: s_0, ``(batch, n)``.
+        steps: number of target positions.
+
+    Returns:
+        states s_0, s_1 ..., ``(updates + 1, batch, n)``; contexts, ``(steps, batch, 2n)``;
+        alignment weights, ``(batch, steps, source)``.
+    """
+    states, contexts, alignment = [initial], [], []
+    for i in range(steps):
+        s = states[-1]
+        c, alpha = attend(s, memory, weights)
+        contexts.append(c)
+        alignment.append(alpha)
+        if i < word_inputs.size(0):
+            inputs = word_inputs[i] + c @ weights.context.T
+            states.append(gated_unit(inputs, s, *weights.recurrent))
+    return torch.stack(states), torch.stack(contexts), torch.stack(alignment, dim=1)

@@ -1,0 +1,271 @@
+"""From annotations to scored target words (section 3.1, appendix A.2.2).
+
+Three orders of one step are in print. With c_i = attend(s_{i-1}) in all of them:
+
+    program     s_{i-1} has read y_{i-1};  p(y_i) from s_{i-1};  then s_i = f(s_{i-1}, y_i, c_i)
+    appendix    p(y_i) from s_{i-1};  then s_i = f(s_{i-1}, y_{i-1}, c_i)
+    section3    s_i = f(s_{i-1}, y_{i-1}, c_i);  p(y_i) from s_i
+
+``program`` is the authors' own program and produced the paper's numbers. Before the first word
+e(y_0) is the zero vector, without the embedding's bias.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_rnnsearch.equations import gated_unit, maxout, maxout_input
+from fairseq_rnnsearch.kernels import (
+    DecoderWeights,
+    Memory,
+    attend,
+    decoder_recurrence,
+    gated_recurrence,
+)
+from fairseq_rnnsearch.network.encoder import EncodedSource
+from fairseq_rnnsearch.network.layers import BiasedEmbedding, GatedUnit
+
+DECODER_ORDERS = ("program", "appendix", "section3")
+
+
+class AlignmentModel(nn.Module):
+    """Parameters of the alignment model.
+
+    Attributes:
+        state_weight: ``(n', n)``: W_a.
+        annotation_weight: ``(n', 2n)``: U_a.
+        energy_weight: ``(n',)``: v_a.
+    """
+
+    def __init__(self, size: int, state_size: int, annotation_size: int) -> None:
+        super().__init__()
+        self.state_weight = nn.Parameter(torch.empty(size, state_size))
+        self.annotation_weight = nn.Parameter(torch.empty(size, annotation_size))
+        self.energy_weight = nn.Parameter(torch.empty(size))
+
+    def keys(self, annotations: Tensor) -> Tensor:
+        """U_a h: ``(batch, source, 2n)`` to ``(batch, source, n')``."""
+        return annotations @ self.annotation_weight.T
+
+
+class DeepOutput(nn.Module):
+    """Parameters of the readout up to the maxout.
+
+    Attributes:
+        state_weight, word_weight, context_weight: ``(2l, n)``, ``(2l, m)``, ``(2l, 2n)``: U_o,
+            V_o, C_o.
+        bias: ``(2l,)``.
+    """
+
+    def __init__(
+        self, maxout_size: int, state_size: int, word_size: int, context_size: int
+    ) -> None:
+        super().__init__()
+        self.state_weight = nn.Parameter(torch.empty(2 * maxout_size, state_size))
+        self.word_weight = nn.Parameter(torch.empty(2 * maxout_size, word_size))
+        self.context_weight = nn.Parameter(torch.empty(2 * maxout_size, context_size))
+        self.bias = nn.Parameter(torch.empty(2 * maxout_size))
+
+    def forward(self, state: Tensor, word: Tensor, context: Tensor) -> Tensor:
+        """t_i, ``(..., l)``."""
+        return maxout(
+            maxout_input(
+                state,
+                word,
+                context,
+                self.state_weight,
+                self.word_weight,
+                self.context_weight,
+                self.bias,
+            )
+        )
+
+
+class OutputLayer(nn.Module):
+    """W_o t + b_o, as one matrix or as the authors' pair of matrices.
+
+    Attributes:
+        inner_weight: ``(m, l)``; the factorised layer's only. W_o = weight @ inner_weight.
+        weight: ``(words, l)``, or ``(words, m)`` when factorised.
+        bias: ``(words,)``.
+    """
+
+    def __init__(self, words: int, maxout_size: int, inner_size: int | None = None) -> None:
+        super().__init__()
+        if inner_size is None:
+            self.register_parameter("inner_weight", None)
+        else:
+            self.inner_weight = nn.Parameter(torch.empty(inner_size, maxout_size))
+        self.weight = nn.Parameter(torch.empty(words, inner_size or maxout_size))
+        self.bias = nn.Parameter(torch.empty(words))
+
+    def forward(self, t: Tensor) -> Tensor:
+        """``(..., l)`` to unnormalised log-probabilities ``(..., words)``."""
+        if self.inner_weight is not None:
+            t = t @ self.inner_weight.T
+        return nn.functional.linear(t, self.weight, self.bias)
+
+
+class DecoderState(NamedTuple):
+    """What one step leaves for the next.
+
+    Attributes:
+        state: ``(batch, n)``.
+        context: ``(batch, 2n)``, the latest c_i.
+    """
+
+    state: Tensor
+    context: Tensor
+
+
+class Decoder(nn.Module):
+    """The decoder of RNNsearch, or of RNNencdec when it has no alignment model.
+
+    Args:
+        words: size of the target dictionary.
+        embedding_size: m.
+        hidden_size: n of the decoder.
+        summary_size: n of the encoder, what s_0 is computed from.
+        context_size: 2n of the encoder (RNNsearch) or n (RNNencdec).
+        alignment_size: n', or None for RNNencdec, whose context is always the summary.
+        maxout_size: l.
+        order: one of ``DECODER_ORDERS``.
+        factorised_output: store W_o as the authors' pair of matrices, m wide in between.
+        embedding_dropout, readout_dropout: probabilities of dropping an element of an embedded
+            word and of t_i, while training.
+
+    Raises:
+        ValueError: for an unknown order.
+    """
+
+    def __init__(
+        self,
+        words: int,
+        embedding_size: int,
+        hidden_size: int,
+        *,
+        summary_size: int,
+        context_size: int,
+        alignment_size: int | None,
+        maxout_size: int,
+        order: str = "program",
+        factorised_output: bool = False,
+        embedding_dropout: float = 0.0,
+        readout_dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        if order not in DECODER_ORDERS:
+            raise ValueError(f"decoder order must be one of {DECODER_ORDERS}, not {order!r}")
+        self.order = order
+        self.embedding = BiasedEmbedding(words, embedding_size)
+        self.initial_weight = nn.Parameter(torch.empty(hidden_size, summary_size))
+        self.initial_bias = nn.Parameter(torch.empty(hidden_size))
+        self.unit = GatedUnit(embedding_size, hidden_size, context_size)
+        self.alignment_model = (
+            AlignmentModel(alignment_size, hidden_size, context_size) if alignment_size else None
+        )
+        self.readout = DeepOutput(maxout_size, hidden_size, embedding_size, context_size)
+        self.output = OutputLayer(words, maxout_size, embedding_size if factorised_output else None)
+        self.embedding_dropout = nn.Dropout(embedding_dropout)
+        self.readout_dropout = nn.Dropout(readout_dropout)
+
+    def remember(self, source: EncodedSource) -> Memory | None:
+        """What every step of a sentence reads, computed once; None for RNNencdec."""
+        if self.alignment_model is None:
+            return None
+        keys = self.alignment_model.keys(source.annotations)
+        return Memory(source.annotations, keys, source.padding)
+
+    def initial_state(self, source: EncodedSource) -> Tensor:
+        """s_0 = tanh(W_s summary + b), ``(batch, n)``."""
+        return torch.tanh(
+            nn.functional.linear(source.summary, self.initial_weight, self.initial_bias)
+        )
+
+    def forward(self, previous: Tensor, source: EncodedSource) -> tuple[Tensor, Tensor | None]:
+        """Score given words, all positions at once as far as the recurrence allows.
+
+        Args:
+            previous: ``(batch, target)``, the word before each position. Column 0 stands for y_0
+                whatever it holds. Padding on the right does no harm.
+
+        Returns:
+            t_i, ``(batch, target, l)``, for ``output``; alignment weights,
+            ``(batch, target, source)``, or None for RNNencdec.
+        """
+        steps = previous.size(1)
+        y = self._embed(previous.T)
+        # y_1 .. y_{T-1}, y_0 .. y_{T-2} or y_0 .. y_{T-1}: what the updates consume
+        updates = {"program": y[1:], "appendix": y[:-1], "section3": y}[self.order]
+        word_inputs = self.unit.inputs(updates)
+        s_0 = self.initial_state(source)
+        memory = self.remember(source)
+        if memory is None:
+            c = source.summary
+            inputs = word_inputs + c @ self.unit.context_weight.T
+            states = s_0.unsqueeze(0)
+            if len(inputs):
+                following = gated_recurrence(inputs, s_0, self.unit.recurrent)
+                states = torch.cat((states, following))
+            contexts, alignment = c.expand(steps, -1, -1), None
+        else:
+            states, contexts, alignment = decoder_recurrence(
+                word_inputs, s_0, steps, memory, self._loop_weights()
+            )
+        read = states[1:] if self.order == "section3" else states[:steps]
+        t = self.readout_dropout(self.readout(read, y, contexts))
+        return t.transpose(0, 1), alignment
+
+    def step(
+        self,
+        previous: Tensor,
+        source: EncodedSource,
+        memory: Memory | None,
+        state: DecoderState | None,
+    ) -> tuple[Tensor, Tensor | None, DecoderState]:
+        """One position, as beam search needs it; equals ``forward`` position by position.
+
+        Args:
+            previous: ``(batch,)``, the last word of each hypothesis; ignored at the first step.
+            source, memory: from the encoder and ``remember``.
+            state: None at the first step, else what the step before returned.
+
+        Returns:
+            t_i, ``(batch, l)``; alignment weights, ``(batch, source)``, or None; the new state.
+        """
+        if state is None:
+            s = self.initial_state(source)
+            y = s.new_zeros(s.size(0), self.embedding.bias.numel())
+        else:
+            s = state.state
+            y = self.embedding(previous)
+            if self.order == "program":
+                s = self._update(s, y, state.context)
+        if memory is None:
+            c, alpha = source.summary, None
+        else:
+            c, alpha = attend(s, memory, self._loop_weights())
+        read = s
+        if self.order != "program":
+            s = self._update(s, y, c)
+        if self.order == "section3":
+            read = s
+        return self.readout(read, y, c), alpha, DecoderState(s, c)
+
+    def _embed(self, previous: Tensor) -> Tensor:
+        """e(y) for time-major words, with the zero vector first: ``(target, batch, m)``."""
+        later = self.embedding_dropout(self.embedding(previous[1:]))
+        return torch.cat((later.new_zeros(1, *later.shape[1:]), later))
+
+    def _update(self, s: Tensor, y: Tensor, c: Tensor) -> Tensor:
+        inputs = self.unit.inputs(y) + c @ self.unit.context_weight.T
+        return gated_unit(inputs, s, *self.unit.recurrent)
+
+    def _loop_weights(self) -> DecoderWeights:
+        return DecoderWeights(
+            self.unit.recurrent,
+            self.unit.context_weight,
+            self.alignment_model.state_weight,
+            self.alignment_model.energy_weight,
+        )

@@ -1,0 +1,81 @@
+"""From source words to annotations (section 3.2, appendix A.2.1)."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_rnnsearch.kernels import bidirectional_recurrence, gated_recurrence
+from fairseq_rnnsearch.network.layers import BiasedEmbedding, GatedUnit
+
+
+class EncodedSource(NamedTuple):
+    """One source sentence per row.
+
+    Attributes:
+        annotations: ``(batch, source, 2n)``, forward then backward states; ``(batch, source, n)``
+            for RNNencdec. At padding they repeat a neighbour and carry no weight.
+        padding: ``(batch, source)``, true where there is no word.
+        summary: ``(batch, n)``, what the decoder starts from: the backward state of the first
+            word, or for RNNencdec the forward state of the last.
+    """
+
+    annotations: Tensor
+    padding: Tensor
+    summary: Tensor
+
+
+class Encoder(nn.Module):
+    """The bidirectional encoder of RNNsearch, or the forward one of RNNencdec.
+
+    Args:
+        words: size of the source dictionary.
+        embedding_size: m.
+        hidden_size: n, per direction.
+        bidirectional: false for RNNencdec.
+        dropout: probability of dropping an element of an embedded word, while training.
+    """
+
+    def __init__(
+        self,
+        words: int,
+        embedding_size: int,
+        hidden_size: int,
+        *,
+        bidirectional: bool = True,
+        dropout: float = 0.0,
+    ) -> None:
+        super().__init__()
+        self.embedding = BiasedEmbedding(words, embedding_size)
+        self.forward_unit = GatedUnit(embedding_size, hidden_size)
+        self.backward_unit = GatedUnit(embedding_size, hidden_size) if bidirectional else None
+        self.embedding_dropout = nn.Dropout(dropout)
+
+    def forward(self, words: Tensor, padding: Tensor) -> EncodedSource:
+        """Encode.
+
+        Padding may stand on either side: it never changes a state.
+
+        Args:
+            words: ``(batch, source)``, each sentence with its end symbol.
+            padding: ``(batch, source)``, true where there is no word.
+        """
+        embedded = self.embedding_dropout(self.embedding(words.T))
+        present = ~padding.T
+        forward_inputs = self.forward_unit.inputs(embedded)
+        if self.backward_unit is None:
+            zero = embedded.new_zeros(words.size(0), self.forward_unit.hidden_size)
+            states = gated_recurrence(
+                forward_inputs, zero, self.forward_unit.recurrent, present=present
+            )
+            summary = states[-1]
+        else:
+            states = bidirectional_recurrence(
+                forward_inputs,
+                self.backward_unit.inputs(embedded),
+                present,
+                self.forward_unit.recurrent,
+                self.backward_unit.recurrent,
+            )
+            summary = states[0, :, self.forward_unit.hidden_size :]
+        return EncodedSource(torch.transpose(states, 0, 1).contiguous(), padding, summary)

@@ -1,0 +1,44 @@
+"""How parameters start: appendix B.1 as one table.
+
+The first row whose pattern fits a parameter's name decides.
+"""
+
+from collections.abc import Callable
+from fnmatch import fnmatch
+
+import torch
+from torch import Tensor, nn
+
+
+def orthogonal_blocks(parameter: Tensor) -> None:
+    """Fill each square block of rows with a random orthogonal matrix."""
+    n = parameter.size(1)
+    for block in parameter.split(n):
+        # LAPACK has no half-precision factorisation
+        start = torch.empty(n, n, dtype=torch.promote_types(block.dtype, torch.float32))
+        block.copy_(nn.init.orthogonal_(start))
+
+
+def gaussian(standard_deviation: float) -> Callable[[Tensor], object]:
+    return lambda parameter: parameter.normal_(0.0, standard_deviation)
+
+
+APPENDIX_B1: tuple[tuple[str, str, Callable[[Tensor], object]], ...] = (
+    # name                              in the paper                          how it starts
+    ("*recurrent_*", "U, U_z, U_r of all units", orthogonal_blocks),
+    ("*alignment_model.state_weight", "W_a", gaussian(0.001)),
+    ("*alignment_model.annotation_weight", "U_a", gaussian(0.001)),
+    ("*alignment_model.energy_weight", "V_a (v_a)", nn.init.zeros_),
+    ("*bias", "all bias vectors", nn.init.zeros_),
+    ("*", "any other weight matrix", gaussian(0.01)),
+)
+
+
+@torch.no_grad()
+def initialize(module: nn.Module) -> None:
+    """Initialise every parameter of ``module`` in place by ``APPENDIX_B1``."""
+    for name, parameter in module.named_parameters():
+        for pattern, _, fill in APPENDIX_B1:
+            if fnmatch(name, pattern):
+                fill(parameter)
+                break

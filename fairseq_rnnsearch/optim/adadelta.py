@@ -1,0 +1,134 @@
+"""Adadelta as the authors ran it (appendix B.2; Zeiler 2012).
+
+    E[g^2] <- rho E[g^2] + (1 - rho) g^2
+    D = sqrt(E[D^2] + eps) / sqrt(E[g^2] + eps) g
+    E[D^2] <- rho E[D^2] + (1 - rho) D^2
+    parameter <- parameter - step D
+
+g is the gradient after clipping, both averages start at zero, and step is 1: Adadelta has no
+learning rate. fairseq's own ``adadelta`` lets ``--lr``, 0.25 by default, scale the update.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import List
+
+import torch
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.logging import metrics
+from fairseq.optim import FairseqOptimizer, register_optimizer
+from omegaconf import II
+from torch import Tensor
+
+from fairseq_rnnsearch.errors import UserError
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class RNNSearchAdadeltaConfig(FairseqDataclass):
+    """The defaults are the paper's."""
+
+    adadelta_rho: float = field(
+        default=0.95, metadata={"help": "decay rho of both running averages (paper: 0.95)"}
+    )
+    adadelta_eps: float = field(
+        default=1e-6, metadata={"help": "epsilon inside both roots (paper: 1e-6)"}
+    )
+    adadelta_step: float = field(
+        default=1.0,
+        metadata={"help": "factor of every update (paper: 1); schedulers scale it by lr / initial "
+                  "lr, and the value of --lr itself has no effect"},
+    )  # fmt: skip
+    weight_decay: float = field(default=0.0, metadata={"help": "weight decay (paper: none)"})
+    nonfinite: ChoiceEnum(["skip", "shrink", "raise"]) = field(
+        default="skip",
+        metadata={"help": "when the gradient's norm is not finite: skip the update, use 0.1 x the "
+                  "parameter as the gradient (the authors' program), or stop"},
+    )  # fmt: skip
+    lr: List[float] = II("optimization.lr")
+
+
+@register_optimizer("rnnsearch_adadelta", dataclass=RNNSearchAdadeltaConfig)
+class RNNSearchAdadelta(FairseqOptimizer):
+    """``torch.optim.Adadelta`` with the authors' step, clipping and treatment of overflows.
+
+    Raises:
+        UserError: for a value outside its range.
+    """
+
+    def __init__(self, cfg: RNNSearchAdadeltaConfig, params) -> None:
+        super().__init__(cfg)
+        for option, valid, range_ in (
+            ("adadelta_rho", 0 < cfg.adadelta_rho < 1, "between 0 and 1"),
+            ("adadelta_eps", cfg.adadelta_eps > 0, "above 0"),
+            ("adadelta_step", cfg.adadelta_step > 0, "above 0"),
+        ):
+            if not valid:
+                name = "--" + option.replace("_", "-")
+                raise UserError(f"{name} {getattr(cfg, option)}: must be {range_}")
+        self._initial_lr = cfg.lr[0]
+        if self._initial_lr <= 0:
+            raise UserError(
+                f"--lr {self._initial_lr}: must be above 0; schedulers scale the step by lr / "
+                "initial lr, its own value has no effect"
+            )
+        self._skip_update = False
+        self._nonfinite_updates = 0
+        self._optimizer = torch.optim.Adadelta(params, **self.optimizer_config)
+
+    @property
+    def optimizer_config(self) -> dict:
+        """What overrides the options stored in a checkpoint."""
+        return {
+            "lr": self.cfg.adadelta_step,
+            "rho": self.cfg.adadelta_rho,
+            "eps": self.cfg.adadelta_eps,
+            "weight_decay": self.cfg.weight_decay,
+        }
+
+    @property
+    def supports_flat_params(self) -> bool:
+        return True
+
+    def get_lr(self) -> float:
+        """fairseq's learning rate, which here only a scheduler gives a meaning."""
+        return super().get_lr() / self.cfg.adadelta_step * self._initial_lr
+
+    def set_lr(self, lr: float) -> None:
+        """Scale the step by lr / initial lr."""
+        super().set_lr(self.cfg.adadelta_step * (lr / self._initial_lr))
+
+    def clip_grad_norm(
+        self, max_norm: float, aggregate_norm_fn: Callable[[Tensor], Tensor] | None = None
+    ) -> Tensor:
+        """Clip, and settle what a non-finite norm means before fairseq's trainer looks at it.
+
+        Returns:
+            The norm before clipping; zero for an update that is skipped or shrunk.
+        """
+        norm = super().clip_grad_norm(max_norm, aggregate_norm_fn)
+        self._skip_update = False
+        if torch.isfinite(norm) or self.cfg.nonfinite == "raise":
+            return norm
+        self._nonfinite_updates += 1
+        if self.cfg.nonfinite == "skip":
+            self._skip_update = True
+        else:
+            for parameter in self.params:
+                parameter.grad = 0.1 * parameter.detach()
+        logger.warning(
+            "gradient norm is %s: %s (--nonfinite %s; %d so far)",
+            norm.item(),
+            "update skipped" if self._skip_update else "0.1 x parameter used as the gradient",
+            self.cfg.nonfinite,
+            self._nonfinite_updates,
+        )
+        metrics.log_scalar("nonfinite", self._nonfinite_updates, weight=0, priority=600)
+        return torch.zeros_like(norm)
+
+    def step(self, closure=None, scale: float = 1.0, groups=None) -> None:
+        """Update, unless ``clip_grad_norm`` has found nothing to go by."""
+        if not self._skip_update:
+            super().step(closure, scale, groups)

@@ -1,0 +1,132 @@
+"""Beam search with the limits of the authors' program.
+
+For a source sentence of w words, whatever it is batched with:
+
+- at most 3 (w + 1) symbols; what is unfinished then is dropped;
+- no end of sentence within the first floor((w + 1) / 2) symbols;
+- the beam shrinks by one with each hypothesis that ends;
+- if nothing ends: unknown words are allowed, if they were forbidden; then the beam doubles, up
+  to 500.
+
+fairseq's own search keeps the beam at its full width until as many hypotheses have ended, and
+its limits follow the longest sentence of the batch.
+"""
+
+import logging
+import math
+
+import torch
+from fairseq.search import BeamSearch
+from fairseq.sequence_generator import SequenceGenerator
+from torch import Tensor
+
+logger = logging.getLogger(__name__)
+
+MAX_SYMBOLS_PER_SOURCE_SYMBOL = 3
+LARGEST_BEAM = 500
+
+
+class AuthorsBeamSearch(BeamSearch):
+    """Candidates of one step, limited for each sentence by its own length.
+
+    fairseq's generator carries on with as many hypotheses as the beam is wide. Those beyond the
+    shrunken beam are given a score of minus infinity: it never ends such a hypothesis, and all
+    that continues it scores minus infinity too.
+    """
+
+    needs_src_lengths = True
+
+    def __init__(self, tgt_dict) -> None:
+        super().__init__(tgt_dict)
+        self.stop_on_max_len = True
+
+    def set_src_lengths(self, src_lengths: Tensor) -> None:
+        """Source lengths of the batch, each with its end symbol, ``(batch,)``."""
+        self.src_lengths = src_lengths
+
+    def step(
+        self,
+        step: int,
+        lprobs: Tensor,
+        scores: Tensor | None,
+        prev_output_tokens: Tensor | None = None,
+        original_batch_idxs: Tensor | None = None,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """As ``fairseq.search.Search.step``."""
+        source = self.src_lengths
+        lprobs[step < source // 2, :, self.eos] = -math.inf
+        lprobs[step >= MAX_SYMBOLS_PER_SOURCE_SYMBOL * source] = -math.inf
+        candidates, words, beams = super().step(
+            step, lprobs, scores, prev_output_tokens, original_batch_idxs
+        )
+        alive = (
+            lprobs.new_full((lprobs.size(0),), lprobs.size(1))
+            if step == 0
+            else scores[:, :, step - 1].isfinite().sum(dim=1)
+        )
+        rank = torch.arange(candidates.size(1), device=candidates.device)
+        return candidates.masked_fill(rank >= alive.unsqueeze(1), -math.inf), words, beams
+
+
+class AuthorsSequenceGenerator(SequenceGenerator):
+    """fairseq's generator around ``AuthorsBeamSearch``, with the authors' second attempts."""
+
+    def __init__(self, models, tgt_dict, **options) -> None:
+        options |= {
+            "search_strategy": AuthorsBeamSearch(tgt_dict),
+            "max_len_a": MAX_SYMBOLS_PER_SOURCE_SYMBOL,
+            "max_len_b": 0,
+            "min_len": 0,
+        }
+        super().__init__(models, tgt_dict, **options)
+
+    @torch.no_grad()
+    def generate(self, models, sample: dict, **kwargs) -> list[list[dict]]:
+        """As ``SequenceGenerator.generate``; every sentence has at least one hypothesis."""
+        beam_size, unk_penalty = self.beam_size, self.unk_penalty
+        largest_beam = min(LARGEST_BEAM, self.vocab_size - 1)  # the pad symbol is never chosen
+        prefix = kwargs.pop("prefix_tokens", None)
+        hypotheses = self._generate(sample, prefix_tokens=prefix, **kwargs)
+        try:
+            while unfinished := [i for i, found in enumerate(hypotheses) if not found]:
+                if self.unk_penalty > 0:
+                    self.unk_penalty = 0
+                elif self.beam_size < largest_beam:
+                    self.beam_size = min(2 * self.beam_size, largest_beam)
+                else:
+                    logger.warning(
+                        "%d sentences have no translation within 3 x the source's length, even "
+                        "with a beam of %d: left empty",
+                        len(unfinished),
+                        self.beam_size,
+                    )
+                    for i in unfinished:
+                        hypotheses[i] = [self._empty_hypothesis(sample, i)]
+                    break
+                rows = torch.tensor(unfinished)
+                again = self._generate(
+                    {"net_input": _rows(sample["net_input"], rows)},
+                    prefix_tokens=None if prefix is None else prefix[rows],
+                    **kwargs,
+                )
+                for i, found in zip(unfinished, again, strict=True):
+                    hypotheses[i] = found
+        finally:
+            self.beam_size, self.unk_penalty = beam_size, unk_penalty
+        return hypotheses
+
+    def _empty_hypothesis(self, sample: dict, i: int) -> dict:
+        source = sample["net_input"]["src_tokens"][i]
+        return {
+            "tokens": source.new_tensor([self.eos]),
+            "score": torch.tensor(-math.inf),
+            "attention": torch.zeros(source.numel(), 1),
+            "alignment": torch.empty(0),
+            "positional_scores": torch.tensor([-math.inf]),
+        }
+
+
+def _rows(net_input: dict, rows: Tensor) -> dict:
+    return {
+        name: part[rows] for name, part in net_input.items() if name in ("src_tokens", "src_lengths")
+    }

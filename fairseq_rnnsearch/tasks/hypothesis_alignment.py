@@ -1,0 +1,73 @@
+"""Alignments of hypotheses in the shapes that fairseq's commands print and look up.
+
+fairseq prints ``hypo["alignment"]`` by iterating over it and replaces unknown words by indexing
+it with a target position. Both are served here, always from the alignment weights that the
+decoder gave while it searched; fairseq's own lists crash the look-up.
+"""
+
+import sys
+from collections.abc import Iterable
+
+from torch import Tensor
+
+
+class HypothesisAlignment(list):
+    """Iterates over what is printed; indexed by a target position, gives its source position."""
+
+    def __init__(self, printed: Iterable, source_positions: list[int]) -> None:
+        super().__init__(printed)
+        self._source_positions = source_positions
+
+    def __getitem__(self, target_position: int) -> int:
+        return self._source_positions[target_position]
+
+
+def words_only(attention: Tensor, source: Tensor, pad: int) -> Tensor:
+    """Weights without padding, ``(target, source)``, the source's end symbol included.
+
+    Args:
+        attention: a hypothesis' weights as fairseq's generator keeps them, ``(source, target)``.
+        source: the padded source sentence.
+    """
+    return attention.cpu()[source.cpu().ne(pad)].T
+
+
+def hypothesis_alignment(weights: Tensor, print_alignment: str | None) -> HypothesisAlignment:
+    """What fairseq expects in ``hypo["alignment"]``.
+
+    Args:
+        weights: ``(target, source)``, both with their end symbols.
+        print_alignment: "hard" for pairs (source, target) of every target word, "soft" for
+            rows of weights, one for each target symbol, None for nothing to print.
+    """
+    of_words = weights[:, :-1] if weights.size(1) > 1 else weights
+    best = of_words.argmax(dim=1).tolist()
+    printed: list = []
+    if print_alignment == "hard":
+        # an empty source sentence has no word to point at
+        printed = list(zip(best, range(len(best) - 1))) if weights.size(1) > 1 else []  # noqa: B905
+    elif print_alignment == "soft":
+        printed = [[f"{p:.6f}" for p in row] for row in weights.tolist()]
+        if "fairseq_cli.interactive" in sys.modules:
+            printed = [_InteractiveRow(row) for row in printed]
+    return HypothesisAlignment(printed, best)
+
+
+_ROW_END = "\N{SYMBOL FOR RECORD SEPARATOR}"
+
+
+class _InteractiveRow(list):
+    """A soft row for fairseq-interactive, which formats every row as a pair "{}-{}"."""
+
+    def __iter__(self):
+        return iter((",".join(list.__iter__(self)), _ROW_END))
+
+
+def let_interactive_print_soft_alignments() -> None:
+    """Teach fairseq-interactive to print soft rows as fairseq-generate does.
+
+    It would unpack each row as a pair of word positions and fail.
+    """
+    interactive = sys.modules.get("fairseq_cli.interactive")
+    if interactive is not None and not hasattr(interactive, "print"):
+        interactive.print = lambda line: print(line.replace("-" + _ROW_END, ""), flush=True)

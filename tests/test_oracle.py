@@ -1,0 +1,428 @@
+"""The oracle itself: against the authors' program, and against numbers worked by hand.
+
+Everything else in the suite is compared with the oracle, so it is held to 1e-12 here.
+"""
+
+import itertools
+import json
+from math import exp, log, tanh
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from oracles import numpy_rnnsearch as oracle
+
+EXACT = {"rtol": 1e-12, "atol": 1e-12}
+
+SIZES = {
+    "embed": 3,
+    "hidden": 4,
+    "attention": 5,
+    "maxout": 2,
+    "source_words": 7,
+    "target_words": 6,
+}
+X, Y = [3, 1, 4, 6], [2, 1, 3, 5]
+
+
+def reference_pairs(reference):
+    """The batch as unpadded pairs; sentence b of the batch is sent{b}."""
+    return [(reference[f"sent{b}/x"], reference[f"sent{b}/y"]) for b in range(4)]
+
+
+# --- against the authors' program ----------------------------------------------------------------
+
+
+def test_batch_agrees_with_the_program(groundhog_params, reference):
+    x_mask, y_mask = reference["x_mask"] > 0, reference["y_mask"] > 0
+    for b, (x, y) in enumerate(reference_pairs(reference)):
+        Tx, Ty = len(x), len(y)
+        assert (x_mask[:, b].sum(), y_mask[:, b].sum()) == (Tx, Ty)
+        out = oracle.forward(groundhog_params, x, y)
+        loglik = oracle.log_likelihood(groundhog_params, x, y)
+        assert_allclose(loglik, reference["loglik_per_sentence"][b], **EXACT)
+        assert_allclose(out.word_logprobs, reference["word_logprobs"][:Ty, b], **EXACT)
+        assert_allclose(out.alignment, reference["alignment"][:Ty, :Tx, b], **EXACT)
+        assert_allclose(out.annotations, reference["annotations"][:Tx, b], **EXACT)
+        assert_allclose(out.init_state, reference["init_state"][b], **EXACT)
+    cost = oracle.cost(groundhog_params, reference_pairs(reference))
+    assert_allclose(cost, reference["train_cost"], **EXACT)
+
+
+def test_stepwise_sentences_agree_with_the_program(groundhog_params, reference):
+    for b, (x, y) in enumerate(reference_pairs(reference)):
+        out = oracle.forward(groundhog_params, x, y)
+        assert_allclose(out.annotations, reference[f"sent{b}/annotations"], **EXACT)
+        assert_allclose(out.init_state, reference[f"sent{b}/init_state"], **EXACT)
+        assert_allclose(out.states, reference[f"sent{b}/dec_states"], **EXACT)
+        assert_allclose(np.exp(out.next_logprobs), reference[f"sent{b}/next_probs"], **EXACT)
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [("program", -21.823068), ("appendix", -21.604705), ("section3", -21.830878)],
+)
+def test_three_orders_differ_as_recorded(groundhog_params, reference, order, expected):
+    x, y = reference_pairs(reference)[0]
+    assert_allclose(oracle.log_likelihood(groundhog_params, x, y, order), expected, atol=5e-7)
+
+
+def test_gradient_of_the_cost_agrees_with_the_program(groundhog_params, reference):
+    pairs = reference_pairs(reference)
+    for name, array in groundhog_params.items():
+        expected = reference[f"grad/{name}"]
+        index = np.unravel_index(np.argmax(np.abs(expected)), expected.shape)
+        estimate = oracle.numeric_gradient(
+            lambda: oracle.cost(groundhog_params, pairs), array, index, 1e-5
+        )
+        assert_allclose(estimate, expected[index], rtol=1e-6, atol=1e-8, err_msg=name)
+
+
+@pytest.mark.parametrize(("run", "threshold"), [("adadelta", 1.0), ("adadelta_noclip", np.inf)])
+def test_three_adadelta_steps_agree_with_the_program(groundhog_params, reference, run, threshold):
+    pairs = reference_pairs(reference)
+    params = groundhog_params
+    zeros = {name: np.zeros_like(array) for name, array in params.items()}
+    acc_g2, acc_dx2 = dict(zeros), dict(zeros)
+    for step in (1, 2, 3):
+        stored = f"{run}/step{step}"
+        # Cost and norm are from before the update, the arrays from after it.
+        assert_allclose(oracle.cost(params, pairs), reference[f"{stored}/cost"], **EXACT)
+        grads = {name: reference[f"{stored}/clipped_grad/{name}"] for name in params}
+        norm = min(threshold, reference[f"{stored}/grad_norm"])
+        assert_allclose(oracle.global_norm(grads), norm, **EXACT)
+        for name in params:
+            params[name], acc_g2[name], acc_dx2[name] = oracle.adadelta_step(
+                params[name], grads[name], acc_g2[name], acc_dx2[name]
+            )
+            assert_allclose(params[name], reference[f"{stored}/param/{name}"], **EXACT)
+            # Accumulators are as small as 1e-20: only a relative bound says anything.
+            for mine, key in ((acc_g2, "acc_g2"), (acc_dx2, "acc_dx2")):
+                assert_allclose(mine[name], reference[f"{stored}/{key}/{name}"], rtol=1e-12)
+
+
+def test_clipping_agrees_with_the_program(groundhog_params, reference):
+    grads = {name: reference[f"grad/{name}"] for name in groundhog_params}
+    assert_allclose(oracle.global_norm(grads), reference["grad_norm"], **EXACT)
+    for name, clipped in oracle.clip(grads, 1.0).items():
+        assert_allclose(clipped, reference[f"adadelta/step1/clipped_grad/{name}"], **EXACT)
+
+
+def test_non_finite_norm_agrees_with_the_program(groundhog_params, reference):
+    before = {name: reference[f"adadelta_nan/step0/param/{name}"] for name in groundhog_params}
+    grads = {name: np.full_like(array, np.nan) for name, array in before.items()}
+    # The program's 0.1 is a float32 constant, 1.5e-8 too large, even in its float64 graphs.
+    tenth = float(np.float32(0.1))
+    for name, replaced in oracle.clip(grads, 1.0, before).items():
+        recorded = reference[f"adadelta_nan/step1/clipped_grad/{name}"]
+        assert_allclose(replaced / 0.1, recorded / tenth, **EXACT, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "label",
+    [
+        "no_id0_eos1",
+        "no_id0_eos2_unk2",
+        "scaled3_eos1_unk0",
+        "scaled3_eos1_unk2",
+        "scaled3_eos1_unk5",
+        "scaled3_eos2_unk0",
+        "scaled3_eos2_unk2",
+        "scaled3_eos2_unk5",
+        "scaled6_eos2_unk2",
+        "scaled6_eos2_unk5",
+    ],
+)
+def test_beam_search_agrees_with_the_program(groundhog_dir, groundhog_params, label):
+    recorded = json.loads((groundhog_dir / "beam_f64.json").read_text())
+    with np.load(groundhog_dir / "beam_params.npz") as changed:
+        for name in ("W2_dec_deep_softmax", "b_dec_deep_softmax"):
+            groundhog_params[name] = changed[f"{label}/{name}"].astype(np.float64)
+    runs = [run for run in recorded["runs"] if run["params"] == label and "error" not in run]
+    assert len(runs) >= 8
+    for run in runs:
+        # The oracle is left to its default limits, which are these.
+        words_and_end = len(run["source"])
+        assert (run["minlen"], run["max_steps"]) == (words_and_end // 2, 3 * words_and_end)
+        # The last call is the one that found something; those before it came back empty.
+        for call, (beam, ignore_unk) in enumerate(run["search_calls"], start=1):
+            found = oracle.beam_search(
+                groundhog_params,
+                run["source"],
+                beam,
+                recorded["eos"],
+                recorded["unk"],
+                ignore_unk,
+            )
+            if call < len(run["search_calls"]):
+                assert found == ([], [])
+        translations, costs = found
+        assert translations == run["translations"]
+        assert translations[0] == run["best"]
+        assert_allclose(costs, run["costs"], **EXACT)
+
+
+# --- without the authors' numbers ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("order", oracle.ORDERS)
+@pytest.mark.parametrize("rnnencdec", [False, True])
+@pytest.mark.parametrize("factorised", [False, True])
+def test_shapes_and_sums(order, rnnencdec, factorised):
+    rng = np.random.default_rng(0)
+    params = oracle.random_params(rng, **SIZES, rnnencdec=rnnencdec, factorised=factorised)
+    out = oracle.forward(params, X, Y, order)
+    assert out.next_logprobs.shape == (4, 6)
+    assert np.isfinite(out.next_logprobs).all()
+    assert_allclose(np.exp(out.next_logprobs).sum(axis=1), 1.0, rtol=1e-14)
+    assert_allclose(out.word_logprobs, out.next_logprobs[range(4), Y], rtol=0)
+    assert out.states.shape == (5, 4)
+    if rnnencdec:
+        assert out.alignment is None
+        assert out.annotations.shape == (4, 4)
+    else:
+        assert out.alignment.shape == (4, 4)
+        assert (out.alignment > 0).all()
+        assert_allclose(out.alignment.sum(axis=1), 1.0, rtol=1e-14)
+        assert out.annotations.shape == (4, 8)
+
+
+def test_large_energies_and_logits_do_not_overflow():
+    params = oracle.random_params(np.random.default_rng(1), **SIZES)
+    params["D_dec_transition_0"] *= 1e5
+    params["W2_dec_deep_softmax"] *= 1e5
+    params["G_dec_transition_0"] *= 1e5
+    with np.errstate(over="raise", invalid="raise"):
+        out = oracle.forward(params, X, Y)
+    assert np.isfinite(out.next_logprobs).all()
+    assert_allclose(out.alignment.sum(axis=1), 1.0, rtol=1e-14)
+
+
+def test_single_output_matrix_equals_its_factors():
+    params = oracle.random_params(np.random.default_rng(2), **SIZES)
+    single = dict(params)
+    single["W_dec_deep_softmax"] = single.pop("W1_dec_deep_softmax") @ single.pop(
+        "W2_dec_deep_softmax"
+    )
+    expected = oracle.forward(params, X, Y).next_logprobs
+    assert_allclose(oracle.forward(single, X, Y).next_logprobs, expected, rtol=1e-13)
+
+
+def sigmoid(a):
+    return 1 / (1 + exp(-a))
+
+
+@pytest.mark.parametrize("order", oracle.ORDERS)
+def test_rnnencdec_of_size_one_by_hand(order):
+    """n = m = l = 1, three target words, every sum written out in scalars."""
+    column = {
+        # e(x) = 0.5, -1.0 plus 0.1
+        "W_0_enc_approx_embdr": [[0.5], [-1.0]],
+        "b_0_enc_approx_embdr": [0.1],
+        "W_0_enc_input_embdr_0": [[0.7]],
+        "b_0_enc_input_embdr_0": [-0.2],
+        "W_0_enc_update_embdr_0": [[0.3]],
+        "W_0_enc_reset_embdr_0": [[-0.6]],
+        "W_enc_transition_0": [[1.1]],
+        "G_enc_transition_0": [[0.4]],
+        "R_enc_transition_0": [[-0.9]],
+        # e(y) = 0.2, 0.8, -0.4 plus 0.05
+        "W_0_dec_approx_embdr": [[0.2], [0.8], [-0.4]],
+        "b_0_dec_approx_embdr": [0.05],
+        "W_0_dec_input_embdr_0": [[-0.5]],
+        "b_0_dec_input_embdr_0": [0.3],
+        "W_0_dec_update_embdr_0": [[0.9]],
+        "W_0_dec_reset_embdr_0": [[0.25]],
+        "W_dec_transition_0": [[-0.8]],
+        "G_dec_transition_0": [[0.15]],
+        "R_dec_transition_0": [[0.35]],
+        "W_0_dec_dec_inputter_0": [[1.3]],
+        "W_0_dec_dec_updater_0": [[-0.7]],
+        "W_0_dec_dec_reseter_0": [[0.45]],
+        "W_0_dec_initializer_0": [[2.0]],
+        "b_0_dec_initializer_0": [0.6],
+        "W_0_dec_hid_readout_0": [[1.0, -1.5]],
+        "b_0_dec_hid_readout_0": [0.1, -0.1],
+        "W_0_dec_prev_readout_0": [[0.4, 0.6]],
+        "W_0_dec_repr_readout": [[-0.2, 0.5]],
+        "W1_dec_deep_softmax": [[2.0]],
+        "W2_dec_deep_softmax": [[0.5, -1.0, 1.5]],
+        "b_dec_deep_softmax": [0.0, 0.3, -0.3],
+    }
+    params = {name: np.array(values) for name, values in column.items()}
+
+    # Source words 0, 1: e = 0.6, -0.9. The first state starts from zero, so its reset gate is idle.
+    h_1 = sigmoid(0.3 * 0.6) * tanh(0.7 * 0.6 - 0.2)
+    z = sigmoid(0.3 * -0.9 + 0.4 * h_1)
+    r = sigmoid(-0.6 * -0.9 - 0.9 * h_1)
+    h_2 = z * tanh(0.7 * -0.9 - 0.2 + 1.1 * r * h_1) + (1 - z) * h_1
+    c = h_2
+    s_0 = tanh(2.0 * c + 0.6)
+
+    def f(s, e):
+        z = sigmoid(0.9 * e + 0.15 * s - 0.7 * c)
+        r = sigmoid(0.25 * e + 0.35 * s + 0.45 * c)
+        return z * tanh(-0.5 * e + 0.3 - 0.8 * r * s + 1.3 * c) + (1 - z) * s
+
+    def logprob(s, e, word):
+        t = max(1.0 * s + 0.1 + 0.4 * e - 0.2 * c, -1.5 * s - 0.1 + 0.6 * e + 0.5 * c)
+        logits = [2.0 * t * w + b for w, b in ((0.5, 0.0), (-1.0, 0.3), (1.5, -0.3))]
+        return logits[word] - log(sum(exp(logit) for logit in logits))
+
+    # Target words 1, 2: e = 0.85, -0.35; before the first word e = 0, not its bias 0.05.
+    if order == "program":
+        s_1, s_2 = f(s_0, 0.85), f(f(s_0, 0.85), -0.35)
+        expected = [logprob(s_0, 0.0, 1), logprob(s_1, 0.85, 2)]
+    else:
+        s_1, s_2 = f(s_0, 0.0), f(f(s_0, 0.0), 0.85)
+        read = (s_0, s_1) if order == "appendix" else (s_1, s_2)
+        expected = [logprob(read[0], 0.0, 1), logprob(read[1], 0.85, 2)]
+
+    out = oracle.forward(params, [0, 1], [1, 2], order)
+    assert_allclose(out.annotations, [[h_1], [h_2]], rtol=1e-14)
+    assert_allclose(out.states, [[s_0], [s_1], [s_2]], rtol=1e-14)
+    assert_allclose(out.word_logprobs, expected, rtol=1e-13)
+
+
+def test_reset_acts_before_the_recurrent_product():
+    """Two units, the second of them reset: its past must not reach the first through U."""
+    U = np.array([[0.0, 0.0], [1.0, 0.0]])  # the first unit hears the second one only
+    zero, h_prev = np.zeros(2), np.array([0.3, 0.9])
+    half_open, second_reset = zero, np.array([40.0, -40.0])
+    h = oracle.gated_unit(zero, half_open, second_reset, h_prev, U, 0 * U, 0 * U)
+    assert_allclose(h, 0.5 * h_prev, rtol=1e-14)  # 0.5 tanh(0.9) more, with r after the product
+
+
+def test_maxout_pairs_are_adjacent():
+    params = oracle.random_params(np.random.default_rng(9), **SIZES, factorised=False)
+    params = {name: np.zeros_like(array) for name, array in params.items()}
+    params["b_0_dec_hid_readout_0"][:] = [1.0, 2.0, 4.0, 3.0]  # pairs (1, 2), (4, 3)
+    params["W_dec_deep_softmax"][:, :2] = np.eye(2)
+    expected = np.array([2.0, 4.0, 0.0, 0.0, 0.0, 0.0])
+    logprobs = oracle.readout(params, np.zeros(4), None, np.zeros(8))
+    assert_allclose(logprobs - logprobs[-1], expected, rtol=1e-14)
+
+
+def test_backward_states_are_forward_states_of_the_reversed_sentence():
+    params = oracle.random_params(np.random.default_rng(10), **SIZES)
+    for name in [name for name in params if "back_enc" in name]:
+        params[name] = params[name.replace("back_enc", "enc")]
+    there, back = oracle.encode(params, X), oracle.encode(params, X[::-1])
+    n = SIZES["hidden"]
+    assert_allclose(there[:, n:], back[::-1, :n], rtol=0)
+    s_0 = np.tanh(back[-1, :n] @ params["W_0_dec_initializer_0"] + params["b_0_dec_initializer_0"])
+    assert_allclose(oracle.initial_state(params, there), s_0, rtol=1e-14)
+
+
+@pytest.mark.parametrize("order", oracle.ORDERS)
+def test_rnnencdec_is_rnnsearch_with_the_context_fixed(order):
+    """On a source of one position the context cannot move (A.2.2: "if we fix c_i")."""
+    encdec = oracle.random_params(np.random.default_rng(3), **SIZES, rnnencdec=True)
+    search = oracle.random_params(np.random.default_rng(4), **SIZES)
+    n = SIZES["hidden"]
+    for name, array in encdec.items():
+        if name in ("W_0_dec_repr_readout",) or name.startswith("W_0_dec_dec_"):
+            # The context's backward half counts for nothing.
+            array = np.concatenate([array, np.zeros_like(array)])
+        search[name] = array
+        if "_enc_" in name and "approx" not in name:
+            # Over one position both directions then agree, so s_0 does too.
+            search[name.replace("enc", "back_enc")] = array
+    one, other = (oracle.forward(params, [4], Y, order) for params in (encdec, search))
+    assert one.annotations.shape == (1, n)
+    assert_allclose(other.alignment, 1.0, rtol=0)
+    assert_allclose(other.states, one.states, rtol=1e-13)
+    assert_allclose(other.next_logprobs, one.next_logprobs, rtol=1e-13)
+
+
+def test_half_an_rnnencdec_is_refused():
+    params = oracle.random_params(np.random.default_rng(5), **SIZES)
+    without_alignment = {k: v for k, v in params.items() if k[:2] not in ("A_", "B_", "D_")}
+    with pytest.raises(ValueError, match="RNNsearch has both"):
+        oracle.forward(without_alignment, X, Y)
+
+
+def test_unknown_order_is_refused():
+    params = oracle.random_params(np.random.default_rng(5), **SIZES)
+    with pytest.raises(ValueError, match="'paper'"):
+        oracle.forward(params, X, Y, "paper")
+
+
+def test_cost_is_a_sum_over_pairs():
+    params = oracle.random_params(np.random.default_rng(6), **SIZES)
+    pairs = [(X, Y), (X[1:], Y[2:])]
+    expected = -sum(oracle.forward(params, x, y).word_logprobs.sum() for x, y in pairs)
+    assert_allclose(oracle.cost(params, pairs), expected, rtol=1e-14)
+
+
+def test_adadelta_first_step_by_hand():
+    # From zero accumulators: E[g^2] = 0.05 g^2, dx = sqrt(eps) / sqrt(E[g^2] + eps) g.
+    dx = (1e-6**0.5) / ((0.05 * 0.25 + 1e-6) ** 0.5) * 0.5
+    zero = np.zeros(1)
+    param, acc_g2, acc_dx2 = oracle.adadelta_step(np.array([2.0]), np.array([0.5]), zero, zero)
+    assert_allclose(acc_g2, 0.0125, rtol=1e-14)
+    assert_allclose(param, 2.0 - dx, rtol=1e-15)
+    assert_allclose(2.0 - param, 0.0044719571, rtol=1e-7)
+    assert_allclose(acc_dx2, 0.05 * dx**2, rtol=1e-14)
+
+
+def test_clip_by_hand():
+    grads = {"a": np.array([3.0]), "b": np.array([[0.0, -4.0]])}  # of norm 5
+    clipped = oracle.clip(grads, 1.0)
+    assert_allclose(clipped["a"], [0.6], rtol=1e-15)
+    assert_allclose(clipped["b"], [[0.0, -0.8]], rtol=1e-15)
+    assert_allclose(oracle.clip(grads, 10.0)["b"], grads["b"], rtol=0)
+    grads["a"][0] = np.inf
+    params = {"a": np.array([7.0]), "b": np.array([[1.0, -2.0]])}
+    assert_allclose(oracle.clip(grads, 1.0, params)["b"], [[0.1, -0.2]], rtol=1e-15)
+    with pytest.raises(ValueError, match="norm is inf"):
+        oracle.clip(grads, 1.0)
+
+
+def test_numeric_gradient_of_a_known_function():
+    array = np.array([[1.0, 2.0], [3.0, 4.0]])
+    estimate = oracle.numeric_gradient(lambda: float((array**3).sum()), array, (1, 0), 1e-4)
+    assert_allclose(estimate, 27.0, rtol=1e-8)
+    assert array[1, 0] == 3.0
+
+
+@pytest.mark.parametrize("order", oracle.ORDERS)
+@pytest.mark.parametrize("ignore_unk", [False, True])
+def test_wide_beam_finds_every_translation(order, ignore_unk):
+    """With a place for everyone, the search must list all sequences, dearest last."""
+    eos, unk, max_steps = 3, 1, 3
+    params = oracle.random_params(np.random.default_rng(7), **{**SIZES, "target_words": 4})
+    words = [w for w in (0, 1, 2) if not (ignore_unk and w == unk)]
+    expected = {
+        (*prefix, eos): -oracle.log_likelihood(params, X, [*prefix, eos], order)
+        for length in range(1, max_steps)  # minlen = 1 forbids the empty translation
+        for prefix in itertools.product(words, repeat=length)
+    }
+    translations, costs = oracle.beam_search(
+        params, X, 1000, eos, unk, ignore_unk, minlen=1, max_steps=max_steps, order=order
+    )
+    assert {tuple(t) for t in translations} == set(expected)
+    assert_allclose(costs, sorted(expected.values()), rtol=1e-13)
+    assert_allclose(costs, [expected[tuple(t)] for t in translations], rtol=1e-13)
+
+
+# With two symbols, 0 and the end symbol 1, a translation is known by its length alone.
+TWO_SYMBOLS = {**SIZES, "target_words": 2}
+
+
+@pytest.mark.parametrize(("x", "shortest", "longest"), [([6], 1, 3), (X[1:], 2, 9), (X, 3, 12)])
+def test_default_lengths_of_the_search(x, shortest, longest):
+    """floor(Tx / 2) symbols at least before the end symbol, 3 Tx at most with it."""
+    params = oracle.random_params(np.random.default_rng(8), **TWO_SYMBOLS)
+    translations, _ = oracle.beam_search(params, x, 1000, 1, 9, False)
+    assert sorted(map(len, translations)) == list(range(shortest, longest + 1))
+
+
+@pytest.mark.parametrize("beam", [1, 2, 3])
+def test_beam_shrinks_with_each_finished_hypothesis(beam):
+    """The end symbol all but certain: one hypothesis ends at each step while places are left."""
+    params = oracle.random_params(np.random.default_rng(8), **TWO_SYMBOLS)
+    params["b_dec_deep_softmax"][1] += 8.0
+    translations, costs = oracle.beam_search(params, X, beam, 1, 9, False)
+    assert [len(t) for t in translations] == [3, 4, 5][:beam]
+    assert costs == sorted(costs)
