@@ -29,6 +29,7 @@ def gated_unit(inputs: Tensor, h: Tensor, U_gates: Tensor, U: Tensor) -> Tensor:
         The new state, ``(batch, n)``.
     """
     n = h.size(-1)
-    z, r = torch.sigmoid(inputs[..., n:] + h @ U_gates.T).chunk(2, dim=-1)
-    proposed = torch.tanh(inputs[..., :n] + (r * h) @ U.T)
+    x, x_zr = inputs.split((n, 2 * n), dim=-1)
+    z, r = torch.sigmoid(x_zr + h @ U_gates.T).chunk(2, dim=-1)
+    proposed = torch.tanh(x + (r * h) @ U.T)
     return torch.lerp(h, proposed, z)

@@ -10,6 +10,8 @@ neither pyplot nor a display, and the user's backend and style stay as they are.
 
 from __future__ import annotations
 
+import contextlib
+import math
 import os
 import uuid
 from collections.abc import Sequence
@@ -36,14 +38,24 @@ _MARGIN = 6.0
 _LABEL_GAP = 3.0
 # Longer words (addresses, broken tokenisation) are shortened in the middle.
 _LONGEST_LABEL = 32
-# At most 64 million dots, 256 MB while a PNG is drawn: beyond some 400 words the resolution falls.
+# At most 64 million dots, 256 MB while a PNG is drawn, and half of what the renderer takes along
+# one side: beyond some 400 words the resolution falls.
 _MOST_DOTS = 1 << 26
+_MOST_DOTS_ALONG = 1 << 15
 
 # DejaVu Sans comes with matplotlib. The others are used, where installed, for what it lacks.
 _FONTS = ("DejaVu Sans", "Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Arial Unicode MS")
 
-# Text stays text in vector files, and equal pictures are equal files.
-_VECTOR_SETTINGS = {"pdf.fonttype": 42, "svg.fonttype": "none", "svg.hashsalt": "rnnsearch"}
+# Text stays text in vector files, equal pictures are equal files, and the user's settings for
+# other figures leave this one as it was laid out.
+_FILE_SETTINGS = {
+    "pdf.fonttype": 42,
+    "svg.fonttype": "none",
+    "svg.hashsalt": "rnnsearch",
+    "savefig.bbox": None,
+    "savefig.transparent": False,
+    "savefig.facecolor": "auto",
+}
 _NO_DATE = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
 
 
@@ -75,9 +87,9 @@ def draw_heatmap(source: Sequence[str], target: Sequence[str], weights: np.ndarr
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    cell = _COMFORTABLE_SIDE / max(weights.shape)
-    cell = min(max(cell, _SMALLEST_FONT * _CELL_PER_FONT), _LARGEST_CELL)
-    font_size = min(cell / _CELL_PER_FONT, _LARGEST_FONT)
+    cell = min(_COMFORTABLE_SIDE / max(weights.shape), _LARGEST_CELL)
+    font_size = min(max(cell / _CELL_PER_FONT, _SMALLEST_FONT), _LARGEST_FONT)
+    cell = max(cell, font_size * _CELL_PER_FONT)
 
     figure = Figure(dpi=DOTS_PER_INCH, facecolor="white", layout="none")
     canvas = FigureCanvasAgg(figure)
@@ -91,6 +103,7 @@ def draw_heatmap(source: Sequence[str], target: Sequence[str], weights: np.ndarr
         origin="upper",
         aspect="equal",
     )
+    axes.grid(False)
     # A hairline, because a white cell at the border would melt into the page.
     axes.spines[:].set(linewidth=0.4, color="black", visible=True)
 
@@ -139,34 +152,38 @@ def save_heatmap(
     import matplotlib
 
     inches = figure.get_size_inches()
-    dots_per_inch = min(DOTS_PER_INCH, (_MOST_DOTS / inches.prod()) ** 0.5)
+    dots_per_inch = min(
+        DOTS_PER_INCH, (_MOST_DOTS / inches.prod()) ** 0.5, _MOST_DOTS_ALONG / inches.max()
+    )
     unfinished = path.with_name(f".{uuid.uuid4().hex}.unfinished")
     try:
-        with matplotlib.rc_context(_VECTOR_SETTINGS):
+        with matplotlib.rc_context(_FILE_SETTINGS):
             figure.savefig(unfinished, format=suffix, dpi=dots_per_inch, metadata=_NO_DATE[suffix])
         os.replace(unfinished, path)
     except OSError as error:
         raise UserError(f"heatmap {path} cannot be written: {error.strerror}") from error
     finally:
-        unfinished.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):  # renamed, or never begun
+            unfinished.unlink()
 
 
 def _fit(figure: Figure, axes: Any, renderer: Any, cell: float) -> None:
     """Make the figure as large as cells of `cell` points, the labels and a margin need."""
     across = [label.get_window_extent(renderer).height for label in axes.get_xticklabels()]
     aside = [label.get_window_extent(renderer).width for label in axes.get_yticklabels()]
-    inch = 72.0
-    left = max(aside) / figure.dpi + (_MARGIN + _LABEL_GAP) / inch
-    top = max(across) / figure.dpi + (_MARGIN + _LABEL_GAP) / inch
     rows, columns = axes.images[0].get_array().shape
-    # Whole dots per cell, or neighbouring cells would differ by one.
-    side = round(cell / inch * DOTS_PER_INCH) / DOTS_PER_INCH
-    width = left + columns * side + _MARGIN / inch
-    height = top + rows * side + _MARGIN / inch
-    figure.set_size_inches(width, height)
-    axes.set_position(
-        (left / width, _MARGIN / inch / height, columns * side / width, rows * side / height)
-    )
+
+    # Everything in whole dots, or neighbouring cells would differ by one.
+    def dots(points: float) -> int:
+        return math.ceil(points / 72 * figure.dpi)
+
+    side, margin = dots(cell), dots(_MARGIN)
+    left = math.ceil(max(aside)) + dots(_LABEL_GAP) + margin
+    top = math.ceil(max(across)) + dots(_LABEL_GAP) + margin
+    width = left + columns * side + margin
+    height = top + rows * side + margin
+    figure.set_size_inches(width / figure.dpi, height / figure.dpi)
+    axes.set_position((left / width, margin / height, columns * side / width, rows * side / height))
 
 
 def _label(word: str) -> str:

@@ -33,12 +33,15 @@ def gated_recurrence(
     """
     h = initial
     states: list[Tensor] = []
-    positions = range(inputs.size(0))
-    for t in reversed(positions) if reverse else positions:
-        new = gated_unit(inputs[t], h, weights.gates, weights.proposed)
-        h = new if present is None else torch.where(present[t].unsqueeze(-1), new, h)
+    step = -1 if reverse else 1
+    # unbind, because the backward pass of indexing fills a whole tensor with zeros at each step
+    inputs_of = inputs.unbind()[::step]
+    present_at = [None] * len(inputs_of) if present is None else present.unbind()[::step]
+    for inputs_t, present_t in zip(inputs_of, present_at, strict=True):
+        new = gated_unit(inputs_t, h, weights.gates, weights.proposed)
+        h = new if present_t is None else torch.where(present_t.unsqueeze(-1), new, h)
         states.append(h)
-    return torch.stack(states[::-1] if reverse else states)
+    return torch.stack(states[::step])
 
 
 def bidirectional_recurrence(
@@ -93,12 +96,13 @@ def decoder_recurrence(
         alignment weights, ``(batch, steps, source)``.
     """
     states, contexts, alignment = [initial], [], []
+    inputs_of = word_inputs.unbind()
     for i in range(steps):
         s = states[-1]
         c, alpha = attend(s, memory, weights)
         contexts.append(c)
         alignment.append(alpha)
-        if i < word_inputs.size(0):
-            inputs = word_inputs[i] + c @ weights.context.T
+        if i < len(inputs_of):
+            inputs = inputs_of[i] + c @ weights.context.T
             states.append(gated_unit(inputs, s, *weights.recurrent))
     return torch.stack(states), torch.stack(contexts), torch.stack(alignment, dim=1)

@@ -21,11 +21,13 @@ def _unless_typed(args: Namespace, **defaults) -> None:
 
 
 def _max_train_words(args: Namespace, words: int) -> None:
+    if not hasattr(args, "task"):
+        return  # called again with the model's own options alone
     if not hasattr(args, "max_train_words"):
         logger.warning(
             "--task %s trains on sentences of every length: the preset's limit of %d words is an "
             "option of --task alignment_heatmap",
-            getattr(args, "task", None),
+            args.task,
             words,
         )
     elif args.max_train_words is None:

@@ -1,0 +1,142 @@
+"""The paper's order of batches against the description, followed by hand in slow loops."""
+
+import numpy as np
+import pytest
+
+from fairseq_rnnsearch.data.batch_order import paper_batches, surviving_pairs
+
+
+def lengths(pairs, seed=3):
+    draw = np.random.default_rng(seed)
+    return draw.integers(0, 60, pairs), draw.integers(1, 60, pairs)
+
+
+def order_by_hand(source, target, batch_size, seed, candidates, group):
+    """Shuffle, walk along reading only candidates, sort each group, cut it: lists of lists."""
+    wanted = set(range(len(source)) if candidates is None else candidates.tolist())
+    groups, current = [], []
+    for pair in np.random.default_rng(seed).permutation(len(source)).tolist():
+        if pair in wanted:
+            current.append(pair)
+            if len(current) == group * batch_size:
+                groups.append(current)
+                current = []
+    groups.append(current)
+    batches = []
+    for members in groups:
+        members = sorted(members, key=lambda pair: max(source[pair], target[pair]))
+        while members:
+            batches.append(members[:batch_size])
+            members = members[batch_size:]
+    return batches
+
+
+def as_lists(batches):
+    return [batch.tolist() for batch in batches]
+
+
+@pytest.mark.parametrize("max_words", [None, 30])
+@pytest.mark.parametrize(
+    ("pairs", "batch_size", "group"),
+    [
+        (0, 80, 20),
+        (1, 80, 20),
+        (7, 80, 20),  # a batch bigger than the corpus
+        (7, 3, 2),
+        (100, 8, 20),
+        (100, 10, 1),  # a group of one: nothing to sort into, shuffled order between batches
+        (1014, 80, 20),
+        (3003, 80, 20),
+        (3003, 1, 7),
+        (29000, 80, 20),
+    ],
+)
+def test_equals_the_description(pairs, batch_size, group, max_words):
+    source, target = lengths(pairs)
+    candidates = None if max_words is None else surviving_pairs(source, target, max_words)
+    batches = paper_batches(source, target, batch_size, 5, candidates=candidates, group=group)
+    assert as_lists(batches) == order_by_hand(source, target, batch_size, 5, candidates, group)
+    expected = np.arange(pairs) if candidates is None else candidates
+    seen = np.concatenate(batches) if batches else np.empty(0)
+    assert np.array_equal(np.sort(seen), expected)  # each exactly once
+    assert all(len(batch) for batch in batches)
+
+
+def test_default_group_is_twenty():
+    source, target = lengths(3003)
+    assert as_lists(paper_batches(source, target, 80, 1)) == order_by_hand(
+        source, target, 80, 1, None, 20
+    )
+
+
+def test_pinned_order():
+    """A numpy whose generator shuffles differently would change resumed runs: notice it."""
+    words = np.zeros(8, dtype=int)
+    assert as_lists(paper_batches(words, words, 3, seed=1)) == [[5, 0, 1], [4, 2, 6], [3, 7]]
+
+
+def test_seed_alone_decides_the_shuffle():
+    source, target = lengths(500)
+    np.random.seed(0)
+    first = as_lists(paper_batches(source, target, 8, 1))
+    state = np.random.get_state()[1].copy()
+    np.random.seed(99)
+    assert as_lists(paper_batches(source, target, 8, 1)) == first
+    assert as_lists(paper_batches(source, target, 8, 2)) != first
+    np.random.seed(0)
+    paper_batches(source, target, 8, 1)
+    assert np.array_equal(np.random.get_state()[1], state)
+
+
+def test_dropping_a_pair_leaves_the_order_of_the_others():
+    """Equal lengths, so that the order seen is the order of the shuffle."""
+    words = np.full(300, 5)
+    everything = np.concatenate(paper_batches(words, words, 8, 1))
+    kept = np.array([pair for pair in range(300) if pair % 7])
+    some = np.concatenate(paper_batches(words, words, 8, 1, candidates=kept))
+    assert some.tolist() == [pair for pair in everything.tolist() if pair % 7]
+
+
+def test_order_and_type_of_candidates_do_not_matter():
+    source, target = lengths(200)
+    kept = surviving_pairs(source, target, 40)
+    expected = as_lists(paper_batches(source, target, 8, 1, candidates=kept))
+    for same in (kept[::-1], kept.astype(np.int32), kept.tolist()):
+        assert as_lists(paper_batches(source, target, 8, 1, candidates=same)) == expected
+    assert paper_batches(source, target, 8, 1, candidates=[]) == []
+
+
+def test_surviving_pairs():
+    source, target = np.array([30, 31, 5, 0, 30]), np.array([30, 5, 31, 1, 2])
+    assert surviving_pairs(source, target, 30).tolist() == [0, 3, 4]
+    for everything in (None, 0):
+        assert surviving_pairs(source, target, everything).tolist() == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"batch_size": 0}, "batch_size must be at least 1, not 0"),
+        ({"group": 0}, "group must be at least 1, not 0"),
+        ({"seed": -1}, "seed must be at least 0, not -1"),
+        ({"target_words": np.ones(4, int)}, r"not shapes \(5,\) and \(4,\)"),
+        ({"candidates": np.array([1, 1])}, "named twice"),
+        ({"candidates": np.array([0, 5])}, r"must lie in 0\.\.4, not in 0\.\.5"),
+        ({"candidates": np.array([-1, 2])}, r"must lie in 0\.\.4"),
+        ({"candidates": np.ones(5, bool)}, "not bool numbers"),
+    ],
+)
+def test_mistakes_are_named(change, message):
+    good = {
+        "source_words": np.ones(5, int),
+        "target_words": np.ones(5, int),
+        "batch_size": 2,
+        "seed": 1,
+    }
+    with pytest.raises(ValueError, match=message):
+        paper_batches(**{**good, **change})
+
+
+def test_negative_max_words_is_refused():
+    with pytest.raises(ValueError, match="max_words must be 0"):
+        surviving_pairs(np.ones(2), np.ones(2), -1)

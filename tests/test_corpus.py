@@ -1,0 +1,225 @@
+"""Broken text files, each named in one line; sound ones, counted as fairseq counts them."""
+
+import gzip
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairseq_rnnsearch.data import corpus
+from fairseq_rnnsearch.data.corpus import check_parallel, check_text
+from fairseq_rnnsearch.errors import UserError
+
+WIDE_SPACES = [chr(c) for c in range(128, sys.maxunicode + 1) if chr(c).isspace()]
+
+
+def written(folder, content, name="text.en"):
+    path = folder / name
+    path.write_bytes(content)
+    return path
+
+
+def counts_by_hand(path):
+    """What fairseq sees: text mode, readline, `str.split`."""
+    with path.open(encoding="utf-8") as file:
+        words = [len(line.split()) for line in file]
+    longest = max(words)
+    return len(words), words.count(0), sum(words), longest, words.index(longest) + 1
+
+
+SOUND = {
+    "two lines": b"a b\nc\n",
+    "no final newline": b"a b\nc d e",
+    "one word": b"a",
+    "blank lines": b"\na\n  \t\n\n",
+    "only a line end": b"\n",
+    "CRLF": b"a b\r\nc\r\n\r\nd\r\n",
+    "CRLF, cut after the CR": b"a b\r\nc d\r",
+    "leading and trailing spaces": b"  a  b  \n c\n",
+    "separators fairseq does not break at": "a\vb\fc\x1cd\x1ee\x85f\u2028g\u2029h\nz\n".encode(),
+    "every wide space": "w".join(["", *WIDE_SPACES, ""]).encode() + b"\n",
+    "wide space before the end": "a\u00a0\nb\u2028\nc\u3000".encode(),
+    "only wide spaces": "\u00a0\u2003\na\n".encode(),
+    "bytes of spaces inside other characters": "Å… à‚ ᚠ 、\u200b\u180e x\n".encode(),
+    "byte order mark later": "a \ufeffb\n\ufeffc\n".encode(),
+    "four bytes": "🙂 a\U0001f680b\n".encode(),
+    "<unk>": b"a <unk> b\n",
+    "words that contain a symbol": b"a<s>b <s>b a</s> x<pad> <S> < s > <<s>>\n",
+}
+
+
+@pytest.mark.parametrize("block_bytes", [1, 3, 1 << 18])
+@pytest.mark.parametrize("name", SOUND)
+def test_sound_files_are_counted_as_fairseq_does(tmp_path, monkeypatch, name, block_bytes):
+    monkeypatch.setattr(corpus, "_BLOCK_BYTES", block_bytes)
+    path = written(tmp_path, SOUND[name])
+    report = check_text(path)
+    assert report.path == path
+    assert (
+        report.lines,
+        report.blank_lines,
+        report.words,
+        report.longest_words,
+        report.longest_line,
+    ) == counts_by_hand(path)
+
+
+def test_many_random_lines_over_several_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr(corpus, "_BLOCK_BYTES", 1000)
+    draw = np.random.default_rng(0)
+    pieces = ["a", "é", "日本", " ", "  ", "\u00a0", "\u2028", "\n", "\r\n", "\t", "’", "🙂"]
+    path = written(tmp_path, "".join(draw.choice(pieces, 20_000)).encode())
+    report = check_text(path)
+    assert counts_by_hand(path) == (
+        report.lines,
+        report.blank_lines,
+        report.words,
+        report.longest_words,
+        report.longest_line,
+    )
+
+
+BROKEN = {
+    "empty": (b"", " is empty; expected one sentence per line"),
+    "latin1": (b"a\ncaf\xe9 b\n", ", line 2, byte 4: byte 0xe9 is not valid UTF-8; convert"),
+    "cut character": (b"a\nab\xc3", ", line 2, byte 3: byte 0xc3 is not valid UTF-8"),
+    "surrogate": (b"a \xed\xa0\x80\n", ", line 1, byte 3: byte 0xed is not valid UTF-8"),
+    "NUL": (b"a\n\nb\0c\n", ", line 3, byte 2: a NUL byte; expected plain UTF-8"),
+    "byte order mark": (b"\xef\xbb\xbfa\n", " starts with a UTF-8 byte order mark (EF BB BF)"),
+    "UTF-16": ("\ufeffa\n".encode("utf-16-le"), " starts with a UTF-16 byte order mark (FF FE)"),
+    "UTF-16 BE": ("\ufeffa\n".encode("utf-16-be"), " starts with a UTF-16 byte order mark (FE FF)"),
+    "gzip": (gzip.compress(b"a\n"), " is gzip-compressed; unpack it first"),
+    "lone CR": (b"a\nb\rc\n", ", line 2, byte 2: a carriage return inside the line"),
+    "CR before CRLF": (b"a\r\r\nb\n", ", line 1, byte 2: a carriage return inside the line"),
+    "old Macintosh": (b"a\rb\rc\r", ", line 1, byte 2: a carriage return inside the line"),
+    "<pad>": (b"a\nb <pad> c\n", ", line 2, byte 3: the word <pad> is reserved"),
+    "<s>": (b"<s> a </s>\n", ", line 1, byte 1: the word <s> is reserved"),
+    "</s>": ("é </s>\n".encode(), ", line 1, byte 4: the word </s> is reserved"),
+    "symbol between wide spaces": (
+        "a<s>b\u00a0<s>\u2028c\n".encode(),
+        ", line 1, byte 8: the word <s> is reserved",
+    ),
+    "several: the first is named": (
+        b"a\n\0 <pad> \xff\rb\n",
+        ", line 2, byte 1: a NUL byte",
+    ),
+    "several, the other way round": (b"\xff\n\0\n", ", line 1, byte 1: byte 0xff"),
+}
+
+
+@pytest.mark.parametrize("block_bytes", [4, 1 << 18])
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_files_are_named(tmp_path, monkeypatch, name, block_bytes):
+    monkeypatch.setattr(corpus, "_BLOCK_BYTES", block_bytes)
+    content, message = BROKEN[name]
+    path = written(tmp_path, content)
+    with pytest.raises(UserError) as caught:
+        check_text(path)
+    assert str(caught.value).startswith(f"{path}{message}")
+
+
+def test_line_and_column_after_several_blocks(tmp_path, monkeypatch):
+    monkeypatch.setattr(corpus, "_BLOCK_BYTES", 64)
+    path = written(tmp_path, "été \r\n".encode() * 1000 + b"ab\xff\n")
+    with pytest.raises(UserError, match="line 1001, byte 3: byte 0xff"):
+        check_text(path)
+
+
+def test_endless_line_is_refused_before_memory_is(tmp_path, monkeypatch):
+    monkeypatch.setattr(corpus, "_BLOCK_BYTES", 1 << 10)
+    monkeypatch.setattr(corpus, "_MAX_LINE_BYTES", 1 << 20)
+    path = written(tmp_path, b"a\n" + b"b " * (1 << 19) + b"c")
+    with pytest.raises(UserError, match="line 2: longer than 1 MiB; expected one sentence"):
+        check_text(path)
+
+
+def test_what_is_not_a_file(tmp_path):
+    with pytest.raises(UserError, match=r"missing\.en: no such file"):
+        check_text(tmp_path / "missing.en")
+    with pytest.raises(UserError, match="is a folder; expected a plain text file"):
+        check_text(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match="pipe is a pipe or a device"):
+        check_text(tmp_path / "pipe")
+
+
+def test_unreadable_file(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    path = written(tmp_path, b"a\n")
+    monkeypatch.setattr(Path, "open", refuse)  # root may read anything, so no chmod
+    with pytest.raises(UserError, match=r"text\.en cannot be read: Permission denied"):
+        check_text(path)
+
+
+def test_parallel_files(tmp_path):
+    source = written(tmp_path, b"a b\n\nc\n", "text.en")
+    target = written(tmp_path, b"x\ny\nz w v", "text.fr")
+    reports = check_parallel(source, target)
+    assert [(r.path, r.lines, r.blank_lines) for r in reports] == [(source, 3, 1), (target, 3, 0)]
+
+
+def test_parallel_files_of_different_length(tmp_path):
+    source = written(tmp_path, b"a\n" * 1200, "text.en")
+    target = written(tmp_path, b"x\n", "text.fr")
+    with pytest.raises(UserError) as caught:
+        check_parallel(source, target)
+    assert str(caught.value).startswith(f"{source} has 1,200 lines but {target} has 1 line; each")
+
+
+@pytest.mark.parametrize("side", ["text.en", "text.fr"])
+def test_both_parallel_files_are_checked(tmp_path, side):
+    for name in ("text.en", "text.fr"):
+        written(tmp_path, b"a\0\n" if name == side else b"a\n", name)
+    with pytest.raises(UserError, match=f"{side}, line 1, byte 2: a NUL"):
+        check_parallel(tmp_path / "text.en", tmp_path / "text.fr")
+
+
+# How a mistake is shown (fairseq_rnnsearch/errors.py), in a process of its own. The file is loaded
+# by path: importing the package would import fairseq for seconds.
+HOOK = """
+import importlib.util, sys
+def load():
+    spec = importlib.util.spec_from_file_location("errors", sys.argv[1])
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+sys.excepthook = lambda kind, error, trace: print("previous hook:", kind.__name__, file=sys.stderr)
+errors = load()
+errors.install_excepthook()
+hook = sys.excepthook
+errors.install_excepthook()
+load().install_excepthook()
+assert sys.excepthook is hook, "not idempotent"
+"""
+
+
+@pytest.mark.parametrize(
+    ("raised", "shown"),
+    [
+        ("errors.UserError('no such file')", "fairseq_rnnsearch: error: no such file\n"),
+        ("errors.UserError('a\\nb é')", "fairseq_rnnsearch: error: a b é\n"),
+        (
+            "type('Finer', (errors.UserError,), {})('x') from KeyError('k')",
+            "fairseq_rnnsearch: error: x\n",
+        ),
+        ("ValueError('a bug')", "previous hook: ValueError\n"),
+    ],
+)
+def test_excepthook(raised, shown):
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            f"{HOOK}\nraise {raised}",
+            Path(sys.modules[UserError.__module__].__file__),
+        ],
+        capture_output=True,
+        encoding="utf-8",
+        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (1, "", shown)

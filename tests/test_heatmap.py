@@ -1,0 +1,265 @@
+"""The heatmap's data, not its pixels: weights, words, places; and how its file is written."""
+
+import os
+import subprocess
+import sys
+import warnings
+from itertools import pairwise
+from pathlib import Path
+
+import matplotlib
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from matplotlib.image import imread
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.figures import draw_heatmap, save_heatmap
+
+SOURCE = ["The", "agreement", "on", "the", "European", "Economic", "Area", "</s>"]
+TARGET = ["L'", "accord", "sur", "la", "zone", "économique", "européenne", "</s>", "<unk>"]
+
+
+def soft_alignment(target, source, seed=0):
+    weights = np.random.default_rng(seed).random((target, source))
+    return weights / weights.sum(1, keepdims=True)
+
+
+def random_words(count, longest=14):
+    draw = np.random.default_rng(count)
+    letters = list("abcdefghijklmnopqrstuvwxyzéàçÂÅÿ")
+    return ["".join(draw.choice(letters, draw.integers(1, longest))) for _ in range(count)]
+
+
+def texts(labels):
+    return [label.get_text() for label in labels]
+
+
+def test_weights_words_and_axes():
+    weights = soft_alignment(9, 8)
+    figure = draw_heatmap(SOURCE, TARGET, weights)
+    (axes,) = figure.axes
+    (image,) = axes.images
+    assert np.array_equal(image.get_array(), weights)
+    assert image.get_clim() == (0, 1)
+    assert np.allclose(image.cmap([0.0, 0.5, 1.0])[:, :3], [[0] * 3, [0.5] * 3, [1] * 3], atol=0.01)
+    assert texts(axes.get_xticklabels()) == SOURCE
+    assert texts(axes.get_yticklabels()) == TARGET
+    assert axes.get_xticks().tolist() == list(range(8))
+    assert axes.get_yticks().tolist() == list(range(9))
+
+
+def test_weights_as_lists_and_single_precision():
+    (image,) = draw_heatmap(["a"], ["b", "c"], [[1], [0]]).axes[0].images
+    assert image.get_array().tolist() == [[1], [0]]
+    half = soft_alignment(2, 1).astype(np.float16)
+    (image,) = draw_heatmap(["a"], ["b", "c"], half).axes[0].images
+    assert np.array_equal(image.get_array(), half)
+
+
+def test_nan_is_no_shade_of_grey():
+    (image,) = draw_heatmap(["a", "b"], ["c"], [[np.nan, 1.0]]).axes[0].images
+    red, green, blue = image.cmap(image.norm(image.get_array()))[0, 0, :3]
+    assert (red, green, blue) == (1, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("source", "target"),
+    [
+        (SOURCE, TARGET),
+        (["a"], ["b"]),
+        (["a"] * 3, random_words(40)),
+        (random_words(60), random_words(70)),
+        (random_words(200), random_words(205)),
+        (["x" * 300, "b"], ["c", "y" * 300]),
+        ([r"$x_1$", r"\alpha^2", "$5", r"\frac{", "%#~&"], ["a_b", "$", "^", "Ǻg", "q@@"]),
+    ],
+    ids=["sentence", "one word", "narrow", "60 words", "200 words", "long words", "mathematics"],
+)
+def test_layout(source, target):
+    """On paper: words on top and on the left, in order, apart, each beside its square cell."""
+    figure = draw_heatmap(source, target, soft_alignment(len(target), len(source)))
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    cells = axes.get_window_extent()
+    columns = [label.get_window_extent() for label in axes.get_xticklabels()]
+    rows = [label.get_window_extent() for label in axes.get_yticklabels()]
+    assert (len(columns), len(rows)) == (len(source), len(target))
+
+    side = cells.width / len(source)
+    assert side == pytest.approx(cells.height / len(target))
+    assert all(left.x1 < right.x0 for left, right in pairwise(columns))
+    assert all(upper.y0 > lower.y1 for upper, lower in pairwise(rows))
+    for index, box in enumerate(columns):
+        assert (box.x0 + box.x1) / 2 == pytest.approx(cells.x0 + (index + 0.5) * side, abs=2)
+        assert box.y0 > cells.y1  # above the cells
+    for index, box in enumerate(rows):
+        assert abs((box.y0 + box.y1) / 2 - (cells.y1 - (index + 0.5) * side)) < side / 2
+        assert box.x1 < cells.x0  # left of the cells
+    paper = figure.bbox
+    for box in [cells, *columns, *rows]:
+        assert paper.x0 < box.x0 and box.x1 < paper.x1 and paper.y0 < box.y0 and box.y1 < paper.y1
+
+    sizes = {label.get_fontsize() for label in axes.get_xticklabels() + axes.get_yticklabels()}
+    assert len(sizes) == 1 and 6 <= sizes.pop() <= 10
+    assert max(figure.get_size_inches()) < 30
+    assert all(label.get_rotation() == 90 for label in axes.get_xticklabels())
+    longest = max(len(text) for text in texts(axes.get_xticklabels() + axes.get_yticklabels()))
+    assert longest <= 32
+
+
+def test_long_words_keep_their_ends():
+    figure = draw_heatmap(["begin" + "x" * 100 + "end"], ["two\nlines"], [[1.0]])
+    (label,) = texts(figure.axes[0].get_xticklabels())
+    assert label.startswith("beginx") and label.endswith("xend") and "…" in label
+    assert texts(figure.axes[0].get_yticklabels()) == ["two lines"]
+
+
+def test_mathematics_is_plain_text(tmp_path):
+    """Broken mathematics would raise at drawing; sound mathematics would lose its dollars."""
+    words = [r"$x_1$", r"$\frac{$", "a_b", "<&>"]
+    save_heatmap(tmp_path / "a.svg", words, words, np.eye(4))
+    drawing = (tmp_path / "a.svg").read_text(encoding="utf-8")
+    assert drawing.count(">$x_1$</text>") == 2
+    assert drawing.count(r">$\frac{$</text>") == 2
+    assert drawing.count(">&lt;&amp;&gt;</text>") == 2
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.PNG", "a.pdf", "a.svg"])
+def test_formats(tmp_path, name):
+    path = tmp_path / name
+    save_heatmap(path, SOURCE, TARGET, soft_alignment(9, 8))
+    content = path.read_bytes()
+    kind = path.suffix.lower()
+    if kind == ".png":
+        assert imread(path).shape[0] > 300
+    elif kind == ".pdf":
+        assert content.startswith(b"%PDF") and b"CIDFontType2" in content  # text, not outlines
+    else:
+        drawing = content.decode()
+        assert all(f">{word}</text>" in drawing for word in ("agreement", "économique"))
+        assert "DejaVu Sans" in drawing
+    save_heatmap(str(path), SOURCE, TARGET, soft_alignment(9, 8))
+    assert path.read_bytes() == content  # the same picture is the same file
+    assert [entry.name for entry in tmp_path.iterdir()] == [name]
+
+
+def test_cells_of_a_png_are_even(tmp_path):
+    weights = np.indices((6, 7)).sum(0) % 2  # a chess board
+    save_heatmap(tmp_path / "a.png", list("abcdefg"), list("abcdef"), weights)
+    picture = imread(tmp_path / "a.png")[..., 0]
+    row = picture[-30]  # through the lowest cells
+    changes = np.flatnonzero(np.diff(row > 0.5))
+    assert len(set(np.diff(changes)[-6:-1].tolist())) == 1  # around them: label, frame
+
+
+def test_huge_picture_has_bounded_dots(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        Figure,
+        "savefig",
+        lambda self, path, dpi, **_: (
+            asked.append(self.get_size_inches() * dpi),
+            Path(path).touch(),
+        ),
+    )
+    monkeypatch.setattr("fairseq_rnnsearch.figures.heatmap._MOST_DOTS", 10_000)
+    save_heatmap(tmp_path / "a.png", SOURCE, TARGET, soft_alignment(9, 8))
+    assert asked.pop().prod() <= 10_000 * 1.001
+    monkeypatch.setattr("fairseq_rnnsearch.figures.heatmap._MOST_DOTS_ALONG", 50)
+    save_heatmap(tmp_path / "a.png", SOURCE, TARGET, soft_alignment(9, 8))
+    assert asked.pop().max() <= 50 * 1.001
+
+
+def test_style_of_the_user_stays_out_and_untouched(tmp_path):
+    weights = soft_alignment(9, 8)
+    save_heatmap(tmp_path / "plain.png", SOURCE, TARGET, weights)
+    style = {
+        "font.size": 30,
+        "text.color": "red",
+        "xtick.bottom": True,
+        "xtick.labelcolor": "blue",
+        "axes.grid": True,
+        "axes.linewidth": 9,
+        "image.origin": "lower",
+        "image.cmap": "viridis",
+        "figure.autolayout": True,
+        "savefig.bbox": "tight",
+        "savefig.transparent": True,
+        "savefig.facecolor": "blue",
+    }
+    with matplotlib.rc_context(style):
+        before = dict(matplotlib.rcParams)
+        save_heatmap(tmp_path / "styled.png", SOURCE, TARGET, weights)
+        assert dict(matplotlib.rcParams) == before
+    assert (tmp_path / "styled.png").read_bytes() == (tmp_path / "plain.png").read_bytes()
+
+
+def test_failure_leaves_the_old_file_and_no_rest(tmp_path, monkeypatch):
+    path = tmp_path / "a.png"
+    path.write_bytes(b"old")
+
+    def fill_the_disk(self, path, **_):
+        Path(path).write_bytes(b"half a picture")
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Figure, "savefig", fill_the_disk)
+    with pytest.raises(UserError, match=r"a\.png cannot be written: No space left on device"):
+        save_heatmap(path, ["a"], ["b"], [[1.0]])
+    assert path.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("a.jpg", r"a\.jpg: its name must end in one of \.png, \.pdf, \.svg"),
+        ("a", "its name must end in one of"),
+        ("missing/a.png", r"missing/a\.png cannot be written: No such file or directory"),
+        ("folder.png", r"folder\.png cannot be written: Is a directory"),
+        ("file/a.png", r"file/a\.png cannot be written: Not a directory"),
+    ],
+)
+def test_files_that_cannot_be_written(tmp_path, name, message):
+    (tmp_path / "folder.png").mkdir()
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=message):
+        save_heatmap(tmp_path / name, ["a"], ["b"], [[1.0]])
+    assert {entry.name for entry in tmp_path.iterdir()} == {"folder.png", "file"}
+
+
+@pytest.mark.parametrize("shape", [(8, 9), (9, 7), (9,), (1, 9, 8)])
+def test_wrong_shapes(tmp_path, shape):
+    with pytest.raises(UserError, match=r"9 target and 8 source words need \(9, 8\)"):
+        save_heatmap(tmp_path / "a.png", SOURCE, TARGET, np.zeros(shape))
+    assert not list(tmp_path.iterdir())
+
+
+def test_no_words():
+    with pytest.raises(UserError, match="at least one word on each side"):
+        draw_heatmap([], ["a"], np.zeros((1, 0)))
+
+
+def test_imports_are_late_and_few():
+    """Seen from a fresh process; a stand-in for the package spares it fairseq."""
+    package = Path(sys.modules["fairseq_rnnsearch.figures"].__file__).parents[1]
+    program = f"""
+import sys, types
+package = types.ModuleType("fairseq_rnnsearch")
+package.__path__ = [{str(package)!r}]
+sys.modules["fairseq_rnnsearch"] = package
+from fairseq_rnnsearch.figures import draw_heatmap
+assert "matplotlib" not in sys.modules
+draw_heatmap(["a"], ["b"], [[1.0]])
+print(sorted({{"matplotlib.pyplot", "torch", "fairseq"}} & set(sys.modules)))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, env=dict(os.environ)
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
+
+
+def test_drawing_warns_of_nothing(tmp_path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        save_heatmap(tmp_path / "a.png", SOURCE, TARGET, soft_alignment(9, 8))
