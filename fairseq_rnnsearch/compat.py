@@ -35,6 +35,7 @@ def apply() -> None:
     allow_plain_types_in_checkpoints()
     refuse_other_checkpoints_in_one_line()
     check_text_before_preprocessing()
+    let_data_loading_processes_end_in_silence()
     if not torch.cuda.is_available():
         let_torchrun_work_without_gpus()
 
@@ -86,7 +87,7 @@ def refuse_other_checkpoints_in_one_line() -> None:
     load = checkpoint_utils.load_checkpoint_to_cpu
 
     @functools.wraps(load)
-    def load_or_explain(path, *args, **kwargs):
+    def load_or_explain(path, *args, **kwargs) -> dict:
         try:
             return load(path, *args, **kwargs)
         except pickle.UnpicklingError as problem:
@@ -104,7 +105,17 @@ def refuse_other_checkpoints_in_one_line() -> None:
                 "may be truncated; an older checkpoint can be named with --path or --restore-file"
             ) from problem
 
+    load_models = checkpoint_utils.load_model_ensemble_and_task
+
+    @functools.wraps(load_models)
+    def load_models_or_explain(*args, **kwargs) -> tuple:
+        try:
+            return load_models(*args, **kwargs)
+        except OSError as problem:
+            raise UserError(f"--path: {problem}") from problem  # "Model file not found: ..."
+
     checkpoint_utils.load_checkpoint_to_cpu = load_or_explain
+    checkpoint_utils.load_model_ensemble_and_task = load_models_or_explain
 
 
 def check_text_before_preprocessing() -> None:
@@ -128,7 +139,7 @@ def check_text_before_preprocessing() -> None:
 
     def checked(position: int, function: Callable) -> Callable:
         @functools.wraps(function)
-        def check_first(*args, **kwargs):
+        def check_first(*args, **kwargs) -> object:
             options = kwargs.get("args") or args[position]
             prefixes = [options.trainpref, options.validpref, options.testpref]
             check_all(
@@ -143,6 +154,26 @@ def check_text_before_preprocessing() -> None:
 
     preprocess._build_dictionary = checked(2, preprocess._build_dictionary)
     preprocess._make_all = checked(2, preprocess._make_all)
+
+
+def let_data_loading_processes_end_in_silence() -> None:
+    """Keep `can only test a child process` off standard error.
+
+    A data-loading process inherits what is left of the iterators before it; when they are
+    cleared away there, they ask after processes that are not its own.
+    """
+    iterator = torch.utils.data.dataloader._MultiProcessingDataLoaderIter
+    shut_down = iterator.__del__
+    if getattr(shut_down, "minds_its_process", False):
+        return
+
+    def shut_down_own_workers(self) -> None:
+        workers = getattr(self, "_workers", [])
+        if all(worker._parent_pid == os.getpid() for worker in workers):
+            shut_down(self)
+
+    shut_down_own_workers.minds_its_process = True
+    iterator.__del__ = shut_down_own_workers
 
 
 def let_torchrun_work_without_gpus() -> None:
@@ -163,7 +194,7 @@ def let_torchrun_work_without_gpus() -> None:
     infer = distributed_utils.infer_init_method
 
     @functools.wraps(infer)
-    def infer_init_method(cfg, force_distributed=False):
+    def infer_init_method(cfg, force_distributed=False) -> None:
         processes = int(os.environ.get("WORLD_SIZE", "1"))
         if cfg.distributed_init_method is None and processes > 1:
             cfg.distributed_world_size = processes
@@ -177,7 +208,7 @@ def let_torchrun_work_without_gpus() -> None:
 
     parallel = distributed_fairseq_model.DistributedDataParallel
 
-    def parallel_on_cpu(module, device_ids=None, output_device=None, **kwargs):
+    def parallel_on_cpu(module, device_ids=None, output_device=None, **kwargs) -> torch.nn.Module:
         return parallel(module=module, **kwargs)
 
     distributed_utils._infer_torch_distributed_launch_init = infer_torchrun

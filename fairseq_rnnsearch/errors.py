@@ -14,6 +14,7 @@ class UserError(ValueError):
 def install_excepthook() -> None:
     """Show an uncaught `UserError` as `fairseq_rnnsearch: error: <message>` on standard error.
 
+    It may be the cause of the exception that was not caught: fairseq wraps some in its own.
     Python's exit status stays 1, as for any uncaught exception; every other exception goes to
     the hook that was there before. Calling it again changes nothing.
     """
@@ -24,9 +25,10 @@ def install_excepthook() -> None:
     def show(
         kind: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> None:
-        if issubclass(kind, UserError):
+        mistake = _user_error(error)
+        if mistake is not None:
             # A file name may hold a line break; the promise is one line.
-            message = " ".join(str(error).splitlines())
+            message = " ".join(str(mistake).splitlines())
             print(f"fairseq_rnnsearch: error: {message}", file=sys.stderr)
         else:
             previous(kind, error, traceback)
@@ -34,3 +36,10 @@ def install_excepthook() -> None:
     # The mark survives a second import of this module under another name (--user-dir).
     show.shows_user_errors = True
     sys.excepthook = show
+
+
+def _user_error(error: BaseException | None) -> UserError | None:
+    """The mistake behind an exception: fairseq raises another one in the place of some."""
+    while error is not None and not isinstance(error, UserError):
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return error

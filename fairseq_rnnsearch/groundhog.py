@@ -9,7 +9,6 @@ last the end of a sentence; fairseq's are 0 ``<s>``, 1 padding, 2 the end, 3 unk
 """
 
 import argparse
-import os
 import sys
 import zipfile
 from collections.abc import Iterator, Mapping
@@ -18,11 +17,13 @@ from pathlib import Path
 import numpy as np
 import torch
 from fairseq.data import Dictionary
+from fairseq.dataclass import FairseqDataclass
 from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import OmegaConf
 from torch import Tensor
 
 from fairseq_rnnsearch.errors import UserError, install_excepthook
+from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.models import RNNSearchConfig
 from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig
 
@@ -171,16 +172,19 @@ def import_parameters(
         languages: the dictionaries become ``dict.<language>.txt``.
     """
     state = state_dict_from_groundhog(_read_arrays(params))
-    sides = ("encoder", "decoder")
-    for side, language, words in zip(sides, languages, (source_words, target_words), strict=True):
-        symbols = state[f"{side}.network.embedding.weight"].size(0)
-        dictionary = _dictionary(symbols, words)
-        _write(out.parent / f"dict.{language}.txt", lambda path, d=dictionary: d.save(str(path)))
+    dictionaries = [
+        _dictionary(state[f"{side}.network.embedding.weight"].size(0), words)
+        for side, words in (("encoder", source_words), ("decoder", target_words))
+    ]
+    out.parent.mkdir(parents=True, exist_ok=True)
+    for language, dictionary in zip(languages, dictionaries, strict=True):
+        with replacing(out.parent / f"dict.{language}.txt") as path:
+            dictionary.save(str(path))
     config = OmegaConf.create(OmegaConf.to_container(OmegaConf.structured(FairseqConfig())))
-    config.model = {"_name": "rnnsearch", **OmegaConf.structured(model_config(state))}
+    config.model = {**_options(model_config(state)), "_name": "rnnsearch"}
     config.task = {
+        **_options(AlignmentHeatmapConfig()),
         "_name": "alignment_heatmap",
-        **OmegaConf.structured(AlignmentHeatmapConfig),
         "source_lang": languages[0],
         "target_lang": languages[1],
     }
@@ -194,7 +198,13 @@ def import_parameters(
         "extra_state": {},
         "task_state": {},
     }
-    _write(out, lambda path: torch.save(checkpoint, path))
+    with replacing(out) as path:
+        torch.save(checkpoint, path)
+
+
+def _options(config: FairseqDataclass) -> dict:
+    """By name; what refers to other parts of a fairseq configuration is left as a reference."""
+    return OmegaConf.to_container(OmegaConf.structured(config), resolve=False)
 
 
 def export_parameters(checkpoint: Path, out: Path) -> None:
@@ -204,11 +214,9 @@ def export_parameters(checkpoint: Path, out: Path) -> None:
     state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))["model"]
     arrays = groundhog_from_state_dict(state)
 
-    def save(path: Path) -> None:
-        with path.open("wb") as file:
-            np.savez(file, **arrays)
-
-    _write(out, save)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(out) as path, path.open("wb") as file:
+        np.savez(file, **arrays)
 
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
@@ -246,17 +254,6 @@ def _read_words(path: Path) -> Iterator[str]:
         if not word or " " in word:
             raise UserError(f"{path}, line {number}: one word expected, found {line!r}")
         yield word
-
-
-def _write(path: Path, save) -> None:
-    """Whole or not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        save(temporary)
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -112,9 +112,7 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
 
         sample_size, words, sentences = map(total, ("sample_size", "ntokens", "nsentences"))
         nll = total("nll_loss")
-        metrics.log_scalar(
-            "loss", total("loss") / sample_size / math.log(2), sample_size, round=3
-        )
+        metrics.log_scalar("loss", total("loss") / sample_size / math.log(2), sample_size, round=3)
         metrics.log_scalar("nll_loss", nll / words / math.log(2), words, round=3)
         metrics.log_derived("ppl", lambda meters: utils.get_perplexity(meters["nll_loss"].avg))
         metrics.log_scalar("nats_per_sentence", nll / sentences, sentences, round=3)

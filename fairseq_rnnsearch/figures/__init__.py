@@ -5,5 +5,6 @@ y axis, source words along the x axis.
 """
 
 from fairseq_rnnsearch.figures.heatmap import draw_heatmap, save_heatmap
+from fairseq_rnnsearch.figures.page import write_page
 
-__all__ = ["draw_heatmap", "save_heatmap"]
+__all__ = ["draw_heatmap", "save_heatmap", "write_page"]

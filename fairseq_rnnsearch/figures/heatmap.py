@@ -10,10 +10,8 @@ neither pyplot nor a display, and the user's backend and style stay as they are.
 
 from __future__ import annotations
 
-import contextlib
 import math
 import os
-import uuid
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -155,16 +154,8 @@ def save_heatmap(
     dots_per_inch = min(
         DOTS_PER_INCH, (_MOST_DOTS / inches.prod()) ** 0.5, _MOST_DOTS_ALONG / inches.max()
     )
-    unfinished = path.with_name(f".{uuid.uuid4().hex}.unfinished")
-    try:
-        with matplotlib.rc_context(_FILE_SETTINGS):
-            figure.savefig(unfinished, format=suffix, dpi=dots_per_inch, metadata=_NO_DATE[suffix])
-        os.replace(unfinished, path)
-    except OSError as error:
-        raise UserError(f"heatmap {path} cannot be written: {error.strerror}") from error
-    finally:
-        with contextlib.suppress(OSError):  # renamed, or never begun
-            unfinished.unlink()
+    with matplotlib.rc_context(_FILE_SETTINGS), replacing(path) as unfinished:
+        figure.savefig(unfinished, format=suffix, dpi=dots_per_inch, metadata=_NO_DATE[suffix])
 
 
 def _fit(figure: Figure, axes: Any, renderer: Any, cell: float) -> None:

@@ -70,7 +70,7 @@ def bidirectional_recurrence(
 
 
 def attend(s: Tensor, memory: Memory, weights: DecoderWeights) -> tuple[Tensor, Tensor]:
-    """Context and alignment weights for one target position, ``(batch, 2n)``, ``(batch, source)``."""
+    """c_i, ``(batch, 2n)``, and alpha_i, ``(batch, source)``, for one target position."""
     alpha = alignment_weights(
         energies(s, memory.keys, weights.state, weights.energy), memory.padding
     )

@@ -258,7 +258,7 @@ class RNNSearchModel(FairseqEncoderDecoderModel):
         initialize(model)
         return model
 
-    def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None):
+    def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None) -> NamedTuple:
         """Load a checkpoint's parameters.
 
         Raises:

@@ -1,7 +1,7 @@
 """The parameters of the model, in torch alone: encoder, decoder and how they are initialised."""
 
 from fairseq_rnnsearch.network.decoder import DECODER_ORDERS, Decoder, DecoderState
-from fairseq_rnnsearch.network.encoder import Encoder, EncodedSource
+from fairseq_rnnsearch.network.encoder import EncodedSource, Encoder
 from fairseq_rnnsearch.network.initialization import initialize
 
 __all__ = [

@@ -10,7 +10,7 @@ learning rate. fairseq's own ``adadelta`` lets ``--lr``, 0.25 by default, scale 
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import List
 
@@ -105,10 +105,14 @@ class RNNSearchAdadelta(FairseqOptimizer):
     ) -> Tensor:
         """Clip, and settle what a non-finite norm means before fairseq's trainer looks at it.
 
+        Args:
+            max_norm: length of the longest gradient; 0 does not clip.
+            aggregate_norm_fn: combines the norms of several processes' shards.
+
         Returns:
             The norm before clipping; zero for an update that is skipped or shrunk.
         """
-        norm = super().clip_grad_norm(max_norm, aggregate_norm_fn)
+        norm = _clip(self.params, max_norm, aggregate_norm_fn)
         self._skip_update = False
         if torch.isfinite(norm) or self.cfg.nonfinite == "raise":
             return norm
@@ -132,3 +136,27 @@ class RNNSearchAdadelta(FairseqOptimizer):
         """Update, unless ``clip_grad_norm`` has found nothing to go by."""
         if not self._skip_update:
             super().step(closure, scale, groups)
+
+
+def _clip(
+    parameters: Iterable[Tensor],
+    max_norm: float,
+    aggregate_norm_fn: Callable[[Tensor], Tensor] | None,
+) -> Tensor:
+    """Scale all gradients together to a norm of at most ``max_norm``; return the norm before.
+
+    fairseq's own measures the norm in float32, whatever the gradients are, and adds 1e-6 to it.
+    """
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    if not gradients:
+        return torch.tensor(0.0)
+    norms = [
+        torch.linalg.vector_norm(gradient, dtype=torch.promote_types(gradient.dtype, torch.float32))
+        for gradient in gradients
+    ]
+    norm = torch.linalg.vector_norm(torch.stack(norms))
+    if aggregate_norm_fn is not None:
+        norm = aggregate_norm_fn(norm)
+    if max_norm > 0:
+        torch._foreach_mul_(gradients, (max_norm / norm).clamp(max=1.0))
+    return norm

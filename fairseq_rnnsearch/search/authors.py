@@ -31,7 +31,8 @@ class AuthorsBeamSearch(BeamSearch):
 
     fairseq's generator carries on with as many hypotheses as the beam is wide. Those beyond the
     shrunken beam are given a score of minus infinity: it never ends such a hypothesis, and all
-    that continues it scores minus infinity too.
+    that continues it scores minus infinity too. Hypotheses that are few because words are few, or
+    because a prefix is forced, leave the beam as wide as it was.
     """
 
     needs_src_lengths = True
@@ -53,19 +54,26 @@ class AuthorsBeamSearch(BeamSearch):
         original_batch_idxs: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """As ``fairseq.search.Search.step``."""
+        if step == 0:
+            self.widths = torch.full_like(self.src_lengths, lprobs.size(1))
+        else:
+            # fairseq fills a beam that has too few hypotheses with some that have ended
+            ended = prev_output_tokens[:, -1].eq(self.eos)
+            lprobs[ended.view(lprobs.shape[:2])] = -math.inf
         source = self.src_lengths
         lprobs[step < source // 2, :, self.eos] = -math.inf
         lprobs[step >= MAX_SYMBOLS_PER_SOURCE_SYMBOL * source] = -math.inf
         candidates, words, beams = super().step(
             step, lprobs, scores, prev_output_tokens, original_batch_idxs
         )
-        alive = (
-            lprobs.new_full((lprobs.size(0),), lprobs.size(1))
-            if step == 0
-            else scores[:, :, step - 1].isfinite().sum(dim=1)
-        )
         rank = torch.arange(candidates.size(1), device=candidates.device)
-        return candidates.masked_fill(rank >= alive.unsqueeze(1), -math.inf), words, beams
+        candidates = candidates.masked_fill(rank >= self.widths.unsqueeze(1), -math.inf)
+        self.widths = self.widths - (words.eq(self.eos) & candidates.isfinite()).sum(dim=1)
+        return candidates, words, beams
+
+    def prune_sentences(self, batch_idxs: Tensor) -> None:
+        """Keep these rows: the generator has finished the others."""
+        self.widths = self.widths[batch_idxs]
 
 
 class AuthorsSequenceGenerator(SequenceGenerator):
@@ -127,6 +135,4 @@ class AuthorsSequenceGenerator(SequenceGenerator):
 
 
 def _rows(net_input: dict, rows: Tensor) -> dict:
-    return {
-        name: part[rows] for name, part in net_input.items() if name in ("src_tokens", "src_lengths")
-    }
+    return {name: net_input[name][rows] for name in ("src_tokens", "src_lengths")}

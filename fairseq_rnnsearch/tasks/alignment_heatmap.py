@@ -5,6 +5,7 @@ named at the method that changes it.
 """
 
 import logging
+import os
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -13,7 +14,14 @@ from typing import Optional
 
 import numpy as np
 import torch
-from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset, iterators
+from fairseq import utils
+from fairseq.data import (
+    Dictionary,
+    FairseqDataset,
+    LanguagePairDataset,
+    data_utils,
+    iterators,
+)
 from fairseq.dataclass import ChoiceEnum
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
@@ -106,6 +114,29 @@ class AlignmentHeatmapTask(TranslationTask):
         self._epoch = 0
 
     # dictionaries and data
+
+    @classmethod
+    def setup_task(cls, cfg: AlignmentHeatmapConfig, **kwargs) -> "AlignmentHeatmapTask":
+        """Load the dictionaries.
+
+        Raises:
+            UserError: when there is no data folder, or no language pair in it.
+        """
+        folder = utils.split_paths(cfg.data or "")[0]
+        if not os.path.isdir(folder):
+            raise UserError(f"no data folder {folder!r}: make it with fairseq-preprocess")
+        languages = (cfg.source_lang, cfg.target_lang)
+        if None in languages:
+            languages = data_utils.infer_language_pair(folder)
+        if None in languages:
+            raise UserError(
+                f"no data named like train.en-fr.en.bin in {folder!r}: name the languages with "
+                "--source-lang and --target-lang"
+            )
+        for language in languages:
+            if not os.path.exists(os.path.join(folder, f"dict.{language}.txt")):
+                raise UserError(f"no dictionary dict.{language}.txt in the data folder {folder!r}")
+        return super().setup_task(cfg, **kwargs)
 
     @classmethod
     def build_dictionary(
@@ -328,7 +359,9 @@ class AlignmentHeatmapTask(TranslationTask):
 class _InOrderIterator(iterators.EpochBatchIterator):
     """Batches in the same order in every epoch, also when resumed within one."""
 
-    def _get_iterator_for_epoch(self, epoch: int, shuffle: bool, *args, **kwargs):
+    def _get_iterator_for_epoch(
+        self, epoch: int, shuffle: bool, *args, **kwargs
+    ) -> iterators.CountingIterator | None:
         return super()._get_iterator_for_epoch(epoch, False, *args, **kwargs)
 
 

@@ -6,7 +6,7 @@ decoder gave while it searched; fairseq's own lists crash the look-up.
 """
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from torch import Tensor
 
@@ -59,7 +59,7 @@ _ROW_END = "\N{SYMBOL FOR RECORD SEPARATOR}"
 class _InteractiveRow(list):
     """A soft row for fairseq-interactive, which formats every row as a pair "{}-{}"."""
 
-    def __iter__(self):
+    def __iter__(self) -> Iterator[str]:
         return iter((",".join(list.__iter__(self)), _ROW_END))
 
 

@@ -1,0 +1,129 @@
+"""One soft alignment as a value: its words, its weights, and what can be read off them.
+
+Weights are always ``(target, source)``, rows are target words, as in the paper's Figure 3.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from fairseq_rnnsearch.errors import UserError
+
+END = "</s>"
+SOURCE_END_CHOICES = ("keep", "drop", "renormalise")
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """A sentence pair and the weight of each source word for each target word.
+
+    Attributes:
+        source, target: tokens; a sentence's end symbol, if it is there, stands last.
+        weights: ``(target, source)``, each row a distribution over the source.
+        id: the sentence's number in its data set, from 0.
+        score: the model's score of the target, if it is known (log-probability, base 2, as
+            fairseq prints it).
+
+    Raises:
+        UserError: weights of another shape than the tokens'.
+    """
+
+    source: tuple[str, ...]
+    target: tuple[str, ...]
+    weights: np.ndarray
+    id: int = 0
+    score: float | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "source", tuple(self.source))
+        object.__setattr__(self, "target", tuple(self.target))
+        object.__setattr__(self, "weights", np.asarray(self.weights))
+        expected = (len(self.target), len(self.source))
+        if self.weights.shape != expected:
+            raise UserError(
+                f"alignment weights have shape {self.weights.shape}, but {expected[0]} target "
+                f"and {expected[1]} source words need {expected}"
+            )
+
+    def merge_pieces(self, is_continued) -> "Alignment":
+        """Words instead of subword pieces.
+
+        The weight of a source word is the sum of its pieces' weights, because they are parts of
+        one distribution; the row of a target word is the mean of its pieces' rows, so that it
+        remains a distribution.
+
+        Args:
+            is_continued: ``piece -> (text, joined)``: a piece's text without its marker, and
+                whether the next piece belongs to the same word.
+        """
+        source, source_words = _words(self.source, is_continued)
+        target, target_words = _words(self.target, is_continued)
+        columns = np.zeros((len(source), len(self.source)))
+        columns[source_words, np.arange(len(self.source))] = 1
+        rows = np.zeros((len(target), len(self.target)))
+        rows[target_words, np.arange(len(self.target))] = 1
+        rows /= rows.sum(axis=1, keepdims=True)
+        return replace(self, source=source, target=target, weights=rows @ self.weights @ columns.T)
+
+    def with_source_end(self, choice: str) -> "Alignment":
+        """Keep the source end symbol's column, drop it, or drop it and let rows sum to one.
+
+        Raises:
+            UserError: for another choice.
+        """
+        if choice not in SOURCE_END_CHOICES:
+            raise UserError(
+                f"source end {choice!r}: must be one of {', '.join(SOURCE_END_CHOICES)}"
+            )
+        if choice == "keep" or len(self.source) < 2 or self.source[-1] != END:
+            return self
+        weights = self.weights[:, :-1]
+        if choice == "renormalise":
+            total = weights.sum(axis=1, keepdims=True)
+            weights = np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
+        return replace(self, source=self.source[:-1], weights=weights)
+
+    def links(self) -> list[tuple[int, int]]:
+        """The best source word of each target word, ``(source, target)`` from 0; no end symbols."""
+        source_words = len(self.source) - (self.source[-1:] == (END,))
+        target_words = len(self.target) - (self.target[-1:] == (END,))
+        if not source_words:
+            return []
+        best = self.weights[:target_words, :source_words].argmax(axis=1)
+        return [(int(source), target) for target, source in enumerate(best)]
+
+    def pharaoh(self) -> str:
+        """The links as ``0-0 1-2 ...``, source first."""
+        return " ".join(f"{source}-{target}" for source, target in self.links())
+
+    def entropy(self) -> float:
+        """Mean entropy of the rows in bits: 0 when every target word looks at one source word."""
+        p = self.weights
+        logs = np.log2(p, out=np.zeros_like(p, dtype=float), where=p > 0)
+        return float(-(p * logs).sum(axis=1).mean())
+
+    def confidence(self) -> float:
+        """Mean over target words of the largest weight."""
+        return float(self.weights.max(axis=1).mean())
+
+
+def bpe_piece(piece: str) -> tuple[str, bool]:
+    """subword-nmt's marking: ``@@`` ends a piece that the next one continues."""
+    return (piece[:-2], True) if piece.endswith("@@") else (piece, False)
+
+
+def _words(pieces: Sequence[str], is_continued) -> tuple[tuple[str, ...], np.ndarray]:
+    """Words, and the word that each piece belongs to."""
+    words: list[str] = []
+    belongs: list[int] = []
+    joined = False
+    for piece in pieces:
+        text, continues = is_continued(piece)
+        if joined and piece != END:
+            words[-1] += text
+        else:
+            words.append(text)
+        belongs.append(len(words) - 1)
+        joined = continues
+    return tuple(words), np.array(belongs, dtype=int)

@@ -1,0 +1,128 @@
+"""Alignments as one HTML page: a list to search and sort, and the heatmap of the chosen sentence.
+
+The page is one file without network access: it opens from disk, can be mailed, and still works in
+ten years. It is put together from `page.html`, `page.css` and `page.js` beside this module.
+
+Why no library: Plotly, inlined, weighs several times what 500 sentences do, and Vega and
+Observable Plot know a matrix but neither running text nor the link between the two, which is what
+this page is for. The drawing is one `path` per shade of grey; vanilla JavaScript does it, the
+search, the sorting and the keyboard in some 500 lines, and the same lines draw the heatmap on
+the screen and in the downloaded files.
+
+Words are data, never markup. They travel in a JSON block in which every `<` is escaped, so that
+`</script>` cannot end it, and the page's content security policy allows one script, by its hash.
+"""
+
+import base64
+import contextlib
+import hashlib
+import html
+import json
+import math
+import os
+import re
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.figures.alignment import Alignment
+
+# A weight is stored in two bytes as a number of steps of 1/50000, so that decimals such as 0.25 and
+# 0.3 stay exact; the remaining values are free, and one of them stands for NaN.
+STEPS = 50_000
+NOT_A_NUMBER = 0xFFFF
+
+_HERE = Path(__file__).parent
+
+
+def write_page(
+    path: str | os.PathLike[str], alignments: Iterable[Alignment], title: str = "Alignments"
+) -> None:
+    """Write a page of alignments that needs nothing but a browser.
+
+    The file appears whole or not at all: it is written beside its place and then renamed, and
+    replaces a file that is there already. The same arguments give the same bytes.
+
+    Args:
+        path: the file, usually `index.html`; its folder must exist.
+        alignments: in the order in which sentences with equal numbers are listed. Weights outside
+            0..1 are shown as the nearer limit, NaN in red. A sentence without words on one side
+            is listed, without a heatmap.
+        title: heading of the page and name of its window.
+
+    Raises:
+        UserError: no alignment to show, or a file that cannot be written.
+    """
+    path = Path(path)
+    sentences = [_json(_sentence(alignment)) for alignment in alignments]
+    if not sentences:
+        raise UserError(f"page {path}: there is no alignment to show, at least one is needed")
+    page = _page(title, sentences)
+
+    unfinished = path.with_name(f".{uuid.uuid4().hex}.unfinished")
+    try:
+        unfinished.write_bytes(page)
+        os.replace(unfinished, path)
+    except OSError as error:
+        raise UserError(f"page {path} cannot be written: {error.strerror}") from error
+    finally:
+        with contextlib.suppress(OSError):  # renamed, or never begun
+            unfinished.unlink()
+
+
+def _page(title: str, sentences: list[str]) -> bytes:
+    script = (_HERE / "page.js").read_text(encoding="utf-8")
+    lines = ",\n".join(sentences)
+    digest = hashlib.sha256(script.encode()).digest()
+    parts = {
+        "title": html.escape(title),
+        "policy": f"sha256-{base64.b64encode(digest).decode()}",
+        "style": (_HERE / "page.css").read_text(encoding="utf-8"),
+        "script": script,
+        "step": f"{1 / STEPS:.5f}",
+        "data": f'{{"steps":{STEPS},"nan":{NOT_A_NUMBER},"sentences":[\n{lines}\n]}}',
+    }
+    template = (_HERE / "page.html").read_text(encoding="utf-8")
+    # In one pass: a sentence or a title that says {{script}} is left alone.
+    page = re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
+    # A lone surrogate has no UTF-8; as \udc80 it is JSON's own notation for itself.
+    return page.encode("utf-8", "backslashreplace")
+
+
+def _sentence(alignment: Alignment) -> dict:
+    """What the page knows of a sentence; links and statistics come from the exact weights."""
+    drawn = alignment.weights.size > 0
+    return {
+        "id": int(alignment.id),
+        "source": alignment.source,
+        "target": alignment.target,
+        "weights": _encoded(alignment.weights),
+        "links": [source for source, _ in alignment.links()] if drawn else [],
+        "confidence": _number(alignment.confidence()) if drawn else None,
+        "entropy": _number(alignment.entropy()) if drawn else None,
+        "score": _number(alignment.score),
+    }
+
+
+def _encoded(weights: np.ndarray) -> str:
+    """(target, source) row by row, two bytes a weight, the lower byte first, in base64."""
+    weights = np.asarray(weights, dtype=np.float64)
+    steps = np.rint(np.clip(np.nan_to_num(weights), 0, 1) * STEPS)
+    steps[np.isnan(weights)] = NOT_A_NUMBER
+    return base64.b64encode(steps.astype("<u2").tobytes()).decode()
+
+
+def _number(value: float | None) -> float | None:
+    """Four decimals; JSON has no NaN and no infinity."""
+    return round(float(value), 4) if value is not None and math.isfinite(value) else None
+
+
+def _json(value: dict) -> str:
+    """JSON that can stand in a script element: without `<` and line separators."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text

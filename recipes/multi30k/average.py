@@ -1,0 +1,40 @@
+"""Average the parameters of several checkpoints of one training into a new checkpoint.
+
+python recipes/multi30k/average.py --out average.pt checkpoint.best_*.pt
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import torch
+
+import fairseq_rnnsearch  # noqa: F401  (names the plain types that a checkpoint may hold)
+
+
+def average(paths: list[Path]) -> dict:
+    """The last checkpoint, with the mean of the parameters and without an optimizer's state."""
+    mean: dict[str, torch.Tensor] = {}
+    for path in paths:
+        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+        parameters = checkpoint["model"]
+        if mean and mean.keys() != parameters.keys():
+            sys.exit(f"error: {path} has other parameters than {paths[0]}")
+        for name, value in parameters.items():
+            mean[name] = mean.get(name, 0) + value.double() / len(paths)
+    checkpoint["model"] = {name: mean[name].to(value) for name, value in parameters.items()}
+    checkpoint["last_optimizer_state"] = None
+    return checkpoint
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Average the parameters of checkpoints.")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("checkpoints", type=Path, nargs="+")
+    options = parser.parse_args()
+    torch.save(average(options.checkpoints), options.out)
+    print(f"average of {', '.join(path.name for path in options.checkpoints)}")
+
+
+if __name__ == "__main__":
+    main()

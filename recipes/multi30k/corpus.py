@@ -1,0 +1,111 @@
+"""Lay out Multi30k, English to French, as plain text: from a folder or by download, checked.
+
+    python recipes/multi30k/corpus.py --out DIR [--folder DIR | --url URL]
+
+writes DIR/{train,val,test_2016_flickr}.{en,fr}. A folder may hold them plain or as .gz. A file is
+complete or not there, and a complete one is not fetched again. Only the standard library is used.
+"""
+
+import argparse
+import gzip
+import hashlib
+import os
+import sys
+import time
+import urllib.error
+import urllib.request
+import zlib
+from pathlib import Path
+
+COMMIT = "a3d2e0d26b56f3846f66a952536ffed4e401d05a"
+URL = f"https://raw.githubusercontent.com/multi30k/dataset/{COMMIT}/data/task1/raw"
+# of the unpacked text
+SHA256 = {
+    "train.en": "460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6",
+    "train.fr": "5925a3c18f1587b6b54b87743106e6e8ab93618edb6f65d19eac0621f853a10d",
+    "val.en": "1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227",
+    "val.fr": "5304e444d842e962b2dda4d816b70b22a1765b15401642b7ca37a67477e708dc",
+    "test_2016_flickr.en": "399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182",
+    "test_2016_flickr.fr": "cb3160d69b002bb638e66cc7612fcd56cb0af82eadc9c142dedc438afb885ef6",
+}
+TRIES = 3
+
+
+class CorpusError(Exception):
+    """Something the user can mend; shown as one line."""
+
+
+def from_folder(folder: Path, name: str) -> bytes:
+    """A file's text; another content than the pinned one is allowed, and said."""
+    plain, packed = folder / name, folder / f"{name}.gz"
+    try:
+        if plain.exists():
+            text = plain.read_bytes()
+        elif packed.exists():
+            text = unpack(packed.read_bytes(), str(packed))
+        else:
+            raise CorpusError(f"{folder} has neither {name} nor {name}.gz")
+    except OSError as problem:
+        raise CorpusError(f"cannot read {name} in {folder}: {problem.strerror}") from problem
+    if hashlib.sha256(text).hexdigest() != SHA256[name]:
+        print(f"warning: {name} in {folder} is not Multi30k's at {COMMIT[:8]}", file=sys.stderr)
+    return text
+
+
+def download(url: str, name: str) -> bytes:
+    """A file's text, which must be the pinned one."""
+    address = f"{url}/{name}.gz"
+    for again in range(TRIES - 1, -1, -1):
+        try:
+            with urllib.request.urlopen(address, timeout=60) as response:
+                packed = response.read()
+            break
+        except (urllib.error.URLError, TimeoutError, ConnectionError) as problem:
+            if not again:
+                raise CorpusError(
+                    f"cannot download {address}: {problem}; or set MULTI30K_DIR to a folder with "
+                    "the files"
+                ) from problem
+            time.sleep(2)
+    text = unpack(packed, address)
+    found = hashlib.sha256(text).hexdigest()
+    if found != SHA256[name]:
+        raise CorpusError(f"{address}: SHA-256 of the text is {found}, should be {SHA256[name]}")
+    return text
+
+
+def unpack(packed: bytes, where: str) -> bytes:
+    try:
+        return gzip.decompress(packed)
+    except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
+        raise CorpusError(f"{where}: broken gzip file: {problem}") from problem
+
+
+def lay_out(out: Path, folder: Path | None, url: str) -> None:
+    if folder and not folder.is_dir():
+        raise CorpusError(f"MULTI30K_DIR={folder}: no such folder")
+    out.mkdir(parents=True, exist_ok=True)
+    for name in SHA256:
+        path = out / name
+        if path.exists():
+            continue
+        text = from_folder(folder, name) if folder else download(url, name)
+        partial = out / f"{name}.partial"
+        partial.write_bytes(text)
+        os.replace(partial, path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Lay out Multi30k as plain text.")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--folder", type=Path, help="take the files from here")
+    parser.add_argument("--url", default=URL, help="download them from here")
+    options = parser.parse_args()
+    try:
+        lay_out(options.out, options.folder, options.url)
+    except CorpusError as problem:
+        sys.exit(f"error: {problem}")
+
+
+if __name__ == "__main__":
+    main()

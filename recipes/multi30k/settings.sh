@@ -1,0 +1,42 @@
+# Settings of the Multi30k recipe. Every one can be given in the environment instead:
+#
+#     MODEL=rnnencdec bash recipes/multi30k/run.sh
+
+: "${MODEL:=rnnsearch}" # or rnnencdec, the RNN encoder-decoder without attention
+: "${WORK:=}"           # everything that is made (default: runs/multi30k-$MODEL)
+: "${MULTI30K_DIR:=}"   # folder with {train,val,test_2016_flickr}.{en,fr}[.gz] (default: download)
+
+# text
+: "${LOWERCASE:=0}"          # 1: train and translate in lower case
+: "${VOCABULARY:=shortlist}" # or bpe
+: "${MIN_COUNT:=3}"          # shortlist: words seen as often as this in training
+: "${BPE_MERGES:=8000}"
+: "${BPE_JOINT:=1}" # 1: one set of merges for both languages
+
+# model
+: "${EMBEDDING:=256}" # m
+: "${HIDDEN:=384}"    # n
+: "${ATTENTION:=256}" # n'
+: "${MAXOUT:=256}"    # l
+: "${DECODER_ORDER:=program}"
+: "${DROPOUT:=0.3}" # embeddings and readout
+
+# training
+: "${LEARNING_RATE:=0.001}"
+: "${LR_SCHEDULER:=polynomial_decay}" # to zero, linearly, over MAX_EPOCH; or fixed
+: "${CLIP_NORM:=1}"
+: "${LABEL_SMOOTHING:=0}"
+: "${BATCH_SIZE:=80}"
+: "${BATCH_ORDER:=fairseq}" # newly shuffled in every epoch; or paper
+: "${MAX_EPOCH:=16}"
+: "${PATIENCE:=-1}"   # stop after so many epochs without improvement; -1: never
+: "${VALID_BLEU:=0}"  # 1: choose checkpoints by the BLEU of greedy translations, not by likelihood
+: "${AVERAGE:=5}"     # so many of the best checkpoints are kept, to be averaged
+: "${SEED:=1}"
+: "${TRAIN_OPTIONS:=}" # further options of fairseq-train, separated by spaces
+
+# translation: may be changed afterwards, in the same WORK
+: "${CHECKPOINT:=best}" # or average, the mean of those that were kept
+: "${BEAM:=12}"
+: "${LENGTH_PENALTY:=1}"
+: "${UNKNOWN:=forbid}" # unknown words: forbid; keep; replace by the source word of most weight

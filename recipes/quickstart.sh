@@ -1,0 +1,84 @@
+#!/usr/bin/env bash
+# From nothing to a trained RNNsearch in minutes on a laptop: makes a small English-French corpus,
+# trains, translates the test set, prints BLEU, three translations and the path of a heatmap.
+#
+#     bash recipes/quickstart.sh
+#
+# Run again, it goes on where it stopped. Variables: those below, and those of environment.sh.
+
+: "${EPOCHS:=14}"
+: "${LEARNING_RATE:=0.002}"
+: "${ANNEAL_FROM:=11}" # from this epoch on the learning rate is halved in every epoch
+: "${BATCH_SIZE:=80}"
+: "${DROPOUT:=0.1}"
+: "${BEAM:=5}"
+: "${LEAST_BLEU:=90}"
+: "${SEED:=1}"
+: "${TRAIN_SENTENCES:=12000}" "${TEST_SENTENCES:=500}"
+# More threads do not pay for so small a model, and lose much where a core is busy.
+export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+
+ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
+# shellcheck source=recipes/steps.sh
+source "$ROOT/recipes/steps.sh"
+use_work_folder "$ROOT/runs/quickstart"
+remember_settings EPOCHS LEARNING_RATE ANNEAL_FROM BATCH_SIZE DROPOUT SEED TRAIN_SENTENCES \
+    TEST_SENTENCES
+log "working in $WORK"
+# shellcheck source=recipes/environment.sh
+source "$ROOT/recipes/environment.sh"
+
+PLUGIN=(--user-dir "$ROOT/fairseq_rnnsearch" --task alignment_heatmap)
+
+make_corpus() {
+    python "$ROOT/fairseq_rnnsearch/data/toy_corpus.py" --out "$PARTIAL" --seed "$SEED" \
+        --train "$TRAIN_SENTENCES" --valid "$TEST_SENTENCES" --test "$TEST_SENTENCES"
+}
+
+binarise() {
+    logged preprocess fairseq-preprocess "${PLUGIN[@]}" --source-lang en --target-lang fr \
+        --trainpref "$WORK/corpus/train" --validpref "$WORK/corpus/valid" \
+        --testpref "$WORK/corpus/test" --destdir "$PARTIAL"
+}
+
+train() {
+    train_logged fairseq-train "$WORK/data" "${PLUGIN[@]}" \
+        --arch rnnsearch_tiny --dropout "$DROPOUT" \
+        --criterion alignment_heatmap --cost-scale word \
+        --optimizer adam --lr "$LEARNING_RATE" --clip-norm 1 \
+        --lr-scheduler fixed --force-anneal "$ANNEAL_FROM" --lr-shrink 0.5 \
+        --batch-size "$BATCH_SIZE" --max-epoch "$EPOCHS" --seed "$SEED" \
+        --num-workers 0 --save-dir "$WORK/checkpoints" --no-epoch-checkpoints \
+        --log-format simple --log-interval 25
+}
+
+translate() {
+    logged generate fairseq-generate "$WORK/data" "${PLUGIN[@]}" \
+        --path "$WORK/checkpoints/checkpoint_best.pt" --beam "$BEAM" --batch-size 100 \
+        --results-path "$PARTIAL"
+    translations "$PARTIAL/generate-test.txt" >"$PARTIAL/test.fr"
+    same_length "$PARTIAL/test.fr" "$WORK/corpus/test.fr"
+}
+
+report() {
+    local reference=$WORK/corpus/test.fr translation=$WORK/translations/test.fr score heatmaps
+    echo
+    paste -d '\t' "$WORK/corpus/test.en" "$translation" "$reference" | awk -F '\t' '
+        split($1, words, " ") >= 9 && ++shown <= 3 {
+            print "source       " $1 "\ntranslation  " $2 "\nreference    " $3 "\n"
+        }'
+    heatmaps=("$WORK"/checkpoints/heatmaps/epoch*/valid0000-*.png)
+    echo "heatmap of \"$(head -n 1 "$WORK/corpus/valid.en")\":"
+    echo "  ${heatmaps[${#heatmaps[@]} - 1]}"
+    sacrebleu "$reference" --input "$translation" --tokenize none --force --format text
+    score=$(sacrebleu "$reference" --input "$translation" --tokenize none --force --score-only)
+    awk -v score="$score" -v least="$LEAST_BLEU" 'BEGIN { exit !(score >= least) }' ||
+        die "BLEU $score is below $LEAST_BLEU"
+}
+
+run_step "make the corpus" "$WORK/corpus" make_corpus
+run_step "binarise it" "$WORK/data" binarise
+resume_step "train for $EPOCHS epochs" train
+run_step "translate the test set with beam $BEAM" "$WORK/translations" translate
+report
+log "done in $SECONDS s"

@@ -1,0 +1,132 @@
+# Sourced by the recipes: strict mode, messages, and steps that are done once.
+#
+# A recipe sets WORK and calls its steps with `run_step` or `resume_step`, outside of any `if`,
+# `&&` or `||`, where bash would ignore failures inside them. What a step makes appears under its
+# own name only when it is complete, and only then is the step stamped in $WORK/.done, so that an
+# interrupted recipe goes on where it stopped.
+
+set -euo pipefail
+
+STEP=
+
+log() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*" >&2; }
+
+die() {
+    STEP=
+    log "error: $*"
+    exit 1
+}
+
+trap '[[ -z $STEP ]] || log "step \"$STEP\" is unfinished; run again to go on"' EXIT
+
+# use_work_folder DEFAULT: makes $WORK absolute and creates it.
+use_work_folder() {
+    WORK=${WORK:-$1}
+    [[ $WORK = /* ]] || WORK=$PWD/$WORK
+    [[ $WORK != *:* ]] || die "WORK=$WORK: fairseq takes a colon for the end of a path; name another"
+    mkdir -p -- "$WORK/.done" "$WORK/logs"
+}
+
+# run_step NAME OUTPUT COMMAND...: COMMAND makes the file or folder $PARTIAL, which becomes OUTPUT.
+run_step() {
+    local name=$1 output=$2 start=$SECONDS
+    shift 2
+    if [[ -e $WORK/.done/$name && -e $output ]]; then
+        log "$name: done before"
+        return
+    fi
+    log "$name"
+    STEP=$name
+    PARTIAL=$output.partial
+    rm -rf -- "$PARTIAL"
+    "$@"
+    [[ -e $PARTIAL ]] || die "$name made nothing"
+    rm -rf -- "$output"
+    mv -- "$PARTIAL" "$output"
+    touch -- "$WORK/.done/$name"
+    STEP=
+    log "$name: done in $((SECONDS - start)) s"
+}
+
+# resume_step NAME COMMAND...: COMMAND goes on by itself where it was interrupted.
+resume_step() {
+    local name=$1 start=$SECONDS
+    shift
+    if [[ -e $WORK/.done/$name ]]; then
+        log "$name: done before"
+        return
+    fi
+    log "$name"
+    STEP=$name
+    "$@"
+    touch -- "$WORK/.done/$name"
+    STEP=
+    log "$name: done in $((SECONDS - start)) s"
+}
+
+# remember_settings NAME...: a work folder belongs to one value of each of these variables.
+remember_settings() {
+    local name settings changed
+    settings=$(for name; do printf '%s=%s\n' "$name" "${!name}"; done)
+    if [[ -e $WORK/settings ]]; then
+        changed=$(diff <(printf '%s\n' "$settings") "$WORK/settings" | grep -m 1 '^<' || true)
+        [[ -z $changed ]] || die "$WORK was made with other settings, now ${changed#< }: name" \
+            "another WORK, or remove that folder"
+        return
+    fi
+    printf '%s\n' "$settings" >"$WORK/settings.partial"
+    mv -- "$WORK/settings.partial" "$WORK/settings"
+}
+
+# logged NAME COMMAND...: the output goes to a log, whose end is shown if the command fails.
+logged() {
+    local file=$WORK/logs/$1.log status=0
+    shift
+    "$@" >"$file" 2>&1 || status=$?
+    if ((status != 0)); then
+        tail -n 15 -- "$file" >&2
+        die "$STEP: $1 failed with status $status; the end of $file is above"
+    fi
+}
+
+# train_logged COMMAND...: as logged, but adds to the log and shows how training goes.
+train_logged() {
+    local file=$WORK/logs/train.log status=0
+    "$@" 2>&1 | tee -a -- "$file" | show_training || status=${PIPESTATUS[0]}
+    if ((status != 0)); then
+        tail -n 15 -- "$file" >&2
+        die "$STEP failed with status $status; the end of $file is above"
+    fi
+}
+
+# Reads fairseq-train's messages; writes a short line for each report, and warnings as they are.
+show_training() {
+    local line batch='train_inner \| epoch ([0-9]+): +([0-9]+) / ([0-9]+) .* ppl=([^ ,]+).* wall=([0-9]+)'
+    local validation='\| valid \| epoch ([0-9]+) .* nll_loss ([^ ]+) .* ppl ([^ ]+)' on_line=
+    while IFS= read -r line; do
+        if [[ $line =~ $batch ]]; then
+            [[ -t 1 ]] && printf '\r' && on_line=yes
+            printf '  epoch %d, batch %d of %d: training perplexity %s, %d s ' \
+                "$((10#${BASH_REMATCH[1]}))" "${BASH_REMATCH[@]:2}"
+            [[ -t 1 ]] || echo
+            continue
+        fi
+        [[ -z $on_line ]] || { echo && on_line=; }
+        if [[ $line =~ $validation ]]; then
+            printf '  epoch %d: validation perplexity %s\n' \
+                "$((10#${BASH_REMATCH[1]}))" "${BASH_REMATCH[3]}"
+        elif [[ $line = *Loaded\ checkpoint* || $line = *[Ee]rror* || $line = *WARNING* ]]; then
+            printf '  %s\n' "$line"
+        fi
+    done
+}
+
+# translations FILE: the translations in fairseq-generate's output, in the order of the test set.
+translations() { sed -n 's/^D-//p' -- "$1" | sort -n | cut -f 3-; }
+
+# same_length FILE FILE: dies unless both have as many lines.
+same_length() {
+    local first second
+    first=$(wc -l <"$1") second=$(wc -l <"$2")
+    ((first == second)) || die "$1 has $((first)) lines and $2 has $((second)), which should be equal"
+}

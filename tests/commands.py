@@ -1,0 +1,261 @@
+"""fairseq's commands run as a user runs them, and a language that is learned in seconds.
+
+The language has nouns, some of them after an adjective, which its translation puts
+behind the noun: "red house bird" is "maison rouge oiseau".
+"""
+
+import json
+import os
+import random
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "fairseq_rnnsearch"
+SCRIPTS = Path(sys.executable).parent
+ERROR = "fairseq_rnnsearch: error: "
+
+NOUNS = "house:maison bird:oiseau tree:arbre table:table key:clé lamp:lampe boat:bateau".split()
+ADJECTIVES = "red:rouge yellow:jaune calm:calme vast:vaste rare:rare weird:étrange".split()
+SHORTLIST = 10  # of these 13 words
+
+TASK = "--user-dir fairseq_rnnsearch --task alignment_heatmap"
+SIZES = (
+    "--encoder-embed-dim 16 --encoder-hidden-size 24 --decoder-embed-dim 16"
+    " --decoder-hidden-size 24 --attention-size 24 --maxout-size 16"
+)
+MODEL = f"--arch rnnsearch_tiny {SIZES}"
+PAPER = "--criterion alignment_heatmap --optimizer rnnsearch_adadelta --clip-norm 1 --batch-size 20"
+QUIET = "--cpu --no-progress-bar --num-workers 0"
+LAST_ONLY = "--no-epoch-checkpoints --heatmap-samples 0"
+
+
+# --- running ----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A command that has ended."""
+
+    command: str
+    rc: int
+    out: str
+    err: str
+
+    def ok(self) -> "Finished":
+        """Itself, after a check that it went well."""
+        assert self.rc == 0 and "Traceback" not in self.err, f"{self.command}\n{self.tail()}"
+        return self
+
+    def error(self) -> str:
+        """The message of a command that has to fail with one clear line and nothing after it."""
+        assert self.rc not in (0, None), f"{self.command}\nended with 0\n{self.tail()}"
+        assert "Traceback" not in self.out + self.err, f"{self.command}\n{self.tail()}"
+        lines = self.err.splitlines()
+        ours = [line for line in lines if line.startswith(ERROR)]
+        assert len(ours) == 1, f"{self.command}\n{self.tail()}"
+        assert lines[-1] == ours[0], f"{self.command}\n{self.tail()}"
+        return ours[0].removeprefix(ERROR)
+
+    def lines(self, kind: str) -> dict[int, list[str]]:
+        """What fairseq-generate or -interactive has printed after "H-0<tab>" and the like.
+
+        Returns:
+            For each sentence number its lines, each without that beginning.
+        """
+        found: dict[int, list[str]] = {}
+        for line in self.out.splitlines():
+            if line.startswith(f"{kind}-") and line[len(kind) + 1 :].split("\t")[0].isdigit():
+                number, _, rest = line[len(kind) + 1 :].partition("\t")
+                found.setdefault(int(number), []).append(rest)
+        return found
+
+    def hypotheses(self) -> dict[int, list[str]]:
+        """The translations, without their scores, best first."""
+        return {n: [h.split("\t")[1] for h in lines] for n, lines in self.lines("H").items()}
+
+    def tail(self) -> str:
+        return f"out: ...{self.out[-2000:]}\nerr: ...{self.err[-4000:]}"
+
+
+def run(
+    command: str, *arguments: object, stdin: str | bytes = "", cwd: Path = ROOT, **environment: str
+) -> Finished:
+    """Run one of the installed commands from the checkout's root and wait for its end.
+
+    Args:
+        command: its name in the folder of this Python.
+        arguments: strings that begin with "-" are cut into words as in a shell.
+        environment: variables to set besides OMP_NUM_THREADS.
+    """
+    words = [str(SCRIPTS / command)]
+    for argument in arguments:
+        text = str(argument)
+        words += shlex.split(text) if text.startswith("-") else [text]
+    finished = subprocess.run(
+        words,
+        input=stdin if isinstance(stdin, bytes) else stdin.encode(),
+        capture_output=True,
+        cwd=cwd,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": "", **environment},
+        timeout=600,
+    )
+    return Finished(
+        shlex.join(words),
+        finished.returncode,
+        finished.stdout.decode(errors="backslashreplace"),
+        finished.stderr.decode(errors="backslashreplace"),
+    )
+
+
+def together(*calls: Callable) -> list:
+    """The results of calls that wait for commands, two at a time: half of it is starting Python."""
+    with ThreadPoolExecutor(2) as pool:
+        return [future.result() for future in [pool.submit(call) for call in calls]]
+
+
+def _option(name: str, value: object) -> str:
+    return f"--{name}={shlex.quote(str(value))}"
+
+
+def preprocess(text: Path, data: Path, *more: object) -> Finished:
+    """fairseq-preprocess for whatever of train, valid and test there is in a folder."""
+    return run(
+        "fairseq-preprocess",
+        TASK,
+        "--source-lang en --target-lang fr",
+        *[
+            _option(f"{split}pref", text / split)
+            for split in ("train", "valid", "test")
+            if (text / f"{split}.en").exists()
+        ],
+        _option("destdir", data),
+        *more,
+    )
+
+
+def train(data: Path, save_dir: Path, *more: object, **options) -> Finished:
+    """fairseq-train; the model is chosen in ``more``."""
+    return run(
+        "fairseq-train", data, f"{TASK} {QUIET}", _option("save-dir", save_dir), *more, **options
+    )
+
+
+def generate(data: Path, checkpoint: Path | str, *more: object, **options) -> Finished:
+    return run(
+        "fairseq-generate", data, f"{TASK} {QUIET}", _option("path", checkpoint), *more, **options
+    )
+
+
+def interactive(data: Path, checkpoint: Path | str, *more: object, **options) -> Finished:
+    return run(
+        "fairseq-interactive", data, f"{TASK} --cpu", _option("path", checkpoint), *more, **options
+    )
+
+
+# --- text -------------------------------------------------------------------------------------
+
+
+def write_text(folder: Path, **sizes: int) -> Path:
+    """Sentences of one to three nouns, so many for each split; the later words are rarer."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for split, size in sizes.items():
+        draw = random.Random(split)
+        lines = {"en": "", "fr": ""}
+        for _ in range(size):
+            phrases = [_phrase(draw) for _ in range(draw.randint(1, 3))]
+            for side, language in enumerate(lines):
+                lines[language] += " ".join(phrase[side] for phrase in phrases) + "\n"
+        for language, text in lines.items():
+            (folder / f"{split}.{language}").write_text(text, encoding="utf-8")
+    return folder
+
+
+def _phrase(draw: random.Random) -> tuple[str, str]:
+    """A noun, and two times out of three an adjective, in both languages."""
+
+    def word(words: list[str]) -> list[str]:
+        weights = range(len(words) + 2, 2, -1)
+        return draw.choices(words, weights)[0].split(":")
+
+    noun, adjective = word(NOUNS), word(ADJECTIVES)
+    if draw.random() < 1 / 3:
+        return noun[0], noun[1]
+    return f"{adjective[0]} {noun[0]}", f"{noun[1]} {adjective[1]}"
+
+
+def sides(text: Path, split: str) -> list[tuple[list[str], list[str]]]:
+    """The sentence pairs of a split, each side cut into words."""
+    lines = [
+        (text / f"{split}.{language}").read_text(encoding="utf-8").splitlines()
+        for language in ("en", "fr")
+    ]
+    return [(source.split(), target.split()) for source, target in zip(*lines, strict=True)]
+
+
+# --- looking into a training ------------------------------------------------------------------
+
+_WATCHING = """
+import json
+import os
+
+from fairseq_rnnsearch.tasks import AlignmentHeatmapTask
+
+
+def watch(name):
+    step = getattr(AlignmentHeatmapTask, name)
+
+    def watched(self, sample, model, criterion, *more, **options):
+        ignored = more[2] if len(more) > 2 else options.get("ignore_grad", False)
+        if not ignored:  # a process without a batch of its own repeats another, without effect
+            with open(os.environ["WATCHED"] + os.environ.get("RANK", "0"), "a") as log:
+                print(json.dumps([name, sample["id"].tolist()]), file=log)
+        return step(self, sample, model, criterion, *more, **options)
+
+    setattr(AlignmentHeatmapTask, name, watched)
+
+
+watch("train_step")
+watch("valid_step")
+"""
+
+
+class Watch:
+    """A plugin around ours that writes down which sentences each step sees."""
+
+    def __init__(self, folder: Path) -> None:
+        plugin = folder / "watching_plugin"
+        plugin.mkdir(parents=True)
+        (plugin / "__init__.py").write_text(_WATCHING)
+        self._log = folder / "seen"
+        self.environment = {"WATCHED": str(self._log), "PYTHONPATH": str(ROOT)}
+        self.options = f"--user-dir={plugin}"
+
+    def batches(self, kind: str = "train_step", process: int = 0) -> list[list[int]]:
+        """Sentence numbers of the batches that a process has seen, in order."""
+        lines = Path(f"{self._log}{process}").read_text().splitlines()
+        return [ids for name, ids in map(json.loads, lines) if name == kind]
+
+
+def parameters_and_optimizer(checkpoint: Path) -> dict:
+    """The tensors of a checkpoint by name: parameters, and the optimizer's state of each."""
+    import torch
+
+    saved = torch.load(checkpoint, weights_only=True)
+    tensors = dict(saved["model"])
+    for number, state in saved["last_optimizer_state"]["state"].items():
+        tensors |= {f"{number} {name}": torch.as_tensor(value) for name, value in state.items()}
+    return tensors
+
+
+def assert_equal_tensors(found: dict, expected: dict, relative: float = 0.0) -> None:
+    """Equal to the bit, or up to a relative difference of each tensor's largest value."""
+    assert found.keys() == expected.keys()
+    for name, value in expected.items():
+        difference = (found[name].double() - value.double()).abs().max()
+        assert difference <= relative * value.double().abs().max(), name

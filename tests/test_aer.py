@@ -1,0 +1,660 @@
+"""Precision, recall and AER by hand and by other programs; symmetrisation; what files may hold."""
+
+import math
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.evaluation import (
+    METHODS,
+    Counts,
+    SentenceLinks,
+    alignment_error_rate,
+    bootstrap_interval,
+    count_links,
+    read_links,
+    read_sentence_pairs,
+    symmetrise,
+    total,
+)
+from fairseq_rnnsearch.evaluation.__main__ import main
+
+
+def links(text):
+    """`0-0 2-1` to a set of pairs."""
+    return frozenset((int(i), int(j)) for i, j in (link.split("-") for link in text.split()))
+
+
+def gold(sure, possible=""):
+    return SentenceLinks(links(sure), links(sure) | links(possible))
+
+
+@pytest.fixture
+def write(tmp_path):
+    """Makes a file with this text: ``write(name, text)`` is its path."""
+
+    def write(name, text):
+        path = tmp_path / name
+        path.write_bytes(text.encode())
+        return path
+
+    return write
+
+
+@pytest.fixture(scope="session")
+def hansards():
+    """The folder of the NAACL 2003 gold alignments, found as conftest.py finds the numbers."""
+    named = os.environ.get("RNNSEARCH_SHARED")
+    shared = Path(named) if named else Path(__file__).resolve().parents[2] / "shared"
+    directory = shared / "data" / "hansards"
+    if not directory.is_dir():
+        if named:
+            pytest.fail(f"RNNSEARCH_SHARED={named!r}: there is no directory {directory}")
+        pytest.skip(f"the gold alignments are not here: no {directory} (set RNNSEARCH_SHARED)")
+    return directory
+
+
+@pytest.fixture
+def diagonal(hansards, write):
+    """A hypothesis for the Hansards: target word j of n joined to source word j * m // n of m."""
+    lines = []
+    for pair in (hansards / "enfr.src-tgt").read_text(encoding="utf-8").splitlines():
+        m, n = (len(side.split()) for side in pair.split("|||"))
+        lines.append(" ".join(f"{j * m // n}-{j}" for j in range(n)) + "\n")
+    return write("diagonal", "".join(lines))
+
+
+def run(capsys, *arguments):
+    """The rows that a command prints: first word to the rest."""
+    main([str(argument) for argument in arguments])
+    rows = [line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines()]
+    return {row[0]: row[1] for row in rows}
+
+
+# --- the measures ---------------------------------------------------------------------------------
+
+ONE_SENTENCE = {
+    # sure, possible besides, hypothesis: precision, recall, AER, by hand
+    "all right": ("0-0 1-1", "", "0-0 1-1", 1, 1, 0),
+    "all wrong": ("0-0 1-1", "", "0-1 1-0", 0, 0, 1),
+    "possible links cost nothing": ("0-0", "0-1 1-0", "0-0 0-1", 1, 1, 0),
+    "possible links alone": ("0-0", "0-1", "0-1", 1, 0, 1 - 1 / 2),
+    "one of each": ("0-0 1-1", "2-1", "0-0 2-1 2-2", 2 / 3, 1 / 2, 1 - 3 / 5),
+    "one missing": ("0-0 1-1 2-2", "", "0-0 1-1", 1, 2 / 3, 1 - 4 / 5),
+    "one too many": ("0-0", "", "0-0 1-1", 1 / 2, 1, 1 - 2 / 3),
+    "no hypothesis": ("0-0", "", "", math.nan, 0, 1),
+    "nothing sure": ("", "0-0 0-1", "0-0 1-1", 1 / 2, math.nan, 1 - 1 / 2),
+    "nothing at all": ("", "", "", math.nan, math.nan, math.nan),
+}
+
+
+@pytest.mark.parametrize(
+    ("sure", "possible", "hypothesis", "precision", "recall", "aer"),
+    ONE_SENTENCE.values(),
+    ids=ONE_SENTENCE,
+)
+def test_one_sentence(sure, possible, hypothesis, precision, recall, aer):
+    score = total(count_links([gold(sure, possible)], [links(hypothesis)]))
+    assert (score.precision, score.recall, score.aer) == pytest.approx(
+        (precision, recall, aer), nan_ok=True, abs=1e-15
+    )
+
+
+def test_counts_are_summed_before_the_division():
+    counts = count_links(
+        [gold("0-0 1-1", "0-1"), gold("0-0"), gold("3-3")], [links("0-0 0-1"), links("0-1"), set()]
+    )
+    assert counts == [Counts(2, 2, 3, 1, 2), Counts(1, 1, 1, 0, 0), Counts(0, 1, 1, 0, 0)]
+    assert total(counts) == Counts(3, 4, 5, 1, 2)
+    assert total(counts).aer == pytest.approx(1 - 3 / 7)
+
+
+def test_hypothesis_of_other_sentences_is_refused():
+    with pytest.raises(ValueError, match="shorter"):
+        count_links([gold("0-0"), gold("0-0")], [links("0-0")])
+
+
+def test_gold_as_hypothesis_has_no_error(hansards, write, capsys):
+    pairs = (hansards / "enfr.src-tgt").read_text(encoding="utf-8").splitlines()
+    source, target = (
+        write(name, "\n".join(pair.split("|||")[side] for pair in pairs) + "\n")
+        for side, name in enumerate(("source", "target"))
+    )
+    text = (hansards / "enfr.gold").read_text()
+    lines = [" ".join(link for link in line.split() if "-" in link) for line in text.splitlines()]
+    sure = write("sure", "\n".join(lines) + "\n")
+    rows = run(
+        *(capsys, "aer", "--gold", hansards / "enfr.gold", "--hypothesis", sure),
+        *("--one-based", "hypothesis", "--source", source, "--target", target),
+    )
+    assert rows["sentences"] == "447"
+    assert rows["gold"] == "links   4038 sure, 17438 possible (the sure included)"
+    assert rows["precision"] == "100.00% (4038 of 4038 links are possible)"
+    assert rows["recall"] == "100.00% (4038 of 4038 sure links are found)"
+    assert rows["AER"] == "0.00% (1 - (4038 + 4038) / (4038 + 4038))"
+
+
+def test_other_programs_give_the_same_on_the_hansards(hansards, diagonal, capsys):
+    """Pinned from the workshop's wa_eval_align.pl, printed to six digits; NLTK 3.10.4 agrees."""
+    rows = run(capsys, "aer", "--gold", hansards / "enfr.gold", "--hypothesis", diagonal)
+    assert rows["precision"] == "46.04% (3573 of 7761 links are possible)"
+    assert rows["recall"] == "36.13% (1459 of 4038 sure links are found)"
+    assert rows["AER"] == "57.35% (1 - (1459 + 3573) / (7761 + 4038))"
+    score = Counts(7761, 4038, 17438, 1459, 3573)
+    assert (
+        f"{score.precision:.6f} {score.recall:.6f} {score.aer:.6f}" == "0.460379 0.361317 0.573523"
+    )
+
+
+def test_nltk_gives_the_same_on_the_hansards(hansards, diagonal):
+    metrics = pytest.importorskip("nltk.metrics", reason="nltk is not installed: only a check")
+    aer = pytest.importorskip("nltk.translate.metrics").alignment_error_rate
+    files = read_links(hansards / "enfr.gold"), read_links(diagonal)
+    score = total(count_links(files[0].sentences, files[1].links))
+
+    # read once more, by other means
+    marked = {"-": set(), "p": set()}
+    for number, line in enumerate((hansards / "enfr.gold").read_text().splitlines()):
+        for link in line.split():
+            mark = "p" if "p" in link else "-"
+            i, j = link.split(mark)
+            marked[mark].add((number, int(i) - 1, int(j) - 1))
+    sure, possible = marked["-"], marked["-"] | marked["p"]
+    hypothesis = {
+        (number, *map(int, link.split("-")))
+        for number, line in enumerate(diagonal.read_text().splitlines())
+        for link in line.split()
+    }
+    assert score.precision == pytest.approx(metrics.precision(possible, hypothesis), rel=1e-12)
+    assert score.recall == pytest.approx(metrics.recall(sure, hypothesis), rel=1e-12)
+    assert score.aer == pytest.approx(aer(sure, hypothesis, possible), rel=1e-12)
+
+
+# --- the interval ---------------------------------------------------------------------------------
+
+
+def some_counts(sentences, seed=0):
+    generator = random.Random(seed)
+    counts = []
+    for _ in range(sentences):
+        sure, possible, links = (generator.randint(1, 20) for _ in range(3))
+        found = generator.randint(0, min(links, sure))
+        allowed = min(links, found + generator.randint(0, possible))
+        counts.append(Counts(links, sure, sure + possible, found, allowed))
+    return counts
+
+
+def test_interval_is_that_of_a_bootstrap_in_plain_loops():
+    counts = some_counts(60)
+    generator = random.Random(5)
+    rates = []
+    for _ in range(4000):
+        drawn = [generator.choice(counts) for _ in counts]
+        matches = sum(c.hypothesis_sure + c.hypothesis_possible for c in drawn)
+        rates.append(1 - matches / sum(c.hypothesis + c.sure for c in drawn))
+    expected = np.percentile(rates, [2.5, 97.5])
+    assert expected[1] - expected[0] > 0.05  # the tolerance below is a small part of it
+    assert bootstrap_interval(counts, 4000, seed=1) == pytest.approx(expected, abs=0.004)
+
+
+def test_interval_depends_on_the_seed_and_not_on_the_blocks(monkeypatch):
+    counts = some_counts(30)
+    first = bootstrap_interval(counts, 100, seed=1)
+    assert bootstrap_interval(counts, 100, seed=2) != first
+    monkeypatch.setattr(alignment_error_rate, "_RESAMPLES_AT_ONCE", 7)
+    assert bootstrap_interval(counts, 100, seed=1) == first
+
+
+def test_resamples_without_a_link_have_no_rate():
+    """Of the resamples of these two sentences every fourth holds none."""
+    counts = [Counts(1, 1, 1, 1, 1), Counts(0, 0, 0, 0, 0)]
+    assert bootstrap_interval(counts, 50, seed=1) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("counts", "resamples", "seed", "message"),
+    [
+        (some_counts(3), 0, 1, "0 bootstrap resamples: must be at least 1"),
+        (some_counts(3), 9, -1, "seed -1: must be 0 or more"),
+        ([Counts(0, 0, 0, 0, 0)], 9, 1, "neither hypothesis nor gold holds a link"),
+    ],
+)
+def test_interval_of_nothing(counts, resamples, seed, message):
+    with pytest.raises(UserError, match=message):
+        bootstrap_interval(counts, resamples, seed)
+
+
+# --- symmetrisation -------------------------------------------------------------------------------
+
+BY_HAND = {
+    # method, forward, inverse, joined
+    "intersection": ("intersection", "0-0 1-1 2-1", "0-0 1-2 2-1", "0-0 2-1"),
+    "union": ("union", "0-0 1-1", "0-0 1-2", "0-0 1-1 1-2"),
+    "both empty": ("grow-diag-final-and", "", "", ""),
+    "one empty: its neighbours are not grown, only finished": (
+        *("grow-diag-final-and", "0-0 0-1 1-2", "", "0-0 1-2"),
+    ),
+    "no link far from the intersection": ("grow-diag-final-and", "0-0 0-5", "0-0", "0-0"),
+}
+# The shortest of 20,000 random pairs for each point in which an implementation may go astray, with
+# what printgrow of Moses' symal.cpp (commit 14d2a671) gave for it.
+BY_SYMAL = {
+    "diagonal neighbours too": ("0-1", "0-1 1-0 2-1", "1-0 0-1 2-1"),
+    "target words outermost; links added ahead belong to the scan": (
+        *("0-0 2-1 1-2 0-3", "1-0 2-1", "1-0 2-1 1-2 0-3"),
+    ),
+    "one of the two words may have links when growing": ("0-0 0-1", "0-1", "0-0 0-1"),
+    "neither may in the end; forward is finished first": ("2-0", "0-0", "2-0"),
+    "until nothing is added": ("2-0", "0-0 1-0 2-0", "0-0 1-0 2-0"),
+    "order of the neighbours": ("0-0 0-1", "0-0 1-1", "0-0 0-1 1-1"),
+}
+
+
+@pytest.mark.parametrize(("method", "forward", "inverse", "joined"), BY_HAND.values(), ids=BY_HAND)
+def test_symmetrisation_by_hand(method, forward, inverse, joined):
+    assert symmetrise(links(forward), links(inverse), method) == links(joined)
+
+
+@pytest.mark.parametrize(("forward", "inverse", "joined"), BY_SYMAL.values(), ids=BY_SYMAL)
+def test_grow_diag_final_and_by_moses(forward, inverse, joined):
+    found = symmetrise(links(forward), links(inverse), "grow-diag-final-and")
+    assert found == links(joined)
+
+
+def published(e2f, f2e, source_words, target_words):
+    """The pseudo-code of statmt.org/moses (FactoredTraining/AlignWords), as it stands there.
+
+    GROW-DIAG-FINAL-AND(e2f, f2e):
+      neighboring = ((-1,0),(0,-1),(1,0),(0,1),(-1,-1),(-1,1),(1,-1),(1,1))
+      alignment = intersect(e2f, f2e); GROW-DIAG(); FINAL-AND(e2f); FINAL-AND(f2e)
+
+    A matrix [e][f] of zeros and ones, e the target (English) word, and no sets.
+    """
+    a = np.array([[(f, e) in e2f for f in range(source_words)] for e in range(target_words)])
+    b = np.array([[(f, e) in f2e for f in range(source_words)] for e in range(target_words)])
+    alignment = a & b
+    added = True
+    while added:  # iterate until no new points added
+        added = False
+        for e in range(target_words):
+            for f in range(source_words):
+                if not alignment[e, f]:
+                    continue
+                for de, df in [
+                    (-1, 0),
+                    (0, -1),
+                    (1, 0),
+                    (0, 1),
+                    (-1, -1),
+                    (-1, 1),
+                    (1, -1),
+                    (1, 1),
+                ]:
+                    e_new, f_new = e + de, f + df
+                    if not (0 <= e_new < target_words and 0 <= f_new < source_words):
+                        continue
+                    aligned = alignment[e_new].any(), alignment[:, f_new].any()
+                    if not all(aligned) and (a | b)[e_new, f_new]:
+                        alignment[e_new, f_new] = added = True
+    for direction in (a, b):
+        for e in range(target_words):
+            for f in range(source_words):
+                if direction[e, f] and not alignment[e].any() and not alignment[:, f].any():
+                    alignment[e, f] = True
+    return {(int(f), int(e)) for e, f in np.argwhere(alignment)}
+
+
+def random_directions(generator):
+    """Sizes and two sets of links: any at all, or one for each word as models give them."""
+    source_words, target_words = generator.randint(1, 9), generator.randint(1, 9)
+    if generator.random() < 0.5:
+        share = generator.choice((0.1, 0.3, 0.6))
+        grid = [(f, e) for f in range(source_words) for e in range(target_words)]
+        e2f, f2e = ({link for link in grid if generator.random() < share} for _ in range(2))
+        return source_words, target_words, e2f, f2e
+
+    def near(word, words, others):
+        choice = round(word * others / words) + generator.randint(-2, 2)
+        return min(max(choice, 0), others - 1)
+
+    e2f = {(near(e, target_words, source_words), e) for e in range(target_words)}
+    f2e = {(f, near(f, source_words, target_words)) for f in range(source_words)}
+    return source_words, target_words, e2f, f2e
+
+
+def test_grow_diag_final_and_is_the_published_pseudo_code():
+    generator = random.Random(0)
+    for _ in range(300):
+        source_words, target_words, e2f, f2e = random_directions(generator)
+        joined = symmetrise(e2f, f2e, "grow-diag-final-and")
+        assert joined == published(e2f, f2e, source_words, target_words), (e2f, f2e)
+
+
+def test_the_methods_differ():
+    forward, inverse = links("0-0 2-1 1-2 0-3 5-5"), links("1-0 2-1 0-0 5-4")
+    assert len({symmetrise(forward, inverse, method) for method in METHODS}) == len(METHODS)
+
+
+def test_unknown_symmetrisation():
+    with pytest.raises(UserError, match=r"'grow': must be one of intersection, union, grow-diag"):
+        symmetrise(set(), set(), "grow")
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+SAME_LINKS = {
+    # all say: 0-0 and 1-2 sure, 2-1 possible; a sentence without links; 0-1 sure
+    "talp": ("1-1 3p2 2-3\n\n1-2\n", {}),
+    "talp with CRLF, blanks and no last line end": (" 1-1  3p2 2-3\r\n\r\n1-2", {}),
+    "talp with a byte order mark": ("\ufeff1-1 3p2 2-3\n\n1-2\n", {}),
+    "talp, a link twice and both sure and possible": ("1p1 1-1 3p2 3p2 2-3\n\n1-2\n", {}),
+    "talp from 0": ("0-0 2p1 1-2\n\n0-1\n", {"first_word": 0}),
+    "talp, target first": ("1-1 2p3 3-2\n\n2-1\n", {"reverse": True}),
+    "naacl": ("1 1 1\n1 3 2 P\n1 2 3 S\n3 1 2\n", {}),
+    "naacl with zeros, tabs and confidence": (
+        *("0001\t1\t1\tS\t1\n0001 3 2 P 0.25\n0003 1 2 .5\n\n0001 2 3 1e-3\n", {}),
+    ),
+    "naacl with null links": ("1 1 1\n1 3 2 P\n1 2 3 S\n2 0 1\n2 1 0 P\n3 1 2 S\n3 0 1 P\n", {}),
+    "naacl, target first": ("3 2 1\n1 1 1\n1 2 3 P\n1 3 2\n", {"reverse": True}),
+}
+
+
+@pytest.mark.parametrize(("text", "options"), SAME_LINKS.values(), ids=SAME_LINKS)
+def test_formats_say_the_same(write, text, options):
+    file = read_links(write("links", text), **options)
+    assert list(file.sentences) == [gold("0-0 1-2", "2-1"), gold(""), gold("0-1")]
+    assert file.null_links == text.count(" 0 ")
+    assert file.format == ("talp" if "-" in text.split()[0] or "p" in text.split()[0] else "naacl")
+
+
+def test_pharaoh_counts_from_0_and_all_links_are_sure(write):
+    path = write("links", "0-0 1-2\n\n3-1\n")
+    assert list(read_links(path).sentences) == [gold("0-0 1-2"), gold(""), gold("3-1")]
+    assert read_links(path).format == "pharaoh"
+    path = write("links", "1-1 2-3\n\n4-2\n")
+    for options in ({"first_word": 1}, {"format": "talp"}):
+        file = read_links(path, **options)
+        assert list(file.sentences) == [gold("0-0 1-2"), gold(""), gold("3-1")]
+
+
+MALFORMED = {
+    # text, options, the whole message after the path
+    "letters": (
+        *("0-0\n1-x\n", {}),
+        ", line 2: found '1-x'; valid in format pharaoh is links like 3-2 with blanks between them",
+    ),
+    "scores": (
+        *("1-1 1p2\n1-2:0.5\n", {}),
+        ", line 2: found '1-2:0.5'; valid in format talp is links like 3-2 (sure) and 3p2"
+        " (possible) with blanks between them",
+    ),
+    "possible link in pharaoh": (
+        *("0-0\n1p1\n", {"format": "pharaoh"}),
+        ", line 2: found '1p1'; valid in format pharaoh is links like 3-2 with blanks between them;"
+        " links like 3p2 are format talp",
+    ),
+    "a long one is cut": (
+        *(f"{'x' * 100}\n", {}),
+        f", line 1: found '{'x' * 57}...'; valid in format pharaoh is links like 3-2 with blanks"
+        " between them",
+    ),
+    "two numbers in naacl": (
+        *("1 1 1\n1 2\n", {}),
+        ", line 2: found '1 2'; valid in format naacl is a line `sentence i j` in whole numbers,"
+        " then S or P and a confidence if wanted",
+    ),
+    "another mark in naacl": (
+        *("1 1 1 Q\n", {}),
+        ", line 1: found '1 1 1 Q'; valid in format naacl is a line `sentence i j` in whole"
+        " numbers, then S or P and a confidence if wanted",
+    ),
+    "sentence 0": (
+        *("1 1 1\n0 1 1\n", {}),
+        ", line 2: found sentence 0 in '0 1 1'; sentences count from 1",
+    ),
+    "negative word": (
+        *("2--1\n", {}),
+        ", line 1: found word -1 in '2--1'; words count from 0 here",
+    ),
+    "negative word in naacl": (
+        *("1 0 -2\n", {}),
+        ", line 1: found word -2 in '1 0 -2'; words count from 1 here",
+    ),
+    "zero in a file from 1": (
+        *("1-1\n2p2 0-3\n", {}),
+        ", line 2: found word 0 in '0-3'; words count from 1 here (a file that counts from 0 is"
+        " named in --zero-based)",
+    ),
+    "naacl from 0": (
+        *("1 1 1\n", {"first_word": 0}),
+        " is a naacl file; its words count from 1, 0 is no word at all",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "options", "message"), MALFORMED.values(), ids=MALFORMED)
+def test_malformed_links(write, text, options, message):
+    path = write("links", text)
+    with pytest.raises(UserError) as caught:
+        read_links(path, **options)
+    assert str(caught.value) == f"{path}{message}"
+
+
+SOURCE, TARGET = "a b c\n\nd\n", "x y\nz\nv w\n"
+OUTSIDE = {
+    # text, options, the whole message after the path; SOURCE stands for its path, TARGET too
+    "source": (
+        *("0-0\n\n1-0\n", {}),
+        ", line 3: found word 1 of the source in '1-0', but sentence 3 of SOURCE has 1 word;"
+        " counted from 0, valid: 0 to 0",
+    ),
+    "target, from 1": (
+        *("1-1 3p3\n\n1-1\n", {}),
+        ", line 1: found word 3 of the target in '3p3', but sentence 1 of TARGET has 2 words;"
+        " counted from 1, valid: 1 to 2",
+    ),
+    "target first": (
+        *("0-0 2-1\n\n0-0\n", {"reverse": True}),
+        ", line 1: found word 2 of the target in '2-1', but sentence 1 of TARGET has 2 words;"
+        " counted from 0, valid: 0 to 1",
+    ),
+    "empty sentence": (
+        *("\n0-0\n\n", {}),
+        ", line 2: found word 0 of the source in '0-0', but sentence 2 of SOURCE has 0 words;"
+        " counted from 0, valid: none",
+    ),
+    "too few lines": (
+        *("0-0\n\n", {}),
+        " has 2 lines but SOURCE has 3; valid is a line for each sentence, empty if it has no"
+        " links",
+    ),
+    "too high a sentence": (
+        *("1 1 1\n4 1 1\n", {}),
+        ", line 2: found sentence 4 in '4 1 1', but SOURCE has 3; valid are 1 to 3",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "options", "message"), OUTSIDE.values(), ids=OUTSIDE)
+def test_links_outside_the_sentences(write, text, options, message):
+    pairs = read_sentence_pairs(write("source", SOURCE), write("target", TARGET))
+    path = write("links", text)
+    with pytest.raises(UserError) as caught:
+        read_links(path, pairs=pairs, **options)
+    message = message.replace("SOURCE", str(pairs.source)).replace("TARGET", str(pairs.target))
+    assert str(caught.value) == f"{path}{message}"
+
+
+def test_links_up_to_the_last_word_are_inside(write):
+    pairs = read_sentence_pairs(write("source", SOURCE), write("target", TARGET))
+    assert read_links(write("links", "2-1\n\n0-1\n"), pairs=pairs).links[2] == links("0-1")
+    file = read_links(write("links", "1 3 2\n"), pairs=pairs)
+    assert len(file.sentences) == 3  # the naacl file shows one
+
+
+def test_unreadable_files(write, tmp_path):
+    with pytest.raises(UserError, match="nothing cannot be read: No such file or directory"):
+        read_links(tmp_path / "nothing")
+    path = tmp_path / "latin1"
+    path.write_bytes(b"0-0\n\xe9\n")
+    with pytest.raises(UserError, match="latin1, line 2: is not UTF-8"):
+        read_links(path)
+    with pytest.raises(UserError, match=r"a has 1 lines but .*b has 2;"):
+        read_sentence_pairs(write("a", "x\n"), write("b", "x\ny\n"))
+    with pytest.raises(UserError, match="'giza': must be one of auto, naacl, talp, pharaoh"):
+        read_links(path, format="giza")
+
+
+# --- the commands ---------------------------------------------------------------------------------
+
+GOLD = "1-1 2p1 2-2\n1-1\n\n"  # sure 0-0 1-1, possible 1-0; sure 0-0; nothing
+
+
+@pytest.mark.parametrize(
+    ("options", "hypothesis", "inverse"),
+    [
+        ("", "0-0 1-0 0-1\n0-1\n\n", None),
+        ("--reverse hypothesis", "0-0 0-1 1-0\n1-0\n\n", None),
+        ("--one-based hypothesis", "1-1 2-1 1-2\n1-2\n\n", None),
+        ("--hypothesis-format talp", "1-1 2-1 1-2\n1-2\n\n", None),
+        ("", "1 1 1\n1 2 1 P\n1 1 2\n2 1 2\n", None),
+        ("--symmetrise intersection", "0-0 1-0 0-1\n0-1 0-2\n\n", "0-0 1-0 0-1 1-1\n0-1\n0-0\n"),
+        ("--symmetrise union", "0-0 1-0\n\n\n", "0-0 0-1\n0-1\n\n"),
+        ("--symmetrise union --reverse inverse", "0-0 1-0\n\n\n", "0-0 1-0\n1-0\n\n"),
+        ("--symmetrise union --one-based inverse", "0-0 1-0\n\n\n", "1-1 1-2\n1-2\n\n"),
+    ],
+)
+def test_aer_command(write, capsys, options, hypothesis, inverse):
+    """In each case A = 0-0 1-0 0-1; 0-1; nothing: 2 of 4 possible, 1 of 3 sure."""
+    arguments = [*options.split()]
+    if inverse is not None:
+        arguments += ["--hypothesis-inverse", write("inverse", inverse)]
+    files = "--gold", write("gold", GOLD), "--hypothesis", write("hypothesis", hypothesis)
+    rows = run(capsys, "aer", *files, *arguments)
+    assert rows["sentences"] == "3, 1 of them without gold links"
+    assert rows["gold"] == "links   3 sure, 4 possible (the sure included)"
+    assert rows["precision"] == "50.00% (2 of 4 links are possible)"
+    assert rows["recall"] == "33.33% (1 of 3 sure links are found)"
+    assert rows["AER"] == "57.14% (1 - (1 + 2) / (4 + 3))"
+
+
+def test_aer_says_how_it_read_and_how_sure_it_is(write, capsys):
+    files = (
+        *("--gold", write("gold", "1 1 1\n1 0 2 P\n2 1 1 P\n2 2 2\n")),
+        *("--hypothesis", write("hypothesis", "0-0\n0-1\n")),
+    )
+    main(list(map(str, ["aer", *files, "--bootstrap", 500, "--seed", 3])))
+    out, err = capsys.readouterr()
+    lines = out.splitlines()
+    assert lines[0].endswith("gold (naacl, words from 1, 1 null links left out)")
+    assert lines[1].endswith("hypothesis (pharaoh, words from 0)")
+    # one sentence has AER 0, the other 1: so have their resamples, each in a quarter of the cases
+    assert lines[-1] == (
+        "95% interval 0.00% to 100.00% of AER (500 resamples of the sentences, seed 3)"
+    )
+    assert err == ""
+
+
+def test_aer_of_a_hypothesis_without_links(write, capsys):
+    files = "--gold", write("gold", GOLD), "--hypothesis", write("hypothesis", "\n\n\n")
+    rows = run(capsys, "aer", *files)
+    assert rows["precision"] == "undefined (0 of 0 links are possible)"
+    assert rows["AER"] == "100.00% (1 - (0 + 0) / (0 + 3))"
+
+
+@pytest.mark.parametrize(
+    ("hypothesis", "options", "noted"),
+    [
+        ("1-1\n1-2\n\n", [], True),
+        ("1-1\n1-2\n\n", ["--one-based", "hypothesis"], False),
+        ("1-1\n1-2\n\n", ["--zero-based", "hypothesis"], False),
+        ("1-1\n0-2\n\n", [], False),
+        ("\n\n\n", [], False),
+    ],
+)
+def test_a_file_that_seems_to_count_from_1_is_noted(write, capsys, hypothesis, options, noted):
+    path = write("hypothesis", hypothesis)
+    main(["aer", "--gold", str(write("gold", GOLD)), "--hypothesis", str(path), *options])
+    note = (
+        f"fairseq_rnnsearch: note: {path}: no link has a word 0; if its words count from 1, say"
+        " --one-based hypothesis\n"
+    )
+    assert capsys.readouterr().err == (note if noted else "")
+
+
+def test_symmetrise_command_writes_what_symal_writes(write, capsys):
+    """Target word by target word, an empty line for a sentence without links."""
+    forward = write("forward", "0-0 2-1 1-2 0-3\n\n2-0\n")
+    inverse = write("inverse", "0-1 1-2\n\n0-0\n")  # from the other model: its source first
+    options = "--reverse inverse --method grow-diag-final-and".split()
+    main(["symmetrise", "--forward", str(forward), "--inverse", str(inverse), *options])
+    assert capsys.readouterr().out == "1-0 2-1 1-2 0-3\n\n2-0\n"
+
+
+def test_symmetrise_command_joins_formats(write, capsys):
+    """The naacl file ends before the last sentence, which has no links in it."""
+    forward, inverse = write("forward", "1 1 1\n1 2 2 P\n"), write("inverse", "0-0\n0-1\n")
+    main(["symmetrise", "--forward", str(forward), "--inverse", str(inverse), "--method", "union"])
+    assert capsys.readouterr().out == "0-0 1-1\n0-1\n"
+
+
+WRONG_COMMANDS = {
+    # options besides --gold and --hypothesis, hypothesis, message
+    "fewer lines": ("", "0-0\n0-0\n", "HYPOTHESIS has 2 lines, but GOLD has 3 sentences; valid"),
+    "more lines": ("", "\n\n\n\n", "HYPOTHESIS has 4 lines, but GOLD has 3 sentences; valid"),
+    "a later sentence": ("", "4 1 1\n", "HYPOTHESIS has links of sentence 4, but GOLD has 3"),
+    "one direction": ("--symmetrise union", "\n\n\n", "belong together: give both or neither"),
+    "no method": ("--hypothesis-inverse HYPOTHESIS", "\n\n\n", "belong together"),
+    "no inverse": ("--reverse inverse", "\n\n\n", "--reverse inverse: there is no such file"),
+    "from 0 and from 1": (
+        *("--zero-based gold --one-based hypothesis gold", "\n\n\n"),
+        "--zero-based and --one-based both name gold",
+    ),
+    "no target": ("--source HYPOTHESIS", "\n\n\n", "--source and --target belong together"),
+    "unknown format": ("--format giza", "\n\n\n", "argument --format: invalid choice: 'giza'"),
+    "no number": ("--bootstrap many", "\n\n\n", "argument --bootstrap: invalid int value: 'many'"),
+    "no resample": ("--bootstrap 0", "\n\n\n", "0 bootstrap resamples: must be at least 1"),
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "hypothesis", "message"), WRONG_COMMANDS.values(), ids=WRONG_COMMANDS
+)
+def test_wrong_commands(write, capsys, options, hypothesis, message):
+    names = {"GOLD": write("gold", GOLD), "HYPOTHESIS": write("hypothesis", hypothesis)}
+    for name, path in names.items():
+        options, message = (text.replace(name, str(path)) for text in (options, message))
+    files = ["--gold", str(names["GOLD"]), "--hypothesis", str(names["HYPOTHESIS"])]
+    with pytest.raises(UserError) as caught:
+        main(["aer", *files, *options.split()])
+    assert message in str(caught.value)
+    assert capsys.readouterr().out == ""
+
+
+def test_gold_without_links(write):
+    empty = str(write("gold", "\n\n"))
+    with pytest.raises(UserError, match="gold holds no links"):
+        main(["aer", "--gold", empty, "--hypothesis", empty])
+
+
+def test_a_mistake_is_one_line_for_the_user(write):
+    gold, hypothesis = write("gold", GOLD), write("hypothesis", "0-0\n1-x\n\n")
+    command = [sys.executable, "-m", "fairseq_rnnsearch.evaluation", "aer"]
+    ran = subprocess.run(
+        [*command, "--gold", gold, "--hypothesis", hypothesis],
+        cwd=Path(__file__).resolve().parents[1],
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 1
+    assert ran.stdout == ""
+    assert ran.stderr == (
+        f"fairseq_rnnsearch: error: {hypothesis}, line 2: found '1-x'; valid in format pharaoh is"
+        " links like 3-2 with blanks between them\n"
+    )

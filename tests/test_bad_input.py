@@ -1,0 +1,280 @@
+"""What a user gets wrong: one clear line and no traceback, or a result that is defined."""
+
+import shutil
+
+import pytest
+from commands import (
+    LAST_ONLY,
+    MODEL,
+    PAPER,
+    SIZES,
+    generate,
+    interactive,
+    preprocess,
+    run,
+    together,
+    train,
+    write_text,
+)
+
+pytest_plugins = ["trained"]
+
+TRAIN = f"{MODEL} {PAPER} {LAST_ONLY} --max-update 2"
+
+
+def complete(folder):
+    """Files that a later command would take for finished work."""
+    return [path for kind in ("dict.*", "*.bin", "*.idx", "*.pt") for path in folder.rglob(kind)]
+
+
+# --- text -------------------------------------------------------------------------------------
+
+
+def edit_missing(text):
+    (text / "valid.fr").unlink()
+
+
+def edit(name, change):
+    def apply(text):
+        (text / name).write_bytes(change((text / name).read_bytes()))
+
+    return apply
+
+
+BROKEN_TEXT = {
+    "different line counts": (
+        edit("train.fr", lambda content: content + b"maison\n"),
+        ["train.en has 30 lines", "train.fr has 31 lines"],
+    ),
+    "not UTF-8": (
+        edit("valid.fr", lambda content: b"maison\nma\xffson\n" + content[14:]),
+        ["valid.fr, line 2, byte 3", "0xff"],
+    ),
+    "a stray carriage return": (
+        edit("train.en", lambda content: b"red\rhouse\n" + content),
+        ["train.en, line 1", "carriage return"],
+    ),
+    "a missing file": (edit_missing, ["valid.fr", "no such file"]),
+    "an empty file": (edit("valid.en", lambda content: b""), ["valid.en is empty"]),
+}
+
+
+def test_broken_text_is_refused_before_anything_is_written(tmp_path):
+    texts = []
+    for number, (change, _) in enumerate(BROKEN_TEXT.values()):
+        texts.append(write_text(tmp_path / str(number), train=30, valid=5))
+        change(texts[-1])
+    refused = together(*[lambda text=text: preprocess(text, text / "data") for text in texts])
+    for text, finished, (_, parts) in zip(texts, refused, BROKEN_TEXT.values(), strict=True):
+        message = finished.error()
+        assert all(part in message for part in parts), message
+        assert not complete(text)
+
+
+def test_empty_lines_are_sentences_without_words(tmp_path):
+    text = write_text(tmp_path / "text", train=30, valid=5, test=5)
+    for split in ("train", "valid", "test"):
+        for language, line in (("en", 1), ("fr", 1), ("en", 2), ("fr", 3)):
+            path = text / f"{split}.{language}"
+            lines = path.read_text(encoding="utf-8").splitlines()
+            path.write_text(
+                "\n".join([*lines[:line], "", *lines[line + 1 :], ""]), encoding="utf-8"
+            )
+    preprocess(text, tmp_path / "data").ok()
+    train(tmp_path / "data", tmp_path / "model", TRAIN).ok()
+    translated, scored = together(
+        *[
+            lambda more=more: generate(
+                tmp_path / "data",
+                tmp_path / "model" / "checkpoint_last.pt",
+                "--max-len-a 0 --max-len-b 3 --print-alignment hard",
+                more,
+            ).ok()
+            for more in ("--beam 2", "--score-reference")
+        ]
+    )
+    assert sorted(translated.hypotheses()) == list(range(5))
+    assert [scored.hypotheses()[i] == [""] for i in range(5)] == [False, True, False, True, False]
+    assert translated.lines("A")[1] == [""]  # no word to point at
+
+
+def test_a_sentence_of_two_thousand_words(tmp_path):
+    text = write_text(tmp_path / "text", train=30, valid=5, test=5)
+    for split in ("train", "valid", "test"):
+        for language, word in (("en", "red house "), ("fr", "maison rouge ")):
+            with (text / f"{split}.{language}").open("a", encoding="utf-8") as file:
+                file.write(1000 * word + "\n")
+    preprocess(text, tmp_path / "data").ok()
+    checkpoint = tmp_path / "kept" / "checkpoint_last.pt"
+    dropped, _ = together(
+        lambda: train(tmp_path / "data", tmp_path / "dropped", TRAIN, "--arch rnnsearch_50").ok(),
+        lambda: train(tmp_path / "data", tmp_path / "kept", TRAIN).ok(),
+    )
+    assert "30 of 31 training pairs have at most 50 words" in dropped.out
+    translated, typed = together(
+        lambda: generate(
+            tmp_path / "data", checkpoint, "--beam 2 --max-len-b 5 --print-alignment soft"
+        ).ok(),
+        lambda: interactive(
+            tmp_path / "data",
+            checkpoint,
+            "--beam 2 --max-len-b 5",
+            stdin=1000 * "red house " + "\n",
+        ).ok(),
+    )
+    assert sorted(translated.hypotheses()) == list(range(6))
+    assert translated.hypotheses()[5] == typed.hypotheses()[0]
+    assert translated.lines("A")[5][0].split()[0].count(",") == 2000
+
+
+# --- data folders and options -----------------------------------------------------------------
+
+
+def test_data_that_cannot_be_trained_on(tmp_path, small_corpus):
+    """Among them binarised sides of different lengths, which fairseq-preprocess alone accepts."""
+    text = write_text(tmp_path / "text", train=30, valid=5)
+    with (text / "train.fr").open("a") as file:
+        file.write("maison\n")
+    options = [f"--{split}pref={text / split}" for split in ("train", "valid")]
+    run(
+        "fairseq-preprocess",
+        "--source-lang en --target-lang fr",
+        f"--destdir={tmp_path / 'uneven'}",
+        *options,
+    ).ok()
+    (tmp_path / "empty").mkdir()
+    no_valid = shutil.copytree(small_corpus.data, tmp_path / "no valid")
+    for file in no_valid.glob("valid*"):
+        file.unlink()
+    refused = together(
+        *[
+            lambda name=name: train(tmp_path / name, tmp_path / f"{name} model", TRAIN)
+            for name in ("uneven", "nowhere", "empty", "no valid")
+        ]
+    )
+    uneven, nowhere, empty, no_valid = [finished.error() for finished in refused]
+    assert "train" in uneven and "same number" in uneven
+    assert "nowhere" in nowhere and "empty" in empty
+    assert "valid" in no_valid
+    assert not list(tmp_path.rglob("*.pt"))
+
+
+WRONG_OPTIONS = {
+    "--max-tokens 100 --batch-size 20": ["--batch-size", "--max-tokens", "--batch-order fairseq"],
+    "--max-tokens 100 --arch rnnencdec_30": ["--max-tokens"],
+    "--max-train-words -1": ["--max-train-words -1", "0 (all)"],
+    "--dropout 1.5": ["--dropout 1.5", "below 1"],
+    "--attention-size 0": ["--attention-size 0"],
+    "--adadelta-rho 1": ["--adadelta-rho 1", "between 0 and 1"],
+}
+
+
+def test_options_that_make_no_sense(small_corpus, tmp_path):
+    refused = together(
+        *[
+            lambda options=options: train(small_corpus.data, tmp_path, TRAIN, options)
+            for options in WRONG_OPTIONS
+        ]
+    )
+    for finished, parts in zip(refused, WRONG_OPTIONS.values(), strict=True):
+        message = finished.error()
+        assert all(part in message for part in parts), message
+    assert not complete(tmp_path)
+
+
+def test_alignments_of_a_model_that_has_none(small_corpus, tmp_path):
+    train(small_corpus.data, tmp_path, f"--arch rnnencdec_30 {SIZES} {PAPER} --max-update 1").ok()
+    checkpoint = tmp_path / "checkpoint_last.pt"
+    refused = together(
+        lambda: generate(small_corpus.data, checkpoint, "--print-alignment hard"),
+        lambda: interactive(small_corpus.data, checkpoint, "--print-alignment soft", stdin="red\n"),
+        lambda: interactive(small_corpus.data, checkpoint, "--replace-unk ''", stdin="red\n"),
+    )
+    for finished in refused:
+        assert "has no alignment" in finished.error()
+        assert not finished.hypotheses()
+
+
+# --- checkpoints ------------------------------------------------------------------------------
+
+
+class RunsACommand:
+    """Unpickled, it leaves a file behind."""
+
+    def __init__(self, trace):
+        self.trace = trace
+
+    def __reduce__(self):
+        import os
+
+        return os.system, (f"touch '{self.trace}'",)
+
+
+def every_command(data, checkpoint):
+    """The commands that open a checkpoint, each given this one."""
+    folder = checkpoint.parent
+    return together(
+        lambda: train(data, folder, TRAIN, f"--restore-file={checkpoint}"),
+        lambda: train(data, folder / "new", TRAIN, f"--finetune-from-model={checkpoint}"),
+        lambda: generate(data, checkpoint),
+        lambda: interactive(data, checkpoint, stdin="red house\n"),
+        lambda: run(
+            "fairseq-validate",
+            data,
+            "--user-dir fairseq_rnnsearch --task alignment_heatmap --batch-size 8 --cpu",
+            f"--path={checkpoint}",
+        ),
+    )
+
+
+def test_a_checkpoint_that_runs_code_is_refused(barely_trained, tmp_path):
+    import torch
+
+    checkpoint, trace = tmp_path / "strange.pt", tmp_path / "trace"
+    state = torch.load(barely_trained.checkpoint, weights_only=True)
+    torch.save(state | {"extra": RunsACommand(trace)}, checkpoint)
+    for finished in every_command(barely_trained.corpus.data, checkpoint):
+        message = finished.error()
+        assert str(checkpoint) in message and "posix.system" in message
+    assert not trace.exists()
+    torch.load(checkpoint, weights_only=False)
+    assert trace.exists()  # it would have
+
+
+@pytest.mark.parametrize("kept", [0, 100, 0.5])
+def test_a_truncated_checkpoint_is_refused(barely_trained, tmp_path, kept):
+    content = barely_trained.checkpoint.read_bytes()
+    checkpoint = tmp_path / "cut.pt"
+    checkpoint.write_bytes(content[: kept if kept != 0.5 else len(content) // 2])
+    data = barely_trained.corpus.data
+    refused = together(
+        lambda: generate(data, checkpoint),
+        lambda: train(data, tmp_path, TRAIN, f"--restore-file={checkpoint}"),
+    )
+    for finished in refused:
+        message = finished.error()
+        assert str(checkpoint) in message and "truncated" in message
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["cut.pt"]
+
+
+def test_no_checkpoint_and_no_data(barely_trained, tmp_path):
+    refused = together(
+        lambda: generate(barely_trained.corpus.data, tmp_path / "nowhere.pt"),
+        lambda: interactive(barely_trained.corpus.data, tmp_path / "nowhere.pt", stdin="red\n"),
+        lambda: generate(tmp_path / "nowhere.d", barely_trained.checkpoint),
+        lambda: generate(
+            barely_trained.corpus.data, barely_trained.checkpoint, "--gen-subset lost"
+        ),
+    )
+    for finished, part in zip(refused, ("nowhere.pt",) * 2 + ("nowhere.d", "lost"), strict=True):
+        assert part in finished.error()
+
+
+def test_dictionaries_that_do_not_fit_the_checkpoint(barely_trained, tmp_path):
+    text = write_text(tmp_path / "text", train=30, valid=5, test=5)
+    preprocess(text, tmp_path / "data", "--nwordssrc 9").ok()
+    checkpoint = shutil.copy(barely_trained.checkpoint, tmp_path / "other.pt")
+    for finished in every_command(tmp_path / "data", checkpoint):
+        message = finished.error()
+        assert "source dictionary has 13 symbols" in message and "trained with 17" in message
+    assert [path.name for path in tmp_path.rglob("*.pt")] == ["other.pt"]

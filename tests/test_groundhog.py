@@ -1,0 +1,354 @@
+"""The authors' parameters in and out, through the command lines."""
+
+import pickle
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from conftest import authors_words, build_model, fairseq_words, model_from_arrays, score
+from fairseq import checkpoint_utils
+from fairseq.data import Dictionary
+from oracles import numpy_rnnsearch as oracle
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.groundhog import (
+    fairseq_symbols,
+    groundhog_from_state_dict,
+    main,
+    state_dict_from_groundhog,
+)
+
+SOURCE_SYMBOLS, TARGET_SYMBOLS = 11, 9
+
+
+@pytest.fixture
+def arrays():
+    """Every size another, in float32 as the authors store them."""
+    made = oracle.random_params(
+        np.random.default_rng(1),
+        embed=4,
+        hidden=5,
+        attention=7,
+        maxout=3,
+        source_words=SOURCE_SYMBOLS,
+        target_words=TARGET_SYMBOLS,
+    )
+    return {name: array.astype(np.float32) for name, array in made.items()}
+
+
+@pytest.fixture
+def params(arrays, tmp_path):
+    np.savez(tmp_path / "params.npz", **arrays)
+    return tmp_path / "params.npz"
+
+
+def import_(params, out, *options):
+    main(["import", "--params", str(params), "--out", str(out), *map(str, options)])
+
+
+def export(checkpoint, out):
+    main(["export", "--checkpoint", str(checkpoint), "--out", str(out)])
+    with np.load(out, allow_pickle=False) as found:
+        return dict(found)
+
+
+def save_checkpoint(model, path):
+    """As much of a checkpoint as fairseq's loader asks for."""
+    state = {"model": model.state_dict(), "args": None, "cfg": None, "extra_state": {}}
+    history = {"criterion_name": "", "lr_scheduler_state": {}, "num_updates": 0}
+    torch.save(state | {"optimizer_history": [history]}, path)
+
+
+def assert_bit_for_bit(found, expected):
+    assert found.keys() == expected.keys()
+    for name, array in expected.items():
+        assert (found[name].dtype, found[name].shape) == (array.dtype, array.shape), name
+        assert found[name].tobytes() == np.ascontiguousarray(array).tobytes(), name
+
+
+def assert_nothing_written(folder, *, but):
+    assert {path.name for path in folder.iterdir()} == set(but)
+
+
+# --- there and back ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_export_is_the_inverse_of_import(arrays, tmp_path, dtype):
+    arrays = {name: array.astype(dtype) for name, array in arrays.items()}
+    # numbers that a detour through another precision, or through arithmetic, would change
+    arrays["b_dec_deep_softmax"][:4] = [np.nan, -0.0, np.inf, np.finfo(dtype).smallest_subnormal]
+    np.savez(tmp_path / "params.npz", **arrays)
+    import_(tmp_path / "params.npz", tmp_path / "model.pt")
+    assert_bit_for_bit(export(tmp_path / "model.pt", tmp_path / "again.npz"), arrays)
+
+
+def test_the_authors_own_file_survives(groundhog_dir, tmp_path):
+    import_(groundhog_dir / "params.npz", tmp_path / "deep" / "er" / "model.pt")
+    with np.load(groundhog_dir / "params.npz") as expected:
+        found = export(tmp_path / "deep" / "er" / "model.pt", tmp_path / "again.npz")
+        assert len(found) == 40
+        assert_bit_for_bit(found, dict(expected))
+
+
+def test_as_a_command(params, arrays, tmp_path):
+    """`python -m`, as documented, and its one line for a mistake."""
+    run = [sys.executable, "-m", "fairseq_rnnsearch.groundhog"]
+    made = subprocess.run(
+        [*run, "import", "--params", params, "--out", tmp_path / "model.pt"],
+        capture_output=True,
+        text=True,
+    )
+    assert made.returncode == 0, made.stderr
+    assert made.stderr.splitlines()[-1] == f"wrote {tmp_path / 'model.pt'}"
+    assert_bit_for_bit(export(tmp_path / "model.pt", tmp_path / "again.npz"), arrays)
+    failed = subprocess.run(
+        [*run, "import", "--params", tmp_path / "none.npz", "--out", tmp_path / "other.pt"],
+        capture_output=True,
+        text=True,
+    )
+    assert failed.returncode != 0
+    assert "Traceback" not in failed.stderr
+    expected = f"fairseq_rnnsearch: error: {tmp_path / 'none.npz'} does not exist"
+    assert failed.stderr.splitlines()[-1] == expected
+
+
+def test_state_dict_and_back(arrays):
+    state = state_dict_from_groundhog(arrays)
+    assert_bit_for_bit(groundhog_from_state_dict(state), arrays)
+    # the same as the tests' own way of placing the arrays, which is not this one
+    mine = model_from_arrays(arrays).state_dict()
+    assert state.keys() == mine.keys()
+    for name, value in state.items():
+        torch.testing.assert_close(value.double(), mine[name], rtol=0, atol=0, msg=name)
+
+
+# --- symbols and dictionaries --------------------------------------------------------------------
+
+
+def test_symbols():
+    assert fairseq_symbols(6).tolist() == [0, 3, 4, 5, 6, 2]
+    assert fairseq_symbols(6).tolist() == fairseq_words(range(6), 6)
+    assert authors_words(fairseq_symbols(6), 6) == list(range(6))
+    assert 1 not in fairseq_symbols(30_001)
+    assert len(set(fairseq_symbols(30_001).tolist())) == 30_001
+
+
+def test_the_pad_symbol_is_never_generated(arrays):
+    model = model_from_arrays(arrays)
+    model.load_state_dict(state_dict_from_groundhog(arrays))
+    [(lprobs, _)] = score(model, [[4, 2]], [[5, 2]])
+    assert lprobs.exp()[:, 1].tolist() == [0.0, 0.0]
+
+
+def test_words_without_names(params, tmp_path):
+    import_(params, tmp_path / "model.pt")
+    source = Dictionary.load(str(tmp_path / "dict.en.txt"))
+    target = Dictionary.load(str(tmp_path / "dict.fr.txt"))
+    assert (len(source), len(target)) == (SOURCE_SYMBOLS + 1, TARGET_SYMBOLS + 1)
+    assert source.symbols[:4] == ["<s>", "<pad>", "</s>", "<unk>"]
+    # named after the authors' numbers
+    numbers = [authors_words([source.index(word)], SOURCE_SYMBOLS)[0] for word in ("w2", "w9")]
+    assert numbers == [2, 9]
+
+
+def test_words_with_names_and_languages(params, tmp_path):
+    source_words = [f"mot{i}" for i in range(SOURCE_SYMBOLS - 3)]
+    target_words = ["é", "l'", "日本", "-LRB-", "#", "0"]
+    (tmp_path / "source").write_text("\n".join(source_words) + "\n", encoding="utf-8")
+    (tmp_path / "target").write_text("\n".join(target_words), encoding="utf-8")
+    options = ["--source-words", tmp_path / "source", "--target-words", tmp_path / "target"]
+    languages = ["--source-lang", "fr", "--target-lang", "ja"]
+    import_(params, tmp_path / "model.pt", *options, *languages)
+    for language, words in (("fr", source_words), ("ja", target_words)):
+        found = Dictionary.load(str(tmp_path / f"dict.{language}.txt"))
+        assert found.symbols[4:] == words
+        assert [found.index(word) for word in words] == fairseq_words(
+            range(2, len(words) + 2), len(words) + 3
+        )
+
+
+# --- the checkpoint ------------------------------------------------------------------------------
+
+
+def test_checkpoint_loads_without_unpickling_code(params, tmp_path, monkeypatch):
+    import_(params, tmp_path / "model.pt")
+    assert torch.serialization.get_unsafe_globals_in_checkpoint(tmp_path / "model.pt") == []
+    torch.load(tmp_path / "model.pt", weights_only=True)
+    loads = []
+    load = torch.load
+
+    def spy(*args, **options):
+        loads.append(options.get("weights_only", True))
+        return load(*args, **options)
+
+    monkeypatch.setattr(torch, "load", spy)
+    state = checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "model.pt"))
+    assert loads == [True]
+    assert state["cfg"]["model"]["_name"] == "rnnsearch"
+
+
+def test_fairseq_builds_the_model_from_the_checkpoint(params, arrays, tmp_path):
+    import_(params, tmp_path / "model.pt")
+    overrides = {"data": str(tmp_path)}
+    [model], cfg, task = checkpoint_utils.load_model_ensemble_and_task(
+        [str(tmp_path / "model.pt")], arg_overrides=overrides
+    )
+    assert (cfg.task.source_lang, cfg.task.target_lang) == ("en", "fr")
+    assert (len(task.source_dictionary), len(task.target_dictionary)) == (12, 10)
+    assert cfg.model.attention_size == 7 and cfg.model.output_layer == "factorised"
+    sources, targets = [[4, 9, 3, 2], [5, 2]], [[6, 3, 2], [7, 4, 4, 2]]
+    found = score(model.double().eval(), sources, targets)
+    expected = score(model_from_arrays(arrays), sources, targets)
+    for (lprobs, _), (expected_lprobs, _) in zip(found, expected, strict=True):
+        torch.testing.assert_close(lprobs, expected_lprobs, rtol=1e-12, atol=1e-12)
+
+
+def test_a_trained_model_can_be_exported(tmp_path):
+    """Not only what was imported: any RNNsearch with the authors' output layer."""
+    model = build_model(12, 10, encoder_embed_dim=6, output_layer="factorised")
+    save_checkpoint(model, tmp_path / "trained.pt")
+    arrays = export(tmp_path / "trained.pt", tmp_path / "params.npz")
+    assert len(arrays) == 40
+    again = state_dict_from_groundhog(arrays)
+    words = fairseq_words(range(9), 9)
+    for name, value in model.state_dict().items():
+        rows = words if name.endswith(("output.weight", "output.bias")) else slice(None)
+        if "embedding.weight" in name:
+            rows = fairseq_words(range(len(value) - 1), len(value) - 1)
+        assert torch.equal(again[name][rows], value[rows]), name
+
+
+# --- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda a: a.pop("G_dec_transition_0"), "missing G_dec_transition_0"),
+        (lambda a: a.clear(), "missing A_dec_transition_0, B_dec_transition_0"),
+        (lambda a: a.update(extra=np.zeros(1)), "unknown arrays .* extra"),
+    ],
+)
+def test_other_arrays_are_refused(arrays, tmp_path, change, message):
+    change(arrays)
+    np.savez(tmp_path / "params.npz", **arrays)
+    with pytest.raises(UserError, match=message):
+        import_(tmp_path / "params.npz", tmp_path / "model.pt")
+    assert_nothing_written(tmp_path, but=["params.npz"])
+
+
+class Mischief:
+    def __reduce__(self):
+        return (pytest.fail, ("the pickle was run",))
+
+
+def write_pickle(path):
+    path.write_bytes(pickle.dumps(Mischief()))
+
+
+def write_object_arrays(path):
+    with path.open("wb") as file:
+        np.savez(file, W_0_enc_approx_embdr=np.array([Mischief()], dtype=object))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        write_pickle,
+        write_object_arrays,
+        lambda path: path.write_bytes(b""),
+        lambda path: path.write_bytes(b"PK\x03\x04 cut short"),
+        lambda path: path.write_text("not arrays"),
+        lambda path: path.mkdir(),
+        lambda path: np.save(path.open("wb"), np.zeros(3)),
+    ],
+    ids=["pickle", "object arrays", "empty", "truncated", "text", "directory", ".npy"],
+)
+def test_anything_but_plain_arrays_is_refused(tmp_path, write):
+    write(tmp_path / "state.pkl")
+    with pytest.raises(UserError, match=r"is not an \.npz of plain arrays"):
+        import_(tmp_path / "state.pkl", tmp_path / "model.pt")
+    assert_nothing_written(tmp_path, but=["state.pkl"])
+
+
+def test_missing_file_is_refused(tmp_path):
+    with pytest.raises(UserError, match=r"none\.npz does not exist"):
+        import_(tmp_path / "none.npz", tmp_path / "model.pt")
+
+
+EIGHT = [f"a{i}" for i in range(8)]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (EIGHT[:-1], "words has 7 words, the parameters have 8"),
+        ([*EIGHT, "more"], "words has 9 words, the parameters have 8"),
+        ([*EIGHT[:-1], "a0"], "names a word twice"),
+        ([*EIGHT[:-1], "<unk>"], "or one of <s>"),
+        ([*EIGHT[:-1], "two words"], "line 8: one word expected, found 'two words'"),
+        (["", *EIGHT], "line 1: one word expected, found ''"),
+    ],
+)
+def test_word_lists_that_do_not_fit_are_refused(params, tmp_path, words, message):
+    (tmp_path / "words").write_text("\n".join(words) + "\n")
+    with pytest.raises(UserError, match=message):
+        import_(params, tmp_path / "model.pt", "--source-words", tmp_path / "words")
+    assert_nothing_written(tmp_path, but=["params.npz", "words"])
+
+
+def test_a_list_that_is_no_text_is_refused(params, tmp_path):
+    (tmp_path / "words").write_bytes(b"caf\xe9\n" * 8)
+    with pytest.raises(UserError, match="cannot be read as UTF-8"):
+        import_(params, tmp_path / "model.pt", "--source-words", tmp_path / "words")
+
+
+def test_a_wrong_target_list_leaves_no_half_of_the_import(params, tmp_path):
+    (tmp_path / "words").write_text("one\n")
+    with pytest.raises(UserError, match="has 1 words"):
+        import_(params, tmp_path / "model.pt", "--target-words", tmp_path / "words")
+    assert_nothing_written(tmp_path, but=["params.npz", "words"])
+
+
+def test_one_language_twice_is_refused(params, tmp_path):
+    with pytest.raises(UserError, match="must differ"):
+        import_(params, tmp_path / "model.pt", "--source-lang", "fr")
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        ({}, "decoder.network.output.inner_weight"),
+        ({"fixed_context": True}, "alignment_model.state_weight"),
+    ],
+)
+def test_models_that_the_program_cannot_hold_are_refused(tmp_path, options, named):
+    save_checkpoint(build_model(**options), tmp_path / "model.pt")
+    with pytest.raises(UserError, match=f"only an RNNsearch with --output-layer.*{named}"):
+        export(tmp_path / "model.pt", tmp_path / "params.npz")
+    assert_nothing_written(tmp_path, but=["model.pt"])
+
+
+def test_a_checkpoint_with_code_is_refused(params, tmp_path):
+    torch.save({"model": Mischief()}, tmp_path / "model.pt")
+    with pytest.raises(UserError, match="refused"):
+        export(tmp_path / "model.pt", tmp_path / "params2.npz")
+
+
+def test_an_interrupted_import_leaves_the_old_checkpoint(params, tmp_path, monkeypatch):
+    import_(params, tmp_path / "model.pt")
+    shutil.copy(tmp_path / "model.pt", tmp_path / "kept.pt")
+
+    def full_disk(_, path):
+        path.write_bytes(b"half")
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(torch, "save", full_disk)
+    with pytest.raises(UserError, match="cannot be written: no space left"):
+        import_(params, tmp_path / "model.pt")
+    assert (tmp_path / "model.pt").read_bytes() == (tmp_path / "kept.pt").read_bytes()
+    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]

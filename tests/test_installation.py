@@ -1,0 +1,106 @@
+"""--user-dir however it is written, from the checkout or from an installation."""
+
+import os
+import shutil
+import subprocess
+import sys
+from importlib.metadata import version
+
+import pytest
+from commands import LAST_ONLY, MODEL, PACKAGE, PAPER, QUIET, ROOT, run, together
+
+pytest_plugins = ["trained"]
+
+
+def trains(data, save_dir, user_dir, **where):
+    return run(
+        "fairseq-train",
+        data,
+        f"--user-dir={user_dir}",
+        f"--task alignment_heatmap {MODEL} {PAPER} {QUIET} {LAST_ONLY} --max-update 1",
+        f"--save-dir={save_dir}",
+        **where,
+    ).ok()
+
+
+def test_relative_absolute_and_with_a_slash(small_corpus, tmp_path):
+    together(
+        lambda: trains(small_corpus.data, tmp_path / "1", "./fairseq_rnnsearch/"),
+        lambda: trains(small_corpus.data, tmp_path / "2", PACKAGE, cwd=tmp_path),
+        lambda: trains(small_corpus.data, tmp_path / "3", f"{PACKAGE}/", cwd=tmp_path),
+        lambda: trains(
+            small_corpus.data, tmp_path / "4", f"{ROOT.name}/{PACKAGE.name}", cwd=ROOT.parent
+        ),
+    )
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory):
+    """A folder into which the package is installed as pip does it."""
+    folder = tmp_path_factory.mktemp("installed")
+    source = folder / "source"
+    source.mkdir()
+    for name in ("pyproject.toml", "LICENSE", "README.md"):
+        if (ROOT / name).exists():
+            shutil.copy(ROOT / name, source)
+    shutil.copytree(PACKAGE, source / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
+    (source / "README.md").touch()
+    subprocess.run(
+        [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
+        + ["--target", folder / "site", source],
+        check=True,
+    )
+    return folder / "site"
+
+
+def test_an_installed_package_names_the_path_to_give(installed, small_corpus, tmp_path):
+    shown = run("python", "-m", "fairseq_rnnsearch", cwd=tmp_path, PYTHONPATH=str(installed)).ok()
+    first, *versions = shown.out.splitlines()
+    assert first == f"--user-dir {installed / 'fairseq_rnnsearch'}"
+    assert f"torch {version('torch')}" in versions
+    assert f"fairseq-fixed {version('fairseq-fixed')}" in versions
+    environment = {"PYTHONPATH": str(installed)}
+    user_dir = first.removeprefix("--user-dir ")
+    together(
+        lambda: trains(small_corpus.data, tmp_path / "1", user_dir, cwd=tmp_path, **environment),
+        # the checkout's copy is used, though there is an installed one
+        lambda: trains(small_corpus.data, tmp_path / "2", "fairseq_rnnsearch", **environment),
+        lambda: trains(
+            small_corpus.data, tmp_path / "3", "fairseq_rnnsearch", cwd=tmp_path, **environment
+        ),
+    )
+
+
+def test_every_file_of_the_package_is_installed(installed):
+    def files(package):
+        return sorted(
+            os.path.relpath(os.path.join(folder, name), package)
+            for folder, _, names in os.walk(package)
+            for name in names
+            if "__pycache__" not in folder
+        )
+
+    assert files(installed / "fairseq_rnnsearch") == files(PACKAGE)
+
+
+TWICE = """
+import logging, sys, warnings
+from argparse import Namespace
+import fairseq_rnnsearch, fairseq.utils
+from fairseq.models import ARCH_MODEL_REGISTRY
+from fairseq import checkpoint_utils
+
+before = sys.excepthook, checkpoint_utils.load_checkpoint_to_cpu, len(warnings.filters)
+assert "rnnsearch_50" in ARCH_MODEL_REGISTRY
+for path in sys.argv[1:]:
+    fairseq.utils.import_user_module(Namespace(user_dir=path))
+    fairseq_rnnsearch.compat.install_excepthook()
+assert before == (sys.excepthook, checkpoint_utils.load_checkpoint_to_cpu, len(warnings.filters))
+"""
+
+
+def test_imported_before_and_given_as_user_dir_it_is_registered_once():
+    finished = run(
+        "python", "-c ", TWICE, "fairseq_rnnsearch", PACKAGE, f"{PACKAGE}/", PYTHONPATH=str(ROOT)
+    )
+    finished.ok()

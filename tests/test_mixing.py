@@ -1,0 +1,185 @@
+"""Our parts with fairseq's own."""
+
+import json
+import re
+import subprocess
+import sys
+
+import pytest
+from commands import (
+    LAST_ONLY,
+    MODEL,
+    PACKAGE,
+    PAPER,
+    SIZES,
+    Watch,
+    assert_equal_tensors,
+    generate,
+    parameters_and_optimizer,
+    run,
+    together,
+    train,
+)
+
+pytest_plugins = ["trained"]
+
+OURS = "--criterion alignment_heatmap"
+ADAM = "--optimizer adam --lr 0.01 --batch-size 20"
+TRANSFORMER = (
+    "--arch transformer --encoder-layers 1 --decoder-layers 1 --encoder-embed-dim 16"
+    " --decoder-embed-dim 16 --encoder-ffn-embed-dim 16 --decoder-ffn-embed-dim 16"
+    " --encoder-attention-heads 2 --decoder-attention-heads 2"
+)
+LSTM = (
+    "--arch lstm --encoder-embed-dim 16 --encoder-hidden-size 16 --decoder-embed-dim 16"
+    " --decoder-hidden-size 16 --decoder-out-embed-dim 16"
+)
+MIXTURES = {
+    "adam and label smoothing": f"{MODEL} {ADAM} --criterion label_smoothed_cross_entropy"
+    " --label-smoothing 0.1",
+    "cross entropy and fairseq's task": f"{MODEL} {ADAM} --criterion cross_entropy"
+    " --task translation",
+    "our criterion, fairseq's task": f"{MODEL} {ADAM} {OURS} --task translation --sentence-avg",
+    "RNNencdec": f"--arch rnnencdec_30 {SIZES} {PAPER}",
+    "batches of so many words": f"{MODEL} {OURS} --optimizer rnnsearch_adadelta --max-tokens 200"
+    " --batch-order fairseq --lr-scheduler reduce_lr_on_plateau --lr 0.5",
+    "fairseq's LSTM": f"{LSTM} {ADAM} {OURS}",
+    "fairseq's transformer": f"{TRANSFORMER} {ADAM} {OURS}",
+    "everything else": f"{MODEL} {PAPER} --update-freq 2 --store-ema --decoder-order appendix"
+    " --output-layer factorised --dropout 0.1 --heatmap-samples 1 --lr 0.5"
+    " --lr-scheduler inverse_sqrt --warmup-updates 2",
+}
+
+
+@pytest.mark.parametrize("name", MIXTURES)
+def test_trained_resumed_and_translated(name, small_corpus, tmp_path):
+    options = f"--heatmap-samples 0 {MIXTURES[name]}"
+    data = small_corpus.data
+    last = tmp_path / "model" / "checkpoint_last.pt"
+    first = train(data, tmp_path / "model", "--max-epoch 1", options).ok()
+    updates = re.search(r"end of epoch 1 .*\n.* num_updates (\d+)", first.out).group(1)
+    task = "--task translation" if "--task translation" in options else ""
+    second, translated = together(
+        lambda: train(data, tmp_path / "model", "--max-epoch 2", options).ok(),
+        lambda: generate(data, last.with_name("checkpoint1.pt"), f"--beam 2 {task}").ok(),
+    )
+    assert f"@ {updates} updates" in second.out
+    assert "end of epoch 2" in second.out
+    if not task:  # fairseq's own loses some, see FAIRSEQ.md
+        assert sorted(translated.hypotheses()) == list(range(13))
+
+
+def test_tensorboard(small_corpus, tmp_path):
+    pytest.importorskip("tensorboardX")
+    logs = tmp_path / "logs"
+    train(
+        small_corpus.data,
+        tmp_path / "model",
+        f"{MODEL} {PAPER} --max-update 2 --log-interval 1 --heatmap-samples 1",
+        f"--tensorboard-logdir={logs}",
+    ).ok()
+    written = {folder.name for folder in logs.iterdir() if any(folder.glob("events.*"))}
+    assert {"train_inner", "train", "valid"} <= written
+    (events,) = (logs / "valid").glob("events.*")
+    assert b"nats_per_sentence" in events.read_bytes()
+
+
+def test_bleu_in_validation_stops_early_and_resumes(small_corpus, tmp_path):
+    folder = tmp_path / "model"
+    options = (
+        f"{MODEL} {OURS} --optimizer adam --lr 1e-9 --batch-size 20 --eval-bleu"
+        """ --eval-bleu-args '{"beam": 2, "max_len_a": 0, "max_len_b": 4}'"""
+        " --eval-bleu-detok space --eval-bleu-remove-bpe --best-checkpoint-metric bleu"
+        " --maximize-best-checkpoint-metric --heatmap-samples 0"
+    )
+    stopped = train(small_corpus.data, folder, options, "--patience 2 --max-epoch 9").ok()
+    assert "early stop since valid performance hasn't improved for last 2 runs" in stopped.out
+    assert "end of epoch 3" in stopped.out and "end of epoch 4" not in stopped.out
+    bleu = re.findall(r"valid on 'valid' subset .* \| bleu ([\d.]+)", stopped.out)
+    assert len(bleu) == 3
+    resumed = train(small_corpus.data, folder, options, "--max-epoch 4").ok()
+    assert "Loaded checkpoint" in resumed.out and "end of epoch 4" in resumed.out
+    assert (folder / "checkpoint_best.pt").exists()
+
+
+def test_hydra(small_corpus, tmp_path):
+    config = {
+        "common": {"user_dir": str(PACKAGE), "cpu": True, "no_progress_bar": True, "seed": 1},
+        "task": {"_name": "alignment_heatmap", "data": str(small_corpus.data)},
+        "model": {"_name": "rnnsearch"}
+        | {
+            name.replace("-", "_"): int(value)
+            for name, value in re.findall(r"--(\S+) (\d+)", SIZES)
+        },
+        "criterion": {"_name": "alignment_heatmap"},
+        "optimizer": {"_name": "rnnsearch_adadelta"},
+        "lr_scheduler": {"_name": "fixed"},
+        "dataset": {"batch_size": 20, "num_workers": 0},
+        "optimization": {"max_update": 3, "clip_norm": 1.0, "lr": [0.25]},
+        "checkpoint": {"save_dir": str(tmp_path / "hydra"), "no_epoch_checkpoints": True},
+    }
+    (tmp_path / "small.yaml").write_text(json.dumps(config))  # every JSON is YAML
+
+    def hydra(*more):
+        return run(
+            "fairseq-hydra-train",
+            f"--config-dir={tmp_path}",
+            "--config-name small",
+            f"hydra.run.dir={tmp_path / 'outputs'}",
+            *more,
+        )
+
+    _, _, refused = together(
+        lambda: hydra().ok(),
+        lambda: train(
+            small_corpus.data, tmp_path / "train", f"{MODEL} {PAPER} {LAST_ONLY} --max-update 3"
+        ).ok(),
+        lambda: hydra("task.data=/no/such/folder", f"checkpoint.save_dir={tmp_path / 'refused'}"),
+    )
+    assert_equal_tensors(
+        parameters_and_optimizer(tmp_path / "hydra" / "checkpoint_last.pt"),
+        parameters_and_optimizer(tmp_path / "train" / "checkpoint_last.pt"),
+    )
+    assert "/no/such/folder" in refused.error()
+
+
+def test_from_pretrained(learned):
+    program = """
+import sys
+from fairseq_rnnsearch.models import RNNSearchModel
+folder, data = sys.argv[1:]
+hub = RNNSearchModel.from_pretrained(folder, "checkpoint_last.pt", data_name_or_path=data)
+print(hub.translate(["red house bird", "calm tree"], beam=3))
+"""
+    finished = subprocess.run(
+        [sys.executable, "-c", program, learned.folder, learned.corpus.data],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=PACKAGE.parent,
+    )
+    assert finished.stdout.splitlines()[-1] == "['maison rouge oiseau', 'arbre calme']"
+
+
+def test_several_workers_read_the_same_batches(small_corpus, tmp_path):
+    options = f"{MODEL} {PAPER} {LAST_ONLY} --max-update 8"
+    watches = [Watch(tmp_path / str(workers)) for workers in (0, 2)]
+    here, elsewhere = together(
+        *[
+            lambda watch=watch, workers=workers: train(
+                small_corpus.data,
+                tmp_path / f"model{workers}",
+                options,
+                f"--num-workers {workers}",
+                watch.options,
+                **watch.environment,
+            ).ok()
+            for watch, workers in zip(watches, (0, 2), strict=True)
+        ]
+    )
+    assert here.err == elsewhere.err == ""
+    assert watches[0].batches() == watches[1].batches()
+    assert_equal_tensors(
+        parameters_and_optimizer(tmp_path / "model0" / "checkpoint_last.pt"),
+        parameters_and_optimizer(tmp_path / "model2" / "checkpoint_last.pt"),
+    )

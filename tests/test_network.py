@@ -1,0 +1,457 @@
+"""What must hold for any parameters: padding, batches, steps, precision, the start of training."""
+
+import itertools
+import math
+
+import pytest
+import torch
+from conftest import EOS, PAD, build_model, cost_of, padded, previous, random_model, score
+from torch.testing import assert_close
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.network import DECODER_ORDERS, Decoder
+
+MODELS = [
+    pytest.param(
+        {"decoder_order": order, "fixed_context": encdec, "output_layer": output},
+        id=f"{order}-{'rnnencdec' if encdec else 'rnnsearch'}-{output}",
+    )
+    for order, (encdec, output) in itertools.product(
+        DECODER_ORDERS, [(False, "single"), (False, "factorised"), (True, "single")]
+    )
+]
+EXACT = {"rtol": 1e-12, "atol": 1e-13}
+
+# lengths from one word on, in orders that no sorting would give
+SOURCES = [[5, 9, EOS], [EOS], [7, 3, 3, 12, 6, EOS], [8, EOS]]
+TARGETS = [[4, 8, 8, 11, EOS], [6, EOS], [EOS], [12, 3, 5, EOS]]
+
+
+def gradients(model, scored, targets):
+    model.zero_grad()
+    cost_of(scored, targets).backward()
+    # a decoder that reads no word never updates its state: torch then leaves no gradient at all
+    return {
+        name: torch.zeros_like(parameter) if parameter.grad is None else parameter.grad
+        for name, parameter in model.named_parameters()
+    }
+
+
+# --- padding and batches -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", MODELS)
+@pytest.mark.parametrize(("left_source", "left_target"), [(0, 0), (1, 0), (0, 1), (1, 1)])
+def test_padding_changes_nothing(options, left_source, left_target):
+    """A row of a padded batch is the sentence alone: outputs, weights, gradients."""
+    model = random_model(**options)
+    together = score(model, SOURCES, TARGETS, left_source, left_target)
+    together_gradients = gradients(model, together, TARGETS)
+    alone_gradients = dict.fromkeys(together_gradients, 0.0)
+    for pair, (lprobs, weights) in zip(zip(SOURCES, TARGETS, strict=True), together, strict=True):
+        source, target = pair
+        [(lprobs_alone, weights_alone)] = alone = score(model, [source], [target])
+        assert_close(lprobs, lprobs_alone, **EXACT)
+        assert_close(weights, weights_alone, **EXACT) if weights is not None else None
+        for name, gradient in gradients(model, alone, [target]).items():
+            alone_gradients[name] = alone_gradients[name] + gradient
+    for name, gradient in together_gradients.items():
+        assert gradient.abs().max() > 0, name
+        assert_close(gradient, alone_gradients[name], **EXACT, msg=name)
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_weights_at_padding_are_zero_and_rows_sum_to_one(left):
+    model = random_model()
+    source = padded(SOURCES, left)
+    _, extra = model(source, None, padded(previous(TARGETS)))
+    [weights] = extra["attn"]
+    assert weights.shape == (4, 5, 6)
+    assert not weights.transpose(1, 2)[source.eq(PAD)].any()
+    assert_close(weights.sum(-1), torch.ones(4, 5, dtype=torch.float64), **EXACT)
+
+
+@pytest.mark.parametrize("options", MODELS)
+def test_more_padding_than_words(options):
+    """Twenty columns of nothing on either side."""
+    model = random_model(**options)
+    source, target = torch.tensor([SOURCES[0]]), torch.tensor(previous(TARGETS[:1]))
+    expected, _ = model(source, None, target)
+    pads = torch.full((1, 20), PAD)
+    for wide in (torch.cat((pads, source), 1), torch.cat((source, pads), 1)):
+        assert_close(model(wide, None, target)[0], expected, **EXACT)
+
+
+def test_rnnencdec_shows_no_alignment():
+    model = random_model(fixed_context=True)
+    assert not model.decoder.has_alignment
+    assert model(padded(SOURCES), None, padded(previous(TARGETS)))[1] == {"attn": None}
+    names = [name for name, _ in model.named_parameters()]
+    assert not [name for name in names if "alignment" in name or "backward" in name]
+    assert model.decoder.network.unit.context_weight.shape == (21, 5)  # 3 n, the encoder's n
+
+
+def test_features_are_what_the_output_layer_reads():
+    model = random_model()
+    source, target = padded(SOURCES), padded(previous(TARGETS))
+    encoder_out = model.encoder(source)
+    features, extra = model.decoder(target, encoder_out, features_only=True)
+    assert features.shape == (4, 5, 3)
+    logits, same_extra = model(source, None, target)
+    assert_close(model.decoder.output_layer(features), logits, **EXACT)
+    assert_close(extra["attn"][0], same_extra["attn"][0], **EXACT)
+
+
+# --- one step at a time --------------------------------------------------------------------------
+
+
+def step(model, tokens, encoder_out, incremental):
+    """log p of the next word, (rows, words), and weights, as the search calls the decoder."""
+    output = model.decoder(tokens, encoder_out, incremental_state=incremental)
+    assert output[0].shape[1] == 1
+    weights = output[1]["attn"]
+    lprobs = model.get_normalized_probs(output, log_probs=True)
+    return lprobs[:, 0], None if weights is None else weights[0][:, 0]
+
+
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("options", MODELS)
+def test_steps_equal_teacher_forcing(options, left):
+    model = random_model(**options)
+    source, target = padded(SOURCES, left), padded(previous(TARGETS))
+    output = model(source, None, target)
+    forced = model.get_normalized_probs(output, log_probs=True)
+    encoder_out, incremental = model.encoder(source), {}
+    for i in range(target.size(1)):
+        lprobs, weights = step(model, target[:, : i + 1], encoder_out, incremental)
+        assert_close(lprobs, forced[:, i], **EXACT)
+        if weights is not None:
+            assert_close(weights, output[1]["attn"][0][:, i], **EXACT)
+
+
+# Rows to go on with after each step, as the search asks for them: three sentences, beam of two.
+BEAM_ORDERS = [
+    [1, 0, 2, 2, 5, 4],  # swapped; the first copied; swapped
+    [0, 0, 3, 2, 4, 4],  # within sentences again
+    [2, 3, 5, 5],  # the first sentence has ended
+    [1, 1, 3, 2],
+    [3, 2],  # the second has ended
+    [1, 1],
+]
+
+
+@pytest.mark.parametrize("options", MODELS)
+def test_reordered_beam_equals_starting_again(options):
+    model = random_model(1, **options)
+    words = torch.Generator().manual_seed(2)
+    sources = [SOURCES[0], SOURCES[2], SOURCES[1]]
+    encoder_out, incremental = model.encoder(padded(sources)), {}
+    rows = [0, 0, 1, 1, 2, 2]
+    encoder_out = model.encoder.reorder_encoder_out(encoder_out, torch.tensor(rows))
+    tokens = torch.full((6, 1), EOS)
+    for order in [None, *BEAM_ORDERS]:
+        if order is not None:
+            new_order = torch.tensor(order)
+            model.decoder.reorder_incremental_state(incremental, new_order)
+            encoder_out = model.encoder.reorder_encoder_out(encoder_out, new_order)
+            rows = [rows[i] for i in order]
+            # each row goes on with another word, so that no two histories are the same
+            new = torch.randint(4, 13, (len(order), 1), generator=words)
+            tokens = torch.cat((tokens[new_order], new), 1)
+        lprobs, weights = step(model, tokens, encoder_out, incremental)
+        assert len(lprobs) == len(rows)
+        again = model(padded([sources[row] for row in rows]), None, tokens)
+        expected = model.get_normalized_probs(again, log_probs=True)[:, -1]
+        assert_close(lprobs, expected, **EXACT)
+        if weights is not None:
+            expected = again[1]["attn"][0][:, -1]
+            assert_close(weights[:, : expected.size(1)], expected, **EXACT)
+    assert rows == [2, 2]
+
+
+def test_reordering_before_the_first_step_does_nothing():
+    model = random_model()
+    incremental = {}
+    model.decoder.reorder_incremental_state(incremental, torch.tensor([1, 0]))
+    assert incremental == {}
+
+
+def test_nothing_is_copied_while_hypotheses_stay_within_sentences():
+    encoder_out = random_model().encoder(padded(SOURCES))
+    beam = encoder_out.select(torch.tensor([0, 0, 1, 1]))
+    assert beam.select(torch.tensor([1, 1, 2, 3])) is beam
+    assert beam.select(torch.tensor([2, 3, 0, 1])) is not beam
+
+
+# --- precision -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("scale", [1e4, 1e30])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
+def test_large_energies_do_not_overflow(dtype, scale):
+    """The authors' program overflows above 88."""
+    model = random_model().to(dtype)
+    with torch.no_grad():
+        model.decoder.network.alignment_model.energy_weight.mul_(scale)
+    scored = score(model, SOURCES, TARGETS)
+    for lprobs, weights in scored:
+        assert lprobs.isfinite().all()
+        assert_close(weights.float().sum(-1), torch.ones(len(weights)), rtol=0, atol=0.01)
+        assert weights.max() > 0.99  # the energies are as large as they were meant to be
+    for name, gradient in gradients(model, scored, TARGETS).items():
+        assert gradient.isfinite().all(), name
+
+
+@pytest.mark.parametrize("options", MODELS)
+def test_bfloat16_is_close_to_float32(options):
+    """8 bits of mantissa: 1/256 per rounding, on log-probabilities of about -2 after ten steps.
+
+    Gradients lose more: where a maxout pair is nearly equal, the other of the two may learn.
+    """
+    single = random_model(**options).float()
+    half = random_model(**options).bfloat16()
+    wide = score(single, SOURCES, TARGETS)
+    narrow = score(half, SOURCES, TARGETS)
+    for (lprobs, weights), (half_lprobs, half_weights) in zip(wide, narrow, strict=True):
+        # the softmax over words is taken in float32: half precision would lose small ones
+        assert half_lprobs.dtype == torch.float32
+        assert_close(half_lprobs, lprobs, rtol=0, atol=0.1)
+        if weights is not None:
+            assert half_weights.dtype == torch.bfloat16
+            assert_close(half_weights.float(), weights, rtol=0, atol=0.02)
+    exact = gradients(single, wide, TARGETS)
+    rounded = gradients(half, narrow, TARGETS)
+    difference = math.sqrt(sum((rounded[n].float() - exact[n]).square().sum() for n in exact))
+    assert difference < 0.15 * math.sqrt(sum(g.square().sum() for g in exact.values()))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
+def test_no_step_leaves_the_model_s_precision(dtype):
+    """A constant or a mask of another type would widen everything after it, or fail."""
+    model = random_model().to(dtype)
+    encoder_out = model.encoder(padded(SOURCES))
+    assert {encoder_out.source.annotations.dtype, encoder_out.source.summary.dtype} == {dtype}
+    incremental = {}
+    for i in (1, 2):
+        logits, extra = model.decoder(
+            padded(previous(TARGETS))[:, :i], encoder_out, incremental_state=incremental
+        )
+        state = model.decoder.get_incremental_state(incremental, "decoder").state
+        assert {logits.dtype, extra["attn"][0].dtype, *(s.dtype for s in state)} == {dtype}
+    probabilities = model.get_normalized_probs((logits, extra), log_probs=False)
+    assert probabilities.dtype == torch.promote_types(dtype, torch.float32)
+    assert_close(probabilities.sum(-1).double(), torch.ones(4, 1).double(), rtol=0, atol=1e-6)
+
+
+# --- dropout -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "encoder", "embedding", "readout"),
+    [
+        ({}, 0.0, 0.0, 0.0),
+        ({"dropout": 0.3}, 0.3, 0.3, 0.3),
+        ({"embedding_dropout": 0.2}, 0.2, 0.2, 0.0),
+        ({"readout_dropout": 0.4}, 0.0, 0.0, 0.4),
+        ({"dropout": 0.3, "readout_dropout": 0.0}, 0.3, 0.3, 0.0),
+    ],
+)
+def test_dropout_only_where_asked_for_and_only_while_training(options, encoder, embedding, readout):
+    model = random_model(**options)
+    source, target = padded(SOURCES), padded(previous(TARGETS))
+    expected = random_model()(source, None, target)[0]
+    assert_close(model(source, None, target)[0], expected, rtol=0, atol=0)
+    network = model.decoder.network
+    assert model.encoder.network.embedding_dropout.p == encoder
+    assert network.embedding_dropout.p == embedding
+    assert network.readout_dropout.p == readout
+    model.train()
+    torch.manual_seed(1)
+    features = model.decoder(target, model.encoder(source), features_only=True)[0]
+    dropped = features.eq(0).double().mean().item()
+    assert (dropped > 0) == (readout > 0)
+    changed = not torch.equal(model(source, None, target)[0], expected)
+    assert changed == bool(encoder or embedding or readout)
+
+
+def test_embedding_dropout_drops_the_words_and_keeps_their_mean():
+    torch.manual_seed(3)
+    network = random_model(embedding_dropout=0.25, decoder_embed_dim=400).decoder.network.train()
+    words = torch.full((50, 3), 7)
+    embedded = network._embed(words)
+    assert not embedded[0].any()  # y_0
+    later = embedded[1:] / network.embedding(words[1:])
+    kept = later[later != 0]
+    assert_close(kept, torch.full_like(kept, 4 / 3), rtol=1e-12, atol=0)
+    assert later.mean().item() == pytest.approx(1.0, abs=0.02)
+
+
+# --- the start of training -----------------------------------------------------------------------
+
+UNITS = ("encoder.network.forward_unit", "encoder.network.backward_unit", "decoder.network.unit")
+# appendix B.1, parameter by parameter: standard deviation, or None for orthogonal blocks
+INITIAL = {
+    "encoder.network.embedding.weight": 0.01,
+    "encoder.network.embedding.bias": 0.0,
+    "decoder.network.embedding.weight": 0.01,
+    "decoder.network.embedding.bias": 0.0,
+    "decoder.network.initial_weight": 0.01,
+    "decoder.network.initial_bias": 0.0,
+    "decoder.network.unit.context_weight": 0.01,
+    "decoder.network.alignment_model.state_weight": 0.001,
+    "decoder.network.alignment_model.annotation_weight": 0.001,
+    "decoder.network.alignment_model.energy_weight": 0.0,
+    "decoder.network.readout.state_weight": 0.01,
+    "decoder.network.readout.word_weight": 0.01,
+    "decoder.network.readout.context_weight": 0.01,
+    "decoder.network.readout.bias": 0.0,
+    "decoder.network.output.inner_weight": 0.01,
+    "decoder.network.output.weight": 0.01,
+    "decoder.network.output.bias": 0.0,
+    **{f"{unit}.input_weight": 0.01 for unit in UNITS},
+    **{f"{unit}.input_bias": 0.0 for unit in UNITS},
+    **{f"{unit}.recurrent_gates": None for unit in UNITS},
+    **{f"{unit}.recurrent_proposed": None for unit in UNITS},
+}
+
+
+@pytest.fixture(scope="module")
+def fresh_model():
+    torch.manual_seed(0)
+    return build_model(
+        400,
+        300,
+        encoder_embed_dim=100,
+        encoder_hidden_size=120,
+        decoder_embed_dim=110,
+        decoder_hidden_size=130,
+        attention_size=140,
+        maxout_size=90,
+        output_layer="factorised",
+    )
+
+
+def test_the_table_names_every_parameter(fresh_model):
+    assert {name for name, _ in fresh_model.named_parameters()} == set(INITIAL)
+
+
+@pytest.mark.parametrize("name", [name for name, std in INITIAL.items() if std == 0.0])
+def test_biases_and_energy_weights_start_at_zero(fresh_model, name):
+    assert not fresh_model.get_parameter(name).any()
+
+
+@pytest.mark.parametrize(("name", "std"), [(n, std) for n, std in INITIAL.items() if std])
+def test_gaussian_weights(fresh_model, name, std):
+    """At least 8,000 numbers each: five standard errors."""
+    weight = fresh_model.get_parameter(name).detach().double()
+    count = weight.numel()
+    assert count >= 8000
+    assert weight.std().item() == pytest.approx(std, rel=5 / math.sqrt(2 * count))
+    assert weight.mean().item() == pytest.approx(0.0, abs=5 * std / math.sqrt(count))
+    # normal, not uniform: 4.55 per cent lie beyond two standard deviations
+    beyond = (weight.abs() > 2 * std).double().mean().item()
+    assert beyond == pytest.approx(0.0455, abs=5 * math.sqrt(0.0455 / count))
+
+
+@pytest.mark.parametrize("name", [name for name, std in INITIAL.items() if std is None])
+def test_recurrent_matrices_are_orthogonal(fresh_model, name):
+    weight = fresh_model.get_parameter(name).detach().double()
+    n = weight.size(1)
+    blocks = weight.split(n)
+    assert [tuple(block.shape) for block in blocks] == [(n, n)] * (2 if "gates" in name else 1)
+    for block in blocks:
+        assert_close(block @ block.T, torch.eye(n).double(), rtol=0, atol=1e-5)
+        assert 0.5 / math.sqrt(n) < block.std().item() < 1.5 / math.sqrt(n)  # no permutation
+        assert abs(block.trace().item()) < 6  # no identity: the trace is about N(0, 1)
+    assert len({block[0, 0].item() for block in blocks}) == len(blocks)
+
+
+def test_models_start_differently_and_repeatably():
+    def start(seed):
+        torch.manual_seed(seed)
+        return build_model().state_dict()
+
+    first, same, other = start(1), start(1), start(2)
+    name = "encoder.network.forward_unit.input_weight"
+    assert_close(first, same, rtol=0, atol=0)
+    assert not torch.equal(first[name], other[name])
+
+
+PAPER = {
+    "encoder_embed_dim": 620,
+    "encoder_hidden_size": 1000,
+    "decoder_embed_dim": 620,
+    "decoder_hidden_size": 1000,
+    "attention_size": 1000,
+    "maxout_size": 500,
+}
+
+
+@pytest.mark.parametrize(
+    ("options", "count"),
+    [
+        ({"output_layer": "factorised"}, 84_349_101),  # the authors' program
+        # W_o of 500 x 30,001 in place of 500 x 620 and 620 x 30,001
+        ({"output_layer": "single"}, 84_349_101 - 500 * 620 - 120 * 30_001),
+        # no backward unit, no alignment model, C and C_o half as wide
+        (
+            {"output_layer": "factorised", "fixed_context": True},
+            84_349_101
+            - (3 * 1000 * 620 + 1000 + 3 * 1000 * 1000)
+            - (1000 * 1000 + 1000 * 2000 + 1000)
+            - (3 * 1000 * 1000 + 1000 * 1000),
+        ),
+    ],
+)
+def test_parameter_count_at_the_paper_s_size(options, count):
+    with torch.device("meta"):
+        model = build_model(30_001, 30_001, **PAPER, **options)
+    assert sum(parameter.numel() for parameter in model.parameters()) == count
+
+
+def test_the_paper_s_sizes_are_the_defaults():
+    from fairseq_rnnsearch.models import RNNSearchConfig
+
+    config = RNNSearchConfig()
+    assert {name: getattr(config, name) for name in PAPER} == PAPER
+    assert (config.decoder_order, config.output_layer) == ("program", "single")
+    assert (config.dropout, config.fixed_context) == (0.0, False)
+
+
+# --- refusals ------------------------------------------------------------------------------------
+
+
+def test_unknown_order_is_refused():
+    with pytest.raises(ValueError, match="not 'paper'"):
+        Decoder(
+            9,
+            3,
+            4,
+            summary_size=4,
+            context_size=8,
+            alignment_size=5,
+            maxout_size=2,
+            order="paper",
+        )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"decoder_hidden_size": 0}, "--decoder-hidden-size 0: must be at least 1"),
+        ({"maxout_size": -3}, "--maxout-size -3"),
+        ({"dropout": 1.0}, "--dropout 1.0: must be at least 0 and below 1"),
+        ({"readout_dropout": -0.1}, "--readout-dropout -0.1"),
+    ],
+)
+def test_impossible_options_are_refused(options, message):
+    with pytest.raises(UserError, match=message):
+        build_model(**options)
+
+
+@pytest.mark.parametrize(
+    ("symbols", "language"), [((15, 13), "source"), ((14, 12), "target"), ((14, 16), "target")]
+)
+def test_checkpoint_of_other_dictionaries_is_refused(symbols, language):
+    with pytest.raises(UserError, match=f"the {language} dictionary has"):
+        build_model(*symbols).load_state_dict(build_model().state_dict())

@@ -1,0 +1,325 @@
+"""Adadelta as the paper ran it: the step that really is taken, and what is kept of it."""
+
+import copy
+import logging
+import math
+
+import numpy as np
+import pytest
+import torch
+from fairseq.logging import metrics
+from fairseq.optim import OPTIMIZER_REGISTRY
+from fairseq.optim.lr_scheduler.fixed_schedule import FixedLRSchedule, FixedLRScheduleConfig
+from fairseq.optim.lr_scheduler.inverse_square_root_schedule import (
+    InverseSquareRootLRScheduleConfig,
+    InverseSquareRootSchedule,
+)
+from numpy.testing import assert_allclose
+from oracles import numpy_rnnsearch as oracle
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
+
+START = ([[1.0, -2.0], [0.5, 3.0]], [-1.5, 0.25])
+
+
+def parameters(dtype=torch.float64):
+    return [torch.nn.Parameter(torch.tensor(values, dtype=dtype)) for values in START]
+
+
+def build(params, lr=0.25, **options):
+    return RNNSearchAdadelta(RNNSearchAdadeltaConfig(lr=[lr], **options), params)
+
+
+def give_gradients(params, seed, scale=1.0):
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in params:
+        gradient = torch.randn(parameter.shape, dtype=torch.float64, generator=generator) * scale
+        parameter.grad = gradient.to(parameter.dtype)
+
+
+def update(optimizer, params, seed, clip_norm=1.0):
+    give_gradients(params, seed)
+    optimizer.clip_grad_norm(clip_norm)
+    optimizer.step()
+
+
+def values(params):
+    return [parameter.detach().clone() for parameter in params]
+
+
+def accumulators(optimizer):
+    return [
+        optimizer.optimizer.state[p][key].clone()
+        for p in optimizer.params
+        for key in ("square_avg", "acc_delta")
+    ]
+
+
+def same(one, other):
+    return all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
+
+
+def oracle_updates(seeds, step=1.0, clip_norm=1.0, rho=0.95, eps=1e-6):
+    """The oracle's parameters after one update for each seed."""
+    arrays = [np.array(v) for v in START]
+    g2, dx2 = ([np.zeros_like(a) for a in arrays] for _ in range(2))
+    for seed in seeds:
+        params = parameters()
+        give_gradients(params, seed)
+        grads = oracle.clip({i: p.grad.numpy() for i, p in enumerate(params)}, clip_norm)
+        for i, gradient in grads.items():
+            new, g2[i], dx2[i] = oracle.adadelta_step(
+                arrays[i], gradient, g2[i], dx2[i], rho=rho, eps=eps
+            )
+            arrays[i] = arrays[i] + step * (new - arrays[i])
+    return arrays
+
+
+def assert_equals(params, arrays):
+    for parameter, array in zip(params, arrays, strict=True):
+        assert_allclose(parameter.detach(), array, rtol=1e-13, atol=1e-14)
+
+
+# --- the step ------------------------------------------------------------------------------------
+
+
+def test_the_paper_s_values_are_the_defaults():
+    config = RNNSearchAdadeltaConfig()
+    found = config.adadelta_rho, config.adadelta_eps, config.adadelta_step, config.weight_decay
+    assert found == (0.95, 1e-6, 1.0, 0.0)
+    assert config.nonfinite == "skip"
+    assert OPTIMIZER_REGISTRY["rnnsearch_adadelta"] is RNNSearchAdadelta
+
+
+@pytest.mark.parametrize("lr", [0.25, 1.0, 1e-5, 7.0])
+def test_the_step_is_one_whatever_lr_says(lr):
+    """With fairseq's fixed scheduler, which sets the learning rate to --lr again and again."""
+    params = parameters()
+    optimizer = build(params, lr)
+    scheduler = FixedLRSchedule(FixedLRScheduleConfig(lr=[lr]), optimizer)
+    scheduler.step_begin_epoch(1)
+    for number, seed in enumerate((1, 2, 3)):
+        scheduler.step_update(number)
+        update(optimizer, params, seed)
+    assert_equals(params, oracle_updates((1, 2, 3)))
+    assert optimizer.get_lr() == pytest.approx(lr)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"adadelta_step": 0.5},
+        {"adadelta_rho": 0.8},
+        {"adadelta_eps": 1e-3},
+        {"adadelta_step": 2.0, "adadelta_rho": 0.5, "adadelta_eps": 1e-8},
+    ],
+)
+def test_each_option_reaches_the_update(options):
+    params = parameters()
+    optimizer = build(params, **options)
+    for seed in (1, 2):
+        update(optimizer, params, seed)
+    expected = {name.removeprefix("adadelta_"): value for name, value in options.items()}
+    assert_equals(params, oracle_updates((1, 2), **expected))
+
+
+def test_weight_decay_reaches_the_update():
+    params, plain = parameters(), parameters()
+    optimizer = build(params, weight_decay=0.1)
+    update(optimizer, params, 1, clip_norm=0)
+    give_gradients(plain, 1)
+    for parameter in plain:
+        parameter.grad += 0.1 * parameter.detach()
+    build(plain).step()
+    assert_equals(params, [p.detach().numpy() for p in plain])
+
+
+@pytest.mark.parametrize(("lr", "scaled"), [(0.25, 1.0), (0.125, 0.5), (1.0, 4.0), (0.0, 0.0)])
+@pytest.mark.parametrize("step", [1.0, 0.3])
+def test_schedulers_scale_the_step_by_lr_over_initial_lr(lr, scaled, step):
+    params = parameters()
+    optimizer = build(params, 0.25, adadelta_step=step)
+    optimizer.set_lr(lr)
+    assert optimizer.get_lr() == pytest.approx(lr)
+    update(optimizer, params, 1)
+    assert_equals(params, oracle_updates((1,), step=step * scaled))
+
+
+def test_a_real_scheduler_scales_the_step():
+    params = parameters()
+    optimizer = build(params, 0.5)
+    config = InverseSquareRootLRScheduleConfig(warmup_updates=4, lr=[0.5])
+    scheduler = InverseSquareRootSchedule(config, optimizer)
+    scheduler.step_update(16)  # half of --lr after four times the warm-up
+    assert optimizer.get_lr() == pytest.approx(0.25)
+    update(optimizer, params, 1)
+    assert_equals(params, oracle_updates((1,), step=0.5))
+
+
+# --- clipping ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("clip_norm", "factor"), [(1.0, 0.2), (2.5, 0.5), (5.0, 1.0), (6.0, 1.0), (0.0, 1.0)]
+)
+@pytest.mark.parametrize(
+    ("dtype", "rtol"), [(torch.float64, 1e-15), (torch.float32, 1e-6), (torch.bfloat16, 1e-2)]
+)
+def test_clipping(clip_norm, factor, dtype, rtol):
+    """A gradient of norm 5; fairseq's own adds 1e-6 to it and cannot measure it in float64."""
+    params = parameters(dtype)
+    params[0].grad = torch.tensor([[3.0, 0.0], [0.0, 0.0]], dtype=dtype)
+    params[1].grad = torch.tensor([0.0, -4.0], dtype=dtype)
+    norm = build(params).clip_grad_norm(clip_norm)
+    assert norm.item() == pytest.approx(5.0, rel=1e-6)
+    assert params[0].grad[0, 0].item() == pytest.approx(3.0 * factor, rel=rtol)
+    assert params[1].grad[1].item() == pytest.approx(-4.0 * factor, rel=rtol)
+    assert not params[0].grad[1].any()
+
+
+def test_clipping_without_gradients_and_with_some():
+    params = parameters()
+    optimizer = build(params)
+    assert optimizer.clip_grad_norm(1.0) == 0
+    params[1].grad = torch.tensor([0.0, 4.0], dtype=torch.float64)
+    assert optimizer.clip_grad_norm(1.0) == 4
+    assert params[0].grad is None and params[1].grad[1] == 1
+    params[1].grad.zero_()
+    assert optimizer.clip_grad_norm(1.0) == 0
+    assert not params[1].grad.any()  # no 0 / 0
+
+
+def test_norms_of_shards_are_combined():
+    params = parameters()
+    params[0].grad = torch.full((2, 2), 3.0, dtype=torch.float64)  # of norm 6
+    norm = build(params).clip_grad_norm(1.0, lambda norm: (norm**2 + 64) ** 0.5)
+    assert norm == 10
+    assert_allclose(params[0].grad, 0.3, rtol=1e-15)
+
+
+# --- checkpoints ---------------------------------------------------------------------------------
+
+
+def test_state_survives_bit_for_bit_and_goes_on_equal(tmp_path):
+    params = parameters(torch.float32)
+    optimizer = build(params, 0.25)
+    for seed in (1, 2, 3):
+        update(optimizer, params, seed)
+    torch.save(optimizer.state_dict(), tmp_path / "state.pt")
+
+    resumed_params = [torch.nn.Parameter(value) for value in values(params)]
+    resumed = build(resumed_params, 0.25)
+    resumed.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True), {})
+    assert same(accumulators(resumed), accumulators(optimizer))
+    for seed in (4, 5):
+        update(optimizer, params, seed)
+        update(resumed, resumed_params, seed)
+    assert same(resumed_params, params)
+    assert same(accumulators(resumed), accumulators(optimizer))
+    # and the state matters: without it the next update is another one
+    forgetful_params = [torch.nn.Parameter(value) for value in values(params)]
+    update(build(forgetful_params), forgetful_params, 6)
+    update(optimizer, params, 6)
+    assert not same(forgetful_params, params)
+
+
+def test_scheduled_step_survives_a_checkpoint():
+    optimizer = build(parameters(), 0.5)
+    give_gradients(optimizer.params, 1)
+    optimizer.step()
+    optimizer.set_lr(0.125)
+    resumed = build(parameters(), 0.5)
+    resumed.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    assert resumed.get_lr() == pytest.approx(0.125)
+
+
+# --- a gradient that is not finite ---------------------------------------------------------------
+
+
+@pytest.fixture
+def poisoned():
+    """An optimizer that has made two updates, and then a gradient with one bad number."""
+
+    def make(bad, **options):
+        params = parameters()
+        optimizer = build(params, **options)
+        for seed in (1, 2):
+            update(optimizer, params, seed)
+        give_gradients(params, 3)
+        params[0].grad[1, 0] = bad
+        return optimizer, params
+
+    return make
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e300])
+@pytest.mark.parametrize("clip_norm", [1.0, 0.0])
+def test_skip_touches_nothing_and_is_counted(poisoned, caplog, bad, clip_norm):
+    optimizer, params = poisoned(bad, nonfinite="skip")
+    before, state = values(params), accumulators(optimizer)
+    with metrics.aggregate() as logged, caplog.at_level(logging.WARNING):
+        norm = optimizer.clip_grad_norm(clip_norm)
+        assert norm == 0  # finite: fairseq's trainer goes on
+        optimizer.step()
+        assert same(values(params), before)
+        assert same(accumulators(optimizer), state)
+        give_gradients(params, 4)
+        params[1].grad[0] = bad
+        optimizer.clip_grad_norm(clip_norm)
+        optimizer.step()
+    assert same(values(params), before)
+    assert logged.get_smoothed_values()["nonfinite"] == 2
+    assert "update skipped (--nonfinite skip; 2 so far)" in caplog.text
+    # the next good gradient counts again, as if nothing had been
+    update(optimizer, params, 5)
+    assert_equals(params, oracle_updates((1, 2, 5)))
+
+
+def test_shrink_takes_a_tenth_of_the_parameter_as_the_gradient(poisoned, caplog):
+    optimizer, params = poisoned(math.nan, nonfinite="shrink")
+    before, state = values(params), accumulators(optimizer)
+    with metrics.aggregate() as logged, caplog.at_level(logging.WARNING):
+        assert optimizer.clip_grad_norm(1.0) == 0
+    assert logged.get_smoothed_values()["nonfinite"] == 1
+    assert "0.1 x parameter used as the gradient" in caplog.text
+    optimizer.step()
+    for i, old in enumerate(before):
+        expected, g2, dx2 = oracle.adadelta_step(old, 0.1 * old, *state[2 * i : 2 * i + 2])
+        assert_allclose(params[i].detach(), expected, rtol=1e-14)
+        assert_allclose(accumulators(optimizer)[2 * i], g2, rtol=1e-14)
+        assert_allclose(accumulators(optimizer)[2 * i + 1], dx2, rtol=1e-14)
+
+
+@pytest.mark.parametrize("bad", [math.nan, math.inf])
+def test_raise_hands_the_norm_to_the_trainer(poisoned, bad):
+    optimizer, _ = poisoned(bad, nonfinite="raise")
+    assert not torch.isfinite(optimizer.clip_grad_norm(1.0))
+
+
+@pytest.mark.parametrize("nonfinite", ["skip", "shrink", "raise"])
+def test_a_finite_gradient_is_used_whatever_nonfinite_says(nonfinite):
+    params = parameters()
+    optimizer = build(params, nonfinite=nonfinite)
+    for seed in (1, 2):
+        update(optimizer, params, seed)
+    assert_equals(params, oracle_updates((1, 2)))
+
+
+# --- refusals ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"adadelta_rho": 1.0}, "--adadelta-rho 1.0: must be between 0 and 1"),
+        ({"adadelta_rho": 0.0}, "--adadelta-rho 0.0"),
+        ({"adadelta_eps": 0.0}, "--adadelta-eps 0.0: must be above 0"),
+        ({"adadelta_step": -1.0}, "--adadelta-step -1.0: must be above 0"),
+        ({"lr": 0.0}, "--lr 0.0: must be above 0"),
+        ({"adadelta_rho": math.nan}, "--adadelta-rho nan"),
+    ],
+)
+def test_impossible_options_are_refused(options, message):
+    with pytest.raises(UserError, match=message):
+        build(parameters(), **options)

@@ -1,0 +1,817 @@
+"""The page of alignments: its text as Python sees it, and its behaviour in headless Chromium.
+
+The weights that a test expects are computed here from the alignment, never read from the page.
+"""
+
+import base64
+import io
+import json
+import os
+import re
+import shutil
+import time
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.figures import write_page
+from fairseq_rnnsearch.figures.alignment import Alignment
+
+SVG = "{http://www.w3.org/2000/svg}"
+HOSTILE = (
+    "<script>window.ran=1</script>",
+    "</script><script>window.ran=2</script>",
+    "<img/src=x/onerror=window.ran=3>",
+    "<!--",
+    "&amp;",
+    "\"'`${1}",
+    "{{script}}",
+    "a\u2028b\u2029c",
+    "\\u003c\\",
+    "\x07",
+)
+
+
+def soft_alignment(target, source, seed=0):
+    """Rows that sum to one, some weights large, some under every threshold."""
+    weights = np.exp(2 * np.random.default_rng(seed).normal(size=(target, source)))
+    return weights / weights.sum(1, keepdims=True)
+
+
+def alignment(source, target, **fields):
+    source, target = source.split(), target.split()
+    weights = soft_alignment(len(target), len(source), fields.get("id", 0))
+    return Alignment(source, target, weights, **fields)
+
+
+ENGLISH = "The agreement on the European Economic Area </s>"
+FRENCH = "L' accord sur la zone économique européenne </s>"
+ALIGNMENTS = [
+    alignment(ENGLISH, FRENCH, id=17, score=-7.25),
+    alignment("a cat", "un chat noir", id=3, score=-1.5),
+    alignment("peace , world .", "שלום , עולם.", id=4, score=-90.0),
+    alignment("a very small dog barks", "un très petit chien aboie", id=101),
+]
+
+
+# --- without a browser ----------------------------------------------------------------------------
+
+
+class Elements(HTMLParser):
+    """Checks that elements are closed in order; collects names, attributes and scripts."""
+
+    EMPTY = frozenset({"meta", "link", "input"})
+
+    def __init__(self, page):
+        super().__init__()
+        self.open, self.found, self.scripts = [], [], []
+        self.feed(page)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.found.append((tag, dict(attrs)))
+        if tag not in self.EMPTY:
+            self.open.append(tag)
+        if tag == "script":
+            self.scripts.append("")
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open[-1:] == ["script"]:
+            self.scripts[-1] += data
+
+
+def written(tmp_path, alignments=ALIGNMENTS, **options):
+    path = tmp_path / "index.html"
+    write_page(path, alignments, **options)
+    return path
+
+
+def data_of(path):
+    return json.loads(Elements(path.read_text(encoding="utf-8")).scripts[0])
+
+
+def test_elements_and_labels(tmp_path):
+    elements = Elements(written(tmp_path).read_text(encoding="utf-8"))
+    assert [tag for tag, _ in elements.found].count("script") == 2
+    ids = [attributes["id"] for _, attributes in elements.found if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    for _, attributes in elements.found:
+        for name in ("aria-labelledby", "aria-controls", "for"):
+            assert attributes.get(name, ids[0]) in ids
+        assert not [name for name in attributes if name.startswith("on")]
+
+
+def test_nothing_is_fetched(tmp_path):
+    page = written(tmp_path).read_text(encoding="utf-8")
+    assert set(re.findall(r"""https?://[^\s"'}]+""", page)) == {"http://www.w3.org/2000/svg"}
+    assert not re.findall(r"@import|url\(|\bfetch\(|XMLHttpRequest|\bimport\b", page)
+    elements = Elements(page)
+    assert not [attributes for _, attributes in elements.found if "src" in attributes]
+    assert [a["href"] for _, a in elements.found if "href" in a] == ["data:,"]
+    assert "default-src 'none'" in page
+
+
+def test_words_are_data(tmp_path):
+    weights = np.full((len(HOSTILE), len(HOSTILE)), 1 / len(HOSTILE))
+    path = written(tmp_path, [Alignment(HOSTILE, HOSTILE, weights)], title="</title><script>&\"'")
+    elements = Elements(path.read_text(encoding="utf-8"))
+    assert len(elements.scripts) == 2
+    assert not set("<\u2028\u2029") & set(elements.scripts[0])
+    (sentence,) = json.loads(elements.scripts[0])["sentences"]
+    assert sentence["source"] == sentence["target"] == list(HOSTILE)
+    assert "<title>&lt;/title&gt;&lt;script&gt;&amp;&quot;&#x27;</title>" in path.read_text("utf-8")
+
+
+def test_lone_surrogate(tmp_path):
+    path = written(tmp_path, [Alignment(["\udc80"], ["b"], [[1.0]])])
+    assert data_of(path)["sentences"][0]["source"] == ["\udc80"]
+
+
+def test_stored_weights_and_statistics(tmp_path):
+
+    weights = np.array([[0.25, 0.7, 0.05], [0.3, np.nan, 1.5], [-0.1, 0.00001, 1 / 3]])
+    stored = data_of(written(tmp_path, [Alignment("abc", "def", weights)]))
+    steps = np.frombuffer(base64.b64decode(stored["sentences"][0]["weights"]), dtype="<u2")
+    expected = [12500, 35000, 2500, 15000, 65535, 50000, 0, 0, 16667]
+    assert (stored["steps"], stored["nan"]) == (50_000, 65_535)
+    assert np.allclose(steps, expected, atol=1) and steps[4] == 65535
+
+    (stored,) = data_of(written(tmp_path, ALIGNMENTS[:1]))["sentences"]
+    first = ALIGNMENTS[0]
+    assert stored["confidence"] == pytest.approx(first.confidence(), abs=1e-4)
+    assert stored["entropy"] == pytest.approx(first.entropy(), abs=1e-4)
+    assert stored["links"] == [source for source, _ in first.links()]
+    assert (stored["id"], stored["score"]) == (17, -7.25)
+
+
+def test_precision_is_said(tmp_path):
+    assert "steps of 0.00002" in written(tmp_path).read_text(encoding="utf-8")
+
+
+def test_same_arguments_same_bytes(tmp_path):
+    first = written(tmp_path).read_bytes()
+    assert written(tmp_path, iter(ALIGNMENTS)).read_bytes() == first
+
+
+def test_five_hundred_sentences_stay_small(tmp_path):
+    sentence = alignment(" ".join(["word"] * 30), " ".join(["mot"] * 30))
+    path = written(tmp_path, [sentence] * 500)
+    assert path.stat().st_size < 2_000_000
+
+
+@pytest.mark.parametrize(
+    ("place", "message"),
+    [
+        ("missing/index.html", "cannot be written: No such file or directory"),
+        ("folder", "cannot be written: Is a directory"),
+    ],
+)
+def test_cannot_be_written(tmp_path, place, message):
+    (tmp_path / "folder").mkdir()
+    with pytest.raises(UserError, match=f"{place} {message}"):
+        write_page(tmp_path / place, ALIGNMENTS)
+    assert os.listdir(tmp_path) == ["folder"]
+
+
+def test_nothing_to_show(tmp_path):
+    with pytest.raises(UserError, match="no alignment to show"):
+        write_page(tmp_path / "index.html", [])
+    assert os.listdir(tmp_path) == []
+
+
+def test_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = written(tmp_path)
+    before = path.read_bytes()
+
+    def full(self, data):
+        with self.open("wb") as file:
+            file.write(data[:100])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(Path, "write_bytes", full)
+    with pytest.raises(UserError, match="No space left on device"):
+        write_page(path, ALIGNMENTS[:1])
+    assert path.read_bytes() == before
+    assert os.listdir(tmp_path) == ["index.html"]
+
+
+# --- in Chromium ----------------------------------------------------------------------------------
+
+FLAGS = (
+    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run"
+    " --disable-background-networking --disable-component-update --disable-sync"
+    " --window-size=1280,1000"
+)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    binary = shutil.which("chromium") or shutil.which("google-chrome")
+    driver_binary = shutil.which("chromedriver")
+    if not binary or not driver_binary:
+        pytest.skip("chromium and chromedriver are not installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for flag in FLAGS.split():
+        options.add_argument(flag)
+    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('chromium')}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(driver_binary))
+    yield driver
+    driver.quit()
+
+
+class Page:
+    """A page in the browser, and what a reader sees and does."""
+
+    def __init__(self, browser, path):
+        from selenium.webdriver import ActionChains, Keys
+
+        self.browser, self.path, self.keys = browser, path, Keys
+        self.actions = lambda: ActionChains(browser, duration=0)
+        self.run = browser.execute_script
+
+    def open(self, fragment=""):
+        self.browser.get("about:blank")  # or a change of fragment would be no new visit
+        self.browser.get(self.path.as_uri() + fragment)
+        return self
+
+    def all(self, css):
+        return self.browser.find_elements("css selector", css)
+
+    def one(self, css):
+        (found,) = self.all(css)
+        return found
+
+    def hover(self, found):
+        self.actions().move_to_element(found).perform()
+
+    def hover_cell(self, target, source):
+        """Where a reader sees the cell: from the matrix's black ground, not from the script."""
+        self.run("arguments[0].scrollIntoView({block: 'center'})", self.one("#matrix"))
+        box = self.run(
+            "const {left, top, width, height} ="
+            " document.querySelector('#matrix svg > rect').getBoundingClientRect();"
+            "return [left, top, width, height]"
+        )
+        rows, columns = len(self.all("#target .word")), len(self.all("#source .word"))
+        x = box[0] + (source + 0.5) * box[2] / columns
+        y = box[1] + (target + 0.5) * box[3] / rows
+        actions = self.actions()
+        actions.w3c_actions.pointer_action.move_to_location(round(x), round(y))
+        actions.perform()
+
+    def press(self, *keys):
+        self.actions().send_keys(*keys).perform()
+
+    def search(self, query):
+        field = self.one("#search")
+        field.send_keys(self.keys.CONTROL + "a")
+        field.send_keys(self.keys.BACKSPACE + query)
+
+    def set_threshold(self, value):
+        self.run(
+            "arguments[0].value = arguments[1];"
+            "arguments[0].dispatchEvent(new Event('input', {bubbles: true}))",
+            self.one("#threshold"),
+            value,
+        )
+
+    def switch(self, mode):
+        self.one(f"input[value={mode}] + span").click()
+
+    def chosen(self):
+        return int(self.one("#name").text.removeprefix("Sentence "))
+
+    def listed(self):
+        return self.run(
+            "return Array.from(document.querySelectorAll('#list li small'),"
+            " (one) => parseInt(one.textContent))"
+        )
+
+    def words(self, side):
+        """[(word, weight in figures or None, opacity of its mark)]"""
+        return self.run(
+            "return Array.from(document.querySelectorAll(`#${arguments[0]} .word`), (one) =>"
+            " [one.textContent, one.dataset.weight ?? null,"
+            "  Number(one.style.getPropertyValue('--weight'))])",
+            side,
+        )
+
+    def active(self):
+        return [(found.get_dom_attribute("data-side"), found.text) for found in self.all(".active")]
+
+    def figures(self):
+        """The weights written into the matrix: {(target, source): weight}"""
+        found = self.run(
+            "return Array.from(document.querySelectorAll('#overlay [data-weight]'), (one) =>"
+            " [one.dataset.row, one.dataset.column, one.dataset.weight].map(Number))"
+        )
+        return {(int(row), int(column)): weight for row, column, weight in found}
+
+    def greys(self, shape):
+        return greys(self.run("return document.querySelector('#matrix svg').outerHTML"), shape)
+
+    def errors(self):
+        return self.browser.get_log("browser")
+
+
+def greys(svg, shape):
+    """The matrix that an SVG draws, as greys from 0 to 255; every cell at most once."""
+    root = ElementTree.fromstring(svg)
+    drawn = np.zeros(shape, dtype=int)
+    for path in root.iter(f"{SVG}path"):
+        (grey,) = {int(part) for part in re.findall(r"\d+", path.get("fill"))}
+        cells = re.findall(r"M(\d+) (\d+)h1v1h-1z", path.get("d"))
+        assert "".join(f"M{x} {y}h1v1h-1z" for x, y in cells) == path.get("d")
+        for x, y in cells:
+            assert drawn[int(y), int(x)] == 0
+            drawn[int(y), int(x)] = grey
+    return drawn
+
+
+def as_greys(weights):
+    """What is expected of `greys`; the stored weight is a hair away from the true one."""
+    return np.floor(255 * np.rint(weights * 50000) / 50000 + 0.5).astype(int)
+
+
+def hard(one, threshold=0.0):
+    expected = np.zeros(one.weights.shape, dtype=int)
+    for source, target in one.links():
+        expected[target, source] = 255 * (one.weights[target, source] >= threshold)
+    return expected
+
+
+@pytest.fixture
+def page(browser, tmp_path):
+    return Page(browser, written(tmp_path, title="Alignments & <more>"))
+
+
+def test_loads_without_errors(page):
+    page.open()
+    assert page.browser.title == "Alignments & <more>"
+    assert page.one("h1").text == "Alignments & <more>"
+    assert page.chosen() == 3  # the first of the list, which is sorted by number
+    assert page.one("#count").text == "4 sentences"
+    page.open("#sentence=17")
+    assert [word for word, _, _ in page.words("source")] == ENGLISH.split()
+    assert [word for word, _, _ in page.words("target")] == FRENCH.split()
+    labels = [found.text for found in page.all("#matrix .label")]
+    assert labels == ENGLISH.split() + FRENCH.split()
+    assert np.array_equal(page.greys((8, 8)), as_greys(ALIGNMENTS[0].weights))
+    assert page.errors() == []
+
+
+def test_target_word_shows_its_source_words(page):
+    weights = ALIGNMENTS[0].weights
+    page.open("#sentence=17").hover(page.all("#target .word")[5])
+    for j, (_, figure, mark) in enumerate(page.words("source")):
+        if weights[5, j] < 0.005:
+            assert figure is None
+        else:
+            assert float(figure) == pytest.approx(weights[5, j], abs=0.00052)
+            assert mark == pytest.approx(weights[5, j], abs=0.00002)
+    assert page.active() == [("target", "économique"), ("target", "économique")]
+    figures = page.figures()
+    assert set(figures) == {(5, j) for j in range(8) if weights[5, j] >= 0.005}
+    assert all(abs(weights[cell] - figure) < 0.00052 for cell, figure in figures.items())
+    best = weights[5].argmax()
+    assert f"{ENGLISH.split()[best]} {weights[5, best]:.3f}" in page.one("#readout").text
+    page.hover(page.one("h1"))
+    assert page.active() == [] and page.figures() == {}
+    assert {figure for _, figure, _ in page.words("source")} == {None}
+    assert page.errors() == []
+
+
+def test_source_word_shows_its_target_words(page):
+    weights = ALIGNMENTS[0].weights
+    page.open("#sentence=17").hover(page.all("#source .word")[4])
+    for i, (_, figure, mark) in enumerate(page.words("target")):
+        if weights[i, 4] < 0.005:
+            assert figure is None
+        else:
+            assert float(figure) == pytest.approx(weights[i, 4], abs=0.00052)
+            assert mark == pytest.approx(weights[i, 4], abs=0.00002)
+    assert page.active() == [("source", "European"), ("source", "European")]
+    assert set(page.figures()) == {(i, 4) for i in range(8) if weights[i, 4] >= 0.005}
+
+
+def test_labels_of_the_matrix_do_the_same(page):
+    page.open("#sentence=17").hover(page.all("#matrix [data-side=target]")[6])
+    assert page.active() == [("target", "européenne")] * 2
+    page.hover(page.all("#matrix [data-side=source]")[2])
+    assert page.active() == [("source", "on")] * 2
+
+
+def test_cell_under_the_pointer(page):
+    weights = ALIGNMENTS[0].weights
+    page.open("#sentence=17")
+    for target, source in [(0, 0), (5, 4), (7, 7), (2, 6)]:
+        page.hover_cell(target, source)
+        assert page.active() == [("target", FRENCH.split()[target])] * 2
+        said = f"{FRENCH.split()[target]} ← {ENGLISH.split()[source]} {weights[target, source]:.3f}"
+        assert said in re.sub("[\u2068\u2069]", "", page.one("#tip").text)
+    page.hover(page.one("h1"))
+    assert not page.one("#tip").is_displayed()
+
+
+def test_search(page):
+    page.open()
+    for query, found in [
+        ("dog", [101]),
+        ("ECONOMIQUE", [17]),
+        ("un  chat", [3]),
+        ("a", [3, 4, 17, 101]),
+        ("עולם", [4]),
+        ("nowhere", []),
+    ]:
+        page.search(query)
+        assert page.listed() == found
+        assert found == [] or page.chosen() in found
+    assert page.one("#count").text == "0 of 4 sentences"
+    page.search("")
+    assert page.listed() == [3, 4, 17, 101]
+    assert page.errors() == []
+
+
+KEYS = {
+    "id": lambda one: one.id,
+    "length": lambda one: len(one.source),
+    "confidence": lambda one: one.confidence(),
+    "entropy": lambda one: one.entropy(),
+    "score": lambda one: one.score,
+}
+
+
+def test_sort(page):
+    page.open("#sentence=4")
+    for order, key in KEYS.items():
+        known = [one for one in ALIGNMENTS if key(one) is not None]
+        unknown = [one.id for one in ALIGNMENTS if key(one) is None]
+        rising = [one.id for one in sorted(known, key=key)]
+        page.one(f"#sort option[value={order}]").click()
+        assert page.listed() == rising + unknown, order
+        page.one("#direction").click()
+        assert page.listed() == rising[::-1] + unknown, order
+        assert page.one("#direction").get_dom_attribute("aria-pressed") == "true"
+        page.one("#direction").click()
+        assert page.chosen() == 4
+
+
+def test_threshold_hides(page):
+    weights = ALIGNMENTS[0].weights
+    page.open("#sentence=17").set_threshold(0.3)
+    assert page.one("#threshold-value").text == "0.30"
+    expected = np.where(weights >= 0.3, weights, 0)
+    assert 0 < np.count_nonzero(expected) < 20
+    assert np.array_equal(page.greys((8, 8)), as_greys(expected))
+    page.hover(page.all("#target .word")[5])
+    shown = [figure is not None for _, figure, _ in page.words("source")]
+    assert shown == (weights[5] >= 0.3).tolist()
+    page.one("#threshold").click()  # the middle
+    assert page.one("#threshold-value").text == "0.50"
+    page.one("#threshold").send_keys(page.keys.ARROW_RIGHT)
+    assert page.one("#threshold-value").text == "0.51"
+    assert np.array_equal(page.greys((8, 8)), as_greys(np.where(weights >= 0.51, weights, 0)))
+
+
+def test_weight_equal_to_the_threshold_is_shown(browser, tmp_path):
+    path = written(tmp_path, [Alignment(["a", "b"], ["c"], [[0.3, 0.7]])])
+    page = Page(browser, path).open()
+    page.set_threshold(0.3)
+    assert page.greys((1, 2)).tolist() == [[77, 179]]
+    page.set_threshold(0.31)
+    assert page.greys((1, 2)).tolist() == [[0, 179]]
+
+
+def test_soft_and_hard(page):
+    first = ALIGNMENTS[0]
+    page.open("#sentence=17").switch("hard")
+    assert np.array_equal(page.greys((8, 8)), hard(first))
+    page.hover(page.all("#target .word")[5])
+    (best,) = [source for source, target in first.links() if target == 5]
+    words = page.words("source")
+    assert [j for j in range(8) if words[j][1] is not None] == [best]
+    assert float(words[best][1]) == pytest.approx(first.weights[5, best], abs=0.00052)
+    assert words[best][2] == 1
+    page.hover(page.all("#target .word")[7])  # an end symbol has no link
+    assert {figure for _, figure, _ in page.words("source")} == {None}
+    page.set_threshold(0.6)
+    assert np.array_equal(page.greys((8, 8)), hard(first, 0.6))
+    page.one("input[value=hard]").send_keys(page.keys.ARROW_LEFT)
+    page.set_threshold(0)
+    assert np.array_equal(page.greys((8, 8)), as_greys(first.weights))
+
+
+def downloaded(path):
+    deadline = time.monotonic() + 60
+    while not path.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return path.read_bytes()
+
+
+def allow_downloads(browser, folder):
+    browser.execute_cdp_cmd(
+        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)}
+    )
+
+
+def test_download_svg(page, tmp_path):
+    allow_downloads(page.browser, tmp_path)
+    page.open("#sentence=17").one("#theme").click()  # the file does not follow the window
+    page.hover(page.all("#target .word")[5])
+    page.one("#svg").click()
+    svg = downloaded(tmp_path / "alignment-17.svg")
+    assert np.array_equal(greys(svg, (8, 8)), as_greys(ALIGNMENTS[0].weights))
+    root = ElementTree.fromstring(svg)
+    assert [text.text for text in root.iter(f"{SVG}text")] == ENGLISH.split() + FRENCH.split()
+    assert root.get("fill") == "#000" and root.find(f"{SVG}rect").get("fill") == "#fff"
+    assert page.errors() == []
+
+
+def test_download_png(page, tmp_path):
+    allow_downloads(page.browser, tmp_path)
+    page.open("#sentence=17").one("#png").click()
+    png = downloaded(tmp_path / "alignment-17.png")
+    pixels = (imread(io.BytesIO(png), format="png")[..., :3] * 255).round().astype(int)
+    assert (pixels[0, 0] == 255).all()
+    # The cells' places from the picture on the screen, which is the same.
+    left, top, side, width = page.run(
+        "const ground = document.querySelector('#matrix svg > rect'), n = 'getAttribute';"
+        "return [ground[n]('x'), ground[n]('y'), ground[n]('width') / 8,"
+        " ground.parentNode[n]('width')].map(Number)"
+    )
+    scale = pixels.shape[1] / width
+    assert scale == 3
+    x = ((left + (np.arange(8) + 0.5) * side) * scale).astype(int)
+    y = ((top + (np.arange(8) + 0.5) * side) * scale).astype(int)
+    assert np.array_equal(pixels[np.ix_(y, x)][..., 0], as_greys(ALIGNMENTS[0].weights))
+    assert page.errors() == []
+
+
+def pasted(page):
+    """What the clipboard holds, as a reader would find out."""
+    page.search("")
+    page.one("#search").send_keys(page.keys.CONTROL + "v")
+    return page.one("#search").get_property("value")
+
+
+def test_copy_pharaoh_line(page):
+    first = ALIGNMENTS[0]
+    page.open("#sentence=17")
+    assert page.one("#pharaoh").text == first.pharaoh()
+    page.one("#copy").click()
+    assert "copied" in page.one("#done").text
+    assert pasted(page) == first.pharaoh()
+    page.open("#sentence=17").set_threshold(0.6)
+    kept = [f"{s}-{t}" for s, t in first.links() if first.weights[t, s] >= 0.6]
+    assert 0 < len(kept) < 7
+    page.one("#copy").click()
+    assert pasted(page) == " ".join(kept)
+
+
+def test_copy_where_the_clipboard_is_refused(page):
+    page.open("#sentence=17")
+    page.run("navigator.clipboard.writeText = () => Promise.reject(new Error('refused'))")
+    page.run("getSelection().removeAllRanges()")
+    page.one("#copy").click()
+    assert pasted(page) == ALIGNMENTS[0].pharaoh()
+
+
+def test_keyboard_in_the_list(page):
+    keys = page.open().keys
+    page.run("document.getElementById('list').focus()")
+    seen = []
+    for key in (keys.ARROW_DOWN, keys.ARROW_DOWN, keys.ARROW_UP, keys.END, keys.END, keys.HOME):
+        page.press(key)
+        seen.append(page.chosen())
+        chosen = page.one("#list [aria-selected=true]")
+        assert page.one("#list").get_dom_attribute("aria-activedescendant") == chosen.get_property(
+            "id"
+        )
+        assert page.browser.current_url.endswith(f"#sentence={page.chosen()}")
+    assert seen == [4, 17, 4, 101, 101, 3]
+    page.one("#search").send_keys(keys.ARROW_DOWN)
+    assert page.chosen() == 4
+    page.one("#next").click()
+    assert page.chosen() == 17
+    page.one("#previous").click()
+    assert page.chosen() == 4
+
+
+def test_keyboard_through_the_whole_page(page):
+    """Tab reaches every control once, each shows its focus, and none holds it."""
+    page.open("#sentence=17")
+    seen = []
+    for _ in range(30):
+        page.press(page.keys.TAB)
+        name, outline = page.run(
+            "const one = document.activeElement, next = one.nextElementSibling;"
+            "const style = getComputedStyle(one.name === 'mode' ? next : one);"
+            "return [one.id || one.value || one.textContent, style.outlineStyle]"
+        )
+        if name in seen or page.run("return document.activeElement === document.body"):
+            break
+        assert outline != "none", name
+        seen.append(name)
+    expected = (
+        "theme search sort direction list previous next The L' soft threshold matrix pharaoh"
+        " copy png svg"
+    ).split()
+    assert [name for name in seen if "How to read" not in name] == expected
+
+
+def test_keyboard_in_words_and_matrix(page):
+    keys = page.keys
+    page.open("#sentence=17").run("document.querySelector('#target .word').focus()")
+    page.press(keys.ARROW_RIGHT)
+    assert page.active() == [("target", "accord")] * 2
+    page.press(keys.END)
+    assert page.active() == [("target", "</s>")] * 2
+    page.press(keys.ESCAPE)
+    assert page.active() == []
+    # From the last control before it: focus given by a script or the mouse moves no cursor.
+    page.run("document.getElementById('threshold').focus()")
+    page.press(keys.TAB, keys.ARROW_DOWN, keys.ARROW_RIGHT, keys.ARROW_RIGHT)
+    said = re.sub("[\u2068\u2069]", "", page.one("#readout").text)
+    assert said.startswith(f"accord ← on {ALIGNMENTS[0].weights[1, 2]:.3f}")
+    assert page.one("#readout").get_dom_attribute("role") == "status"
+
+
+def test_right_to_left(page):
+    page.open("#sentence=4")
+    for side, direction in (("source", "ltr"), ("target", "rtl")):
+        found = page.run(f"return getComputedStyle(document.getElementById('{side}')).direction")
+        assert found == direction
+    page.run("document.querySelector('#target .word').focus()")
+    page.press(page.keys.ARROW_LEFT)  # the next word stands on the left
+    assert [side for side, _ in page.active()] == ["target", "target"]
+    assert page.active()[0][1] == ","
+    labels = [text.get_property("textContent") for text in page.all("#matrix .label")]
+    assert "\u2068עולם.\u2069" in labels
+
+
+def test_deep_link(page):
+    assert page.open("#sentence=101").chosen() == 101
+    page.run("location.hash = '#sentence=4'")
+    page.run("return new Promise((go) => setTimeout(go, 0))")  # the event comes after the script
+    assert page.chosen() == 4
+    page.open("#sentence=999")
+    assert page.chosen() == 3
+    assert "there is no sentence 999" in page.one("#count").text
+    assert page.errors() == []
+
+
+def test_light_and_dark(page):
+    def ground():
+        return page.run("return getComputedStyle(document.body).backgroundColor")
+
+    def system(scheme):
+        page.browser.execute_cdp_cmd(
+            "Emulation.setEmulatedMedia",
+            {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
+        )
+
+    try:
+        system("light")
+        page.open()
+        light = ground()
+        assert light == "rgb(255, 255, 255)"
+        system("dark")
+        dark = ground()
+        assert dark == "rgb(22, 24, 29)"
+        assert page.one("#theme").get_dom_attribute("aria-pressed") == "true"
+        page.one("#theme").click()
+        assert ground() == light
+        assert np.array_equal(page.greys((3, 2)), as_greys(ALIGNMENTS[1].weights))
+    finally:
+        page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_hostile_words_are_shown_and_never_run(browser, tmp_path):
+    weights = np.full((len(HOSTILE), len(HOSTILE)), 1 / len(HOSTILE))
+    surrogate = Alignment(["\udc80"], ["b"], [[1.0]], id=1)
+    path = written(tmp_path, [Alignment(HOSTILE, HOSTILE, weights), surrogate])
+    page = Page(browser, path).open()
+    shown = page.run(
+        "return Array.from(document.querySelectorAll('#source .word'), (one) => one.textContent)"
+    )
+    assert shown == list(HOSTILE)
+    labels = [text.get_property("textContent") for text in page.all("#matrix .label")]
+    assert labels[0] == HOSTILE[0] and "…" in labels[1] and labels[3:5] == list(HOSTILE[3:5])
+    page.hover(page.all("#source .word")[0])
+    page.hover_cell(0, 1)
+    allow_downloads(browser, tmp_path)
+    page.one("#svg").click()
+    ElementTree.fromstring(downloaded(tmp_path / "alignment-0.svg"))
+    page.one("#png").click()
+    downloaded(tmp_path / "alignment-0.png")
+    page.open("#sentence=1").one("#png").click()
+    downloaded(tmp_path / "alignment-1.png")
+    assert page.run("return window.ran === undefined")
+    assert page.all("img, #matrix script, #list script") == []
+    assert page.errors() == []
+
+
+def test_odd_sentences(browser, tmp_path):
+    odd = [
+        Alignment(["a", "b"], [], np.zeros((0, 2)), id=0),
+        Alignment([], ["a"], np.zeros((1, 0)), id=1),
+        Alignment(["a", "b"], ["c"], [[np.nan, 1.0]], id=2),
+        Alignment(["</s>"], ["</s>"], [[1.0]], id=3),
+    ]
+    page = Page(browser, written(tmp_path, odd)).open()
+    assert "nothing to draw" in page.one("#matrix").text
+    assert not page.one("#png").is_enabled()
+    assert page.open("#sentence=1").chosen() == 1
+    page.open("#sentence=2").hover(page.one("#target .word"))
+    assert page.words("source")[0][1] == "NaN"
+    assert "#f00" in page.one("#matrix svg").get_property("outerHTML")
+    assert page.open("#sentence=3").one("#pharaoh").text == ""
+    assert not page.one("#copy").is_enabled()
+    assert page.errors() == []
+
+
+def many(count):
+    draw = np.random.default_rng(0)
+    vocabulary = [f"w{n}" for n in range(300)]
+    for n in range(count):
+        target, source = draw.integers(5, 40, 2)
+        words = [tuple(draw.choice(vocabulary, size)) for size in (source, target)]
+        yield Alignment(*words, soft_alignment(target, source, n), id=n, score=-float(n % 7))
+
+
+def test_five_hundred_sentences(browser, tmp_path):
+    alignments = list(many(500))
+    page = Page(browser, written(tmp_path, alignments)).open()
+    assert page.listed() == list(range(500))
+    page.run("document.getElementById('list').focus()")
+    page.press(page.keys.END)
+    assert page.chosen() == 499
+    box, item = (
+        page.run("const b = arguments[0].getBoundingClientRect(); return [b.top, b.bottom]", found)
+        for found in (page.one("#list"), page.one("#list [aria-selected=true]"))
+    )
+    assert box[0] <= item[0] and item[1] <= box[1] + 1
+    last = alignments[499].weights
+    assert np.array_equal(page.greys(last.shape), as_greys(last))
+    page.search("w123")
+    found = [one.id for one in alignments if any("w123" in w for w in one.source + one.target)]
+    assert page.listed() == found and 0 < len(found) < 500
+    page.search("")
+    page.one("#sort option[value=entropy]").click()
+    by_entropy = sorted(alignments, key=lambda one: round(one.entropy(), 4))
+    assert page.listed() == [one.id for one in by_entropy]
+    page.one("#sort option[value=score]").click()  # equal ones stay in order
+    assert page.listed() == sorted(range(500), key=lambda n: -(n % 7))
+    assert page.errors() == []
+
+
+def test_long_sentence_scrolls_in_its_box(browser, tmp_path):
+    words = " ".join(f"word{n}" for n in range(120))
+    page = Page(browser, written(tmp_path, [alignment(words, words)])).open()
+    assert page.run("return document.documentElement.scrollWidth <= innerWidth")
+    page.run("document.getElementById('threshold').focus()")
+    page.press(page.keys.TAB, page.keys.END)
+    assert page.run("return document.getElementById('matrix').scrollLeft") > 0
+    assert page.one("#readout").text.startswith("\u2068word0\u2069 ← \u2068word119\u2069")
+
+
+def test_phone(browser, tmp_path):
+    alignments = [*ALIGNMENTS, alignment("x" * 300 + " b", "c " + "y" * 300, id=9)]
+    page = Page(browser, written(tmp_path, alignments, title="T" * 200))
+
+    def turn_into_phone(width):
+        size = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": True}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
+
+    try:
+        turn_into_phone(390)
+        page.open("#sentence=17")
+        for number in (9, 4, 17):
+            page.run("location.hash = `#sentence=${arguments[0]}`", number)
+            page.run("return new Promise((go) => setTimeout(go, 0))")
+            assert page.chosen() == number
+            page.all("#target .word")[0].click()
+            for width in (390, 320):
+                turn_into_phone(width)
+                sizes = page.run("return [innerWidth, document.documentElement.scrollWidth]")
+                assert sizes == [width, width]
+        font = page.run(
+            "const one = document.querySelector('#matrix .label');"
+            "return parseFloat(getComputedStyle(one).fontSize) * one.getScreenCTM().b * -1"
+        )
+        assert font >= 8
+        assert all(button.size["height"] >= 44 for button in page.all("button"))
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})

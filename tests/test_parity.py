@@ -1,0 +1,286 @@
+"""The plugin's model and optimizer against the authors' program and the NumPy oracle, in float64.
+
+Everything goes through the classes that fairseq builds. The authors' numbers need ../shared; the
+oracle's comparisons, on other sizes, sentences, orders and models, run anywhere.
+"""
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+from conftest import (
+    PAD,
+    arrays_from_tensors,
+    cost_of,
+    fairseq_words,
+    model_from_arrays,
+    padded,
+    score,
+)
+from numpy.testing import assert_allclose
+from oracles import numpy_rnnsearch as oracle
+
+from fairseq_rnnsearch.groundhog import groundhog_from_state_dict, state_dict_from_groundhog
+from fairseq_rnnsearch.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
+
+EXACT = {"rtol": 0, "atol": 1e-10}
+# accumulators of squares are as small as 1e-20: only a relative bound says anything
+RELATIVE = {"rtol": 1e-10, "atol": 1e-30}
+# The program's 0.1 is a float32 constant, 1.5e-8 (relative) too large, even in its float64 graphs.
+# That is all of the difference in the gradients, and twice in their squares.
+FLOAT32_TENTH = {"rtol": 2e-8, "atol": 1e-30}
+FLOAT32_TENTH_SQUARED = {"rtol": 4e-8, "atol": 1e-30}
+
+
+def gradients(model):
+    return {name: parameter.grad for name, parameter in model.named_parameters()}
+
+
+def decoder_run(model, source, target):
+    """One step at a time through the fairseq decoder: s_0 and the state after each word, log p.
+
+    A step past the end lets the last word reach the state in the program's order too.
+    """
+    encoder_out = model.encoder(torch.tensor([source]), torch.tensor([len(source)]))
+    incremental, lprobs = {}, []
+    states = [model.decoder.network.initial_state(encoder_out.source)[0]]
+    for i in range(len(target) + 1):
+        tokens = torch.tensor([[2, *target[:i]]])
+        output = model.decoder(tokens, encoder_out, incremental_state=incremental)
+        lprobs.append(model.get_normalized_probs(output, log_probs=True)[0, 0])
+        states.append(model.decoder.get_incremental_state(incremental, "decoder").state.state[0])
+    # program: step i leaves s_{i-1}; appendix and section3: s_i
+    states = states[1:] if model.decoder.network.order == "program" else states[:-1]
+    return torch.stack(states), torch.stack(lprobs[:-1])
+
+
+# --- the authors' program ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def authors_model(groundhog_params):
+    """Loaded the way `groundhog import` loads it."""
+    model = model_from_arrays(groundhog_params)
+    model.load_state_dict(state_dict_from_groundhog(groundhog_params))
+    return model
+
+
+@pytest.fixture(scope="module")
+def pairs(reference):
+    """The reference batch in our numbers, without padding."""
+    return [[fairseq_words(reference[f"sent{b}/{side}"], 25) for b in range(4)] for side in "xy"]
+
+
+def test_forward_equals_the_program(authors_model, pairs, reference):
+    sources, targets = pairs
+    encoded = authors_model.encoder(padded(sources)).source
+    s_0 = authors_model.decoder.network.initial_state(encoded)
+    assert_allclose(s_0.detach(), reference["init_state"], **EXACT)
+    scored = score(authors_model, sources, targets)
+    for b, (lprobs, alignment) in enumerate(scored):
+        Ty, Tx = len(targets[b]), len(sources[b])
+        words = lprobs[range(Ty), targets[b]].detach()
+        assert_allclose(words.sum(), reference["loglik_per_sentence"][b], **EXACT)
+        assert_allclose(words, reference["word_logprobs"][:Ty, b], **EXACT)
+        assert_allclose(alignment.detach(), reference["alignment"][:Ty, :Tx, b], **EXACT)
+        annotations = encoded.annotations[b, :Tx].detach()
+        assert_allclose(annotations, reference["annotations"][:Tx, b], **EXACT)
+    assert_allclose(cost_of(scored, targets).item(), reference["train_cost"], **EXACT)
+
+
+def test_single_sentences_equal_the_program(authors_model, pairs, reference):
+    for b, (source, target) in enumerate(zip(*pairs, strict=True)):
+        states, lprobs = decoder_run(authors_model, source, target)
+        assert_allclose(states.detach(), reference[f"sent{b}/dec_states"], **EXACT)
+        probabilities = lprobs.detach().exp()[:, fairseq_words(range(25), 25)]
+        assert_allclose(probabilities, reference[f"sent{b}/next_probs"], **EXACT)
+        assert not lprobs.detach().exp()[:, PAD].any()
+
+
+@pytest.mark.parametrize(
+    ("order", "expected"),
+    [("program", -21.823068), ("appendix", -21.604705), ("section3", -21.830878)],
+)
+def test_orders_give_the_recorded_numbers(groundhog_params, pairs, order, expected):
+    source, target = pairs[0][:1], pairs[1][:1]
+    loglik = -cost_of(score(model_from_arrays(groundhog_params, order), source, target), target)
+    assert_allclose(loglik.item(), expected, rtol=0, atol=5e-7)
+
+
+def test_every_gradient_equals_the_program(authors_model, pairs, reference, groundhog_params):
+    cost_of(score(authors_model, *pairs), pairs[1]).backward()
+    mine = groundhog_from_state_dict(gradients(authors_model))
+    assert len(mine) == 40
+    for name in groundhog_params:
+        assert_allclose(mine[name], reference[f"grad/{name}"], **EXACT, err_msg=name)
+    for name, gradient in gradients(authors_model).items():
+        if "embedding.weight" in name or "output.weight" in name or "output.bias" in name:
+            assert not gradient[PAD].any(), name  # the pad symbol is learnt nowhere
+
+
+def accumulators(model, optimizer, key):
+    state = optimizer.optimizer.state
+    return groundhog_from_state_dict({n: state[p][key] for n, p in model.named_parameters()})
+
+
+@pytest.mark.parametrize(("run", "clip_norm"), [("adadelta", 1.0), ("adadelta_noclip", 0.0)])
+def test_three_updates_equal_the_program(authors_model, pairs, reference, run, clip_norm):
+    config = RNNSearchAdadeltaConfig(lr=[0.25])  # fairseq's default, which must not matter
+    optimizer = RNNSearchAdadelta(config, list(authors_model.parameters()))
+    for step in (1, 2, 3):
+        stored = f"{run}/step{step}"
+        optimizer.zero_grad()
+        cost = cost_of(score(authors_model, *pairs), pairs[1])
+        optimizer.backward(cost)
+        norm = optimizer.clip_grad_norm(clip_norm)
+        assert_allclose(cost.item(), reference[f"{stored}/cost"], **EXACT)
+        assert_allclose(norm.item(), reference[f"{stored}/grad_norm"], rtol=1e-10)
+        clipped = groundhog_from_state_dict(gradients(authors_model))
+        optimizer.step()
+        parameters = groundhog_from_state_dict(authors_model.state_dict())
+        g2 = accumulators(authors_model, optimizer, "square_avg")
+        dx2 = accumulators(authors_model, optimizer, "acc_delta")
+        for name in parameters:
+            expected = {k: reference[f"{stored}/{k}/{name}"] for k in ("clipped_grad", "param")}
+            assert_allclose(clipped[name], expected["clipped_grad"], **EXACT, err_msg=name)
+            assert_allclose(parameters[name], expected["param"], **EXACT, err_msg=name)
+            # a vanishing gradient has rounding errors of 1e-16 of its terms, not of itself
+            tiny = {"rtol": 1e-10, "atol": 1e-26}
+            assert_allclose(g2[name], reference[f"{stored}/acc_g2/{name}"], **tiny, err_msg=name)
+            assert_allclose(dx2[name], reference[f"{stored}/acc_dx2/{name}"], **tiny, err_msg=name)
+
+
+def test_shrinking_after_a_nan_equals_the_program(authors_model, reference, groundhog_params):
+    def recorded(key):
+        return {name: reference[f"adadelta_nan/{key}/{name}"] for name in groundhog_params}
+
+    # The program's cost overflowed there. Ours would not: the NaN is put in by hand.
+    authors_model.load_state_dict(state_dict_from_groundhog(recorded("step0/param")))
+    config = RNNSearchAdadeltaConfig(lr=[0.25], nonfinite="shrink")
+    optimizer = RNNSearchAdadelta(config, list(authors_model.parameters()))
+    for step in (1, 2):
+        for parameter in authors_model.parameters():
+            parameter.grad = torch.full_like(parameter, torch.nan)
+        assert optimizer.clip_grad_norm(1.0) == 0  # which fairseq's trainer takes for finite
+        clipped = groundhog_from_state_dict(gradients(authors_model))
+        optimizer.step()
+        g2 = accumulators(authors_model, optimizer, "square_avg")
+        dx2 = accumulators(authors_model, optimizer, "acc_delta")
+        parameters = groundhog_from_state_dict(authors_model.state_dict())
+        for mine, key, bound in (
+            (clipped, "clipped_grad", FLOAT32_TENTH),
+            (g2, "acc_g2", FLOAT32_TENTH_SQUARED),
+            (dx2, "acc_dx2", FLOAT32_TENTH_SQUARED),
+            (parameters, "param", EXACT),
+        ):
+            for name, expected in recorded(f"step{step}/{key}").items():
+                assert_allclose(mine[name], expected, **bound, err_msg=f"{key} {name}")
+
+
+# --- the oracle: other sizes, sentences, orders, models ------------------------------------------
+
+SIZES = {
+    "like the reference": dict(embed=8, hidden=12, attention=12, maxout=6),
+    "wide attention": dict(embed=3, hidden=4, attention=7, maxout=2),
+    "narrow attention": dict(embed=5, hidden=6, attention=1, maxout=4),
+    "ones": dict(embed=1, hidden=1, attention=1, maxout=1),
+}
+MODELS = list(itertools.product(oracle.ORDERS, (False, True), (False, True)))
+SOURCE_SYMBOLS, TARGET_SYMBOLS = 11, 9
+# lengths 1 and up on both sides; authors' numbers, the last symbol ends a sentence
+SOURCES = [[10], [3, 10], [2, 1, 7, 9, 10], [4, 4, 10], [6, 2, 8, 3, 1, 5, 10]]
+TARGETS = [[3, 2, 8], [8], [5, 7, 7, 1, 2, 8], [6, 8], [4, 1, 3, 8]]
+
+
+def random_arrays(seed, size, encdec, factorised):
+    return oracle.random_params(
+        np.random.default_rng(seed),
+        **SIZES[size],
+        source_words=SOURCE_SYMBOLS,
+        target_words=TARGET_SYMBOLS,
+        rnnencdec=encdec,
+        factorised=factorised,
+        scale=0.6,
+    )
+
+
+def ours(sentences, symbols):
+    return [fairseq_words(sentence, symbols) for sentence in sentences]
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("order", "encdec", "factorised"), MODELS)
+def test_batch_equals_the_oracle(size, order, encdec, factorised):
+    arrays = random_arrays(3, size, encdec, factorised)
+    model = model_from_arrays(arrays, order)
+    sources, targets = ours(SOURCES, SOURCE_SYMBOLS), ours(TARGETS, TARGET_SYMBOLS)
+    encoded = model.encoder(padded(sources)).source
+    s_0 = model.decoder.network.initial_state(encoded)
+    symbols = fairseq_words(range(TARGET_SYMBOLS), TARGET_SYMBOLS)
+    for b, (lprobs, alignment) in enumerate(score(model, sources, targets)):
+        expected = oracle.forward(arrays, SOURCES[b], TARGETS[b], order)
+        assert_allclose(lprobs[:, symbols].detach(), expected.next_logprobs, **EXACT)
+        annotations = encoded.annotations[b, : len(sources[b])]
+        assert_allclose(annotations.detach(), expected.annotations, **EXACT)
+        assert_allclose(s_0[b].detach(), expected.init_state, **EXACT)
+        if encdec:
+            assert alignment is None
+        else:
+            assert_allclose(alignment.detach(), expected.alignment, **EXACT)
+
+
+@pytest.mark.parametrize(("order", "encdec", "factorised"), MODELS)
+def test_steps_equal_the_oracle(order, encdec, factorised):
+    arrays = random_arrays(4, "wide attention", encdec, factorised)
+    model = model_from_arrays(arrays, order)
+    symbols = fairseq_words(range(TARGET_SYMBOLS), TARGET_SYMBOLS)
+    for x, y in zip(SOURCES, TARGETS, strict=True):
+        states, lprobs = decoder_run(
+            model, fairseq_words(x, SOURCE_SYMBOLS), fairseq_words(y, TARGET_SYMBOLS)
+        )
+        expected = oracle.forward(arrays, x, y, order)
+        assert_allclose(states.detach(), expected.states, **EXACT)
+        assert_allclose(lprobs[:, symbols].detach(), expected.next_logprobs, **EXACT)
+
+
+@pytest.mark.parametrize(("order", "encdec"), list(itertools.product(oracle.ORDERS, (False, True))))
+def test_gradients_equal_finite_differences_of_the_oracle(order, encdec):
+    arrays = random_arrays(5, "wide attention", encdec, factorised=not encdec)
+    rng = np.random.default_rng(6)
+    pairs = [([3, 1, 10], [4, 2, 4, 8]), ([10], [8]), ([7, 10], [5, 8])]
+    sources = ours([x for x, _ in pairs], SOURCE_SYMBOLS)
+    targets = ours([y for _, y in pairs], TARGET_SYMBOLS)
+    model = model_from_arrays(arrays, order)
+    cost_of(score(model, sources, targets), targets).backward()
+    mine = arrays_from_tensors(gradients(model), arrays)
+    assert mine.keys() == arrays.keys()
+    for name, array in arrays.items():
+        largest = np.unravel_index(np.argmax(np.abs(mine[name])), array.shape)
+        for index in (largest, tuple(rng.integers(array.shape))):
+            estimate = oracle.numeric_gradient(
+                lambda: oracle.cost(arrays, pairs, order), array, index
+            )
+            assert_allclose(mine[name][index], estimate, rtol=1e-6, atol=1e-8, err_msg=name)
+
+
+def test_updates_equal_the_oracle():
+    """Clipping and Adadelta on a model that the recorded numbers do not hold."""
+    arrays = random_arrays(7, "wide attention", encdec=True, factorised=False)
+    model = model_from_arrays(arrays, "section3")
+    config = RNNSearchAdadeltaConfig(lr=[3.0], adadelta_rho=0.9, adadelta_eps=1e-4)
+    optimizer = RNNSearchAdadelta(config, list(model.parameters()))
+    sources, targets = ours(SOURCES, SOURCE_SYMBOLS), ours(TARGETS, TARGET_SYMBOLS)
+    g2, dx2 = ({name: np.zeros_like(a) for name, a in arrays.items()} for _ in range(2))
+    for threshold in (2.0, 0.5, 1e6):
+        optimizer.zero_grad()
+        cost_of(score(model, sources, targets), targets).backward()
+        grads = oracle.clip(arrays_from_tensors(gradients(model), arrays), threshold)
+        for name, gradient in grads.items():
+            arrays[name], g2[name], dx2[name] = oracle.adadelta_step(
+                arrays[name], gradient, g2[name], dx2[name], rho=0.9, eps=1e-4
+            )
+        optimizer.clip_grad_norm(threshold)
+        optimizer.step()
+        for name, array in arrays_from_tensors(model.state_dict(), arrays).items():
+            assert_allclose(array, arrays[name], **EXACT, err_msg=name)

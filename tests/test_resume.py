@@ -1,0 +1,69 @@
+"""A training that was interrupted and continued ends with the numbers of one that was not."""
+
+import shutil
+
+import pytest
+from commands import (
+    MODEL,
+    PAPER,
+    assert_equal_tensors,
+    parameters_and_optimizer,
+    together,
+    train,
+)
+
+pytest_plugins = ["trained"]
+
+# six updates an epoch; 9 is in the middle of the second
+UPDATES = 9
+KINDS = {
+    "the paper's order and optimizer": PAPER,
+    "fairseq's order and Adam": (
+        "--criterion alignment_heatmap --cost-scale word --optimizer adam --lr 0.01"
+        " --lr-scheduler inverse_sqrt --warmup-updates 4 --batch-order fairseq --batch-size 20"
+    ),
+}
+OPTIONS = f"{MODEL} --dropout 0.2 --heatmap-samples 1 --save-interval-updates 1 --seed 5"
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def unbroken(request, small_corpus, tmp_path_factory):
+    """The options of a training, and the folder of one that ran through."""
+    folder = tmp_path_factory.mktemp("unbroken")
+    options = f"{OPTIONS} {KINDS[request.param]}"
+    train(small_corpus.data, folder, options, f"--max-update {UPDATES}").ok()
+    return options, folder
+
+
+def test_continued_after_any_update_it_ends_the_same(unbroken, small_corpus, tmp_path):
+    options, whole = unbroken
+    expected = parameters_and_optimizer(whole / "checkpoint_last.pt")
+
+    def stop_and_go_on(update):
+        folder = tmp_path / str(update)
+        train(small_corpus.data, folder, options, f"--max-update {update}").ok()
+        again = train(small_corpus.data, folder, options, f"--max-update {UPDATES}").ok()
+        assert f"@ {update} updates" in again.out  # "Loaded checkpoint ... (epoch 1 @ 3 updates)"
+        return parameters_and_optimizer(folder / "checkpoint_last.pt")
+
+    def go_on_from(name):
+        folder = tmp_path / name
+        folder.mkdir()
+        shutil.copy(whole / name, folder / "checkpoint_last.pt")
+        train(small_corpus.data, folder, options, f"--max-update {UPDATES}").ok()
+        return parameters_and_optimizer(folder / "checkpoint_last.pt")
+
+    for found in together(
+        lambda: stop_and_go_on(3),
+        lambda: go_on_from("checkpoint_1_5.pt"),
+        lambda: go_on_from("checkpoint1.pt"),
+        lambda: go_on_from("checkpoint_2_8.pt"),
+    ):
+        assert_equal_tensors(found, expected)
+
+
+def test_the_comparison_would_notice(unbroken):
+    _, whole = unbroken
+    expected = parameters_and_optimizer(whole / "checkpoint_last.pt")
+    with pytest.raises(AssertionError):
+        assert_equal_tensors(parameters_and_optimizer(whole / "checkpoint_2_8.pt"), expected)

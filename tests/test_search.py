@@ -1,0 +1,417 @@
+"""The authors' beam search inside fairseq's generator: their recorded runs, and the oracle's."""
+
+import itertools
+import json
+import logging
+import math
+
+import numpy as np
+import pytest
+import torch
+from conftest import (
+    EOS,
+    PAD,
+    UNK,
+    authors_words,
+    build_model,
+    fairseq_words,
+    model_from_arrays,
+    padded,
+    random_model,
+)
+from numpy.testing import assert_allclose
+from oracles import numpy_rnnsearch as oracle
+
+from fairseq_rnnsearch.search import AuthorsSequenceGenerator
+
+
+def generator_of(models, beam, ignore_unk=False, **options):
+    models = models if isinstance(models, list) else [models]
+    return AuthorsSequenceGenerator(
+        models,
+        models[0].decoder.dictionary,
+        beam_size=beam,
+        normalize_scores=options.pop("normalize_scores", False),
+        unk_penalty=math.inf if ignore_unk else 0.0,
+        **options,
+    )
+
+
+def translate(generator, sources, left=False, prefix=None):
+    """For each sentence its translations and costs -log p, best first."""
+    sample = {
+        "id": torch.arange(len(sources)) + 40,  # numbers in the corpus, not in the batch
+        "net_input": {
+            "src_tokens": padded(sources, left),
+            "src_lengths": torch.tensor([len(source) for source in sources]),
+        },
+    }
+    options = {} if prefix is None else {"prefix_tokens": prefix}
+    return [
+        [(hypothesis["tokens"].tolist(), -float(hypothesis["score"])) for hypothesis in beam]
+        for beam in generator.generate(None, sample, **options)
+    ]
+
+
+def assert_same(found, expected):
+    assert [words for words, _ in found] == [words for words, _ in expected]
+    assert_allclose([cost for _, cost in found], [cost for _, cost in expected], atol=1e-10)
+
+
+# --- the authors' recorded runs ------------------------------------------------------------------
+
+# id 0 can be generated in the others, which the authors' program takes for a first word
+WORTH_COPYING = [
+    "no_id0_eos1",
+    "no_id0_eos2_unk2",
+    "scaled3_eos1_unk0",
+    "scaled3_eos1_unk2",
+    "scaled3_eos1_unk5",
+    "scaled3_eos2_unk0",
+    "scaled3_eos2_unk2",
+    "scaled3_eos2_unk5",
+    "scaled6_eos2_unk2",
+    "scaled6_eos2_unk5",
+]
+
+
+@pytest.mark.parametrize("label", WORTH_COPYING)
+def test_recorded_runs(groundhog_dir, groundhog_params, label):
+    """All translations and costs of each run, after as many attempts as the program needed."""
+    recorded = json.loads((groundhog_dir / "beam_f64.json").read_text())
+    with np.load(groundhog_dir / "beam_params.npz") as changed:
+        for name in ("W2_dec_deep_softmax", "b_dec_deep_softmax"):
+            groundhog_params[name] = changed[f"{label}/{name}"].astype(np.float64)
+    model = model_from_arrays(groundhog_params)
+    runs = [run for run in recorded["runs"] if run["params"] == label and "error" not in run]
+    assert len(runs) >= 8
+    for run in runs:
+        generator = generator_of(model, run["beam"], run["ignore_unk"])
+        [found] = translate(generator, [fairseq_words(run["source"], 25)])
+        translations = [authors_words(words, 25) for words, _ in found]
+        assert translations[0] == run["best"]
+        assert translations == run["translations"]
+        assert_allclose([cost for _, cost in found], run["costs"], rtol=0, atol=1e-10)
+
+
+def test_recorded_runs_in_one_batch(groundhog_dir, groundhog_params):
+    """Different lengths and different fates, padded on either side: as if each were alone."""
+    recorded = json.loads((groundhog_dir / "beam_f64.json").read_text())
+    with np.load(groundhog_dir / "beam_params.npz") as changed:
+        for name in ("W2_dec_deep_softmax", "b_dec_deep_softmax"):
+            groundhog_params[name] = changed[f"{MIXED_LABEL}/{name}"].astype(np.float64)
+    model = model_from_arrays(groundhog_params)
+    for beam, ignore_unk, left in itertools.product((5, 10), (False, True), (False, True)):
+        runs = [
+            run
+            for run in recorded["runs"]
+            if (run["params"], run["beam"], run["ignore_unk"]) == (MIXED_LABEL, beam, ignore_unk)
+        ]
+        assert len({len(run["source"]) for run in runs}) == 3
+        sources = [fairseq_words(run["source"], 25) for run in runs]
+        generator = generator_of(model, beam, ignore_unk)
+        for run, found in zip(runs, translate(generator, sources, left), strict=True):
+            assert [authors_words(words, 25) for words, _ in found] == run["translations"]
+            assert_allclose([cost for _, cost in found], run["costs"], rtol=0, atol=1e-10)
+
+
+MIXED_LABEL = "scaled3_eos1_unk5"
+
+
+# --- the oracle ----------------------------------------------------------------------------------
+
+SOURCE_SYMBOLS = 11
+# the authors' numbers; lengths of one to seven symbols
+SOURCES = [[10], [3, 10], [2, 1, 7, 9, 10], [4, 4, 10], [6, 2, 8, 3, 1, 5, 10]]
+
+
+def random_arrays(seed, target_symbols, eos=0.0, unk=0.0, rnnencdec=False):
+    """Flat enough to keep many hypotheses alive; `eos` and `unk` shift two output biases."""
+    arrays = oracle.random_params(
+        np.random.default_rng(seed),
+        embed=3,
+        hidden=4,
+        attention=6,
+        maxout=3,
+        source_words=SOURCE_SYMBOLS,
+        target_words=target_symbols,
+        rnnencdec=rnnencdec,
+        scale=0.8,
+    )
+    arrays["b_dec_deep_softmax"][-1] += eos
+    arrays["b_dec_deep_softmax"][1] += unk
+    return arrays
+
+
+def oracle_translations(arrays, x, beam, ignore_unk, order="program"):
+    """The oracle's search with the program's further attempts, in our numbers."""
+    symbols = len(arrays["b_dec_deep_softmax"])
+    while True:
+        words, costs = oracle.beam_search(arrays, x, beam, symbols - 1, 1, ignore_unk, order=order)
+        if words:
+            return [(fairseq_words(w, symbols), c) for w, c in zip(words, costs, strict=True)]
+        if ignore_unk:
+            ignore_unk = False
+        elif beam < symbols:  # fairseq's own bound of a beam
+            beam = min(2 * beam, symbols)
+        else:
+            return [([EOS], math.inf)]
+
+
+CASES = [
+    # symbols, beam, eos, unk
+    (20, 1, 1.0, 0.0),
+    (20, 4, 0.0, 0.0),
+    (20, 4, 3.0, 2.0),
+    (20, 12, 1.0, 4.0),
+    (9, 3, -1.0, 1.0),
+    (9, 9, 0.0, 0.0),  # as wide as there are symbols
+    (5, 5, 0.0, 0.0),  # wider than what the first step leaves to choose from
+    (4, 4, 1.0, 0.0),
+    (4, 3, -2.0, 3.0),
+]
+
+
+@pytest.mark.parametrize("ignore_unk", [False, True])
+@pytest.mark.parametrize(("symbols", "beam", "eos", "unk"), CASES)
+def test_translations_equal_the_oracle_s(symbols, beam, eos, unk, ignore_unk):
+    for seed, rnnencdec in ((1, False), (2, False), (3, True)):
+        arrays = random_arrays(seed, symbols, eos, unk, rnnencdec)
+        generator = generator_of(model_from_arrays(arrays), beam, ignore_unk)
+        sources = [fairseq_words(x, SOURCE_SYMBOLS) for x in SOURCES]
+        for x, found in zip(SOURCES, translate(generator, sources), strict=True):
+            assert_same(found, oracle_translations(arrays, x, beam, ignore_unk))
+
+
+@pytest.mark.parametrize("order", oracle.ORDERS)
+@pytest.mark.parametrize("rnnencdec", [False, True])
+def test_translations_in_every_order(order, rnnencdec):
+    arrays = random_arrays(4, 12, 0.5, rnnencdec=rnnencdec)
+    generator = generator_of(model_from_arrays(arrays, order), 5)
+    for x in SOURCES:
+        [found] = translate(generator, [fairseq_words(x, SOURCE_SYMBOLS)])
+        assert_same(found, oracle_translations(arrays, x, 5, False, order))
+
+
+def test_a_beam_wider_than_the_dictionary():
+    """fairseq bounds it by the dictionary's size, all symbols but the pad."""
+    arrays = random_arrays(5, 5)
+    generator = generator_of(model_from_arrays(arrays), 50)
+    for x in SOURCES:
+        [found] = translate(generator, [fairseq_words(x, SOURCE_SYMBOLS)])
+        assert_same(found, oracle_translations(arrays, x, 5, False))
+
+
+# --- batches -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("normalize_scores", [False, True])
+@pytest.mark.parametrize(("beam", "ignore_unk"), [(1, False), (4, True), (7, False)])
+def test_batch_size_never_changes_a_translation(beam, ignore_unk, normalize_scores, left):
+    arrays = random_arrays(6, 15, eos=0.5, unk=3.0)
+    generator = generator_of(
+        model_from_arrays(arrays), beam, ignore_unk, normalize_scores=normalize_scores
+    )
+    sources = [fairseq_words(x, SOURCE_SYMBOLS) for x in [*SOURCES, [9, 8, 1, 10], SOURCES[1]]]
+    alone = [translate(generator, [source], left)[0] for source in sources]
+    for size in (2, 3, 7):
+        together = []
+        for start in range(0, len(sources), size):
+            together += translate(generator, sources[start : start + size], left)
+        for found, expected in zip(together, alone, strict=True):
+            assert_same(found, expected)
+    backwards = translate(generator, sources[::-1], left)[::-1]
+    for found, expected in zip(backwards, alone, strict=True):
+        assert_same(found, expected)
+
+
+# --- limits and further attempts, with words that are as likely at every step ---------------------
+
+IMPOSSIBLE = -math.inf
+
+
+def steady_model(weights, symbols=30, others=IMPOSSIBLE):
+    """A real model whose words are as likely, exp(weight) before normalising, at every step."""
+    model = build_model(12, symbols).double().eval()
+    output = model.decoder.network.output
+    with torch.no_grad():
+        output.weight.zero_()
+        output.bias.fill_(others)
+        for symbol, weight in weights.items():
+            output.bias[symbol] = weight
+    return model
+
+
+@pytest.mark.parametrize("together", [False, True])
+def test_limits_follow_each_sentence_s_own_length(together):
+    """One word and the end, equally likely: every length that is allowed is a translation."""
+    generator = generator_of(steady_model({4: 0.0, EOS: 0.0}), 29)
+    sources = [[7] * (length - 1) + [EOS] for length in (1, 2, 3, 4, 7, 2)]
+    if together:
+        translated = translate(generator, sources)
+    else:
+        translated = [translate(generator, [source])[0] for source in sources]
+    for source, found in zip(sources, translated, strict=True):
+        shortest, longest = len(source) // 2 + 1, 3 * len(source)
+        lengths = range(shortest, longest + 1)
+        assert [words for words, _ in found] == [[4] * (i - 1) + [EOS] for i in lengths]
+        assert_allclose([cost for _, cost in found], [i * math.log(2) for i in lengths])
+
+
+@pytest.mark.parametrize("beam", [1, 2, 3, 5])
+def test_the_beam_shrinks_with_each_finished_hypothesis(beam):
+    """The end all but certain: one hypothesis ends at each step, until no place is left."""
+    generator = generator_of(steady_model({4: 0.0, EOS: 8.0}), beam)
+    [found] = translate(generator, [[7, 8, 9, EOS]])
+    assert [len(words) for words, _ in found] == [3, 4, 5, 6, 7][:beam]
+
+
+@pytest.fixture
+def attempts(monkeypatch):
+    """(sentences, beam, penalty of the unknown word) of every search that was made."""
+    made = []
+    generate = AuthorsSequenceGenerator._generate
+
+    def spy(self, sample, **options):
+        made.append((len(sample["net_input"]["src_tokens"]), self.beam_size, self.unk_penalty))
+        return generate(self, sample, **options)
+
+    monkeypatch.setattr(AuthorsSequenceGenerator, "_generate", spy)
+    return made
+
+
+# likelihoods fall from symbol to symbol: the end is reached by a beam as wide as its rank
+RANKED = {4: 0.0, 5: -10.0, 6: -20.0, EOS: -30.0}
+
+
+@pytest.mark.parametrize(
+    ("weights", "ignore_unk", "expected"),
+    [
+        (RANKED, False, [(1, 1, 0), (1, 2, 0), (1, 4, 0)]),
+        (RANKED, True, [(1, 1, math.inf), (1, 1, 0), (1, 2, 0), (1, 4, 0)]),
+        ({4: 0.0, EOS: 1.0}, True, [(1, 1, math.inf)]),
+    ],
+)
+def test_unknown_words_first_and_then_a_wider_beam(attempts, weights, ignore_unk, expected):
+    generator = generator_of(steady_model(weights), 1, ignore_unk)
+    [found] = translate(generator, [[EOS]])
+    assert attempts == expected
+    assert found[0][0][-1] == EOS and math.isfinite(found[0][1])
+    # the next sentence starts where this one did
+    assert (generator.beam_size, generator.unk_penalty) == expected[0][1:]
+
+
+def test_unknown_words_are_let_in_when_nothing_else_leads_to_an_end(attempts):
+    """Forbidden, nothing at all can be said."""
+    generator = generator_of(steady_model({UNK: 0.0, EOS: 1.0}), 3, ignore_unk=True)
+    [found] = translate(generator, [[7, 8, EOS]])
+    assert attempts == [(1, 3, math.inf), (1, 3, 0)]
+    assert [words for words, _ in found] == [[UNK] * n + [EOS] for n in (1, 2, 3)]
+
+
+def test_forbidden_words_are_not_renormalised():
+    """log p keeps the unknown word's share."""
+    generator = generator_of(steady_model({4: 0.0, UNK: 0.0, EOS: 0.0}), 2, ignore_unk=True)
+    [found] = translate(generator, [[7, EOS]])
+    assert [words for words, _ in found] == [[4, EOS], [4, 4, EOS]]
+    assert_allclose([cost for _, cost in found], [2 * math.log(3), 3 * math.log(3)])
+
+
+def test_a_sentence_without_translation_is_left_empty(attempts, caplog):
+    generator = generator_of(steady_model({4: 0.0, 5: 0.0}, symbols=11), 3)
+    with caplog.at_level(logging.WARNING):
+        found = translate(generator, [[7, EOS], [EOS]])
+    assert found == [[([EOS], math.inf)], [([EOS], math.inf)]]
+    assert [beam for _, beam, _ in attempts] == [3, 6, 10]  # all symbols but the pad
+    assert "2 sentences have no translation" in caplog.text
+    assert generator.beam_size == 3
+
+
+def test_the_beam_doubles_up_to_five_hundred(attempts):
+    generator = generator_of(steady_model({4: 0.0}, symbols=600), 200)
+    translate(generator, [[EOS]])
+    assert [beam for _, beam, _ in attempts] == [200, 400, 500]
+
+
+def test_only_what_has_failed_is_tried_again(attempts, groundhog_dir, groundhog_params):
+    """One sentence of the recorded batch needs another attempt, the others must not notice."""
+    recorded = json.loads((groundhog_dir / "beam_f64.json").read_text())
+    runs = [
+        run
+        for run in recorded["runs"]
+        if (run["params"], run["beam"], run["ignore_unk"]) == (MIXED_LABEL, 5, True)
+    ]
+    needed = [len(run["search_calls"]) for run in runs]
+    assert min(needed) < max(needed)
+    with np.load(groundhog_dir / "beam_params.npz") as changed:
+        for name in ("W2_dec_deep_softmax", "b_dec_deep_softmax"):
+            groundhog_params[name] = changed[f"{MIXED_LABEL}/{name}"].astype(np.float64)
+    generator = generator_of(model_from_arrays(groundhog_params), 5, ignore_unk=True)
+    translated = translate(generator, [fairseq_words(run["source"], 25) for run in runs])
+    for run, found in zip(runs, translated, strict=True):
+        assert [authors_words(words, 25) for words, _ in found] == run["translations"]
+    # attempt k is made for the sentences that needed k or more
+    counts = [sum(n > k for n in needed) for k in range(max(needed))]
+    assert [sentences for sentences, _, _ in attempts] == counts
+
+
+# --- with fairseq's other options ----------------------------------------------------------------
+
+
+def talker(seed, **options):
+    """A random model that comes to an end."""
+    model = random_model(seed, **options)
+    with torch.no_grad():
+        model.decoder.network.output.bias[EOS] += 2.0
+    return model
+
+
+def forced_cost(model, source, words):
+    """-log p of given words, in one pass."""
+    output = model(torch.tensor([source]), None, torch.tensor([[EOS, *words[:-1]]]))
+    lprobs = model.get_normalized_probs(output, log_probs=True)[0]
+    return -lprobs[range(len(words)), words].sum().item()
+
+
+@pytest.mark.parametrize("options", [{}, {"fixed_context": True}, {"decoder_order": "section3"}])
+def test_costs_are_those_of_the_model(options):
+    model = talker(8, **options)
+    source = [5, 9, 12, EOS]
+    [found] = translate(generator_of(model, 4), [source])
+    assert len(found) > 1
+    for words, cost in found:
+        assert cost == pytest.approx(forced_cost(model, source, words), rel=1e-12)
+    [normalized] = translate(generator_of(model, 4, normalize_scores=True), [source])
+    assert sorted(normalized) == sorted(
+        (words, pytest.approx(cost / len(words))) for words, cost in found
+    )
+
+
+def test_a_forced_prefix_does_not_narrow_the_beam():
+    model = talker(9)
+    sources = [[5, 9, 12, EOS], [8, EOS]]
+    prefix = torch.tensor([[7, 11], [6, PAD]])
+    translated = translate(generator_of(model, 4), sources, prefix=prefix)
+    for source, forced, found in zip(sources, ([7, 11], [6]), translated, strict=True):
+        assert len(found) == 4
+        for words, cost in found:
+            assert words[: len(forced)] == forced
+            assert cost == pytest.approx(forced_cost(model, source, words), rel=1e-12)
+
+
+def test_an_ensemble_averages_probabilities():
+    models = [talker(seed) for seed in (10, 11)]
+    sources = [[5, 9, 12, EOS], [8, EOS]]
+    both = translate(generator_of(models, 3), sources)
+    for source, found in zip(sources, both, strict=True):
+        for words, cost in found:
+            steps = []
+            for model in models:
+                output = model(torch.tensor([source]), None, torch.tensor([[EOS, *words[:-1]]]))
+                probabilities = model.get_normalized_probs(output, log_probs=False)[0]
+                steps.append(probabilities[range(len(words)), words])
+            assert cost == pytest.approx(-(sum(steps) / 2).log().sum().item(), rel=1e-12)
+    twice = translate(generator_of([models[0]] * 2, 3), sources)
+    for found, expected in zip(twice, translate(generator_of(models[0], 3), sources), strict=True):
+        assert_same(found, expected)

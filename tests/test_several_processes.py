@@ -1,0 +1,122 @@
+"""torchrun with the plain training command, on processors without GPUs."""
+
+import re
+
+import pytest
+from commands import (
+    LAST_ONLY,
+    MODEL,
+    PAPER,
+    QUIET,
+    SCRIPTS,
+    TASK,
+    Watch,
+    assert_equal_tensors,
+    parameters_and_optimizer,
+    run,
+    together,
+    train,
+)
+
+pytest_plugins = ["trained"]
+
+# 103 pairs: six batches of twenty, the last of three; of seven ones of sixteen one process has four
+# and the other three
+OPTIONS = f"{MODEL} {PAPER} --heatmap-samples 2 --no-epoch-checkpoints --seed 2"
+
+
+def torchrun(data, save_dir, *more, **environment):
+    return run(
+        "torchrun",
+        "--nproc_per_node 2 --standalone",
+        SCRIPTS / "fairseq-train",
+        data,
+        f"{TASK} {QUIET} {OPTIONS} --save-dir={save_dir}",
+        *more,
+        **environment,
+    )
+
+
+@pytest.fixture(scope="module")
+def two_and_one(small_corpus, tmp_path_factory):
+    """Two epochs of two processes, and of one that takes two batches for an update."""
+    folder = tmp_path_factory.mktemp("processes")
+    watches = Watch(folder / "watch2"), Watch(folder / "watch1")
+    two, one = together(
+        lambda: torchrun(
+            small_corpus.data,
+            folder / "two",
+            "--max-epoch 2 --batch-size 16",
+            watches[0].options,
+            **watches[0].environment,
+        ),
+        lambda: train(
+            small_corpus.data,
+            folder / "one",
+            f"{OPTIONS} --update-freq 2 --max-epoch 2 --batch-size 16",
+            watches[1].options,
+            **watches[1].environment,
+        ),
+    )
+    return folder, two.ok(), one.ok(), watches
+
+
+def test_they_train_one_model_together(two_and_one):
+    folder, two, one, _ = two_and_one
+    assert two.out.count("done training in") == 1
+    assert "training on 2 devices" in two.out
+    assert re.findall(r"valid \| epoch (\d+) .* num_updates (\d+)", two.out) == [
+        ("001", "4"),
+        ("002", "8"),
+    ]
+    assert_equal_tensors(
+        parameters_and_optimizer(folder / "two" / "checkpoint_last.pt"),
+        parameters_and_optimizer(folder / "one" / "checkpoint_last.pt"),
+        relative=1e-6,
+    )
+    nats = [re.findall(r"nats_per_sentence ([\d.]+)", finished.out) for finished in (two, one)]
+    assert len(nats[0]) >= 2 and nats[0] == nats[1]
+    names = [file.name for file in sorted((folder / "two" / "heatmaps" / "epoch002").iterdir())]
+    assert names == ["valid0000-update0000008.png", "valid0001-update0000008.png"]
+
+
+def test_each_pair_belongs_to_one_process_once_an_epoch(two_and_one):
+    *_, (of_two, of_one) = two_and_one
+    shares = [of_two.batches(process=process) for process in (0, 1)]
+    assert [len(share) for share in shares] == [8, 6]
+    in_order = of_one.batches()
+    for epoch in (0, 1):
+        dealt = [share[len(share) // 2 * epoch :][: len(share) // 2] for share in shares]
+        assert (
+            dealt[0] == in_order[7 * epoch :: 2][:4] and dealt[1] == in_order[7 * epoch + 1 :][:6:2]
+        )
+        pairs = [pair for share in dealt for batch in share for pair in batch]
+        assert sorted(pairs) == list(range(103))
+
+
+def test_they_resume_in_the_middle_of_an_epoch(two_and_one, small_corpus, tmp_path):
+    folder, *_ = two_and_one
+    torchrun(small_corpus.data, tmp_path, "--batch-size 16 --max-epoch 2 --max-update 6").ok()
+    again = torchrun(small_corpus.data, tmp_path, "--batch-size 16 --max-epoch 2").ok()
+    assert "(epoch 2 @ 6 updates)" in again.out
+    assert_equal_tensors(
+        parameters_and_optimizer(tmp_path / "checkpoint_last.pt"),
+        parameters_and_optimizer(folder / "two" / "checkpoint_last.pt"),
+    )
+
+
+def test_a_refused_checkpoint_ends_all_of_them(small_corpus, tmp_path):
+    (tmp_path / "checkpoint_last.pt").write_bytes(b"PK\3\4" + bytes(100))
+    finished = torchrun(small_corpus.data, tmp_path, "--max-update 1")
+    assert finished.rc != 0
+    assert f"checkpoint {tmp_path / 'checkpoint_last.pt'} cannot be read" in finished.err
+
+
+def test_more_processes_than_gpus_is_refused_in_one_line(small_corpus, tmp_path):
+    message = train(
+        small_corpus.data,
+        tmp_path / "model",
+        f"{MODEL} {PAPER} {LAST_ONLY} --distributed-world-size 2 --max-update 1",
+    ).error()
+    assert "--distributed-world-size 2" in message and "torchrun --nproc_per_node 2" in message
+    assert not list(tmp_path.rglob("*.pt"))

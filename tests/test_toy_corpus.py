@@ -1,0 +1,267 @@
+"""The quickstart's corpus: correct French, one French for each English, nothing occurs twice."""
+
+import itertools
+import os
+import subprocess
+import sys
+
+import pytest
+
+from fairseq_rnnsearch.data import toy_corpus
+from fairseq_rnnsearch.data.toy_corpus import (
+    LEXICON,
+    both,
+    clause,
+    name,
+    noun_phrase,
+    predicate,
+    prepositional,
+    pronoun,
+    sentence,
+    text,
+)
+
+VERB = {**LEXICON.intransitive, **LEXICON.ditransitive, **LEXICON.transitive}
+FEW = {"train": 60, "valid": 10, "test": 10}
+
+NOUN_PHRASES = [
+    # agreement and the adjective's place
+    (("the", "car", "red"), {}, "the red car", "la voiture rouge"),
+    (("the", "car", "small", "red"), {}, "the small red car", "la petite voiture rouge"),
+    (("the", "shoe", "white"), {"plural": True}, "the white shoes", "les chaussures blanches"),
+    (("this", "woman", "jealous"), {}, "this jealous woman", "cette femme jalouse"),
+    (("my", "horse", "new"), {"plural": True}, "my new horses", "mes nouveaux chevaux"),
+    (("three", "newspaper", "italian"), {}, "three italian newspapers", "trois journaux italiens"),
+    # before a vowel
+    (("the", "man", "old"), {}, "the old man", "le vieil homme"),
+    (("a", "hotel", "beautiful"), {}, "a beautiful hotel", "un bel hôtel"),
+    (("this", "friend"), {}, "this friend", "cet ami"),
+    (("this", "friend", "new"), {}, "this new friend", "ce nouvel ami"),
+    (("my", "school"), {}, "my school", "mon école"),
+    (("his", "school", "old"), {}, "his old school", "sa vieille école"),
+    (("her", "farm", "huge"), {}, "her huge farm", "son énorme ferme"),
+    # aspirated h: as before a consonant
+    (("the", "hero", "old"), {}, "the old hero", "le vieux héros"),
+    (("this", "owl"), {}, "this owl", "ce hibou"),
+    (("the", "axe"), {}, "the axe", "la hache"),
+    # determiners
+    (("a", "apple"), {}, "an apple", "une pomme"),
+    (("some", "bread"), {}, "some bread", "du pain"),
+    (("some", "soup"), {}, "some soup", "de la soupe"),
+    (("some", "water"), {}, "some water", "de l' eau"),
+    (("some", "dog"), {"plural": True}, "some dogs", "des chiens"),
+    (("some", "dog", "small"), {"plural": True}, "some small dogs", "de petits chiens"),
+    (("some", "dog", "huge"), {"plural": True}, "some huge dogs", "d' énormes chiens"),
+    (("many", "orange"), {}, "many oranges", "beaucoup d' oranges"),
+    (("all the", "woman"), {}, "all the women", "toutes les femmes"),
+    (("every", "bird"), {}, "every bird", "chaque oiseau"),
+    # possessors
+    (("the", "dog", "black"), {"owner": noun_phrase("the", "man")}, "the man 's black dog",
+     "le chien noir de l' homme"),
+    (("the", "hat"), {"owner": noun_phrase("the", "king")}, "the king 's hat", "le chapeau du roi"),
+    (("the", "hat"), {"owner": name("anne")}, "anne 's hat", "le chapeau d' anne"),
+    (("a", "bottle"), {"tail": text("of", "de") + noun_phrase("", "water").text},
+     "a bottle of water", "une bouteille d' eau"),
+]  # fmt: skip
+
+PREPOSITIONS = [
+    ("near", noun_phrase("the", "museum"), "near the museum", "près du musée"),
+    ("near", noun_phrase("the", "hospital"), "near the hospital", "près de l' hôpital"),
+    ("near", noun_phrase("the", "hero"), "near the hero", "près du héros"),
+    ("next to", noun_phrase("the", "car", plural=True), "next to the cars", "à côté des voitures"),
+    ("to", noun_phrase("the", "doctor"), "to the doctor", "au médecin"),
+    ("to", noun_phrase("the", "child"), "to the child", "à l' enfant"),
+    ("to", noun_phrase("the", "child", plural=True), "to the children", "aux enfants"),
+    ("far from", noun_phrase("a", "forest"), "far from a forest", "loin d' une forêt"),
+    ("far from", noun_phrase("eleven", "lamp"), "far from eleven lamps", "loin de onze lampes"),
+    ("in front of", noun_phrase("the", "hotel"), "in front of the hotel", "devant l' hôtel"),
+]  # fmt: skip
+
+CLAUSES = [
+    # negation, do-support
+    (clause(pronoun("he"), VERB["see"], noun_phrase("the", "house"), negative=True),
+     "he does not see the house", "il ne voit pas la maison"),
+    (clause(pronoun("i"), VERB["love"], noun_phrase("the", "city"), negative=True),
+     "i do not love the city", "je n' aime pas la ville"),
+    (clause(pronoun("you"), VERB["see"], noun_phrase("the", "man"), question=True),
+     "do you see the man", "est-ce que vous voyez l' homme"),
+    (clause(noun_phrase("the", "man"), VERB["open"], noun_phrase("the", "door"), tense="past",
+            negative=True), "the man did not open the door", "l' homme n' a pas ouvert la porte"),
+    (clause(pronoun("they"), VERB["buy"], noun_phrase("a", "car"), negative=True),
+     "they do not buy a car", "ils n' achètent pas de voiture"),
+    (clause(pronoun("she"), VERB["eat"], noun_phrase("some", "egg", plural=True), adverb="never"),
+     "she never eats any eggs", "elle ne mange jamais d' œufs"),
+    # a preposition's object keeps its article behind a negation
+    (clause(pronoun("she"), VERB["answer"], noun_phrase("a", "child"), negative=True),
+     "she does not answer a child", "elle ne répond pas à un enfant"),
+    (clause(pronoun("he"), VERB["need"], noun_phrase("the", "knife"), negative=True),
+     "he does not need the knife", "il n' a pas besoin du couteau"),
+    (clause(pronoun("we"), VERB["talk about"], noun_phrase("the", "horse")),
+     "we talk about the horse", "nous parlons du cheval"),
+    # persons
+    (clause(pronoun("we"), VERB["eat"], noun_phrase("the", "cake")), "we eat the cake",
+     "nous mangeons le gâteau"),
+    (clause(pronoun("i"), VERB["choose"], noun_phrase("the", "coat")), "i choose the coat",
+     "je choisis le manteau"),
+    (clause(both(noun_phrase("the", "man"), noun_phrase("the", "woman")), VERB["sleep"]),
+     "the man and the woman sleep", "l' homme et la femme dorment"),
+    # object pronouns
+    (clause(pronoun("i"), VERB["look for"], pronoun("she")), "i look for her", "je la cherche"),
+    (clause(pronoun("he"), VERB["love"], pronoun("i"), negative=True), "he does not love me",
+     "il ne m' aime pas"),
+    (clause(pronoun("she"), VERB["help"], pronoun("he"), tense="want"), "she wants to help him",
+     "elle veut l' aider"),
+    (clause(pronoun("you"), VERB["see"], pronoun("they"), tense="can", negative=True),
+     "you cannot see them", "vous ne pouvez pas les voir"),
+    # participles
+    (clause(pronoun("i"), VERB["see"], pronoun("she"), tense="past"), "i saw her", "je l' ai vue"),
+    (clause(pronoun("we"), VERB["find"], pronoun("they"), tense="past"), "we found them",
+     "nous les avons trouvés"),
+    (clause(noun_phrase("the", "girl", plural=True), VERB["arrive"], tense="past"),
+     "the girls arrived", "les filles sont arrivées"),
+    (clause(pronoun("she"), VERB["go to"], noun_phrase("the", "school"), tense="past"),
+     "she went to the school", "elle est allée à l' école"),
+    (clause(noun_phrase("the", "woman"), VERB["see"], noun_phrase("the", "cow"), tense="past"),
+     "the woman saw the cow", "la femme a vu la vache"),
+    # adverbs, modals
+    (clause(pronoun("they"), VERB["wear"], noun_phrase("the", "hat"), adverb="often"),
+     "they often wear the hat", "ils portent souvent le chapeau"),
+    (clause(pronoun("i"), VERB["wear"], noun_phrase("the", "hat"), tense="going"),
+     "i am going to wear the hat", "je vais porter le chapeau"),
+    (clause(pronoun("he"), VERB["sleep"], tense="must", negative=True), "he must not sleep",
+     "il ne doit pas dormir"),
+    # two objects
+    (clause(pronoun("he"), VERB["give"], noun_phrase("a", "book"),
+            rest=prepositional("to", noun_phrase("the", "boy"))),
+     "he gives a book to the boy", "il donne un livre au garçon"),
+    # to be
+    (clause(pronoun("she"), LEXICON.be, negative=True, rest=predicate("brave", pronoun("she"))),
+     "she is not brave", "elle n' est pas courageuse"),
+    (clause(pronoun("they"), LEXICON.be, tense="past", question=True,
+            rest=predicate("happy", pronoun("they"))),
+     "were they happy", "est-ce qu' ils étaient heureux"),
+    (clause(pronoun("i"), LEXICON.be, tense="past",
+            rest=prepositional("in", noun_phrase("the", "park"))),
+     "i was in the park", "j' étais dans le parc"),
+    # elision between clauses
+    (text("that", "que") + clause(pronoun("she"), VERB["sleep"]),
+     "that she sleeps", "qu' elle dort"),
+    (text("if", "si") + clause(pronoun("they"), VERB["sing"]), "if they sing", "s' ils chantent"),
+    (text("if", "si") + clause(pronoun("she"), VERB["sing"]), "if she sings", "si elle chante"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("what", "options", "english", "french"), NOUN_PHRASES)
+def test_noun_phrases(what, options, english, french):
+    assert sentence(noun_phrase(*what, **options).text) == (f"{english} .", f"{french} .")
+
+
+@pytest.mark.parametrize(("preposition", "phrase", "english", "french"), PREPOSITIONS)
+def test_prepositions_contract(preposition, phrase, english, french):
+    assert sentence(prepositional(preposition, phrase)) == (f"{english} .", f"{french} .")
+
+
+@pytest.mark.parametrize(("words", "english", "french"), CLAUSES)
+def test_clauses(words, english, french):
+    assert sentence(words) == (f"{english} .", f"{french} .")
+
+
+def test_what_french_would_leave_open_is_refused():
+    with pytest.raises(ValueError, match="gender"):
+        predicate("happy", pronoun("we"))
+    with pytest.raises(ValueError, match="gender"):
+        clause(pronoun("i"), VERB["arrive"], tense="past")
+    with pytest.raises(ValueError, match="gender"):
+        clause(pronoun("he"), VERB["see"], pronoun("you"), tense="past")
+    with pytest.raises(ValueError, match="direct object"):
+        clause(pronoun("he"), VERB["answer"], pronoun("she"))
+    with pytest.raises(ValueError, match="owner"):
+        noun_phrase("a", "dog", owner=name("paul"))
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    return list(itertools.islice(toy_corpus.sentences(seed=3), 20_000))
+
+
+def test_one_english_has_one_french(drawn):
+    french = {}
+    for pair in drawn:
+        assert french.setdefault(*pair) == pair.french, pair
+
+
+def test_elision_is_never_missing(drawn):
+    """Checked against a list of its own, so that a slip in the grammar's shows."""
+    vowels = tuple("aeiouhâàéèêîôœ")
+    aspirated = {"hache", "haches", "hibou", "hiboux", "héros", "huit", "onze"}
+    for _, french in drawn:
+        words = french.split()
+        for word, following in itertools.pairwise(words):
+            is_vowel = following.startswith(vowels) and following not in aspirated
+            if word in ("le", "la", "de", "ne", "je", "me", "que", "du", "au"):
+                assert not is_vowel, french
+            if word in ("ma", "sa", "ce", "beau", "nouveau"):
+                assert not is_vowel, french
+            if word.endswith("'"):
+                assert is_vowel or following == "y" or word == "s'", french
+        assert not {("de", "le"), ("de", "les"), ("à", "le"), ("à", "les")} & set(
+            itertools.pairwise(words)
+        ), french
+
+
+def test_lengths_and_words(drawn):
+    for pair in drawn:
+        for side in pair:
+            assert 3 <= len(side.split()) <= 20, side
+            assert side == side.lower() and side == " ".join(side.split()), side
+        assert pair.english[-1] == pair.french[-1], pair
+
+
+def test_lexicon_is_unambiguous():
+    """A verb whose past equals its present would need two French tenses for one English form."""
+    for verb in VERB.values():
+        assert verb.base != verb.past or "state" in verb.notes, verb.base
+    plurals = {noun.english_plural for noun in LEXICON.nouns.values()}
+    assert len(plurals) == len(LEXICON.nouns)
+    assert not plurals & set(LEXICON.nouns)
+
+
+def test_splits_share_no_english_side():
+    corpus = toy_corpus.split_corpus(**FEW, seed=5)
+    assert {split: len(pairs) for split, pairs in corpus.items()} == FEW
+    english = [pair.english for pairs in corpus.values() for pair in pairs]
+    assert len(set(english)) == sum(FEW.values())
+    assert corpus["valid"][:4] == toy_corpus.shown_sentences()
+
+
+def test_more_sentences_than_there_are(monkeypatch):
+    only = toy_corpus.shown_sentences()[0]
+    monkeypatch.setattr(toy_corpus, "sentences", lambda seed: itertools.repeat(only))
+    with pytest.raises(ValueError, match="fewer than 80"):
+        toy_corpus.split_corpus(**FEW, seed=5)
+
+
+def test_as_a_program(tmp_path):
+    """Alone, as the recipe runs it; twice the same, whatever order Python gives its sets."""
+    sizes = [word for split, size in FEW.items() for word in (f"--{split}", str(size))]
+    written = []
+    for hash_seed in ("1", "2"):
+        out = tmp_path / hash_seed
+        subprocess.run(
+            [sys.executable, "-I", toy_corpus.__file__, "--out", str(out), "--seed", "4", *sizes],
+            check=True,
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+        )
+        written.append({path.name: path.read_text(encoding="utf-8") for path in out.iterdir()})
+    assert written[0] == written[1]
+    assert set(written[0]) == {f"{split}.{side}" for split in FEW for side in ("en", "fr")}
+    for split, size in FEW.items():
+        for side in ("en", "fr"):
+            assert written[0][f"{split}.{side}"].count("\n") == size
+
+
+def test_wrong_sizes_are_refused(tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        toy_corpus.main(["--out", str(tmp_path / "out"), "--test", "0"])
+    assert "--test 0: must be at least 1" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
