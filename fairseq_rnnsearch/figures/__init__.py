@@ -4,7 +4,20 @@ Weights are `(target, source)` everywhere, as in the paper's Figure 3: target wo
 y axis, source words along the x axis.
 """
 
+from fairseq_rnnsearch.figures.alignment import Alignment
+from fairseq_rnnsearch.figures.gallery import parse_formats, write_gallery
 from fairseq_rnnsearch.figures.heatmap import draw_heatmap, save_heatmap
 from fairseq_rnnsearch.figures.page import write_page
+from fairseq_rnnsearch.figures.selection import parse_samples
+from fairseq_rnnsearch.figures.terminal import text_heatmap
 
-__all__ = ["draw_heatmap", "save_heatmap", "write_page"]
+__all__ = [
+    "Alignment",
+    "draw_heatmap",
+    "parse_formats",
+    "parse_samples",
+    "save_heatmap",
+    "text_heatmap",
+    "write_gallery",
+    "write_page",
+]

@@ -4,6 +4,8 @@ const at = (id) => document.getElementById(id);
 const SIDES = ["source", "target"];
 const FONT = "system-ui, 'Segoe UI', 'Noto Sans', 'DejaVu Sans', Arial, sans-serif";
 const LONGEST_LABEL = 32;
+const SMALLEST_FONT = 9.5; // pixels, where the picture is made to fit the window
+const SMALLEST_CELL = 18; // pixels, that has room for a weight in figures
 const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u;
 
 let visible = []; // sentences in the list, as indices into data.sentences, in its order
@@ -103,7 +105,7 @@ function draw(ink, paper) {
     `<g transform="translate(${left},${top}) scale(${cell})" shape-rendering="crispEdges">${paths}</g>` +
     `<rect x="${left}" y="${top}" width="${wide}" height="${high}" fill="none" stroke="${ink}" stroke-width=".5"/>` +
     `${onTop.join("")}${onLeft.join("")}</svg>`;
-  return { text, width, height, left, top, cell };
+  return { text, width, height, left, top, cell, font };
 }
 
 function showMatrix() {
@@ -121,7 +123,7 @@ function showMatrix() {
     const svg = box.firstChild;
     svg.setAttribute("aria-hidden", "true");
     svg.style.maxWidth = `${picture.width}px`;
-    svg.style.minWidth = `${Math.round(0.75 * picture.width)}px`;
+    svg.style.minWidth = `${Math.round((picture.width * SMALLEST_FONT) / picture.font)}px`;
     svg.querySelectorAll("text").forEach((text, n) => {
       const onTop = n < sentence.source.length;
       text.dataset.side = onTop ? "source" : "target";
@@ -200,7 +202,7 @@ function overlay(found, isRow) {
     box("frame", left + start, top, cell, high);
   }
   for (const { row, column, weight, shade: drawn } of found) {
-    if (weight < 0.005) continue;
+    if (weight < 0.005 || cell < SMALLEST_CELL) continue;
     layer.append(element("text", {
       x: left + (column + 0.5) * cell, y: top + (row + 0.5) * cell, dy: ".35em",
       "text-anchor": "middle", "font-size": (cell * 0.44).toFixed(1),

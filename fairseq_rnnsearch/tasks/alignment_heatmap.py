@@ -5,7 +5,10 @@ named at the method that changes it.
 """
 
 import logging
+import math
 import os
+import shutil
+import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -28,15 +31,16 @@ from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks import register_task
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 from omegaconf import II
+from torch import Tensor
 
 from fairseq_rnnsearch.data.batch_order import paper_batches
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.figures import Alignment, parse_formats, parse_samples, text_heatmap
+from fairseq_rnnsearch.figures.alignment import SOURCE_END_CHOICES, bpe_piece
 from fairseq_rnnsearch.search import AuthorsSequenceGenerator
-from fairseq_rnnsearch.tasks.hypothesis_alignment import (
-    hypothesis_alignment,
-    let_interactive_print_soft_alignments,
-    words_only,
-)
+from fairseq_rnnsearch.tasks.hypothesis_alignment import hypothesis_alignment, words_only
+from fairseq_rnnsearch.tasks.hypothesis_gallery import HypothesisGallery
+from fairseq_rnnsearch.tasks.interactive import InteractiveSession
 from fairseq_rnnsearch.tasks.validation_alignments import ValidationAlignments
 
 logger = logging.getLogger(__name__)
@@ -81,13 +85,34 @@ class AlignmentHeatmapConfig(TranslationConfig):
     forbid_unk: bool = field(
         default=False, metadata={"help": "never generate the unknown word (paper's Table 1)"}
     )
-    heatmap_samples: int = field(
-        default=4,
-        metadata={"help": "draw the alignments of the first N validation sentences at each "
-                  "validation (0: none)"},
-    )  # fmt: skip
     heatmap_dir: Optional[str] = field(
-        default=None, metadata={"help": "where to draw (default: <save-dir>/heatmaps)"}
+        default=None,
+        metadata={"help": "draw alignments here: in training of validation sentences (default: "
+                  "<save-dir>/heatmaps), in fairseq-generate and -interactive of translations "
+                  "(default: none)"},
+    )  # fmt: skip
+    heatmap_samples: Optional[str] = field(
+        default=None,
+        metadata={"help": "which sentences: a number (the first N), all, or ids:3,17, from 0 "
+                  "(default: 4 in training, all translations)"},
+    )  # fmt: skip
+    heatmap_format: str = field(
+        default="png",
+        metadata={"help": "of translations, any of png,pdf,svg (a picture a sentence), text, html "
+                  "(one page), jsonl (weights), pharaoh (hard links)"},
+    )  # fmt: skip
+    heatmap_pieces: ChoiceEnum(["merge", "keep"]) = field(
+        default="merge",
+        metadata={"help": "subword pieces (@@): merged to words, summed over the source and "
+                  "averaged over the target, or kept"},
+    )  # fmt: skip
+    heatmap_source_end: ChoiceEnum(list(SOURCE_END_CHOICES)) = field(
+        default="keep",
+        metadata={"help": "column of the source's end symbol: kept, because it is part of what the "
+                  "model computed; dropped; or dropped and the other weights made to sum to one"},
+    )  # fmt: skip
+    heatmap_terminal: bool = field(
+        default=False, metadata={"help": "fairseq-interactive: show each alignment in the terminal"}
     )
     save_dir: str = II("checkpoint.save_dir")
 
@@ -104,11 +129,12 @@ class AlignmentHeatmapTask(TranslationTask):
         super().__init__(cfg, src_dict, tgt_dict)
         if (cfg.max_train_words or 0) < 0:
             raise UserError(f"--max-train-words {cfg.max_train_words}: must be 0 (all) or more")
-        if cfg.heatmap_samples < 0:
-            raise UserError(f"--heatmap-samples {cfg.heatmap_samples}: must be 0 (none) or more")
+        self._formats = parse_formats(cfg.heatmap_format)
+        self._is_drawn = parse_samples(cfg.heatmap_samples or "all")
         self.validation_alignments = ValidationAlignments(
-            cfg.heatmap_samples, self.src_dict, self.tgt_dict
+            parse_samples(cfg.heatmap_samples or "4"), self._alignment_of_words
         )
+        self._gallery: HypothesisGallery | None = None
         self._training_data: FairseqDataset | None = None
         self._print_alignment: str | None = None
         self._epoch = 0
@@ -294,13 +320,20 @@ class AlignmentHeatmapTask(TranslationTask):
                 is mixed with a search that is no beam search.
         """
         self._print_alignment = getattr(args, "print_alignment", None)
-        wants_alignment = self._print_alignment or getattr(args, "replace_unk", None) is not None
+        translates = self._training_data is None  # and does not validate with --eval-bleu
+        wants_alignment = (
+            self._print_alignment
+            or getattr(args, "replace_unk", None) is not None
+            or (translates and (self.cfg.heatmap_dir or self.cfg.heatmap_terminal))
+        )
         if wants_alignment and not any(_has_alignment(model) for model in models):
             raise UserError(
-                "--print-alignment and --replace-unk need a model with attention; RNNencdec "
-                "reads its source through one vector and has no alignment"
+                "--print-alignment, --replace-unk and heatmaps need a model with attention; "
+                "RNNencdec reads its source through one vector and has no alignment"
             )
-        let_interactive_print_soft_alignments()
+        InteractiveSession.current()
+        if translates and self.cfg.heatmap_dir and self._gallery is None:
+            self._gallery = HypothesisGallery(Path(self.cfg.heatmap_dir), self._formats)
         if getattr(args, "score_reference", False):
             return SequenceScorer(self.target_dictionary)
         if seq_gen_cls is None and self.cfg.authors_search:
@@ -327,8 +360,11 @@ class AlignmentHeatmapTask(TranslationTask):
         hypotheses = super().inference_step(
             generator, models, sample, prefix_tokens=prefix_tokens, constraints=constraints
         )
-        for source, beam in zip(sample["net_input"]["src_tokens"], hypotheses, strict=True):
-            for hypothesis in beam:
+        session = InteractiveSession.current()
+        ids = sample["id"].tolist() if "id" in sample else session.ids if session else None
+        for row, beam in enumerate(hypotheses):
+            source = sample["net_input"]["src_tokens"][row]
+            for rank, hypothesis in enumerate(beam):
                 attention = hypothesis["attention"]
                 if attention is None or not attention.numel():
                     continue
@@ -339,7 +375,51 @@ class AlignmentHeatmapTask(TranslationTask):
                     words_only(attention, source, self.source_dictionary.pad()),
                     self._print_alignment,
                 )
+                if rank == 0 and ids is not None:
+                    self._show(ids[row], source, hypothesis)
         return hypotheses
+
+    def _show(self, sentence: int, source: Tensor, hypothesis: dict) -> None:
+        """Draw a best translation's alignment, where that is asked for."""
+        is_drawn = self._gallery is not None and self._is_drawn(sentence)
+        if not is_drawn and not self.cfg.heatmap_terminal:
+            return
+        alignment = self._alignment_of_words(
+            sentence,
+            source,
+            hypothesis["tokens"],
+            hypothesis["attention"].T,
+            score=float(hypothesis["score"]) / math.log(2),
+        )
+        if is_drawn:
+            self._gallery.add(alignment)
+        session = InteractiveSession.current()
+        if self.cfg.heatmap_terminal and session:
+            columns = shutil.get_terminal_size().columns
+            text = text_heatmap(alignment, columns, colour=sys.stdout.isatty())
+            session.print_after_translation(sentence, text)
+
+    def _alignment_of_words(
+        self,
+        sentence: int,
+        source: Tensor,
+        target: Tensor,
+        weights: Tensor,
+        score: float | None = None,
+    ) -> Alignment:
+        """Padded words and weights ``(target, source)`` as ``--heatmap-*`` ask for them."""
+        source, target = source.cpu(), target.cpu()
+        is_source, is_target = source.ne(self.src_dict.pad()), target.ne(self.tgt_dict.pad())
+        alignment = Alignment(
+            tuple(self.src_dict[word] for word in source[is_source]),
+            tuple(self.tgt_dict[word] for word in target[is_target]),
+            weights.cpu()[is_target][:, is_source].float().numpy(),
+            sentence,
+            score,
+        )
+        if self.cfg.heatmap_pieces == "merge":
+            alignment = alignment.merge_pieces(bpe_piece)
+        return alignment.with_source_end(str(self.cfg.heatmap_source_end))
 
     # validation alignments
 

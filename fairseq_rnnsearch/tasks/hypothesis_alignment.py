@@ -5,10 +5,11 @@ it with a target position. Both are served here, always from the alignment weigh
 decoder gave while it searched; fairseq's own lists crash the look-up.
 """
 
-import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 from torch import Tensor
+
+from fairseq_rnnsearch.tasks.interactive import InteractiveRow, InteractiveSession
 
 
 class HypothesisAlignment(list):
@@ -48,26 +49,6 @@ def hypothesis_alignment(weights: Tensor, print_alignment: str | None) -> Hypoth
         printed = list(zip(best, range(len(best) - 1))) if weights.size(1) > 1 else []  # noqa: B905
     elif print_alignment == "soft":
         printed = [[f"{p:.6f}" for p in row] for row in weights.tolist()]
-        if "fairseq_cli.interactive" in sys.modules:
-            printed = [_InteractiveRow(row) for row in printed]
+        if InteractiveSession.current():
+            printed = [InteractiveRow(row) for row in printed]
     return HypothesisAlignment(printed, best)
-
-
-_ROW_END = "\N{SYMBOL FOR RECORD SEPARATOR}"
-
-
-class _InteractiveRow(list):
-    """A soft row for fairseq-interactive, which formats every row as a pair "{}-{}"."""
-
-    def __iter__(self) -> Iterator[str]:
-        return iter((",".join(list.__iter__(self)), _ROW_END))
-
-
-def let_interactive_print_soft_alignments() -> None:
-    """Teach fairseq-interactive to print soft rows as fairseq-generate does.
-
-    It would unpack each row as a pair of word positions and fail.
-    """
-    interactive = sys.modules.get("fairseq_cli.interactive")
-    if interactive is not None and not hasattr(interactive, "print"):
-        interactive.print = lambda line: print(line.replace("-" + _ROW_END, ""), flush=True)

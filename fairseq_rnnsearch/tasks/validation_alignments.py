@@ -1,28 +1,28 @@
 """A few validation sentences' alignments, collected by the criterion and drawn by the task."""
 
+from collections.abc import Callable
 from pathlib import Path
 
-from fairseq.data import Dictionary
 from torch import Tensor
 
-from fairseq_rnnsearch.figures import save_heatmap
+from fairseq_rnnsearch.figures import Alignment, save_heatmap
+
+MakeAlignment = Callable[[int, Tensor, Tensor, Tensor], Alignment]
 
 
 class ValidationAlignments:
-    """Soft alignments of the first sentences of a validation set.
+    """Soft alignments of chosen sentences of a validation set.
 
     Args:
-        samples: how many sentences.
-        source_dictionary, target_dictionary: for the labels.
+        is_chosen: tells the numbers of the sentences to keep.
+        make_alignment: ``(id, source, target, weights)`` with padded words and weights
+            ``(target, source)`` to an alignment of words.
     """
 
-    def __init__(
-        self, samples: int, source_dictionary: Dictionary, target_dictionary: Dictionary
-    ) -> None:
-        self._samples = samples
-        self._source_dictionary = source_dictionary
-        self._target_dictionary = target_dictionary
-        self._collected: dict[int, tuple[list[str], list[str], Tensor]] = {}
+    def __init__(self, is_chosen: Callable[[int], bool], make_alignment: MakeAlignment) -> None:
+        self._is_chosen = is_chosen
+        self._make_alignment = make_alignment
+        self._collected: dict[int, Alignment] = {}
 
     def clear(self) -> None:
         self._collected.clear()
@@ -36,20 +36,15 @@ class ValidationAlignments:
             attention: alignment weights, ``(batch, target, source)``.
         """
         for row, sentence in enumerate(ids.tolist()):
-            if sentence >= self._samples:
-                continue
-            is_source = source[row].ne(self._source_dictionary.pad())
-            is_target = target[row].ne(self._target_dictionary.pad())
-            self._collected[sentence] = (
-                [self._source_dictionary[word] for word in source[row][is_source]],
-                [self._target_dictionary[word] for word in target[row][is_target]],
-                attention[row][is_target][:, is_source].float().cpu(),
-            )
+            if self._is_chosen(sentence):
+                self._collected[sentence] = self._make_alignment(
+                    sentence, source[row], target[row], attention[row]
+                )
 
     def draw(self, folder: Path, update: int) -> None:
         """Write one PNG per sentence; each process draws those that it has seen."""
         if self._collected:
             folder.mkdir(parents=True, exist_ok=True)
-        for sentence, (source, target, weights) in sorted(self._collected.items()):
+        for sentence, alignment in sorted(self._collected.items()):
             name = f"valid{sentence:04d}-update{update:07d}.png"
-            save_heatmap(folder / name, source, target, weights.numpy())
+            save_heatmap(folder / name, alignment.source, alignment.target, alignment.weights)
