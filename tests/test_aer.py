@@ -528,6 +528,7 @@ GOLD = "1-1 2p1 2-2\n1-1\n\n"  # sure 0-0 1-1, possible 1-0; sure 0-0; nothing
         ("--symmetrise union", "0-0 1-0\n\n\n", "0-0 0-1\n0-1\n\n"),
         ("--symmetrise union --reverse inverse", "0-0 1-0\n\n\n", "0-0 1-0\n1-0\n\n"),
         ("--symmetrise union --one-based inverse", "0-0 1-0\n\n\n", "1-1 1-2\n1-2\n\n"),
+        ("--symmetrise union --hypothesis-format talp", "1-1 2-1\n\n\n", "1-1 1-2\n1-2\n\n"),
     ],
 )
 def test_aer_command(write, capsys, options, hypothesis, inverse):

@@ -53,7 +53,7 @@ MIXTURES = {
 
 @pytest.mark.parametrize("name", MIXTURES)
 def test_trained_resumed_and_translated(name, small_corpus, tmp_path):
-    options = f"--heatmap-samples 0 {MIXTURES[name]}"
+    options = MIXTURES[name]
     data = small_corpus.data
     last = tmp_path / "model" / "checkpoint_last.pt"
     first = train(data, tmp_path / "model", "--max-epoch 1", options).ok()

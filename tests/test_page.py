@@ -231,6 +231,16 @@ def browser(tmp_path_factory):
     driver.quit()
 
 
+def eventually(holds):
+    """For what the browser does in its own time: a download, an event after a change."""
+    deadline = time.monotonic() + 60
+    while not holds():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.02)
+    return True
+
+
 class Page:
     """A page in the browser, and what a reader sees and does."""
 
@@ -514,9 +524,7 @@ def test_soft_and_hard(page):
 
 
 def downloaded(path):
-    deadline = time.monotonic() + 60
-    while not path.exists() and time.monotonic() < deadline:
-        time.sleep(0.05)
+    assert eventually(path.exists)
     return path.read_bytes()
 
 
@@ -664,8 +672,7 @@ def test_right_to_left(page):
 def test_deep_link(page):
     assert page.open("#sentence=101").chosen() == 101
     page.run("location.hash = '#sentence=4'")
-    page.run("return new Promise((go) => setTimeout(go, 0))")  # the event comes after the script
-    assert page.chosen() == 4
+    assert eventually(lambda: page.chosen() == 4)
     page.open("#sentence=999")
     assert page.chosen() == 3
     assert "there is no sentence 999" in page.one("#count").text
@@ -685,11 +692,10 @@ def test_light_and_dark(page):
     try:
         system("light")
         page.open()
-        light = ground()
-        assert light == "rgb(255, 255, 255)"
+        light, dark = "rgb(255, 255, 255)", "rgb(22, 24, 29)"
+        assert eventually(lambda: ground() == light)
         system("dark")
-        dark = ground()
-        assert dark == "rgb(22, 24, 29)"
+        assert eventually(lambda: ground() == dark)
         assert page.one("#theme").get_dom_attribute("aria-pressed") == "true"
         page.one("#theme").click()
         assert ground() == light
@@ -800,13 +806,12 @@ def test_phone(browser, tmp_path):
         page.open("#sentence=17")
         for number in (9, 4, 17):
             page.run("location.hash = `#sentence=${arguments[0]}`", number)
-            page.run("return new Promise((go) => setTimeout(go, 0))")
-            assert page.chosen() == number
+            assert eventually(lambda number=number: page.chosen() == number)
             page.all("#target .word")[0].click()
             for width in (390, 320):
                 turn_into_phone(width)
-                sizes = page.run("return [innerWidth, document.documentElement.scrollWidth]")
-                assert sizes == [width, width]
+                assert eventually(lambda width=width: page.run("return innerWidth") == width)
+                assert page.run("return document.documentElement.scrollWidth") == width
         font = page.run(
             "const one = document.querySelector('#matrix .label');"
             "return parseFloat(getComputedStyle(one).fontSize) * one.getScreenCTM().b * -1"

@@ -25,6 +25,8 @@ from fairseq_rnnsearch.evaluation.alignment_error_rate import (
 )
 from fairseq_rnnsearch.evaluation.symmetrisation import METHODS, symmetrise
 
+_FORMATS_ELSEWHERE = "python -m fairseq_rnnsearch.evaluation --help describes the formats."
+
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
@@ -57,6 +59,7 @@ def _add_aer(commands: argparse._SubParsersAction) -> None:
             "Precision, recall and alignment error rate of hypothesised links against gold links. "
             "All links of a hypothesis count alike, sure or possible."
         ),
+        epilog=_FORMATS_ELSEWHERE,
         allow_abbrev=False,
     )
     aer.set_defaults(run=_aer)
@@ -99,6 +102,7 @@ def _add_symmetrise(commands: argparse._SubParsersAction) -> None:
             "Join the links of two directions and write them to standard output in Pharaoh "
             "format: source-target, from 0, in the order of the target words."
         ),
+        epilog=_FORMATS_ELSEWHERE,
         allow_abbrev=False,
     )
     join.set_defaults(run=_symmetrise)

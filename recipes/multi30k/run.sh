@@ -36,7 +36,7 @@ one_of UNKNOWN forbid keep replace
 use_work_folder "$ROOT/runs/multi30k-$MODEL"
 remember_settings MODEL MULTI30K_DIR LOWERCASE VOCABULARY MIN_COUNT BPE_MERGES BPE_JOINT \
     EMBEDDING HIDDEN ATTENTION MAXOUT DECODER_ORDER DROPOUT LEARNING_RATE LR_SCHEDULER CLIP_NORM \
-    LABEL_SMOOTHING BATCH_SIZE BATCH_ORDER MAX_EPOCH PATIENCE VALID_BLEU AVERAGE SEED \
+    LABEL_SMOOTHING BATCH_SIZE BATCH_ORDER UPDATES WARMUP PATIENCE VALID_BLEU AVERAGE SEED \
     TRAIN_OPTIONS
 log "working in $WORK"
 # shellcheck source=recipes/environment.sh
@@ -118,11 +118,10 @@ keep_test_words() {
 # 2. training
 
 train() {
-    local sentences updates
-    local -a schedule=(--lr-scheduler "$LR_SCHEDULER") choose=() further=()
-    sentences=$(wc -l <"$TEXT/train.en")
-    updates=$((MAX_EPOCH * ((sentences + BATCH_SIZE - 1) / BATCH_SIZE)))
-    [[ $LR_SCHEDULER = fixed ]] || schedule+=(--total-num-update "$updates")
+    local -a schedule=(--lr-scheduler "$LR_SCHEDULER" --warmup-updates "$WARMUP")
+    local -a choose=() further=()
+    [[ $LR_SCHEDULER = fixed ]] ||
+        schedule+=(--total-num-update "$UPDATES" --end-learning-rate 0.00001)
     if [[ $VALID_BLEU = 1 ]]; then
         choose=(--eval-bleu --eval-bleu-args '{"beam": 1}' --best-checkpoint-metric bleu
             --maximize-best-checkpoint-metric)
@@ -139,7 +138,7 @@ train() {
         --criterion alignment_heatmap --cost-scale word --label-smoothing "$LABEL_SMOOTHING" \
         --optimizer adam --lr "$LEARNING_RATE" "${schedule[@]}" --clip-norm "$CLIP_NORM" \
         --batch-size "$BATCH_SIZE" --batch-order "$BATCH_ORDER" \
-        --max-epoch "$MAX_EPOCH" --patience "$PATIENCE" --seed "$SEED" --num-workers 0 \
+        --max-update "$UPDATES" --patience "$PATIENCE" --seed "$SEED" --num-workers 0 \
         --save-dir "$WORK/checkpoints" --no-epoch-checkpoints \
         --keep-best-checkpoints "$AVERAGE" "${choose[@]}" \
         --log-format simple --log-interval 50 ${further[@]+"${further[@]}"}

@@ -8,27 +8,28 @@
 
 # text
 : "${LOWERCASE:=0}"          # 1: train and translate in lower case
-: "${VOCABULARY:=shortlist}" # or bpe
+: "${VOCABULARY:=bpe}" # or shortlist
 : "${MIN_COUNT:=3}"          # shortlist: words seen as often as this in training
 : "${BPE_MERGES:=8000}"
 : "${BPE_JOINT:=1}" # 1: one set of merges for both languages
 
 # model
 : "${EMBEDDING:=256}" # m
-: "${HIDDEN:=384}"    # n
+: "${HIDDEN:=256}"    # n
 : "${ATTENTION:=256}" # n'
 : "${MAXOUT:=256}"    # l
 : "${DECODER_ORDER:=program}"
 : "${DROPOUT:=0.3}" # embeddings and readout
 
 # training
-: "${LEARNING_RATE:=0.001}"
-: "${LR_SCHEDULER:=polynomial_decay}" # to zero, linearly, over MAX_EPOCH; or fixed
+: "${LEARNING_RATE:=0.0015}"
+: "${WARMUP:=300}"        # updates
+: "${LR_SCHEDULER:=polynomial_decay}" # linearly almost to zero at UPDATES; or fixed
 : "${CLIP_NORM:=1}"
-: "${LABEL_SMOOTHING:=0}"
+: "${LABEL_SMOOTHING:=0.1}"
 : "${BATCH_SIZE:=80}"
 : "${BATCH_ORDER:=fairseq}" # newly shuffled in every epoch; or paper
-: "${MAX_EPOCH:=16}"
+: "${UPDATES:=6000}" # 363 are an epoch
 : "${PATIENCE:=-1}"   # stop after so many epochs without improvement; -1: never
 : "${VALID_BLEU:=0}"  # 1: choose checkpoints by the BLEU of greedy translations, not by likelihood
 : "${AVERAGE:=5}"     # so many of the best checkpoints are kept, to be averaged
