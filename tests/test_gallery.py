@@ -48,8 +48,12 @@ def test_a_dangling_piece_does_not_swallow_the_end_symbol():
 
 @pytest.mark.parametrize(
     ("choice", "first_row"),
-    [("keep", [0.7, 0.1, 0.1, 0.1]), ("drop", [0.7, 0.1, 0.1]), ("renormalise", [7 / 9, 1 / 9, 1 / 9])],
-)  # fmt: skip
+    [
+        ("keep", [0.7, 0.1, 0.1, 0.1]),
+        ("drop", [0.7, 0.1, 0.1]),
+        ("renormalise", [7 / 9, 1 / 9, 1 / 9]),
+    ],
+)
 def test_source_end(choice, first_row):
     np.testing.assert_allclose(PIECES.with_source_end(choice).weights[0], first_row)
 

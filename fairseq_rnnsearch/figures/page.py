@@ -3,25 +3,22 @@
 The page is one file without network access: it opens from disk, can be mailed, and still works in
 ten years. It is put together from `page.html`, `page.css` and `page.js` beside this module.
 
-Why no library: Plotly, inlined, weighs several times what 500 sentences do, and Vega and
-Observable Plot know a matrix but neither running text nor the link between the two, which is what
-this page is for. The drawing is one `path` per shade of grey; vanilla JavaScript does it, the
-search, the sorting and the keyboard in some 500 lines, and the same lines draw the heatmap on
-the screen and in the downloaded files.
+Why no library: plotting libraries such as Plotly, Vega and Observable Plot know a matrix, but
+neither running text nor the link between the two, which is what this page is for. The drawing is
+one `path` per shade of grey; vanilla JavaScript does it, the search, the sorting and the keyboard
+in some 500 lines, and the same lines draw the heatmap on the screen and in the downloaded files.
 
 Words are data, never markup. They travel in a JSON block in which every `<` is escaped, so that
 `</script>` cannot end it, and the page's content security policy allows one script, by its hash.
 """
 
 import base64
-import contextlib
 import hashlib
 import html
 import json
 import math
 import os
 import re
-import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -29,6 +26,7 @@ import numpy as np
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures.alignment import Alignment
+from fairseq_rnnsearch.files import replacing
 
 # A weight is stored in two bytes as a number of steps of 1/50000, so that decimals such as 0.25 and
 # 0.3 stay exact; the remaining values are free, and one of them stands for NaN.
@@ -61,16 +59,8 @@ def write_page(
     if not sentences:
         raise UserError(f"page {path}: there is no alignment to show, at least one is needed")
     page = _page(title, sentences)
-
-    unfinished = path.with_name(f".{uuid.uuid4().hex}.unfinished")
-    try:
+    with replacing(path) as unfinished:
         unfinished.write_bytes(page)
-        os.replace(unfinished, path)
-    except OSError as error:
-        raise UserError(f"page {path} cannot be written: {error.strerror}") from error
-    finally:
-        with contextlib.suppress(OSError):  # renamed, or never begun
-            unfinished.unlink()
 
 
 def _page(title: str, sentences: list[str]) -> bytes:
