@@ -284,8 +284,9 @@ def test_shrink_takes_a_tenth_of_the_parameter_as_the_gradient(poisoned, caplog)
     assert logged.get_smoothed_values()["nonfinite"] == 1
     assert "0.1 x parameter used as the gradient" in caplog.text
     optimizer.step()
-    for i, old in enumerate(before):
-        expected, g2, dx2 = oracle.adadelta_step(old, 0.1 * old, *state[2 * i : 2 * i + 2])
+    for i, old in enumerate(value.numpy() for value in before):
+        averages = [average.numpy() for average in state[2 * i : 2 * i + 2]]
+        expected, g2, dx2 = oracle.adadelta_step(old, 0.1 * old, *averages)
         assert_allclose(params[i].detach(), expected, rtol=1e-14)
         assert_allclose(accumulators(optimizer)[2 * i], g2, rtol=1e-14)
         assert_allclose(accumulators(optimizer)[2 * i + 1], dx2, rtol=1e-14)

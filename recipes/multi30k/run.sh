@@ -152,7 +152,7 @@ average() {
 
 translate() {
     local checkpoint=$BEST
-    local -a data=("$WORK/data") words=()
+    local -a data=("$WORK/data") words=() draw=()
     [[ $CHECKPOINT = best ]] || checkpoint=$AVERAGED
     case $UNKNOWN in
         forbid) words=(--forbid-unk) ;;
@@ -162,9 +162,11 @@ translate() {
             ;;
     esac
     [[ $VOCABULARY = shortlist ]] || words+=(--post-process subword_nmt)
+    [[ $MODEL = rnnencdec ]] || draw=(--heatmap-dir "$PARTIAL/alignments"
+        --heatmap-format html,png --heatmap-samples "$DRAWN")
     logged generate fairseq-generate "${data[@]}" "${PLUGIN[@]}" --path "$checkpoint" \
         --beam "$BEAM" --lenpen "$LENGTH_PENALTY" --batch-size 40 --results-path "$PARTIAL" \
-        ${words[@]+"${words[@]}"}
+        ${words[@]+"${words[@]}"} ${draw[@]+"${draw[@]}"}
     translations "$PARTIAL/generate-test.txt" >"$PARTIAL/tokens.fr"
     moses detokenize --language fr <"$PARTIAL/tokens.fr" >"$PARTIAL/text.fr"
     moses tokenize --language fr <"$WORK/corpus/$TEST.fr" >"$PARTIAL/reference-tokens.fr"
@@ -182,6 +184,7 @@ report() {
         echo "detokenised, against a cased reference (LOWERCASE=1):"
     fi
     echo "  $(sacrebleu "$WORK/corpus/$TEST.fr" --input "$TRANSLATIONS/text.fr" --format text)"
+    [[ $MODEL = rnnencdec ]] || echo "alignments: $TRANSLATIONS/alignments/index.html"
 }
 
 run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus

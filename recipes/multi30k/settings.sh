@@ -40,4 +40,5 @@
 : "${CHECKPOINT:=best}" # or average, the mean of those that were kept
 : "${BEAM:=12}"
 : "${LENGTH_PENALTY:=1}"
+: "${DRAWN:=50}" # alignments, as pictures and a page
 : "${UNKNOWN:=forbid}" # unknown words: forbid; keep; replace by the source word of most weight
