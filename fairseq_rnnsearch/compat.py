@@ -32,6 +32,7 @@ def apply() -> None:
     """Mend fairseq in this process."""
     quieten()
     install_excepthook()
+    let_hydra_pass_errors_on()
     allow_plain_types_in_checkpoints()
     refuse_other_checkpoints_in_one_line()
     check_text_before_preprocessing()
@@ -52,6 +53,11 @@ def quieten() -> None:
         logging.root.setLevel(logging.INFO)
     # four lines for every typed sentence of fairseq-interactive
     logging.getLogger("fairseq.tasks.fairseq_task").setLevel(logging.WARNING)
+
+
+def let_hydra_pass_errors_on() -> None:
+    """Let `UserError` reach the hook that shows it; fairseq-hydra-train prints a traceback."""
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")
 
 
 def allow_plain_types_in_checkpoints() -> None:

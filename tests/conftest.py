@@ -14,6 +14,14 @@ import pytest
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """What drives Chromium takes minutes."""
+    for item in items:
+        if "browser" in item.fixturenames:
+            item.add_marker(pytest.mark.slow)
+
+
 @pytest.fixture(scope="session")
 def groundhog_dir():
     """Directory with params.npz, reference_f64.npz, beam_params.npz and beam_f64.json."""

@@ -8,7 +8,7 @@
 set -euo pipefail
 
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
-export RNNSEARCH_EXTRAS=test
+export RNNSEARCH_EXTRAS=${RNNSEARCH_EXTRAS:-test}
 # shellcheck source=recipes/environment.sh
 source recipes/environment.sh
 exec python -m pytest -m "not slow" "$@"

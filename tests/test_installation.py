@@ -65,9 +65,6 @@ def test_an_installed_package_names_the_path_to_give(installed, small_corpus, tm
         lambda: trains(small_corpus.data, tmp_path / "1", user_dir, cwd=tmp_path, **environment),
         # the checkout's copy is used, though there is an installed one
         lambda: trains(small_corpus.data, tmp_path / "2", "fairseq_rnnsearch", **environment),
-        lambda: trains(
-            small_corpus.data, tmp_path / "3", "fairseq_rnnsearch", cwd=tmp_path, **environment
-        ),
     )
 
 
