@@ -262,13 +262,13 @@ def test_statistics_of_a_real_model_by_definition():
 
 
 def test_statistics_in_half_precision_are_summed_in_single():
-    """In bfloat16 the sum of a thousand largest weights would stop growing at 256."""
-    weights = torch.ones(1, 1000, 1, dtype=torch.bfloat16)
-    totals = attention_statistics(weights, torch.ones(1, 1000).bool(), torch.ones(1, 1).bool())
+    """In bfloat16 a total of 1,001 would be 1,000."""
+    weights = torch.ones(1, 1001, 1, dtype=torch.bfloat16)
+    totals = attention_statistics(weights, torch.ones(1, 1001).bool(), torch.ones(1, 1).bool())
     assert {key: value.item() for key, value in totals.items()} == {
         "attn_entropy": 0.0,
-        "attn_max": 1000.0,
-        "attn_eos": 1000.0,
+        "attn_max": 1001.0,
+        "attn_eos": 1001.0,
     }
 
 

@@ -161,8 +161,8 @@ print(hub.translate(["red house bird", "calm tree"], beam=3))
     assert finished.stdout.splitlines()[-1] == "['maison rouge oiseau', 'arbre calme']"
 
 
-def test_several_workers_read_the_same_batches(small_corpus, tmp_path):
-    options = f"{MODEL} {PAPER} {LAST_ONLY} --max-update 8"
+def test_data_loading_processes_give_the_same_batches_and_end_in_silence(small_corpus, tmp_path):
+    options = f"{MODEL} {PAPER} {LAST_ONLY} --max-epoch 6"
     watches = [Watch(tmp_path / str(workers)) for workers in (0, 2)]
     here, elsewhere = together(
         *[

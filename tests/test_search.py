@@ -400,6 +400,15 @@ def test_a_forced_prefix_does_not_narrow_the_beam():
             assert cost == pytest.approx(forced_cost(model, source, words), rel=1e-12)
 
 
+def test_a_forced_prefix_is_kept_in_further_attempts(attempts):
+    """The first sentence ends at once, the second needs a wider beam and its own prefix."""
+    generator = generator_of(steady_model(RANKED), 1)
+    ended, retried = translate(generator, [[EOS], [EOS]], prefix=torch.tensor([[EOS], [5]]))
+    assert [sentences for sentences, _, _ in attempts] == [2, 1, 1]
+    assert [words for words, _ in ended] == [[EOS]]
+    assert retried and all(words[0] == 5 for words, _ in retried)
+
+
 def test_an_ensemble_averages_probabilities():
     models = [talker(seed) for seed in (10, 11)]
     sources = [[5, 9, 12, EOS], [8, EOS]]
