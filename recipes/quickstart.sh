@@ -42,7 +42,7 @@ binarise() {
 }
 
 train() {
-    train_logged fairseq-train "$WORK/data" "${PLUGIN[@]}" \
+    train_logged train fairseq-train "$WORK/data" "${PLUGIN[@]}" \
         --arch rnnsearch_tiny --dropout "$DROPOUT" \
         --criterion alignment_heatmap --cost-scale word \
         --optimizer adam --lr "$LEARNING_RATE" --clip-norm 1 \

@@ -89,9 +89,10 @@ logged() {
     fi
 }
 
-# train_logged COMMAND...: as logged, but adds to the log and shows how training goes.
+# train_logged NAME COMMAND...: as logged, but adds to the log and shows how training goes.
 train_logged() {
-    local file=$WORK/logs/train.log status=0
+    local file=$WORK/logs/$1.log status=0
+    shift
     "$@" 2>&1 | tee -a -- "$file" | show_training || status=${PIPESTATUS[0]}
     if ((status != 0)); then
         tail -n 15 -- "$file" >&2

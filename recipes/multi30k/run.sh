@@ -130,7 +130,7 @@ train() {
         choose=(--best-checkpoint-metric nll_loss)
     fi
     read -r -a further <<<"$TRAIN_OPTIONS" || true
-    train_logged fairseq-train "$WORK/data" "${PLUGIN[@]}" \
+    train_logged train fairseq-train "$WORK/data" "${PLUGIN[@]}" \
         --arch "${MODEL}_50" --decoder-order "$DECODER_ORDER" --dropout "$DROPOUT" \
         --encoder-embed-dim "$EMBEDDING" --decoder-embed-dim "$EMBEDDING" \
         --encoder-hidden-size "$HIDDEN" --decoder-hidden-size "$HIDDEN" \

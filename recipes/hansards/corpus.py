@@ -1,0 +1,175 @@
+"""English-French text made like the Hansards of the NAACL 2003 alignment task.
+
+    python recipes/hansards/corpus.py --out DIR --train PREFIX... --valid PREFIX --pairs enfr.src-tgt
+
+writes DIR/{train,valid,test}.{en,fr}: lower-cased tokens, a sentence a line. A PREFIX stands for
+PREFIX.en and PREFIX.fr, each plain or as .gz; a file whose name ends in .zip is a download of
+tatoeba pairs from manythings.org/anki, English and French separated by a tab.
+
+The task's French has its elisions and contractions undone ("l'Orateur" is "le Orateur", "du" is
+"de le") and its hyphens stand alone; training text is brought to the same form. Training pairs
+longer than --longest words, more than three times as long on one side as on the other, or with
+the English of a test sentence are left out; the order is shuffled with a fixed seed.
+"""
+
+import argparse
+import gzip
+import io
+import os
+import random
+import re
+import sys
+import zipfile
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+from sacremoses import MosesTokenizer
+
+Pair = tuple[str, str]
+
+ELIDED = {
+    "c'": "ce", "d'": "de", "j'": "je", "jusqu'": "jusque", "l'": "le", "lorsqu'": "lorsque",
+    "m'": "me", "n'": "ne", "puisqu'": "puisque", "qu'": "que", "quelqu'": "quelque",
+    "quoiqu'": "quoique", "s'": "se", "t'": "te",
+}  # fmt: skip
+CONTRACTED = {"du": "de le", "des": "de les", "au": "à le", "aux": "à les"}
+APOSTROPHES = str.maketrans("\N{RIGHT SINGLE QUOTATION MARK}\N{MODIFIER LETTER APOSTROPHE}", "''")
+HYPHEN = re.compile(r"(?<=\w)-(?=\w)")
+MOST_TIMES_AS_LONG = 3
+
+
+class CorpusError(Exception):
+    """Something the user can mend; shown as one line."""
+
+
+_tokenizers: dict[str, MosesTokenizer] = {}
+
+
+def like_the_task(text: str, language: str) -> str:
+    """A sentence as the task's files have it, in lower case."""
+    tokenizer = _tokenizers.setdefault(language, MosesTokenizer(lang=language))
+    tokens = tokenizer.tokenize(text.translate(APOSTROPHES), escape=False)
+    words = HYPHEN.sub(" - ", " ".join(tokens)).lower().split()
+    if language == "fr":
+        words = [CONTRACTED.get(word) or ELIDED.get(word) or word for word in words]
+    return " ".join(words)
+
+
+def like_the_task_both(pair: Pair) -> Pair:
+    return like_the_task(pair[0], "en"), like_the_task(pair[1], "fr")
+
+
+def read_lines(prefix: str, language: str) -> list[str]:
+    plain = Path(f"{prefix}.{language}")
+    packed = Path(f"{plain}.gz")
+    try:
+        if plain.exists():
+            text = plain.read_bytes()
+        elif packed.exists():
+            text = gzip.decompress(packed.read_bytes())
+        else:
+            raise CorpusError(f"there is neither {plain} nor {packed}")
+        return text.decode("utf-8").removesuffix("\n").split("\n")
+    except (OSError, EOFError, UnicodeDecodeError) as problem:
+        raise CorpusError(f"cannot read {prefix}.{language}: {problem}") from problem
+
+
+def read_pairs(name: str) -> list[Pair]:
+    """The pairs of a prefix or of a tatoeba archive."""
+    if name.endswith(".zip"):
+        return list(read_tatoeba(Path(name)))
+    english, french = read_lines(name, "en"), read_lines(name, "fr")
+    if len(english) != len(french):
+        raise CorpusError(
+            f"{name}: {len(english)} English lines and {len(french)} French, should be equal"
+        )
+    return list(zip(english, french, strict=True))
+
+
+def read_tatoeba(path: Path) -> Iterator[Pair]:
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if name.split("/")[-1] == "fra.txt"]
+            if not names:
+                raise CorpusError(f"{path} holds no fra.txt")
+            with archive.open(names[0]) as file:
+                for number, line in enumerate(io.TextIOWrapper(file, encoding="utf-8"), start=1):
+                    columns = line.rstrip("\n").split("\t")
+                    if len(columns) < 2:
+                        raise CorpusError(f"{path}: fra.txt, line {number} has no tab")
+                    yield columns[0], columns[1]
+    except (OSError, zipfile.BadZipFile) as problem:
+        raise CorpusError(f"cannot read {path}: {problem}") from problem
+
+
+def read_test(path: Path) -> list[Pair]:
+    """The sentences of the task, lower-cased, in their order."""
+    pairs = []
+    try:
+        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+            english, bar, french = line.lower().partition("|||")
+            if not bar:
+                raise CorpusError(f"{path}, line {number} has no |||")
+            pairs.append((" ".join(english.split()), " ".join(french.split())))
+    except (OSError, UnicodeDecodeError) as problem:
+        raise CorpusError(f"cannot read {path}: {problem}") from problem
+    return pairs
+
+
+def usable(pairs: Iterable[Pair], longest: int, forbidden: set[str]) -> Iterator[Pair]:
+    """Pairs that training can use, each once."""
+    seen = set()
+    for pair in pairs:
+        lengths = sorted(len(side.split()) for side in pair)
+        if (
+            0 < lengths[0]
+            and lengths[1] <= min(longest, MOST_TIMES_AS_LONG * lengths[0])
+            and pair[0] not in forbidden
+            and pair not in seen
+        ):
+            seen.add(pair)
+            yield pair
+
+
+def write(out: Path, split: str, pairs: list[Pair]) -> None:
+    for side, language in enumerate(("en", "fr")):
+        partial = out / f"{split}.{language}.partial"
+        text = "".join(pair[side] + "\n" for pair in pairs)
+        partial.write_text(text, encoding="utf-8", newline="\n")
+        os.replace(partial, out / f"{split}.{language}")
+    words = [sum(len(pair[side].split()) for pair in pairs) for side in (0, 1)]
+    print(f"{split}: {len(pairs)} pairs, {words[0]} English and {words[1]} French words")
+
+
+def lay_out(options: argparse.Namespace) -> None:
+    test = read_test(options.pairs)
+    train = [pair for name in options.train for pair in read_pairs(name)]
+    valid = read_pairs(options.valid)
+    with ProcessPoolExecutor() as pool:
+        train = list(pool.map(like_the_task_both, train, chunksize=1000))
+        valid = list(pool.map(like_the_task_both, valid, chunksize=1000))
+    train = list(usable(train, options.longest, {english for english, _ in test}))
+    random.Random(options.seed).shuffle(train)
+    options.out.mkdir(parents=True, exist_ok=True)
+    write(options.out, "train", train)
+    write(options.out, "valid", list(usable(valid, options.longest, set())))
+    write(options.out, "test", test)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Text like the Hansards of the NAACL 2003 task.")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--train", nargs="+", required=True, metavar="PREFIX")
+    parser.add_argument("--valid", required=True, metavar="PREFIX")
+    parser.add_argument("--pairs", type=Path, required=True, help="source ||| target, a pair a line")
+    parser.add_argument("--longest", type=int, default=50, help="words (default: %(default)s)")
+    parser.add_argument("--seed", type=int, default=1)
+    try:
+        lay_out(parser.parse_args())
+    except CorpusError as problem:
+        sys.exit(f"error: {problem}")
+
+
+if __name__ == "__main__":
+    main()
