@@ -1,6 +1,6 @@
 """English-French text made like the Hansards of the NAACL 2003 alignment task.
 
-    python recipes/hansards/corpus.py --out DIR --train PREFIX... --valid PREFIX --pairs enfr.src-tgt
+    python recipes/hansards/corpus.py --out DIR --train PREFIX... --valid PREFIX --pairs FILE
 
 writes DIR/{train,valid,test}.{en,fr}: lower-cased tokens, a sentence a line. A PREFIX stands for
 PREFIX.en and PREFIX.fr, each plain or as .gz; a file whose name ends in .zip is a download of
@@ -123,7 +123,7 @@ def usable(pairs: Iterable[Pair], longest: int, forbidden: set[str]) -> Iterator
     for pair in pairs:
         lengths = sorted(len(side.split()) for side in pair)
         if (
-            0 < lengths[0]
+            lengths[0] > 0
             and lengths[1] <= min(longest, MOST_TIMES_AS_LONG * lengths[0])
             and pair[0] not in forbidden
             and pair not in seen
@@ -162,7 +162,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--train", nargs="+", required=True, metavar="PREFIX")
     parser.add_argument("--valid", required=True, metavar="PREFIX")
-    parser.add_argument("--pairs", type=Path, required=True, help="source ||| target, a pair a line")
+    parser.add_argument(
+        "--pairs", type=Path, required=True, help="source ||| target, a pair a line"
+    )
     parser.add_argument("--longest", type=int, default=50, help="words (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1)
     try:

@@ -1,0 +1,251 @@
+"""fairseq's translation data, checked and complete, in the paper's batches.
+
+What it changes, each because fairseq would otherwise lose something in silence, is named at the
+method that changes it.
+"""
+
+import logging
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Optional
+
+import numpy as np
+import torch
+from fairseq import utils
+from fairseq.data import (
+    Dictionary,
+    FairseqDataset,
+    LanguagePairDataset,
+    data_utils,
+    iterators,
+)
+from fairseq.dataclass import ChoiceEnum
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+from fairseq_rnnsearch.data.batch_order import paper_batches
+from fairseq_rnnsearch.errors import UserError
+
+logger = logging.getLogger(__name__)
+
+ANY_LENGTH = 1_000_000
+
+
+@dataclass
+class ParallelDataConfig(TranslationConfig):
+    """Options of the data beside those of ``--task translation``."""
+
+    left_pad_source: bool = field(
+        default=False, metadata={"help": "pad the source on the left; no result depends on it"}
+    )
+    max_source_positions: int = field(
+        default=ANY_LENGTH, metadata={"help": "longest source sentence in tokens (paper: any)"}
+    )
+    max_target_positions: int = field(
+        default=ANY_LENGTH, metadata={"help": "longest target sentence in tokens (paper: any)"}
+    )
+    rebuild_batches: bool = field(
+        default=True,
+        metadata={"help": "with --batch-order fairseq, batches of an epoch depend on the seed and "
+                  "the epoch alone, so that a resumed run equals an unbroken one"},
+    )  # fmt: skip
+    batch_order: ChoiceEnum(["paper", "fairseq"]) = field(
+        default="paper",
+        metadata={"help": "training batches as in the paper's appendix B.2 (corpus shuffled once, "
+                  "20 batches at a time sorted by length) or fairseq's own"},
+    )  # fmt: skip
+    max_train_words: Optional[int] = field(
+        default=None,
+        metadata={"help": "drop training pairs with a side of more words, end symbol not counted "
+                  "(default: the architecture's, 30 or 50; 0: keep all)"},
+    )  # fmt: skip
+
+
+class ParallelDataTask(TranslationTask):
+    """Translation in which every sentence is trained on, validated and translated."""
+
+    cfg: ParallelDataConfig
+
+    def __init__(self, cfg: ParallelDataConfig, src_dict: Dictionary, tgt_dict: Dictionary) -> None:
+        super().__init__(cfg, src_dict, tgt_dict)
+        if (cfg.max_train_words or 0) < 0:
+            raise UserError(f"--max-train-words {cfg.max_train_words}: must be 0 (all) or more")
+        self._training_data: FairseqDataset | None = None
+
+    # dictionaries and data
+
+    @classmethod
+    def setup_task(cls, cfg: ParallelDataConfig, **kwargs) -> "ParallelDataTask":
+        """Load the dictionaries.
+
+        Raises:
+            UserError: when there is no data folder, or no language pair in it.
+        """
+        folder = utils.split_paths(cfg.data or "")[0]
+        if not os.path.isdir(folder):
+            raise UserError(f"no data folder {folder!r}: make it with fairseq-preprocess")
+        languages = (cfg.source_lang, cfg.target_lang)
+        if None in languages:
+            languages = data_utils.infer_language_pair(folder)
+        if None in languages:
+            raise UserError(
+                f"no data named like train.en-fr.en.bin in {folder!r}: name the languages with "
+                "--source-lang and --target-lang"
+            )
+        for language in languages:
+            if not os.path.exists(os.path.join(folder, f"dict.{language}.txt")):
+                raise UserError(f"no dictionary dict.{language}.txt in the data folder {folder!r}")
+        return super().setup_task(cfg, **kwargs)
+
+    @classmethod
+    def build_dictionary(
+        cls,
+        filenames: Sequence[str],
+        workers: int = 1,
+        threshold: int = -1,
+        nwords: int = -1,
+        padding_factor: int = 1,
+    ) -> Dictionary:
+        """A shortlist of ``nwords`` words plus fairseq's four special symbols.
+
+        fairseq counts the special symbols as words and fills the dictionary up to a multiple of
+        eight with made-up words, which the output layer would then have to learn to avoid.
+        """
+        if nwords > 0:
+            nwords += Dictionary().nspecial
+        return super().build_dictionary(filenames, workers, threshold, nwords, padding_factor=1)
+
+    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
+        """As fairseq's, with one clear line for data that does not fit together."""
+        try:
+            super().load_dataset(split, epoch, combine, **kwargs)
+        except (FileNotFoundError, ValueError, AssertionError) as problem:
+            raise UserError(
+                f"cannot load the {split!r} data in {self.cfg.data}: {problem}. Make the data "
+                "again with fairseq-preprocess --user-dir ... --task alignment_heatmap"
+            ) from problem
+        if combine and split == self.cfg.train_subset:  # only training combines
+            self._training_data = self.datasets[split]
+        if not len(self.datasets[split]):
+            raise UserError(f"the {split!r} data in {self.cfg.data} has no sentences")
+
+    def build_dataset_for_inference(
+        self, src_tokens: list[torch.Tensor], src_lengths: list[int], constraints=None
+    ) -> LanguagePairDataset:
+        """As fairseq's, which forgets ``--left-pad-source``."""
+        return LanguagePairDataset(
+            src_tokens,
+            src_lengths,
+            self.source_dictionary,
+            tgt_dict=self.target_dictionary,
+            left_pad_source=self.cfg.left_pad_source,
+            constraints=constraints,
+        )
+
+    # batches
+
+    def filter_indices_by_size(
+        self,
+        indices: np.ndarray,
+        dataset: FairseqDataset,
+        max_positions=None,
+        ignore_invalid_inputs: bool = False,
+    ) -> np.ndarray:
+        """fairseq's filter, and ``--max-train-words`` for the training data."""
+        indices = super().filter_indices_by_size(
+            indices, dataset, max_positions, ignore_invalid_inputs
+        )
+        if dataset is not self._training_data or not self.cfg.max_train_words:
+            return indices
+        longest = np.maximum(*_words(dataset))[indices]
+        kept = indices[longest <= self.cfg.max_train_words]
+        logger.info(
+            "%d of %d training pairs have at most %d words on either side; the others are dropped",
+            len(kept),
+            len(indices),
+            self.cfg.max_train_words,
+        )
+        if not len(kept):
+            raise UserError(
+                f"no training pair has at most {self.cfg.max_train_words} words on either side: "
+                "raise --max-train-words (0 keeps all)"
+            )
+        return kept
+
+    def get_batch_iterator(
+        self,
+        dataset: FairseqDataset,
+        max_tokens: int | None = None,
+        max_sentences: int | None = None,
+        max_positions=None,
+        ignore_invalid_inputs: bool = False,
+        required_batch_size_multiple: int = 1,
+        seed: int = 1,
+        num_shards: int = 1,
+        shard_id: int = 0,
+        num_workers: int = 0,
+        epoch: int = 1,
+        data_buffer_size: int = 0,
+        **options,
+    ) -> iterators.EpochBatchIterator:
+        """Batches in which every sentence occurs.
+
+        fairseq drops the end of a split whose size is no multiple of
+        ``required_batch_size_multiple``, 8 by default; here that is always 1.
+        """
+        if dataset is not self._training_data or self.cfg.batch_order == "fairseq":
+            if dataset not in self.datasets.values():
+                options["disable_iterator_cache"] = True  # typed sentences would pile up in it
+            return super().get_batch_iterator(
+                dataset,
+                max_tokens=max_tokens,
+                max_sentences=max_sentences,
+                max_positions=max_positions,
+                ignore_invalid_inputs=ignore_invalid_inputs,
+                required_batch_size_multiple=1,
+                seed=seed,
+                num_shards=num_shards,
+                shard_id=shard_id,
+                num_workers=num_workers,
+                epoch=epoch,
+                data_buffer_size=data_buffer_size,
+                **options,
+            )
+        if max_sentences is None or max_tokens is not None:
+            raise UserError(
+                "the paper's batch order counts sentences: give --batch-size (paper: 80) and no "
+                "--max-tokens, or choose --batch-order fairseq"
+            )
+        if dataset in self.dataset_to_epoch_iter:
+            return self.dataset_to_epoch_iter[dataset]
+        kept = self.filter_indices_by_size(
+            np.arange(len(dataset)), dataset, max_positions, ignore_invalid_inputs
+        )
+        iterator = _InOrderIterator(
+            dataset=dataset,
+            collate_fn=dataset.collater,
+            batch_sampler=paper_batches(*_words(dataset), max_sentences, seed, candidates=kept),
+            seed=seed,
+            num_shards=num_shards,
+            shard_id=shard_id,
+            num_workers=num_workers,
+            epoch=epoch,
+            buffer_size=data_buffer_size,
+            skip_remainder_batch=options.get("skip_remainder_batch", False),
+        )
+        self.dataset_to_epoch_iter[dataset] = iterator
+        return iterator
+
+
+class _InOrderIterator(iterators.EpochBatchIterator):
+    """Batches in the same order in every epoch, also when resumed within one."""
+
+    def _get_iterator_for_epoch(
+        self, epoch: int, shuffle: bool, *args, **kwargs
+    ) -> iterators.CountingIterator | None:
+        return super()._get_iterator_for_epoch(epoch, False, *args, **kwargs)
+
+
+def _words(dataset: LanguagePairDataset) -> tuple[np.ndarray, np.ndarray]:
+    """Words of each source and target sentence, end symbols not counted."""
+    return np.asarray(dataset.src_sizes) - 1, np.asarray(dataset.tgt_sizes) - 1
