@@ -3,7 +3,8 @@
     fairseq-train DATA --user-dir fairseq_rnnsearch --arch rnnsearch_50 \\
         --task alignment_heatmap --criterion alignment_heatmap --optimizer rnnsearch_adadelta
 
-Importing the package registers the architectures, the task, the criterion and the optimizer.
+Importing the package registers the architectures, the task, the criterion and the optimizer;
+``load`` gives a trained model to Python.
 """
 
 __version__ = "0.1.0"
@@ -22,5 +23,6 @@ compat.apply()
 
 # each import registers a part with fairseq
 from fairseq_rnnsearch import criterions, models, optim, tasks  # noqa: E402
+from fairseq_rnnsearch.translator import Translation, Translator, load  # noqa: E402
 
-__all__ = ["criterions", "models", "optim", "tasks"]
+__all__ = ["Translation", "Translator", "criterions", "load", "models", "optim", "tasks"]

@@ -28,6 +28,8 @@ ALLOWED = {
     "tasks": {"data", "figures", "search"},
     "groundhog": {"models", "tasks"},
     "compat": {"data"},
+    "translator": {"data", "figures", "tasks"},
+    "align": {"data", "figures", "translator"},
 }
 MATHEMATICS = ("equations", "kernels", "network")
 NO_FAIRSEQ = {"fairseq", "fairseq_cli", "omegaconf", "hydra"}

@@ -37,6 +37,20 @@ binarise() {
     logged preprocess fairseq-preprocess "${PLUGIN[@]}" --source-lang en --target-lang fr \
         --trainpref "$WORK/subwords/train" --validpref "$WORK/subwords/valid" \
         --workers 2 --destdir "$PARTIAL"
+    cp -- "$WORK/subwords/codes" "$PARTIAL/codes"
+    cat >"$PARTIAL/preprocessing.json" <<'JSON'
+{"en": {"tokenizer": "space", "lowercase": true, "bpe_codes": "codes"},
+ "fr": {"tokenizer": "space", "lowercase": true, "bpe_codes": "codes"}}
+JSON
+}
+
+# align SOURCE-TARGET
+align() {
+    python -m fairseq_rnnsearch.align "$WORK/data" \
+        --path "$WORK/checkpoints-$1/checkpoint_best.pt" \
+        --source "$WORK/corpus/test.${1%-*}" --target "$WORK/corpus/test.${1#*-}" \
+        --heatmap-dir "$PARTIAL" --heatmap-format pharaoh,jsonl,html \
+        --heatmap-source-end "$SOURCE_END"
 }
 
 # train SOURCE-TARGET
@@ -55,6 +69,31 @@ train() {
         --save-dir "$WORK/checkpoints-$1" --no-epoch-checkpoints --save-interval-updates 500 \
         --keep-interval-updates 1 --best-checkpoint-metric nll_loss \
         --log-format simple --log-interval 50
+}
+
+# score COMMENT OPTION...: precision, recall and alignment error rate in a line
+score() {
+    local comment=$1
+    shift
+    python -m fairseq_rnnsearch.evaluation aer --gold "$HANSARDS_DIR/enfr.gold" "$@" \
+        --bootstrap "$RESAMPLES" >"$WORK/logs/aer-$comment.log"
+    awk -v comment="$comment" '
+        BEGIN { printf "%-20s", comment }
+        /^(precision|recall|AER)/ { printf " %s %s ", $1, $2 }
+        /^95%/ { printf " 95%% interval of the AER %s to %s\n", $3, $5 }
+    ' "$WORK/logs/aer-$comment.log"
+}
+
+report() {
+    local forward=$WORK/aligned-en-fr/alignments.pharaoh method
+    local inverse=$WORK/aligned-fr-en/alignments.pharaoh
+    score en-fr --hypothesis "$forward"
+    score fr-en --hypothesis "$inverse" --reverse hypothesis
+    for method in intersection union grow-diag-final-and; do
+        score "$method" --hypothesis "$forward" --hypothesis-inverse "$inverse" \
+            --reverse inverse --symmetrise "$method"
+    done
+    echo "alignments: $WORK/aligned-en-fr/index.html"
 }
 
 main() {
@@ -79,6 +118,11 @@ main() {
             die "DIRECTIONS=$DIRECTIONS: must be en-fr, fr-en or both"
         resume_step "train $direction" train "$direction"
     done
+    for direction in en-fr fr-en; do
+        [[ -e "$WORK/.done/train $direction" ]] || die "train $direction as well, then run again"
+        run_step "align $direction" "$WORK/aligned-$direction" align "$direction"
+    done
+    report
 }
 
 main

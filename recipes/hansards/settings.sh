@@ -30,6 +30,5 @@
 : "${DIRECTIONS:=en-fr fr-en}" # to train now; each alone, in two terminals, for both at once
 
 # scoring: may be changed afterwards, in the same WORK
-: "${SOURCE_END:=drop}" # column of the source's end symbol
-: "${DRAWN:=50}" # alignments on the page
+: "${SOURCE_END:=keep}" # column of the source's end symbol on the page; drop or renormalise
 : "${RESAMPLES:=1000}"   # of the sentences, for the interval

@@ -3,28 +3,22 @@
     python recipes/multi30k/moses.py tokenize --language fr [--lowercase] < text > tokens
     python recipes/multi30k/moses.py detokenize --language fr < tokens > text
 
-sacremoses' own command always escapes `&`, `'` and the like for XML; here they stay as they are.
-Punctuation is not normalised and hyphens are not split.
+The same rules as everywhere in the package: without XML escapes, punctuation not normalised,
+hyphens not split.
 """
 
 import argparse
 import sys
 from collections.abc import Callable
 
-from sacremoses import MosesDetokenizer, MosesTokenizer
+from fairseq_rnnsearch.data.plain_text import PlainText
 
 
 def line_filter(action: str, language: str, lowercase: bool) -> Callable[[str], str]:
+    plain_text = PlainText(language, "moses", lowercase)
     if action == "detokenize":
-        detokenizer = MosesDetokenizer(lang=language)
-        return lambda line: detokenizer.detokenize(line.split(), unescape=False)
-    tokenizer = MosesTokenizer(lang=language)
-
-    def tokenize(line: str) -> str:
-        tokens = tokenizer.tokenize(line, escape=False, return_str=True)
-        return tokens.lower() if lowercase else tokens
-
-    return tokenize
+        return lambda line: plain_text.text(line.split())
+    return lambda line: " ".join(plain_text.tokens(line))
 
 
 def main() -> None:

@@ -106,6 +106,26 @@ binarise() {
     logged preprocess fairseq-preprocess "${PLUGIN[@]}" --source-lang en --target-lang fr \
         --trainpref "$TEXT/train" --validpref "$TEXT/valid" --testpref "$TEXT/test" \
         ${thresholds[@]+"${thresholds[@]}"} --workers 2 --destdir "$PARTIAL"
+    describe_preprocessing
+}
+
+# For load() and align, which take plain text.
+describe_preprocessing() {
+    local language separator='' lowercase=false codes=null
+    [[ $LOWERCASE = 0 ]] || lowercase=true
+    {
+        printf '{'
+        for language in en fr; do
+            if [[ $VOCABULARY = bpe ]]; then
+                cp -- "$WORK/subwords/codes.$language" "$PARTIAL/"
+                codes="\"codes.$language\""
+            fi
+            printf '%s"%s": {"tokenizer": "moses", "lowercase": %s, "bpe_codes": %s}' \
+                "$separator" "$language" "$lowercase" "$codes"
+            separator=$',\n '
+        done
+        printf '}\n'
+    } >"$PARTIAL/preprocessing.json"
 }
 
 # For --replace-unk, which needs the words that the dictionary lacks.

@@ -1,0 +1,120 @@
+"""From sentences as people write them to the tokens that a model was trained on, and back.
+
+A data folder may hold ``preprocessing.json``, which says for each language how its text was made:
+
+    {"en": {"tokenizer": "moses", "lowercase": false, "bpe_codes": "codes.en"},
+     "fr": {"tokenizer": "moses", "lowercase": false, "bpe_codes": "codes.fr"}}
+
+``tokenizer`` is ``moses`` or ``space`` (the text is tokenised already), ``bpe_codes`` a file of
+subword-nmt in the same folder, or null. The recipes write it. Without it text is split at spaces.
+"""
+
+import io
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from fairseq_rnnsearch.errors import UserError
+
+FILE_NAME = "preprocessing.json"
+TOKENIZERS = ("moses", "space")
+_TYPES = {"tokenizer": str, "lowercase": bool, "bpe_codes": str | None}
+
+
+class PlainText:
+    """How one language's sentences become tokens.
+
+    Args:
+        language: chooses the rules of the Moses tokeniser, such as ``"fr"``.
+        tokenizer: one of ``TOKENIZERS``. Moses without XML escapes, as the recipes use it.
+        lowercase: after tokenising.
+        bpe_codes: subword-nmt's file of merges, or None for whole words.
+
+    Raises:
+        UserError: for another tokeniser, or merges that cannot be read.
+    """
+
+    def __init__(
+        self,
+        language: str,
+        tokenizer: str = "space",
+        lowercase: bool = False,
+        bpe_codes: str | Path | None = None,
+    ) -> None:
+        if tokenizer not in TOKENIZERS:
+            raise UserError(f"tokenizer {tokenizer!r}: must be one of {', '.join(TOKENIZERS)}")
+        self._lowercase = lowercase
+        self._split: Callable[[str], list[str]] = str.split
+        self._join: Callable[[Sequence[str]], str] = " ".join
+        if tokenizer == "moses":
+            from sacremoses import MosesDetokenizer, MosesTokenizer
+
+            moses, inverse = MosesTokenizer(lang=language), MosesDetokenizer(lang=language)
+            self._split = lambda sentence: moses.tokenize(sentence, escape=False)
+            self._join = lambda words: inverse.detokenize(words, unescape=False)
+        self._segment = _segmenter(Path(bpe_codes)) if bpe_codes else None
+
+    @classmethod
+    def of(cls, folder: Path, language: str, **changes: Any) -> "PlainText":
+        """What ``preprocessing.json`` in a data folder says of a language.
+
+        Args:
+            changes: arguments of the class that are not None replace the file's.
+
+        Raises:
+            UserError: when the file is broken.
+        """
+        settings = _read(folder / FILE_NAME).get(language, {})
+        if settings.get("bpe_codes"):
+            settings["bpe_codes"] = folder / settings["bpe_codes"]
+        settings |= {name: value for name, value in changes.items() if value is not None}
+        return cls(language, **settings)
+
+    def tokens(self, sentence: str) -> list[str]:
+        """The tokens of a sentence, subword pieces if the model has them."""
+        tokens = self._split(sentence)
+        if self._lowercase:
+            tokens = [token.lower() for token in tokens]
+        return self._segment(tokens) if self._segment else tokens
+
+    def text(self, tokens: Sequence[str]) -> str:
+        """A sentence from tokens; pieces are merged, lower case stays."""
+        joined = " ".join(tokens) + " "
+        return self._join(joined.replace("@@ ", "").split())
+
+
+def _segmenter(path: Path) -> Callable[[list[str]], list[str]]:
+    from subword_nmt.apply_bpe import BPE
+
+    try:
+        lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+    except (OSError, ValueError) as problem:
+        raise UserError(f"BPE codes {path} cannot be read: {problem}") from problem
+    for number, line in enumerate(lines, start=1):
+        if len(line.split()) != 2:
+            raise UserError(
+                f"BPE codes {path}, line {number}: {line[:40]!r} is no pair of subword units; "
+                "valid is a file of subword-nmt learn-bpe"
+            )
+    return BPE(io.StringIO("\n".join(lines))).segment_tokens
+
+
+def _read(path: Path) -> dict[str, dict[str, Any]]:
+    try:
+        languages = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as problem:
+        raise UserError(f"{path} cannot be read: {problem}") from problem
+    if not isinstance(languages, dict) or not all(isinstance(v, dict) for v in languages.values()):
+        raise UserError(f'{path}: must be an object like {{"en": {{"tokenizer": "moses"}}}}')
+    for language, settings in languages.items():
+        for name, value in settings.items():
+            if name not in _TYPES:
+                raise UserError(f"{path}: {language}: {name!r} is none of {', '.join(_TYPES)}")
+            if not isinstance(value, _TYPES[name]):
+                raise UserError(f"{path}: {language}: {name} cannot be {value!r}")
+        if settings.get("bpe_codes") and Path(settings["bpe_codes"]).name != settings["bpe_codes"]:
+            raise UserError(f"{path}: {language}: bpe_codes must name a file of the same folder")
+    return languages

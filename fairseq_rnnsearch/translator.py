@@ -1,0 +1,364 @@
+"""Translating and aligning from Python.
+
+    from fairseq_rnnsearch import load
+
+    model = load("checkpoints/checkpoint_best.pt", "data-bin")
+    translation = model.translate("A man rides a horse.", beam=12)
+    print(translation.text, translation.weights.shape)
+    translation.plot("horse.png")
+    model.align("A man rides a horse.", "Un homme monte à cheval.").plot()
+
+Text is tokenised, split into subwords and put together again as the data folder's
+``preprocessing.json`` says (see ``data.plain_text``). In a notebook a translation shows its
+heatmap.
+"""
+
+import base64
+import html
+import io
+import math
+from argparse import Namespace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from fairseq import checkpoint_utils, utils
+from fairseq.data import Dictionary, LanguagePairDataset
+from fairseq.dataclass.configs import GenerationConfig
+
+from fairseq_rnnsearch.data.plain_text import PlainText
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.figures import Alignment, draw_heatmap, save_heatmap
+from fairseq_rnnsearch.figures.alignment import END, bpe_piece
+from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
+from fairseq_rnnsearch.tasks.hypothesis_alignment import words_only
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+LONGEST = (3, 10)  # a translation has at most 3 x the source's tokens + 10, end symbol included
+
+
+@dataclass(frozen=True)
+class Translation:
+    """A sentence, its translation, and what the model looked at.
+
+    Attributes:
+        source, text: both sentences as people write them.
+        source_tokens, tokens: the columns and rows of ``weights``: words, or subword pieces where
+            they were not to be merged, with the end symbols.
+        score: log-probability to base 2 over the number of tokens to the power of ``lenpen``, as
+            fairseq prints it.
+        alignment: the same with its weights, for ``figures``; None if the model has no attention.
+    """
+
+    source: str
+    text: str
+    source_tokens: tuple[str, ...]
+    tokens: tuple[str, ...]
+    score: float
+    alignment: Alignment | None
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Alignment weights, ``(target, source)``, rows sum to one.
+
+        Raises:
+            UserError: when the model has no attention.
+        """
+        return self._alignment.weights
+
+    def plot(self, path: str | Path | None = None) -> "Figure":
+        """Draw the alignment as in the paper's Figure 3.
+
+        Args:
+            path: a file to write as well: .png, .pdf or .svg.
+
+        Raises:
+            UserError: when the model has no attention, or the file cannot be written.
+        """
+        drawn = (self._alignment.source, self._alignment.target, self._alignment.weights)
+        if path is not None:
+            save_heatmap(path, *drawn)
+        figure = draw_heatmap(*drawn)
+        figure._repr_png_ = lambda: _png(figure)  # notebooks know pyplot's figures only
+        return figure
+
+    @property
+    def _alignment(self) -> Alignment:
+        if self.alignment is None:
+            raise UserError(
+                "this translation has no alignment: its model has no attention (RNNencdec reads "
+                "the source through one vector)"
+            )
+        return self.alignment
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        text = f"<p>{html.escape(self.source)}<br><b>{html.escape(self.text)}</b></p>"
+        if self.alignment is None:
+            return text
+        picture = base64.b64encode(_png(self.plot())).decode()
+        return (
+            f'{text}<img alt="alignment" style="zoom: 0.6" src="data:image/png;base64,{picture}">'
+        )
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def load(
+    checkpoint: str | Path | Sequence[str | Path],
+    data: str | Path | None = None,
+    *,
+    source_lang: str | None = None,
+    target_lang: str | None = None,
+    tokenizer: str | None = None,
+    lowercase: bool | None = None,
+    bpe_codes: str | Path | None = None,
+    device: str | torch.device = "cpu",
+) -> "Translator":
+    """Load a trained model.
+
+    Args:
+        checkpoint: a file of fairseq-train, or several for an ensemble.
+        data: the folder with the dictionaries that it was trained with (default: the one that the
+            checkpoint names).
+        source_lang, target_lang: default: the checkpoint's.
+        tokenizer, lowercase, bpe_codes: how text becomes tokens, in place of what the folder's
+            ``preprocessing.json`` says; see ``PlainText``.
+        device: where to compute, such as "cuda".
+
+    Raises:
+        UserError: for a checkpoint or folder that is not there or cannot be used.
+    """
+    paths = [checkpoint] if isinstance(checkpoint, str | Path) else list(checkpoint)
+    changes = {"data": data and str(data), "source_lang": source_lang, "target_lang": target_lang}
+    try:
+        models, cfg, its_task = checkpoint_utils.load_model_ensemble_and_task(
+            [str(path) for path in paths], {name: v for name, v in changes.items() if v is not None}
+        )
+    except RuntimeError as problem:  # of another size than the dictionaries
+        raise UserError(f"{paths[0]}: {' '.join(str(problem).split())[:300]}") from problem
+    task = AlignmentHeatmapTask(
+        AlignmentHeatmapConfig(
+            data=cfg.task.data,
+            source_lang=its_task.cfg.source_lang,
+            target_lang=its_task.cfg.target_lang,
+            left_pad_source=cfg.task.get("left_pad_source", False),
+        ),
+        its_task.source_dictionary,
+        its_task.target_dictionary,
+    )
+    folder = Path(utils.split_paths(cfg.task.data)[0])
+    texts = [
+        PlainText.of(
+            folder, language, tokenizer=tokenizer, lowercase=lowercase, bpe_codes=bpe_codes
+        )
+        for language in (task.cfg.source_lang, task.cfg.target_lang)
+    ]
+    return Translator(models, task, *texts, device)
+
+
+class Translator:
+    """A trained model that takes and gives plain text; made by ``load``.
+
+    Attributes:
+        models: the model, or the models of an ensemble.
+        source_text, target_text: how each side's text becomes tokens.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[torch.nn.Module],
+        task: AlignmentHeatmapTask,
+        source_text: PlainText,
+        target_text: PlainText,
+        device: str | torch.device = "cpu",
+    ) -> None:
+        self.models = [model.to(device).eval() for model in models]
+        self.source_text = source_text
+        self.target_text = target_text
+        self._task = task
+        self._device = torch.device(device)
+
+    @cached_property
+    def has_alignment(self) -> bool:
+        """Whether a model of the ensemble has attention."""
+        return any(getattr(model.decoder, "has_alignment", True) for model in self.models)
+
+    def translate(
+        self,
+        sentences: str | Sequence[str],
+        beam: int = 12,
+        *,
+        lenpen: float = 1.0,
+        forbid_unk: bool = False,
+        authors_search: bool = False,
+        pieces: str = "merge",
+        batch_size: int = 32,
+    ) -> Translation | list[Translation]:
+        """Translate one sentence, or several.
+
+        Args:
+            sentences: plain text.
+            beam: hypotheses that are kept; 1 is greedy search.
+            lenpen: above 1 prefers longer translations, as fairseq's option.
+            forbid_unk: never generate the unknown word.
+            authors_search: the authors' beam search instead of fairseq's.
+            pieces: "merge" subword pieces to words in what is shown, or "keep" them.
+            batch_size: sentences at a time.
+
+        Returns:
+            A translation for a string, a list for a list, in its order.
+
+        Raises:
+            UserError: for options without sense.
+        """
+        if isinstance(sentences, str):
+            sentences, one = [sentences], True
+        else:
+            one = False
+        if beam < 1 or batch_size < 1:
+            raise UserError(f"beam {beam}, batch_size {batch_size}: both must be at least 1")
+        self._task.cfg.forbid_unk = forbid_unk
+        self._task.cfg.authors_search = authors_search
+        options = GenerationConfig(
+            beam=beam, lenpen=lenpen, max_len_a=LONGEST[0], max_len_b=LONGEST[1]
+        )
+        sources = [self.source_text.tokens(sentence) for sentence in sentences]
+        found = self._run(options, sources, None, batch_size)
+        targets = [self._target_tokens(hypothesis) for hypothesis in found]
+        texts = [self.target_text.text(tokens) for tokens in targets]
+        translations = [
+            self._translation(*each, pieces)
+            for each in zip(sentences, texts, sources, targets, found, strict=True)
+        ]
+        return translations[0] if one else translations
+
+    def align(
+        self,
+        source: str | Sequence[str],
+        target: str | Sequence[str],
+        *,
+        pieces: str = "merge",
+        batch_size: int = 32,
+    ) -> Translation | list[Translation]:
+        """Align given pairs: score each target as the translation of its source.
+
+        Args:
+            source, target: two sentences, or two lists of as many.
+            pieces, batch_size: as for ``translate``.
+
+        Raises:
+            UserError: when the model has no attention, or the lists differ in length.
+        """
+        if not self.has_alignment:
+            raise UserError(
+                "align: the model has no attention; RNNencdec reads the source through one vector "
+                "and has no alignment"
+            )
+        if isinstance(source, str) != isinstance(target, str):
+            raise UserError("align: source and target must both be a string or both be lists")
+        if isinstance(source, str):
+            return self.align([source], [target], pieces=pieces, batch_size=batch_size)[0]
+        if len(source) != len(target):
+            raise UserError(
+                f"align: {len(source)} source and {len(target)} target sentences, should be equal"
+            )
+        sources = [self.source_text.tokens(sentence) for sentence in source]
+        targets = [self.target_text.tokens(sentence) for sentence in target]
+        found = self._run(Namespace(score_reference=True), sources, targets, batch_size)
+        return [
+            self._translation(*each, pieces)
+            for each in zip(source, target, sources, targets, found, strict=True)
+        ]
+
+    @torch.inference_mode()
+    def _run(
+        self,
+        options: GenerationConfig | Namespace,
+        sources: list[list[str]],
+        targets: list[list[str]] | None,
+        batch_size: int,
+    ) -> list[dict]:
+        """fairseq's best hypothesis for each sentence."""
+        generator = self._task.build_generator(self.models, options)
+        found: list[dict] = [{}] * len(sources)
+        for sample in self._batches(sources, targets, batch_size):
+            hypotheses = self._task.inference_step(generator, self.models, sample)
+            words = sample["net_input"]["src_tokens"]
+            for number, row, beam in zip(sample["id"].tolist(), words, hypotheses, strict=True):
+                best = found[number] = beam[0]
+                if self.has_alignment and best["attention"] is not None:
+                    pad = self._task.source_dictionary.pad()
+                    best["weights"] = words_only(best["attention"], row, pad).float().numpy()
+        return found
+
+    def _batches(
+        self, sources: list[list[str]], targets: list[list[str]] | None, batch_size: int
+    ) -> Iterator[dict]:
+        """Sentences of similar length together."""
+        source_ids = [_numbers(self._task.source_dictionary, tokens) for tokens in sources]
+        sides = [source_ids, [len(ids) for ids in source_ids], self._task.source_dictionary]
+        if targets is not None:
+            target_ids = [_numbers(self._task.target_dictionary, tokens) for tokens in targets]
+            sides += [target_ids, [len(ids) for ids in target_ids]]
+            sides += [self._task.target_dictionary]
+        dataset = LanguagePairDataset(*sides, left_pad_source=self._task.cfg.left_pad_source)
+        order = np.argsort([len(ids) for ids in source_ids], kind="stable")
+        for start in range(0, len(order), batch_size):
+            batch = dataset.collater([dataset[i] for i in order[start : start + batch_size]])
+            yield utils.apply_to_sample(lambda tensor: tensor.to(self._device), batch)
+
+    def _target_tokens(self, hypothesis: dict) -> list[str]:
+        dictionary = self._task.target_dictionary
+        ids = [i for i in hypothesis["tokens"].tolist() if i != dictionary.eos()]
+        return [dictionary[i] for i in ids]
+
+    def _translation(
+        self,
+        source: str,
+        text: str,
+        source_tokens: list[str],
+        tokens: list[str],
+        hypothesis: dict,
+        pieces: str,
+    ) -> Translation:
+        columns, rows = (*source_tokens, END), (*tokens, END)
+        weights = hypothesis.get("weights")
+        alignment = Alignment(
+            columns,
+            rows,
+            np.zeros((len(rows), len(columns))) if weights is None else weights,
+            score=float(hypothesis["score"]) / math.log(2),
+        )
+        if pieces == "merge":
+            alignment = alignment.merge_pieces(bpe_piece)
+        elif pieces != "keep":
+            raise UserError(f"pieces {pieces!r}: must be merge or keep")
+        return Translation(
+            source,
+            text,
+            alignment.source,
+            alignment.target,
+            alignment.score,
+            None if weights is None else alignment,
+        )
+
+
+def _numbers(dictionary: Dictionary, tokens: Sequence[str]) -> torch.Tensor:
+    """Numbers of the tokens and of the end symbol; a token that looks like a symbol is unknown."""
+    ids = [dictionary.index(token) for token in tokens]
+    ids = [number if number >= dictionary.nspecial else dictionary.unk() for number in ids]
+    return torch.tensor([*ids, dictionary.eos()])
+
+
+def _png(figure: "Figure") -> bytes:
+    file = io.BytesIO()
+    figure.savefig(file, format="png")
+    return file.getvalue()

@@ -1,0 +1,92 @@
+"""Sentences to tokens and back; settings that cannot be used, each named in one line."""
+
+import json
+import subprocess
+
+import pytest
+from commands import SCRIPTS
+
+from fairseq_rnnsearch.data.plain_text import PlainText
+from fairseq_rnnsearch.errors import UserError
+
+# the first merges that subword-nmt learns of "low lower lowest"
+CODES = "#version: 0.2\nl o\nlo w</w>\nlo w\nlow e\n"
+
+
+@pytest.fixture
+def codes(tmp_path):
+    path = tmp_path / "codes"
+    path.write_text(CODES)
+    return path
+
+
+MOSES = [
+    ("fr", "L'homme n'est-il pas là ?", "L' homme n' est-il pas là ?"),
+    ("en", "He doesn't (really) care.", "He doesn 't ( really ) care ."),
+    ("en", "a & b <c> | d", "a & b < c > | d"),
+    ("fr", "", ""),
+]
+
+
+@pytest.mark.parametrize(("language", "text", "tokens"), MOSES)
+def test_moses_without_escapes(language, text, tokens):
+    assert " ".join(PlainText(language, "moses").tokens(text)) == tokens
+
+
+def test_moses_puts_together_what_it_took_apart():
+    french = PlainText("fr", "moses")
+    for text in ("L'homme n'est pas là.", "Il dit (oui), puis non !"):
+        assert french.text(french.tokens(text)) == text
+
+
+def test_lower_case_comes_after_tokenising_and_is_not_undone():
+    english = PlainText("en", "moses", lowercase=True)
+    assert english.tokens("Mr. Smith.") == ["mr.", "smith", "."]
+    assert english.text(["mr.", "smith", "."]) == "mr. smith."
+
+
+def test_pieces_are_subword_nmts_and_are_merged_again(codes):
+    plain = PlainText("en", bpe_codes=codes)
+    text = "low lower lowest xyz"
+    theirs = subprocess.run(
+        [SCRIPTS / "subword-nmt", "apply-bpe", "--codes", codes],
+        input=text,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert plain.tokens(text) == theirs.split()
+    assert any(piece.endswith("@@") for piece in theirs.split())
+    assert plain.text(plain.tokens(text)) == text
+    assert plain.text(["lo@@"]) == "lo"  # a translation may end in the middle of a word
+
+
+def test_a_folder_says_how_its_text_was_made(tmp_path, codes):
+    settings = {"en": {"tokenizer": "moses", "lowercase": True, "bpe_codes": "codes"}}
+    (tmp_path / "preprocessing.json").write_text(json.dumps(settings))
+    assert PlainText.of(tmp_path, "en").tokens("Low.") == ["low", "."]
+    assert PlainText.of(tmp_path, "en", lowercase=False).tokens("LOW")[-1] == "W"
+    assert PlainText.of(tmp_path, "fr").tokens("Low.") == ["Low."]  # nothing is said of French
+    assert PlainText.of(tmp_path / "elsewhere", "en").tokens("Low.") == ["Low."]
+
+
+BROKEN = {
+    "no JSON": ("{", "cannot be read"),
+    "a list": ("[]", "must be an object"),
+    "an unknown name": ('{"en": {"tokeniser": "moses"}}', "'tokeniser' is none of tokenizer, "),
+    "a wrong type": ('{"en": {"lowercase": "yes"}}', "lowercase cannot be 'yes'"),
+    "an unknown tokenizer": ('{"en": {"tokenizer": "magic"}}', "one of moses, space"),
+    "codes elsewhere": ('{"en": {"bpe_codes": "../codes"}}', "a file of the same folder"),
+    "codes that are missing": ('{"en": {"bpe_codes": "lost"}}', "lost cannot be read"),
+    "codes that are none": ('{"en": {"bpe_codes": "text"}}', "text, line 2: 'a b c' is no pair"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_settings_are_named_in_one_line(tmp_path, name):
+    content, message = BROKEN[name]
+    (tmp_path / "preprocessing.json").write_text(content)
+    (tmp_path / "text").write_text("a b\na b c\n")
+    with pytest.raises(UserError) as caught:
+        PlainText.of(tmp_path, "en")
+    assert message in str(caught.value) and "\n" not in str(caught.value)
