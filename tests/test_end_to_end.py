@@ -25,6 +25,7 @@ from commands import (
     train,
     write_text,
 )
+from PIL import Image
 
 pytest_plugins = ["trained"]
 
@@ -63,6 +64,8 @@ def test_every_validation_leaves_heatmaps(learned):
         assert names == [f"valid{i:04d}-update{60 * epoch:07d}.png" for i in range(4)]
     picture = imread(epochs[-1] / names[0])
     assert min(picture.shape[:2]) > 50 and picture.min() < 0.2 and picture.max() == 1
+    with Image.open(learned.folder / "heatmaps" / "emerging.gif") as animation:
+        assert animation.n_frames == learned.epochs
 
 
 def test_the_log_shows_the_papers_unit_and_the_attention(learned):

@@ -1,10 +1,12 @@
 """Our parts with fairseq's own."""
 
+import io
 import json
 import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 from commands import (
     LAST_ONLY,
@@ -20,6 +22,7 @@ from commands import (
     together,
     train,
 )
+from PIL import Image
 
 pytest_plugins = ["trained"]
 
@@ -79,9 +82,16 @@ def test_tensorboard(small_corpus, tmp_path):
         f"--tensorboard-logdir={logs}",
     ).ok()
     written = {folder.name for folder in logs.iterdir() if any(folder.glob("events.*"))}
-    assert {"train_inner", "train", "valid"} <= written
+    assert {"train_inner", "train", "valid", "alignments"} <= written
     (events,) = (logs / "valid").glob("events.*")
     assert b"nats_per_sentence" in events.read_bytes()
+    (events,) = (logs / "alignments").glob("events.*")
+    assert b"alignment/valid0000" in events.read_bytes()
+    # an image's own bytes are in the file
+    (drawn,) = (tmp_path / "model/heatmaps/epoch001").glob("*.png")
+    begin = events.read_bytes().index(b"\x89PNG")
+    with Image.open(io.BytesIO(events.read_bytes()[begin:])) as image, Image.open(drawn) as picture:
+        assert (np.asarray(image.convert("L")) == np.asarray(picture.convert("L"))).all()
 
 
 def test_bleu_in_validation_stops_early_and_resumes(small_corpus, tmp_path):

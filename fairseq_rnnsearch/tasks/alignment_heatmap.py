@@ -1,6 +1,7 @@
 """fairseq's translation task with the authors' search and visible attention."""
 
 import math
+import os
 import shutil
 import sys
 from argparse import Namespace
@@ -9,9 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Optional
 
+import numpy as np
 import torch
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum
+from fairseq.distributed.utils import get_global_rank
+from fairseq.logging.progress_bar import SummaryWriter
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks import register_task
@@ -21,6 +25,7 @@ from torch import Tensor
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures import Alignment, parse_formats, parse_samples, text_heatmap
 from fairseq_rnnsearch.figures.alignment import SOURCE_END_CHOICES, bpe_piece
+from fairseq_rnnsearch.figures.series import Series
 from fairseq_rnnsearch.search import AuthorsSequenceGenerator
 from fairseq_rnnsearch.tasks.hypothesis_alignment import hypothesis_alignment, words_only
 from fairseq_rnnsearch.tasks.hypothesis_gallery import HypothesisGallery
@@ -55,8 +60,9 @@ class AlignmentHeatmapConfig(ParallelDataConfig):
     )  # fmt: skip
     heatmap_format: str = field(
         default="png",
-        metadata={"help": "of translations, any of png,pdf,svg (a picture a sentence), text, html "
-                  "(one page), jsonl (weights), pharaoh (hard links)"},
+        metadata={"help": "any of png,pdf,svg (a picture a sentence), text, html "
+                  "(one page), jsonl (weights), pharaoh (hard links); in training png makes a "
+                  "series and an animation"},
     )  # fmt: skip
     heatmap_pieces: ChoiceEnum(["merge", "keep"]) = field(
         default="merge",
@@ -71,7 +77,13 @@ class AlignmentHeatmapConfig(ParallelDataConfig):
     heatmap_terminal: bool = field(
         default=False, metadata={"help": "fairseq-interactive: show each alignment in the terminal"}
     )
+    heatmap_keep: int = field(
+        default=50,
+        metadata={"help": "validations whose pictures are kept in training; older ones are thinned "
+                  "out evenly (0: all are kept)"},
+    )  # fmt: skip
     save_dir: str = II("checkpoint.save_dir")
+    tensorboard_logdir: Optional[str] = II("common.tensorboard_logdir")
 
 
 @register_task("alignment_heatmap", dataclass=AlignmentHeatmapConfig)
@@ -88,6 +100,11 @@ class AlignmentHeatmapTask(ParallelDataTask):
         self._is_drawn = parse_samples(cfg.heatmap_samples or "all")
         self.validation_alignments = ValidationAlignments(
             parse_samples(cfg.heatmap_samples or "4"), self._alignment_of_words
+        )
+        self._series = Series(
+            Path(cfg.heatmap_dir or Path(cfg.save_dir) / "heatmaps"),
+            self._formats,
+            cfg.heatmap_keep,
         )
         self._gallery: HypothesisGallery | None = None
         self._print_alignment: str | None = None
@@ -220,10 +237,22 @@ class AlignmentHeatmapTask(ParallelDataTask):
         self.validation_alignments.clear()
 
     def post_validate(self, model, stats: dict, agg) -> None:
-        """Draw what the criterion has collected."""
-        folder = Path(self.cfg.heatmap_dir or Path(self.cfg.save_dir) / "heatmaps")
-        self.validation_alignments.draw(folder / f"epoch{self._epoch:03d}", stats["num_updates"])
-        self.validation_alignments.clear()
+        """Draw what the criterion has collected; the first process draws for all."""
+        alignments = self.validation_alignments.take()
+        if not alignments or get_global_rank() != 0:
+            return
+        pictures = self._series.add(self._epoch, stats["num_updates"], alignments)
+        if self.cfg.tensorboard_logdir and SummaryWriter is not None:
+            self._to_tensorboard(pictures, stats["num_updates"])
+
+    def _to_tensorboard(self, pictures: dict[int, Path], update: int) -> None:
+        from PIL import Image
+
+        with SummaryWriter(os.path.join(self.cfg.tensorboard_logdir, "alignments")) as writer:
+            for sentence, path in pictures.items():
+                with Image.open(path) as picture:
+                    dots = np.asarray(picture.convert("L"))[None]
+                writer.add_image(f"alignment/valid{sentence:04d}", dots, update)
 
 
 def _has_alignment(model: torch.nn.Module) -> bool:

@@ -1,11 +1,11 @@
 """A few validation sentences' alignments, collected by the criterion and drawn by the task."""
 
 from collections.abc import Callable
-from pathlib import Path
 
+import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.figures import Alignment, save_heatmap
+from fairseq_rnnsearch.figures import Alignment
 
 MakeAlignment = Callable[[int, Tensor, Tensor, Tensor], Alignment]
 
@@ -25,7 +25,7 @@ class ValidationAlignments:
         self._collected: dict[int, Alignment] = {}
 
     def clear(self) -> None:
-        self._collected.clear()
+        self._collected = {}
 
     def collect(self, ids: Tensor, source: Tensor, target: Tensor, attention: Tensor) -> None:
         """Keep the chosen sentences of a batch.
@@ -41,10 +41,12 @@ class ValidationAlignments:
                     sentence, source[row], target[row], attention[row]
                 )
 
-    def draw(self, folder: Path, update: int) -> None:
-        """Write one PNG per sentence; each process draws those that it has seen."""
-        if self._collected:
-            folder.mkdir(parents=True, exist_ok=True)
-        for sentence, alignment in sorted(self._collected.items()):
-            name = f"valid{sentence:04d}-update{update:07d}.png"
-            save_heatmap(folder / name, alignment.source, alignment.target, alignment.weights)
+    def take(self) -> list[Alignment]:
+        """What all processes have collected, by sentence; they forget it."""
+        collected = self._collected
+        if torch.distributed.is_initialized():
+            of_all = [{}] * torch.distributed.get_world_size()
+            torch.distributed.all_gather_object(of_all, collected)
+            collected = {number: shown for one in of_all for number, shown in one.items()}
+        self.clear()
+        return [collected[number] for number in sorted(collected)]

@@ -1,0 +1,120 @@
+"""Validations' heatmaps over a training: what is kept, and the animation of it."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.figures import Alignment
+from fairseq_rnnsearch.figures.series import Series
+
+
+def alignments(sharpness, sentences=2):
+    """Sentences of three, four ... words, more and more diagonal."""
+    for number in range(sentences):
+        size = 3 + number
+        weights = np.eye(size) * sharpness + (1 - sharpness) / size
+        words = tuple(f"word{i}" for i in range(size))
+        yield Alignment(words, words, weights, id=number)
+
+
+def draw(folder, updates, most=0, per_epoch=10, formats=("png",), sentences=2):
+    series = Series(folder, formats, most)
+    for step, update in enumerate(updates):
+        sharpness = step / max(1, len(updates) - 1)
+        shown = list(alignments(sharpness, sentences))
+        pictures = series.add(1 + (update - 1) // per_epoch, update, shown)
+    return series, pictures
+
+
+def test_a_picture_for_each_sentence_and_validation(tmp_path):
+    series, pictures = draw(tmp_path, [5, 10, 15])
+    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.png")} == {
+        f"epoch{epoch}/valid{sentence}-update{update}.png"
+        for epoch, update in (("001", "0000005"), ("001", "0000010"), ("002", "0000015"))
+        for sentence in ("0000", "0001")
+    }
+    assert list(series.frames()) == [5, 10, 15]
+    assert pictures == series.frames()[15]
+
+
+# removed are those between neighbours that lie closest, the earlier one first
+THINNED = {
+    "evenly": (range(1, 10), 5, [1, 3, 5, 7, 9]),
+    "nothing too much": ([1, 2, 3], 3, [1, 2, 3]),
+    "first and last stay": ([1, 2, 3, 4], 1, [1, 4]),
+    "all": (range(1, 7), 0, [1, 2, 3, 4, 5, 6]),
+    "crowded places first": ([1, 100, 101, 102, 200], 4, [1, 100, 102, 200]),
+}
+
+
+@pytest.mark.parametrize("name", THINNED)
+def test_older_validations_are_thinned_out(tmp_path, name):
+    updates, most, kept = THINNED[name]
+    draw(tmp_path, [1], per_epoch=1)  # and only pictures of the series are ever removed
+    (tmp_path / "epoch001" / "mine.png").touch()
+    series = Series(tmp_path, ("png",), most)
+    for update in list(updates)[1:]:
+        folder = tmp_path / f"epoch{update:03d}"
+        folder.mkdir()
+        for sentence in range(2):
+            first = tmp_path / f"epoch001/valid{sentence:04d}-update0000001.png"
+            (folder / f"valid{sentence:04d}-update{update:07d}.png").write_bytes(first.read_bytes())
+    assert list(series._thin(series.frames())) == kept == list(series.frames())
+    assert {path.name for path in tmp_path.iterdir()} == {
+        *(f"epoch{update:03d}" for update in kept),
+        "emerging.gif",
+    }
+    assert (tmp_path / "epoch001" / "mine.png").exists()
+
+
+def test_disk_use_is_bounded_while_training(tmp_path):
+    series, _ = draw(tmp_path, range(1, 31), most=6, per_epoch=1, sentences=1)
+    kept = list(series.frames())
+    assert len(kept) == 6 and kept[0] == 1 and kept[-1] == 30
+    assert len(list(tmp_path.iterdir())) == 7
+
+
+def test_the_animation_shows_the_alignment_emerging(tmp_path):
+    draw(tmp_path, [10, 20, 30], sentences=3)
+    with Image.open(tmp_path / "emerging.gif") as animation:
+        assert animation.n_frames == 3 and animation.info["loop"] == 0
+        frames = []
+        for number in range(3):
+            animation.seek(number)
+            frames.append(np.asarray(animation.convert("L"), dtype=int))
+    for number, update in enumerate((10, 20, 30)):
+        path = tmp_path / f"epoch{update // 10:03d}/valid0000-update{update:07d}.png"
+        with Image.open(path) as picture:
+            expected = np.asarray(picture.convert("L"), dtype=int)
+        height, width = expected.shape
+        shown = frames[number][40 : 40 + height, :width]
+        assert np.abs(shown - expected).max() <= 2  # a GIF has 256 colours
+    assert (frames[0][:40] != frames[2][:40]).any()  # the caption
+    # the second sentence stands beside the first, the third below it
+    assert frames[0].shape[1] > 1.8 * width and frames[0].shape[0] > 40 + 1.8 * height
+
+
+def test_large_animations_are_scaled_down(tmp_path):
+    words = tuple(f"word{i}" for i in range(120))
+    shown = Alignment(words, words, np.eye(120))
+    Series(tmp_path, ("png",), 0).add(1, 1, [shown])
+    with Image.open(tmp_path / "emerging.gif") as animation:
+        assert animation.width == 1600
+
+
+def test_other_formats_go_to_the_epochs_folder(tmp_path):
+    draw(tmp_path, [1], formats=("svg", "jsonl"))
+    assert {str(path.relative_to(tmp_path)) for path in tmp_path.rglob("*.*")} == {
+        "epoch001/sentence0000.svg",
+        "epoch001/sentence0001.svg",
+        "epoch001/alignments.jsonl",
+    }
+
+
+def test_mistakes_are_named(tmp_path):
+    with pytest.raises(UserError, match="--heatmap-keep -1"):
+        Series(tmp_path, ("png",), -1)
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match="file"):
+        draw(tmp_path / "file", [1])
