@@ -41,10 +41,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     options = _parser().parse_args(arguments)
     formats = parse_formats(options.heatmap_format)
-    is_chosen = parse_samples(options.heatmap_samples)
+    samples = parse_samples(options.heatmap_samples)
     if options.batch_size < 1:
         raise UserError(f"--batch-size {options.batch_size}: must be at least 1")
     lines = check_parallel(options.source, options.target)[0].lines
+    samples.check(lines, str(options.source))
     model = load(
         options.path.split(":"),
         options.data,
@@ -55,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         bpe_codes=options.bpe_codes,
         device=options.device,
     )
-    chosen = [number for number in range(lines) if is_chosen(number)]
+    chosen = [number for number in range(lines) if number in samples]
     aligned = _aligned(model, options, chosen)
     progress = tqdm(aligned, "aligning", total=len(chosen), unit="pair", file=sys.stderr)
     write_gallery(options.heatmap_dir, progress, formats)

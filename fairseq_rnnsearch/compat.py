@@ -20,6 +20,7 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.distributed import utils as distributed_utils
 from fairseq.models import distributed_fairseq_model
+from fairseq.trainer import Trainer
 from omegaconf import DictConfig, ListConfig
 from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode
@@ -37,6 +38,7 @@ def apply() -> None:
     refuse_other_checkpoints_in_one_line()
     check_text_before_preprocessing()
     let_data_loading_processes_end_in_silence()
+    let_patience_survive_a_resume()
     if not torch.cuda.is_available():
         let_torchrun_work_without_gpus()
 
@@ -180,6 +182,33 @@ def let_data_loading_processes_end_in_silence() -> None:
 
     shut_down_own_workers.minds_its_process = True
     iterator.__del__ = shut_down_own_workers
+
+
+def let_patience_survive_a_resume() -> None:
+    """Keep --patience's count in the checkpoint; fairseq begins anew whenever it is resumed."""
+    save, load = Trainer.save_checkpoint, checkpoint_utils.load_checkpoint
+    if getattr(load, "restores_patience", False):
+        return
+
+    def counter() -> dict | None:
+        """fairseq keeps the count as attributes of a function."""
+        program = sys.modules.get("fairseq_cli.train")
+        return vars(program.should_stop_early) if program else None
+
+    @functools.wraps(save)
+    def save_with_count(self, filename, extra_state) -> None:
+        return save(self, filename, {**extra_state, "patience": dict(counter() or {})})
+
+    @functools.wraps(load)
+    def load_with_count(cfg, trainer, **iterator_options) -> tuple:
+        extra_state, iterator = load(cfg, trainer, **iterator_options)
+        count = (extra_state or {}).get("patience", {})
+        if counter() is not None and not (cfg.reset_meters or cfg.reset_optimizer):
+            counter().update({name: count[name] for name in ("best", "num_runs") if name in count})
+        return extra_state, iterator
+
+    load_with_count.restores_patience = True
+    Trainer.save_checkpoint, checkpoint_utils.load_checkpoint = save_with_count, load_with_count
 
 
 def let_torchrun_work_without_gpus() -> None:

@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 from commands import (
+    LAST_ONLY,
     MODEL,
     PAPER,
     assert_equal_tensors,
@@ -67,3 +68,15 @@ def test_the_comparison_would_notice(unbroken):
     expected = parameters_and_optimizer(whole / "checkpoint_last.pt")
     with pytest.raises(AssertionError):
         assert_equal_tensors(parameters_and_optimizer(whole / "checkpoint_2_8.pt"), expected)
+
+
+def test_patience_counts_on_after_a_resume(small_corpus, tmp_path):
+    # nothing is learned, so that the first validation remains the best
+    options = f"{MODEL} {LAST_ONLY} --criterion cross_entropy --optimizer sgd --lr 0 --patience 3"
+    options += " --batch-size 60"
+    train(small_corpus.data, tmp_path, options, "--max-epoch 2").ok()
+    again = train(small_corpus.data, tmp_path, options, "--max-epoch 9").ok()
+    assert "hasn't improved for last 3 runs" in again.out
+    assert "end of epoch 4 " in again.out and "begin training epoch 5" not in again.out
+    anew = train(small_corpus.data, tmp_path, options, "--max-epoch 9 --reset-meters").ok()
+    assert "end of epoch 5 " in anew.out  # as fairseq forgets the best loss with the meters

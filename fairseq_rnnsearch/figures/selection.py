@@ -1,12 +1,43 @@
 """Which sentences are drawn."""
 
-from collections.abc import Callable
+from dataclasses import dataclass
 
 from fairseq_rnnsearch.errors import UserError
 
 
-def parse_samples(text: str) -> Callable[[int], bool]:
-    """A test for sentence numbers, which count from 0 in the order of the data set.
+@dataclass(frozen=True)
+class Samples:
+    """Chosen sentence numbers, which count from 0 in the order of the data set.
+
+    Attributes:
+        first: so many from the start; None for no limit.
+        ids: these alone; None for all.
+    """
+
+    first: int | None = None
+    ids: frozenset[int] | None = None
+
+    def __contains__(self, sentence: int) -> bool:
+        if self.ids is not None:
+            return sentence in self.ids
+        return self.first is None or sentence < self.first
+
+    def check(self, sentences: int, where: str) -> None:
+        """Refuse chosen numbers that do not exist.
+
+        Raises:
+            UserError: naming the first of them.
+        """
+        missing = sorted(number for number in self.ids or () if number >= sentences)
+        if missing:
+            raise UserError(
+                f"--heatmap-samples ids:{missing[0]}: {where} has {sentences} sentences, valid are "
+                f"0 to {sentences - 1}"
+            )
+
+
+def parse_samples(text: str) -> Samples:
+    """Read ``--heatmap-samples``.
 
     Args:
         text: "20", the first twenty; "all"; or "ids:3,17", these.
@@ -16,14 +47,13 @@ def parse_samples(text: str) -> Callable[[int], bool]:
     """
     text = str(text).strip()
     if text == "all":
-        return lambda sentence: True
+        return Samples()
     if text.isdecimal():
-        return lambda sentence: sentence < int(text)
+        return Samples(first=int(text))
     kind, _, numbers = text.partition(":")
     parts = [part.strip() for part in numbers.split(",")]
     if kind == "ids" and all(part.isdecimal() for part in parts):
-        chosen = frozenset(map(int, parts))
-        return lambda sentence: sentence in chosen
+        return Samples(ids=frozenset(map(int, parts)))
     raise UserError(
         f"--heatmap-samples {text!r}: must be a number (the first N sentences), all, or "
         "ids:3,17 (sentence numbers, from 0)"

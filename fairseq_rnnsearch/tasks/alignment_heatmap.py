@@ -97,7 +97,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
     ) -> None:
         super().__init__(cfg, src_dict, tgt_dict)
         self._formats = parse_formats(cfg.heatmap_format)
-        self._is_drawn = parse_samples(cfg.heatmap_samples or "all")
+        self._samples = parse_samples(cfg.heatmap_samples or "all")
         self.validation_alignments = ValidationAlignments(
             parse_samples(cfg.heatmap_samples or "4"), self._alignment_of_words
         )
@@ -109,6 +109,12 @@ class AlignmentHeatmapTask(ParallelDataTask):
         self._gallery: HypothesisGallery | None = None
         self._print_alignment: str | None = None
         self._epoch = 0
+
+    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
+        """As for any parallel data, and checks that the chosen samples exist."""
+        super().load_dataset(split, epoch, combine, **kwargs)
+        if not combine:  # only training combines
+            self._samples.check(len(self.datasets[split]), f"the {split!r} data")
 
     # translation
 
@@ -188,7 +194,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
 
     def _show(self, sentence: int, source: Tensor, hypothesis: dict) -> None:
         """Draw a best translation's alignment, where that is asked for."""
-        is_drawn = self._gallery is not None and self._is_drawn(sentence)
+        is_drawn = self._gallery is not None and sentence in self._samples
         if not is_drawn and not self.cfg.heatmap_terminal:
             return
         alignment = self._alignment_of_words(

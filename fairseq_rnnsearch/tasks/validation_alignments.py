@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.figures import Alignment
+from fairseq_rnnsearch.figures import Alignment, Samples
 
 MakeAlignment = Callable[[int, Tensor, Tensor, Tensor], Alignment]
 
@@ -14,13 +14,13 @@ class ValidationAlignments:
     """Soft alignments of chosen sentences of a validation set.
 
     Args:
-        is_chosen: tells the numbers of the sentences to keep.
+        samples: the sentences to keep.
         make_alignment: ``(id, source, target, weights)`` with padded words and weights
             ``(target, source)`` to an alignment of words.
     """
 
-    def __init__(self, is_chosen: Callable[[int], bool], make_alignment: MakeAlignment) -> None:
-        self._is_chosen = is_chosen
+    def __init__(self, samples: Samples, make_alignment: MakeAlignment) -> None:
+        self._samples = samples
         self._make_alignment = make_alignment
         self._collected: dict[int, Alignment] = {}
 
@@ -36,7 +36,7 @@ class ValidationAlignments:
             attention: alignment weights, ``(batch, target, source)``.
         """
         for row, sentence in enumerate(ids.tolist()):
-            if self._is_chosen(sentence):
+            if sentence in self._samples:
                 self._collected[sentence] = self._make_alignment(
                     sentence, source[row], target[row], attention[row]
                 )

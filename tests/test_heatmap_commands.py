@@ -1,0 +1,159 @@
+"""Heatmaps from fairseq-generate and fairseq-interactive, and what they say to mistakes."""
+
+import json
+import re
+
+import pytest
+from commands import ERROR, MODEL, generate, interactive, sides, together, train
+
+pytest_plugins = ["trained"]
+
+
+@pytest.fixture(scope="module")
+def drawn(learned, tmp_path_factory):
+    """Translations and references, drawn in every format."""
+    folders = [tmp_path_factory.mktemp(name) for name in ("translations", "references")]
+    formats = "--heatmap-format png,pdf,svg,text,html,jsonl,pharaoh"
+    return folders, together(
+        *[
+            lambda folder=folder, more=more: generate(
+                learned.corpus.data,
+                learned.checkpoint,
+                f"--heatmap-dir={folder}/deep/er {formats} --batch-size 16 {more}",
+            ).ok()
+            for folder, more in zip(
+                folders,
+                (
+                    "--beam 2 --heatmap-samples ids:3,17",
+                    "--score-reference --heatmap-samples 3 --heatmap-source-end renormalise",
+                ),
+                strict=True,
+            )
+        ]
+    )
+
+
+def test_every_format_of_the_chosen_sentences_and_nothing_else(drawn):
+    for folder, numbers in zip(drawn[0], (["0003", "0017"], ["0000", "0001", "0002"]), strict=True):
+        assert {path.name for path in (folder / "deep" / "er").iterdir()} == {
+            "index.html",
+            "alignments.jsonl",
+            "alignments.pharaoh",
+            *(f"sentence{n}.{suffix}" for n in numbers for suffix in ("png", "pdf", "svg", "txt")),
+        }
+
+
+def lines(folder):
+    return map(json.loads, (folder / "deep/er/alignments.jsonl").read_text().splitlines())
+
+
+def test_they_show_what_was_translated_or_scored(learned, drawn):
+    (translations, references), (translated, scored) = drawn
+    text = sides(learned.corpus.text, "test")
+    for line in lines(translations):
+        assert line["source"] == [*text[line["id"]][0], "</s>"]
+        assert " ".join(line["target"][:-1]) == translated.hypotheses()[line["id"]][0]
+        score = float(translated.lines("H")[line["id"]][0].split("\t")[0])
+        assert line["score"] == pytest.approx(score, abs=1e-3)
+    for line in lines(references):
+        assert line["source"] == text[line["id"]][0]  # the end symbol's column is gone
+        assert line["target"][:-1] == text[line["id"]][1]
+        for row in line["weights"]:
+            assert sum(row) == pytest.approx(1, abs=1e-4)
+    assert "3 alignments drawn in" in scored.err
+
+
+@pytest.fixture(scope="module")
+def typed(learned, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("typed")
+    return folder, interactive(
+        learned.corpus.data,
+        learned.checkpoint,
+        f"--beam 2 --heatmap-terminal --heatmap-dir={folder} --heatmap-format png,html",
+        stdin="red house bird\ntree\n",
+        COLUMNS="40",
+    ).ok()
+
+
+def test_a_typed_sentence_is_shown_in_the_terminal(typed):
+    _, finished = typed
+    after = finished.out.partition("\nP-0\t")[2].partition("\nS-1\t")[0].splitlines()[1:]
+    assert all(len(line) <= 40 for line in after)
+    rows = [line for line in after if re.match(r" *(maison|rouge|oiseau|</s>) ", line)]
+    assert [line.split()[0] for line in rows] == ["maison", "rouge", "oiseau", "</s>"]
+    # "red house bird": each row is dark but for its source word, two characters a word
+    columns = [line[len(line) - len(line.lstrip()) :].partition(" ")[2] for line in rows[:3]]
+    assert [max(range(0, 6, 2), key=lambda i: " ░▒▓█".find(c[i : i + 1] or " ")) for c in columns] \
+        == [2, 0, 4]  # fmt: skip
+    assert "P-1" in finished.out and "arbre" in finished.out
+
+
+def test_typed_sentences_are_drawn_into_files(typed):
+    folder, finished = typed
+    assert {path.name for path in folder.iterdir()} == {
+        "sentence0000.png",
+        "sentence0001.png",
+        "index.html",
+    }
+    assert "2 alignments drawn in" in finished.err
+
+
+@pytest.fixture(scope="module")
+def without_attention(small_corpus, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("rnnencdec")
+    options = "--criterion cross_entropy --optimizer adam --batch-size 60 --max-update 1"
+    model = MODEL.replace("rnnsearch_tiny", "rnnencdec_30")
+    train(small_corpus.data, folder, f"{model} {options}").ok()
+    return folder / "checkpoint_last.pt"
+
+
+MISTAKES = {
+    "an unknown format": ("--heatmap-format png,bmp", "'bmp' is unknown: choose from png, pdf"),
+    "no format": ("--heatmap-format ,", "no heatmap format given"),
+    "unknown samples": ("--heatmap-samples some", "must be a number (the first N sentences), all"),
+    "ids that do not exist": (
+        "--heatmap-samples ids:2,60",
+        "ids:60: the 'test' data has 60 sentences, valid are 0 to 59",
+    ),
+    "a file in the way": ("--heatmap-dir={file}", "File exists"),
+    "a file as folder": ("--heatmap-dir={file}/folder", "Not a directory"),
+}
+
+
+def test_mistakes_are_one_line_before_the_search(learned, without_attention, tmp_path):
+    file = tmp_path / "file"
+    file.touch()
+    calls = [
+        lambda options=options: generate(
+            learned.corpus.data,
+            learned.checkpoint,
+            f"--heatmap-dir={tmp_path}/out {options.format(file=file)}",
+        )
+        for options, _ in MISTAKES.values()
+    ]
+    for finished, (name, (_, message)) in zip(together(*calls), MISTAKES.items(), strict=True):
+        assert message in finished.error(), name
+        assert not finished.hypotheses()
+    assert not list((tmp_path / "out").glob("*"))
+
+
+def test_rnnencdec_explains_that_it_has_no_alignment(small_corpus, without_attention, tmp_path):
+    for finished in together(
+        lambda: generate(small_corpus.data, without_attention, f"--heatmap-dir={tmp_path}/out"),
+        lambda: interactive(
+            small_corpus.data, without_attention, "--heatmap-terminal", stdin="red\n"
+        ),
+    ):
+        assert "RNNencdec reads its source through one vector" in finished.error()
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_file_that_cannot_be_written_fails_the_command(learned, tmp_path):
+    (tmp_path / "sentence0000.png").mkdir()  # a folder where a picture should be
+    finished = generate(
+        learned.corpus.data, learned.checkpoint, f"--heatmap-dir={tmp_path} --heatmap-samples 1"
+    )
+    assert finished.rc == 1 and len(finished.hypotheses()) == 60  # the translations are not lost
+    (message,) = [line for line in finished.err.splitlines() if line.startswith(ERROR)]
+    assert "sentence0000.png cannot be written" in message
+    assert [path.name for path in tmp_path.iterdir()] == ["sentence0000.png"]
