@@ -1,6 +1,6 @@
 """Average the parameters of several checkpoints of one training into a new checkpoint.
 
-python recipes/multi30k/average.py --out average.pt checkpoint.best_*.pt
+python recipes/average.py --out average.pt checkpoint.best_*.pt
 """
 
 import argparse

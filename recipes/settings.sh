@@ -1,12 +1,13 @@
-# Settings of the Multi30k recipe. Every one can be given in the environment instead:
+# Settings of the recipes that train a translator; the values are good for Multi30k. Every one can be
+# given in the environment instead:
 #
 #     MODEL=rnnencdec bash recipes/multi30k/run.sh
 
 : "${MODEL:=rnnsearch}" # or rnnencdec, the RNN encoder-decoder without attention
-: "${WORK:=}"           # everything that is made (default: runs/multi30k-$MODEL)
-: "${MULTI30K_DIR:=}"   # folder with {train,val,test_2016_flickr}.{en,fr}[.gz] (default: download)
+: "${WORK:=}"           # everything that is made (default: a folder in runs/)
 
 # text
+: "${TOKENIZER:=moses}" # or space: the text is tokenised already
 : "${LOWERCASE:=0}"          # 1: train and translate in lower case
 : "${VOCABULARY:=bpe}" # or shortlist
 : "${MIN_COUNT:=3}"          # shortlist: words seen as often as this in training
@@ -22,6 +23,7 @@
 : "${DROPOUT:=0.3}" # embeddings and readout
 
 # training
+: "${OPTIMIZER:=adam}" # or adadelta, the paper's, with its summed cost; it needs far more updates
 : "${LEARNING_RATE:=0.0015}"
 : "${WARMUP:=300}"        # updates
 : "${LR_SCHEDULER:=polynomial_decay}" # linearly almost to zero at UPDATES; or fixed

@@ -1,0 +1,27 @@
+# source sizes.sh PAIRS: settings for a corpus of so many pairs, unless they are set already.
+#
+# From 20,000 to 200,000 pairs they are Multi30k's, which are measured (RESULTS.md). For more the
+# model grows towards the paper's, for less it shrinks and drops out more.
+
+if (($1 < 20000)); then
+    : "${EMBEDDING:=128}" "${HIDDEN:=192}" "${ATTENTION:=128}" "${MAXOUT:=128}" "${DROPOUT:=0.4}"
+    : "${BPE_MERGES:=3000}"
+    epochs=30
+elif (($1 < 200000)); then
+    : "${BPE_MERGES:=8000}"
+    epochs=17
+elif (($1 < 2000000)); then
+    : "${EMBEDDING:=512}" "${HIDDEN:=512}" "${ATTENTION:=512}" "${MAXOUT:=512}" "${DROPOUT:=0.2}"
+    : "${BPE_MERGES:=16000}" "${LEARNING_RATE:=0.0007}"
+    epochs=8
+else
+    : "${EMBEDDING:=620}" "${HIDDEN:=1000}" "${ATTENTION:=1000}" "${MAXOUT:=500}" "${DROPOUT:=0}"
+    : "${BPE_MERGES:=30000}" "${LEARNING_RATE:=0.0004}" "${WARMUP:=4000}"
+    epochs=5
+fi
+: "${BATCH_SIZE:=80}"
+if [[ -z ${UPDATES:-} ]]; then
+    UPDATES=$(($1 * epochs / BATCH_SIZE))
+    ((UPDATES >= 1500)) || UPDATES=1500 # fewer may end before the alignment has been learned
+fi
+unset epochs

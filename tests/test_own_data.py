@@ -1,0 +1,127 @@
+"""The recipe for one's own text: two files to a model, translations, scores and heatmaps."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from commands import ROOT, write_text
+
+RECIPE = ROOT / "recipes" / "own_data" / "run.sh"
+TINY = {
+    "EMBEDDING": "16",
+    "HIDDEN": "24",
+    "ATTENTION": "24",
+    "MAXOUT": "16",
+    "DROPOUT": "0",
+    "LABEL_SMOOTHING": "0",
+    "LEARNING_RATE": "0.01",
+    "WARMUP": "1",
+    "BATCH_SIZE": "20",
+    "VOCABULARY": "shortlist",
+    "MIN_COUNT": "1",
+    "UPDATES": "900",
+    "BEAM": "3",
+    "DRAWN": "2",
+}
+
+
+def run(*arguments, **environment):
+    return subprocess.run(
+        ["bash", RECIPE, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "VENV": sys.prefix, **environment},
+    )
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    if not (Path(sys.prefix) / ".rnnsearch").exists():
+        pytest.skip("the recipes make their own environment, and these tests run in another one")
+    folder = tmp_path_factory.mktemp("own data")  # with a space
+    write_text(folder, train=640)
+    files = "--source", folder / "train.en", "--target", folder / "train.fr"
+    settings = {**TINY, "WORK": str(folder / "work")}
+    return folder, files, settings, run(*files, **settings)
+
+
+def bleu(text):
+    return [float(score) for score in re.findall(r"version:[\d.]+ = ([\d.]+) ", text)]
+
+
+@pytest.mark.slow
+def test_two_files_become_a_translator(finished):
+    folder, _, _, first = finished
+    assert first.returncode == 0, first.stderr
+    assert len(bleu(first.stdout)) == 2 and min(bleu(first.stdout)) > 80
+    work = folder / "work"
+    (translations,) = work.glob("translations-*")
+    assert (translations / "alignments" / "index.html").exists()
+    assert (work / "data" / "preprocessing.json").exists()
+
+
+@pytest.mark.slow
+def test_nothing_held_out_is_trained_on(finished):
+    folder, *_ = finished
+
+    def lines(split, language):
+        return (folder / "work" / "corpus" / f"{split}.{language}").read_text().splitlines()
+
+    for split in ("valid", "test"):
+        assert 20 <= len(lines(split, "en")) == len(lines(split, "fr")) <= 32
+        assert not set(lines(split, "en")) & set(lines("train", "en"))
+        theirs = zip(lines(split, "en"), lines(split, "fr"), strict=True)
+        ours = [
+            (folder / f"train.{language}").read_text().splitlines() for language in ("en", "fr")
+        ]
+        assert set(theirs) <= set(zip(*ours, strict=True))
+
+
+@pytest.mark.slow
+def test_again_it_does_nothing_and_other_settings_are_refused(finished):
+    _, files, settings, first = finished
+    again = run(*files, **settings)
+    assert again.returncode == 0 and bleu(again.stdout) == bleu(first.stdout)
+    assert again.stderr.count("done before") == 5 and "done in" not in again.stderr
+    other = run(*files, **{**settings, "HIDDEN": "25"})
+    assert other.returncode == 1
+    assert "was made with other settings, now HIDDEN=25" in other.stderr.splitlines()[-1]
+
+
+SIZES = [(100, 192, 1500), (19_999, 192, 7499), (29_000, 256, 6162), (200_000, 512, 20_000)]
+
+
+@pytest.mark.parametrize(("pairs", "hidden", "updates"), SIZES)
+def test_sizes_follow_from_the_corpus(tmp_path, pairs, hidden, updates):
+    for language in ("en", "fr"):
+        (tmp_path / f"a.{language}").write_text("x\n" * pairs)
+    shown = run("--source", tmp_path / "a.en", "--target", tmp_path / "a.fr", "--dry-run")
+    assert shown.returncode == 0
+    assert f"/{hidden}/" in shown.stderr and f" {updates} updates of 80 pairs" in shown.stderr
+
+
+MISTAKES = {
+    "no files": ([], "--source and --target name the two text files"),
+    "one language": (["--source", "{f}/a.en", "--target", "{f}/b.en"], "must be two languages"),
+    "a missing file": (["--source", "{f}/a.en", "--target", "{f}/a.de"], "there is no file"),
+    "a missing prefix": (
+        ["--source", "{f}/a.en", "--target", "{f}/a.fr", "--test", "{f}/x"],
+        "there is no file",
+    ),
+    "a missing value": (["--source"], "--source needs a value"),
+    "an unknown option": (["--sauce"], "unknown option --sauce; valid are --source"),
+}
+
+
+@pytest.mark.parametrize("name", MISTAKES)
+def test_mistakes_are_one_line(tmp_path, name):
+    arguments, message = MISTAKES[name]
+    for file in ("a.en", "a.fr", "b.en"):
+        (tmp_path / file).write_text("x\n")
+    ended = run(*(argument.format(f=tmp_path) for argument in arguments))
+    assert ended.returncode == 1 and not ended.stdout
+    (line,) = ended.stderr.splitlines()
+    assert message in line
