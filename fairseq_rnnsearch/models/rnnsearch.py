@@ -15,7 +15,7 @@ from fairseq.models import (
 from torch import Tensor
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.kernels import Memory
+from fairseq_rnnsearch.kernels import KERNELS, Memory
 from fairseq_rnnsearch.network import (
     DECODER_ORDERS,
     Decoder,
@@ -76,6 +76,11 @@ class RNNSearchConfig(FairseqDataclass):
     readout_dropout: Optional[float] = field(
         default=None, metadata={"help": "dropout of the maxout layer (default: --dropout)"}
     )
+    kernels: ChoiceEnum(list(KERNELS)) = field(
+        default="auto",
+        metadata={"help": "implementation of the recurrences: fast (CPU), reference (plain, runs "
+                  "anywhere), or auto, the fast one wherever it runs"},
+    )  # fmt: skip
 
 
 class EncoderOut(NamedTuple):
@@ -240,6 +245,7 @@ class RNNSearchModel(FairseqEncoderDecoderModel):
             cfg.encoder_hidden_size,
             bidirectional=not cfg.fixed_context,
             dropout=embedding_dropout,
+            kernels=str(cfg.kernels),
         )
         decoder = Decoder(
             len(target),
@@ -253,6 +259,7 @@ class RNNSearchModel(FairseqEncoderDecoderModel):
             factorised_output=cfg.output_layer == "factorised",
             embedding_dropout=embedding_dropout,
             readout_dropout=readout_dropout,
+            kernels=str(cfg.kernels),
         )
         model = cls(RNNSearchEncoder(source, encoder), RNNSearchDecoder(target, decoder))
         initialize(model)
