@@ -4,9 +4,16 @@ import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.kernels.fast_decoder import decoder_recurrence
+from fairseq_rnnsearch.kernels.fast_output import output_cost
 from fairseq_rnnsearch.kernels.fast_recurrence import bidirectional_recurrence, gated_recurrence
 
-__all__ = ["bidirectional_recurrence", "decoder_recurrence", "gated_recurrence", "why_not"]
+__all__ = [
+    "bidirectional_recurrence",
+    "decoder_recurrence",
+    "gated_recurrence",
+    "output_cost",
+    "why_not",
+]
 
 TYPES = (torch.float32, torch.float64, torch.bfloat16)
 

@@ -40,7 +40,9 @@ class Attention:
     def weights(self, query: Tensor, out: Tensor) -> None:
         """alpha_i, ``(batch, source)``, from W_a s, ``(batch, n')``."""
         self._hidden_units(query)
-        torch.addmv(self._mask.view(-1), self._g.flatten(0, 1), self._v, alpha=2, out=self._e.view(-1))
+        torch.addmv(
+            self._mask.view(-1), self._g.flatten(0, 1), self._v, alpha=2, out=self._e.view(-1)
+        )
         if out.dtype == self._e.dtype:
             torch.softmax(self._e, dim=-1, out=out)
         else:

@@ -105,7 +105,9 @@ class _Recurrence(torch.autograd.Function):
             d_gates = _products(da[..., n:], h[:, :T])
             d_proposed = _products(da[..., :n], a[..., 2 * n :] * h[:, :T])
             d_weights = (d for pair in zip(d_gates, d_proposed, strict=True) for d in pair)
-        d_inputs = (da[d].flip(0) if backwards else da[d] for d, backwards in enumerate(ctx.reverse))
+        d_inputs = (
+            da[d].flip(0) if backwards else da[d] for d, backwards in enumerate(ctx.reverse)
+        )
         d_initial = dh.sum(0) if ctx.needs_input_grad[2] else None
         return None, None, d_initial, *d_inputs, *d_weights
 

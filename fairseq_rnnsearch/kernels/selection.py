@@ -1,4 +1,4 @@
-"""Which implementation of the time loops runs."""
+"""Which implementation of the time loops and of the cost runs."""
 
 import logging
 from collections.abc import Callable, Iterator
@@ -20,6 +20,7 @@ class Kernels(NamedTuple):
     gated_recurrence: Callable
     bidirectional_recurrence: Callable
     decoder_recurrence: Callable
+    output_cost: Callable
 
 
 def select(name: str) -> Kernels:
@@ -60,4 +61,4 @@ def _floating(args: tuple) -> Iterator[Tensor]:
 @cache
 def _announce(chosen: str, name: str, obstacle: str | None) -> None:
     why = "" if name != "auto" else f": no fast ones for {obstacle}" if obstacle else ": on a CPU"
-    logger.info("%s kernels run the recurrences (--kernels %s%s)", chosen, name, why)
+    logger.info("%s kernels run recurrences and cost (--kernels %s%s)", chosen, name, why)

@@ -140,18 +140,25 @@ class RNNSearchDecoder(FairseqIncrementalDecoder):
         encoder_out: EncoderOut | None = None,
         incremental_state: dict | None = None,
         features_only: bool = False,
+        target: Tensor | None = None,
+        label_smoothing: float = 0.0,
         **_,
-    ) -> tuple[Tensor, dict]:
+    ) -> tuple[Tensor | tuple[Tensor, Tensor], dict]:
         """Score the words after ``prev_output_tokens``, ``(batch, target)``.
 
         With an incremental state only the last column is new, and only the last position is
-        returned.
+        returned. Given the right words, ``target``, the summed cost of those that are no padding
+        and their summed -log p stand in the place of the logits, which are never all there.
 
         Returns:
             logits ``(batch, target, words)`` and ``{"attn": [weights]}`` with weights
             ``(batch, target, source)``; ``{"attn": None}`` for RNNencdec.
         """
         x, extra = self.extract_features(prev_output_tokens, encoder_out, incremental_state)
+        if target is not None:
+            rows = target.flatten().ne(self.dictionary.pad()).nonzero().squeeze(1)
+            t, words = (part.index_select(0, rows) for part in (x.flatten(0, 1), target.flatten()))
+            return self.network.cost(t, words, label_smoothing), extra
         return (x if features_only else self.output_layer(x)), extra
 
     def extract_features(
@@ -225,6 +232,8 @@ class _Saved(NamedTuple):
 @register_model(MODEL, dataclass=RNNSearchConfig)
 class RNNSearchModel(FairseqEncoderDecoderModel):
     """RNNsearch, or RNNencdec with ``--fixed-context``."""
+
+    offers_cost = True  # see RNNSearchDecoder.forward
 
     @classmethod
     def build_model(cls, cfg: RNNSearchConfig, task) -> "RNNSearchModel":

@@ -96,9 +96,11 @@ class OutputLayer(nn.Module):
 
     def forward(self, t: Tensor) -> Tensor:
         """``(..., l)`` to unnormalised log-probabilities ``(..., words)``."""
-        if self.inner_weight is not None:
-            t = t @ self.inner_weight.T
-        return nn.functional.linear(t, self.weight, self.bias)
+        return nn.functional.linear(self.inner(t), self.weight, self.bias)
+
+    def inner(self, t: Tensor) -> Tensor:
+        """``(..., l)`` to what ``weight`` multiplies."""
+        return t if self.inner_weight is None else t @ self.inner_weight.T
 
 
 class DecoderState(NamedTuple):
@@ -249,6 +251,13 @@ class Decoder(nn.Module):
         if self.order == "section3":
             read = s
         return self.readout(read, y, c), alpha, DecoderState(s, c)
+
+    def cost(self, t: Tensor, words: Tensor, label_smoothing: float) -> tuple[Tensor, Tensor]:
+        """What given words cost, and their -log p, summed; ``(positions, l)``, ``(positions,)``."""
+        output = self.output
+        return self.kernels.output_cost(
+            output.inner(t), output.weight, output.bias, words, label_smoothing
+        )
 
     def _embed(self, previous: Tensor) -> Tensor:
         """e(y) for time-major words, with the zero vector first: ``(target, batch, m)``."""
