@@ -65,10 +65,7 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
             summed cost; the divisor of its gradient; quantities to log, all of which may be
             summed over batches and processes.
         """
-        net_output = model(**sample["net_input"])
-        target = model.get_targets(sample, net_output)
-        lprobs = model.get_normalized_probs(net_output, log_probs=True)
-        loss, nll = self._cost(lprobs.flatten(0, 1), target.flatten())
+        net_output, target, (loss, nll) = self._score(model, sample)
         sentences = target.size(0)
         logging_output = {
             "loss": loss.detach(),
@@ -86,6 +83,19 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
             if self.collector is not None and not model.training:
                 self.collector.collect(sample["id"], source, target, attention)
         return loss, self._gradient_divisor(sample["ntokens"], sentences), logging_output
+
+    def _score(self, model, sample: dict) -> tuple[tuple, Tensor, tuple[Tensor, Tensor]]:
+        """The model's output, the right words, their summed cost and -log p."""
+        if getattr(model, "offers_cost", False):
+            target = sample["target"]
+            net_output = model(
+                **sample["net_input"], target=target, label_smoothing=self.label_smoothing
+            )
+            return net_output, target, net_output[0]
+        net_output = model(**sample["net_input"])
+        target = model.get_targets(sample, net_output)
+        lprobs = model.get_normalized_probs(net_output, log_probs=True)
+        return net_output, target, self._cost(lprobs.flatten(0, 1), target.flatten())
 
     def _cost(self, lprobs: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Summed cost and summed -log p; they differ by label smoothing."""

@@ -1,23 +1,21 @@
-"""The time loops: everything that must wait for the previous step, and nothing else.
+"""What takes the time: the loops over time, and the cost of words among all of a dictionary.
 
+The loops hold everything that must wait for the previous step, and nothing else.
 Callers hand in all products that do not depend on a state and get all states back, so that an
 implementation is free to choose its own loop, its own backward pass and its own memory layout.
+``select`` gives them; ``reference`` is the plain one and documents the functions.
 """
 
 from fairseq_rnnsearch.kernels.interface import DecoderWeights, Memory, RecurrentWeights
-from fairseq_rnnsearch.kernels.reference import (
-    attend,
-    bidirectional_recurrence,
-    decoder_recurrence,
-    gated_recurrence,
-)
+from fairseq_rnnsearch.kernels.reference import attend
+from fairseq_rnnsearch.kernels.selection import KERNELS, Kernels, select
 
 __all__ = [
+    "KERNELS",
     "DecoderWeights",
+    "Kernels",
     "Memory",
     "RecurrentWeights",
     "attend",
-    "bidirectional_recurrence",
-    "decoder_recurrence",
-    "gated_recurrence",
+    "select",
 ]

@@ -1,4 +1,4 @@
-"""The time loops as plain Python over the equations: any device, any floating type.
+"""Time loops and cost as plain Python over the equations: any device, any floating type.
 
 This is the implementation that others are measured against.
 """
@@ -106,3 +106,29 @@ def decoder_recurrence(
             inputs = inputs_of[i] + c @ weights.context.T
             states.append(gated_unit(inputs, s, *weights.recurrent))
     return torch.stack(states), torch.stack(contexts), torch.stack(alignment, dim=1)
+
+
+def output_cost(
+    t: Tensor, weight: Tensor, bias: Tensor, words: Tensor, label_smoothing: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """The output layer's logits x = W t + b, and what the right words cost.
+
+    Args:
+        t: ``(positions, l)``, without padding.
+        weight: ``(symbols, l)``.
+        bias: ``(symbols,)``.
+        words: ``(positions,)``.
+        label_smoothing: probability spread evenly over all symbols but the right one.
+
+    Returns:
+        the cost and, without gradient, -log p of the words; both summed, in float32 or wider, and
+        equal without label smoothing.
+    """
+    logits = torch.nn.functional.linear(t, weight, bias)
+    accurate = torch.promote_types(logits.dtype, torch.float32)
+    lprobs = torch.log_softmax(logits, dim=-1, dtype=accurate)
+    nll = torch.nn.functional.nll_loss(lprobs, words, reduction="sum")
+    if not label_smoothing:
+        return nll, nll.detach()
+    spread = label_smoothing / (len(bias) - 1)
+    return (1 - label_smoothing - spread) * nll - spread * lprobs.sum(), nll.detach()

@@ -15,7 +15,7 @@ from fairseq.models import (
 from torch import Tensor
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.kernels import Memory
+from fairseq_rnnsearch.kernels import KERNELS, Memory
 from fairseq_rnnsearch.network import (
     DECODER_ORDERS,
     Decoder,
@@ -76,6 +76,11 @@ class RNNSearchConfig(FairseqDataclass):
     readout_dropout: Optional[float] = field(
         default=None, metadata={"help": "dropout of the maxout layer (default: --dropout)"}
     )
+    kernels: ChoiceEnum(list(KERNELS)) = field(
+        default="auto",
+        metadata={"help": "implementation of the recurrences: fast (CPU), reference (plain, runs "
+                  "anywhere), or auto, the fast one wherever it runs"},
+    )  # fmt: skip
 
 
 class EncoderOut(NamedTuple):
@@ -135,18 +140,25 @@ class RNNSearchDecoder(FairseqIncrementalDecoder):
         encoder_out: EncoderOut | None = None,
         incremental_state: dict | None = None,
         features_only: bool = False,
+        target: Tensor | None = None,
+        label_smoothing: float = 0.0,
         **_,
-    ) -> tuple[Tensor, dict]:
+    ) -> tuple[Tensor | tuple[Tensor, Tensor], dict]:
         """Score the words after ``prev_output_tokens``, ``(batch, target)``.
 
         With an incremental state only the last column is new, and only the last position is
-        returned.
+        returned. Given the right words, ``target``, the summed cost of those that are no padding
+        and their summed -log p stand in the place of the logits, which are never all there.
 
         Returns:
             logits ``(batch, target, words)`` and ``{"attn": [weights]}`` with weights
             ``(batch, target, source)``; ``{"attn": None}`` for RNNencdec.
         """
         x, extra = self.extract_features(prev_output_tokens, encoder_out, incremental_state)
+        if target is not None:
+            rows = target.flatten().ne(self.dictionary.pad()).nonzero().squeeze(1)
+            t, words = (part.index_select(0, rows) for part in (x.flatten(0, 1), target.flatten()))
+            return self.network.cost(t, words, label_smoothing), extra
         return (x if features_only else self.output_layer(x)), extra
 
     def extract_features(
@@ -221,6 +233,8 @@ class _Saved(NamedTuple):
 class RNNSearchModel(FairseqEncoderDecoderModel):
     """RNNsearch, or RNNencdec with ``--fixed-context``."""
 
+    offers_cost = True  # see RNNSearchDecoder.forward
+
     @classmethod
     def build_model(cls, cfg: RNNSearchConfig, task) -> "RNNSearchModel":
         """Build from a configuration and the task's dictionaries.
@@ -240,6 +254,7 @@ class RNNSearchModel(FairseqEncoderDecoderModel):
             cfg.encoder_hidden_size,
             bidirectional=not cfg.fixed_context,
             dropout=embedding_dropout,
+            kernels=str(cfg.kernels),
         )
         decoder = Decoder(
             len(target),
@@ -253,6 +268,7 @@ class RNNSearchModel(FairseqEncoderDecoderModel):
             factorised_output=cfg.output_layer == "factorised",
             embedding_dropout=embedding_dropout,
             readout_dropout=readout_dropout,
+            kernels=str(cfg.kernels),
         )
         model = cls(RNNSearchEncoder(source, encoder), RNNSearchDecoder(target, decoder))
         initialize(model)

@@ -16,13 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_rnnsearch.equations import gated_unit, maxout, maxout_input
-from fairseq_rnnsearch.kernels import (
-    DecoderWeights,
-    Memory,
-    attend,
-    decoder_recurrence,
-    gated_recurrence,
-)
+from fairseq_rnnsearch.kernels import DecoderWeights, Memory, attend, select
 from fairseq_rnnsearch.network.encoder import EncodedSource
 from fairseq_rnnsearch.network.layers import BiasedEmbedding, GatedUnit
 
@@ -102,9 +96,11 @@ class OutputLayer(nn.Module):
 
     def forward(self, t: Tensor) -> Tensor:
         """``(..., l)`` to unnormalised log-probabilities ``(..., words)``."""
-        if self.inner_weight is not None:
-            t = t @ self.inner_weight.T
-        return nn.functional.linear(t, self.weight, self.bias)
+        return nn.functional.linear(self.inner(t), self.weight, self.bias)
+
+    def inner(self, t: Tensor) -> Tensor:
+        """``(..., l)`` to what ``weight`` multiplies."""
+        return t if self.inner_weight is None else t @ self.inner_weight.T
 
 
 class DecoderState(NamedTuple):
@@ -134,6 +130,7 @@ class Decoder(nn.Module):
         factorised_output: store W_o as the authors' pair of matrices, m wide in between.
         embedding_dropout, readout_dropout: probabilities of dropping an element of an embedded
             word and of t_i, while training.
+        kernels: the implementation of the time loops, one of ``kernels.KERNELS``.
 
     Raises:
         ValueError: for an unknown order.
@@ -153,6 +150,7 @@ class Decoder(nn.Module):
         factorised_output: bool = False,
         embedding_dropout: float = 0.0,
         readout_dropout: float = 0.0,
+        kernels: str = "auto",
     ) -> None:
         super().__init__()
         if order not in DECODER_ORDERS:
@@ -169,6 +167,7 @@ class Decoder(nn.Module):
         self.output = OutputLayer(words, maxout_size, embedding_size if factorised_output else None)
         self.embedding_dropout = nn.Dropout(embedding_dropout)
         self.readout_dropout = nn.Dropout(readout_dropout)
+        self.kernels = select(kernels)
 
     def remember(self, source: EncodedSource) -> Memory | None:
         """What every step of a sentence reads, computed once; None for RNNencdec."""
@@ -206,11 +205,11 @@ class Decoder(nn.Module):
             inputs = word_inputs + c @ self.unit.context_weight.T
             states = s_0.unsqueeze(0)
             if len(inputs):
-                following = gated_recurrence(inputs, s_0, self.unit.recurrent)
+                following = self.kernels.gated_recurrence(inputs, s_0, self.unit.recurrent)
                 states = torch.cat((states, following))
             contexts, alignment = c.expand(steps, -1, -1), None
         else:
-            states, contexts, alignment = decoder_recurrence(
+            states, contexts, alignment = self.kernels.decoder_recurrence(
                 word_inputs, s_0, steps, memory, self._loop_weights()
             )
         read = states[1:] if self.order == "section3" else states[:steps]
@@ -252,6 +251,13 @@ class Decoder(nn.Module):
         if self.order == "section3":
             read = s
         return self.readout(read, y, c), alpha, DecoderState(s, c)
+
+    def cost(self, t: Tensor, words: Tensor, label_smoothing: float) -> tuple[Tensor, Tensor]:
+        """What given words cost, and their -log p, summed; ``(positions, l)``, ``(positions,)``."""
+        output = self.output
+        return self.kernels.output_cost(
+            output.inner(t), output.weight, output.bias, words, label_smoothing
+        )
 
     def _embed(self, previous: Tensor) -> Tensor:
         """e(y) for time-major words, with the zero vector first: ``(target, batch, m)``."""

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from fairseq_rnnsearch.kernels import bidirectional_recurrence, gated_recurrence
+from fairseq_rnnsearch.kernels import select
 from fairseq_rnnsearch.network.layers import BiasedEmbedding, GatedUnit
 
 
@@ -34,6 +34,7 @@ class Encoder(nn.Module):
         hidden_size: n, per direction.
         bidirectional: false for RNNencdec.
         dropout: probability of dropping an element of an embedded word, while training.
+        kernels: the implementation of the time loops, one of ``kernels.KERNELS``.
     """
 
     def __init__(
@@ -44,12 +45,14 @@ class Encoder(nn.Module):
         *,
         bidirectional: bool = True,
         dropout: float = 0.0,
+        kernels: str = "auto",
     ) -> None:
         super().__init__()
         self.embedding = BiasedEmbedding(words, embedding_size)
         self.forward_unit = GatedUnit(embedding_size, hidden_size)
         self.backward_unit = GatedUnit(embedding_size, hidden_size) if bidirectional else None
         self.embedding_dropout = nn.Dropout(dropout)
+        self.kernels = select(kernels)
 
     def forward(self, words: Tensor, padding: Tensor) -> EncodedSource:
         """Encode.
@@ -65,12 +68,12 @@ class Encoder(nn.Module):
         forward_inputs = self.forward_unit.inputs(embedded)
         if self.backward_unit is None:
             zero = embedded.new_zeros(words.size(0), self.forward_unit.hidden_size)
-            states = gated_recurrence(
+            states = self.kernels.gated_recurrence(
                 forward_inputs, zero, self.forward_unit.recurrent, present=present
             )
             summary = states[-1]
         else:
-            states = bidirectional_recurrence(
+            states = self.kernels.bidirectional_recurrence(
                 forward_inputs,
                 self.backward_unit.inputs(embedded),
                 present,

@@ -1,0 +1,82 @@
+"""One step of the gated unit, forwards and backwards, in buffers that exist already.
+
+The equations are those of ``equations.gated_unit``. A leading dimension holds the directions of
+the encoder, which run in step; the decoder has one. The three parts of a step's ``(directions,
+batch, 3n)`` buffer are [proposed, update, reset], first as what goes into the squashing
+functions, then as what comes out.
+
+torch's tanh takes six times as long as its sigmoid on a CPU, so that tanh(x) = 2 sigma(2x) - 1
+is computed wherever its absolute rounding error, one unit in the last place of 1, is small:
+not in bfloat16.
+"""
+
+import torch
+from torch import Tensor
+
+_sigmoid_backward = torch.ops.aten.sigmoid_backward.grad_input
+_tanh_backward = torch.ops.aten.tanh_backward.grad_input
+
+
+def refuse_second_order() -> None:
+    """Called in a backward pass, which records nothing for another one.
+
+    Raises:
+        NotImplementedError: when gradients of the gradients are wanted.
+    """
+    if torch.is_grad_enabled():
+        raise NotImplementedError(
+            "the fast kernels have no second-order gradients (create_graph=True): "
+            "use --kernels reference"
+        )
+
+
+def accurate_type(dtype: torch.dtype) -> torch.dtype:
+    """float32 or wider: for sums and for differences of nearly equal numbers."""
+    return torch.promote_types(dtype, torch.float32)
+
+
+def unit_forward(a: Tensor, h: Tensor, U: Tensor, reset_h: Tensor, out: Tensor) -> None:
+    """The new state.
+
+    Args:
+        a: ``(directions, batch, 3n)``: x, x_z + U_z h, x_r + U_r h. Becomes h~, z, r.
+        h: previous state, ``(directions, batch, n)``.
+        U: ``(directions, n, n)``.
+        reset_h: scratch, ``(directions, batch, n)``.
+        out: the new state goes here, ``(directions, batch, n)``.
+    """
+    n = h.size(-1)
+    proposed, gates = a[..., :n], a[..., n:]
+    gates.sigmoid_()
+    torch.mul(gates[..., n:], h, out=reset_h)
+    if a.dtype == torch.bfloat16:
+        proposed.baddbmm_(reset_h, U.mT).tanh_()
+    else:
+        proposed.baddbmm_(reset_h, U.mT, beta=2, alpha=2).sigmoid_()
+        torch.sub(proposed, 0.5, out=proposed).mul_(2)
+    torch.lerp(h, proposed, gates[..., :n], out=out)
+
+
+def unit_backward(dh: Tensor, a: Tensor, h: Tensor, U: Tensor, da: Tensor, scratch: Tensor) -> None:
+    """From the gradient of the new state to those of what went in.
+
+    Args:
+        dh: gradient of the new state, ``(directions, batch, n)``. Becomes that of the previous
+            state without the part that passes through U_z and U_r, which is ``da[..., n:]``
+            times these.
+        a, h, U: as after ``unit_forward``.
+        da: the gradient of ``a`` as it was before goes here.
+        scratch: ``(2, directions, batch, n)``.
+    """
+    n = h.size(-1)
+    proposed, z, r = a.split(n, dim=-1)
+    d_proposed, dz, dr = da.split(n, dim=-1)
+    one, d_reset_h = scratch
+    torch.sub(proposed, h, out=dz).mul_(dh)
+    _sigmoid_backward(dz, z, grad_input=dz)
+    torch.mul(dh, z, out=one)
+    dh.sub_(one)
+    _tanh_backward(one, proposed, grad_input=d_proposed)
+    torch.bmm(d_proposed, U, out=d_reset_h)
+    dh.addcmul_(d_reset_h, r)
+    _sigmoid_backward(d_reset_h.mul_(h), r, grad_input=dr)
