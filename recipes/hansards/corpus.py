@@ -162,7 +162,9 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--train", nargs="+", required=True, metavar="PREFIX")
     parser.add_argument("--valid", required=True, metavar="PREFIX")
-    parser.add_argument("--pairs", type=Path, required=True, help="source ||| target, a pair a line")
+    parser.add_argument(
+        "--pairs", type=Path, required=True, help="source ||| target, a pair a line"
+    )
     parser.add_argument("--longest", type=int, default=50, help="words (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1)
     try:
