@@ -84,7 +84,7 @@ def lay_out(
     def dots(points: float) -> int:
         return math.ceil(points / 72 * dots_per_inch)
 
-    columns, rows = tuple(map(_label, source)), tuple(map(_label, target))
+    columns, rows = tuple(map(label_of, source)), tuple(map(label_of, target))
     cell = min(COMFORTABLE_SIDE / max(len(rows), len(columns)), LARGEST_CELL)
     font_size = min(max(cell / CELL_PER_FONT, SMALLEST_FONT), LARGEST_FONT)
     across, aside = (
@@ -133,7 +133,9 @@ def _tallest(drawn: Iterable[Ink]) -> int:
     return max(i.above for i in drawn) + max(len(i.dots) - i.above for i in drawn) + 1
 
 
-def _label(word: str) -> fonts.Label:
+@functools.lru_cache(1 << 16)
+def label_of(word: str) -> fonts.Label:
+    """What is drawn for a word: on one line, not too long, in letters that there are fonts for."""
     word = " ".join(word.split())  # a line break would make a label of two lines
     label = fonts.label(_shortened(word))
     if len(label.text) <= LONGEST_LABEL:
