@@ -139,9 +139,10 @@ class Gallery:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        if error is not None:
+            self._abandon()
+            return
         with self._abandoned_on_error():
-            if error is not None:
-                raise error
             self._pictures.finish()
             if self._page:
                 write_page(self._folder / "index.html", self._page)
@@ -149,15 +150,18 @@ class Gallery:
 
     @contextlib.contextmanager
     def _abandoned_on_error(self) -> Iterator[None]:
-        """Leave no unfinished file and no process behind an error."""
         try:
             yield
         except BaseException:
-            self._pictures.stop()
-            # Not the error itself: a file would take another's OSError for its own.
-            with contextlib.suppress(_AbandonedError):
-                self._files.__exit__(_AbandonedError, _AbandonedError(), None)
+            self._abandon()
             raise
+
+    def _abandon(self) -> None:
+        """Leave no unfinished file and no process behind an error."""
+        self._pictures.stop()
+        # Not the error itself: a file would take another's OSError for its own.
+        with contextlib.suppress(_AbandonedError):
+            self._files.__exit__(_AbandonedError, _AbandonedError(), None)
 
 
 def write_gallery(
