@@ -164,6 +164,18 @@ def test_font_is_found_by_what_it_covers(tmp_path, monkeypatch):
         assert fonts.label("漢\u6f23").text == "漢 U+6F23"
 
 
+def test_mark_of_another_font_than_its_letter(tmp_path, monkeypatch):
+    """Neither font can draw the two together."""
+    mark = "\u1ab0"
+    assert not fonts._in_main(mark)
+    install(monkeypatch, tmp_path / "one.ttf", "Squares", mark)
+    with pytest.warns(UserWarning, match=r"heatmaps: .*U\+1AB0") as caught:
+        label = fonts.label(f"a{mark}")
+        layout.ink(label, 10, 72)
+    assert len(caught) == 1
+    assert (label.text, label.families) == ("a U+1AB0", [fonts.MAIN])
+
+
 def test_font_that_is_found_is_in_every_file(tmp_path, monkeypatch):
     install(monkeypatch, tmp_path / "one.ttf", "Squares", "漢字")
     with warnings.catch_warnings():
@@ -193,15 +205,17 @@ def test_figure_draws_with_the_font_that_is_found(tmp_path, monkeypatch):
         figure.savefig(tmp_path / "a.png")
 
 
-def test_labels_of_tall_letters_stay_apart():
-    words = ["ẬẬ\u0302", "ģ̧", "ชื่ปฏู", "Ǻg", "a" + "\u0302" * 4]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        placed = layout.lay_out(words, words)
-    drawn = [layout.ink(label, placed.font_size, placed.dots_per_inch) for label in placed.target]
+@pytest.mark.parametrize("side", ["source", "target"])
+def test_labels_of_tall_letters_stay_apart(side):
+    words = ["a" + "\u0302" * 6, "ģ̧" + "\u0323" * 2, "Ǻg"] * 30
+    others = ["a"] * 90
+    placed = layout.lay_out(*((words, others) if side == "source" else (others, words)))
+    drawn = [
+        layout.ink(label, placed.font_size, placed.dots_per_inch) for label in getattr(placed, side)
+    ]
+    bases = [round(placed.baseline(i)) for i in range(90)]
     edges = [
-        (round(placed.baseline(i)) - d.above, round(placed.baseline(i)) - d.above + len(d.dots))
-        for i, d in enumerate(drawn)
+        (base - d.above, base - d.above + len(d.dots)) for base, d in zip(bases, drawn, strict=True)
     ]
     assert all(upper[1] <= lower[0] for upper, lower in pairwise(edges))
 

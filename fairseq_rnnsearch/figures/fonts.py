@@ -85,6 +85,7 @@ def label(word: str) -> Label:
     found = Label(text, (_main(), *others), _runs_from_right(text))
     if others and _draws_boxes(found):
         # A mark may be in another font than its letter, and then neither draws the two.
+        _warn(needed)
         text = _with_code_points(word, needed)
         found = Label(text, (_main(),), _runs_from_right(text))
     return found
@@ -264,9 +265,9 @@ def _warn(letters: set[str]) -> None:
             _warned.add(remedy)
             name = unicodedata.name(letter, "no name")
             warnings.warn(
-                f"heatmaps: no installed font has U+{ord(letter):04X} ({name}), nor perhaps others"
-                f" like it; code points are drawn instead. {remedy}",
-                stacklevel=2,
+                f"heatmaps: no installed font can draw U+{ord(letter):04X} ({name}), nor perhaps"
+                f" others like it; code points are drawn instead. {remedy}",
+                stacklevel=3,
             )
 
 
