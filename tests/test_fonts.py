@@ -5,6 +5,7 @@ import re
 import warnings
 from io import BytesIO
 from itertools import pairwise
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -118,6 +119,13 @@ def test_without_a_font_the_code_point_is_drawn(only_main, tmp_path, word, drawn
     assert label.families == [fonts.MAIN]
     for suffix in ("png", "svg", "pdf"):
         save_heatmap(tmp_path / f"a.{suffix}", [word], [word], [[1.0]])
+
+
+def test_svg_is_xml_whatever_the_word(tmp_path):
+    words = [f"a{chr(code)}b" for code in [*range(0x21), *range(0x7F, 0xA1), 0xFFFE, 0xFFFF]]
+    save_heatmap(tmp_path / "a.svg", words, ["<&'\"]]>"], np.ones((1, len(words))))
+    texts = [text.text for text in ElementTree.parse(tmp_path / "a.svg").iter() if text.text]
+    assert {"<&'\"]]>", "a U+0000 b", "a U+009F b", "a U+FFFE b", "a b"} <= set(texts)
 
 
 def test_code_points_of_a_long_word_are_not_cut(only_main):

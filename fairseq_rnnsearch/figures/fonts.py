@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import importlib.util
 import io
+import logging
 import os
 import unicodedata
 import warnings
@@ -26,6 +27,8 @@ import numpy as np
 
 if TYPE_CHECKING:
     from matplotlib.ft2font import FT2Font
+
+_log = logging.getLogger(__name__)
 
 MAIN = "DejaVu Sans"
 # Packages that hold font files; they are not imported.
@@ -135,13 +138,13 @@ def _main() -> Face:
 
 @functools.cache
 def _in_main(letter: str) -> bool:
-    return _is_ignorable(letter) or _has(_main(), letter)
+    return _is_ignorable(letter) or (not _is_control(letter) and _has(_main(), letter))
 
 
 @functools.cache
 def _home(letter: str) -> Face | None:
-    """The first face that has a character; controls and lone surrogates have none anywhere."""
-    if unicodedata.category(letter) in ("Cc", "Cs"):
+    """The first face that has a character."""
+    if _is_control(letter):
         return None
     return next((face for face in _faces() if _has(face, letter)), None)
 
@@ -169,8 +172,8 @@ def _faces() -> tuple[Face, ...]:
     for path in sorted({*findSystemFonts(), *_packaged_fonts()} - known):
         try:  # matplotlib's own list is as old as its cache
             fontManager.addfont(path)
-        except (RuntimeError, OSError):  # broken, or no font
-            continue
+        except Exception as problem:  # one broken file of many; matplotlib raises all kinds
+            _log.debug("font %s is not used: %s", path, problem)
 
     def rank(entry) -> tuple:
         normal = entry.weight in (400, "normal", "regular") and entry.style == "normal"
@@ -232,6 +235,11 @@ def _draws_boxes(found: Label) -> bool:
 
 def _is_ignorable(letter: str) -> bool:
     return any(first <= ord(letter) <= last for first, last in _IGNORABLE)
+
+
+def _is_control(letter: str) -> bool:
+    """Controls and lone surrogates, which no font and no SVG should have."""
+    return unicodedata.category(letter) in ("Cc", "Cs")
 
 
 def _with_code_points(word: str, letters: Iterable[str]) -> str:
