@@ -20,7 +20,7 @@ from tqdm import tqdm
 from fairseq_rnnsearch.data.corpus import check_parallel
 from fairseq_rnnsearch.data.plain_text import TOKENIZERS
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.figures import parse_formats, parse_samples, write_gallery
+from fairseq_rnnsearch.figures import Gallery, parse_formats, parse_samples
 from fairseq_rnnsearch.figures.alignment import SOURCE_END_CHOICES, Alignment
 from fairseq_rnnsearch.figures.gallery import FORMATS
 from fairseq_rnnsearch.translator import Translator, load
@@ -59,7 +59,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = [number for number in range(lines) if number in samples]
     aligned = _aligned(model, options, chosen)
     progress = tqdm(aligned, "aligning", total=len(chosen), unit="pair", file=sys.stderr)
-    write_gallery(options.heatmap_dir, progress, formats)
+    with Gallery(options.heatmap_dir, formats) as gallery:
+        for alignment in progress:
+            gallery.add(alignment)
     print(f"{len(chosen)} pairs aligned in {options.heatmap_dir}", file=sys.stderr)
 
 

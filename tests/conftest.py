@@ -4,6 +4,7 @@ They lie outside the repository, in ``shared/`` beside the checkout or where RNN
 """
 
 import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,31 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "browser" in item.fixturenames:
             item.add_marker(pytest.mark.slow)
+
+
+CHROMIUM_FLAGS = (
+    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run"
+    " --disable-background-networking --disable-component-update --disable-sync"
+    " --window-size=1280,1000"
+)
+
+
+@pytest.fixture(scope="module")
+def browser(tmp_path_factory):
+    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
+    binary = shutil.which("chromium") or shutil.which("google-chrome")
+    driver_binary = shutil.which("chromedriver")
+    if not binary or not driver_binary:
+        pytest.skip("chromium and chromedriver are not installed")
+    options = webdriver.ChromeOptions()
+    options.binary_location = binary
+    for flag in CHROMIUM_FLAGS.split():
+        options.add_argument(flag)
+    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('chromium')}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options, webdriver.ChromeService(driver_binary))
+    yield driver
+    driver.quit()
 
 
 @pytest.fixture(scope="session")

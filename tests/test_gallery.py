@@ -1,6 +1,13 @@
 """Alignments as values, and the folder that they are drawn into."""
 
 import json
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -8,6 +15,8 @@ import pytest
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures import (
     Alignment,
+    Gallery,
+    gallery,
     parse_formats,
     parse_samples,
     text_heatmap,
@@ -139,3 +148,219 @@ def test_gallery_in_a_place_that_is_a_file(tmp_path):
     (tmp_path / "taken").touch()
     with pytest.raises(UserError, match="taken"):
         write_gallery(tmp_path / "taken", [PIECES], ("text",))
+
+
+# --- many sentences -------------------------------------------------------------------------------
+
+ALL = ("png", "svg", "pdf", "text", "html", "jsonl", "pharaoh")
+
+
+def some_alignments(count):
+    rng = np.random.default_rng(0)
+    for number in range(count):
+        weights = rng.dirichlet(np.ones(3), size=2)
+        yield Alignment(("a", f"b{number}", "</s>"), ("c", "</s>"), weights, id=3 * number)
+
+
+def contents(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def assert_nothing_is_left(folder):
+    assert not list(folder.glob(".*"))
+    assert not multiprocessing.active_children()
+
+
+@pytest.fixture
+def few(monkeypatch):
+    """Several processes are worth while from the third sentence on."""
+    monkeypatch.setattr(gallery, "FEW", 2)
+
+
+def test_files_do_not_depend_on_the_number_of_processes(tmp_path, few):
+    for processes in (1, 2, 3):
+        with Gallery(tmp_path / str(processes), ALL, processes) as writer:
+            for alignment in some_alignments(9):
+                writer.add(alignment)
+        assert_nothing_is_left(tmp_path / str(processes))
+    one = contents(tmp_path / "1")
+    assert len(one) == 4 * 9 + 3
+    assert one == contents(tmp_path / "2") == contents(tmp_path / "3")
+
+
+def test_pictures_are_drawn_by_the_other_processes(tmp_path, few, monkeypatch):
+    def write(folder, formats, alignment):
+        (folder / f"{alignment.id}.{os.getpid()}").touch()
+
+    monkeypatch.setattr(gallery, "_write_files", write)
+    with Gallery(tmp_path, ("png",), 3) as writer:
+        for alignment in some_alignments(12):
+            writer.add(alignment)
+    names = [path.name.split(".") for path in tmp_path.iterdir()]
+    assert sorted(int(number) for number, _ in names) == list(range(0, 36, 3))
+    assert len({process for _, process in names} - {str(os.getpid())}) == 3
+
+
+def test_write_gallery_sorts_and_reports_its_progress(tmp_path, few):
+    seen = []
+
+    def progress(alignments):
+        for alignment in alignments:
+            yield alignment
+            seen.append(alignment.id)
+
+    write_gallery(tmp_path, reversed(list(some_alignments(5))), ("png", "pharaoh"), progress)
+    assert seen == [0, 3, 6, 9, 12]
+    assert len((tmp_path / "alignments.pharaoh").read_text().splitlines()) == 5
+
+
+def test_lines_are_written_as_they_come(tmp_path):
+    with Gallery(tmp_path, ("jsonl",)) as writer:
+        for alignment in some_alignments(300):
+            writer.add(alignment)
+        (unfinished,) = tmp_path.iterdir()
+        assert unfinished.name != "alignments.jsonl" and unfinished.stat().st_size > 10_000
+    assert [path.name for path in tmp_path.iterdir()] == ["alignments.jsonl"]
+    lines = (tmp_path / "alignments.jsonl").read_text().splitlines()
+    assert [json.loads(line)["id"] for line in lines] == list(range(0, 900, 3))
+
+
+def test_lone_surrogate_is_written_as_json_writes_it(tmp_path):
+    write_gallery(tmp_path, [Alignment(("\ud800",), ("b",), np.ones((1, 1)))], ALL)
+    (line,) = (tmp_path / "alignments.jsonl").read_text(encoding="utf-8").splitlines()
+    assert json.loads(line)["source"] == ["\ud800"]
+
+
+@pytest.mark.parametrize("problem", [KeyboardInterrupt, OSError(2, "of another file"), UserError])
+@pytest.mark.parametrize("processes", [1, 2])
+def test_interrupted_gallery_leaves_finished_pictures_only(tmp_path, few, problem, processes):
+    with (
+        pytest.raises(type(problem) if isinstance(problem, OSError) else problem),
+        Gallery(tmp_path, ("png", "jsonl", "html"), processes) as writer,
+    ):
+        for alignment in some_alignments(5):
+            writer.add(alignment)
+        raise problem
+    assert_nothing_is_left(tmp_path)
+    assert {path.suffix for path in tmp_path.iterdir()} == {".png"}
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_picture_that_cannot_be_written(tmp_path, few, processes):
+    (tmp_path / "sentence0009.png").mkdir()
+    with (
+        pytest.raises(UserError, match=r"sentence0009\.png cannot be written: Is a directory"),
+        Gallery(tmp_path, ("png", "jsonl"), processes) as writer,
+    ):
+        for alignment in some_alignments(8):
+            writer.add(alignment)
+    assert_nothing_is_left(tmp_path)
+    assert not (tmp_path / "alignments.jsonl").exists()
+
+
+@pytest.mark.parametrize(
+    ("accident", "message"),
+    [
+        (lambda: os._exit(3), "status 3 at sentence 6"),
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), "status -9 at sentence 6"),
+        (lambda: 1 / 0, "sentence 6 cannot be drawn: ZeroDivisionError: division by zero"),
+    ],
+)
+def test_accident_in_another_process_is_one_line(tmp_path, few, monkeypatch, accident, message):
+    def write(folder, formats, alignment):
+        if alignment.id == 6:
+            accident()
+
+    monkeypatch.setattr(gallery, "_write_files", write)
+    with (
+        pytest.raises(UserError, match=message) as caught,
+        Gallery(tmp_path, ("png", "jsonl"), 2) as writer,
+    ):
+        for alignment in some_alignments(30):
+            writer.add(alignment)
+    assert "\n" not in str(caught.value)
+    assert_nothing_is_left(tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("refusal", [RuntimeError, OSError, ValueError])
+def test_without_fork_one_process_draws_all(tmp_path, few, monkeypatch, refusal):
+    def refuse(*_):
+        raise refusal("can't fork at interpreter shutdown")
+
+    monkeypatch.setattr(gallery, "Workers", refuse)
+    with Gallery(tmp_path, ("png",), 2) as writer:
+        for alignment in some_alignments(6):
+            writer.add(alignment)
+    assert len(list(tmp_path.iterdir())) == 6
+
+
+def test_ids_must_increase(tmp_path):
+    with pytest.raises(UserError, match="alignment 3 after 3"):
+        write_gallery(tmp_path, [PIECES, PIECES], ("jsonl",))
+    assert_nothing_is_left(tmp_path)
+
+
+PROGRAM = """
+import atexit, multiprocessing, os, sys, time, types
+package = types.ModuleType("fairseq_rnnsearch")  # spares it fairseq
+package.__path__ = [{package!r}]
+sys.modules["fairseq_rnnsearch"] = package
+from pathlib import Path
+import numpy as np
+from fairseq_rnnsearch.figures import Alignment, Gallery, gallery
+
+def draw(letter=lambda number: "b"):
+    with Gallery(Path({folder!r}), ("png", "jsonl"), 2) as writer:
+        for number in range({count}):
+            words = ("a", letter(number))
+            writer.add(Alignment(words, ("c",), np.ones((1, 2)), id=number))
+
+{how}
+"""
+
+
+def program(folder, count, how):
+    package = str(Path(gallery.__file__).parents[1])
+    return [
+        sys.executable,
+        "-c",
+        PROGRAM.format(package=package, folder=str(folder), count=count, how=how),
+    ]
+
+
+def test_gallery_of_a_program_that_is_ending(tmp_path):
+    done = subprocess.run(
+        program(tmp_path, 40, "atexit.register(draw)"), capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert len(list(tmp_path.iterdir())) == 41
+
+
+def test_missing_font_is_said_once_and_not_by_every_process(tmp_path):
+    """Not before the processes have begun, or they would know that it has been said."""
+    how = """
+from fairseq_rnnsearch.figures import fonts
+fonts._faces = lambda: ()
+draw(lambda number: "b" if number < 30 else chr(0x4E00 + number))
+"""
+    done = subprocess.run(program(tmp_path, 40, how), capture_output=True, text=True)
+    assert (done.returncode, done.stderr.count("heatmaps:")) == (0, 1)
+
+
+def test_ctrl_c_leaves_no_half_written_file(tmp_path):
+    """As a terminal does it: the signal goes to the parent and to those that draw."""
+    running = subprocess.Popen(
+        program(tmp_path, 10**6, "draw()"), stderr=subprocess.PIPE, start_new_session=True
+    )
+    while len(list(tmp_path.glob("sentence*.png"))) < 40:
+        assert running.poll() is None
+        time.sleep(0.05)
+    os.killpg(running.pid, signal.SIGINT)
+    _, said = running.communicate()
+    assert running.returncode != 0
+    assert said.count(b"Traceback") == 1 and said.rstrip().endswith(b"KeyboardInterrupt")
+    assert {path.suffix for path in tmp_path.iterdir()} == {".png"}
+    assert not list(tmp_path.glob(".*"))
+    with pytest.raises(ProcessLookupError):  # nobody of that group is left
+        os.killpg(running.pid, 0)

@@ -8,7 +8,6 @@ import io
 import json
 import os
 import re
-import shutil
 import time
 from html.parser import HTMLParser
 from pathlib import Path
@@ -205,30 +204,6 @@ def test_whole_or_not_at_all(tmp_path, monkeypatch):
 
 
 # --- in Chromium ----------------------------------------------------------------------------------
-
-FLAGS = (
-    "--headless=new --no-sandbox --disable-gpu --disable-quic --no-first-run"
-    " --disable-background-networking --disable-component-update --disable-sync"
-    " --window-size=1280,1000"
-)
-
-
-@pytest.fixture(scope="module")
-def browser(tmp_path_factory):
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    binary = shutil.which("chromium") or shutil.which("google-chrome")
-    driver_binary = shutil.which("chromedriver")
-    if not binary or not driver_binary:
-        pytest.skip("chromium and chromedriver are not installed")
-    options = webdriver.ChromeOptions()
-    options.binary_location = binary
-    for flag in FLAGS.split():
-        options.add_argument(flag)
-    options.add_argument(f"--user-data-dir={tmp_path_factory.mktemp('chromium')}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options, webdriver.ChromeService(driver_binary))
-    yield driver
-    driver.quit()
 
 
 def eventually(holds):

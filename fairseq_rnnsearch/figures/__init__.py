@@ -5,7 +5,7 @@ y axis, source words along the x axis.
 """
 
 from fairseq_rnnsearch.figures.alignment import Alignment
-from fairseq_rnnsearch.figures.gallery import parse_formats, write_gallery
+from fairseq_rnnsearch.figures.gallery import Gallery, parse_formats, write_gallery
 from fairseq_rnnsearch.figures.heatmap import draw_heatmap, save_heatmap
 from fairseq_rnnsearch.figures.page import write_page
 from fairseq_rnnsearch.figures.selection import Samples, parse_samples
@@ -13,6 +13,7 @@ from fairseq_rnnsearch.figures.terminal import text_heatmap
 
 __all__ = [
     "Alignment",
+    "Gallery",
     "Samples",
     "draw_heatmap",
     "parse_formats",

@@ -9,40 +9,48 @@ pharaoh          the best source word of each target word: ``alignments.pharaoh`
                  sentence, ``0-0 1-2 ...`` with the source first, counted from 0
 """
 
+from __future__ import annotations
+
+import contextlib
+import functools
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from types import TracebackType
+from typing import IO
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures.alignment import Alignment
 from fairseq_rnnsearch.figures.heatmap import FORMATS as PICTURES
 from fairseq_rnnsearch.figures.heatmap import save_heatmap
+from fairseq_rnnsearch.figures.layout import label_of
 from fairseq_rnnsearch.figures.page import write_page
 from fairseq_rnnsearch.figures.terminal import text_heatmap
-from fairseq_rnnsearch.files import write_text
+from fairseq_rnnsearch.figures.workers import Workers, usable_cores
+from fairseq_rnnsearch.files import replacing, write_text
 
 TEXT_WIDTH = 120
+# A process takes some hundredths of a second to start, as long as a few pictures.
+FEW = 16
 
 
-def _write_page(folder: Path, alignments: Sequence[Alignment]) -> None:
-    write_page(folder / "index.html", alignments)
+def _json_line(alignment: Alignment) -> str:
+    value = {
+        "id": alignment.id,
+        "score": alignment.score,
+        "source": alignment.source,
+        "target": alignment.target,
+        "weights": [[round(float(w), 6) for w in row] for row in alignment.weights],
+    }
+    return json.dumps(value, ensure_ascii=False)
 
 
-def _write_jsonl(folder: Path, alignments: Sequence[Alignment]) -> None:
-    write_text(folder / "alignments.jsonl", "".join(map(_json_line, alignments)))
-
-
-def _write_pharaoh(folder: Path, alignments: Sequence[Alignment]) -> None:
-    lines = (alignment.pharaoh() + "\n" for alignment in alignments)
-    write_text(folder / "alignments.pharaoh", "".join(lines))
-
-
-WHOLE: dict[str, Callable[[Path, Sequence[Alignment]], None]] = {
-    "html": _write_page,
-    "jsonl": _write_jsonl,
-    "pharaoh": _write_pharaoh,
+# One line a sentence, into one file.
+LINES: dict[str, tuple[str, Callable[[Alignment], str]]] = {
+    "jsonl": ("alignments.jsonl", _json_line),
+    "pharaoh": ("alignments.pharaoh", Alignment.pharaoh),
 }
-FORMATS = (*PICTURES, "text", *WHOLE)
+FORMATS = (*PICTURES, "text", "html", *LINES)
 
 
 def parse_formats(text: str) -> tuple[str, ...]:
@@ -60,6 +68,102 @@ def parse_formats(text: str) -> tuple[str, ...]:
     return formats
 
 
+class Gallery:
+    """Writes alignments one by one, in memory that does not grow with their number.
+
+    Only the page, ``html``, is collected, because it is one file. A picture is there once it is
+    drawn; the other files appear when the block ends, and not at all if it ends with an error or
+    Ctrl-C::
+
+        with Gallery(folder, ("png", "jsonl")) as gallery:
+            for alignment in alignments:
+                gallery.add(alignment)
+
+    Args:
+        folder: made if it is not there.
+        formats: from ``FORMATS``.
+        processes: that draw pictures, by default as many as there are cores; this one alone for
+            few sentences, and where processes cannot be forked. The files do not depend on it.
+
+    Raises:
+        UserError: when something cannot be written.
+    """
+
+    def __init__(self, folder: Path, formats: Sequence[str], processes: int | None = None) -> None:
+        self._folder = Path(folder)
+        self._formats = tuple(formats)
+        self._pictures = _Pictures(self._folder, self._formats, processes or usable_cores())
+        self._lines: dict[str, IO[str]] = {}
+        self._files = contextlib.ExitStack()
+        self._page: list[Alignment] = []
+        self._last: int | None = None
+
+    def __enter__(self) -> Gallery:
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise UserError(
+                f"cannot make the heatmap folder {self._folder}: {problem.strerror}"
+            ) from problem
+        with self._abandoned_on_error():
+            for name in LINES:
+                if name in self._formats:
+                    file = _unfinished(self._folder / LINES[name][0])
+                    self._lines[name] = self._files.enter_context(file)
+        return self
+
+    def add(self, alignment: Alignment) -> None:
+        """Write one more alignment.
+
+        Raises:
+            UserError: when it, or one before it, cannot be written; or an id that is not larger
+                than the last one's: files are named and lines are ordered by it.
+        """
+        if self._last is not None and alignment.id <= self._last:
+            raise UserError(f"alignment {alignment.id} after {self._last}: their ids must increase")
+        self._last = alignment.id
+        for name, file in self._lines.items():
+            path, line_of = LINES[name]
+            try:
+                file.write(line_of(alignment) + "\n")
+            except OSError as problem:
+                path = self._folder / path
+                raise UserError(f"{path} cannot be written: {problem.strerror}") from problem
+        if "html" in self._formats:
+            self._page.append(alignment)
+        self._pictures.draw(alignment)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if error is not None:
+            self._abandon()
+            return
+        with self._abandoned_on_error():
+            self._pictures.finish()
+            if self._page:
+                write_page(self._folder / "index.html", self._page)
+            self._files.close()
+
+    @contextlib.contextmanager
+    def _abandoned_on_error(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            self._abandon()
+            raise
+
+    def _abandon(self) -> None:
+        """Leave no unfinished file and no process behind an error."""
+        self._pictures.stop()
+        # Not the error itself: a file would take another's OSError for its own.
+        with contextlib.suppress(_AbandonedError):
+            self._files.__exit__(_AbandonedError, _AbandonedError(), None)
+
+
 def write_gallery(
     folder: Path,
     alignments: Iterable[Alignment],
@@ -74,42 +178,79 @@ def write_gallery(
         progress: wraps the loop over sentences, such as ``tqdm``.
 
     Raises:
-        UserError: when the folder cannot be written.
+        UserError: when something cannot be written, and for two alignments with one id.
     """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise UserError(f"cannot make the heatmap folder {folder}: {problem.strerror}") from problem
     alignments = sorted(alignments, key=lambda alignment: alignment.id)
-    pictures = [name for name in formats if name in PICTURES]
-    if pictures or "text" in formats:
+    with Gallery(folder, formats, 1 if len(alignments) <= FEW else None) as gallery:
         for alignment in progress(alignments):
-            for suffix in pictures:
-                save_heatmap(
-                    folder / f"sentence{alignment.id:04d}.{suffix}",
-                    alignment.source,
-                    alignment.target,
-                    alignment.weights,
-                )
-            if "text" in formats:
-                path = folder / f"sentence{alignment.id:04d}.txt"
-                write_text(path, text_heatmap(alignment, TEXT_WIDTH) + "\n")
-    for name in formats:
-        if name in WHOLE:
-            WHOLE[name](folder, alignments)
+            gallery.add(alignment)
 
 
-def _json_line(alignment: Alignment) -> str:
-    return (
-        json.dumps(
-            {
-                "id": alignment.id,
-                "score": alignment.score,
-                "source": alignment.source,
-                "target": alignment.target,
-                "weights": [[round(float(w), 6) for w in row] for row in alignment.weights],
-            },
-            ensure_ascii=False,
-        )
-        + "\n"
-    )
+class _Pictures:
+    """The files of single sentences, drawn here or, when there are many, by other processes."""
+
+    def __init__(self, folder: Path, formats: Sequence[str], processes: int) -> None:
+        self._formats = tuple(name for name in formats if name in (*PICTURES, "text"))
+        self._write = functools.partial(_write_files, folder, self._formats)
+        self._processes = processes
+        self._waiting: list[Alignment] = []
+        self._workers: Workers | None = None
+
+    def draw(self, alignment: Alignment) -> None:
+        if not self._formats:
+            return
+        if self._formats != ("text",):
+            for word in (*alignment.source, *alignment.target):
+                label_of(word)  # warns here, and once, of characters without a font
+        if self._workers:
+            self._workers.submit(f"sentence {alignment.id}", alignment)
+        elif self._processes < 2:
+            self._write(alignment)
+        else:
+            self._waiting.append(alignment)
+            if len(self._waiting) > FEW:
+                self._start()
+
+    def finish(self) -> None:
+        for alignment in self._waiting:
+            self._write(alignment)
+        if self._workers:
+            self._workers.finish()
+
+    def stop(self) -> None:
+        if self._workers:
+            self._workers.stop()
+
+    def _start(self) -> None:
+        """Fork, or go on alone where that is not possible."""
+        try:
+            self._workers = Workers(self._write, self._processes)
+        except (OSError, RuntimeError, ValueError):
+            self._processes = 1
+        waiting, self._waiting = self._waiting, []
+        for alignment in waiting:
+            self.draw(alignment)
+
+
+class _AbandonedError(Exception):
+    """Ends the files of a gallery that are not to appear."""
+
+
+@contextlib.contextmanager
+def _unfinished(path: Path) -> Iterator[IO[str]]:
+    """A text file that appears when the block ends; a lone surrogate as JSON writes it."""
+    with (
+        replacing(path) as unfinished,
+        unfinished.open("w", encoding="utf-8", errors="backslashreplace") as file,
+    ):
+        yield file
+
+
+def _write_files(folder: Path, formats: Sequence[str], alignment: Alignment) -> None:
+    name = f"sentence{alignment.id:04d}"
+    for suffix in formats:
+        if suffix == "text":
+            write_text(folder / f"{name}.txt", text_heatmap(alignment, TEXT_WIDTH) + "\n")
+        else:
+            path = folder / f"{name}.{suffix}"
+            save_heatmap(path, alignment.source, alignment.target, alignment.weights)

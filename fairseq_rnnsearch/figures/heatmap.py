@@ -10,52 +10,36 @@ neither pyplot nor a display, and the user's backend and style stay as they are.
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.figures.layout import LABEL_GAP, Layout, lay_out
+from fairseq_rnnsearch.figures.raster import write_png
+from fairseq_rnnsearch.figures.vector import write_svg
 from fairseq_rnnsearch.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-DOTS_PER_INCH = 150
 FORMATS = ("png", "pdf", "svg")
 
-# Lengths in points (1/72 inch). The font follows the cell, so that labels of neighbouring cells
-# never touch; both shrink with the number of words, and then the figure grows.
-_LARGEST_FONT, _SMALLEST_FONT = 10.0, 6.0
-_CELL_PER_FONT = 1.4
-_LARGEST_CELL = 20.0
-_COMFORTABLE_SIDE = 640.0
-_MARGIN = 6.0
-_LABEL_GAP = 3.0
-# Longer words (addresses, broken tokenisation) are shortened in the middle.
-_LONGEST_LABEL = 32
-# At most 64 million dots, 256 MB while a PNG is drawn, and half of what the renderer takes along
-# one side: beyond some 400 words the resolution falls.
+# At most 64 million dots, and 32,768 along one side: beyond some 400 words the resolution falls.
 _MOST_DOTS = 1 << 26
 _MOST_DOTS_ALONG = 1 << 15
 
-# DejaVu Sans comes with matplotlib. The others are used, where installed, for what it lacks.
-_FONTS = ("DejaVu Sans", "Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Arial Unicode MS")
-
-# Text stays text in vector files, equal pictures are equal files, and the user's settings for
-# other figures leave this one as it was laid out.
+# Text stays text, equal pictures are equal files, and the user's settings for other figures leave
+# this one as it was laid out.
 _FILE_SETTINGS = {
     "pdf.fonttype": 42,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "rnnsearch",
     "savefig.bbox": None,
     "savefig.transparent": False,
     "savefig.facecolor": "auto",
 }
-_NO_DATE = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
 
 
 def draw_heatmap(source: Sequence[str], target: Sequence[str], weights: np.ndarray) -> Figure:
@@ -73,26 +57,17 @@ def draw_heatmap(source: Sequence[str], target: Sequence[str], weights: np.ndarr
     Raises:
         UserError: weights of another shape, or no words on a side.
     """
-    weights = np.asarray(weights)
-    if weights.shape != (len(target), len(source)):
-        raise UserError(
-            f"alignment weights have shape {weights.shape}, but {len(target)} target and"
-            f" {len(source)} source words need {(len(target), len(source))}"
-        )
-    if not weights.size:
-        raise UserError("an alignment needs at least one word on each side to be drawn")
+    weights = _checked(source, target, weights)
+    layout = lay_out(source, target)
 
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    cell = min(_COMFORTABLE_SIDE / max(weights.shape), _LARGEST_CELL)
-    font_size = min(max(cell / _CELL_PER_FONT, _SMALLEST_FONT), _LARGEST_FONT)
-    cell = max(cell, font_size * _CELL_PER_FONT)
-
-    figure = Figure(dpi=DOTS_PER_INCH, facecolor="white", layout="none")
-    canvas = FigureCanvasAgg(figure)
-    axes = figure.add_axes((0, 0, 1, 1))
+    size = layout.width / layout.dots_per_inch, layout.height / layout.dots_per_inch
+    figure = Figure(size, dpi=layout.dots_per_inch, facecolor="white", layout="none")
+    FigureCanvasAgg(figure)
+    axes = figure.add_axes(_place(layout))
     axes.imshow(
         weights,
         cmap=matplotlib.colormaps["gray"].with_extremes(bad="red"),
@@ -106,20 +81,16 @@ def draw_heatmap(source: Sequence[str], target: Sequence[str], weights: np.ndarr
     # A hairline, because a white cell at the border would melt into the page.
     axes.spines[:].set(linewidth=0.4, color="black", visible=True)
 
-    text = {
-        "fontsize": font_size,
-        "fontfamily": _installed_fonts(),
-        "color": "black",
-        "parse_math": False,
-        "usetex": False,
-    }
-    axes.set_xticks(range(len(source)), [_label(word) for word in source], rotation=90, **text)
-    axes.set_yticks(range(len(target)), [_label(word) for word in target], **text)
+    text = {"fontsize": layout.font_size, "color": "black", "parse_math": False, "usetex": False}
+    axes.set_xticks(range(len(source)), [label.text for label in layout.source], **text)
+    axes.set_yticks(range(len(target)), [label.text for label in layout.target], **text)
     axes.tick_params(axis="x", top=False, bottom=False, labeltop=True, labelbottom=False)
+    axes.tick_params(axis="x", labelrotation=90)
     axes.tick_params(axis="y", left=False, right=False, labelleft=True, labelright=False)
-    axes.tick_params(axis="both", which="both", length=0, pad=_LABEL_GAP)
-
-    _fit(figure, axes, canvas.get_renderer(), cell)
+    axes.tick_params(axis="both", which="both", length=0, pad=LABEL_GAP)
+    for axis, labels in ((axes.xaxis, layout.source), (axes.yaxis, layout.target)):
+        for drawn, label in zip(axis.get_ticklabels(), labels, strict=True):
+            drawn.set_fontfamily(label.families)
     return figure
 
 
@@ -146,48 +117,58 @@ def save_heatmap(
     if suffix not in FORMATS:
         valid = ", ".join(f".{name}" for name in FORMATS)
         raise UserError(f"heatmap {path}: its name must end in one of {valid}")
-    figure = draw_heatmap(source, target, weights)
+    weights = _checked(source, target, weights)
+    with replacing(path) as unfinished:
+        if suffix == "png":
+            write_png(unfinished, _bounded_layout(source, target), weights)
+        elif suffix == "svg":
+            write_svg(unfinished, lay_out(source, target), weights)
+        else:
+            _write_pdf(unfinished, draw_heatmap(source, target, weights))
 
+
+def _checked(source: Sequence[str], target: Sequence[str], weights: np.ndarray) -> np.ndarray:
+    weights = np.asarray(weights)
+    if weights.shape != (len(target), len(source)):
+        raise UserError(
+            f"alignment weights have shape {weights.shape}, but {len(target)} target and"
+            f" {len(source)} source words need {(len(target), len(source))}"
+        )
+    if not weights.size:
+        raise UserError("an alignment needs at least one word on each side to be drawn")
+    return weights
+
+
+def _place(layout: Layout) -> tuple[float, float, float, float]:
+    """Of the cells, in parts of the figure, from its lower left corner."""
+    columns, rows = len(layout.source), len(layout.target)
+    below = layout.height - layout.top - rows * layout.cell
+    return (
+        layout.left / layout.width,
+        below / layout.height,
+        columns * layout.cell / layout.width,
+        rows * layout.cell / layout.height,
+    )
+
+
+def _bounded_layout(source: Sequence[str], target: Sequence[str]) -> Layout:
+    """At the usual resolution, or at the highest that keeps to the limits."""
+    layout = lay_out(source, target)
+    while (
+        layout.width * layout.height > _MOST_DOTS
+        or max(layout.width, layout.height) > _MOST_DOTS_ALONG
+    ):
+        fraction = min(
+            (_MOST_DOTS / layout.width / layout.height) ** 0.5,
+            _MOST_DOTS_ALONG / max(layout.width, layout.height),
+        )
+        # Lengths are rounded up, so that the fraction alone may not be enough.
+        layout = lay_out(source, target, layout.dots_per_inch * min(fraction, 0.99))
+    return layout
+
+
+def _write_pdf(path: Path, figure: Figure) -> None:
     import matplotlib
 
-    inches = figure.get_size_inches()
-    dots_per_inch = min(
-        DOTS_PER_INCH, (_MOST_DOTS / inches.prod()) ** 0.5, _MOST_DOTS_ALONG / inches.max()
-    )
-    with matplotlib.rc_context(_FILE_SETTINGS), replacing(path) as unfinished:
-        figure.savefig(unfinished, format=suffix, dpi=dots_per_inch, metadata=_NO_DATE[suffix])
-
-
-def _fit(figure: Figure, axes: Any, renderer: Any, cell: float) -> None:
-    """Make the figure as large as cells of `cell` points, the labels and a margin need."""
-    across = [label.get_window_extent(renderer).height for label in axes.get_xticklabels()]
-    aside = [label.get_window_extent(renderer).width for label in axes.get_yticklabels()]
-    rows, columns = axes.images[0].get_array().shape
-
-    # Everything in whole dots, or neighbouring cells would differ by one.
-    def dots(points: float) -> int:
-        return math.ceil(points / 72 * figure.dpi)
-
-    side, margin = dots(cell), dots(_MARGIN)
-    left = math.ceil(max(aside)) + dots(_LABEL_GAP) + margin
-    top = math.ceil(max(across)) + dots(_LABEL_GAP) + margin
-    width = left + columns * side + margin
-    height = top + rows * side + margin
-    figure.set_size_inches(width / figure.dpi, height / figure.dpi)
-    axes.set_position((left / width, margin / height, columns * side / width, rows * side / height))
-
-
-def _label(word: str) -> str:
-    word = " ".join(word.split())  # a line break would make a label of two lines
-    if len(word) <= _LONGEST_LABEL:
-        return word
-    half = (_LONGEST_LABEL - 1) // 2
-    return f"{word[:half]}…{word[-half:]}"
-
-
-def _installed_fonts() -> list[str]:
-    """Naming a font that is missing would log a warning for every label."""
-    from matplotlib import font_manager
-
-    installed = set(font_manager.get_font_names())
-    return [name for name in _FONTS if name in installed]
+    with matplotlib.rc_context(_FILE_SETTINGS):
+        figure.savefig(path, format="pdf", metadata={"CreationDate": None})

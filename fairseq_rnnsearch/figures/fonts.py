@@ -1,0 +1,293 @@
+"""Which font draws which characters, so that no picture ever shows a missing-glyph box.
+
+DejaVu Sans comes with matplotlib and draws most labels: Latin with all its accents, Greek,
+Cyrillic, Hebrew, Arabic. For what it lacks, the fonts that are installed are asked which of them
+has the character: those of the system, and those of the package that the optional dependencies
+``fonts`` bring. What no font has is drawn as its code point, ``U+6F22``, and a warning says once
+for each script what to install.
+
+matplotlib shapes the letters and orders those written from right to left (HarfBuzz and the
+Unicode bidirectional algorithm, since 3.11).
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import io
+import logging
+import os
+import unicodedata
+import warnings
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from matplotlib.ft2font import FT2Font
+
+_log = logging.getLogger(__name__)
+
+MAIN = "DejaVu Sans"
+# Packages that hold font files; they are not imported.
+_FONT_PACKAGES = ("noto_cjk_sans_otc",)
+# Faces of matplotlib's own that are for formulas, or draw boxes.
+_NO_TEXT = ("cm", "STIXNonUnicode", "STIXSize", "Last Resort")
+# Drawn as nothing by a shaper, whatever font (Unicode's Default_Ignorable_Code_Point).
+_IGNORABLE = (
+    *((0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5)),
+    *((0x180B, 0x180F), (0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164)),
+    *((0xFE00, 0xFE0F), (0xFEFF, 0xFEFF), (0xFFA0, 0xFFA0), (0xFFF0, 0xFFF8), (0xE0000, 0xE0FFF)),
+)
+
+
+class Face(NamedTuple):
+    """One font of a file."""
+
+    path: str
+    index: int
+    family: str
+
+
+class Label(NamedTuple):
+    """What is drawn for a word.
+
+    Attributes:
+        text: in logical order, as it is typed; every character is in one of the faces.
+        faces: the first that has a character draws it.
+        from_right: whether the text as a whole runs from right to left.
+    """
+
+    text: str
+    faces: tuple[Face, ...]
+    from_right: bool
+
+    @property
+    def families(self) -> list[str]:
+        return [face.family for face in self.faces]
+
+
+@functools.lru_cache(1 << 16)
+def label(word: str) -> Label:
+    """A word as it can be drawn with the fonts that are there, on one line.
+
+    Characters without a font, and words that would be invisible, become code points; the first
+    of a script is warned of.
+    """
+    needed = {letter for letter in word if not _in_main(letter)}
+    homes = {letter: _home(letter) for letter in needed}
+    homeless = {letter for letter, face in homes.items() if face is None}
+    if homeless:
+        _warn(homeless)
+    if word and all(_is_ignorable(letter) or letter.isspace() for letter in word):
+        homeless = set(word)
+    text = _with_code_points(word, homeless)
+    others = _fewest(needed - homeless, homes)
+    found = Label(text, (_main(), *others), _runs_from_right(text))
+    if others and _draws_boxes(found):
+        # A mark may be in another font than its letter, and then neither draws the two.
+        _warn(needed)
+        text = _with_code_points(word, needed)
+        found = Label(text, (_main(),), _runs_from_right(text))
+    return found
+
+
+def font(faces: tuple[Face, ...], size: float, dots_per_inch: float) -> FT2Font:
+    """matplotlib's font of that size in points, with the later faces for what the first lacks.
+
+    It is cached by matplotlib, which drops the cache in a forked process.
+    """
+    from matplotlib.font_manager import FontPath, get_font
+
+    loaded = get_font([FontPath(face.path, face.index) for face in faces])
+    loaded.clear()
+    loaded.set_size(size, dots_per_inch)
+    return loaded
+
+
+def subset(face: Face, text: str) -> bytes:
+    """A font file of the letters of a text that the main font lacks, with what shapes them.
+
+    The same arguments give the same bytes.
+    """
+    from fontTools.subset import Options, Subsetter
+    from fontTools.ttLib import TTFont
+
+    options = Options()
+    options.set(layout_features=["*"], hinting=False, notdef_outline=False, name_IDs=[1, 2])
+    options.set(drop_tables=[*options.drop_tables, "STAT", "meta"], recalc_timestamp=False)
+    with TTFont(face.path, fontNumber=face.index, lazy=True, recalcTimestamp=False) as whole:
+        subsetter = Subsetter(options)
+        subsetter.populate(text="".join(c for c in text if _is_ignorable(c) or not _in_main(c)))
+        subsetter.subset(whole)
+        whole.flavor = "woff"
+        file = io.BytesIO()
+        whole.save(file)
+    return file.getvalue()
+
+
+@functools.cache
+def _main() -> Face:
+    from matplotlib.font_manager import FontProperties, findfont
+
+    path = findfont(FontProperties(family=[MAIN]))
+    return Face(str(path), path.face_index, MAIN)
+
+
+@functools.cache
+def _in_main(letter: str) -> bool:
+    return _is_ignorable(letter) or (not _is_control(letter) and _has(_main(), letter))
+
+
+@functools.cache
+def _home(letter: str) -> Face | None:
+    """The first face that has a character."""
+    if _is_control(letter):
+        return None
+    return next((face for face in _faces() if _has(face, letter)), None)
+
+
+def _fewest(letters: set[str], homes: dict[str, Face | None]) -> tuple[Face, ...]:
+    """One face for all, where there is one: marks and ligatures join letters of one font only."""
+    homes = {letter: homes[letter] for letter in sorted(letters)}
+    faces = tuple(dict.fromkeys(homes.values()))
+    for face in faces:
+        if all(_has(face, letter) for letter in letters):
+            return (face,)
+    return faces
+
+
+@functools.cache
+def _faces() -> tuple[Face, ...]:
+    """All faces that are installed, the ones to prefer first; asked for on the first need only.
+
+    Upright sans serif of normal weight before others, then the larger file, which has more
+    characters, so that one font draws most of a text.
+    """
+    from matplotlib.font_manager import findSystemFonts, fontManager
+
+    known = {entry.fname for entry in fontManager.ttflist}
+    for path in sorted({*findSystemFonts(), *_packaged_fonts()} - known):
+        try:  # matplotlib's own list is as old as its cache
+            fontManager.addfont(path)
+        except Exception as problem:  # one broken file of many; matplotlib raises all kinds
+            _log.debug("font %s is not used: %s", path, problem)
+
+    def rank(entry) -> tuple:
+        normal = entry.weight in (400, "normal", "regular") and entry.style == "normal"
+        plain = not any(word in entry.name for word in ("Serif", "Mono", "Condensed"))
+        size = os.path.getsize(entry.fname) if os.path.isfile(entry.fname) else 0
+        # One file draws Han characters in the forms of several countries.
+        simplified = entry.name.endswith(" SC")
+        return (not normal, not plain, -size, not simplified, entry.fname, entry.index)
+
+    entries = [entry for entry in fontManager.ttflist if not entry.name.startswith(_NO_TEXT)]
+    ranked = sorted(entries, key=rank)
+    return tuple(dict.fromkeys(Face(e.fname, e.index, e.name) for e in ranked))
+
+
+def _packaged_fonts() -> Iterator[str]:
+    for name in _FONT_PACKAGES:
+        package = importlib.util.find_spec(name)
+        for folder in (package and package.submodule_search_locations) or ():
+            for suffix in ("ttf", "otf", "ttc"):
+                yield from map(str, Path(folder).rglob(f"*.{suffix}"))
+
+
+def _has(face: Face, letter: str) -> bool:
+    codes = _coverage(face)
+    place = np.searchsorted(codes, ord(letter))
+    return bool(place < len(codes) and codes[place] == ord(letter))
+
+
+@functools.cache
+def _coverage(face: Face) -> np.ndarray:
+    """Sorted code points that a face draws in black on white; none of a font of coloured bitmaps.
+
+    The font itself is not kept: an open one cannot be used on both sides of a fork.
+    """
+    from matplotlib.ft2font import FaceFlags, FT2Font, LoadFlags
+
+    nothing = np.array([], dtype=np.uint32)
+    try:
+        opened = FT2Font(face.path, face_index=face.index)
+        codes = np.fromiter(opened.get_charmap(), dtype=np.uint32)
+        if FaceFlags.SCALABLE not in opened.face_flags:
+            return nothing
+        opened.set_size(10, 72)
+        some = codes[:: max(1, len(codes) // 50)]
+        if not any(opened.load_char(int(code), LoadFlags.NO_HINTING).width for code in some):
+            return nothing  # colours without outlines
+    except (RuntimeError, OSError):
+        return nothing
+    return np.sort(codes)
+
+
+def _draws_boxes(found: Label) -> bool:
+    """matplotlib warns of each glyph that it takes from its font of boxes."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        font(found.faces, 10, 72).set_text(found.text)
+    return any("missing from font" in str(warning.message) for warning in caught)
+
+
+def _is_ignorable(letter: str) -> bool:
+    return any(first <= ord(letter) <= last for first, last in _IGNORABLE)
+
+
+def _is_control(letter: str) -> bool:
+    """Controls and lone surrogates, which no font and no SVG should have."""
+    return unicodedata.category(letter) in ("Cc", "Cs")
+
+
+def _with_code_points(word: str, letters: Iterable[str]) -> str:
+    """``U+6F22`` for each of these letters; a space keeps two apart."""
+    text, before = [], False
+    for letter in word:
+        hidden = letter in letters
+        separated = text and (hidden or before)
+        text.append((" " if separated else "") + (f"U+{ord(letter):04X}" if hidden else letter))
+        before = hidden
+    return "".join(text)
+
+
+def _runs_from_right(text: str) -> bool:
+    """The first character with a direction decides, as in the Unicode algorithm (rules P2, P3)."""
+    directions = map(unicodedata.bidirectional, text)
+    return next((d in ("R", "AL") for d in directions if d in ("L", "R", "AL")), False)
+
+
+# --- what to install ------------------------------------------------------------------------------
+
+_EAST_ASIAN = ("CJK", "HANGUL", "HIRAGANA", "KATAKANA", "BOPOMOFO", "IDEOGRAPHIC", "KANGXI")
+_warned: set[str] = set()
+
+
+def _warn(letters: set[str]) -> None:
+    """Once for each remedy: a text of 3,000 sentences is one line."""
+    for letter in sorted(letters):
+        remedy = _remedy(letter)
+        if remedy and remedy not in _warned:
+            _warned.add(remedy)
+            name = unicodedata.name(letter, "no name")
+            warnings.warn(
+                f"heatmaps: no installed font can draw U+{ord(letter):04X} ({name}), nor perhaps"
+                f" others like it; code points are drawn instead. {remedy}",
+                stacklevel=3,
+            )
+
+
+def _remedy(letter: str) -> str | None:
+    """None for what no font of text can have: controls, surrogates, unassigned, private use."""
+    category = unicodedata.category(letter)
+    if category.startswith("C"):
+        return None
+    script = unicodedata.name(letter, "").split(" ")[0].split("-")[0]
+    if script in _EAST_ASIAN:
+        return "To draw them: pip install 'fairseq-rnnsearch[fonts]'"
+    fonts = "Noto Sans Symbols or Noto Emoji (the one without colours)"
+    if not category.startswith("S"):
+        fonts = f"Noto Sans {script.title()}"
+    return f"To draw them, install a font such as {fonts}"

@@ -1,0 +1,157 @@
+"""Where everything of a heatmap stands: the same numbers for a figure, a PNG and an SVG.
+
+Lengths are in dots, whole ones, or neighbouring cells would differ by one.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from fairseq_rnnsearch.figures import fonts
+
+DOTS_PER_INCH = 150
+
+# Lengths in points (1/72 inch). The font follows the cell, so that labels of neighbouring cells
+# never touch; both shrink with the number of words, and then the figure grows.
+LARGEST_FONT, SMALLEST_FONT = 10.0, 6.0
+CELL_PER_FONT = 1.4
+LARGEST_CELL = 20.0
+COMFORTABLE_SIDE = 640.0
+MARGIN = 6.0
+LABEL_GAP = 3.0
+# From the baseline to the middle of the letters, in parts of the font size.
+MIDDLE = 0.34
+# A cell grows for tall letters, but not for one word with a tower of accents.
+TALLEST = 2.5
+# Longer words (addresses, broken tokenisation) are shortened in the middle.
+LONGEST_LABEL = 32
+
+
+@dataclass(frozen=True)
+class Layout:
+    """A heatmap of cells ``cell`` dots wide whose upper left corner is ``(left, top)``.
+
+    Attributes:
+        source, target: labels of the columns and of the rows.
+        font_size: in points.
+        cell, gap, left, top, width, height: in dots; ``gap`` lies between labels and cells.
+    """
+
+    source: tuple[fonts.Label, ...]
+    target: tuple[fonts.Label, ...]
+    font_size: float
+    dots_per_inch: float
+    cell: int
+    gap: int
+    left: int
+    top: int
+    width: int
+    height: int
+
+    @property
+    def dots_per_point(self) -> float:
+        return self.dots_per_inch / 72
+
+    def baseline(self, index: int) -> float:
+        """Of the label of row or column ``index``, from the cells' upper left corner."""
+        return (index + 0.5) * self.cell + MIDDLE * self.font_size * self.dots_per_point
+
+
+class Ink(NamedTuple):
+    """A label drawn from left to right.
+
+    Attributes:
+        dots: (height, width), 0 paper, 255 ink.
+        above: rows above the baseline; the others are below.
+    """
+
+    dots: np.ndarray
+    above: int
+
+
+def lay_out(
+    source: Sequence[str], target: Sequence[str], dots_per_inch: float = DOTS_PER_INCH
+) -> Layout:
+    """Place the words of an alignment; each label is shortened, and measured once."""
+
+    def dots(points: float) -> int:
+        return math.ceil(points / 72 * dots_per_inch)
+
+    columns, rows = tuple(map(label_of, source)), tuple(map(label_of, target))
+    cell = min(COMFORTABLE_SIDE / max(len(rows), len(columns)), LARGEST_CELL)
+    font_size = min(max(cell / CELL_PER_FONT, SMALLEST_FONT), LARGEST_FONT)
+    across, aside = (
+        [ink(label, font_size, dots_per_inch) for label in labels] for labels in (columns, rows)
+    )
+    side = max(
+        dots(max(cell, font_size * CELL_PER_FONT)),
+        min(_tallest(across), dots(TALLEST * font_size)),
+        min(_tallest(aside), dots(TALLEST * font_size)),
+    )
+    margin, gap = dots(MARGIN), dots(LABEL_GAP)
+    left = margin + max(drawn.dots.shape[1] for drawn in aside) + gap
+    top = margin + max(drawn.dots.shape[1] for drawn in across) + gap
+    return Layout(
+        source=columns,
+        target=rows,
+        font_size=font_size,
+        dots_per_inch=dots_per_inch,
+        cell=side,
+        gap=gap,
+        left=left,
+        top=top,
+        width=left + len(columns) * side + margin,
+        height=top + len(rows) * side + margin,
+    )
+
+
+@functools.lru_cache(1 << 13)
+def ink(label: fonts.Label, size: float, dots_per_inch: float) -> Ink:
+    """A label's dots; most words of a text are drawn once for many sentences."""
+    from matplotlib.ft2font import LoadFlags
+
+    if not label.text:
+        return Ink(np.zeros((0, 0), np.uint8), 0)
+    drawing = fonts.font(label.faces, size, dots_per_inch)
+    drawing.set_text(label.text, 0.0, flags=LoadFlags.FORCE_AUTOHINT)
+    drawing.draw_glyphs_to_bitmap(antialiased=True)
+    dots = np.array(drawing.get_image())
+    below = math.ceil(drawing.get_descent() / 64)
+    return Ink(dots, len(dots) - below)
+
+
+def _tallest(drawn: Iterable[Ink]) -> int:
+    """Between two baselines, so that no label touches the next."""
+    drawn = list(drawn)
+    return max(i.above for i in drawn) + max(len(i.dots) - i.above for i in drawn) + 1
+
+
+@functools.lru_cache(1 << 16)
+def label_of(word: str) -> fonts.Label:
+    """What is drawn for a word: on one line, not too long, in letters that there are fonts for."""
+    word = " ".join(word.split())  # a line break would make a label of two lines
+    label = fonts.label(_shortened(word))
+    if len(label.text) <= LONGEST_LABEL:
+        return label
+    # Code points are longer than the letters that they stand for; none is cut in two.
+    parts = label.text.split(" ")
+    fitting = LONGEST_LABEL // 2 // (max(map(len, parts)) + 1) or 1
+    return fonts.label(" ".join([*parts[:fitting], "…", *parts[-fitting:]]))
+
+
+def _shortened(word: str) -> str:
+    """The beginning and the end of a word; an accent stays with its letter."""
+    if len(word) <= LONGEST_LABEL:
+        return word
+    half = (LONGEST_LABEL - 1) // 2
+    end = word[-half:]
+    while end and unicodedata.category(end[0]) in ("Mn", "Mc", "Me", "Cf", "Sk"):
+        end = end[1:]
+    return f"{word[:half]}…{end}"

@@ -1,0 +1,121 @@
+"""A heatmap as an SVG, with text as text.
+
+The program that shows an SVG shapes and orders the letters itself, so words stand in it as they
+are typed. It is told the direction of each, because it would set the full stop behind an Arabic
+word on the wrong side. The letters of fonts that few computers have are part of the file.
+"""
+
+import base64
+from pathlib import Path
+from xml.sax.saxutils import escape, quoteattr
+
+import numpy as np
+
+from fairseq_rnnsearch.figures.fonts import MAIN, Face, Label, subset
+from fairseq_rnnsearch.figures.layout import Layout
+from fairseq_rnnsearch.figures.raster import shades
+
+# As wide as DejaVu Sans, on computers that do not have it.
+SAME_WIDTH = ("Bitstream Vera Sans", "Verdana")
+
+
+def write_svg(path: Path, layout: Layout, weights: np.ndarray) -> None:
+    """Write the picture in points: a path of squares for each shade, and a text for each word."""
+    path.write_text("\n".join(_lines(layout, np.asarray(weights))) + "\n", encoding="utf-8")
+
+
+def _lines(layout: Layout, weights: np.ndarray) -> list[str]:
+    points = 1 / layout.dots_per_point
+    rows, columns = weights.shape
+    width, height = _number(layout.width * points), _number(layout.height * points)
+    left, top = _number(layout.left * points), _number(layout.top * points)
+    side = _number(layout.cell * points)
+    return [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}pt" height="{height}pt"'
+        f' viewBox="0 0 {width} {height}">',
+        *_fonts(layout.source + layout.target),
+        '<rect width="100%" height="100%" fill="white"/>',
+        f'<g transform="translate({left} {top})">',
+        f'<g transform="scale({side})" shape-rendering="crispEdges">',
+        f'<rect width="{columns}" height="{rows}"/>',
+        *_squares(weights),
+        "</g>",
+        f'<rect width="{_number(columns * layout.cell * points)}"'
+        f' height="{_number(rows * layout.cell * points)}"'
+        ' fill="none" stroke="black" stroke-width="0.4"/>',
+        f'<g font-family="{_families([MAIN])}" font-size="{_number(layout.font_size)}">',
+        *_words(layout.target, layout, ends=True),
+        '<g transform="rotate(-90)">',
+        *_words(layout.source, layout, ends=False),
+        "</g></g></g></svg>",
+    ]
+
+
+def _squares(weights: np.ndarray) -> list[str]:
+    """One path a shade, squares of side 1; black is there already."""
+    grey = shades(weights)
+    missing = np.isnan(weights)
+    paths = [
+        (f"#{shade:02x}{shade:02x}{shade:02x}", (grey == shade) & ~missing)
+        for shade in np.unique(grey[~missing]).tolist()
+        if shade
+    ]
+    paths += [("red", missing)] * bool(missing.any())
+    return [
+        f'<path fill="{colour}" d="'
+        + "".join(f"M{x} {y}h1v1h-1z" for y, x in np.argwhere(where).tolist())
+        + '"/>'
+        for colour, where in paths
+    ]
+
+
+def _words(labels: tuple[Label, ...], layout: Layout, ends: bool) -> list[str]:
+    """Texts that end at the cells, or, upright, begin there; at the right end of the word.
+
+    "start" and "end" of an SVG's text follow its direction.
+    """
+    gap = _number(layout.gap / layout.dots_per_point)
+    lines = []
+    for index, label in enumerate(labels):
+        baseline = _number(layout.baseline(index) / layout.dots_per_point)
+        attributes = f'x="{"-" if ends else ""}{gap}" y="{baseline}"'
+        if ends != label.from_right:
+            attributes += ' text-anchor="end"'
+        if label.from_right:
+            attributes += ' direction="rtl"'
+        if len(label.faces) > 1:
+            attributes += f' font-family="{_families(label.families)}"'
+        lines.append(f"<text {attributes}>{escape(label.text)}</text>")
+    return lines
+
+
+def _fonts(labels: tuple[Label, ...]) -> list[str]:
+    """The fonts beside the main one, with the letters that stand in this picture."""
+    texts: dict[Face, str] = {}
+    for label in labels:
+        for face in label.faces[1:]:
+            texts[face] = texts.get(face, "") + label.text
+    if not texts:
+        return []
+    rules = []
+    for face, text in sorted(texts.items()):
+        data = base64.b64encode(subset(face, text)).decode()
+        source = f"url(data:font/woff;base64,{data})"
+        rules.append(f"@font-face{{font-family:'{_embedded(face.family)}';src:{source}}}")
+    return ["<style>" + escape("".join(rules)) + "</style>"]
+
+
+def _embedded(family: str) -> str:
+    """A name of its own, or a font of the computer that has the name would come first."""
+    return f"{family} in this file"
+
+
+def _families(names: list[str]) -> str:
+    # What the file brings comes first: Chromium draws boxes while it loads a later one.
+    named = [*map(_embedded, names[1:]), names[0], *SAME_WIDTH]
+    quoted = ", ".join(f"'{name}'" for name in named)
+    return quoteattr(f"{quoted}, sans-serif")[1:-1]
+
+
+def _number(value: float) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".")
