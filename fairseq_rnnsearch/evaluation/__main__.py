@@ -13,9 +13,17 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from fairseq_rnnsearch.errors import UserError, install_excepthook
-from fairseq_rnnsearch.evaluation.commands import aer, symmetrise
+from fairseq_rnnsearch.evaluation.commands import (
+    aer,
+    alignments,
+    bleu,
+    examples,
+    lengths,
+    symmetrise,
+    training,
+)
 
-_COMMANDS = (aer, symmetrise)
+_COMMANDS = (bleu, training, lengths, alignments, examples, aer, symmetrise)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -13,19 +13,21 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.files import replacing
+from fairseq_rnnsearch.figures.saving import (
+    DOTS_PER_INCH,
+    drawable,
+    installed_fonts,
+    picture_format,
+    save_figure,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-DOTS_PER_INCH = 150
-FORMATS = ("png", "pdf", "svg")
 
 # Lengths in points (1/72 inch). The font follows the cell, so that labels of neighbouring cells
 # never touch; both shrink with the number of words, and then the figure grows.
@@ -41,21 +43,6 @@ _LONGEST_LABEL = 32
 # one side: beyond some 400 words the resolution falls.
 _MOST_DOTS = 1 << 26
 _MOST_DOTS_ALONG = 1 << 15
-
-# DejaVu Sans comes with matplotlib. The others are used, where installed, for what it lacks.
-_FONTS = ("DejaVu Sans", "Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Arial Unicode MS")
-
-# Text stays text in vector files, equal pictures are equal files, and the user's settings for
-# other figures leave this one as it was laid out.
-_FILE_SETTINGS = {
-    "pdf.fonttype": 42,
-    "svg.fonttype": "none",
-    "svg.hashsalt": "rnnsearch",
-    "savefig.bbox": None,
-    "savefig.transparent": False,
-    "savefig.facecolor": "auto",
-}
-_NO_DATE = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
 
 
 def draw_heatmap(source: Sequence[str], target: Sequence[str], weights: np.ndarray) -> Figure:
@@ -108,7 +95,7 @@ def draw_heatmap(source: Sequence[str], target: Sequence[str], weights: np.ndarr
 
     text = {
         "fontsize": font_size,
-        "fontfamily": _installed_fonts(),
+        "fontfamily": installed_fonts(),
         "color": "black",
         "parse_math": False,
         "usetex": False,
@@ -141,21 +128,13 @@ def save_heatmap(
     Raises:
         UserError: another suffix, a file that cannot be written, and as `draw_heatmap`.
     """
-    path = Path(path)
-    suffix = path.suffix.lower().removeprefix(".")
-    if suffix not in FORMATS:
-        valid = ", ".join(f".{name}" for name in FORMATS)
-        raise UserError(f"heatmap {path}: its name must end in one of {valid}")
+    picture_format(path, "heatmap")
     figure = draw_heatmap(source, target, weights)
-
-    import matplotlib
-
     inches = figure.get_size_inches()
     dots_per_inch = min(
         DOTS_PER_INCH, (_MOST_DOTS / inches.prod()) ** 0.5, _MOST_DOTS_ALONG / inches.max()
     )
-    with matplotlib.rc_context(_FILE_SETTINGS), replacing(path) as unfinished:
-        figure.savefig(unfinished, format=suffix, dpi=dots_per_inch, metadata=_NO_DATE[suffix])
+    save_figure(path, figure, dots_per_inch)
 
 
 def _fit(figure: Figure, axes: Any, renderer: Any, cell: float) -> None:
@@ -178,16 +157,8 @@ def _fit(figure: Figure, axes: Any, renderer: Any, cell: float) -> None:
 
 
 def _label(word: str) -> str:
-    word = " ".join(word.split())  # a line break would make a label of two lines
+    word = drawable(word)  # a line break would make a label of two lines
     if len(word) <= _LONGEST_LABEL:
         return word
     half = (_LONGEST_LABEL - 1) // 2
     return f"{word[:half]}…{word[-half:]}"
-
-
-def _installed_fonts() -> list[str]:
-    """Naming a font that is missing would log a warning for every label."""
-    from matplotlib import font_manager
-
-    installed = set(font_manager.get_font_names())
-    return [name for name in _FONTS if name in installed]
