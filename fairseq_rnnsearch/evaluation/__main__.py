@@ -19,11 +19,12 @@ from fairseq_rnnsearch.evaluation.commands import (
     bleu,
     examples,
     lengths,
+    report,
     symmetrise,
     training,
 )
 
-_COMMANDS = (bleu, training, lengths, alignments, examples, aer, symmetrise)
+_COMMANDS = (report, bleu, training, lengths, alignments, examples, aer, symmetrise)
 
 
 class _Parser(argparse.ArgumentParser):

@@ -160,12 +160,10 @@ def _paper_bleu(row: str | None, place: int) -> str | None:
 def table_2(trainings: Mapping[str, Training], beside: Mapping[str, str | None]) -> Table:
     """The paper's Table 2: how long the models were trained, and what they reached."""
     columns = [Column("Model", numeric=False)]
-    for head in ("Updates", "Epochs", "Hours"):
+    for head in ("Updates", "Epochs", "Hours", "Train NLL", "Dev. NLL"):
         columns += [Column("ours", head), Column("paper", head, kind="paper")]
-    columns += [Column("ours", "Device", numeric=False)]
-    columns += [Column("paper", "Device", numeric=False, kind="paper")]
-    for head in ("Train NLL", "Dev. NLL"):
-        columns += [Column("ours", head), Column("paper", head, kind="paper")]
+    for whose, kind in (("ours", ""), ("paper", "paper")):
+        columns.append(Column(whose, "Device", numeric=False, kind=kind))
     rows = []
     for name, training in trainings.items():
         theirs = paper.TRAINING.get(beside.get(name) or "")
@@ -173,9 +171,9 @@ def table_2(trainings: Mapping[str, Training], beside: Mapping[str, str | None])
             f"{training.updates:,}",
             fixed(training.epochs, 1),
             _hours(training.hours),
-            training.device,
             fixed(training.train_nats, 1),
             fixed(training.valid_nats, 1),
+            training.device,
         )
         pairs = zip(ours, _paper_training(theirs), strict=True)
         rows.append(Row((name, *(cell for pair in pairs for cell in pair))))
@@ -197,9 +195,9 @@ def _paper_training(theirs: paper.LearningStatistics | None) -> tuple[str | None
         f"{theirs.updates:,}",
         fixed(theirs.epochs, 1),
         fixed(theirs.hours, 0),
-        theirs.gpu,
         fixed(theirs.train_nll, 1),
         fixed(theirs.dev_nll, 1),
+        theirs.gpu,
     )
 
 

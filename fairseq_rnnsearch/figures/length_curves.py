@@ -19,14 +19,13 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-INK, FAINT, LINE, PAGE = "#1b1e24", "#5a6270", "#c9ced6", "#ffffff"
+INK, FAINT, LINE, BAR, PAGE = "#1b1e24", "#5a6270", "#c9ced6", "#aab2be", "#ffffff"
 """The colours of everything but the curves; a page may put its own in their place."""
 
 # Told apart without colour, too, by dashes and markers; seven, then they begin anew.
 _COLOURS = ("#2f6db5", "#c8602a", "#3c8f63", "#8f5aa8", "#a8861b", "#b8475f", "#5f6b78")
 _DASHES = ("-", (0, (6, 2)), (0, (6, 2, 1.5, 2)), (0, (1.5, 1.5)), (0, (9, 3)))
 _MARKERS = "osD^vPX"
-_BAR = "#aab2be"
 _INCHES = (6.4, 4.6)
 _FONT = 9.0
 
@@ -80,7 +79,7 @@ def draw_length_curves(
     upper.set_ylim(0, math.ceil(top / 5) * 5)
     furthest = max(lengths)
     upper.set_xlim(0, longest if furthest < longest else math.ceil((furthest + 1) / 5) * 5)
-    lower.vlines(lengths, 0, counts, color=_BAR, linewidth=9)
+    lower.vlines(lengths, 0, counts, color=BAR, linewidth=9)
     for length, count in zip(lengths, counts, strict=True):
         lower.annotate(
             f"{count:,}",
