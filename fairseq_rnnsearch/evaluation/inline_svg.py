@@ -40,6 +40,7 @@ def inlined(svg: str, prefix: str, label: str) -> str:
     root.set("role", "img")
     root.set("aria-label", label)
     root.attrib.pop("height", None)  # it follows the width
+    root.set("style", f"--natural: {root.get('width')}")
     ElementTree.register_namespace("", _SVG)
     ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
     return ElementTree.tostring(root, encoding="unicode")

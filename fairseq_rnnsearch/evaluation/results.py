@@ -66,7 +66,10 @@ def score_sets(
         return None
     if test.known is None:
         return {"All": whole}
-    return {"All": whole, "No UNK": score(test, systems, kind, True, bootstrap)}
+    subset = score(test, systems, kind, True, bootstrap)
+    if subset is None and test.known.any():
+        return {"All": whole}  # no translations of this kind by a search without UNK
+    return {"All": whole, "No UNK": subset}
 
 
 def table_1(
