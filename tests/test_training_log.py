@@ -74,8 +74,9 @@ class Log:
         return self._report(minute, "valid", values, " | ")
 
     def saved(self, minute, update):
-        text = f"Saved checkpoint c/checkpoint_1_{update}.pt (epoch 1 @ {update} updates, score 5.9)"
-        return self.say(minute, "fairseq.checkpoint_utils", text + " (writing took 0.4 seconds)")
+        text = f"Saved checkpoint c/checkpoint_1_{update}.pt (epoch 1 @ {update} updates,"
+        text += " score 5.9) (writing took 0.4 seconds)"
+        return self.say(minute, "fairseq.checkpoint_utils", text)
 
     def read(self, folder, *more, **options):
         path = folder / f"{len(list(folder.iterdir()))}.log"

@@ -54,6 +54,19 @@ def draw_length_curves(
     if any(len(points) != len(lengths) for points in (*curves.values(), counts)):
         raise ValueError("each curve and the counts need a point for each bin")
 
+    import matplotlib.style
+
+    with matplotlib.style.context("default"):
+        return _draw(lengths, curves, counts, longest, highest)
+
+
+def _draw(
+    lengths: Sequence[float],
+    curves: Mapping[str, Sequence[float]],
+    counts: Sequence[int],
+    longest: float,
+    highest: float,
+) -> Figure:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 

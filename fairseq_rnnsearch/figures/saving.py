@@ -60,21 +60,22 @@ def save_figure(
     Raises:
         UserError: another suffix than `FORMATS`, or a file that cannot be written.
     """
-    import matplotlib
+    import matplotlib.style
 
     suffix = picture_format(path, "figure")
     # or it tells of every glyph that goes into a PDF, where a program shows what is logged
     logging.getLogger("fontTools").setLevel(logging.WARNING)
-    with matplotlib.rc_context(_FILE_SETTINGS), replacing(path) as unfinished:
+    settings = matplotlib.style.context(["default", _FILE_SETTINGS])
+    with settings, replacing(path) as unfinished:
         figure.savefig(unfinished, format=suffix, dpi=dots_per_inch, metadata=_NO_DATE[suffix])
 
 
 def svg_text(figure: Figure) -> str:
     """A figure as the text of an SVG file."""
-    import matplotlib
+    import matplotlib.style
 
     buffer = io.BytesIO()
-    with matplotlib.rc_context(_FILE_SETTINGS):
+    with matplotlib.style.context(["default", _FILE_SETTINGS]):
         figure.savefig(buffer, format="svg", metadata=_NO_DATE["svg"])
     return buffer.getvalue().decode("utf-8")
 
