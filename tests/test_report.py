@@ -17,10 +17,12 @@ from fairseq_rnnsearch.evaluation import paper
 from fairseq_rnnsearch.evaluation.__main__ import main
 from fairseq_rnnsearch.evaluation.inline_svg import inlined
 from fairseq_rnnsearch.evaluation.tables import Column, Row, Table, escaped, fixed, markdown, span
+from fairseq_rnnsearch.evaluation.texts import known_sentences, read_dictionary
 from fairseq_rnnsearch.figures import (
     Alignment,
     draw_heatmap,
     draw_length_curves,
+    read_alignments,
     save_length_curves,
     svg_text,
     write_gallery,
@@ -125,6 +127,7 @@ def test_bleu_of_all_and_of_the_sentences_without_unknown_words(files, capsys):
     assert "UNK not forbidden: second." in printed
     for tokeniser in ("none", "13a"):
         assert f"nrefs:1|bs:50|seed:12345|case:mixed|eff:no|tok:{tokeniser}|" in printed
+    assert "Detokenised BLEU (sacreBLEU), difference" not in printed  # the baseline has none
     detokenised = rows(printed.split("Detokenised BLEU")[1])
     assert ["second", sacrebleu(SECOND, REFERENCE, "13a")] in [row[:2] for row in detokenised]
     assert ["first", "–"] in [row[:2] for row in detokenised]
@@ -150,6 +153,16 @@ def test_no_sentence_without_unknown_words(files, capsys):
     printed = run(capsys, "bleu", *texts(files), *dictionaries(files), "--resamples", 5)
     assert "Every sentence has an unknown word" in printed
     assert rows(printed)[2][4:6] == ["–", "–"]
+
+
+def test_known_sentences_and_dictionaries(tmp_path):
+    path = tmp_path / "dict"
+    path.write_text("a 12\n1984\nb\n<unk> 3 #fairseq:overwrite\n1985 1\n")
+    words = read_dictionary(path)
+    assert words == {"a", "1984", "b", "<unk>", "1985"}
+    source, reference = ["a b", "a c", "1984", "", "12"], ["x", "x", "x y", "", "x"]
+    known = known_sentences(source, reference, words, frozenset("x"))
+    assert known.tolist() == [True, False, False, True, False]
 
 
 PAPERS_NAMES = {
@@ -275,6 +288,23 @@ def test_alignments_command(files, tmp_path):
     assert {path.name for path in (tmp_path / "drawn").iterdir()} == {
         *("sentence0007.svg", "sentence0007.txt")
     }
+
+
+def test_alignments_are_read_as_they_were_written(files, tmp_path):
+    alignments = read_alignments(files["alignments"])
+    assert list(alignments) == [7, 9]
+    assert alignments[7].target == ("x", EVIL, "\x01")
+    assert np.array_equal(alignments[7].weights, np.full((3, 4), 0.25))
+    write_gallery(tmp_path / "again", alignments.values(), ["jsonl"])
+    again = tmp_path / "again" / "alignments.jsonl"
+    assert again.read_bytes() == files["alignments"].read_bytes()
+    again.write_bytes(again.read_bytes() * 2)
+    with pytest.raises(UserError, match="line 3: found id 7 a second time"):
+        read_alignments(again)
+    for content, message in ((b"\xff", "is not UTF-8"), (b"\n", "is empty")):
+        again.write_bytes(content)
+        with pytest.raises(UserError, match=message):
+            read_alignments(again)
 
 
 def test_examples_command(files, capsys):

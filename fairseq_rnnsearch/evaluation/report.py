@@ -57,9 +57,9 @@ def bleu_section(
         Paragraph(
             f"Intervals hold 95% of {bootstrap.resamples:,} bootstrap resamples of the sentences,"
             " drawn alike for all systems; p is the share of resamples, as sacreBLEU counts it, in"
-            " which chance alone makes as large a difference. Tokenised BLEU compares with the"
-            " paper's, which multi-bleu.perl computed; it depends on the tokeniser. Detokenised"
-            f" BLEU is sacreBLEU's own. Grey: {paper.NAME}, Table 1, section 5.1, on newstest2014."
+            " which chance alone makes as large a difference. Tokenised BLEU is that of"
+            " multi-bleu.perl and depends on the tokeniser; the paper does not say with which"
+            " program and tokens it scored. Detokenised BLEU is sacreBLEU's own. Grey: {paper.NAME}, Table 1, section 5.1, on newstest2014."
         )
     )
     return Section("table-1", "Table 1", "translation quality", tuple(blocks))

@@ -112,7 +112,11 @@ def table_1(
 def differences(
     sets: Mapping[str, Comparison | None], kind: str, systems: Sequence[System], baseline: str
 ) -> Table | None:
-    """How far each system is from the baseline; None without another system."""
+    """How far each system is from the baseline; None without another system.
+
+    A set of sentences for which the baseline has no translations has no columns.
+    """
+    sets = {name: found for name, found in sets.items() if found and baseline in found.scores}
     columns = [Column("System", numeric=False)]
     for group in sets:
         columns += [Column("BLEU", group), Column("95% interval", group, kind="minor")]
@@ -121,7 +125,7 @@ def differences(
     for system in systems:
         cells: list[str | None] = [system.name]
         for comparison in sets.values():
-            found = comparison and comparison.scores.get(system.name)
+            found = comparison.scores.get(system.name)
             cells += _difference(found) if found else [None] * 3
         if system.name != baseline and any(cells[1:]):
             rows.append(Row(tuple(cells)))
