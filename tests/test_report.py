@@ -365,6 +365,8 @@ def report(files, capsys, tmp_path):
 def test_the_report_holds_every_part(report, tmp_path):
     text, html = report()
     page = Page(html)
+    shown = re.sub("<style>.*?</style>", "", html, flags=re.DOTALL)
+    assert "{" not in shown.replace("{{style}}", ""), "a value that was not filled in"
     for part in ("Set-up", "Table 1", "Table 2", "Figure 2", "Figure 3", "Table 3", "Command"):
         assert f"## {part}" in text
         assert part in page.text

@@ -6,7 +6,8 @@
     aer, symmetrise                     hard alignments against gold links
 
 The commands are in `commands/`. What they compute is here: `bleu`, `lengths`, `training_log` and
-`examples` for the report, which `results` lays out as `tables` beside the values of `paper`, `report` puts in order and `document` and `page` write; `links` reads files of links,
+`examples` for the report, which `results` lays out as `tables` beside the values of `paper`,
+`report` puts in order, and `document` and `page` write; `links` reads files of links,
 `symmetrisation` joins two directions, `alignment_error_rate` scores them.
 """
 

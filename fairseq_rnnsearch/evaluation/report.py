@@ -59,7 +59,8 @@ def bleu_section(
             " drawn alike for all systems; p is the share of resamples, as sacreBLEU counts it, in"
             " which chance alone makes as large a difference. Tokenised BLEU is that of"
             " multi-bleu.perl and depends on the tokeniser; the paper does not say with which"
-            " program and tokens it scored. Detokenised BLEU is sacreBLEU's own. Grey: {paper.NAME}, Table 1, section 5.1, on newstest2014."
+            " program and tokens it scored. Detokenised BLEU is sacreBLEU's own."
+            f" Grey: {paper.NAME}, Table 1, section 5.1, on newstest2014."
         )
     )
     return Section("table-1", "Table 1", "translation quality", tuple(blocks))
