@@ -1,9 +1,14 @@
-"""How good hard alignments are: link files in, precision, recall and AER out.
+"""Files in, tables and figures out: `python -m fairseq_rnnsearch.evaluation COMMAND`.
 
-    python -m fairseq_rnnsearch.evaluation aer --gold GOLD --hypothesis LINKS
-    python -m fairseq_rnnsearch.evaluation symmetrise --forward F --inverse G --method union
+    report                              the paper's evaluation in report.md and report.html
+    bleu, training, lengths,            its parts: Tables 1 and 2, Figures 2 and 3, Table 3
+    alignments, examples
+    aer, symmetrise                     hard alignments against gold links
 
-`links` reads the files, `symmetrisation` joins two directions, `alignment_error_rate` scores.
+The commands are in `commands/`. What they compute is here: `bleu`, `lengths`, `training_log` and
+`examples` for the report, which `results` lays out as `tables` beside the values of `paper`,
+`report` puts in order, and `document` and `page` write; `links` reads files of links,
+`symmetrisation` joins two directions, `alignment_error_rate` scores them.
 """
 
 from fairseq_rnnsearch.evaluation.alignment_error_rate import (

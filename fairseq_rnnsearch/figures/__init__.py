@@ -5,9 +5,16 @@ y axis, source words along the x axis.
 """
 
 from fairseq_rnnsearch.figures.alignment import Alignment
-from fairseq_rnnsearch.figures.gallery import Gallery, parse_formats, write_gallery
+from fairseq_rnnsearch.figures.gallery import (
+    Gallery,
+    parse_formats,
+    read_alignments,
+    write_gallery,
+)
 from fairseq_rnnsearch.figures.heatmap import draw_heatmap, save_heatmap
+from fairseq_rnnsearch.figures.length_curves import draw_length_curves, save_length_curves
 from fairseq_rnnsearch.figures.page import write_page
+from fairseq_rnnsearch.figures.saving import svg_text
 from fairseq_rnnsearch.figures.selection import Samples, parse_samples
 from fairseq_rnnsearch.figures.terminal import text_heatmap
 
@@ -16,9 +23,13 @@ __all__ = [
     "Gallery",
     "Samples",
     "draw_heatmap",
+    "draw_length_curves",
     "parse_formats",
     "parse_samples",
+    "read_alignments",
     "save_heatmap",
+    "save_length_curves",
+    "svg_text",
     "text_heatmap",
     "write_gallery",
     "write_page",

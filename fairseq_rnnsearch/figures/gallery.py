@@ -19,12 +19,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import IO
 
+import numpy as np
+
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures.alignment import Alignment
-from fairseq_rnnsearch.figures.heatmap import FORMATS as PICTURES
 from fairseq_rnnsearch.figures.heatmap import save_heatmap
 from fairseq_rnnsearch.figures.layout import label_of
 from fairseq_rnnsearch.figures.page import write_page
+from fairseq_rnnsearch.figures.saving import FORMATS as PICTURES
 from fairseq_rnnsearch.figures.terminal import text_heatmap
 from fairseq_rnnsearch.figures.workers import Workers, usable_cores
 from fairseq_rnnsearch.files import replacing, write_text
@@ -32,6 +34,7 @@ from fairseq_rnnsearch.files import replacing, write_text
 TEXT_WIDTH = 120
 # A process takes some hundredths of a second to start, as long as a few pictures.
 FEW = 16
+_JSONL = "the jsonl of --heatmap-format"
 
 
 def _json_line(alignment: Alignment) -> str:
@@ -162,6 +165,44 @@ class Gallery:
         # Not the error itself: a file would take another's OSError for its own.
         with contextlib.suppress(_AbandonedError):
             self._files.__exit__(_AbandonedError, _AbandonedError(), None)
+
+
+def read_alignments(path: Path) -> dict[int, Alignment]:
+    """The alignments of an ``alignments.jsonl`` by their ids.
+
+    Raises:
+        UserError: a file that cannot be read, is empty or not UTF-8, a line that is none of
+            `write_gallery`'s, or an id twice.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as problem:
+        raise UserError(f"{path} cannot be read: {problem.strerror}") from problem
+    except UnicodeDecodeError as problem:
+        raise UserError(
+            f"{path} is not UTF-8: byte {problem.start}; valid is {_JSONL}"
+        ) from problem
+    alignments: dict[int, Alignment] = {}
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        alignment = _from_json(line, f"{path}, line {number}")
+        if alignment.id in alignments:
+            raise UserError(f"{path}, line {number}: found id {alignment.id} a second time")
+        alignments[alignment.id] = alignment
+    if not alignments:
+        raise UserError(f"{path} is empty; valid is {_JSONL}")
+    return alignments
+
+
+def _from_json(line: str, where: str) -> Alignment:
+    try:
+        entry = json.loads(line)
+        source, target = ([str(word) for word in entry[side]] for side in ("source", "target"))
+        weights = np.array(entry["weights"], dtype=float).reshape(len(target), len(source))
+        return Alignment(source, target, weights, int(entry["id"]), entry.get("score"))
+    except (ValueError, TypeError, KeyError, AttributeError) as problem:
+        raise UserError(f"{where}: not an alignment; valid is {_JSONL}") from problem
 
 
 def write_gallery(

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -20,26 +19,16 @@ import numpy as np
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures.layout import LABEL_GAP, Layout, lay_out
 from fairseq_rnnsearch.figures.raster import write_png
+from fairseq_rnnsearch.figures.saving import picture_format, save_figure
 from fairseq_rnnsearch.figures.vector import write_svg
 from fairseq_rnnsearch.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-FORMATS = ("png", "pdf", "svg")
-
 # At most 64 million dots, and 32,768 along one side: beyond some 400 words the resolution falls.
 _MOST_DOTS = 1 << 26
 _MOST_DOTS_ALONG = 1 << 15
-
-# Text stays text, equal pictures are equal files, and the user's settings for other figures leave
-# this one as it was laid out.
-_FILE_SETTINGS = {
-    "pdf.fonttype": 42,
-    "savefig.bbox": None,
-    "savefig.transparent": False,
-    "savefig.facecolor": "auto",
-}
 
 
 def draw_heatmap(source: Sequence[str], target: Sequence[str], weights: np.ndarray) -> Figure:
@@ -112,19 +101,16 @@ def save_heatmap(
     Raises:
         UserError: another suffix, a file that cannot be written, and as `draw_heatmap`.
     """
-    path = Path(path)
-    suffix = path.suffix.lower().removeprefix(".")
-    if suffix not in FORMATS:
-        valid = ", ".join(f".{name}" for name in FORMATS)
-        raise UserError(f"heatmap {path}: its name must end in one of {valid}")
+    suffix = picture_format(path, "heatmap")
     weights = _checked(source, target, weights)
+    if suffix == "pdf":
+        save_figure(path, draw_heatmap(source, target, weights))
+        return
     with replacing(path) as unfinished:
         if suffix == "png":
             write_png(unfinished, _bounded_layout(source, target), weights)
-        elif suffix == "svg":
-            write_svg(unfinished, lay_out(source, target), weights)
         else:
-            _write_pdf(unfinished, draw_heatmap(source, target, weights))
+            write_svg(unfinished, lay_out(source, target), weights)
 
 
 def _checked(source: Sequence[str], target: Sequence[str], weights: np.ndarray) -> np.ndarray:
@@ -165,10 +151,3 @@ def _bounded_layout(source: Sequence[str], target: Sequence[str]) -> Layout:
         # Lengths are rounded up, so that the fraction alone may not be enough.
         layout = lay_out(source, target, layout.dots_per_inch * min(fraction, 0.99))
     return layout
-
-
-def _write_pdf(path: Path, figure: Figure) -> None:
-    import matplotlib
-
-    with matplotlib.rc_context(_FILE_SETTINGS):
-        figure.savefig(path, format="pdf", metadata={"CreationDate": None})

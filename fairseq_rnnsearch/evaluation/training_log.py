@@ -1,0 +1,288 @@
+"""What a training took and reached, from the messages of fairseq-train.
+
+A log holds one run of the program or several, one after the other: an interrupted training goes
+on from its last checkpoint, and the messages of the new run are appended. fairseq's own clocks
+(`wall`, `train_wall`) start anew with every run, so the hours are read off the times at which the
+messages were written:
+
+- a run counts from its first sight of training data ("Start iterating over samples") to its last
+  message, validations and checkpoints included, installation, loading and waiting between the
+  runs excluded;
+- work that no checkpoint kept is lost: where a later run begins at update u, everything that an
+  earlier run did beyond u is dropped, from the hours, the updates and the likelihoods alike. The
+  moment at which u was reached is that of the message "Saved checkpoint ... @ u updates", or lies
+  between two reports in proportion;
+- a run that begins without a checkpoint makes everything before it void.
+
+Both of fairseq's formats that suit files are read, ``--log-format simple`` and ``json``.
+"""
+
+import json
+import math
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+
+from fairseq_rnnsearch.errors import UserError
+
+NATS = "nats_per_sentence"  # as criterions/alignment_heatmap.py logs it
+_LAST_SHARE = 0.1  # of the updates, over which the training likelihood is averaged
+
+_SETTINGS = "{'_name': "
+_BEGINNINGS = (_SETTINGS, "Preparing to load checkpoint ")  # of a run's messages
+_MESSAGE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) \| INFO \| (\S+) \| (.*)")
+_REPORT = re.compile(r"epoch (\d+): +(\d+) / (\d+) (.*)")
+_SUMMARY = re.compile(r"epoch \d+ \| (?:valid on '.*?' subset \| )?(.*)")
+_LOADED = re.compile(r"Loaded checkpoint .* \(epoch \d+ @ (\d+) updates\)")
+_SAVED = re.compile(r"Saved checkpoint .* \(epoch \d+ @ (\d+) updates,")
+_DEVICE = re.compile(r"rank +\d+: capabilities = .* name = (.*\S)")
+
+
+@dataclass(frozen=True)
+class _Report:
+    """What was known when an update had been done."""
+
+    update: int
+    seconds: float
+    """Since the run began."""
+    epochs: float | None = None
+    nats: float | None = None
+    """Mean over the training sentences since the report before."""
+    sentences: float = 1.0
+    """Of an update, for weighting."""
+    epoch_nats: float | None = None
+    """Mean over the training sentences of the epoch, at its end."""
+    valid_nats: float | None = None
+
+
+@dataclass
+class _Run:
+    """One call of fairseq-train, as far as its work was kept."""
+
+    first_update: int
+    devices: list[str] = field(default_factory=list)
+    reports: list[_Report] = field(default_factory=list)
+    seconds: float = 0.0
+    unlogged: int = 0
+    """Updates between the run before and this one that no message speaks of."""
+
+    @property
+    def update(self) -> int:
+        return max((report.update for report in self.reports), default=self.first_update)
+
+    def cut(self, update: int) -> None:
+        """Forget what came after this update."""
+        if update > self.update:
+            return
+        self.seconds = self._reached(update)
+        self.reports = [report for report in self.reports if report.update <= update]
+
+    def _reached(self, update: int) -> float:
+        before = _Report(self.first_update, 0.0)
+        for report in self.reports:
+            if report.update == update:
+                before = report  # the last message about it, with its validation and checkpoint
+            elif report.update > update:
+                share = (update - before.update) / (report.update - before.update)
+                return before.seconds + share * (report.seconds - before.seconds)
+            else:
+                before = report
+        return before.seconds
+
+
+@dataclass(frozen=True)
+class Training:
+    """A row of the paper's Table 2."""
+
+    updates: int
+    epochs: float | None
+    """Passes through the training set; None where the log has no report."""
+    hours: float
+    device: str
+    train_nats: float | None
+    """Negative log-likelihood of a training sentence, mean over the last tenth of the updates."""
+    valid_nats: float | None
+    """The lowest of a development sentence's."""
+    valid_update: int | None
+    """After how many updates that was."""
+    last_valid_nats: float | None
+    runs: int
+    lost_hours: float
+    """Of work that no checkpoint kept; not part of `hours`."""
+    unlogged_updates: int
+    """Done by runs whose messages are missing; their hours are too."""
+
+
+def read_training(paths: Iterable[Path], device: str | None = None) -> Training:
+    """Read a training's log, or its logs in the order in which they were written.
+
+    Args:
+        paths: the files.
+        device: what it ran on, where that is known better than the log says.
+
+    Bytes that are not UTF-8 are passed over: a killed program may leave half a letter.
+
+    Raises:
+        UserError: a file that cannot be read or is empty, or no training in any of them.
+    """
+    paths = list(paths)
+    total = 0.0
+    runs: list[_Run] = []
+    for run in _runs(message for path in paths for message in _messages(path)):
+        total += run.seconds
+        if run.first_update == 0:
+            runs.clear()
+        for earlier in runs:
+            earlier.cut(run.first_update)
+        runs = [earlier for earlier in runs if earlier.first_update < run.first_update]
+        reached = max((earlier.update for earlier in runs), default=0)
+        run.unlogged = max(0, run.first_update - reached)
+        runs.append(run)
+    if not any(run.reports for run in runs):
+        raise UserError(
+            f"{', '.join(map(str, paths))}: found no training; valid is what fairseq-train prints"
+            " with --log-format simple or json"
+        )
+    return _summary(runs, total, device)
+
+
+def _summary(runs: list[_Run], total_seconds: float, device: str | None) -> Training:
+    reports = [report for run in runs for report in run.reports]
+    updates = max(run.update for run in runs)
+    train = [r for r in reports if r.nats is not None and r.update > (1 - _LAST_SHARE) * updates]
+    valid = [report for report in reports if report.valid_nats is not None]
+    best = min(valid, key=lambda report: report.valid_nats, default=None)
+    seconds = sum(run.seconds for run in runs)
+    devices = list(dict.fromkeys(device for run in runs for device in run.devices))
+    return Training(
+        updates=updates,
+        epochs=_epochs(reports, updates),
+        hours=seconds / 3600,
+        device=device or ", ".join(devices) or "CPU",
+        train_nats=_mean([(r.nats, r.sentences) for r in train]) or _last_epoch(reports),
+        valid_nats=best and best.valid_nats,
+        valid_update=best and best.update,
+        last_valid_nats=valid[-1].valid_nats if valid else None,
+        runs=len(runs),
+        lost_hours=(total_seconds - seconds) / 3600,
+        unlogged_updates=sum(run.unlogged for run in runs),
+    )
+
+
+def _epochs(reports: list[_Report], updates: int) -> float | None:
+    """Epochs at the last report, and as many more as the updates after it are worth."""
+    known = [report for report in reports if report.epochs is not None]
+    if not known:
+        return None
+    last = known[-1]
+    return last.epochs * updates / last.update if last.update else last.epochs
+
+
+def _last_epoch(reports: list[_Report]) -> float | None:
+    """For a log without reports amid the epochs."""
+    epochs = [report.epoch_nats for report in reports if report.epoch_nats is not None]
+    return epochs[-1] if epochs else None
+
+
+def _mean(values: list[tuple[float, float]]) -> float | None:
+    weight = sum(weight for _, weight in values)
+    return sum(value * weight for value, weight in values) / weight if weight else None
+
+
+def _runs(messages: Iterable[tuple[float, str, str]]) -> Iterator[_Run]:
+    """The runs of a log, each as long as its messages say.
+
+    Args:
+        messages: time in seconds, name of the logger, text.
+    """
+    run, first_update, devices = None, 0, []
+    started = latest = 0.0
+    for time, logger, text in messages:
+        if text.startswith(_BEGINNINGS):
+            if run is not None:
+                yield run
+            run, first_update = None, 0
+            if text.startswith(_SETTINGS):
+                devices = []
+        elif found := _DEVICE.match(text):
+            devices.append(found[1])
+        elif found := _LOADED.match(text):
+            first_update = int(found[1])
+        elif text == "Start iterating over samples" and run is None:
+            run = _Run(first_update, _counted(devices))
+            started = latest = time
+        if run is not None:
+            latest = max(latest, time)  # a clock that is set back does not count backwards
+            run.seconds = latest - started
+            if report := _report(logger, text, run):
+                run.reports.append(report)
+    if run is not None:
+        yield run
+
+
+def _counted(devices: list[str]) -> list[str]:
+    """Equal devices once: ``2 × NVIDIA H100``."""
+    return [
+        f"{devices.count(name)} × {name}" if devices.count(name) > 1 else name
+        for name in dict.fromkeys(devices)
+    ]
+
+
+def _report(logger: str, text: str, run: _Run) -> _Report | None:
+    if found := _SAVED.match(text):
+        return _Report(int(found[1]), run.seconds)
+    if logger not in ("train_inner", "train", "valid"):
+        return None
+    values, epochs = _values(text)
+    update = _number(values.get("num_updates"))
+    if update is None:
+        return None
+    nats = _number(values.get(NATS))
+    if logger == "valid":
+        return _Report(int(update), run.seconds, valid_nats=nats)
+    if logger == "train":  # also where training stops amid an epoch, which still counts as whole
+        return _Report(int(update), run.seconds, epoch_nats=nats)
+    return _Report(int(update), run.seconds, epochs, nats, _number(values.get("bsz")) or 1.0)
+
+
+def _values(text: str) -> tuple[dict, float | None]:
+    """A report's values by name, and the epochs done, if it has them."""
+    if text.startswith("{"):
+        try:
+            values = json.loads(text)
+        except ValueError:  # half a line, of a program that was killed
+            return {}, None
+        bare = {re.sub("^(train|valid)_", "", key): value for key, value in values.items()}
+        return bare, _number(values.get("update"))
+    if found := _REPORT.match(text):
+        pairs = (part.partition("=") for part in found[4].split(", "))
+        epochs = int(found[1]) - 1 + int(found[2]) / int(found[3])
+        return {name: value for name, _, value in pairs}, epochs
+    if found := _SUMMARY.match(text):
+        pairs = (part.strip().partition(" ") for part in found[1].split(" | "))
+        return {name: value for name, _, value in pairs}, None
+    return {}, None
+
+
+def _number(value: object) -> float | None:
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _messages(path: Path) -> Iterator[tuple[float, str, str]]:
+    try:
+        text = path.read_bytes().decode("utf-8", "replace")
+    except OSError as problem:
+        raise UserError(f"{path} cannot be read: {problem.strerror}") from problem
+    if not text.strip():
+        raise UserError(f"{path} is empty; valid is what fairseq-train prints")
+    for line in text.split("\n"):
+        # a progress bar or a killed run may stand before the message on its line
+        if found := _MESSAGE.search(line):
+            time = datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S")
+            yield (time - datetime(1970, 1, 1)).total_seconds(), found[2], found[3]

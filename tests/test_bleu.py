@@ -1,0 +1,188 @@
+"""BLEU and its bootstrap against sacreBLEU: its library, its command, its paired resampling."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from sacrebleu.metrics import BLEU
+from sacrebleu.significance import PairedTest
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.evaluation.bleu import (
+    TOKENISERS,
+    bleu,
+    compare,
+    resampled_sums,
+    sentence_counts,
+    signature,
+)
+from fairseq_rnnsearch.evaluation.lengths import by_length, curves
+
+RESAMPLES, SEED = 300, 12345  # sacreBLEU's seed
+
+
+def noisy(sentences, dropped, seed):
+    draw = random.Random(seed)
+    return [" ".join(w for w in s.split() if draw.random() >= dropped) for s in sentences]
+
+
+@pytest.fixture(scope="module")
+def references():
+    """Sentences of 1 to 40 words with punctuation that sacreBLEU's tokeniser splits."""
+    draw = random.Random(7)
+    words = "le la un deux maison, rouge (vert) chat. chien l'eau 3,5 a-t-il « oui » C'est".split()
+    return [" ".join(draw.choices(words, k=draw.randint(1, 40))) for _ in range(150)]
+
+
+@pytest.fixture(scope="module")
+def systems(references):
+    return {
+        "one": noisy(references, 0.2, 1),
+        "two": noisy(references, 0.22, 2),
+        "three": noisy(references, 0.5, 3),
+        "the same": noisy(references, 0.2, 1),
+    }
+
+
+# --- scores -------------------------------------------------------------------------------------
+
+BY_HAND = {
+    # hypothesis, reference: 100 times the brevity penalty and the geometric mean of precisions
+    "equal": ("a b c d e", "a b c d e", 100.0),
+    "a word wrong at the end": (
+        "a b c d x",
+        "a b c d e",
+        100 * (4 / 5 * 3 / 4 * 2 / 3 / 2) ** 0.25,
+    ),
+    "a word missing": ("a b c d", "a b c d e", 100 * np.exp(1 - 5 / 4)),
+    "a word too many": ("a b c d e f", "a b c d e", 100 * (5 / 6 * 4 / 5 * 3 / 4 * 2 / 3) ** 0.25),
+    "no 4-gram, smoothed": ("a b c x d", "a b c d", 100 * (4 / 5 * 2 / 4 / 3 * 1 / 2 / 2) ** 0.25),
+    "no 3- and 4-gram": ("a b x c d", "a b c d", 100 * (4 / 5 * 2 / 4 / 2 / 3 / 4 / 2) ** 0.25),
+    "clipped": ("a a a a", "a b", 100 * (1 / 4 / 2 / 3 / 4 / 2 / 8) ** 0.25),
+    "nothing right": ("x y z w", "a b c d", 0.0),
+    "too short for 4-grams": ("a b c", "a b c", 0.0),
+    "empty": ("", "a b c d", 0.0),
+}
+
+
+@pytest.mark.parametrize(("hypothesis", "reference", "expected"), BY_HAND.values(), ids=BY_HAND)
+def test_a_sentence_by_hand_and_by_sacrebleu(hypothesis, reference, expected):
+    found = bleu(sentence_counts([hypothesis], [reference]).sum(axis=0))
+    assert found == pytest.approx(expected, abs=1e-9)
+    own = BLEU(tokenize="none", force=True).corpus_score([hypothesis], [[reference]]).score
+    assert found == pytest.approx(own, abs=1e-9)
+
+
+@pytest.mark.parametrize("kind", TOKENISERS)
+def test_a_corpus_is_scored_as_sacrebleu_scores_it(references, systems, kind):
+    for translations in systems.values():
+        metric = BLEU(tokenize=TOKENISERS[kind], force=True)
+        expected = metric.corpus_score(translations, [references])
+        counts = sentence_counts(translations, references, kind).sum(axis=0)
+        assert bleu(counts) == pytest.approx(expected.score, abs=1e-9)
+        assert counts.tolist() == [
+            *(expected.sys_len, expected.ref_len, *expected.counts, *expected.totals)
+        ]
+        assert signature(kind) == str(metric.get_signature())
+
+
+@pytest.mark.parametrize("kind", TOKENISERS)
+def test_sacrebleus_command_prints_the_same(references, systems, kind, tmp_path):
+    """The scores and p-values of ``sacrebleu --paired-bs``."""
+    paths = []
+    for name, lines in {"reference": references, **systems}.items():
+        paths.append(tmp_path / name)
+        paths[-1].write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    command = [sys.executable, "-m", "sacrebleu", paths[0], "-i", *paths[1:], "--force"]
+    command += ["-tok", TOKENISERS[kind], "--paired-bs", "--paired-bs-n", RESAMPLES, "-w", 6]
+    environment = {**os.environ, "SACREBLEU_SEED": str(SEED)}
+    ran = subprocess.run(
+        [str(part) for part in command], capture_output=True, text=True, env=environment
+    )
+    assert ran.returncode == 0, ran.stderr
+    printed = json.loads(ran.stdout)
+
+    counts = {name: sentence_counts(lines, references, kind) for name, lines in systems.items()}
+    found = compare(counts, kind, "one", RESAMPLES, SEED)
+    for theirs, (name, score) in zip(printed, found.scores.items(), strict=True):
+        assert theirs["system"].endswith(name)
+        assert score.bleu == pytest.approx(theirs["BLEU"]["score"], abs=1e-6)
+        if name != "one":
+            assert score.p_value == pytest.approx(theirs["BLEU"]["p_value"], abs=1e-6)
+
+
+@pytest.mark.parametrize("kind", TOKENISERS)
+def test_paired_bootstrap_is_sacrebleus(references, systems, kind):
+    metric = BLEU(tokenize=TOKENISERS[kind], force=True)
+    signatures, results = PairedTest(
+        list(systems.items()), {"bleu": metric}, [references], test_type="bs", n_samples=RESAMPLES
+    )()
+    counts = {name: sentence_counts(lines, references, kind) for name, lines in systems.items()}
+    found = compare(counts, kind, "one", RESAMPLES, SEED)
+    assert found.signature == str(signatures["BLEU"])
+    for name, theirs in zip(systems, results["BLEU"], strict=True):
+        ours = found.scores[name]
+        assert ours.bleu == pytest.approx(theirs.score)
+        assert ours.p_value == theirs.p_value
+        # theirs takes order statistics, ours interpolates between them
+        half = (ours.interval[1] - ours.interval[0]) / 2
+        assert half == pytest.approx(theirs.ci, abs=0.15)
+    baseline, same = found.scores["one"], found.scores["the same"]
+    assert baseline.difference is None and baseline.p_value is None
+    assert (same.difference, same.difference_interval) == (0, (0, 0))
+    assert found.scores["three"].difference_interval[1] < 0
+
+
+def test_resamples_are_those_drawn_sentence_by_sentence():
+    """Against sums over drawn sentences, beyond the size of one block of resamples."""
+    table = np.random.default_rng(0).integers(0, 9, (31, 10))
+    (found,) = resampled_sums([table], 700, SEED)
+    drawn = np.random.default_rng(SEED).choice(31, size=(700, 31), replace=True)
+    assert np.array_equal(found, table[drawn].sum(axis=1))
+
+
+@pytest.mark.parametrize(("sentences", "resamples", "seed"), [(3, 0, 1), (3, 5, -1), (0, 5, 1)])
+def test_impossible_resampling(sentences, resamples, seed):
+    with pytest.raises(UserError):
+        resampled_sums([np.ones((sentences, 10))], resamples, seed)
+
+
+# --- lengths ------------------------------------------------------------------------------------
+
+
+def test_bins_of_lengths(references, systems):
+    lengths = np.array([len(reference.split()) for reference in references])
+    lengths[:4] = 0, 10, 11, 45
+    counts = {"one": sentence_counts(systems["one"], references)}
+    bins = by_length(counts, lengths, 10, 30, "tokens", 20, 1)
+    assert [bin.label for bin in bins] == ["up to 10", "11 to 20", "21 to 30", "over 30"]
+    limits = [(0, 10), (11, 20), (21, 30), (31, 99)]
+    for bin, (shortest, longest) in zip(bins, limits, strict=True):
+        inside = [i for i, length in enumerate(lengths) if shortest <= length <= longest]
+        assert bin.sentences == len(inside)
+        assert bin.mean_length == pytest.approx(sum(lengths[i] for i in inside) / len(inside))
+        expected = BLEU(tokenize="none", force=True).corpus_score(
+            [systems["one"][i] for i in inside], [[references[i] for i in inside]]
+        )
+        assert bin.comparison.scores["one"].bleu == pytest.approx(expected.score)
+
+
+def test_bins_without_sentences():
+    counts = {"one": sentence_counts(["a b c d"] * 3, ["a b c d"] * 3)}
+    bins = by_length(counts, np.array([4, 4, 25]), 10, 30, "tokens", 20, 1)
+    assert [bin.sentences for bin in bins] == [2, 0, 1]
+    assert bins[1].comparison is None
+    assert curves(bins, ["one"], 2) == ([4.0], {"one": [100.0]}, [2])
+    with pytest.raises(UserError, match="no bin has 3 sentences"):
+        curves(bins, ["one"], 3)
+
+
+@pytest.mark.parametrize(("width", "longest"), [(0, 60), (10, 5), (7, 60)])
+def test_impossible_bins(width, longest):
+    counts = {"one": sentence_counts(["a"], ["a"])}
+    with pytest.raises(UserError, match="bins of"):
+        by_length(counts, np.array([1]), width, longest, "tokens", 20, 1)

@@ -1,0 +1,535 @@
+"""The commands of the report: what they print and write, and the mistakes they name."""
+
+import re
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+from xml.etree import ElementTree
+
+import matplotlib
+import numpy as np
+import pytest
+from sacrebleu.metrics import BLEU
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.evaluation import paper
+from fairseq_rnnsearch.evaluation.__main__ import main
+from fairseq_rnnsearch.evaluation.inline_svg import inlined
+from fairseq_rnnsearch.evaluation.tables import Column, Row, Table, escaped, fixed, markdown, span
+from fairseq_rnnsearch.evaluation.texts import known_sentences, read_dictionary
+from fairseq_rnnsearch.figures import (
+    Alignment,
+    draw_heatmap,
+    draw_length_curves,
+    read_alignments,
+    save_length_curves,
+    svg_text,
+    write_gallery,
+)
+
+SOURCE = ["a man rides a horse .", "the zebra sleeps .", "one two three four five six .", "a man ."]
+REFERENCE = [
+    "un homme monte un cheval .",
+    "le zèbre dort .",
+    "un deux trois quatre cinq six .",
+    "un homme .",
+]
+FIRST = ["un homme monte un cheval .", "le <unk> dort .", "un deux trois quatre six .", "homme ."]
+SECOND = ["un homme monte .", "le zèbre dort .", "un deux quatre cinq six .", "un homme ."]
+EVIL = "<script>alert('x')</script> | *a* `b` $c$ ]]> {{style}} &amp;"
+LOG = """2026-11-21 10:00:00 | INFO | fairseq_cli.train | Start iterating over samples
+2026-11-21 10:30:00 | INFO | train_inner | epoch 001: 5 / 9 nats_per_sentence=40.5, num_updates=5
+"""
+
+
+@pytest.fixture
+def files(tmp_path):
+    """Paths of the inputs by name."""
+    known = sorted({word for line in REFERENCE for word in line.split()} - {"zèbre"})
+    texts = {
+        "source": SOURCE,
+        "reference": REFERENCE,
+        "first": FIRST,
+        "second": SECOND,
+        "dict.en": [f"{w} 3" for w in sorted({w for s in SOURCE for w in s.split()} - {"zebra"})],
+        "dict.fr": known,
+        "no-unk": ["un homme monte un cheval .", "un deux trois quatre cinq six .", "homme ."],
+        "evil": [EVIL] * 4,
+        "log": LOG.splitlines(),
+    }
+    paths = {}
+    for name, lines in texts.items():
+        paths[name] = tmp_path / name
+        paths[name].write_text("".join(line + "\n" for line in lines), encoding="utf-8")
+    weights = np.full((3, 4), 0.25)
+    write_gallery(
+        tmp_path,
+        [
+            Alignment(("a", "b", "c", "</s>"), ("x", EVIL, "\x01"), weights, id=7),
+            Alignment((), (), np.zeros((0, 0)), id=9),
+        ],
+        ["jsonl"],
+    )
+    paths["alignments"] = tmp_path / "alignments.jsonl"
+    return paths
+
+
+def texts(files, **systems):
+    options = ["--source", files["source"], "--reference", files["reference"]]
+    for name, path in (systems or {"first": files["first"], "second": files["second"]}).items():
+        options += ["--system", f"{name}={path}"]
+    return options
+
+
+def dictionaries(files):
+    return ["--source-dictionary", files["dict.en"], "--target-dictionary", files["dict.fr"]]
+
+
+def run(capsys, *arguments):
+    main([str(argument) for argument in arguments])
+    return capsys.readouterr().out
+
+
+def rows(printed):
+    """The cells of all Markdown tables, row by row."""
+    lines = [line for line in printed.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+
+
+def sacrebleu(hypotheses, references, tokenize="none", decimals=2):
+    metric = BLEU(tokenize=tokenize, force=True)
+    return f"{metric.corpus_score(hypotheses, [references]).score:.{decimals}f}"
+
+
+# --- Table 1 ------------------------------------------------------------------------------------
+
+
+def test_bleu_of_all_and_of_the_sentences_without_unknown_words(files, capsys):
+    """Sentence 1 has "zebra" and "zèbre", which the dictionaries lack."""
+    options = ["--system-no-unk", f"first={files['no-unk']}", "--paper", "first=RNNsearch-50"]
+    options += ["--reference-detokenised", files["reference"]]
+    options += ["--system-detokenised", f"second={files['second']}", "--resamples", 50]
+    printed = run(capsys, "bleu", *texts(files), *dictionaries(files), *options)
+    kept = [0, 2, 3]
+    subset = [REFERENCE[i] for i in kept]
+    no_unk = files["no-unk"].read_text(encoding="utf-8").splitlines()
+    table = {row[0]: row for row in reversed(rows(printed.split("\n\n**")[0]))}
+    assert "4 sentences, 3 of them without unknown words" in printed
+    first, second = table["first"], table["second"]
+    assert [first[1], first[4]] == [sacrebleu(FIRST, REFERENCE), sacrebleu(no_unk, subset)]
+    assert [first[3], first[6]] == ["*26.75*", "*34.16*"]
+    assert second[1] == sacrebleu(SECOND, REFERENCE)
+    assert second[4] == sacrebleu([SECOND[i] for i in kept], subset)
+    assert [second[3], second[6]] == ["–", "–"]
+    assert table["*Moses (paper)*"] == ["*Moses (paper)*", "–", "–", "*33.30*", "–", "–", "*35.63*"]
+    assert "*RNNsearch-50 (paper)*" not in table
+    assert "UNK not forbidden: second." in printed
+    for tokeniser in ("none", "13a"):
+        assert f"nrefs:1|bs:50|seed:12345|case:mixed|eff:no|tok:{tokeniser}|" in printed
+    assert "Detokenised BLEU (sacreBLEU), difference" not in printed  # the baseline has none
+    detokenised = rows(printed.split("Detokenised BLEU")[1])
+    assert ["second", sacrebleu(SECOND, REFERENCE, "13a")] in [row[:2] for row in detokenised]
+    assert ["first", "–"] in [row[:2] for row in detokenised]
+
+
+def test_a_no_unk_file_of_all_sentences_is_cut_to_the_subset(files, capsys):
+    options = [*texts(files), *dictionaries(files), "--resamples", 5]
+    whole = run(capsys, "bleu", *options, "--system-no-unk", f"first={files['second']}")
+    plain = run(capsys, "bleu", *texts(files, first=files["second"]), *options[-6:])
+    assert rows(whole)[2][4] == rows(plain)[2][4]
+
+
+def test_differences_are_those_to_the_baseline(files, capsys):
+    printed = run(capsys, "bleu", *texts(files), "--baseline", "second", "--resamples", 50)
+    (difference,) = [row for row in rows(printed.split("difference to second")[1])[2:]]
+    whole = float(sacrebleu(FIRST, REFERENCE)) - float(sacrebleu(SECOND, REFERENCE))
+    assert difference[0] == "first"
+    assert float(difference[1].replace("−", "-")) == pytest.approx(whole, abs=0.011)
+
+
+def test_no_sentence_without_unknown_words(files, capsys):
+    files["dict.en"].write_text("horse\n")
+    printed = run(capsys, "bleu", *texts(files), *dictionaries(files), "--resamples", 5)
+    assert "Every sentence has an unknown word" in printed
+    assert rows(printed)[2][4:6] == ["–", "–"]
+
+
+def test_known_sentences_and_dictionaries(tmp_path):
+    path = tmp_path / "dict"
+    path.write_text("a 12\n1984\nb\n<unk> 3 #fairseq:overwrite\n1985 1\n")
+    words = read_dictionary(path)
+    assert words == {"a", "1984", "b", "<unk>", "1985"}
+    source, reference = ["a b", "a c", "1984", "", "12"], ["x", "x", "x y", "", "x"]
+    known = known_sentences(source, reference, words, frozenset("x"))
+    assert known.tolist() == [True, False, False, True, False]
+
+
+PAPERS_NAMES = {
+    "RNNsearch-50": "RNNsearch-50",
+    "rnnsearch_50": "RNNsearch-50",
+    "RNNsearch-50*": "RNNsearch-50*",
+    "RNNenc-30": "RNNencdec-30",
+    "rnnencdec_30": "RNNencdec-30",
+    "moses": "Moses",
+    "RNNsearch-50 BPE": None,
+    "Google": None,
+}
+
+
+@pytest.mark.parametrize(("name", "row"), PAPERS_NAMES.items())
+def test_the_papers_row_of_a_name(name, row):
+    assert paper.row_named(name) == row
+
+
+# --- tables as text -----------------------------------------------------------------------------
+
+
+def test_markdown_shows_what_it_is_given():
+    table = Table(
+        (Column("name", numeric=False), Column("x", "a|b"), Column("paper", kind="paper")),
+        (Row(("RNNsearch-50*", "1.0", "2.0")), Row(("p", None, "−3"), paper=True)),
+        "T",
+    )
+    assert markdown(table) == (
+        "**T**\n\n"
+        "| name           | a\\|b: x | paper |\n"
+        "| -------------- | ------: | ----: |\n"
+        "| RNNsearch-50\\* |     1.0 | *2.0* |\n"
+        "| *p*            |       – |  *−3* |"
+    )
+    with pytest.raises(ValueError, match="1 cells for 3 columns"):
+        Table(table.columns, (Row(("a",)),))
+
+
+ESCAPED = {
+    "a_b _c_": "a_b \\_c\\_",
+    "1 < 2 & <b>": "1 < 2 & &lt;b>",
+    "&lt; &": "&amp;lt; &",
+    "two\nlines": "two lines",
+    "# no head": "\\# no head",
+    "1. no list": "\\1. no list",
+    "[a](b) `c`": "\\[a\\](b) \\`c\\`",
+}
+
+
+@pytest.mark.parametrize(("text", "expected"), ESCAPED.items())
+def test_markdown_escapes(text, expected):
+    assert escaped(text) == expected
+
+
+def test_numbers():
+    assert fixed(-1.255, 1) == "−1.3"
+    assert (fixed(0.5, 2, sign=True), fixed(None, 2), fixed(12345.0, 0)) == (
+        "+0.50",
+        None,
+        "12,345",
+    )
+    assert (span((1, 2.25), 1), span((-1, 2), 1, sign=True)) == ("1.0–2.2", "−1.0 to +2.0")
+
+
+# --- Figure 2 -----------------------------------------------------------------------------------
+
+
+def test_curves_and_counts_are_drawn_on_the_papers_axes():
+    figure = draw_length_curves([5.0, 15.5], {"one": [20, 25], "two": [3, float("nan")]}, [4, 1200])
+    upper, lower = figure.axes
+    assert (upper.get_xlim(), upper.get_ylim()) == ((0, 60), (0, 30))
+    assert (upper.get_ylabel(), lower.get_ylabel()) == ("BLEU score", "Sentences")
+    drawn = {line.get_label(): line.get_xydata().tolist() for line in upper.lines}
+    assert drawn["one"] == [[5, 20], [15.5, 25]]
+    assert drawn["two"][0] == [5, 3]
+    assert [text.get_text() for text in lower.texts] == ["4", "1,200"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["one", "two"]
+
+
+def test_the_axes_grow():
+    upper, _ = draw_length_curves([5, 72], {"one": [20, 41]}, [3, 4]).axes
+    assert (upper.get_xlim(), upper.get_ylim()) == ((0, 75), (0, 45))
+
+
+def test_nothing_to_draw():
+    with pytest.raises(UserError, match="no curve to draw"):
+        draw_length_curves([], {"one": []}, [])
+    with pytest.raises(ValueError, match="a point for each bin"):
+        draw_length_curves([1, 2], {"one": [1]}, [1, 2])
+
+
+@pytest.mark.parametrize("suffix", ["svg", "pdf", "png"])
+def test_the_figures_bytes_depend_on_the_numbers_only(tmp_path, suffix):
+    paths = [tmp_path / f"{name}.{suffix}" for name in "ab"]
+    save_length_curves(paths[0], [5.0], {"$x$ <&>": [20]}, [4])
+    with matplotlib.rc_context({"font.size": 20, "svg.fonttype": "path", "axes.grid": True}):
+        save_length_curves(paths[1], [5.0], {"$x$ <&>": [20]}, [4])
+    assert paths[0].read_bytes() == paths[1].read_bytes()
+    if suffix == "svg":
+        words = [element.text for element in ElementTree.parse(paths[0]).iter() if element.text]
+        assert {"$x$ <&>", "BLEU score", "60"} <= set(words)
+
+
+def test_lengths_command(files, capsys, tmp_path):
+    figure = tmp_path / "l.svg"
+    options = ["--bin-width", 3, "--longest", 6, "--fewest", 1, "--resamples", 5]
+    printed = run(capsys, "lengths", *texts(files), *options, "--figure", figure)
+    assert [row[:3] for row in rows(printed)[2:]] == [
+        ["up to 3", "1", sacrebleu(FIRST[3:], REFERENCE[3:], decimals=1)],
+        ["4 to 6", "2", sacrebleu(FIRST[:2], REFERENCE[:2], decimals=1)],
+        ["over 6", "1", sacrebleu(FIRST[2:3], REFERENCE[2:3], decimals=1)],
+    ]
+    assert figure.read_text().startswith("<?xml")
+
+
+# --- Figure 3 and Table 3 -------------------------------------------------------------------------
+
+
+def test_alignments_command(files, tmp_path):
+    options = ["--alignments", files["alignments"], "--ids", "7", "--out", tmp_path / "drawn"]
+    main([*map(str, ["alignments", *options]), "--format", "svg,text"])
+    assert {path.name for path in (tmp_path / "drawn").iterdir()} == {
+        *("sentence0007.svg", "sentence0007.txt")
+    }
+
+
+def test_alignments_are_read_as_they_were_written(files, tmp_path):
+    alignments = read_alignments(files["alignments"])
+    assert list(alignments) == [7, 9]
+    assert alignments[7].target == ("x", EVIL, "\x01")
+    assert np.array_equal(alignments[7].weights, np.full((3, 4), 0.25))
+    write_gallery(tmp_path / "again", alignments.values(), ["jsonl"])
+    again = tmp_path / "again" / "alignments.jsonl"
+    assert again.read_bytes() == files["alignments"].read_bytes()
+    again.write_bytes(again.read_bytes() * 2)
+    with pytest.raises(UserError, match="line 3: found id 7 a second time"):
+        read_alignments(again)
+    for content, message in ((b"\xff", "is not UTF-8"), (b"\n", "is empty")):
+        again.write_bytes(content)
+        with pytest.raises(UserError, match=message):
+            read_alignments(again)
+
+
+def test_examples_command(files, capsys):
+    printed = run(capsys, "examples", *texts(files), "--examples", "1,0")
+    assert re.findall(r"\*\*(.*)\*\*", printed) == [
+        "Sentence 1, 4 source words",
+        "Sentence 0, 6 source words",
+    ]
+    assert ["first", "le &lt;unk> dort ."] in rows(printed)
+
+
+def test_long_sentences_are_chosen(files, capsys):
+    long = " ".join(["word"] * 30)
+    files["source"].write_text(f"{long}\nshort\n{long}\n{long} x\n")
+    assert "Sentence 0" in (printed := run(capsys, "examples", *texts(files)))
+    assert re.findall(r"Sentence (\d)", printed) == ["0", "2", "3"]
+    tokenised = paper.LONG_SENTENCES[1].replace('"', " &quot; ").replace("'s", " &apos;s")
+    files["source"].write_text(f"{long}\n{tokenised}\n{long}\n{long}\n")
+    assert re.findall(r"Sentence (\d)", run(capsys, "examples", *texts(files))) == ["1"]
+
+
+# --- the report -----------------------------------------------------------------------------------
+
+
+class Page(HTMLParser):
+    """Tags, attributes and text of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.text = [], [], ""
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value or "") for name, value in attributes]
+
+    handle_startendtag = handle_starttag
+
+    def handle_data(self, data):
+        self.text += data
+
+
+@pytest.fixture
+def report(files, capsys, tmp_path):
+    """Makes a report and returns its Markdown and its page."""
+
+    def report(*more):
+        options = [*texts(files, **{"RNNsearch-50": files["first"], EVIL: files["evil"]})]
+        options += [*dictionaries(files), "--log", f"RNNsearch-50={files['log']}"]
+        options += ["--alignments", f"RNNsearch-50={files['alignments']}", "--alignment-ids", "7"]
+        options += ["--examples", "2", "--fewest", "1", "--resamples", "20", "--note", EVIL, *more]
+        run(capsys, "report", "--out", tmp_path / "out", "--title", EVIL, *options)
+        return [(tmp_path / "out" / f"report.{kind}").read_text("utf-8") for kind in ("md", "html")]
+
+    return report
+
+
+def test_the_report_holds_every_part(report, tmp_path):
+    text, html = report()
+    page = Page(html)
+    shown = re.sub("<style>.*?</style>", "", html, flags=re.DOTALL)
+    assert "{" not in shown.replace("{{style}}", ""), "a value that was not filled in"
+    for part in ("Set-up", "Table 1", "Table 2", "Figure 2", "Figure 3", "Table 3", "Command"):
+        assert f"## {part}" in text
+        assert part in page.text
+    for value in (
+        sacrebleu(FIRST, REFERENCE),
+        "26.75",
+        "288,000",
+        "40.5",
+        "un deux trois quatre six",
+    ):
+        assert value in text
+        assert value in page.text
+    assert page.tags.count("svg") == 2
+    linked = re.findall(r"\]\((figures/.*?)\)", text)
+    assert linked == ["figures/lengths.svg", "figures/alignment-0-0-7.svg"]
+    for path in linked:
+        ElementTree.parse(tmp_path / "out" / path)
+
+
+def test_nothing_in_the_page_comes_from_outside(report):
+    """Texts that look like markup stay text, and no address is fetched."""
+    _, html = report()
+    page = Page(html)
+    assert page.text.count(EVIL) >= 5  # title, heading, note, name, sentence
+    assert "script" not in page.tags and "b" not in page.tags and "link" not in page.tags
+    for _, name, value in page.attributes:
+        assert not name.startswith("on")
+        if name in ("src", "href", "xlink:href"):
+            assert value.startswith(("#", "data:image/png;base64,"))
+    assert "@import" not in html and "url(http" not in html
+
+
+def test_the_pages_ids_are_unique_and_its_links_lead_somewhere(report):
+    page = Page(report()[1])
+    ids = [value for _, name, value in page.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    links = [value[1:] for _, name, value in page.attributes if value.startswith("#")]
+    clips = [re.findall(r"url\(#(.*?)\)", value) for _, _, value in page.attributes]
+    assert {*links, *(name for names in clips for name in names)} <= set(ids)
+
+
+def test_the_same_report_is_the_same_bytes(report):
+    assert report() == report()
+
+
+def test_the_least_report(files, capsys, tmp_path):
+    run(capsys, "report", "--out", tmp_path / "out", *texts(files), "--fewest", 1, "--resamples", 5)
+    text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert re.findall("^## (.*?):", text, re.MULTILINE) == ["Table 1", "Figure 2"]
+    assert "No UNK" not in text
+
+
+def test_an_inlined_figure_keeps_its_words_and_takes_the_pages_colours():
+    word = 'id="x" #ffffff url(#y)'
+    svg = inlined(svg_text(draw_heatmap([word], ["b"], np.ones((1, 1)))), "p-", 'a "label"')
+    root = ElementTree.fromstring(svg)
+    assert word in [element.text for element in root.iter()]
+    assert root.get("aria-label") == 'a "label"'
+    assert "var(--page)" in svg and "<style" not in svg
+
+
+# --- mistakes -------------------------------------------------------------------------------------
+
+MISTAKES = {
+    # command, what is written to a file before, further options: message
+    "fewer lines": ("bleu", ("first", b"a\n"), "", "first has 1 lines but SOURCE has 4 lines"),
+    "no file": ("bleu", None, "--system x=nowhere", "nowhere: no such file"),
+    "empty": ("bleu", ("second", b""), "", "second is empty"),
+    "not UTF-8": ("bleu", ("second", b"a\n\xff\nb\nc\n"), "", "second, line 2"),
+    "no name": ("bleu", None, "--system x", "--system 'x': must be NAME=VALUE"),
+    "a name twice": ("bleu", None, "--system first=x", "--system names 'first' twice"),
+    "unknown name": (
+        "bleu",
+        None,
+        "--baseline x",
+        "--baseline 'x': there is no such system; valid: first,",
+    ),
+    "unknown row": ("bleu", None, "--paper first=x", "--paper first=x: the paper has no such row"),
+    "one dictionary": ("bleu", None, "--source-dictionary dict.en", "belong together"),
+    "no dictionaries": ("bleu", None, "--system-no-unk first=no-unk", "needs --source-dictionary"),
+    "no-UNK lines": (
+        "bleu",
+        ("no-unk", b"a\n"),
+        "DICTIONARIES --system-no-unk first=no-unk",
+        "no-unk has 1 lines; valid is a line for each of the 4 sentences, or",
+    ),
+    "a dictionary of sentences": (
+        "bleu",
+        ("dict.fr", b"a b c\n"),
+        "DICTIONARIES",
+        "dict.fr, line 1: found 'a b c'; valid is a word",
+    ),
+    "detokenised": (
+        "bleu",
+        None,
+        "--system-detokenised first=first",
+        "need --reference-detokenised",
+    ),
+    "resamples": ("bleu", None, "--resamples 0", "0 bootstrap resamples: must be at least 1"),
+    "bins": ("lengths", None, "--bin-width 7", "bins of 7 words up to 60"),
+    "figure": (
+        "lengths",
+        None,
+        "--fewest 1 --figure x.gif",
+        "x.gif: its name must end in one of .png",
+    ),
+    "ids": ("examples", None, "--examples 1,b", "--examples '1,b': must be sentence numbers"),
+    "an id too high": (
+        "examples",
+        None,
+        "--examples 4",
+        "there is no sentence 4; valid are 0 to 3",
+    ),
+    "an unknown id": (
+        "report",
+        None,
+        "JSONL --alignment-ids 8",
+        "has no sentence 8; its 2 sentences are between 7 and",
+    ),
+    "nothing to draw": (
+        "report",
+        None,
+        "JSONL --alignment-ids 9",
+        "sentence 9 of alignments.jsonl has no words",
+    ),
+    "no ids": ("report", None, "JSONL", "belong together"),
+    "no jsonl": (
+        "report",
+        ("alignments.jsonl", b"{}\n"),
+        "JSONL --alignment-ids 8",
+        "alignments.jsonl, line 1: not an alignment",
+    ),
+    "no log": ("report", ("log", b""), "--out o --log a=log", "log is empty"),
+    "a file for a folder": ("report", None, "--out first --fewest 1", "cannot be made"),
+}
+
+
+@pytest.mark.parametrize(
+    ("command", "written", "options", "message"), MISTAKES.values(), ids=MISTAKES
+)
+def test_mistakes(files, capsys, tmp_path, monkeypatch, command, written, options, message):
+    monkeypatch.chdir(tmp_path)
+    if written:
+        Path(written[0]).write_bytes(written[1])
+    words = options.replace(
+        "DICTIONARIES", "--source-dictionary dict.en --target-dictionary dict.fr"
+    ).replace("JSONL", "--out o --alignments a=alignments.jsonl")
+    message = message.replace("SOURCE has 4 lines", f"{files['source']} has 4")
+    with pytest.raises(UserError) as caught:
+        main([*map(str, [command, *texts(files)]), *words.split()])
+    assert message in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert capsys.readouterr().out == ""
+    assert not Path("o").exists()
+
+
+def test_a_mistake_is_one_line_for_the_user(files):
+    command = [sys.executable, "-m", "fairseq_rnnsearch.evaluation", "bleu"]
+    ran = subprocess.run(
+        [*command, *map(str, texts(files, x="nowhere"))],
+        cwd=Path(__file__).resolve().parents[1],
+        capture_output=True,
+        text=True,
+    )
+    assert (ran.returncode, ran.stdout) == (1, "")
+    assert ran.stderr == "fairseq_rnnsearch: error: nowhere: no such file\n"

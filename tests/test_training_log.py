@@ -1,0 +1,257 @@
+"""Hours, epochs and likelihoods from logs that are made by hand, and from fairseq-train's own."""
+
+import json
+import shutil
+from datetime import datetime, timedelta
+
+import pytest
+from commands import LAST_ONLY, MODEL, together, train
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.evaluation.results import table_2, training_remarks
+from fairseq_rnnsearch.evaluation.training_log import read_training
+
+pytest_plugins = ["trained"]
+
+PER_EPOCH = 200  # updates
+
+
+class Log:
+    """Writes what fairseq-train writes, at times that are given in minutes."""
+
+    def __init__(self, style="simple"):
+        self.style, self.lines = style, []
+
+    def say(self, minute, logger, text):
+        time = datetime(2026, 11, 21, 23, 0, 0) + timedelta(minutes=minute)
+        self.lines.append(f"{time:%Y-%m-%d %H:%M:%S} | INFO | {logger} | {text}")
+        return self
+
+    def begin(self, minute, loaded=None, devices=()):
+        """A run starts; its first batch comes a minute later."""
+        self.say(minute, "fairseq_cli.train", "{'_name': None, 'common': {'_name': None}}")
+        for rank, device in enumerate(devices):
+            gpu = f"capabilities =  9.0  ; total memory = 79.109 GB ; name = {device:40s}"
+            self.say(minute, "fairseq.utils", f"rank {rank:3d}: {gpu}")
+        self.say(minute, "fairseq.trainer", "Preparing to load checkpoint c/checkpoint_last.pt")
+        text = "No existing checkpoint found c/checkpoint_last.pt"
+        if loaded is not None:
+            text = f"Loaded checkpoint c/checkpoint_last.pt (epoch 1 @ {loaded} updates)"
+        self.say(minute, "fairseq.trainer", text)
+        return self.say(minute + 1, "fairseq_cli.train", "Start iterating over samples")
+
+    def _report(self, minute, logger, values, between):
+        epoch, place = divmod(values["num_updates"] - 1, PER_EPOCH)
+        epoch, place = epoch + 1, place + 1
+        if self.style == "json":
+            first = {"epoch": epoch}
+            if logger == "train_inner":
+                first["update"] = round(epoch - 1 + place / PER_EPOCH, 3)
+            else:
+                values = {f"{logger}_{name}": value for name, value in values.items()}
+            values = {name: str(value) for name, value in values.items()}
+            return self.say(minute, logger, json.dumps(first | values))
+        sign = "=" if logger == "train_inner" else " "
+        text = between.join(f"{name}{sign}{value}" for name, value in values.items())
+        beginning = {
+            "train_inner": f"epoch {epoch:03d}:  {place:5d} / {PER_EPOCH:d} ",
+            "train": f"epoch {epoch:03d} | ",
+            "valid": f"epoch {epoch:03d} | valid on 'valid' subset | ",
+        }
+        return self.say(minute, logger, beginning[logger] + text)
+
+    def inner(self, minute, update, nats=50.0, bsz=80):
+        values = {"loss": 6.783, "nats_per_sentence": nats, "bsz": bsz}
+        values |= {"num_updates": update, "train_wall": 48, "wall": 777}
+        return self._report(minute, "train_inner", values, ", ")
+
+    def epoch_end(self, minute, update, nats):
+        values = {"loss": 6.7, "nats_per_sentence": nats, "bsz": 80, "num_updates": update}
+        return self._report(minute, "train", values, " | ")
+
+    def valid(self, minute, update, nats):
+        values = {"loss": 5.9, "nats_per_sentence": nats, "wps": 9.1, "num_updates": update}
+        return self._report(minute, "valid", values, " | ")
+
+    def saved(self, minute, update):
+        text = f"Saved checkpoint c/checkpoint_1_{update}.pt (epoch 1 @ {update} updates,"
+        text += " score 5.9) (writing took 0.4 seconds)"
+        return self.say(minute, "fairseq.checkpoint_utils", text)
+
+    def read(self, folder, *more, **options):
+        path = folder / f"{len(list(folder.iterdir()))}.log"
+        path.write_text("\n".join(self.lines) + "\n", encoding="utf-8")
+        return read_training([path, *more], **options)
+
+
+@pytest.fixture(params=["simple", "json"])
+def log(request):
+    return Log(request.param)
+
+
+def test_one_run(log, tmp_path):
+    log.begin(0).inner(21, 100, 90.0).inner(41, 200, 70.0).valid(46, 200, 60.0).saved(47, 200)
+    log.epoch_end(48, 200, 80.0).inner(68, 300, 50.0).valid(69, 300, 64.0).saved(70, 300)
+    found = log.read(tmp_path)
+    assert (found.updates, found.epochs, found.runs) == (300, 1.5, 1)
+    assert found.hours == pytest.approx(69 / 60)  # from minute 1 to minute 70
+    assert (found.valid_nats, found.valid_update, found.last_valid_nats) == (60.0, 200, 64.0)
+    assert found.train_nats == 50.0
+    assert found.device == "CPU"
+    assert (found.lost_hours, found.unlogged_updates) == (0, 0)
+
+
+def test_lost_work_is_counted_once(log, tmp_path):
+    """Killed at minute 61 after update 300; goes on from 200, which was saved at minute 45."""
+    log.begin(0).inner(21, 100).inner(41, 200).valid(44, 200, 60.0).saved(45, 200)
+    log.inner(61, 300, 11.0).valid(61, 300, 1.0)
+    log.begin(500, loaded=200).inner(521, 300, 40.0).inner(541, 400, 30.0).saved(543, 400)
+    found = log.read(tmp_path)
+    assert (found.updates, found.epochs, found.runs) == (400, 2.0, 2)
+    assert found.hours == pytest.approx((44 + 42) / 60)
+    assert found.lost_hours == pytest.approx(16 / 60)
+    assert found.valid_nats == 60.0, "the validation of lost work"
+    assert found.train_nats == 30.0
+    (remark,) = training_remarks({"M": found})
+    assert remark == (
+        "M: lowest dev. NLL after 200 updates; trained in 2 runs; 0.27 h of lost work not counted."
+    )
+
+
+def test_twice_from_the_same_checkpoint(log, tmp_path):
+    log.begin(0).inner(11, 100).saved(11, 100)
+    log.begin(100, loaded=100).inner(121, 190)
+    log.begin(200, loaded=100).inner(211, 200).saved(211, 200)
+    found = log.read(tmp_path)
+    assert found.hours == pytest.approx((10 + 10) / 60)
+    assert found.lost_hours == pytest.approx(20 / 60)
+    assert found.runs == 2
+
+
+def test_far_back_past_a_whole_run(log, tmp_path):
+    """The second run's work is lost altogether, and half of the first's."""
+    log.begin(0).inner(41, 200).saved(41, 200)
+    log.begin(100, loaded=200).inner(121, 300).saved(121, 300)
+    log.begin(200, loaded=100).inner(221, 200).saved(221, 200)
+    found = log.read(tmp_path)
+    assert found.updates == 200
+    assert found.hours == pytest.approx((20 + 20) / 60)  # update 100 lies in the middle of 40 min
+
+
+def test_a_new_beginning_makes_everything_before_it_void(log, tmp_path):
+    log.begin(0).inner(50, 100, 9.0).valid(50, 100, 3.0)
+    log.begin(100).inner(111, 50, 70.0).valid(111, 50, 50.0)
+    found = log.read(tmp_path)
+    assert (found.updates, found.valid_nats, found.runs) == (50, 50.0, 1)
+    assert found.hours == pytest.approx(10 / 60)
+
+
+def test_a_finished_training_called_again_adds_nothing(log, tmp_path):
+    log.begin(0).inner(31, 100).saved(31, 100)
+    log.say(200, "fairseq_cli.train", "{'_name': None}")
+    log.say(200, "fairseq.trainer", "Loaded checkpoint c/x.pt (epoch 1 @ 100 updates)")
+    log.say(201, "fairseq_cli.train", "done training in 0.0 seconds")
+    assert log.read(tmp_path).hours == pytest.approx(0.5)
+
+
+def test_logs_in_several_files_and_missing_ones(log, tmp_path):
+    first = tmp_path / "first"
+    log.begin(0).inner(31, 100).saved(31, 100)
+    first.write_text("\n".join(log.lines))
+    log.lines = []
+    log.begin(100, loaded=100).inner(131, 200).saved(131, 200)
+    second = tmp_path / "second"
+    second.write_text("\n".join(log.lines))
+    whole, part = read_training([first, second]), read_training([second])
+    assert (whole.hours, whole.unlogged_updates) == (pytest.approx(1.0), 0)
+    assert (part.hours, part.unlogged_updates) == (pytest.approx(0.5), 100)
+    assert "the log lacks 100 updates" in training_remarks({"M": part})[0]
+
+
+def test_the_training_likelihood_is_weighted_over_the_last_tenth(log, tmp_path):
+    log.begin(0)
+    for update in range(10, 201, 10):
+        log.inner(update, update, nats=float(update), bsz=60 if update == 200 else 20)
+    found = log.read(tmp_path)  # of 200 updates those after 180: 190 and 200
+    assert found.train_nats == pytest.approx((190 * 20 + 200 * 60) / 80)
+
+
+def test_without_reports_amid_the_epochs(log, tmp_path):
+    log.begin(0).valid(30, 200, 60.0).epoch_end(31, 200, 80.0)
+    found = log.read(tmp_path)
+    assert (found.updates, found.epochs, found.train_nats) == (200, None, 80.0)
+
+
+def test_updates_after_the_last_report_count_as_epochs(log, tmp_path):
+    log.begin(0).inner(10, 100).saved(20, 150)
+    assert log.read(tmp_path).epochs == pytest.approx(0.75)
+
+
+def test_devices(log, tmp_path):
+    log.begin(0, devices=["NVIDIA H100", "NVIDIA H100"]).inner(10, 100).saved(10, 100)
+    log.begin(100, loaded=100, devices=["NVIDIA A100"]).inner(110, 200)
+    assert log.read(tmp_path).device == "2 × NVIDIA H100, NVIDIA A100"
+    assert log.read(tmp_path, device="a cluster").device == "a cluster"
+
+
+def test_broken_lines_are_passed_over(log, tmp_path):
+    log.begin(0).inner(10, 100)
+    log.lines.append(log.lines[-1][:-30])
+    log.lines += ["Traceback (most recent call last):", "  KeyboardInterrupt", ""]
+    path = tmp_path / "log"
+    path.write_bytes("\n".join(log.lines).encode() + b"\xff\xfe half a lin")
+    assert read_training([path]).updates == 100
+
+
+def test_no_training(tmp_path):
+    path = tmp_path / "log"
+    with pytest.raises(UserError, match="cannot be read: No such file"):
+        read_training([path])
+    path.write_text("")
+    with pytest.raises(UserError, match="is empty"):
+        read_training([path])
+    path.write_text("something else\n")
+    with pytest.raises(UserError, match="found no training; valid is what fairseq-train prints"):
+        read_training([path])
+
+
+def test_the_papers_table(tmp_path):
+    training = Log().begin(0).inner(61, 100, 45.25).valid(61, 100, 40.0).read(tmp_path)
+    table = table_2({"rnnenc_50": training, "other": training}, {"rnnenc_50": "RNNencdec-50"})
+    assert [row.cells[0] for row in table.rows] == [
+        *("rnnenc_50", "other", "RNNencdec-30 (paper)", "RNNsearch-30 (paper)"),
+        *("RNNsearch-50 (paper)", "RNNsearch-50* (paper)"),
+    ]
+    expected = "100 600,000 0.5 4.5 1.0 108 45.2 44.0 40.0 43.6 CPU"
+    assert table.rows[0].cells[1:] == (*expected.split(), "Quadro K-6000")
+    assert table.rows[1].cells[2::2] == (None,) * 6
+    assert table.rows[2].cells[2::2] == ("846,000", "6.4", "109", "28.1", "53.0", "TITAN BLACK")
+
+
+def test_what_fairseq_train_prints(small_corpus, tmp_path):
+    """Six updates an epoch; the second run takes up the checkpoint of update 4, 9 were done."""
+
+    def log_of(style):
+        folder = tmp_path / style
+        options = (
+            f"{MODEL} {LAST_ONLY} --criterion alignment_heatmap --optimizer rnnsearch_adadelta"
+        )
+        options += " --batch-size 20 --save-interval-updates 2 --keep-interval-updates -1 --seed 3"
+        options += f" --log-interval 1 --log-format {style}"
+        first = train(small_corpus.data, folder, options, "--max-update 9").ok()
+        shutil.copy(folder / "checkpoint_1_4.pt", folder / "checkpoint_last.pt")
+        second = train(small_corpus.data, folder, options, "--max-update 15").ok()
+        path = tmp_path / f"{style}.log"
+        path.write_text(first.err + first.out + second.err + second.out)
+        return read_training([path]), second
+
+    (simple, printed), (json_format, _) = together(lambda: log_of("simple"), lambda: log_of("json"))
+    for found in simple, json_format:
+        assert (found.updates, found.epochs, found.runs) == (15, 2.5, 2)
+        assert found.hours + found.lost_hours < 0.2
+    assert simple.train_nats == json_format.train_nats > 0
+    assert (simple.valid_nats, simple.valid_update) == (
+        *(json_format.valid_nats, json_format.valid_update),
+    )
+    last = [line for line in (printed.err + printed.out).splitlines() if "| valid |" in line][-1]
+    assert f"nats_per_sentence {simple.last_valid_nats:g} " in last
