@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.figures.saving import drawable, installed_fonts, picture_format, save_figure
+from fairseq_rnnsearch.figures import fonts
+from fairseq_rnnsearch.figures.saving import picture_format, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -125,7 +126,7 @@ def _text(colour: str, size: float = _FONT) -> dict:
     return {
         "color": colour,
         "fontsize": size,
-        "fontfamily": installed_fonts(),
+        "fontfamily": fonts.MAIN,
         "parse_math": False,
         "usetex": False,
     }
@@ -140,13 +141,14 @@ def _style(axes: Axes, label: str, size: float = _FONT) -> None:
     axes.tick_params(color=LINE, labelcolor=FAINT, labelsize=_FONT, length=3)
     axes.set_ylabel(label, **_text(INK, size))
     for tick in (*axes.get_xticklabels(), *axes.get_yticklabels()):
-        tick.set_fontfamily(installed_fonts())
+        tick.set_fontfamily(fonts.MAIN)
 
 
 def _legend(figure: Figure, axes: Axes) -> None:
     """Above the curves, where nothing can lie under it."""
     handles, names = axes.get_legend_handles_labels()
-    shown = [drawable(name) for name in names]
+    labels = [fonts.label(" ".join(name.split())) for name in names]
+    shown = [label.text for label in labels]
     legend = figure.legend(
         handles,
         shown,
@@ -157,5 +159,5 @@ def _legend(figure: Figure, axes: Axes) -> None:
         columnspacing=1.6,
         fontsize=_FONT,
     )
-    for text in legend.get_texts():
-        text.set(color=INK, fontfamily=installed_fonts(), parse_math=False, usetex=False)
+    for text, label in zip(legend.get_texts(), labels, strict=True):
+        text.set(color=INK, fontfamily=label.families, parse_math=False, usetex=False)

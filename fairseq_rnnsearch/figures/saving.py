@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import logging
 import os
-import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
 DOTS_PER_INCH = 150
 FORMATS = ("png", "pdf", "svg")
 
-# DejaVu Sans comes with matplotlib. The others are used, where installed, for what it lacks.
-_FONTS = ("DejaVu Sans", "Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Arial Unicode MS")
-
 # Text stays text in vector files, equal pictures are equal files, and the user's settings for
 # other figures leave this one as it was laid out.
 _FILE_SETTINGS = {
@@ -31,7 +27,6 @@ _FILE_SETTINGS = {
     "savefig.transparent": False,
     "savefig.facecolor": "auto",
 }
-_UNDRAWABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _NO_DATE = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
 
 
@@ -78,16 +73,3 @@ def svg_text(figure: Figure) -> str:
     with matplotlib.style.context(["default", _FILE_SETTINGS]):
         figure.savefig(buffer, format="svg", metadata=_NO_DATE["svg"])
     return buffer.getvalue().decode("utf-8")
-
-
-def drawable(text: str) -> str:
-    """Text in one line, without characters that an SVG file cannot hold."""
-    return _UNDRAWABLE.sub("\ufffd", " ".join(text.split()))
-
-
-def installed_fonts() -> list[str]:
-    """Naming a font that is missing would log a warning for every label."""
-    from matplotlib import font_manager
-
-    installed = set(font_manager.get_font_names())
-    return [name for name in _FONTS if name in installed]
