@@ -131,14 +131,14 @@ def outputs(module, case, tensors=None):
 
 def gradients(found, tensors, only=None):
     """Of a sum in which each number of the outputs (or of one of them) has its own weight."""
-    total = sum(
-        (output * randn(*output.shape, 3).detach()[..., 0]).sum()
-        for i, output in enumerate(found)
-        if output.requires_grad and only in (None, i)
-    )
-    if isinstance(total, int):  # no word input, no gradient of it
+    found = [x for i, x in enumerate(found) if x.requires_grad and only in (None, i)]
+    if not found:
         return [None] * len(tensors)
-    return torch.autograd.grad(total, tensors, allow_unused=True, retain_graph=True)
+    given = [randn(*x.shape, 3).detach()[..., 0].to(x.dtype) for x in found]
+    kept = [x.clone() for x in given]
+    result = torch.autograd.grad(found, tensors, given, allow_unused=True, retain_graph=True)
+    assert_close(given, kept, rtol=0, atol=0)  # a backward pass may read them, not write to them
+    return result
 
 
 def assert_same_gradients(found, expected):
@@ -279,8 +279,8 @@ CHOICES = [
     ("auto", {}, "fast kernels run recurrences and cost (--kernels auto: on a CPU)"),
     ("auto", {"dtype": torch.bfloat16}, "fast kernels"),
     ("auto", {"dtype": torch.float64}, "fast kernels"),
-    ("auto", {"dtype": torch.float16}, "reference kernels run recurrences and cost (--kernels auto: no"
-                                       " fast ones for float16)"),
+    ("auto", {"dtype": torch.float16}, "reference kernels run recurrences and cost "
+                                       "(--kernels auto: no fast ones for float16)"),
     ("auto", {"device": "meta"}, "no fast ones for device meta"),
     ("reference", {}, "reference kernels run recurrences and cost (--kernels reference)"),
     ("reference", {"dtype": torch.float16}, "reference kernels"),
