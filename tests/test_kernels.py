@@ -134,7 +134,7 @@ def gradients(found, tensors, only=None):
     found = [x for i, x in enumerate(found) if x.requires_grad and only in (None, i)]
     if not found:
         return [None] * len(tensors)
-    given = [randn(*x.shape, 3).detach()[..., 0].to(x.dtype) for x in found]
+    given = [randn(*x.shape, 3).detach()[..., 0].to(x.dtype).contiguous() for x in found]
     kept = [x.clone() for x in given]
     result = torch.autograd.grad(found, tensors, given, allow_unused=True, retain_graph=True)
     assert_close(given, kept, rtol=0, atol=0)  # a backward pass may read them, not write to them
