@@ -18,7 +18,7 @@ from numpy.testing import assert_allclose
 from oracles import numpy_rnnsearch as oracle
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
+from fairseq_rnnsearch.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig, blockwise
 
 START = ([[1.0, -2.0], [0.5, 3.0]], [-1.5, 0.25])
 
@@ -155,6 +155,58 @@ def test_a_real_scheduler_scales_the_step():
     assert optimizer.get_lr() == pytest.approx(0.25)
     update(optimizer, params, 1)
     assert_equals(params, oracle_updates((1,), step=0.5))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("weight_decay", [0.0, 0.1])
+def test_blocks_equal_torch_s_own(dtype, weight_decay, monkeypatch):
+    """One block, some, and a rest; and either goes on from the other's state."""
+    monkeypatch.setattr(blockwise, "BLOCK", 64)
+    generator = torch.Generator().manual_seed(0)
+    shapes = [(64,), (3, 5), (11, 31), (), (0, 4), (128, 2)]
+    ours, theirs = (
+        [torch.nn.Parameter(torch.ones(shape, dtype=dtype)) for shape in shapes] for _ in range(2)
+    )
+    optimizers = [
+        kind(params, lr=1.0, rho=0.95, eps=1e-6, weight_decay=weight_decay)
+        for kind, params in ((blockwise.BlockwiseAdadelta, ours), (torch.optim.Adadelta, theirs))
+    ]
+    for update in range(6):
+        for one, other in zip(ours, theirs, strict=True):
+            if one.numel() != 15 or update % 2:  # one has no gradient now and then
+                one.grad = torch.randn(one.shape, dtype=dtype, generator=generator)
+                other.grad = one.grad.clone()
+            else:
+                one.grad = other.grad = None
+        for optimizer in optimizers:
+            optimizer.step()
+        if update == 3:
+            states = [copy.deepcopy(optimizer.state_dict()) for optimizer in optimizers]
+            for optimizer, state in zip(optimizers, reversed(states), strict=True):
+                optimizer.load_state_dict(state)
+        rtol = 4 * torch.finfo(dtype).eps
+        for one, other in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(one, other, rtol=rtol, atol=rtol)
+            for key, value in optimizers[1].state[other].items():
+                torch.testing.assert_close(optimizers[0].state[one][key], value, rtol=rtol, atol=0)
+
+
+def test_numbers_that_are_stored_in_another_way_are_updated_too():
+    params = [torch.nn.Parameter(torch.ones(3, 5).T), torch.nn.Parameter(torch.ones(5, 3))]
+    for parameter in params:
+        parameter.grad = torch.arange(15.0).view(5, 3)
+        blockwise.BlockwiseAdadelta([parameter], lr=1.0).step()
+    assert not params[0].is_contiguous()
+    assert torch.equal(*params) and (params[0] != 1).any()
+
+
+@pytest.mark.parametrize("factor", [1, 1.0, 0.25, torch.tensor(0.5), torch.tensor(1.0)])
+def test_gradients_are_multiplied(factor):
+    params = parameters()
+    give_gradients(params, 1)
+    expected = [parameter.grad * factor for parameter in params]
+    build(params).multiply_grads(factor)
+    assert same([parameter.grad for parameter in params], expected)
 
 
 # --- clipping ------------------------------------------------------------------------------------

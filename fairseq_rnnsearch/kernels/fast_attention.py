@@ -57,13 +57,12 @@ class Attention:
         self._d_v = torch.zeros_like(self._v)
 
     def weights_backward(self, d_alpha: Tensor, alpha: Tensor, query: Tensor, out: Tensor) -> None:
-        """The gradient of the query, ``(batch, n')``; those of keys and v_a are added up.
-
-        sum_j de_ij = 0, so that the -1 of tanh adds nothing to the gradient of v_a either.
-        """
+        """The gradient of the query, ``(batch, n')``; those of keys and v_a are added up."""
         self._hidden_units(query)
         alpha, d_alpha = alpha.to(self._e.dtype), d_alpha.to(self._e.dtype)
         de = _softmax_backward(d_alpha, alpha, -1, alpha.dtype, grad_input=self._e)
+        # zero but for rounding, which counts where g is nearly 1/2
+        self._d_v -= de.sum() / 2
         self._d_v.addmv_(self._g.flatten(0, 1).T, de.view(-1))
         _sigmoid_backward(de.unsqueeze(-1), self._g, grad_input=self._g)
         self._d_keys += self._g

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.kernels.fast_unit import (
+    add_product,
     refuse_second_order,
     unit_backward,
     unit_forward,
@@ -75,7 +76,7 @@ class _Recurrence(torch.autograd.Function):
         h[:, 0] = 0 if initial is None else initial
         reset_h = a.new_empty(D, B, n)
         for t in range(T):
-            a[:, t, :, n:].baddbmm_(h[:, t], U_gates.mT)
+            add_product(a[:, t, :, n:], h[:, t], U_gates.mT)
             unit_forward(a[:, t], h[:, t], U, reset_h, h[:, t + 1])
         ctx.reverse = reverse
         ctx.save_for_backward(a, h, *weights)
@@ -99,7 +100,7 @@ class _Recurrence(torch.autograd.Function):
                 position = T - 1 - t if backwards else t
                 dh[d] += grad[position, :, d * n : (d + 1) * n]
             unit_backward(dh, a[:, t], h[:, t], U, da[:, t], scratch)
-            dh.baddbmm_(da[:, t, :, n:], U_gates)
+            add_product(dh, da[:, t, :, n:], U_gates)
         d_weights = (None,) * len(weights)
         if any(ctx.needs_input_grad[3 + D :]):
             d_gates = _products(da[..., n:], h[:, :T])

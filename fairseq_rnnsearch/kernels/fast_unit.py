@@ -35,6 +35,14 @@ def accurate_type(dtype: torch.dtype) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32)
 
 
+def add_product(out: Tensor, x: Tensor, weights: Tensor, scale: float = 1) -> None:
+    """scale (out + x weights) in place, all ``(directions, rows, columns)``."""
+    if len(out) == 1:  # what a batch of products costs beside one is seen at small sizes
+        out[0].addmm_(x[0], weights[0], beta=scale, alpha=scale)
+    else:
+        out.baddbmm_(x, weights, beta=scale, alpha=scale)
+
+
 def unit_forward(a: Tensor, h: Tensor, U: Tensor, reset_h: Tensor, out: Tensor) -> None:
     """The new state.
 
@@ -50,9 +58,11 @@ def unit_forward(a: Tensor, h: Tensor, U: Tensor, reset_h: Tensor, out: Tensor) 
     gates.sigmoid_()
     torch.mul(gates[..., n:], h, out=reset_h)
     if a.dtype == torch.bfloat16:
-        proposed.baddbmm_(reset_h, U.mT).tanh_()
+        add_product(proposed, reset_h, U.mT)
+        proposed.tanh_()
     else:
-        proposed.baddbmm_(reset_h, U.mT, beta=2, alpha=2).sigmoid_()
+        add_product(proposed, reset_h, U.mT, scale=2)
+        proposed.sigmoid_()
         torch.sub(proposed, 0.5, out=proposed).mul_(2)
     torch.lerp(h, proposed, gates[..., :n], out=out)
 
@@ -77,6 +87,6 @@ def unit_backward(dh: Tensor, a: Tensor, h: Tensor, U: Tensor, da: Tensor, scrat
     torch.mul(dh, z, out=one)
     dh.sub_(one)
     _tanh_backward(one, proposed, grad_input=d_proposed)
-    torch.bmm(d_proposed, U, out=d_reset_h)
+    add_product(d_reset_h.zero_(), d_proposed, U)
     dh.addcmul_(d_reset_h, r)
     _sigmoid_backward(d_reset_h.mul_(h), r, grad_input=dr)

@@ -22,6 +22,7 @@ from omegaconf import II
 from torch import Tensor
 
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.optim.blockwise import BlockwiseAdadelta
 
 logger = logging.getLogger(__name__)
 
@@ -76,7 +77,7 @@ class RNNSearchAdadelta(FairseqOptimizer):
             )
         self._skip_update = False
         self._nonfinite_updates = 0
-        self._optimizer = torch.optim.Adadelta(params, **self.optimizer_config)
+        self._optimizer = BlockwiseAdadelta(params, **self.optimizer_config)
 
     @property
     def optimizer_config(self) -> dict:
@@ -99,6 +100,11 @@ class RNNSearchAdadelta(FairseqOptimizer):
     def set_lr(self, lr: float) -> None:
         """Scale the step by lr / initial lr."""
         super().set_lr(self.cfg.adadelta_step * (lr / self._initial_lr))
+
+    def multiply_grads(self, c: Tensor | float) -> None:
+        """As fairseq's, which also goes through all gradients to multiply them by 1."""
+        if c != 1:
+            super().multiply_grads(c)
 
     def clip_grad_norm(
         self, max_norm: float, aggregate_norm_fn: Callable[[Tensor], Tensor] | None = None

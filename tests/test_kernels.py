@@ -1,0 +1,319 @@
+"""The fast kernels against the reference, which the other tests hold to the paper."""
+
+import logging
+from contextlib import nullcontext
+from itertools import product
+
+import pytest
+import torch
+from conftest import EOS, cost_of, random_model, score
+from torch.testing import assert_close
+
+from fairseq_rnnsearch.kernels import (
+    DecoderWeights,
+    Memory,
+    RecurrentWeights,
+    fast,
+    fast_output,
+    reference,
+    select,
+    selection,
+)
+from fairseq_rnnsearch.network import DECODER_ORDERS
+
+CLOSE = {"rtol": 0, "atol": 1e-10}
+
+
+@pytest.fixture(autouse=True)
+def fresh_memory_is_nan():
+    """What is read before it is written shows."""
+    torch.use_deterministic_algorithms(True)
+    assert torch.utils.deterministic.fill_uninitialized_memory
+    assert torch.empty(3).isnan().all()
+    yield
+    torch.use_deterministic_algorithms(False)
+
+
+def randn(*shape, seed=0):
+    generator = torch.Generator().manual_seed(sum(shape) + seed)
+    return torch.randn(*shape, dtype=torch.float64, generator=generator).requires_grad_()
+
+
+def mask(rows, columns):
+    """About a third true, never a whole row; none at all for one row."""
+    drawn = torch.rand(rows, columns, generator=torch.Generator().manual_seed(rows)) < 0.35
+    drawn[:, columns // 2] = False
+    return drawn & (rows > 1)
+
+
+# --- cases: (name of the function, call on it, tensors) ------------------------------------------
+
+
+def one_recurrence(T, B, n, masked, reverse):
+    def call(function, x, h, gates, proposed):
+        present = ~mask(B, T).T if masked else None
+        weights = RecurrentWeights(gates, proposed)
+        return function(x, h, weights, present=present, reverse=reverse)
+
+    return "gated_recurrence", call, (randn(T, B, 3 * n), randn(B, n), *unit(n))
+
+
+def two_recurrences(T, B, n):
+    def call(function, x, y, *w):
+        weights = RecurrentWeights(*w[:2]), RecurrentWeights(*w[2:])
+        return function(x, y, ~mask(B, T).T, *weights)
+
+    inputs = randn(T, B, 3 * n), randn(T, B, 3 * n, seed=1)
+    return "bidirectional_recurrence", call, (*inputs, *unit(n), *unit(n, seed=1))
+
+
+def decoder(updates, steps, B, S, n, a):
+    def call(function, x, s, h, keys, gates, proposed, C, W_a, v_a):
+        weights = DecoderWeights(RecurrentWeights(gates, proposed), C, W_a, v_a)
+        return function(x, s, steps, Memory(h, keys, mask(B, S)), weights)
+
+    memory = randn(B, S, 2 * n), randn(B, S, a)
+    weights = *unit(n), randn(3 * n, 2 * n), randn(a, n), randn(a)
+    return "decoder_recurrence", call, (randn(updates, B, 3 * n), randn(B, n), *memory, *weights)
+
+
+def cost(positions, symbols, l, label_smoothing):
+    words = torch.randint(symbols, (positions,), generator=torch.Generator().manual_seed(0))
+
+    def call(function, t, weight, bias):
+        return function(t, weight, bias, words, label_smoothing)
+
+    return "output_cost", call, (randn(positions, l), randn(symbols, l), randn(symbols))
+
+
+def unit(n, seed=0):
+    return randn(2 * n, n, seed=seed), randn(n, n, seed=seed + 1)
+
+
+CASES = {
+    **{
+        f"one {T}x{B}x{n} masked={masked} reverse={reverse}": one_recurrence(
+            T, B, n, masked, reverse
+        )
+        for (T, B, n), masked, reverse in product(
+            [(1, 1, 1), (5, 3, 4), (7, 1, 3), (2, 9, 5)], [False, True], [False, True]
+        )
+    },
+    **{f"two {s}": two_recurrences(*s) for s in [(1, 1, 1), (5, 3, 4), (7, 1, 3), (2, 9, 17)]},
+    **{
+        f"decoder {s}": decoder(*s)
+        for s in [
+            (0, 1, 3, 5, 4, 3),  # one target word: no update
+            (1, 1, 1, 1, 1, 1),
+            (4, 5, 3, 7, 4, 6),
+            (5, 5, 1, 3, 3, 2),
+            (6, 7, 9, 1, 5, 17),
+        ]
+    },
+    **{
+        f"cost {s}": cost(*s)
+        for s in [(1, 2, 1, 0.0), (7, 5, 3, 0.0), (8, 5, 3, 0.2), (9, 11, 2, 0.9), (3, 4, 2, 0.1)]
+    },
+}
+
+
+@pytest.fixture(params=CASES.values(), ids=CASES.keys())
+def case(request, monkeypatch):
+    monkeypatch.setattr(fast_output, "ROWS", 4)  # one chunk, two whole ones, and a rest
+    return request.param
+
+
+def outputs(module, case, tensors=None):
+    name, call, own = case
+    found = call(getattr(module, name), *(own if tensors is None else tensors))
+    return found if isinstance(found, tuple) else (found,)
+
+
+def gradients(found, tensors, only=None):
+    """Of a sum in which each number of the outputs (or of one of them) has its own weight."""
+    found = [x for i, x in enumerate(found) if x.requires_grad and only in (None, i)]
+    if not found:
+        return [None] * len(tensors)
+    given = [randn(*x.shape, 3).detach()[..., 0].to(x.dtype).contiguous() for x in found]
+    kept = [x.clone() for x in given]
+    result = torch.autograd.grad(found, tensors, given, allow_unused=True, retain_graph=True)
+    assert_close(given, kept, rtol=0, atol=0)  # a backward pass may read them, not write to them
+    return result
+
+
+def assert_same_gradients(found, expected):
+    for one, other in zip(found, expected, strict=True):
+        if one is None or other is None:  # none at all, and zero, are the same to an optimizer
+            one, other = (
+                x if x is not None else torch.zeros_like(y) for x, y in ((one, other), (other, one))
+            )
+        assert_close(one, other, **CLOSE)
+
+
+def test_fast_equals_reference(case):
+    tensors = case[2]
+    expected, found = outputs(reference, case), outputs(fast, case)
+    assert [x.requires_grad for x in found] == [x.requires_grad for x in expected]
+    for one, other in zip(found, expected, strict=True):
+        assert_close(one, other, **CLOSE)
+    for only in (None, *(i for i, x in enumerate(expected) if x.requires_grad)):
+        theirs = gradients(expected, tensors, only)
+        assert_same_gradients(gradients(found, tensors, only), theirs)
+        # what the backward pass works on is still what it was
+        assert_same_gradients(gradients(found, tensors, only), theirs)
+
+
+def test_gradcheck(case):
+    tensors = case[2]
+    if sum(tensor.numel() for tensor in tensors) < 600:
+        torch.autograd.gradcheck(
+            lambda *x: [o for o in outputs(fast, case, x) if o.requires_grad], tensors
+        )
+
+
+def test_without_gradients_the_values_are_the_same(case):
+    with torch.no_grad():
+        found = outputs(fast, case)
+    for one, other in zip(found, outputs(reference, case), strict=True):
+        assert not one.requires_grad
+        assert_close(one, other, **CLOSE)
+
+
+def test_each_tensor_may_go_without_gradient_and_be_stored_in_any_way(case):
+    tensors = case[2]
+    for wanted in range(len(tensors)):
+        given = []
+        for i, tensor in enumerate(tensors):
+            spread = torch.stack((tensor.detach(), tensor.detach()), dim=-1)[..., 1]
+            given.append(spread.requires_grad_(i == wanted))
+        expected = gradients(outputs(reference, case, given), [given[wanted]])
+        assert_same_gradients(gradients(outputs(fast, case, given), [given[wanted]]), expected)
+
+
+def test_second_order_gradients_are_refused(case):
+    found = next(x for x in outputs(fast, case) if x.requires_grad)
+    with pytest.raises(NotImplementedError, match="--kernels reference"):
+        torch.autograd.grad(found.sum(), case[2], create_graph=True, allow_unused=True)
+
+
+@pytest.mark.parametrize("scale", [1e3, 1e30])
+def test_costs_of_words_that_are_next_to_impossible(scale):
+    t, weight, bias = (randn(*s).float().detach() for s in [(5, 3), (7, 3), (7,)])
+    words = torch.arange(5)
+    leaves = [x.requires_grad_() for x in (t, weight, bias * scale)]
+    found = fast.output_cost(*leaves, words, 0.1)
+    expected = reference.output_cost(*leaves, words, 0.1)
+    assert_close(found, expected, rtol=1e-5, atol=0)
+    assert found[0] > scale
+    for one, other in zip(
+        *(torch.autograd.grad(cost, leaves) for cost in (found[0], expected[0])), strict=True
+    ):
+        assert_close(one, other, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("size", [1.0, 1e-3])
+def test_lower_precisions_lose_no_more_than_the_reference(case, dtype, size):
+    """Against float64; small numbers too, as at the start of training.
+
+    There float32 keeps as many digits after the point, not as many in all: ``fast_unit``.
+    """
+    exact = [(x.detach() * size).requires_grad_() for x in case[2]]
+    expected = outputs(reference, case, exact)
+    expected = [*expected, *gradients(expected, exact)]
+    error = {}
+    for module in (reference, fast):
+        given = [x.detach().to(dtype).requires_grad_() for x in exact]
+        found = outputs(module, case, given)
+        found = [*found, *gradients(found, given)]
+        error[module] = [
+            0.0 if x is None or y is None else (x.double() - y).norm() / (y.norm() + 1e-30)
+            for x, y in zip(found, expected, strict=True)
+        ]
+    rounding = torch.finfo(dtype).eps / (size if dtype == torch.float32 else 1)
+    for theirs, ours in zip(error[reference], error[fast], strict=True):
+        assert ours <= 3 * theirs + 8 * rounding
+
+
+# --- the whole network ---------------------------------------------------------------------------
+
+SOURCES = [[5, 9, EOS], [EOS], [7, 3, 3, 12, 6, EOS], [8, EOS]]
+TARGETS = [[4, 8, 8, 11, EOS], [6, EOS], [EOS], [12, 3, 5, EOS]]
+
+
+@pytest.mark.parametrize("order", DECODER_ORDERS)
+@pytest.mark.parametrize("fixed_context", [False, True])
+@pytest.mark.parametrize("rows", [slice(0, 4), slice(2, 3), slice(0, 1)], ids=str)
+@pytest.mark.parametrize("left", [False, True])
+def test_network(order, fixed_context, rows, left):
+    sources, targets = SOURCES[rows], TARGETS[rows]
+    results = []
+    for kernels in ("reference", "fast"):
+        model = random_model(decoder_order=order, fixed_context=fixed_context, kernels=kernels)
+        scored = score(model, sources, targets, left, left)
+        cost_of(scored, targets).backward()
+        results.append(
+            (
+                [x for pair in scored for x in pair if x is not None],
+                [p.grad if p.grad is not None else p * 0 for p in model.parameters()],
+            )
+        )
+    for found, expected in zip(*results, strict=True):
+        for one, other in zip(found, expected, strict=True):
+            assert_close(one, other, **CLOSE)
+
+
+# --- the choice ----------------------------------------------------------------------------------
+
+
+def recurrence_on(kernels, device="cpu", dtype=torch.float32, weight_dtype=None):
+    x, h, *weights = (
+        torch.zeros(s, device=device, dtype=dtype) for s in [(2, 1, 3), (1, 1), (2, 1), (1, 1)]
+    )
+    weights = RecurrentWeights(*(w.to(weight_dtype or dtype) for w in weights))
+    return select(kernels).gated_recurrence(x, h, weights)
+
+
+CHOICES = [
+    # name, where, what the log says, or the error
+    ("auto", {}, "fast kernels run recurrences and cost (--kernels auto: on a CPU)"),
+    ("auto", {"dtype": torch.bfloat16}, "fast kernels"),
+    ("auto", {"dtype": torch.float64}, "fast kernels"),
+    ("auto", {"dtype": torch.float16}, "reference kernels run recurrences and cost "
+                                       "(--kernels auto: no fast ones for float16)"),
+    ("auto", {"device": "meta"}, "no fast ones for device meta"),
+    ("reference", {}, "reference kernels run recurrences and cost (--kernels reference)"),
+    ("reference", {"dtype": torch.float16}, "reference kernels"),
+    ("fast", {}, "fast kernels run recurrences and cost (--kernels fast)"),
+    ("fast", {"dtype": torch.float16}, ValueError("not with float16: use --kernels auto")),
+    ("fast", {"device": "meta"}, ValueError("not with device meta")),
+    ("fast", {"weight_dtype": torch.float64}, ValueError("not with float32 beside float64")),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "where", "expected"), CHOICES)
+def test_choice_is_made_and_told_once(name, where, expected, caplog, monkeypatch):
+    selection._announce.cache_clear()
+    called = []
+    for module in (fast, reference):
+        original, label = module.gated_recurrence, module.__name__.rpartition(".")[-1]
+        monkeypatch.setattr(
+            module, "gated_recurrence", lambda *a, f=original, l=label: called.append(l) or f(*a)
+        )
+    failure = (
+        pytest.raises(type(expected), match=str(expected))
+        if isinstance(expected, Exception)
+        else nullcontext()
+    )
+    with caplog.at_level(logging.INFO), failure:
+        recurrence_on(name, **where)
+        recurrence_on(name, **where)
+    if isinstance(expected, str):
+        [record] = caplog.records
+        assert expected in record.getMessage()
+        assert set(called) == {record.getMessage().split()[0]}
+
+
+def test_unknown_kernels_are_refused():
+    with pytest.raises(ValueError, match="not 'quick'"):
+        select("quick")
