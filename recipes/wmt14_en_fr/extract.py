@@ -50,6 +50,17 @@ def copy_lines(content: IO[bytes], out: IO[bytes], most: int, name: str) -> int:
     return lines
 
 
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """A file's content, unpacked if it is gzip's."""
+    with path.open("rb") as file:
+        if file.peek(2)[:2] == b"\x1f\x8b":
+            with gzip.open(file) as content:
+                yield content
+        else:
+            yield file
+
+
 def take_members(path: Path, members: tuple[str, str], folder: Path, most: int) -> None:
     """Two members of an archive, in one pass over it, to ``folder/en`` and ``folder/fr``.
 
@@ -59,36 +70,32 @@ def take_members(path: Path, members: tuple[str, str], folder: Path, most: int) 
     """
     wanted = dict(zip(members, LANGUAGES, strict=True))
     try:
-        with tarfile.open(path, "r|*") as archive:
+        with opened(path) as content, tarfile.open(fileobj=content, mode="r|") as archive:
             for member in archive:
-                language = wanted.get(str(PurePosixPath(member.name)))
-                if language is None:
-                    continue
-                where = f"{path}: {member.name}"
-                if not member.isfile():
-                    raise UserError(f"{where} is a link or no file; expected a plain file")
-                if member.size > most:
-                    raise UserError(f"{where} has {member.size:,} bytes, more than {most:,}")
-                with (folder / language).open("wb") as out:
-                    shutil.copyfileobj(archive.extractfile(member), out, _CHUNK)
-                del wanted[str(PurePosixPath(member.name))]
+                if language := wanted.pop(str(PurePosixPath(member.name)), None):
+                    _take(archive, member, folder / language, f"{path}: {member.name}", most)
                 if not wanted:
-                    return
+                    break
+            # only at its end does gzip compare the checksum
+            while content.read(_CHUNK):
+                pass
     except _BROKEN as problem:
         raise UserError(
             f"{path} ({path.stat().st_size:,} bytes) is broken or not whole: {problem}"
         ) from problem
-    raise UserError(f"{path} holds no {' and no '.join(wanted)}")
+    if wanted:
+        raise UserError(f"{path} holds no {' and no '.join(wanted)}")
 
 
-@contextmanager
-def opened(path: Path) -> Iterator[IO[bytes]]:
-    with path.open("rb") as file:
-        if file.peek(2)[:2] == b"\x1f\x8b":
-            with gzip.open(file) as content:
-                yield content
-        else:
-            yield file
+def _take(
+    archive: tarfile.TarFile, member: tarfile.TarInfo, out: Path, where: str, most: int
+) -> None:
+    if not member.isfile():
+        raise UserError(f"{where} is a link or no file; expected a plain file")
+    if member.size > most:
+        raise UserError(f"{where} has {member.size:,} bytes, more than {most:,}")
+    with out.open("wb") as file:
+        shutil.copyfileobj(archive.extractfile(member), file, _CHUNK)
 
 
 def add_pair(
