@@ -91,5 +91,6 @@ def ordered_map(
                 "a process was killed, perhaps because the memory was used up; take fewer"
                 f" processes than {processes}"
             ) from problem
-        finally:
+        except BaseException:  # also when nobody wants the rest
             pool.shutdown(wait=False, cancel_futures=True)
+            raise

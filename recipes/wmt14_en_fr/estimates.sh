@@ -10,8 +10,8 @@ WORD_BYTES=6.3             # of tokenised French, its space included
 ENGLISH_TO_FRENCH=0.9      # words
 DOWNLOAD_BYTES_PER_S=10e6  # a guess: it depends on the line
 EXTRACT_BYTES_PER_S=50e6
-TOKENISE_PAIRS_PER_S=6000  # a core
-SCORE_PAIRS_PER_S=10000    # a core
+TOKENISE_PAIRS_PER_S=4500  # a core
+SCORE_PAIRS_PER_S=28000    # a core
 CUT_PAIRS_PER_S=200000
 BINARISE_WORDS_PER_S=250000 # a core
 
