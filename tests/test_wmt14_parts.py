@@ -16,6 +16,7 @@ import pytest
 from wmt14 import RECIPE, corpus, make_archives, packed, rows, serving, sgml
 
 from fairseq_rnnsearch.data.plain_text import PlainText
+from fairseq_rnnsearch.data.selection import Selector
 from fairseq_rnnsearch.errors import UserError
 
 sys.path.insert(0, str(RECIPE))
@@ -421,7 +422,8 @@ def test_the_same_with_any_number_of_processes(tmp_path):
 def test_text_that_cannot_be_tokenised(tmp_path):
     text = write_sides(tmp_path / "text", [b"a", b"\xff"], [b"c", b"c"])
     ran = program("tokenise", "--text", text, "--out", tmp_path / "out", "--keep-all")
-    assert ran.returncode == 1 and "is not UTF-8" in ran.stderr.splitlines()[-1]
+    assert ran.returncode == 1
+    assert ran.stderr.splitlines()[-1].endswith(f"{text}: not UTF-8: the line b'\\xff'")
     text = write_sides(tmp_path / "none", [b""], [b"c"])
     ran = program("tokenise", "--text", text, "--out", tmp_path / "out2")
     assert ran.returncode == 1 and "none of its 1 pairs can be used" in ran.stderr
@@ -447,6 +449,41 @@ def test_the_sample_is_drawn_from_all_text_alike(tmp_path):
     assert score.draw(folders, 400, seed=2) != (english, french)
     everything, _ = score.draw(folders, 5000, seed=1)
     assert everything.count("\n") == 1000
+
+
+def test_scores_are_the_same_with_any_number_of_processes(tmp_path):
+    lines = [b"the court said"] * 50 + [f"click {i} here".encode() for i in range(4500)]
+    news = write_sides(tmp_path / "news", lines[:60], lines[:60])
+    text = write_sides(tmp_path / "text", lines, lines[::-1])
+    models = tmp_path / "models"
+    program("score", "estimate", "--inside", news, "--pool", text, "--out", models)
+    for processes in (1, 3):
+        out = tmp_path / str(processes)
+        program(
+            *("score", "score", "--models", models, "--text", text, "--out", out),
+            *("--processes", processes),
+        ).check_returncode()
+    found = [np.load(tmp_path / n / "scores.npy") for n in ("1", "3")]
+    whole = [b"".join(ln + b"\n" for ln in side).decode() for side in (lines, lines[::-1])]
+    assert np.array_equal(found[0], Selector.load(models).scores(*whole))
+    assert np.array_equal(found[0], found[1])
+    words = np.load(tmp_path / "3/words.npy")
+    assert words.tolist() == [len(line.split()) for line in lines[::-1]]
+    ran = program("score", "score", "--models", text, "--text", text, "--out", tmp_path / "4")
+    assert ran.returncode == 1 and "in.source.npz cannot be read" in ran.stderr
+    assert ran.stderr.count("\n") == 1
+
+
+def test_the_cut_in_blocks(tmp_path, monkeypatch):
+    lines = [str(i).encode() for i in range(50)]
+    text = write_sides(tmp_path / "text", lines, lines)
+    kept = np.random.default_rng(0).random(50) < 0.4
+    monkeypatch.setattr(cut, "BLOCK_LINES", 7)
+    outputs = io.BytesIO(), io.BytesIO()
+    counts = cut.write_kept(text, kept, outputs)
+    assert outputs[0].getvalue().split() == [lines[i] for i in np.flatnonzero(kept)]
+    assert outputs[1].getvalue() == outputs[0].getvalue()
+    assert counts == [50, kept.sum(), kept.sum(), kept.sum()]
 
 
 def test_the_cut_over_all_corpora(tmp_path):

@@ -236,6 +236,7 @@ def test_stages_by_name(archives, tmp_path):
 WRONG = {
     "another setting": ({"LONGEST": "50"}, "was made with other settings, now LONGEST=50"),
     "a vocabulary": ({"VOCABULARY": "words"}, "VOCABULARY=words: must be one of shortlist bpe"),
+    "no text": ({"CORPORA": " "}, "CORPORA and TRAIN_TEXT are both empty"),
     "a number": ({"KEEP_WORDS": "many"}, "KEEP_WORDS=many: must be a number of 0 or more"),
 }
 
@@ -307,7 +308,6 @@ def test_a_full_disk(unbroken, archives, tmp_path):
             free = shutil.disk_usage(disk).free
             ballast.write_bytes(bytes(free - 20_000))
             error = recipe.error("--from", stage, "--to", stage)
-            print(error)
             assert "No space left on device" in error or "preprocess failed" in error, error
             assert not (recipe.work / f".done/stage {stage}").exists()
             ballast.unlink()

@@ -71,7 +71,7 @@ def ordered_map(
     Raises:
         UserError: when a process dies, of too little memory for example.
     """
-    processes = processes or len(os.sched_getaffinity(0))
+    processes = processes or os.cpu_count() or 1
     if processes == 1:
         if prepare:
             prepare(*arguments)

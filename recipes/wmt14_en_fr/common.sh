@@ -57,8 +57,6 @@ use_work_folder "$ROOT/runs/wmt14_en_fr"
 ARCHIVES=${ARCHIVES:-$WORK/archives}
 [[ $ARCHIVES = /* ]] || ARCHIVES=$PWD/$ARCHIVES
 ARCHIVE_TABLE=${ARCHIVE_TABLE:-$HERE/archives.tsv}
-remember_settings CORPORA VALID_SETS TEST_SETS TRAIN_TEXT VALID_TEXT TEST_TEXT TOKENIZER \
-    LOWERCASE LONGEST LENGTH_RATIO IN_DOMAIN LM_ORDER LM_MIN_COUNT SEED
 
 # the parts of the training text, each a folder of text/, tokens/ and scores/
 PARTS=()
@@ -68,8 +66,12 @@ if [[ -n $TRAIN_TEXT ]]; then
         PARTS+=("own-$((part + 1))")
     done
 else
-    read -r -a PARTS <<<"$CORPORA"
+    read -r -a PARTS <<<"$CORPORA" || true
 fi
+((${#PARTS[@]})) || die "CORPORA and TRAIN_TEXT are both empty: name training text"
+
+remember_settings CORPORA VALID_SETS TEST_SETS TRAIN_TEXT VALID_TEXT TEST_TEXT TOKENIZER \
+    LOWERCASE LONGEST LENGTH_RATIO IN_DOMAIN LM_ORDER LM_MIN_COUNT SEED
 
 # what later stages read
 SELECTED=$WORK/selected-$KEEP_WORDS # train.{en,fr}

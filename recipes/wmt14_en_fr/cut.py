@@ -18,6 +18,7 @@ from fairseq_rnnsearch.data.selection import cut
 from fairseq_rnnsearch.errors import UserError, install_excepthook
 
 LANGUAGES = ("en", "fr")
+BLOCK_LINES = 20_000
 
 
 def read_scores(folder: Path) -> tuple[np.ndarray, np.ndarray]:
@@ -43,7 +44,7 @@ def choose(options: argparse.Namespace) -> list[np.ndarray | None]:
 def write_kept(corpus: Path, kept: np.ndarray | None, outputs: tuple) -> list[int]:
     """Add the pairs that are kept; pairs in all, pairs kept, English and French words kept."""
     counts = np.zeros(4, np.int64)
-    for block in read_blocks(corpus / "text.en", corpus / "text.fr", 20_000):
+    for block in read_blocks(corpus / "text.en", corpus / "text.fr", BLOCK_LINES):
         first, size = int(counts[0]), len(block[0])
         chosen = range(size) if kept is None else np.flatnonzero(kept[first : first + size])
         if kept is not None and first + size > len(kept):

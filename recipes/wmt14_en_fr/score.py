@@ -88,6 +88,7 @@ def score_block(block: Block) -> tuple[np.ndarray, np.ndarray]:
 
 
 def score(options: argparse.Namespace) -> None:
+    prepare(options.models)  # a mistake shows here rather than in each process
     started = said = time.monotonic()
     scores, words, pairs = [], [], 0
     blocks = read_blocks(options.text / "text.en", options.text / "text.fr")

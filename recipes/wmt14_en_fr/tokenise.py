@@ -93,7 +93,7 @@ def tokenise_block(block: Block) -> Tokenised:
             ]
         except UnicodeDecodeError as problem:
             if rules.keep_all:
-                raise UserError(f"the line {problem.object[:60]!r} is not UTF-8") from problem
+                raise UserError(f"not UTF-8: the line {problem.object[:60]!r}") from problem
             dropped["not UTF-8"] += 1
             continue
         if not rules.keep_all and (reason := rules.objection(sides)):
@@ -158,7 +158,10 @@ def main() -> None:
     )
     try:
         options.out.mkdir(parents=True)
-        report = tokenise(options.text, options.out, rules, options.processes)
+        try:
+            report = tokenise(options.text, options.out, rules, options.processes)
+        except UserError as problem:
+            raise UserError(f"{options.text}: {problem}") from problem
         (options.out / "report.json").write_text(json.dumps(report, indent=1) + "\n")
     except OSError as problem:
         raise UserError(f"{problem.filename or options.out}: {problem.strerror}") from problem
