@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# Lays out each corpus, the validation and the test text as text/NAME/text.{en,fr}.
+
+# shellcheck source=recipes/wmt14_en_fr/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
+
+extract() { python "$HERE/extract.py" --out "$PARTIAL" --table "$ARCHIVE_TABLE" "$@"; }
+
+# extract_archives CORPUS...
+extract_archives() { extract --archives "$ARCHIVES" "$@"; }
+
+# extract_files SOURCE:TARGET
+extract_files() {
+    [[ $1 = ?*:?* ]] || die "$1: text is given as SOURCE:TARGET"
+    extract --files "${1%%:*}" "${1#*:}"
+}
+
+# lay_out NAME OWN_TEXT CORPUS...
+lay_out() {
+    local name=$1 own=$2
+    shift 2
+    if [[ -n $own ]]; then
+        run_step "extract $name" "$WORK/text/$name" extract_files "$own"
+    else
+        run_step "extract $name" "$WORK/text/$name" extract_archives "$@"
+    fi
+}
+
+use_environment
+mkdir -p -- "$WORK/text"
+read -r -a own <<<"$TRAIN_TEXT" || true
+for part in "${!PARTS[@]}"; do
+    lay_out "${PARTS[part]}" "${own[part]:-}" "${PARTS[part]}"
+done
+lay_out valid "$VALID_TEXT" $VALID_SETS
+lay_out test "$TEST_TEXT" $TEST_SETS

@@ -1,0 +1,81 @@
+#!/usr/bin/env bash
+# Dictionaries and binary data for fairseq: of the SHORTLIST most frequent words, or of subwords.
+
+# shellcheck source=recipes/wmt14_en_fr/common.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
+
+# sample FILE: BPE_SAMPLE of its lines, evenly spread.
+sample() {
+    local lines step=1
+    lines=$(wc -l <"$1")
+    ((BPE_SAMPLE == 0)) || step=$(((lines + BPE_SAMPLE - 1) / BPE_SAMPLE))
+    awk -v step="$((step ? step : 1))" 'NR % step == 0' "$1"
+}
+
+make_subwords() {
+    local split language prefix
+    mkdir -- "$PARTIAL"
+    for language in en fr; do
+        sample "$SELECTED/train.$language"
+    done | subword-nmt learn-bpe --symbols "$BPE_MERGES" >"$PARTIAL/codes" \
+        2>"$WORK/logs/learn-bpe.log" || die "subword-nmt learn-bpe: $(tail -n 1 "$WORK/logs/learn-bpe.log")"
+    for split in train:"$SELECTED/train" valid:"$VALID" test:"$TEST"; do
+        prefix=${split#*:} split=${split%%:*}
+        for language in en fr; do
+            logged "apply-bpe-$split.$language" subword-nmt apply-bpe --codes "$PARTIAL/codes" \
+                --num-workers "$PROCESSES" --input "$prefix.$language" \
+                --output "$PARTIAL/$split.$language"
+        done
+        same_length "$PARTIAL/$split.en" "$PARTIAL/$split.fr"
+    done
+}
+
+# preprocess TRAIN VALID TEST OPTION...
+preprocess() {
+    local -a texts=(--trainpref "$1" --validpref "$2" --testpref "$3")
+    shift 3
+    logged preprocess fairseq-preprocess "${PLUGIN[@]}" --source-lang en --target-lang fr \
+        "${texts[@]}" --workers "$PROCESSES" --destdir "$PARTIAL" "$@"
+}
+
+# describe CODES: for load() and align, which take plain text.
+describe() {
+    local lowercase=false language separator=''
+    [[ $LOWERCASE = 0 ]] || lowercase=true
+    {
+        printf '{'
+        for language in en fr; do
+            printf '%s"%s": {"tokenizer": "%s", "lowercase": %s, "bpe_codes": %s}' \
+                "$separator" "$language" "$TOKENIZER" "$lowercase" "$1"
+            separator=$',\n '
+        done
+        printf '}\n'
+    } >"$PARTIAL/preprocessing.json"
+}
+
+binarise_words() {
+    local language words
+    preprocess "$SELECTED/train" "$VALID" "$TEST" --nwordssrc "$SHORTLIST" --nwordstgt "$SHORTLIST"
+    for language in en fr; do
+        words=$(wc -l <"$PARTIAL/dict.$language.txt")
+        ((words == SHORTLIST)) || log "  the training text has only $((words)) $language words," \
+            "fewer than SHORTLIST=$SHORTLIST"
+    done
+    describe null
+}
+
+binarise_subwords() {
+    preprocess "$SUBWORDS/train" "$SUBWORDS/valid" "$SUBWORDS/test"
+    cp -- "$SUBWORDS/codes" "$PARTIAL/codes"
+    describe '"codes"'
+}
+
+use_environment fairseq-preprocess
+if [[ $VOCABULARY = shortlist ]]; then
+    run_step "binarise ${DATA##*/}" "$DATA" binarise_words
+else
+    need subword-nmt
+    run_step "make ${SUBWORDS##*/}" "$SUBWORDS" make_subwords
+    run_step "binarise ${DATA##*/}" "$DATA" binarise_subwords
+fi
+log "data: $DATA"

@@ -1,0 +1,86 @@
+# Sourced by run.sh and the stages: settings, the work folder, the names of what is made.
+
+HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+ROOT=$(cd -- "$HERE/../.." && pwd)
+# shellcheck source=recipes/wmt14_en_fr/settings.sh
+source "$HERE/settings.sh"
+# shellcheck source=recipes/steps.sh
+source "$ROOT/recipes/steps.sh"
+
+# one_of NAME VALUE...: dies unless the variable NAME has one of the values.
+one_of() {
+    local name=$1 value
+    shift
+    for value; do
+        [[ ${!name} != "$value" ]] || return 0
+    done
+    die "$name=${!name}: must be one of $*"
+}
+
+# whole NAME LEAST...: dies unless the variable NAME is a whole number of LEAST or more.
+whole() {
+    [[ ${!1} =~ ^[0-9]+$ ]] && ((10#${!1} >= $2)) || die "$1=${!1}: must be a number of $2 or more"
+}
+
+# need COMMAND...: dies unless all are on PATH.
+need() {
+    local command
+    for command; do
+        command -v -- "$command" >/dev/null || die "there is no $command on PATH"
+    done
+}
+
+# use_environment: python, fairseq's commands and subword-nmt.
+use_environment() {
+    if [[ $RNNSEARCH_ENVIRONMENT = make ]]; then
+        # shellcheck source=recipes/environment.sh
+        source "$ROOT/recipes/environment.sh"
+    fi
+    need python "$@"
+    export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
+}
+
+one_of RNNSEARCH_ENVIRONMENT make path
+one_of CHECK_DISK 0 1
+one_of TOKENIZER moses space
+one_of LOWERCASE 0 1
+one_of VOCABULARY shortlist bpe
+PROCESSES=${PROCESSES:-$(getconf _NPROCESSORS_ONLN)}
+whole PROCESSES 1
+whole LONGEST 1
+whole KEEP_WORDS 0
+whole SHORTLIST 1
+whole BPE_MERGES 1
+whole BPE_SAMPLE 0
+
+use_work_folder "$ROOT/runs/wmt14_en_fr"
+ARCHIVES=${ARCHIVES:-$WORK/archives}
+[[ $ARCHIVES = /* ]] || ARCHIVES=$PWD/$ARCHIVES
+ARCHIVE_TABLE=${ARCHIVE_TABLE:-$HERE/archives.tsv}
+
+# the parts of the training text, each a folder of text/, tokens/ and scores/
+PARTS=()
+if [[ -n $TRAIN_TEXT ]]; then
+    read -r -a files <<<"$TRAIN_TEXT"
+    for part in "${!files[@]}"; do
+        PARTS+=("own-$((part + 1))")
+    done
+else
+    read -r -a PARTS <<<"$CORPORA" || true
+fi
+((${#PARTS[@]})) || die "CORPORA and TRAIN_TEXT are both empty: name training text"
+
+remember_settings CORPORA VALID_SETS TEST_SETS TRAIN_TEXT VALID_TEXT TEST_TEXT TOKENIZER \
+    LOWERCASE LONGEST LENGTH_RATIO IN_DOMAIN LM_ORDER LM_MIN_COUNT SEED
+
+# what later stages read
+SELECTED=$WORK/selected-$KEEP_WORDS # train.{en,fr}
+VALID=$WORK/tokens/valid/text       # .{en,fr}
+TEST=$WORK/tokens/test/text         # .{en,fr}; as people write it in text/test
+if [[ $VOCABULARY = shortlist ]]; then
+    DATA=$WORK/data-shortlist-$SHORTLIST-$KEEP_WORDS
+else
+    SUBWORDS=$WORK/subwords-$BPE_MERGES-$KEEP_WORDS # {train,valid,test}.{en,fr}, codes
+    DATA=$WORK/data-bpe-$BPE_MERGES-$KEEP_WORDS
+fi
+PLUGIN=(--user-dir "$ROOT/fairseq_rnnsearch" --task alignment_heatmap)

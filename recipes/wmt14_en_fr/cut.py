@@ -1,0 +1,92 @@
+"""Keeps the best-scored pairs of all corpora, up to so many French words.
+
+    python recipes/wmt14_en_fr/cut.py --tokens FOLDER --scores FOLDER --words N --out FOLDER NAME...
+
+reads TOKENS/NAME/text.{en,fr} and SCORES/NAME/{scores,words}.npy, writes train.{en,fr}, the
+corpora one after the other, and selection.tsv: of each corpus the pairs and words that are kept.
+Scoring is not repeated for another N. With --words 0 all is kept and no scores are needed.
+"""
+
+import argparse
+from pathlib import Path
+
+import data_layer  # noqa: F401  before the package's modules
+import numpy as np
+
+from fairseq_rnnsearch.data.blocks import read_blocks
+from fairseq_rnnsearch.data.selection import cut
+from fairseq_rnnsearch.errors import UserError, install_excepthook
+
+LANGUAGES = ("en", "fr")
+BLOCK_LINES = 20_000
+
+
+def read_scores(folder: Path) -> tuple[np.ndarray, np.ndarray]:
+    """(pairs,) scores and (pairs,) French words of a corpus."""
+    try:
+        return tuple(np.load(folder / f"{name}.npy") for name in ("scores", "words"))
+    except (OSError, ValueError) as problem:
+        raise UserError(f"the scores in {folder} cannot be read: {problem}") from problem
+
+
+def choose(options: argparse.Namespace) -> list[np.ndarray | None]:
+    """For each corpus which pairs are kept; None is all of them."""
+    if not options.words:
+        return [None] * len(options.corpora)
+    found = [read_scores(options.scores / corpus) for corpus in options.corpora]
+    scores, words = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+    kept = cut(scores, words, options.words)
+    threshold = scores[kept].max()
+    print(f"  kept are scores up to {threshold:.3f} nats per word; all words: {words.sum():,}")
+    return np.split(kept, np.cumsum([len(each) for each, _ in found])[:-1])
+
+
+def write_kept(corpus: Path, kept: np.ndarray | None, outputs: tuple) -> list[int]:
+    """Add the pairs that are kept; pairs in all, pairs kept, English and French words kept."""
+    counts = np.zeros(4, np.int64)
+    for block in read_blocks(corpus / "text.en", corpus / "text.fr", BLOCK_LINES):
+        first, size = int(counts[0]), len(block[0])
+        chosen = range(size) if kept is None else np.flatnonzero(kept[first : first + size])
+        if kept is not None and first + size > len(kept):
+            raise UserError(f"{corpus} has more pairs than its scores: score it again")
+        sides = [[side[i] for i in chosen] for side in block]
+        for file, lines in zip(outputs, sides, strict=True):
+            file.writelines(line + b"\n" for line in lines)
+        words = [sum(len(line.split()) for line in lines) for lines in sides]
+        counts += [size, len(chosen), *words]
+    if kept is not None and counts[0] != len(kept):
+        raise UserError(f"{corpus} has {counts[0]} pairs and {len(kept)} scores: score it again")
+    return counts.tolist()
+
+
+def main() -> None:
+    install_excepthook()
+    parser = argparse.ArgumentParser(description="Keep the best-scored pairs.")
+    parser.add_argument("corpora", nargs="+", metavar="CORPUS")
+    parser.add_argument("--tokens", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--scores", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--words", type=int, required=True, help="French words to keep; 0: all")
+    parser.add_argument("--out", type=Path, required=True, help="folder to make")
+    options = parser.parse_args()
+    try:
+        options.out.mkdir(parents=True)
+        rows = []
+        with (
+            (options.out / "train.en").open("wb") as english,
+            (options.out / "train.fr").open("wb") as french,
+        ):
+            for corpus, kept in zip(options.corpora, choose(options), strict=True):
+                rows.append([corpus, *write_kept(options.tokens / corpus, kept, (english, french))])
+    except OSError as problem:
+        raise UserError(f"{problem.filename or options.out}: {problem.strerror}") from problem
+    rows.append(["all", *np.sum([row[1:] for row in rows], axis=0).tolist()])
+    table = [["corpus", "pairs", "kept", "English words", "French words"], *rows]
+    text = "".join("\t".join(map(str, row)) + "\n" for row in table)
+    (options.out / "selection.tsv").write_text(text)
+    for corpus, pairs, chosen, english, french in rows:
+        share = f"{chosen:,} of {pairs:,} pairs ({chosen / pairs:.0%})"
+        print(f"  {corpus}: {share}, {english:,} English and {french:,} French words")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,165 @@
+"""Fetches archives: each complete, or not there; an interrupted one goes on where it stopped.
+
+    python recipes/wmt14_en_fr/download.py --out FOLDER --mirror URL CORPUS...
+
+An archive that is in the folder already is used as it is: one that differs from the known size or
+checksum is only warned of, since it may be another release or a part that was made on purpose. One
+that was fetched here must have both.
+"""
+
+import argparse
+import os
+import sys
+import time
+import urllib.error
+import urllib.request
+from http.client import HTTPException
+from pathlib import Path
+
+import data_layer  # noqa: F401  before the package's modules
+from archives import TABLE, Archive, chosen, read_table
+
+from fairseq_rnnsearch.errors import UserError, install_excepthook
+
+_CHUNK = 1 << 20
+_WAIT_SECONDS = 60
+"""Without a byte for so long, a connection counts as lost."""
+
+
+class Progress:
+    """A line now and then: what has come, of how much, how fast."""
+
+    def __init__(self, name: str, begin: int, total: int | None) -> None:
+        self._name, self._total, self._begin = name, total, begin
+        self._started = self._said = time.monotonic()
+
+    def show(self, done: int) -> None:
+        now = time.monotonic()
+        on_terminal = sys.stderr.isatty()
+        if now - self._said < (1 if on_terminal else 30):
+            return
+        self._said = now
+        rate = (done - self._begin) / (now - self._started) / 1e6
+        whole = f" of {self._total / 1e6:,.0f}" if self._total else ""
+        line = f"  {self._name}: {done / 1e6:,.0f}{whole} MB, {rate:.1f} MB/s"
+        print(
+            f"\r{line} " if on_terminal else line, end="" if on_terminal else "\n", file=sys.stderr
+        )
+
+
+def check_given(archive: Archive, path: Path) -> None:
+    """Say it when an archive that was there before is not the known one."""
+    found = path.stat().st_size
+    if archive.size not in (None, found):
+        print(f"  warning: {path} has {found:,} bytes, the known one {archive.size:,}", flush=True)
+    elif archive.checksum and (digest := archive.checksum_of(path)) != archive.checksum:
+        print(f"  warning: {path} is {digest}, the known one {archive.checksum}", flush=True)
+    else:
+        print(f"  {archive.name} is there", flush=True)
+
+
+def fetch(archive: Archive, url: str, folder: Path, tries: int, wait: float) -> None:
+    """Download one archive.
+
+    Raises:
+        UserError: when it cannot be had, with what was expected and what was found.
+    """
+    path, partial = folder / archive.name, folder / f"{archive.name}.part"
+    for attempt in range(tries):
+        try:
+            expected = _transfer(url, partial, archive)
+            problem = f"should have {expected:,} bytes" if expected else "ended early"
+        except urllib.error.HTTPError as error:
+            error.close()
+            raise UserError(f"{archive.name}: {url} answers {error.code} {error.reason}") from error
+        except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
+            expected, problem = None, f"cannot be fetched: {getattr(error, 'reason', error)}"
+        found = partial.stat().st_size if partial.exists() else 0
+        if expected == found:
+            break
+        if expected is not None and found > expected:
+            partial.unlink()
+            raise UserError(f"{archive.name}: {url} has {found:,} bytes and {problem}; removed")
+        if attempt + 1 < tries:
+            time.sleep(wait)
+    else:
+        raise UserError(
+            f"{archive.name}: {url} {problem}, found {found:,}; run again to go on from there, or"
+            f" put the archive in {folder}"
+        )
+    if archive.checksum and (digest := archive.checksum_of(partial)) != archive.checksum:
+        partial.unlink()
+        raise UserError(
+            f"{archive.name}: {url} has {found:,} bytes as it should but is {digest}, expected"
+            f" {archive.checksum}; removed"
+        )
+    os.replace(partial, path)
+
+
+def _transfer(url: str, partial: Path, archive: Archive) -> int | None:
+    """Add to the partial file what it lacks; the size that it should have then, if it is known.
+
+    Raises:
+        UserError: when the server's file has another size than the known one.
+    """
+    begin = partial.stat().st_size if partial.exists() else 0
+    if begin and begin == archive.size:
+        return begin
+    request = urllib.request.Request(url, headers={"Range": f"bytes={begin}-"} if begin else {})
+    try:
+        response = urllib.request.urlopen(request, timeout=_WAIT_SECONDS)
+    except urllib.error.HTTPError as error:
+        if error.code != 416:  # the range begins at the end or behind it
+            raise
+        total = error.headers.get("Content-Range", "").rpartition("/")[2]
+        error.close()
+        if total.isdigit() and int(total) == begin:
+            return begin
+        partial.unlink()
+        return _transfer(url, partial, archive)
+    with response:
+        if response.status != 206:  # the whole file comes again
+            begin = 0
+        length = response.headers.get("Content-Length")
+        total = begin + int(length) if length else archive.size
+        if archive.size not in (None, total):
+            raise UserError(
+                f"{archive.name}: {url} has {total:,} bytes, expected are {archive.size:,}"
+            )
+        progress = Progress(archive.name, begin, total)
+        with partial.open("ab" if begin else "wb") as file:
+            while chunk := response.read(_CHUNK):
+                file.write(chunk)
+                begin += len(chunk)
+                progress.show(begin)
+    return total if total is not None else begin
+
+
+def main() -> None:
+    install_excepthook()
+    parser = argparse.ArgumentParser(description="Fetch the archives of corpora.")
+    parser.add_argument("corpora", nargs="*", metavar="CORPUS")
+    parser.add_argument("--out", type=Path, required=True, help="folder of archives")
+    parser.add_argument("--mirror", required=True, help="where the table's paths begin")
+    parser.add_argument("--table", type=Path, default=TABLE)
+    parser.add_argument("--tries", type=int, default=5)
+    parser.add_argument("--wait", type=float, default=5, help="seconds between them")
+    options = parser.parse_args()
+    if not options.mirror.startswith(("http://", "https://")):
+        raise UserError(f"mirror {options.mirror!r}: must begin with http:// or https://")
+    archives = chosen(read_table(options.table), options.corpora)
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+        for archive in archives:
+            if (options.out / archive.name).exists():
+                check_given(archive, options.out / archive.name)
+                continue
+            url = f"{options.mirror.rstrip('/')}/{archive.path}"
+            print(f"  {archive.name} from {url}", flush=True)
+            fetch(archive, url, options.out, options.tries, options.wait)
+    except OSError as problem:
+        raise UserError(f"{options.out}: {problem.strerror or problem}") from problem
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+# Sourced by run.sh: what disk and time the stages will take.
+#
+# From the bytes to be read, with what all five corpora have: 6.6 GB of archives hold 40.8 million
+# pairs, 14.7 GB of text. Rates were measured on an AMD EPYC core, and are per core where a stage
+# uses all of them. The test sets' archives, of unknown size, are small.
+
+ARCHIVE_BYTES_PER_PAIR=162
+ARCHIVE_TO_TEXT=2.2
+TEXT_TO_TOKENS=1.05
+WORD_BYTES=6.3             # of tokenised French, its space included
+ENGLISH_TO_FRENCH=0.9      # words
+DOWNLOAD_BYTES_PER_S=10e6  # a guess: it depends on the line
+EXTRACT_BYTES_PER_S=50e6
+TOKENISE_PAIRS_PER_S=4500  # a core
+SCORE_PAIRS_PER_S=28000    # a core
+CUT_PAIRS_PER_S=200000
+BINARISE_WORDS_PER_S=165000 # a core
+
+# archive_bytes: what is to be read, as if it were archives.
+archive_bytes() {
+    local pair corpora=" $CORPORA "
+    if [[ -z $TRAIN_TEXT ]]; then
+        awk -F '\t' -v corpora="$corpora" 'index(corpora, " " $1 " ") { sum += $4 }
+            END { printf "%.0f\n", sum }' "$ARCHIVE_TABLE"
+        return
+    fi
+    for pair in $TRAIN_TEXT; do
+        wc -c -- "${pair%%:*}" "${pair#*:}" 2>/dev/null | sed '$d' || true
+    done | awk -v ratio="$ARCHIVE_TO_TEXT" '{ sum += $1 / ($2 ~ /\.gz$/ ? 1 : ratio) }
+        END { printf "%.0f\n", sum }'
+}
+
+# missing_bytes: of the archives that are still to be downloaded.
+missing_bytes() {
+    local corpus name bytes sum=0 _
+    [[ -z $TRAIN_TEXT ]] || { echo 0 && return; }
+    while IFS=$'\t' read -r corpus _ name bytes _; do
+        [[ " $CORPORA " = *" $corpus "* && ! -e $ARCHIVES/$name && $bytes =~ ^[0-9]+$ ]] || continue
+        sum=$((sum + bytes))
+    done <"$ARCHIVE_TABLE"
+    echo "$sum"
+}
+
+# estimate STAGE: gigabytes and minutes, or nothing where there is no estimate.
+estimate() {
+    awk -v stage="$1" -v bytes="$(archive_bytes)" -v missing="$(missing_bytes)" \
+        -v cores="$PROCESSES" -v keep="$KEEP_WORDS" -v vocabulary="$VOCABULARY" \
+        -v per_pair="$ARCHIVE_BYTES_PER_PAIR" -v to_text="$ARCHIVE_TO_TEXT" \
+        -v to_tokens="$TEXT_TO_TOKENS" -v word="$WORD_BYTES" -v english="$ENGLISH_TO_FRENCH" \
+        -v download="$DOWNLOAD_BYTES_PER_S" -v extract="$EXTRACT_BYTES_PER_S" \
+        -v tokenise="$TOKENISE_PAIRS_PER_S" -v score="$SCORE_PAIRS_PER_S" \
+        -v cut="$CUT_PAIRS_PER_S" -v binarise="$BINARISE_WORDS_PER_S" '
+        function say(disk, seconds) { printf "%.1f %.0f\n", disk / 1e9, seconds / 60 }
+        BEGIN {
+            text = bytes * to_text; tokens = text * to_tokens; pairs = bytes / per_pair
+            words = tokens / word / (1 + english) # French
+            if (keep && keep < words) kept = keep; else kept = words
+            selected = kept * word * (1 + english)
+            both = kept * (1 + english)
+            if (stage == "download") say(missing, missing / download)
+            if (stage == "extract") say(text, text / extract)
+            if (stage == "tokenise") say(tokens, pairs / tokenise / cores)
+            if (stage == "select")
+                say(selected + pairs * 8, (keep ? pairs / score / cores : 0) + pairs / cut)
+            if (stage == "binarise") # two bytes a word of a shortlist, four of many subwords
+                say(both * 2 + (vocabulary == "bpe" ? selected * 1.2 : 0),
+                    both / binarise / cores * (vocabulary == "bpe" ? 6 : 1))
+        }'
+}
+
+# print_estimates STAGE...: dies if the disk is too small for those that are not done.
+print_estimates() {
+    local stage disk minutes state free sum=0
+    {
+        printf '%-12s %10s %10s\n' stage disk time
+        for stage; do
+            disk='' minutes='' state=
+            read -r disk minutes <<<"$(estimate "$stage")" || true
+            [[ ! -e "$WORK/.done/stage $stage" ]] || state="done before"
+            if [[ -z $disk ]]; then
+                printf '%-12s %10s %10s  %s\n' "$stage" - - "$state"
+                continue
+            fi
+            printf '%-12s %7s GB %6s min  %s\n' "$stage" "$disk" "$minutes" "$state"
+            [[ -n $state ]] || sum=$(awk -v a="$sum" -v b="$disk" 'BEGIN { print a + b }')
+        done
+    } >"$WORK/logs/estimates"
+    cat -- "$WORK/logs/estimates" >&2
+    free=$(df -Pk -- "$WORK" | awk 'NR == 2 { printf "%.1f", $4 * 1024 / 1e9 }')
+    log "estimates for $PROCESSES processes; $sum GB are needed in $WORK, $free GB are free"
+    if [[ $CHECK_DISK = 1 ]] && awk -v a="$sum" -v b="$free" 'BEGIN { exit !(a > b) }'; then
+        die "$sum GB are needed in $WORK and only $free are free; CHECK_DISK=0 begins all the same"
+    fi
+}

@@ -1,0 +1,188 @@
+"""Lays out the two sides of a corpus as plain text, text.en and text.fr.
+
+    python recipes/wmt14_en_fr/extract.py --out FOLDER --archives FOLDER CORPUS...
+    python recipes/wmt14_en_fr/extract.py --out FOLDER --files SOURCE TARGET
+
+Several corpora follow each other in the same two files. A file is plain, .gz or SGML (.sgm).
+
+An archive's paths are only compared: what is taken from it is written under the names above, so
+that no archive can write elsewhere. Links, devices and what is larger than --most bytes are
+refused.
+"""
+
+import argparse
+import gzip
+import shutil
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO
+
+import data_layer  # noqa: F401  before the package's modules
+from archives import TABLE, Archive, chosen, read_table
+from sgml import read_pair
+
+from fairseq_rnnsearch.errors import UserError, install_excepthook
+
+LANGUAGES = ("en", "fr")
+MOST_BYTES = 20 * 10**9
+"""The larger side of the largest corpus has about 4e9."""
+_CHUNK = 1 << 20
+_BROKEN = (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error)
+
+
+def copy_lines(content: IO[bytes], out: IO[bytes], most: int, name: str) -> int:
+    """Copy text, its last line ended by a line feed too; how many lines it has."""
+    lines, size, last = 0, 0, b"\n"
+    while chunk := content.read(_CHUNK):
+        size += len(chunk)
+        if size > most:
+            raise UserError(f"{name}: more than {most:,} bytes")
+        lines += chunk.count(b"\n")
+        out.write(chunk)
+        last = chunk[-1:]
+    if last != b"\n":
+        out.write(b"\n")
+        lines += 1
+    return lines
+
+
+@contextmanager
+def opened(path: Path) -> Iterator[IO[bytes]]:
+    """A file's content, unpacked if it is gzip's."""
+    with path.open("rb") as file:
+        if file.peek(2)[:2] == b"\x1f\x8b":
+            with gzip.open(file) as content:
+                yield content
+        else:
+            yield file
+
+
+def take_members(path: Path, members: tuple[str, str], folder: Path, most: int) -> None:
+    """Two members of an archive, in one pass over it, to ``folder/en`` and ``folder/fr``.
+
+    Raises:
+        UserError: for an archive that is broken or ends early; for a member that is not there, is
+            no plain file or is too large.
+    """
+    wanted = dict(zip(members, LANGUAGES, strict=True))
+    try:
+        with opened(path) as content, tarfile.open(fileobj=content, mode="r|") as archive:
+            for member in archive:
+                if language := wanted.pop(str(PurePosixPath(member.name)), None):
+                    _take(archive, member, folder / language, f"{path}: {member.name}", most)
+                if not wanted:
+                    break
+            # only at its end does gzip compare the checksum
+            while content.read(_CHUNK):
+                pass
+    except _BROKEN as problem:
+        raise UserError(
+            f"{path} ({path.stat().st_size:,} bytes) is broken or not whole: {problem}"
+        ) from problem
+    if wanted:
+        raise UserError(f"{path} holds no {' and no '.join(wanted)}")
+
+
+def _take(
+    archive: tarfile.TarFile, member: tarfile.TarInfo, out: Path, where: str, most: int
+) -> None:
+    if not member.isfile():
+        raise UserError(f"{where} is a link or no file; expected a plain file")
+    if member.size > most:
+        raise UserError(f"{where} has {member.size:,} bytes, more than {most:,}")
+    with out.open("wb") as file:
+        shutil.copyfileobj(archive.extractfile(member), file, _CHUNK)
+
+
+def add_pair(
+    names: tuple[str, str],
+    files: tuple[Path, Path],
+    outputs: tuple[IO[bytes], IO[bytes]],
+    most: int,
+) -> int:
+    """Add two files to the text.
+
+    Args:
+        names: what the files are called: the endings say what they are, messages name them.
+
+    Returns:
+        The number of pairs.
+
+    Raises:
+        UserError: for a file that is broken or too large; for sides of different lengths.
+    """
+    if any(name.endswith((".sgm", ".sgml")) for name in names):
+        pairs = read_pair(*files)
+        for side, out in enumerate(outputs):
+            out.writelines(f"{pair[side]}\n".encode() for pair in pairs)
+        return len(pairs)
+    counts = []
+    for name, file, out in zip(names, files, outputs, strict=True):
+        try:
+            with opened(file) as content:
+                counts.append(copy_lines(content, out, most, name))
+        except _BROKEN as problem:
+            raise UserError(f"{name} is broken or not whole: {problem}") from problem
+    if counts[0] != counts[1]:
+        raise UserError(
+            f"{names[0]} has {counts[0]:,} lines and {names[1]} has {counts[1]:,}; each line must"
+            " translate the same line of the other"
+        )
+    if not counts[0]:
+        raise UserError(f"{names[0]} is empty")
+    return counts[0]
+
+
+def add_archive(
+    archive: Archive, folder: Path, outputs: tuple[IO[bytes], IO[bytes]], out: Path, most: int
+) -> int:
+    """Add an archive's two members to the text, by way of a folder beside it."""
+    path = folder / archive.name
+    if not path.is_file():
+        raise UserError(f"{path}: no such archive; run the stage download")
+    with tempfile.TemporaryDirectory(dir=out) as place:
+        take_members(path, archive.members, Path(place), most)
+        files = tuple(Path(place) / language for language in LANGUAGES)
+        names = tuple(f"{path}: {member}" for member in archive.members)
+        return add_pair(names, files, outputs, most)
+
+
+def main() -> None:
+    install_excepthook()
+    parser = argparse.ArgumentParser(description="Lay out the text of archives or files.")
+    parser.add_argument("corpora", nargs="*", metavar="CORPUS")
+    parser.add_argument("--out", type=Path, required=True, help="folder to make")
+    parser.add_argument("--archives", type=Path, help="folder of archives")
+    parser.add_argument("--files", nargs=2, metavar=("SOURCE", "TARGET"))
+    parser.add_argument("--table", type=Path, default=TABLE)
+    parser.add_argument("--most", type=int, default=MOST_BYTES, help="bytes of a side")
+    options = parser.parse_args()
+    if bool(options.corpora) == bool(options.files) or bool(options.corpora) != bool(
+        options.archives
+    ):
+        parser.error("give --archives and corpora, or --files")
+    archives = chosen(read_table(options.table), options.corpora)
+    try:
+        options.out.mkdir(parents=True)
+        with (
+            (options.out / "text.en").open("wb") as english,
+            (options.out / "text.fr").open("wb") as french,
+        ):
+            outputs = english, french
+            pairs = 0
+            if options.files:
+                files = tuple(map(Path, options.files))
+                pairs = add_pair(tuple(options.files), files, outputs, options.most)
+            for archive in archives:
+                pairs += add_archive(archive, options.archives, outputs, options.out, options.most)
+    except OSError as problem:
+        raise UserError(f"{problem.filename or options.out}: {problem.strerror}") from problem
+    print(f"  {pairs:,} pairs")
+
+
+if __name__ == "__main__":
+    main()

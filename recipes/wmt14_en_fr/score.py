@@ -1,0 +1,138 @@
+"""Scores sentence pairs by how much they resemble the domain: bilingual cross-entropy difference.
+
+    python recipes/wmt14_en_fr/score.py estimate --out MODELS --inside FOLDER... --pool FOLDER...
+    python recipes/wmt14_en_fr/score.py score --models MODELS --text FOLDER --out FOLDER
+
+A FOLDER has tokenised text.en and text.fr. ``estimate`` makes the language models: the domain's
+from --inside, the other from as many pairs drawn at random from --pool. ``score`` writes
+scores.npy (pairs,) float32, lower resembles more, and words.npy (pairs,) int32, words of the
+French side, from which cut.py chooses. The method is in fairseq_rnnsearch/data/selection.py.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+import data_layer  # noqa: F401  before the package's modules
+import numpy as np
+from tokenise import peak_megabytes
+
+from fairseq_rnnsearch.data.blocks import Block, ordered_map, read_blocks
+from fairseq_rnnsearch.data.selection import Contrast, Selector
+from fairseq_rnnsearch.errors import UserError, install_excepthook
+
+LANGUAGES = ("en", "fr")
+
+
+def count_lines(path: Path) -> int:
+    with path.open("rb") as file:
+        return sum(chunk.count(b"\n") for chunk in iter(lambda: file.read(1 << 20), b""))
+
+
+def draw(folders: Sequence[Path], pairs: int, seed: int) -> tuple[str, str]:
+    """Text of so many different pairs of all folders together, every pair as likely as another."""
+    counts = [count_lines(folder / "text.en") for folder in folders]
+    total = sum(counts)
+    chosen = np.random.default_rng(seed).choice(total, min(pairs, total), replace=False)
+    chosen.sort()
+    first, texts = 0, ([], [])
+    for folder, count in zip(folders, counts, strict=True):
+        wanted = chosen[(chosen >= first) & (chosen < first + count)] - first
+        for text, language in zip(texts, LANGUAGES, strict=True):
+            with (folder / f"text.{language}").open(encoding="utf-8", newline="\n") as file:
+                before = -1
+                for number in wanted:
+                    text.extend(islice(file, int(number) - before - 1, int(number) - before))
+                    before = int(number)
+        first += count
+    return "".join(texts[0]), "".join(texts[1])
+
+
+def estimate(options: argparse.Namespace) -> None:
+    inside = [
+        "".join((folder / f"text.{ln}").read_text(encoding="utf-8") for folder in options.inside)
+        for ln in LANGUAGES
+    ]
+    pairs = inside[0].count("\n")
+    outside = draw(options.pool, pairs, options.seed)
+    contrasts = [
+        Contrast.estimate(i, o, options.order, options.min_count)
+        for i, o in zip(inside, outside, strict=True)
+    ]
+    options.out.mkdir(parents=True)
+    Selector(*contrasts).save(options.out)
+    sizes = [len(contrast.inside.vocabulary) for contrast in contrasts]
+    print(
+        f"  {options.order}-gram models of {pairs:,} pairs of the domain and"
+        f" {outside[0].count(chr(10)):,} of all; {sizes[0]:,} English and {sizes[1]:,} French words"
+    )
+
+
+class _Worker:
+    """What each process has."""
+
+    selector: Selector
+
+
+def prepare(models: Path) -> None:
+    _Worker.selector = Selector.load(models)
+
+
+def score_block(block: Block) -> tuple[np.ndarray, np.ndarray]:
+    source, target = (b"".join(line + b"\n" for line in side).decode("utf-8") for side in block)
+    words = np.array([len(line.split()) for line in block[1]], np.int32)
+    return _Worker.selector.scores(source, target), words
+
+
+def score(options: argparse.Namespace) -> None:
+    prepare(options.models)  # a mistake shows here rather than in each process
+    started = said = time.monotonic()
+    scores, words, pairs = [], [], 0
+    blocks = read_blocks(options.text / "text.en", options.text / "text.fr")
+    for found in ordered_map(score_block, blocks, options.processes, prepare, (options.models,)):
+        scores.append(found[0])
+        words.append(found[1])
+        pairs += len(found[0])
+        if time.monotonic() - said > 30:
+            said = time.monotonic()
+            rate = pairs / (said - started)
+            print(f"  {pairs:,} pairs, {rate:,.0f} pairs/s", file=sys.stderr, flush=True)
+    options.out.mkdir(parents=True)
+    np.save(options.out / "scores.npy", np.concatenate(scores))
+    np.save(options.out / "words.npy", np.concatenate(words))
+    rate = pairs / max(time.monotonic() - started, 1e-3)
+    memory = peak_megabytes()
+    print(f"  {pairs:,} pairs, {rate:,.0f} pairs/s, at most {memory:,.0f} MB in a process")
+
+
+def main() -> None:
+    install_excepthook()
+    parser = argparse.ArgumentParser(description="Score sentence pairs for selection.")
+    commands = parser.add_subparsers(required=True)
+    models = commands.add_parser("estimate", help="make the language models")
+    models.set_defaults(run=estimate)
+    models.add_argument("--inside", nargs="+", type=Path, required=True, metavar="FOLDER")
+    models.add_argument("--pool", nargs="+", type=Path, required=True, metavar="FOLDER")
+    models.add_argument("--order", type=int, default=3, help="words of the longest n-gram")
+    models.add_argument("--min-count", type=int, default=2, help="of a word in the domain")
+    models.add_argument("--seed", type=int, default=1)
+    scores = commands.add_parser("score", help="score the pairs of a folder")
+    scores.set_defaults(run=score)
+    scores.add_argument("--models", type=Path, required=True, metavar="FOLDER")
+    scores.add_argument("--text", type=Path, required=True, metavar="FOLDER")
+    scores.add_argument("--processes", type=int, default=0, help="0: one per core")
+    for command in (models, scores):
+        command.add_argument("--out", type=Path, required=True, help="folder to make")
+    options = parser.parse_args()
+    try:
+        options.run(options)
+    except (OSError, UnicodeDecodeError) as problem:
+        name = getattr(problem, "filename", None) or options.out
+        raise UserError(f"{name}: {getattr(problem, 'strerror', None) or problem}") from problem
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,42 @@
+# Settings of the WMT'14 recipe. Every one can be given in the environment instead:
+#
+#     KEEP_WORDS=100000000 bash recipes/wmt14_en_fr/run.sh
+
+: "${WORK:=}"      # everything that is made (default: runs/wmt14_en_fr)
+: "${PROCESSES:=}" # for tokenising, scoring and binarising (default: one per core)
+: "${SEED:=1}"
+: "${CHECK_DISK:=1}"                # 0: begin although the disk may become full
+: "${RNNSEARCH_ENVIRONMENT:=make}" # or path: python, fairseq and subword-nmt as found on PATH
+
+# archives: those in the folder are used as they are, the others are downloaded
+: "${ARCHIVES:=}"                      # folder (default: $WORK/archives)
+: "${MIRROR:=https://www.statmt.org}" # where paths such as wmt13/training-parallel-un.tgz begin
+: "${ARCHIVE_TABLE:=}"                 # their names, sizes, checksums (default: archives.tsv)
+: "${DOWNLOAD_TRIES:=5}"
+: "${DOWNLOAD_WAIT:=5}" # seconds between tries
+: "${CORPORA:=europarl-v7 news-commentary-v9 un commoncrawl giga-fren}"
+: "${VALID_SETS:=newstest2012 newstest2013}"
+: "${TEST_SETS:=newstest2014}"
+
+# other text instead of archives: SOURCE:TARGET, several separated by spaces; plain, .gz or .sgm
+: "${TRAIN_TEXT:=}"
+: "${VALID_TEXT:=}"
+: "${TEST_TEXT:=}"
+
+# tokens
+: "${TOKENIZER:=moses}" # or space: the text is tokenised already
+: "${LOWERCASE:=0}"     # 1: lower-case after tokenising (the paper does not)
+: "${LONGEST:=100}"     # words of a side of a training pair; the 30 and 50 of the models come later
+: "${LENGTH_RATIO:=9}"  # of the two sides of a training pair, at most
+
+# selection
+: "${KEEP_WORDS:=348000000}" # French words; 0: all, without scoring. May be changed afterwards
+: "${IN_DOMAIN:=valid}"      # what to resemble: valid, names of corpora
+: "${LM_ORDER:=3}"           # words of the longest n-gram
+: "${LM_MIN_COUNT:=2}"       # of a word of the in-domain text, to be in the models' vocabulary
+
+# vocabulary: may be changed afterwards
+: "${VOCABULARY:=shortlist}" # or bpe
+: "${SHORTLIST:=30000}"      # words of each language, beside the special symbols
+: "${BPE_MERGES:=32000}"     # one set of merges for both languages
+: "${BPE_SAMPLE:=1000000}"   # sentence pairs to learn them from; 0: all

@@ -1,0 +1,132 @@
+"""Test sets in the SGML of WMT and NIST: segments in documents, in their order.
+
+    python recipes/wmt14_en_fr/sgml.py SOURCE.sgm TARGET.sgm --out PREFIX
+
+writes PREFIX.en and PREFIX.fr. The format is no XML: attributes may be unquoted, an & or a < may
+stand for itself. A segment counts as translated by the segment of the same number in the document
+of the same name; both files must have the same ones in the same order, and each document's
+segments are numbered 1, 2, 3 and so on, so that a lost one is noticed.
+"""
+
+import argparse
+import html
+import re
+from pathlib import Path
+
+import data_layer  # noqa: F401  before the package's modules
+
+from fairseq_rnnsearch.errors import UserError, install_excepthook
+from fairseq_rnnsearch.files import write_text
+
+# Only these are tags; any other < is text.
+_TAG = re.compile(r"<(/?)(doc|seg)\b([^<>]*)>", re.IGNORECASE)
+_OTHER_TAG = re.compile(r"</?(?:srcset|refset|tstset|mteval|hl|p|doc|seg)\b", re.IGNORECASE)
+_ATTRIBUTE = re.compile(r"""([\w-]+)\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+)""")
+# With its semicolon: "?a=1&copy=2" is no copyright sign.
+_ENTITY = re.compile(r"&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);")
+
+Segments = dict[tuple[str, int], str]
+"""Text by document and number, in the order of the file."""
+
+
+def read_segments(path: Path) -> Segments:
+    """All segments of a file; entities are resolved, a line break within one is a space.
+
+    Raises:
+        UserError: for a file that cannot be read or has no segment; a segment that is outside of
+            a document, not ended, without number, out of order or lost.
+    """
+    try:
+        content = path.read_text(encoding="utf-8-sig")
+    except (OSError, ValueError) as problem:
+        raise UserError(f"{path} cannot be read: {problem}") from problem
+    segments: Segments = {}
+    document, expected, segment, begin = None, 1, None, 0
+    for tag in _TAG.finditer(content):
+        where = f"{path}, line {content.count(chr(10), 0, tag.start()) + 1}"
+        closing, name = bool(tag[1]), tag[2].lower()
+        if segment is not None and (name, closing) != ("seg", True):
+            raise UserError(f"{where}: segment {segment} of {document} is not ended by </seg>")
+        if name == "doc":
+            document, expected = None, 1
+            if not closing:
+                document = _attribute(tag, "docid", where)
+                if any(key[0] == document for key in segments):
+                    raise UserError(f"{where}: a second document {document}")
+        elif closing:
+            if segment is None:
+                raise UserError(f"{where}: </seg> without <seg>")
+            segments[document, segment] = _text(content[begin : tag.start()], where)
+            segment = None
+        else:
+            if document is None:
+                raise UserError(f"{where}: a segment outside of a document")
+            segment, begin = _number(tag, where), tag.end()
+            if segment != expected:
+                raise UserError(
+                    f"{where}: segment {segment} of {document} where {expected} should be"
+                )
+            expected += 1
+    if segment is not None:
+        raise UserError(f"{path}: segment {segment} of {document} is not ended; is the file whole?")
+    if document is not None:
+        raise UserError(f"{path}: document {document} is not ended; is the file whole?")
+    if not segments:
+        raise UserError(f"{path} has no <seg>; expected a test set in SGML")
+    return segments
+
+
+def read_pair(source: Path, target: Path) -> list[tuple[str, str]]:
+    """The sentence pairs of two files.
+
+    Raises:
+        UserError: as `read_segments`; different segments, or the same in different order.
+    """
+    first, second = read_segments(source), read_segments(target)
+    for mine, theirs, lacking in ((first, second, target), (second, first, source)):
+        for document, number in mine:
+            if (document, number) not in theirs:
+                raise UserError(f"{lacking} lacks segment {number} of {document}")
+    for ours, other in zip(first, second, strict=True):
+        if ours != other:
+            raise UserError(
+                f"{target} has segment {other[1]} of {other[0]} where {source} has {ours[1]} of"
+                f" {ours[0]}"
+            )
+    return list(zip(first.values(), second.values(), strict=True))
+
+
+def _attribute(tag: re.Match, name: str, where: str) -> str:
+    found = {key.lower(): value.strip("\"'") for key, value in _ATTRIBUTE.findall(tag[3])}
+    if not found.get(name):
+        raise UserError(f"{where}: {tag[0][:60]} has no {name}")
+    return html.unescape(found[name])
+
+
+def _number(tag: re.Match, where: str) -> int:
+    number = _attribute(tag, "id", where)
+    if not (number.isascii() and number.isdigit()):
+        raise UserError(f"{where}: {tag[0][:60]} has no number")
+    return int(number)
+
+
+def _text(content: str, where: str) -> str:
+    if stray := _OTHER_TAG.search(content):
+        raise UserError(f"{where}: {stray[0]}> within a segment")
+    return " ".join(_ENTITY.sub(lambda entity: html.unescape(entity[0]), content).split())
+
+
+def main() -> None:
+    install_excepthook()
+    parser = argparse.ArgumentParser(description="Plain text of a test set in SGML.")
+    parser.add_argument("source", type=Path)
+    parser.add_argument("target", type=Path)
+    parser.add_argument("--out", required=True, metavar="PREFIX")
+    options = parser.parse_args()
+    pairs = read_pair(options.source, options.target)
+    for side, language in enumerate(("en", "fr")):
+        write_text(f"{options.out}.{language}", "".join(pair[side] + "\n" for pair in pairs))
+
+
+if __name__ == "__main__":
+    main()

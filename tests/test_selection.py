@@ -1,0 +1,152 @@
+"""Data selection: scores, the cut, the ranking statistic; text in blocks over processes."""
+
+import gzip
+import os
+import sys
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+from test_ngram import SlowModel, random_sentences, text_of
+
+from fairseq_rnnsearch.data.blocks import ordered_map, read_blocks
+from fairseq_rnnsearch.data.plain_text import PlainText
+from fairseq_rnnsearch.data.selection import Contrast, Selector, area_under_curve, cut
+from fairseq_rnnsearch.errors import UserError
+
+ROOT = Path(__file__).resolve().parents[1]
+SHARED = Path(os.environ.get("RNNSEARCH_SHARED") or ROOT.parent / "shared") / "data"
+
+
+def test_scores_are_axelrods():
+    """Four slow models, their cross-entropies per word added up by hand."""
+    inside = random_sentences(1, 30, "abc"), random_sentences(2, 30, "éèà")
+    outside = random_sentences(3, 30, "cba"), random_sentences(4, 30, "àèé")
+    new = [random_sentences(5, 8, "abcX"), random_sentences(6, 8, "éèàX")]
+    expected = np.zeros(8)
+    for side in (0, 1):
+        words = sorted({word for s in inside[side] for word in s.split()})
+        for text, sign in ((inside[side], 1), (outside[side], -1)):
+            slow = SlowModel(words, text, 2)
+            logs = [slow.log_probabilities(sentence) for sentence in new[side]]
+            expected -= sign * np.array([sum(each) / len(each) for each in logs])
+    selector = Selector(
+        *(
+            Contrast.estimate(text_of(i), text_of(o), 2, 2)
+            for i, o in zip(inside, outside, strict=True)
+        )
+    )
+    assert np.allclose(selector.scores(text_of(new[0]), text_of(new[1])), expected, atol=1e-6)
+
+
+def test_saved_models_score_alike(tmp_path):
+    texts = [text_of(random_sentences(seed, 20)) for seed in range(4)]
+    selector = Selector(Contrast.estimate(*texts[:2], 3, 2), Contrast.estimate(*texts[2:], 3, 2))
+    selector.save(tmp_path)
+    expected = selector.scores(texts[0], texts[1])
+    assert np.array_equal(Selector.load(tmp_path).scores(texts[0], texts[1]), expected)
+    (tmp_path / "out.target.npz").unlink()
+    with pytest.raises(UserError, match=r"out\.target\.npz"):
+        Selector.load(tmp_path)
+
+
+CUTS = {  # scores, words, budget: pairs that are kept
+    "the best first": ([3, 1, 2], [5, 5, 5], 10, [1, 2]),
+    "a tie to the earlier": ([1, 1, 1], [5, 5, 5], 10, [0, 1]),
+    "exactly full": ([2, 1], [3, 4], 7, [0, 1]),
+    "one word short": ([2, 1], [3, 4], 6, [1]),
+    "no smaller one is squeezed in": ([1, 2, 3], [4, 9, 1], 6, [0]),
+    "zero keeps all": ([1, 2], [4, 9], 0, [0, 1]),
+}
+
+
+@pytest.mark.parametrize("name", CUTS)
+def test_cut(name):
+    scores, words, budget, kept = CUTS[name]
+    assert np.flatnonzero(cut(np.array(scores), np.array(words), budget)).tolist() == kept
+
+
+def test_a_budget_that_nothing_fits():
+    with pytest.raises(UserError, match="3 words"):
+        cut(np.array([1.0]), np.array([4]), 3)
+
+
+def test_area_under_curve_counts_pairs():
+    draw = np.random.default_rng(0)
+    better, worse = draw.integers(0, 9, 40), draw.integers(3, 12, 30)
+    pairs = [(b < w) + 0.5 * (b == w) for b in better for w in worse]
+    assert area_under_curve(better, worse) == pytest.approx(np.mean(pairs))
+
+
+def write(folder, name, *lines, end=b"\n"):
+    (folder / name).write_bytes(b"\n".join(lines) + end)
+    return folder / name
+
+
+@pytest.mark.parametrize("lines", [1, 2, 3, 100])
+def test_blocks_hold_every_line_once(tmp_path, lines):
+    source = write(tmp_path, "a", b"a", b"", "b\u2028b\x85\r".encode(), end=b"")
+    target = write(tmp_path, "b", b"1", b"2", b"3")
+    blocks = list(read_blocks(source, target, lines))
+    assert [line for first, _ in blocks for line in first] == [b"a", b"", "b\u2028b\x85\r".encode()]
+    assert [line for _, second in blocks for line in second] == [b"1", b"2", b"3"]
+
+
+@pytest.mark.parametrize("lines", [1, 2, 100])
+def test_mismatched_sides_are_counted(tmp_path, lines):
+    source, target = write(tmp_path, "a", b"a", b"b"), write(tmp_path, "b", b"1", b"2", b"3")
+    with pytest.raises(UserError, match=r"/a has 2 lines and .*/b has 3"):
+        list(read_blocks(source, target, lines))
+
+
+def length_of(item):
+    return len(item)
+
+
+def test_the_map_keeps_its_order_and_does_not_run_ahead():
+    taken = []
+
+    def items():
+        for n in range(60):
+            taken.append(n)
+            yield "x" * n
+
+    found = ordered_map(length_of, items(), processes=2)
+    assert next(found) == 0
+    assert len(taken) < 10
+    assert list(found) == list(range(1, 60))
+    assert list(ordered_map(length_of, ["", "a"], processes=1)) == [0, 1]
+
+
+def tokenised(lines, language):
+    plain = PlainText(language, "moses")
+    return text_of(" ".join(plain.tokens(line)) for line in lines)
+
+
+def real_text(name, language, step):
+    """Every so many lines of the sample, which is a series of web pages."""
+    with gzip.open(SHARED / "giga_fren" / f"{name}.{language}.gz", "rt", encoding="utf-8") as file:
+        return [line.rstrip("\n") for line in islice(file, 0, None, step)]
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason=f"no real corpora: {SHARED} is not there")
+def test_news_is_told_from_web_text():
+    """Held-out news ranks above held-out web text; see recipes/wmt14_en_fr/demonstration.py."""
+    sys.path.insert(0, str(ROOT / "recipes" / "wmt14_en_fr"))
+    from sgml import read_pair
+
+    news = read_pair(
+        SHARED / "newstest2014" / "newstest2014-fren-src.en.sgm",
+        SHARED / "newstest2014" / "newstest2014-fren-ref.fr.sgm",
+    )
+    contrasts, held_out, web = [], [], []
+    for side, language in enumerate(("en", "fr")):
+        lines = [pair[side] for pair in news]
+        train = tokenised(lines[:600], language)
+        everything = tokenised(real_text("train", language, 45), language)
+        contrasts.append(Contrast.estimate(train, everything, 3, 2))
+        held_out.append(tokenised(lines[2700:], language))
+        web.append(tokenised(real_text("test", language, 5), language))
+    selector = Selector(*contrasts)
+    assert area_under_curve(selector.scores(*held_out), selector.scores(*web)) > 0.9

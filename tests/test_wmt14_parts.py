@@ -1,0 +1,526 @@
+"""The WMT'14 recipe's programs one by one: downloads, archives, SGML, tokens, the cut."""
+
+import gzip
+import importlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from wmt14 import RECIPE, corpus, make_archives, packed, rows, serving, sgml
+
+from fairseq_rnnsearch.data.plain_text import PlainText
+from fairseq_rnnsearch.data.selection import Selector
+from fairseq_rnnsearch.errors import UserError
+
+sys.path.insert(0, str(RECIPE))
+archives, cut, download, extract, reader, score, tokenise = map(
+    importlib.import_module, "archives cut download extract sgml score tokenise".split()
+)
+SHARED = Path(os.environ.get("RNNSEARCH_SHARED") or RECIPE.parents[2] / "shared") / "data"
+EUROPARL = "wmt13/training-parallel-europarl-v7.tgz"
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """The archives by path, and the table that describes them."""
+    folder = tmp_path_factory.mktemp("archives")
+    return make_archives(folder), archives.read_table(folder / "archives.tsv")
+
+
+def program(name, *arguments):
+    """One of the recipe's Python programs in a process of its own."""
+    return subprocess.run(
+        [sys.executable, RECIPE / f"{name}.py", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+    )
+
+
+# --- the table ----------------------------------------------------------------------------------
+
+
+def test_the_real_table_is_whole():
+    table = archives.read_table()
+    training = list(table)[:5]
+    assert training == ["europarl-v7", "news-commentary-v9", "un", "commoncrawl", "giga-fren"]
+    assert all(table[name].size and table[name].checksum for name in training)
+    assert len({archive.name for archive in table.values()}) == len(table)
+
+
+def test_test_sets_are_sacrebleus():
+    from sacrebleu.dataset import DATASETS
+
+    table = archives.read_table()
+    known = {"newstest2012": "wmt12", "newstest2013": "wmt13", "newstest2014": "wmt14/full"}
+    for name, theirs in known.items():
+        assert DATASETS[theirs].data[0].endswith(f"statmt.org/{table[name].path}")
+        assert [table[name].checksum] == [f"md5:{digest}" for digest in DATASETS[theirs].md5]
+        assert list(table[name].members) == DATASETS[theirs].langpairs["en-fr"]
+
+
+BROKEN_TABLES = {
+    "six columns": ("a\tb\tc\t1\t-\td\n", "6 columns"),
+    "bytes": ("a\tb\tc\tmany\t-\td\te\n", "'many'"),
+    "a checksum": ("a\tb\tc\t1\tsha256:12\td\te\n", "'sha256:12'"),
+    "a name with a folder": ("a\tb\t../c\t1\t-\td\te\n", "no name of a file"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_TABLES)
+def test_a_broken_table_is_named(tmp_path, name):
+    text, message = BROKEN_TABLES[name]
+    (tmp_path / "table").write_text(text)
+    with pytest.raises(UserError, match=message):
+        archives.read_table(tmp_path / "table")
+
+
+# --- downloads ----------------------------------------------------------------------------------
+
+
+def fetch(mirror, archive, folder, tries=2):
+    download.fetch(archive, f"{mirror.address}/{archive.path}", folder, tries, wait=0)
+    return folder / archive.name
+
+
+def test_an_interrupted_download_goes_on(made, tmp_path):
+    files, table = made
+    content = files[EUROPARL]
+    with serving(files) as mirror:
+        mirror.cut = [100, 200]
+        with pytest.raises(
+            UserError, match=rf"v7\.tgz: .* have {len(content):,} bytes, found 300;"
+        ):
+            fetch(mirror, table["europarl-v7"], tmp_path)
+        assert [p.name for p in tmp_path.iterdir()] == ["training-parallel-europarl-v7.tgz.part"]
+        path = fetch(mirror, table["europarl-v7"], tmp_path)
+        assert path.read_bytes() == content
+        assert [wanted for _, wanted in mirror.asked] == [None, "bytes=100-", "bytes=300-"]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_what_a_broken_off_run_left(made, tmp_path, known):
+    """Whole, too long, or of a server without ranges."""
+    files, table = made
+    content, archive = files[EUROPARL], table["europarl-v7"]
+    if not known:
+        archive = archives.Archive(archive.corpus, archive.path, archive.name, None, None, ("", ""))
+    with serving(files) as mirror:
+        for left, ranges in ((content, True), (content + b"x", True), (content[:50], False)):
+            mirror.ranges = ranges
+            (tmp_path / f"{archive.name}.part").write_bytes(left)
+            assert fetch(mirror, archive, tmp_path).read_bytes() == content
+
+
+def test_a_wrong_file_is_not_kept(made, tmp_path):
+    files, table = made
+    archive = table["europarl-v7"]
+    wrong = bytes(len(files[EUROPARL]))
+    with serving({EUROPARL: wrong}) as mirror:
+        with pytest.raises(
+            UserError, match=rf"v7\.tgz: .* but is sha256:\w+, expected {archive.checksum}"
+        ):
+            fetch(mirror, archive, tmp_path)
+        assert not list(tmp_path.iterdir())
+        mirror.files[EUROPARL] = wrong + b"!"
+        expected = rf"has {len(wrong) + 1:,} bytes, expected are {len(wrong):,}"
+        with pytest.raises(UserError, match=expected):
+            fetch(mirror, archive, tmp_path)
+        with pytest.raises(UserError, match=r"training-parallel-un\.tgz: .* answers 404"):
+            fetch(mirror, table["un"], tmp_path)
+    with pytest.raises(UserError, match=r"v7\.tgz: .* cannot be fetched: .*refused.*, found 0"):
+        fetch(mirror, archive, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_archives_that_are_there_are_used(made, tmp_path):
+    files, table = made
+    (tmp_path / "training-parallel-europarl-v7.tgz").write_bytes(files[EUROPARL])
+    (tmp_path / "training-parallel-un.tgz").write_bytes(b"my own")
+    with serving(files) as mirror:
+        ran = program(
+            *("download", "--out", tmp_path, "--mirror", mirror.address),
+            *("--table", tmp_path / "table", "europarl-v7", "un"),
+        )
+        assert ran.returncode == 1 and "table cannot be read" in ran.stderr
+        (tmp_path / "table").write_text(
+            "".join(
+                "\t".join([a.corpus, a.path, a.name, str(a.size), a.checksum, *a.members]) + "\n"
+                for a in table.values()
+            )
+        )
+        ran = program(
+            *("download", "--out", tmp_path, "--mirror", mirror.address),
+            *("--table", tmp_path / "table", "europarl-v7", "un"),
+        )
+    assert ran.returncode == 0, ran.stderr
+    assert not mirror.asked
+    assert "training-parallel-un.tgz has 6 bytes, the known one" in ran.stdout
+    assert (tmp_path / "training-parallel-un.tgz").read_bytes() == b"my own"
+
+
+# --- archives -----------------------------------------------------------------------------------
+
+
+def lay_out(folder, *arguments):
+    return program("extract", "--out", folder, *arguments)
+
+
+@pytest.mark.parametrize("name", [row[0] for row in rows()])
+def test_either_side_of_each_archive(made, tmp_path, name):
+    files, table = made
+    (tmp_path / table[name].name).write_bytes(files[table[name].path])
+    outputs = io.BytesIO(), io.BytesIO()
+    pairs = extract.add_archive(table[name], tmp_path, outputs, tmp_path, 10**6)
+    sides = [out.getvalue().decode().split("\n")[:-1] for out in outputs]
+    assert [len(side) for side in sides] == [pairs, pairs]
+    if name in ("giga-fren", "un"):
+        assert tuple(sides) == corpus(name)
+    assert [p.name for p in tmp_path.iterdir()] == [table[name].name]
+
+
+def member(name, kind, target=""):
+    info = tarfile.TarInfo(name)
+    info.type, info.linkname = kind, target
+    return info
+
+
+def tar_of(*members):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w:gz") as archive:
+        for info, content in members:
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+    return out.getvalue()
+
+
+def zlib_stored(members):
+    """In gzip's format, but as it is: a changed byte can only be found by its checksum."""
+    return gzip.compress(packed(members, False), compresslevel=0)
+
+
+ENGLISH, FRENCH = (f"training/europarl-v7.fr-en.{language}" for language in ("en", "fr"))
+FINE = packed({ENGLISH: b"a\nb\n", f"./{FRENCH}": b"c\nd"}, True)
+TEXT = os.urandom(4000).hex().encode() + b"\n"
+HOSTILE = {
+    "a link": (
+        tar_of((member(ENGLISH, tarfile.SYMTYPE, "/etc/passwd"), b"")),
+        "europarl-v7.fr-en.en is a link",
+    ),
+    "a hard link": (
+        tar_of((member(ENGLISH, tarfile.LNKTYPE, "../../x"), b"")),
+        "europarl-v7.fr-en.en is a link",
+    ),
+    "a folder": (tar_of((member(FRENCH, tarfile.DIRTYPE), b"")), "is a link or no file"),
+    "paths that climb": (
+        tar_of((member(f"../{ENGLISH}", tarfile.REGTYPE), b"a\n"), (member("/tmp/x", b"0"), b"")),
+        "holds no training/europarl-v7.fr-en.en and no training",
+    ),
+    "one side": (packed({ENGLISH: b"a\n"}, True), f"holds no {FRENCH}$"),
+    "too large": (packed({ENGLISH: bytes(2 * 10**6)}, True), "has 2,000,000 bytes, more than"),
+    "truncated": (packed({ENGLISH: TEXT}, True)[:3000], "broken or not whole"),
+    "truncated, not packed": (
+        packed({ENGLISH: TEXT, FRENCH: TEXT}, False)[:12_000],
+        r"\(12,000 bytes\) is broken or not whole",
+    ),
+    "truncated behind the text": (FINE[:-6], "broken or not whole"),
+    "one bit of the text": (
+        zlib_stored({ENGLISH: b"a\n", FRENCH: b"b\n"}).replace(b"b\n", b"c\n"),
+        "broken or not whole: CRC",
+    ),
+    "corrupted": (FINE[:60] + b"\0\0\0\0\0\0\0\0" + FINE[68:], "broken or not whole"),
+    "no archive": (b"<html>404</html>" * 99, "broken or not whole"),
+    "empty": (b"", "broken or not whole"),
+    "sides of two lengths": (
+        packed({ENGLISH: b"a\nb\n", FRENCH: b"c\n"}, True),
+        r"fr-en.en has 2 lines and .*fr-en.fr has 1;",
+    ),
+    "no line": (packed({ENGLISH: b"", FRENCH: b""}, True), "fr-en.en is empty"),
+    "a gzip bomb": (
+        packed({ENGLISH: gzip.compress(bytes(2 * 10**6)), FRENCH: b"c\n"}, True),
+        "fr-en.en: more than 1,000,000 bytes",
+    ),
+    "half a gzip file": (
+        packed({ENGLISH: gzip.compress(TEXT)[:2000], FRENCH: b"c\n"}, True),
+        "fr-en.en is broken or not whole",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_and_broken_archives(made, tmp_path, name):
+    content, message = HOSTILE[name]
+    archive = made[1]["europarl-v7"]
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / archive.name).write_bytes(content)
+    with pytest.raises(UserError, match=message) as caught:
+        extract.add_archive(archive, folder, (io.BytesIO(), io.BytesIO()), folder, 10**6)
+    assert archive.name in str(caught.value) and "\n" not in str(caught.value)
+    assert [path.name for path in tmp_path.rglob("*")] == ["in", archive.name]
+
+
+def test_files_of_ones_own(tmp_path):
+    (tmp_path / "a.en").write_bytes(b"a\nb")
+    (tmp_path / "a.fr.gz").write_bytes(gzip.compress(b"c\nd\n"))
+    lay_out(tmp_path / "out", "--files", tmp_path / "a.en", tmp_path / "a.fr.gz").check_returncode()
+    assert (tmp_path / "out/text.en").read_bytes() == b"a\nb\n"
+    assert (tmp_path / "out/text.fr").read_bytes() == b"c\nd\n"
+    ran = lay_out(tmp_path / "2", "--files", tmp_path / "a.en", tmp_path / "none")
+    assert ran.returncode == 1
+    assert ran.stderr == f"fairseq_rnnsearch: error: {tmp_path}/none: No such file or directory\n"
+
+
+# --- SGML ---------------------------------------------------------------------------------------
+
+
+def segments(folder, text):
+    (folder / "a.sgm").write_text(text, encoding="utf-8")
+    return reader.read_segments(folder / "a.sgm")
+
+
+def test_entities_and_layout(tmp_path):
+    found = segments(
+        tmp_path,
+        "<!DOCTYPE x>\n<refset trglang=fr setid='s'>\n<DOC docid=\"a&amp;b\" sysid='ref'><hl>\n"
+        "<seg id=1>  R&amp;D &quot;x&quot;\n of AT&T &lt;b&gt; a<b &eacute;&#233;&#xE9; </seg></hl>"
+        '<p><seg id="2">?a=1&copy=2 &amp;amp; &nosuch;</seg></p></doc><doc docid=c>'
+        "<seg id='1'></seg></doc></refset>",
+    )
+    assert found == {
+        ("a&b", 1): 'R&D "x" of AT&T <b> a<b ééé',
+        ("a&b", 2): "?a=1&copy=2 &amp; &nosuch;",
+        ("c", 1): "",
+    }
+
+
+DOC = '<doc docid="d">{}</doc>'
+BROKEN_SGML = {
+    "a lost segment": (DOC.format('<seg id="1">a</seg><seg id="3">b</seg>'), "3 of d where 2"),
+    "a first one lost": (DOC.format('<seg id="2">a</seg>'), "segment 2 of d where 1"),
+    "a double one": (DOC.format('<seg id="1">a</seg><seg id="1">b</seg>'), "1 of d where 2"),
+    "no end": (DOC.format('<seg id="1">a<seg id="2">b</seg>'), "segment 1 of d is not ended"),
+    "a cut file": ('<doc docid="d"><seg id="1">a', "segment 1 of d is not ended; is the file"),
+    "a cut document": ('<doc docid="d"><seg id="1">a</seg>', "document d is not ended"),
+    "an end too many": (DOC.format("a</seg>"), "</seg> without <seg>"),
+    "outside": ('<seg id="1">a</seg>', "outside of a document"),
+    "no number": (DOC.format('<seg id="x">a</seg>'), "has no number"),
+    "no name": ("<doc><seg id=1>a</seg></doc>", "has no docid"),
+    "twice": (DOC.format('<seg id="1">a</seg>') * 2, "a second document d"),
+    "a heading within": (DOC.format('<seg id="1">a<hl>b</seg>'), "<hl> within a segment"),
+    "nothing": ("<srcset></srcset>", "has no <seg>"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_SGML)
+def test_broken_sgml_is_named(tmp_path, name):
+    text, message = BROKEN_SGML[name]
+    with pytest.raises(UserError, match=message):
+        segments(tmp_path, text)
+
+
+@pytest.mark.parametrize(
+    ("target", "message"),
+    [
+        (["a", "b", "c"], r"b\.sgm lacks segment 2 of d0"),
+        (["a", "b", "c", "d", "e", "f"], r"a\.sgm lacks segment 3 of d0"),
+    ],
+)
+def test_sides_that_do_not_match(tmp_path, target, message):
+    (tmp_path / "a.sgm").write_bytes(sgml("srcset", ["a", "b", "c", "d"]))
+    (tmp_path / "b.sgm").write_bytes(sgml("refset", [*target]))
+    with pytest.raises(UserError, match=message):
+        reader.read_pair(tmp_path / "a.sgm", tmp_path / "b.sgm")
+
+
+def test_documents_in_another_order(tmp_path):
+    one, two = ('<doc docid="{}"><seg id="1">{}</seg></doc>'.format(*x) for x in ("aA", "bB"))
+    (tmp_path / "a.sgm").write_text(one + two)
+    (tmp_path / "b.sgm").write_text(two + one)
+    with pytest.raises(UserError, match=r"b\.sgm has segment 1 of b where .*a\.sgm has 1 of a"):
+        reader.read_pair(tmp_path / "a.sgm", tmp_path / "b.sgm")
+
+
+@pytest.mark.skipif(not SHARED.is_dir(), reason=f"no real corpora: {SHARED} is not there")
+def test_the_real_newstest2014():
+    folder = SHARED / "newstest2014"
+    names = "newstest2014-fren-src.en.sgm", "newstest2014-fren-ref.fr.sgm"
+    pairs = reader.read_pair(*(folder / name for name in names))
+    assert len(pairs) == 3003
+    for side, name in enumerate(names):
+        plain = re.findall(r"(?s)<seg[^>]*>(.*?)</seg>", (folder / name).read_text("utf-8"))
+        assert [pair[side] for pair in pairs] == [" ".join(text.split()) for text in plain]
+
+
+# --- tokens -------------------------------------------------------------------------------------
+
+
+def write_sides(folder, *sides):
+    folder.mkdir(parents=True)
+    for language, lines in zip(("en", "fr"), sides, strict=True):
+        (folder / f"text.{language}").write_bytes(b"".join(line + b"\n" for line in lines))
+    return folder
+
+
+CLEANED = [  # English, French, why it is left out
+    (b"He doesn't care.", "L'été\u00a0vient.".encode(), None),
+    (b"", b"Vide.", "empty"),
+    (b"\xc2\xa0 \t", b"Vide.", "empty"),
+    (b"a " * 100, b"b " * 99, None),
+    (b"a " * 101, b"b " * 99, "too long"),
+    (b"a " * 9, b"b", None),
+    (b"a " * 10, b"b", "too different in length"),
+    (b"caf\xe9", b"b", "not UTF-8"),
+    (b"one\rline", "deux\u2028mots".encode(), None),
+    (b"<s> </s> <pad>", b"<unk>", None),  # Moses takes symbols apart
+]
+
+
+def test_what_is_kept_and_what_not(tmp_path):
+    text = write_sides(tmp_path / "text", *([case[i] for case in CLEANED] for i in (0, 1)))
+    program("tokenise", "--text", text, "--out", tmp_path / "out").check_returncode()
+    for side, language in enumerate(("en", "fr")):
+        plain = PlainText(language, "moses")
+        expected = [" ".join(plain.tokens(c[side].decode())) for c in CLEANED if not c[2]]
+        found = (tmp_path / f"out/text.{language}").read_text(encoding="utf-8")
+        assert found.split("\n") == [*expected, ""]
+    report = json.loads((tmp_path / "out/report.json").read_text())
+    reasons = [reason for *_, reason in CLEANED if reason]
+    assert report["left out"] == {reason: reasons.count(reason) for reason in sorted(set(reasons))}
+    assert (report["pairs"], report["kept"]) == (len(CLEANED), len(CLEANED) - len(reasons))
+
+
+def test_reserved_words_in_text_that_is_tokenised_already(tmp_path):
+    text = write_sides(tmp_path / "text", [b"a <s> b", b"a <unk>"], [b"c", b"c"])
+    program(
+        "tokenise", "--text", text, "--out", tmp_path / "out", "--tokenizer", "space"
+    ).check_returncode()
+    assert (tmp_path / "out/text.en").read_text() == "a <unk>\n"
+
+
+def test_the_same_with_any_number_of_processes(tmp_path):
+    lines = [f"line {i}, of l'{i % 7}.".encode() for i in range(4500)]
+    lines[3000] = b"\xff"
+    text = write_sides(tmp_path / "text", lines, lines)
+    for processes in (1, 3):
+        out = tmp_path / str(processes)
+        program(
+            "tokenise", "--text", text, "--out", out, "--processes", processes
+        ).check_returncode()
+    for name in ("text.en", "text.fr"):
+        assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "3" / name).read_bytes()
+    assert (tmp_path / "1/text.en").read_bytes().count(b"\n") == 4499
+
+
+def test_text_that_cannot_be_tokenised(tmp_path):
+    text = write_sides(tmp_path / "text", [b"a", b"\xff"], [b"c", b"c"])
+    ran = program("tokenise", "--text", text, "--out", tmp_path / "out", "--keep-all")
+    assert ran.returncode == 1
+    assert ran.stderr.splitlines()[-1].endswith(f"{text}: not UTF-8: the line b'\\xff'")
+    text = write_sides(tmp_path / "none", [b""], [b"c"])
+    ran = program("tokenise", "--text", text, "--out", tmp_path / "out2")
+    assert ran.returncode == 1 and "none of its 1 pairs can be used" in ran.stderr
+
+
+# --- scores and the cut -------------------------------------------------------------------------
+
+
+def test_the_sample_is_drawn_from_all_text_alike(tmp_path):
+    sizes = {"a": 300, "b": 100, "c": 600}
+    for name, size in sizes.items():
+        lines = [f"{name}{i}".encode() for i in range(size)]
+        write_sides(tmp_path / name, lines, lines)
+    folders = [tmp_path / name for name in sizes]
+    english, french = score.draw(folders, 400, seed=1)
+    drawn = english.splitlines()
+    assert english == french and len(set(drawn)) == 400
+    for name, size in sizes.items():
+        share = sum(line.startswith(name) for line in drawn)
+        assert abs(share - 0.4 * size) < 4 * np.sqrt(0.24 * size), name
+        assert all(int(line[1:]) < size for line in drawn if line.startswith(name))
+    assert score.draw(folders, 400, seed=1) == (english, french)
+    assert score.draw(folders, 400, seed=2) != (english, french)
+    everything, _ = score.draw(folders, 5000, seed=1)
+    assert everything.count("\n") == 1000
+
+
+def test_scores_are_the_same_with_any_number_of_processes(tmp_path):
+    lines = [b"the court said"] * 50 + [f"click {i} here".encode() for i in range(4500)]
+    news = write_sides(tmp_path / "news", lines[:60], lines[:60])
+    text = write_sides(tmp_path / "text", lines, lines[::-1])
+    models = tmp_path / "models"
+    program("score", "estimate", "--inside", news, "--pool", text, "--out", models)
+    for processes in (1, 3):
+        out = tmp_path / str(processes)
+        program(
+            *("score", "score", "--models", models, "--text", text, "--out", out),
+            *("--processes", processes),
+        ).check_returncode()
+    found = [np.load(tmp_path / n / "scores.npy") for n in ("1", "3")]
+    whole = [b"".join(ln + b"\n" for ln in side).decode() for side in (lines, lines[::-1])]
+    assert np.array_equal(found[0], Selector.load(models).scores(*whole))
+    assert np.array_equal(found[0], found[1])
+    words = np.load(tmp_path / "3/words.npy")
+    assert words.tolist() == [len(line.split()) for line in lines[::-1]]
+    ran = program("score", "score", "--models", text, "--text", text, "--out", tmp_path / "4")
+    assert ran.returncode == 1 and "in.source.npz cannot be read" in ran.stderr
+    assert ran.stderr.count("\n") == 1
+
+
+def test_the_cut_in_blocks(tmp_path, monkeypatch):
+    lines = [str(i).encode() for i in range(50)]
+    text = write_sides(tmp_path / "text", lines, lines)
+    kept = np.random.default_rng(0).random(50) < 0.4
+    monkeypatch.setattr(cut, "BLOCK_LINES", 7)
+    outputs = io.BytesIO(), io.BytesIO()
+    counts = cut.write_kept(text, kept, outputs)
+    assert outputs[0].getvalue().split() == [lines[i] for i in np.flatnonzero(kept)]
+    assert outputs[1].getvalue() == outputs[0].getvalue()
+    assert counts == [50, kept.sum(), kept.sum(), kept.sum()]
+
+
+def test_the_cut_over_all_corpora(tmp_path):
+    draw = np.random.default_rng(0)
+    pairs = []  # score, French words, corpus, English, French
+    for name, size in (("a", 50), ("b", 70)):
+        words = draw.integers(1, 6, size).astype(np.int32)
+        scores = draw.integers(-20, 20, size).astype(np.float32)
+        english = [f"{name} {i}" for i in range(size)]
+        french = [" ".join([f"{name}{i}"] * n) for i, n in enumerate(words)]
+        write_sides(
+            tmp_path / "tokens" / name, *([ln.encode() for ln in s] for s in (english, french))
+        )
+        (tmp_path / "scores" / name).mkdir(parents=True)
+        np.save(tmp_path / "scores" / name / "scores.npy", scores)
+        np.save(tmp_path / "scores" / name / "words.npy", words)
+        pairs += zip(scores, words, [name] * size, english, french, strict=True)
+
+    def run(words, *more):
+        return program(
+            *("cut", "--tokens", tmp_path / "tokens", "--scores", tmp_path / "scores"),
+            *("--words", words, "--out", tmp_path / f"out{words}", "a", "b", *more),
+        )
+
+    for budget in (100, 0):
+        run(budget).check_returncode()
+        kept, left = [], budget or 10**9
+        for number in sorted(range(len(pairs)), key=lambda i: (pairs[i][0], i)):
+            left -= pairs[number][1]
+            if left < 0:
+                break
+            kept.append(number)
+        for side, language in ((3, "en"), (4, "fr")):
+            found = (tmp_path / f"out{budget}/train.{language}").read_text().splitlines()
+            assert found == [pairs[i][side] for i in sorted(kept)]
+        last = (tmp_path / f"out{budget}/selection.tsv").read_text().splitlines()[-1].split("\t")
+        assert last[:3] == ["all", "120", str(len(kept))]
+    np.save(tmp_path / "scores/b/scores.npy", np.zeros(69, "f4"))
+    np.save(tmp_path / "scores/b/words.npy", np.ones(69, "i4"))
+    assert "more pairs than its scores" in run(99).stderr

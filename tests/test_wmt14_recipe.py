@@ -1,0 +1,329 @@
+"""The WMT'14 recipe as a user runs it, offline, on tiny archives with the real names."""
+
+import hashlib
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from commands import SCRIPTS
+from wmt14 import DOMAINS, RECIPE, corpus, make_archives, sentences, serving
+
+from fairseq_rnnsearch.data.plain_text import PlainText
+
+LANGUAGES = ("en", "fr")
+STAGES = "download extract tokenise select binarise".split()
+SHORTLIST = 12
+SETTINGS = {
+    "RNNSEARCH_ENVIRONMENT": "path",
+    "PROCESSES": "1",
+    "KEEP_WORDS": "300",
+    "SHORTLIST": str(SHORTLIST),
+    "BPE_MERGES": "30",
+    "BPE_SAMPLE": "20",
+    "DOWNLOAD_TRIES": "1",
+}
+
+# Stands for a command: notes that it was called and runs it. With KILL_AT it then damages what
+# was written under a temporary name and kills everything, as a power cut might.
+STAND_IN = """#!/bin/bash
+name={name}
+[[ $name != python || $1 != *.py ]] || name=$(basename "$1")
+echo "$name" >>"$CALLS"
+status=0
+[[ $name = "$KILL_AT" && $name = fairseq-preprocess ]] || {real} "$@" || status=$?
+if [[ $name = "$KILL_AT" ]]; then
+    mkdir -p "$WORK/data.partial"
+    find "$WORK" -path '*.partial/*' -type f -exec truncate --size=5 {{}} +
+    kill -KILL 0
+fi
+exit $status
+"""
+
+
+class Recipe:
+    """The recipe in a work folder, with the commands that it calls."""
+
+    def __init__(self, folder: Path, mirror: str, table: Path, work: Path | None = None) -> None:
+        self.work = work or folder / "work"
+        self.bin, self.calls = folder / "bin", folder / "calls"
+        self.bin.mkdir(parents=True)
+        for name in ("python", "fairseq-preprocess", "subword-nmt"):
+            real = sys.executable if name == "python" else SCRIPTS / name
+            (self.bin / name).write_text(STAND_IN.format(name=name, real=real))
+            (self.bin / name).chmod(0o755)
+        self.environment = {
+            **{k: v for k, v in os.environ.items() if k not in ("PYTHONPATH", "VENV")},
+            **SETTINGS,
+            "WORK": str(self.work),
+            "MIRROR": mirror,
+            "ARCHIVE_TABLE": str(table),
+            "CALLS": str(self.calls),
+            "KILL_AT": "",
+            "PATH": f"{self.bin}:/usr/bin:/bin",
+        }
+
+    def run(self, *options: str, **settings: str) -> subprocess.CompletedProcess:
+        self.calls.write_text("")
+        return subprocess.run(
+            ["bash", RECIPE / "run.sh", *options],
+            env=self.environment | settings,
+            capture_output=True,
+            text=True,
+            start_new_session=True,
+            timeout=600,
+        )
+
+    def ok(self, *options: str, **settings: str) -> str:
+        ran = self.run(*options, **settings)
+        assert ran.returncode == 0 and "Traceback" not in ran.stderr, ran.stderr[-3000:]
+        return ran.stderr + ran.stdout
+
+    def error(self, *options: str, **settings: str) -> str:
+        """The one line that says what is wrong."""
+        ran = self.run(*options, **settings)
+        assert ran.returncode == 1 and "Traceback" not in ran.stderr, ran.stderr[-3000:]
+        lines = [line for line in ran.stderr.splitlines() if "error: " in line]
+        assert len(lines) == 1, ran.stderr[-3000:]
+        return lines[0].partition("error: ")[2]
+
+    def called(self) -> list[str]:
+        return self.calls.read_text().split()
+
+    def made(self) -> dict[str, str]:
+        """What is there, by its path; without what tells of time."""
+        return {
+            str(path.relative_to(self.work)): hashlib.sha256(path.read_bytes()).hexdigest()
+            for path in self.work.rglob("*")
+            if path.is_file()
+            and path.name != "report.json"
+            and "logs" not in path.parts
+            and path.name != "preprocess.log"
+        }
+
+    def text(self, name: str) -> list[str]:
+        return (self.work / name).read_text(encoding="utf-8").split("\n")[:-1]
+
+
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory):
+    """Content by path, and the table."""
+    folder = tmp_path_factory.mktemp("archives")
+    return make_archives(folder), folder / "archives.tsv"
+
+
+@pytest.fixture(scope="module")
+def unbroken(archives, tmp_path_factory):
+    """The recipe after one run without interruption."""
+    files, table = archives
+    with serving(files) as mirror:
+        recipe = Recipe(tmp_path_factory.mktemp("unbroken"), mirror.address, table)
+        recipe.log = recipe.ok()
+    return recipe
+
+
+def copy_of(recipe, folder):
+    """Another one that has got as far; the mirror is gone."""
+    shutil.copytree(recipe.work, folder / "work")
+    return Recipe(folder, "http://127.0.0.1:9", recipe.environment["ARCHIVE_TABLE"])
+
+
+def test_every_part_of_the_result(unbroken):
+    for name in DOMAINS:
+        found = [unbroken.text(f"tokens/{name}/text.{ln}") for ln in LANGUAGES]
+        assert len(found[0]) == len(found[1]) == 42  # of 45: empty, too long, too different
+        plain = [PlainText(ln, "moses") for ln in LANGUAGES]
+        for side, lines in enumerate(corpus(name)):
+            assert found[side][:40] == [" ".join(plain[side].tokens(ln)) for ln in lines[:40]]
+    for split, names in {
+        "valid": ("newstest2012", "newstest2013"),
+        "test": ["newstest2014"],
+    }.items():
+        domain = DOMAINS["news-commentary-v9"]
+        expected = [ln for name in names for ln in sentences(domain, name, 30)[0]]
+        assert unbroken.text(f"text/{split}/text.en") == expected
+        assert len(unbroken.text(f"tokens/{split}/text.fr")) == len(expected)
+
+
+def test_the_news_is_selected(unbroken):
+    rows = [ln.split("\t") for ln in unbroken.text("selected-300/selection.tsv")]
+    kept = {row[0]: int(row[2]) for row in rows[1:]}
+    assert kept["news-commentary-v9"] > 35
+    assert kept["all"] - kept["news-commentary-v9"] < 10  # of 168
+    words = sum(len(line.split()) for line in unbroken.text("selected-300/train.fr"))
+    assert 290 < words <= 300 and words == int(rows[-1][4])
+    assert len(unbroken.text("selected-300/train.en")) == kept["all"]
+
+
+def test_the_shortlist_has_exactly_so_many_words(unbroken):
+    for language in LANGUAGES:
+        words = [
+            ln.split()[0] for ln in unbroken.text(f"data-shortlist-12-300/dict.{language}.txt")
+        ]
+        counts = {}
+        for line in unbroken.text(f"selected-300/train.{language}"):
+            for word in line.split():
+                counts[word] = counts.get(word, 0) + 1
+        assert len(words) == SHORTLIST < len(counts)
+        rarest = min(counts[word] for word in words)
+        assert all(counts[word] <= rarest for word in counts if word not in words)
+
+
+def test_a_second_run_does_nothing(unbroken):
+    before = {path: path.stat().st_mtime_ns for path in unbroken.work.rglob("*.en")}
+    log = unbroken.ok()
+    assert unbroken.called() == []
+    assert "done before" in log and all(path.stat().st_mtime_ns == t for path, t in before.items())
+
+
+def test_another_cut_and_subwords_without_scoring_again(unbroken, tmp_path):
+    recipe = copy_of(unbroken, tmp_path)
+    log = recipe.ok(KEEP_WORDS="200", VOCABULARY="bpe")
+    assert "score.py" not in recipe.called() and recipe.called().count("cut.py") == 1
+    smaller = recipe.text("selected-200/train.en")
+    assert set(smaller) < set(recipe.text("selected-300/train.en"))
+    assert len((recipe.work / "subwords-30-200/codes").read_text().split("\n")[1:-1]) <= 30
+    merged = [ln.replace("@@ ", "") for ln in recipe.text("subwords-30-200/train.fr")]
+    assert merged == recipe.text("selected-200/train.fr")
+    described = (recipe.work / "data-bpe-30-200/preprocessing.json").read_text()
+    assert described.count('"bpe_codes": "codes"') == 2
+    assert PlainText.of(recipe.work / "data-bpe-30-200", "fr").tokens("Le ministre.")
+    assert "data-bpe-30-200" in log
+
+
+def test_killed_in_every_stage_and_resumed(unbroken, archives, tmp_path):
+    files, table = archives
+    with serving(files) as mirror:
+        recipe = Recipe(tmp_path, mirror.address, table)
+        mirror.cut = [0, 0, 300]
+        assert "training-parallel-un.tgz" in recipe.error()
+        for program in ("extract.py", "tokenise.py", "score.py", "cut.py", "fairseq-preprocess"):
+            assert recipe.run(KILL_AT=program).returncode == -signal.SIGKILL, program
+        recipe.ok()
+        ranges = [wanted for path, wanted in mirror.asked if wanted]
+    assert ranges == ["bytes=300-"]
+    assert recipe.called() == ["fairseq-preprocess"]  # of the last run, and nothing before it
+    assert recipe.made() == unbroken.made()
+
+
+def test_stages_by_name(archives, tmp_path):
+    files, table = archives
+    with serving(files) as mirror:
+        recipe = Recipe(tmp_path, mirror.address, table)
+        for options in (["--dry-run"], ["--from", "select", "--dry-run"]):
+            log = recipe.ok(*options)
+            assert recipe.called() == [] and not mirror.asked
+            assert all((f"\n{s} " in log) == (s in STAGES[3:] or len(options) == 1) for s in STAGES)
+        assert "v7.tgz: no such archive" in recipe.error("--from", "extract", "--to", "extract")
+        recipe.ok("--to", "extract")
+        assert recipe.called() == ["download.py", *["extract.py"] * 7]
+        recipe.ok("--from", "tokenise", "--to", "tokenise")
+        assert recipe.called() == ["tokenise.py"] * 7
+        assert "done before" in recipe.ok("--dry-run")
+    for options, message in {
+        ("--from", "train?"): "--from train?: no stage; valid are download extract",
+        ("--to",): "--to needs a stage",
+        ("--from", "select", "--to", "extract"): "--from select comes after --to extract",
+        ("--all",): "--all: must be --from STAGE",
+    }.items():
+        assert message in recipe.error(*options)
+
+
+WRONG = {
+    "another setting": ({"LONGEST": "50"}, "was made with other settings, now LONGEST=50"),
+    "a vocabulary": ({"VOCABULARY": "words"}, "VOCABULARY=words: must be one of shortlist bpe"),
+    "no text": ({"CORPORA": " "}, "CORPORA and TRAIN_TEXT are both empty"),
+    "a number": ({"KEEP_WORDS": "many"}, "KEEP_WORDS=many: must be a number of 0 or more"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_settings(unbroken, name):
+    settings, message = WRONG[name]
+    assert message in unbroken.error(**settings)
+    assert unbroken.called() == []
+
+
+def test_a_missing_tool(unbroken, tmp_path):
+    recipe = copy_of(unbroken, tmp_path)
+    (recipe.bin / "fairseq-preprocess").unlink()
+    assert recipe.error(SHORTLIST="11") == "there is no fairseq-preprocess on PATH"
+    (recipe.bin / "python").unlink()
+    for folder in ("/usr/bin", "/bin"):  # where another python may be
+        recipe.environment["PATH"] = recipe.environment["PATH"].replace(folder, str(tmp_path / "b"))
+    (tmp_path / "b").mkdir()
+    for tool in "bash dirname mkdir sed awk df cat date diff grep getconf touch rm mv wc".split():
+        (tmp_path / "b" / tool).symlink_to(shutil.which(tool))
+    assert recipe.error() == "there is no python on PATH"
+
+
+@pytest.mark.slow
+def test_a_failing_command_leaves_nothing_that_looks_done(unbroken, tmp_path):
+    recipe = copy_of(unbroken, tmp_path)
+    (recipe.work / "selected-300/train.fr").write_text("a b\n")
+    ran = recipe.run(SHORTLIST="11")
+    mistake, recipes = [line for line in ran.stderr.splitlines() if "error: " in line]
+    assert "train.fr has 1 line" in mistake
+    assert "binarise data-shortlist-11-300: fairseq-preprocess failed with status 1" in recipes
+    assert ran.returncode == 1 and not (recipe.work / "data-shortlist-11-300").exists()
+
+
+def test_too_small_a_disk_is_said_before_starting(archives, tmp_path):
+    table = tmp_path / "table"
+    rows = [line.split("\t") for line in archives[1].read_text().splitlines()]
+    rows = [[*row[:3], str(10**15), *row[4:]] if row[0] == "un" else row for row in rows]
+    table.write_text("".join("\t".join(row) + "\n" for row in rows))
+    recipe = Recipe(tmp_path / "recipe", "http://127.0.0.1:9", table)
+    assert "GB are needed in" in recipe.error()
+    assert recipe.called() == []
+
+
+@contextmanager
+def small_disk(folder: Path, kilobytes: int):
+    folder.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(folder)]
+    if not shutil.which("mount") or subprocess.run(command, capture_output=True).returncode:
+        pytest.skip("no small disk: mounting a tmpfs is not allowed here")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+@pytest.mark.slow
+def test_a_full_disk(unbroken, archives, tmp_path):
+    """Whatever the stage that finds the disk full, its output is not taken for done."""
+    files, table = archives
+    with small_disk(tmp_path / "disk", 1024) as disk, serving(files) as mirror:
+        recipe = Recipe(tmp_path / "recipe", mirror.address, table, disk / "work")
+        recipe.work.mkdir()
+        ballast = disk / "ballast"
+        for stage, name in zip(
+            STAGES, ("archives", "text", "tokens", "scores", "data"), strict=True
+        ):
+            free = shutil.disk_usage(disk).free
+            ballast.write_bytes(bytes(free - 20_000))
+            error = recipe.error("--from", stage, "--to", stage)
+            assert "No space left on device" in error or "preprocess failed" in error, error
+            assert not (recipe.work / f".done/stage {stage}").exists()
+            ballast.unlink()
+            recipe.ok("--from", stage, "--to", stage)
+            assert any(path.name.startswith(name) for path in recipe.work.iterdir())
+        assert recipe.made() == unbroken.made()
+
+
+def test_text_of_ones_own(tmp_path, archives):
+    for name, lines in {"a": corpus("un"), "v": sentences(DOMAINS["un"], "v", 5)}.items():
+        for language, side in zip(LANGUAGES, lines, strict=True):
+            (tmp_path / f"{name}.{language}").write_text("\n".join(side) + "\n", encoding="utf-8")
+    recipe = Recipe(tmp_path / "recipe", "http://127.0.0.1:9", archives[1])
+    a, v = (f"{tmp_path}/{n}.en:{tmp_path}/{n}.fr" for n in "av")
+    texts = {"TRAIN_TEXT": f"{a} {v}", "VALID_TEXT": v, "TEST_TEXT": v, "KEEP_WORDS": "0"}
+    recipe.ok("--to", "select", **texts)
+    assert "score.py" not in recipe.called() and "download.py" not in recipe.called()
+    assert len(recipe.text("selected-0/train.en")) == 42 + 5
+    assert recipe.text("selected-0/train.fr")[42:] == recipe.text("tokens/valid/text.fr")
