@@ -17,6 +17,7 @@ from fairseq_rnnsearch.data.plain_text import PlainText
 
 LANGUAGES = ("en", "fr")
 STAGES = "download extract tokenise select binarise".split()
+COMMANDS = "fairseq-preprocess", "fairseq-train", "fairseq-generate", "subword-nmt"
 SHORTLIST = 12
 SETTINGS = {
     "RNNSEARCH_ENVIRONMENT": "path",
@@ -52,7 +53,7 @@ class Recipe:
         self.work = work or folder / "work"
         self.bin, self.calls = folder / "bin", folder / "calls"
         self.bin.mkdir(parents=True)
-        for name in ("python", "fairseq-preprocess", "subword-nmt"):
+        for name in ("python", *COMMANDS):
             real = sys.executable if name == "python" else SCRIPTS / name
             (self.bin / name).write_text(STAND_IN.format(name=name, real=real))
             (self.bin / name).chmod(0o755)
@@ -69,6 +70,7 @@ class Recipe:
 
     def run(self, *options: str, **settings: str) -> subprocess.CompletedProcess:
         self.calls.write_text("")
+        options = options or ("--to", "binarise")  # the others train
         return subprocess.run(
             ["bash", RECIPE / "run.sh", *options],
             env=self.environment | settings,
@@ -327,3 +329,35 @@ def test_text_of_ones_own(tmp_path, archives):
     assert "score.py" not in recipe.called() and "download.py" not in recipe.called()
     assert len(recipe.text("selected-0/train.en")) == 42 + 5
     assert recipe.text("selected-0/train.fr")[42:] == recipe.text("tokens/valid/text.fr")
+
+
+@pytest.mark.slow
+def test_from_the_data_to_the_report(unbroken, tmp_path):
+    sizes = dict.fromkeys(("EMBEDDING", "HIDDEN", "ATTENTION", "MAXOUT"), "8")
+    settings = {
+        **sizes,
+        "MODELS": "RNNencdec-30 RNNsearch-50 RNNsearch-50*",
+        "OPTIMIZER": "adam",
+        "UPDATES": "6",
+        "LONGEST_TRAINING": "12",
+        "BATCH_SIZE": "10",
+        "BEAM": "2",
+        "TRAIN_OPTIONS": "--heatmap-samples 0 --cpu",
+        "ALIGNMENT_IDS": "0",
+    }
+    recipe = copy_of(unbroken, tmp_path)
+    other = recipe.work / "tokens/test/text.fr"
+    settings["OTHER_SYSTEMS"] = f"Moses={other}"
+    recipe.ok("--from", "train", **settings)
+    (report,) = recipe.work.glob("trained-*/report/report.md")
+    rows = [line for line in report.read_text().splitlines() if line.startswith("|")]
+    for name in ("RNNencdec-30", "RNNsearch-50", "RNNsearch-50\\*", "RNNsearch-50, UNK replaced"):
+        assert any(name in row for row in rows), name
+    assert any("Moses" in row and "100.00" in row for row in rows)  # the reference itself
+    assert report.with_suffix(".html").exists()
+    assert "goes on from RNNsearch-50" not in recipe.ok("--from", "train", **settings)
+    assert recipe.called().count("fairseq-train") == recipe.called().count("fairseq-generate") == 0
+    message = recipe.error("--from", "train", **{**settings, "HIDDEN": "9"})
+    assert "made with other settings, now HIDDEN=9" in message
+    message = recipe.error("--from", "train", **{**settings, "BATCH_SIZE": "3", "WORKERS": "2"})
+    assert "cannot be shared by WORKERS=2" in message

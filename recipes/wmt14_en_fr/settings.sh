@@ -40,3 +40,34 @@
 : "${SHORTLIST:=30000}"      # words of each language, beside the special symbols
 : "${BPE_MERGES:=32000}"     # one set of merges for both languages
 : "${BPE_SAMPLE:=1000000}"   # sentence pairs to learn them from; 0: all
+
+# models; a work folder's trainings are kept apart by vocabulary and cut only
+: "${MODELS:=RNNencdec-30 RNNsearch-30 RNNencdec-50 RNNsearch-50 RNNsearch-50*}"
+: "${EMBEDDING:=620}"  # m
+: "${HIDDEN:=1000}"    # n
+: "${ATTENTION:=1000}" # n'
+: "${MAXOUT:=500}"     # l
+: "${DROPOUT:=0}"
+
+# training
+: "${OPTIMIZER:=adadelta}" # with the summed cost; or adam, with the cost per word
+: "${LEARNING_RATE:=0.0015}" # adam's
+: "${WARMUP:=300}"           # adam's, updates
+: "${LABEL_SMOOTHING:=0}"
+: "${BATCH_SIZE:=80}"     # of an update, all processes together
+: "${BATCH_ORDER:=paper}" # or fairseq
+: "${UPDATES:=}"          # of each model (default: those of the paper's Table 2)
+: "${PATIENCE:=10}"       # RNNsearch-50*: validations whose BLEU does not improve, before it stops
+: "${LONGEST_TRAINING:=1000000}" # RNNsearch-50*: updates, at most
+: "${SAVE_EVERY:=5000}"          # updates; validates too
+: "${WORKERS:=1}" # processes that share an update: GPUs here, or all that LAUNCH starts
+: "${LAUNCH:=}"   # in front of fairseq-train, such as "torchrun --nproc_per_node 4"
+: "${TRAIN_OPTIONS:=}" # further options of fairseq-train, such as "--num-workers 4"
+
+# translation and report: may be changed afterwards
+: "${BEAM:=12}"
+: "${SEARCH_BATCH:=40}"
+: "${REPLACE_UNK:=1}"     # 1: further rows, UNK replaced by the source word of most weight
+: "${OTHER_SYSTEMS:=}"    # further rows: NAME=FILE, tokenised translations, separated by spaces
+: "${ALIGNMENT_IDS:=0,1,2,3}" # sentences of Figure 3, from 0
+: "${TITLE:=WMT 2014, English to French}"

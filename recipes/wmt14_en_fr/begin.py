@@ -1,0 +1,27 @@
+"""Copy a checkpoint as the beginning of a training that is judged by another measure.
+
+    python recipes/wmt14_en_fr/begin.py FROM TO
+
+Everything stays but the best score so far and the count of validations since, which belong to the
+measure that the training before was judged by.
+"""
+
+import os
+import sys
+
+import torch
+
+import fairseq_rnnsearch  # noqa: F401  (names the plain types that a checkpoint may hold)
+
+
+def main() -> None:
+    source, target = sys.argv[1:]
+    checkpoint = torch.load(source, map_location="cpu", weights_only=True)
+    for name in ("best", "val_loss", "patience"):
+        checkpoint["extra_state"].pop(name, None)
+    torch.save(checkpoint, f"{target}.partial")
+    os.replace(f"{target}.partial", target)
+
+
+if __name__ == "__main__":
+    main()

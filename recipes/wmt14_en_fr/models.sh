@@ -1,0 +1,46 @@
+# Sourced by the stages that work with models: the paper's five, and their settings.
+
+PAPERS_UPDATES="RNNencdec-30:846000 RNNsearch-30:471000 RNNencdec-50:600000 RNNsearch-50:288000"
+
+# arch_of MODEL: fairseq's name of RNNsearch-50* is rnnsearch_50
+arch_of() {
+    local name=${1%\*}
+    name=${name,,}
+    echo "${name//-/_}"
+}
+
+# updates_of MODEL: UPDATES, or those of the paper's Table 2
+updates_of() {
+    local entry
+    for entry in $PAPERS_UPDATES; do
+        [[ ${entry%:*} != "${1%\*}" ]] || echo "${UPDATES:-${entry#*:}}"
+    done
+}
+
+# folder_of MODEL: a name without a star
+folder_of() { echo "${1/\*/-star}"; }
+
+has_attention() { [[ $1 = RNNsearch-* ]]; }
+
+for model in $MODELS; do
+    one_of model RNNencdec-30 RNNsearch-30 RNNencdec-50 RNNsearch-50 'RNNsearch-50*'
+done
+one_of OPTIMIZER adadelta adam
+one_of BATCH_ORDER paper fairseq
+one_of REPLACE_UNK 0 1
+whole BATCH_SIZE 1
+whole WORKERS 1
+((BATCH_SIZE % WORKERS == 0)) ||
+    die "BATCH_SIZE=$BATCH_SIZE cannot be shared by WORKERS=$WORKERS processes evenly"
+# what a training cannot be changed in; the data have their own
+remember_settings_of_training() {
+    local folder=$1
+    WORK=$folder remember_settings EMBEDDING HIDDEN ATTENTION MAXOUT DROPOUT OPTIMIZER \
+        LEARNING_RATE WARMUP LABEL_SMOOTHING BATCH_SIZE BATCH_ORDER UPDATES SEED TRAIN_OPTIONS
+}
+
+TRAINING=$WORK/trained-${DATA##*/data-}
+CHECKPOINTS=$TRAINING/checkpoints
+TRANSLATIONS=$TRAINING/translations-beam$BEAM
+mkdir -p -- "$CHECKPOINTS" "$TRANSLATIONS"
+remember_settings_of_training "$TRAINING"
