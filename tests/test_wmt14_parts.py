@@ -169,10 +169,6 @@ def test_archives_that_are_there_are_used(made, tmp_path):
 # --- archives -----------------------------------------------------------------------------------
 
 
-def lay_out(folder, *arguments):
-    return program("extract", "--out", folder, *arguments)
-
-
 @pytest.mark.parametrize("name", [row[0] for row in rows()])
 def test_either_side_of_each_archive(made, tmp_path, name):
     files, table = made
@@ -268,14 +264,23 @@ def test_hostile_and_broken_archives(made, tmp_path, name):
 
 
 def test_files_of_ones_own(tmp_path):
+    def lay_out(out, *files):
+        return program("extract", "--out", tmp_path / out, "--files", *files)
+
     (tmp_path / "a.en").write_bytes(b"a\nb")
     (tmp_path / "a.fr.gz").write_bytes(gzip.compress(b"c\nd\n"))
-    lay_out(tmp_path / "out", "--files", tmp_path / "a.en", tmp_path / "a.fr.gz").check_returncode()
-    assert (tmp_path / "out/text.en").read_bytes() == b"a\nb\n"
-    assert (tmp_path / "out/text.fr").read_bytes() == b"c\nd\n"
-    ran = lay_out(tmp_path / "2", "--files", tmp_path / "a.en", tmp_path / "none")
-    assert ran.returncode == 1
-    assert ran.stderr == f"fairseq_rnnsearch: error: {tmp_path}/none: No such file or directory\n"
+    (tmp_path / "b.sgm").write_bytes(sgml("srcset", ["e", "f"]))
+    one, two = f"{tmp_path}/a.en:{tmp_path}/a.fr.gz", f"{tmp_path}/b.sgm:{tmp_path}/b.sgm"
+    lay_out("out", one, two).check_returncode()
+    assert (tmp_path / "out/text.en").read_bytes() == b"a\nb\ne\nf\n"
+    assert (tmp_path / "out/text.fr").read_bytes() == b"c\nd\ne\nf\n"
+    for files, message in {
+        f"{tmp_path}/a.en:{tmp_path}/none": f"{tmp_path}/none: No such file or directory",
+        "alone": "'alone': files are given as SOURCE:TARGET",
+    }.items():
+        ran = lay_out(f"out-{len(files)}", files)
+        assert ran.returncode == 1
+        assert ran.stderr == f"fairseq_rnnsearch: error: {message}\n"
 
 
 # --- SGML ---------------------------------------------------------------------------------------
@@ -314,7 +319,7 @@ BROKEN_SGML = {
     "no number": (DOC.format('<seg id="x">a</seg>'), "has no number"),
     "no name": ("<doc><seg id=1>a</seg></doc>", "has no docid"),
     "twice": (DOC.format('<seg id="1">a</seg>') * 2, "a second document d"),
-    "a heading within": (DOC.format('<seg id="1">a<hl>b</seg>'), "<hl> within a segment"),
+    "a heading within": (DOC.format('<seg id="1">a<hl>b</seg>'), "<hl> within segment 1 of d"),
     "nothing": ("<srcset></srcset>", "has no <seg>"),
 }
 

@@ -41,31 +41,43 @@ def read_segments(path: Path) -> Segments:
     except (OSError, ValueError) as problem:
         raise UserError(f"{path} cannot be read: {problem}") from problem
     segments: Segments = {}
+    documents = set()
     document, expected, segment, begin = None, 1, None, 0
+
+    def mistake(tag: re.Match, message: str) -> UserError:
+        line = content.count("\n", 0, tag.start()) + 1
+        return UserError(f"{path}, line {line}: {message}")
+
     for tag in _TAG.finditer(content):
-        where = f"{path}, line {content.count(chr(10), 0, tag.start()) + 1}"
         closing, name = bool(tag[1]), tag[2].lower()
         if segment is not None and (name, closing) != ("seg", True):
-            raise UserError(f"{where}: segment {segment} of {document} is not ended by </seg>")
+            raise mistake(tag, f"segment {segment} of {document} is not ended by </seg>")
         if name == "doc":
             document, expected = None, 1
             if not closing:
-                document = _attribute(tag, "docid", where)
-                if any(key[0] == document for key in segments):
-                    raise UserError(f"{where}: a second document {document}")
+                document = _attribute(tag, "docid")
+                if not document:
+                    raise mistake(tag, f"{tag[0][:60]} has no docid")
+                if document in documents:
+                    raise mistake(tag, f"a second document {document}")
+                documents.add(document)
         elif closing:
             if segment is None:
-                raise UserError(f"{where}: </seg> without <seg>")
-            segments[document, segment] = _text(content[begin : tag.start()], where)
+                raise mistake(tag, "</seg> without <seg>")
+            text = content[begin : tag.start()]
+            if stray := _OTHER_TAG.search(text):
+                raise mistake(tag, f"{stray[0]}> within segment {segment} of {document}")
+            segments[document, segment] = _plain(text)
             segment = None
         else:
             if document is None:
-                raise UserError(f"{where}: a segment outside of a document")
-            segment, begin = _number(tag, where), tag.end()
+                raise mistake(tag, "a segment outside of a document")
+            number = _attribute(tag, "id")
+            if not re.fullmatch("[0-9]+", number):
+                raise mistake(tag, f"{tag[0][:60]} has no number")
+            segment, begin = int(number), tag.end()
             if segment != expected:
-                raise UserError(
-                    f"{where}: segment {segment} of {document} where {expected} should be"
-                )
+                raise mistake(tag, f"segment {segment} of {document} where {expected} should be")
             expected += 1
     if segment is not None:
         raise UserError(f"{path}: segment {segment} of {document} is not ended; is the file whole?")
@@ -96,24 +108,14 @@ def read_pair(source: Path, target: Path) -> list[tuple[str, str]]:
     return list(zip(first.values(), second.values(), strict=True))
 
 
-def _attribute(tag: re.Match, name: str, where: str) -> str:
+def _attribute(tag: re.Match, name: str) -> str:
+    """Its value, or nothing."""
     found = {key.lower(): value.strip("\"'") for key, value in _ATTRIBUTE.findall(tag[3])}
-    if not found.get(name):
-        raise UserError(f"{where}: {tag[0][:60]} has no {name}")
-    return html.unescape(found[name])
+    return html.unescape(found.get(name, ""))
 
 
-def _number(tag: re.Match, where: str) -> int:
-    number = _attribute(tag, "id", where)
-    if not (number.isascii() and number.isdigit()):
-        raise UserError(f"{where}: {tag[0][:60]} has no number")
-    return int(number)
-
-
-def _text(content: str, where: str) -> str:
-    if stray := _OTHER_TAG.search(content):
-        raise UserError(f"{where}: {stray[0]}> within a segment")
-    return " ".join(_ENTITY.sub(lambda entity: html.unescape(entity[0]), content).split())
+def _plain(text: str) -> str:
+    return " ".join(_ENTITY.sub(lambda entity: html.unescape(entity[0]), text).split())
 
 
 def main() -> None:
