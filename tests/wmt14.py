@@ -4,6 +4,8 @@ import gzip
 import hashlib
 import io
 import random
+import subprocess
+import sys
 import tarfile
 import threading
 from collections.abc import Iterator
@@ -67,6 +69,15 @@ def packed(members: dict[str, bytes], compress: bool) -> bytes:
             info.size = len(content)
             archive.addfile(info, io.BytesIO(content))
     return out.getvalue()
+
+
+def program(name: str, *arguments: object) -> subprocess.CompletedProcess:
+    """One of the recipe's Python programs in a process of its own."""
+    return subprocess.run(
+        [sys.executable, RECIPE / f"{name}.py", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+    )
 
 
 def rows() -> list[list[str]]:

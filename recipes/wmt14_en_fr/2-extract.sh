@@ -9,18 +9,16 @@ extract() { python "$HERE/extract.py" --out "$PARTIAL" --table "$ARCHIVE_TABLE" 
 # extract_archives CORPUS...
 extract_archives() { extract --archives "$ARCHIVES" "$@"; }
 
-# extract_files SOURCE:TARGET
-extract_files() {
-    [[ $1 = ?*:?* ]] || die "$1: text is given as SOURCE:TARGET"
-    extract --files "${1%%:*}" "${1#*:}"
-}
+# extract_files SOURCE:TARGET...
+extract_files() { extract --files "$@"; }
 
 # lay_out NAME OWN_TEXT CORPUS...
 lay_out() {
-    local name=$1 own=$2
+    local name=$1 own
+    read -r -a own <<<"$2" || true
     shift 2
-    if [[ -n $own ]]; then
-        run_step "extract $name" "$WORK/text/$name" extract_files "$own"
+    if ((${#own[@]})); then
+        run_step "extract $name" "$WORK/text/$name" extract_files "${own[@]}"
     else
         run_step "extract $name" "$WORK/text/$name" extract_archives "$@"
     fi

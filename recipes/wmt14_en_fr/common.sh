@@ -19,7 +19,7 @@ one_of() {
 
 # whole NAME LEAST...: dies unless the variable NAME is a whole number of LEAST or more.
 whole() {
-    [[ ${!1} =~ ^[0-9]+$ ]] && ((10#${!1} >= $2)) || die "$1=${!1}: must be a number of $2 or more"
+    [[ ${!1} =~ ^(0|[1-9][0-9]*)$ ]] && ((${!1} >= $2)) || die "$1=${!1}: must be a number of $2 or more"
 }
 
 # need COMMAND...: dies unless all are on PATH.

@@ -58,7 +58,7 @@ estimate() {
             selected = kept * word * (1 + english)
             both = kept * (1 + english)
             if (stage == "download") say(missing, missing / download)
-            if (stage == "extract") say(text, text / extract)
+            if (stage == "extract") say(text * 1.3, text / extract) # and a copy of one corpus
             if (stage == "tokenise") say(tokens, pairs / tokenise / cores)
             if (stage == "select")
                 say(selected + pairs * 8, (keep ? pairs / score / cores : 0) + pairs / cut)

@@ -1,7 +1,7 @@
 """Lays out the two sides of a corpus as plain text, text.en and text.fr.
 
     python recipes/wmt14_en_fr/extract.py --out FOLDER --archives FOLDER CORPUS...
-    python recipes/wmt14_en_fr/extract.py --out FOLDER --files SOURCE TARGET
+    python recipes/wmt14_en_fr/extract.py --out FOLDER --files SOURCE:TARGET...
 
 Several corpora follow each other in the same two files. A file is plain, .gz or SGML (.sgm).
 
@@ -151,13 +151,20 @@ def add_archive(
         return add_pair(names, files, outputs, most)
 
 
+def two_names(text: str) -> tuple[str, str]:
+    source, _, target = text.partition(":")
+    if not source or not target or ":" in target:
+        raise UserError(f"{text!r}: files are given as SOURCE:TARGET")
+    return source, target
+
+
 def main() -> None:
     install_excepthook()
     parser = argparse.ArgumentParser(description="Lay out the text of archives or files.")
     parser.add_argument("corpora", nargs="*", metavar="CORPUS")
     parser.add_argument("--out", type=Path, required=True, help="folder to make")
     parser.add_argument("--archives", type=Path, help="folder of archives")
-    parser.add_argument("--files", nargs=2, metavar=("SOURCE", "TARGET"))
+    parser.add_argument("--files", nargs="+", default=[], metavar="SOURCE:TARGET")
     parser.add_argument("--table", type=Path, default=TABLE)
     parser.add_argument("--most", type=int, default=MOST_BYTES, help="bytes of a side")
     options = parser.parse_args()
@@ -174,9 +181,9 @@ def main() -> None:
         ):
             outputs = english, french
             pairs = 0
-            if options.files:
-                files = tuple(map(Path, options.files))
-                pairs = add_pair(tuple(options.files), files, outputs, options.most)
+            for names in map(two_names, options.files):
+                files = tuple(map(Path, names))
+                pairs += add_pair(names, files, outputs, options.most)
             for archive in archives:
                 pairs += add_archive(archive, options.archives, outputs, options.out, options.most)
     except OSError as problem:

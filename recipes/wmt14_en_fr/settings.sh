@@ -18,7 +18,8 @@
 : "${VALID_SETS:=newstest2012 newstest2013}"
 : "${TEST_SETS:=newstest2014}"
 
-# other text instead of archives: SOURCE:TARGET, several separated by spaces; plain, .gz or .sgm
+# other text instead of archives: SOURCE:TARGET, several separated by spaces; plain, .gz or .sgm.
+# A part of the training text of its own is each of TRAIN_TEXT; the others follow each other
 : "${TRAIN_TEXT:=}"
 : "${VALID_TEXT:=}"
 : "${TEST_TEXT:=}"

@@ -40,40 +40,79 @@ def read_segments(path: Path) -> Segments:
         content = path.read_text(encoding="utf-8-sig")
     except (OSError, ValueError) as problem:
         raise UserError(f"{path} cannot be read: {problem}") from problem
-    segments: Segments = {}
-    document, expected, segment, begin = None, 1, None, 0
+    reader = _Reader(content)
     for tag in _TAG.finditer(content):
-        where = f"{path}, line {content.count(chr(10), 0, tag.start()) + 1}"
-        closing, name = bool(tag[1]), tag[2].lower()
-        if segment is not None and (name, closing) != ("seg", True):
-            raise UserError(f"{where}: segment {segment} of {document} is not ended by </seg>")
-        if name == "doc":
-            document, expected = None, 1
-            if not closing:
-                document = _attribute(tag, "docid", where)
-                if any(key[0] == document for key in segments):
-                    raise UserError(f"{where}: a second document {document}")
-        elif closing:
-            if segment is None:
-                raise UserError(f"{where}: </seg> without <seg>")
-            segments[document, segment] = _text(content[begin : tag.start()], where)
-            segment = None
-        else:
-            if document is None:
-                raise UserError(f"{where}: a segment outside of a document")
-            segment, begin = _number(tag, where), tag.end()
-            if segment != expected:
-                raise UserError(
-                    f"{where}: segment {segment} of {document} where {expected} should be"
-                )
-            expected += 1
-    if segment is not None:
-        raise UserError(f"{path}: segment {segment} of {document} is not ended; is the file whole?")
-    if document is not None:
-        raise UserError(f"{path}: document {document} is not ended; is the file whole?")
-    if not segments:
+        try:
+            reader.take(tag)
+        except UserError as mistake:
+            line = content.count("\n", 0, tag.start()) + 1
+            raise UserError(f"{path}, line {line}: {mistake}") from mistake
+    if reader.open is not None:
+        raise UserError(f"{path}: {reader.open} is not ended; is the file whole?")
+    if not reader.segments:
         raise UserError(f"{path} has no <seg>; expected a test set in SGML")
-    return segments
+    return reader.segments
+
+
+class _Reader:
+    """Takes one tag after the other; messages are without the place."""
+
+    def __init__(self, content: str) -> None:
+        self.segments: Segments = {}
+        self._content = content
+        self._documents: set[str] = set()
+        self._document: str | None = None
+        self._segment: int | None = None  # that is open
+        self._begin = 0  # of its text
+        self._expected = 1
+
+    @property
+    def open(self) -> str | None:
+        """What still has to be ended."""
+        if self._segment is not None:
+            return f"segment {self._segment} of {self._document}"
+        return None if self._document is None else f"document {self._document}"
+
+    def take(self, tag: re.Match) -> None:
+        closing, name = bool(tag[1]), tag[2].lower()
+        if self._segment is not None and (name, closing) != ("seg", True):
+            raise UserError(f"{self.open} is not ended by </seg>")
+        if name == "seg":
+            (self._end_segment if closing else self._begin_segment)(tag)
+        elif closing:
+            self._document = None
+        else:
+            self._begin_document(tag)
+
+    def _begin_document(self, tag: re.Match) -> None:
+        self._document, self._expected = _attribute(tag, "docid"), 1
+        if not self._document:
+            raise UserError(f"{tag[0][:60]} has no docid")
+        if self._document in self._documents:
+            raise UserError(f"a second document {self._document}")
+        self._documents.add(self._document)
+
+    def _begin_segment(self, tag: re.Match) -> None:
+        if self._document is None:
+            raise UserError("a segment outside of a document")
+        number = _attribute(tag, "id")
+        if not re.fullmatch("[0-9]+", number):
+            raise UserError(f"{tag[0][:60]} has no number")
+        if int(number) != self._expected:
+            raise UserError(
+                f"segment {number} of {self._document} where {self._expected} should be"
+            )
+        self._segment, self._begin = int(number), tag.end()
+        self._expected += 1
+
+    def _end_segment(self, tag: re.Match) -> None:
+        if self._segment is None:
+            raise UserError("</seg> without <seg>")
+        text = self._content[self._begin : tag.start()]
+        if stray := _OTHER_TAG.search(text):
+            raise UserError(f"{stray[0]}> within {self.open}")
+        self.segments[self._document, self._segment] = _plain(text)
+        self._segment = None
 
 
 def read_pair(source: Path, target: Path) -> list[tuple[str, str]]:
@@ -96,24 +135,14 @@ def read_pair(source: Path, target: Path) -> list[tuple[str, str]]:
     return list(zip(first.values(), second.values(), strict=True))
 
 
-def _attribute(tag: re.Match, name: str, where: str) -> str:
+def _attribute(tag: re.Match, name: str) -> str:
+    """Its value, or nothing."""
     found = {key.lower(): value.strip("\"'") for key, value in _ATTRIBUTE.findall(tag[3])}
-    if not found.get(name):
-        raise UserError(f"{where}: {tag[0][:60]} has no {name}")
-    return html.unescape(found[name])
+    return html.unescape(found.get(name, ""))
 
 
-def _number(tag: re.Match, where: str) -> int:
-    number = _attribute(tag, "id", where)
-    if not (number.isascii() and number.isdigit()):
-        raise UserError(f"{where}: {tag[0][:60]} has no number")
-    return int(number)
-
-
-def _text(content: str, where: str) -> str:
-    if stray := _OTHER_TAG.search(content):
-        raise UserError(f"{where}: {stray[0]}> within a segment")
-    return " ".join(_ENTITY.sub(lambda entity: html.unescape(entity[0]), content).split())
+def _plain(text: str) -> str:
+    return " ".join(_ENTITY.sub(lambda entity: html.unescape(entity[0]), text).split())
 
 
 def main() -> None:

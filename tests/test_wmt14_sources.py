@@ -1,27 +1,22 @@
-"""The WMT'14 recipe's programs one by one: downloads, archives, SGML, tokens, the cut."""
+"""Where the WMT'14 recipe's text comes from: the table of archives, downloads, SGML."""
 
 import gzip
 import importlib
 import io
-import json
 import os
 import re
-import subprocess
 import sys
 import tarfile
 from pathlib import Path
 
-import numpy as np
 import pytest
-from wmt14 import RECIPE, corpus, make_archives, packed, rows, serving, sgml
+from wmt14 import RECIPE, corpus, make_archives, packed, program, rows, serving, sgml
 
-from fairseq_rnnsearch.data.plain_text import PlainText
-from fairseq_rnnsearch.data.selection import Selector
 from fairseq_rnnsearch.errors import UserError
 
 sys.path.insert(0, str(RECIPE))
-archives, cut, download, extract, reader, score, tokenise = map(
-    importlib.import_module, "archives cut download extract sgml score tokenise".split()
+archives, download, extract, reader = map(
+    importlib.import_module, ("archives", "download", "extract", "sgml")
 )
 SHARED = Path(os.environ.get("RNNSEARCH_SHARED") or RECIPE.parents[2] / "shared") / "data"
 EUROPARL = "wmt13/training-parallel-europarl-v7.tgz"
@@ -32,15 +27,6 @@ def made(tmp_path_factory):
     """The archives by path, and the table that describes them."""
     folder = tmp_path_factory.mktemp("archives")
     return make_archives(folder), archives.read_table(folder / "archives.tsv")
-
-
-def program(name, *arguments):
-    """One of the recipe's Python programs in a process of its own."""
-    return subprocess.run(
-        [sys.executable, RECIPE / f"{name}.py", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-    )
 
 
 # --- the table ----------------------------------------------------------------------------------
@@ -169,10 +155,6 @@ def test_archives_that_are_there_are_used(made, tmp_path):
 # --- archives -----------------------------------------------------------------------------------
 
 
-def lay_out(folder, *arguments):
-    return program("extract", "--out", folder, *arguments)
-
-
 @pytest.mark.parametrize("name", [row[0] for row in rows()])
 def test_either_side_of_each_archive(made, tmp_path, name):
     files, table = made
@@ -268,14 +250,23 @@ def test_hostile_and_broken_archives(made, tmp_path, name):
 
 
 def test_files_of_ones_own(tmp_path):
+    def lay_out(out, *files):
+        return program("extract", "--out", tmp_path / out, "--files", *files)
+
     (tmp_path / "a.en").write_bytes(b"a\nb")
     (tmp_path / "a.fr.gz").write_bytes(gzip.compress(b"c\nd\n"))
-    lay_out(tmp_path / "out", "--files", tmp_path / "a.en", tmp_path / "a.fr.gz").check_returncode()
-    assert (tmp_path / "out/text.en").read_bytes() == b"a\nb\n"
-    assert (tmp_path / "out/text.fr").read_bytes() == b"c\nd\n"
-    ran = lay_out(tmp_path / "2", "--files", tmp_path / "a.en", tmp_path / "none")
-    assert ran.returncode == 1
-    assert ran.stderr == f"fairseq_rnnsearch: error: {tmp_path}/none: No such file or directory\n"
+    (tmp_path / "b.sgm").write_bytes(sgml("srcset", ["e", "f"]))
+    one, two = f"{tmp_path}/a.en:{tmp_path}/a.fr.gz", f"{tmp_path}/b.sgm:{tmp_path}/b.sgm"
+    lay_out("out", one, two).check_returncode()
+    assert (tmp_path / "out/text.en").read_bytes() == b"a\nb\ne\nf\n"
+    assert (tmp_path / "out/text.fr").read_bytes() == b"c\nd\ne\nf\n"
+    for files, message in {
+        f"{tmp_path}/a.en:{tmp_path}/none": f"{tmp_path}/none: No such file or directory",
+        "alone": "'alone': files are given as SOURCE:TARGET",
+    }.items():
+        ran = lay_out(f"out-{len(files)}", files)
+        assert ran.returncode == 1
+        assert ran.stderr == f"fairseq_rnnsearch: error: {message}\n"
 
 
 # --- SGML ---------------------------------------------------------------------------------------
@@ -314,7 +305,7 @@ BROKEN_SGML = {
     "no number": (DOC.format('<seg id="x">a</seg>'), "has no number"),
     "no name": ("<doc><seg id=1>a</seg></doc>", "has no docid"),
     "twice": (DOC.format('<seg id="1">a</seg>') * 2, "a second document d"),
-    "a heading within": (DOC.format('<seg id="1">a<hl>b</seg>'), "<hl> within a segment"),
+    "a heading within": (DOC.format('<seg id="1">a<hl>b</seg>'), "<hl> within segment 1 of d"),
     "nothing": ("<srcset></srcset>", "has no <seg>"),
 }
 
@@ -357,170 +348,3 @@ def test_the_real_newstest2014():
     for side, name in enumerate(names):
         plain = re.findall(r"(?s)<seg[^>]*>(.*?)</seg>", (folder / name).read_text("utf-8"))
         assert [pair[side] for pair in pairs] == [" ".join(text.split()) for text in plain]
-
-
-# --- tokens -------------------------------------------------------------------------------------
-
-
-def write_sides(folder, *sides):
-    folder.mkdir(parents=True)
-    for language, lines in zip(("en", "fr"), sides, strict=True):
-        (folder / f"text.{language}").write_bytes(b"".join(line + b"\n" for line in lines))
-    return folder
-
-
-CLEANED = [  # English, French, why it is left out
-    (b"He doesn't care.", "L'été\u00a0vient.".encode(), None),
-    (b"", b"Vide.", "empty"),
-    (b"\xc2\xa0 \t", b"Vide.", "empty"),
-    (b"a " * 100, b"b " * 99, None),
-    (b"a " * 101, b"b " * 99, "too long"),
-    (b"a " * 9, b"b", None),
-    (b"a " * 10, b"b", "too different in length"),
-    (b"caf\xe9", b"b", "not UTF-8"),
-    (b"one\rline", "deux\u2028mots".encode(), None),
-    (b"<s> </s> <pad>", b"<unk>", None),  # Moses takes symbols apart
-]
-
-
-def test_what_is_kept_and_what_not(tmp_path):
-    text = write_sides(tmp_path / "text", *([case[i] for case in CLEANED] for i in (0, 1)))
-    program("tokenise", "--text", text, "--out", tmp_path / "out").check_returncode()
-    for side, language in enumerate(("en", "fr")):
-        plain = PlainText(language, "moses")
-        expected = [" ".join(plain.tokens(c[side].decode())) for c in CLEANED if not c[2]]
-        found = (tmp_path / f"out/text.{language}").read_text(encoding="utf-8")
-        assert found.split("\n") == [*expected, ""]
-    report = json.loads((tmp_path / "out/report.json").read_text())
-    reasons = [reason for *_, reason in CLEANED if reason]
-    assert report["left out"] == {reason: reasons.count(reason) for reason in sorted(set(reasons))}
-    assert (report["pairs"], report["kept"]) == (len(CLEANED), len(CLEANED) - len(reasons))
-
-
-def test_reserved_words_in_text_that_is_tokenised_already(tmp_path):
-    text = write_sides(tmp_path / "text", [b"a <s> b", b"a <unk>"], [b"c", b"c"])
-    program(
-        "tokenise", "--text", text, "--out", tmp_path / "out", "--tokenizer", "space"
-    ).check_returncode()
-    assert (tmp_path / "out/text.en").read_text() == "a <unk>\n"
-
-
-def test_the_same_with_any_number_of_processes(tmp_path):
-    lines = [f"line {i}, of l'{i % 7}.".encode() for i in range(4500)]
-    lines[3000] = b"\xff"
-    text = write_sides(tmp_path / "text", lines, lines)
-    for processes in (1, 3):
-        out = tmp_path / str(processes)
-        program(
-            "tokenise", "--text", text, "--out", out, "--processes", processes
-        ).check_returncode()
-    for name in ("text.en", "text.fr"):
-        assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "3" / name).read_bytes()
-    assert (tmp_path / "1/text.en").read_bytes().count(b"\n") == 4499
-
-
-def test_text_that_cannot_be_tokenised(tmp_path):
-    text = write_sides(tmp_path / "text", [b"a", b"\xff"], [b"c", b"c"])
-    ran = program("tokenise", "--text", text, "--out", tmp_path / "out", "--keep-all")
-    assert ran.returncode == 1
-    assert ran.stderr.splitlines()[-1].endswith(f"{text}: not UTF-8: the line b'\\xff'")
-    text = write_sides(tmp_path / "none", [b""], [b"c"])
-    ran = program("tokenise", "--text", text, "--out", tmp_path / "out2")
-    assert ran.returncode == 1 and "none of its 1 pairs can be used" in ran.stderr
-
-
-# --- scores and the cut -------------------------------------------------------------------------
-
-
-def test_the_sample_is_drawn_from_all_text_alike(tmp_path):
-    sizes = {"a": 300, "b": 100, "c": 600}
-    for name, size in sizes.items():
-        lines = [f"{name}{i}".encode() for i in range(size)]
-        write_sides(tmp_path / name, lines, lines)
-    folders = [tmp_path / name for name in sizes]
-    english, french = score.draw(folders, 400, seed=1)
-    drawn = english.splitlines()
-    assert english == french and len(set(drawn)) == 400
-    for name, size in sizes.items():
-        share = sum(line.startswith(name) for line in drawn)
-        assert abs(share - 0.4 * size) < 4 * np.sqrt(0.24 * size), name
-        assert all(int(line[1:]) < size for line in drawn if line.startswith(name))
-    assert score.draw(folders, 400, seed=1) == (english, french)
-    assert score.draw(folders, 400, seed=2) != (english, french)
-    everything, _ = score.draw(folders, 5000, seed=1)
-    assert everything.count("\n") == 1000
-
-
-def test_scores_are_the_same_with_any_number_of_processes(tmp_path):
-    lines = [b"the court said"] * 50 + [f"click {i} here".encode() for i in range(4500)]
-    news = write_sides(tmp_path / "news", lines[:60], lines[:60])
-    text = write_sides(tmp_path / "text", lines, lines[::-1])
-    models = tmp_path / "models"
-    program("score", "estimate", "--inside", news, "--pool", text, "--out", models)
-    for processes in (1, 3):
-        out = tmp_path / str(processes)
-        program(
-            *("score", "score", "--models", models, "--text", text, "--out", out),
-            *("--processes", processes),
-        ).check_returncode()
-    found = [np.load(tmp_path / n / "scores.npy") for n in ("1", "3")]
-    whole = [b"".join(ln + b"\n" for ln in side).decode() for side in (lines, lines[::-1])]
-    assert np.array_equal(found[0], Selector.load(models).scores(*whole))
-    assert np.array_equal(found[0], found[1])
-    words = np.load(tmp_path / "3/words.npy")
-    assert words.tolist() == [len(line.split()) for line in lines[::-1]]
-    ran = program("score", "score", "--models", text, "--text", text, "--out", tmp_path / "4")
-    assert ran.returncode == 1 and "in.source.npz cannot be read" in ran.stderr
-    assert ran.stderr.count("\n") == 1
-
-
-def test_the_cut_in_blocks(tmp_path, monkeypatch):
-    lines = [str(i).encode() for i in range(50)]
-    text = write_sides(tmp_path / "text", lines, lines)
-    kept = np.random.default_rng(0).random(50) < 0.4
-    monkeypatch.setattr(cut, "BLOCK_LINES", 7)
-    outputs = io.BytesIO(), io.BytesIO()
-    counts = cut.write_kept(text, kept, outputs)
-    assert outputs[0].getvalue().split() == [lines[i] for i in np.flatnonzero(kept)]
-    assert outputs[1].getvalue() == outputs[0].getvalue()
-    assert counts == [50, kept.sum(), kept.sum(), kept.sum()]
-
-
-def test_the_cut_over_all_corpora(tmp_path):
-    draw = np.random.default_rng(0)
-    pairs = []  # score, French words, corpus, English, French
-    for name, size in (("a", 50), ("b", 70)):
-        words = draw.integers(1, 6, size).astype(np.int32)
-        scores = draw.integers(-20, 20, size).astype(np.float32)
-        english = [f"{name} {i}" for i in range(size)]
-        french = [" ".join([f"{name}{i}"] * n) for i, n in enumerate(words)]
-        write_sides(
-            tmp_path / "tokens" / name, *([ln.encode() for ln in s] for s in (english, french))
-        )
-        (tmp_path / "scores" / name).mkdir(parents=True)
-        np.save(tmp_path / "scores" / name / "scores.npy", scores)
-        np.save(tmp_path / "scores" / name / "words.npy", words)
-        pairs += zip(scores, words, [name] * size, english, french, strict=True)
-
-    def run(words, *more):
-        return program(
-            *("cut", "--tokens", tmp_path / "tokens", "--scores", tmp_path / "scores"),
-            *("--words", words, "--out", tmp_path / f"out{words}", "a", "b", *more),
-        )
-
-    for budget in (100, 0):
-        run(budget).check_returncode()
-        kept, left = [], budget or 10**9
-        for number in sorted(range(len(pairs)), key=lambda i: (pairs[i][0], i)):
-            left -= pairs[number][1]
-            if left < 0:
-                break
-            kept.append(number)
-        for side, language in ((3, "en"), (4, "fr")):
-            found = (tmp_path / f"out{budget}/train.{language}").read_text().splitlines()
-            assert found == [pairs[i][side] for i in sorted(kept)]
-        last = (tmp_path / f"out{budget}/selection.tsv").read_text().splitlines()[-1].split("\t")
-        assert last[:3] == ["all", "120", str(len(kept))]
-    np.save(tmp_path / "scores/b/scores.npy", np.zeros(69, "f4"))
-    np.save(tmp_path / "scores/b/words.npy", np.ones(69, "i4"))
-    assert "more pairs than its scores" in run(99).stderr
