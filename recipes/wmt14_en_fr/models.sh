@@ -32,15 +32,10 @@ whole BATCH_SIZE 1
 whole WORKERS 1
 ((BATCH_SIZE % WORKERS == 0)) ||
     die "BATCH_SIZE=$BATCH_SIZE cannot be shared by WORKERS=$WORKERS processes evenly"
-# what a training cannot be changed in; the data have their own
-remember_settings_of_training() {
-    local folder=$1
-    WORK=$folder remember_settings EMBEDDING HIDDEN ATTENTION MAXOUT DROPOUT OPTIMIZER \
-        LEARNING_RATE WARMUP LABEL_SMOOTHING BATCH_SIZE BATCH_ORDER UPDATES SEED TRAIN_OPTIONS
-}
-
 TRAINING=$WORK/trained-${DATA##*/data-}
 CHECKPOINTS=$TRAINING/checkpoints
 TRANSLATIONS=$TRAINING/translations-beam$BEAM
 mkdir -p -- "$CHECKPOINTS" "$TRANSLATIONS"
-remember_settings_of_training "$TRAINING"
+# a training belongs to one value of each of these; its data have their own
+WORK=$TRAINING remember_settings EMBEDDING HIDDEN ATTENTION MAXOUT DROPOUT OPTIMIZER LEARNING_RATE \
+    WARMUP LABEL_SMOOTHING BATCH_SIZE BATCH_ORDER UPDATES SEED TRAIN_OPTIONS
