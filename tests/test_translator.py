@@ -6,6 +6,7 @@ import sys
 
 import numpy as np
 import pytest
+import torch
 from commands import ERROR, MODEL, ROOT, generate, sides, train
 
 from fairseq_rnnsearch import load
@@ -128,6 +129,14 @@ def test_ensembles(learned, model):
     one, two = (m.align("red house", "maison rouge") for m in (model, both))
     assert two.score != one.score
     np.testing.assert_allclose(two.weights.sum(axis=1), 1, atol=1e-5)
+
+
+def test_a_checkpoint_that_is_older_than_an_option(learned, model, tmp_path):
+    checkpoint = torch.load(learned.checkpoint, weights_only=True)
+    del checkpoint["cfg"]["model"]["kernels"]
+    torch.save(checkpoint, tmp_path / "old.pt")
+    old = load(tmp_path / "old.pt", learned.corpus.data).align("red house", "maison rouge")
+    assert old.score == model.align("red house", "maison rouge").score
 
 
 @pytest.fixture(scope="module")

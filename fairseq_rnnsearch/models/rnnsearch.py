@@ -1,7 +1,7 @@
 """RNNsearch and RNNencdec as fairseq models. The mathematics is in ``network``."""
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import NamedTuple, Optional
 
 import torch
@@ -12,6 +12,7 @@ from fairseq.models import (
     FairseqIncrementalDecoder,
     register_model,
 )
+from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
 from fairseq_rnnsearch.errors import UserError
@@ -242,6 +243,7 @@ class RNNSearchModel(FairseqEncoderDecoderModel):
         Raises:
             UserError: for a size below one or a dropout outside [0, 1).
         """
+        _add_younger_options(cfg)
         _check(cfg)
         embedding_dropout, readout_dropout = (
             cfg.dropout if part is None else part
@@ -291,6 +293,14 @@ class RNNSearchModel(FairseqEncoderDecoderModel):
                     "the checkpoint was trained with"
                 )
         return super().load_state_dict(state_dict, strict, model_cfg, args)
+
+
+def _add_younger_options(cfg: RNNSearchConfig | DictConfig) -> None:
+    """Defaults of options that there were not yet when a checkpoint was written."""
+    if isinstance(cfg, DictConfig):
+        with open_dict(cfg):
+            for option in fields(RNNSearchConfig):
+                cfg.setdefault(option.name, option.default)
 
 
 def _check(cfg: RNNSearchConfig) -> None:
