@@ -138,12 +138,9 @@ def load(
     """
     paths = [checkpoint] if isinstance(checkpoint, str | Path) else list(checkpoint)
     changes = {"data": data and str(data), "source_lang": source_lang, "target_lang": target_lang}
-    try:
-        models, cfg, its_task = checkpoint_utils.load_model_ensemble_and_task(
-            [str(path) for path in paths], {name: v for name, v in changes.items() if v is not None}
-        )
-    except RuntimeError as problem:  # of another size than the dictionaries
-        raise UserError(f"{paths[0]}: {' '.join(str(problem).split())[:300]}") from problem
+    models, cfg, its_task = checkpoint_utils.load_model_ensemble_and_task(
+        [str(path) for path in paths], {name: v for name, v in changes.items() if v is not None}
+    )
     task = AlignmentHeatmapTask(
         AlignmentHeatmapConfig(
             data=cfg.task.data,

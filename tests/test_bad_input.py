@@ -98,6 +98,7 @@ def test_empty_lines_are_sentences_without_words(tmp_path):
     assert translated.lines("A")[1] == [""]  # no word to point at
 
 
+@pytest.mark.slow
 def test_a_sentence_of_two_thousand_words(tmp_path):
     text = write_text(tmp_path / "text", train=30, valid=5, test=5)
     for split in ("train", "valid", "test"):

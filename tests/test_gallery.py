@@ -351,7 +351,11 @@ draw(lambda number: "b" if number < 30 else chr(0x4E00 + number))
 def test_ctrl_c_leaves_no_half_written_file(tmp_path):
     """As a terminal does it: the signal goes to the parent and to those that draw."""
     running = subprocess.Popen(
-        program(tmp_path, 10**6, "draw()"), stderr=subprocess.PIPE, start_new_session=True
+        program(tmp_path, 10**6, "draw()"),
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        # a shell's background jobs ignore it
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     while len(list(tmp_path.glob("sentence*.png"))) < 40:
         assert running.poll() is None

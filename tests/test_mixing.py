@@ -53,8 +53,18 @@ MIXTURES = {
     " --lr-scheduler inverse_sqrt --warmup-updates 2",
 }
 
+# a quarter of a minute each, and much like the others
+SLOW = (
+    "cross entropy and fairseq's task",
+    "RNNencdec",
+    "batches of so many words",
+    "fairseq's transformer",
+)
 
-@pytest.mark.parametrize("name", MIXTURES)
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in MIXTURES]
+)
 def test_trained_resumed_and_translated(name, small_corpus, tmp_path):
     options = MIXTURES[name]
     data = small_corpus.data

@@ -228,6 +228,7 @@ def test_the_papers_table(tmp_path):
     assert table.rows[2].cells[2::2] == ("846,000", "6.4", "109", "28.1", "53.0", "TITAN BLACK")
 
 
+@pytest.mark.slow
 def test_what_fairseq_train_prints(small_corpus, tmp_path):
     """Six updates an epoch; the second run takes up the checkpoint of update 4, 9 were done."""
 
