@@ -13,24 +13,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
-from typing import NoReturn
 
 from tqdm import tqdm
 
 from fairseq_rnnsearch.data.corpus import check_parallel
 from fairseq_rnnsearch.data.plain_text import TOKENIZERS
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import OneLineParser, UserError
 from fairseq_rnnsearch.figures import Gallery, parse_formats, parse_samples
 from fairseq_rnnsearch.figures.alignment import SOURCE_END_CHOICES, Alignment
 from fairseq_rnnsearch.figures.gallery import FORMATS
 from fairseq_rnnsearch.translator import Translator, load
 
 AT_ONCE = 320  # pairs that are read, sorted by length and aligned together
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message} ({self.prog} --help shows the options)")
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -89,7 +83,7 @@ def _aligned(
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
+    parser = OneLineParser(
         prog="python -m fairseq_rnnsearch.align",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,

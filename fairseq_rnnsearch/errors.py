@@ -1,7 +1,9 @@
 """The one exception for mistakes a user can mend, and the hook that shows it as one line."""
 
+import argparse
 import sys
 from types import TracebackType
+from typing import NoReturn
 
 
 class UserError(ValueError):
@@ -9,6 +11,13 @@ class UserError(ValueError):
 
     The message names what was given, what was found and what would be valid.
     """
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """A parser of options whose every mistake is a `UserError`, without the usage before it."""
+
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message} ({self.prog} --help shows the options)")
 
 
 def install_excepthook() -> None:

@@ -35,6 +35,7 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures import Alignment, draw_heatmap, save_heatmap
 from fairseq_rnnsearch.figures.alignment import END, bpe_piece
 from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
+from fairseq_rnnsearch.tasks.alignment_heatmap import has_alignment
 from fairseq_rnnsearch.tasks.hypothesis_alignment import words_only
 
 if TYPE_CHECKING:
@@ -186,7 +187,7 @@ class Translator:
     @cached_property
     def has_alignment(self) -> bool:
         """Whether a model of the ensemble has attention."""
-        return any(getattr(model.decoder, "has_alignment", True) for model in self.models)
+        return any(has_alignment(model) for model in self.models)
 
     def translate(
         self,

@@ -3,16 +3,6 @@
 # A recipe sets SOURCE and TARGET, its languages, lays out $WORK/corpus/{train,valid,test}.LANGUAGE,
 # has the settings of settings.sh, and calls check_settings, prepare_stages and run_stages.
 
-# one_of NAME VALUE...: dies unless the variable NAME has one of the values.
-one_of() {
-    local name=$1 value
-    shift
-    for value; do
-        [[ ${!name} != "$value" ]] || return 0
-    done
-    die "$name=${!name}: must be one of $*"
-}
-
 check_settings() {
     one_of MODEL rnnsearch rnnencdec
     one_of TOKENIZER moses space
@@ -85,26 +75,12 @@ binarise() {
     logged preprocess fairseq-preprocess "${PLUGIN[@]}" --source-lang "$SOURCE" --target-lang "$TARGET" \
         --trainpref "$TEXT/train" --validpref "$TEXT/valid" --testpref "$TEXT/test" \
         ${thresholds[@]+"${thresholds[@]}"} --workers 2 --destdir "$PARTIAL"
-    describe_preprocessing
-}
-
-# For load() and align, which take plain text.
-describe_preprocessing() {
-    local language separator='' lowercase=false codes=null
-    [[ $LOWERCASE = 0 ]] || lowercase=true
-    {
-        printf '{'
-        for language in "${LANGUAGES[@]}"; do
-            if [[ $VOCABULARY = bpe ]]; then
-                cp -- "$WORK/subwords/codes.$language" "$PARTIAL/"
-                codes="\"codes.$language\""
-            fi
-            printf '%s"%s": {"tokenizer": "%s", "lowercase": %s, "bpe_codes": %s}' \
-                "$separator" "$language" "$TOKENIZER" "$lowercase" "$codes"
-            separator=$',\n '
-        done
-        printf '}\n'
-    } >"$PARTIAL/preprocessing.json"
+    if [[ $VOCABULARY = bpe ]]; then
+        cp -- "$WORK/subwords/codes.$SOURCE" "$WORK/subwords/codes.$TARGET" "$PARTIAL/"
+        describe_preprocessing "$SOURCE:codes.$SOURCE" "$TARGET:codes.$TARGET"
+    else
+        describe_preprocessing "$SOURCE" "$TARGET"
+    fi
 }
 
 # For --replace-unk, which needs the words that the dictionary lacks.

@@ -19,6 +19,16 @@ die() {
 
 trap '[[ -z $STEP ]] || log "step \"$STEP\" is unfinished; run again to go on"' EXIT
 
+# one_of NAME VALUE...: dies unless the variable NAME has one of the values.
+one_of() {
+    local name=$1 value
+    shift
+    for value; do
+        [[ ${!name} != "$value" ]] || return 0
+    done
+    die "$name=${!name}: must be one of $*"
+}
+
 # use_work_folder DEFAULT: makes $WORK absolute and creates it.
 use_work_folder() {
     WORK=${WORK:-$1}
@@ -120,6 +130,21 @@ show_training() {
             printf '  %s\n' "$line"
         fi
     done
+}
+
+# describe_preprocessing LANGUAGE[:CODES]...: how the text in the data folder $PARTIAL was made, by
+# TOKENIZER, LOWERCASE and files of BPE codes there, for load() and align, which take plain text.
+describe_preprocessing() {
+    local side codes separator='{' lowercase=false
+    [[ $LOWERCASE = 0 ]] || lowercase=true
+    for side; do
+        codes=null
+        [[ $side != *:* ]] || codes="\"${side#*:}\""
+        printf '%s"%s": {"tokenizer": "%s", "lowercase": %s, "bpe_codes": %s}' \
+            "$separator" "${side%%:*}" "$TOKENIZER" "$lowercase" "$codes"
+        separator=$',\n '
+    done >"$PARTIAL/preprocessing.json"
+    echo '}' >>"$PARTIAL/preprocessing.json"
 }
 
 # translations FILE: the translations in fairseq-generate's output, in the order of the test set.

@@ -8,11 +8,9 @@ each of which wrote its own source word first:
         --bootstrap 1000
 """
 
-import argparse
 from collections.abc import Sequence
-from typing import NoReturn
 
-from fairseq_rnnsearch.errors import UserError, install_excepthook
+from fairseq_rnnsearch.errors import OneLineParser, install_excepthook
 from fairseq_rnnsearch.evaluation.commands import (
     aer,
     alignments,
@@ -27,18 +25,13 @@ from fairseq_rnnsearch.evaluation.commands import (
 _COMMANDS = (report, bleu, training, lengths, alignments, examples, aer, symmetrise)
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message} ({self.prog} --help shows the options)")
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run one of the commands.
 
     Raises:
         UserError: for every mistake in options or files.
     """
-    parser = _Parser(
+    parser = OneLineParser(
         prog="python -m fairseq_rnnsearch.evaluation",
         description="Files in, tables and figures out; each command's --help has its options.",
     )

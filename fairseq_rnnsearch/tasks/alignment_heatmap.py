@@ -139,7 +139,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
             or getattr(args, "replace_unk", None) is not None
             or (translates and (self.cfg.heatmap_dir or self.cfg.heatmap_terminal))
         )
-        if wants_alignment and not any(_has_alignment(model) for model in models):
+        if wants_alignment and not any(has_alignment(model) for model in models):
             raise UserError(
                 "--print-alignment, --replace-unk and heatmaps need a model with attention; "
                 "RNNencdec reads its source through one vector and has no alignment"
@@ -261,5 +261,6 @@ class AlignmentHeatmapTask(ParallelDataTask):
                 writer.add_image(f"alignment/valid{sentence:04d}", dots, update)
 
 
-def _has_alignment(model: torch.nn.Module) -> bool:
+def has_alignment(model: torch.nn.Module) -> bool:
+    """Whether a model has attention; fairseq's own do not say it and are taken to."""
     return getattr(model.decoder, "has_alignment", True)

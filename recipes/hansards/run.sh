@@ -38,10 +38,7 @@ binarise() {
         --trainpref "$WORK/subwords/train" --validpref "$WORK/subwords/valid" \
         --workers 2 --destdir "$PARTIAL"
     cp -- "$WORK/subwords/codes" "$PARTIAL/codes"
-    cat >"$PARTIAL/preprocessing.json" <<'JSON'
-{"en": {"tokenizer": "space", "lowercase": true, "bpe_codes": "codes"},
- "fr": {"tokenizer": "space", "lowercase": true, "bpe_codes": "codes"}}
-JSON
+    TOKENIZER=space LOWERCASE=1 describe_preprocessing en:codes fr:codes
 }
 
 # align SOURCE-TARGET

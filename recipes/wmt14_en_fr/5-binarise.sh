@@ -38,21 +38,6 @@ preprocess() {
         "${texts[@]}" --workers "$PROCESSES" --destdir "$PARTIAL" "$@"
 }
 
-# describe CODES: for load() and align, which take plain text.
-describe() {
-    local lowercase=false language separator=''
-    [[ $LOWERCASE = 0 ]] || lowercase=true
-    {
-        printf '{'
-        for language in en fr; do
-            printf '%s"%s": {"tokenizer": "%s", "lowercase": %s, "bpe_codes": %s}' \
-                "$separator" "$language" "$TOKENIZER" "$lowercase" "$1"
-            separator=$',\n '
-        done
-        printf '}\n'
-    } >"$PARTIAL/preprocessing.json"
-}
-
 binarise_words() {
     local language words
     preprocess "$SELECTED/train" "$VALID" "$TEST" --nwordssrc "$SHORTLIST" --nwordstgt "$SHORTLIST"
@@ -61,13 +46,13 @@ binarise_words() {
         ((words == SHORTLIST)) || log "  the training text has only $((words)) $language words," \
             "fewer than SHORTLIST=$SHORTLIST"
     done
-    describe null
+    describe_preprocessing en fr
 }
 
 binarise_subwords() {
     preprocess "$SUBWORDS/train" "$SUBWORDS/valid" "$SUBWORDS/test"
     cp -- "$SUBWORDS/codes" "$PARTIAL/codes"
-    describe '"codes"'
+    describe_preprocessing en:codes fr:codes
 }
 
 use_environment fairseq-preprocess

@@ -6,7 +6,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 # shellcheck source=recipes/wmt14_en_fr/models.sh
 source "$HERE/models.sh"
 
-# generate MODEL NAME OPTION...: NAME.tokens and NAME.text in $PARTIAL
+# generate MODEL NAME DATA OPTION...: NAME.tokens and NAME.text in $PARTIAL
 generate() {
     local checkpoint name=$2
     local -a search=(--unnormalized --authors-search)
@@ -18,7 +18,6 @@ generate() {
     fi
     [[ $OPTIMIZER = adadelta ]] || search=()
     [[ $VOCABULARY = shortlist ]] || search+=(--post-process subword_nmt)
-    [[ " ${*:3} " = *" --dataset-impl raw "* ]] || set -- "$1" "$2" "$DATA" "${@:3}"
     logged "generate-$(folder_of "$1")-$name" fairseq-generate "${@:3}" "${PLUGIN[@]}" --source-lang en \
         --target-lang fr --path "$checkpoint" --beam "$BEAM" --batch-size "$SEARCH_BATCH" \
         --results-path "$PARTIAL/$name" ${search[@]+"${search[@]}"}
@@ -33,8 +32,8 @@ translate() {
     mkdir -- "$PARTIAL"
     ! has_attention "$1" || draw=(--heatmap-dir "$PARTIAL/alignments"
         --heatmap-format jsonl,html --heatmap-samples all)
-    generate "$1" all ${draw[@]+"${draw[@]}"}
-    generate "$1" no-unk --forbid-unk
+    generate "$1" all "$DATA" ${draw[@]+"${draw[@]}"}
+    generate "$1" no-unk "$DATA" --forbid-unk
     if has_attention "$1" && [[ $REPLACE_UNK = 1 ]]; then
         generate "$1" replaced "$WORK/test-words" --dataset-impl raw --replace-unk ""
     fi

@@ -7,16 +7,6 @@ source "$HERE/settings.sh"
 # shellcheck source=recipes/steps.sh
 source "$ROOT/recipes/steps.sh"
 
-# one_of NAME VALUE...: dies unless the variable NAME has one of the values.
-one_of() {
-    local name=$1 value
-    shift
-    for value; do
-        [[ ${!name} != "$value" ]] || return 0
-    done
-    die "$name=${!name}: must be one of $*"
-}
-
 # whole NAME LEAST...: dies unless the variable NAME is a whole number of LEAST or more.
 whole() {
     [[ ${!1} =~ ^(0|[1-9][0-9]*)$ ]] && ((${!1} >= $2)) || die "$1=${!1}: must be a number of $2 or more"
