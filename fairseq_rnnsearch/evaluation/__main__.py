@@ -15,6 +15,7 @@ from fairseq_rnnsearch.evaluation.commands import (
     aer,
     alignments,
     bleu,
+    dictionary,
     examples,
     lengths,
     report,
@@ -22,7 +23,7 @@ from fairseq_rnnsearch.evaluation.commands import (
     training,
 )
 
-_COMMANDS = (report, bleu, training, lengths, alignments, examples, aer, symmetrise)
+_COMMANDS = (report, bleu, training, lengths, alignments, examples, aer, symmetrise, dictionary)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -20,6 +20,16 @@ updates_of() {
 # folder_of MODEL: a name without a star
 folder_of() { echo "${1/\*/-star}"; }
 
+# checkpoint_of MODEL: what translates
+checkpoint_of() {
+    local name=checkpoint_best.pt
+    # after the updates of Table 2
+    [[ $OPTIMIZER != adadelta || $1 = *\* ]] || name=checkpoint_last.pt
+    echo "$CHECKPOINTS/$(folder_of "$1")/$name"
+}
+
+dictionary_of() { echo "$TRAINING/dictionary-$(folder_of "$1")"; }
+
 has_attention() { [[ $1 = RNNsearch-* ]]; }
 
 for model in $MODELS; do
@@ -27,7 +37,10 @@ for model in $MODELS; do
 done
 one_of OPTIMIZER adadelta adam
 one_of BATCH_ORDER paper fairseq
-one_of REPLACE_UNK 0 1
+for way in $REPLACE_UNK; do
+    one_of way copy dictionary
+done
+whole DICTIONARY_PAIRS 0
 whole BATCH_SIZE 1
 whole WORKERS 1
 ((BATCH_SIZE % WORKERS == 0)) ||
