@@ -5,6 +5,7 @@
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 # shellcheck source=recipes/wmt14_en_fr/models.sh
 source "$HERE/models.sh"
+use_training_folder
 
 # RNNsearch-50* is RNNsearch-50 trained on: it begins where that ended.
 begin_with() {

@@ -6,6 +6,7 @@
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 # shellcheck source=recipes/wmt14_en_fr/models.sh
 source "$HERE/models.sh"
+use_training_folder
 
 WORDS=$WORK/words-${DATA##*/data-} # the test sets' own, which --replace-unk copies
 

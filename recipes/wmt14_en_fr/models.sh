@@ -1,6 +1,7 @@
-# Sourced by the stages that work with models: the paper's five, and their settings.
+# Sourced by run.sh and the stages that work with models: the paper's five, and their settings.
 
 PAPERS_UPDATES="RNNencdec-30:846000 RNNsearch-30:471000 RNNencdec-50:600000 RNNsearch-50:288000"
+PAPERS_STARRED_UPDATES=667000 # RNNsearch-50*, those of RNNsearch-50 too
 
 # arch_of MODEL: fairseq's name of RNNsearch-50* is rnnsearch_50
 arch_of() {
@@ -41,14 +42,20 @@ for way in $REPLACE_UNK; do
     one_of way copy dictionary
 done
 whole DICTIONARY_PAIRS 0
-whole BATCH_SIZE 1
-whole WORKERS 1
+[[ -z $UPDATES ]] || whole UPDATES 1
+[[ -z $GFLOPS ]] || whole GFLOPS 1
+for name in EMBEDDING HIDDEN ATTENTION MAXOUT BATCH_SIZE WORKERS BEAM LONGEST_TRAINING; do
+    whole "$name" 1
+done
 ((BATCH_SIZE % WORKERS == 0)) ||
     die "BATCH_SIZE=$BATCH_SIZE cannot be shared by WORKERS=$WORKERS processes evenly"
 TRAINING=$WORK/trained-${DATA##*/data-}
 CHECKPOINTS=$TRAINING/checkpoints
 TRANSLATIONS=$TRAINING/translations-beam$BEAM
-mkdir -p -- "$CHECKPOINTS" "$TRANSLATIONS"
-# a training belongs to one value of each of these; its data have their own
-WORK=$TRAINING remember_settings EMBEDDING HIDDEN ATTENTION MAXOUT DROPOUT OPTIMIZER LEARNING_RATE \
-    WARMUP LABEL_SMOOTHING BATCH_SIZE BATCH_ORDER UPDATES SEED TRAIN_OPTIONS
+
+# A training belongs to one value of each of these; its data have their own.
+use_training_folder() {
+    mkdir -p -- "$CHECKPOINTS" "$TRANSLATIONS"
+    WORK=$TRAINING remember_settings EMBEDDING HIDDEN ATTENTION MAXOUT DROPOUT OPTIMIZER LEARNING_RATE \
+        WARMUP LABEL_SMOOTHING BATCH_SIZE BATCH_ORDER UPDATES SEED TRAIN_OPTIONS
+}

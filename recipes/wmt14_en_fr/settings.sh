@@ -64,6 +64,7 @@
 : "${SAVE_EVERY:=5000}"          # updates; validates too
 : "${WORKERS:=1}" # processes that share an update: GPUs here, or all that LAUNCH starts
 : "${LAUNCH:=}"   # in front of fairseq-train, such as "torchrun --nproc_per_node 4"
+: "${GFLOPS:=}" # of the device that trains, for the estimate of its time (default: that of CPU cores)
 : "${TRAIN_OPTIONS:=}" # further options of fairseq-train, such as "--num-workers 4"
 
 # translation and report: may be changed afterwards
