@@ -15,15 +15,15 @@ from fairseq_rnnsearch.evaluation.commands import (
     aer,
     alignments,
     bleu,
-    dictionary,
     examples,
     lengths,
     report,
     symmetrise,
     training,
+    unknown_words,
 )
 
-_COMMANDS = (report, bleu, training, lengths, alignments, examples, aer, symmetrise, dictionary)
+_COMMANDS = (report, bleu, training, lengths, alignments, examples, aer, symmetrise, unknown_words)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

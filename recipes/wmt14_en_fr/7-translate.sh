@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The test sets by every model: as they are, and without ever generating UNK; alignments of RNNsearch,
-# and its UNK replaced by means of them.
+# The test sets by every model; of their sentences without unknown words also translations that may
+# not have UNK; alignments of RNNsearch, and its UNK replaced by means of them.
 
 # shellcheck source=recipes/wmt14_en_fr/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
@@ -8,54 +8,67 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 source "$HERE/models.sh"
 use_training_folder
 
-WORDS=$WORK/words-${DATA##*/data-} # the test sets' own, which --replace-unk copies
+evaluate() { python -m fairseq_rnnsearch.evaluation "$@"; }
 
-# generate MODEL SUBSET NAME DATA OPTION...: NAME.tokens and NAME.text in $PARTIAL
+# detokenise NAME: NAME.tokens to NAME.text, in $PARTIAL
+detokenise() {
+    python "$ROOT/recipes/moses.py" detokenize --language fr --tokenizer "$TOKENIZER" \
+        <"$PARTIAL/$1.tokens" >"$PARTIAL/$1.text"
+}
+
+# generate MODEL TEST NAME OPTION...: NAME.tokens and NAME.text in $PARTIAL
 generate() {
-    local model=$1 subset=$2 name=$3
+    local model=$1 test=$2 name=$3
     local -a search=(--unnormalized --authors-search)
     shift 3
     [[ $OPTIMIZER = adadelta ]] || search=()
     [[ $VOCABULARY = shortlist ]] || search+=(--post-process subword_nmt)
-    logged "generate-$(folder_of "$model")-$subset-$name" fairseq-generate "$@" "${PLUGIN[@]}" \
-        --source-lang en --target-lang fr --path "$(checkpoint_of "$model")" --gen-subset "$subset" \
+    logged "generate-$(folder_of "$model")-$test-$name" fairseq-generate "$@" "${PLUGIN[@]}" \
+        --source-lang en --target-lang fr --path "$(checkpoint_of "$model")" \
         --beam "$BEAM" --batch-size "$SEARCH_BATCH" --results-path "$PARTIAL/$name" \
         ${search[@]+"${search[@]}"}
-    translations "$PARTIAL/$name/generate-$subset.txt" >"$PARTIAL/$name.tokens"
-    python "$ROOT/recipes/moses.py" detokenize --language fr --tokenizer "$TOKENIZER" \
-        <"$PARTIAL/$name.tokens" >"$PARTIAL/$name.text"
+    translations "$PARTIAL/$name"/generate-*.txt >"$PARTIAL/$name.tokens"
+    detokenise "$name"
+}
+
+# replace_unknown MODEL TEST WAY: WAY.tokens and WAY.text in $PARTIAL
+replace_unknown() {
+    local -a dictionary=()
+    [[ $3 = copy ]] || dictionary=(--dictionary "$(dictionary_of "$1")/dictionary")
+    evaluate replace-unk --source "$(tokens_of "$2").en" --translations "$PARTIAL/all.tokens" \
+        --alignments "$PARTIAL/alignments/alignments.jsonl" --out "$PARTIAL/$3.tokens" \
+        ${dictionary[@]+"${dictionary[@]}"}
+    detokenise "$3"
 }
 
 # translate MODEL TEST SUBSET: SUBSET is fairseq's name of the test set
 translate() {
-    local model=$1 test=$2 subset=$3 way name
-    local -a draw=() words=("$WORDS" --dataset-impl raw)
+    local model=$1 test=$2 way
+    local -a draw=()
     mkdir -- "$PARTIAL"
     ! has_attention "$model" || draw=(--heatmap-dir "$PARTIAL/alignments"
         --heatmap-format jsonl,html --heatmap-samples all)
-    generate "$model" "$subset" all "$DATA" ${draw[@]+"${draw[@]}"}
-    generate "$model" "$subset" no-unk "$DATA" --forbid-unk
-    if has_attention "$model"; then
-        for way in $REPLACE_UNK; do
-            case $way in
-                copy) generate "$model" "$subset" copy "${words[@]}" --replace-unk "" ;;
-                dictionary) generate "$model" "$subset" dictionary "${words[@]}" \
-                    --replace-unk "$(dictionary_of "$model")/dictionary" ;;
-            esac
-        done
+    generate "$model" "$test" all "$DATA" --gen-subset "$3" ${draw[@]+"${draw[@]}"}
+    same_length "$PARTIAL/all.tokens" "$(tokens_of "$test").fr"
+    [[ $VOCABULARY = shortlist ]] || return 0
+    if [[ -s $(without_unknown "$test")/text.en ]]; then
+        generate "$model" "$test" no-unk "$(without_unknown "$test")" --forbid-unk
     fi
-    for name in "$PARTIAL"/*.tokens; do
-        same_length "$name" "$(tokens_of "$test").fr"
+    has_attention "$model" || return 0
+    for way in $REPLACE_UNK; do
+        replace_unknown "$model" "$test" "$way"
     done
 }
 
-keep_words() {
-    local test tests=
-    for test in "${TESTS[@]}"; do
-        tests+=${tests:+,}$(tokens_of "$test")
-    done
-    logged preprocess-words fairseq-preprocess "${PLUGIN[@]}" --source-lang en --target-lang fr \
-        --testpref "$tests" --dataset-impl raw --srcdict "$DATA/dict.en.txt" \
+# choose_without_unknown TEST: its sentences without unknown words, as text and binarised
+choose_without_unknown() {
+    mkdir -- "$PARTIAL"
+    evaluate no-unk --source "$(tokens_of "$1").en" --reference "$(tokens_of "$1").fr" \
+        --source-dictionary "$DATA/dict.en.txt" --target-dictionary "$DATA/dict.fr.txt" \
+        --out "$PARTIAL"
+    [[ -s $PARTIAL/text.en ]] || return 0
+    logged "preprocess-no-unk-$1" fairseq-preprocess "${PLUGIN[@]}" --source-lang en \
+        --target-lang fr --testpref "$PARTIAL/text" --srcdict "$DATA/dict.en.txt" \
         --tgtdict "$DATA/dict.fr.txt" --destdir "$PARTIAL"
 }
 
@@ -73,16 +86,21 @@ learn_dictionary() {
     logged "align-$(folder_of "$1")" python -m fairseq_rnnsearch.align "$DATA" \
         --path "$(checkpoint_of "$1")" --source "$PARTIAL/text.en" --target "$PARTIAL/text.fr" \
         --tokenizer space --heatmap-dir "$PARTIAL" --heatmap-format pharaoh
-    python -m fairseq_rnnsearch.evaluation dictionary --source "$PARTIAL/text.en" \
-        --target "$PARTIAL/text.fr" --alignments "$PARTIAL/alignments.pharaoh" \
-        --out "$PARTIAL/dictionary"
+    evaluate dictionary --source "$PARTIAL/text.en" --target "$PARTIAL/text.fr" \
+        --alignments "$PARTIAL/alignments.pharaoh" --out "$PARTIAL/dictionary"
     rm -- "$PARTIAL"/text.*
 }
 
-use_environment fairseq-generate
-[[ -z $REPLACE_UNK ]] || run_step "keep the words of ${WORDS##*/words-}" "$WORDS" keep_words
+use_environment fairseq-preprocess fairseq-generate
+if [[ $VOCABULARY = shortlist ]]; then
+    mkdir -p -- "$(dirname -- "$(without_unknown any)")"
+    for test in "${TESTS[@]}"; do
+        run_step "choose sentences of $test, ${DATA##*/}" "$(without_unknown "$test")" \
+            choose_without_unknown "$test"
+    done
+fi
 for model in $MODELS; do
-    if has_attention "$model" && [[ " $REPLACE_UNK " = *" dictionary "* ]]; then
+    if [[ $VOCABULARY = shortlist && " $REPLACE_UNK " = *" dictionary "* ]] && has_attention "$model"; then
         run_step "learn a dictionary by $model, ${TRAINING##*/}" "$(dictionary_of "$model")" \
             learn_dictionary "$model"
     fi

@@ -20,9 +20,10 @@ report() {
     for model in $MODELS; do
         folder=$TRANSLATIONS/$1/$(folder_of "$model")
         systems+=(--system "$model=$folder/all.tokens" --system-detokenised
-            "$model=$folder/all.text" --system-no-unk "$model=$folder/no-unk.tokens"
-            --system-no-unk-detokenised "$model=$folder/no-unk.text"
-            --log "$model=$WORK/logs/train-$(folder_of "$model").log")
+            "$model=$folder/all.text" --log "$model=$WORK/logs/train-$(folder_of "$model").log")
+        [[ ! -e $folder/no-unk.tokens ]] ||
+            systems+=(--system-no-unk "$model=$folder/no-unk.tokens"
+                --system-no-unk-detokenised "$model=$folder/no-unk.text")
         [[ ! -e $folder/alignments/alignments.jsonl ]] ||
             systems+=(--alignments "$model=$folder/alignments/alignments.jsonl")
         for way in copy dictionary; do

@@ -64,7 +64,8 @@ trainings() {
 estimate_models() {
     trainings | awk -v stage="$1" -v m="$EMBEDDING" -v n="$HIDDEN" -v a="$ATTENTION" -v l="$MAXOUT" \
         -v k="$([[ $VOCABULARY = bpe ]] && echo "$BPE_MERGES" || echo "$SHORTLIST")" \
-        -v batch="$BATCH_SIZE" -v beam="$BEAM" -v ways="$(wc -w <<<"$REPLACE_UNK")" \
+        -v batch="$BATCH_SIZE" -v beam="$BEAM" \
+        -v dictionary="$([[ $VOCABULARY$REPLACE_UNK = shortlist*dictionary* ]] && echo 1 || echo 0)" \
         -v pairs="$DICTIONARY_PAIRS" -v words="$SENTENCE_WORDS" -v cores="$PROCESSES" \
         -v sentences="$TEST_SENTENCES" -v tests="${#TESTS[@]}" \
         -v training="${GFLOPS:-$((TRAIN_GFLOPS * PROCESSES))}" -v search="$SEARCH_GFLOPS" \
@@ -82,8 +83,8 @@ estimate_models() {
             flops += $2 * batch * pair * 3 # backward is two forward
             parameters += 2 * k * m + 6 * n * (m + n) + 3 * n * (m + 3 * n) + l * (2 * m + 6 * n + k) \
                 + (attends ? 3 * n * a : 0)
-            translations += tests * sentences * (attends ? 2 + ways : 2)
-            if (attends && ways > 1) aligned += pairs * pair
+            translations += tests * sentences * 1.3 # and those without unknown words
+            if (attends && dictionary) aligned += pairs * pair
             all += tests * (attends ? sentences : 0)
         }
         END {

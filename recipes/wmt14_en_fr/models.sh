@@ -29,6 +29,9 @@ checkpoint_of() {
     echo "$CHECKPOINTS/$(folder_of "$1")/$name"
 }
 
+# of a test set, with the words of this data
+without_unknown() { echo "$WORK/no-unk-${DATA##*/data-}/$1"; }
+
 dictionary_of() { echo "$TRAINING/dictionary-$(folder_of "$1")"; }
 
 has_attention() { [[ $1 = RNNsearch-* ]]; }

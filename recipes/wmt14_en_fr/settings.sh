@@ -70,7 +70,7 @@
 # translation and report: may be changed afterwards
 : "${BEAM:=12}"
 : "${SEARCH_BATCH:=40}"
-: "${REPLACE_UNK=copy dictionary}" # further rows, UNK replaced: by the source word of most weight;
+: "${REPLACE_UNK=copy dictionary}" # of a shortlist: further rows, UNK replaced: by the source word of most weight;
 # by what a dictionary of the model's own alignments of training pairs has for it, if anything
 : "${DICTIONARY_PAIRS:=200000}" # training pairs to learn it from; 0: all
 : "${OTHER_SYSTEMS:=}" # further rows: NAME=FILE or NAME@TEST_SET=FILE, tokenised translations
