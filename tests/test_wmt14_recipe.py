@@ -77,7 +77,7 @@ class Recipe:
             capture_output=True,
             text=True,
             start_new_session=True,
-            timeout=600,
+            timeout=1500,
         )
 
     def ok(self, *options: str, **settings: str) -> str:

@@ -9,6 +9,7 @@ from fairseq_rnnsearch.compat.checkpoints import (
     allow_plain_types_in_checkpoints,
     refuse_other_checkpoints_in_one_line,
 )
+from fairseq_rnnsearch.compat.memory import let_batches_without_memory_be_skipped
 from fairseq_rnnsearch.compat.messages import (
     let_data_loading_processes_end_in_silence,
     let_hydra_pass_errors_on,
@@ -30,5 +31,6 @@ def apply() -> None:
     check_text_before_preprocessing()
     let_data_loading_processes_end_in_silence()
     let_patience_survive_a_resume()
+    let_batches_without_memory_be_skipped()
     if not torch.cuda.is_available():
         let_torchrun_work_without_gpus()
