@@ -83,7 +83,9 @@ class _DecoderRecurrence(torch.autograd.Function):
         ctx.save_for_backward(
             a, states, contexts, alignment, annotations, keys, padding, U_gates, U, C, W_a, v_a
         )
-        return states.to(operands), contexts.to(operands), alignment.transpose(0, 1)
+        # the state before the first step is as wide as the parameters, and so is the alignment
+        alignment = alignment.to(initial.dtype).transpose(0, 1)
+        return states.to(operands), contexts.to(operands), alignment
 
     @staticmethod
     @without_autocast
