@@ -17,6 +17,7 @@ from torch import Tensor
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import KERNELS, Memory
+from fairseq_rnnsearch.models.precision import COMPUTE_DTYPES, in_compute_dtype, round_matrices
 from fairseq_rnnsearch.network import (
     DECODER_ORDERS,
     Decoder,
@@ -82,6 +83,11 @@ class RNNSearchConfig(FairseqDataclass):
         metadata={"help": "implementation of the recurrences: fast (CPU), reference (plain, runs "
                   "anywhere), or auto, the fast one wherever it runs"},
     )  # fmt: skip
+    compute_dtype: ChoiceEnum(list(COMPUTE_DTYPES)) = field(
+        default="float32",
+        metadata={"help": "type of the operands of matrix products; parameters, optimizer and "
+                  "checkpoints stay float32, and so do sums (states, softmax, cost)"},
+    )  # fmt: skip
 
 
 class EncoderOut(NamedTuple):
@@ -106,10 +112,12 @@ class EncoderOut(NamedTuple):
 class RNNSearchEncoder(FairseqEncoder):
     """fairseq's view of ``network.Encoder``."""
 
-    def __init__(self, dictionary, network: Encoder) -> None:
+    def __init__(self, dictionary, network: Encoder, compute_dtype: str = "float32") -> None:
         super().__init__(dictionary)
         self.network = network
+        self.compute_dtype = compute_dtype
 
+    @in_compute_dtype
     def forward(self, src_tokens: Tensor, src_lengths: Tensor = None, **_) -> EncoderOut:
         """``(batch, source)`` word numbers, padded on either side."""
         source = self.network(src_tokens, src_tokens.eq(self.dictionary.pad()))
@@ -126,15 +134,17 @@ class RNNSearchEncoder(FairseqEncoder):
 class RNNSearchDecoder(FairseqIncrementalDecoder):
     """fairseq's view of ``network.Decoder``."""
 
-    def __init__(self, dictionary, network: Decoder) -> None:
+    def __init__(self, dictionary, network: Decoder, compute_dtype: str = "float32") -> None:
         super().__init__(dictionary)
         self.network = network
+        self.compute_dtype = compute_dtype
 
     @property
     def has_alignment(self) -> bool:
         """Whether there are alignment weights to look at: not in RNNencdec."""
         return self.network.alignment_model is not None
 
+    @in_compute_dtype
     def forward(
         self,
         prev_output_tokens: Tensor,
@@ -162,6 +172,7 @@ class RNNSearchDecoder(FairseqIncrementalDecoder):
             return self.network.cost(t, words, label_smoothing), extra
         return (x if features_only else self.output_layer(x)), extra
 
+    @in_compute_dtype
     def extract_features(
         self,
         prev_output_tokens: Tensor,
@@ -181,6 +192,7 @@ class RNNSearchDecoder(FairseqIncrementalDecoder):
             alpha = None if alpha is None else _roll_rows(alpha, leading)
         return t, {"attn": None if alpha is None else [alpha]}
 
+    @in_compute_dtype
     def output_layer(self, features: Tensor) -> Tensor:
         """t_i to logits."""
         return self.network.output(features)
@@ -272,9 +284,19 @@ class RNNSearchModel(FairseqEncoderDecoderModel):
             readout_dropout=readout_dropout,
             kernels=str(cfg.kernels),
         )
-        model = cls(RNNSearchEncoder(source, encoder), RNNSearchDecoder(target, decoder))
+        compute_dtype = str(cfg.compute_dtype)
+        model = cls(
+            RNNSearchEncoder(source, encoder, compute_dtype),
+            RNNSearchDecoder(target, decoder, compute_dtype),
+        )
         initialize(model)
         return model
+
+    def prepare_for_inference_(self, cfg: DictConfig) -> None:
+        """fairseq calls this before it translates; the parameters are not for training then."""
+        super().prepare_for_inference_(cfg)
+        for side in (self.encoder, self.decoder):
+            round_matrices(side)
 
     def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None) -> NamedTuple:
         """Load a checkpoint's parameters.

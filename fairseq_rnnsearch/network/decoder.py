@@ -178,9 +178,8 @@ class Decoder(nn.Module):
 
     def initial_state(self, source: EncodedSource) -> Tensor:
         """s_0 = tanh(W_s summary + b), ``(batch, n)``."""
-        return torch.tanh(
-            nn.functional.linear(source.summary, self.initial_weight, self.initial_bias)
-        )
+        x = nn.functional.linear(source.summary, self.initial_weight, self.initial_bias)
+        return torch.tanh(x.to(self.initial_bias.dtype))  # under autocast too
 
     def forward(self, previous: Tensor, source: EncodedSource) -> tuple[Tensor, Tensor | None]:
         """Score given words, all positions at once as far as the recurrence allows.
