@@ -21,6 +21,8 @@ class Kernels(NamedTuple):
     bidirectional_recurrence: Callable
     decoder_recurrence: Callable
     output_cost: Callable
+    decoder_steps: Callable
+    output_logits: Callable
 
 
 def select(name: str) -> Kernels:
