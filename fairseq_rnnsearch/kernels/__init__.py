@@ -13,7 +13,7 @@ from fairseq_rnnsearch.kernels.interface import (
     StepWeights,
 )
 from fairseq_rnnsearch.kernels.packed import forget
-from fairseq_rnnsearch.kernels.selection import KERNELS, Kernels, select
+from fairseq_rnnsearch.kernels.selection import KERNELS, Kernels, runs_fast, select
 from fairseq_rnnsearch.kernels.steps import Steps
 
 __all__ = [
@@ -25,5 +25,6 @@ __all__ = [
     "StepWeights",
     "Steps",
     "forget",
+    "runs_fast",
     "select",
 ]

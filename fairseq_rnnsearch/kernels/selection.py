@@ -39,6 +39,11 @@ def select(name: str) -> Kernels:
     return Kernels(*(partial(_run, name, function) for function in Kernels._fields))
 
 
+def runs_fast(name: str, *tensors: Tensor) -> bool:
+    """Whether the implementation of that name works on these as ``fast`` does."""
+    return name != "reference" and fast.why_not(*tensors) is None
+
+
 def _run(name: str, function: str, *args: object, **kwargs: object) -> Tensor | tuple[Tensor, ...]:
     obstacle = fast.why_not(*_floating(args))
     if name == "fast" and obstacle:

@@ -204,6 +204,11 @@ class RNNSearchDecoder(FairseqIncrementalDecoder):
         if steps is not None:
             steps.select(new_order)
 
+    @property
+    def steps_are_fast(self) -> bool:
+        """Whether a search had better take ``begin`` than fairseq's way to call a decoder."""
+        return self.network.steps_are_fast
+
     def begin(self, encoder_out: EncoderOut) -> Steps:
         """The decoder for a search, see ``kernels.Steps``."""
         return self.network.steps(encoder_out.source, encoder_out.sentences)

@@ -20,6 +20,7 @@ from fairseq_rnnsearch.kernels import (
     Steps,
     StepWeights,
     forget,
+    runs_fast,
     select,
 )
 from fairseq_rnnsearch.network.encoder import EncodedSource
@@ -156,7 +157,7 @@ class Decoder(nn.Module):
         self.output = OutputLayer(words, maxout_size, embedding_size if factorised_output else None)
         self.embedding_dropout = nn.Dropout(embedding_dropout)
         self.readout_dropout = nn.Dropout(readout_dropout)
-        self.kernels = select(kernels)
+        self.kernels, self._kernels_name = select(kernels), kernels
 
     def remember(self, source: EncodedSource) -> Memory | None:
         """What every step of a sentence reads, computed once; None for RNNencdec."""
@@ -231,6 +232,11 @@ class Decoder(nn.Module):
             self.initial_state(source),
             sentences,
         )
+
+    @property
+    def steps_are_fast(self) -> bool:
+        """Whether ``steps`` would be those of the fast kernels."""
+        return runs_fast(self._kernels_name, *self.parameters())
 
     def logits(self, t: Tensor) -> Tensor:
         """t_i to unnormalised log-probabilities: ``(..., l)`` to ``(..., words)``."""
