@@ -16,8 +16,9 @@ from torch import Tensor
 
 from fairseq_rnnsearch.kernels import reference
 from fairseq_rnnsearch.kernels.interface import Memory, StepWeights
-from fairseq_rnnsearch.kernels.packed import linear
+from fairseq_rnnsearch.kernels.packed import kept, product
 from fairseq_rnnsearch.kernels.steps import Steps
+from fairseq_rnnsearch.kernels.word_inputs import WordInputs
 
 # hidden units of the alignment model at a time: a megabyte in float32
 UNITS = 1 << 18
@@ -41,7 +42,7 @@ def output_logits(t: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """See ``reference.output_logits``."""
     if torch.is_grad_enabled():
         return reference.output_logits(t, weight, bias)
-    return linear(t.flatten(0, -2), weight, bias).unflatten(0, t.shape[:-1])
+    return product(weight)(t.flatten(0, -2), bias).unflatten(0, t.shape[:-1])
 
 
 class FastSteps(Steps):
@@ -56,77 +57,86 @@ class FastSteps(Steps):
         initial: Tensor,
         sentences: Tensor,
     ) -> None:
-        self._order, self._weights = order, weights
-        self._has_attention = memory is not None
+        w = weights
+        self._order, self._has_attention = order, memory is not None
+        self._gates, self._proposed = (product(matrix) for matrix in w.loop.recurrent)
+        self._readout_state = product(w.readout_state)
+        self._inner = None if w.inner is None else product(w.inner)
+        self._output, self._output_bias = product(w.output), w.output_bias
+        self._words = kept(
+            WordInputs,
+            *(w.embedding, w.embedding_bias, w.input, w.input_bias),
+            *(w.readout_word, w.readout_bias),
+        )
         if memory is None:  # one annotation, which has all the weight
             annotations, attention = summary.unsqueeze(1), ()
         else:
+            self._query, self._energy = product(w.loop.state), w.loop.energy
             mask = torch.zeros_like(memory.padding, dtype=summary.dtype)
             mask.masked_fill_(memory.padding, -torch.inf)
-            annotations, attention = memory.annotations, (memory.keys * 2, mask)
+            annotations, attention = memory.annotations, (memory.keys * 2, mask.unsqueeze(1))
         flat = annotations.flatten(0, 1)
-        of_unit, of_readout = (
-            linear(flat, matrix).unflatten(0, annotations.shape[:2])
-            for matrix in (weights.loop.context, weights.readout_context)
+        contexts = (
+            product(matrix)(flat).view(*annotations.shape[:2], -1)
+            for matrix in (w.loop.context, w.readout_context)
         )
-        super().__init__((of_unit, of_readout, *attention), (initial,), sentences)
+        super().__init__((*contexts, *attention), (initial,), sentences)
 
     def step(self, previous: Tensor) -> tuple[Tensor, Tensor | None]:
         """See ``Steps.step``."""
-        w, s = self._weights, self._state[0]
-        y = None
-        if not self.is_first:
-            y = torch.nn.functional.embedding(previous, w.embedding).add_(w.embedding_bias)
+        s = self._state[0]
+        n = s.size(1)
+        # e(y_0) is zero
+        of_words = self._words.bias.repeat(len(s), 1) if self.is_first else self._words(previous)
+        of_unit, of_readout = of_words[:, : 3 * n], of_words[:, 3 * n :]
         if self._order == "program":
-            if y is not None:
-                s = self._update(s, y, self._state[1])
+            if not self.is_first:
+                s = self._update(s, of_unit, self._state[1])
             read, alpha = s, self._align(s)
         else:
             alpha = self._align(s)
-            following = self._update(s, y, alpha)
+            following = self._update(s, of_unit, alpha)
             read, s = s if self._order == "appendix" else following, following
         self._state, self.is_first = (s, alpha), False
-        return self._readout(read, y, alpha), alpha if self._has_attention else None
+        t = self._readout_state(read).add_(of_readout)
+        self._add_context(t, alpha, self._memory[1])
+        t = torch.maximum(t[:, ::2], t[:, 1::2])
+        return t, alpha if self._has_attention else None
 
-    def _update(self, s: Tensor, y: Tensor | None, alpha: Tensor) -> Tensor:
-        """The next state, as ``equations.gated_unit``."""
-        w, n = self._weights, s.size(1)
-        a = s.new_zeros(len(s), 3 * n) if y is None else linear(y, w.input)
+    def logits(self, t: Tensor) -> Tensor:
+        """See ``Steps.logits``."""
+        return self._output(t if self._inner is None else self._inner(t), self._output_bias)
+
+    def _update(self, s: Tensor, a: Tensor, alpha: Tensor) -> Tensor:
+        """The next state, as ``equations.gated_unit``; ``a`` is written to."""
+        n = s.size(1)
         self._add_context(a, alpha, self._memory[0])
-        z, r = linear(s, w.loop.recurrent.gates).add_(a[:, n:]).sigmoid_().split(n, dim=1)
-        proposed = linear(r * s, w.loop.recurrent.proposed).add_(a[:, :n]).add_(w.input_bias)
+        z, r = self._gates(s).add_(a[:, n:]).sigmoid_().split(n, dim=1)
+        proposed = self._proposed(r * s).add_(a[:, :n])
         proposed.mul_(2).sigmoid_().sub_(0.5).mul_(2)
         return torch.lerp(s, proposed, z)
 
-    def _readout(self, s: Tensor, y: Tensor | None, alpha: Tensor) -> Tensor:
-        """t_i, as ``equations.deep_output``."""
-        w = self._weights
-        t = linear(s, w.readout_state, w.readout_bias)
-        if y is not None:
-            t += linear(y, w.readout_word)
-        self._add_context(t, alpha, self._memory[1])
-        return torch.maximum(t[:, ::2], t[:, 1::2])
-
     def _add_context(self, rows: Tensor, alpha: Tensor, annotations: Tensor) -> None:
         """Add sum_j alpha_ij x_j, for ``(sentences, source, columns)`` x, to rows in place."""
-        sentences = len(annotations)
-        rows.unflatten(0, (sentences, -1)).baddbmm_(
-            alpha.unflatten(0, (sentences, -1)), annotations
+        sentences, source, columns = annotations.shape
+        rows.view(sentences, self._width, columns).baddbmm_(
+            alpha.view(sentences, self._width, source), annotations
         )
 
     def _align(self, s: Tensor) -> Tensor:
         """alpha_i, ``(rows, source)``."""
         if not self._has_attention:
             return s.new_ones(len(s), 1)
-        *_, keys, mask = self._memory
+        keys, mask = self._memory[2:]
         sentences, source, size = keys.shape
-        query = linear(s, self._weights.loop.state).mul_(2).view(sentences, -1, 1, size)
+        query = self._query(s).mul_(2).view(sentences, self._width, 1, size)
         e = s.new_empty(sentences, self._width, source)
-        at_once = max(1, UNITS // (self._width * source * size))
-        g = s.new_empty(min(at_once, sentences), self._width, source, size)
+        at_once = min(sentences, max(1, UNITS // (self._width * source * size)))
+        g = s.new_empty(at_once, self._width, source, size)
         for start in range(0, sentences, at_once):
             part = slice(start, start + at_once)
-            units = g[: len(keys[part])]
-            torch.add(keys[part].unsqueeze(1), query[part], out=units).sigmoid_()
-            torch.mv(units.view(-1, size), self._weights.loop.energy, out=e[part].view(-1))
-        return torch.softmax(e.mul_(2).add_(mask.unsqueeze(1)), dim=-1).flatten(0, 1)
+            those = keys[part].unsqueeze(1)
+            units = g[: len(those)]
+            torch.add(those, query[part], out=units).sigmoid_()
+            torch.mv(units.view(-1, size), self._energy, out=e[part].view(-1))
+        return torch.softmax(e.mul_(2).add_(mask), dim=-1).view(len(s), source)

@@ -22,7 +22,7 @@ class DecoderWeights(NamedTuple):
 
 
 class StepWeights(NamedTuple):
-    """All that a step multiplies up to t_i, in the shapes of ``network``."""
+    """All that a step multiplies, in the shapes of ``network``."""
 
     embedding: Tensor  # (words, m)
     embedding_bias: Tensor  # (m,)
@@ -33,6 +33,9 @@ class StepWeights(NamedTuple):
     readout_word: Tensor  # (2l, m): V_o
     readout_context: Tensor  # (2l, 2n): C_o
     readout_bias: Tensor  # (2l,)
+    inner: Tensor | None  # (m, l), of a factorised output layer
+    output: Tensor  # (words, l) or (words, m): W_o
+    output_bias: Tensor  # (words,)
 
 
 class Memory(NamedTuple):

@@ -62,6 +62,13 @@ class ReferenceSteps(Steps):
         readout = w.readout_state, w.readout_word, w.readout_context, w.readout_bias
         return maxout(maxout_input(read, y, c, *readout)), alpha
 
+    def logits(self, t: Tensor) -> Tensor:
+        """See ``Steps.logits``."""
+        w = self._weights
+        return torch.nn.functional.linear(
+            t if w.inner is None else t @ w.inner.T, w.output, w.output_bias
+        )
+
     def _context(self, s: Tensor) -> tuple[Tensor, Tensor | None]:
         if self._has_attention:
             return attend(s, Memory(*self._memory), self._weights.loop)

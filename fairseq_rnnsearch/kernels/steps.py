@@ -36,13 +36,27 @@ class Steps:
         """
         raise NotImplementedError
 
+    def logits(self, t: Tensor) -> Tensor:
+        """Unnormalised log-probabilities of the next words, ``(rows, words)``, from t_i."""
+        raise NotImplementedError
+
     def select(self, order: Tensor) -> None:
         """Row i goes on from what row ``order[i]`` has read; sentences without rows are dropped."""
-        sentences, self._width = _grouped(order // self._width)
+        sentences, width = _grouped(order // self._width)
         count = len(self._memory[0])
-        if len(sentences) != count or not torch.equal(
-            sentences, torch.arange(count, device=sentences.device)
-        ):
+        everyone = torch.arange(count, device=sentences.device)
+        self.follow(order, None if torch.equal(sentences, everyone) else sentences, width)
+
+    def follow(self, order: Tensor, sentences: Tensor | None, width: int) -> None:
+        """As ``select``, for callers that know what is asked for.
+
+        Args:
+            order: ``(rows,)``.
+            sentences: those that are kept, or None for all.
+            width: rows of each of them, standing together.
+        """
+        self._width = width
+        if sentences is not None:
             self._memory = tuple(part.index_select(0, sentences) for part in self._memory)
         self._state = tuple(part.index_select(0, order) for part in self._state)
 

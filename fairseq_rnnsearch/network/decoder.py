@@ -223,6 +223,9 @@ class Decoder(nn.Module):
             self.readout.word_weight,
             self.readout.context_weight,
             self.readout.bias,
+            self.output.inner_weight,
+            self.output.weight,
+            self.output.bias,
         )
         return self.kernels.decoder_steps(
             self.order,

@@ -4,6 +4,8 @@ Every run of ``RUN`` words is represented by its largest log-probability. The k 
 sentence lie in the k runs whose largest are best, so that only these are looked at word by word.
 """
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 
@@ -31,10 +33,10 @@ def best(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor
         if largest.isnan().any() or lprobs[..., runs * RUN :].isnan().any():
             largest = _largest_of_runs(_without_nan(lprobs), runs)
         _, run = (largest + scores.unsqueeze(2)).flatten(1).topk(k, sorted=False)
-        first = run // runs * words + run % runs * RUN
-        within = (first.unsqueeze(2) + torch.arange(RUN, device=run.device)).flatten(1)
-        rest = _rest(width, words, runs * RUN, run.device).expand(sentences, -1)
-        looked_at = torch.cat((within, rest), dim=1)
+        within, rest = _places(width, words, lprobs.device)
+        looked_at = within[run].flatten(1)
+        if len(rest):
+            looked_at = torch.cat((looked_at, rest.expand(sentences, -1)), dim=1)
         totals = lprobs.flatten(1).gather(1, looked_at)
         totals += scores.gather(1, looked_at // words)
         values, place = totals.topk(k)
@@ -46,10 +48,12 @@ def _largest_of_runs(lprobs: Tensor, runs: int) -> Tensor:
     return lprobs[..., : runs * RUN].unflatten(2, (runs, RUN)).amax(dim=3)
 
 
-def _rest(width: int, words: int, first: int, device: torch.device) -> Tensor:
-    """Where the words stand that are in no run."""
-    rows = torch.arange(width, device=device).unsqueeze(1) * words
-    return (rows + torch.arange(first, words, device=device)).flatten()
+@lru_cache(maxsize=4)
+def _places(width: int, words: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Where words stand, hypothesis by hypothesis: those of each run, and those in no run."""
+    place = torch.arange(width * words, device=device).view(width, words)
+    in_runs = words // RUN * RUN
+    return place[:, :in_runs].reshape(-1, RUN), place[:, in_runs:].flatten()
 
 
 def _without_nan(lprobs: Tensor) -> Tensor:

@@ -39,13 +39,14 @@ class _Sentence:
     full: set[int] = field(default_factory=set)
 
 
+@dataclass
 class _Rows:
-    """All hypotheses of one step: parent rows, words and scores of those that go on."""
+    """The hypotheses that go on: parent rows, words, scores, and the sentences if not all."""
 
-    def __init__(self) -> None:
-        self.parents: list[int] = []
-        self.words: list[int] = []
-        self.scores: list[float] = []
+    parents: list[int] = field(default_factory=list)
+    words: list[int] = field(default_factory=list)
+    scores: list[float] = field(default_factory=list)
+    sentences: Tensor | None = None
 
 
 class StepwiseGenerator(SequenceGenerator):
@@ -101,10 +102,10 @@ class _Search:
         self._lengths = sample["net_input"].get("src_lengths")
         if self._lengths is None:
             self._lengths = (source.ne(generator.eos) & source.ne(generator.pad)).sum(dim=1)
-        self._models = generator.model.models
         encoded = generator.model.forward_encoder(sample["net_input"])
         self._steps = [
-            model.decoder.begin(out) for model, out in zip(self._models, encoded, strict=True)
+            model.decoder.begin(out)
+            for model, out in zip(generator.model.models, encoded, strict=True)
         ]
         self._sentences = [_Sentence(number) for number in range(sentences)]
         self._lprobs: Tensor | None = None
@@ -130,7 +131,7 @@ class _Search:
             scores = torch.tensor(rows.scores, dtype=dtype)
             history.end_step(parents, words, scores)
             for steps in self._steps:
-                steps.select(parents)
+                steps.follow(parents, rows.sentences, generator.beam_size)
         power = generator.len_penalty if generator.normalize_scores else 0
         return history.hypotheses(count, generator.eos, power)
 
@@ -168,9 +169,7 @@ class _Search:
 
     def _log_probabilities(self, features: list[Tensor], dtype: torch.dtype) -> Tensor:
         """``(rows, words)``, of an ensemble the log of the mean probability."""
-        logits = [
-            model.decoder.output_layer(t) for model, t in zip(self._models, features, strict=True)
-        ]
+        logits = [steps.logits(t) for steps, t in zip(self._steps, features, strict=True)]
         if self._generator.temperature != 1:
             logits = [x.div_(self._generator.temperature) for x in logits]
         if len(logits) > 1:
@@ -225,7 +224,8 @@ class _Search:
             rows.words += [words[i][rank] for rank in going]
             rows.scores += [scores[i][rank] for rank in going]
         if len(remaining) < len(self._sentences):
-            self._drop_all_but(remaining)
+            rows.sentences = torch.tensor(remaining, dtype=torch.long)
+            self._keep(rows.sentences)
         return rows
 
     def _sort_out(
@@ -257,9 +257,9 @@ class _Search:
         sentence.full = set(range(len(going), beam))
         return (going + complete)[:beam]
 
-    def _drop_all_but(self, remaining: list[int]) -> None:
-        self._sentences = [self._sentences[i] for i in remaining]
-        kept = torch.tensor(remaining, dtype=torch.long)
+    def _keep(self, kept: Tensor) -> None:
+        """Drop all sentences but these."""
+        self._sentences = [self._sentences[i] for i in kept.tolist()]
         self._lengths = self._lengths[kept]
         if self._prefix is not None:
             self._prefix = self._prefix[kept]
