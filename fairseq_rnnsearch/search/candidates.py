@@ -23,29 +23,33 @@ def best(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor
     Returns:
         scores, words and hypotheses, ``(sentences, k)``.
     """
-    sentences, width, words = lprobs.shape
-    runs = words // RUN
-    if width * runs < k:
-        totals = _without_nan(lprobs) + scores.unsqueeze(2)
-        values, chosen = totals.flatten(1).topk(k)
-    else:
-        largest = _largest_of_runs(lprobs, runs)
-        if largest.isnan().any() or lprobs[..., runs * RUN :].isnan().any():
-            largest = _largest_of_runs(_without_nan(lprobs), runs)
-        _, run = (largest + scores.unsqueeze(2)).flatten(1).topk(k, sorted=False)
-        within, rest = _places(width, words, lprobs.device)
-        looked_at = within[run].flatten(1)
-        if len(rest):
-            looked_at = torch.cat((looked_at, rest.expand(sentences, -1)), dim=1)
-        totals = lprobs.flatten(1).gather(1, looked_at)
-        totals += scores.gather(1, looked_at // words)
-        values, place = totals.topk(k)
-        chosen = looked_at.gather(1, place)
+    values, chosen = _best(lprobs, scores, k)
+    if values[:, 0].isnan().any():  # sorted first
+        lprobs.masked_fill_(lprobs.isnan(), -torch.inf)
+        values, chosen = _best(lprobs, scores, k)
+    words = lprobs.size(2)
     return values, chosen % words, chosen // words
 
 
-def _largest_of_runs(lprobs: Tensor, runs: int) -> Tensor:
-    return lprobs[..., : runs * RUN].unflatten(2, (runs, RUN)).amax(dim=3)
+def _best(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Values, and places among all words of all hypotheses, ``(sentences, k)``."""
+    sentences, width, words = lprobs.shape
+    runs = words // RUN
+    if width * runs < k:
+        return (lprobs + scores.unsqueeze(2)).flatten(1).topk(k)
+    in_runs = lprobs[..., : runs * RUN].unflatten(2, (runs, RUN))
+    largest = (in_runs.amax(dim=3) + scores.unsqueeze(2)).flatten(1)
+    _, run = largest.topk(k, sorted=False)
+    places, places_of_rest = _places(width, words, lprobs.device)
+    looked_at = places[run].flatten(1)
+    totals = lprobs.flatten(1).gather(1, looked_at)
+    totals.view(sentences, k, RUN).add_(scores.gather(1, run // runs).unsqueeze(2))
+    if words > runs * RUN:
+        rest = (lprobs[..., runs * RUN :] + scores.unsqueeze(2)).flatten(1)
+        totals = torch.cat((totals, rest), dim=1)
+        looked_at = torch.cat((looked_at, places_of_rest.expand(sentences, -1)), dim=1)
+    values, place = totals.topk(k)
+    return values, looked_at.gather(1, place)
 
 
 @lru_cache(maxsize=4)
@@ -54,7 +58,3 @@ def _places(width: int, words: int, device: torch.device) -> tuple[Tensor, Tenso
     place = torch.arange(width * words, device=device).view(width, words)
     in_runs = words // RUN * RUN
     return place[:, :in_runs].reshape(-1, RUN), place[:, in_runs:].flatten()
-
-
-def _without_nan(lprobs: Tensor) -> Tensor:
-    return lprobs.masked_fill_(lprobs.isnan(), -torch.inf)

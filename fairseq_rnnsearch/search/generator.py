@@ -18,7 +18,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
 from fairseq_rnnsearch.search.candidates import best
-from fairseq_rnnsearch.search.history import History
+from fairseq_rnnsearch.search.history import History, Rows
 
 # bytes of logits at a time
 LOGITS = 8_000_000
@@ -37,16 +37,6 @@ class _Sentence:
     number: int
     ended: int = 0
     full: set[int] = field(default_factory=set)
-
-
-@dataclass
-class _Rows:
-    """The hypotheses that go on: parent rows, words, scores, and the sentences if not all."""
-
-    parents: list[int] = field(default_factory=list)
-    words: list[int] = field(default_factory=list)
-    scores: list[float] = field(default_factory=list)
-    sentences: Tensor | None = None
 
 
 class StepwiseGenerator(SequenceGenerator):
@@ -113,27 +103,23 @@ class _Search:
     def run(self) -> list[list[dict]]:
         """All hypotheses of each sentence, best first."""
         generator, count = self._generator, len(self._sentences)
-        words = torch.full((count,), generator.eos)
-        scores = None
+        words, scores = torch.full((count,), generator.eos), torch.zeros(count)
+        history = History()
         for step in range(self._max_len + 1):
             features, weights = self._step(words)
-            if scores is None:
-                dtype = torch.promote_types(features[0].dtype, torch.float32)
-                scores = torch.zeros(count, dtype=dtype)
-                history = History(dtype)
+            scores = scores.to(torch.promote_types(features[0].dtype, torch.float32))
             history.begin_step(weights)
             candidates = self._candidates(step, features, words, scores)
-            rows = self._advance(step, history, *(part.tolist() for part in candidates))
+            rows, kept = self._advance(step, history, *(part.tolist() for part in candidates))
             if not self._sentences or (generator.search.stop_on_max_len and step >= self._max_len):
                 break
             assert step < self._max_len, f"{step} < {self._max_len}"
-            parents, words = (torch.tensor(part) for part in (rows.parents, rows.words))
-            scores = torch.tensor(rows.scores, dtype=dtype)
-            history.end_step(parents, words, scores)
+            history.end_step(rows)
+            words, scores = torch.tensor(rows.words), torch.tensor(rows.scores, dtype=scores.dtype)
             for steps in self._steps:
-                steps.follow(parents, rows.sentences, generator.beam_size)
+                steps.follow(torch.tensor(rows.parents), kept, generator.beam_size)
         power = generator.len_penalty if generator.normalize_scores else 0
-        return history.hypotheses(count, generator.eos, power)
+        return history.hypotheses(count, generator.eos, power, scores.dtype)
 
     def _step(self, words: Tensor) -> tuple[list[Tensor], Tensor | None]:
         """t_i of each model and the mean of their alignment weights."""
@@ -209,10 +195,14 @@ class _Search:
         scores: list[list[float]],
         words: list[list[int]],
         hypotheses: list[list[int]],
-    ) -> _Rows:
-        """Go on with the best candidates; sentences with a full beam of ends are dropped."""
+    ) -> tuple[Rows, Tensor | None]:
+        """Go on with the best candidates; sentences with a full beam of ends are dropped.
+
+        Returns:
+            the rows, and the sentences that are kept, None for all.
+        """
         width = self._generator.beam_size if step else 1
-        rows, remaining = _Rows(), []
+        rows, remaining = Rows([], [], []), []
         for i, sentence in enumerate(self._sentences):
             ended = sentence.ended
             going = self._sort_out(sentence, history, i * width, scores[i], words[i], hypotheses[i])
@@ -220,13 +210,18 @@ class _Search:
             if sentence.ended > ended and is_full:
                 continue
             remaining.append(i)
-            rows.parents += [i * width + hypotheses[i][rank] for rank in going]
-            rows.words += [words[i][rank] for rank in going]
-            rows.scores += [scores[i][rank] for rank in going]
-        if len(remaining) < len(self._sentences):
-            rows.sentences = torch.tensor(remaining, dtype=torch.long)
-            self._keep(rows.sentences)
-        return rows
+            rows.parents.extend([i * width + hypotheses[i][rank] for rank in going])
+            rows.words.extend([words[i][rank] for rank in going])
+            rows.scores.extend([scores[i][rank] for rank in going])
+        if len(remaining) == len(self._sentences):
+            return rows, None
+        kept = torch.tensor(remaining, dtype=torch.long)
+        self._sentences = [self._sentences[i] for i in remaining]
+        self._lengths = self._lengths[kept]
+        if self._prefix is not None:
+            self._prefix = self._prefix[kept]
+        self._generator.search.prune_sentences(kept)
+        return rows, kept
 
     def _sort_out(
         self,
@@ -256,11 +251,3 @@ class _Search:
                 going.append(rank)
         sentence.full = set(range(len(going), beam))
         return (going + complete)[:beam]
-
-    def _keep(self, kept: Tensor) -> None:
-        """Drop all sentences but these."""
-        self._sentences = [self._sentences[i] for i in kept.tolist()]
-        self._lengths = self._lengths[kept]
-        if self._prefix is not None:
-            self._prefix = self._prefix[kept]
-        self._generator.search.prune_sentences(kept)

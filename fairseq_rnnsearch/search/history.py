@@ -11,12 +11,12 @@ import torch
 from torch import Tensor
 
 
-class _Step(NamedTuple):
-    """The rows of the next step, all ``(rows,)``."""
+class Rows(NamedTuple):
+    """The hypotheses that go on to the next step, a row each."""
 
-    parents: Tensor
-    words: Tensor
-    scores: Tensor
+    parents: list[int]
+    words: list[int]
+    scores: list[float]
 
 
 class _End(NamedTuple):
@@ -29,15 +29,10 @@ class _End(NamedTuple):
 
 
 class History:
-    """All steps of one batch, and the ends that were found.
+    """All steps of one batch, and the ends that were found."""
 
-    Args:
-        dtype: of the scores.
-    """
-
-    def __init__(self, dtype: torch.dtype) -> None:
-        self._dtype = dtype
-        self._steps: list[_Step] = []
+    def __init__(self) -> None:
+        self._steps: list[Rows] = []
         self._weights: list[Tensor | None] = []
         self._ends: list[_End] = []
 
@@ -49,21 +44,28 @@ class History:
         """A row of the current step is complete with this score, the sum of all log p."""
         self._ends.append(_End(len(self._weights) - 1, row, sentence, score))
 
-    def end_step(self, parents: Tensor, words: Tensor, scores: Tensor) -> None:
+    def end_step(self, rows: Rows) -> None:
         """The rows that go on."""
-        self._steps.append(_Step(parents, words, scores))
+        self._steps.append(rows)
 
-    def hypotheses(self, sentences: int, eos: int, power: float) -> list[list[dict]]:
+    def hypotheses(
+        self, sentences: int, eos: int, power: float, dtype: torch.dtype
+    ) -> list[list[dict]]:
         """For each sentence its hypotheses, best first, as fairseq's generator returns them.
 
         Args:
             power: the score of a hypothesis is divided by its length to this power.
+            dtype: of the scores.
         """
+        paths = [self._follow(end, eos) for end in self._ends]
+        steps = len(self._weights)
+        tokens = torch.tensor([words for words, _, _ in paths], dtype=torch.long).view(-1, steps)
+        sums = torch.tensor([sums for _, sums, _ in paths], dtype=dtype).view(-1, steps)
+        sums[:, 1:] -= sums[:, :-1].clone()
+        weights = self._weights_of([rows for _, _, rows in paths])
         lengths = [end.step + 1 for end in self._ends]
-        tokens, scores, weights = self._follow(eos)
-        scores[:, 1:] -= scores[:, :-1].clone()
-        final = self._numbers([end.score for end in self._ends])
-        final /= self._numbers([length**power for length in lengths])
+        final = torch.tensor([end.score for end in self._ends], dtype=dtype)
+        final /= torch.tensor([length**power for length in lengths], dtype=dtype)
         found: list[list[dict]] = [[] for _ in range(sentences)]
         for i, (end, length) in enumerate(zip(self._ends, lengths, strict=True)):
             found[end.sentence].append(
@@ -72,36 +74,29 @@ class History:
                     "score": final[i],
                     "attention": torch.empty(0) if weights is None else weights[i, :length].T,
                     "alignment": torch.empty(0),
-                    "positional_scores": scores[i, :length],
+                    "positional_scores": sums[i, :length],
                 }
             )
         # as fairseq compares them, in float32
         return [sorted(beam, key=lambda one: -one["score"].float().item()) for beam in found]
 
-    def _follow(self, eos: int) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Words and sums of log p, ``(ends, steps)``, and weights, ``(ends, steps, source)``."""
-        shape = len(self._ends), len(self._weights)
-        tokens = torch.full(shape, eos)
-        scores = torch.zeros(shape, dtype=self._dtype)
-        weights = None
-        if self._weights[0] is not None:  # fairseq keeps them in float32
-            weights = torch.zeros(*shape, self._weights[0].size(1))
-        last, rows = (
-            torch.tensor([end[part] for end in self._ends], dtype=torch.long) for part in (0, 1)
-        )
-        for i in reversed(range(shape[1])):
-            going = (last > i).nonzero().squeeze(1)
-            if len(going):
-                step, at = self._steps[i], rows[going]
-                tokens[going, i] = step.words[at]
-                scores[going, i] = step.scores[at]
-                rows[going] = step.parents[at]
-            if weights is not None:
-                there = (last >= i).nonzero().squeeze(1)
-                weights[there, i] = self._weights[i][rows[there]].float()
-        everyone = torch.arange(len(last))
-        scores[everyone, last] = self._numbers([end.score for end in self._ends])
-        return tokens, scores, weights
+    def _follow(self, end: _End, eos: int) -> tuple[list[int], list[float], list[int]]:
+        """Words, sums of log p, and the row that found each; zeros after the end."""
+        after = [0] * (len(self._weights) - 1 - end.step)
+        words, sums, rows = [*after, eos], [*after, end.score], [*after, end.row]
+        row = end.row
+        for step in reversed(self._steps[: end.step]):
+            words.append(step.words[row])
+            sums.append(step.scores[row])
+            row = step.parents[row]
+            rows.append(row)
+        return words[::-1], sums[::-1], rows[::-1]
 
-    def _numbers(self, numbers: list[float]) -> Tensor:
-        return torch.tensor(numbers, dtype=self._dtype)
+    def _weights_of(self, rows: list[list[int]]) -> Tensor | None:
+        """``(ends, steps, source)``, in float32 as fairseq keeps them."""
+        if self._weights[0] is None:
+            return None
+        sizes = [0, *(len(weights) for weights in self._weights[:-1])]
+        first = torch.tensor(sizes).cumsum(0)
+        places = torch.tensor(rows, dtype=torch.long).view(-1, len(sizes)) + first
+        return torch.cat(self._weights).float()[places]
