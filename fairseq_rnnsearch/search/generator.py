@@ -249,5 +249,7 @@ class _Search:
                     sentence.ended += 1
             else:
                 going.append(rank)
+                if rank + 1 >= beam and len(going) >= beam:
+                    break
         sentence.full = set(range(len(going), beam))
         return (going + complete)[:beam]
