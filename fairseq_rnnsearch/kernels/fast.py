@@ -6,12 +6,15 @@ from torch import Tensor
 from fairseq_rnnsearch.kernels.fast_decoder import decoder_recurrence
 from fairseq_rnnsearch.kernels.fast_output import output_cost
 from fairseq_rnnsearch.kernels.fast_recurrence import bidirectional_recurrence, gated_recurrence
+from fairseq_rnnsearch.kernels.fast_steps import decoder_steps, output_logits
 
 __all__ = [
     "bidirectional_recurrence",
     "decoder_recurrence",
+    "decoder_steps",
     "gated_recurrence",
     "output_cost",
+    "output_logits",
     "why_not",
 ]
 
