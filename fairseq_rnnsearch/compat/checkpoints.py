@@ -6,6 +6,7 @@ import contextlib
 import functools
 import os
 import pickle
+import re
 import typing
 import zipfile
 from collections.abc import Iterator
@@ -19,6 +20,8 @@ from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode
 
 from fairseq_rnnsearch.errors import UserError
+
+ADVICE = "; an older checkpoint can be named with --path or --restore-file"
 
 
 def allow_plain_types_in_checkpoints() -> None:
@@ -71,6 +74,12 @@ def refuse_other_checkpoints_in_one_line() -> None:
     checkpoint_utils.load_model_ensemble_and_task = load_models_or_explain
 
 
+def first_sentence(problem: Exception) -> str:
+    """What torch says, without the place in its source and what it advises."""
+    text = re.sub(r"^\[[^]]*\] ", "", str(problem).partition("\n")[0])
+    return text.partition(". ")[0] or type(problem).__name__
+
+
 @contextlib.contextmanager
 def _explained(path: str) -> Iterator[None]:
     """Errors of reading a checkpoint as `UserError`."""
@@ -85,10 +94,10 @@ def _explained(path: str) -> Iterator[None]:
     except (EOFError, OSError, RuntimeError) as problem:
         if not os.path.exists(path):
             raise UserError(f"checkpoint {path} does not exist") from problem
-        reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
+        reason = first_sentence(problem)
         raise UserError(
             f"checkpoint {path} cannot be read ({os.path.getsize(path)} bytes; {reason}): it "
-            "may be truncated; an older checkpoint can be named with --path or --restore-file"
+            f"may be truncated{ADVICE}"
         ) from problem
 
 
@@ -131,6 +140,5 @@ def verify(path: str) -> None:
             raise EOFError(str(problem)) from problem
     if damaged:
         raise UserError(
-            f"checkpoint {path} is damaged: its part {damaged} is not what was written; an older "
-            "checkpoint can be named with --path or --restore-file"
+            f"checkpoint {path} is damaged: its part {damaged} is not what was written{ADVICE}"
         )

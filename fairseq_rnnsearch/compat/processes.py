@@ -11,6 +11,7 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq.models import distributed_fairseq_model
 from torch.distributed import distributed_c10d
 
+from fairseq_rnnsearch.compat.checkpoints import first_sentence
 from fairseq_rnnsearch.errors import UserError
 
 # How long gloo waits for a machine that has fallen silent; torch waits for half an hour. The others
@@ -77,11 +78,10 @@ def name_lost_processes(program: ModuleType) -> None:
             processes = distributed_utils.get_global_world_size()
             if processes == 1 or not _LOST.search(str(problem)):
                 raise
-            reason = str(problem).splitlines()[0]
             raise UserError(
                 f"process {distributed_utils.get_global_rank()} of {processes} stops, because "
-                f"another has ended or does not answer ({reason}); the same command goes on from "
-                "the last checkpoint"
+                f"another has ended or does not answer ({first_sentence(problem)}); the same "
+                "command goes on from the last checkpoint"
             ) from problem
 
     program.train = train_or_name

@@ -14,7 +14,7 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
 from fairseq.trainer import Trainer
 
-from fairseq_rnnsearch.compat.checkpoints import progress, verify
+from fairseq_rnnsearch.compat.checkpoints import ADVICE, progress, verify
 from fairseq_rnnsearch.compat.saving import remove_unfinished
 from fairseq_rnnsearch.errors import UserError
 
@@ -99,7 +99,7 @@ def _agree_on_checkpoint(trainer: Trainer, filename: str) -> str:
     if trainer.data_parallel_rank == 0:
         remove_unfinished(cfg.save_dir)
         try:
-            chosen = _choose_checkpoint(cfg, filename)
+            chosen = choose_checkpoint(cfg, filename)
         except UserError as problem:
             mistake = problem
     if trainer.data_parallel_world_size > 1:
@@ -117,7 +117,7 @@ def _agree_on_checkpoint(trainer: Trainer, filename: str) -> str:
     return chosen
 
 
-def _choose_checkpoint(cfg: CheckpointConfig, filename: str) -> str:
+def choose_checkpoint(cfg: CheckpointConfig, filename: str) -> str:
     """The checkpoint to go on from instead of ``filename``; that itself where there is none yet.
 
     Raises:
@@ -138,7 +138,7 @@ def _choose_checkpoint(cfg: CheckpointConfig, filename: str) -> str:
             verify(filename)
             return filename
         except UserError as problem:
-            problems.append(str(problem))
+            problems.append(str(problem).removesuffix(ADVICE))
             candidates.remove(filename)
     elif candidates and not cfg.no_last_checkpoints:
         problems.append(f"checkpoint {filename} does not exist")
@@ -156,12 +156,12 @@ def _newest(candidates: list[str], problems: list[str]) -> str:
         try:
             updates[path] = progress(path)
         except UserError as problem:
-            problems.append(str(problem))
+            problems.append(str(problem).removesuffix(ADVICE))
     for path in sorted(updates, key=lambda path: (updates[path], path), reverse=True):
         try:
             verify(path)
         except UserError as problem:
-            problems.append(str(problem))
+            problems.append(str(problem).removesuffix(ADVICE))
             continue
         if problems:
             problems.append(f"going on from {path} instead (@ {updates[path]} updates)")
