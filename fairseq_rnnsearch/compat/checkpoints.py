@@ -2,10 +2,14 @@
 
 import argparse
 import collections
+import contextlib
 import functools
 import os
 import pickle
+import re
 import typing
+import zipfile
+from collections.abc import Iterator
 
 import numpy as np
 import torch
@@ -16,6 +20,8 @@ from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode
 
 from fairseq_rnnsearch.errors import UserError
+
+ADVICE = "; an older checkpoint can be named with --path or --restore-file"
 
 
 def allow_plain_types_in_checkpoints() -> None:
@@ -52,22 +58,8 @@ def refuse_other_checkpoints_in_one_line() -> None:
 
     @functools.wraps(load)
     def load_or_explain(path, *args, **kwargs) -> dict:
-        try:
+        with _explained(path):
             return load(path, *args, **kwargs)
-        except pickle.UnpicklingError as problem:
-            found = str(problem).partition("GLOBAL ")[2].split(" ")[0] or "an unreadable pickle"
-            raise UserError(
-                f"checkpoint {path} refused: it holds {found.rstrip('.')}, and only tensors and "
-                "plain values are loaded, because anything else can run code"
-            ) from problem
-        except (EOFError, OSError, RuntimeError) as problem:
-            if not os.path.exists(path):
-                raise UserError(f"checkpoint {path} does not exist") from problem
-            reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
-            raise UserError(
-                f"checkpoint {path} cannot be read ({os.path.getsize(path)} bytes; {reason}): it "
-                "may be truncated; an older checkpoint can be named with --path or --restore-file"
-            ) from problem
 
     load_models = checkpoint_utils.load_model_ensemble_and_task
 
@@ -80,3 +72,73 @@ def refuse_other_checkpoints_in_one_line() -> None:
 
     checkpoint_utils.load_checkpoint_to_cpu = load_or_explain
     checkpoint_utils.load_model_ensemble_and_task = load_models_or_explain
+
+
+def first_sentence(problem: Exception) -> str:
+    """What torch says, without the place in its source and what it advises."""
+    text = re.sub(r"^\[[^]]*\] ", "", str(problem).partition("\n")[0])
+    return text.partition(". ")[0] or type(problem).__name__
+
+
+@contextlib.contextmanager
+def _explained(path: str) -> Iterator[None]:
+    """Errors of reading a checkpoint as `UserError`."""
+    try:
+        yield
+    except pickle.UnpicklingError as problem:
+        found = str(problem).partition("GLOBAL ")[2].split(" ")[0] or "an unreadable pickle"
+        raise UserError(
+            f"checkpoint {path} refused: it holds {found.rstrip('.')}, and only tensors and "
+            "plain values are loaded, because anything else can run code"
+        ) from problem
+    except (EOFError, OSError, RuntimeError) as problem:
+        if not os.path.exists(path):
+            raise UserError(f"checkpoint {path} does not exist") from problem
+        reason = first_sentence(problem)
+        raise UserError(
+            f"checkpoint {path} cannot be read ({os.path.getsize(path)} bytes; {reason}): it "
+            f"may be truncated{ADVICE}"
+        ) from problem
+
+
+def progress(path: str) -> int:
+    """The update that a checkpoint was saved at, read without its tensors.
+
+    Raises:
+        UserError: when the file cannot be read, or no training can go on from it.
+    """
+    with _explained(path):
+        # files of torch before 1.6 are no archives and cannot be mapped
+        state = torch.load(
+            path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path)
+        )
+    try:
+        if "train_iterator" in state["extra_state"] and state["last_optimizer_state"]:
+            return state["optimizer_history"][-1]["num_updates"]
+    except (KeyError, IndexError, TypeError):
+        pass
+    raise UserError(
+        f"checkpoint {path} holds no training to go on with (it lacks the optimizer's state or the "
+        "place in the data)"
+    )
+
+
+def verify(path: str) -> None:
+    """Compare every part of a checkpoint with its check sum; torch does not.
+
+    Raises:
+        UserError: when the file cannot be read, or a part is not what was written.
+    """
+    with _explained(path):
+        if not zipfile.is_zipfile(path):
+            torch.load(path, map_location="cpu", weights_only=True)
+            return
+        try:
+            with zipfile.ZipFile(path) as archive:
+                damaged = archive.testzip()
+        except (zipfile.BadZipFile, NotImplementedError) as problem:
+            raise EOFError(str(problem)) from problem
+    if damaged:
+        raise UserError(
+            f"checkpoint {path} is damaged: its part {damaged} is not what was written{ADVICE}"
+        )
