@@ -8,6 +8,7 @@ from commands import (
     MODEL,
     PAPER,
     SIZES,
+    RunsACommand,
     generate,
     interactive,
     preprocess,
@@ -197,18 +198,6 @@ def test_alignments_of_a_model_that_has_none(small_corpus, tmp_path):
 
 
 # --- checkpoints ------------------------------------------------------------------------------
-
-
-class RunsACommand:
-    """Unpickled, it leaves a file behind."""
-
-    def __init__(self, trace):
-        self.trace = trace
-
-    def __reduce__(self):
-        import os
-
-        return os.system, (f"touch '{self.trace}'",)
 
 
 def every_command(data, checkpoint):

@@ -5,10 +5,13 @@
 
 import torch
 
+from fairseq_rnnsearch.compat.archives import unpack_within_the_folder
 from fairseq_rnnsearch.compat.checkpoints import (
     allow_plain_types_in_checkpoints,
+    explain_what_does_not_fit_a_checkpoint,
     refuse_other_checkpoints_in_one_line,
 )
+from fairseq_rnnsearch.compat.evaluated_options import read_options_as_values
 from fairseq_rnnsearch.compat.messages import (
     let_data_loading_processes_end_in_silence,
     let_hydra_pass_errors_on,
@@ -25,8 +28,11 @@ def apply() -> None:
     quieten()
     install_excepthook()
     let_hydra_pass_errors_on()
+    read_options_as_values()
     allow_plain_types_in_checkpoints()
     refuse_other_checkpoints_in_one_line()
+    explain_what_does_not_fit_a_checkpoint()
+    unpack_within_the_folder()
     check_text_before_preprocessing()
     let_data_loading_processes_end_in_silence()
     let_patience_survive_a_resume()

@@ -2,20 +2,24 @@
 
 import argparse
 import collections
+import contextlib
 import functools
 import os
 import pickle
 import typing
+import zipfile
+from collections.abc import Iterator
 
 import numpy as np
 import torch
 from fairseq import checkpoint_utils
 from fairseq.distributed import utils as distributed_utils
+from fairseq.trainer import Trainer
 from omegaconf import DictConfig, ListConfig
 from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode
 
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UserError, user_error
 
 
 def allow_plain_types_in_checkpoints() -> None:
@@ -53,30 +57,95 @@ def refuse_other_checkpoints_in_one_line() -> None:
     @functools.wraps(load)
     def load_or_explain(path, *args, **kwargs) -> dict:
         try:
-            return load(path, *args, **kwargs)
+            _check_sums(path)
+            state = load(path, *args, **kwargs)
+        except UserError:
+            raise
         except pickle.UnpicklingError as problem:
             found = str(problem).partition("GLOBAL ")[2].split(" ")[0] or "an unreadable pickle"
             raise UserError(
                 f"checkpoint {path} refused: it holds {found.rstrip('.')}, and only tensors and "
                 "plain values are loaded, because anything else can run code"
             ) from problem
-        except (EOFError, OSError, RuntimeError) as problem:
+        except Exception as problem:  # damage can be anywhere, and then raises anything
             if not os.path.exists(path):
                 raise UserError(f"checkpoint {path} does not exist") from problem
-            reason = str(problem).splitlines()[0] if str(problem) else type(problem).__name__
             raise UserError(
-                f"checkpoint {path} cannot be read ({os.path.getsize(path)} bytes; {reason}): it "
-                "may be truncated; an older checkpoint can be named with --path or --restore-file"
+                f"checkpoint {path} cannot be read ({os.path.getsize(path):,} bytes; "
+                f"{_reason(problem)}): it may be truncated or no checkpoint; an older one can be "
+                "named with --path or --restore-file"
             ) from problem
-
-    load_models = checkpoint_utils.load_model_ensemble_and_task
-
-    @functools.wraps(load_models)
-    def load_models_or_explain(*args, **kwargs) -> tuple:
-        try:
-            return load_models(*args, **kwargs)
-        except OSError as problem:
-            raise UserError(f"--path: {problem}") from problem  # "Model file not found: ..."
+        _check_parts(path, state)
+        return state
 
     checkpoint_utils.load_checkpoint_to_cpu = load_or_explain
+
+
+def explain_what_does_not_fit_a_checkpoint() -> None:
+    """One line that names the checkpoint, where fairseq raises something without its name."""
+    load_models = checkpoint_utils.load_model_ensemble_and_task
+    resume = Trainer.load_checkpoint
+
+    @functools.wraps(load_models)
+    def load_models_or_explain(filenames, *args, **kwargs) -> tuple:
+        with _named(", ".join(map(str, filenames))):
+            return load_models(filenames, *args, **kwargs)
+
+    @functools.wraps(resume)
+    def resume_or_explain(self, filename, *args, **kwargs) -> dict | None:
+        named = self.cfg.checkpoint.restore_file
+        if not os.path.basename(named).startswith("checkpoint_last") and not os.path.exists(
+            filename
+        ):
+            # fairseq would begin anew
+            raise UserError(f"--restore-file {named}: there is no file {filename}")
+        with _named(filename):
+            return resume(self, filename, *args, **kwargs)
+
     checkpoint_utils.load_model_ensemble_and_task = load_models_or_explain
+    Trainer.load_checkpoint = resume_or_explain
+
+
+@contextlib.contextmanager
+def _named(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as problem:
+        raise UserError(f"--path: {problem}") from problem  # "Model file not found: ..."
+    except Exception as problem:
+        mistake = user_error(problem)
+        if mistake is not None:
+            message = str(mistake)
+            raise UserError(
+                message if path in message else f"checkpoint {path}: {message}"
+            ) from problem
+        # fairseq raises a new exception in the place of the one that says what is wrong
+        reason = _reason(problem.__context__ or problem)
+        raise UserError(
+            f"checkpoint {path} does not fit the model, the options or the data ({reason}); give "
+            "those that it was trained with"
+        ) from problem
+
+
+def _check_sums(path: str) -> None:
+    """Compare the checksums that torch has stored and does not look at."""
+    if not zipfile.is_zipfile(path):
+        return
+    with zipfile.ZipFile(path) as archive:
+        damaged = archive.testzip()
+    if damaged is not None:
+        raise UserError(
+            f"checkpoint {path} is damaged: the checksum of its part {damaged} is wrong; take "
+            "another one, with --path or --restore-file"
+        )
+
+
+def _check_parts(path: str, state: dict) -> None:
+    model = state.get("model")
+    if not isinstance(model, dict) or not all(isinstance(v, torch.Tensor) for v in model.values()):
+        raise UserError(f"checkpoint {path} holds no parameters of a model; is it fairseq's?")
+
+
+def _reason(problem: Exception) -> str:
+    text = " ".join(str(problem).split())
+    return f"{type(problem).__name__}: {text[:200]}".rstrip(": ")

@@ -280,8 +280,15 @@ class RNNSearchModel(FairseqEncoderDecoderModel):
         """Load a checkpoint's parameters.
 
         Raises:
-            UserError: when the checkpoint was trained with dictionaries of other sizes.
+            UserError: when the checkpoint was trained with dictionaries of other sizes, or holds
+                numbers that are not finite.
         """
+        broken = [n for n, value in state_dict.items() if not torch.isfinite(value).all()]
+        if broken:
+            raise UserError(
+                f"{len(broken)} of {len(state_dict)} parameters hold numbers that are not finite, "
+                f"{broken[0]} first: take a checkpoint from before training went wrong"
+            )
         for side, network in (("encoder", self.encoder), ("decoder", self.decoder)):
             trained = state_dict.get(f"{side}.network.embedding.weight")
             words = len(network.dictionary)
