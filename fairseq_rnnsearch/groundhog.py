@@ -25,7 +25,7 @@ from torch import Tensor
 from fairseq_rnnsearch.errors import UserError, install_excepthook
 from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.models import RNNSearchConfig
-from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig
+from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, vocabulary
 
 # softmax weight exp(-1e9) = 0: the authors' program has no pad symbol to generate
 PAD_OUTPUT_BIAS = -1e9
@@ -196,7 +196,11 @@ def import_parameters(
             {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 0}
         ],
         "extra_state": {},
-        "task_state": {},
+        "task_state": {
+            vocabulary.STATE: vocabulary.describe(
+                dict(zip(("source", "target"), dictionaries, strict=True))
+            )
+        },
     }
     with replacing(out) as path:
         torch.save(checkpoint, path)

@@ -268,3 +268,29 @@ def test_dictionaries_that_do_not_fit_the_checkpoint(barely_trained, tmp_path):
         message = finished.error()
         assert "source dictionary has 13 symbols" in message and "trained with 17" in message
     assert [path.name for path in tmp_path.rglob("*.pt")] == ["other.pt"]
+
+
+def test_other_words_in_as_large_a_dictionary(barely_trained, tmp_path):
+    """Sizes agree; the checkpoint keeps a digest. One without it, from before, loads."""
+    import torch
+
+    data = shutil.copytree(barely_trained.corpus.data, tmp_path / "data")
+    lines = (data / "dict.en.txt").read_text(encoding="utf-8").splitlines(keepends=True)
+    (data / "dict.en.txt").write_text("".join([lines[1], lines[0], *lines[2:]]), encoding="utf-8")
+    state = torch.load(barely_trained.checkpoint, weights_only=True)
+    older = tmp_path / "older.pt"
+    torch.save({**state, "task_state": {}}, older)
+    refused = together(
+        lambda: train(data, tmp_path / "a", TRAIN, f"--restore-file={barely_trained.checkpoint}"),
+        lambda: train(
+            data, tmp_path / "b", TRAIN, f"--finetune-from-model={barely_trained.checkpoint}"
+        ),
+        lambda: generate(data, barely_trained.checkpoint),
+    )
+    for finished in refused:
+        message = finished.error()
+        assert f"source dictionary ({data / 'dict.en.txt'}) has 17 symbols" in message
+        assert "other words or another order" in message
+        assert str(barely_trained.checkpoint) in message
+    assert not list((tmp_path / "a").glob("*.pt")) and not list((tmp_path / "b").glob("*.pt"))
+    generate(data, older).ok()

@@ -17,6 +17,7 @@ from fairseq_rnnsearch.compat.messages import (
     let_hydra_pass_errors_on,
     quieten,
 )
+from fairseq_rnnsearch.compat.nonfinite import stop_in_one_line_for_a_nonfinite_gradient
 from fairseq_rnnsearch.compat.preprocessing import check_text_before_preprocessing
 from fairseq_rnnsearch.compat.processes import let_torchrun_work_without_gpus
 from fairseq_rnnsearch.compat.resuming import let_patience_survive_a_resume
@@ -36,5 +37,6 @@ def apply() -> None:
     check_text_before_preprocessing()
     let_data_loading_processes_end_in_silence()
     let_patience_survive_a_resume()
+    stop_in_one_line_for_a_nonfinite_gradient()
     if not torch.cuda.is_available():
         let_torchrun_work_without_gpus()

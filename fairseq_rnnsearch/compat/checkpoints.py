@@ -21,6 +21,8 @@ from omegaconf.nodes import AnyNode
 
 from fairseq_rnnsearch.errors import UserError, user_error
 
+_last_read: dict = {}  # what this process has read of the last checkpoint
+
 
 def allow_plain_types_in_checkpoints() -> None:
     """Name the plain types that fairseq puts into files, so that ``weights_only`` can stay on."""
@@ -76,6 +78,7 @@ def refuse_other_checkpoints_in_one_line() -> None:
                 "named with --path or --restore-file"
             ) from problem
         _check_parts(path, state)
+        _last_read["task_state"] = state.get("task_state")
         return state
 
     checkpoint_utils.load_checkpoint_to_cpu = load_or_explain
@@ -100,7 +103,11 @@ def explain_what_does_not_fit_a_checkpoint() -> None:
             # fairseq would begin anew
             raise UserError(f"--restore-file {named}: there is no file {filename}")
         with _named(filename):
-            return resume(self, filename, *args, **kwargs)
+            _last_read.clear()
+            extra_state = resume(self, filename, *args, **kwargs)
+            # fairseq compares the task's state only where it translates
+            self.task.load_state_dict(_last_read.get("task_state") or {})
+            return extra_state
 
     checkpoint_utils.load_model_ensemble_and_task = load_models_or_explain
     Trainer.load_checkpoint = resume_or_explain

@@ -294,8 +294,10 @@ class RNNSearchModel(FairseqEncoderDecoderModel):
             words = len(network.dictionary)
             if trained is not None and trained.size(0) != words:
                 language = "source" if side == "encoder" else "target"
+                path = getattr(network.dictionary, "path", None)
+                file = f" ({path})" if path else ""
                 raise UserError(
-                    f"the {language} dictionary has {words} symbols, but the checkpoint was "
+                    f"the {language} dictionary has {words} symbols{file}, but the checkpoint was "
                     f"trained with {trained.size(0)}: give the data folder (or dict files) that "
                     "the checkpoint was trained with"
                 )

@@ -21,10 +21,14 @@ from fairseq.data import (
     iterators,
 )
 from fairseq.dataclass import ChoiceEnum
+from fairseq.optim import FairseqOptimizer
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from fairseq_rnnsearch.data.batch_order import paper_batches
+from fairseq_rnnsearch.data.dictionary_file import check_dictionary
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.tasks import vocabulary
+from fairseq_rnnsearch.tasks.nonfinite import UpdateRecord, name_sentences
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +75,7 @@ class ParallelDataTask(TranslationTask):
         if (cfg.max_train_words or 0) < 0:
             raise UserError(f"--max-train-words {cfg.max_train_words}: must be 0 (all) or more")
         self._training_data: FairseqDataset | None = None
+        self.update_record = UpdateRecord()
 
     # dictionaries and data
 
@@ -96,6 +101,18 @@ class ParallelDataTask(TranslationTask):
             if not os.path.exists(os.path.join(folder, f"dict.{language}.txt")):
                 raise UserError(f"no dictionary dict.{language}.txt in the data folder {folder!r}")
         return super().setup_task(cfg, **kwargs)
+
+    @classmethod
+    def load_dictionary(cls, filename: str) -> Dictionary:
+        """As fairseq's, after a check; it remembers its file.
+
+        Raises:
+            UserError: as `check_dictionary`.
+        """
+        check_dictionary(filename)
+        dictionary = super().load_dictionary(filename)
+        dictionary.path = filename
+        return dictionary
 
     @classmethod
     def build_dictionary(
@@ -141,6 +158,45 @@ class ParallelDataTask(TranslationTask):
             left_pad_source=self.cfg.left_pad_source,
             constraints=constraints,
         )
+
+    # the state that a checkpoint keeps, and what an update leaves for the optimizer
+
+    def state_dict(self) -> dict:
+        """fairseq's, and which words the model learns."""
+        return {**super().state_dict(), vocabulary.STATE: vocabulary.describe(self._dictionaries)}
+
+    def load_state_dict(self, state_dict: dict) -> None:
+        """Compare the words with the data's; checkpoints from before this have none.
+
+        Raises:
+            UserError: when the checkpoint was trained with other dictionaries.
+        """
+        state = dict(state_dict)
+        vocabulary.check_words(state.pop(vocabulary.STATE, None), self._dictionaries)
+        super().load_state_dict(state)
+
+    @property
+    def _dictionaries(self) -> dict[str, Dictionary]:
+        return {"source": self.source_dictionary, "target": self.target_dictionary}
+
+    def train_step(
+        self, sample: dict, model, criterion, optimizer, update_num: int, ignore_grad: bool = False
+    ) -> tuple[torch.Tensor, int, dict]:
+        """As fairseq's; what the update was made of is kept, to name it if it is not finite."""
+        if not ignore_grad:
+            self.update_record.add(update_num, sample, model, criterion)
+        ours = _innermost(optimizer)
+        ours.explain_nonfinite = self.update_record.explain
+        ours.has_loss_scaler = getattr(optimizer, "scaler", None) is not None
+        return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
+
+    def valid_step(self, sample: dict, model, criterion) -> tuple[torch.Tensor, int, dict]:
+        """As fairseq's, and a warning where the cost is not finite."""
+        loss, size, logged = super().valid_step(sample, model, criterion)
+        if not torch.isfinite(torch.as_tensor(loss)).all():
+            numbers = name_sentences(sorted(sample["id"].tolist()))
+            logger.warning("the validation cost is %s in a batch of %s", float(loss), numbers)
+        return loss, size, logged
 
     # batches
 
@@ -244,6 +300,13 @@ class _InOrderIterator(iterators.EpochBatchIterator):
         self, epoch: int, shuffle: bool, *args, **kwargs
     ) -> iterators.CountingIterator | None:
         return super()._get_iterator_for_epoch(epoch, False, *args, **kwargs)
+
+
+def _innermost(optimizer: FairseqOptimizer) -> FairseqOptimizer:
+    """The optimizer inside fairseq's for half precision."""
+    for name in ("fp32_optimizer", "wrapped_optimizer"):
+        optimizer = getattr(optimizer, name, optimizer)
+    return optimizer
 
 
 def _words(dataset: LanguagePairDataset) -> tuple[np.ndarray, np.ndarray]:
