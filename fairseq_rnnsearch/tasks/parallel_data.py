@@ -6,8 +6,10 @@ method that changes it.
 
 import logging
 import os
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Optional
 
 import numpy as np
@@ -25,6 +27,8 @@ from fairseq.optim import FairseqOptimizer
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from fairseq_rnnsearch.data.batch_order import paper_batches
+from fairseq_rnnsearch.data.binarised import check_split
+from fairseq_rnnsearch.data.checksums import check_checksum
 from fairseq_rnnsearch.data.dictionary_file import check_dictionary
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.tasks import vocabulary
@@ -110,6 +114,7 @@ class ParallelDataTask(TranslationTask):
             UserError: as `check_dictionary`.
         """
         check_dictionary(filename)
+        check_checksum(filename)
         dictionary = super().load_dictionary(filename)
         dictionary.path = filename
         return dictionary
@@ -133,10 +138,11 @@ class ParallelDataTask(TranslationTask):
         return super().build_dictionary(filenames, workers, threshold, nwords, padding_factor=1)
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
-        """As fairseq's, with one clear line for data that does not fit together."""
+        """As fairseq's, with one clear line for data that is damaged or does not fit together."""
+        self._check_files(split, epoch)
         try:
             super().load_dataset(split, epoch, combine, **kwargs)
-        except (FileNotFoundError, ValueError, AssertionError) as problem:
+        except (OSError, ValueError, AssertionError, LookupError, struct.error) as problem:
             raise UserError(
                 f"cannot load the {split!r} data in {self.cfg.data}: {problem}. Make the data "
                 "again with fairseq-preprocess --user-dir ... --task alignment_heatmap"
@@ -145,6 +151,18 @@ class ParallelDataTask(TranslationTask):
             self._training_data = self.datasets[split]
         if not len(self.datasets[split]):
             raise UserError(f"the {split!r} data in {self.cfg.data} has no sentences")
+
+    def _check_files(self, split: str, epoch: int) -> None:
+        """Those of a split that fairseq will load."""
+        folders = utils.split_paths(self.cfg.data)
+        if split != self.cfg.train_subset:
+            folders = folders[:1]
+        sides = {self.cfg.source_lang: self.src_dict, self.cfg.target_lang: self.tgt_dict}
+        check_split(
+            Path(folders[(epoch - 1) % len(folders)]),
+            split,
+            {language: len(dictionary) for language, dictionary in sides.items()},
+        )
 
     def build_dataset_for_inference(
         self, src_tokens: list[torch.Tensor], src_lengths: list[int], constraints=None
