@@ -16,6 +16,7 @@ else for pharaoh. A talp file with sure links only thus has to be named: it coun
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -130,8 +131,9 @@ def read_links(
     if pairs is not None:
         count = _check_count(path, format, entries, count, pairs)
 
-    sure: list[set[Link]] = [set() for _ in range(count)]
-    possible: list[set[Link]] = [set() for _ in range(count)]
+    # a naacl file may number its sentences as it likes: only those with links take memory
+    sure: defaultdict[int, set[Link]] = defaultdict(set)
+    possible: defaultdict[int, set[Link]] = defaultdict(set)
     null_links = 0
     for entry in entries:
         if format == "naacl" and 0 in entry.words and min(entry.words) >= 0:
@@ -141,10 +143,10 @@ def read_links(
         possible[entry.sentence].add(link)
         if entry.sure:
             sure[entry.sentence].add(link)
-    sentences = tuple(
-        SentenceLinks(frozenset(s), frozenset(p)) for s, p in zip(sure, possible, strict=True)
-    )
-    return LinkFile(path, format, first_word, sentences, null_links)
+    sentences = [SentenceLinks()] * count
+    for sentence, found in possible.items():
+        sentences[sentence] = SentenceLinks(frozenset(sure[sentence]), frozenset(found))
+    return LinkFile(path, format, first_word, tuple(sentences), null_links)
 
 
 def read_sentence_pairs(source: Path, target: Path) -> SentencePairs:
