@@ -174,14 +174,18 @@ def run_case(name: str, family: Family, seed: int, number: int, folder: Path) ->
     except BaseException as problem:
         raise Finding(f"{type(problem).__name__}\n{traceback.format_exc(limit=-6)}") from problem
     if family.expected is not None:
-        expected = family.expected(folder)
+        try:
+            expected = family.expected(folder)
+        except Exception as problem:
+            trace = traceback.format_exc(limit=-3)
+            raise Finding(f"read {str(found)[:300]}, which is none\n{trace}") from problem
         if found != expected:
             raise Finding(f"read {str(found)[:300]}, expected {str(expected)[:300]}")
     return READ
 
 
 def _check_refusal(message: str, family: Family, folder: Path) -> None:
-    left = [path.name for path in (folder / "out").glob("*")]
+    left = [path.name for path in (folder / "out").rglob("*") if path.is_file()]
     if left:
         raise Finding(f"refused, and yet wrote {left}: {message}")
     if len(message) > 1500 or "\n" in message:

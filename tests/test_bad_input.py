@@ -290,7 +290,7 @@ def test_other_words_in_as_large_a_dictionary(barely_trained, tmp_path):
     )
     for finished in refused:
         message = finished.error()
-        assert f"source dictionary ({data / 'dict.en.txt'}) has 17 symbols" in message
+        assert f"source dictionary has 17 symbols ({data / 'dict.en.txt'})" in message
         assert "other words or another order" in message
         assert str(barely_trained.checkpoint) in message
     assert not list((tmp_path / "a").glob("*.pt")) and not list((tmp_path / "b").glob("*.pt"))

@@ -43,6 +43,7 @@ BROKEN = {
     "a symbol": (b"a 2\n<unk> 1\n", "line 2: the word '<unk>' a second time, one of fairseq's"),
     "no count": (b"a 2\nb\n", "line 2: 'b' is no word and count"),
     "a count that is none": (b"a 2.5\n", "line 1: 'a 2.5' is no word"),
+    "an endless count": (b"a " + b"9" * 5000, "line 1: 'a 999"),
     "no word": (b"a 1\n 1\n", "line 2: ' 1' is no word"),
     "an empty line": (b"a 1\n\nb 1\n", "line 2: '' is no word"),
     "cut": (b"a 12\nbc", "line 2: 'bc' is no word"),

@@ -4,6 +4,7 @@ fairseq takes a byte order mark for a part of the first word, and dies unintelli
 mistakes. Its ``#fairseq:overwrite`` behind a count, which allows a word twice, is allowed here.
 """
 
+import re
 from pathlib import Path
 
 from fairseq_rnnsearch.data.corpus import check_text
@@ -48,4 +49,4 @@ def check_dictionary(path: Path) -> int:
 
 
 def _is_count(text: str) -> bool:
-    return text.removeprefix("-").isascii() and text.removeprefix("-").isdecimal()
+    return re.fullmatch("-?[0-9]{1,18}", text) is not None

@@ -34,9 +34,10 @@ _VALID = {
     "pharaoh": "links like 3-2 with blanks between them",
 }
 # A minus sign is read so that the message can speak of the number. Seven digits are plenty.
-_PAIR = re.compile(r"(-?[0-9]{1,7})([-p])(-?[0-9]{1,7})")
-_POSSIBLE_PAIR = re.compile(r"-?[0-9]{1,7}p-?[0-9]{1,7}")
-_NUMBER = re.compile(r"-?[0-9]{1,7}")
+_WHOLE = r"(?:-0*(?=[1-9]))?[0-9]{1,7}"
+_PAIR = re.compile(f"({_WHOLE})([-p])({_WHOLE})")
+_POSSIBLE_PAIR = re.compile(f"{_WHOLE}p{_WHOLE}")
+_NUMBER = re.compile(_WHOLE)
 _CONFIDENCE = re.compile(r"[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?")
 
 

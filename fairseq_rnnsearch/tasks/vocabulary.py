@@ -35,7 +35,7 @@ def check_words(trained: object, dictionaries: dict[str, Dictionary]) -> None:
         count = theirs.get("symbols")
         difference = "other words or another order" if count == len(words) else f"{count} symbols"
         raise UserError(
-            f"the {side} dictionary{source_of(words)} has {len(words)} symbols, but the checkpoint "
+            f"the {side} dictionary has {len(words)} symbols{source_of(words)}, but the checkpoint "
             f"was trained with {difference}: give the data folder (or dict files) that it was "
             "trained with, and the same --source-lang and --target-lang"
         )
