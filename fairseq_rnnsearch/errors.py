@@ -34,7 +34,7 @@ def install_excepthook() -> None:
     def show(
         kind: type[BaseException], error: BaseException, traceback: TracebackType | None
     ) -> None:
-        mistake = _user_error(error)
+        mistake = user_error(error)
         if mistake is not None:
             # A file name may hold a line break; the promise is one line.
             message = " ".join(str(mistake).splitlines())
@@ -47,7 +47,7 @@ def install_excepthook() -> None:
     sys.excepthook = show
 
 
-def _user_error(error: BaseException | None) -> UserError | None:
+def user_error(error: BaseException | None) -> UserError | None:
     """The mistake behind an exception: fairseq raises another one in the place of some."""
     while error is not None and not isinstance(error, UserError):
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)

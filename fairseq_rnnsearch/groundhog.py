@@ -10,9 +10,9 @@ last the end of a sentence; fairseq's are 0 ``<s>``, 1 padding, 2 the end, 3 unk
 
 import argparse
 import sys
-import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -24,8 +24,8 @@ from torch import Tensor
 
 from fairseq_rnnsearch.errors import UserError, install_excepthook
 from fairseq_rnnsearch.files import replacing
-from fairseq_rnnsearch.models import RNNSearchConfig
-from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig
+from fairseq_rnnsearch.models import RNNSearchConfig, RNNSearchModel
+from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, vocabulary
 
 # softmax weight exp(-1e9) = 0: the authors' program has no pad symbol to generate
 PAD_OUTPUT_BIAS = -1e9
@@ -77,6 +77,9 @@ BY_SYMBOL = (
 )
 
 
+_SIDES = ("encoder", "decoder")
+
+
 def fairseq_symbols(symbols: int) -> Tensor:
     """fairseq's number of each of the authors' symbols, ``(symbols,)``."""
     numbers = torch.arange(symbols) + 2
@@ -101,6 +104,10 @@ def state_dict_from_groundhog(arrays: Mapping[str, np.ndarray]) -> dict[str, Ten
         )
     if unknown := sorted(set(arrays) - expected):
         raise UserError(f"unknown arrays beside the authors' RNNsearch: {', '.join(unknown)}")
+    for name, array in arrays.items():
+        kind = getattr(array, "dtype", type(array).__name__)
+        if kind not in (np.float16, np.float32, np.float64):
+            raise UserError(f"array {name} is of {kind}; expected float32 or float64")
     state = {}
     for name, parts in PARAMETERS.items():
         blocks = [torch.from_numpy(np.array(arrays[part])) for part in parts]
@@ -141,6 +148,23 @@ def groundhog_from_state_dict(state: Mapping[str, Tensor]) -> dict[str, np.ndarr
     return arrays
 
 
+def _check_shapes(state: Mapping[str, Tensor], dictionaries: Sequence[Dictionary]) -> None:
+    """Compare with an empty model of the sizes that the first arrays have.
+
+    Raises:
+        UserError: naming arrays of another shape.
+    """
+    task = SimpleNamespace(source_dictionary=dictionaries[0], target_dictionary=dictionaries[1])
+    with torch.device("meta"):
+        model = RNNSearchModel.build_model(model_config(state), task)
+    for name, expected in model.state_dict().items():
+        if state[name].shape != expected.shape:
+            raise UserError(
+                f"the arrays {', '.join(PARAMETERS[name])} do not fit the others: {name} would be "
+                f"{tuple(state[name].shape)}, expected {tuple(expected.shape)}"
+            )
+
+
 def model_config(state: Mapping[str, Tensor]) -> RNNSearchConfig:
     """The configuration whose model has parameters of these shapes."""
     encoder, decoder = "encoder.network", "decoder.network"
@@ -171,11 +195,21 @@ def import_parameters(
             to the last but one. Without them words are named after their numbers.
         languages: the dictionaries become ``dict.<language>.txt``.
     """
-    state = state_dict_from_groundhog(_read_arrays(params))
-    dictionaries = [
-        _dictionary(state[f"{side}.network.embedding.weight"].size(0), words)
-        for side, words in (("encoder", source_words), ("decoder", target_words))
-    ]
+    arrays = _read_arrays(params)
+    try:
+        state = state_dict_from_groundhog(arrays)
+        symbols = [state[f"{side}.network.embedding.weight"].size(0) for side in _SIDES]
+        dictionaries = [
+            _dictionary(count, words)
+            for count, words in zip(symbols, (source_words, target_words), strict=True)
+        ]
+        _check_shapes(state, dictionaries)
+    except UserError:
+        raise
+    except (RuntimeError, IndexError, ValueError, TypeError) as problem:  # sizes that cannot be
+        raise UserError(
+            f"{params}: the arrays do not fit each other ({' '.join(str(problem).split())[:200]})"
+        ) from problem
     out.parent.mkdir(parents=True, exist_ok=True)
     for language, dictionary in zip(languages, dictionaries, strict=True):
         with replacing(out.parent / f"dict.{language}.txt") as path:
@@ -196,7 +230,11 @@ def import_parameters(
             {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 0}
         ],
         "extra_state": {},
-        "task_state": {},
+        "task_state": {
+            vocabulary.STATE: vocabulary.describe(
+                dict(zip(("source", "target"), dictionaries, strict=True))
+            )
+        },
     }
     with replacing(out) as path:
         torch.save(checkpoint, path)
@@ -225,9 +263,10 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
             return dict(arrays)
     except FileNotFoundError as problem:
         raise UserError(f"{path} does not exist") from problem
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile, TypeError) as problem:
+    except Exception as problem:  # damage can be anywhere, and then raises anything
+        reason = " ".join(str(problem).split()) or type(problem).__name__
         raise UserError(
-            f"{path} is not an .npz of plain arrays ({problem}); the authors' .pkl states are "
+            f"{path} is not an .npz of plain arrays ({reason[:200]}); the authors' .pkl states are "
             "not read, because unpickling can run code"
         ) from problem
 

@@ -29,6 +29,13 @@ one_of() {
     die "$name=${!name}: must be one of $*"
 }
 
+# whole NAME LEAST: dies unless the variable NAME is a whole number of LEAST or more. Only then may
+# it stand in arithmetic, where bash would run the commands in anything else.
+whole() {
+    [[ ${!1} =~ ^(0|[1-9][0-9]{0,15})$ ]] && ((${!1} >= $2)) ||
+        die "$1=${!1}: must be a number of $2 or more"
+}
+
 # use_work_folder DEFAULT: makes $WORK absolute and creates it.
 use_work_folder() {
     WORK=${WORK:-$1}

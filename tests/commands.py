@@ -158,6 +158,19 @@ def interactive(data: Path, checkpoint: Path | str, *more: object, **options) ->
     )
 
 
+# --- files that run code ------------------------------------------------------------------------
+
+
+class RunsACommand:
+    """Unpickled, it leaves a file behind."""
+
+    def __init__(self, trace):
+        self.trace = trace
+
+    def __reduce__(self):
+        return os.system, (f"touch '{self.trace}'",)
+
+
 # --- text -------------------------------------------------------------------------------------
 
 

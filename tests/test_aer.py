@@ -384,6 +384,11 @@ def test_pharaoh_counts_from_0_and_all_links_are_sure(write):
 
 
 MALFORMED = {
+    "minus zero": (
+        *("0-0\n0--0\n", {}),
+        ", line 2: found '0--0'; valid in format pharaoh is links like 3-2 with blanks between"
+        " them",
+    ),
     # text, options, the whole message after the path
     "letters": (
         *("0-0\n1-x\n", {}),

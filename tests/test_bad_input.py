@@ -8,6 +8,7 @@ from commands import (
     MODEL,
     PAPER,
     SIZES,
+    RunsACommand,
     generate,
     interactive,
     preprocess,
@@ -199,18 +200,6 @@ def test_alignments_of_a_model_that_has_none(small_corpus, tmp_path):
 # --- checkpoints ------------------------------------------------------------------------------
 
 
-class RunsACommand:
-    """Unpickled, it leaves a file behind."""
-
-    def __init__(self, trace):
-        self.trace = trace
-
-    def __reduce__(self):
-        import os
-
-        return os.system, (f"touch '{self.trace}'",)
-
-
 def every_command(data, checkpoint):
     """The commands that open a checkpoint, each given this one."""
     folder = checkpoint.parent
@@ -279,3 +268,30 @@ def test_dictionaries_that_do_not_fit_the_checkpoint(barely_trained, tmp_path):
         message = finished.error()
         assert "source dictionary has 13 symbols" in message and "trained with 17" in message
     assert [path.name for path in tmp_path.rglob("*.pt")] == ["other.pt"]
+
+
+def test_other_words_in_as_large_a_dictionary(barely_trained, tmp_path):
+    """Sizes agree; the checkpoint keeps a digest. One without it, from before, loads."""
+    import torch
+
+    data = shutil.copytree(barely_trained.corpus.data, tmp_path / "data")
+    lines = (data / "dict.en.txt").read_text(encoding="utf-8").splitlines(keepends=True)
+    (data / "SHA256SUMS").unlink()
+    (data / "dict.en.txt").write_text("".join([lines[1], lines[0], *lines[2:]]), encoding="utf-8")
+    state = torch.load(barely_trained.checkpoint, weights_only=True)
+    older = tmp_path / "older.pt"
+    torch.save({**state, "task_state": {}}, older)
+    refused = together(
+        lambda: train(data, tmp_path / "a", TRAIN, f"--restore-file={barely_trained.checkpoint}"),
+        lambda: train(
+            data, tmp_path / "b", TRAIN, f"--finetune-from-model={barely_trained.checkpoint}"
+        ),
+        lambda: generate(data, barely_trained.checkpoint),
+    )
+    for finished in refused:
+        message = finished.error()
+        assert f"source dictionary has 17 symbols ({data / 'dict.en.txt'})" in message
+        assert "other words or another order" in message
+        assert str(barely_trained.checkpoint) in message
+    assert not list((tmp_path / "a").glob("*.pt")) and not list((tmp_path / "b").glob("*.pt"))
+    generate(data, older).ok()

@@ -103,6 +103,17 @@ def test_sizes_follow_from_the_corpus(tmp_path, pairs, hidden, updates):
     assert f"/{hidden}/" in shown.stderr and f" {updates} updates of 80 pairs" in shown.stderr
 
 
+def test_a_setting_is_a_number_and_never_run(tmp_path):
+    """In bash's arithmetic a subscript is evaluated, commands in it too."""
+    for language in ("en", "fr"):
+        (tmp_path / f"a.{language}").write_text("x\n")
+    files = "--source", tmp_path / "a.en", "--target", tmp_path / "a.fr"
+    ended = run(*files, "--dry-run", BATCH_SIZE=f"a[$(touch {tmp_path}/trace)]")
+    assert ended.returncode == 1
+    assert "BATCH_SIZE=a[$(touch" in ended.stderr and "must be a number" in ended.stderr
+    assert not (tmp_path / "trace").exists()
+
+
 MISTAKES = {
     "no files": ([], "--source and --target name the two text files"),
     "one language": (["--source", "{f}/a.en", "--target", "{f}/b.en"], "must be two languages"),

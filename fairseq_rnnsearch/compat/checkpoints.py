@@ -15,11 +15,14 @@ import numpy as np
 import torch
 from fairseq import checkpoint_utils
 from fairseq.distributed import utils as distributed_utils
+from fairseq.trainer import Trainer
 from omegaconf import DictConfig, ListConfig
 from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode
 
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UserError, user_error
+
+_last_read: dict = {}  # what this process has read of the last checkpoint
 
 ADVICE = "; an older checkpoint can be named with --path or --restore-file"
 
@@ -53,25 +56,69 @@ def allow_plain_types_in_checkpoints() -> None:
 
 
 def refuse_other_checkpoints_in_one_line() -> None:
-    """One line instead of a traceback for a file that is no checkpoint, or more than one."""
+    """One line instead of a traceback for a file that is damaged, no checkpoint, or holds more."""
     load = checkpoint_utils.load_checkpoint_to_cpu
 
     @functools.wraps(load)
     def load_or_explain(path, *args, **kwargs) -> dict:
+        verify(path)
         with _explained(path):
-            return load(path, *args, **kwargs)
-
-    load_models = checkpoint_utils.load_model_ensemble_and_task
-
-    @functools.wraps(load_models)
-    def load_models_or_explain(*args, **kwargs) -> tuple:
-        try:
-            return load_models(*args, **kwargs)
-        except OSError as problem:
-            raise UserError(f"--path: {problem}") from problem  # "Model file not found: ..."
+            state = load(path, *args, **kwargs)
+        _check_parts(path, state)
+        _last_read["task_state"] = state.get("task_state")
+        return state
 
     checkpoint_utils.load_checkpoint_to_cpu = load_or_explain
+
+
+def explain_what_does_not_fit_a_checkpoint() -> None:
+    """One line that names the checkpoint, where fairseq raises something without its name."""
+    load_models = checkpoint_utils.load_model_ensemble_and_task
+    resume = Trainer.load_checkpoint
+
+    @functools.wraps(load_models)
+    def load_models_or_explain(filenames, *args, **kwargs) -> tuple:
+        with _named(", ".join(map(str, filenames))):
+            return load_models(filenames, *args, **kwargs)
+
+    @functools.wraps(resume)
+    def resume_or_explain(self, filename, *args, **kwargs) -> dict | None:
+        named = self.cfg.checkpoint.restore_file
+        if not os.path.basename(named).startswith("checkpoint_last") and not os.path.exists(
+            filename
+        ):
+            # fairseq would begin anew
+            raise UserError(f"--restore-file {named}: there is no file {filename}")
+        with _named(filename):
+            _last_read.clear()
+            extra_state = resume(self, filename, *args, **kwargs)
+            # fairseq compares the task's state only where it translates
+            self.task.load_state_dict(_last_read.get("task_state") or {})
+            return extra_state
+
     checkpoint_utils.load_model_ensemble_and_task = load_models_or_explain
+    Trainer.load_checkpoint = resume_or_explain
+
+
+@contextlib.contextmanager
+def _named(path: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as problem:
+        raise UserError(f"--path: {problem}") from problem  # "Model file not found: ..."
+    except Exception as problem:
+        mistake = user_error(problem)
+        if mistake is not None:
+            message = str(mistake)
+            raise UserError(
+                message if path in message else f"checkpoint {path}: {message}"
+            ) from problem
+        # fairseq raises a new exception in the place of the one that says what is wrong
+        reason = first_sentence(problem.__context__ or problem)
+        raise UserError(
+            f"checkpoint {path} does not fit the model, the options or the data ({reason}); give "
+            "those that it was trained with"
+        ) from problem
 
 
 def first_sentence(problem: Exception) -> str:
@@ -91,13 +138,15 @@ def _explained(path: str) -> Iterator[None]:
             f"checkpoint {path} refused: it holds {found.rstrip('.')}, and only tensors and "
             "plain values are loaded, because anything else can run code"
         ) from problem
-    except (EOFError, OSError, RuntimeError) as problem:
+    except UserError:
+        raise
+    except Exception as problem:  # damage can be anywhere, and then raises anything
         if not os.path.exists(path):
             raise UserError(f"checkpoint {path} does not exist") from problem
         reason = first_sentence(problem)
         raise UserError(
-            f"checkpoint {path} cannot be read ({os.path.getsize(path)} bytes; {reason}): it "
-            f"may be truncated{ADVICE}"
+            f"checkpoint {path} cannot be read ({os.path.getsize(path):,} bytes; {reason}): "
+            f"it may be truncated or no checkpoint{ADVICE}"
         ) from problem
 
 
@@ -142,3 +191,9 @@ def verify(path: str) -> None:
         raise UserError(
             f"checkpoint {path} is damaged: its part {damaged} is not what was written{ADVICE}"
         )
+
+
+def _check_parts(path: str, state: dict) -> None:
+    model = state.get("model")
+    if not isinstance(model, dict) or not all(isinstance(v, torch.Tensor) for v in model.values()):
+        raise UserError(f"checkpoint {path} holds no parameters of a model; is it fairseq's?")

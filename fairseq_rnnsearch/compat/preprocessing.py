@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+from fairseq_rnnsearch.data.checksums import write_checksums
 from fairseq_rnnsearch.data.corpus import check_parallel, check_text
 
 
@@ -42,5 +43,14 @@ def check_text_before_preprocessing() -> None:
 
         return check_first
 
+    main = preprocess.main
+
+    @functools.wraps(main)
+    def main_with_checksums(options) -> None:
+        main(options)
+        if options.dataset_impl != "raw":
+            write_checksums(Path(options.destdir))
+
+    preprocess.main = main_with_checksums
     preprocess._build_dictionary = checked(2, preprocess._build_dictionary)
     preprocess._make_all = checked(2, preprocess._make_all)

@@ -82,6 +82,9 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
             logging_output |= attention_statistics(attention, is_word, source.eq(self.source_eos))
             if self.collector is not None and not model.training:
                 self.collector.collect(sample["id"], source, target, attention)
+        # a cost of infinity can have a finite gradient: it shall not pass for a sound update
+        sound = torch.where(torch.isfinite(loss.detach()), 1.0, torch.nan).to(loss.dtype)
+        loss = loss * sound
         return loss, self._gradient_divisor(sample["ntokens"], sentences), logging_output
 
     def _score(self, model, sample: dict) -> tuple[tuple, Tensor, tuple[Tensor, Tensor]]:

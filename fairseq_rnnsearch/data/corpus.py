@@ -85,8 +85,11 @@ def check_parallel(source: Path, target: Path) -> tuple[CorpusReport, CorpusRepo
     return reports
 
 
-def check_text(path: Path) -> CorpusReport:
+def check_text(path: Path, has_symbols: bool = False) -> CorpusReport:
     """Check one plain-text file, a sentence per line, in one pass and bounded memory.
+
+    Args:
+        has_symbols: fairseq's symbols may occur: the file is no text but, say, a dictionary.
 
     Raises:
         UserError: the file is missing, not a regular file, unreadable or empty; starts with a
@@ -108,7 +111,7 @@ def check_text(path: Path) -> CorpusReport:
         for block in _blocks_of_lines(path):
             if lines == 0:
                 _check_beginning(path, block)
-            _check_block(path, block, lines)
+            _check_block(path, block, lines, has_symbols)
             counts = _words_per_line(block)
             if counts.max() > longest_words:
                 longest_words = int(counts.max())
@@ -150,7 +153,7 @@ def _check_beginning(path: Path, block: bytes) -> None:
             raise UserError(f"{path} {found}")
 
 
-def _check_block(path: Path, block: bytes, lines_before: int) -> None:
+def _check_block(path: Path, block: bytes, lines_before: int, has_symbols: bool) -> None:
     """Raise for the first mistake of a block of whole lines."""
     mistakes: list[tuple[int, str]] = []  # (offset of the byte, what is wrong)
     try:
@@ -175,7 +178,8 @@ def _check_block(path: Path, block: bytes, lines_before: int) -> None:
             )
         )
     # The search in bytes is fast and hits what merely contains the symbol, as `a<s>b`, too.
-    if _SPECIAL_BYTES.search(block) and (word := _SPECIAL_WORD.search(text)):
+    is_suspect = not has_symbols and _SPECIAL_BYTES.search(block)
+    if is_suspect and (word := _SPECIAL_WORD.search(text)):
         mistakes.append(
             (
                 len(text[: word.start()].encode()),

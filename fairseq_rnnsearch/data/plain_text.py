@@ -97,7 +97,12 @@ def _segmenter(path: Path) -> Callable[[list[str]], list[str]]:
                 f"BPE codes {path}, line {number}: {line[:40]!r} is no pair of subword units; "
                 "valid is a file of subword-nmt learn-bpe"
             )
-    return BPE(io.StringIO("\n".join(lines))).segment_tokens
+    try:
+        return BPE(io.StringIO("\n".join(lines))).segment_tokens
+    except ValueError as problem:
+        raise UserError(
+            f"BPE codes {path}, line 1: {lines[0][:40]!r} names no version; valid is #version: 0.2"
+        ) from problem
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
@@ -105,7 +110,7 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
         languages = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return {}
-    except (OSError, ValueError) as problem:
+    except (OSError, ValueError, RecursionError) as problem:
         raise UserError(f"{path} cannot be read: {problem}") from problem
     if not isinstance(languages, dict) or not all(isinstance(v, dict) for v in languages.values()):
         raise UserError(f'{path}: must be an object like {{"en": {{"tokenizer": "moses"}}}}')

@@ -26,7 +26,7 @@ def parse_ids(text: str, count: int | None, option: str) -> list[int]:
     """
     ids = []
     for part in text.split(","):
-        if not part.strip().isdecimal():
+        if not re.fullmatch(r"\s*[0-9]{1,12}\s*", part):
             raise UserError(f"{option} {text!r}: must be sentence numbers, from 0, such as 3,17")
         ids.append(int(part))
         if count is not None and ids[-1] >= count:

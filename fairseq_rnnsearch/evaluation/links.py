@@ -16,6 +16,7 @@ else for pharaoh. A talp file with sure links only thus has to be named: it coun
 """
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -33,9 +34,10 @@ _VALID = {
     "pharaoh": "links like 3-2 with blanks between them",
 }
 # A minus sign is read so that the message can speak of the number. Seven digits are plenty.
-_PAIR = re.compile(r"(-?[0-9]{1,7})([-p])(-?[0-9]{1,7})")
-_POSSIBLE_PAIR = re.compile(r"-?[0-9]{1,7}p-?[0-9]{1,7}")
-_NUMBER = re.compile(r"-?[0-9]{1,7}")
+_WHOLE = r"(?:-0*(?=[1-9]))?[0-9]{1,7}"
+_PAIR = re.compile(f"({_WHOLE})([-p])({_WHOLE})")
+_POSSIBLE_PAIR = re.compile(f"{_WHOLE}p{_WHOLE}")
+_NUMBER = re.compile(_WHOLE)
 _CONFIDENCE = re.compile(r"[0-9]*\.?[0-9]+(?:[eE][-+]?[0-9]+)?")
 
 
@@ -130,8 +132,9 @@ def read_links(
     if pairs is not None:
         count = _check_count(path, format, entries, count, pairs)
 
-    sure: list[set[Link]] = [set() for _ in range(count)]
-    possible: list[set[Link]] = [set() for _ in range(count)]
+    # a naacl file may number its sentences as it likes: only those with links take memory
+    sure: defaultdict[int, set[Link]] = defaultdict(set)
+    possible: defaultdict[int, set[Link]] = defaultdict(set)
     null_links = 0
     for entry in entries:
         if format == "naacl" and 0 in entry.words and min(entry.words) >= 0:
@@ -141,10 +144,10 @@ def read_links(
         possible[entry.sentence].add(link)
         if entry.sure:
             sure[entry.sentence].add(link)
-    sentences = tuple(
-        SentenceLinks(frozenset(s), frozenset(p)) for s, p in zip(sure, possible, strict=True)
-    )
-    return LinkFile(path, format, first_word, sentences, null_links)
+    sentences = [SentenceLinks()] * count
+    for sentence, found in possible.items():
+        sentences[sentence] = SentenceLinks(frozenset(sure[sentence]), frozenset(found))
+    return LinkFile(path, format, first_word, tuple(sentences), null_links)
 
 
 def read_sentence_pairs(source: Path, target: Path) -> SentencePairs:

@@ -33,10 +33,10 @@ _LAST_SHARE = 0.1  # of the updates, over which the training likelihood is avera
 _SETTINGS = "{'_name': "
 _BEGINNINGS = (_SETTINGS, "Preparing to load checkpoint ")  # of a run's messages
 _MESSAGE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) \| INFO \| (\S+) \| (.*)")
-_REPORT = re.compile(r"epoch (\d+): +(\d+) / (\d+) (.*)")
+_REPORT = re.compile(r"epoch (\d{1,9}): +(\d{1,9}) / (0*[1-9]\d{0,8}) (.*)")
 _SUMMARY = re.compile(r"epoch \d+ \| (?:valid on '.*?' subset \| )?(.*)")
-_LOADED = re.compile(r"Loaded checkpoint .* \(epoch \d+ @ (\d+) updates\)")
-_SAVED = re.compile(r"Saved checkpoint .* \(epoch \d+ @ (\d+) updates,")
+_LOADED = re.compile(r"Loaded checkpoint .* \(epoch \d+ @ (\d{1,15}) updates\)")
+_SAVED = re.compile(r"Saved checkpoint .* \(epoch \d+ @ (\d{1,15}) updates,")
 _DEVICE = re.compile(r"rank +\d+: capabilities = .* name = (.*\S)")
 
 
@@ -252,7 +252,7 @@ def _values(text: str) -> tuple[dict, float | None]:
     if text.startswith("{"):
         try:
             values = json.loads(text)
-        except ValueError:  # half a line, of a program that was killed
+        except (ValueError, RecursionError):  # half a line, of a program that was killed
             return {}, None
         bare = {re.sub("^(train|valid)_", "", key): value for key, value in values.items()}
         return bare, _number(values.get("update"))
@@ -269,7 +269,7 @@ def _values(text: str) -> tuple[dict, float | None]:
 def _number(value: object) -> float | None:
     try:
         number = float(value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return number if math.isfinite(number) else None
 
@@ -281,8 +281,14 @@ def _messages(path: Path) -> Iterator[tuple[float, str, str]]:
         raise UserError(f"{path} cannot be read: {problem.strerror}") from problem
     if not text.strip():
         raise UserError(f"{path} is empty; valid is what fairseq-train prints")
-    for line in text.split("\n"):
+    for number, line in enumerate(text.split("\n"), start=1):
         # a progress bar or a killed run may stand before the message on its line
         if found := _MESSAGE.search(line):
-            time = datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S")
+            try:
+                time = datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S")
+            except ValueError as problem:
+                raise UserError(
+                    f"{path}, line {number}: {found[1]!r} is no date and time of a message of "
+                    "fairseq-train; mend or remove the line"
+                ) from problem
             yield (time - datetime(1970, 1, 1)).total_seconds(), found[2], found[3]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -34,6 +35,7 @@ from fairseq_rnnsearch.files import replacing, write_text
 TEXT_WIDTH = 120
 # A process takes some hundredths of a second to start, as long as a few pictures.
 FEW = 16
+_LARGEST_ID = 10**12
 _JSONL = "the jsonl of --heatmap-format"
 
 
@@ -198,11 +200,36 @@ def read_alignments(path: Path) -> dict[int, Alignment]:
 def _from_json(line: str, where: str) -> Alignment:
     try:
         entry = json.loads(line)
-        source, target = ([str(word) for word in entry[side]] for side in ("source", "target"))
-        weights = np.array(entry["weights"], dtype=float).reshape(len(target), len(source))
-        return Alignment(source, target, weights, int(entry["id"]), entry.get("score"))
-    except (ValueError, TypeError, KeyError, AttributeError) as problem:
+        source, target, rows, number = (entry[key] for key in ("source", "target", "weights", "id"))
+        score = entry.get("score")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as problem:
         raise UserError(f"{where}: not an alignment; valid is {_JSONL}") from problem
+    for name, words in (("source", source), ("target", target)):
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise UserError(f"{where}: {name} must be a list of words; valid is {_JSONL}")
+    if type(number) is not int or not 0 <= number <= _LARGEST_ID:
+        raise UserError(f"{where}: id {str(number)[:40]} must be a number from 0")
+    if score is not None and not _is_number(score):
+        raise UserError(f"{where}: score {str(score)[:40]!r} must be a number or null")
+    fits = isinstance(rows, list) and len(rows) == len(target)
+    if not fits or not all(isinstance(row, list) and len(row) == len(source) for row in rows):
+        raise UserError(
+            f"{where}: weights must be {len(target)} rows, one for each target word, of "
+            f"{len(source)} numbers, one for each source word"
+        )
+    if wrong := [weight for row in rows for weight in row if not _is_weight(weight)]:
+        raise UserError(f"{where}: {str(wrong[0])[:40]!r} is no weight; valid is 0 to 1, or NaN")
+    weights = np.array(rows, dtype=float).reshape(len(target), len(source))
+    return Alignment(source, target, weights, number, score)
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
+
+
+def _is_weight(value: object) -> bool:
+    """A share; NaN is what a broken model gives, and is drawn in red. Rounding may go beyond 1."""
+    return type(value) in (int, float) and (value != value or -1e-3 <= value <= 1 + 1e-3)
 
 
 def write_gallery(

@@ -289,15 +289,24 @@ class RNNSearchModel(FairseqEncoderDecoderModel):
         """Load a checkpoint's parameters.
 
         Raises:
-            UserError: when the checkpoint was trained with dictionaries of other sizes.
+            UserError: when the checkpoint was trained with dictionaries of other sizes, or holds
+                numbers that are not finite.
         """
+        broken = [n for n, value in state_dict.items() if not torch.isfinite(value).all()]
+        if broken:
+            raise UserError(
+                f"{len(broken)} of {len(state_dict)} parameters hold numbers that are not finite, "
+                f"{broken[0]} first: take a checkpoint from before training went wrong"
+            )
         for side, network in (("encoder", self.encoder), ("decoder", self.decoder)):
             trained = state_dict.get(f"{side}.network.embedding.weight")
             words = len(network.dictionary)
             if trained is not None and trained.size(0) != words:
                 language = "source" if side == "encoder" else "target"
+                path = getattr(network.dictionary, "path", None)
+                file = f" ({path})" if path else ""
                 raise UserError(
-                    f"the {language} dictionary has {words} symbols, but the checkpoint was "
+                    f"the {language} dictionary has {words} symbols{file}, but the checkpoint was "
                     f"trained with {trained.size(0)}: give the data folder (or dict files) that "
                     "the checkpoint was trained with"
                 )

@@ -48,6 +48,11 @@ class RNNSearchAdadeltaConfig(FairseqDataclass):
         metadata={"help": "when the gradient's norm is not finite: skip the update, use 0.1 x the "
                   "parameter as the gradient (the authors' program), or stop"},
     )  # fmt: skip
+    nonfinite_limit: int = field(
+        default=20,
+        metadata={"help": "stop after so many updates in a row whose gradient is not finite; the "
+                  "checkpoints stay as they are (0: never)"},
+    )  # fmt: skip
     lr: List[float] = II("optimization.lr")
 
 
@@ -65,6 +70,7 @@ class RNNSearchAdadelta(FairseqOptimizer):
             ("adadelta_rho", 0 < cfg.adadelta_rho < 1, "between 0 and 1"),
             ("adadelta_eps", cfg.adadelta_eps > 0, "above 0"),
             ("adadelta_step", cfg.adadelta_step > 0, "above 0"),
+            ("nonfinite_limit", cfg.nonfinite_limit >= 0, "0 (never stop) or more"),
         ):
             if not valid:
                 name = "--" + option.replace("_", "-")
@@ -76,7 +82,9 @@ class RNNSearchAdadelta(FairseqOptimizer):
                 "initial lr, its own value has no effect"
             )
         self._skip_update = False
-        self._nonfinite_updates = 0
+        self._nonfinite_updates = self._nonfinite_in_a_row = 0
+        self.explain_nonfinite: Callable[[], str] | None = None  # the task knows the sentences
+        self.has_loss_scaler = False  # which answers an overflow of half precision itself
         self._optimizer = BlockwiseAdadelta(params, **self.optimizer_config)
 
     @property
@@ -117,20 +125,35 @@ class RNNSearchAdadelta(FairseqOptimizer):
 
         Returns:
             The norm before clipping; zero for an update that is skipped or shrunk.
+
+        Raises:
+            UserError: after ``--nonfinite-limit`` such updates in a row.
         """
         norm = _clip(self.params, max_norm, aggregate_norm_fn)
         self._skip_update = False
-        if torch.isfinite(norm) or self.cfg.nonfinite == "raise":
+        if torch.isfinite(norm):
+            self._nonfinite_in_a_row = 0
+        if torch.isfinite(norm) or self.cfg.nonfinite == "raise" or self.has_loss_scaler:
             return norm
         self._nonfinite_updates += 1
+        self._nonfinite_in_a_row += 1
+        why = self.explain_nonfinite() if self.explain_nonfinite else "sentences unknown"
+        if self.cfg.nonfinite_limit and self._nonfinite_in_a_row >= self.cfg.nonfinite_limit:
+            raise UserError(
+                f"{self._nonfinite_in_a_row} updates in a row had a gradient that is not finite "
+                f"(--nonfinite-limit {self.cfg.nonfinite_limit}), the last because {why}; the "
+                "checkpoints are as they were: go on from one with --restore-file, with a smaller "
+                "--adadelta-step or --clip-norm, or without those sentences"
+            )
         if self.cfg.nonfinite == "skip":
             self._skip_update = True
         else:
             for parameter in self.params:
                 parameter.grad = 0.1 * parameter.detach()
         logger.warning(
-            "gradient norm is %s: %s (--nonfinite %s; %d so far)",
+            "gradient norm is %s: %s; %s (--nonfinite %s; %d so far)",
             norm.item(),
+            why,
             "update skipped" if self._skip_update else "0.1 x parameter used as the gradient",
             self.cfg.nonfinite,
             self._nonfinite_updates,

@@ -6,8 +6,10 @@ method that changes it.
 
 import logging
 import os
+import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Optional
 
 import numpy as np
@@ -21,10 +23,16 @@ from fairseq.data import (
     iterators,
 )
 from fairseq.dataclass import ChoiceEnum
+from fairseq.optim import FairseqOptimizer
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
 from fairseq_rnnsearch.data.batch_order import paper_batches
+from fairseq_rnnsearch.data.binarised import check_split
+from fairseq_rnnsearch.data.checksums import check_checksum
+from fairseq_rnnsearch.data.dictionary_file import check_dictionary
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.tasks import vocabulary
+from fairseq_rnnsearch.tasks.nonfinite import UpdateRecord, name_sentences
 
 logger = logging.getLogger(__name__)
 
@@ -71,6 +79,7 @@ class ParallelDataTask(TranslationTask):
         if (cfg.max_train_words or 0) < 0:
             raise UserError(f"--max-train-words {cfg.max_train_words}: must be 0 (all) or more")
         self._training_data: FairseqDataset | None = None
+        self.update_record = UpdateRecord()
 
     # dictionaries and data
 
@@ -98,6 +107,19 @@ class ParallelDataTask(TranslationTask):
         return super().setup_task(cfg, **kwargs)
 
     @classmethod
+    def load_dictionary(cls, filename: str) -> Dictionary:
+        """As fairseq's, after a check; it remembers its file.
+
+        Raises:
+            UserError: as `check_dictionary`.
+        """
+        check_dictionary(filename)
+        check_checksum(filename)
+        dictionary = super().load_dictionary(filename)
+        dictionary.path = filename
+        return dictionary
+
+    @classmethod
     def build_dictionary(
         cls,
         filenames: Sequence[str],
@@ -116,10 +138,11 @@ class ParallelDataTask(TranslationTask):
         return super().build_dictionary(filenames, workers, threshold, nwords, padding_factor=1)
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
-        """As fairseq's, with one clear line for data that does not fit together."""
+        """As fairseq's, with one clear line for data that is damaged or does not fit together."""
+        self._check_files(split, epoch)
         try:
             super().load_dataset(split, epoch, combine, **kwargs)
-        except (FileNotFoundError, ValueError, AssertionError) as problem:
+        except (OSError, ValueError, AssertionError, LookupError, struct.error) as problem:
             raise UserError(
                 f"cannot load the {split!r} data in {self.cfg.data}: {problem}. Make the data "
                 "again with fairseq-preprocess --user-dir ... --task alignment_heatmap"
@@ -128,6 +151,18 @@ class ParallelDataTask(TranslationTask):
             self._training_data = self.datasets[split]
         if not len(self.datasets[split]):
             raise UserError(f"the {split!r} data in {self.cfg.data} has no sentences")
+
+    def _check_files(self, split: str, epoch: int) -> None:
+        """Those of a split that fairseq will load."""
+        folders = utils.split_paths(self.cfg.data)
+        if split != self.cfg.train_subset:
+            folders = folders[:1]
+        sides = {self.cfg.source_lang: self.src_dict, self.cfg.target_lang: self.tgt_dict}
+        check_split(
+            Path(folders[(epoch - 1) % len(folders)]),
+            split,
+            {language: len(dictionary) for language, dictionary in sides.items()},
+        )
 
     def build_dataset_for_inference(
         self, src_tokens: list[torch.Tensor], src_lengths: list[int], constraints=None
@@ -141,6 +176,45 @@ class ParallelDataTask(TranslationTask):
             left_pad_source=self.cfg.left_pad_source,
             constraints=constraints,
         )
+
+    # the state that a checkpoint keeps, and what an update leaves for the optimizer
+
+    def state_dict(self) -> dict:
+        """fairseq's, and which words the model learns."""
+        return {**super().state_dict(), vocabulary.STATE: vocabulary.describe(self._dictionaries)}
+
+    def load_state_dict(self, state_dict: dict) -> None:
+        """Compare the words with the data's; checkpoints from before this have none.
+
+        Raises:
+            UserError: when the checkpoint was trained with other dictionaries.
+        """
+        state = dict(state_dict)
+        vocabulary.check_words(state.pop(vocabulary.STATE, None), self._dictionaries)
+        super().load_state_dict(state)
+
+    @property
+    def _dictionaries(self) -> dict[str, Dictionary]:
+        return {"source": self.source_dictionary, "target": self.target_dictionary}
+
+    def train_step(
+        self, sample: dict, model, criterion, optimizer, update_num: int, ignore_grad: bool = False
+    ) -> tuple[torch.Tensor, int, dict]:
+        """As fairseq's; what the update was made of is kept, to name it if it is not finite."""
+        if not ignore_grad:
+            self.update_record.add(update_num, sample, model, criterion)
+        ours = _innermost(optimizer)
+        ours.explain_nonfinite = self.update_record.explain
+        ours.has_loss_scaler = getattr(optimizer, "scaler", None) is not None
+        return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
+
+    def valid_step(self, sample: dict, model, criterion) -> tuple[torch.Tensor, int, dict]:
+        """As fairseq's, and a warning where the cost is not finite."""
+        loss, size, logged = super().valid_step(sample, model, criterion)
+        if not torch.isfinite(torch.as_tensor(loss)).all():
+            numbers = name_sentences(sorted(sample["id"].tolist()))
+            logger.warning("the validation cost is %s in a batch of %s", float(loss), numbers)
+        return loss, size, logged
 
     # batches
 
@@ -244,6 +318,13 @@ class InOrderIterator(iterators.EpochBatchIterator):
         self, epoch: int, shuffle: bool, *args, **kwargs
     ) -> iterators.CountingIterator | None:
         return super()._get_iterator_for_epoch(epoch, False, *args, **kwargs)
+
+
+def _innermost(optimizer: FairseqOptimizer) -> FairseqOptimizer:
+    """The optimizer inside fairseq's for half precision."""
+    for name in ("fp32_optimizer", "wrapped_optimizer"):
+        optimizer = getattr(optimizer, name, optimizer)
+    return optimizer
 
 
 def _words(dataset: LanguagePairDataset) -> tuple[np.ndarray, np.ndarray]:

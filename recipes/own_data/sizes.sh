@@ -20,6 +20,7 @@ else
     epochs=5
 fi
 : "${BATCH_SIZE:=80}"
+whole BATCH_SIZE 1
 if [[ -z ${UPDATES:-} ]]; then
     UPDATES=$(($1 * epochs / BATCH_SIZE))
     ((UPDATES >= 1500)) || UPDATES=1500 # fewer may end before the alignment has been learned

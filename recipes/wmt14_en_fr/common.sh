@@ -7,11 +7,6 @@ source "$HERE/settings.sh"
 # shellcheck source=recipes/steps.sh
 source "$ROOT/recipes/steps.sh"
 
-# whole NAME LEAST...: dies unless the variable NAME is a whole number of LEAST or more.
-whole() {
-    [[ ${!1} =~ ^(0|[1-9][0-9]*)$ ]] && ((${!1} >= $2)) || die "$1=${!1}: must be a number of $2 or more"
-}
-
 # need COMMAND...: dies unless all are on PATH.
 need() {
     local command

@@ -1,0 +1,99 @@
+"""Options that fairseq evaluates as Python: here they are read as values, and never run.
+
+``--adam-betas``, ``--model-overrides`` and the layers of some models are strings that fairseq
+passes to ``eval``, those in the configuration of a checkpoint too: without this, a checkpoint of
+plain values could still run code.
+"""
+
+import ast
+import sys
+from types import SimpleNamespace
+from typing import Any
+
+from fairseq_rnnsearch.errors import UserError
+
+# "[(512, 3)] * 20" is such an option; longer lists are nobody's layers
+_MOST_ITEMS = 10_000
+_READ_OVERRIDES = {
+    "fairseq.checkpoint_utils",
+    *(f"fairseq_cli.{command}" for command in ("eval_lm", "generate", "interactive", "validate")),
+}
+_SEQUENCES = {ast.Tuple: tuple, ast.List: list, ast.Set: set}
+
+
+def read_value(text: str) -> Any:
+    """The value of a Python literal, in which lists may be added and repeated.
+
+    Raises:
+        TypeError: for anything but a string, as ``eval``; fairseq relies on it.
+        UserError: for a string that is anything else.
+    """
+    if not isinstance(text, str):
+        raise TypeError(f"a string is evaluated, not {text!r}")
+    try:
+        return _value(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as problem:
+        raise UserError(
+            f"the option value {_short(text)} is no value: fairseq would run it as Python; valid "
+            "are numbers, strings, True, False, None, lists, tuples and dictionaries of them"
+        ) from problem
+
+
+def read_overrides(text: str) -> dict[str, Any]:
+    """The value of ``--model-overrides`` or ``--optimizer-overrides``.
+
+    Raises:
+        UserError: when it is no dictionary of plain values.
+    """
+    try:
+        value = read_value(text)
+    except UserError:
+        value = None
+    if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
+        raise UserError(
+            f"--model-overrides or --optimizer-overrides {_short(text)}: must be a dictionary of "
+            "names and plain values, such as \"{'dropout': 0.1}\""
+        )
+    return value
+
+
+def read_options_as_values() -> None:
+    """Let the modules of fairseq that are loaded, and its command, read values where they eval."""
+    for name, module in list(sys.modules.items()):
+        if name == "__main__":  # python -m fairseq_cli.validate
+            name = getattr(module.__spec__, "name", None) or name
+        if not name.startswith(("fairseq.", "fairseq_cli.")):
+            continue
+        read = read_overrides if name in _READ_OVERRIDES else read_value
+        module.eval = read  # a module's own name goes before the built-in one
+        if getattr(module, "ast", None) is ast:
+            module.ast = SimpleNamespace(literal_eval=read)
+
+
+def _value(node: ast.expr) -> Any:
+    match node:
+        case ast.Constant(value=value):
+            return value
+        case ast.Tuple(elts=items) | ast.List(elts=items) | ast.Set(elts=items):
+            return _SEQUENCES[type(node)](_value(item) for item in items)
+        case ast.Dict(keys=keys, values=values) if None not in keys:
+            return {_value(key): _value(value) for key, value in zip(keys, values, strict=True)}
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_value(operand)
+        case ast.BinOp(op=ast.Add() | ast.Mult(), left=left, right=right):
+            return _combined(_value(left), _value(right), isinstance(node.op, ast.Add))
+    raise ValueError(type(node).__name__)
+
+
+def _combined(left: Any, right: Any, is_sum: bool) -> Any:
+    kinds = (list | tuple, list | tuple) if is_sum else (list | tuple, int)
+    if not isinstance(left, kinds[0]) or not isinstance(right, kinds[1]):
+        raise ValueError("only lists are added, and repeated")
+    if (len(left) + len(right) if is_sum else len(left) * right) > _MOST_ITEMS:
+        raise ValueError("too long")
+    return left + right if is_sum else left * right
+
+
+def _short(text: object) -> str:
+    shown = repr(text)
+    return shown if len(shown) <= 100 else f"{shown[:97]}..."

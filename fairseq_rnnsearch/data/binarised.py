@@ -1,0 +1,152 @@
+"""Checks of what fairseq-preprocess writes: ``train.en-fr.en.idx`` and ``.bin``.
+
+The index holds the bytes MMIDIDX and two zeros, the version 1 (8 bytes), a code of the numbers'
+type (1 byte), how many sentences there are (8 bytes), and of each its length (4 bytes) and where
+it begins in the .bin (8 bytes). fairseq reads damaged files without a word, or dies of them.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_rnnsearch.data.checksums import check_checksum
+from fairseq_rnnsearch.errors import UserError
+
+_MAGIC = b"MMIDIDX\x00\x00"
+_HEADER = np.dtype([("magic", "V9"), ("version", "<u8"), ("type", "u1"), ("count", "<u8")])
+# fairseq's codes of the types in which it stores the numbers of words
+_TYPES = {1: np.uint8, 2: np.int8, 3: np.int16, 4: np.int32, 5: np.int64, 8: np.uint16}
+_TYPES |= {9: np.uint32, 10: np.uint64}
+_PAD, _EOS = 1, 2
+_NUMBERS_AT_ONCE = 1 << 22
+_AGAIN = "make the data again with fairseq-preprocess"
+
+
+def check_split(folder: Path, split: str, symbols: Mapping[str, int]) -> None:
+    """Check what there is of a split and its parts, ``train``, ``train1``, ...
+
+    Args:
+        symbols: of the dictionary of each language.
+
+    Raises:
+        UserError: as `check_binarised` and `check_checksum`.
+    """
+    for language, count in symbols.items():
+        for index in sorted(folder.glob(f"{split}*.{language}.idx")):
+            prefix = index.with_suffix("")
+            if not prefix.name.partition(".")[0].removeprefix(split).isdecimal() and (
+                not prefix.name.startswith(f"{split}.")
+            ):
+                continue
+            if is_binarised(prefix):
+                check_binarised(prefix, count)
+            check_checksum(index)
+            check_checksum(f"{prefix}.bin")
+
+
+def is_binarised(prefix: str | os.PathLike[str]) -> bool:
+    """Whether the index is of this kind; there are older and stranger ones."""
+    try:
+        with Path(f"{prefix}.idx").open("rb") as file:
+            return file.read(4) == _MAGIC[:4]
+    except OSError:
+        return False
+
+
+def check_binarised(prefix: str | os.PathLike[str], symbols: int) -> int:
+    """Check one side of a split.
+
+    Args:
+        prefix: of the two files, without ``.idx`` and ``.bin``.
+        symbols: of the dictionary; a word's number is below.
+
+    Returns:
+        The number of sentences.
+
+    Raises:
+        UserError: naming the file and, where it is known, the sentence, both numbered from 0.
+    """
+    index, data = Path(f"{prefix}.idx"), Path(f"{prefix}.bin")
+    try:
+        sizes, kind = _read_index(index)
+        numbers = _numbers(data, int(sizes.sum()), kind)
+    except OSError as problem:
+        raise UserError(f"{problem.filename} cannot be read: {problem.strerror}") from problem
+    ends = np.cumsum(sizes, dtype=np.int64) - 1
+    first = 0
+    while first < len(sizes):
+        # whole sentences, about so many numbers, at least one sentence
+        start = int(ends[first] - sizes[first] + 1)
+        last = max(first, int(np.searchsorted(ends, start + _NUMBERS_AT_ONCE)) - 1)
+        block = np.asarray(numbers[start : int(ends[last]) + 1])
+        _check_block(data, block, first, ends[first : last + 1] - start, symbols)
+        first = last + 1
+    return len(sizes)
+
+
+def _read_index(path: Path) -> tuple[np.ndarray, np.dtype]:
+    """Each sentence's length, with its end symbol, and the type of its numbers."""
+    content = path.read_bytes()
+    if not content.startswith(_MAGIC) or len(content) < _HEADER.itemsize:
+        raise UserError(f"{path} is no index of fairseq ({len(content)} bytes); {_AGAIN}")
+    header = np.frombuffer(content, _HEADER, 1)[0]
+    count, code = int(header["count"]), int(header["type"])
+    if header["version"] != 1 or code not in _TYPES:
+        raise UserError(
+            f"{path}: version {header['version']} and type {code}, expected 1 and one of "
+            f"{', '.join(map(str, _TYPES))}; {_AGAIN}"
+        )
+    expected = _HEADER.itemsize + 12 * count
+    if len(content) != expected:
+        raise UserError(
+            f"{path} has {len(content):,} bytes, its {count:,} sentences need {expected:,}: it is "
+            f"truncated or damaged; {_AGAIN}"
+        )
+    sizes = np.frombuffer(content, "<i4", count, _HEADER.itemsize)
+    pointers = np.frombuffer(content, "<i8", count, _HEADER.itemsize + 4 * count)
+    kind = np.dtype(_TYPES[code])
+    if count and sizes.min() < 1:
+        raise UserError(
+            f"{path}: sentence {int(sizes.argmin())} has {sizes.min()} words and no end; {_AGAIN}"
+        )
+    begins = np.cumsum(sizes, dtype=np.int64) - sizes
+    if wrong := np.flatnonzero(pointers != begins * kind.itemsize)[:1].tolist():
+        raise UserError(
+            f"{path}: sentence {wrong[0]} begins at byte {pointers[wrong[0]]:,} of the .bin, "
+            f"expected {begins[wrong[0]] * kind.itemsize:,}; {_AGAIN}"
+        )
+    return sizes.astype(np.int64), kind
+
+
+def _numbers(path: Path, count: int, kind: np.dtype) -> np.ndarray:
+    found, expected = path.stat().st_size, count * kind.itemsize
+    if found != expected:
+        raise UserError(
+            f"{path} has {found:,} bytes, its .idx says {expected:,}: one of the two is truncated "
+            f"or of other data; {_AGAIN}"
+        )
+    return np.memmap(path, kind, "r") if count else np.zeros(0, kind)
+
+
+def _check_block(path: Path, block: np.ndarray, first: int, ends: np.ndarray, symbols: int) -> None:
+    """Some sentences, of which the first has the number ``first``; ``ends`` are their last."""
+    outside = (block >= symbols) | (block < 0) | (block == _PAD)
+    ended = block[ends] == _EOS
+    wrong = [int(np.searchsorted(ends, place)) for place in np.flatnonzero(outside)[:1]]
+    wrong += np.flatnonzero(~ended)[:1].tolist()
+    if not wrong:
+        return
+    sentence = min(wrong)
+    words = block[(ends[sentence - 1] + 1 if sentence else 0) : ends[sentence] + 1]
+    bad = words[(words >= symbols) | (words < 0) | (words == _PAD)]
+    what = (
+        f"the number {bad[0]}, which is no word of a dictionary of {symbols:,} symbols"
+        if len(bad)
+        else f"no end symbol, but the number {words[-1]}"
+    )
+    raise UserError(
+        f"{path}: sentence {first + sentence} has {what}: it is damaged, or belongs to another "
+        f"dictionary; {_AGAIN}"
+    )

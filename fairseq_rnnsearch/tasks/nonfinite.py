@@ -1,0 +1,83 @@
+"""Which sentences made a cost or a gradient that is not finite.
+
+The update has added them all up; afterwards, which is rare, each is scored alone.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+_NAMED = 10
+
+
+class UpdateRecord:
+    """The batches of one update, kept until the next."""
+
+    def __init__(self) -> None:
+        self._update: int | None = None
+        self._batches: list[dict] = []
+        self._model: torch.nn.Module | None = None
+        self._criterion: torch.nn.Module | None = None
+
+    def add(self, update: int, sample: dict, model: torch.nn.Module, criterion: Any) -> None:
+        """Remember a batch of an update."""
+        if update != self._update:
+            self._update, self._batches = update, []
+        self._batches.append(sample)
+        # what makes processes wait for each other is left out: others may have nothing to look for
+        while hasattr(model, "module"):
+            model = model.module
+        self._model, self._criterion = model, criterion
+
+    def explain(self) -> str:
+        """What is not finite, in words: a parameter, or sentences by their numbers from 0."""
+        if self._model is None:
+            return "no batch is known"
+        for name, parameter in self._model.named_parameters():
+            if not torch.isfinite(parameter).all():
+                return f"the parameter {name} is not finite itself"
+        with torch.random.fork_rng():
+            norms = dict(self._norms())
+        bad = sorted(number for number, norm in norms.items() if not torch.isfinite(norm))
+        if bad:
+            return f"of {len(norms)} sentences, {name_sentences(bad)} alone has no finite gradient"
+        largest = max(norms, key=norms.__getitem__, default=None)
+        return (
+            f"each of its {len(norms)} sentences alone has a finite gradient, {largest} the "
+            f"largest (norm {float(norms.get(largest, 0)):.3g}): {name_sentences(sorted(norms))}"
+        )
+
+    def _norms(self) -> Iterator[tuple[int, Tensor]]:
+        """Each sentence's number and the norm of its gradient; NaN where the cost is not finite."""
+        parameters = [p for p in self._model.parameters() if p.requires_grad]
+        for sample in self._batches:
+            for one in single_sentences(sample, self._criterion.padding_idx):
+                cost = self._criterion(self._model, one)[0]
+                found = torch.autograd.grad(cost, parameters, allow_unused=True)
+                norms = [g.double().norm() for g in found if g is not None]
+                yield int(one["id"]), torch.stack(norms).norm() + 0 * cost.detach().double()
+
+
+def single_sentences(sample: dict, padding: int) -> Iterator[dict]:
+    """The sentences of a batch, each as a batch of its own."""
+    rows = len(sample["id"])
+
+    def pick(value: Any, row: int) -> Any:
+        if isinstance(value, dict):
+            return {key: pick(inner, row) for key, inner in value.items()}
+        is_batch = isinstance(value, Tensor) and value.dim() > 0 and len(value) == rows
+        return value[row : row + 1] if is_batch else value
+
+    for row in range(rows):
+        one = pick(sample, row)
+        one |= {"nsentences": 1, "ntokens": int(one["target"].ne(padding).sum())}
+        yield one
+
+
+def name_sentences(numbers: list[int]) -> str:
+    """``sentences 3, 17``, and how many more."""
+    more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
+    word = "sentence" if len(numbers) == 1 else "sentences"
+    return f"{word} {', '.join(map(str, numbers[:_NAMED]))}{more}"

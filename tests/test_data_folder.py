@@ -1,0 +1,183 @@
+"""Dictionaries and binarised data: sound ones are counted, damaged ones are named."""
+
+import struct
+
+import numpy as np
+import pytest
+import torch
+from fairseq.data import Dictionary, indexed_dataset
+
+from fairseq_rnnsearch.data import binarised
+from fairseq_rnnsearch.data.binarised import check_binarised, check_split
+from fairseq_rnnsearch.data.checksums import check_checksum, write_checksums
+from fairseq_rnnsearch.data.dictionary_file import check_dictionary
+from fairseq_rnnsearch.errors import UserError
+
+# --- dictionaries -------------------------------------------------------------------------------
+
+SOUND = {
+    "two words": b"a 2\nb 1\n",
+    "no final newline": b"a 2",
+    "a word with a space": b"a b 2\n",
+    "a symbol inside": b"<s>x 1\n",
+    "made-up words": b"a 1\nmadeupword0000 0\n",
+    "overwriting": b"a 2\na 3 #fairseq:overwrite\n<pad> 3 #fairseq:overwrite\n",
+    "CRLF": b"a 2\r\nb 1\r\n",
+}
+
+
+@pytest.mark.parametrize("name", SOUND)
+def test_sound_dictionaries_are_as_fairseq_reads_them(tmp_path, name):
+    path = tmp_path / "dict.en.txt"
+    path.write_bytes(SOUND[name])
+    check_dictionary(path)
+    Dictionary.load(str(path))
+
+
+BROKEN = {
+    "empty": (b"", "is empty"),
+    "byte order mark": (b"\xef\xbb\xbfa 1\n", "byte order mark"),
+    "latin1": (b"a 1\n\xe9 1\n", "line 2, byte 1: byte 0xe9"),
+    "NUL": (b"a 1\nb\0 1\n", "line 2, byte 2: a NUL"),
+    "a word twice": (b"a 2\nb 1\na 1\n", "line 3: the word 'a' a second time, as in line 1"),
+    "a symbol": (b"a 2\n<unk> 1\n", "line 2: the word '<unk>' a second time, one of fairseq's"),
+    "no count": (b"a 2\nb\n", "line 2: 'b' is no word and count"),
+    "a count that is none": (b"a 2.5\n", "line 1: 'a 2.5' is no word"),
+    "an endless count": (b"a " + b"9" * 5000, "line 1: 'a 999"),
+    "no word": (b"a 1\n 1\n", "line 2: ' 1' is no word"),
+    "an empty line": (b"a 1\n\nb 1\n", "line 2: '' is no word"),
+    "cut": (b"a 12\nbc", "line 2: 'bc' is no word"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_broken_dictionaries_are_named(tmp_path, name):
+    content, message = BROKEN[name]
+    path = tmp_path / "dict.en.txt"
+    path.write_bytes(content)
+    with pytest.raises(UserError) as caught:
+        check_dictionary(path)
+    assert str(caught.value).startswith(str(path)) and message in str(caught.value)
+
+
+# --- binarised data -----------------------------------------------------------------------------
+
+SENTENCES = [[4, 5, 2], [2], [6, 7, 8, 2], [9, 2]]
+SYMBOLS = 10
+
+
+def write(folder, sentences=SENTENCES, symbols=SYMBOLS, name="train.en-fr.en"):
+    """As fairseq-preprocess does."""
+    prefix = folder / name
+    builder = indexed_dataset.make_builder(f"{prefix}.bin", "mmap", symbols)
+    for sentence in sentences:
+        builder.add_item(torch.tensor(sentence))
+    builder.finalize(f"{prefix}.idx")
+    return prefix
+
+
+@pytest.mark.parametrize("symbols", [SYMBOLS, 70_000, 3_000_000_000])
+@pytest.mark.parametrize("at_once", [1, 4, 1 << 20])
+def test_sound_data(tmp_path, monkeypatch, symbols, at_once):
+    monkeypatch.setattr(binarised, "_NUMBERS_AT_ONCE", at_once)
+    assert check_binarised(write(tmp_path, symbols=symbols), symbols) == len(SENTENCES)
+    assert check_binarised(write(tmp_path, [], symbols, "none"), symbols) == 0
+
+
+def index(change):
+    return lambda prefix: _edit(f"{prefix}.idx", change)
+
+
+def data(change):
+    return lambda prefix: _edit(f"{prefix}.bin", change)
+
+
+def _edit(path, change):
+    with open(path, "rb") as file:
+        content = bytearray(file.read())
+    changed = change(content)
+    with open(path, "wb") as file:
+        file.write(content if changed is None else changed)
+
+
+def put(format, place, value):
+    return lambda content: struct.pack_into(format, content, place, value)
+
+
+DAMAGED = {
+    "another magic": (index(put("<B", 8, 1)), r"\.idx is no index of fairseq"),
+    "cut in the header": (index(lambda c: c[:20]), "is no index"),
+    "another version": (index(put("<Q", 9, 2)), "version 2 and type 8"),
+    "a type of fractions": (index(put("<B", 17, 6)), "version 1 and type 6"),
+    "too many sentences": (index(put("<Q", 18, 5)), r"74 bytes, its 5 sentences need 86"),
+    "far too many": (index(put("<Q", 18, 2**63)), "74 bytes, its 9,223"),
+    "cut index": (index(lambda c: c[:-8]), "66 bytes, its 4 sentences need 74"),
+    "a longer sentence": (index(put("<i", 26, 4)), "sentence 1 begins at byte 6 .* expected 8"),
+    "a negative length": (index(put("<i", 30, -1)), "sentence 1 has -1 words"),
+    "another beginning": (index(put("<q", 42, 2)), "sentence 0 begins at byte 2"),
+    "cut data": (data(lambda c: c[:-1]), r"\.bin has 19 bytes, its \.idx says 20"),
+    "no data": (data(lambda c: b""), "has 0 bytes"),
+    "more data": (data(lambda c: c + b"\0"), "has 21 bytes"),
+    "no word of the dictionary": (data(put("<H", 10, 10)), "sentence 2 has the number 10, which"),
+    "the padding symbol": (data(put("<H", 2, 1)), "sentence 0 has the number 1, which is no word"),
+    "no end": (data(put("<H", 14, 5)), "sentence 2 has no end symbol, but the number 5"),
+    "several": (data(lambda c: b"\xff" * len(c)), "sentence 0 has the number 65535"),
+}
+
+
+@pytest.mark.parametrize("at_once", [1, 1 << 20])
+@pytest.mark.parametrize("name", DAMAGED)
+def test_damaged_data_are_named(tmp_path, monkeypatch, name, at_once):
+    monkeypatch.setattr(binarised, "_NUMBERS_AT_ONCE", at_once)
+    change, message = DAMAGED[name]
+    prefix = write(tmp_path)
+    change(prefix)
+    with pytest.raises(UserError, match=message) as caught:
+        check_binarised(prefix, SYMBOLS)
+    assert "fairseq-preprocess" in str(caught.value)
+
+
+def test_the_parts_of_a_split_and_no_other(tmp_path):
+    for name in ("train", "train1", "valid", "training", "train-old"):
+        write(tmp_path, [[SYMBOLS, 2]] if name != "valid" else SENTENCES, name=f"{name}.en-fr.en")
+    check_split(tmp_path, "valid", {"en": SYMBOLS, "fr": SYMBOLS})
+    with pytest.raises(UserError, match=r"train\.en-fr\.en\.bin: sentence 0"):
+        check_split(tmp_path, "train", {"en": SYMBOLS})
+    write(tmp_path)
+    with pytest.raises(UserError, match=r"train1\.en-fr\.en\.bin: sentence 0"):
+        check_split(tmp_path, "train", {"en": SYMBOLS})
+    write(tmp_path, name="train1.en-fr.en")
+    check_split(tmp_path, "train", {"en": SYMBOLS})
+
+
+def test_a_word_for_another_is_found_by_its_checksum(tmp_path):
+    prefix = write(tmp_path)
+    (tmp_path / "dict.en.txt").write_bytes(b"a 1\n")
+    check_split(tmp_path, "train", {"en": SYMBOLS})
+    write_checksums(tmp_path)
+    lines = (tmp_path / "SHA256SUMS").read_text().splitlines()
+    names = [line.split("  ")[1] for line in lines]
+    assert names == ["dict.en.txt", "train.en-fr.en.bin", "train.en-fr.en.idx"]
+    check_split(tmp_path, "train", {"en": SYMBOLS})
+    check_checksum(tmp_path / "dict.en.txt")
+    data(put("<H", 0, 6))(prefix)
+    check_binarised(prefix, SYMBOLS)  # looks sound
+    with pytest.raises(UserError, match=r"train\.en-fr\.en\.bin is not as fairseq-preprocess"):
+        check_split(tmp_path, "train", {"en": SYMBOLS})
+    (tmp_path / "SHA256SUMS").write_text("\n".join(lines[::2]))
+    check_split(tmp_path, "train", {"en": SYMBOLS})
+    (tmp_path / "SHA256SUMS").write_bytes(b"\xff")
+    with pytest.raises(UserError, match="SHA256SUMS is no list of sha256sum"):
+        check_split(tmp_path, "train", {"en": SYMBOLS})
+
+
+def test_many_random_sentences(tmp_path, monkeypatch):
+    monkeypatch.setattr(binarised, "_NUMBERS_AT_ONCE", 50)
+    draw = np.random.default_rng(0)
+    sentences = [[*draw.integers(3, 400, draw.integers(0, 90)), 2] for _ in range(100)]
+    assert check_binarised(write(tmp_path, sentences, 400), 400) == 100
+    for number in (0, 50, 99):
+        bad = [list(sentence) for sentence in sentences]
+        bad[number] = [400, 2]
+        with pytest.raises(UserError, match=f"sentence {number} has the number 400"):
+            check_binarised(write(tmp_path, bad, 500), 400)

@@ -1,0 +1,216 @@
+"""Numbers that are not finite: who is named, what happens to the update, when training stops."""
+
+import logging
+import math
+
+import pytest
+import torch
+from conftest import EOS, PAD, build_model, dictionary, padded, previous
+from omegaconf import OmegaConf
+from torch.testing import assert_close
+
+from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
+from fairseq_rnnsearch.equations.alignment_model import alignment_weights, energies
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.kernels.fast_attention import Attention
+from fairseq_rnnsearch.optim.adadelta import RNNSearchAdadelta, RNNSearchAdadeltaConfig
+from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
+from fairseq_rnnsearch.tasks.nonfinite import name_sentences, single_sentences
+
+SOURCES = [[4, 5, EOS], [6, EOS], [7, 8, 9, EOS]]
+TARGETS = [[4, EOS], [5, 6, EOS], [7, EOS]]
+NUMBERS = [3, 17, 170]
+
+
+def sample():
+    target = padded(TARGETS)
+    return {
+        "id": torch.tensor(NUMBERS),
+        "nsentences": 3,
+        "ntokens": int(target.ne(PAD).sum()),
+        "net_input": {
+            "src_tokens": padded(SOURCES),
+            "src_lengths": torch.tensor([len(source) for source in SOURCES]),
+            "prev_output_tokens": padded(previous(TARGETS)),
+        },
+        "target": target,
+    }
+
+
+@pytest.fixture
+def training(tmp_path):
+    """A model, its task, its cost and its optimizer, as fairseq's trainer calls them."""
+    words = dictionary(16), dictionary(16)
+    cfg = OmegaConf.structured(AlignmentHeatmapConfig(data="d", source_lang="en", target_lang="fr"))
+    cfg.save_dir, cfg.tensorboard_logdir = str(tmp_path), None
+    task = AlignmentHeatmapTask(cfg, *words)
+    model = build_model(16, 16)
+    return task, model, AlignmentHeatmapCriterion(task, "sum", 0.0)
+
+
+def optimizer(model, **options):
+    cfg = RNNSearchAdadeltaConfig(lr=[0.25], **options)
+    return RNNSearchAdadelta(cfg, list(model.parameters()))
+
+
+def update(task, model, criterion, ours, number=0):
+    ours.zero_grad()
+    task.train_step(sample(), model, criterion, ours, number)
+    norm = ours.clip_grad_norm(1.0)
+    task.optimizer_step(ours, model, number)
+    return norm
+
+
+def poison(model, word=6, value=math.nan):
+    """A source word's gradient, by a hook: the parameters and the cost stay finite."""
+
+    def spoil(module, words, embedded):
+        if embedded.requires_grad:
+            hit = words[0].eq(word).unsqueeze(-1)
+            embedded.register_hook(lambda grad: grad.masked_fill(hit, value))
+
+    model.encoder.network.embedding.register_forward_hook(spoil)
+
+
+def test_one_sentence_of_a_batch(training):
+    parts = list(single_sentences(sample(), PAD))
+    assert [int(part["id"]) for part in parts] == NUMBERS
+    assert [part["ntokens"] for part in parts] == [2, 3, 2]
+    assert parts[1]["net_input"]["src_tokens"].tolist() == padded(SOURCES)[1:2].tolist()
+    _, model, criterion = training
+    whole = criterion(model, sample())[0]
+    assert_close(sum(criterion(model, part)[0] for part in parts), whole)
+
+
+@pytest.mark.parametrize("word", [6, 8])
+def test_the_sentence_with_the_gradient_is_named(training, caplog, word):
+    task, model, criterion = training
+    poison(model, word)
+    before = [p.clone() for p in model.parameters()]
+    with caplog.at_level(logging.WARNING):
+        assert update(task, model, criterion, optimizer(model)) == 0
+    number = {6: 17, 8: 170}[word]
+    assert f"of 3 sentences, sentence {number} alone has no finite gradient" in caplog.text
+    assert "update skipped (--nonfinite skip; 1 so far)" in caplog.text
+    assert all(torch.equal(p, old) for p, old in zip(model.parameters(), before, strict=True))
+
+
+def test_a_cost_of_infinity_is_no_sound_update(training, caplog):
+    """log p = -inf of a word has a finite gradient: p - 1 at that word."""
+    task, model, criterion = training
+    model.decoder.network.output.bias.data[7] = -math.inf
+    ours = optimizer(model)
+    with caplog.at_level(logging.WARNING):
+        assert update(task, model, criterion, ours) == 0
+    assert "the parameter decoder.network.output.bias is not finite itself" in caplog.text
+    # the same without a parameter to blame
+    model.decoder.network.output.bias.data[7] = 0
+    biased = model.decoder.network.output.forward
+    shift = torch.zeros(16).index_fill(0, torch.tensor([7]), -math.inf)
+    model.decoder.network.cost = lambda t, words, smoothing: (
+        [torch.nn.functional.cross_entropy(biased(t) + shift, words, reduction="sum")] * 2
+    )
+    caplog.clear()
+    with caplog.at_level(logging.WARNING):
+        assert update(task, model, criterion, ours) == 0
+    assert "sentence 170 alone has no finite gradient" in caplog.text
+
+
+def test_a_sum_that_overflows_names_the_largest(training, caplog):
+    task, model, criterion = training
+    poison(model, 6, 3e38)
+    with caplog.at_level(logging.WARNING):
+        update(task, model, criterion, optimizer(model))
+    assert "each of its 3 sentences alone has a finite gradient, 17 the largest" in caplog.text
+
+
+def test_too_many_in_a_row_stop(training):
+    task, model, criterion = training
+    before = [p.clone() for p in model.parameters()]
+    ours = optimizer(model, nonfinite_limit=3)
+    poison(model, 6)
+    for number in range(2):
+        update(task, model, criterion, ours, number)
+    with pytest.raises(UserError, match=r"3 updates in a row .*--nonfinite-limit 3.*sentence 17"):
+        update(task, model, criterion, ours, 2)
+    assert all(torch.equal(p, old) for p, old in zip(model.parameters(), before, strict=True))
+
+
+def test_a_sound_update_ends_the_row(training):
+    task, model, criterion = training
+    ours = optimizer(model, nonfinite_limit=2)
+    for number in range(6):
+        ours.zero_grad()
+        task.train_step(sample(), model, criterion, ours, number)
+        if number % 2:
+            model.encoder.network.embedding.weight.grad[0, 0] = math.nan
+        ours.clip_grad_norm(1.0)
+    assert ours._nonfinite_updates == 3
+
+
+def test_half_precision_s_overflow_reaches_its_loss_scaler(training):
+    task, model, criterion = training
+    ours = optimizer(model)
+    poison(model, 6)
+    update(task, model, criterion, ours)
+    ours.has_loss_scaler = True
+    assert not torch.isfinite(ours.clip_grad_norm(0.0))
+
+
+def test_validation_warns(training, caplog):
+    task, model, criterion = training
+    model.decoder.network.output.bias.data[7] = math.nan
+    with caplog.at_level(logging.WARNING):
+        task.valid_step(sample(), model, criterion)
+    assert "the validation cost is nan in a batch of sentences 3, 17, 170" in caplog.text
+
+
+def test_names_are_few():
+    assert name_sentences([4]) == "sentence 4"
+    assert name_sentences(list(range(80))) == "sentences 0, 1, 2, 3, 4, 5, 6, 7, 8, 9 and 70 more"
+
+
+# --- energies that exponentials cannot hold -------------------------------------------------------
+
+
+def largest(dtype, scale):
+    """Energies up to ``scale``, of which the two largest are equal: neither weight is 0 or 1."""
+    generator = torch.Generator().manual_seed(0)
+    keys, query, v = (
+        torch.randn(shape, generator=generator, dtype=torch.float64)
+        for shape in ((2, 5, 8), (2, 8), (8,))
+    )
+    keys[:, :2] = v - query.unsqueeze(1)
+    v *= scale / energies(query, keys, torch.eye(8, dtype=torch.float64), v).max()
+    padding = torch.zeros(2, 5, dtype=torch.bool)
+    padding[1, 3:] = True
+    return [t.to(dtype) for t in (keys, query, v)], padding
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_energies_of_ten_thousand(dtype):
+    """Both kernels; against exponentials of differences in float64."""
+    (keys, query, v), padding = largest(dtype, 1.5e4)
+    keys, query, v = (t.requires_grad_() for t in (keys, query, v))
+    e = energies(query, keys, torch.eye(8, dtype=dtype), v)
+    assert e.amax(dim=1).min() > 1e4
+    alpha = alignment_weights(e, padding)
+    exact = torch.zeros(2, 5, dtype=dtype).index_fill(1, torch.tensor([0, 1]), 0.5)
+    assert_close(alpha, exact)
+    d_alpha = torch.arange(10.0, dtype=dtype).view(2, 5)
+    wanted = torch.autograd.grad(alpha, (keys, query, v), d_alpha)
+
+    with torch.no_grad():
+        fast = Attention(keys, padding, v)
+        found = torch.empty_like(alpha)
+        fast.weights(query, found)
+        fast.start_backward()
+        d_query = torch.empty_like(query)
+        fast.weights_backward(d_alpha, found, query, d_query)
+    assert_close(found, exact)
+    d_keys, d_v = fast.gradients()
+    for gradient, expected in zip((d_keys, d_query, d_v), wanted, strict=True):
+        assert torch.isfinite(expected).all()
+        near = 1e-4 * max(float(expected.abs().max()), 1.0)
+        assert_close(gradient, expected, rtol=1e-4, atol=near)
+    assert d_keys.abs().max() > 100

@@ -1,0 +1,149 @@
+"""What holds for any input, searched for counterexamples by hypothesis."""
+
+import ast
+import json
+import re
+
+import numpy as np
+import pytest
+from fairseq.data import Dictionary
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from test_data_folder import write as write_binarised
+
+from fairseq_rnnsearch.compat.evaluated_options import read_value
+from fairseq_rnnsearch.data.binarised import check_binarised
+from fairseq_rnnsearch.data.corpus import check_text
+from fairseq_rnnsearch.data.dictionary_file import check_dictionary
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.evaluation import METHODS, count_links, read_links, symmetrise, total
+from fairseq_rnnsearch.evaluation.links import SentenceLinks
+from fairseq_rnnsearch.figures import Alignment, read_alignments, write_gallery
+
+# the same examples every time; the folder is written anew by each
+settings.register_profile(
+    "suite",
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+settings.load_profile("suite")
+
+words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
+one_word = words.filter(lambda word: len(word.split()) == 1 and word.split()[0] == word)
+links = st.frozensets(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=12)
+
+
+@given(st.binary(max_size=80))
+def test_text_is_counted_or_refused(tmp_path, content):
+    path = tmp_path / "text.en"
+    path.write_bytes(content)
+    try:
+        report = check_text(path)
+    except UserError as mistake:
+        assert str(path) in str(mistake) and "\n" not in str(mistake)
+        return
+    with path.open(encoding="utf-8") as file:
+        counts = [len(line.split()) for line in file]
+    assert (report.lines, report.words) == (len(counts), sum(counts))
+
+
+@given(st.lists(one_word, min_size=1, max_size=12))
+def test_what_fairseq_writes_as_a_dictionary_is_sound(tmp_path, made):
+    path = tmp_path / "dict.en.txt"
+    dictionary = Dictionary()
+    for word in made:
+        dictionary.add_symbol(word)
+    dictionary.finalize()
+    dictionary.save(str(path))
+    if len(dictionary) == 4 or re.search("[\0\ufeff]", "".join(made)):
+        return  # without words of its own, or with what no text may hold
+    assert check_dictionary(path) == len(dictionary) - 4
+    assert Dictionary.load(str(path)).symbols == dictionary.symbols
+
+
+@given(
+    st.lists(st.lists(st.integers(3, 299), max_size=6), min_size=1, max_size=6),
+    st.integers(0, 10**6),
+    st.integers(1, 255),
+)
+def test_a_changed_byte_of_an_index_is_found(tmp_path, sentences, place, change):
+    prefix = write_binarised(tmp_path, [[*sentence, 2] for sentence in sentences], 300)
+    assert check_binarised(prefix, 300) == len(sentences)
+    index = bytearray((tmp_path / "train.en-fr.en.idx").read_bytes())
+    index[place % len(index)] ^= change
+    if index[17] in (3, 8):  # numbers of two bytes with a sign or without: the same below 2^15
+        return
+    (tmp_path / "train.en-fr.en.idx").write_bytes(index)
+    with pytest.raises(UserError, match=r"train\.en-fr\.en\.(idx|bin)"):
+        check_binarised(prefix, 300)
+
+
+plain = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=3) | st.tuples(inner, inner)
+    | st.dictionaries(st.text(max_size=3), inner, max_size=3),
+    max_leaves=8,
+)  # fmt: skip
+
+
+@given(plain)
+def test_values_are_read_back(value):
+    assert read_value(repr(value)) == value
+
+
+@given(st.text(st.sampled_from("0123456789.,+-*()[]{}'\"abc_:= <>|%TrueNon"), max_size=30))
+def test_a_string_is_a_value_or_refused(text):
+    try:
+        found = read_value(text)
+    except UserError:
+        return
+    try:
+        expected = ast.literal_eval(text.strip())
+    except ValueError:  # sums and multiples of lists
+        assert re.search(r"[+*]", text)
+    else:
+        assert repr(found) == repr(expected)
+
+
+@given(st.lists(links, min_size=1, max_size=5))
+def test_links_are_read_back(tmp_path, made):
+    path = tmp_path / "links"
+    lines = [" ".join(f"{s}-{t}" for s, t in sorted(sentence)) for sentence in made]
+    path.write_text("\n".join(lines) + "\n")
+    assert read_links(path, "pharaoh").links == made
+
+
+@given(links, links, st.sampled_from(sorted(METHODS)))
+def test_joined_links_lie_between_intersection_and_union(forward, inverse, method):
+    joined = symmetrise(forward, inverse, method)
+    assert forward & inverse <= joined <= forward | inverse
+    assert symmetrise(forward, forward, method) == forward
+
+
+@given(links, links, links)
+def test_scores_are_shares(sure, possible, found):
+    score = total(count_links([SentenceLinks(sure, sure | possible)], [found]))
+    assert all(0 <= x <= 1 for x in (score.precision, score.recall, score.aer) if x == x)
+    if sure <= found <= sure | possible and found:
+        assert score.aer == 0
+
+
+@given(st.lists(words, max_size=4), st.lists(words, max_size=4), st.integers(0, 99))
+def test_alignments_are_read_back_and_no_word_becomes_markup(tmp_path, source, target, seed):
+    draw = np.random.default_rng(seed)
+    weights = draw.random((len(target), len(source))).round(6)
+    made = Alignment([*source, "</script><script>"], [*target, "<img src=x onerror=y>"], np.pad(
+        weights, ((0, 1), (0, 1))
+    ), seed)  # fmt: skip
+    write_gallery(tmp_path, [made], ("jsonl", "html"))
+    (again,) = read_alignments(tmp_path / "alignments.jsonl").values()
+    assert (again.source, again.target, again.id) == (made.source, made.target, made.id)
+    assert np.array_equal(again.weights, made.weights)
+    page = (tmp_path / "index.html").read_text(encoding="utf-8")
+    assert page.count("<script") == 2 and "<img" not in page
+    data = re.search(r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', page, re.S)[1]
+    assert json.loads(data)["sentences"][0]["source"] == list(made.source)
