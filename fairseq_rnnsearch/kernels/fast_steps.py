@@ -32,17 +32,22 @@ def decoder_steps(
     initial: Tensor,
     sentences: Tensor,
 ) -> Steps:
-    """See ``reference.decoder_steps``, which makes them where gradients may be asked for."""
-    plain = torch.is_grad_enabled() or initial.dtype == torch.bfloat16
+    """See ``reference.decoder_steps``, which makes them under autocast and for gradients."""
+    plain = _must_be_plain() or initial.dtype == torch.bfloat16
     steps = reference.decoder_steps if plain else FastSteps
     return steps(order, weights, memory, summary, initial, sentences)
 
 
 def output_logits(t: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """See ``reference.output_logits``."""
-    if torch.is_grad_enabled():
+    if _must_be_plain():
         return reference.output_logits(t, weight, bias)
     return product(weight)(t.flatten(0, -2), bias).unflatten(0, t.shape[:-1])
+
+
+def _must_be_plain() -> bool:
+    """Arranged weights have neither gradients nor another type than their own."""
+    return torch.is_grad_enabled() or torch.is_autocast_enabled("cpu")
 
 
 class FastSteps(Steps):
