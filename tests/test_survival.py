@@ -1,5 +1,6 @@
 """A training that was killed, or asked to stop, at any moment ends as one that was not."""
 
+import os
 import random
 import re
 import shutil
@@ -59,7 +60,7 @@ def reported(*logs):
     return found
 
 
-def assert_equal_runs(folder, whole, logs=None):
+def assert_equal_runs(folder, whole, logs=None, killed=False):
     """A broken training ended with the parameters, the state and the reports of the unbroken."""
     last = folder / "checkpoint_last.pt"
     assert_equal_tensors(
@@ -68,7 +69,11 @@ def assert_equal_runs(folder, whole, logs=None):
     assert counts(last) == counts(whole.folder / last.name)
     assert not [path for path in folder.iterdir() if path.suffix != ".pt"]
     if logs is not None:
-        assert reported(*logs) == reported(whole.log)
+        found, expected = reported(*logs), reported(whole.log)
+        if killed:  # after an epoch's end was saved and before it was reported
+            lost = [key for key in expected.keys() - found.keys() if key[0] == "train"]
+            expected = {key: report for key, report in expected.items() if key not in lost}
+        assert found == expected
 
 
 class Whole:
@@ -90,7 +95,7 @@ def whole(launchpad, small_corpus, tmp_path_factory):
     return Whole(launchpad, small_corpus.data, tmp_path_factory.mktemp("whole"), PAPER)
 
 
-def go_on(pad, whole, folder, logs=()):
+def go_on(pad, whole, folder, logs=None):
     """The same command again, to the end."""
     again = pad.train(*whole.command(folder)).ok()
     assert "Loaded checkpoint" in again.out
@@ -125,7 +130,7 @@ def kill_again_and_again(pad, whole, tmp_path, kills, seed):
             kills -= 1
             halves += any(folder.glob(".*.unfinished"))
         logs.append(pad.train(*whole.command(folder)).ok().out)
-        assert_equal_runs(folder, whole, logs)
+        assert_equal_runs(folder, whole, logs, killed=True)
     print(f"{halves} files were half written; {trainings} trainings")
     return halves
 
@@ -170,8 +175,6 @@ def test_killed_when_it_hurts(launchpad, whole, tmp_path, moment):
 
 def test_it_is_flushed_before_it_is_renamed(tmp_path, monkeypatch):
     """A kill cannot show it, and power failures are rare."""
-    import os
-
     from fairseq import checkpoint_utils
     from fairseq.file_io import PathManager
 
@@ -251,7 +254,7 @@ TEN, EIGHT = "checkpoint_2_10.pt", "checkpoint_2_8.pt"
 DAMAGES = {
     "truncated": ({LAST: truncate}, BEST, "cannot be read"),
     "empty": ({LAST: empty}, BEST, "0 bytes"),
-    "zeros": ({LAST: zero}, BEST, "refused"),
+    "zeros": ({LAST: zero}, BEST, "cannot be read"),
     "one bit": ({LAST: flip}, BEST, "is not what was written"),
     "missing": ({LAST: remove}, BEST, "does not exist"),
     "two, the last the best": ({LAST: flip, BEST: truncate}, TEN, "is not what was written"),
@@ -270,7 +273,7 @@ def choose(folder, **options):
     from fairseq_rnnsearch.compat.resuming import choose_checkpoint
 
     cfg = {"save_dir": str(folder), "restore_file": LAST, "no_last_checkpoints": False} | options
-    asked = options.get("restore_file", str(folder / LAST))
+    asked = options.get("restore_file", os.path.join(folder, LAST))
     return choose_checkpoint(SimpleNamespace(**cfg), asked)
 
 
@@ -280,7 +283,8 @@ def test_an_older_checkpoint_takes_the_place_of_a_damaged_one(
 ):
     changes, other, reason = DAMAGES[damage]
     folder = shutil.copytree(stopped_at_10, tmp_path / "model")
-    assert choose(folder) == str(folder / LAST) and not caplog.messages
+    for spelling in (str(folder), f"{folder}/", f"{folder.parent}/./{folder.name}"):
+        assert Path(choose(spelling)) == folder / LAST and not caplog.messages
     for name, change in changes.items():
         change(folder / name)
     assert choose(folder) == str(folder / other)

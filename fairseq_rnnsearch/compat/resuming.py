@@ -131,7 +131,8 @@ def choose_checkpoint(cfg: CheckpointConfig, filename: str) -> str:
         return filename
     if filename != os.path.join(cfg.save_dir, "checkpoint_last.pt"):
         return filename  # of --finetune-from-model
-    candidates = sorted(str(path) for path in Path(cfg.save_dir).glob("checkpoint*.pt"))
+    names = sorted(path.name for path in Path(cfg.save_dir).glob("checkpoint*.pt"))
+    candidates = [os.path.join(cfg.save_dir, name) for name in names]  # "./" and "//" remain
     problems = []
     if filename in candidates and not cfg.no_last_checkpoints:
         try:

@@ -87,6 +87,7 @@ def let_signals_stop_training(program: ModuleType) -> StopRequest:
     """
     request, saved = StopRequest(), {}
     save, validate_and_save = checkpoint_utils.save_checkpoint, program.validate_and_save
+    train = program.train
 
     @functools.wraps(save)
     def save_and_note(cfg, trainer, *args, **options) -> str | None:
@@ -94,15 +95,29 @@ def let_signals_stop_training(program: ModuleType) -> StopRequest:
         return save(cfg, trainer, *args, **options)
 
     @functools.wraps(validate_and_save)
-    def validate_and_save_and_heed(cfg, trainer, task, epoch_itr, *args) -> tuple[list, bool]:
-        losses, should_stop = validate_and_save(cfg, trainer, task, epoch_itr, *args)
+    def validate_and_save_and_heed(
+        cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch
+    ) -> tuple[list, bool]:
+        losses, should_stop = validate_and_save(
+            cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch
+        )
         number = request.of_all(trainer)
         if number and not should_stop:
             if saved.get("at") != trainer.get_num_updates():
                 _save_last(cfg.checkpoint, trainer, epoch_itr)
-            _end(number, cfg.checkpoint, trainer)
+            if not end_of_epoch:
+                _end(number, cfg.checkpoint, trainer)
+            saved["end"], should_stop = number, True  # after the report of the epoch
         return losses, should_stop
 
+    @functools.wraps(train)
+    def train_and_end(cfg, trainer, *args) -> tuple[list, bool]:
+        result = train(cfg, trainer, *args)
+        if "end" in saved:
+            _end(saved["end"], cfg.checkpoint, trainer)
+        return result
+
+    program.train = train_and_end
     checkpoint_utils.save_checkpoint = save_and_note
     program.validate_and_save = validate_and_save_and_heed
     return request
