@@ -167,12 +167,33 @@ def test_each_matrix_is_rounded_once_an_update():
     assert list(roundings.count.values()) == [1] * len(matrices)
 
 
-def test_parameters_optimizer_and_checkpoints_stay_float32():
-    lowered, plain = (build_model(compute_dtype=d) for d in ("bfloat16", "float32"))
-    optimizer = RNNSearchAdadelta(RNNSearchAdadeltaConfig(lr=[1.0]), list(lowered.parameters()))
-    run(lowered)
+def adadelta(model):
+    return RNNSearchAdadelta(RNNSearchAdadeltaConfig(lr=[1.0]), list(model.parameters()))
+
+
+def update(model, optimizer):
+    optimizer.zero_grad()
+    run(model)
     optimizer.clip_grad_norm(1.0)
     optimizer.step()
+
+
+def test_an_update_from_what_was_saved_is_the_update_itself():
+    model, again = (copied(moderate_model(seed), "bfloat16") for seed in (0, 1))
+    optimizer, its_own = adadelta(model), adadelta(again)
+    update(model, optimizer)
+    again.load_state_dict(copy.deepcopy(model.state_dict()))
+    its_own.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    update(model, optimizer)
+    update(again, its_own)
+    for name, parameter in model.state_dict().items():
+        assert torch.equal(parameter, again.state_dict()[name]), name
+
+
+def test_parameters_optimizer_and_checkpoints_stay_float32():
+    lowered, plain = (build_model(compute_dtype=d) for d in ("bfloat16", "float32"))
+    optimizer = adadelta(lowered)
+    update(lowered, optimizer)
     saved = lowered.state_dict()
     averages = [x for state in optimizer.state_dict()["state"].values() for x in state.values()]
     tensors = [*saved.values(), *averages, *(p.grad for p in lowered.parameters())]
