@@ -112,14 +112,22 @@ CASES = {
     },
     **{
         f"cost {s}": cost(*s)
-        for s in [(1, 2, 1, 0.0), (7, 5, 3, 0.0), (8, 5, 3, 0.2), (9, 11, 2, 0.9), (3, 4, 2, 0.1)]
+        for s in [
+            (0, 5, 3, 0.1),
+            (1, 2, 1, 0.0),
+            (7, 5, 3, 0.0),
+            (8, 5, 3, 0.2),
+            (9, 11, 2, 0.9),
+            (3, 4, 2, 0.1),
+        ]
     },
 }
 
 
 @pytest.fixture(params=CASES.values(), ids=CASES.keys())
 def case(request, monkeypatch):
-    monkeypatch.setattr(fast_output, "ROWS", 4)  # one chunk, two whole ones, and a rest
+    monkeypatch.setattr(fast_output, "LOGITS", 300)  # one chunk, whole ones, and a rest
+    monkeypatch.setattr(fast_output, "BLOCK", 15)
     return request.param
 
 

@@ -114,6 +114,14 @@ def step(model, tokens, encoder_out, incremental):
     return lprobs[:, 0], None if weights is None else weights[0][:, 0]
 
 
+@pytest.fixture(params=["plain steps", "fast steps"])
+def either_steps(request):
+    """The fast ones are taken where no gradient is recorded."""
+    with torch.set_grad_enabled(request.param == "plain steps"):
+        yield
+
+
+@pytest.mark.usefixtures("either_steps")
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("options", MODELS)
 def test_steps_equal_teacher_forcing(options, left):
@@ -140,6 +148,7 @@ BEAM_ORDERS = [
 ]
 
 
+@pytest.mark.usefixtures("either_steps")
 @pytest.mark.parametrize("options", MODELS)
 def test_reordered_beam_equals_starting_again(options):
     model = random_model(1, **options)
@@ -176,11 +185,36 @@ def test_reordering_before_the_first_step_does_nothing():
     assert incremental == {}
 
 
-def test_nothing_is_copied_while_hypotheses_stay_within_sentences():
-    encoder_out = random_model().encoder(padded(SOURCES))
-    beam = encoder_out.select(torch.tensor([0, 0, 1, 1]))
-    assert beam.select(torch.tensor([1, 1, 2, 3])) is beam
-    assert beam.select(torch.tensor([2, 3, 0, 1])) is not beam
+@pytest.mark.usefixtures("either_steps")
+def test_annotations_are_kept_once_for_a_sentence_and_not_copied():
+    model = random_model()
+    encoder_out = model.encoder(padded(SOURCES[:3]))
+    beam = encoder_out.select(torch.tensor([0, 0, 1, 1, 2, 2]))
+    assert beam.source is encoder_out.source
+    steps = model.decoder.begin(beam)
+    kept = steps._memory
+    assert {len(part) for part in kept} == {3}
+    steps.step(torch.full((6,), EOS))
+    steps.select(torch.tensor([1, 1, 2, 3, 5, 4]))
+    assert all(one is other for one, other in zip(steps._memory, kept, strict=True))
+    steps.select(torch.tensor([1, 1, 5, 4]))  # the second sentence has ended
+    assert {len(part) for part in steps._memory} == {2}
+
+
+@pytest.mark.usefixtures("either_steps")
+def test_weights_that_are_changed_from_outside_do_not_change_what_follows():
+    """As fairseq changes them when it averages an ensemble's."""
+    model = random_model()
+    encoder_out, tokens = model.encoder(padded(SOURCES)), padded(previous(TARGETS))
+    expected = {}
+    step(model, tokens[:, :1], encoder_out, expected)
+    changed = {}
+    step(model, tokens[:, :1], encoder_out, changed)[1].mul_(3)
+    for one, other in zip(
+        *(step(model, tokens[:, :2], encoder_out, state) for state in (changed, expected)),
+        strict=True,
+    ):
+        assert_close(one, other, **EXACT)
 
 
 # --- precision -----------------------------------------------------------------------------------
@@ -225,6 +259,7 @@ def test_bfloat16_is_close_to_float32(options):
     assert difference < 0.15 * math.sqrt(sum(g.square().sum() for g in exact.values()))
 
 
+@pytest.mark.usefixtures("either_steps")
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32, torch.float64])
 def test_no_step_leaves_the_model_s_precision(dtype):
     """A constant or a mask of another type would widen everything after it, or fail."""
@@ -236,7 +271,7 @@ def test_no_step_leaves_the_model_s_precision(dtype):
         logits, extra = model.decoder(
             padded(previous(TARGETS))[:, :i], encoder_out, incremental_state=incremental
         )
-        state = model.decoder.get_incremental_state(incremental, "decoder").state
+        state = model.decoder.get_incremental_state(incremental, "steps")._state
         assert {logits.dtype, extra["attn"][0].dtype, *(s.dtype for s in state)} == {dtype}
     probabilities = model.get_normalized_probs((logits, extra), log_probs=False)
     assert probabilities.dtype == torch.promote_types(dtype, torch.float32)

@@ -19,9 +19,10 @@ pytest_plugins = ["trained"]
 UPDATES = 9
 KINDS = {
     "the paper's order and optimizer": PAPER,
-    "fairseq's order and Adam": (
+    "fairseq's order and Adam, in bfloat16": (
         "--criterion alignment_heatmap --cost-scale word --optimizer adam --lr 0.01"
         " --lr-scheduler inverse_sqrt --warmup-updates 4 --batch-order fairseq --batch-size 20"
+        " --compute-dtype bfloat16"
     ),
 }
 OPTIONS = f"{MODEL} --dropout 0.2 --heatmap-samples 1 --save-interval-updates 1 --seed 5"

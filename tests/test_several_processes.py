@@ -1,6 +1,7 @@
 """torchrun with the plain training command, on processors without GPUs."""
 
 import re
+import signal
 
 import pytest
 from commands import (
@@ -17,6 +18,7 @@ from commands import (
     together,
     train,
 )
+from launchpad import Strike
 
 pytest_plugins = ["trained"]
 
@@ -123,3 +125,104 @@ def test_more_processes_than_gpus_is_refused_in_one_line(small_corpus, tmp_path)
     ).error()
     assert "--distributed-world-size 2" in message and "torchrun --nproc_per_node 2" in message
     assert not list(tmp_path.rglob("*.pt"))
+
+
+# --- without torchrun: processes begun as it begins them ----------------------------------------
+
+QUICK = f"{OPTIONS} --max-update 6"
+
+
+def begin(pad, processes, data, save_dir, *more, **options):
+    """Each process's end."""
+    return pad.train_together(processes, data, QUICK, f"--save-dir={save_dir}", *more, **options)
+
+
+@pytest.fixture(scope="module")
+def two_unbroken(launchpad, small_corpus, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("two")
+    for finished in begin(launchpad, 2, small_corpus.data, folder, "--batch-size 16"):
+        finished.ok()
+    return folder
+
+
+def test_four_processes_are_one_that_takes_four_batches(launchpad, small_corpus, tmp_path):
+    """Eleven batches: the third update has two processes without a batch, one with a short one."""
+    watches = Watch(tmp_path / "watch4"), Watch(tmp_path / "watch1")
+    of_four = begin(
+        launchpad,
+        4,
+        small_corpus.data,
+        tmp_path / "four",
+        f"--batch-size 10 {watches[0].options}",
+        **watches[0].environment,
+    )
+    for finished in of_four:
+        finished.ok()
+    launchpad.train(
+        small_corpus.data,
+        f"{QUICK} --batch-size 10 --update-freq 4 --save-dir={tmp_path / 'one'}",
+        watches[1].options,
+        **watches[1].environment,
+    ).ok()
+    assert_equal_tensors(
+        parameters_and_optimizer(tmp_path / "four" / "checkpoint_last.pt"),
+        parameters_and_optimizer(tmp_path / "one" / "checkpoint_last.pt"),
+        relative=1e-6,
+        floor=1e-12,
+    )
+    shares = [watches[0].batches(process=process) for process in range(4)]
+    assert [len(share) for share in shares] == [6, 6, 6, 4]
+    in_order = watches[1].batches()
+    for epoch in (0, 1):
+        dealt = [share[len(share) // 2 * epoch :][: len(share) // 2] for share in shares]
+        assert dealt == [in_order[11 * epoch :][:11][process::4] for process in range(4)]
+        assert sorted(pair for share in dealt for batch in share for pair in batch) == list(
+            range(103)
+        )
+
+
+SIGNALS = {"SIGTERM": 143, "SIGUSR1": 0}
+
+
+@pytest.mark.parametrize("name", SIGNALS)
+def test_a_signal_to_one_stops_all_at_the_same_update(
+    launchpad, two_unbroken, small_corpus, tmp_path, name
+):
+    strike = Strike("update", 3, signal.Signals[name])
+    command = launchpad, 2, small_corpus.data, tmp_path, "--batch-size 16"
+    stopped = begin(*command, strikes={1: strike})
+    assert [process.rc for process in stopped] == [SIGNALS[name]] * 2, stopped[0].tail()
+    assert f"Stopped by {name} @ 3 updates" in stopped[0].out
+    assert all("Traceback" not in process.out for process in stopped)
+    again = [process.ok() for process in begin(*command)]
+    assert "@ 3 updates)" in again[0].out
+    assert_equal_tensors(
+        parameters_and_optimizer(tmp_path / "checkpoint_last.pt"),
+        parameters_and_optimizer(two_unbroken / "checkpoint_last.pt"),
+    )
+
+
+def test_when_one_is_killed_the_others_say_so_and_the_run_resumes(
+    launchpad, two_unbroken, small_corpus, tmp_path
+):
+    command = launchpad, 2, small_corpus.data, tmp_path, "--batch-size 16 --save-interval-updates 2"
+    ended = begin(*command, strikes={1: Strike("update", 4)})
+    assert ended[1].rc == -signal.SIGKILL
+    assert ended[0].rc == 1 and "Traceback" not in ended[0].out
+    (message,) = re.findall(r"fairseq_rnnsearch: error: .*", ended[0].out)
+    assert "process 0 of 2 stops, because another has ended" in message
+    again = [process.ok() for process in begin(*command)]
+    assert "@ 2 updates)" in again[0].out
+    assert_equal_tensors(
+        parameters_and_optimizer(tmp_path / "checkpoint_last.pt"),
+        parameters_and_optimizer(two_unbroken / "checkpoint_last.pt"),
+    )
+
+
+def test_all_end_when_no_checkpoint_is_usable(launchpad, two_unbroken, small_corpus, tmp_path):
+    for path in two_unbroken.glob("*.pt"):
+        (tmp_path / path.name).write_bytes(path.read_bytes()[:1000])
+    first, second = begin(launchpad, 2, small_corpus.data, tmp_path, "--batch-size 16")
+    assert first.rc == second.rc == 1
+    assert "no other checkpoint to go on from" in first.out
+    assert "error:" not in second.out and "Traceback" not in first.out + second.out

@@ -77,7 +77,7 @@ class Recipe:
             capture_output=True,
             text=True,
             start_new_session=True,
-            timeout=600,
+            timeout=1500,
         )
 
     def ok(self, *options: str, **settings: str) -> str:
@@ -143,7 +143,7 @@ def test_every_part_of_the_result(unbroken):
             assert found[side][:40] == [" ".join(plain[side].tokens(ln)) for ln in lines[:40]]
     for split, names in {
         "valid": ("newstest2012", "newstest2013"),
-        "test": ["newstest2014"],
+        "test-newstest2014": ["newstest2014"],
     }.items():
         domain = DOMAINS["news-commentary-v9"]
         expected = [ln for name in names for ln in sentences(domain, name, 30)[0]]
@@ -324,18 +324,31 @@ def test_text_of_ones_own(tmp_path, archives):
             (tmp_path / f"{name}.{language}").write_text("\n".join(side) + "\n", encoding="utf-8")
     recipe = Recipe(tmp_path / "recipe", "http://127.0.0.1:9", archives[1])
     a, v = (f"{tmp_path}/{n}.en:{tmp_path}/{n}.fr" for n in "av")
-    texts = {"TRAIN_TEXT": f"{a} {v}", "VALID_TEXT": v, "TEST_TEXT": v, "KEEP_WORDS": "0"}
-    recipe.ok("--to", "select", **texts)
+    texts = {"TRAIN_TEXT": f"{a} {v}", "VALID_TEXT": v, "KEEP_WORDS": "0"}
+    for tests in (f"x={v} x={a}", f"a/b={v}"):
+        assert "cannot name a test set" in recipe.error(**texts, TEST_TEXT=tests)
+    recipe.ok("--to", "select", **texts, TEST_TEXT=f"news={v} {a}")
+    assert recipe.text("tokens/test-news/text.fr") == recipe.text("tokens/valid/text.fr")
+    assert len(recipe.text("tokens/test-own-2/text.fr")) == 45  # nothing is left out of a test set
     assert "score.py" not in recipe.called() and "download.py" not in recipe.called()
     assert len(recipe.text("selected-0/train.en")) == 42 + 5
     assert recipe.text("selected-0/train.fr")[42:] == recipe.text("tokens/valid/text.fr")
 
 
 @pytest.mark.slow
-def test_from_the_data_to_the_report(unbroken, tmp_path):
+def test_from_the_data_to_the_reports(unbroken, tmp_path):
     sizes = dict.fromkeys(("EMBEDDING", "HIDDEN", "ATTENTION", "MAXOUT"), "8")
+    texts = {
+        name: ":".join(str(unbroken.work / f"text/{part}/text.{ln}") for ln in LANGUAGES)
+        for name, part in (("train", "un"), ("valid", "valid"), ("test", "test-newstest2014"))
+    }
+    recipe = Recipe(tmp_path, "http://127.0.0.1:9", unbroken.environment["ARCHIVE_TABLE"])
     settings = {
         **sizes,
+        "TRAIN_TEXT": texts["train"],
+        "VALID_TEXT": texts["valid"],
+        "TEST_TEXT": f"news={texts['test']} {texts['train']}",
+        "KEEP_WORDS": "0",
         "MODELS": "RNNencdec-30 RNNsearch-50 RNNsearch-50*",
         "OPTIMIZER": "adam",
         "UPDATES": "6",
@@ -345,16 +358,29 @@ def test_from_the_data_to_the_report(unbroken, tmp_path):
         "TRAIN_OPTIONS": "--heatmap-samples 0 --cpu",
         "ALIGNMENT_IDS": "0",
     }
-    recipe = copy_of(unbroken, tmp_path)
-    other = recipe.work / "tokens/test/text.fr"
-    settings["OTHER_SYSTEMS"] = f"Moses={other}"
-    recipe.ok("--from", "train", **settings)
-    (report,) = recipe.work.glob("trained-*/report/report.md")
-    rows = [line for line in report.read_text().splitlines() if line.startswith("|")]
-    for name in ("RNNencdec-30", "RNNsearch-50", "RNNsearch-50\\*", "RNNsearch-50, UNK replaced"):
-        assert any(name in row for row in rows), name
-    assert any("Moses" in row and "100.00" in row for row in rows)  # the reference itself
-    assert report.with_suffix(".html").exists()
+    settings["OTHER_SYSTEMS"] = f"Moses@news={recipe.work}/tokens/test-news/text.fr"
+    recipe.ok("--to", "report", **settings)
+    news, web = (
+        next(recipe.work.glob(f"trained-*/report-{t}/report.md")) for t in ("news", "own-2")
+    )
+    names = (
+        "RNNencdec-30",
+        "RNNsearch-50",
+        "RNNsearch-50\\*",
+        "50, UNK by copy",
+        "UNK by dictionary",
+    )
+    for report in (news, web):
+        rows = [line for line in report.read_text().splitlines() if line.startswith("|")]
+        assert all(any(name in row for row in rows) for name in names)
+        moses = [row for row in rows if "Moses" in row]
+        assert (report == news) == any("100.00" in row for row in moses)  # the reference itself
+        assert report.with_suffix(".html").exists()
+    (dictionary,) = recipe.work.glob("trained-*/dictionary-RNNsearch-50/dictionary")
+    assert all(len(line.split()) == 2 for line in dictionary.read_text().splitlines())
+    pieces = {**settings, "VOCABULARY": "bpe", "MODELS": "RNNsearch-50"}
+    recipe.ok("--from", "binarise", **pieces)
+    assert (recipe.work / "trained-bpe-30-0/report-news/report.html").exists()
     assert "goes on from RNNsearch-50" not in recipe.ok("--from", "train", **settings)
     assert recipe.called().count("fairseq-train") == recipe.called().count("fairseq-generate") == 0
     message = recipe.error("--from", "train", **{**settings, "HIDDEN": "9"})

@@ -3,6 +3,7 @@
 A test module takes these fixtures with ``pytest_plugins = ["trained"]``.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from commands import (
     train,
     write_text,
 )
+from launchpad import Launchpad
 
 EPOCHS = 15
 
@@ -102,3 +104,11 @@ def barely_trained(tmp_path_factory, small_corpus) -> Trained:
     folder = tmp_path_factory.mktemp("barely") / "model"
     training = train(small_corpus.data, folder, f"{MODEL} {PAPER} {LAST_ONLY} --max-update 2")
     return Trained(small_corpus, folder, training.ok(), epochs=1)
+
+
+@pytest.fixture(scope="session")
+def launchpad(tmp_path_factory) -> Iterator[Launchpad]:
+    """Where fairseq-train begins without importing everything anew."""
+    pad = Launchpad(tmp_path_factory.mktemp("launchpad"))
+    yield pad
+    pad.close()

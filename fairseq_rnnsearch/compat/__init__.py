@@ -4,6 +4,7 @@
 """
 
 import torch
+from fairseq import checkpoint_utils
 
 from fairseq_rnnsearch.compat.archives import unpack_within_the_folder
 from fairseq_rnnsearch.compat.checkpoints import (
@@ -12,6 +13,7 @@ from fairseq_rnnsearch.compat.checkpoints import (
     refuse_other_checkpoints_in_one_line,
 )
 from fairseq_rnnsearch.compat.evaluated_options import read_options_as_values
+from fairseq_rnnsearch.compat.memory import let_batches_without_memory_be_skipped
 from fairseq_rnnsearch.compat.messages import (
     let_data_loading_processes_end_in_silence,
     let_hydra_pass_errors_on,
@@ -20,12 +22,21 @@ from fairseq_rnnsearch.compat.messages import (
 from fairseq_rnnsearch.compat.nonfinite import stop_in_one_line_for_a_nonfinite_gradient
 from fairseq_rnnsearch.compat.preprocessing import check_text_before_preprocessing
 from fairseq_rnnsearch.compat.processes import let_torchrun_work_without_gpus
-from fairseq_rnnsearch.compat.resuming import let_patience_survive_a_resume
+from fairseq_rnnsearch.compat.resuming import (
+    fall_back_on_older_checkpoints,
+    let_patience_survive_a_resume,
+)
+from fairseq_rnnsearch.compat.saving import write_checkpoints_whole
+from fairseq_rnnsearch.compat.signals import keep_signals_from_data_loading_processes
+from fairseq_rnnsearch.compat.training import mend_training_when_it_begins
 from fairseq_rnnsearch.errors import install_excepthook
 
 
 def apply() -> None:
-    """Mend fairseq in this process."""
+    """Mend fairseq in this process; not again when the package is imported by another name."""
+    if getattr(checkpoint_utils, "is_mended", False):
+        return
+    checkpoint_utils.is_mended = True
     quieten()
     install_excepthook()
     let_hydra_pass_errors_on()
@@ -36,7 +47,12 @@ def apply() -> None:
     unpack_within_the_folder()
     check_text_before_preprocessing()
     let_data_loading_processes_end_in_silence()
+    keep_signals_from_data_loading_processes()
+    write_checkpoints_whole()
+    fall_back_on_older_checkpoints()
     let_patience_survive_a_resume()
+    let_batches_without_memory_be_skipped()
+    mend_training_when_it_begins()
     stop_in_one_line_for_a_nonfinite_gradient()
     if not torch.cuda.is_available():
         let_torchrun_work_without_gpus()

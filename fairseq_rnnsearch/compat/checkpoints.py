@@ -6,6 +6,7 @@ import contextlib
 import functools
 import os
 import pickle
+import re
 import typing
 import zipfile
 from collections.abc import Iterator
@@ -22,6 +23,8 @@ from omegaconf.nodes import AnyNode
 from fairseq_rnnsearch.errors import UserError, user_error
 
 _last_read: dict = {}  # what this process has read of the last checkpoint
+
+ADVICE = "; an older checkpoint can be named with --path or --restore-file"
 
 
 def allow_plain_types_in_checkpoints() -> None:
@@ -53,30 +56,14 @@ def allow_plain_types_in_checkpoints() -> None:
 
 
 def refuse_other_checkpoints_in_one_line() -> None:
-    """One line instead of a traceback for a file that is no checkpoint, or more than one."""
+    """One line instead of a traceback for a file that is damaged, no checkpoint, or holds more."""
     load = checkpoint_utils.load_checkpoint_to_cpu
 
     @functools.wraps(load)
     def load_or_explain(path, *args, **kwargs) -> dict:
-        try:
-            _check_sums(path)
+        verify(path)
+        with _explained(path):
             state = load(path, *args, **kwargs)
-        except UserError:
-            raise
-        except pickle.UnpicklingError as problem:
-            found = str(problem).partition("GLOBAL ")[2].split(" ")[0] or "an unreadable pickle"
-            raise UserError(
-                f"checkpoint {path} refused: it holds {found.rstrip('.')}, and only tensors and "
-                "plain values are loaded, because anything else can run code"
-            ) from problem
-        except Exception as problem:  # damage can be anywhere, and then raises anything
-            if not os.path.exists(path):
-                raise UserError(f"checkpoint {path} does not exist") from problem
-            raise UserError(
-                f"checkpoint {path} cannot be read ({os.path.getsize(path):,} bytes; "
-                f"{_reason(problem)}): it may be truncated or no checkpoint; an older one can be "
-                "named with --path or --restore-file"
-            ) from problem
         _check_parts(path, state)
         _last_read["task_state"] = state.get("task_state")
         return state
@@ -127,23 +114,82 @@ def _named(path: str) -> Iterator[None]:
                 message if path in message else f"checkpoint {path}: {message}"
             ) from problem
         # fairseq raises a new exception in the place of the one that says what is wrong
-        reason = _reason(problem.__context__ or problem)
+        reason = first_sentence(problem.__context__ or problem)
         raise UserError(
             f"checkpoint {path} does not fit the model, the options or the data ({reason}); give "
             "those that it was trained with"
         ) from problem
 
 
-def _check_sums(path: str) -> None:
-    """Compare the checksums that torch has stored and does not look at."""
-    if not zipfile.is_zipfile(path):
-        return
-    with zipfile.ZipFile(path) as archive:
-        damaged = archive.testzip()
-    if damaged is not None:
+def first_sentence(problem: Exception) -> str:
+    """What torch says, without the place in its source and what it advises."""
+    text = re.sub(r"^\[[^]]*\] ", "", str(problem).partition("\n")[0])
+    return text.partition(". ")[0] or type(problem).__name__
+
+
+@contextlib.contextmanager
+def _explained(path: str) -> Iterator[None]:
+    """Errors of reading a checkpoint as `UserError`."""
+    try:
+        yield
+    except pickle.UnpicklingError as problem:
+        found = str(problem).partition("GLOBAL ")[2].split(" ")[0] or "an unreadable pickle"
         raise UserError(
-            f"checkpoint {path} is damaged: the checksum of its part {damaged} is wrong; take "
-            "another one, with --path or --restore-file"
+            f"checkpoint {path} refused: it holds {found.rstrip('.')}, and only tensors and "
+            "plain values are loaded, because anything else can run code"
+        ) from problem
+    except UserError:
+        raise
+    except Exception as problem:  # damage can be anywhere, and then raises anything
+        if not os.path.exists(path):
+            raise UserError(f"checkpoint {path} does not exist") from problem
+        reason = first_sentence(problem)
+        raise UserError(
+            f"checkpoint {path} cannot be read ({os.path.getsize(path):,} bytes; {reason}): "
+            f"it may be truncated or no checkpoint{ADVICE}"
+        ) from problem
+
+
+def progress(path: str) -> int:
+    """The update that a checkpoint was saved at, read without its tensors.
+
+    Raises:
+        UserError: when the file cannot be read, or no training can go on from it.
+    """
+    with _explained(path):
+        # files of torch before 1.6 are no archives and cannot be mapped
+        state = torch.load(
+            path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path)
+        )
+    try:
+        if "train_iterator" in state["extra_state"] and state["last_optimizer_state"]:
+            return state["optimizer_history"][-1]["num_updates"]
+    except (KeyError, IndexError, TypeError):
+        pass
+    raise UserError(
+        f"checkpoint {path} holds no training to go on with (it lacks the optimizer's state or the "
+        "place in the data)"
+    )
+
+
+def verify(path: str) -> None:
+    """Compare every part of a checkpoint with its check sum; torch does not.
+
+    Raises:
+        UserError: when the file cannot be read, or a part is not what was written.
+    """
+    with _explained(path):
+        if not zipfile.is_zipfile(path):
+            torch.load(path, map_location="cpu", weights_only=True)
+            return
+        try:
+            with zipfile.ZipFile(path) as archive:
+                damaged = archive.testzip()
+        except (zipfile.BadZipFile, NotImplementedError) as problem:
+            raise EOFError(str(problem)) from problem
+    if damaged:
+        raise UserError(
+            f"checkpoint {path} is damaged: its part {damaged} is not what was written{ADVICE}"
         )
 
 
@@ -151,8 +197,3 @@ def _check_parts(path: str, state: dict) -> None:
     model = state.get("model")
     if not isinstance(model, dict) or not all(isinstance(v, torch.Tensor) for v in model.values()):
         raise UserError(f"checkpoint {path} holds no parameters of a model; is it fairseq's?")
-
-
-def _reason(problem: Exception) -> str:
-    text = " ".join(str(problem).split())
-    return f"{type(problem).__name__}: {text[:200]}".rstrip(": ")

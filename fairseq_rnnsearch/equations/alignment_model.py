@@ -16,15 +16,16 @@ def energies(s: Tensor, keys: Tensor, W_a: Tensor, v_a: Tensor) -> Tensor:
     """e_i for one target position.
 
     Args:
-        s: decoder state s_{i-1}, ``(batch, n)``.
+        s: decoder states s_{i-1}, ``(batch, hypotheses, n)``: of each sentence one in training, as
+            many as the beam is wide in a search.
         keys: U_a h, ``(batch, source, n')``.
         W_a: ``(n', n)``.
         v_a: ``(n',)``.
 
     Returns:
-        ``(batch, source)``.
+        ``(batch, hypotheses, source)``.
     """
-    return torch.tanh((s @ W_a.T).unsqueeze(1) + keys) @ v_a
+    return torch.tanh((s @ W_a.T).unsqueeze(2) + keys.unsqueeze(1)) @ v_a
 
 
 def alignment_weights(e: Tensor, padding: Tensor) -> Tensor:
@@ -34,24 +35,25 @@ def alignment_weights(e: Tensor, padding: Tensor) -> Tensor:
     88), and half-precision energies are normalised in float32.
 
     Args:
-        e: energies, ``(batch, source)``.
+        e: energies, ``(batch, hypotheses, source)``.
         padding: true where there is no word, ``(batch, source)``.
 
     Returns:
-        ``(batch, source)``; rows sum to one, padding has weight zero.
+        ``(batch, hypotheses, source)``; rows sum to one, padding has weight zero.
     """
     accurate = torch.promote_types(e.dtype, torch.float32)
-    return torch.softmax(e.masked_fill(padding, -torch.inf), dim=-1, dtype=accurate).to(e.dtype)
+    masked = e.masked_fill(padding.unsqueeze(1), -torch.inf)
+    return torch.softmax(masked, dim=-1, dtype=accurate).to(e.dtype)
 
 
 def context(alpha: Tensor, h: Tensor) -> Tensor:
     """c_i, the expected annotation.
 
     Args:
-        alpha: ``(batch, source)``.
+        alpha: ``(batch, hypotheses, source)``.
         h: annotations, ``(batch, source, 2n)``.
 
     Returns:
-        ``(batch, 2n)``.
+        ``(batch, hypotheses, 2n)``.
     """
-    return torch.bmm(alpha.unsqueeze(1), h).squeeze(1)
+    return torch.bmm(alpha, h)

@@ -32,4 +32,5 @@ def gated_unit(inputs: Tensor, h: Tensor, U_gates: Tensor, U: Tensor) -> Tensor:
     x, x_zr = inputs.split((n, 2 * n), dim=-1)
     z, r = torch.sigmoid(x_zr + h @ U_gates.T).chunk(2, dim=-1)
     proposed = torch.tanh(x + (r * h) @ U.T)
-    return torch.lerp(h, proposed, z)
+    # under autocast the state is in float32, and so stay small changes of it
+    return torch.lerp(h, proposed.to(h.dtype), z.to(h.dtype))

@@ -20,9 +20,10 @@ from fairseq_rnnsearch.evaluation.commands import (
     report,
     symmetrise,
     training,
+    unknown_words,
 )
 
-_COMMANDS = (report, bleu, training, lengths, alignments, examples, aer, symmetrise)
+_COMMANDS = (report, bleu, training, lengths, alignments, examples, aer, symmetrise, unknown_words)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -6,9 +6,15 @@ implementation is free to choose its own loop, its own backward pass and its own
 ``select`` gives them; ``reference`` is the plain one and documents the functions.
 """
 
-from fairseq_rnnsearch.kernels.interface import DecoderWeights, Memory, RecurrentWeights
-from fairseq_rnnsearch.kernels.reference import attend
-from fairseq_rnnsearch.kernels.selection import KERNELS, Kernels, select
+from fairseq_rnnsearch.kernels.interface import (
+    DecoderWeights,
+    Memory,
+    RecurrentWeights,
+    StepWeights,
+)
+from fairseq_rnnsearch.kernels.packed import forget
+from fairseq_rnnsearch.kernels.selection import KERNELS, Kernels, runs_fast, select
+from fairseq_rnnsearch.kernels.steps import Steps
 
 __all__ = [
     "KERNELS",
@@ -16,6 +22,9 @@ __all__ = [
     "Kernels",
     "Memory",
     "RecurrentWeights",
-    "attend",
+    "StepWeights",
+    "Steps",
+    "forget",
+    "runs_fast",
     "select",
 ]

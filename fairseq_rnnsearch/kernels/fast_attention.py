@@ -43,14 +43,10 @@ class Attention:
         torch.addmv(
             self._mask.view(-1), self._g.flatten(0, 1), self._v, alpha=2, out=self._e.view(-1)
         )
-        if out.dtype == self._e.dtype:
-            torch.softmax(self._e, dim=-1, out=out)
-        else:
-            out.copy_(torch.softmax(self._e, dim=-1))
+        torch.softmax(self._e, dim=-1, out=out)
 
     def _hidden_units(self, query: Tensor) -> None:
-        query = query.to(self._g.dtype).unsqueeze(1)
-        torch.add(self._keys, query, alpha=2, out=self._g).sigmoid_()
+        torch.add(self._keys, query.unsqueeze(1), alpha=2, out=self._g).sigmoid_()
 
     def start_backward(self) -> None:
         self._d_keys = torch.zeros_like(self._keys)
@@ -59,7 +55,6 @@ class Attention:
     def weights_backward(self, d_alpha: Tensor, alpha: Tensor, query: Tensor, out: Tensor) -> None:
         """The gradient of the query, ``(batch, n')``; those of keys and v_a are added up."""
         self._hidden_units(query)
-        alpha, d_alpha = alpha.to(self._e.dtype), d_alpha.to(self._e.dtype)
         de = _softmax_backward(d_alpha, alpha, -1, alpha.dtype, grad_input=self._e)
         # zero but for rounding, which counts where g is nearly 1/2
         self._d_v -= de.sum() / 2

@@ -2,7 +2,8 @@
 
 Same function as in ``reference``. Products with the same state are one product: a step's buffer
 ``(batch, 3n + n')`` holds [proposed, update, reset, query], of which the last three come from
-W = [U_z; U_r; W_a] times s.
+W = [U_z; U_r; W_a] times s. The weighted sums of annotations, small products that are no faster in
+bfloat16, are in float32 throughout: the softmax's gradient is a difference of their gradients.
 """
 
 import torch
@@ -10,9 +11,13 @@ from torch import Tensor
 
 from fairseq_rnnsearch.kernels.fast_attention import Attention
 from fairseq_rnnsearch.kernels.fast_unit import (
+    accurate_type,
+    add_product,
+    apply,
     refuse_second_order,
     unit_backward,
     unit_forward,
+    without_autocast,
 )
 from fairseq_rnnsearch.kernels.interface import DecoderWeights, Memory
 
@@ -21,7 +26,8 @@ def decoder_recurrence(
     word_inputs: Tensor, initial: Tensor, steps: int, memory: Memory, weights: DecoderWeights
 ) -> tuple[Tensor, Tensor, Tensor]:
     """See ``reference.decoder_recurrence``."""
-    return _DecoderRecurrence.apply(
+    return apply(
+        _DecoderRecurrence,
         steps,
         memory.padding,
         word_inputs,
@@ -39,6 +45,7 @@ class _DecoderRecurrence(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: torch.autograd.function.FunctionCtx,
+        operands: torch.dtype | None,
         steps: int,
         padding: Tensor,
         word_inputs: Tensor,
@@ -52,30 +59,36 @@ class _DecoderRecurrence(torch.autograd.Function):
         v_a: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
         ctx.set_materialize_grads(False)
+        operands = operands or initial.dtype
+        U_gates, U, C, W_a = (x.to(operands) for x in (U_gates, U, C, W_a))
         updates, B, n = len(word_inputs), *initial.shape
         W = torch.cat((U_gates, W_a))
-        a = initial.new_zeros(steps, B, 3 * n + len(W_a))
+        a = U.new_zeros(steps, B, 3 * n + len(W_a), dtype=accurate_type(operands))
         a[:updates, :, : 3 * n] = word_inputs
         states = a.new_empty(updates + 1, B, n)
         states[0] = initial
         contexts = a.new_empty(steps, B, annotations.size(-1))
         alignment = a.new_empty(steps, *padding.shape)
+        annotations = annotations.to(a.dtype)
         attention = Attention(keys, padding, v_a)
         reset_s = a.new_empty(1, B, n)
         for i in range(steps):
-            a[i, :, n:].addmm_(states[i], W.T)
+            add_product(a[i : i + 1, :, n:], states[i : i + 1], W.T[None])
             attention.weights(a[i, :, 3 * n :], out=alignment[i])
             torch.bmm(alignment[i].unsqueeze(1), annotations, out=contexts[i].unsqueeze(1))
             if i < updates:
                 unit = a[i : i + 1, :, : 3 * n]
-                unit[0].addmm_(contexts[i], C.T)
+                add_product(unit, contexts[i : i + 1], C.T[None])
                 unit_forward(unit, states[i : i + 1], U[None], reset_s, states[i + 1 : i + 2])
         ctx.save_for_backward(
             a, states, contexts, alignment, annotations, keys, padding, U_gates, U, C, W_a, v_a
         )
-        return states, contexts, alignment.transpose(0, 1)
+        # the state before the first step is as wide as the parameters, and so is the alignment
+        alignment = alignment.to(initial.dtype).transpose(0, 1)
+        return states.to(operands), contexts.to(operands), alignment
 
     @staticmethod
+    @without_autocast
     def backward(
         ctx: torch.autograd.function.FunctionCtx,
         d_states: Tensor | None,
@@ -89,7 +102,9 @@ class _DecoderRecurrence(torch.autograd.Function):
         W = torch.cat((U_gates, W_a))
         da = torch.empty_like(a)
         da[updates:, :, : 3 * n] = 0
-        dc = torch.zeros_like(contexts) if d_contexts is None else d_contexts.contiguous().clone()
+        dc = torch.zeros_like(contexts)
+        if d_contexts is not None:
+            dc.copy_(d_contexts)
         ds = a.new_zeros(1, B, n)
         scratch = a.new_empty(2, 1, B, n)
         d_alpha = a.new_empty(B, 1, alignment.size(-1))
@@ -101,7 +116,7 @@ class _DecoderRecurrence(torch.autograd.Function):
                     ds[0] += d_states[i + 1]
                 unit, d_unit = a[i : i + 1, :, : 3 * n], da[i : i + 1, :, : 3 * n]
                 unit_backward(ds, unit, states[i : i + 1], U[None], d_unit, scratch)
-                dc[i].addmm_(d_unit[0], C)
+                add_product(dc[i : i + 1], d_unit, C[None])
             # this order of the product is several times as fast as annotations @ dc
             torch.bmm(dc[i].unsqueeze(1), annotations.mT, out=d_alpha)
             if d_alignment is not None:
@@ -109,24 +124,26 @@ class _DecoderRecurrence(torch.autograd.Function):
             attention.weights_backward(
                 d_alpha[:, 0], alignment[i], a[i, :, 3 * n :], out=da[i, :, 3 * n :]
             )
-            ds[0].addmm_(da[i, :, n:], W)
+            add_product(ds, da[i : i + 1, :, n:], W[None])
         if d_states is not None:
             ds[0] += d_states[0]
 
         d_annotations = d_keys = d_v = d_U_gates = d_U = d_C = d_W_a = None
-        if ctx.needs_input_grad[4]:
+        if ctx.needs_input_grad[5]:
             d_annotations = torch.bmm(alignment.permute(1, 2, 0), dc.transpose(0, 1))
-        if any(ctx.needs_input_grad[5:]):
-            d_keys, d_v = (d.to(a.dtype) for d in attention.gradients())
-            d_U_gates, d_W_a = _product(da[..., n:], states[:steps]).split((2 * n, len(W_a)))
-            d_C = _product(da[..., : 3 * n], contexts)
+        if any(ctx.needs_input_grad[6:]):
+            d_keys, d_v = attention.gradients()
+            d_a = da.to(U.dtype)
+            d_gates = _product(d_a[..., n:], states[:steps])
+            d_U_gates, d_W_a = d_gates.split((2 * n, len(W_a)))
+            d_C = _product(d_a[..., : 3 * n], contexts)
             reset_s = a[:updates, :, 2 * n : 3 * n] * states[:updates]
-            d_U = _product(da[:updates, :, :n], reset_s)
+            d_U = _product(d_a[:updates, :, :n], reset_s)
         d_word_inputs = da[:updates, :, : 3 * n]
         d_tensors = (d_word_inputs, ds[0], d_annotations, d_keys, d_U_gates, d_U, d_C, d_W_a, d_v)
-        return None, None, *d_tensors
+        return None, None, None, *d_tensors
 
 
 def _product(d_out: Tensor, x: Tensor) -> Tensor:
     """The gradient of a matrix over all steps: ``(time, batch, ...)`` both."""
-    return d_out.flatten(0, 1).T @ x.flatten(0, 1)
+    return d_out.flatten(0, 1).T @ x.to(d_out.dtype).flatten(0, 1)

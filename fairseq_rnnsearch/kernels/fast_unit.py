@@ -6,9 +6,13 @@ batch, 3n)`` buffer are [proposed, update, reset], first as what goes into the s
 functions, then as what comes out.
 
 torch's tanh takes six times as long as its sigmoid on a CPU, so that tanh(x) = 2 sigma(2x) - 1
-is computed wherever its absolute rounding error, one unit in the last place of 1, is small:
-not in bfloat16.
+is computed; its absolute rounding error is one unit in the last place of 1.
+
+Under ``torch.autocast``, or in a type below float32, the operands of products are in that type and
+everything else, states and their gradients above all, is in float32.
 """
+
+from collections.abc import Callable
 
 import torch
 from torch import Tensor
@@ -35,12 +39,44 @@ def accurate_type(dtype: torch.dtype) -> torch.dtype:
     return torch.promote_types(dtype, torch.float32)
 
 
+def apply(function: type[torch.autograd.Function], *args: object) -> Tensor | tuple[Tensor, ...]:
+    """Run a function whose first argument is autocast's type, or None where autocast is off.
+
+    Inside, autocast is off: which operand is in which type is the function's business.
+    """
+    operands = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
+    with torch.autocast("cpu", enabled=False):
+        return function.apply(operands, *args)
+
+
+def without_autocast(backward: Callable) -> Callable:
+    """For a backward pass, which may be called where autocast is on."""
+
+    def run(*args: object) -> tuple[Tensor | None, ...]:
+        with torch.autocast("cpu", enabled=False):
+            return backward(*args)
+
+    return run
+
+
 def add_product(out: Tensor, x: Tensor, weights: Tensor, scale: float = 1) -> None:
-    """scale (out + x weights) in place, all ``(directions, rows, columns)``."""
-    if len(out) == 1:  # what a batch of products costs beside one is seen at small sizes
+    """scale (out + x weights) in place, all ``(directions, rows, columns)``.
+
+    x is rounded to the type of the weights.
+    """
+    if out.dtype != weights.dtype:
+        out += product(x.to(weights.dtype), weights)
+        if scale != 1:
+            out *= scale
+    elif len(out) == 1:  # what a batch of products costs beside one is seen at small sizes
         out[0].addmm_(x[0], weights[0], beta=scale, alpha=scale)
     else:
         out.baddbmm_(x, weights, beta=scale, alpha=scale)
+
+
+def product(x: Tensor, y: Tensor) -> Tensor:
+    """Of two batches of matrices."""
+    return torch.mm(x[0], y[0]).unsqueeze(0) if len(x) == 1 else torch.bmm(x, y)
 
 
 def unit_forward(a: Tensor, h: Tensor, U: Tensor, reset_h: Tensor, out: Tensor) -> None:
@@ -57,13 +93,9 @@ def unit_forward(a: Tensor, h: Tensor, U: Tensor, reset_h: Tensor, out: Tensor) 
     proposed, gates = a[..., :n], a[..., n:]
     gates.sigmoid_()
     torch.mul(gates[..., n:], h, out=reset_h)
-    if a.dtype == torch.bfloat16:
-        add_product(proposed, reset_h, U.mT)
-        proposed.tanh_()
-    else:
-        add_product(proposed, reset_h, U.mT, scale=2)
-        proposed.sigmoid_()
-        torch.sub(proposed, 0.5, out=proposed).mul_(2)
+    add_product(proposed, reset_h, U.mT, scale=2)
+    proposed.sigmoid_()
+    torch.sub(proposed, 0.5, out=proposed).mul_(2)
     torch.lerp(h, proposed, gates[..., :n], out=out)
 
 

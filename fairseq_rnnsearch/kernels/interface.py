@@ -21,6 +21,23 @@ class DecoderWeights(NamedTuple):
     energy: Tensor  # (n',): v_a
 
 
+class StepWeights(NamedTuple):
+    """All that a step multiplies, in the shapes of ``network``."""
+
+    embedding: Tensor  # (words, m)
+    embedding_bias: Tensor  # (m,)
+    input: Tensor  # (3n, m): W, W_z, W_r
+    input_bias: Tensor  # (n,), of the proposed state
+    loop: DecoderWeights  # without attention its last two are None
+    readout_state: Tensor  # (2l, n): U_o
+    readout_word: Tensor  # (2l, m): V_o
+    readout_context: Tensor  # (2l, 2n): C_o
+    readout_bias: Tensor  # (2l,)
+    inner: Tensor | None  # (m, l), of a factorised output layer
+    output: Tensor  # (words, l) or (words, m): W_o
+    output_bias: Tensor  # (words,)
+
+
 class Memory(NamedTuple):
     """One source sentence per row, as the alignment model reads it."""
 

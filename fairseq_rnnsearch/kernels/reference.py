@@ -6,8 +6,14 @@ This is the implementation that others are measured against.
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.equations import alignment_weights, context, energies, gated_unit
-from fairseq_rnnsearch.kernels.interface import DecoderWeights, Memory, RecurrentWeights
+from fairseq_rnnsearch.equations import gated_unit
+from fairseq_rnnsearch.kernels.interface import (
+    DecoderWeights,
+    Memory,
+    RecurrentWeights,
+    StepWeights,
+)
+from fairseq_rnnsearch.kernels.reference_steps import ReferenceSteps, attend
 
 
 def gated_recurrence(
@@ -69,14 +75,6 @@ def bidirectional_recurrence(
     )
 
 
-def attend(s: Tensor, memory: Memory, weights: DecoderWeights) -> tuple[Tensor, Tensor]:
-    """c_i, ``(batch, 2n)``, and alpha_i, ``(batch, source)``, for one target position."""
-    alpha = alignment_weights(
-        energies(s, memory.keys, weights.state, weights.energy), memory.padding
-    )
-    return context(alpha, memory.annotations), alpha
-
-
 def decoder_recurrence(
     word_inputs: Tensor, initial: Tensor, steps: int, memory: Memory, weights: DecoderWeights
 ) -> tuple[Tensor, Tensor, Tensor]:
@@ -132,3 +130,29 @@ def output_cost(
         return nll, nll.detach()
     spread = label_smoothing / (len(bias) - 1)
     return (1 - label_smoothing - spread) * nll - spread * lprobs.sum(), nll.detach()
+
+
+def decoder_steps(
+    order: str,
+    weights: StepWeights,
+    memory: Memory | None,
+    summary: Tensor,
+    initial: Tensor,
+    sentences: Tensor,
+) -> ReferenceSteps:
+    """A search's decoder, for as many rows as there are hypotheses; see ``steps.Steps``.
+
+    Args:
+        order: one of ``network.DECODER_ORDERS``.
+        weights: all matrices and vectors up to t_i.
+        memory: what is attended to, one row per sentence, or None for RNNencdec.
+        summary: RNNencdec's context, ``(sentences, n)``.
+        initial: s_0, ``(sentences, n)``.
+        sentences: ``(rows,)``, the sentence of each hypothesis.
+    """
+    return ReferenceSteps(order, weights, memory, summary, initial, sentences)
+
+
+def output_logits(t: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """All logits: ``(..., l)`` to ``(..., symbols)``."""
+    return torch.nn.functional.linear(t, weight, bias)

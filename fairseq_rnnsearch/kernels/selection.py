@@ -21,6 +21,8 @@ class Kernels(NamedTuple):
     bidirectional_recurrence: Callable
     decoder_recurrence: Callable
     output_cost: Callable
+    decoder_steps: Callable
+    output_logits: Callable
 
 
 def select(name: str) -> Kernels:
@@ -35,6 +37,11 @@ def select(name: str) -> Kernels:
     if name not in KERNELS:
         raise ValueError(f"kernels must be one of {KERNELS}, not {name!r}")
     return Kernels(*(partial(_run, name, function) for function in Kernels._fields))
+
+
+def runs_fast(name: str, *tensors: Tensor) -> bool:
+    """Whether the implementation of that name works on these as ``fast`` does."""
+    return name != "reference" and fast.why_not(*tensors) is None
 
 
 def _run(name: str, function: str, *args: object, **kwargs: object) -> Tensor | tuple[Tensor, ...]:

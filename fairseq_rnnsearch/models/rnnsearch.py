@@ -1,6 +1,5 @@
 """RNNsearch and RNNencdec as fairseq models. The mathematics is in ``network``."""
 
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields
 from typing import NamedTuple, Optional
 
@@ -16,11 +15,11 @@ from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.kernels import KERNELS, Memory
+from fairseq_rnnsearch.kernels import KERNELS, Steps
+from fairseq_rnnsearch.models.precision import COMPUTE_DTYPES, in_compute_dtype, round_matrices
 from fairseq_rnnsearch.network import (
     DECODER_ORDERS,
     Decoder,
-    DecoderState,
     EncodedSource,
     Encoder,
     initialize,
@@ -82,34 +81,44 @@ class RNNSearchConfig(FairseqDataclass):
         metadata={"help": "implementation of the recurrences: fast (CPU), reference (plain, runs "
                   "anywhere), or auto, the fast one wherever it runs"},
     )  # fmt: skip
+    compute_dtype: ChoiceEnum(list(COMPUTE_DTYPES)) = field(
+        default="float32",
+        metadata={"help": "type of the operands of matrix products; parameters, optimizer and "
+                  "checkpoints stay float32, and so do sums (states, softmax, cost)"},
+    )  # fmt: skip
 
 
 class EncoderOut(NamedTuple):
     """What the encoder hands to the decoder.
 
     Attributes:
-        source: one row per sentence, in beam search one per hypothesis.
-        sentence: ``(rows,)``, the sentence that each row belongs to.
+        source: one row per sentence, whatever a search makes of them.
+        sentences: ``(rows,)``, the row of ``source`` that each row or hypothesis translates.
     """
 
     source: EncodedSource
-    sentence: Tensor
+    sentences: Tensor
 
     def select(self, new_order: Tensor) -> "EncoderOut":
-        """Rows in a new order; nothing is copied while hypotheses stay within sentences."""
-        sentence = self.sentence.index_select(0, new_order)
-        if torch.equal(sentence, self.sentence):
-            return self
-        return EncoderOut(EncodedSource(*_select_rows(self.source, new_order)), sentence)
+        """Rows in a new order; of ``source`` nothing is copied."""
+        return EncoderOut(self.source, self.sentences.index_select(0, new_order))
+
+    def by_row(self) -> EncodedSource:
+        """The sentence of each row."""
+        if torch.equal(self.sentences, torch.arange(len(self.sentences)).to(self.sentences)):
+            return EncodedSource(*(part[: len(self.sentences)] for part in self.source))
+        return EncodedSource(*(part.index_select(0, self.sentences) for part in self.source))
 
 
 class RNNSearchEncoder(FairseqEncoder):
     """fairseq's view of ``network.Encoder``."""
 
-    def __init__(self, dictionary, network: Encoder) -> None:
+    def __init__(self, dictionary, network: Encoder, compute_dtype: str = "float32") -> None:
         super().__init__(dictionary)
         self.network = network
+        self.compute_dtype = compute_dtype
 
+    @in_compute_dtype
     def forward(self, src_tokens: Tensor, src_lengths: Tensor = None, **_) -> EncoderOut:
         """``(batch, source)`` word numbers, padded on either side."""
         source = self.network(src_tokens, src_tokens.eq(self.dictionary.pad()))
@@ -126,15 +135,17 @@ class RNNSearchEncoder(FairseqEncoder):
 class RNNSearchDecoder(FairseqIncrementalDecoder):
     """fairseq's view of ``network.Decoder``."""
 
-    def __init__(self, dictionary, network: Decoder) -> None:
+    def __init__(self, dictionary, network: Decoder, compute_dtype: str = "float32") -> None:
         super().__init__(dictionary)
         self.network = network
+        self.compute_dtype = compute_dtype
 
     @property
     def has_alignment(self) -> bool:
         """Whether there are alignment weights to look at: not in RNNencdec."""
         return self.network.alignment_model is not None
 
+    @in_compute_dtype
     def forward(
         self,
         prev_output_tokens: Tensor,
@@ -162,6 +173,7 @@ class RNNSearchDecoder(FairseqIncrementalDecoder):
             return self.network.cost(t, words, label_smoothing), extra
         return (x if features_only else self.output_layer(x)), extra
 
+    @in_compute_dtype
     def extract_features(
         self,
         prev_output_tokens: Tensor,
@@ -171,19 +183,25 @@ class RNNSearchDecoder(FairseqIncrementalDecoder):
     ) -> tuple[Tensor, dict]:
         """Like ``forward``, but t_i, ``(batch, target, l)``, instead of logits."""
         if incremental_state is not None:
-            t, alpha = self._step(prev_output_tokens[:, -1], encoder_out, incremental_state)
-            t, alpha = t.unsqueeze(1), None if alpha is None else alpha.unsqueeze(1)
+            steps = self.get_incremental_state(incremental_state, "steps")
+            if steps is None:
+                steps = self.begin(encoder_out)
+                self.set_incremental_state(incremental_state, "steps", steps)
+            t, alpha = steps.step(prev_output_tokens[:, -1])
+            # a copy, because fairseq averages the weights of an ensemble in place
+            t, alpha = t.unsqueeze(1), None if alpha is None else alpha.unsqueeze(1).clone()
         else:
             leading = _leading_padding(prev_output_tokens, self.dictionary.pad())
             words = _roll_rows(prev_output_tokens, -leading)
-            t, alpha = self.network(words, encoder_out.source)
+            t, alpha = self.network(words, encoder_out.by_row())
             t = _roll_rows(t, leading)
             alpha = None if alpha is None else _roll_rows(alpha, leading)
         return t, {"attn": None if alpha is None else [alpha]}
 
+    @in_compute_dtype
     def output_layer(self, features: Tensor) -> Tensor:
         """t_i to logits."""
-        return self.network.output(features)
+        return self.network.logits(features)
 
     def get_normalized_probs(self, net_output, log_probs: bool, sample=None) -> Tensor:
         """Softmax of the logits, in float32 or wider."""
@@ -194,40 +212,21 @@ class RNNSearchDecoder(FairseqIncrementalDecoder):
 
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
         """Follow the beam: row i goes on from what row ``new_order[i]`` has read."""
-        saved = self.get_incremental_state(incremental_state, "decoder")
-        if saved is None:
-            return
-        sentence = saved.sentence.index_select(0, new_order)
-        memory = saved.memory
-        if memory is not None and not torch.equal(sentence, saved.sentence):
-            memory = Memory(*_select_rows(memory, new_order))
-        state = DecoderState(*_select_rows(saved.state, new_order))
-        self._save(incremental_state, _Saved(state, memory, sentence))
+        steps = self.get_incremental_state(incremental_state, "steps")
+        if steps is not None:
+            steps.select(new_order)
+
+    @property
+    def steps_are_fast(self) -> bool:
+        """Whether a search had better take ``begin`` than fairseq's way to call a decoder."""
+        return self.compute_dtype == "float32" and self.network.steps_are_fast
+
+    def begin(self, encoder_out: EncoderOut) -> Steps:
+        """The decoder for a search, see ``kernels.Steps``."""
+        return self.network.steps(encoder_out.source, encoder_out.sentences)
 
     def max_positions(self) -> int:
         return ANY_LENGTH
-
-    def _step(
-        self, previous: Tensor, encoder_out: EncoderOut, incremental_state: dict
-    ) -> tuple[Tensor, Tensor | None]:
-        saved = self.get_incremental_state(incremental_state, "decoder")
-        memory = saved.memory if saved else self.network.remember(encoder_out.source)
-        t, alpha, state = self.network.step(
-            previous, encoder_out.source, memory, saved.state if saved else None
-        )
-        self._save(incremental_state, _Saved(state, memory, encoder_out.sentence))
-        return t, alpha
-
-    def _save(self, incremental_state: dict, saved: "_Saved") -> None:
-        self.set_incremental_state(incremental_state, "decoder", saved)
-
-
-class _Saved(NamedTuple):
-    """The decoder between two steps of a beam search."""
-
-    state: DecoderState
-    memory: Memory | None
-    sentence: Tensor
 
 
 @register_model(MODEL, dataclass=RNNSearchConfig)
@@ -272,9 +271,19 @@ class RNNSearchModel(FairseqEncoderDecoderModel):
             readout_dropout=readout_dropout,
             kernels=str(cfg.kernels),
         )
-        model = cls(RNNSearchEncoder(source, encoder), RNNSearchDecoder(target, decoder))
+        compute_dtype = str(cfg.compute_dtype)
+        model = cls(
+            RNNSearchEncoder(source, encoder, compute_dtype),
+            RNNSearchDecoder(target, decoder, compute_dtype),
+        )
         initialize(model)
         return model
+
+    def prepare_for_inference_(self, cfg: DictConfig) -> None:
+        """fairseq calls this before it translates; the parameters are not for training then."""
+        super().prepare_for_inference_(cfg)
+        for side in (self.encoder, self.decoder):
+            round_matrices(side)
 
     def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None) -> NamedTuple:
         """Load a checkpoint's parameters.
@@ -320,10 +329,6 @@ def _check(cfg: RNNSearchConfig) -> None:
             raise UserError(f"{option} {value}: must be at least 1")
         if name.endswith("dropout") and value is not None and not 0 <= value < 1:
             raise UserError(f"{option} {value}: must be at least 0 and below 1")
-
-
-def _select_rows(parts: Iterable[Tensor], new_order: Tensor) -> Iterator[Tensor]:
-    return (part.index_select(0, new_order) for part in parts)
 
 
 def _leading_padding(tokens: Tensor, pad: int) -> Tensor:

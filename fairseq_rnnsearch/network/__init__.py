@@ -1,13 +1,12 @@
 """The parameters of the model, in torch alone: encoder, decoder and how they are initialised."""
 
-from fairseq_rnnsearch.network.decoder import DECODER_ORDERS, Decoder, DecoderState
+from fairseq_rnnsearch.network.decoder import DECODER_ORDERS, Decoder
 from fairseq_rnnsearch.network.encoder import EncodedSource, Encoder
 from fairseq_rnnsearch.network.initialization import initialize
 
 __all__ = [
     "DECODER_ORDERS",
     "Decoder",
-    "DecoderState",
     "EncodedSource",
     "Encoder",
     "initialize",

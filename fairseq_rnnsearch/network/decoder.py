@@ -10,13 +10,19 @@ Three orders of one step are in print. With c_i = attend(s_{i-1}) in all of them
 e(y_0) is the zero vector, without the embedding's bias.
 """
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor, nn
 
-from fairseq_rnnsearch.equations import gated_unit, maxout, maxout_input
-from fairseq_rnnsearch.kernels import DecoderWeights, Memory, attend, select
+from fairseq_rnnsearch.equations import maxout, maxout_input
+from fairseq_rnnsearch.kernels import (
+    DecoderWeights,
+    Memory,
+    Steps,
+    StepWeights,
+    forget,
+    runs_fast,
+    select,
+)
 from fairseq_rnnsearch.network.encoder import EncodedSource
 from fairseq_rnnsearch.network.layers import BiasedEmbedding, GatedUnit
 
@@ -94,25 +100,9 @@ class OutputLayer(nn.Module):
         self.weight = nn.Parameter(torch.empty(words, inner_size or maxout_size))
         self.bias = nn.Parameter(torch.empty(words))
 
-    def forward(self, t: Tensor) -> Tensor:
-        """``(..., l)`` to unnormalised log-probabilities ``(..., words)``."""
-        return nn.functional.linear(self.inner(t), self.weight, self.bias)
-
     def inner(self, t: Tensor) -> Tensor:
         """``(..., l)`` to what ``weight`` multiplies."""
         return t if self.inner_weight is None else t @ self.inner_weight.T
-
-
-class DecoderState(NamedTuple):
-    """What one step leaves for the next.
-
-    Attributes:
-        state: ``(batch, n)``.
-        context: ``(batch, 2n)``, the latest c_i.
-    """
-
-    state: Tensor
-    context: Tensor
 
 
 class Decoder(nn.Module):
@@ -167,7 +157,7 @@ class Decoder(nn.Module):
         self.output = OutputLayer(words, maxout_size, embedding_size if factorised_output else None)
         self.embedding_dropout = nn.Dropout(embedding_dropout)
         self.readout_dropout = nn.Dropout(readout_dropout)
-        self.kernels = select(kernels)
+        self.kernels, self._kernels_name = select(kernels), kernels
 
     def remember(self, source: EncodedSource) -> Memory | None:
         """What every step of a sentence reads, computed once; None for RNNencdec."""
@@ -178,9 +168,8 @@ class Decoder(nn.Module):
 
     def initial_state(self, source: EncodedSource) -> Tensor:
         """s_0 = tanh(W_s summary + b), ``(batch, n)``."""
-        return torch.tanh(
-            nn.functional.linear(source.summary, self.initial_weight, self.initial_bias)
-        )
+        x = nn.functional.linear(source.summary, self.initial_weight, self.initial_bias)
+        return torch.tanh(x.to(self.initial_bias.dtype))  # under autocast too
 
     def forward(self, previous: Tensor, source: EncodedSource) -> tuple[Tensor, Tensor | None]:
         """Score given words, all positions at once as far as the recurrence allows.
@@ -216,41 +205,51 @@ class Decoder(nn.Module):
         t = self.readout_dropout(self.readout(read, y, contexts))
         return t.transpose(0, 1), alignment
 
-    def step(
-        self,
-        previous: Tensor,
-        source: EncodedSource,
-        memory: Memory | None,
-        state: DecoderState | None,
-    ) -> tuple[Tensor, Tensor | None, DecoderState]:
-        """One position, as beam search needs it; equals ``forward`` position by position.
+    def steps(self, source: EncodedSource, sentences: Tensor) -> Steps:
+        """The decoder one position at a time, as beam search needs it; equals ``forward``.
 
         Args:
-            previous: ``(batch,)``, the last word of each hypothesis; ignored at the first step.
-            source, memory: from the encoder and ``remember``.
-            state: None at the first step, else what the step before returned.
-
-        Returns:
-            t_i, ``(batch, l)``; alignment weights, ``(batch, source)``, or None; the new state.
+            source: from the encoder, one row per sentence.
+            sentences: ``(rows,)``, the row of ``source`` that each hypothesis translates.
         """
-        if state is None:
-            s = self.initial_state(source)
-            y = s.new_zeros(s.size(0), self.embedding.bias.numel())
-        else:
-            s = state.state
-            y = self.embedding(previous)
-            if self.order == "program":
-                s = self._update(s, y, state.context)
-        if memory is None:
-            c, alpha = source.summary, None
-        else:
-            c, alpha = attend(s, memory, self._loop_weights())
-        read = s
-        if self.order != "program":
-            s = self._update(s, y, c)
-        if self.order == "section3":
-            read = s
-        return self.readout(read, y, c), alpha, DecoderState(s, c)
+        weights = StepWeights(
+            self.embedding.weight,
+            self.embedding.bias,
+            self.unit.input_weight,
+            self.unit.input_bias,
+            self._loop_weights(),
+            self.readout.state_weight,
+            self.readout.word_weight,
+            self.readout.context_weight,
+            self.readout.bias,
+            self.output.inner_weight,
+            self.output.weight,
+            self.output.bias,
+        )
+        return self.kernels.decoder_steps(
+            self.order,
+            weights,
+            self.remember(source),
+            source.summary,
+            self.initial_state(source),
+            sentences,
+        )
+
+    @property
+    def steps_are_fast(self) -> bool:
+        """Whether ``steps`` would be those of the fast kernels."""
+        return runs_fast(self._kernels_name, *self.parameters())
+
+    def logits(self, t: Tensor) -> Tensor:
+        """t_i to unnormalised log-probabilities: ``(..., l)`` to ``(..., words)``."""
+        output = self.output
+        return self.kernels.output_logits(output.inner(t), output.weight, output.bias)
+
+    def train(self, mode: bool = True) -> "Decoder":
+        """As any module; what searches have kept of the weights is not theirs for long."""
+        if mode:
+            forget(self.parameters())
+        return super().train(mode)
 
     def cost(self, t: Tensor, words: Tensor, label_smoothing: float) -> tuple[Tensor, Tensor]:
         """What given words cost, and their -log p, summed; ``(positions, l)``, ``(positions,)``."""
@@ -264,14 +263,11 @@ class Decoder(nn.Module):
         later = self.embedding_dropout(self.embedding(previous[1:]))
         return torch.cat((later.new_zeros(1, *later.shape[1:]), later))
 
-    def _update(self, s: Tensor, y: Tensor, c: Tensor) -> Tensor:
-        inputs = self.unit.inputs(y) + c @ self.unit.context_weight.T
-        return gated_unit(inputs, s, *self.unit.recurrent)
-
     def _loop_weights(self) -> DecoderWeights:
+        alignment = self.alignment_model
         return DecoderWeights(
             self.unit.recurrent,
             self.unit.context_weight,
-            self.alignment_model.state_weight,
-            self.alignment_model.energy_weight,
+            None if alignment is None else alignment.state_weight,
+            None if alignment is None else alignment.energy_weight,
         )

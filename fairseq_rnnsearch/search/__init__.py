@@ -1,5 +1,6 @@
-"""The authors' beam search, inside fairseq's generator."""
+"""Beam search: fairseq's in single steps, and the authors'."""
 
 from fairseq_rnnsearch.search.authors import AuthorsBeamSearch, AuthorsSequenceGenerator
+from fairseq_rnnsearch.search.generator import StepwiseGenerator
 
-__all__ = ["AuthorsBeamSearch", "AuthorsSequenceGenerator"]
+__all__ = ["AuthorsBeamSearch", "AuthorsSequenceGenerator", "StepwiseGenerator"]

@@ -17,8 +17,9 @@ import math
 
 import torch
 from fairseq.search import BeamSearch
-from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
+
+from fairseq_rnnsearch.search.generator import StepwiseGenerator
 
 logger = logging.getLogger(__name__)
 
@@ -55,29 +56,48 @@ class AuthorsBeamSearch(BeamSearch):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """As ``fairseq.search.Search.step``."""
         if step == 0:
-            self.widths = torch.full_like(self.src_lengths, lprobs.size(1))
-        else:
-            # fairseq fills a beam that has too few hypotheses with some that have ended
-            ended = prev_output_tokens[:, -1].eq(self.eos)
-            lprobs[ended.view(lprobs.shape[:2])] = -math.inf
-        source = self.src_lengths
-        lprobs[step < source // 2, :, self.eos] = -math.inf
-        lprobs[step >= MAX_SYMBOLS_PER_SOURCE_SYMBOL * source] = -math.inf
+            self.begin(lprobs.size(1))
+        last = None if prev_output_tokens is None else prev_output_tokens[:, -1]
+        self.limit(step, lprobs, None if step == 0 else last.view(lprobs.shape[:2]), slice(None))
         candidates, words, beams = super().step(
             step, lprobs, scores, prev_output_tokens, original_batch_idxs
         )
-        rank = torch.arange(candidates.size(1), device=candidates.device)
-        candidates = candidates.masked_fill(rank >= self.widths.unsqueeze(1), -math.inf)
-        self.widths = self.widths - (words.eq(self.eos) & candidates.isfinite()).sum(dim=1)
-        return candidates, words, beams
+        return self.accept(words, candidates), words, beams
+
+    def begin(self, width: int) -> None:
+        """All sentences of a batch start with as wide a beam."""
+        self.widths = torch.full_like(self.src_lengths, width)
+
+    def limit(self, step: int, lprobs: Tensor, previous: Tensor | None, part: slice) -> None:
+        """Forbid words in place, for some of the sentences.
+
+        Args:
+            lprobs: ``(sentences, hypotheses, words)``.
+            previous: the last word of each hypothesis, ``(sentences, hypotheses)``.
+        """
+        if previous is not None:
+            # fairseq fills a beam that has too few hypotheses with some that have ended
+            lprobs[previous.eq(self.eos)] = -math.inf
+        source = self.src_lengths[part]
+        lprobs[step < source // 2, :, self.eos] = -math.inf
+        lprobs[step >= MAX_SYMBOLS_PER_SOURCE_SYMBOL * source] = -math.inf
+
+    def accept(self, words: Tensor, scores: Tensor) -> Tensor:
+        """Scores of candidates, best first, ``(sentences, candidates)``, within narrower beams."""
+        rank = torch.arange(scores.size(1), device=scores.device)
+        scores = scores.masked_fill(rank >= self.widths.unsqueeze(1), -math.inf)
+        self.widths = self.widths - (words.eq(self.eos) & scores.isfinite()).sum(dim=1)
+        return scores
 
     def prune_sentences(self, batch_idxs: Tensor) -> None:
         """Keep these rows: the generator has finished the others."""
         self.widths = self.widths[batch_idxs]
 
 
-class AuthorsSequenceGenerator(SequenceGenerator):
+class AuthorsSequenceGenerator(StepwiseGenerator):
     """fairseq's generator around ``AuthorsBeamSearch``, with the authors' second attempts."""
+
+    search_class = AuthorsBeamSearch
 
     def __init__(self, models, tgt_dict, **options) -> None:
         options |= {
@@ -122,6 +142,16 @@ class AuthorsSequenceGenerator(SequenceGenerator):
         finally:
             self.beam_size, self.unk_penalty = beam_size, unk_penalty
         return hypotheses
+
+    def limit(self, step: int, lprobs: Tensor, previous: Tensor | None, part: slice) -> None:
+        """See ``StepwiseGenerator``."""
+        if step == 0 and part.start == 0:
+            self.search.begin(self.beam_size)
+        self.search.limit(step, lprobs, previous, part)
+
+    def accept(self, words: Tensor, scores: Tensor) -> Tensor:
+        """See ``StepwiseGenerator``."""
+        return self.search.accept(words, scores)
 
     def _empty_hypothesis(self, sample: dict, i: int) -> dict:
         source = sample["net_input"]["src_tokens"][i]

@@ -26,7 +26,7 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures import Alignment, parse_formats, parse_samples, text_heatmap
 from fairseq_rnnsearch.figures.alignment import SOURCE_END_CHOICES, bpe_piece
 from fairseq_rnnsearch.figures.series import Series
-from fairseq_rnnsearch.search import AuthorsSequenceGenerator
+from fairseq_rnnsearch.search import AuthorsSequenceGenerator, StepwiseGenerator
 from fairseq_rnnsearch.tasks.hypothesis_alignment import hypothesis_alignment, words_only
 from fairseq_rnnsearch.tasks.hypothesis_gallery import HypothesisGallery
 from fairseq_rnnsearch.tasks.interactive import InteractiveSession
@@ -157,7 +157,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
                     )
             seq_gen_cls = AuthorsSequenceGenerator
         generator = super().build_generator(
-            models, args, seq_gen_cls or SequenceGenerator, extra_gen_cls_kwargs, **options
+            models, args, seq_gen_cls or StepwiseGenerator, extra_gen_cls_kwargs, **options
         )
         if self.cfg.forbid_unk:
             generator.unk_penalty = torch.inf

@@ -295,7 +295,7 @@ class ParallelDataTask(TranslationTask):
         kept = self.filter_indices_by_size(
             np.arange(len(dataset)), dataset, max_positions, ignore_invalid_inputs
         )
-        iterator = _InOrderIterator(
+        iterator = InOrderIterator(
             dataset=dataset,
             collate_fn=dataset.collater,
             batch_sampler=paper_batches(*_words(dataset), max_sentences, seed, candidates=kept),
@@ -311,7 +311,7 @@ class ParallelDataTask(TranslationTask):
         return iterator
 
 
-class _InOrderIterator(iterators.EpochBatchIterator):
+class InOrderIterator(iterators.EpochBatchIterator):
     """Batches in the same order in every epoch, also when resumed within one."""
 
     def _get_iterator_for_epoch(

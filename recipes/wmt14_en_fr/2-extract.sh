@@ -31,4 +31,6 @@ for part in "${!PARTS[@]}"; do
     lay_out "${PARTS[part]}" "${own[part]:-}" "${PARTS[part]}"
 done
 lay_out valid "$VALID_TEXT" $VALID_SETS
-lay_out test "$TEST_TEXT" $TEST_SETS
+for test in "${!TESTS[@]}"; do
+    lay_out "test-${TESTS[test]}" "${TEST_FILES[test]:-}" "${TESTS[test]}"
+done

@@ -19,6 +19,6 @@ for part in "${PARTS[@]}"; do
     run_step "tokenise $part" "$WORK/tokens/$part" \
         tokenise "$part" --longest "$LONGEST" --ratio "$LENGTH_RATIO"
 done
-for part in valid test; do
+for part in valid "${TESTS[@]/#/test-}"; do
     run_step "tokenise $part" "$WORK/tokens/$part" tokenise "$part" --keep-all
 done

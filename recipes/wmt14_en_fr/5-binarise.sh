@@ -13,13 +13,17 @@ sample() {
 }
 
 make_subwords() {
-    local split language prefix
+    local split language prefix test
+    local -a splits=(train:"$SELECTED/train" valid:"$VALID")
+    for test in "${TESTS[@]}"; do
+        splits+=("test-$test:$(tokens_of "$test")")
+    done
     mkdir -- "$PARTIAL"
     for language in en fr; do
         sample "$SELECTED/train.$language"
     done | subword-nmt learn-bpe --symbols "$BPE_MERGES" >"$PARTIAL/codes" \
         2>"$WORK/logs/learn-bpe.log" || die "subword-nmt learn-bpe: $(tail -n 1 "$WORK/logs/learn-bpe.log")"
-    for split in train:"$SELECTED/train" valid:"$VALID" test:"$TEST"; do
+    for split in "${splits[@]}"; do
         prefix=${split#*:} split=${split%%:*}
         for language in en fr; do
             logged "apply-bpe-$split.$language" subword-nmt apply-bpe --codes "$PARTIAL/codes" \
@@ -30,17 +34,23 @@ make_subwords() {
     done
 }
 
-# preprocess TRAIN VALID TEST OPTION...
+# preprocess TRAIN VALID TEXT_OF OPTION...: TEXT_OF prints where a test set is
 preprocess() {
-    local -a texts=(--trainpref "$1" --validpref "$2" --testpref "$3")
+    local train=$1 valid=$2 text_of=$3 test tests=
     shift 3
+    for test in "${TESTS[@]}"; do
+        tests+=${tests:+,}$("$text_of" "$test")
+    done
     logged preprocess fairseq-preprocess "${PLUGIN[@]}" --source-lang en --target-lang fr \
-        "${texts[@]}" --workers "$PROCESSES" --destdir "$PARTIAL" "$@"
+        --trainpref "$train" --validpref "$valid" --testpref "$tests" \
+        --workers "$PROCESSES" --destdir "$PARTIAL" "$@"
 }
+
+subwords_of() { echo "$SUBWORDS/test-$1"; }
 
 binarise_words() {
     local language words
-    preprocess "$SELECTED/train" "$VALID" "$TEST" --nwordssrc "$SHORTLIST" --nwordstgt "$SHORTLIST"
+    preprocess "$SELECTED/train" "$VALID" tokens_of --nwordssrc "$SHORTLIST" --nwordstgt "$SHORTLIST"
     for language in en fr; do
         words=$(wc -l <"$PARTIAL/dict.$language.txt")
         ((words == SHORTLIST)) || log "  the training text has only $((words)) $language words," \
@@ -50,7 +60,7 @@ binarise_words() {
 }
 
 binarise_subwords() {
-    preprocess "$SUBWORDS/train" "$SUBWORDS/valid" "$SUBWORDS/test"
+    preprocess "$SUBWORDS/train" "$SUBWORDS/valid" subwords_of
     cp -- "$SUBWORDS/codes" "$PARTIAL/codes"
     describe_preprocessing en:codes fr:codes
 }

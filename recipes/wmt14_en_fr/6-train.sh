@@ -5,6 +5,7 @@
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 # shellcheck source=recipes/wmt14_en_fr/models.sh
 source "$HERE/models.sh"
+use_training_folder
 
 # RNNsearch-50* is RNNsearch-50 trained on: it begins where that ended.
 begin_with() {
@@ -18,19 +19,20 @@ begin_with() {
 
 # train MODEL
 train() {
-    local cost=word updates
+    local cost=word longest
     local -a optimizer=(--optimizer rnnsearch_adadelta) stop=() further=() launch=()
-    updates=$(updates_of "$1")
+    longest=$(updates_of "$1")
+    [[ $1 != *\* ]] || longest=$LONGEST_TRAINING
     if [[ $OPTIMIZER = adam ]]; then
         optimizer=(--optimizer adam --lr "$LEARNING_RATE" --lr-scheduler polynomial_decay
-            --warmup-updates "$WARMUP" --total-num-update "$updates" --end-learning-rate 0.00001)
+            --warmup-updates "$WARMUP" --total-num-update "$longest" --end-learning-rate 0.00001)
     else
         cost=sum # the paper's
     fi
-    stop=(--max-update "$updates" --best-checkpoint-metric nll_loss)
+    stop=(--max-update "$longest" --best-checkpoint-metric nll_loss)
     if [[ $1 = *\* ]]; then
         begin_with "${1%\*}" "$1"
-        stop=(--max-update "$LONGEST_TRAINING" --patience "$PATIENCE" --eval-bleu
+        stop=(--max-update "$longest" --patience "$PATIENCE" --eval-bleu
             --eval-bleu-args '{"beam": 1}' --best-checkpoint-metric bleu
             --maximize-best-checkpoint-metric)
         [[ $VOCABULARY = shortlist ]] || stop+=(--eval-bleu-remove-bpe)

@@ -1,54 +1,113 @@
 #!/usr/bin/env bash
-# The test set by every model: as it is, and without ever generating UNK; alignments of RNNsearch.
+# The test sets by every model; of their sentences without unknown words also translations that may
+# not have UNK; alignments of RNNsearch, and its UNK replaced by means of them.
 
 # shellcheck source=recipes/wmt14_en_fr/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 # shellcheck source=recipes/wmt14_en_fr/models.sh
 source "$HERE/models.sh"
+use_training_folder
 
-# generate MODEL NAME DATA OPTION...: NAME.tokens and NAME.text in $PARTIAL
+evaluate() { python -m fairseq_rnnsearch.evaluation "$@"; }
+
+# detokenise NAME: NAME.tokens to NAME.text, in $PARTIAL
+detokenise() {
+    python "$ROOT/recipes/moses.py" detokenize --language fr --tokenizer "$TOKENIZER" \
+        <"$PARTIAL/$1.tokens" >"$PARTIAL/$1.text"
+}
+
+# generate MODEL TEST NAME OPTION...: NAME.tokens and NAME.text in $PARTIAL
 generate() {
-    local checkpoint name=$2
+    local model=$1 test=$2 name=$3
     local -a search=(--unnormalized --authors-search)
-    checkpoint=$CHECKPOINTS/$(folder_of "$1")
-    if [[ $OPTIMIZER = adadelta && $1 != *\* ]]; then
-        checkpoint+=/checkpoint_last.pt # after the updates of Table 2
-    else
-        checkpoint+=/checkpoint_best.pt
-    fi
+    shift 3
     [[ $OPTIMIZER = adadelta ]] || search=()
     [[ $VOCABULARY = shortlist ]] || search+=(--post-process subword_nmt)
-    logged "generate-$(folder_of "$1")-$name" fairseq-generate "${@:3}" "${PLUGIN[@]}" --source-lang en \
-        --target-lang fr --path "$checkpoint" --beam "$BEAM" --batch-size "$SEARCH_BATCH" \
-        --results-path "$PARTIAL/$name" ${search[@]+"${search[@]}"}
-    translations "$PARTIAL/$name/generate-test.txt" >"$PARTIAL/$name.tokens"
-    same_length "$PARTIAL/$name.tokens" "$TEST.fr"
-    python "$ROOT/recipes/moses.py" detokenize --language fr --tokenizer "$TOKENIZER" \
-        <"$PARTIAL/$name.tokens" >"$PARTIAL/$name.text"
+    logged "generate-$(folder_of "$model")-$test-$name" fairseq-generate "$@" "${PLUGIN[@]}" \
+        --source-lang en --target-lang fr --path "$(checkpoint_of "$model")" \
+        --beam "$BEAM" --batch-size "$SEARCH_BATCH" --results-path "$PARTIAL/$name" \
+        ${search[@]+"${search[@]}"}
+    translations "$PARTIAL/$name"/generate-*.txt >"$PARTIAL/$name.tokens"
+    detokenise "$name"
 }
 
+# replace_unknown MODEL TEST WAY: WAY.tokens and WAY.text in $PARTIAL
+replace_unknown() {
+    local -a dictionary=()
+    [[ $3 = copy ]] || dictionary=(--dictionary "$(dictionary_of "$1")/dictionary")
+    evaluate replace-unk --source "$(tokens_of "$2").en" --translations "$PARTIAL/all.tokens" \
+        --alignments "$PARTIAL/alignments/alignments.jsonl" --out "$PARTIAL/$3.tokens" \
+        ${dictionary[@]+"${dictionary[@]}"}
+    detokenise "$3"
+}
+
+# translate MODEL TEST SUBSET: SUBSET is fairseq's name of the test set
 translate() {
+    local model=$1 test=$2 way
     local -a draw=()
     mkdir -- "$PARTIAL"
-    ! has_attention "$1" || draw=(--heatmap-dir "$PARTIAL/alignments"
+    ! has_attention "$model" || draw=(--heatmap-dir "$PARTIAL/alignments"
         --heatmap-format jsonl,html --heatmap-samples all)
-    generate "$1" all "$DATA" ${draw[@]+"${draw[@]}"}
-    generate "$1" no-unk "$DATA" --forbid-unk
-    if has_attention "$1" && [[ $REPLACE_UNK = 1 ]]; then
-        generate "$1" replaced "$WORK/test-words" --dataset-impl raw --replace-unk ""
+    generate "$model" "$test" all "$DATA" --gen-subset "$3" ${draw[@]+"${draw[@]}"}
+    same_length "$PARTIAL/all.tokens" "$(tokens_of "$test").fr"
+    [[ $VOCABULARY = shortlist ]] || return 0
+    if [[ -s $(without_unknown "$test")/text.en ]]; then
+        generate "$model" "$test" no-unk "$(without_unknown "$test")" --forbid-unk
     fi
+    has_attention "$model" || return 0
+    for way in $REPLACE_UNK; do
+        replace_unknown "$model" "$test" "$way"
+    done
 }
 
-# The test set's own words, which --replace-unk copies.
-keep_test_words() {
-    logged preprocess-test fairseq-preprocess "${PLUGIN[@]}" --source-lang en --target-lang fr \
-        --testpref "$TEST" --dataset-impl raw --srcdict "$DATA/dict.en.txt" \
+# choose_without_unknown TEST: its sentences without unknown words, as text and binarised
+choose_without_unknown() {
+    mkdir -- "$PARTIAL"
+    evaluate no-unk --source "$(tokens_of "$1").en" --reference "$(tokens_of "$1").fr" \
+        --source-dictionary "$DATA/dict.en.txt" --target-dictionary "$DATA/dict.fr.txt" \
+        --out "$PARTIAL"
+    [[ -s $PARTIAL/text.en ]] || return 0
+    logged "preprocess-no-unk-$1" fairseq-preprocess "${PLUGIN[@]}" --source-lang en \
+        --target-lang fr --testpref "$PARTIAL/text" --srcdict "$DATA/dict.en.txt" \
         --tgtdict "$DATA/dict.fr.txt" --destdir "$PARTIAL"
 }
 
-use_environment fairseq-generate
-[[ $REPLACE_UNK = 0 ]] || run_step "keep the test set's words" "$WORK/test-words" keep_test_words
+# learn_dictionary MODEL: of the training pairs that it aligns
+learn_dictionary() {
+    local language
+    mkdir -- "$PARTIAL"
+    for language in en fr; do
+        if ((DICTIONARY_PAIRS)); then
+            head -n "$DICTIONARY_PAIRS" -- "$SELECTED/train.$language"
+        else
+            cat -- "$SELECTED/train.$language"
+        fi >"$PARTIAL/text.$language"
+    done
+    logged "align-$(folder_of "$1")" python -m fairseq_rnnsearch.align "$DATA" \
+        --path "$(checkpoint_of "$1")" --source "$PARTIAL/text.en" --target "$PARTIAL/text.fr" \
+        --tokenizer space --heatmap-dir "$PARTIAL" --heatmap-format pharaoh
+    evaluate dictionary --source "$PARTIAL/text.en" --target "$PARTIAL/text.fr" \
+        --alignments "$PARTIAL/alignments.pharaoh" --out "$PARTIAL/dictionary"
+    rm -- "$PARTIAL"/text.*
+}
+
+use_environment fairseq-preprocess fairseq-generate
+if [[ $VOCABULARY = shortlist ]]; then
+    mkdir -p -- "$(dirname -- "$(without_unknown any)")"
+    for test in "${TESTS[@]}"; do
+        run_step "choose sentences of $test, ${DATA##*/}" "$(without_unknown "$test")" \
+            choose_without_unknown "$test"
+    done
+fi
 for model in $MODELS; do
-    run_step "translate by $model, ${TRAINING##*/}, beam $BEAM" "$TRANSLATIONS/$(folder_of "$model")" \
-        translate "$model"
+    if [[ $VOCABULARY = shortlist && " $REPLACE_UNK " = *" dictionary "* ]] && has_attention "$model"; then
+        run_step "learn a dictionary by $model, ${TRAINING##*/}" "$(dictionary_of "$model")" \
+            learn_dictionary "$model"
+    fi
+    for test in "${!TESTS[@]}"; do
+        name=${TESTS[test]} subset=test$((test))
+        mkdir -p -- "$TRANSLATIONS/$name"
+        run_step "translate $name by $model, ${TRAINING##*/}, beam $BEAM" \
+            "$TRANSLATIONS/$name/$(folder_of "$model")" translate "$model" "$name" "${subset/%test0/test}"
+    done
 done

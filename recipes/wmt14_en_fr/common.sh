@@ -53,6 +53,22 @@ if [[ -n $TRAIN_TEXT ]]; then
 else
     read -r -a PARTS <<<"$CORPORA" || true
 fi
+# the test sets: each has translations and a report of its own
+TESTS=()
+TEST_FILES=()
+if [[ -n $TEST_TEXT ]]; then
+    for pair in $TEST_TEXT; do
+        name=own-$((${#TESTS[@]} + 1))
+        [[ $pair != *=* ]] || name=${pair%%=*}
+        [[ $name =~ ^[A-Za-z0-9._-]+$ && " ${TESTS[*]-} " != *" $name "* ]] ||
+            die "TEST_TEXT: $name cannot name a test set: must be letters, digits, '.', '_' and '-', once each"
+        TESTS+=("$name")
+        TEST_FILES+=("${pair#*=}")
+    done
+else
+    read -r -a TESTS <<<"$TEST_SETS" || true
+fi
+((${#TESTS[@]})) || die "TEST_SETS and TEST_TEXT are both empty: name a test set"
 ((${#PARTS[@]})) || die "CORPORA and TRAIN_TEXT are both empty: name training text"
 
 remember_settings CORPORA VALID_SETS TEST_SETS TRAIN_TEXT VALID_TEXT TEST_TEXT TOKENIZER \
@@ -61,11 +77,13 @@ remember_settings CORPORA VALID_SETS TEST_SETS TRAIN_TEXT VALID_TEXT TEST_TEXT T
 # what later stages read
 SELECTED=$WORK/selected-$KEEP_WORDS # train.{en,fr}
 VALID=$WORK/tokens/valid/text       # .{en,fr}
-TEST=$WORK/tokens/test/text         # .{en,fr}; as people write it in text/test
 if [[ $VOCABULARY = shortlist ]]; then
     DATA=$WORK/data-shortlist-$SHORTLIST-$KEEP_WORDS
 else
-    SUBWORDS=$WORK/subwords-$BPE_MERGES-$KEEP_WORDS # {train,valid,test}.{en,fr}, codes
+    SUBWORDS=$WORK/subwords-$BPE_MERGES-$KEEP_WORDS # {train,valid,test-NAME}.{en,fr}, codes
     DATA=$WORK/data-bpe-$BPE_MERGES-$KEEP_WORDS
 fi
+# tokens of a test set, .{en,fr}; as people write it in text/test-NAME
+tokens_of() { echo "$WORK/tokens/test-$1/text"; }
+
 PLUGIN=(--user-dir "$ROOT/fairseq_rnnsearch" --task alignment_heatmap)

@@ -1,8 +1,9 @@
 # Sourced by run.sh: what disk and time the stages will take.
 #
 # From the bytes to be read, with what all five corpora have: 6.6 GB of archives hold 40.8 million
-# pairs, 14.7 GB of text. Rates were measured on an AMD EPYC core, and are per core where a stage
-# uses all of them. The test sets' archives, of unknown size, are small.
+# pairs, 14.7 GB of text; and from the products of the models. Rates were measured on an AMD EPYC
+# core, and are per core where a stage uses all of them. The test sets' archives, of unknown size,
+# are small.
 
 ARCHIVE_BYTES_PER_PAIR=162
 ARCHIVE_TO_TEXT=2.2
@@ -15,6 +16,11 @@ TOKENISE_PAIRS_PER_S=4500  # a core
 SCORE_PAIRS_PER_S=28000    # a core
 CUT_PAIRS_PER_S=200000
 BINARISE_WORDS_PER_S=165000 # a core
+TRAIN_GFLOPS=62             # a core, at the paper's sizes, the optimizer included
+SEARCH_GFLOPS=25            # a core
+SENTENCE_WORDS=25           # of a test set
+TEST_SENTENCES=3003
+CHECKPOINTS_KEPT=4 # last, best and two more, each the parameters and two averages of them
 
 # archive_bytes: what is to be read, as if it were archives.
 archive_bytes() {
@@ -39,6 +45,57 @@ missing_bytes() {
         sum=$((sum + bytes))
     done <"$ARCHIVE_TABLE"
     echo "$sum"
+}
+
+# trainings: the updates and the longest pair of each model.
+trainings() {
+    local model updates all
+    for model in $MODELS; do
+        updates=$(updates_of "$model")
+        if [[ $model = *\* ]]; then # those beyond RNNsearch-50
+            all=$((LONGEST_TRAINING < PAPERS_STARRED_UPDATES ? LONGEST_TRAINING : PAPERS_STARRED_UPDATES))
+            updates=$((all > updates ? all - updates : 0))
+        fi
+        echo "${model%\*} $updates"
+    done
+}
+
+# estimate_models STAGE: gigabytes and minutes of the stages that work with models, on CPU cores.
+estimate_models() {
+    trainings | awk -v stage="$1" -v m="$EMBEDDING" -v n="$HIDDEN" -v a="$ATTENTION" -v l="$MAXOUT" \
+        -v k="$([[ $VOCABULARY = bpe ]] && echo "$BPE_MERGES" || echo "$SHORTLIST")" \
+        -v batch="$BATCH_SIZE" -v beam="$BEAM" \
+        -v dictionary="$([[ $VOCABULARY$REPLACE_UNK = shortlist*dictionary* ]] && echo 1 || echo 0)" \
+        -v pairs="$DICTIONARY_PAIRS" -v words="$SENTENCE_WORDS" -v cores="$PROCESSES" \
+        -v sentences="$TEST_SENTENCES" -v tests="${#TESTS[@]}" \
+        -v training="${GFLOPS:-$((TRAIN_GFLOPS * PROCESSES))}" -v search="$SEARCH_GFLOPS" \
+        -v kept="$CHECKPOINTS_KEPT" '
+        # multiplications and additions of a source word, and of a target word
+        function encoder(attends) { return 2 * (6 * n * (m + n) + (attends ? 2 * n * a : 0)) }
+        function decoder(attends) {
+            return 2 * (3 * n * (m + 3 * n) + 2 * l * (m + 3 * n) + l * k \
+                + (attends ? a * n + words * (a + 2 * n) : 0))
+        }
+        {
+            attends = /^RNNsearch/
+            longest = $1; sub(/.*-/, "", longest)
+            pair = longest * 0.6 * (encoder(attends) + decoder(attends))
+            flops += $2 * batch * pair * 3 # backward is two forward
+            parameters += 2 * k * m + 6 * n * (m + n) + 3 * n * (m + 3 * n) + l * (2 * m + 6 * n + k) \
+                + (attends ? 3 * n * a : 0)
+            translations += tests * sentences * 1.3 # and those without unknown words
+            if (attends && dictionary) aligned += pairs * pair
+            all += tests * (attends ? sentences : 0)
+        }
+        END {
+            flops_of_search = translations * words * beam * decoder(1) + aligned
+            if (stage == "train")
+                printf "%.1f %.0f\n", parameters * 12 * kept / 1e9, flops / training / 1e9 / 60
+            if (stage == "translate") # a weight of an alignment takes nine bytes
+                printf "%.1f %.0f\n", all * words * words * 9 * 2 / 1e9,
+                    flops_of_search / search / cores / 1e9 / 60
+            if (stage == "report") printf "%.1f %.0f\n", 0, tests * 1
+        }'
 }
 
 # estimate STAGE: gigabytes and minutes, or nothing where there is no estimate.
@@ -75,19 +132,20 @@ print_estimates() {
         printf '%-12s %10s %10s\n' stage disk time
         for stage; do
             disk='' minutes='' state=
-            read -r disk minutes <<<"$(estimate "$stage")" || true
+            read -r disk minutes <<<"$(estimate "$stage")$(estimate_models "$stage")" || true
             [[ ! -e "$WORK/.done/stage $stage" ]] || state="done before"
             if [[ -z $disk ]]; then
                 printf '%-12s %10s %10s  %s\n' "$stage" - - "$state"
                 continue
             fi
-            printf '%-12s %7s GB %6s min  %s\n' "$stage" "$disk" "$minutes" "$state"
+            printf '%-12s %7s GB %8s  %s\n' "$stage" "$disk" \
+                "$( ((minutes < 300)) && echo "$minutes min" || echo "$((minutes / 60)) h")" "$state"
             [[ -n $state ]] || sum=$(awk -v a="$sum" -v b="$disk" 'BEGIN { print a + b }')
         done
     } >"$WORK/logs/estimates"
     cat -- "$WORK/logs/estimates" >&2
     free=$(df -Pk -- "$WORK" | awk 'NR == 2 { printf "%.1f", $4 * 1024 / 1e9 }')
-    log "estimates for $PROCESSES processes; $sum GB are needed in $WORK, $free GB are free"
+    log "estimates for $PROCESSES CPU cores; $sum GB are needed in $WORK, $free GB are free"
     if [[ $CHECK_DISK = 1 ]] && awk -v a="$sum" -v b="$free" 'BEGIN { exit !(a > b) }'; then
         die "$sum GB are needed in $WORK and only $free are free; CHECK_DISK=0 begins all the same"
     fi

@@ -1,6 +1,7 @@
-# Sourced by the stages that work with models: the paper's five, and their settings.
+# Sourced by run.sh and the stages that work with models: the paper's five, and their settings.
 
 PAPERS_UPDATES="RNNencdec-30:846000 RNNsearch-30:471000 RNNencdec-50:600000 RNNsearch-50:288000"
+PAPERS_STARRED_UPDATES=667000 # RNNsearch-50*, those of RNNsearch-50 too
 
 # arch_of MODEL: fairseq's name of RNNsearch-50* is rnnsearch_50
 arch_of() {
@@ -20,6 +21,19 @@ updates_of() {
 # folder_of MODEL: a name without a star
 folder_of() { echo "${1/\*/-star}"; }
 
+# checkpoint_of MODEL: what translates
+checkpoint_of() {
+    local name=checkpoint_best.pt
+    # after the updates of Table 2
+    [[ $OPTIMIZER != adadelta || $1 = *\* ]] || name=checkpoint_last.pt
+    echo "$CHECKPOINTS/$(folder_of "$1")/$name"
+}
+
+# of a test set, with the words of this data
+without_unknown() { echo "$WORK/no-unk-${DATA##*/data-}/$1"; }
+
+dictionary_of() { echo "$TRAINING/dictionary-$(folder_of "$1")"; }
+
 has_attention() { [[ $1 = RNNsearch-* ]]; }
 
 for model in $MODELS; do
@@ -27,15 +41,24 @@ for model in $MODELS; do
 done
 one_of OPTIMIZER adadelta adam
 one_of BATCH_ORDER paper fairseq
-one_of REPLACE_UNK 0 1
-whole BATCH_SIZE 1
-whole WORKERS 1
+for way in $REPLACE_UNK; do
+    one_of way copy dictionary
+done
+whole DICTIONARY_PAIRS 0
+[[ -z $UPDATES ]] || whole UPDATES 1
+[[ -z $GFLOPS ]] || whole GFLOPS 1
+for name in EMBEDDING HIDDEN ATTENTION MAXOUT BATCH_SIZE WORKERS BEAM LONGEST_TRAINING; do
+    whole "$name" 1
+done
 ((BATCH_SIZE % WORKERS == 0)) ||
     die "BATCH_SIZE=$BATCH_SIZE cannot be shared by WORKERS=$WORKERS processes evenly"
 TRAINING=$WORK/trained-${DATA##*/data-}
 CHECKPOINTS=$TRAINING/checkpoints
 TRANSLATIONS=$TRAINING/translations-beam$BEAM
-mkdir -p -- "$CHECKPOINTS" "$TRANSLATIONS"
-# a training belongs to one value of each of these; its data have their own
-WORK=$TRAINING remember_settings EMBEDDING HIDDEN ATTENTION MAXOUT DROPOUT OPTIMIZER LEARNING_RATE \
-    WARMUP LABEL_SMOOTHING BATCH_SIZE BATCH_ORDER UPDATES SEED TRAIN_OPTIONS
+
+# A training belongs to one value of each of these; its data have their own.
+use_training_folder() {
+    mkdir -p -- "$CHECKPOINTS" "$TRANSLATIONS"
+    WORK=$TRAINING remember_settings EMBEDDING HIDDEN ATTENTION MAXOUT DROPOUT OPTIMIZER LEARNING_RATE \
+        WARMUP LABEL_SMOOTHING BATCH_SIZE BATCH_ORDER UPDATES SEED TRAIN_OPTIONS
+}

@@ -8,6 +8,8 @@
 
 # shellcheck source=recipes/wmt14_en_fr/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
+# shellcheck source=recipes/wmt14_en_fr/models.sh
+source "$HERE/models.sh"
 # shellcheck source=recipes/wmt14_en_fr/estimates.sh
 source "$HERE/estimates.sh"
 

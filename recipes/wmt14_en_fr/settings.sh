@@ -16,10 +16,11 @@
 : "${DOWNLOAD_WAIT:=5}" # seconds between tries
 : "${CORPORA:=europarl-v7 news-commentary-v9 un commoncrawl giga-fren}"
 : "${VALID_SETS:=newstest2012 newstest2013}"
-: "${TEST_SETS:=newstest2014}"
+: "${TEST_SETS:=newstest2014}" # each has a report of its own
 
 # other text instead of archives: SOURCE:TARGET, several separated by spaces; plain, .gz or .sgm.
-# A part of the training text of its own is each of TRAIN_TEXT; the others follow each other
+# Each of TRAIN_TEXT is a part of the training text of its own, each of TEST_TEXT a test set, which
+# NAME=SOURCE:TARGET names; those of VALID_TEXT follow each other
 : "${TRAIN_TEXT:=}"
 : "${VALID_TEXT:=}"
 : "${TEST_TEXT:=}"
@@ -52,23 +53,26 @@
 
 # training
 : "${OPTIMIZER:=adadelta}" # with the summed cost; or adam, with the cost per word
-: "${LEARNING_RATE:=0.0015}" # adam's
+: "${LEARNING_RATE:=0.0015}" # adam's; falls linearly to 0.00001 in the last update
 : "${WARMUP:=300}"           # adam's, updates
 : "${LABEL_SMOOTHING:=0}"
 : "${BATCH_SIZE:=80}"     # of an update, all processes together
 : "${BATCH_ORDER:=paper}" # or fairseq
 : "${UPDATES:=}"          # of each model (default: those of the paper's Table 2)
 : "${PATIENCE:=10}"       # RNNsearch-50*: validations whose BLEU does not improve, before it stops
-: "${LONGEST_TRAINING:=1000000}" # RNNsearch-50*: updates, at most
+: "${LONGEST_TRAINING:=1000000}" # RNNsearch-50*: updates, at most, those of RNNsearch-50 too
 : "${SAVE_EVERY:=5000}"          # updates; validates too
 : "${WORKERS:=1}" # processes that share an update: GPUs here, or all that LAUNCH starts
 : "${LAUNCH:=}"   # in front of fairseq-train, such as "torchrun --nproc_per_node 4"
+: "${GFLOPS:=}" # of the device that trains, for the estimate of its time (default: that of CPU cores)
 : "${TRAIN_OPTIONS:=}" # further options of fairseq-train, such as "--num-workers 4"
 
 # translation and report: may be changed afterwards
 : "${BEAM:=12}"
 : "${SEARCH_BATCH:=40}"
-: "${REPLACE_UNK:=1}"     # 1: further rows, UNK replaced by the source word of most weight
-: "${OTHER_SYSTEMS:=}"    # further rows: NAME=FILE, tokenised translations, separated by spaces
+: "${REPLACE_UNK=copy dictionary}" # of a shortlist: further rows, UNK replaced: by the source word of most weight;
+# by what a dictionary of the model's own alignments of training pairs has for it, if anything
+: "${DICTIONARY_PAIRS:=200000}" # training pairs to learn it from; 0: all
+: "${OTHER_SYSTEMS:=}" # further rows: NAME=FILE or NAME@TEST_SET=FILE, tokenised translations
 : "${ALIGNMENT_IDS:=0,1,2,3}" # sentences of Figure 3, from 0
 : "${TITLE:=WMT 2014, English to French}"

@@ -54,11 +54,12 @@ def add_texts(parser: argparse.ArgumentParser) -> None:
         texts.add_argument(option, action="append", default=[], metavar="NAME=FILE", help=text)
 
 
-def add_dictionaries(parser: argparse.ArgumentParser) -> None:
+def add_dictionaries(parser: argparse.ArgumentParser, required: bool = False) -> None:
     for side in ("source", "target"):
         parser.add_argument(
             f"--{side}-dictionary",
             type=Path,
+            required=required,
             metavar="FILE",
             help=f"known {side} words, fairseq's dict.*.txt or a word a line: they decide which"
             " sentences are in the No-UNK subset",

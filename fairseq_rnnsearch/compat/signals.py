@@ -1,0 +1,160 @@
+"""Signals upon which a training saves a checkpoint and ends.
+
+========  ===========  =======================================================
+SIGTERM   status 143   from ``kill``, a service manager, ``scancel``
+SIGINT    status 130   from Ctrl-C
+SIGUSR1   status 0     from Slurm before pre-emption (``--signal=USR1@120``)
+========  ===========  =======================================================
+
+They are heeded after the update that is being made, and after the validation and the checkpoint
+that may be due then, so that a run that goes on equals an unbroken one. A second signal ends the
+process at once.
+"""
+
+import atexit
+import functools
+import logging
+import os
+import signal
+import threading
+import time
+import weakref
+from types import FrameType, ModuleType
+
+import torch
+from fairseq import checkpoint_utils
+from fairseq.distributed import utils as distributed_utils
+from fairseq.trainer import Trainer
+
+logger = logging.getLogger(__name__)
+
+STATUS = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGUSR1: 0}
+
+# Ctrl-C and Slurm reach torchrun and its processes alike, and torchrun hands on what it gets:
+# what comes again within this time, in seconds, is no second signal.
+ECHO = 1.0
+
+
+class StopRequest:
+    """The first signal that this process has got."""
+
+    def __init__(self) -> None:
+        self.number = 0
+        self._time = 0.0
+        self._process = os.getpid()
+
+    def listen(self) -> None:
+        """Take signals from now on, but for those that are ignored or that another has taken."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number in STATUS:
+            if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+                signal.signal(number, self.take)
+
+    def take(self, number: int, frame: FrameType | None) -> None:
+        """Remember a signal; with the second one, end."""
+        if os.getpid() != self._process:  # a process that was forked for some work
+            return
+        now = time.monotonic()
+        if not self.number:
+            self.number, self._time = number, now
+            _say(f"{signal.Signals(number).name}: stopping after this update; again: at once")
+        elif now - self._time > ECHO:
+            os._exit(128 + number)
+
+    def of_all(self, trainer: Trainer) -> int:
+        """The signal that any process has got, the same in all of them; 0 for none."""
+        if distributed_utils.get_global_world_size() == 1:
+            return self.number
+        number = torch.tensor(self.number, device=trainer.device)
+        group = distributed_utils.get_global_group()
+        return int(distributed_utils.all_reduce(number, group, op="max"))
+
+
+def _say(message: str) -> None:
+    """Write past Python's files, which a signal may have interrupted in the middle of a line."""
+    os.write(2, f"fairseq_rnnsearch: {message}\n".encode())
+
+
+def let_signals_stop_training(program: ModuleType) -> StopRequest:
+    """Save and end after the update in which a signal came.
+
+    Args:
+        program: ``fairseq_cli.train``.
+
+    Returns:
+        What has to listen.
+    """
+    request, saved = StopRequest(), {}
+    save, validate_and_save = checkpoint_utils.save_checkpoint, program.validate_and_save
+
+    @functools.wraps(save)
+    def save_and_note(cfg, trainer, *args, **options) -> str | None:
+        saved["at"] = trainer.get_num_updates()
+        return save(cfg, trainer, *args, **options)
+
+    @functools.wraps(validate_and_save)
+    def validate_and_save_and_heed(cfg, trainer, task, epoch_itr, *args) -> tuple[list, bool]:
+        losses, should_stop = validate_and_save(cfg, trainer, task, epoch_itr, *args)
+        number = request.of_all(trainer)
+        if number and not should_stop:
+            if saved.get("at") != trainer.get_num_updates():
+                _save_last(cfg.checkpoint, trainer, epoch_itr)
+            _end(number, cfg.checkpoint, trainer)
+        return losses, should_stop
+
+    checkpoint_utils.save_checkpoint = save_and_note
+    program.validate_and_save = validate_and_save_and_heed
+    return request
+
+
+def _save_last(cfg, trainer: Trainer, epoch_itr) -> None:
+    """Save ``checkpoint_last.pt`` without a validation, also under --no-last-checkpoints."""
+    without, cfg.no_last_checkpoints = cfg.no_last_checkpoints, False
+    try:
+        checkpoint_utils.save_checkpoint(cfg, trainer, epoch_itr, None)
+    finally:
+        cfg.no_last_checkpoints = without
+
+
+def _end(number: int, cfg, trainer: Trainer) -> None:
+    """End this process, but none before the first has saved: torchrun would end that too."""
+    if distributed_utils.get_global_world_size() > 1:
+        torch.distributed.barrier(distributed_utils.get_global_group())
+    if cfg.write_checkpoints_asynchronously:
+        checkpoint_utils.PathManager.async_close()
+    logger.info(
+        f"Stopped by {signal.Signals(number).name} @ {trainer.get_num_updates()} updates; "
+        + ("nothing is saved (--no-save)" if cfg.no_save else "the same command goes on from here")
+    )
+    raise SystemExit(STATUS[number])
+
+
+def keep_signals_from_data_loading_processes() -> None:
+    """Let these processes live until the training that they serve has saved.
+
+    Ctrl-C reaches all processes of a terminal, and a service manager's SIGTERM all of a service.
+    """
+    iterator = torch.utils.data.dataloader._MultiProcessingDataLoaderIter
+    start, alive = iterator.__init__, weakref.WeakSet()
+
+    @functools.wraps(start)
+    def start_without_signals(self, loader) -> None:
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, STATUS)
+        try:
+            start(self, loader)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        alive.add(self)
+
+    def end_the_rest() -> None:
+        """Those of an epoch that was not finished; Python would send SIGTERM and wait forever."""
+        iterators = list(alive)
+        if iterators and threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # torch's handler raises
+        for worker in (worker for iterator in iterators for worker in iterator._workers):
+            if worker._parent_pid == os.getpid() and worker.is_alive():
+                worker.kill()
+
+    iterator.__init__ = start_without_signals
+    atexit.register(end_the_rest)

@@ -1,0 +1,60 @@
+"""The best words of a step, without sorting the log-probabilities of a whole dictionary.
+
+Every run of ``RUN`` words is represented by its largest log-probability. The k best words of a
+sentence lie in the k runs whose largest are best, so that only these are looked at word by word.
+"""
+
+from functools import lru_cache
+
+import torch
+from torch import Tensor
+
+RUN = 64
+
+
+def best(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
+    """The k best continuations of each sentence, best first.
+
+    Args:
+        lprobs: log p of each next word, ``(sentences, hypotheses, words)``, contiguous. NaN is
+            replaced by minus infinity.
+        scores: of the hypotheses so far, ``(sentences, hypotheses)``.
+
+    Returns:
+        scores, words and hypotheses, ``(sentences, k)``.
+    """
+    values, chosen = _best(lprobs, scores, k)
+    if values[:, 0].isnan().any():  # sorted first
+        lprobs.masked_fill_(lprobs.isnan(), -torch.inf)
+        values, chosen = _best(lprobs, scores, k)
+    words = lprobs.size(2)
+    return values, chosen % words, chosen // words
+
+
+def _best(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Values, and places among all words of all hypotheses, ``(sentences, k)``."""
+    sentences, width, words = lprobs.shape
+    runs = words // RUN
+    if width * runs < k:
+        return (lprobs + scores.unsqueeze(2)).flatten(1).topk(k)
+    in_runs = lprobs[..., : runs * RUN].unflatten(2, (runs, RUN))
+    largest = (in_runs.amax(dim=3) + scores.unsqueeze(2)).flatten(1)
+    _, run = largest.topk(k, sorted=False)
+    places, places_of_rest = _places(width, words, lprobs.device)
+    looked_at = places[run].flatten(1)
+    totals = lprobs.flatten(1).gather(1, looked_at)
+    totals.view(sentences, k, RUN).add_(scores.gather(1, run // runs).unsqueeze(2))
+    if words > runs * RUN:
+        rest = (lprobs[..., runs * RUN :] + scores.unsqueeze(2)).flatten(1)
+        totals = torch.cat((totals, rest), dim=1)
+        looked_at = torch.cat((looked_at, places_of_rest.expand(sentences, -1)), dim=1)
+    values, place = totals.topk(k)
+    return values, looked_at.gather(1, place)
+
+
+@lru_cache(maxsize=4)
+def _places(width: int, words: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Where words stand, hypothesis by hypothesis: those of each run, and those in no run."""
+    place = torch.arange(width * words, device=device).view(width, words)
+    in_runs = words // RUN * RUN
+    return place[:, :in_runs].reshape(-1, RUN), place[:, in_runs:].flatten()

@@ -1,0 +1,255 @@
+"""fairseq's beam search for models that offer single steps, with the same results.
+
+A model offers them with a method ``begin(encoder_out)`` of its decoder: see ``kernels.Steps``.
+Where the models do not, or a step cannot be fast, or an option is asked for that is not for here
+(sampling, constraints, n-gram blocking, a language model), fairseq's own generator runs.
+
+What differs is where time went: the first step has one row a sentence, all of its hypotheses
+being the same; no row is copied that has only gained a word (see ``history``); words are chosen
+for a few sentences at a time, whose logits stay in the cache (see ``candidates``).
+"""
+
+import math
+from dataclasses import dataclass, field
+
+import torch
+from fairseq.search import BeamSearch
+from fairseq.sequence_generator import SequenceGenerator
+from torch import Tensor
+
+from fairseq_rnnsearch.search.candidates import best
+from fairseq_rnnsearch.search.history import History, Rows
+
+# bytes of logits at a time
+LOGITS = 8_000_000
+
+
+@dataclass
+class _Sentence:
+    """One that is still searched.
+
+    Attributes:
+        number: in the batch.
+        ended: how many of its hypotheses are complete.
+        full: places of the beam taken by complete hypotheses, because there were too few others.
+    """
+
+    number: int
+    ended: int = 0
+    full: set[int] = field(default_factory=set)
+
+
+class StepwiseGenerator(SequenceGenerator):
+    """As ``fairseq.sequence_generator.SequenceGenerator``."""
+
+    search_class = BeamSearch
+
+    def _generate(
+        self,
+        sample: dict,
+        prefix_tokens: Tensor | None = None,
+        constraints: Tensor | None = None,
+        bos_token: int | None = None,
+    ) -> list[list[dict]]:
+        if constraints is not None or not self._is_for_here(prefix_tokens):
+            return super()._generate(sample, prefix_tokens, constraints, bos_token)
+        return _Search(self, sample, prefix_tokens).run()
+
+    def _is_for_here(self, prefix: Tensor | None) -> bool:
+        return (
+            type(self.search) is self.search_class
+            and all(getattr(model.decoder, "steps_are_fast", False) for model in self.model.models)
+            and self.lm_model is None
+            and self.repeat_ngram_blocker is None
+            and self.token_indices_to_suppress is None
+            and not self.match_source_len
+            and (prefix is None or not prefix.eq(self.eos).any())
+        )
+
+    def limit(self, step: int, lprobs: Tensor, previous: Tensor | None, part: slice) -> None:
+        """Forbid words in place, for the sentences of ``part``; for searches with own limits.
+
+        Args:
+            lprobs: ``(sentences, hypotheses, words)``.
+            previous: the last word of each hypothesis, ``(sentences, hypotheses)``.
+        """
+
+    def accept(self, words: Tensor, scores: Tensor) -> Tensor:
+        """The scores of candidates, ``(sentences, candidates)``, after such limits."""
+        return scores
+
+
+class _Search:
+    """The search for one batch."""
+
+    def __init__(self, generator: StepwiseGenerator, sample: dict, prefix: Tensor | None) -> None:
+        self._generator, self._prefix = generator, prefix
+        source = sample["net_input"]["src_tokens"]
+        sentences, source_length = source.shape
+        longest = int(generator.max_len_a * source_length + generator.max_len_b)
+        self._max_len = min(longest, generator.max_len - 1)
+        assert generator.min_len <= self._max_len, "--min-len above the longest translation"
+        self._lengths = sample["net_input"].get("src_lengths")
+        if self._lengths is None:
+            self._lengths = (source.ne(generator.eos) & source.ne(generator.pad)).sum(dim=1)
+        encoded = generator.model.forward_encoder(sample["net_input"])
+        self._steps = [
+            model.decoder.begin(out)
+            for model, out in zip(generator.model.models, encoded, strict=True)
+        ]
+        self._sentences = [_Sentence(number) for number in range(sentences)]
+        self._lprobs: Tensor | None = None
+
+    def run(self) -> list[list[dict]]:
+        """All hypotheses of each sentence, best first."""
+        generator, count = self._generator, len(self._sentences)
+        words, scores = torch.full((count,), generator.eos), torch.zeros(count)
+        history = History()
+        for step in range(self._max_len + 1):
+            features, weights = self._step(words)
+            scores = scores.to(torch.promote_types(features[0].dtype, torch.float32))
+            history.begin_step(weights)
+            candidates = self._candidates(step, features, words, scores)
+            rows, kept = self._advance(step, history, *(part.tolist() for part in candidates))
+            if not self._sentences or (generator.search.stop_on_max_len and step >= self._max_len):
+                break
+            assert step < self._max_len, f"{step} < {self._max_len}"
+            history.end_step(rows)
+            words, scores = torch.tensor(rows.words), torch.tensor(rows.scores, dtype=scores.dtype)
+            for steps in self._steps:
+                steps.follow(torch.tensor(rows.parents), kept, generator.beam_size)
+        power = generator.len_penalty if generator.normalize_scores else 0
+        return history.hypotheses(count, generator.eos, power, scores.dtype)
+
+    def _step(self, words: Tensor) -> tuple[list[Tensor], Tensor | None]:
+        """t_i of each model and the mean of their alignment weights."""
+        results = [steps.step(words) for steps in self._steps]
+        weights = [alpha for _, alpha in results if alpha is not None]
+        mean = sum(weights[1:], weights[0]) / len(results) if weights else None
+        return [t for t, _ in results], mean
+
+    # choosing words
+
+    def _candidates(
+        self, step: int, features: list[Tensor], words: Tensor, scores: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Scores, words and hypotheses, ``(sentences, candidates)``, best first."""
+        generator, sentences = self._generator, len(self._sentences)
+        if generator.should_set_src_lengths:
+            generator.search.set_src_lengths(self._lengths)
+        width, symbols = len(scores) // sentences, generator.vocab_size
+        previous = words.view(sentences, width) if step else None
+        k = min(2 * generator.beam_size, width * symbols - 1)
+        at_once = max(1, LOGITS // (width * symbols * scores.element_size()))
+        found = []
+        for start in range(0, sentences, at_once):
+            part = slice(start, min(start + at_once, sentences))
+            rows = slice(part.start * width, part.stop * width)
+            lprobs = self._log_probabilities([t[rows] for t in features], scores.dtype)
+            lprobs = lprobs.view(-1, width, symbols)
+            self._limit(step, lprobs, part)
+            generator.limit(step, lprobs, previous, part)
+            found.append(best(lprobs, scores[rows].view(-1, width), k))
+        values, chosen, hypotheses = (torch.cat(parts) for parts in zip(*found, strict=True))
+        return generator.accept(chosen, values), chosen, hypotheses
+
+    def _log_probabilities(self, features: list[Tensor], dtype: torch.dtype) -> Tensor:
+        """``(rows, words)``, of an ensemble the log of the mean probability."""
+        logits = [steps.logits(t) for steps, t in zip(self._steps, features, strict=True)]
+        if self._generator.temperature != 1:
+            logits = [x.div_(self._generator.temperature) for x in logits]
+        if len(logits) > 1:
+            each = torch.stack([torch.log_softmax(x, dim=-1, dtype=dtype) for x in logits])
+            return torch.logsumexp(each, dim=0) - math.log(len(logits))
+        [x] = logits
+        if self._lprobs is None or len(self._lprobs) < len(x):
+            self._lprobs = torch.empty(x.shape, dtype=dtype)
+        return torch.log_softmax(x, dim=-1, dtype=dtype, out=self._lprobs[: len(x)])
+
+    def _limit(self, step: int, lprobs: Tensor, part: slice) -> None:
+        """What fairseq's options forbid, in place."""
+        generator = self._generator
+        eos = generator.eos
+        lprobs[..., generator.pad] = -math.inf
+        if generator.unk_penalty:
+            lprobs[..., generator.unk] -= generator.unk_penalty
+        if step >= self._max_len:
+            lprobs[..., :eos] = -math.inf
+            lprobs[..., eos + 1 :] = -math.inf
+        elif self._prefix is not None and step < self._prefix.size(1):
+            words = self._prefix[part, step]
+            for row in words.ne(generator.pad).nonzero().squeeze(1).tolist():
+                kept = lprobs[row, :, words[row]].clone()
+                lprobs[row] = -math.inf
+                lprobs[row, :, words[row]] = kept
+            return
+        if step < generator.min_len:
+            lprobs[..., eos] = -math.inf
+
+    # following hypotheses
+
+    def _advance(
+        self,
+        step: int,
+        history: History,
+        scores: list[list[float]],
+        words: list[list[int]],
+        hypotheses: list[list[int]],
+    ) -> tuple[Rows, Tensor | None]:
+        """Go on with the best candidates; sentences with a full beam of ends are dropped.
+
+        Returns:
+            the rows, and the sentences that are kept, None for all.
+        """
+        width = self._generator.beam_size if step else 1
+        rows, remaining = Rows([], [], []), []
+        for i, sentence in enumerate(self._sentences):
+            ended = sentence.ended
+            going = self._sort_out(sentence, history, i * width, scores[i], words[i], hypotheses[i])
+            is_full = sentence.ended == self._generator.beam_size or step == self._max_len
+            if sentence.ended > ended and is_full:
+                continue
+            remaining.append(i)
+            rows.parents.extend([i * width + hypotheses[i][rank] for rank in going])
+            rows.words.extend([words[i][rank] for rank in going])
+            rows.scores.extend([scores[i][rank] for rank in going])
+        if len(remaining) == len(self._sentences):
+            return rows, None
+        kept = torch.tensor(remaining, dtype=torch.long)
+        self._sentences = [self._sentences[i] for i in remaining]
+        self._lengths = self._lengths[kept]
+        if self._prefix is not None:
+            self._prefix = self._prefix[kept]
+        self._generator.search.prune_sentences(kept)
+        return rows, kept
+
+    def _sort_out(
+        self,
+        sentence: _Sentence,
+        history: History,
+        first_row: int,
+        scores: list[float],
+        words: list[int],
+        hypotheses: list[int],
+    ) -> list[int]:
+        """Candidates to go on with, by rank; complete ones go to the history.
+
+        As in fairseq, an end counts among the best ``beam`` candidates alone, and where others
+        are too few, candidates that are complete fill the beam and do not count again.
+        """
+        beam, eos = self._generator.beam_size, self._generator.eos
+        going, complete = [], []
+        for rank, (word, score) in enumerate(zip(words, scores, strict=True)):
+            if rank < beam and rank in sentence.full:
+                complete.append(rank)
+            elif word == eos and score != -math.inf:
+                complete.append(rank)
+                if rank < beam and sentence.ended < beam:
+                    history.end_hypothesis(first_row + hypotheses[rank], sentence.number, score)
+                    sentence.ended += 1
+            else:
+                going.append(rank)
+                if rank + 1 >= beam and len(going) >= beam:
+                    break
+        sentence.full = set(range(len(going), beam))
+        return (going + complete)[:beam]

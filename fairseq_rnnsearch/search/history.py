@@ -1,0 +1,102 @@
+"""What a beam search has done, and the hypotheses that come of it.
+
+Nothing is moved while the search goes on: each step leaves its words, its scores, its alignment
+weights, and for each row the row of the step before that it continues. Hypotheses are followed
+back from their ends when all have been found.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+
+class Rows(NamedTuple):
+    """The hypotheses that go on to the next step, a row each."""
+
+    parents: list[int]
+    words: list[int]
+    scores: list[float]
+
+
+class _End(NamedTuple):
+    """A hypothesis whose last word was found at ``step``, for ``row``."""
+
+    step: int
+    row: int
+    sentence: int
+    score: float
+
+
+class History:
+    """All steps of one batch, and the ends that were found."""
+
+    def __init__(self) -> None:
+        self._steps: list[Rows] = []
+        self._weights: list[Tensor | None] = []
+        self._ends: list[_End] = []
+
+    def begin_step(self, weights: Tensor | None) -> None:
+        """Alignment weights, ``(rows, source)``, of the rows that now look for words."""
+        self._weights.append(weights)
+
+    def end_hypothesis(self, row: int, sentence: int, score: float) -> None:
+        """A row of the current step is complete with this score, the sum of all log p."""
+        self._ends.append(_End(len(self._weights) - 1, row, sentence, score))
+
+    def end_step(self, rows: Rows) -> None:
+        """The rows that go on."""
+        self._steps.append(rows)
+
+    def hypotheses(
+        self, sentences: int, eos: int, power: float, dtype: torch.dtype
+    ) -> list[list[dict]]:
+        """For each sentence its hypotheses, best first, as fairseq's generator returns them.
+
+        Args:
+            power: the score of a hypothesis is divided by its length to this power.
+            dtype: of the scores.
+        """
+        paths = [self._follow(end, eos) for end in self._ends]
+        steps = len(self._weights)
+        tokens = torch.tensor([words for words, _, _ in paths], dtype=torch.long).view(-1, steps)
+        sums = torch.tensor([sums for _, sums, _ in paths], dtype=dtype).view(-1, steps)
+        sums[:, 1:] -= sums[:, :-1].clone()
+        weights = self._weights_of([rows for _, _, rows in paths])
+        lengths = [end.step + 1 for end in self._ends]
+        final = torch.tensor([end.score for end in self._ends], dtype=dtype)
+        final /= torch.tensor([length**power for length in lengths], dtype=dtype)
+        found: list[list[dict]] = [[] for _ in range(sentences)]
+        for i, (end, length) in enumerate(zip(self._ends, lengths, strict=True)):
+            found[end.sentence].append(
+                {
+                    "tokens": tokens[i, :length],
+                    "score": final[i],
+                    "attention": torch.empty(0) if weights is None else weights[i, :length].T,
+                    "alignment": torch.empty(0),
+                    "positional_scores": sums[i, :length],
+                }
+            )
+        # as fairseq compares them, in float32
+        return [sorted(beam, key=lambda one: -one["score"].float().item()) for beam in found]
+
+    def _follow(self, end: _End, eos: int) -> tuple[list[int], list[float], list[int]]:
+        """Words, sums of log p, and the row that found each; zeros after the end."""
+        after = [0] * (len(self._weights) - 1 - end.step)
+        words, sums, rows = [*after, eos], [*after, end.score], [*after, end.row]
+        row = end.row
+        for step in reversed(self._steps[: end.step]):
+            words.append(step.words[row])
+            sums.append(step.scores[row])
+            row = step.parents[row]
+            rows.append(row)
+        return words[::-1], sums[::-1], rows[::-1]
+
+    def _weights_of(self, rows: list[list[int]]) -> Tensor | None:
+        """``(ends, steps, source)``, in float32 as fairseq keeps them."""
+        if self._weights[0] is None:
+            return None
+        sizes = [0, *(len(weights) for weights in self._weights[:-1])]
+        first = torch.tensor(sizes).cumsum(0)
+        places = torch.tensor(rows, dtype=torch.long).view(-1, len(sizes)) + first
+        return torch.cat(self._weights).float()[places]

@@ -1,0 +1,109 @@
+"""How fast the model trains, beside its own limit and other programs. Started by benchmark.sh.
+
+In one process, in turns: the reference kernels, the fast ones in float32 and with --compute-dtype
+bfloat16, fairseq's own lstm, Joey NMT's GRU, and the limit, which is the time of the model's matrix
+products in the grouping of the fast kernels and nothing else, in updates also of the memory that
+clipping and Adadelta go through. A table comes last; ``--json`` keeps all.
+"""
+
+import argparse
+import contextlib
+import json
+import logging
+import platform
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import torch
+from measuring import CANDIDATES, PASSES, available, measure, peak_memory, report_peak, table
+from sizes import SIZES
+
+from fairseq_rnnsearch.files import write_text
+
+# one axis at a time, the others as in the size itself
+GROWTH = {"source": (10, 25, 50, 100, 200), "batch": (1, 10, 40, 160, 640)}
+
+
+def of_sizes(args: argparse.Namespace, names: list[str], clock: Callable) -> Iterator[dict]:
+    for label in args.sizes:
+        peak = {name: peak_memory(label, name, args.threads) for name in names}
+        for row in measure(label, SIZES[label], names, args.passes, args.rounds, clock):
+            yield row | {"peak_gb": peak.get(row["candidate"])}
+
+
+def of_growth(args: argparse.Namespace, names: list[str], clock: Callable) -> Iterator[dict]:
+    """Updates with longer sources and larger batches."""
+    names = [name for name in names if name != "reference"]
+    for label in args.growth:
+        for axis, values in GROWTH.items():
+            for value in values:
+                size = SIZES[label]._replace(**{axis: value})
+                yield from measure(
+                    f"{label} {axis} {value}", size, names, ["update"], args.rounds, clock
+                )
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError):  # Linux alone has the file
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--sizes", nargs="*", choices=SIZES, default=["paper", "multi30k"])
+    parser.add_argument(
+        "--growth",
+        nargs="*",
+        choices=SIZES,
+        default=["multi30k"],
+        help="sizes whose updates are also timed with longer sources and larger batches",
+    )
+    parser.add_argument("--candidates", nargs="+", choices=CANDIDATES, default=CANDIDATES)
+    parser.add_argument("--passes", nargs="+", choices=PASSES, default=PASSES)
+    parser.add_argument("--rounds", type=int, default=7, help="for each number (default: 7)")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument(
+        "--cpu-time",
+        action="store_true",
+        help="of the one thread instead of the clock: for a machine that does other work too",
+    )
+    parser.add_argument("--json", default="benchmark.json", help="file for all numbers")
+    parser.add_argument("--peak", nargs=2, metavar=("SIZE", "CANDIDATE"), help=argparse.SUPPRESS)
+    return parser
+
+
+def main() -> None:
+    parser = _parser()
+    args = parser.parse_args()
+    logging.disable(logging.INFO)
+    torch.set_num_threads(args.threads)
+    if args.peak:
+        report_peak(*args.peak)
+        return
+    if args.cpu_time and args.threads != 1:
+        parser.error(f"--cpu-time --threads {args.threads}: counts one thread, name --threads 1")
+    clock = time.thread_time if args.cpu_time else time.perf_counter
+    machine = {
+        "processor": _processor(),
+        "threads": args.threads,
+        "torch": torch.__version__,
+        "clock": "cpu" if args.cpu_time else "wall",
+    }
+    names = available(args.candidates)
+    rows = []
+    for kind in (of_sizes, of_growth):
+        for row in kind(args, names, clock):
+            rows.append(row)
+            print(table([row]).splitlines()[1], file=sys.stderr)
+            write_text(args.json, json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
+    print(json.dumps(machine))
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()

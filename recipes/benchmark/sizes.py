@@ -1,0 +1,54 @@
+"""Sizes of models and batches."""
+
+from typing import NamedTuple
+
+import torch
+from fairseq.data import Dictionary
+
+
+class Size(NamedTuple):
+    """Of a model and a batch, in the paper's letters."""
+
+    m: int
+    n: int
+    attention: int
+    l: int
+    symbols: int
+    source: int  # words of every source sentence, with its end symbol
+    target: int
+    batch: int = 80
+
+
+SIZES = {
+    "paper": Size(620, 1000, 1000, 500, 30_000, 30, 30),
+    "multi30k": Size(256, 256, 256, 256, 8_000, 14, 14),
+    "tiny": Size(8, 12, 12, 8, 50, 4, 5, 3),  # for a test of this program
+}
+
+
+def dictionary(size: Size) -> Dictionary:
+    words = Dictionary()
+    for i in range(size.symbols - len(words)):
+        words.add_symbol(f"w{i}")
+    return words
+
+
+def sample(size: Size, words: Dictionary) -> dict:
+    """A batch as fairseq's translation data gives it, of random words."""
+    generator = torch.Generator().manual_seed(0)
+    source, target = (
+        torch.randint(words.nspecial, size.symbols, (size.batch, length), generator=generator)
+        for length in (size.source, size.target)
+    )
+    source[:, -1] = target[:, -1] = words.eos()
+    return {
+        "id": torch.arange(size.batch),
+        "nsentences": size.batch,
+        "ntokens": target.numel(),
+        "net_input": {
+            "src_tokens": source,
+            "src_lengths": torch.full((size.batch,), size.source),
+            "prev_output_tokens": target.roll(1, dims=1),
+        },
+        "target": target,
+    }

@@ -1,0 +1,79 @@
+"""What is measured: models that train through fairseq's own trainer, each as its command would."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import torch
+from fairseq import options, tasks
+from fairseq.dataclass.utils import convert_namespace_to_omegaconf
+from fairseq.logging import metrics
+from fairseq.trainer import Trainer
+from sizes import Size, dictionary, sample
+
+import fairseq_rnnsearch
+
+OURS = (
+    "--task alignment_heatmap --heatmap-samples 0 --arch rnnsearch_50 --criterion alignment_heatmap"
+    " --optimizer rnnsearch_adadelta --encoder-embed-dim {m} --decoder-embed-dim {m}"
+    " --encoder-hidden-size {n} --decoder-hidden-size {n} --attention-size {attention}"
+    " --maxout-size {l}"
+)
+COMMANDS = {
+    "reference": f"{OURS} --kernels reference",
+    "fast": f"{OURS} --kernels fast",
+    "bfloat16": f"{OURS} --kernels fast --compute-dtype bfloat16",
+    # one layer, bidirectional, attention, and the cheapest optimizer that there is
+    "lstm": (
+        "--task translation --arch lstm --criterion cross_entropy --optimizer sgd --dropout 0"
+        " --encoder-embed-dim {m} --decoder-embed-dim {m} --encoder-hidden-size {n}"
+        " --decoder-hidden-size {n} --decoder-out-embed-dim {l} --encoder-bidirectional"
+        " --decoder-attention 1 --lr 0.1"
+    ),
+}
+
+
+class Training:
+    """One batch: its cost, its gradients, an update, or of the update the optimizer's part."""
+
+    def __init__(self, name: str, size: Size) -> None:
+        torch.manual_seed(0)
+        words = dictionary(size)
+        with TemporaryDirectory() as folder:
+            for language in ("xx", "yy"):
+                words.save(str(Path(folder) / f"dict.{language}.txt"))
+            cfg = _configuration(f"{folder} {COMMANDS[name].format(**size._asdict())}")
+            task = tasks.setup_task(cfg.task)
+        self.model = task.build_model(cfg.model)
+        self.criterion = task.build_criterion(cfg.criterion)
+        self.trainer = Trainer(cfg, task, self.model, self.criterion)
+        self.sample = sample(size, words)
+        self.parameters = sum(p.numel() for p in self.model.parameters())
+
+    def run(self, what: str) -> None:
+        if what == "update":
+            with metrics.aggregate(new_root=True):
+                self.trainer.train_step([self.sample])
+        elif what == "optimizer":
+            if next(self.model.parameters()).grad is None:
+                self._run_model("forward+backward")
+            self.trainer.clip_grad_norm(1.0)
+            self.trainer.optimizer.step()
+        else:
+            self._run_model(what)
+
+    def _run_model(self, what: str) -> None:
+        self.model.train()
+        self.trainer.zero_grad()
+        with torch.set_grad_enabled(what != "forward"):
+            cost = self.criterion(self.model, self.sample)[0]
+        if what != "forward":
+            cost.backward()
+
+
+def _configuration(command: str) -> object:
+    """What fairseq-train makes of its options."""
+    user_dir = str(Path(fairseq_rnnsearch.__file__).parent)
+    always = f"--user-dir {user_dir} --cpu --clip-norm 1 --batch-size 80 -s xx -t yy"
+    parser = options.get_training_parser()
+    args = options.parse_args_and_arch(parser, [*command.split(), *always.split()])
+    return convert_namespace_to_omegaconf(args)

@@ -1,0 +1,231 @@
+"""How fast beam search is, beside fairseq's `lstm` architecture of the same sizes.
+
+In one process, in turns, so that whatever else the machine does meets all of them alike:
+
+    rnnsearch            as `--task alignment_heatmap` searches
+    fairseq's generator  the same model as `--task translation` searches
+    reference            the same model with `--kernels reference`
+    lstm                 fairseq's: bidirectional, one layer, with attention, whose weights it does
+                         not return (`rnnsearch` does)
+
+Parameters are random and no translation ends before its last step, so that all of them take as
+many. A table comes last; ``--json`` keeps all.
+"""
+
+import argparse
+import contextlib
+import json
+import platform
+import statistics
+import time
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import NamedTuple
+
+import torch
+from fairseq.data import Dictionary
+from fairseq.models.lstm import LSTMModel, base_architecture
+from fairseq.sequence_generator import SequenceGenerator
+
+from fairseq_rnnsearch.files import write_text
+from fairseq_rnnsearch.models import RNNSearchConfig, RNNSearchModel
+from fairseq_rnnsearch.search import StepwiseGenerator
+
+
+class Size(NamedTuple):
+    """Of a model, in the paper's letters, and of its sentences."""
+
+    m: int
+    n: int
+    attention: int
+    l: int
+    symbols: int
+    words: int  # in every source sentence and translation, with its end symbol
+
+
+SIZES = {
+    "paper": Size(620, 1000, 1000, 500, 30_000, 30),
+    "multi30k": Size(256, 256, 256, 256, 8_000, 14),
+}
+BEAM = 12
+CANDIDATES = ("rnnsearch", "fairseq's generator", "reference", "lstm")
+
+
+# --- what is measured ----------------------------------------------------------------------------
+
+
+def task_of(size: Size) -> SimpleNamespace:
+    words = Dictionary()
+    for i in range(size.symbols - len(words)):
+        words.add_symbol(f"w{i}")
+    return SimpleNamespace(source_dictionary=words, target_dictionary=words)
+
+
+def rnnsearch(size: Size, task: SimpleNamespace, kernels: str) -> torch.nn.Module:
+    config = RNNSearchConfig(
+        encoder_embed_dim=size.m,
+        encoder_hidden_size=size.n,
+        decoder_embed_dim=size.m,
+        decoder_hidden_size=size.n,
+        attention_size=size.attention,
+        maxout_size=size.l,
+        kernels=kernels,
+    )
+    return RNNSearchModel.build_model(config, task)
+
+
+def lstm(size: Size, task: SimpleNamespace) -> torch.nn.Module:
+    args = Namespace(
+        encoder_embed_dim=size.m,
+        encoder_hidden_size=size.n,
+        encoder_bidirectional=True,
+        decoder_embed_dim=size.m,
+        decoder_hidden_size=size.n,
+        decoder_out_embed_dim=size.l,
+        dropout=0.0,
+        criterion="cross_entropy",
+        max_source_positions=1000,
+        max_target_positions=1000,
+    )
+    base_architecture(args)
+    return LSTMModel.build_model(args, task)
+
+
+class Search:
+    """Beam search of one candidate."""
+
+    def __init__(self, name: str, size: Size, task: SimpleNamespace) -> None:
+        torch.manual_seed(0)
+        if name == "lstm":
+            model = lstm(size, task)
+        else:
+            model = rnnsearch(size, task, "reference" if name == "reference" else "fast")
+        model.eval()
+        model.make_generation_fast_(need_attn=False)
+        generator = StepwiseGenerator if name == "rnnsearch" else SequenceGenerator
+        longest = size.words - 1  # and the end symbol
+        self.generator = generator(
+            [model], task.target_dictionary, beam_size=BEAM, min_len=longest, max_len_b=longest
+        )
+        self.size = size
+
+    def run(self, source: torch.Tensor) -> None:
+        """Translate sentences, ``(sentences, words)``."""
+        lengths = torch.full((len(source),), source.size(1))
+        sample = {"net_input": {"src_tokens": source, "src_lengths": lengths}}
+        for hypotheses in self.generator.generate(None, sample):
+            assert len(hypotheses) == BEAM
+            assert {len(found["tokens"]) for found in hypotheses} == {self.size.words}
+
+
+def sentences(size: Size, count: int) -> torch.Tensor:
+    words = Dictionary()
+    source = torch.randint(words.nspecial, size.symbols, (count, size.words))
+    source[:, -1] = words.eos()
+    return source
+
+
+# --- measuring -----------------------------------------------------------------------------------
+
+
+def measure(
+    name: str, batch: int, names: list[str], rounds: int, clock: Callable[[], float]
+) -> list[dict]:
+    """One row for each candidate: seconds of each round, after one that is not counted."""
+    size = SIZES[name]
+    task = task_of(size)
+    candidates = {candidate: Search(candidate, size, task) for candidate in names}
+    seconds: dict[str, list[float]] = {candidate: [] for candidate in names}
+    for number in range(rounds + 1):
+        source = sentences(size, batch)
+        for candidate, search in candidates.items():
+            start = clock()
+            search.run(source)
+            if number:
+                seconds[candidate].append(clock() - start)
+    rows = []
+    for candidate, own in seconds.items():
+        ratios = [theirs / this for theirs, this in zip(seconds["lstm"], own, strict=True)]
+        rows.append(
+            {
+                "size": name,
+                "batch": batch,
+                "candidate": candidate,
+                "seconds": statistics.median(own),
+                "least": min(own),
+                "most": max(own),
+                "sentences_per_second": batch / statistics.median(own),
+                "of_lstm": statistics.median(ratios),
+                "of_lstm_least": min(ratios),
+                "of_lstm_most": max(ratios),
+                "rounds": own,
+            }
+        )
+    return rows
+
+
+def table(rows: list[dict]) -> str:
+    """The rows as text; a ratio is the median over rounds of the ratio within a round."""
+    lines = [
+        f"{'size':9} {'batch':>5} {'candidate':20} {'median s (least, most)':26} "
+        f"{'sentences/s':>11}  of lstm (least, most)"
+    ]
+    for row in rows:
+        spread = f"{row['seconds']:8.3f} ({row['least']:.3f}, {row['most']:.3f})"
+        lines.append(
+            f"{row['size']:9} {row['batch']:5} {row['candidate']:20} {spread:26} "
+            f"{row['sentences_per_second']:11.2f}  {row['of_lstm']:.2f} "
+            f"({row['of_lstm_least']:.2f}, {row['of_lstm_most']:.2f})"
+        )
+    return "\n".join(lines)
+
+
+def _processor() -> str:
+    with contextlib.suppress(OSError):  # Linux alone has the file
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.partition(":")[2].strip()
+    return platform.processor()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
+    parser.add_argument("--batches", nargs="+", type=int, default=[40, 1], help="sentences each")
+    parser.add_argument(
+        "--candidates", nargs="+", choices=CANDIDATES, default=list(CANDIDATES), help="lstm always"
+    )
+    parser.add_argument("--rounds", type=int, default=5, help="for each number (default: 5)")
+    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
+    parser.add_argument(
+        "--cpu-time",
+        action="store_true",
+        help="of the one thread instead of the clock: for a machine that does other work too",
+    )
+    parser.add_argument("--json", default="benchmark_search.json", help="file for all numbers")
+    args = parser.parse_args()
+    if args.cpu_time and args.threads != 1:
+        parser.error(f"--cpu-time --threads {args.threads}: counts one thread, name --threads 1")
+    torch.set_num_threads(args.threads)
+    clock = time.thread_time if args.cpu_time else time.perf_counter
+    names = list(dict.fromkeys([*args.candidates, "lstm"]))
+    rows = []
+    for name in args.sizes:
+        for batch in args.batches:
+            rows += measure(name, batch, names, args.rounds, clock)
+    machine = {
+        "processor": _processor(),
+        "threads": args.threads,
+        "torch": torch.__version__,
+        "clock": "cpu" if args.cpu_time else "wall",
+        "beam": BEAM,
+    }
+    write_text(args.json, json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
+    print(json.dumps(machine))
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,237 @@
+"""fairseq-train again and again, without the seconds in which Python imports torch and fairseq.
+
+A process imports them once and forks a child for each training, which goes on as the installed
+script does, from reading its command line. It is killed like any other process, at a moment that
+the test chooses, or gets its signal in the middle of what `Strike` names.
+"""
+
+import atexit
+import faulthandler
+import itertools
+import json
+import os
+import shlex
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from commands import QUIET, ROOT, TASK, Finished
+
+LIMIT = 120  # seconds after which a training hangs
+
+
+@dataclass(frozen=True)
+class Strike:
+    """A signal that a training sends itself when something is done for the so-many-th time.
+
+    Attributes:
+        where: "write" and "copy" (half of the file is there), "flush", "rename", "update" and
+            "validation" (about to begin).
+        call: the how-manieth, from 1.
+        number: of the signal.
+        again: seconds after which it is sent again, and again, ...
+        to_all: also to the data-loading processes.
+    """
+
+    where: str
+    call: int
+    number: int = signal.SIGKILL
+    again: tuple[float, ...] = ()
+    to_all: bool = False
+
+
+class Run:
+    """A training that was begun."""
+
+    def __init__(self, pad: "Launchpad", words: list[str], log: Path, pid: int) -> None:
+        self._pad, self._words, self.log, self.pid = pad, words, log, pid
+
+    def send(self, number: int, to_all: bool = False) -> None:
+        """Send a signal, to its data-loading processes too where that is asked for."""
+        (os.killpg if to_all else os.kill)(self.pid, number)
+
+    def wait_for(self, text: str) -> "Run":
+        """Wait until it has said something."""
+        end = time.monotonic() + LIMIT
+        while text not in self.log.read_text(errors="replace"):
+            assert time.monotonic() < end, f"no {text!r} in {self.log.read_text()[-4000:]}"
+            time.sleep(0.005)
+        return self
+
+    def finish(self) -> Finished:
+        """Wait for its end; what it has said is in both `out` and `err`."""
+        rc = self._pad.ask(do="wait", pid=self.pid)["rc"]
+        said = self.log.read_text(errors="replace")
+        return Finished(shlex.join(self._words), rc, said, said)
+
+
+class Launchpad:
+    """The process that forks."""
+
+    def __init__(self, folder: Path) -> None:
+        self._logs = (folder / f"log{i}" for i in itertools.count())
+        self._process = subprocess.Popen(
+            [sys.executable, __file__],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=ROOT,
+            env={**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)},
+        )
+
+    def ask(self, **request: object) -> dict:
+        print(json.dumps(request), file=self._process.stdin, flush=True)
+        return json.loads(self._process.stdout.readline())
+
+    def begin(self, *arguments: object, strike: Strike | None = None, **environment: str) -> Run:
+        """Begin fairseq-train; options are cut into words as in a shell."""
+        words = shlex.split(f"{TASK} {QUIET}")
+        for argument in arguments:
+            text = str(argument)
+            words += shlex.split(text) if text.startswith("-") else [text]
+        log = next(self._logs)
+        log.touch()
+        pid = self.ask(
+            do="begin",
+            words=words,
+            log=str(log),
+            strike=strike and asdict(strike),
+            environment=environment,
+        )["pid"]
+        return Run(self, words, log, pid)
+
+    def train(self, *arguments: object, **options: object) -> Finished:
+        return self.begin(*arguments, **options).finish()
+
+    def train_together(
+        self,
+        processes: int,
+        *arguments: object,
+        strikes: dict[int, Strike] | None = None,
+        **environment: str,
+    ) -> list[Finished]:
+        """Run several processes, begun as torchrun begins them, some with a `Strike`."""
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        begun = [
+            self.begin(
+                *arguments,
+                strike=(strikes or {}).get(rank),
+                MASTER_ADDR="127.0.0.1",
+                MASTER_PORT=str(port),
+                WORLD_SIZE=str(processes),
+                RANK=str(rank),
+                LOCAL_RANK=str(rank),
+                **environment,
+            )
+            for rank in range(processes)
+        ]
+        return [run.finish() for run in begun]
+
+    def close(self) -> None:
+        self._process.stdin.close()
+        self._process.wait()
+
+
+# --- the process itself -----------------------------------------------------------------------
+
+
+def _serve() -> None:
+    import fairseq_cli.train  # noqa: F401
+    import torch._dynamo  # noqa: F401  (the first optimizer imports it)
+
+    import fairseq_rnnsearch  # noqa: F401
+
+    for line in sys.stdin:
+        request = json.loads(line)
+        if request.pop("do") == "wait":
+            print(json.dumps({"rc": _wait(request["pid"])}), flush=True)
+            continue
+        pid = os.fork()
+        if pid == 0:
+            _train(**request)
+        print(json.dumps({"pid": pid}), flush=True)
+
+
+def _wait(pid: int) -> int:
+    end = time.monotonic() + LIMIT
+    while True:
+        ended, status = os.waitpid(pid, os.WNOHANG)
+        if ended:
+            return os.waitstatus_to_exitcode(status)
+        if time.monotonic() > end:
+            os.killpg(pid, signal.SIGKILL)
+            end += LIMIT
+        time.sleep(0.005)
+
+
+def _train(words: list[str], log: str, strike: dict | None, environment: dict) -> None:
+    """In the child: what the script fairseq-train does; never returns."""
+    import fairseq_cli.train
+
+    os.setpgid(0, 0)
+    file = os.open(log, os.O_WRONLY | os.O_APPEND)
+    for descriptor in (1, 2):
+        os.dup2(file, descriptor)
+    os.close(0)
+    # also under shells that ignore Ctrl-C
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    os.environ.update(environment)
+    faulthandler.dump_traceback_later(LIMIT / 2)
+    sys.argv = ["fairseq-train", *words]
+    if strike:
+        _arrange(**strike)
+    status = 0
+    try:
+        fairseq_cli.train.cli_main()
+    except SystemExit as end:
+        status = end.code or 0
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        status = 1
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    os._exit(status)
+
+
+def _arrange(where: str, call: int, number: int, again: list[float], to_all: bool) -> None:
+    """In the child: prepare a `Strike`."""
+    import fairseq_cli.train
+    import torch
+    from fairseq.trainer import Trainer
+
+    module, name = {
+        "write": (torch, "save"),
+        "copy": (shutil, "copyfile"),
+        "flush": (os, "fsync"),
+        "rename": (os, "replace"),
+        "update": (Trainer, "train_step"),
+        "validation": (fairseq_cli.train, "validate"),
+    }[where]
+    real, calls = getattr(module, name), itertools.count(1)
+
+    def struck(*args, **options) -> object:
+        if next(calls) == call:
+            if where in ("write", "copy"):
+                real(*args, **options)
+                path = args[1]
+                if where == "write":
+                    path.flush()
+                    path = path.name
+                os.truncate(path, os.path.getsize(path) // 2)
+            for pause in (0, *again):
+                time.sleep(pause)
+                (os.killpg if to_all else os.kill)(os.getpid(), number)
+        return real(*args, **options)
+
+    setattr(module, name, struck)
+
+
+if __name__ == "__main__":
+    _serve()

@@ -1,0 +1,47 @@
+"""The benchmark: its limit is what the model multiplies, and each candidate runs each pass."""
+
+import json
+import time
+from pathlib import Path
+
+import pytest
+from torch.utils.flop_counter import FlopCounterMode
+
+FOLDER = Path(__file__).resolve().parents[1] / "recipes" / "benchmark"
+
+
+@pytest.fixture
+def benchmark(monkeypatch):
+    monkeypatch.syspath_prepend(str(FOLDER))
+    import measuring
+
+    return measuring
+
+
+def test_the_limit_is_what_the_model_multiplies(benchmark):
+    from limit import products
+
+    size = benchmark.SIZES["tiny"]
+    counter = FlopCounterMode(display=False)
+    training = benchmark.Training("reference", size)
+    with counter:
+        training.run("forward")
+    flops = sum(2 * p.steps * p.batch * p.rows * p.inner * p.columns for p in products(size))
+    # the fast kernels multiply the last state with U_z and U_r too, beside W_a
+    assert counter.get_total_flops() == flops - 2 * size.batch * size.n * 2 * size.n
+
+
+def test_each_candidate_runs_each_pass(benchmark):
+    names = ["reference", "fast", "bfloat16", "lstm"]
+    rows = list(
+        benchmark.measure(
+            "tiny", benchmark.SIZES["tiny"], names, benchmark.PASSES, 1, time.perf_counter
+        )
+    )
+    assert [(row["pass"], row["candidate"]) for row in rows] == [
+        (what, name) for what in benchmark.PASSES for name in (*names, "limit", "limit bfloat16")
+    ]
+    assert all(row["seconds"] > 0 for row in rows)
+    assert len(benchmark.table(json.loads(json.dumps(rows))).splitlines()) == len(rows) + 1
+    used = {row["candidate"]: row["parameters"] for row in rows}
+    assert used["reference"] == used["fast"] == used["bfloat16"] != used["lstm"]

@@ -1,0 +1,195 @@
+"""Beam search in single steps against fairseq's own generator on the reference kernels."""
+
+from itertools import chain
+
+import pytest
+import torch
+from conftest import EOS, PAD, padded, random_model
+from fairseq.sequence_generator import SequenceGenerator
+from torch.testing import assert_close
+
+from fairseq_rnnsearch.kernels import fast_steps, packed, word_inputs
+from fairseq_rnnsearch.search import AuthorsSequenceGenerator, StepwiseGenerator, generator
+from fairseq_rnnsearch.search.candidates import best
+
+SOURCES = [[5, 9, 4, EOS], [EOS], [7, 3, 3, 12, 6, EOS], [8, EOS], [11, 10, EOS]]
+
+
+def model_of(kernels, seed=0, symbols=13, **options):
+    """A random model that comes to an end."""
+    model = random_model(seed, kernels=kernels, target_symbols=symbols, **options)
+    with torch.no_grad():
+        model.decoder.network.output.bias[EOS] += 2.0
+    return model
+
+
+def search(cls, models, prefix=None, left=False, dtype=torch.float64, beam=4, **options):
+    dictionary = models[0].decoder.dictionary
+    found = cls([m.to(dtype) for m in models], dictionary, beam_size=beam, **options)
+    sample = {
+        "net_input": {
+            "src_tokens": padded(SOURCES, left),
+            "src_lengths": torch.tensor([len(source) for source in SOURCES]),
+        }
+    }
+    prefix = {} if prefix is None else {"prefix_tokens": torch.tensor(prefix)}
+    return found.generate(None, sample, **prefix)
+
+
+def assert_same(found, expected, atol=1e-10):
+    assert [len(beam) for beam in found] == [len(beam) for beam in expected]
+    for ours, theirs in zip(chain(*found), chain(*expected), strict=True):
+        assert ours["tokens"].tolist() == theirs["tokens"].tolist()
+        assert ours.keys() == theirs.keys()
+        for name in ("score", "positional_scores"):
+            assert_close(ours[name], theirs[name], rtol=0, atol=atol)
+        assert_close(ours["attention"], theirs["attention"], rtol=0, atol=1e-6)  # float32
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """fairseq's search must not run in place of ours."""
+    with monkeypatch.context() as patch:
+        yield lambda: patch.setattr(SequenceGenerator, "_generate", None)
+
+
+CASES = {
+    "plain": {},
+    "greedy": {"beam": 1},
+    "wide": {"beam": 12},
+    "runs of words": {"symbols": 203, "beam": 5},
+    "whole runs of words": {"symbols": 192, "beam": 3},
+    "few words": {"symbols": 6, "beam": 5},
+    "fewest words": {"symbols": 5, "beam": 50},
+    "padding on the left": {"left": True},
+    "short": {"max_len_b": 3},
+    "as long as the source": {"max_len_a": 1.5, "max_len_b": 2},
+    "not too short": {"min_len": 4, "beam": 3},
+    "one length": {"min_len": 5, "max_len_b": 5},
+    "not normalised": {"normalize_scores": False},
+    "length penalty": {"len_penalty": 0.3},
+    "unknown words": {"unk_penalty": 1.5},
+    "no unknown words": {"unk_penalty": float("inf")},
+    "temperature": {"temperature": 0.7},
+    "prefix": {"prefix": [[7, 6], [PAD, PAD], [9, PAD], [4, 4], [12, PAD]], "min_len": 3},
+    "float32": {"dtype": torch.float32},
+    "RNNencdec": {"fixed_context": True},
+    "appendix": {"decoder_order": "appendix"},
+    "section3": {"decoder_order": "section3"},
+    "section3 RNNencdec": {"decoder_order": "section3", "fixed_context": True},
+    "factorised": {"output_layer": "factorised"},
+    "two models": {"models": 2},
+    "two models, one with attention": {"models": 2, "mixed": True},
+}
+OF_MODEL = ("symbols", "fixed_context", "decoder_order", "output_layer")
+
+
+def models_and_options(case):
+    of_search = {name: value for name, value in case.items() if name not in OF_MODEL}
+    of_model = {name: value for name, value in case.items() if name in OF_MODEL}
+    count, mixed = of_search.pop("models", 1), of_search.pop("mixed", False)
+    return (
+        lambda kernels: [
+            model_of(kernels, seed, **of_model, **({"fixed_context": True} if mixed * seed else {}))
+            for seed in range(count)
+        ]
+    ), of_search
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_translations_equal_those_of_fairseq_s_generator(case, alone):
+    make, options = models_and_options(case)
+    expected = search(SequenceGenerator, make("reference"), **options)
+    alone()
+    found = search(StepwiseGenerator, make("fast"), **options)
+    assert_same(found, expected, 1e-4 if "dtype" in options else 1e-10)
+
+
+@pytest.mark.parametrize("case", [{}, {"symbols": 203}, {"normalize_scores": False}], ids=str)
+def test_the_authors_search_is_the_same_with_either_kernels(case):
+    make, options = models_and_options(case)
+    expected, found = (
+        search(AuthorsSequenceGenerator, make(kernels), **options)
+        for kernels in ("reference", "fast")
+    )
+    assert_same(found, expected)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "options"),
+    [
+        ("reference", {}),
+        ("fast", {"no_repeat_ngram_size": 2}),
+        ("fast", {"tokens_to_suppress": ["w1"]}),
+        ("fast", {"prefix": [[EOS], [PAD], [5], [EOS], [PAD]], "beam": 1}),
+    ],
+    ids=str,
+)
+def test_what_is_not_for_here_is_left_to_fairseq(kernels, options, monkeypatch):
+    expected = search(SequenceGenerator, [model_of("reference")], **options)
+    monkeypatch.setattr(generator, "_Search", None)
+    assert_same(search(StepwiseGenerator, [model_of(kernels)], **options), expected)
+
+
+def test_few_sentences_at_a_time_and_forgotten_words_change_nothing(monkeypatch, alone):
+    expected = search(SequenceGenerator, [model_of("reference", symbols=70)])
+    monkeypatch.setattr(generator, "LOGITS", 1)
+    monkeypatch.setattr(fast_steps, "UNITS", 1)
+    monkeypatch.setattr(word_inputs, "BYTES", 8 * 27 * 6)  # six words
+    alone()
+    assert_same(search(StepwiseGenerator, [model_of("fast", symbols=70)]), expected)
+
+
+# --- candidates ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("words", [3, 63, 64, 65, 128, 1000])
+@pytest.mark.parametrize("width", [1, 4])
+@pytest.mark.parametrize("broken", [False, True])
+def test_best_equals_sorting_everything(words, width, broken):
+    lprobs = torch.randn(3, width, words, generator=torch.Generator().manual_seed(words))
+    scores = torch.randn(3, width, generator=torch.Generator().manual_seed(1))
+    if broken:
+        lprobs[1, 0, words - 1] = lprobs[2, width - 1, 0] = torch.nan
+    k = min(8, width * words - 1)
+    totals = (lprobs.nan_to_num(-torch.inf) + scores.unsqueeze(2)).flatten(1)
+    expected, place = totals.sort(descending=True)
+    found = best(lprobs.clone(), scores, k)
+    assert_close(found[0], expected[:, :k], rtol=0, atol=0)
+    assert_close(found[2] * words + found[1], place[:, :k])
+
+
+# --- weights that are kept in another arrangement ------------------------------------------------
+
+
+def test_a_change_of_weights_is_seen():
+    dictionary = model_of("fast").decoder.dictionary
+
+    def result(model):
+        return StepwiseGenerator([model], dictionary, beam_size=3).generate(
+            None, {"net_input": {"src_tokens": padded(SOURCES)}}
+        )
+
+    model = model_of("fast").float()
+    result(model)
+    with torch.no_grad():
+        model.decoder.network.output.weight.mul_(-1.5)
+        model.decoder.network.embedding.weight.mul_(2)
+    fresh = model_of("fast").float()
+    fresh.load_state_dict(model.state_dict())
+    assert_same(result(model), result(fresh))
+    model.train()  # where optimizers write to .data, which torch does not count
+    for own, other in zip(model.parameters(), fresh.parameters(), strict=True):
+        own.data.mul_(0.9)
+        with torch.no_grad():
+            other.mul_(0.9)
+    assert_same(result(model), result(fresh))
+
+
+def test_products_equal_torch_s_with_oneDNN_and_without(monkeypatch):
+    x, weight, bias = (torch.randn(*shape) for shape in [(5, 7), (11, 7), (11,)])
+    expected = torch.nn.functional.linear(x.double(), weight.double(), bias.double())
+    for available in (packed._available(), False):
+        monkeypatch.setattr(packed, "_available", lambda available=available: available)
+        packed.forget([weight])
+        assert_close(packed.product(weight)(x, bias).double(), expected, rtol=0, atol=1e-5)

@@ -1,0 +1,260 @@
+"""``--compute-dtype bfloat16``: what is rounded, what is not, and that it learns all the same.
+
+bfloat16 has 8 significant bits: a rounding is off by at most 2^-9 of a number. A few of them in a
+row come to 1 percent of a gradient's norm, and the tolerance is 2. The reference kernels, which
+also round energies and hidden units, lose three times as much.
+"""
+
+import copy
+
+import pytest
+import torch
+from conftest import EOS, PAD, build_model, padded, previous, random_model, score
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.kernels import RecurrentWeights, fast, reference
+from fairseq_rnnsearch.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
+
+SOURCES = [[5, 9, EOS], [EOS], [7, 3, 3, 12, 6, EOS], [8, EOS]]
+TARGETS = [[4, 8, 8, 11, EOS], [6, EOS], [EOS], [12, 3, 5, EOS]]
+SIZES = {
+    "encoder_embed_dim": 24,
+    "encoder_hidden_size": 32,
+    "decoder_embed_dim": 28,
+    "decoder_hidden_size": 36,
+    "attention_size": 40,
+    "maxout_size": 20,
+}
+VARIANTS = {
+    "paper": {},
+    "reference kernels": {"kernels": "reference"},
+    "appendix, factorised": {"decoder_order": "appendix", "output_layer": "factorised"},
+    "section3": {"decoder_order": "section3"},
+    "RNNencdec": {"fixed_context": True},
+}
+TOLERANCE = 0.02
+
+
+def relative_error(found, expected):
+    return ((found.double() - expected.double()).norm() / expected.double().norm()).item()
+
+
+def moderate_model(seed=0, **options):
+    """In float32; each parameter of a size that leaves no unit saturated.
+
+    Of each maxout pair one unit is clearly the larger: where they are nearly equal, a rounding
+    decides which one gets the gradient.
+    """
+    model = random_model(seed, **SIZES, **options).float()
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.dim() > 1:
+                parameter /= 0.4 * parameter.size(1) ** 0.5
+        model.decoder.network.readout.bias[::2] += 3
+    return model
+
+
+def copied(model, compute_dtype):
+    model = copy.deepcopy(model)
+    model.encoder.compute_dtype = model.decoder.compute_dtype = compute_dtype
+    return model
+
+
+def criterion_and_sample(model):
+    task = type("Task", (), {})()
+    task.source_dictionary = model.encoder.dictionary
+    task.target_dictionary = model.decoder.dictionary
+    sample = {
+        "id": torch.arange(len(SOURCES)),
+        "ntokens": sum(map(len, TARGETS)),
+        "target": padded(TARGETS),
+        "net_input": {
+            "src_tokens": padded(SOURCES),
+            "src_lengths": torch.tensor([len(s) for s in SOURCES]),
+            "prev_output_tokens": padded(previous(TARGETS)),
+        },
+    }
+    return AlignmentHeatmapCriterion(task, "sum", 0.1), sample
+
+
+def run(model):
+    """Cost, alignment weights, and the gradient of each parameter, by name."""
+    criterion, sample = criterion_and_sample(model)
+    loss, _, _ = criterion(model, sample)
+    loss.backward()
+    attention = model(**sample["net_input"])[1]["attn"]
+    found = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
+    return found | {"loss": loss.detach()} | ({} if attention is None else {"attn": attention[0]})
+
+
+def rounded(model):
+    """In float64, with the matrices rounded as the operands of products are."""
+    model = copied(model, "float32").double()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            vector = parameter.dim() == 1
+            if not vector and "embedding" not in name:
+                parameter.copy_(parameter.bfloat16())
+    return model
+
+
+@pytest.mark.parametrize("options", VARIANTS.values(), ids=VARIANTS)
+def test_values_and_gradients_are_close(options):
+    """Over six models together: in a single one a small gradient may be off by more."""
+    off, norm = ({} for _ in range(2))
+    from_oracle = from_exact = 0.0
+    for seed in range(6):
+        model = moderate_model(seed, **options)
+        found = run(copied(model, "bfloat16"))
+        exact, oracle = run(copied(model, "float32").double()), run(rounded(model))
+        assert found.keys() == exact.keys()
+        assert {x.dtype for name, x in found.items() if name != "attn"} == {torch.float32}
+        for name, x in exact.items():
+            off[name] = off.get(name, 0) + (found[name] - x).norm() ** 2
+            norm[name] = norm.get(name, 0) + x.norm() ** 2
+            from_exact += relative_error(found[name], x)
+            from_oracle += relative_error(found[name], oracle[name])
+    errors = {name: (off[name] / norm[name]).sqrt().item() for name in off}
+    worst = max(errors.values())
+    assert 2**-10 < worst < TOLERANCE * (2.5 if "kernels" in options else 1), errors
+    # rounding the matrices alone accounts for a part of it
+    assert from_oracle < 0.9 * from_exact
+
+
+@pytest.mark.parametrize("kernels", [fast, reference], ids=["fast", "reference"])
+def test_states_move_on_by_less_than_bfloat16_can_tell(kernels):
+    """An update gate of 0.0009 lifts a state to 0.42 in 600 steps; in bfloat16 it stops at 0.25."""
+    T, B, n = 600, 2, 3
+    inputs = torch.cat((torch.full((T, B, n), 9.0), torch.full((T, B, 2 * n), -7.0)), dim=-1)
+    weights = RecurrentWeights(torch.zeros(2 * n, n), torch.zeros(n, n))
+    with torch.autocast("cpu", torch.bfloat16):
+        states = kernels.gated_recurrence(inputs, torch.zeros(B, n), weights)
+    gate = 1 / (1 + torch.tensor(7.0).exp())
+    assert states[-1].float().sub(1 - (1 - gate) ** T).abs().max() < 0.004
+
+
+def test_frequent_words_collect_their_gradient_in_float32():
+    """4,096 positions of one word, each with a gradient of one."""
+    model = build_model(compute_dtype="bfloat16")
+    words = torch.full((64, 64), 5)
+    embedding = model.encoder.network.embedding
+    with torch.autocast("cpu", torch.bfloat16):
+        embedding(words).sum().backward()
+    assert (embedding.weight.grad[5] == 4096).all()
+
+
+class _Roundings(TorchDispatchMode):
+    """Counts how often each of some tensors is rounded to bfloat16."""
+
+    def __init__(self, parameters):
+        super().__init__()
+        self.count = {p.data_ptr(): 0 for p in parameters}
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function is torch.ops.aten._to_copy.default and args[0].data_ptr() in self.count:
+            self.count[args[0].data_ptr()] += 1
+        return function(*args, **(kwargs or {}))
+
+
+def test_each_matrix_is_rounded_once_an_update():
+    model = copied(moderate_model(), "bfloat16")
+    matrices = [p for name, p in model.named_parameters() if p.dim() > 1 and "embed" not in name]
+    criterion, sample = criterion_and_sample(model)
+    with _Roundings(matrices) as roundings:
+        criterion(model, sample)[0].backward()
+    assert list(roundings.count.values()) == [1] * len(matrices)
+
+
+def test_parameters_optimizer_and_checkpoints_stay_float32():
+    lowered, plain = (build_model(compute_dtype=d) for d in ("bfloat16", "float32"))
+    optimizer = RNNSearchAdadelta(RNNSearchAdadeltaConfig(lr=[1.0]), list(lowered.parameters()))
+    run(lowered)
+    optimizer.clip_grad_norm(1.0)
+    optimizer.step()
+    saved = lowered.state_dict()
+    averages = [x for state in optimizer.state_dict()["state"].values() for x in state.values()]
+    tensors = [*saved.values(), *averages, *(p.grad for p in lowered.parameters())]
+    assert {x.dtype for x in tensors} == {torch.float32}
+    plain.load_state_dict(saved)
+    lowered.load_state_dict(plain.state_dict())
+    assert all(torch.equal(x, saved[name]) for name, x in plain.state_dict().items())
+
+
+def float16_autocast(model):
+    with torch.autocast("cpu", torch.float16):
+        run(model)
+
+
+REFUSED = {
+    "parameters are float16": lambda model: run(model.half()),
+    "parameters are bfloat16": lambda model: run(model.bfloat16()),
+    "leave out --fp16": lambda model: model.half().prepare_for_inference_(_generation()),
+    "leave out --amp": float16_autocast,
+}
+
+
+@pytest.mark.parametrize(("message", "use"), REFUSED.items(), ids=REFUSED)
+def test_other_precisions_beside_it_are_refused(message, use):
+    with pytest.raises(UserError, match=message):
+        use(build_model(compute_dtype="bfloat16"))
+
+
+def _generation():
+    return type("Config", (), {"generation": None})()
+
+
+def test_reversing_is_learned_and_translated():
+    """200 updates in both types; afterwards both write the same words, step by step."""
+    costs, written = {}, {}
+    for dtype in ("float32", "bfloat16"):
+        torch.manual_seed(1)
+        model = copied(moderate_model(), dtype)
+        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+        generator = torch.Generator().manual_seed(2)
+        for _ in range(200):
+            words = torch.randint(4, 10, (32, 4), generator=generator)
+            source = torch.nn.functional.pad(words, (0, 1), value=EOS)
+            target = torch.nn.functional.pad(words.flip(1), (0, 1), value=EOS)
+            optimizer.zero_grad()
+            output = model(source, None, target.roll(1, 1), target=target, label_smoothing=0.0)
+            cost = output[0][0] / target.numel()
+            cost.backward()
+            optimizer.step()
+        costs[dtype] = cost.item()
+        written[dtype] = _write(model.eval(), source)
+        rounded_once = copy.deepcopy(model)
+        rounded_once.prepare_for_inference_(_generation())
+        assert torch.equal(_write(rounded_once, source), written[dtype])
+        kept = {name for name, p in rounded_once.named_parameters() if p.dtype == torch.float32}
+        assert ("decoder.network.output.weight" in kept) == (dtype == "float32")
+        assert "decoder.network.embedding.weight" in kept
+    assert (written["bfloat16"] == target).float().mean() > 0.95, costs
+    assert abs(costs["bfloat16"] - costs["float32"]) < 0.1, costs
+
+
+@torch.no_grad()
+def _write(model, source):
+    """The best word at each of five positions, each after the others."""
+    encoded = model.encoder(source, None)
+    tokens, state = torch.full((len(source), 1), EOS), {}
+    for _ in range(5):
+        logits = model.decoder(tokens, encoder_out=encoded, incremental_state=state)[0]
+        logits[..., PAD] = -torch.inf
+        tokens = torch.cat((tokens, logits[:, -1:].argmax(-1)), dim=1)
+    return tokens[:, 1:]
+
+
+def test_steps_equal_teacher_forcing():
+    model = copied(moderate_model(), "bfloat16")
+    expected = [lprobs for lprobs, _ in score(model, SOURCES, TARGETS)]
+    with torch.no_grad():
+        encoded = model.encoder(padded(SOURCES), None)
+        tokens, state = padded(previous(TARGETS)), {}
+        for i in range(tokens.size(1)):
+            output = model.decoder(tokens[:, : i + 1], encoded, state)
+            lprobs = model.get_normalized_probs(output, log_probs=True)
+            for row, target in enumerate(TARGETS):
+                if i < len(target):
+                    assert relative_error(lprobs[row, 0], expected[row][i]) < TOLERANCE

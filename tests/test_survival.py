@@ -1,0 +1,404 @@
+"""A training that was killed, or asked to stop, at any moment ends as one that was not."""
+
+import random
+import re
+import shutil
+import signal
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from commands import MODEL, assert_equal_tensors, parameters_and_optimizer
+from launchpad import Strike
+
+from fairseq_rnnsearch.errors import UserError
+
+pytest_plugins = ["trained"]
+
+# eleven batches, six updates an epoch; 15 is in the middle of the third
+OPTIONS = (
+    f"{MODEL} --dropout 0.2 --criterion alignment_heatmap --batch-size 10 --update-freq 2"
+    " --heatmap-samples 0 --log-interval 1 --save-interval-updates 2 --max-update 15 --seed 5"
+)
+PAPER = f"{OPTIONS} --optimizer rnnsearch_adadelta --clip-norm 1"
+WORKERS = "--num-workers 2"
+ADAM = (
+    f"{OPTIONS} --optimizer adam --lr 0.01 --lr-scheduler inverse_sqrt --warmup-updates 4"
+    " --batch-order fairseq"
+)
+
+
+# --- what must be equal -----------------------------------------------------------------------
+
+
+def counts(checkpoint):
+    """Everything in a checkpoint that is neither a tensor of the model nor a time."""
+    saved = torch.load(checkpoint, weights_only=True)
+    extra = saved["extra_state"]
+    return {
+        **{name: extra.get(name) for name in ("train_iterator", "val_loss", "best", "patience")},
+        "updates": saved["optimizer_history"][-1],  # one is added with each resume
+        "meters": [
+            (name, {key: float(value) for key, value in state.items() if value is not None})
+            for _, name, kind, state in dict(extra["metrics"])["train"]
+            if kind == "AverageMeter"
+        ],
+    }
+
+
+def reported(*logs):
+    """The reports of training and validation, without what depends on the clock."""
+    found = {}
+    for log in logs:
+        for report in re.findall(r"INFO \| ((?:train|train_inner|valid) \| .*)", log):
+            update = re.search(r"num_updates[ =](\d+)", report)[1]
+            report = re.sub(r"\b(wps|ups|wall|train_wall)[ =][\d.]+", "", report)
+            found.setdefault((report.split()[0], update), set()).add(report)
+    return found
+
+
+def assert_equal_runs(folder, whole, logs=None):
+    """A broken training ended with the parameters, the state and the reports of the unbroken."""
+    last = folder / "checkpoint_last.pt"
+    assert_equal_tensors(
+        parameters_and_optimizer(last), parameters_and_optimizer(whole.folder / last.name)
+    )
+    assert counts(last) == counts(whole.folder / last.name)
+    assert not [path for path in folder.iterdir() if path.suffix != ".pt"]
+    if logs is not None:
+        assert reported(*logs) == reported(whole.log)
+
+
+class Whole:
+    """A training that was never interrupted."""
+
+    def __init__(self, pad, data, folder, options):
+        begun = time.monotonic()
+        self.log = pad.train(data, options, f"--save-dir={folder}").ok().out
+        self.seconds = time.monotonic() - begun
+        self.folder, self.options, self.data = folder, options, data
+        assert len(reported(self.log)) == 15 + 8 + 3  # updates, validations, epochs
+
+    def command(self, folder, *more):
+        return self.data, self.options, f"--save-dir={folder}", *more
+
+
+@pytest.fixture(scope="module")
+def whole(launchpad, small_corpus, tmp_path_factory):
+    return Whole(launchpad, small_corpus.data, tmp_path_factory.mktemp("whole"), PAPER)
+
+
+def go_on(pad, whole, folder, logs=()):
+    """The same command again, to the end."""
+    again = pad.train(*whole.command(folder)).ok()
+    assert "Loaded checkpoint" in again.out
+    assert_equal_runs(folder, whole, logs and [*logs, again.out])
+    return again
+
+
+# --- killed -----------------------------------------------------------------------------------
+
+
+def kill_again_and_again(pad, whole, tmp_path, kills, seed):
+    """Trainings of which each process is killed at a random moment, and restarted until the end.
+
+    Returns:
+        How many kills left a half-written file.
+    """
+    draw, halves, trainings = random.Random(seed), 0, 0
+    while kills:
+        trainings += 1
+        folder, logs = tmp_path / str(trainings), []
+        while kills:
+            saved = list(folder.glob("checkpoint*.pt"))
+            run = pad.begin(*whole.command(folder, WORKERS))
+            time.sleep(draw.uniform(0, 1.2 * whole.seconds))
+            run.send(signal.SIGKILL)
+            ended = run.finish()
+            logs.append(ended.out)
+            assert not saved or "No existing checkpoint" not in ended.out
+            if ended.rc == 0:
+                break
+            assert ended.rc == -signal.SIGKILL, ended.tail()
+            kills -= 1
+            halves += any(folder.glob(".*.unfinished"))
+        logs.append(pad.train(*whole.command(folder)).ok().out)
+        assert_equal_runs(folder, whole, logs)
+    print(f"{halves} files were half written; {trainings} trainings")
+    return halves
+
+
+def test_killed_five_times(launchpad, whole, tmp_path):
+    kill_again_and_again(launchpad, whole, tmp_path, 5, seed=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("options", [PAPER, ADAM], ids=["paper", "adam"])
+def test_killed_fifty_times(launchpad, small_corpus, tmp_path, options):
+    whole = Whole(launchpad, small_corpus.data, tmp_path / "whole", options)
+    kill_again_and_again(launchpad, whole, tmp_path, 50, seed=2)
+
+
+MOMENTS = {
+    "half of the first checkpoint is written": Strike("write", 1),
+    "half of a checkpoint is written": Strike("write", 4),
+    "a checkpoint is written, not flushed": Strike("flush", 11),
+    "a checkpoint is flushed, not renamed": Strike("rename", 6),
+    "half of a copy is written": Strike("copy", 3),
+    "half of another copy is written": Strike("copy", 6),
+    "before the second copy": Strike("rename", 3),
+    "in a validation": Strike("validation", 4),
+}
+
+
+SLOW = {"a checkpoint is flushed, not renamed", "half of another copy is written"}
+
+
+@pytest.mark.parametrize(
+    "moment", [pytest.param(m, marks=[pytest.mark.slow] * (m in SLOW)) for m in MOMENTS]
+)
+def test_killed_when_it_hurts(launchpad, whole, tmp_path, moment):
+    killed = launchpad.train(*whole.command(tmp_path), strike=MOMENTS[moment])
+    assert killed.rc == -signal.SIGKILL
+    for path in tmp_path.glob("*.pt"):  # what has a name is whole
+        torch.load(path, weights_only=True)
+    logs = [killed.out, launchpad.train(*whole.command(tmp_path)).ok().out]
+    assert_equal_runs(tmp_path, whole, logs)
+
+
+def test_it_is_flushed_before_it_is_renamed(tmp_path, monkeypatch):
+    """A kill cannot show it, and power failures are rare."""
+    import os
+
+    from fairseq import checkpoint_utils
+    from fairseq.file_io import PathManager
+
+    done = []
+    fsync, replace = os.fsync, os.replace
+
+    def note_flush(descriptor):
+        done.append(("flush", os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}"))))
+        fsync(descriptor)
+
+    def note_rename(old, new):
+        done.append(("rename", os.path.basename(old), os.path.basename(new)))
+        replace(old, new)
+
+    monkeypatch.setattr(os, "fsync", note_flush)
+    monkeypatch.setattr(os, "replace", note_rename)
+    source, copy = str(tmp_path / "checkpoint1.pt"), str(tmp_path / "checkpoint_last.pt")
+    checkpoint_utils.torch_persistent_save({"model": torch.zeros(3)}, source)
+    assert PathManager.copy(source, copy, overwrite=True)
+    for name, steps in (("checkpoint1.pt", done[:3]), ("checkpoint_last.pt", done[3:])):
+        temporary = steps[0][1]
+        assert steps == [
+            ("flush", temporary),
+            ("rename", temporary, name),
+            ("flush", tmp_path.name),
+        ]
+        assert temporary != name
+    assert torch.load(copy, weights_only=True)["model"].tolist() == [0, 0, 0]
+
+
+def test_a_full_disk_leaves_the_checkpoint_before(tmp_path):
+    import resource
+
+    from fairseq import checkpoint_utils
+
+    path = tmp_path / "checkpoint_last.pt"
+    checkpoint_utils.torch_persistent_save({"model": 1}, str(path))
+    before, limits = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
+    try:
+        with pytest.raises(UserError, match=r"last.pt cannot be written: File too large"):
+            checkpoint_utils.torch_persistent_save({"model": torch.zeros(10_000)}, str(path))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert [file.name for file in tmp_path.iterdir()] == [path.name]
+    assert path.read_bytes() == before
+
+
+# --- damaged ----------------------------------------------------------------------------------
+
+
+def truncate(path):
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def zero(path):  # what some file systems make of a file that was not flushed
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def remove(path):
+    path.unlink()
+
+
+LAST, BEST = "checkpoint_last.pt", "checkpoint_best.pt"
+TEN, EIGHT = "checkpoint_2_10.pt", "checkpoint_2_8.pt"
+# what is done to which files, which one takes the place of the last, what the warning says
+DAMAGES = {
+    "truncated": ({LAST: truncate}, BEST, "cannot be read"),
+    "empty": ({LAST: empty}, BEST, "0 bytes"),
+    "zeros": ({LAST: zero}, BEST, "refused"),
+    "one bit": ({LAST: flip}, BEST, "is not what was written"),
+    "missing": ({LAST: remove}, BEST, "does not exist"),
+    "two, the last the best": ({LAST: flip, BEST: truncate}, TEN, "is not what was written"),
+    "three": ({LAST: truncate, BEST: flip, TEN: empty}, EIGHT, "cannot be read"),
+}
+
+
+@pytest.fixture(scope="module")
+def stopped_at_10(launchpad, whole, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("stopped")
+    launchpad.train(*whole.command(folder), "--max-update 10").ok()
+    return folder
+
+
+def choose(folder, **options):
+    from fairseq_rnnsearch.compat.resuming import choose_checkpoint
+
+    cfg = {"save_dir": str(folder), "restore_file": LAST, "no_last_checkpoints": False} | options
+    asked = options.get("restore_file", str(folder / LAST))
+    return choose_checkpoint(SimpleNamespace(**cfg), asked)
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_an_older_checkpoint_takes_the_place_of_a_damaged_one(
+    stopped_at_10, tmp_path, caplog, damage
+):
+    changes, other, reason = DAMAGES[damage]
+    folder = shutil.copytree(stopped_at_10, tmp_path / "model")
+    assert choose(folder) == str(folder / LAST) and not caplog.messages
+    for name, change in changes.items():
+        change(folder / name)
+    assert choose(folder) == str(folder / other)
+    (warning,) = caplog.messages
+    assert warning.startswith(f"checkpoint {folder / LAST}") and reason in warning
+    assert f"going on from {folder / other} instead" in warning
+    assert all(name in warning for name in changes)
+
+
+def test_going_on_from_an_older_one_it_ends_the_same(launchpad, whole, stopped_at_10, tmp_path):
+    folder = shutil.copytree(stopped_at_10, tmp_path / "model")
+    for name in (LAST, BEST, TEN):
+        flip(folder / name)
+    again = go_on(launchpad, whole, folder)
+    assert "@ 8 updates)" in again.out
+    (warning,) = re.findall(r"WARNING \| .*", again.out)
+    assert LAST in warning and EIGHT in warning
+
+
+def test_what_holds_no_training_takes_no_place(stopped_at_10, tmp_path):
+    """A model without its optimizer, say, under the name of a checkpoint."""
+    state = torch.load(stopped_at_10 / LAST, weights_only=True)
+    torch.save(state | {"last_optimizer_state": None}, tmp_path / "checkpoint9.pt")
+    with pytest.raises(UserError, match=r"checkpoint9.pt holds no training to go on with"):
+        choose(tmp_path)
+    shutil.copy(stopped_at_10 / EIGHT, tmp_path)
+    assert choose(tmp_path) == str(tmp_path / EIGHT)
+
+
+def test_a_new_run_begins_from_nothing_and_a_named_checkpoint_must_exist(stopped_at_10, tmp_path):
+    assert choose(tmp_path) == str(tmp_path / LAST)
+    elsewhere = str(tmp_path / "nowhere.pt")
+    with pytest.raises(UserError, match=f"--restore-file {elsewhere} does not exist"):
+        choose(stopped_at_10, restore_file=elsewhere)
+    shutil.copy(stopped_at_10 / TEN, elsewhere)
+    assert choose(stopped_at_10, restore_file=elsewhere) == elsewhere
+    flip(Path(elsewhere))
+    with pytest.raises(UserError, match=r"nowhere.pt is damaged"):
+        choose(stopped_at_10, restore_file=elsewhere)
+
+
+def test_without_a_usable_checkpoint_nothing_begins(launchpad, whole, stopped_at_10, tmp_path):
+    folder = shutil.copytree(stopped_at_10, tmp_path / "model")
+    for path in folder.iterdir():
+        truncate(path)
+    before = {path: path.read_bytes() for path in folder.iterdir()}
+    message = launchpad.train(*whole.command(folder)).error()
+    assert "no other checkpoint to go on from" in message
+    assert all(path.name in message for path in before)
+    assert {path: path.read_bytes() for path in folder.iterdir()} == before
+
+
+def test_without_last_checkpoints_the_newest_is_taken(launchpad, whole, tmp_path):
+    command = *whole.command(tmp_path), "--no-last-checkpoints"
+    stopped = launchpad.train(*command, strike=Strike("update", 7, signal.SIGUSR1))
+    assert stopped.rc == 0 and (tmp_path / "checkpoint_last.pt").exists()
+    launchpad.train(*command, "--max-update 10").ok()
+    again = launchpad.train(*command).ok()
+    assert "@ 10 updates" in again.out and "WARNING" not in again.out
+    shutil.copy(tmp_path / "checkpoint_best.pt", tmp_path / "checkpoint_last.pt")
+    assert_equal_runs(tmp_path, whole)
+
+
+# --- asked to stop ----------------------------------------------------------------------------
+
+TERM, INT, USR1 = signal.SIGTERM, signal.SIGINT, signal.SIGUSR1
+
+# update 3 and 9 are due neither to be validated nor saved; an epoch ends with 6
+STOPS = {
+    "SIGTERM": (Strike("update", 3, TERM), 143, 3),
+    "Ctrl-C": (Strike("update", 9, INT, to_all=True), 130, 9),
+    "SIGUSR1": (Strike("update", 3, USR1), 0, 3),
+    "SIGTERM to its processes too": (Strike("update", 9, TERM, to_all=True), 143, 9),
+    "SIGUSR1 to its processes too": (Strike("update", 4, USR1, to_all=True), 0, 4),
+    "at the end of an epoch": (Strike("update", 6, USR1), 0, 6),
+    "in a validation": (Strike("validation", 3, INT), 130, 6),
+    "while it saves": (Strike("rename", 4, TERM), 143, 4),
+    "the same signal twice at once": (Strike("update", 3, TERM, again=(0.1, 0.1)), 143, 3),
+}
+
+
+@pytest.mark.parametrize("case", STOPS)
+def test_a_signal_saves_and_stops(launchpad, whole, tmp_path, case):
+    strike, status, update = STOPS[case]
+    workers = WORKERS if strike.to_all else "--num-workers 0"
+    stopped = launchpad.train(*whole.command(tmp_path), workers, strike=strike)
+    assert stopped.rc == status, stopped.tail()
+    name = signal.Signals(strike.number).name
+    assert stopped.out.count(f"fairseq_rnnsearch: {name}: stopping after this update") == 1
+    assert f"Stopped by {name} @ {update} updates; the same command goes on" in stopped.out
+    assert "Traceback" not in stopped.out
+    again = go_on(launchpad, whole, tmp_path, [stopped.out])
+    assert f"@ {update} updates)" in again.out
+
+
+def test_the_second_signal_ends_it_at_once(launchpad, whole, tmp_path):
+    strike = Strike("update", 3, TERM, again=(1.1,))
+    stopped = launchpad.train(*whole.command(tmp_path), strike=strike)
+    assert stopped.rc == 143 and "Stopped by" not in stopped.out
+    assert counts(tmp_path / "checkpoint_last.pt")["updates"]["num_updates"] == 2
+    go_on(launchpad, whole, tmp_path, [stopped.out])
+
+
+def test_a_signal_when_all_is_done_changes_nothing(launchpad, whole, tmp_path):
+    finished = launchpad.train(*whole.command(tmp_path), strike=Strike("update", 15, TERM))
+    assert finished.rc == 0 and "done training" in finished.out
+    assert_equal_runs(tmp_path, whole, [finished.out])
+
+
+# --- finished ---------------------------------------------------------------------------------
+
+
+def test_a_finished_run_is_finished(launchpad, whole, tmp_path):
+    folder = shutil.copytree(whole.folder, tmp_path / "model")
+    before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
+    again = launchpad.train(*whole.command(folder)).ok()
+    assert "Stopping training due to num_updates: 15 >= max_update: 15" in again.out
+    assert "done training" in again.out and not reported(again.out)
+    assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
+    further = launchpad.train(*whole.command(folder), "--max-update 16").ok()
+    assert [update for kind, update in reported(further.out) if kind == "train_inner"] == ["16"]

@@ -1,0 +1,157 @@
+"""Unknown words: the dictionary by hand, replacing as fairseq does, and what the files may hold."""
+
+import random
+
+import numpy as np
+import pytest
+from fairseq.utils import replace_unk
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.evaluation.__main__ import main
+from fairseq_rnnsearch.evaluation.unknown_words import learn_dictionary, replace_unknown
+from fairseq_rnnsearch.figures import Alignment, write_gallery
+
+SOURCE = ["the red house", "the house", "a red car", "the car"]
+TARGET = ["la maison rouge", "la maison", "une voiture rouge", "la voiture"]
+LINKS = ["0-0 2-1 1-2", "0-0 1-0 1-1", "0-0 2-1 1-2", "0-0 1-0 1-1"]
+# linked twice or oftener: the-la 3, red-rouge 2, house-maison 2, car-voiture 2
+FOUND = {"car": "voiture", "house": "maison", "red": "rouge", "the": "la"}
+
+
+def parsed(lines):
+    return [frozenset(tuple(map(int, link.split("-"))) for link in line.split()) for line in lines]
+
+
+def test_by_hand():
+    assert learn_dictionary(SOURCE, TARGET, parsed(LINKS)) == FOUND
+    assert list(learn_dictionary(SOURCE, TARGET, parsed(LINKS))) == sorted(FOUND)
+    assert learn_dictionary(SOURCE, TARGET, parsed(LINKS), fewest=3) == {"the": "la"}
+    assert learn_dictionary(SOURCE, TARGET, parsed(LINKS), fewest=1) == {"a": "une", **FOUND}
+
+
+def test_a_frequent_word_is_not_everybodys_translation():
+    """`de` is linked to `Oslo` three times and `Oslo` only twice, but it is linked to all."""
+    source, target = ["Oslo x y z"] * 3, ["de Oslo"] * 3
+    links = parsed(["0-0 0-1 1-0 2-0 3-0", "0-0 0-1 1-0 2-0 3-0", "0-0 1-0 2-0 3-0"])
+    # Dice: with de 2*3 / (5 + 12), with Oslo 2*2 / (5 + 2)
+    assert learn_dictionary(source, target, links)["Oslo"] == "Oslo"
+
+
+def test_ties_go_to_the_first_in_the_alphabet():
+    assert learn_dictionary(["s"] * 4, ["b", "b", "a", "a"], parsed(["0-0"] * 4)) == {"s": "a"}
+
+
+def random_case(draw):
+    """A source with its words, a translation with gaps, and weights as the model gives them."""
+    source = [draw.choice("abcdefg") for _ in range(draw.randint(1, 6))]
+    target = [draw.choice(["x", "y", "<unk>"]) for _ in range(draw.randint(0, 6))]
+    weights = np.array([[draw.random() for _ in range(len(source) + 1)] for _ in [*target, "end"]])
+    seen = [word if draw.random() < 0.5 else "<unk>" for word in source]
+    return source, target, Alignment((*seen, "</s>"), (*target, "</s>"), weights)
+
+
+@pytest.mark.parametrize("known", [{}, {"a": "A", "b": "B", "e": "E"}])
+def test_unknown_words_are_replaced_as_fairseq_does(known):
+    draw = random.Random(3)
+    replaced = 0
+    for _ in range(200):
+        source, target, alignment = random_case(draw)
+        best = [int(row[:-1].argmax()) for row in alignment.weights]  # no word is the end symbol
+        expected = replace_unk(" ".join(target), " ".join(source), best, known, "<unk>")
+        found = replace_unknown(" ".join(target), alignment, " ".join(source), known)
+        assert found == expected and "<unk>" not in found
+        replaced += found != " ".join(target)
+    assert replaced > 50
+
+
+@pytest.fixture
+def files(tmp_path):
+    for name, lines in {"s": SOURCE, "t": TARGET, "links": LINKS}.items():
+        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    return tmp_path
+
+
+def run(files, *further):
+    options = {"source": "s", "target": "t", "alignments": "links", "out": "out"}
+    main(["dictionary", *(f"--{k}={files / v}" for k, v in options.items()), *further])
+
+
+def test_command(files, capsys):
+    run(files)
+    lines = (files / "out").read_text(encoding="utf-8").splitlines()
+    assert dict(line.split() for line in lines) == FOUND
+    assert "out: 4 words" in capsys.readouterr().out
+
+
+@pytest.fixture
+def translated(files):
+    """Two translations, the second without an alignment because it needs none."""
+    texts = {"s": ["a b", "c d"], "t": ["x <unk>", "y z"], "d": ["b B", "a A"]}
+    for name, lines in texts.items():
+        (files / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    weights = [[0.1, 0.8, 0.1], [0.2, 0.3, 0.5], [0, 0, 1]]
+    alignment = Alignment(("a", "<unk>", "</s>"), ("x", "<unk>", "</s>"), weights)
+    write_gallery(files, [alignment], ("jsonl",))
+    return files
+
+
+def replace(files, *further):
+    options = {"source": "s", "translations": "t", "alignments": "alignments.jsonl", "out": "out"}
+    main(["replace-unk", *(f"--{k}={files / v}" for k, v in options.items()), *further])
+
+
+def test_replace_command(translated):
+    replace(translated)
+    assert (translated / "out").read_text(encoding="utf-8") == "x b\ny z\n"
+    replace(translated, f"--dictionary={translated / 'd'}")
+    assert (translated / "out").read_text(encoding="utf-8") == "x B\ny z\n"
+
+
+REPLACE_WRONG = {
+    "no alignment": ("t", "x <unk>\n<unk> z\n", "has no alignment 1, whose translation"),
+    "another translation": ("t", "x y <unk>\ny z\n", "alignment 0 has 2 target words"),
+    "another source": ("s", "a\nc d\n", "alignment 0 has 2 target words"),
+    "no dictionary": ("d", "b B\na\n", "d, line 2: found 'a'; valid is a source word and its"),
+}
+
+
+@pytest.mark.parametrize("name", REPLACE_WRONG)
+def test_mistakes_in_replacing(translated, name):
+    file, text, message = REPLACE_WRONG[name]
+    (translated / file).write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=message):
+        replace(translated, f"--dictionary={translated / 'd'}")
+    assert not (translated / "out").exists()
+
+
+def test_sentences_without_unknown_words(files, capsys):
+    texts = {
+        "t.en": ["a b", "a q", "b a"],
+        "t.fr": ["x", "x", "r"],
+        "en": ["a 2", "b 1"],
+        "fr": ["x 3"],
+    }
+    for name, lines in texts.items():
+        (files / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    options = {"source": "t.en", "reference": "t.fr", "source-dictionary": "en", "out": "."}
+    options["target-dictionary"] = "fr"
+    main(["no-unk", *(f"--{k}={files / v}" for k, v in options.items())])
+    assert (files / "text.en").read_text() == "a b\n" and (files / "text.fr").read_text() == "x\n"
+    assert "1 of 3 sentence pairs" in capsys.readouterr().out
+
+
+WRONG = {
+    "fewer translations": ("t", "la maison\n", (), "has 4 lines but .* has 1;"),
+    "a link outside": ("links", "0-0\n\n0-3\n\n", (), "line 3: found word 3 of the target"),
+    "no number": ("s", "\n".join(SOURCE), ("--fewest", "0"), "--fewest 0: must be 1 or more"),
+    "no links": ("links", "\n\n\n\n", (), "no two words are linked 2 times"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_mistakes(files, name):
+    file, text, further, message = WRONG[name]
+    (files / file).write_text(text, encoding="utf-8")
+    with pytest.raises(UserError, match=message):
+        run(files, *further)
+    assert not (files / "out").exists()
