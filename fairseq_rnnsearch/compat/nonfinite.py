@@ -1,6 +1,7 @@
 """A gradient that is not finite, where fairseq's trainer stops."""
 
 import functools
+import logging
 
 from fairseq.trainer import Trainer
 
@@ -9,6 +10,8 @@ from fairseq_rnnsearch.errors import UserError
 
 def stop_in_one_line_for_a_nonfinite_gradient() -> None:
     """Name the sentences instead of showing a traceback; fairseq has saved crash.pt by then."""
+    # it prints all gradients, and has not found what is wrong any better
+    logging.getLogger("fairseq.nan_detector").setLevel(logging.WARNING)
     train_step = Trainer.train_step
 
     @functools.wraps(train_step)
