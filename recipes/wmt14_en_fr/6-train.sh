@@ -41,7 +41,7 @@ train() {
     read -r -a further <<<"$TRAIN_OPTIONS" || true
     train_logged "train-$(folder_of "$1")" ${launch[@]+"${launch[@]}"} "$(command -v fairseq-train)" "$DATA" \
         "${PLUGIN[@]}" --source-lang en --target-lang fr --arch "$(arch_of "$1")" \
-        --dropout "$DROPOUT" --label-smoothing "$LABEL_SMOOTHING" \
+        --compute-dtype "$COMPUTE_DTYPE" --dropout "$DROPOUT" --label-smoothing "$LABEL_SMOOTHING" \
         --encoder-embed-dim "$EMBEDDING" --decoder-embed-dim "$EMBEDDING" \
         --encoder-hidden-size "$HIDDEN" --decoder-hidden-size "$HIDDEN" \
         --attention-size "$ATTENTION" --maxout-size "$MAXOUT" \

@@ -40,6 +40,7 @@ for model in $MODELS; do
     one_of model RNNencdec-30 RNNsearch-30 RNNencdec-50 RNNsearch-50 'RNNsearch-50*'
 done
 one_of OPTIMIZER adadelta adam
+one_of COMPUTE_DTYPE float32 bfloat16
 one_of BATCH_ORDER paper fairseq
 for way in $REPLACE_UNK; do
     one_of way copy dictionary
@@ -60,5 +61,5 @@ TRANSLATIONS=$TRAINING/translations-beam$BEAM
 use_training_folder() {
     mkdir -p -- "$CHECKPOINTS" "$TRANSLATIONS"
     WORK=$TRAINING remember_settings EMBEDDING HIDDEN ATTENTION MAXOUT DROPOUT OPTIMIZER LEARNING_RATE \
-        WARMUP LABEL_SMOOTHING BATCH_SIZE BATCH_ORDER UPDATES SEED TRAIN_OPTIONS
+        WARMUP LABEL_SMOOTHING BATCH_SIZE BATCH_ORDER UPDATES SEED COMPUTE_DTYPE TRAIN_OPTIONS
 }

@@ -56,6 +56,7 @@
 : "${LEARNING_RATE:=0.0015}" # adam's; falls linearly to 0.00001 in the last update
 : "${WARMUP:=300}"           # adam's, updates
 : "${LABEL_SMOOTHING:=0}"
+: "${COMPUTE_DTYPE:=float32}" # or bfloat16, of the operands of matrix products
 : "${BATCH_SIZE:=80}"     # of an update, all processes together
 : "${BATCH_ORDER:=paper}" # or fairseq
 : "${UPDATES:=}"          # of each model (default: those of the paper's Table 2)
