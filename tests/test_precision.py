@@ -255,6 +255,30 @@ def test_reversing_is_learned_and_translated():
     assert abs(costs["bfloat16"] - costs["float32"]) < 0.1, costs
 
 
+@pytest.mark.parametrize("name", [name for name in VARIANTS if "reference" not in name])
+@torch.no_grad()
+def test_steps_of_a_search_in_bfloat16(name):
+    """Those of the fast kernels, with matrices that were rounded once, beside float32."""
+    plain = moderate_model(**VARIANTS[name]).eval()
+    lowered = copied(plain, "bfloat16")
+    assert not lowered.decoder.steps_are_fast  # as long as matrices are to be rounded at each step
+    lowered.prepare_for_inference_(_generation())
+    assert lowered.decoder.steps_are_fast
+    source, rows = padded(SOURCES), torch.tensor([0, 1, 2, 3])
+    found = {}
+    for model in (plain, lowered):
+        steps = model.decoder.begin(model.encoder(source, None))
+        scores = []
+        for words in ([0, 0, 0, 0], [4, 6, 5, 12], [8, 7, 9, 3]):
+            t, alpha = steps.step(torch.tensor(words))
+            scores.append(steps.logits(t))
+            assert t.dtype == scores[-1].dtype == torch.float32
+            assert alpha is None or alpha.sum(1).sub(1).abs().max() < 1e-6
+            steps.select(rows)
+        found[model.decoder.compute_dtype] = torch.stack(scores)
+    assert 0 < relative_error(found["bfloat16"], found["float32"]) < TOLERANCE
+
+
 @torch.no_grad()
 def _write(model, source):
     """The best word at each of five positions, each after the others."""

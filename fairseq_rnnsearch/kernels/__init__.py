@@ -6,6 +6,7 @@ implementation is free to choose its own loop, its own backward pass and its own
 ``select`` gives them; ``reference`` is the plain one and documents the functions.
 """
 
+from fairseq_rnnsearch.kernels.fast_steps import arranges
 from fairseq_rnnsearch.kernels.interface import (
     DecoderWeights,
     Memory,
@@ -24,6 +25,7 @@ __all__ = [
     "RecurrentWeights",
     "StepWeights",
     "Steps",
+    "arranges",
     "forget",
     "runs_fast",
     "select",

@@ -33,21 +33,30 @@ def decoder_steps(
     sentences: Tensor,
 ) -> Steps:
     """See ``reference.decoder_steps``, which makes them under autocast and for gradients."""
-    plain = _must_be_plain() or initial.dtype == torch.bfloat16
-    steps = reference.decoder_steps if plain else FastSteps
-    return steps(order, weights, memory, summary, initial, sentences)
+    if not arranges(weights.output) or initial.dtype == torch.bfloat16:
+        return reference.decoder_steps(order, weights, memory, summary, initial, sentences)
+    with _exact():
+        return FastSteps(order, weights, memory, summary, initial, sentences)
 
 
 def output_logits(t: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """See ``reference.output_logits``."""
-    if _must_be_plain():
+    if not arranges(weight):
         return reference.output_logits(t, weight, bias)
-    return product(weight)(t.flatten(0, -2), bias).unflatten(0, t.shape[:-1])
+    with _exact():
+        return product(weight)(t.flatten(0, -2), bias).unflatten(0, t.shape[:-1])
 
 
-def _must_be_plain() -> bool:
-    """Arranged weights have neither gradients nor another type than their own."""
-    return torch.is_grad_enabled() or torch.is_autocast_enabled("cpu")
+def arranges(weight: Tensor) -> bool:
+    """Whether products with a weight can be arranged: not for gradients, nor in a type that it is
+    yet to be rounded to."""
+    lowered = torch.is_autocast_enabled("cpu") and weight.dtype != torch.bfloat16
+    return not (torch.is_grad_enabled() or lowered)
+
+
+def _exact() -> torch.autocast:
+    """Everything in its own type: what is to be bfloat16 is so already."""
+    return torch.autocast("cpu", enabled=False)
 
 
 class FastSteps(Steps):
@@ -77,10 +86,13 @@ class FastSteps(Steps):
             annotations, attention = summary.unsqueeze(1), ()
         else:
             self._query, self._energy = product(w.loop.state), w.loop.energy
-            mask = torch.zeros_like(memory.padding, dtype=summary.dtype)
+            mask = torch.zeros_like(memory.padding, dtype=initial.dtype)
             mask.masked_fill_(memory.padding, -torch.inf)
-            annotations, attention = memory.annotations, (memory.keys * 2, mask.unsqueeze(1))
-        flat = annotations.flatten(0, 1)
+            annotations, attention = (
+                memory.annotations,
+                (memory.keys.to(initial.dtype) * 2, mask.unsqueeze(1)),
+            )
+        flat = annotations.flatten(0, 1).to(initial.dtype)
         contexts = (
             product(matrix)(flat).view(*annotations.shape[:2], -1)
             for matrix in (w.loop.context, w.readout_context)
@@ -89,6 +101,10 @@ class FastSteps(Steps):
 
     def step(self, previous: Tensor) -> tuple[Tensor, Tensor | None]:
         """See ``Steps.step``."""
+        with _exact():
+            return self._step(previous)
+
+    def _step(self, previous: Tensor) -> tuple[Tensor, Tensor | None]:
         s = self._state[0]
         n = s.size(1)
         # e(y_0) is zero
@@ -110,7 +126,8 @@ class FastSteps(Steps):
 
     def logits(self, t: Tensor) -> Tensor:
         """See ``Steps.logits``."""
-        return self._output(t if self._inner is None else self._inner(t), self._output_bias)
+        with _exact():
+            return self._output(t if self._inner is None else self._inner(t), self._output_bias)
 
     def _update(self, s: Tensor, a: Tensor, alpha: Tensor) -> Tensor:
         """The next state, as ``equations.gated_unit``; ``a`` is written to."""

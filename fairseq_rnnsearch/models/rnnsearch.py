@@ -219,8 +219,13 @@ class RNNSearchDecoder(FairseqIncrementalDecoder):
     @property
     def steps_are_fast(self) -> bool:
         """Whether a search had better take ``begin`` than fairseq's way to call a decoder."""
-        return self.compute_dtype == "float32" and self.network.steps_are_fast
+        return self._steps_are_fast()
 
+    @in_compute_dtype
+    def _steps_are_fast(self) -> bool:
+        return self.network.steps_are_fast
+
+    @in_compute_dtype
     def begin(self, encoder_out: EncoderOut) -> Steps:
         """The decoder for a search, see ``kernels.Steps``."""
         return self.network.steps(encoder_out.source, encoder_out.sentences)

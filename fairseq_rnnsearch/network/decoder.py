@@ -19,6 +19,7 @@ from fairseq_rnnsearch.kernels import (
     Memory,
     Steps,
     StepWeights,
+    arranges,
     forget,
     runs_fast,
     select,
@@ -238,7 +239,8 @@ class Decoder(nn.Module):
     @property
     def steps_are_fast(self) -> bool:
         """Whether ``steps`` would be those of the fast kernels."""
-        return runs_fast(self._kernels_name, *self.parameters())
+        runs = runs_fast(self._kernels_name, *self.parameters())
+        return runs and arranges(self.output.weight)
 
     def logits(self, t: Tensor) -> Tensor:
         """t_i to unnormalised log-probabilities: ``(..., l)`` to ``(..., words)``."""
