@@ -105,11 +105,14 @@ def test_a_cost_of_infinity_is_no_sound_update(training, caplog):
     assert "the parameter decoder.network.output.bias is not finite itself" in caplog.text
     # the same without a parameter to blame
     model.decoder.network.output.bias.data[7] = 0
-    biased = model.decoder.network.output.forward
+    output = model.decoder.network.output
     shift = torch.zeros(16).index_fill(0, torch.tensor([7]), -math.inf)
-    model.decoder.network.cost = lambda t, words, smoothing: (
-        [torch.nn.functional.cross_entropy(biased(t) + shift, words, reduction="sum")] * 2
-    )
+
+    def cost(t, words, smoothing):
+        logits = t @ output.weight.T + output.bias + shift
+        return [torch.nn.functional.cross_entropy(logits, words, reduction="sum")] * 2
+
+    model.decoder.network.cost = cost
     caplog.clear()
     with caplog.at_level(logging.WARNING):
         assert update(task, model, criterion, ours) == 0
@@ -173,6 +176,11 @@ def test_names_are_few():
 # --- energies that exponentials cannot hold -------------------------------------------------------
 
 
+def reference_energies(query, keys, v):
+    """``(batch, source)``, of one hypothesis a sentence."""
+    return energies(query.unsqueeze(1), keys, torch.eye(8, dtype=v.dtype), v).squeeze(1)
+
+
 def largest(dtype, scale):
     """Energies up to ``scale``, of which the two largest are equal: neither weight is 0 or 1."""
     generator = torch.Generator().manual_seed(0)
@@ -181,7 +189,7 @@ def largest(dtype, scale):
         for shape in ((2, 5, 8), (2, 8), (8,))
     )
     keys[:, :2] = v - query.unsqueeze(1)
-    v *= scale / energies(query, keys, torch.eye(8, dtype=torch.float64), v).max()
+    v *= scale / reference_energies(query, keys, v).max()
     padding = torch.zeros(2, 5, dtype=torch.bool)
     padding[1, 3:] = True
     return [t.to(dtype) for t in (keys, query, v)], padding
@@ -192,9 +200,9 @@ def test_energies_of_ten_thousand(dtype):
     """Both kernels; against exponentials of differences in float64."""
     (keys, query, v), padding = largest(dtype, 1.5e4)
     keys, query, v = (t.requires_grad_() for t in (keys, query, v))
-    e = energies(query, keys, torch.eye(8, dtype=dtype), v)
+    e = reference_energies(query, keys, v)
     assert e.amax(dim=1).min() > 1e4
-    alpha = alignment_weights(e, padding)
+    alpha = alignment_weights(e.unsqueeze(1), padding).squeeze(1)
     exact = torch.zeros(2, 5, dtype=dtype).index_fill(1, torch.tensor([0, 1]), 0.5)
     assert_close(alpha, exact)
     d_alpha = torch.arange(10.0, dtype=dtype).view(2, 5)

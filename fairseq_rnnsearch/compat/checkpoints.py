@@ -23,6 +23,7 @@ from omegaconf.nodes import AnyNode
 from fairseq_rnnsearch.errors import UserError, user_error
 
 _last_read: dict = {}  # what this process has read of the last checkpoint
+_verified: set[tuple] = set()  # those whose check sums agree
 
 ADVICE = "; an older checkpoint can be named with --path or --restore-file"
 
@@ -83,12 +84,6 @@ def explain_what_does_not_fit_a_checkpoint() -> None:
 
     @functools.wraps(resume)
     def resume_or_explain(self, filename, *args, **kwargs) -> dict | None:
-        named = self.cfg.checkpoint.restore_file
-        if not os.path.basename(named).startswith("checkpoint_last") and not os.path.exists(
-            filename
-        ):
-            # fairseq would begin anew
-            raise UserError(f"--restore-file {named}: there is no file {filename}")
         with _named(filename):
             _last_read.clear()
             extra_state = resume(self, filename, *args, **kwargs)
@@ -182,6 +177,10 @@ def verify(path: str) -> None:
         if not zipfile.is_zipfile(path):
             torch.load(path, map_location="cpu", weights_only=True)
             return
+        found = os.stat(path)
+        version = os.path.abspath(path), found.st_ino, found.st_mtime_ns, found.st_size
+        if version in _verified:  # a training that is resumed has chosen among its checkpoints
+            return
         try:
             with zipfile.ZipFile(path) as archive:
                 damaged = archive.testzip()
@@ -191,6 +190,7 @@ def verify(path: str) -> None:
         raise UserError(
             f"checkpoint {path} is damaged: its part {damaged} is not what was written{ADVICE}"
         )
+    _verified.add(version)
 
 
 def _check_parts(path: str, state: dict) -> None:
