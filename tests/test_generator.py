@@ -186,14 +186,14 @@ def test_a_change_of_weights_is_seen():
     assert_same(result(model), result(fresh))
 
 
-@pytest.mark.parametrize(("dtype", "most"), [(torch.float32, 1e-5), (torch.bfloat16, 0.03)])
+@pytest.mark.parametrize(("dtype", "most"), [(torch.float32, 1e-5), (torch.bfloat16, 0.04)])
 def test_products_equal_torch_s_with_oneDNN_and_without(monkeypatch, dtype, most):
-    """In bfloat16 the sum is rounded too: to 2^-9 of its size, up to 12 here."""
+    """In bfloat16 the sum is rounded too: to 2^-9 of its size, up to 20 here."""
     torch.manual_seed(0)
     x, weight, bias = (torch.randn(*shape) for shape in [(5, 7), (11, 7), (11,)])
     rounded = (part.to(dtype).double() for part in (x, weight))
     expected = torch.nn.functional.linear(*rounded, bias.double())
-    assert 1 < expected.abs().max() < 12
+    assert 1 < expected.abs().max() < 20
     for available in (packed._available(dtype), False):
         monkeypatch.setattr(packed, "_available", lambda _, available=available: available)
         weight = weight.to(dtype)
