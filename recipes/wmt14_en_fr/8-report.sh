@@ -9,7 +9,7 @@ use_training_folder
 
 # report TEST
 report() {
-    local model folder pair name way
+    local model trained log folder pair name way
     local -a systems=() notes=(
         --note "trained with $OPTIMIZER, dropout $DROPOUT, label smoothing $LABEL_SMOOTHING"
         --note "m $EMBEDDING, n $HIDDEN, n' $ATTENTION, l $MAXOUT"
@@ -20,7 +20,11 @@ report() {
     for model in $MODELS; do
         folder=$TRANSLATIONS/$1/$(folder_of "$model")
         systems+=(--system "$model=$folder/all.tokens" --system-detokenised
-            "$model=$folder/all.text" --log "$model=$WORK/logs/train-$(folder_of "$model").log")
+            "$model=$folder/all.text")
+        for trained in "${model%\*}" "$model"; do # RNNsearch-50* was RNNsearch-50 at first
+            log=$WORK/logs/train-$(folder_of "$trained").log
+            [[ ! -e $log || " ${systems[*]} " = *" $model=$log "* ]] || systems+=(--log "$model=$log")
+        done
         [[ ! -e $folder/no-unk.tokens ]] ||
             systems+=(--system-no-unk "$model=$folder/no-unk.tokens"
                 --system-no-unk-detokenised "$model=$folder/no-unk.text")
@@ -29,7 +33,8 @@ report() {
         for way in copy dictionary; do
             [[ ! -e $folder/$way.tokens ]] || systems+=(
                 --system "$model, UNK by $way=$folder/$way.tokens"
-                --system-detokenised "$model, UNK by $way=$folder/$way.text")
+                --system-detokenised "$model, UNK by $way=$folder/$way.text"
+                --only-scored "$model, UNK by $way")
         done
     done
     for pair in $OTHER_SYSTEMS; do

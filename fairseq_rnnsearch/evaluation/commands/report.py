@@ -51,6 +51,13 @@ def add(commands: argparse._SubParsersAction) -> None:
         metavar="NAME=FILE",
         help="a model's alignments.jsonl, of which those of --alignment-ids are drawn",
     )
+    parser.add_argument(
+        "--only-scored",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a system that Table 1 alone shows, any number of times",
+    )
     parser.add_argument("--alignment-ids", metavar="3,17", help="sentence numbers, from 0")
     add_choice(parser)
     parser.set_defaults(run=_run)
@@ -90,15 +97,18 @@ def _sections(options: argparse.Namespace) -> list[Section]:
     chosen = examples.parse_ids_or_choose(options.examples, test)
     alignments = _alignments(options)
 
-    bins = shared.read_bins(options, test, systems)
+    shared.check_names(options.only_scored, names, "--only-scored")
+    shown = [system for system in systems if system.name not in options.only_scored]
+    bins = shared.read_bins(options, test, shown)
     sections = [report.setup_section(options.note)] if options.note else []
     sections.append(report.bleu_section(test, systems, bootstrap, beside))
     if trainings:
         sections.append(report.training_section(trainings, beside))
-    sections.append(report.length_section(bins, names, options.fewest))
+    if shown:
+        sections.append(report.length_section(bins, [s.name for s in shown], options.fewest))
     if alignments:
         sections.append(report.alignment_section(alignments))
-    table_3 = report.example_section(test, systems, chosen)
+    table_3 = report.example_section(test, shown, chosen) if shown else None
     return sections + ([table_3] if table_3 else [])
 
 
