@@ -101,12 +101,14 @@ SPLITS = (7, 100, 1014, 3003)
 
 
 @pytest.fixture(scope="module")
-def splits(tmp_path_factory):
+def splits(tmp_path_factory, barely_trained):
     """Test sets of those sizes, as test, test1, test2 and test3; the training set has 1,014."""
     folder = tmp_path_factory.mktemp("splits")
     write_text(folder, train=1014, valid=7, **{f"test{size}": size for size in SPLITS})
     prefixes = ",".join(str(folder / f"test{size}") for size in SPLITS)
-    preprocess(folder, folder / "data", f"--testpref={prefixes}").ok()
+    words = barely_trained.corpus.data
+    dictionaries = f"--srcdict={words}/dict.en.txt --tgtdict={words}/dict.fr.txt"
+    preprocess(folder, folder / "data", f"--testpref={prefixes} {dictionaries}").ok()
     return folder / "data", [f"test{i or ''}" for i in range(len(SPLITS))]
 
 

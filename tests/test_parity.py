@@ -37,6 +37,7 @@ def gradients(model):
     return {name: parameter.grad for name, parameter in model.named_parameters()}
 
 
+@torch.no_grad()  # searches run so, with steps of their own
 def decoder_run(model, source, target):
     """One step at a time through the fairseq decoder: s_0 and the state after each word, log p.
 
@@ -49,7 +50,8 @@ def decoder_run(model, source, target):
         tokens = torch.tensor([[2, *target[:i]]])
         output = model.decoder(tokens, encoder_out, incremental_state=incremental)
         lprobs.append(model.get_normalized_probs(output, log_probs=True)[0, 0])
-        states.append(model.decoder.get_incremental_state(incremental, "decoder").state.state[0])
+        steps = model.decoder.get_incremental_state(incremental, "steps")
+        states.append(steps._state[0][0])
     # program: step i leaves s_{i-1}; appendix and section3: s_i
     states = states[1:] if model.decoder.network.order == "program" else states[:-1]
     return torch.stack(states), torch.stack(lprobs[:-1])

@@ -187,7 +187,7 @@ def test_loading_what_is_not_there(learned, tmp_path):
         load(learned.checkpoint, tmp_path / "lost")
     for language, words in (("en", "a 1\n"), ("fr", "a 1\nb 1\n")):
         (tmp_path / f"dict.{language}.txt").write_text(words)
-    with pytest.raises(UserError, match="has 5 symbols, but the checkpoint was trained with 17"):
+    with pytest.raises(UserError, match=r"has 5 symbols .*, but the checkpoint was trained with"):
         load(learned.checkpoint, tmp_path, source_lang="en", target_lang="fr")
 
 
