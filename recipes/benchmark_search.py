@@ -3,6 +3,7 @@
 In one process, in turns, so that whatever else the machine does meets all of them alike:
 
     rnnsearch            as `--task alignment_heatmap` searches
+    bfloat16             the same with `--compute-dtype bfloat16`
     fairseq's generator  the same model as `--task translation` searches
     reference            the same model with `--kernels reference`
     lstm                 fairseq's: bidirectional, one layer, with attention, whose weights it does
@@ -50,7 +51,7 @@ SIZES = {
     "multi30k": Size(256, 256, 256, 256, 8_000, 14),
 }
 BEAM = 12
-CANDIDATES = ("rnnsearch", "fairseq's generator", "reference", "lstm")
+CANDIDATES = ("rnnsearch", "bfloat16", "fairseq's generator", "reference", "lstm")
 
 
 # --- what is measured ----------------------------------------------------------------------------
@@ -63,7 +64,9 @@ def task_of(size: Size) -> SimpleNamespace:
     return SimpleNamespace(source_dictionary=words, target_dictionary=words)
 
 
-def rnnsearch(size: Size, task: SimpleNamespace, kernels: str) -> torch.nn.Module:
+def rnnsearch(
+    size: Size, task: SimpleNamespace, kernels: str, compute_dtype: str
+) -> torch.nn.Module:
     config = RNNSearchConfig(
         encoder_embed_dim=size.m,
         encoder_hidden_size=size.n,
@@ -72,8 +75,11 @@ def rnnsearch(size: Size, task: SimpleNamespace, kernels: str) -> torch.nn.Modul
         attention_size=size.attention,
         maxout_size=size.l,
         kernels=kernels,
+        compute_dtype=compute_dtype,
     )
-    return RNNSearchModel.build_model(config, task)
+    model = RNNSearchModel.build_model(config, task)
+    model.prepare_for_inference_(SimpleNamespace(generation=None))
+    return model
 
 
 def lstm(size: Size, task: SimpleNamespace) -> torch.nn.Module:
@@ -101,10 +107,12 @@ class Search:
         if name == "lstm":
             model = lstm(size, task)
         else:
-            model = rnnsearch(size, task, "reference" if name == "reference" else "fast")
+            kernels = "reference" if name == "reference" else "fast"
+            compute_dtype = "bfloat16" if name == "bfloat16" else "float32"
+            model = rnnsearch(size, task, kernels, compute_dtype)
         model.eval()
         model.make_generation_fast_(need_attn=False)
-        generator = StepwiseGenerator if name == "rnnsearch" else SequenceGenerator
+        generator = StepwiseGenerator if name in ("rnnsearch", "bfloat16") else SequenceGenerator
         longest = size.words - 1  # and the end symbol
         self.generator = generator(
             [model], task.target_dictionary, beam_size=BEAM, min_len=longest, max_len_b=longest
