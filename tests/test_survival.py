@@ -35,9 +35,14 @@ ADAM = (
 
 
 def counts(checkpoint):
-    """Everything in a checkpoint that is neither a tensor of the model nor a time."""
+    """Everything in a checkpoint that is neither a tensor of the model nor a time.
+
+    fairseq tells its schedules of an epoch's loss after it has saved; killed in between, they never
+    hear of it. Only reduce_lr_on_plateau minds, which is not promised to survive that.
+    """
     saved = torch.load(checkpoint, weights_only=True)
     extra = saved["extra_state"]
+    saved["optimizer_history"][-1]["lr_scheduler_state"].pop("best", None)
     return {
         **{name: extra.get(name) for name in ("train_iterator", "val_loss", "best", "patience")},
         "updates": saved["optimizer_history"][-1],  # one is added with each resume
