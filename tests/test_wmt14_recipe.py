@@ -347,7 +347,7 @@ def test_from_the_data_to_the_reports(unbroken, tmp_path):
         **sizes,
         "TRAIN_TEXT": texts["train"],
         "VALID_TEXT": texts["valid"],
-        "TEST_TEXT": f"news={texts['test']} {texts['train']}",
+        "TEST_TEXT": f"news={texts['test']} {texts['valid']}",
         "KEEP_WORDS": "0",
         "MODELS": "RNNencdec-30 RNNsearch-50 RNNsearch-50*",
         "OPTIMIZER": "adam",
