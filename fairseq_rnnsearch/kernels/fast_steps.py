@@ -32,7 +32,7 @@ def decoder_steps(
     initial: Tensor,
     sentences: Tensor,
 ) -> Steps:
-    """See ``reference.decoder_steps``, which makes them under autocast and for gradients."""
+    """See ``reference.decoder_steps``, which makes them where weights cannot be arranged."""
     if not arranges(weights.output) or initial.dtype == torch.bfloat16:
         return reference.decoder_steps(order, weights, memory, summary, initial, sentences)
     with _exact():

@@ -7,16 +7,12 @@ clipping and Adadelta go through. A table comes last; ``--json`` keeps all.
 """
 
 import argparse
-import contextlib
 import json
 import logging
-import platform
 import sys
-import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
-import torch
+from machine import add_timing, clock_of, description
 from measuring import CANDIDATES, PASSES, available, measure, peak_memory, report_peak, table
 from sizes import SIZES
 
@@ -45,14 +41,6 @@ def of_growth(args: argparse.Namespace, names: list[str], clock: Callable) -> It
                 )
 
 
-def _processor() -> str:
-    with contextlib.suppress(OSError):  # Linux alone has the file
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor()
-
-
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--sizes", nargs="*", choices=SIZES, default=["paper", "multi30k"])
@@ -65,13 +53,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--candidates", nargs="+", choices=CANDIDATES, default=CANDIDATES)
     parser.add_argument("--passes", nargs="+", choices=PASSES, default=PASSES)
-    parser.add_argument("--rounds", type=int, default=7, help="for each number (default: 7)")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument(
-        "--cpu-time",
-        action="store_true",
-        help="of the one thread instead of the clock: for a machine that does other work too",
-    )
+    add_timing(parser, rounds=7)
     parser.add_argument("--json", default="benchmark.json", help="file for all numbers")
     parser.add_argument("--peak", nargs=2, metavar=("SIZE", "CANDIDATE"), help=argparse.SUPPRESS)
     return parser
@@ -81,19 +63,11 @@ def main() -> None:
     parser = _parser()
     args = parser.parse_args()
     logging.disable(logging.INFO)
-    torch.set_num_threads(args.threads)
+    clock = clock_of(parser, args)
     if args.peak:
         report_peak(*args.peak)
         return
-    if args.cpu_time and args.threads != 1:
-        parser.error(f"--cpu-time --threads {args.threads}: counts one thread, name --threads 1")
-    clock = time.thread_time if args.cpu_time else time.perf_counter
-    machine = {
-        "processor": _processor(),
-        "threads": args.threads,
-        "torch": torch.__version__,
-        "clock": "cpu" if args.cpu_time else "wall",
-    }
+    machine = description(args)
     names = available(args.candidates)
     rows = []
     for kind in (of_sizes, of_growth):

@@ -10,7 +10,7 @@ use_training_folder
 # report TEST
 report() {
     local model trained log folder pair name way
-    local -a systems=() notes=(
+    local -a trainings systems=() notes=(
         --note "trained with $OPTIMIZER, dropout $DROPOUT, label smoothing $LABEL_SMOOTHING"
         --note "m $EMBEDDING, n $HIDDEN, n' $ATTENTION, l $MAXOUT"
         --note "vocabulary: $VOCABULARY, $([[ $VOCABULARY = bpe ]] && echo "$BPE_MERGES merges" ||
@@ -21,9 +21,11 @@ report() {
         folder=$TRANSLATIONS/$1/$(folder_of "$model")
         systems+=(--system "$model=$folder/all.tokens" --system-detokenised
             "$model=$folder/all.text")
-        for trained in "${model%\*}" "$model"; do # RNNsearch-50* was RNNsearch-50 at first
+        trainings=("$model")
+        [[ $model != *\* ]] || trainings=("${model%\*}" "$model") # it goes on from the other
+        for trained in "${trainings[@]}"; do
             log=$WORK/logs/train-$(folder_of "$trained").log
-            [[ ! -e $log || " ${systems[*]} " = *" $model=$log "* ]] || systems+=(--log "$model=$log")
+            [[ ! -e $log ]] || systems+=(--log "$model=$log")
         done
         [[ ! -e $folder/no-unk.tokens ]] ||
             systems+=(--system-no-unk "$model=$folder/no-unk.tokens"

@@ -14,42 +14,23 @@ many. A table comes last; ``--json`` keeps all.
 """
 
 import argparse
-import contextlib
 import json
-import platform
 import statistics
-import time
 from argparse import Namespace
 from collections.abc import Callable
-from pathlib import Path
 from types import SimpleNamespace
-from typing import NamedTuple
 
 import torch
 from fairseq.data import Dictionary
 from fairseq.models.lstm import LSTMModel, base_architecture
 from fairseq.sequence_generator import SequenceGenerator
+from machine import add_timing, clock_of, description
+from sizes import SIZES, Size, dictionary
 
 from fairseq_rnnsearch.files import write_text
 from fairseq_rnnsearch.models import RNNSearchConfig, RNNSearchModel
 from fairseq_rnnsearch.search import StepwiseGenerator
 
-
-class Size(NamedTuple):
-    """Of a model, in the paper's letters, and of its sentences."""
-
-    m: int
-    n: int
-    attention: int
-    l: int
-    symbols: int
-    words: int  # in every source sentence and translation, with its end symbol
-
-
-SIZES = {
-    "paper": Size(620, 1000, 1000, 500, 30_000, 30),
-    "multi30k": Size(256, 256, 256, 256, 8_000, 14),
-}
 BEAM = 12
 CANDIDATES = ("rnnsearch", "bfloat16", "fairseq's generator", "reference", "lstm")
 
@@ -58,9 +39,7 @@ CANDIDATES = ("rnnsearch", "bfloat16", "fairseq's generator", "reference", "lstm
 
 
 def task_of(size: Size) -> SimpleNamespace:
-    words = Dictionary()
-    for i in range(size.symbols - len(words)):
-        words.add_symbol(f"w{i}")
+    words = dictionary(size)
     return SimpleNamespace(source_dictionary=words, target_dictionary=words)
 
 
@@ -113,7 +92,7 @@ class Search:
         model.eval()
         model.make_generation_fast_(need_attn=False)
         generator = StepwiseGenerator if name in ("rnnsearch", "bfloat16") else SequenceGenerator
-        longest = size.words - 1  # and the end symbol
+        longest = size.source - 1  # and the end symbol
         self.generator = generator(
             [model], task.target_dictionary, beam_size=BEAM, min_len=longest, max_len_b=longest
         )
@@ -125,12 +104,12 @@ class Search:
         sample = {"net_input": {"src_tokens": source, "src_lengths": lengths}}
         for hypotheses in self.generator.generate(None, sample):
             assert len(hypotheses) == BEAM
-            assert {len(found["tokens"]) for found in hypotheses} == {self.size.words}
+            assert {len(found["tokens"]) for found in hypotheses} == {self.size.source}
 
 
 def sentences(size: Size, count: int) -> torch.Tensor:
     words = Dictionary()
-    source = torch.randint(words.nspecial, size.symbols, (count, size.words))
+    source = torch.randint(words.nspecial, size.symbols, (count, size.source))
     source[:, -1] = words.eos()
     return source
 
@@ -190,46 +169,23 @@ def table(rows: list[dict]) -> str:
     return "\n".join(lines)
 
 
-def _processor() -> str:
-    with contextlib.suppress(OSError):  # Linux alone has the file
-        for line in Path("/proc/cpuinfo").read_text().splitlines():
-            if line.startswith("model name"):
-                return line.partition(":")[2].strip()
-    return platform.processor()
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--sizes", nargs="+", choices=SIZES, default=list(SIZES))
+    parser.add_argument("--sizes", nargs="+", choices=SIZES, default=["paper", "multi30k"])
     parser.add_argument("--batches", nargs="+", type=int, default=[40, 1], help="sentences each")
     parser.add_argument(
         "--candidates", nargs="+", choices=CANDIDATES, default=list(CANDIDATES), help="lstm always"
     )
-    parser.add_argument("--rounds", type=int, default=5, help="for each number (default: 5)")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads())
-    parser.add_argument(
-        "--cpu-time",
-        action="store_true",
-        help="of the one thread instead of the clock: for a machine that does other work too",
-    )
+    add_timing(parser, rounds=5)
     parser.add_argument("--json", default="benchmark_search.json", help="file for all numbers")
     args = parser.parse_args()
-    if args.cpu_time and args.threads != 1:
-        parser.error(f"--cpu-time --threads {args.threads}: counts one thread, name --threads 1")
-    torch.set_num_threads(args.threads)
-    clock = time.thread_time if args.cpu_time else time.perf_counter
+    clock = clock_of(parser, args)
     names = list(dict.fromkeys([*args.candidates, "lstm"]))
     rows = []
     for name in args.sizes:
         for batch in args.batches:
             rows += measure(name, batch, names, args.rounds, clock)
-    machine = {
-        "processor": _processor(),
-        "threads": args.threads,
-        "torch": torch.__version__,
-        "clock": "cpu" if args.cpu_time else "wall",
-        "beam": BEAM,
-    }
+    machine = description(args) | {"beam": BEAM}
     write_text(args.json, json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
     print(json.dumps(machine))
     print(table(rows))

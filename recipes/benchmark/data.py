@@ -13,26 +13,23 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from fairseq.data import Dictionary, indexed_dataset
+from fairseq.data import indexed_dataset
+from sizes import SIZES, dictionary
 
 from fairseq_rnnsearch.files import write_text
 from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
 
-SYMBOLS = 8_000
-
 
 def write_corpus(folder: Path, pairs: int) -> None:
     """Two sides of 5 to 30 words and their dictionaries."""
-    words = Dictionary()
-    for i in range(SYMBOLS - len(words)):
-        words.add_symbol(f"w{i}")
+    words = dictionary(SIZES["multi30k"])
     draw = np.random.default_rng(0)
     for language in ("en", "fr"):
         words.save(str(folder / f"dict.{language}.txt"))
         prefix = str(folder / f"train.en-fr.{language}")
-        builder = indexed_dataset.make_builder(f"{prefix}.bin", "mmap", vocab_size=SYMBOLS)
+        builder = indexed_dataset.make_builder(f"{prefix}.bin", "mmap", vocab_size=len(words))
         for length in draw.integers(5, 31, pairs):
-            sentence = draw.integers(words.nspecial, SYMBOLS, length)
+            sentence = draw.integers(words.nspecial, len(words), length)
             builder.add_item(torch.tensor([*sentence.tolist(), words.eos()]))
         builder.finalize(f"{prefix}.idx")
 
