@@ -189,7 +189,12 @@ def test_files_do_not_depend_on_the_number_of_processes(tmp_path, few):
 
 
 def test_pictures_are_drawn_by_the_other_processes(tmp_path, few, monkeypatch):
+    all_draw = multiprocessing.get_context("fork").Barrier(3)
+    begun = []
+
     def write(folder, formats, alignment):
+        if not begun:  # the first in this process: no other may draw them all meanwhile
+            begun.append(all_draw.wait(60))
         (folder / f"{alignment.id}.{os.getpid()}").touch()
 
     monkeypatch.setattr(gallery, "_write_files", write)

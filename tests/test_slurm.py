@@ -16,7 +16,7 @@ if [[ $ENDS ]]; then exit "$ENDS"; fi
 for i in {1..600}; do sleep 0.1; done
 """
 SCONTROL = """#!/usr/bin/env bash
-if [[ $1 = show ]]; then printf 'node7\\nnode8\\n'; else echo "$*" >> "$LOG"; fi
+if [[ $1 = show ]]; then echo node7; sleep 0.2; echo node8; else echo "$*" >> "$LOG"; fi
 """
 
 
