@@ -12,14 +12,15 @@ from torch import Tensor
 from fairseq_rnnsearch.kernels.fast_attention import Attention
 from fairseq_rnnsearch.kernels.fast_unit import (
     accurate_type,
-    add_product,
     apply,
     refuse_second_order,
+    summed_product,
     unit_backward,
     unit_forward,
     without_autocast,
 )
 from fairseq_rnnsearch.kernels.interface import DecoderWeights, Memory
+from fairseq_rnnsearch.kernels.packed import step_products
 
 
 def decoder_recurrence(
@@ -62,24 +63,25 @@ class _DecoderRecurrence(torch.autograd.Function):
         operands = operands or initial.dtype
         U_gates, U, C, W_a = (x.to(operands) for x in (U_gates, U, C, W_a))
         updates, B, n = len(word_inputs), *initial.shape
-        W = torch.cat((U_gates, W_a))
         a = U.new_zeros(steps, B, 3 * n + len(W_a), dtype=accurate_type(operands))
-        a[:updates, :, : 3 * n] = word_inputs
         states = a.new_empty(updates + 1, B, n)
         states[0] = initial
         contexts = a.new_empty(steps, B, annotations.size(-1))
         alignment = a.new_empty(steps, *padding.shape)
-        annotations = annotations.to(a.dtype)
+        word_inputs, annotations = word_inputs.to(a.dtype), annotations.to(a.dtype)
         attention = Attention(keys, padding, v_a)
-        reset_s = a.new_empty(1, B, n)
+        of_state, _ = step_products(torch.cat((U_gates, W_a)))
+        (_, add_context), (_, add_proposed) = map(step_products, (C, U))
         for i in range(steps):
-            add_product(a[i : i + 1, :, n:], states[i : i + 1], W.T[None])
+            from_state, query = of_state(states[i]).split((2 * n, len(W_a)), dim=1)
+            a[i, :, 3 * n :] = query
             attention.weights(a[i, :, 3 * n :], out=alignment[i])
             torch.bmm(alignment[i].unsqueeze(1), annotations, out=contexts[i].unsqueeze(1))
             if i < updates:
-                unit = a[i : i + 1, :, : 3 * n]
-                add_product(unit, contexts[i : i + 1], C.T[None])
-                unit_forward(unit, states[i : i + 1], U[None], reset_s, states[i + 1 : i + 2])
+                x = add_context(word_inputs[i], contexts[i])
+                gates = x[:, n:].add_(from_state)
+                unit = a[i, :, : 3 * n]
+                unit_forward(x[:, :n], gates, states[i], add_proposed, unit, states[i + 1])
         ctx.save_for_backward(
             a, states, contexts, alignment, annotations, keys, padding, U_gates, U, C, W_a, v_a
         )
@@ -99,24 +101,24 @@ class _DecoderRecurrence(torch.autograd.Function):
         saved = ctx.saved_tensors
         a, states, contexts, alignment, annotations, keys, padding, U_gates, U, C, W_a, v_a = saved
         steps, B, n, updates = *a.shape[:2], states.size(-1), len(states) - 1
-        W = torch.cat((U_gates, W_a))
+        (_, add_context), (proposed, _) = (step_products(x.T) for x in (C, U))
+        _, add_state = step_products(torch.cat((U_gates, W_a)).T)
         da = torch.empty_like(a)
         da[updates:, :, : 3 * n] = 0
         dc = torch.zeros_like(contexts)
         if d_contexts is not None:
             dc.copy_(d_contexts)
-        ds = a.new_zeros(1, B, n)
-        scratch = a.new_empty(2, 1, B, n)
+        ds = a.new_zeros(B, n)
         d_alpha = a.new_empty(B, 1, alignment.size(-1))
         attention = Attention(keys, padding, v_a)
         attention.start_backward()
         for i in reversed(range(steps)):
             if i < updates:
                 if d_states is not None:
-                    ds[0] += d_states[i + 1]
-                unit, d_unit = a[i : i + 1, :, : 3 * n], da[i : i + 1, :, : 3 * n]
-                unit_backward(ds, unit, states[i : i + 1], U[None], d_unit, scratch)
-                add_product(dc[i : i + 1], d_unit, C[None])
+                    ds += d_states[i + 1]
+                unit, d_unit = a[i, :, : 3 * n], da[i, :, : 3 * n]
+                unit_backward(ds, unit, states[i], proposed, d_unit)
+                dc[i] = add_context(dc[i], d_unit)
             # this order of the product is several times as fast as annotations @ dc
             torch.bmm(dc[i].unsqueeze(1), annotations.mT, out=d_alpha)
             if d_alignment is not None:
@@ -124,9 +126,9 @@ class _DecoderRecurrence(torch.autograd.Function):
             attention.weights_backward(
                 d_alpha[:, 0], alignment[i], a[i, :, 3 * n :], out=da[i, :, 3 * n :]
             )
-            add_product(ds, da[i : i + 1, :, n:], W[None])
+            ds = add_state(ds, da[i, :, n:])
         if d_states is not None:
-            ds[0] += d_states[0]
+            ds += d_states[0]
 
         d_annotations = d_keys = d_v = d_U_gates = d_U = d_C = d_W_a = None
         if ctx.needs_input_grad[5]:
@@ -134,16 +136,11 @@ class _DecoderRecurrence(torch.autograd.Function):
         if any(ctx.needs_input_grad[6:]):
             d_keys, d_v = attention.gradients()
             d_a = da.to(U.dtype)
-            d_gates = _product(d_a[..., n:], states[:steps])
+            d_gates = summed_product(d_a[..., n:], states[:steps], U.dtype)
             d_U_gates, d_W_a = d_gates.split((2 * n, len(W_a)))
-            d_C = _product(d_a[..., : 3 * n], contexts)
+            d_C = summed_product(d_a[..., : 3 * n], contexts, U.dtype)
             reset_s = a[:updates, :, 2 * n : 3 * n] * states[:updates]
-            d_U = _product(d_a[:updates, :, :n], reset_s)
+            d_U = summed_product(d_a[:updates, :, :n], reset_s, U.dtype)
         d_word_inputs = da[:updates, :, : 3 * n]
-        d_tensors = (d_word_inputs, ds[0], d_annotations, d_keys, d_U_gates, d_U, d_C, d_W_a, d_v)
+        d_tensors = (d_word_inputs, ds, d_annotations, d_keys, d_U_gates, d_U, d_C, d_W_a, d_v)
         return None, None, None, *d_tensors
-
-
-def _product(d_out: Tensor, x: Tensor) -> Tensor:
-    """The gradient of a matrix over all steps: ``(time, batch, ...)`` both."""
-    return d_out.flatten(0, 1).T @ x.to(d_out.dtype).flatten(0, 1)

@@ -4,21 +4,20 @@ Same functions as in ``reference``. The loops work in place on buffers that hold
 graph is recorded, and the gradients of the weights are one product over all steps.
 """
 
-from collections.abc import Sequence
-
 import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.kernels.fast_unit import (
     accurate_type,
-    add_product,
     apply,
     refuse_second_order,
+    summed_product,
     unit_backward,
     unit_forward,
     without_autocast,
 )
 from fairseq_rnnsearch.kernels.interface import RecurrentWeights
+from fairseq_rnnsearch.kernels.packed import step_products
 
 
 def gated_recurrence(
@@ -72,26 +71,27 @@ class _Recurrence(torch.autograd.Function):
         inputs, weights = tensors[: len(reverse)], tensors[len(reverse) :]
         operands = operands or inputs[0].dtype
         weights = [weight.to(operands) for weight in weights]
-        U_gates, U = _stacked(weights)
-        D, T, B, n = len(reverse), *inputs[0].shape[:2], U.size(-1)
-        a = U.new_empty(D, T, B, 3 * n, dtype=accurate_type(operands))
-        for d, backwards in enumerate(reverse):
-            _copy(inputs[d], a[d], backwards)
-            if present is not None:  # z = 0 carries the state on
-                absent = ~(present.flip(0) if backwards else present)
-                a[d, ..., n : 2 * n].masked_fill_(absent.unsqueeze(-1), -torch.inf)
+        D, T, B, n = len(reverse), *inputs[0].shape[:2], weights[1].size(1)
+        a = inputs[0].new_empty(D, T, B, 3 * n, dtype=accurate_type(operands))
+        inputs = [x.to(a.dtype) for x in inputs]
+        if present is not None:
+            present = present.unsqueeze(-1).to(a.dtype)
         h = a.new_empty(D, T + 1, B, n)
-        h[:, 0] = 0 if initial is None else initial
-        reset_h = a.new_empty(D, B, n)
+        for d, backwards in enumerate(reverse):
+            h[d, T if backwards else 0] = 0 if initial is None else initial
+        products = [step_products(weight)[1] for weight in weights]
         for t in range(T):
-            add_product(a[:, t, :, n:], h[:, t], U_gates.mT)
-            unit_forward(a[:, t], h[:, t], U, reset_h, h[:, t + 1])
+            for d, backwards in enumerate(reverse):
+                add_gates, add_proposed = products[2 * d : 2 * d + 2]
+                at, before, after = _position(t, T, backwards)
+                x, s = inputs[d][at], h[d, before]
+                gates = add_gates(x[:, n:], s)
+                here = None if present is None else present[at]
+                unit_forward(x[:, :n], gates, s, add_proposed, a[d, at], h[d, after], here)
         ctx.reverse = reverse
         ctx.save_for_backward(a, h, *weights)
-        states = U.new_empty(T, B, D * n)
-        for d, backwards in enumerate(reverse):
-            _copy(h[d, 1:], states[..., d * n : (d + 1) * n], backwards)
-        return states
+        states = (_states(h[d], after=not backwards) for d, backwards in enumerate(reverse))
+        return torch.cat([x.to(operands) for x in states], dim=-1)
 
     @staticmethod
     @without_autocast
@@ -100,40 +100,35 @@ class _Recurrence(torch.autograd.Function):
     ) -> tuple[Tensor | None, ...]:
         refuse_second_order()
         a, h, *weights = ctx.saved_tensors
-        U_gates, U = _stacked(weights)
-        D, T, B, n = len(ctx.reverse), *a.shape[1:3], U.size(-1)
-        da, dh = torch.empty_like(a), a.new_zeros(D, B, n)
-        scratch = a.new_empty(2, D, B, n)
+        D, T, B, n = *a.shape[:3], h.size(-1)
+        da, dh = torch.empty_like(a), [a.new_zeros(B, n) for _ in range(D)]
+        products = [step_products(weight.T) for weight in weights]
         for t in reversed(range(T)):
             for d, backwards in enumerate(ctx.reverse):
-                position = T - 1 - t if backwards else t
-                dh[d] += grad[position, :, d * n : (d + 1) * n]
-            unit_backward(dh, a[:, t], h[:, t], U, da[:, t], scratch)
-            add_product(dh, da[:, t, :, n:], U_gates)
-        d_weights = (None,) * len(weights)
+                at, before, _ = _position(t, T, backwards)
+                (_, add_gates), (proposed, _) = products[2 * d : 2 * d + 2]
+                dh[d] += grad[at, :, d * n : (d + 1) * n]
+                unit_backward(dh[d], a[d, at], h[d, before], proposed, da[d, at])
+                dh[d] = add_gates(dh[d], da[d, at, :, n:])
+        d_weights = [None] * len(weights)
         if any(ctx.needs_input_grad[4 + D :]):
-            d_gates = _products(da[..., n:], h[:, :T], U.dtype)
-            d_proposed = _products(da[..., :n], a[..., 2 * n :] * h[:, :T], U.dtype)
-            d_weights = (d for pair in zip(d_gates, d_proposed, strict=True) for d in pair)
-        d_inputs = (
-            da[d].flip(0) if backwards else da[d] for d, backwards in enumerate(ctx.reverse)
-        )
-        d_initial = dh.sum(0) if ctx.needs_input_grad[3] else None
-        return None, None, None, d_initial, *d_inputs, *d_weights
+            for d, backwards in enumerate(ctx.reverse):
+                previous = _states(h[d], after=backwards)
+                for k, x in enumerate((previous, a[d, ..., 2 * n :] * previous)):
+                    part = slice(n, None) if k == 0 else slice(n)
+                    d_weights[2 * d + k] = summed_product(da[d, ..., part], x, weights[0].dtype)
+        d_initial = sum(dh) if ctx.needs_input_grad[3] else None
+        return None, None, None, d_initial, *da, *d_weights
 
 
-def _stacked(weights: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
-    """[gates, proposed, gates, proposed ...] to ``(directions, 2n, n)``, ``(directions, n, n)``."""
-    gates, proposed = weights[::2], weights[1::2]
-    if len(gates) == 1:
-        return gates[0].unsqueeze(0), proposed[0].unsqueeze(0)
-    return torch.stack(gates), torch.stack(proposed)
+def _position(t: int, steps: int, backwards: bool) -> tuple[int, int, int]:
+    """Of step t: the word that it reads, the state that it starts from, the one that it makes.
+
+    Of T + 1 states the first, or in the backward direction the last, is the initial one.
+    """
+    return (steps - 1 - t, steps - t, steps - 1 - t) if backwards else (t, t, t + 1)
 
 
-def _copy(source: Tensor, target: Tensor, backwards: bool) -> None:
-    target.copy_(source.flip(0) if backwards else source)
-
-
-def _products(d_out: Tensor, x: Tensor, operands: torch.dtype) -> Tensor:
-    """Gradients of a matrix over all steps: ``(directions, time, batch, ...)`` both."""
-    return torch.bmm(d_out.to(operands).flatten(1, 2).mT, x.to(operands).flatten(1, 2))
+def _states(h: Tensor, after: bool) -> Tensor:
+    """All but the last, or all but the first."""
+    return h[1:] if after else h[:-1]

@@ -1,9 +1,8 @@
 """One step of the gated unit, forwards and backwards, in buffers that exist already.
 
-The equations are those of ``equations.gated_unit``. A leading dimension holds the directions of
-the encoder, which run in step; the decoder has one. The three parts of a step's ``(directions,
-batch, 3n)`` buffer are [proposed, update, reset], first as what goes into the squashing
-functions, then as what comes out.
+The equations are those of ``equations.gated_unit``. The three parts of a step's ``(batch, 3n)``
+buffer are [proposed, update, reset], first as what goes into the squashing functions, then as what
+comes out. The matrices come as functions: see ``packed.step_products``.
 
 torch's tanh takes six times as long as its sigmoid on a CPU, so that tanh(x) = 2 sigma(2x) - 1
 is computed; its absolute rounding error is one unit in the last place of 1.
@@ -59,66 +58,61 @@ def without_autocast(backward: Callable) -> Callable:
     return run
 
 
-def add_product(out: Tensor, x: Tensor, weights: Tensor, scale: float = 1) -> None:
-    """scale (out + x weights) in place, all ``(directions, rows, columns)``.
-
-    x is rounded to the type of the weights.
-    """
-    if out.dtype != weights.dtype:
-        out += product(x.to(weights.dtype), weights)
-        if scale != 1:
-            out *= scale
-    elif len(out) == 1:  # what a batch of products costs beside one is seen at small sizes
-        out[0].addmm_(x[0], weights[0], beta=scale, alpha=scale)
-    else:
-        out.baddbmm_(x, weights, beta=scale, alpha=scale)
+def summed_product(d_out: Tensor, x: Tensor, operands: torch.dtype) -> Tensor:
+    """The gradient of a matrix over all steps: ``(time, batch, ...)`` both."""
+    return d_out.flatten(0, 1).to(operands).T @ x.flatten(0, 1).to(operands)
 
 
-def product(x: Tensor, y: Tensor) -> Tensor:
-    """Of two batches of matrices."""
-    return torch.mm(x[0], y[0]).unsqueeze(0) if len(x) == 1 else torch.bmm(x, y)
-
-
-def unit_forward(a: Tensor, h: Tensor, U: Tensor, reset_h: Tensor, out: Tensor) -> None:
+def unit_forward(
+    x: Tensor,
+    gates: Tensor,
+    h: Tensor,
+    add_proposed: Callable[[Tensor, Tensor], Tensor],
+    a: Tensor,
+    out: Tensor,
+    present: Tensor | None = None,
+) -> None:
     """The new state.
 
     Args:
-        a: ``(directions, batch, 3n)``: x, x_z + U_z h, x_r + U_r h. Becomes h~, z, r.
-        h: previous state, ``(directions, batch, n)``.
-        U: ``(directions, n, n)``.
-        reset_h: scratch, ``(directions, batch, n)``.
-        out: the new state goes here, ``(directions, batch, n)``.
+        x: what U (r h) is added to, ``(batch, n)``.
+        gates: x_z + U_z h, x_r + U_r h, ``(batch, 2n)``.
+        h: previous state, ``(batch, n)``.
+        add_proposed: y, x to y + U x.
+        a: h~, z, r go here, ``(batch, 3n)``.
+        out: the new state goes here, ``(batch, n)``.
+        present: ``(batch, 1)``, 1 for a word, 0 for padding, which leaves the state as it was.
     """
     n = h.size(-1)
-    proposed, gates = a[..., :n], a[..., n:]
-    gates.sigmoid_()
-    torch.mul(gates[..., n:], h, out=reset_h)
-    add_product(proposed, reset_h, U.mT, scale=2)
-    proposed.sigmoid_()
-    torch.sub(proposed, 0.5, out=proposed).mul_(2)
-    torch.lerp(h, proposed, gates[..., :n], out=out)
+    proposed, z, r = a.split(n, dim=1)
+    torch.sigmoid(gates, out=a[:, n:])
+    if present is not None:
+        z.mul_(present)
+    squashed = add_proposed(x, r * h).mul_(2).sigmoid_()
+    torch.sub(squashed, 0.5, out=proposed).mul_(2)
+    torch.lerp(h, proposed, z, out=out)
 
 
-def unit_backward(dh: Tensor, a: Tensor, h: Tensor, U: Tensor, da: Tensor, scratch: Tensor) -> None:
+def unit_backward(
+    dh: Tensor, a: Tensor, h: Tensor, proposed: Callable[[Tensor], Tensor], da: Tensor
+) -> None:
     """From the gradient of the new state to those of what went in.
 
     Args:
-        dh: gradient of the new state, ``(directions, batch, n)``. Becomes that of the previous
-            state without the part that passes through U_z and U_r, which is ``da[..., n:]``
-            times these.
-        a, h, U: as after ``unit_forward``.
+        dh: gradient of the new state, ``(batch, n)``. Becomes that of the previous state without
+            the part that passes through U_z and U_r, which is ``da[:, n:]`` times these.
+        a, h: as after ``unit_forward``.
+        proposed: x to x U.
         da: the gradient of ``a`` as it was before goes here.
-        scratch: ``(2, directions, batch, n)``.
     """
     n = h.size(-1)
-    proposed, z, r = a.split(n, dim=-1)
+    h_proposed, z, r = a.split(n, dim=-1)
     d_proposed, dz, dr = da.split(n, dim=-1)
-    one, d_reset_h = scratch
-    torch.sub(proposed, h, out=dz).mul_(dh)
+    torch.sub(h_proposed, h, out=dz).mul_(dh)
     _sigmoid_backward(dz, z, grad_input=dz)
-    torch.mul(dh, z, out=one)
-    dh.sub_(one)
-    _tanh_backward(one, proposed, grad_input=d_proposed)
-    add_product(d_reset_h.zero_(), d_proposed, U)
+    changed = dh * z
+    dh.sub_(changed)
+    _tanh_backward(changed, h_proposed, grad_input=d_proposed)
+    d_reset_h = proposed(d_proposed)
     dh.addcmul_(d_reset_h, r)
-    _sigmoid_backward(d_reset_h.mul_(h), r, grad_input=dr)
+    _sigmoid_backward(d_reset_h * h, r, grad_input=dr)

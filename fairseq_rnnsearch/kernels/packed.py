@@ -52,6 +52,27 @@ def product(weight: Tensor) -> Callable[..., Tensor]:
     return kept(_product, weight)
 
 
+def step_products(weight: Tensor) -> tuple[Callable[[Tensor], Tensor], Callable[..., Tensor]]:
+    """Two functions for the steps of one batch: x W^T, and y + x W^T of y's type, in new memory.
+
+    Nothing is kept, nothing has a gradient. Rows of x, ``(rows, in)``, and of y may lie apart. With
+    W in bfloat16, x is rounded to it, and x W^T alone is left so.
+    """
+    if weight.dtype not in ARRANGED or not _available(weight.dtype):
+        if weight.dtype == torch.bfloat16:
+            return _sums(lambda x: x.to(weight.dtype) @ weight.T)
+        return lambda x: x @ weight.T, lambda y, x: torch.addmm(y, x, weight.T)
+    arranged = torch.ops.mkldnn._reorder_linear_weight(weight)
+    if weight.dtype == torch.bfloat16:
+        return _sums(lambda x: _arranged(arranged, x.bfloat16()))
+    binary = torch.ops.mkldnn._linear_pointwise.binary
+    return partial(_arranged, arranged), lambda y, x: binary(x, y, arranged, None, "add")
+
+
+def _sums(times_W: Callable[[Tensor], Tensor]) -> tuple[Callable, Callable]:
+    return times_W, lambda y, x: y + times_W(x)
+
+
 def _product(weight: Tensor) -> Callable[..., Tensor]:
     if weight.dtype not in ARRANGED or not _available(weight.dtype):
         return partial(_plain, weight)
