@@ -2,10 +2,10 @@
 
     x = W t + b,   -log p(y) = log sum_k exp(x_k) - x_y
 
-The logits of some rows are multiplied into a buffer, and the gradient p - onehot(y) takes their
-place there, a few rows at a time that stay in the cache; from it the gradients of t, W and b are
-multiplied at once. The backward pass only scales them. Probabilities, their logarithms and all
-sums are in float32 or wider; in a narrower type are only the operands and results of products.
+The logits of some rows are multiplied, and from them the gradient p - onehot(y), a few rows at a
+time that stay in the cache; of several such parts together comes the gradient of W. The backward
+pass only scales what is there. Probabilities, their logarithms and all sums are in float32 or
+wider; in a narrower type are only the operands and results of products.
 """
 
 from collections.abc import Iterator
@@ -19,9 +19,12 @@ from fairseq_rnnsearch.kernels.fast_unit import (
     refuse_second_order,
     without_autocast,
 )
+from fairseq_rnnsearch.kernels.packed import single_product
 
-# bytes of logits at a time: fewer, and the products slow down; more, and memory goes
-LOGITS = 2**26
+# bytes of logits at a time: see ``single_product``
+LOGITS = 3 * 2**23
+# so many parts, together, are multiplied for W: fewer, and that slows down; more, and memory goes
+PARTS = 3
 # numbers at a time between the products: in float32, two such blocks fit in 2 MB
 BLOCK = 2**18
 
@@ -50,26 +53,20 @@ class _OutputCost(torch.autograd.Function):
         t, W, b = (x.to(operands) for x in (t, weight, bias))
         dtype = accurate_type(operands)
         rows = max(1, LOGITS // (len(W) * t.element_size()))
-        logits = t.new_empty(min(len(t), rows), len(W))
+        gradients = _Gradients(t, W, b, PARTS * rows) if wanted else None
         cost, nll = (torch.zeros((), dtype=dtype) for _ in range(2))
-        if wanted:
-            d_t = torch.empty_like(t)
-            d_weight = torch.empty_like(W, dtype=dtype)
-            d_bias = torch.zeros_like(b, dtype=dtype)
         for part in _slices(len(t), rows):
-            x, y = logits[: len(t[part])], words[part].unsqueeze(1)
-            torch.addmm(b, t[part], W.T, out=x)
+            x, y = single_product(t[part], W, b), words[part].unsqueeze(1)
+            d_x = gradients.room(part) if wanted else torch.empty_like(x)
             for block in _slices(len(x), max(1, BLOCK // len(W))):
-                dx = _cost_of_block(x[block].to(dtype), y[block], label_smoothing, cost, nll)
+                exact = _cost_of_block(x[block], y[block], label_smoothing, cost, nll, d_x[block])
                 if wanted:
-                    d_bias += dx.sum(dim=0)
-                    x[block] = dx
+                    gradients.bias += exact.sum(dim=0)
             if wanted:
-                torch.mm(x, W, out=d_t[part])
-                _add_product(d_weight, x.T, t[part], first=part.start == 0)
+                gradients.add(part, d_x)
         ctx.mark_non_differentiable(nll)
         if wanted:
-            ctx.save_for_backward(d_t, d_weight, d_bias)
+            ctx.save_for_backward(*gradients.finished())
         return cost, nll
 
     @staticmethod
@@ -84,16 +81,57 @@ class _OutputCost(torch.autograd.Function):
         return None, None, None, None, *gradients
 
 
+class _Gradients:
+    """Those of t, W and b, from those of the logits, ``rows`` of them at a time."""
+
+    def __init__(self, t: Tensor, W: Tensor, b: Tensor, rows: int) -> None:
+        dtype = accurate_type(t.dtype)
+        self._t, self._W = t, W
+        self._d_x = t.new_empty(min(len(t), rows), len(W))
+        self._waiting = slice(0, 0)  # rows that are in d_x
+        self._d_t, self._d_W = torch.empty_like(t), torch.empty_like(W, dtype=dtype)
+        self.bias = torch.zeros_like(b, dtype=dtype)
+
+    def room(self, part: slice) -> Tensor:
+        """Where the gradient of the logits of the next rows is to go."""
+        if part.stop - self._waiting.start > len(self._d_x):
+            self._multiply()
+        first = self._waiting.start
+        return self._d_x[part.start - first : part.stop - first]
+
+    def add(self, part: slice, d_x: Tensor) -> None:
+        """It is there."""
+        self._d_t[part] = single_product(d_x, self._W.T)
+        self._waiting = slice(self._waiting.start, part.stop)
+
+    def _multiply(self) -> None:
+        rows = self._waiting
+        d_x = self._d_x[: rows.stop - rows.start]
+        _add_product(self._d_W, d_x.T, self._t[rows], first=rows.start == 0)
+        self._waiting = slice(rows.stop, rows.stop)
+
+    def finished(self) -> tuple[Tensor, Tensor, Tensor]:
+        """Of t, W and b."""
+        self._multiply()
+        return self._d_t, self._d_W, self.bias
+
+
 def _slices(length: int, step: int) -> Iterator[slice]:
-    return (slice(start, start + step) for start in range(0, max(length, 1), step))
+    for start in range(0, max(length, 1), step):
+        yield slice(start, min(start + step, length))
 
 
 def _cost_of_block(
-    x: Tensor, words: Tensor, label_smoothing: float, cost: Tensor, nll: Tensor
+    x: Tensor, words: Tensor, label_smoothing: float, cost: Tensor, nll: Tensor, out: Tensor
 ) -> Tensor:
-    """Adds to ``cost`` and ``nll``; returns the gradient of the logits ``x``."""
+    """Adds to ``cost`` and ``nll``.
+
+    Returns:
+        The gradient of the logits ``x``, in the type of ``cost``; in its own it is in ``out``.
+    """
     symbols = x.size(1)
-    dx = torch.softmax(x, dim=1)
+    x = x.to(cost.dtype)
+    dx = torch.softmax(x, dim=1, out=out if out.dtype == x.dtype else None)
     # the largest probability, unlike that of the word, is never too small for a logarithm
     log_sum = x.amax(dim=1) - dx.amax(dim=1).log()
     block_nll = log_sum.sum() - x.gather(1, words).sum()
@@ -104,7 +142,10 @@ def _cost_of_block(
     if label_smoothing:
         cost += spread * (symbols * log_sum.sum() - x.sum())
         dx -= spread
-    return dx.scatter_add_(1, words, dx.new_full((1, 1), -kept).expand_as(words))
+    dx.scatter_add_(1, words, dx.new_full((1, 1), -kept).expand_as(words))
+    if dx is not out:
+        out.copy_(dx)
+    return dx
 
 
 def _add_product(out: Tensor, x: Tensor, y: Tensor, first: bool) -> None:

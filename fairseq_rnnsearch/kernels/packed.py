@@ -52,6 +52,17 @@ def product(weight: Tensor) -> Callable[..., Tensor]:
     return kept(_product, weight)
 
 
+def single_product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x W^T + b in new memory, all of one type, for a weight that is used once; no gradient.
+
+    oneDNN is up to a third faster than torch's own products in float32, for less than 32 MB: what
+    is larger comes from the system each time, and is slow at its first touch.
+    """
+    if weight.dtype in ARRANGED and _available(weight.dtype):
+        return _arranged(weight, x, bias)
+    return linear(x, weight, bias)
+
+
 def step_products(weight: Tensor) -> tuple[Callable[[Tensor], Tensor], Callable[..., Tensor]]:
     """Two functions for the steps of one batch: x W^T, and y + x W^T of y's type, in new memory.
 
