@@ -1,8 +1,8 @@
 """The alignment model inside the decoder's loop, forwards and backwards.
 
-A step touches batch x source x n' hidden units, several times: they are computed for a few sentences
-at a time, so that they stay in the cache, and again in the backward pass, because storing them
-would take 290 MB in an update of the paper's size and as long as computing them.
+A step touches batch x source x n' hidden units, several times: they are computed for a few
+sentences at a time, so that they stay in the cache, and again in the backward pass, because storing
+them would take 290 MB in an update of the paper's size and as long as computing them.
 
 With g = sigma(2x), tanh(x) = 2g - 1: see ``fast_unit``. Then
 

@@ -13,7 +13,7 @@ e(y_0) is the zero vector, without the embedding's bias.
 import torch
 from torch import Tensor, nn
 
-from fairseq_rnnsearch.equations import maxout, maxout_input
+from fairseq_rnnsearch.equations import maxout
 from fairseq_rnnsearch.kernels import (
     DecoderWeights,
     Memory,
@@ -25,7 +25,7 @@ from fairseq_rnnsearch.kernels import (
     select,
 )
 from fairseq_rnnsearch.network.encoder import EncodedSource
-from fairseq_rnnsearch.network.layers import BiasedEmbedding, GatedUnit
+from fairseq_rnnsearch.network.layers import BiasedEmbedding, EmbeddedWords, GatedUnit, embed_words
 
 DECODER_ORDERS = ("program", "appendix", "section3")
 
@@ -68,19 +68,14 @@ class DeepOutput(nn.Module):
         self.context_weight = nn.Parameter(torch.empty(2 * maxout_size, context_size))
         self.bias = nn.Parameter(torch.empty(2 * maxout_size))
 
-    def forward(self, state: Tensor, word: Tensor, context: Tensor) -> Tensor:
-        """t_i, ``(..., l)``."""
-        return maxout(
-            maxout_input(
-                state,
-                word,
-                context,
-                self.state_weight,
-                self.word_weight,
-                self.context_weight,
-                self.bias,
-            )
-        )
+    def forward(self, state: Tensor, words: EmbeddedWords, context: Tensor) -> Tensor:
+        """t_i, ``(..., l)``: the maxout of ``equations.maxout_input``."""
+        of_words = words.through(self.word_inputs)
+        return maxout(state @ self.state_weight.T + of_words + context @ self.context_weight.T)
+
+    def word_inputs(self, word: Tensor) -> Tensor:
+        """V_o e(y) and the bias: ``(..., m)`` to ``(..., 2l)``."""
+        return nn.functional.linear(word, self.word_weight, self.bias)
 
 
 class OutputLayer(nn.Module):
@@ -186,8 +181,8 @@ class Decoder(nn.Module):
         steps = previous.size(1)
         y = self._embed(previous.T)
         # y_1 .. y_{T-1}, y_0 .. y_{T-2} or y_0 .. y_{T-1}: what the updates consume
-        updates = {"program": y[1:], "appendix": y[:-1], "section3": y}[self.order]
-        word_inputs = self.unit.inputs(updates)
+        updates = {"program": slice(1, None), "appendix": slice(-1), "section3": slice(None)}
+        word_inputs = y.through(self.unit.inputs, updates[self.order])
         s_0 = self.initial_state(source)
         memory = self.remember(source)
         if memory is None:
@@ -260,10 +255,13 @@ class Decoder(nn.Module):
             output.inner(t), output.weight, output.bias, words, label_smoothing
         )
 
-    def _embed(self, previous: Tensor) -> Tensor:
-        """e(y) for time-major words, with the zero vector first: ``(target, batch, m)``."""
-        later = self.embedding_dropout(self.embedding(previous[1:]))
-        return torch.cat((later.new_zeros(1, *later.shape[1:]), later))
+    def _embed(self, previous: Tensor) -> EmbeddedWords:
+        """e(y) for time-major words, with the zero vector first."""
+        later = embed_words(previous[1:], self.embedding, self.embedding_dropout)
+        rows = torch.cat((later.rows.new_zeros(1, *later.rows.shape[1:]), later.rows))
+        if later.place is None:
+            return EmbeddedWords(rows, None)
+        return EmbeddedWords(rows, nn.functional.pad(later.place + 1, (0, 0, 1, 0)))
 
     def _loop_weights(self) -> DecoderWeights:
         alignment = self.alignment_model

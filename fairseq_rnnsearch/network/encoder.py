@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_rnnsearch.kernels import select
-from fairseq_rnnsearch.network.layers import BiasedEmbedding, GatedUnit
+from fairseq_rnnsearch.network.layers import BiasedEmbedding, GatedUnit, embed_words
 
 
 class EncodedSource(NamedTuple):
@@ -63,11 +63,11 @@ class Encoder(nn.Module):
             words: ``(batch, source)``, each sentence with its end symbol.
             padding: ``(batch, source)``, true where there is no word.
         """
-        embedded = self.embedding_dropout(self.embedding(words.T))
+        embedded = embed_words(words.T, self.embedding, self.embedding_dropout)
         present = ~padding.T
-        forward_inputs = self.forward_unit.inputs(embedded)
+        forward_inputs = embedded.through(self.forward_unit.inputs)
         if self.backward_unit is None:
-            zero = embedded.new_zeros(words.size(0), self.forward_unit.hidden_size)
+            zero = embedded.rows.new_zeros(words.size(0), self.forward_unit.hidden_size)
             states = self.kernels.gated_recurrence(
                 forward_inputs, zero, self.forward_unit.recurrent, present=present
             )
@@ -75,7 +75,7 @@ class Encoder(nn.Module):
         else:
             states = self.kernels.bidirectional_recurrence(
                 forward_inputs,
-                self.backward_unit.inputs(embedded),
+                embedded.through(self.backward_unit.inputs),
                 present,
                 self.forward_unit.recurrent,
                 self.backward_unit.recurrent,

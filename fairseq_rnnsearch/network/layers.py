@@ -1,5 +1,8 @@
 """The parts that encoder and decoder share."""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 
@@ -22,6 +25,39 @@ class BiasedEmbedding(nn.Module):
     def forward(self, words: Tensor) -> Tensor:
         """``(...)`` word numbers to ``(..., m)``."""
         return nn.functional.embedding(words, self.weight) + self.bias
+
+
+class EmbeddedWords(NamedTuple):
+    """The words of a batch as vectors.
+
+    Attributes:
+        rows: each distinct word once, ``(distinct, m)``, or all of them, ``(target, batch, m)``.
+        place: the row of each position, ``(target, batch)``, or None in the second case.
+    """
+
+    rows: Tensor
+    place: Tensor | None
+
+    def through(self, layer: Callable[[Tensor], Tensor], positions: slice = slice(None)) -> Tensor:
+        """What a layer makes of these positions, ``(target, batch, ...)``."""
+        if self.place is None:
+            return layer(self.rows[positions])
+        made = layer(self.rows)
+        if torch.is_autocast_enabled("cpu"):  # gradients of one word are not rounded to be summed
+            made = made.float()
+        return nn.functional.embedding(self.place[positions], made)
+
+
+def embed_words(words: Tensor, embedding: BiasedEmbedding, dropout: nn.Dropout) -> EmbeddedWords:
+    """Of ``(target, batch)`` words, each distinct one once where that saves time.
+
+    In running text less than half of the words of a batch are distinct. Not with dropout, which is
+    another at each position, nor on a GPU, where counting them takes longer than multiplying.
+    """
+    if words.device.type != "cpu" or (dropout.training and dropout.p):
+        return EmbeddedWords(dropout(embedding(words)), None)
+    distinct, place = words.unique(return_inverse=True)
+    return EmbeddedWords(embedding(distinct), place)
 
 
 class GatedUnit(nn.Module):
