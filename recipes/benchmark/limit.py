@@ -1,10 +1,14 @@
 """The least that an update can take: the model's matrix products, and the optimizer's memory."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
-from sizes import Size
+from sizes import Size, dictionary, sample
+
+from fairseq_rnnsearch.kernels.fast_output import LOGITS
+from fairseq_rnnsearch.kernels.packed import single_product, step_products
 
 
 class Product(NamedTuple):
@@ -24,38 +28,55 @@ class Product(NamedTuple):
 def products(size: Size) -> list[Product]:
     """All that a forward pass multiplies, as the fast kernels group it."""
     m, n, a, l, K, S, T, B = size
+    batch = sample(size, dictionary(size))
+    sources, targets = (
+        len(words.unique())
+        for words in (batch["net_input"]["src_tokens"], batch["net_input"]["prev_output_tokens"])
+    )
     return [
-        Product(2, S * B, m, 3 * n),  # words into both encoder directions
-        Product(S, B, n, 2 * n, batch=2),  # U_z, U_r of both, in step
-        Product(S, B, n, n, batch=2),  # U
+        Product(2, sources, m, 3 * n),  # words into both encoder directions
+        *2 * [Product(S, B, n, 2 * n), Product(S, B, n, n)],  # U_z, U_r; U; both directions
         Product(1, B, n, n),  # W_s
         Product(1, S * B, 2 * n, a),  # U_a
-        Product(1, (T - 1) * B, m, 3 * n),  # words into the decoder
+        Product(1, targets, m, 3 * n),  # words into the decoder
         Product(T, B, n, 2 * n + a),  # U_z, U_r, W_a
         Product(T, 1, S, 2 * n, batch=B, right="annotations"),  # contexts
         Product(T - 1, B, 2 * n, 3 * n),  # C
         Product(T - 1, B, n, n),  # U
-        Product(1, T * B, n + m, 2 * l),  # U_o, V_o
+        Product(1, T * B, n, 2 * l),  # U_o
+        Product(1, targets, m, 2 * l),  # V_o
         Product(1, T * B, 2 * n, 2 * l),  # C_o
         Product(1, T * B, l, K),  # W_o
     ]
 
 
 def limit(product: Product, dtype: torch.dtype) -> tuple[Callable[[], None], Callable[[], None]]:
-    """The product forwards and backwards, on buffers that exist already."""
+    """The product forwards and backwards, each way by the fastest function that the kernels use."""
     p = product
     if p.right == "annotations":
-        dtype = torch.float32  # as in the kernels: no faster in bfloat16
+        return _with_annotations(p)
+    weights = torch.randn(p.columns, p.inner).to(dtype)
+    x, y = (torch.randn(p.steps * p.rows, k).to(dtype) for k in (p.inner, p.columns))
+    d_weights = torch.empty_like(weights)
+    rows = min(p.rows, max(1, LOGITS // (p.columns * x.element_size())))
 
-    def random(*shape: int) -> torch.Tensor:
-        return torch.randn(p.batch, *shape).to(dtype)
+    def times(matrix: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
+        return step_products(matrix)[0] if p.steps > 1 else partial(single_product, weight=matrix)
 
-    x, w = random(p.rows, p.inner), random(p.inner, p.columns)
-    if p.right == "weights":
-        w = w.mT.contiguous().mT  # stored as (out, in)
-    y, dx = random(p.rows, p.columns), torch.empty_like(x)
-    all_x, all_y = random(p.steps * p.rows, p.inner), random(p.steps * p.rows, p.columns)
-    dw = random(p.columns, p.inner)
+    def multiply(parts: torch.Tensor, by: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        for part in parts.split(rows):
+            by(part)
+
+    forward = partial(multiply, x, times(weights))
+    backwards = partial(multiply, y, times(weights.T))
+    return forward, lambda: (backwards(), torch.mm(y.T, x, out=d_weights))
+
+
+def _with_annotations(p: Product) -> tuple[Callable[[], None], Callable[[], None]]:
+    """Products with what differs from row to row: in float32 always, as in the kernels."""
+    x, w = torch.randn(p.batch, p.rows, p.inner), torch.randn(p.batch, p.inner, p.columns)
+    y, dx = x @ w, torch.empty_like(x)
+    all_x, all_y = (torch.randn(p.batch, p.steps * p.rows, k) for k in (p.inner, p.columns))
 
     def forward() -> None:
         for _ in range(p.steps):
@@ -64,7 +85,7 @@ def limit(product: Product, dtype: torch.dtype) -> tuple[Callable[[], None], Cal
     def backward() -> None:
         for _ in range(p.steps):
             torch.bmm(y, w.mT, out=dx)
-        torch.bmm(all_y.mT, all_x, out=dw)
+        torch.bmm(all_x.mT, all_y, out=w)
 
     return forward, backward
 

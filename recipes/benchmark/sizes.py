@@ -33,11 +33,23 @@ def dictionary(size: Size) -> Dictionary:
     return words
 
 
+def frequencies(count: int) -> torch.Tensor:
+    """Of the words of a dictionary, after Zipf and Mandelbrot.
+
+    With these numbers 0.46 of the 2,400 words of the paper's batch are distinct; in batches of the
+    10^9 French-English corpus with 30,000 words 0.47 of the English and 0.42 of the French are.
+    """
+    return (torch.arange(1, count + 1) + 2.7) ** -1.1
+
+
 def sample(size: Size, words: Dictionary) -> dict:
     """A batch as fairseq's translation data gives it, of random words."""
     generator = torch.Generator().manual_seed(0)
+    often = frequencies(size.symbols - words.nspecial)
     source, target = (
-        torch.randint(words.nspecial, size.symbols, (size.batch, length), generator=generator)
+        torch.multinomial(often, size.batch * length, replacement=True, generator=generator)
+        .add_(words.nspecial)
+        .view(size.batch, length)
         for length in (size.source, size.target)
     )
     source[:, -1] = target[:, -1] = words.eos()
