@@ -142,6 +142,8 @@ def load(
     models, cfg, its_task = checkpoint_utils.load_model_ensemble_and_task(
         [str(path) for path in paths], {name: v for name, v in changes.items() if v is not None}
     )
+    for model in models:
+        model.prepare_for_inference_(cfg)
     task = AlignmentHeatmapTask(
         AlignmentHeatmapConfig(
             data=cfg.task.data,
@@ -178,7 +180,9 @@ class Translator:
         target_text: PlainText,
         device: str | torch.device = "cpu",
     ) -> None:
-        self.models = [model.to(device).eval() for model in models]
+        self.models = [model.to(device) for model in models]
+        for model in self.models:
+            model.eval()
         self.source_text = source_text
         self.target_text = target_text
         self._task = task

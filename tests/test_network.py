@@ -9,7 +9,7 @@ from conftest import EOS, PAD, build_model, cost_of, padded, previous, random_mo
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.network import DECODER_ORDERS, Decoder
+from fairseq_rnnsearch.network import DECODER_ORDERS, Decoder, layers
 
 MODELS = [
     pytest.param(
@@ -319,6 +319,29 @@ def test_embedding_dropout_drops_the_words_and_keeps_their_mean():
     kept = later[later != 0]
     assert_close(kept, torch.full_like(kept, 4 / 3), rtol=1e-12, atol=0)
     assert later.mean().item() == pytest.approx(1.0, abs=0.02)
+
+
+@pytest.mark.parametrize("words", [[[5, 7, 5], [5, 5, 9], [7, 5, 5]], [[3]], [[], []]])
+@pytest.mark.parametrize("positions", [slice(None), slice(1, None), slice(-1)], ids=str)
+def test_distinct_words_are_multiplied_once_and_give_what_all_give(words, positions):
+    words = torch.tensor(words, dtype=torch.long)
+    embedding = layers.BiasedEmbedding(10, 4).double()
+    unit = layers.GatedUnit(4, 3).double()
+    for parameter in (parameters := [*embedding.parameters(), *unit.parameters()]):
+        torch.nn.init.normal_(parameter)
+    once = layers.embed_words(words, embedding, torch.nn.Dropout(0.0))
+    assert len(once.rows) == len(set(words.flatten().tolist()))
+    found, expected = once.through(unit.inputs, positions), unit.inputs(embedding(words[positions]))
+    assert_close(found, expected)
+    weights = torch.randn_like(expected)
+    for one, other in zip(
+        *(
+            torch.autograd.grad((x * weights).sum(), parameters, allow_unused=True)
+            for x in (found, expected)
+        ),
+        strict=True,
+    ):
+        assert_close(one, other)
 
 
 # --- the start of training -----------------------------------------------------------------------

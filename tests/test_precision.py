@@ -15,6 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import RecurrentWeights, fast, reference
+from fairseq_rnnsearch.models import precision
 from fairseq_rnnsearch.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 
 SOURCES = [[5, 9, EOS], [EOS], [7, 3, 3, 12, 6, EOS], [8, EOS]]
@@ -220,6 +221,20 @@ REFUSED = {
 def test_other_precisions_beside_it_are_refused(message, use):
     with pytest.raises(UserError, match=message):
         use(build_model(compute_dtype="bfloat16"))
+
+
+@pytest.mark.parametrize(
+    ("avx512", "amx", "warned"), [(True, False, 0), (False, True, 0), (False, False, 1)]
+)
+def test_a_processor_without_instructions_for_it_is_named(avx512, amx, warned, monkeypatch, caplog):
+    precision._warn_of_a_slow_processor.cache_clear()
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx512)
+    monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
+    model = build_model(compute_dtype="bfloat16")
+    for _ in range(2):
+        run(model)
+    assert [record.levelname for record in caplog.records].count("WARNING") == warned
+    precision._warn_of_a_slow_processor.cache_clear()
 
 
 def _generation():

@@ -44,6 +44,20 @@ def test_translations_are_those_of_fairseq_generate(learned, model, test_pairs):
     assert np.mean(right) > 0.8
 
 
+def test_a_model_of_bfloat16_is_rounded_when_it_is_loaded(learned, model, test_pairs, tmp_path):
+    state = torch.load(learned.checkpoint, weights_only=False)
+    state["cfg"]["model"]["compute_dtype"] = "bfloat16"
+    torch.save(state, tmp_path / "lowered.pt")
+    lowered = load(tmp_path / "lowered.pt", learned.corpus.data)
+    with torch.no_grad():
+        assert lowered.models[0].decoder.steps_are_fast
+    assert lowered.models[0].decoder.network.output.weight.dtype == torch.bfloat16
+    sources = [source for source, _ in test_pairs]
+    pairs = zip(lowered.translate(sources), model.translate(sources), strict=True)
+    same = [one.text == other.text for one, other in pairs]
+    assert np.mean(same) > 0.9
+
+
 def test_a_sentence_alone_equals_the_same_in_a_list(model):
     alone = model.translate("red house bird", beam=3)
     _, among, _ = model.translate(["bird", "red house bird", "tree tree tree"], beam=3)

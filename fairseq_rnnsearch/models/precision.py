@@ -5,8 +5,9 @@ averages and checkpoints stay float32, each matrix is rounded once an update, an
 for long (states, their gradients, softmaxes, the cost) are in float32.
 """
 
+import logging
 from collections.abc import Callable
-from functools import wraps
+from functools import cache, wraps
 
 import torch
 from torch import nn
@@ -14,6 +15,8 @@ from torch import nn
 from fairseq_rnnsearch.errors import UserError
 
 COMPUTE_DTYPES = ("float32", "bfloat16")
+
+logger = logging.getLogger(__name__)
 
 
 def in_compute_dtype(method: Callable) -> Callable:
@@ -60,3 +63,16 @@ def _check(side: nn.Module, dtype: torch.dtype, device: str) -> None:
     if torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) != dtype:
         name = f"{torch.get_autocast_dtype(device)}".removeprefix("torch.")
         raise UserError(f"{option}: autocast to {name} is on already: leave out --amp")
+    if device == "cpu":
+        _warn_of_a_slow_processor(option)
+
+
+@cache
+def _warn_of_a_slow_processor(option: str) -> None:
+    # torch's questions are not public, and another version may not know them
+    questions = (f"_is_{name}_supported" for name in ("avx512_bf16", "amx_tile"))
+    answers = [getattr(torch.cpu, name)() for name in questions if hasattr(torch.cpu, name)]
+    if answers and not any(answers):
+        logger.warning(
+            "%s: this processor has no instructions for it; float32 may be faster", option
+        )
