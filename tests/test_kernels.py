@@ -127,7 +127,7 @@ CASES = {
 @pytest.fixture(params=CASES.values(), ids=CASES.keys())
 def case(request, monkeypatch):
     monkeypatch.setattr(fast_output, "LOGITS", 100)  # one part, whole ones, and a rest
-    monkeypatch.setattr(fast_output, "PARTS", 2)
+    monkeypatch.setattr(fast_output, "GRADIENTS", 250)
     monkeypatch.setattr(fast_output, "BLOCK", 15)
     return request.param
 

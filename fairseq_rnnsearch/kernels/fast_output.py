@@ -8,6 +8,7 @@ pass only scales what is there. Probabilities, their logarithms and all sums are
 wider; in a narrower type are only the operands and results of products.
 """
 
+import threading
 from collections.abc import Iterator
 
 import torch
@@ -19,14 +20,17 @@ from fairseq_rnnsearch.kernels.fast_unit import (
     refuse_second_order,
     without_autocast,
 )
-from fairseq_rnnsearch.kernels.packed import single_product
+from fairseq_rnnsearch.kernels.packed import batch_product, single_product
 
-# bytes of logits at a time: see ``single_product``
-LOGITS = 3 * 2**23
-# so many parts, together, are multiplied for W: fewer, and that slows down; more, and memory goes
-PARTS = 3
+# bytes of logits at a time: more, and their memory comes from the system each time, slow at its
+# first touch
+LOGITS = 2**24
+# bytes of their gradients at a time: fewer, and the products slow down; more, and memory goes
+GRADIENTS = 2**26
 # numbers at a time between the products: in float32, two such blocks fit in 2 MB
 BLOCK = 2**18
+
+_kept = threading.local()
 
 
 def output_cost(
@@ -52,18 +56,17 @@ class _OutputCost(torch.autograd.Function):
         operands = operands or t.dtype
         t, W, b = (x.to(operands) for x in (t, weight, bias))
         dtype = accurate_type(operands)
-        rows = max(1, LOGITS // (len(W) * t.element_size()))
-        gradients = _Gradients(t, W, b, PARTS * rows) if wanted else None
+        row = len(W) * t.element_size()
+        gradients = _Gradients(t, W, b, max(1, GRADIENTS // row)) if wanted else None
         cost, nll = (torch.zeros((), dtype=dtype) for _ in range(2))
-        for part in _slices(len(t), rows):
-            x, y = single_product(t[part], W, b), words[part].unsqueeze(1)
+        times_W = batch_product(W)
+        for part in _slices(len(t), max(1, min(LOGITS, GRADIENTS) // row)):
+            x, y = times_W(t[part], b), words[part].unsqueeze(1)
             d_x = gradients.room(part) if wanted else torch.empty_like(x)
             for block in _slices(len(x), max(1, BLOCK // len(W))):
                 exact = _cost_of_block(x[block], y[block], label_smoothing, cost, nll, d_x[block])
                 if wanted:
                     gradients.bias += exact.sum(dim=0)
-            if wanted:
-                gradients.add(part, d_x)
         ctx.mark_non_differentiable(nll)
         if wanted:
             ctx.save_for_backward(*gradients.finished())
@@ -87,33 +90,37 @@ class _Gradients:
     def __init__(self, t: Tensor, W: Tensor, b: Tensor, rows: int) -> None:
         dtype = accurate_type(t.dtype)
         self._t, self._W = t, W
-        self._d_x = t.new_empty(min(len(t), rows), len(W))
-        self._waiting = slice(0, 0)  # rows that are in d_x
+        self._d_x = _scratch(min(len(t), rows) * len(W), t.dtype).view(-1, len(W))
+        self._rows = slice(0, 0)  # of which gradients are in d_x
         self._d_t, self._d_W = torch.empty_like(t), torch.empty_like(W, dtype=dtype)
         self.bias = torch.zeros_like(b, dtype=dtype)
 
     def room(self, part: slice) -> Tensor:
         """Where the gradient of the logits of the next rows is to go."""
-        if part.stop - self._waiting.start > len(self._d_x):
+        if part.stop - self._rows.start > len(self._d_x):
             self._multiply()
-        first = self._waiting.start
-        return self._d_x[part.start - first : part.stop - first]
-
-    def add(self, part: slice, d_x: Tensor) -> None:
-        """It is there."""
-        self._d_t[part] = single_product(d_x, self._W.T)
-        self._waiting = slice(self._waiting.start, part.stop)
+        self._rows = slice(self._rows.start, part.stop)
+        return self._d_x[part.start - self._rows.start : part.stop - self._rows.start]
 
     def _multiply(self) -> None:
-        rows = self._waiting
+        rows = self._rows
         d_x = self._d_x[: rows.stop - rows.start]
+        self._d_t[rows] = single_product(d_x, self._W.T)
         _add_product(self._d_W, d_x.T, self._t[rows], first=rows.start == 0)
-        self._waiting = slice(rows.stop, rows.stop)
+        self._rows = slice(rows.stop, rows.stop)
 
     def finished(self) -> tuple[Tensor, Tensor, Tensor]:
         """Of t, W and b."""
         self._multiply()
         return self._d_t, self._d_W, self.bias
+
+
+def _scratch(size: int, dtype: torch.dtype) -> Tensor:
+    """Memory that is the same in every batch, one for each thread: new memory is slow."""
+    memory = getattr(_kept, "memory", None)
+    if memory is None or memory.dtype != dtype or len(memory) < size:
+        _kept.memory = memory = torch.empty(size, dtype=dtype)
+    return memory[:size]
 
 
 def _slices(length: int, step: int) -> Iterator[slice]:
