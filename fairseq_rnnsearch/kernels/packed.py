@@ -49,7 +49,7 @@ def product(weight: Tensor) -> Callable[..., Tensor]:
 
     With W in bfloat16, x is rounded to it; the result is of x's type.
     """
-    return kept(_product, weight)
+    return kept(batch_product, weight)
 
 
 def single_product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -85,10 +85,6 @@ def _sums(times_W: Callable[[Tensor], Tensor]) -> tuple[Callable, Callable]:
 
 def batch_product(weight: Tensor) -> Callable[..., Tensor]:
     """As ``product``, but nothing is kept: for the parts of one batch."""
-    return _product(weight)
-
-
-def _product(weight: Tensor) -> Callable[..., Tensor]:
     if weight.dtype not in ARRANGED or not _available(weight.dtype):
         return partial(_plain, weight)
     arranged = torch.ops.mkldnn._reorder_linear_weight(weight)
