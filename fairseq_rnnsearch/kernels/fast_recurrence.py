@@ -110,13 +110,13 @@ class _Recurrence(torch.autograd.Function):
                 dh[d] += grad[at, :, d * n : (d + 1) * n]
                 unit_backward(dh[d], a[d, at], h[d, before], proposed, da[d, at])
                 dh[d] = add_gates(dh[d], da[d, at, :, n:])
-        d_weights = [None] * len(weights)
+        d_weights, dtype = [None] * len(weights), weights[0].dtype
         if any(ctx.needs_input_grad[4 + D :]):
             for d, backwards in enumerate(ctx.reverse):
                 previous = _states(h[d], after=backwards)
-                for k, x in enumerate((previous, a[d, ..., 2 * n :] * previous)):
-                    part = slice(n, None) if k == 0 else slice(n)
-                    d_weights[2 * d + k] = summed_product(da[d, ..., part], x, weights[0].dtype)
+                reset_h = a[d, ..., 2 * n :] * previous
+                d_weights[2 * d] = summed_product(da[d, ..., n:], previous, dtype)
+                d_weights[2 * d + 1] = summed_product(da[d, ..., :n], reset_h, dtype)
         d_initial = sum(dh) if ctx.needs_input_grad[3] else None
         return None, None, None, d_initial, *da, *d_weights
 
