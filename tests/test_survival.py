@@ -35,14 +35,9 @@ ADAM = (
 
 
 def counts(checkpoint):
-    """Everything in a checkpoint that is neither a tensor of the model nor a time.
-
-    fairseq tells its schedules of an epoch's loss after it has saved; killed in between, they never
-    hear of it. Only reduce_lr_on_plateau minds, which is not promised to survive that.
-    """
+    """Everything in a checkpoint that is neither a tensor of the model nor a time."""
     saved = torch.load(checkpoint, weights_only=True)
     extra = saved["extra_state"]
-    saved["optimizer_history"][-1]["lr_scheduler_state"].pop("best", None)
     return {
         **{name: extra.get(name) for name in ("train_iterator", "val_loss", "best", "patience")},
         "updates": saved["optimizer_history"][-1],  # one is added with each resume
@@ -411,3 +406,21 @@ def test_a_finished_run_is_finished(launchpad, whole, tmp_path):
     assert {path: path.stat().st_mtime_ns for path in folder.iterdir()} == before
     further = launchpad.train(*whole.command(folder), "--max-update 16").ok()
     assert [update for kind, update in reported(further.out) if kind == "train_inner"] == ["16"]
+
+
+PLATEAU = (
+    f"{MODEL} --criterion alignment_heatmap --batch-size 10 --heatmap-samples 0 --seed 5"
+    " --optimizer adam --lr 0.3 --lr-scheduler reduce_lr_on_plateau --lr-patience 1"
+    " --no-epoch-checkpoints"
+)
+
+
+def test_a_schedule_hears_of_the_epoch_that_was_saved(launchpad, small_corpus, tmp_path):
+    """Stopped after each epoch; the learning rate is far too high, so that it falls."""
+    data, broken, whole = small_corpus.data, tmp_path / "broken", tmp_path / "whole"
+    launchpad.train(data, PLATEAU, f"--save-dir={whole}", "--max-epoch 7").ok()
+    for epoch in range(1, 8):
+        launchpad.train(data, PLATEAU, f"--save-dir={broken}", f"--max-epoch {epoch}").ok()
+    assert_equal_runs(broken, SimpleNamespace(folder=whole))
+    saved = torch.load(broken / "checkpoint_last.pt", weights_only=True)
+    assert saved["last_optimizer_state"]["param_groups"][0]["lr"] < 0.3

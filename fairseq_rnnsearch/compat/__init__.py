@@ -25,6 +25,7 @@ from fairseq_rnnsearch.compat.processes import let_torchrun_work_without_gpus
 from fairseq_rnnsearch.compat.resuming import (
     fall_back_on_older_checkpoints,
     let_patience_survive_a_resume,
+    let_schedules_survive_a_resume,
 )
 from fairseq_rnnsearch.compat.saving import write_checkpoints_whole
 from fairseq_rnnsearch.compat.signals import keep_signals_from_data_loading_processes
@@ -51,6 +52,7 @@ def apply() -> None:
     write_checkpoints_whole()
     fall_back_on_older_checkpoints()
     let_patience_survive_a_resume()
+    let_schedules_survive_a_resume()
     let_batches_without_memory_be_skipped()
     mend_training_when_it_begins()
     stop_in_one_line_for_a_nonfinite_gradient()

@@ -12,6 +12,7 @@ from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.distributed import utils as distributed_utils
 from fairseq.file_io import PathManager
+from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 from fairseq.trainer import Trainer
 
 from fairseq_rnnsearch.compat.checkpoints import ADVICE, progress, verify
@@ -40,6 +41,47 @@ def let_patience_survive_a_resume() -> None:
         return extra_state, iterator
 
     Trainer.save_checkpoint, checkpoint_utils.load_checkpoint = save_with_count, load_with_count
+
+
+def let_schedules_survive_a_resume() -> None:
+    """Tell a schedule of the loss of the epoch that a checkpoint ends, as an unbroken run does.
+
+    fairseq saves before it tells; resumed, it does not tell any more. And reduce_lr_on_plateau
+    leaves out of the checkpoint for how many epochs nothing has improved.
+    """
+    load = checkpoint_utils.load_checkpoint
+
+    @functools.wraps(load)
+    def load_and_tell(cfg, trainer, **iterator_options) -> tuple:
+        trainer.lr_step = lambda epoch: None  # what fairseq does here comes below
+        try:
+            extra_state, iterator = load(cfg, trainer, **iterator_options)
+        finally:
+            del trainer.lr_step
+        reset = cfg.reset_dataloader or cfg.reset_lr_scheduler or cfg.reset_optimizer
+        if extra_state and not reset and iterator.epoch > 1 and not iterator.iterations_in_epoch:
+            trainer.lr_step(iterator.epoch - 1, extra_state.get("val_loss"))
+        else:
+            trainer.lr_step(iterator.epoch)
+        return extra_state, iterator
+
+    checkpoint_utils.load_checkpoint = load_and_tell
+    _keep_in_checkpoints(ReduceLROnPlateauLRSchedule, ("num_bad_epochs", "cooldown_counter"))
+
+
+def _keep_in_checkpoints(schedule: type, counts: tuple[str, ...]) -> None:
+    """Add these, of the torch schedule inside it, to the state of one of fairseq's schedules."""
+    state_dict, load_state_dict = schedule.state_dict, schedule.load_state_dict
+
+    def with_counts(self) -> dict:
+        return {**state_dict(self), **{name: getattr(self.lr_scheduler, name) for name in counts}}
+
+    def load_with_counts(self, state: dict) -> None:
+        load_state_dict(self, state)
+        for name in counts:
+            setattr(self.lr_scheduler, name, state.get(name, getattr(self.lr_scheduler, name)))
+
+    schedule.state_dict, schedule.load_state_dict = with_counts, load_with_counts
 
 
 def _patience() -> dict | None:
