@@ -38,7 +38,7 @@ class Attention:
         self._v = v_a.to(dtype)
         self._mask = torch.zeros_like(padding, dtype=dtype).masked_fill_(padding, -torch.inf)
         self._e = torch.empty_like(self._mask)
-        sentences = max(1, UNITS // max(1, self._keys[0].numel()))
+        sentences = max(1, UNITS // max(1, keys.shape[1:].numel()))
         self._g = torch.empty_like(self._keys[:sentences])
         starts = range(0, len(keys), sentences)
         self._parts = [slice(start, start + sentences) for start in starts]

@@ -57,7 +57,7 @@ def single_product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Ten
 
     In float32 oneDNN is up to a tenth faster than torch's own products.
     """
-    if weight.dtype in ARRANGED and _available(weight.dtype):
+    if _available(weight.dtype):
         return _arranged(weight, x, bias)
     return linear(x, weight, bias)
 
@@ -68,15 +68,14 @@ def step_products(weight: Tensor) -> tuple[Callable[[Tensor], Tensor], Callable[
     Nothing is kept, nothing has a gradient. Rows of x, ``(rows, in)``, and of y may lie apart. With
     W in bfloat16, x is rounded to it, and x W^T alone is left so.
     """
-    if weight.dtype not in ARRANGED or not _available(weight.dtype):
+    if not _available(weight.dtype):
         if weight.dtype == torch.bfloat16:
             return _sums(lambda x: x.to(weight.dtype) @ weight.T)
         return lambda x: x @ weight.T, lambda y, x: torch.addmm(y, x, weight.T)
     arranged = torch.ops.mkldnn._reorder_linear_weight(weight)
     if weight.dtype == torch.bfloat16:
         return _sums(lambda x: _arranged(arranged, x.bfloat16()))
-    binary = torch.ops.mkldnn._linear_pointwise.binary
-    return partial(_arranged, arranged), lambda y, x: binary(x, y, arranged, None, "add")
+    return partial(_arranged, arranged), partial(_arranged_sum, arranged)
 
 
 def _sums(times_W: Callable[[Tensor], Tensor]) -> tuple[Callable, Callable]:
@@ -85,7 +84,7 @@ def _sums(times_W: Callable[[Tensor], Tensor]) -> tuple[Callable, Callable]:
 
 def batch_product(weight: Tensor) -> Callable[..., Tensor]:
     """As ``product``, but nothing is kept: for the parts of one batch."""
-    if weight.dtype not in ARRANGED or not _available(weight.dtype):
+    if not _available(weight.dtype):
         return partial(_plain, weight)
     arranged = torch.ops.mkldnn._reorder_linear_weight(weight)
     return partial(_arranged if weight.dtype == torch.float32 else _rounded, arranged)
@@ -106,11 +105,20 @@ def _arranged(weight: Tensor, x: Tensor, bias: Tensor | None = None) -> Tensor:
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
+def _arranged_sum(weight: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    return torch.ops.mkldnn._linear_pointwise.binary(x, y, weight, None, "add")
+
+
 @cache
 def _available(dtype: torch.dtype) -> bool:
-    """Whether this torch has the two operators and they work: they are its own, not public."""
+    """Whether weights of a type can be arranged: this torch has the operators, which are its own,
+    not public, and they work."""
+    if dtype not in ARRANGED:
+        return False
     try:
         weight = torch.ops.mkldnn._reorder_linear_weight(torch.ones(2, 3, dtype=dtype))
-        return _arranged(weight, torch.ones(1, 3, dtype=dtype)).tolist() == [[3.0, 3.0]]
+        x, y = torch.ones(1, 3, dtype=dtype), torch.ones(1, 2, dtype=dtype)
+        alone, added = _arranged(weight, x), _arranged_sum(weight, y, x)
+        return (alone.tolist(), added.tolist()) == ([[3.0, 3.0]], [[4.0, 4.0]])
     except (AttributeError, RuntimeError):
         return False
