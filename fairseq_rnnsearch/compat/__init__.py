@@ -12,13 +12,10 @@ from fairseq_rnnsearch.compat.checkpoints import (
     explain_what_does_not_fit_a_checkpoint,
     refuse_other_checkpoints_in_one_line,
 )
+from fairseq_rnnsearch.compat.data_loading import mend_data_loading
 from fairseq_rnnsearch.compat.evaluated_options import read_options_as_values
 from fairseq_rnnsearch.compat.memory import let_batches_without_memory_be_skipped
-from fairseq_rnnsearch.compat.messages import (
-    let_data_loading_processes_end_in_silence,
-    let_hydra_pass_errors_on,
-    quieten,
-)
+from fairseq_rnnsearch.compat.messages import let_hydra_pass_errors_on, quieten
 from fairseq_rnnsearch.compat.nonfinite import stop_in_one_line_for_a_nonfinite_gradient
 from fairseq_rnnsearch.compat.preprocessing import check_text_before_preprocessing
 from fairseq_rnnsearch.compat.processes import let_torchrun_work_without_gpus
@@ -28,7 +25,6 @@ from fairseq_rnnsearch.compat.resuming import (
     let_schedules_survive_a_resume,
 )
 from fairseq_rnnsearch.compat.saving import write_checkpoints_whole
-from fairseq_rnnsearch.compat.signals import keep_signals_from_data_loading_processes
 from fairseq_rnnsearch.compat.training import mend_training_when_it_begins
 from fairseq_rnnsearch.errors import install_excepthook
 
@@ -47,8 +43,7 @@ def apply() -> None:
     explain_what_does_not_fit_a_checkpoint()
     unpack_within_the_folder()
     check_text_before_preprocessing()
-    let_data_loading_processes_end_in_silence()
-    keep_signals_from_data_loading_processes()
+    mend_data_loading()
     write_checkpoints_whole()
     fall_back_on_older_checkpoints()
     let_patience_survive_a_resume()

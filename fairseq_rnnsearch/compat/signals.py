@@ -11,14 +11,12 @@ that may be due then, so that a run that goes on equals an unbroken one. A secon
 process at once.
 """
 
-import atexit
 import functools
 import logging
 import os
 import signal
 import threading
 import time
-import weakref
 from types import FrameType, ModuleType
 
 import torch
@@ -143,33 +141,3 @@ def _end(number: int, cfg, trainer: Trainer) -> None:
         + ("nothing is saved (--no-save)" if cfg.no_save else "the same command goes on from here")
     )
     raise SystemExit(STATUS[number])
-
-
-def keep_signals_from_data_loading_processes() -> None:
-    """Let these processes live until the training that they serve has saved.
-
-    Ctrl-C reaches all processes of a terminal, and a service manager's SIGTERM all of a service.
-    """
-    iterator = torch.utils.data.dataloader._MultiProcessingDataLoaderIter
-    start, alive = iterator.__init__, weakref.WeakSet()
-
-    @functools.wraps(start)
-    def start_without_signals(self, loader) -> None:
-        before = signal.pthread_sigmask(signal.SIG_BLOCK, STATUS)
-        try:
-            start(self, loader)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, before)
-        alive.add(self)
-
-    def end_the_rest() -> None:
-        """Those of an epoch that was not finished; Python would send SIGTERM and wait forever."""
-        iterators = list(alive)
-        if iterators and threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # torch's handler raises
-        for worker in (worker for iterator in iterators for worker in iterator._workers):
-            if worker._parent_pid == os.getpid() and worker.is_alive():
-                worker.kill()
-
-    iterator.__init__ = start_without_signals
-    atexit.register(end_the_rest)

@@ -5,7 +5,6 @@ search would slow it; so the pictures are drawn when the program exits, with a p
 """
 
 import atexit
-import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -59,9 +58,6 @@ class HypothesisGallery:
         print(f"{len(self._alignments)} alignments drawn in {self._folder}", file=sys.stderr)
 
     def _write_at_exit(self) -> None:
-        # The garbage of a program that ends is not worth collecting: with fairseq's iterators in it
-        # that waits 5 s for data-loading processes.
-        gc.freeze()
         try:
             self.write()
         except UserError as problem:

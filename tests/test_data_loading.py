@@ -1,0 +1,66 @@
+"""The processes of --num-workers end with their last batch, and with the program."""
+
+import subprocess
+import sys
+
+import pytest
+from commands import ROOT
+
+HANGS = 60  # seconds
+
+BEGIN = """
+import gc, multiprocessing
+import torch
+from fairseq.data import FairseqDataset
+from fairseq.data.iterators import EpochBatchIterator
+import fairseq_rnnsearch
+
+class Numbers(FairseqDataset):
+    def __getitem__(self, index):
+        return index
+
+    def collater(self, numbers):
+        return torch.tensor(numbers)
+
+BATCHES = [[0], [1, 2], [3], [4, 5]]
+
+def epochs(**options):
+    return EpochBatchIterator(Numbers(), torch.tensor, BATCHES, num_workers=2, **options)
+"""
+FINISHED = """
+for options in ({}, {"buffer_size": 3}, {"buffer_size": 3, "reuse_dataloader": True}):
+    iterator = epochs(**options)
+    for epoch in range(2):
+        batches = [batch.tolist() for batch in iterator.next_epoch_itr(shuffle=False)]
+        assert batches == BATCHES, batches
+        for process in multiprocessing.active_children():
+            process.join()
+"""
+UNFINISHED = """
+loading = iter(epochs().next_epoch_itr(shuffle=False))
+next(loading)
+"""
+COLLECTED = """
+itself = [loading]
+itself.append(itself)
+del loading, itself
+gc.collect()  # closes the queues to the processes before they are told to end
+"""
+
+
+def run(program: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-c", BEGIN + program],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+        timeout=HANGS,
+    )
+
+
+@pytest.mark.parametrize(
+    "program", [FINISHED, UNFINISHED, UNFINISHED + COLLECTED], ids=["all", "one", "one, collected"]
+)
+def test_processes_end_with_the_last_batch_and_with_the_program(program):
+    ended = run(program)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")
