@@ -8,7 +8,7 @@ from conftest import EOS, PAD, padded, random_model
 from fairseq.sequence_generator import SequenceGenerator
 from torch.testing import assert_close
 
-from fairseq_rnnsearch.kernels import fast_steps, packed, word_inputs
+from fairseq_rnnsearch.kernels import compiled, elementwise, packed, word_inputs
 from fairseq_rnnsearch.search import AuthorsSequenceGenerator, StepwiseGenerator, generator
 from fairseq_rnnsearch.search.candidates import best
 
@@ -134,7 +134,8 @@ def test_what_is_not_for_here_is_left_to_fairseq(kernels, options, monkeypatch):
 def test_few_sentences_at_a_time_and_forgotten_words_change_nothing(monkeypatch, alone):
     expected = search(SequenceGenerator, [model_of("reference", symbols=70)])
     monkeypatch.setattr(generator, "LOGITS", 1)
-    monkeypatch.setattr(fast_steps, "UNITS", 1)
+    monkeypatch.setattr(elementwise, "BLOCK", 1)
+    monkeypatch.setattr(compiled, "library", lambda dtype: None)  # which works on one at a time
     monkeypatch.setattr(word_inputs, "BYTES", 8 * 27 * 6)  # six words
     alone()
     assert_same(search(StepwiseGenerator, [model_of("fast", symbols=70)]), expected)

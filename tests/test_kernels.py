@@ -13,6 +13,8 @@ from fairseq_rnnsearch.kernels import (
     DecoderWeights,
     Memory,
     RecurrentWeights,
+    compiled,
+    elementwise,
     fast,
     fast_output,
     reference,
@@ -124,11 +126,20 @@ CASES = {
 }
 
 
+@pytest.fixture(params=["compiled", "torch"], autouse=True)
+def steps(request, monkeypatch):
+    """What is no product is done in C, or as on a machine without a compiler."""
+    if request.param == "torch":
+        monkeypatch.setattr(compiled, "library", lambda dtype: None)
+    else:
+        assert compiled.library(torch.float32), "no C compiler"
+
+
 @pytest.fixture(params=CASES.values(), ids=CASES.keys())
 def case(request, monkeypatch):
     monkeypatch.setattr(fast_output, "LOGITS", 100)  # one part, whole ones, and a rest
     monkeypatch.setattr(fast_output, "GRADIENTS", 250)
-    monkeypatch.setattr(fast_output, "BLOCK", 15)
+    monkeypatch.setattr(elementwise, "BLOCK", 30)
     return request.param
 
 
@@ -225,7 +236,7 @@ def test_costs_of_words_that_are_next_to_impossible(scale):
 def test_lower_precisions_lose_no_more_than_the_reference(case, dtype, size):
     """Against float64; small numbers too, as at the start of training.
 
-    There float32 keeps as many digits after the point, not as many in all: ``fast_unit``.
+    There float32 keeps as many digits after the point, not as many in all: ``elementwise``.
     """
     exact = [(x.detach() * size).requires_grad_() for x in case[2]]
     expected = outputs(reference, case, exact)

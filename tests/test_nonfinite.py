@@ -12,7 +12,8 @@ from torch.testing import assert_close
 from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.equations.alignment_model import alignment_weights, energies
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.kernels.fast_attention import Attention
+from fairseq_rnnsearch.kernels.compiled import elementwise
+from fairseq_rnnsearch.kernels.elementwise import Elementwise
 from fairseq_rnnsearch.optim.adadelta import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
 from fairseq_rnnsearch.tasks.nonfinite import name_sentences, single_sentences
@@ -208,17 +209,15 @@ def test_energies_of_ten_thousand(dtype):
     d_alpha = torch.arange(10.0, dtype=dtype).view(2, 5)
     wanted = torch.autograd.grad(alpha, (keys, query, v), d_alpha)
 
-    with torch.no_grad():
-        fast = Attention(keys, padding, v)
-        found = torch.empty_like(alpha)
-        fast.weights(query, found)
-        fast.start_backward()
-        d_query = torch.empty_like(query)
-        fast.weights_backward(d_alpha, found, query, d_query)
-    assert_close(found, exact)
-    d_keys, d_v = fast.gradients()
-    for gradient, expected in zip((d_keys, d_query, d_v), wanted, strict=True):
-        assert torch.isfinite(expected).all()
-        near = 1e-4 * max(float(expected.abs().max()), 1.0)
-        assert_close(gradient, expected, rtol=1e-4, atol=near)
-    assert d_keys.abs().max() > 100
+    for ops in (elementwise(dtype), Elementwise()):
+        found, d_query = torch.empty_like(alpha), torch.empty_like(query)
+        d_keys, d_v = torch.zeros_like(keys), v.new_zeros(ops.parts, len(v))
+        with torch.no_grad():
+            ops.align(keys, query, v, padding, found)
+            ops.align_backward(keys, query, v, found, d_alpha, d_keys, d_v, d_query)
+        assert_close(found, exact)
+        for gradient, expected in zip((d_keys, d_query, d_v.sum(0)), wanted, strict=True):
+            assert torch.isfinite(expected).all()
+            near = 1e-4 * max(float(expected.abs().max()), 1.0)
+            assert_close(gradient, expected, rtol=1e-4, atol=near)
+        assert d_keys.abs().max() > 100

@@ -10,6 +10,7 @@ import copy
 import pytest
 import torch
 from conftest import EOS, PAD, build_model, padded, previous, random_model, score
+from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
@@ -286,8 +287,12 @@ def test_steps_of_a_search_in_bfloat16(name):
         scores = []
         for words in ([0, 0, 0, 0], [4, 6, 5, 12], [8, 7, 9, 3]):
             t, alpha = steps.step(torch.tensor(words))
-            scores.append(steps.logits(t))
-            assert t.dtype == scores[-1].dtype == torch.float32
+            logits = steps.logits(t)
+            assert t.dtype == torch.float32
+            assert logits.dtype == model.decoder.network.output.weight.dtype
+            scores.append(torch.empty(logits.shape))
+            steps.log_probabilities(t, 0.5, scores[-1])
+            assert_close(scores[-1], torch.log_softmax(logits.float() / 0.5, dim=1))
             assert alpha is None or alpha.sum(1).sub(1).abs().max() < 1e-6
             steps.select(rows)
         found[model.decoder.compute_dtype] = torch.stack(scores)

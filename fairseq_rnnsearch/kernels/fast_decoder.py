@@ -1,26 +1,24 @@
 """The decoder's loop, attention included, with a backward pass derived by hand.
 
-Same function as in ``reference``. Products with the same state are one product: a step's buffer
-``(batch, 3n + n')`` holds [proposed, update, reset, query], of which the last three come from
-W = [U_z; U_r; W_a] times s. The weighted sums of annotations, small products that are no faster in
+Same function as in ``reference``. Products with the same state are one product, [U_z; U_r; W_a]
+times s, and so are backwards those with a step's gradients, ``(batch, 3n + n')`` of [proposed,
+update, reset, query]. The weighted sums of annotations, small products that are no faster in
 bfloat16, are in float32 throughout: the softmax's gradient is a difference of their gradients.
 """
 
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.kernels.fast_attention import Attention
-from fairseq_rnnsearch.kernels.fast_unit import (
-    accurate_type,
+from fairseq_rnnsearch.kernels.compiled import elementwise
+from fairseq_rnnsearch.kernels.elementwise import accurate_type
+from fairseq_rnnsearch.kernels.fast_passes import (
     apply,
     refuse_second_order,
     summed_product,
-    unit_backward,
-    unit_forward,
     without_autocast,
 )
 from fairseq_rnnsearch.kernels.interface import DecoderWeights, Memory
-from fairseq_rnnsearch.kernels.packed import step_products
+from fairseq_rnnsearch.kernels.packed import step_product
 
 
 def decoder_recurrence(
@@ -63,27 +61,32 @@ class _DecoderRecurrence(torch.autograd.Function):
         operands = operands or initial.dtype
         U_gates, U, C, W_a = (x.to(operands) for x in (U_gates, U, C, W_a))
         updates, B, n = len(word_inputs), *initial.shape
-        a = U.new_zeros(steps, B, 3 * n + len(W_a), dtype=accurate_type(operands))
+        a = U.new_empty(updates, B, 3 * n, dtype=accurate_type(operands))
         states = a.new_empty(updates + 1, B, n)
         states[0] = initial
         contexts = a.new_empty(steps, B, annotations.size(-1))
         alignment = a.new_empty(steps, *padding.shape)
-        word_inputs, annotations = word_inputs.to(a.dtype), annotations.to(a.dtype)
-        attention = Attention(keys, padding, v_a)
-        of_state, _ = step_products(torch.cat((U_gates, W_a)))
-        (_, add_context), (_, add_proposed) = map(step_products, (C, U))
+        queries = U.new_empty(steps, B, len(W_a))
+        word_inputs, annotations, keys, v_a = (
+            x.to(a.dtype).contiguous() for x in (word_inputs, annotations, keys, v_a)
+        )
+        padding, reset_s = padding.contiguous(), U.new_empty(B, n)
+        times_U_gates_and_W_a, times_C, times_U = (
+            step_product(x) for x in (torch.cat((U_gates, W_a)), C, U)
+        )
+        ops = elementwise(operands)
         for i in range(steps):
-            from_state, query = of_state(states[i]).split((2 * n, len(W_a)), dim=1)
-            a[i, :, 3 * n :] = query
-            attention.weights(a[i, :, 3 * n :], out=alignment[i])
+            s = states[i]
+            gates, queries[i] = times_U_gates_and_W_a(s.to(operands)).split((2 * n, len(W_a)), 1)
+            ops.align(keys, queries[i], v_a, padding, alignment[i])
             torch.bmm(alignment[i].unsqueeze(1), annotations, out=contexts[i].unsqueeze(1))
             if i < updates:
-                x = add_context(word_inputs[i], contexts[i])
-                gates = x[:, n:].add_(from_state)
-                unit = a[i, :, : 3 * n]
-                unit_forward(x[:, :n], gates, states[i], add_proposed, unit, states[i + 1])
+                x, c = word_inputs[i], times_C(contexts[i].to(operands))
+                ops.unit_gates(x[:, n:], gates, c[:, n:], s, None, a[i], reset_s)
+                ops.unit_state(x[:, :n], times_U(reset_s), c[:, :n], s, a[i], states[i + 1])
         ctx.save_for_backward(
-            a, states, contexts, alignment, annotations, keys, padding, U_gates, U, C, W_a, v_a
+            *(a, states, contexts, alignment, queries, annotations, keys),
+            *(U_gates, U, C, W_a, v_a),
         )
         # the state before the first step is as wide as the parameters, and so is the alignment
         alignment = alignment.to(initial.dtype).transpose(0, 1)
@@ -99,48 +102,52 @@ class _DecoderRecurrence(torch.autograd.Function):
     ) -> tuple[Tensor | None, ...]:
         refuse_second_order()
         saved = ctx.saved_tensors
-        a, states, contexts, alignment, annotations, keys, padding, U_gates, U, C, W_a, v_a = saved
-        steps, B, n, updates = *a.shape[:2], states.size(-1), len(states) - 1
-        (_, add_context), (proposed, _) = (step_products(x.T) for x in (C, U))
-        _, add_state = step_products(torch.cat((U_gates, W_a)).T)
-        da = torch.empty_like(a)
-        da[updates:, :, : 3 * n] = 0
+        a, states, contexts, alignment, queries, annotations, keys, U_gates, U, C, W_a, v_a = saved
+        updates, B, width = a.shape
+        steps, n, dtype = len(contexts), width // 3, U.dtype
+        times_U_gates_and_W_a, times_C, times_U = (
+            step_product(x.T) for x in (torch.cat((U_gates, W_a)), C, U)
+        )
+        ops = elementwise(dtype)
+        da = U.new_empty(steps, B, width + len(W_a))
+        da[updates:, :, :width] = 0
         dc = torch.zeros_like(contexts)
         if d_contexts is not None:
             dc.copy_(d_contexts)
-        ds = a.new_zeros(B, n)
+        if d_states is not None:
+            d_states = d_states.contiguous()
+        ds, from_step = a.new_zeros(B, n), None  # what ds lacks
         d_alpha = a.new_empty(B, 1, alignment.size(-1))
-        attention = Attention(keys, padding, v_a)
-        attention.start_backward()
+        d_keys, d_v = torch.zeros_like(keys), v_a.new_zeros(ops.parts, len(v_a))
         for i in reversed(range(steps)):
             if i < updates:
-                if d_states is not None:
-                    ds += d_states[i + 1]
-                unit, d_unit = a[i, :, : 3 * n], da[i, :, : 3 * n]
-                unit_backward(ds, unit, states[i], proposed, d_unit)
-                dc[i] = add_context(dc[i], d_unit)
+                unit, d_unit = a[i], da[i, :, :width]
+                d_out = None if d_states is None else d_states[i + 1]
+                ops.unit_backward(ds, d_out, from_step, unit, states[i], d_unit)
+                ops.unit_backward_reset(ds, times_U(d_unit[:, :n]), unit, states[i], d_unit)
+                dc[i] += times_C(d_unit)
             # this order of the product is several times as fast as annotations @ dc
             torch.bmm(dc[i].unsqueeze(1), annotations.mT, out=d_alpha)
             if d_alignment is not None:
                 d_alpha += d_alignment[:, i : i + 1]
-            attention.weights_backward(
-                d_alpha[:, 0], alignment[i], a[i, :, 3 * n :], out=da[i, :, 3 * n :]
+            d_query = da[i, :, width:]
+            ops.align_backward(
+                keys, queries[i], v_a, alignment[i], d_alpha[:, 0], d_keys, d_v, d_query
             )
-            ds = add_state(ds, da[i, :, n:])
+            from_step = times_U_gates_and_W_a(da[i, :, n:])
+        ds += from_step
         if d_states is not None:
             ds += d_states[0]
 
-        d_annotations = d_keys = d_v = d_U_gates = d_U = d_C = d_W_a = None
+        d_annotations = d_U_gates = d_U = d_C = d_W_a = None
         if ctx.needs_input_grad[5]:
             d_annotations = torch.bmm(alignment.permute(1, 2, 0), dc.transpose(0, 1))
-        if any(ctx.needs_input_grad[6:]):
-            d_keys, d_v = attention.gradients()
-            d_a = da.to(U.dtype)
-            d_gates = summed_product(d_a[..., n:], states[:steps], U.dtype)
+        if any(ctx.needs_input_grad[7:]):
+            d_gates = summed_product(da[..., n:], states[:steps])
             d_U_gates, d_W_a = d_gates.split((2 * n, len(W_a)))
-            d_C = summed_product(d_a[..., : 3 * n], contexts, U.dtype)
-            reset_s = a[:updates, :, 2 * n : 3 * n] * states[:updates]
-            d_U = summed_product(d_a[:updates, :, :n], reset_s, U.dtype)
-        d_word_inputs = da[:updates, :, : 3 * n]
-        d_tensors = (d_word_inputs, ds, d_annotations, d_keys, d_U_gates, d_U, d_C, d_W_a, d_v)
-        return None, None, None, *d_tensors
+            d_C = summed_product(da[:updates, :, :width], contexts[:updates])
+            reset_s = a[..., 2 * n :] * states[:updates]
+            d_U = summed_product(da[:updates, :, :n], reset_s)
+        d_word_inputs = da[:updates, :, :width]
+        d_tensors = (d_word_inputs, ds, d_annotations, d_keys, d_U_gates, d_U, d_C, d_W_a)
+        return None, None, None, *d_tensors, d_v.sum(dim=0)

@@ -2,24 +2,20 @@
 
     x = W t + b,   -log p(y) = log sum_k exp(x_k) - x_y
 
-The logits of some rows are multiplied, and from them the gradient p - onehot(y), a few rows at a
-time that stay in the cache; of several such parts together comes the gradient of W. The backward
-pass only scales what is there. Probabilities, their logarithms and all sums are in float32 or
-wider; in a narrower type are only the operands and results of products.
+The logits of some rows are multiplied, and from them comes the gradient p - onehot(y); from several
+such parts together comes that of W. The backward pass only scales what is there. Probabilities,
+their logarithms and all sums are in float32 or wider; in a narrower type are only the operands and
+results of products.
 """
 
-import threading
 from collections.abc import Iterator
 
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.kernels.fast_unit import (
-    accurate_type,
-    apply,
-    refuse_second_order,
-    without_autocast,
-)
+from fairseq_rnnsearch.kernels.compiled import elementwise
+from fairseq_rnnsearch.kernels.elementwise import accurate_type, scratch
+from fairseq_rnnsearch.kernels.fast_passes import apply, refuse_second_order, without_autocast
 from fairseq_rnnsearch.kernels.packed import batch_product, single_product
 
 # bytes of logits at a time: more, and their memory comes from the system each time, slow at its
@@ -27,10 +23,6 @@ from fairseq_rnnsearch.kernels.packed import batch_product, single_product
 LOGITS = 2**24
 # bytes of their gradients at a time: fewer, and the products slow down; more, and memory goes
 GRADIENTS = 2**26
-# numbers at a time between the products: in float32, two such blocks fit in 2 MB
-BLOCK = 2**18
-
-_kept = threading.local()
 
 
 def output_cost(
@@ -57,19 +49,17 @@ class _OutputCost(torch.autograd.Function):
         t, W, b = (x.to(operands) for x in (t, weight, bias))
         dtype = accurate_type(operands)
         row = len(W) * t.element_size()
-        gradients = _Gradients(t, W, b, max(1, GRADIENTS // row)) if wanted else None
-        cost, nll = (torch.zeros((), dtype=dtype) for _ in range(2))
-        times_W = batch_product(W)
+        gradients = _Gradients(t, W, max(1, GRADIENTS // row)) if wanted else None
+        cost = nll = torch.zeros((), dtype=dtype)
+        times_W, ops = batch_product(W), elementwise(operands)
+        d_bias = torch.zeros(ops.parts, len(b), dtype=dtype)
         for part in _slices(len(t), max(1, min(LOGITS, GRADIENTS) // row)):
-            x, y = times_W(t[part], b), words[part].unsqueeze(1)
-            d_x = gradients.room(part) if wanted else torch.empty_like(x)
-            for block in _slices(len(x), max(1, BLOCK // len(W))):
-                exact = _cost_of_block(x[block], y[block], label_smoothing, cost, nll, d_x[block])
-                if wanted:
-                    gradients.bias += exact.sum(dim=0)
+            d_x = gradients.room(part) if wanted else None
+            sums = ops.cost_of_words(times_W(t[part], b), words[part], label_smoothing, d_x, d_bias)
+            cost, nll = cost + sums[0], nll + sums[1]
         ctx.mark_non_differentiable(nll)
         if wanted:
-            ctx.save_for_backward(*gradients.finished())
+            ctx.save_for_backward(*gradients.finished(), d_bias.sum(dim=0))
         return cost, nll
 
     @staticmethod
@@ -85,15 +75,15 @@ class _OutputCost(torch.autograd.Function):
 
 
 class _Gradients:
-    """Those of t, W and b, from those of the logits, ``rows`` of them at a time."""
+    """Those of t and W, from those of the logits, ``rows`` of them at a time."""
 
-    def __init__(self, t: Tensor, W: Tensor, b: Tensor, rows: int) -> None:
+    def __init__(self, t: Tensor, W: Tensor, rows: int) -> None:
         dtype = accurate_type(t.dtype)
         self._t, self._W = t, W
-        self._d_x = _scratch(min(len(t), rows) * len(W), t.dtype).view(-1, len(W))
+        numbers = min(len(t), rows) * len(W)
+        self._d_x = scratch("gradients of logits", numbers, t.dtype).view(-1, len(W))
         self._rows = slice(0, 0)  # of which gradients are in d_x
         self._d_t, self._d_W = torch.empty_like(t), torch.empty_like(W, dtype=dtype)
-        self.bias = torch.zeros_like(b, dtype=dtype)
 
     def room(self, part: slice) -> Tensor:
         """Where the gradient of the logits of the next rows is to go."""
@@ -109,50 +99,15 @@ class _Gradients:
         _add_product(self._d_W, d_x.T, self._t[rows], first=rows.start == 0)
         self._rows = slice(rows.stop, rows.stop)
 
-    def finished(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Of t, W and b."""
+    def finished(self) -> tuple[Tensor, Tensor]:
+        """Of t and W."""
         self._multiply()
-        return self._d_t, self._d_W, self.bias
-
-
-def _scratch(size: int, dtype: torch.dtype) -> Tensor:
-    """Memory that is the same in every batch, one for each thread: new memory is slow."""
-    memory = getattr(_kept, "memory", None)
-    if memory is None or memory.dtype != dtype or len(memory) < size:
-        _kept.memory = memory = torch.empty(size, dtype=dtype)
-    return memory[:size]
+        return self._d_t, self._d_W
 
 
 def _slices(length: int, step: int) -> Iterator[slice]:
     for start in range(0, max(length, 1), step):
         yield slice(start, min(start + step, length))
-
-
-def _cost_of_block(
-    x: Tensor, words: Tensor, label_smoothing: float, cost: Tensor, nll: Tensor, out: Tensor
-) -> Tensor:
-    """Adds to ``cost`` and ``nll``.
-
-    Returns:
-        The gradient of the logits ``x``, in the type of ``cost``; in its own it is in ``out``.
-    """
-    symbols = x.size(1)
-    x = x.to(cost.dtype)
-    dx = torch.softmax(x, dim=1, out=out if out.dtype == x.dtype else None)
-    # the largest probability, unlike that of the word, is never too small for a logarithm
-    log_sum = x.amax(dim=1) - dx.amax(dim=1).log()
-    block_nll = log_sum.sum() - x.gather(1, words).sum()
-    nll += block_nll
-    spread = label_smoothing / (symbols - 1)  # as fairseq: over the other symbols
-    kept = 1 - label_smoothing - spread
-    cost += kept * block_nll
-    if label_smoothing:
-        cost += spread * (symbols * log_sum.sum() - x.sum())
-        dx -= spread
-    dx.scatter_add_(1, words, dx.new_full((1, 1), -kept).expand_as(words))
-    if dx is not out:
-        out.copy_(dx)
-    return dx
 
 
 def _add_product(out: Tensor, x: Tensor, y: Tensor, first: bool) -> None:

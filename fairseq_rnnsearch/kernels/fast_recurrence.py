@@ -7,17 +7,16 @@ graph is recorded, and the gradients of the weights are one product over all ste
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.kernels.fast_unit import (
-    accurate_type,
+from fairseq_rnnsearch.kernels.compiled import elementwise
+from fairseq_rnnsearch.kernels.elementwise import accurate_type
+from fairseq_rnnsearch.kernels.fast_passes import (
     apply,
     refuse_second_order,
     summed_product,
-    unit_backward,
-    unit_forward,
     without_autocast,
 )
 from fairseq_rnnsearch.kernels.interface import RecurrentWeights
-from fairseq_rnnsearch.kernels.packed import step_products
+from fairseq_rnnsearch.kernels.packed import step_product
 
 
 def gated_recurrence(
@@ -73,21 +72,23 @@ class _Recurrence(torch.autograd.Function):
         weights = [weight.to(operands) for weight in weights]
         D, T, B, n = len(reverse), *inputs[0].shape[:2], weights[1].size(1)
         a = inputs[0].new_empty(D, T, B, 3 * n, dtype=accurate_type(operands))
-        inputs = [x.to(a.dtype) for x in inputs]
+        inputs = [x.to(a.dtype).contiguous() for x in inputs]
         if present is not None:
-            present = present.unsqueeze(-1).to(a.dtype)
+            present = present.to(a.dtype).contiguous()
         h = a.new_empty(D, T + 1, B, n)
         for d, backwards in enumerate(reverse):
             h[d, T if backwards else 0] = 0 if initial is None else initial
-        products = [step_products(weight)[1] for weight in weights]
+        reset_h = a.new_empty(B, n, dtype=operands)
+        products, ops = [step_product(weight) for weight in weights], elementwise(operands)
         for t in range(T):
             for d, backwards in enumerate(reverse):
-                add_gates, add_proposed = products[2 * d : 2 * d + 2]
+                times_U_gates, times_U = products[2 * d : 2 * d + 2]
                 at, before, after = _position(t, T, backwards)
-                x, s = inputs[d][at], h[d, before]
-                gates = add_gates(x[:, n:], s)
+                x, s, unit = inputs[d][at], h[d, before], a[d, at]
                 here = None if present is None else present[at]
-                unit_forward(x[:, :n], gates, s, add_proposed, a[d, at], h[d, after], here)
+                gates = times_U_gates(s.to(operands))
+                ops.unit_gates(x[:, n:], gates, None, s, here, unit, reset_h)
+                ops.unit_state(x[:, :n], times_U(reset_h), None, s, unit, h[d, after])
         ctx.reverse = reverse
         ctx.save_for_backward(a, h, *weights)
         states = (_states(h[d], after=not backwards) for d, backwards in enumerate(reverse))
@@ -101,23 +102,28 @@ class _Recurrence(torch.autograd.Function):
         refuse_second_order()
         a, h, *weights = ctx.saved_tensors
         D, T, B, n = *a.shape[:3], h.size(-1)
-        da, dh = torch.empty_like(a), [a.new_zeros(B, n) for _ in range(D)]
-        products = [step_products(weight.T) for weight in weights]
+        dtype = weights[0].dtype
+        grad = grad.contiguous()
+        da, dh = torch.empty_like(a, dtype=dtype), [a.new_zeros(B, n) for _ in range(D)]
+        from_gates = [None] * D  # what dh lacks
+        products, ops = [step_product(weight.T) for weight in weights], elementwise(dtype)
         for t in reversed(range(T)):
             for d, backwards in enumerate(ctx.reverse):
+                times_U_gates, times_U = products[2 * d : 2 * d + 2]
                 at, before, _ = _position(t, T, backwards)
-                (_, add_gates), (proposed, _) = products[2 * d : 2 * d + 2]
-                dh[d] += grad[at, :, d * n : (d + 1) * n]
-                unit_backward(dh[d], a[d, at], h[d, before], proposed, da[d, at])
-                dh[d] = add_gates(dh[d], da[d, at, :, n:])
-        d_weights, dtype = [None] * len(weights), weights[0].dtype
+                unit, s, d_unit = a[d, at], h[d, before], da[d, at]
+                d_out = grad[at, :, d * n : (d + 1) * n]
+                ops.unit_backward(dh[d], d_out, from_gates[d], unit, s, d_unit)
+                ops.unit_backward_reset(dh[d], times_U(d_unit[:, :n]), unit, s, d_unit)
+                from_gates[d] = times_U_gates(d_unit[:, n:])
+        d_weights = [None] * len(weights)
         if any(ctx.needs_input_grad[4 + D :]):
             for d, backwards in enumerate(ctx.reverse):
                 previous = _states(h[d], after=backwards)
                 reset_h = a[d, ..., 2 * n :] * previous
-                d_weights[2 * d] = summed_product(da[d, ..., n:], previous, dtype)
-                d_weights[2 * d + 1] = summed_product(da[d, ..., :n], reset_h, dtype)
-        d_initial = sum(dh) if ctx.needs_input_grad[3] else None
+                d_weights[2 * d] = summed_product(da[d, ..., n:], previous)
+                d_weights[2 * d + 1] = summed_product(da[d, ..., :n], reset_h)
+        d_initial = sum(dh) + sum(from_gates) if ctx.needs_input_grad[3] else None
         return None, None, None, d_initial, *da, *d_weights
 
 

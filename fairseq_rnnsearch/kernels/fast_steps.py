@@ -6,22 +6,18 @@ What multiplies a context is multiplied with the annotations instead, once for a
 
 so that a step, of each hypothesis, costs some thousand products for every source word instead of
 eight million (at the paper's size, where a sentence has thirty words and its translation twelve
-hypotheses at each of thirty steps). The energies are computed for a few sentences at a time, so
-that their hidden units stay in the cache; with tanh(x) = 2 sigma(2x) - 1, as in
-``fast_attention``.
+hypotheses at each of thirty steps).
 """
 
 import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.kernels import reference
+from fairseq_rnnsearch.kernels.compiled import elementwise
 from fairseq_rnnsearch.kernels.interface import Memory, StepWeights
-from fairseq_rnnsearch.kernels.packed import kept, product
+from fairseq_rnnsearch.kernels.packed import kept, product, step_product
 from fairseq_rnnsearch.kernels.steps import Steps
 from fairseq_rnnsearch.kernels.word_inputs import WordInputs
-
-# hidden units of the alignment model at a time: a megabyte in float32
-UNITS = 1 << 18
 
 
 def decoder_steps(
@@ -73,10 +69,12 @@ class FastSteps(Steps):
     ) -> None:
         w = weights
         self._order, self._has_attention = order, memory is not None
+        self._ops = elementwise(initial.dtype)
         self._gates, self._proposed = (product(matrix) for matrix in w.loop.recurrent)
         self._readout_state = product(w.readout_state)
         self._inner = None if w.inner is None else product(w.inner)
-        self._output, self._output_bias = product(w.output), w.output_bias
+        self._output, self._output_bias = kept(step_product, w.output), w.output_bias
+        self._output_type, self._of_logits = w.output.dtype, elementwise(w.output.dtype)
         self._words = kept(
             WordInputs,
             *(w.embedding, w.embedding_bias, w.input, w.input_bias),
@@ -85,13 +83,10 @@ class FastSteps(Steps):
         if memory is None:  # one annotation, which has all the weight
             annotations, attention = summary.unsqueeze(1), ()
         else:
-            self._query, self._energy = product(w.loop.state), w.loop.energy
-            mask = torch.zeros_like(memory.padding, dtype=initial.dtype)
-            mask.masked_fill_(memory.padding, -torch.inf)
-            annotations, attention = (
-                memory.annotations,
-                (memory.keys.to(initial.dtype) * 2, mask.unsqueeze(1)),
-            )
+            self._query = product(w.loop.state)
+            self._energy = w.loop.energy.to(initial.dtype).contiguous()
+            keys = memory.keys.to(initial.dtype).contiguous()
+            annotations, attention = memory.annotations, (keys, memory.padding.contiguous())
         flat = annotations.flatten(0, 1).to(initial.dtype)
         contexts = (
             product(matrix)(flat).view(*annotations.shape[:2], -1)
@@ -127,16 +122,21 @@ class FastSteps(Steps):
     def logits(self, t: Tensor) -> Tensor:
         """See ``Steps.logits``."""
         with _exact():
-            return self._output(t if self._inner is None else self._inner(t), self._output_bias)
+            t = t if self._inner is None else self._inner(t)
+            return self._output(t.to(self._output_type), self._output_bias)
+
+    def log_probabilities(self, t: Tensor, temperature: float, out: Tensor) -> None:
+        """See ``Steps.log_probabilities``."""
+        self._of_logits.log_softmax(self.logits(t), temperature, out)
 
     def _update(self, s: Tensor, a: Tensor, alpha: Tensor) -> Tensor:
         """The next state, as ``equations.gated_unit``; ``a`` is written to."""
         n = s.size(1)
         self._add_context(a, alpha, self._memory[0])
-        z, r = self._gates(s).add_(a[:, n:]).sigmoid_().split(n, dim=1)
-        proposed = self._proposed(r * s).add_(a[:, :n])
-        proposed.mul_(2).sigmoid_().sub_(0.5).mul_(2)
-        return torch.lerp(s, proposed, z)
+        unit, reset_s, following = s.new_empty(len(s), 3 * n), *s.new_empty(2, *s.shape)
+        self._ops.unit_gates(a[:, n:], self._gates(s), None, s, None, unit, reset_s)
+        self._ops.unit_state(a[:, :n], self._proposed(reset_s), None, s, unit, following)
+        return following
 
     def _add_context(self, rows: Tensor, alpha: Tensor, annotations: Tensor) -> None:
         """Add sum_j alpha_ij x_j, for ``(sentences, source, columns)`` x, to rows in place."""
@@ -149,16 +149,7 @@ class FastSteps(Steps):
         """alpha_i, ``(rows, source)``."""
         if not self._has_attention:
             return s.new_ones(len(s), 1)
-        keys, mask = self._memory[2:]
-        sentences, source, size = keys.shape
-        query = self._query(s).mul_(2).view(sentences, self._width, 1, size)
-        e = s.new_empty(sentences, self._width, source)
-        at_once = min(sentences, max(1, UNITS // (self._width * source * size)))
-        g = s.new_empty(at_once, self._width, source, size)
-        for start in range(0, sentences, at_once):
-            part = slice(start, start + at_once)
-            those = keys[part].unsqueeze(1)
-            units = g[: len(those)]
-            torch.add(those, query[part], out=units).sigmoid_()
-            torch.mv(units.view(-1, size), self._energy, out=e[part].view(-1))
-        return torch.softmax(e.mul_(2).add_(mask), dim=-1).view(len(s), source)
+        keys, padding = self._memory[2:]
+        alpha = s.new_empty(len(s), keys.size(1))
+        self._ops.align(keys, self._query(s), self._energy, padding, alpha)
+        return alpha

@@ -62,24 +62,14 @@ def single_product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Ten
     return linear(x, weight, bias)
 
 
-def step_products(weight: Tensor) -> tuple[Callable[[Tensor], Tensor], Callable[..., Tensor]]:
-    """Two functions for the steps of one batch: x W^T, and y + x W^T of y's type, in new memory.
+def step_product(weight: Tensor) -> Callable[..., Tensor]:
+    """A function of x, ``(rows, in)``, and perhaps a bias: x W^T + b, all of W's type.
 
-    Nothing is kept, nothing has a gradient. Rows of x, ``(rows, in)``, and of y may lie apart. With
-    W in bfloat16, x is rounded to it, and x W^T alone is left so.
+    For the steps of one batch: nothing is kept, nothing has a gradient. Rows of x may lie apart.
     """
     if not _available(weight.dtype):
-        if weight.dtype == torch.bfloat16:
-            return _sums(lambda x: x.to(weight.dtype) @ weight.T)
-        return lambda x: x @ weight.T, lambda y, x: torch.addmm(y, x, weight.T)
-    arranged = torch.ops.mkldnn._reorder_linear_weight(weight)
-    if weight.dtype == torch.bfloat16:
-        return _sums(lambda x: _arranged(arranged, x.bfloat16()))
-    return partial(_arranged, arranged), partial(_arranged_sum, arranged)
-
-
-def _sums(times_W: Callable[[Tensor], Tensor]) -> tuple[Callable, Callable]:
-    return times_W, lambda y, x: y + times_W(x)
+        return lambda x, bias=None: linear(x, weight, bias)
+    return partial(_arranged, torch.ops.mkldnn._reorder_linear_weight(weight))
 
 
 def batch_product(weight: Tensor) -> Callable[..., Tensor]:
@@ -105,10 +95,6 @@ def _arranged(weight: Tensor, x: Tensor, bias: Tensor | None = None) -> Tensor:
     return torch.ops.mkldnn._linear_pointwise(x, weight, bias, "none", [], "")
 
 
-def _arranged_sum(weight: Tensor, y: Tensor, x: Tensor) -> Tensor:
-    return torch.ops.mkldnn._linear_pointwise.binary(x, y, weight, None, "add")
-
-
 @cache
 def _available(dtype: torch.dtype) -> bool:
     """Whether weights of a type can be arranged: this torch has the operators, which are its own,
@@ -117,8 +103,6 @@ def _available(dtype: torch.dtype) -> bool:
         return False
     try:
         weight = torch.ops.mkldnn._reorder_linear_weight(torch.ones(2, 3, dtype=dtype))
-        x, y = torch.ones(1, 3, dtype=dtype), torch.ones(1, 2, dtype=dtype)
-        alone, added = _arranged(weight, x), _arranged_sum(weight, y, x)
-        return (alone.tolist(), added.tolist()) == ([[3.0, 3.0]], [[4.0, 4.0]])
+        return _arranged(weight, torch.ones(1, 3, dtype=dtype)).tolist() == [[3.0, 3.0]]
     except (AttributeError, RuntimeError):
         return False

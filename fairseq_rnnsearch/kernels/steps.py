@@ -40,6 +40,16 @@ class Steps:
         """Unnormalised log-probabilities of the next words, ``(rows, words)``, from t_i."""
         raise NotImplementedError
 
+    def log_probabilities(self, t: Tensor, temperature: float, out: Tensor) -> None:
+        """log p of the next words, a softmax of the logits divided by a temperature.
+
+        Args:
+            t: t_i, ``(rows, l)``.
+            out: ``(rows, words)``, in float32 or wider, where they go.
+        """
+        logits = self.logits(t).to(out.dtype)
+        torch.log_softmax(logits / temperature, dim=-1, out=out)
+
     def select(self, order: Tensor) -> None:
         """Row i goes on from what row ``order[i]`` has read; sentences without rows are dropped."""
         sentences, width = _grouped(order // self._width)

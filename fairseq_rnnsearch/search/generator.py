@@ -155,16 +155,16 @@ class _Search:
 
     def _log_probabilities(self, features: list[Tensor], dtype: torch.dtype) -> Tensor:
         """``(rows, words)``, of an ensemble the log of the mean probability."""
-        logits = [steps.logits(t) for steps, t in zip(self._steps, features, strict=True)]
-        if self._generator.temperature != 1:
-            logits = [x.div_(self._generator.temperature) for x in logits]
-        if len(logits) > 1:
-            each = torch.stack([torch.log_softmax(x, dim=-1, dtype=dtype) for x in logits])
-            return torch.logsumexp(each, dim=0) - math.log(len(logits))
-        [x] = logits
-        if self._lprobs is None or len(self._lprobs) < len(x):
-            self._lprobs = torch.empty(x.shape, dtype=dtype)
-        return torch.log_softmax(x, dim=-1, dtype=dtype, out=self._lprobs[: len(x)])
+        shape = len(features[0]), self._generator.vocab_size
+        if self._lprobs is None or len(self._lprobs) < shape[0]:
+            self._lprobs = features[0].new_empty(shape, dtype=dtype)
+        lprobs = [self._lprobs[: shape[0]]]
+        lprobs += [t.new_empty(shape, dtype=dtype) for t in features[1:]]
+        for steps, t, out in zip(self._steps, features, lprobs, strict=True):
+            steps.log_probabilities(t, self._generator.temperature, out)
+        if len(lprobs) == 1:
+            return lprobs[0]
+        return torch.logsumexp(torch.stack(lprobs), dim=0) - math.log(len(lprobs))
 
     def _limit(self, step: int, lprobs: Tensor, part: slice) -> None:
         """What fairseq's options forbid, in place."""

@@ -1,0 +1,295 @@
+/* What elementwise.py computes, each function in one pass through memory. compiled.py compiles this
+   file for one type of the products' operands: float, double or (BFLOAT16) bfloat16, whose sums and
+   states are in float. Rows of a matrix lie `..._row` numbers apart. */
+
+#include <math.h>
+#include <stdint.h>
+#include <string.h>
+
+#ifdef DOUBLE
+typedef double real;
+#else
+typedef float real;
+#endif
+
+#ifdef BFLOAT16
+typedef uint16_t stored;
+#else
+typedef real stored;
+#endif
+
+/* less than this is not worth a second thread */
+#define SMALL 16384
+
+static inline real load(stored x)
+{
+#ifdef BFLOAT16
+    uint32_t bits = (uint32_t)x << 16;
+    float y;
+    memcpy(&y, &bits, sizeof y);
+    return y;
+#else
+    return x;
+#endif
+}
+
+static inline stored store(real x)
+{
+#ifdef BFLOAT16
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    uint32_t rounded = (bits + 0x7fff + (bits >> 16 & 1)) >> 16; /* to nearest, ties to even */
+    return x == x ? rounded : 0x7fc0;
+#else
+    return x;
+#endif
+}
+
+/* e^x to two units in the last place, x within -87 and 88; in float by 2^k e^r, |r| <= ln(2) / 2, with
+   the polynomial of Cephes' expf: unlike the library's function, many are computed at once. */
+static inline real exponential(real x)
+{
+#ifdef DOUBLE
+    return exp(x);
+#else
+    const float least = -87.0f, most = 88.0f, shift = 12582912.0f; /* 1.5 * 2^23 */
+    float inside = x < least ? least : x > most ? most : x;
+    float shifted = inside * 1.44269504f + shift, k = shifted - shift;
+    float r = inside - k * 0.693359375f + k * 2.12194440e-4f;
+    float y = 1.9875691500e-4f;
+    y = y * r + 1.3981999507e-3f;
+    y = y * r + 8.3334519073e-3f;
+    y = y * r + 4.1665795894e-2f;
+    y = y * r + 1.6666665459e-1f;
+    y = y * r + 5.0000001201e-1f;
+    y = y * r * r + r + 1.0f;
+    uint32_t bits;
+    memcpy(&bits, &shifted, sizeof bits);
+    bits = (bits + 127) << 23; /* the lowest bits of `shifted` are k */
+    float power;
+    memcpy(&power, &bits, sizeof power);
+    return y * power;
+#endif
+}
+
+static inline real sigmoid(real x)
+{
+    return 1 / (1 + exponential(-x));
+}
+
+static inline real hyperbolic_tangent(real x)
+{
+    return 1 - 2 / (1 + exponential(2 * x));
+}
+
+/* out = squash(x + y + more), where `more` may be missing */
+#define SQUASH_SUM(squash, out, x, y, more, n)                                                     \
+    if (more) {                                                                                    \
+        _Pragma("omp simd") for (int64_t k = 0; k < n; k++)                                        \
+            (out)[k] = squash((x)[k] + load((y)[k]) + load((more)[k]));                            \
+    } else {                                                                                       \
+        _Pragma("omp simd") for (int64_t k = 0; k < n; k++)                                        \
+            (out)[k] = squash((x)[k] + load((y)[k]));                                              \
+    }
+
+void unit_gates(int64_t threads, int64_t rows, int64_t n, const real *x, int64_t x_row,
+                const stored *y, int64_t y_row, const stored *more, int64_t more_row,
+                const real *h, const real *present, real *a, stored *reset_h)
+{
+#pragma omp parallel for num_threads(threads) if (rows * n > SMALL)
+    for (int64_t i = 0; i < rows; i++) {
+        const real *xi = x + i * x_row, *hi = h + i * n;
+        const stored *yi = y + i * y_row, *mi = more ? more + i * more_row : 0;
+        real *z = a + i * 3 * n + n, *r = z + n;
+        const real here = present ? present[i] : 1;
+        stored *out = reset_h + i * n;
+        SQUASH_SUM(sigmoid, z, xi, yi, mi, 2 * n)
+#pragma omp simd
+        for (int64_t k = 0; k < n; k++) {
+            z[k] *= here;
+            out[k] = store(r[k] * hi[k]);
+        }
+    }
+}
+
+void unit_state(int64_t threads, int64_t rows, int64_t n, const real *x, int64_t x_row,
+                const stored *y, int64_t y_row, const stored *more, int64_t more_row,
+                const real *h, real *a, real *out)
+{
+#pragma omp parallel for num_threads(threads) if (rows * n > SMALL)
+    for (int64_t i = 0; i < rows; i++) {
+        const real *xi = x + i * x_row, *hi = h + i * n;
+        const stored *yi = y + i * y_row, *mi = more ? more + i * more_row : 0;
+        real *proposed = a + i * 3 * n, *z = proposed + n, *oi = out + i * n;
+        SQUASH_SUM(hyperbolic_tangent, proposed, xi, yi, mi, n)
+#pragma omp simd
+        for (int64_t k = 0; k < n; k++)
+            oi[k] = hi[k] + z[k] * (proposed[k] - hi[k]);
+    }
+}
+
+void unit_backward(int64_t threads, int64_t rows, int64_t n, real *dh,
+                   const stored *d_out, int64_t d_out_row, const stored *more, int64_t more_row,
+                   const real *a, const real *h, stored *da, int64_t da_row)
+{
+#pragma omp parallel for num_threads(threads) if (rows * n > SMALL)
+    for (int64_t i = 0; i < rows; i++) {
+        const real *proposed = a + i * 3 * n, *z = proposed + n, *hi = h + i * n;
+        const stored *oi = d_out ? d_out + i * d_out_row : 0, *mi = more ? more + i * more_row : 0;
+        real *di = dh + i * n;
+        stored *d_proposed = da + i * da_row, *dz = d_proposed + n;
+#pragma omp simd
+        for (int64_t k = 0; k < n; k++) {
+            real d = di[k] + (oi ? load(oi[k]) : 0) + (mi ? load(mi[k]) : 0);
+            real changed = d * z[k];
+            dz[k] = store(d * (proposed[k] - hi[k]) * z[k] * (1 - z[k]));
+            d_proposed[k] = store(changed * (1 - proposed[k] * proposed[k]));
+            di[k] = d - changed;
+        }
+    }
+}
+
+void unit_backward_reset(int64_t threads, int64_t rows, int64_t n, real *dh, const stored *d_reset_h,
+                         const real *a, const real *h, stored *da, int64_t da_row)
+{
+#pragma omp parallel for num_threads(threads) if (rows * n > SMALL)
+    for (int64_t i = 0; i < rows; i++) {
+        const real *r = a + i * 3 * n + 2 * n, *hi = h + i * n;
+        const stored *back = d_reset_h + i * n;
+        real *di = dh + i * n;
+        stored *dr = da + i * da_row + 2 * n;
+#pragma omp simd
+        for (int64_t k = 0; k < n; k++) {
+            real d = load(back[k]);
+            dr[k] = store(d * hi[k] * r[k] * (1 - r[k]));
+            di[k] += d * r[k];
+        }
+    }
+}
+
+/* `width` rows of `query` and `alpha` for each sentence */
+void align(int64_t threads, int64_t sentences, int64_t width, int64_t source, int64_t n,
+           const real *keys, const stored *query, int64_t query_row, const real *v,
+           const uint8_t *padding, real *alpha)
+{
+#pragma omp parallel for num_threads(threads) if (sentences * width * source * n > SMALL)
+    for (int64_t i = 0; i < sentences * width; i++) {
+        const real *key = keys + i / width * source * n;
+        const stored *qi = query + i * query_row;
+        const uint8_t *absent = padding + i / width * source;
+        real *e = alpha + i * source, most = -INFINITY, total = 0;
+        for (int64_t j = 0; j < source; j++, key += n) {
+            real energy = -INFINITY;
+            if (!absent[j]) {
+                energy = 0;
+#pragma omp simd reduction(+ : energy)
+                for (int64_t k = 0; k < n; k++)
+                    energy += v[k] * hyperbolic_tangent(key[k] + load(qi[k]));
+            }
+            e[j] = energy;
+            most = energy <= most ? most : energy; /* not a number stays */
+        }
+        for (int64_t j = 0; j < source; j++)
+            total += e[j] = absent[j] ? 0 : exponential(e[j] - most);
+        for (int64_t j = 0; j < source; j++)
+            e[j] /= total;
+    }
+}
+
+/* d_v has a row for each thread */
+void align_backward(int64_t threads, int64_t sentences, int64_t source, int64_t n,
+                    const real *keys, const stored *query, int64_t query_row, const real *v,
+                    const real *alpha, const real *d_alpha, real *d_keys, real *d_v, stored *d_query,
+                    int64_t d_query_row, real *scratch)
+{
+    const int64_t share = (sentences + threads - 1) / threads; /* of a thread */
+    if (sentences == 0)
+        return;
+#pragma omp parallel for num_threads(threads) schedule(static, share)
+    for (int64_t i = 0; i < sentences; i++) {
+        const stored *qi = query + i * query_row;
+        const real *ai = alpha + i * source, *di = d_alpha + i * source;
+        real *own_d_v = d_v + i / share * n, *dq = scratch + i / share * n, mean = 0;
+        memset(dq, 0, n * sizeof *dq);
+        for (int64_t j = 0; j < source; j++)
+            mean += ai[j] * di[j];
+        for (int64_t j = 0; j < source; j++) {
+            const real de = ai[j] * (di[j] - mean), *key = keys + (i * source + j) * n;
+            real *dk = d_keys + (i * source + j) * n;
+            if (de == 0)
+                continue;
+#pragma omp simd
+            for (int64_t k = 0; k < n; k++) {
+                real t = hyperbolic_tangent(key[k] + load(qi[k]));
+                real back = de * v[k] * (1 - t * t);
+                own_d_v[k] += de * t;
+                dk[k] += back;
+                dq[k] += back;
+            }
+        }
+        for (int64_t k = 0; k < n; k++)
+            d_query[i * d_query_row + k] = store(dq[k]);
+    }
+}
+
+/* d_bias has a row for each thread; d_x may be x; scratch holds `symbols` for each thread */
+void cost_of_words(int64_t threads, int64_t rows, int64_t symbols, const stored *x,
+                   const int64_t *words, double kept, double spread, real *nll, real *total,
+                   stored *d_x, real *d_bias, real *scratch)
+{
+    const int64_t share = (rows + threads - 1) / threads; /* of a thread */
+    if (rows == 0)
+        return;
+#pragma omp parallel for num_threads(threads) schedule(static, share)
+    for (int64_t i = 0; i < rows; i++) {
+        const stored *xi = x + i * symbols;
+        real *p = scratch + i / share * symbols, *own_d_bias = d_bias + i / share * symbols;
+        real most = -INFINITY, sum = 0, all = 0;
+#pragma omp simd reduction(max : most) reduction(+ : all)
+        for (int64_t k = 0; k < symbols; k++) {
+            real value = load(xi[k]);
+            most = value > most ? value : most;
+            all += value;
+        }
+#pragma omp simd reduction(+ : sum)
+        for (int64_t k = 0; k < symbols; k++)
+            sum += p[k] = exponential(load(xi[k]) - most);
+        real log_sum = most + log(sum);
+        nll[i] = log_sum - load(xi[words[i]]);
+        total[i] = symbols * log_sum - all;
+        if (!d_x)
+            continue;
+        stored *di = d_x + i * symbols;
+        const real scale = 1 / sum, less = spread;
+        p[words[i]] -= (real)kept * sum;
+#pragma omp simd
+        for (int64_t k = 0; k < symbols; k++) {
+            real d = p[k] * scale - less;
+            own_d_bias[k] += d;
+            di[k] = store(d);
+        }
+    }
+}
+
+void log_softmax(int64_t threads, int64_t rows, int64_t symbols, const stored *x, double temperature,
+                 real *out)
+{
+    const real scale = 1 / temperature;
+#pragma omp parallel for num_threads(threads) if (rows * symbols > SMALL)
+    for (int64_t i = 0; i < rows; i++) {
+        const stored *xi = x + i * symbols;
+        real *oi = out + i * symbols, most = -INFINITY, sum = 0;
+#pragma omp simd reduction(max : most)
+        for (int64_t k = 0; k < symbols; k++) {
+            oi[k] = load(xi[k]) * scale;
+            most = oi[k] > most ? oi[k] : most;
+        }
+#pragma omp simd reduction(+ : sum)
+        for (int64_t k = 0; k < symbols; k++)
+            sum += exponential(oi[k] - most);
+        const real log_sum = most + log(sum);
+#pragma omp simd
+        for (int64_t k = 0; k < symbols; k++)
+            oi[k] -= log_sum;
+    }
+}
