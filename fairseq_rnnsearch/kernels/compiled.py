@@ -52,14 +52,14 @@ def elementwise(operands: torch.dtype) -> Elementwise:
 def library(dtype: torch.dtype) -> ctypes.CDLL | None:
     """The functions for products in a type; None where they cannot be compiled."""
     compiler = shlex.split(os.environ.get("CC", "cc"))
-    command = [*compiler, *FLAGS.split(), *TYPES[dtype].split(), str(SOURCE)]
+    options = [*FLAGS.split(), *TYPES[dtype].split()]
     try:
         with tempfile.TemporaryDirectory() as scratch:
             folder = _private_folder() or Path(scratch)
-            path = folder / f"{SOURCE.stem}-{_key(command)}.so"
+            path = folder / f"{SOURCE.stem}-{_key(compiler, options)}.so"
             if not path.exists():
                 made = folder / f".{path.name}.{os.getpid()}"
-                subprocess.run([*command, "-o", made, "-lm"], check=True, capture_output=True)
+                _run([*compiler, *options, SOURCE, "-o", made, "-lm"])
                 os.replace(made, path)
             functions = ctypes.CDLL(str(path))
     except (OSError, subprocess.SubprocessError) as problem:
@@ -84,18 +84,20 @@ def _private_folder() -> Path | None:
     return folder if private and os.access(folder, os.W_OK) else None
 
 
-def _key(command: list[str]) -> str:
-    """Of the source, the command, the compiler and the processor: a home may be shared."""
-    version = subprocess.run(
-        [*command[: command.index("-O3")], "--version"], check=True, capture_output=True
-    ).stdout
+def _key(compiler: list[str], options: list[str]) -> str:
+    """Of the source, how it is compiled, the compiler and the processor: a home may be shared."""
     try:
         cpu = Path("/proc/cpuinfo").read_bytes()
         processor = b"".join(sorted({x for x in cpu.splitlines() if x.startswith(b"flags")}))
     except OSError:
         processor = platform.processor().encode()
-    parts = (SOURCE.read_bytes(), repr(command).encode(), version, processor)
+    command, version = repr((compiler, options)).encode(), _run([*compiler, "--version"])
+    parts = (SOURCE.read_bytes(), command, version, processor)
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+
+def _run(command: list[str | Path]) -> bytes:
+    return subprocess.run(command, check=True, capture_output=True).stdout
 
 
 def _reason(problem: Exception) -> str:

@@ -111,8 +111,10 @@ class _DecoderRecurrence(torch.autograd.Function):
         ops = elementwise(dtype)
         da = U.new_empty(steps, B, width + len(W_a))
         da[updates:, :, :width] = 0
-        dc = torch.zeros_like(contexts)
-        if d_contexts is not None:
+        dc = torch.empty_like(contexts)
+        if d_contexts is None:
+            dc.zero_()
+        else:
             dc.copy_(d_contexts)
         if d_states is not None:
             d_states = d_states.contiguous()
