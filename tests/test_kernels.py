@@ -231,6 +231,22 @@ def test_costs_of_words_that_are_next_to_impossible(scale):
         assert_close(one, other, rtol=1e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize("word", [-1, 7])
+def test_words_that_are_in_no_dictionary_are_refused(word):
+    t, weight, bias = (randn(*s).detach() for s in [(5, 3), (7, 3), (7,)])
+    with pytest.raises(IndexError, match=f"words .*{word}.* of 7"):
+        fast.output_cost(t, weight, bias, torch.tensor([0, 3, word, 6, 1]))
+
+
+def test_words_may_lie_apart():
+    t, weight, bias = (randn(*s).detach() for s in [(5, 3), (7, 3), (7,)])
+    words = torch.arange(10).view(5, 2)[:, 0].remainder(7)
+    apart = torch.stack((words, words + 1), dim=1)[:, 0]
+    assert_close(
+        fast.output_cost(t, weight, bias, apart), reference.output_cost(t, weight, bias, words)
+    )
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("size", [1.0, 1e-3])
 def test_lower_precisions_lose_no_more_than_the_reference(case, dtype, size):
