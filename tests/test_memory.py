@@ -2,18 +2,30 @@
 
 import re
 import subprocess
+import sys
+from functools import cache
 from pathlib import Path
 
 from commands import LAST_ONLY, MODEL, PAPER, ROOT, preprocess, train, write_text
 
-LIMIT = 2_500_000  # kilobytes of addresses: fairseq itself takes some 1.5 million
+ROOM = 1_000_000  # kilobytes of addresses beside those that fairseq itself takes
 LONG = 100_000  # words
+
+
+@cache
+def addresses() -> int:
+    """Kilobytes that are taken before anything is read; gigabytes where torch is for GPUs."""
+    program = "import fairseq_cli.train; print(open('/proc/self/status').read())"
+    status = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True
+    ).stdout
+    return int(re.search(r"VmSize:\s*(\d+)", status)[1])
 
 
 def limited(command: str) -> subprocess.CompletedProcess:
     """Run a command as a machine with little memory would."""
     return subprocess.run(
-        ["bash", "-c", f"ulimit -v {LIMIT} && OMP_NUM_THREADS=1 exec {command}"],
+        ["bash", "-c", f"ulimit -v {addresses() + ROOM} && OMP_NUM_THREADS=1 exec {command}"],
         capture_output=True,
         text=True,
         cwd=ROOT,
