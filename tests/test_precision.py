@@ -15,7 +15,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.kernels import RecurrentWeights, fast, reference
+from fairseq_rnnsearch.kernels import RecurrentWeights, fast, packed, reference
 from fairseq_rnnsearch.models import precision
 from fairseq_rnnsearch.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 
@@ -272,9 +272,12 @@ def test_reversing_is_learned_and_translated():
 
 
 @pytest.mark.parametrize("name", [name for name in VARIANTS if "reference" not in name])
+@pytest.mark.parametrize("arranged", [True, False])
 @torch.no_grad()
-def test_steps_of_a_search_in_bfloat16(name):
+def test_steps_of_a_search_in_bfloat16(name, arranged, monkeypatch):
     """Those of the fast kernels, with matrices that were rounded once, beside float32."""
+    if not arranged:
+        monkeypatch.setattr(packed, "_available", lambda dtype: False)
     plain = moderate_model(**VARIANTS[name]).eval()
     lowered = copied(plain, "bfloat16")
     assert not lowered.decoder.steps_are_fast  # as long as matrices are to be rounded at each step

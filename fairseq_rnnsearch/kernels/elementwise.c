@@ -232,7 +232,7 @@ void align_backward(int64_t threads, int64_t sentences, int64_t source, int64_t 
     }
 }
 
-/* d_bias has a row for each thread; d_x may be x; scratch holds `symbols` for each thread */
+/* d_bias has a row for each thread; d_x may be missing; scratch holds `symbols` for each thread */
 void cost_of_words(int64_t threads, int64_t rows, int64_t symbols, const stored *x,
                    const int64_t *words, double kept, double spread, real *nll, real *total,
                    stored *d_x, real *d_bias, real *scratch)

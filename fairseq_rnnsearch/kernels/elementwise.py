@@ -37,6 +37,11 @@ def scratch(name: str, size: int, dtype: torch.dtype) -> Tensor:
     return memory[:size]
 
 
+def slices(length: int, step: int) -> list[slice]:
+    """Parts of ``length`` rows, as many in each as ``step``, but for the last."""
+    return [slice(start, min(start + step, length)) for start in range(0, length, step)]
+
+
 class Elementwise:
     """By torch. ``parts`` is the number of rows that sums over a batch are collected in."""
 
@@ -127,7 +132,7 @@ class Elementwise:
         sentences, source, _ = keys.shape
         rows = out.view(sentences, -1, source)
         query = query.unflatten(0, (sentences, -1)).to(keys.dtype)
-        for part in _slices(sentences, max(1, BLOCK // max(1, rows[0].numel() * len(v)))):
+        for part in slices(sentences, max(1, BLOCK // max(1, rows[0].numel() * len(v)))):
             g = _squashed(keys[part].unsqueeze(1), query[part].unsqueeze(2))
             # tanh is 2g - 1, and the softmax does not see a constant
             torch.mv(g.view(-1, len(v)), v * 2, out=rows[part].view(-1))
@@ -154,7 +159,7 @@ class Elementwise:
         de = torch._softmax_backward_data(d_alpha, alpha, -1, alpha.dtype)
         query = query.to(keys.dtype).unsqueeze(1)
         d_v[0] -= de.sum()  # zero but for rounding, which counts where g is nearly 1/2
-        for part in _slices(len(keys), max(1, BLOCK // max(1, keys[0].numel()))):
+        for part in slices(len(keys), max(1, BLOCK // max(1, keys[0].numel()))):
             g = _squashed(keys[part], query[part])
             d_v[0].addmv_(g.flatten(0, 1).T, de[part].view(-1), alpha=2)
             slope = torch.ops.aten.sigmoid_backward(de[part].unsqueeze(-1), g).mul_(v * 4)
@@ -174,7 +179,7 @@ class Elementwise:
         """
         cost = nll = d_bias.new_zeros(())
         words, (kept, spread) = words.unsqueeze(1), smoothing(label_smoothing, x.size(1))
-        for rows in _slices(len(x), max(1, BLOCK // 2 // x.size(1))):
+        for rows in slices(len(x), max(1, BLOCK // 2 // x.size(1))):
             block = x[rows].to(d_bias.dtype)
             p = torch.softmax(block, dim=1)
             # the largest probability, unlike that of the word, is never too small for a logarithm
@@ -193,7 +198,8 @@ class Elementwise:
 
     def log_softmax(self, x: Tensor, temperature: float, out: Tensor) -> None:
         """Of x / temperature; x is in the operands' type and ``out`` exact."""
-        torch.log_softmax(x.to(out.dtype).div_(temperature), dim=-1, out=out)
+        x = x.to(out.dtype)
+        torch.log_softmax(x if temperature == 1 else x / temperature, dim=-1, out=out)
 
 
 def smoothing(label_smoothing: float, symbols: int) -> tuple[float, float]:
@@ -212,7 +218,3 @@ def _squashed(keys: Tensor, query: Tensor) -> Tensor:
     shape = torch.broadcast_shapes(keys.shape, query.shape)
     g = scratch("hidden units", shape.numel(), keys.dtype).view(shape)
     return torch.add(keys, query, out=g).mul_(2).sigmoid_()
-
-
-def _slices(length: int, step: int) -> list[slice]:
-    return [slice(start, min(start + step, length)) for start in range(0, length, step)]

@@ -18,7 +18,7 @@ from fairseq_rnnsearch.kernels.fast_passes import (
     without_autocast,
 )
 from fairseq_rnnsearch.kernels.interface import DecoderWeights, Memory
-from fairseq_rnnsearch.kernels.packed import step_product
+from fairseq_rnnsearch.kernels.packed import batch_product
 
 
 def decoder_recurrence(
@@ -72,7 +72,7 @@ class _DecoderRecurrence(torch.autograd.Function):
         )
         padding, reset_s = padding.contiguous(), U.new_empty(B, n)
         times_U_gates_and_W_a, times_C, times_U = (
-            step_product(x) for x in (torch.cat((U_gates, W_a)), C, U)
+            batch_product(x) for x in (torch.cat((U_gates, W_a)), C, U)
         )
         ops = elementwise(operands)
         for i in range(steps):
@@ -106,7 +106,7 @@ class _DecoderRecurrence(torch.autograd.Function):
         updates, B, width = a.shape
         steps, n, dtype = len(contexts), width // 3, U.dtype
         times_U_gates_and_W_a, times_C, times_U = (
-            step_product(x.T) for x in (torch.cat((U_gates, W_a)), C, U)
+            batch_product(x.T) for x in (torch.cat((U_gates, W_a)), C, U)
         )
         ops = elementwise(dtype)
         da = U.new_empty(steps, B, width + len(W_a))

@@ -8,13 +8,11 @@ their logarithms and all sums are in float32 or wider; in a narrower type are on
 results of products.
 """
 
-from collections.abc import Iterator
-
 import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.kernels.compiled import elementwise
-from fairseq_rnnsearch.kernels.elementwise import accurate_type, scratch
+from fairseq_rnnsearch.kernels.elementwise import accurate_type, scratch, slices
 from fairseq_rnnsearch.kernels.fast_passes import apply, refuse_second_order, without_autocast
 from fairseq_rnnsearch.kernels.packed import batch_product, single_product
 
@@ -53,10 +51,10 @@ class _OutputCost(torch.autograd.Function):
             raise IndexError(f"words {words.min()} to {words.max()} of {len(W)}")
         row = len(W) * t.element_size()
         gradients = _Gradients(t, W, max(1, GRADIENTS // row)) if wanted else None
-        cost = nll = torch.zeros((), dtype=dtype)
+        cost, nll = (torch.zeros((), dtype=dtype) for _ in range(2))
         times_W, ops = batch_product(W), elementwise(operands)
         d_bias = torch.zeros(ops.parts, len(b), dtype=dtype)
-        for part in _slices(len(t), max(1, min(LOGITS, GRADIENTS) // row)):
+        for part in slices(len(t), max(1, min(LOGITS, GRADIENTS) // row)):
             d_x = gradients.room(part) if wanted else None
             sums = ops.cost_of_words(times_W(t[part], b), words[part], label_smoothing, d_x, d_bias)
             cost, nll = cost + sums[0], nll + sums[1]
@@ -106,11 +104,6 @@ class _Gradients:
         """Of t and W."""
         self._multiply()
         return self._d_t, self._d_W
-
-
-def _slices(length: int, step: int) -> Iterator[slice]:
-    for start in range(0, max(length, 1), step):
-        yield slice(start, min(start + step, length))
 
 
 def _add_product(out: Tensor, x: Tensor, y: Tensor, first: bool) -> None:

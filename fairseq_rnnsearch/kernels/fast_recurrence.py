@@ -16,7 +16,7 @@ from fairseq_rnnsearch.kernels.fast_passes import (
     without_autocast,
 )
 from fairseq_rnnsearch.kernels.interface import RecurrentWeights
-from fairseq_rnnsearch.kernels.packed import step_product
+from fairseq_rnnsearch.kernels.packed import batch_product
 
 
 def gated_recurrence(
@@ -79,7 +79,7 @@ class _Recurrence(torch.autograd.Function):
         for d, backwards in enumerate(reverse):
             h[d, T if backwards else 0] = 0 if initial is None else initial
         reset_h = a.new_empty(B, n, dtype=operands)
-        products, ops = [step_product(weight) for weight in weights], elementwise(operands)
+        products, ops = [batch_product(weight) for weight in weights], elementwise(operands)
         for t in range(T):
             for d, backwards in enumerate(reverse):
                 times_U_gates, times_U = products[2 * d : 2 * d + 2]
@@ -106,7 +106,7 @@ class _Recurrence(torch.autograd.Function):
         grad = grad.contiguous()
         da, dh = torch.empty_like(a, dtype=dtype), [a.new_zeros(B, n) for _ in range(D)]
         from_gates = [None] * D  # what dh lacks
-        products, ops = [step_product(weight.T) for weight in weights], elementwise(dtype)
+        products, ops = [batch_product(weight.T) for weight in weights], elementwise(dtype)
         for t in reversed(range(T)):
             for d, backwards in enumerate(ctx.reverse):
                 times_U_gates, times_U = products[2 * d : 2 * d + 2]

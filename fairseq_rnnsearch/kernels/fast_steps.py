@@ -15,7 +15,7 @@ from torch import Tensor
 from fairseq_rnnsearch.kernels import reference
 from fairseq_rnnsearch.kernels.compiled import elementwise
 from fairseq_rnnsearch.kernels.interface import Memory, StepWeights
-from fairseq_rnnsearch.kernels.packed import kept, product, step_product
+from fairseq_rnnsearch.kernels.packed import batch_product, kept, product
 from fairseq_rnnsearch.kernels.steps import Steps
 from fairseq_rnnsearch.kernels.word_inputs import WordInputs
 
@@ -73,7 +73,7 @@ class FastSteps(Steps):
         self._gates, self._proposed = (product(matrix) for matrix in w.loop.recurrent)
         self._readout_state = product(w.readout_state)
         self._inner = None if w.inner is None else product(w.inner)
-        self._output, self._output_bias = kept(step_product, w.output), w.output_bias
+        self._output, self._output_bias = kept(batch_product, w.output), w.output_bias
         self._output_type, self._of_logits = w.output.dtype, elementwise(w.output.dtype)
         self._words = kept(
             WordInputs,
@@ -124,10 +124,6 @@ class FastSteps(Steps):
         with _exact():
             t = t if self._inner is None else self._inner(t)
             return self._output(t.to(self._output_type), self._output_bias)
-
-    def log_probabilities(self, t: Tensor, temperature: float, out: Tensor) -> None:
-        """See ``Steps.log_probabilities``."""
-        self._of_logits.log_softmax(self.logits(t), temperature, out)
 
     def _update(self, s: Tensor, a: Tensor, alpha: Tensor) -> Tensor:
         """The next state, as ``equations.gated_unit``; ``a`` is written to."""

@@ -49,7 +49,7 @@ def product(weight: Tensor) -> Callable[..., Tensor]:
 
     With W in bfloat16, x is rounded to it; the result is of x's type.
     """
-    return kept(batch_product, weight)
+    return kept(_of_any_type, weight)
 
 
 def single_product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
@@ -62,33 +62,26 @@ def single_product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Ten
     return linear(x, weight, bias)
 
 
-def step_product(weight: Tensor) -> Callable[..., Tensor]:
-    """A function of x, ``(rows, in)``, and perhaps a bias: x W^T + b, all of W's type.
+def batch_product(weight: Tensor) -> Callable[..., Tensor]:
+    """A function of x, ``(rows, in)``, and perhaps a bias of any type: x W^T + b, all of W's type.
 
-    For the steps of one batch: nothing is kept, nothing has a gradient. Rows of x may lie apart.
+    For the steps or the parts of one batch: nothing is kept, nothing has a gradient. Rows of x may
+    lie apart.
     """
     if not _available(weight.dtype):
-        return lambda x, bias=None: linear(x, weight, bias)
+        return partial(_plain, weight)
     return partial(_arranged, torch.ops.mkldnn._reorder_linear_weight(weight))
 
 
-def batch_product(weight: Tensor) -> Callable[..., Tensor]:
-    """As ``product``, but nothing is kept: for the parts of one batch."""
-    if not _available(weight.dtype):
-        return partial(_plain, weight)
-    arranged = torch.ops.mkldnn._reorder_linear_weight(weight)
-    return partial(_arranged if weight.dtype == torch.float32 else _rounded, arranged)
+def _of_any_type(weight: Tensor) -> Callable[..., Tensor]:
+    times_W, dtype = batch_product(weight), weight.dtype
+    return lambda x, bias=None: times_W(x.to(dtype), bias).to(x.dtype)
 
 
 def _plain(weight: Tensor, x: Tensor, bias: Tensor | None = None) -> Tensor:
-    if weight.dtype == x.dtype:
+    if bias is None or bias.dtype == weight.dtype:
         return linear(x, weight, bias)
-    y = linear(x.to(weight.dtype), weight).to(x.dtype)
-    return y if bias is None else y.add_(bias)
-
-
-def _rounded(weight: Tensor, x: Tensor, bias: Tensor | None = None) -> Tensor:
-    return _arranged(weight, x.bfloat16(), bias).to(x.dtype)
+    return (linear(x, weight) + bias).to(weight.dtype)
 
 
 def _arranged(weight: Tensor, x: Tensor, bias: Tensor | None = None) -> Tensor:

@@ -7,6 +7,8 @@ the rows of a sentence's hypotheses, as many for every sentence, stand together.
 import torch
 from torch import Tensor
 
+from fairseq_rnnsearch.kernels.elementwise import Elementwise
+
 
 class Steps:
     """What the steps of ``reference`` and of ``fast`` share: which row belongs to which sentence.
@@ -16,6 +18,8 @@ class Steps:
         state: what one step leaves for the next, each ``(sentences, ...)`` before the first.
         sentences: ``(rows,)``, the sentence of each row.
     """
+
+    _of_logits = Elementwise()
 
     def __init__(
         self, memory: tuple[Tensor, ...], state: tuple[Tensor, ...], sentences: Tensor
@@ -47,8 +51,7 @@ class Steps:
             t: t_i, ``(rows, l)``.
             out: ``(rows, words)``, in float32 or wider, where they go.
         """
-        logits = self.logits(t).to(out.dtype)
-        torch.log_softmax(logits / temperature, dim=-1, out=out)
+        self._of_logits.log_softmax(self.logits(t), temperature, out)
 
     def select(self, order: Tensor) -> None:
         """Row i goes on from what row ``order[i]`` has read; sentences without rows are dropped."""

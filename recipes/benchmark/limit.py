@@ -8,7 +8,7 @@ import torch
 from sizes import Size, dictionary, sample
 
 from fairseq_rnnsearch.kernels.fast_output import LOGITS
-from fairseq_rnnsearch.kernels.packed import single_product, step_product
+from fairseq_rnnsearch.kernels.packed import batch_product, single_product
 
 
 class Product(NamedTuple):
@@ -61,7 +61,7 @@ def limit(product: Product, dtype: torch.dtype) -> tuple[Callable[[], None], Cal
     rows = min(p.rows, max(1, LOGITS // (p.columns * x.element_size())))
 
     def times(matrix: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
-        return step_product(matrix) if p.steps > 1 else partial(single_product, weight=matrix)
+        return batch_product(matrix) if p.steps > 1 else partial(single_product, weight=matrix)
 
     def multiply(parts: torch.Tensor, by: Callable[[torch.Tensor], torch.Tensor]) -> None:
         for part in parts.split(rows):
