@@ -9,10 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from survives import SurvivalTable
 
 # Before torch is imported, here and in the commands that tests start: the tensors are tiny, and
 # threads that wait for each other on a busy machine turn seconds into minutes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+def pytest_configure(config):
+    config.pluginmanager.register(SurvivalTable())
 
 
 @pytest.hookimpl(tryfirst=True)

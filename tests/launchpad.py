@@ -70,6 +70,13 @@ class Run:
         return Finished(shlex.join(self._words), rc, said, said)
 
 
+def unused_port() -> int:
+    """One of this machine's."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
 class Launchpad:
     """The process that forks."""
 
@@ -116,9 +123,7 @@ class Launchpad:
         **environment: str,
     ) -> list[Finished]:
         """Run several processes, begun as torchrun begins them, some with a `Strike`."""
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = unused_port()
         begun = [
             self.begin(
                 *arguments,

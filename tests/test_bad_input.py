@@ -60,6 +60,7 @@ BROKEN_TEXT = {
 }
 
 
+@pytest.mark.survives("bad input", cases=len(BROKEN_TEXT))
 def test_broken_text_is_refused_before_anything_is_written(tmp_path):
     texts = []
     for number, (change, _) in enumerate(BROKEN_TEXT.values()):
@@ -99,6 +100,7 @@ def test_empty_lines_are_sentences_without_words(tmp_path):
     assert translated.lines("A")[1] == [""]  # no word to point at
 
 
+@pytest.mark.survives("long lines")
 @pytest.mark.slow
 def test_a_sentence_of_two_thousand_words(tmp_path):
     text = write_text(tmp_path / "text", train=30, valid=5, test=5)
@@ -132,6 +134,7 @@ def test_a_sentence_of_two_thousand_words(tmp_path):
 # --- data folders and options -----------------------------------------------------------------
 
 
+@pytest.mark.survives("bad input", cases=4)
 def test_data_that_cannot_be_trained_on(tmp_path, small_corpus):
     """Among them binarised sides of different lengths, which fairseq-preprocess alone accepts."""
     text = write_text(tmp_path / "text", train=30, valid=5)
@@ -171,6 +174,7 @@ WRONG_OPTIONS = {
 }
 
 
+@pytest.mark.survives("bad input", cases=len(WRONG_OPTIONS))
 def test_options_that_make_no_sense(small_corpus, tmp_path):
     refused = together(
         *[
@@ -217,6 +221,7 @@ def every_command(data, checkpoint):
     )
 
 
+@pytest.mark.survives("hostile", cases=5)
 def test_a_checkpoint_that_runs_code_is_refused(barely_trained, tmp_path):
     import torch
 
@@ -231,6 +236,8 @@ def test_a_checkpoint_that_runs_code_is_refused(barely_trained, tmp_path):
     assert trace.exists()  # it would have
 
 
+@pytest.mark.survives("bad input", cases=4)
+@pytest.mark.survives("damaged checkpoint")
 @pytest.mark.parametrize("kept", [0, 100, 0.5])
 def test_a_truncated_checkpoint_is_refused(barely_trained, tmp_path, kept):
     content = barely_trained.checkpoint.read_bytes()
@@ -260,6 +267,8 @@ def test_no_checkpoint_and_no_data(barely_trained, tmp_path):
         assert part in finished.error()
 
 
+@pytest.mark.survives("damaged checkpoint")
+@pytest.mark.survives("damaged checkpoint")
 def test_dictionaries_that_do_not_fit_the_checkpoint(barely_trained, tmp_path):
     text = write_text(tmp_path / "text", train=30, valid=5, test=5)
     preprocess(text, tmp_path / "data", "--nwordssrc 9").ok()

@@ -10,6 +10,8 @@ from fairseq import checkpoint_utils
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.tasks import vocabulary
 
+pytestmark = pytest.mark.survives("damaged checkpoint")
+
 
 def sound(**changes):
     history = {"criterion_name": "", "lr_scheduler_state": {}, "num_updates": 0}

@@ -110,6 +110,7 @@ BROKEN = {
 }
 
 
+@pytest.mark.survives("bad input")
 @pytest.mark.parametrize("block_bytes", [4, 1 << 18])
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_files_are_named(tmp_path, monkeypatch, name, block_bytes):
@@ -128,6 +129,7 @@ def test_line_and_column_after_several_blocks(tmp_path, monkeypatch):
         check_text(path)
 
 
+@pytest.mark.survives("bad input")
 def test_endless_line_is_refused_before_memory_is(tmp_path, monkeypatch):
     monkeypatch.setattr(corpus, "_BLOCK_BYTES", 1 << 10)
     monkeypatch.setattr(corpus, "_MAX_LINE_BYTES", 1 << 20)
@@ -163,6 +165,7 @@ def test_parallel_files(tmp_path):
     assert [(r.path, r.lines, r.blank_lines) for r in reports] == [(source, 3, 1), (target, 3, 0)]
 
 
+@pytest.mark.survives("bad input")
 def test_parallel_files_of_different_length(tmp_path):
     source = written(tmp_path, b"a\n" * 1200, "text.en")
     target = written(tmp_path, b"x\n", "text.fr")
@@ -171,6 +174,7 @@ def test_parallel_files_of_different_length(tmp_path):
     assert str(caught.value).startswith(f"{source} has 1,200 lines but {target} has 1 line; each")
 
 
+@pytest.mark.survives("bad input")
 @pytest.mark.parametrize("side", ["text.en", "text.fr"])
 def test_both_parallel_files_are_checked(tmp_path, side):
     for name in ("text.en", "text.fr"):

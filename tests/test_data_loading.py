@@ -14,7 +14,6 @@ import torch
 from fairseq.data import FairseqDataset
 from fairseq.data.iterators import EpochBatchIterator
 import fairseq_rnnsearch
-
 class Numbers(FairseqDataset):
     def __getitem__(self, index):
         return index
@@ -58,6 +57,7 @@ def run(program: str) -> subprocess.CompletedProcess:
     )
 
 
+@pytest.mark.survives("loading processes")
 @pytest.mark.parametrize(
     "program", [FINISHED, UNFINISHED, UNFINISHED + COLLECTED], ids=["all", "one", "one, collected"]
 )

@@ -24,6 +24,7 @@ def test_sound_files_are_read(every_family, tmp_path):
         assert family.expected is None or found == family.expected(folder), name
 
 
+@pytest.mark.survives("damaged files", cases=CASES)
 def test_a_thousand_damaged_ones(every_family):
     counts, findings = run_cases(every_family, CASES, SEED)
     assert not findings, "\n\n".join(findings)

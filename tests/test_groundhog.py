@@ -225,6 +225,7 @@ def test_a_trained_model_can_be_exported(tmp_path):
 # --- refusals ------------------------------------------------------------------------------------
 
 
+@pytest.mark.survives("bad input")
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -255,6 +256,7 @@ def write_object_arrays(path):
         np.savez(file, W_0_enc_approx_embdr=np.array([Mischief()], dtype=object))
 
 
+@pytest.mark.survives("hostile")
 @pytest.mark.parametrize(
     "write",
     [
@@ -283,6 +285,7 @@ def test_missing_file_is_refused(tmp_path):
 EIGHT = [f"a{i}" for i in range(8)]
 
 
+@pytest.mark.survives("bad input")
 @pytest.mark.parametrize(
     ("words", "message"),
     [
@@ -319,6 +322,7 @@ def test_one_language_twice_is_refused(params, tmp_path):
         import_(params, tmp_path / "model.pt", "--source-lang", "fr")
 
 
+@pytest.mark.survives("hostile")
 @pytest.mark.parametrize(
     ("options", "named"),
     [

@@ -16,7 +16,9 @@ from fairseq_rnnsearch.kernels.compiled import elementwise
 from fairseq_rnnsearch.kernels.elementwise import Elementwise
 from fairseq_rnnsearch.optim.adadelta import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
-from fairseq_rnnsearch.tasks.nonfinite import name_sentences, single_sentences
+from fairseq_rnnsearch.tasks.nonfinite import name_sentences
+
+pytestmark = pytest.mark.survives("numbers")
 
 SOURCES = [[4, 5, EOS], [6, EOS], [7, 8, 9, EOS]]
 TARGETS = [[4, EOS], [5, 6, EOS], [7, EOS]]
@@ -71,16 +73,6 @@ def poison(model, word=6, value=math.nan):
             embedded.register_hook(lambda grad: grad.masked_fill(hit, value))
 
     model.encoder.network.embedding.register_forward_hook(spoil)
-
-
-def test_one_sentence_of_a_batch(training):
-    parts = list(single_sentences(sample(), PAD))
-    assert [int(part["id"]) for part in parts] == NUMBERS
-    assert [part["ntokens"] for part in parts] == [2, 3, 2]
-    assert parts[1]["net_input"]["src_tokens"].tolist() == padded(SOURCES)[1:2].tolist()
-    _, model, criterion = training
-    whole = criterion(model, sample())[0]
-    assert_close(sum(criterion(model, part)[0] for part in parts), whole)
 
 
 @pytest.mark.parametrize("word", [6, 8])

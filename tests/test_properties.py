@@ -20,6 +20,8 @@ from fairseq_rnnsearch.evaluation import METHODS, count_links, read_links, symme
 from fairseq_rnnsearch.evaluation.links import SentenceLinks
 from fairseq_rnnsearch.figures import Alignment, read_alignments, write_gallery
 
+pytestmark = pytest.mark.survives("properties", cases=60)
+
 # the same examples every time; the folder is written anew by each
 settings.register_profile(
     "suite",

@@ -22,6 +22,8 @@ from fairseq_rnnsearch.models import RNNSearchModel
 
 pytest_plugins = ["trained"]
 
+pytestmark = pytest.mark.survives("hostile")
+
 
 @pytest.fixture
 def trace(tmp_path):

@@ -18,19 +18,21 @@ from commands import (
     together,
     train,
 )
-from launchpad import Strike
+from launchpad import Strike, unused_port
 
 pytest_plugins = ["trained"]
+
+pytestmark = pytest.mark.survives("several processes")
 
 # 103 pairs: six batches of twenty, the last of three; of seven ones of sixteen one process has four
 # and the other three
 OPTIONS = f"{MODEL} {PAPER} --heatmap-samples 2 --no-epoch-checkpoints --seed 2"
 
 
-def torchrun(data, save_dir, *more, **environment):
+def torchrun(data, save_dir, *more, machines="--standalone --nproc_per_node 2", **environment):
     return run(
         "torchrun",
-        "--nproc_per_node 2 --standalone",
+        machines,
         SCRIPTS / "fairseq-train",
         data,
         f"{TASK} {QUIET} {OPTIONS} --save-dir={save_dir}",
@@ -104,6 +106,30 @@ def test_they_resume_in_the_middle_of_an_epoch(two_and_one, small_corpus, tmp_pa
     torchrun(small_corpus.data, tmp_path, "--batch-size 16 --max-epoch 2 --max-update 6").ok()
     again = torchrun(small_corpus.data, tmp_path, "--batch-size 16 --max-epoch 2").ok()
     assert "(epoch 2 @ 6 updates)" in again.out
+    assert_equal_tensors(
+        parameters_and_optimizer(tmp_path / "checkpoint_last.pt"),
+        parameters_and_optimizer(folder / "two" / "checkpoint_last.pt"),
+    )
+
+
+def test_two_machines(two_and_one, small_corpus, tmp_path):
+    """A torchrun for each, as the README starts them; here both on this machine."""
+    folder, *_ = two_and_one
+    machines = (
+        f"--nnodes 2 --nproc_per_node 1 --master-addr 127.0.0.1 --master-port {unused_port()}"
+    )
+    for finished in together(
+        *(
+            lambda rank=rank: torchrun(
+                small_corpus.data,
+                tmp_path,
+                "--batch-size 16 --max-epoch 2",
+                machines=f"{machines} --node-rank {rank}",
+            )
+            for rank in (0, 1)
+        )
+    ):
+        finished.ok()
     assert_equal_tensors(
         parameters_and_optimizer(tmp_path / "checkpoint_last.pt"),
         parameters_and_optimizer(folder / "two" / "checkpoint_last.pt"),

@@ -8,6 +8,8 @@ import time
 import pytest
 from commands import ROOT
 
+pytestmark = pytest.mark.survives("signals")
+
 SCRIPT = ROOT / "recipes" / "slurm.sbatch"
 SRUN = """#!/usr/bin/env bash
 trap 'echo "USR1" >> "$LOG"; exit 1' USR1

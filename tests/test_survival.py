@@ -136,10 +136,12 @@ def kill_again_and_again(pad, whole, tmp_path, kills, seed):
     return halves
 
 
+@pytest.mark.survives("killed", cases=5)
 def test_killed_five_times(launchpad, whole, tmp_path):
     kill_again_and_again(launchpad, whole, tmp_path, 5, seed=1)
 
 
+@pytest.mark.survives("killed", cases=50)
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [PAPER, ADAM], ids=["paper", "adam"])
 def test_killed_fifty_times(launchpad, small_corpus, tmp_path, options):
@@ -162,6 +164,8 @@ MOMENTS = {
 SLOW = {"a checkpoint is flushed, not renamed", "half of another copy is written"}
 
 
+@pytest.mark.survives("killed while saving")
+@pytest.mark.survives("killed while saving")
 @pytest.mark.parametrize(
     "moment", [pytest.param(m, marks=[pytest.mark.slow] * (m in SLOW)) for m in MOMENTS]
 )
@@ -206,6 +210,7 @@ def test_it_is_flushed_before_it_is_renamed(tmp_path, monkeypatch):
     assert torch.load(copy, weights_only=True)["model"].tolist() == [0, 0, 0]
 
 
+@pytest.mark.survives("killed while saving")
 def test_a_full_disk_leaves_the_checkpoint_before(tmp_path):
     import resource
 
@@ -281,6 +286,8 @@ def choose(folder, **options):
     return choose_checkpoint(SimpleNamespace(**cfg), asked)
 
 
+@pytest.mark.survives("damaged checkpoint")
+@pytest.mark.survives("damaged checkpoint")
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_an_older_checkpoint_takes_the_place_of_a_damaged_one(
     stopped_at_10, tmp_path, caplog, damage
@@ -308,6 +315,8 @@ def test_going_on_from_an_older_one_it_ends_the_same(launchpad, whole, stopped_a
     assert LAST in warning and EIGHT in warning
 
 
+@pytest.mark.survives("damaged checkpoint")
+@pytest.mark.survives("damaged checkpoint")
 def test_what_holds_no_training_takes_no_place(stopped_at_10, tmp_path):
     """A model without its optimizer, say, under the name of a checkpoint."""
     state = torch.load(stopped_at_10 / LAST, weights_only=True)
@@ -330,6 +339,8 @@ def test_a_new_run_begins_from_nothing_and_a_named_checkpoint_must_exist(stopped
         choose(stopped_at_10, restore_file=elsewhere)
 
 
+@pytest.mark.survives("damaged checkpoint")
+@pytest.mark.survives("damaged checkpoint")
 def test_without_a_usable_checkpoint_nothing_begins(launchpad, whole, stopped_at_10, tmp_path):
     folder = shutil.copytree(stopped_at_10, tmp_path / "model")
     for path in folder.iterdir():
@@ -370,6 +381,8 @@ STOPS = {
 }
 
 
+@pytest.mark.survives("signals")
+@pytest.mark.survives("signals")
 @pytest.mark.parametrize("case", STOPS)
 def test_a_signal_saves_and_stops(launchpad, whole, tmp_path, case):
     strike, status, update = STOPS[case]
@@ -392,6 +405,7 @@ def test_the_second_signal_ends_it_at_once(launchpad, whole, tmp_path):
     go_on(launchpad, whole, tmp_path, [stopped.out])
 
 
+@pytest.mark.survives("signals")
 def test_a_signal_when_all_is_done_changes_nothing(launchpad, whole, tmp_path):
     finished = launchpad.train(*whole.command(tmp_path), strike=Strike("update", 15, TERM))
     assert finished.rc == 0 and "done training" in finished.out
@@ -401,6 +415,7 @@ def test_a_signal_when_all_is_done_changes_nothing(launchpad, whole, tmp_path):
 # --- finished ---------------------------------------------------------------------------------
 
 
+@pytest.mark.survives("resumed")
 def test_a_finished_run_is_finished(launchpad, whole, tmp_path):
     folder = shutil.copytree(whole.folder, tmp_path / "model")
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
@@ -419,6 +434,7 @@ PLATEAU = (
 )
 
 
+@pytest.mark.survives("resumed")
 def test_a_schedule_hears_of_the_epoch_that_was_saved(launchpad, small_corpus, tmp_path):
     """Stopped after each epoch; the learning rate is far too high, so that it falls."""
     data, broken, whole = small_corpus.data, tmp_path / "broken", tmp_path / "whole"

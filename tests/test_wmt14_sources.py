@@ -59,6 +59,7 @@ BROKEN_TABLES = {
 }
 
 
+@pytest.mark.survives("bad input")
 @pytest.mark.parametrize("name", BROKEN_TABLES)
 def test_a_broken_table_is_named(tmp_path, name):
     text, message = BROKEN_TABLES[name]
@@ -236,6 +237,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.survives("hostile")
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_and_broken_archives(made, tmp_path, name):
     content, message = HOSTILE[name]
@@ -310,6 +312,7 @@ BROKEN_SGML = {
 }
 
 
+@pytest.mark.survives("bad input")
 @pytest.mark.parametrize("name", BROKEN_SGML)
 def test_broken_sgml_is_named(tmp_path, name):
     text, message = BROKEN_SGML[name]

@@ -1,0 +1,89 @@
+"""README's table "What it survives": which tests are its cases, and how many of them passed.
+
+    bash tests/run.sh -m survives                    # with the slow ones; prints the table
+    python -m pytest --collect-only -q -m survives   # counts without running
+
+A test says with ``@pytest.mark.survives(row, cases=1)`` of which row it is, and how many cases it
+goes through itself; a row is one of `ROWS`.
+"""
+
+from collections import defaultdict
+
+import pytest
+
+ROWS = {
+    "killed": "SIGKILL at random moments of a small training (two loading processes, `--update-freq"
+    " 2`, in the middle of epochs), then the same command again: the bits of an unbroken one",
+    "killed while saving": "SIGKILL while a checkpoint is written, flushed, renamed or copied, or"
+    " in a validation; a full disk",
+    "damaged checkpoint": "the last checkpoint truncated, empty, zeros, a bit flipped, missing;"
+    " several bad; all bad; something else that torch loads; of other dictionaries",
+    "signals": "SIGTERM, Ctrl-C, SIGUSR1: alone, also to loading processes, at an epoch's end, in a"
+    " validation or save, twice, at the last update; handed on by the example for Slurm",
+    "resumed": "stopped at an update and continued: with fairseq's batches and Adam in bfloat16,"
+    " `--patience`, a learning rate that follows the validations",
+    "loading processes": "data-loading processes end with the last batch of an epoch, and with the"
+    " program, also unfinished and collected",
+    "several processes": "two and four processes, and two `torchrun`s as on two machines: the"
+    " gradients of one process, resumed, one signalled, one killed, no usable checkpoint",
+    "shares": "the paper's batches shared by 1 to 16 processes: no pair dropped or repeated",
+    "numbers": "costs and gradients that are not finite, sums that overflow, energies of 10,000",
+    "damaged files": "files of eleven kinds damaged at random: read rightly or refused in one line",
+    "properties": "made up by hypothesis: text, dictionaries, binary data, links, alignments,"
+    " values",
+    "bad input": "text, dictionaries, binary data, arrays, test sets and options, each wrong in its"
+    " own way: refused in one line, nothing written",
+    "long lines": "sentences of thousands of words, batches that do not fit into memory",
+    "hostile": "files, options, checkpoints and archives that try to run code, leave their folder"
+    " or fill the disk",
+}
+
+
+class SurvivalTable:
+    """A plugin for pytest that counts the cases of each row and prints them as Markdown."""
+
+    def __init__(self):
+        self.marks = {}  # of each test: its row, its cases, whether it is slow, its file
+        self.passed = set()
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_collection_modifyitems(self, items):
+        for item in items:
+            mark = item.get_closest_marker("survives")
+            if mark is None:
+                continue
+            (row,) = mark.args
+            if row not in ROWS:
+                raise pytest.UsageError(f"{item.nodeid}: no row {row!r} in survives.ROWS")
+            slow = item.get_closest_marker("slow") is not None
+            self.marks[item.nodeid] = row, mark.kwargs.get("cases", 1), slow, item.path.name
+
+    def pytest_runtest_logreport(self, report):
+        if report.when == "call" and report.passed:
+            self.passed.add(report.nodeid)
+
+    def pytest_terminal_summary(self, terminalreporter, config):
+        if "survives" not in config.option.markexpr:
+            return
+        counted = self.marks if config.option.collectonly else self.passed
+        terminalreporter.section("what it survives")
+        for line in table(self.marks[test] for test in counted if test in self.marks):
+            terminalreporter.write_line(line)
+
+
+def table(cases) -> list[str]:
+    """The lines of the table.
+
+    Args:
+        cases: of each test its row, how many cases it goes through, whether it is slow, its file.
+    """
+    quick, slow, files = defaultdict(int), defaultdict(int), defaultdict(set)
+    for row, count, is_slow, file in cases:
+        (slow if is_slow else quick)[row] += count
+        files[row].add(file)
+    lines = ["| what | cases | tests |", "|---|---|---|"]
+    for row, text in ROWS.items():
+        count = f"{quick[row] + slow[row]:,}" + f" ({slow[row]} slow)" * (slow[row] > 0)
+        names = ", ".join(f"`{file}`" for file in sorted(files[row]))
+        lines.append(f"| {text} | {count} | {names} |")
+    return lines
