@@ -4,7 +4,8 @@
     python tests/memory.py --updates 1000 --lines 2000 --words 500
 
 A small model is trained, then translates short lines, and its resident memory is read on the way:
-what grows would show. A model of the paper's sizes translates a line of --words words.
+what grows would show. A model of the paper's sizes translates a line of --words words, and trains
+on a batch of 80 of which one pair is as long, in the parts that --max-batch-memory makes of it.
 """
 
 import argparse
@@ -87,11 +88,32 @@ def long_line(data: Path, checkpoint: Path, words: int) -> float:
     process = started(command, stdin=subprocess.PIPE)
     process.stdin.write(" ".join(["red", "bird"] * (words // 2)) + "\n")
     process.stdin.close()
+    return peak(process)
+
+
+def long_pair(folder: Path, words: int, gigabytes: float) -> tuple[float, str]:
+    """Peak of an update with that pair in its batch, and what the log says of it."""
+    text = write_text(folder / "text", train=79, valid=5)
+    for name, word in (("train.en", "house"), ("train.fr", "maison")):
+        with (text / name).open("a") as file:
+            file.write(" ".join([word] * words) + "\n")
+    preprocess(text, folder / "data").ok()
+    paper = f"{PAPERS_SIZES} {PAPER} --batch-size 80 {LAST_ONLY}"
+    process = started(
+        f"fairseq-train {folder / 'data'} {TASK} {QUIET} {paper} --max-update 1 --no-save"
+        f" --max-train-words 0 --max-batch-memory {gigabytes} --save-dir {folder / 'model'}"
+    )
+    said = [line for line in process.stdout if "it is computed in" in line]
+    return peak(process), said[0].rpartition(" | ")[2].strip() if said else "in one part"
+
+
+def peak(process: subprocess.Popen) -> float:
+    """Megabytes, after it has ended."""
     process.stdout.read()
     _, status, usage = os.wait4(process.pid, 0)
     process.returncode = status
     if status:
-        sys.exit(f"translating {words} words failed with status {status}")
+        sys.exit(f"{process.args[0]} failed with status {status}")
     return usage.ru_maxrss / 1024
 
 
@@ -100,6 +122,7 @@ def main() -> None:
     parser.add_argument("--updates", type=int, default=10_000)
     parser.add_argument("--lines", type=int, default=100_000)
     parser.add_argument("--words", type=int, default=5_000)
+    parser.add_argument("--gigabytes", type=float, default=4, help="--max-batch-memory")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -117,6 +140,9 @@ def main() -> None:
         checkpoint = large / "checkpoint_last.pt"
         show("one word, the paper's sizes", [long_line(data, checkpoint, 2)])
         show(f"{options.words:,} words", [long_line(data, checkpoint, options.words)])
+        most, said = long_pair(folder / "pair", options.words, options.gigabytes)
+        show(f"an update with a pair of {options.words:,} words", [most])
+        print(f"\n{said}")
 
 
 if __name__ == "__main__":

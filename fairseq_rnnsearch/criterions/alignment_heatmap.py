@@ -48,6 +48,8 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
       for models without attention.
     """
 
+    asks_for_cost = True  # of models that offer it, instead of all logits
+
     def __init__(self, task, cost_scale: str, label_smoothing: float) -> None:
         super().__init__(task)
         if not 0 <= label_smoothing < 1:

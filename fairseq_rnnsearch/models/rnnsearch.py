@@ -15,7 +15,9 @@ from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.kernels import KERNELS, Steps
+from fairseq_rnnsearch.kernels import KERNELS, Steps, runs_fast
+from fairseq_rnnsearch.models import batch_memory
+from fairseq_rnnsearch.models.batch_memory import BatchMemory, NetworkSizes
 from fairseq_rnnsearch.models.precision import COMPUTE_DTYPES, in_compute_dtype, round_matrices
 from fairseq_rnnsearch.network import (
     DECODER_ORDERS,
@@ -283,6 +285,30 @@ class RNNSearchModel(FairseqEncoderDecoderModel):
         )
         initialize(model)
         return model
+
+    def training_memory(self, all_logits: bool) -> BatchMemory:
+        """What a batch takes to be trained on, see ``batch_memory.of_training``."""
+        return batch_memory.of_training(self._sizes, self._is_fast, all_logits)
+
+    def search_memory(self, beam: int) -> BatchMemory:
+        """What a batch takes to be translated, see ``batch_memory.of_search``."""
+        return batch_memory.of_search(self._sizes, self._is_fast, beam)
+
+    @property
+    def _is_fast(self) -> bool:
+        return runs_fast(self.decoder.network.kernels_name, *self.parameters())
+
+    @property
+    def _sizes(self) -> NetworkSizes:
+        encoder, decoder = self.encoder.network, self.decoder.network
+        attention = decoder.alignment_model
+        return NetworkSizes(
+            encoder.forward_unit.hidden_size,
+            decoder.unit.hidden_size,
+            0 if attention is None else len(attention.energy_weight),
+            len(decoder.readout.bias) // 2,
+            len(decoder.output.bias),
+        )
 
     def prepare_for_inference_(self, cfg: DictConfig) -> None:
         """fairseq calls this before it translates; the parameters are not for training then."""

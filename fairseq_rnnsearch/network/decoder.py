@@ -153,7 +153,7 @@ class Decoder(nn.Module):
         self.output = OutputLayer(words, maxout_size, embedding_size if factorised_output else None)
         self.embedding_dropout = nn.Dropout(embedding_dropout)
         self.readout_dropout = nn.Dropout(readout_dropout)
-        self.kernels, self._kernels_name = select(kernels), kernels
+        self.kernels, self.kernels_name = select(kernels), kernels
 
     def remember(self, source: EncodedSource) -> Memory | None:
         """What every step of a sentence reads, computed once; None for RNNencdec."""
@@ -234,7 +234,7 @@ class Decoder(nn.Module):
     @property
     def steps_are_fast(self) -> bool:
         """Whether ``steps`` would be those of the fast kernels."""
-        runs = runs_fast(self._kernels_name, *self.parameters())
+        runs = runs_fast(self.kernels_name, *self.parameters())
         return runs and arranges(self.output.weight)
 
     def logits(self, t: Tensor) -> Tensor:

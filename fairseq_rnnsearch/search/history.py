@@ -53,6 +53,8 @@ class History:
     ) -> list[list[dict]]:
         """For each sentence its hypotheses, best first, as fairseq's generator returns them.
 
+        Called once: what the steps have kept is gone afterwards.
+
         Args:
             power: the score of a hypothesis is divided by its length to this power.
             dtype: of the scores.
@@ -93,10 +95,12 @@ class History:
         return words[::-1], sums[::-1], rows[::-1]
 
     def _weights_of(self, rows: list[list[int]]) -> Tensor | None:
-        """``(ends, steps, source)``, in float32 as fairseq keeps them."""
+        """``(ends, steps, source)``, in float32 as fairseq keeps them; steps forget theirs."""
         if self._weights[0] is None:
             return None
-        sizes = [0, *(len(weights) for weights in self._weights[:-1])]
-        first = torch.tensor(sizes).cumsum(0)
-        places = torch.tensor(rows, dtype=torch.long).view(-1, len(sizes)) + first
-        return torch.cat(self._weights).float()[places]
+        by_step = torch.tensor(rows, dtype=torch.long).view(-1, len(self._weights)).T
+        found = torch.empty(len(rows), len(by_step), self._weights[0].size(1))
+        for step, chosen in enumerate(by_step):
+            found[:, step] = self._weights[step][chosen]
+            self._weights[step] = None  # of long sentences they are gigabytes
+        return found

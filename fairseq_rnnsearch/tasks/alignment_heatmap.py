@@ -27,10 +27,12 @@ from fairseq_rnnsearch.figures import Alignment, parse_formats, parse_samples, t
 from fairseq_rnnsearch.figures.alignment import SOURCE_END_CHOICES, bpe_piece
 from fairseq_rnnsearch.figures.series import Series
 from fairseq_rnnsearch.search import AuthorsSequenceGenerator, StepwiseGenerator
+from fairseq_rnnsearch.tasks.batch_limit import rows_of
 from fairseq_rnnsearch.tasks.hypothesis_alignment import hypothesis_alignment, words_only
 from fairseq_rnnsearch.tasks.hypothesis_gallery import HypothesisGallery
 from fairseq_rnnsearch.tasks.interactive import InteractiveSession
 from fairseq_rnnsearch.tasks.parallel_data import ParallelDataConfig, ParallelDataTask
+from fairseq_rnnsearch.tasks.search_memory import search_memory, target_positions
 from fairseq_rnnsearch.tasks.validation_alignments import ValidationAlignments
 
 
@@ -148,7 +150,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
         if translates and self.cfg.heatmap_dir and self._gallery is None:
             self._gallery = HypothesisGallery(Path(self.cfg.heatmap_dir), self._formats)
         if getattr(args, "score_reference", False):
-            return SequenceScorer(self.target_dictionary)
+            return self._checked(SequenceScorer(self.target_dictionary), models)
         if seq_gen_cls is None and self.cfg.authors_search:
             for option in ("sampling", "match_source_len", "constraints"):
                 if getattr(args, option, False):
@@ -161,6 +163,23 @@ class AlignmentHeatmapTask(ParallelDataTask):
         )
         if self.cfg.forbid_unk:
             generator.unk_penalty = torch.inf
+        return self._checked(generator, models) if translates else generator
+
+    def _checked(
+        self, generator: SequenceGenerator | SequenceScorer, models: Sequence[torch.nn.Module]
+    ) -> SequenceGenerator | SequenceScorer:
+        """The generator, after a check that each sentence of the data can be translated by it.
+
+        Raises:
+            UserError: as ``BatchLimit.check``.
+        """
+        memory = search_memory(generator, models)
+        for split, dataset in self.datasets.items() if memory else ():
+            source, target = np.asarray(dataset.src_sizes), dataset.tgt_sizes
+            target = target_positions(generator, source, target)
+            device = next(models[0].parameters()).device
+            names = f"sentence {{}} of the {split!r} data, counted from 0,".format
+            self.batch_limit.check(names, memory, device, source, target)
         return generator
 
     def inference_step(
@@ -168,13 +187,27 @@ class AlignmentHeatmapTask(ParallelDataTask):
     ) -> list[list[dict]]:
         """Translate or score one batch, with alignments that can be printed and looked up.
 
-        Every hypothesis' ``attention`` is ``(source, target)``, padding included.
+        Every hypothesis' ``attention`` is ``(source, target)``, padding included. What would take
+        much memory is translated in parts.
+
+        Raises:
+            UserError: for a sentence that alone takes more than ``--max-batch-memory``.
         """
+        session = InteractiveSession.current()
+        if session and "id" not in sample:
+            sample = {**sample, "id": torch.tensor(session.ids)}
+        parts = self._search_parts(generator, models, sample)
+        if len(parts) > 1:
+            padding, hypotheses = self.source_dictionary.pad(), []
+            for rows in parts:
+                given = (x if x is None else x[rows] for x in (prefix_tokens, constraints))
+                part = rows_of(sample, rows, padding)
+                hypotheses += self.inference_step(generator, models, part, *given)
+            return hypotheses
         hypotheses = super().inference_step(
             generator, models, sample, prefix_tokens=prefix_tokens, constraints=constraints
         )
-        session = InteractiveSession.current()
-        ids = sample["id"].tolist() if "id" in sample else session.ids if session else None
+        ids = sample["id"].tolist() if "id" in sample else None
         for row, beam in enumerate(hypotheses):
             source = sample["net_input"]["src_tokens"][row]
             for rank, hypothesis in enumerate(beam):
@@ -191,6 +224,23 @@ class AlignmentHeatmapTask(ParallelDataTask):
                 if rank == 0 and ids is not None:
                     self._show(ids[row], source, hypothesis)
         return hypotheses
+
+    def _search_parts(
+        self, generator: SequenceGenerator | SequenceScorer, models: Sequence, sample: dict
+    ) -> list[slice]:
+        """Rows of a batch that are translated together; they stay as wide as the batch is."""
+        memory, words = search_memory(generator, models), sample["net_input"]["src_tokens"]
+        rows, source = words.shape
+        target = sample.get("target")
+        target = target_positions(generator, source, None if target is None else target.size(1))
+        device = words.device
+        if memory is None or memory(rows, source, target) <= self.batch_limit.bytes(device):
+            return [slice(0, rows)]
+        longest = words.ne(self.source_dictionary.pad()).sum(dim=1).argmax()
+        number = int(sample["id"][longest]) if "id" in sample else int(longest)
+        names = f"sentence {number}".format
+        self.batch_limit.check(names, memory, device, [source], [target])
+        return self.batch_limit.parts(memory, device, [source] * rows, [int(target)] * rows)
 
     def _show(self, sentence: int, source: Tensor, hypothesis: dict) -> None:
         """Draw a best translation's alignment, where that is asked for."""

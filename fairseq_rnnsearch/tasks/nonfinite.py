@@ -9,6 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fairseq_rnnsearch.tasks.batch_limit import rows_of
+
 _NAMED = 10
 
 
@@ -27,9 +29,7 @@ class UpdateRecord:
             self._update, self._batches = update, []
         self._batches.append(sample)
         # what makes processes wait for each other is left out: others may have nothing to look for
-        while hasattr(model, "module"):
-            model = model.module
-        self._model, self._criterion = model, criterion
+        self._model, self._criterion = unwrapped(model), criterion
 
     def explain(self) -> str:
         """What is not finite, in words: a parameter, or sentences by their numbers from 0."""
@@ -53,27 +53,19 @@ class UpdateRecord:
         """Each sentence's number and the norm of its gradient; NaN where the cost is not finite."""
         parameters = [p for p in self._model.parameters() if p.requires_grad]
         for sample in self._batches:
-            for one in single_sentences(sample, self._criterion.padding_idx):
+            for row in range(len(sample["id"])):
+                one = rows_of(sample, slice(row, row + 1), self._criterion.padding_idx)
                 cost = self._criterion(self._model, one)[0]
                 found = torch.autograd.grad(cost, parameters, allow_unused=True)
                 norms = [g.double().norm() for g in found if g is not None]
                 yield int(one["id"]), torch.stack(norms).norm() + 0 * cost.detach().double()
 
 
-def single_sentences(sample: dict, padding: int) -> Iterator[dict]:
-    """The sentences of a batch, each as a batch of its own."""
-    rows = len(sample["id"])
-
-    def pick(value: Any, row: int) -> Any:
-        if isinstance(value, dict):
-            return {key: pick(inner, row) for key, inner in value.items()}
-        is_batch = isinstance(value, Tensor) and value.dim() > 0 and len(value) == rows
-        return value[row : row + 1] if is_batch else value
-
-    for row in range(rows):
-        one = pick(sample, row)
-        one |= {"nsentences": 1, "ntokens": int(one["target"].ne(padding).sum())}
-        yield one
+def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
+    """Without what shares its gradients with other processes."""
+    while hasattr(model, "module"):
+        model = model.module
+    return model
 
 
 def name_sentences(numbers: list[int]) -> str:

@@ -4,6 +4,7 @@ What it changes, each because fairseq would otherwise lose something in silence,
 method that changes it.
 """
 
+import contextlib
 import logging
 import os
 import struct
@@ -15,6 +16,7 @@ from typing import Optional
 import numpy as np
 import torch
 from fairseq import utils
+from fairseq.criterions import FairseqCriterion
 from fairseq.data import (
     Dictionary,
     FairseqDataset,
@@ -23,6 +25,7 @@ from fairseq.data import (
     iterators,
 )
 from fairseq.dataclass import ChoiceEnum
+from fairseq.models import BaseFairseqModel
 from fairseq.optim import FairseqOptimizer
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
@@ -32,7 +35,8 @@ from fairseq_rnnsearch.data.checksums import check_checksum
 from fairseq_rnnsearch.data.dictionary_file import check_dictionary
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.tasks import vocabulary
-from fairseq_rnnsearch.tasks.nonfinite import UpdateRecord, name_sentences
+from fairseq_rnnsearch.tasks.batch_limit import BatchLimit, Memory, narrowed, rows_of, summed
+from fairseq_rnnsearch.tasks.nonfinite import UpdateRecord, name_sentences, unwrapped
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +71,12 @@ class ParallelDataConfig(TranslationConfig):
         metadata={"help": "drop training pairs with a side of more words, end symbol not counted "
                   "(default: the architecture's, 30 or 50; 0: keep all)"},
     )  # fmt: skip
+    max_batch_memory: Optional[float] = field(
+        default=None,
+        metadata={"help": "GB that a batch may take by estimate; a larger one is computed in "
+                  "parts, with the same result, and a sentence that alone takes more is refused "
+                  "(default: half of the machine's or the GPU's; 0: any amount)"},
+    )  # fmt: skip
 
 
 class ParallelDataTask(TranslationTask):
@@ -79,6 +89,8 @@ class ParallelDataTask(TranslationTask):
         if (cfg.max_train_words or 0) < 0:
             raise UserError(f"--max-train-words {cfg.max_train_words}: must be 0 (all) or more")
         self._training_data: FairseqDataset | None = None
+        self.batch_limit = BatchLimit(cfg.max_batch_memory)
+        self._model = self._criterion = None
         self.update_record = UpdateRecord()
 
     # dictionaries and data
@@ -197,24 +209,81 @@ class ParallelDataTask(TranslationTask):
     def _dictionaries(self) -> dict[str, Dictionary]:
         return {"source": self.source_dictionary, "target": self.target_dictionary}
 
+    # training
+
+    def build_model(self, cfg, from_checkpoint: bool = False) -> BaseFairseqModel:
+        """As fairseq's; training asks it how much memory its data takes."""
+        self._model = super().build_model(cfg, from_checkpoint)
+        return self._model
+
+    def build_criterion(self, cfg, from_checkpoint: bool = False) -> FairseqCriterion:
+        """As fairseq's; see ``build_model``."""
+        self._criterion = super().build_criterion(cfg, from_checkpoint)
+        return self._criterion
+
     def train_step(
         self, sample: dict, model, criterion, optimizer, update_num: int, ignore_grad: bool = False
     ) -> tuple[torch.Tensor, int, dict]:
-        """As fairseq's; what the update was made of is kept, to name it if it is not finite."""
+        """As fairseq's, of a batch that takes much memory in parts.
+
+        What the update was made of is kept, to name it if it is not finite.
+        """
         if not ignore_grad:
             self.update_record.add(update_num, sample, model, criterion)
         ours = _innermost(optimizer)
         ours.explain_nonfinite = self.update_record.explain
         ours.has_loss_scaler = getattr(optimizer, "scaler", None) is not None
-        return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
+        step = super().train_step
+        parts, results = self._parts(sample, model, criterion), []
+        for number, part in enumerate(parts, start=1):
+            # processes that share a model exchange their gradients once for the whole batch
+            waits = number < len(parts) and hasattr(model, "no_sync")
+            with model.no_sync() if waits else contextlib.nullcontext():
+                results.append(step(part, model, criterion, optimizer, update_num, ignore_grad))
+        return results[0] if len(parts) == 1 else summed(results)
 
     def valid_step(self, sample: dict, model, criterion) -> tuple[torch.Tensor, int, dict]:
-        """As fairseq's, and a warning where the cost is not finite."""
-        loss, size, logged = super().valid_step(sample, model, criterion)
+        """As fairseq's, in parts too, and a warning where the cost is not finite."""
+        step, parts = super().valid_step, self._parts(sample, model, criterion)
+        results = [step(part, model, criterion) for part in parts]
+        loss, size, logged = results[0] if len(parts) == 1 else summed(results)
         if not torch.isfinite(torch.as_tensor(loss)).all():
             numbers = name_sentences(sorted(sample["id"].tolist()))
             logger.warning("the validation cost is %s in a batch of %s", float(loss), numbers)
         return loss, size, logged
+
+    def _parts(self, sample: dict, model, criterion) -> list[dict]:
+        """The batch, or batches that are computed one after the other in its place."""
+        model, target = unwrapped(model), sample.get("target")
+        memory = _training_memory(model, criterion)
+        if memory is None or target is None or not criterion.logging_outputs_can_be_summed():
+            return [sample]
+        source, padding = sample["net_input"]["src_tokens"], self.source_dictionary.pad()
+        whole = memory(len(source), source.size(1), target.size(1))
+        if whole <= self.batch_limit.bytes(source.device):
+            return [sample]
+        lengths = (words.ne(padding).sum(dim=1).tolist() for words in (source, target))
+        parts = self.batch_limit.parts(memory, source.device, *lengths)
+        return [narrowed(rows_of(sample, rows, padding), padding) for rows in parts]
+
+    def _check_memory(self) -> None:
+        """Refuse data with a sentence that cannot be trained on, before training begins.
+
+        Raises:
+            UserError: as ``BatchLimit.check``.
+        """
+        memory = _training_memory(self._model, self._criterion)
+        if memory is None:
+            return
+        device = next(self._model.parameters()).device
+        for split, dataset in self.datasets.items():
+            words = np.stack(_words(dataset))
+            most = np.asarray(self.max_positions()) - 1
+            if dataset is self._training_data and self.cfg.max_train_words:
+                most = np.minimum(most, self.cfg.max_train_words)
+            is_used = (words <= most[:, None]).all(axis=0)
+            names = f"sentence {{}} of the {split!r} data, counted from 0,".format
+            self.batch_limit.check(names, memory, device, *np.where(is_used, words + 1, 0))
 
     # batches
 
@@ -229,6 +298,8 @@ class ParallelDataTask(TranslationTask):
         indices = super().filter_indices_by_size(
             indices, dataset, max_positions, ignore_invalid_inputs
         )
+        if dataset is self._training_data:
+            self._check_memory()
         if dataset is not self._training_data or not self.cfg.max_train_words:
             return indices
         longest = np.maximum(*_words(dataset))[indices]
@@ -318,6 +389,13 @@ class InOrderIterator(iterators.EpochBatchIterator):
         self, epoch: int, shuffle: bool, *args, **kwargs
     ) -> iterators.CountingIterator | None:
         return super()._get_iterator_for_epoch(epoch, False, *args, **kwargs)
+
+
+def _training_memory(model, criterion) -> Memory | None:
+    """The model's estimate of what a batch takes; None: it has none."""
+    if criterion is None or not hasattr(model, "training_memory"):
+        return None
+    return model.training_memory(not getattr(criterion, "asks_for_cost", False))
 
 
 def _innermost(optimizer: FairseqOptimizer) -> FairseqOptimizer:

@@ -1,0 +1,170 @@
+"""``--max-batch-memory``: what would take more is computed in parts, and a sentence that alone
+would is refused before anything begins.
+
+A model offers estimates of what its batches take (``models/batch_memory.py``); those of others are
+left as they are.
+"""
+
+import contextlib
+import logging
+import os
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from fairseq_rnnsearch.errors import UserError
+
+logger = logging.getLogger(__name__)
+
+# (sentences, source positions, target positions) to bytes; of arrays an array
+Memory = Callable[[Any, Any, Any], Any]
+GIGABYTE = 10**9
+
+
+class BatchLimit:
+    """What a batch may take.
+
+    Args:
+        gigabytes: 0: any amount; None: half of what there is, shared by this machine's processes.
+
+    Raises:
+        UserError: for a negative number.
+    """
+
+    def __init__(self, gigabytes: float | None) -> None:
+        if gigabytes is not None and not gigabytes >= 0:
+            raise UserError(f"--max-batch-memory {gigabytes}: must be 0 (no limit) or more")
+        self._gigabytes = gigabytes
+        self._announced = False
+
+    def bytes(self, device: torch.device) -> float:
+        """The limit for a model that lies there."""
+        if self._gigabytes is None:
+            return memory_of(device) / 2
+        return self._gigabytes * GIGABYTE or float("inf")
+
+    def check(
+        self,
+        name: Callable[[int], str],
+        memory: Memory,
+        device: torch.device,
+        source: Sequence[int],
+        target: Sequence[int],
+    ) -> None:
+        """Refuse a sentence that alone takes too much.
+
+        Args:
+            name: what a sentence is called.
+            source, target: positions of each sentence.
+
+        Raises:
+            UserError: about the sentence that takes the most.
+        """
+        source, target = (np.asarray(sizes, dtype=float) for sizes in (source, target))
+        needed, limit = memory(1, source, target), self.bytes(device)
+        count = int((needed > limit).sum())
+        if not count:
+            return
+        worst = int(needed.argmax())
+        others = f" ({count - 1:,} more need more than that)" if count > 1 else ""
+        raise UserError(
+            f"{name(worst)} has {source[worst]:,.0f} source and up to {target[worst]:,.0f} target "
+            f"positions and needs about {needed[worst] / GIGABYTE:,.3g} GB; --max-batch-memory "
+            f"allows {limit / GIGABYTE:,.3g} GB{others}: leave out, cut or split long sentences "
+            "(in training --max-train-words N leaves them out), or allow more (0: any amount)"
+        )
+
+    def parts(
+        self, memory: Memory, device: torch.device, source: list[int], target: list[int]
+    ) -> list[slice]:
+        """Rows that together take no more than they may, or are one sentence.
+
+        Args:
+            source, target: positions of each row, without padding.
+        """
+        limit, found, start, size = self.bytes(device), [], 0, (0, 0)
+        for row, of_row in enumerate(zip(source, target, strict=True)):
+            larger = max(size[0], of_row[0]), max(size[1], of_row[1])
+            if row > start and memory(row + 1 - start, *larger) > limit:
+                found.append(slice(start, row))
+                start, larger = row, of_row
+            size = larger
+        found.append(slice(start, len(source)))
+        if len(found) > 1 and not self._announced:
+            self._announced = True
+            whole = memory(len(source), max(source), max(target)) / GIGABYTE
+            logger.info(
+                "a batch of %d sentences, the longest of %s source and %s target positions, would "
+                "take about %.1f GB: it is computed in %d parts, as later ones are without a word "
+                "(--max-batch-memory %.3g)",
+                *(len(source), f"{max(source):,}", f"{max(target):,}", whole),
+                *(len(found), limit / GIGABYTE),
+            )
+        return found
+
+
+@cache
+def memory_of(device: torch.device) -> float:
+    """Bytes of a GPU, or this process's share of the machine, as far as its cgroup may have it."""
+    if device.type == "cuda":
+        return torch.cuda.get_device_properties(device).total_memory
+    sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), *_cgroup_limits()]
+    return min(sizes) / int(os.environ.get("LOCAL_WORLD_SIZE", 1))
+
+
+def _cgroup_limits() -> Iterator[int]:
+    """Those of containers and of Slurm's jobs: of this process's group, and of those around it."""
+    root = Path("/sys/fs/cgroup")
+    with contextlib.suppress(OSError):
+        for line in Path("/proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            folder = root / controllers / path.lstrip("/")
+            name = "memory.limit_in_bytes" if controllers else "memory.max"
+            for group in (folder, *folder.parents):
+                with contextlib.suppress(OSError, ValueError):  # "max" is no number
+                    yield int((group / name).read_text())
+
+
+# --- batches ----------------------------------------------------------------------------------
+
+_WORDS = ("src_tokens", "prev_output_tokens", "target")
+
+
+def rows_of(sample: dict, rows: slice, padding: int) -> dict:
+    """Some sentences of a batch as a batch, as wide as before."""
+    count = len(sample["net_input"]["src_tokens"])
+
+    def pick(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: pick(inner) for key, inner in value.items()}
+        is_batch = isinstance(value, Tensor) and value.dim() > 0 and len(value) == count
+        return value[rows] if is_batch else value
+
+    part = pick(sample)
+    if "nsentences" in sample:
+        part["nsentences"] = len(part["net_input"]["src_tokens"])
+    if part.get("target") is not None:
+        part["ntokens"] = int(part["target"].ne(padding).sum())
+    return part
+
+
+def narrowed(sample: dict, padding: int) -> dict:
+    """The same batch without columns that are all padding."""
+
+    def narrow(key: str, value: Any) -> Any:
+        if isinstance(value, dict):
+            return {inner: narrow(inner, held) for inner, held in value.items()}
+        return value[:, value.ne(padding).any(dim=0)] if key in _WORDS else value
+
+    return {key: narrow(key, value) for key, value in sample.items()}
+
+
+def summed(results: Sequence[tuple[Tensor, int, dict]]) -> tuple[Tensor, int, dict]:
+    """Of several batches what a criterion returns of one: cost, sample size, what is logged."""
+    costs, sizes, logs = zip(*results, strict=True)
+    return sum(costs), sum(sizes), {key: sum(log[key] for log in logs) for key in logs[0]}
