@@ -29,6 +29,17 @@ one_of() {
     die "$name=${!name}: must be one of $*"
 }
 
+# words_of NAME VALUE...: dies unless each word of the variable NAME is one of the values; leaves them
+# in the array WORDS, where a * is no pattern for files.
+words_of() {
+    local name=$1 word
+    read -r -d '' -a WORDS <<<"${!name}" || true
+    shift
+    for word in ${WORDS[@]+"${WORDS[@]}"}; do
+        [[ " $* " = *" $word "* ]] || die "$name=${!name}: $word must be one of $*"
+    done
+}
+
 # whole NAME LEAST: dies unless the variable NAME is a whole number of LEAST or more. Only then may
 # it stand in arithmetic, where bash would run the commands in anything else.
 whole() {

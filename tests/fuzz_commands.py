@@ -5,7 +5,19 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from commands import LAST_ONLY, MODEL, PAPER, Finished, generate, preprocess, run, train, write_text
+from commands import (
+    LAST_ONLY,
+    MODEL,
+    PAPER,
+    TASK,
+    Finished,
+    generate,
+    interactive,
+    preprocess,
+    run,
+    train,
+    write_text,
+)
 from fuzz import Family, Files
 from fuzz_families import _groundhog, _jsonl, _log, _translations
 
@@ -50,6 +62,18 @@ def families(work: Path) -> dict[str, Family]:
             checkpoint,
             lambda folder: generate(data, folder / "checkpoint_last.pt", "--beam 2"),
         ),
+        "fairseq-interactive": (
+            _content(text, "test.en"),
+            lambda folder: interactive(
+                data, last, f"--input={folder}/test.en --beam 2 --max-len-b 5 --buffer-size 2"
+            ),
+        ),
+        "fairseq-validate": (
+            binarised,
+            lambda folder: run(
+                "fairseq-validate", folder, f"{TASK} --batch-size 4 --cpu --path={last}"
+            ),
+        ),
         "align": (_content(text, "train.*"), align),
         "evaluation aer": (
             {"gold": b"0001 1 1 S\n0002 2 1 P\n", "hypothesis": b"0-0\n1-0\n"},
@@ -60,6 +84,22 @@ def families(work: Path) -> dict[str, Family]:
             evaluate("alignments --alignments=@/alignments.jsonl --ids=0 --out=@/out"),
         ),
         "evaluation training": ({"train.log": _log()}, evaluate("training --log=a=@/train.log")),
+        "evaluation report": (
+            {**_translations(), **_jsonl(work / "report"), "train.log": _log()},
+            evaluate(
+                "report --out=@/out --source=@/source.en --reference=@/reference.fr"
+                " --system=S=@/system.fr --source-dictionary=@/dict.en.txt"
+                " --target-dictionary=@/dict.fr.txt --log=S=@/train.log --resamples=20"
+                " --alignments=S=@/alignments.jsonl --alignment-ids=0"
+            ),
+        ),
+        "evaluation dictionary": (
+            {"source": b"a b\na c\n", "target": b"x y\nx z\n", "links.pharaoh": b"0-0\n0-0 1-1\n"},
+            evaluate(
+                "dictionary --source=@/source --target=@/target --alignments=@/links.pharaoh"
+                " --out=@/out/words"
+            ),
+        ),
         "evaluation bleu": (
             _translations(),
             evaluate(

@@ -57,6 +57,7 @@ def families(work: Path) -> dict[str, Family]:
         "GroundHog .npz": _groundhog(work),
         "training log": Family({"train.log": _log()}, training),
         "translations": Family(_translations(), translations, translations_again),
+        "unknown words": Family(_unknown_words(work), unknown_words),
         "preprocessing.json": Family(
             {"preprocessing.json": PREPROCESSING.encode(), "codes": CODES.encode()}, tokens
         ),
@@ -343,6 +344,34 @@ def translations_again(folder: Path) -> str:
     )
     bleu = sacrebleu.corpus_bleu(system, [reference], tokenize="none", force=True)
     return f"{bleu.score:.2f}"
+
+
+def _unknown_words(work: Path) -> Files:
+    translations = FRENCH.replace("la ", "<unk> ").replace("lampes", "<unk>")
+    return {
+        "source.en": ENGLISH.encode(),
+        "translations.fr": translations.encode(),
+        "alignments.jsonl": _jsonl(work)["alignments.jsonl"],
+        "words": b"the la\na un\ncalm calmes\n",
+    }
+
+
+def unknown_words(folder: Path) -> None:
+    names = {"source": "source.en", "translations": "translations.fr", "dictionary": "words"}
+    names |= {"alignments": "alignments.jsonl", "out": "out/replaced.fr"}
+    (folder / "out").mkdir()
+    options = [f"--{option}={folder / name}" for option, name in names.items()]
+    with contextlib.redirect_stdout(io.StringIO()):
+        evaluation(["replace-unk", *options])
+    sources, before, after = (
+        (folder / name).read_text(encoding="utf-8-sig").split("\n")
+        for name in ("source.en", "translations.fr", "out/replaced.fr")
+    )
+    for source, here, there in zip(sources, before, after, strict=False):
+        assert len(here.split()) == len(there.split())
+        for old, new in zip(here.split(), there.split(), strict=True):
+            assert old == new or old == "<unk>"
+            assert new != "<unk>" or not source.split() or "<unk>" in source
 
 
 PREPROCESSING = '{"en": {"tokenizer": "space", "lowercase": true, "bpe_codes": "codes"}}'

@@ -28,7 +28,7 @@ ROWS = {
     " gradients of one process, resumed, one signalled, one killed, no usable checkpoint",
     "shares": "the paper's batches shared by 1 to 16 processes: no pair dropped or repeated",
     "numbers": "costs and gradients that are not finite, sums that overflow, energies of 10,000",
-    "damaged files": "files of eleven kinds damaged at random: read rightly or refused in one line",
+    "damaged files": "files of twelve kinds damaged at random: read rightly or refused in one line",
     "properties": "made up by hypothesis: text, dictionaries, binary data, links, alignments,"
     " values",
     "bad input": "text, dictionaries, binary data, arrays, test sets and options, each wrong in its"

@@ -13,11 +13,13 @@ from commands import (
     MODEL,
     PAPER,
     ROOT,
+    TASK,
     assert_equal_tensors,
     generate,
     interactive,
     parameters_and_optimizer,
     preprocess,
+    run,
     together,
     train,
     write_text,
@@ -203,7 +205,7 @@ def test_training_in_parts(launchpad, long_pair, tmp_path, processes):
     )
 
 
-@pytest.mark.survives("long lines", cases=4)
+@pytest.mark.survives("long lines", cases=5)
 def test_what_alone_needs_too_much_is_refused_before_it_begins(barely_trained, long_pair, tmp_path):
     checkpoint = barely_trained.checkpoint
     limit = f"--max-batch-memory {SMALL}"
@@ -211,12 +213,18 @@ def test_what_alone_needs_too_much_is_refused_before_it_begins(barely_trained, l
         lambda: train(long_pair, tmp_path / "a", OPTIONS, limit),
         lambda: generate(long_pair, checkpoint, "--beam 2", limit),
         lambda: generate(long_pair, checkpoint, "--score-reference", limit),
+        lambda: run(
+            "fairseq-validate",
+            long_pair,
+            f"{TASK} --valid-subset test --cpu --batch-size 4 {limit}",
+            f"--path={checkpoint}",
+        ),
         lambda: interactive(
             barely_trained.corpus.data, checkpoint, limit, stdin="red\n" + "red " * 9000
         ),
     )
     names = ["sentence 2 of the 'train' data, counted from 0, has 1,001 source and up to 1,001"]
-    names += ["sentence 2 of the 'test' data, counted from 0, has 1,001 source"] * 2
+    names += ["sentence 2 of the 'test' data, counted from 0, has 1,001 source"] * 3
     names += ["sentence 1 has 9,001 source and up to 201 target"]
     for finished, name in zip(refused, names, strict=True):
         message = finished.error()

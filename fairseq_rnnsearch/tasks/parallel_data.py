@@ -267,7 +267,7 @@ class ParallelDataTask(TranslationTask):
         return [narrowed(rows_of(sample, rows, padding), padding) for rows in parts]
 
     def _check_memory(self) -> None:
-        """Refuse data with a sentence that cannot be trained on, before training begins.
+        """Refuse data with a sentence that no training or validation can take, before it begins.
 
         Raises:
             UserError: as ``BatchLimit.check``.
@@ -298,8 +298,7 @@ class ParallelDataTask(TranslationTask):
         indices = super().filter_indices_by_size(
             indices, dataset, max_positions, ignore_invalid_inputs
         )
-        if dataset is self._training_data:
-            self._check_memory()
+        self._check_memory()
         if dataset is not self._training_data or not self.cfg.max_train_words:
             return indices
         longest = np.maximum(*_words(dataset))[indices]

@@ -53,6 +53,6 @@ train() {
 }
 
 use_environment fairseq-train
-for model in $MODELS; do
+for model in "${CHOSEN[@]}"; do
     resume_step "train $model on ${DATA##*/}" train "$model"
 done

@@ -99,7 +99,7 @@ if [[ $VOCABULARY = shortlist ]]; then
             choose_without_unknown "$test"
     done
 fi
-for model in $MODELS; do
+for model in "${CHOSEN[@]}"; do
     if [[ $VOCABULARY = shortlist && " $REPLACE_UNK " = *" dictionary "* ]] && has_attention "$model"; then
         run_step "learn a dictionary by $model, ${TRAINING##*/}" "$(dictionary_of "$model")" \
             learn_dictionary "$model"

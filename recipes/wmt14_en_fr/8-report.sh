@@ -17,7 +17,7 @@ report() {
             echo "$SHORTLIST words a language")"
         --note "training text: $(wc -l <"$SELECTED/train.en") pairs,
             $(wc -w <"$SELECTED/train.fr") French words")
-    for model in $MODELS; do
+    for model in "${CHOSEN[@]}"; do
         folder=$TRANSLATIONS/$1/$(folder_of "$model")
         systems+=(--system "$model=$folder/all.tokens" --system-detokenised
             "$model=$folder/all.text")
@@ -49,7 +49,7 @@ report() {
         "${notes[@]}" --source "$(tokens_of "$1").en" --reference "$(tokens_of "$1").fr" \
         --source-detokenised "$WORK/text/test-$1/text.en" \
         --reference-detokenised "$WORK/text/test-$1/text.fr" \
-        --baseline "${MODELS%% *}" --alignment-ids "$ALIGNMENT_IDS" "${systems[@]}"
+        --baseline "${CHOSEN[0]}" --alignment-ids "$ALIGNMENT_IDS" "${systems[@]}"
 }
 
 use_environment

@@ -50,7 +50,7 @@ missing_bytes() {
 # trainings: the updates and the longest pair of each model.
 trainings() {
     local model updates all
-    for model in $MODELS; do
+    for model in "${CHOSEN[@]}"; do
         updates=$(updates_of "$model")
         if [[ $model = *\* ]]; then # those beyond RNNsearch-50
             all=$((LONGEST_TRAINING < PAPERS_STARRED_UPDATES ? LONGEST_TRAINING : PAPERS_STARRED_UPDATES))

@@ -36,15 +36,13 @@ dictionary_of() { echo "$TRAINING/dictionary-$(folder_of "$1")"; }
 
 has_attention() { [[ $1 = RNNsearch-* ]]; }
 
-for model in $MODELS; do
-    one_of model RNNencdec-30 RNNsearch-30 RNNencdec-50 RNNsearch-50 'RNNsearch-50*'
-done
+words_of MODELS RNNencdec-30 RNNsearch-30 RNNencdec-50 RNNsearch-50 'RNNsearch-50*'
+((${#WORDS[@]})) || die "MODELS is blank: name a model"
+CHOSEN=("${WORDS[@]}")
 one_of OPTIMIZER adadelta adam
 one_of COMPUTE_DTYPE float32 bfloat16
 one_of BATCH_ORDER paper fairseq
-for way in $REPLACE_UNK; do
-    one_of way copy dictionary
-done
+words_of REPLACE_UNK copy dictionary
 whole DICTIONARY_PAIRS 0
 [[ -z $UPDATES ]] || whole UPDATES 1
 [[ -z $GFLOPS ]] || whole GFLOPS 1

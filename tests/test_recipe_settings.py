@@ -1,0 +1,79 @@
+"""A recipe's settings are values: what looks like a command in them is never run."""
+
+import os
+import re
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from commands import ROOT, write_text
+
+RECIPES = ROOT / "recipes"
+SHARED = ["steps.sh", "stages.sh", "settings.sh"]
+FILES = {"own_data": [*SHARED, "own_data"], "wmt14_en_fr": ["steps.sh", "wmt14_en_fr"]}
+
+
+def settings(recipe):
+    """The names of what its files take from the environment."""
+    found = set()
+    for name in FILES[recipe]:
+        path = RECIPES / name
+        for file in path.glob("*.sh") if path.is_dir() else [path]:
+            found |= set(re.findall(r'"\$\{([A-Z_]+):?=', file.read_text()))
+    return sorted(found)
+
+
+@pytest.mark.survives("hostile", cases=4)
+@pytest.mark.parametrize("recipe", FILES)
+def test_none_is_run(tmp_path, recipe):
+    """bash runs commands in whatever it takes for arithmetic, an index or a pattern of words."""
+    text = write_text(tmp_path / "text", train=20)
+    options = {
+        "own_data": ["--source", text / "train.en", "--target", text / "train.fr"],
+        "wmt14_en_fr": [],
+    }[recipe]
+    trace = tmp_path / "trace"
+    hostile = (
+        f"a[$(touch {trace})]",
+        f"$(touch {trace})",
+        f"'; touch {trace} #",
+        f"`touch {trace}`",
+    )
+
+    def run(name, value, number):
+        environment = {"PATH": os.environ["PATH"], "CHECK_DISK": "0"}
+        environment |= {"WORK": str(tmp_path / f"{name}-{number}"), name: value}
+        return name, subprocess.run(
+            ["bash", RECIPES / recipe / "run.sh", "--dry-run", *options],
+            env=environment,
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            timeout=120,
+        )
+
+    names = settings(recipe)
+    assert len(names) > 20
+    with ThreadPoolExecutor(2) as pool:
+        ended = [
+            pool.submit(run, name, value, number)
+            for name in names
+            for number, value in enumerate(hostile)
+        ]
+        for name, process in (future.result() for future in ended):
+            assert not trace.exists(), name
+            if process.returncode:
+                assert name in process.stderr, process.stderr
+
+
+def test_a_star_is_no_pattern_for_files(tmp_path):
+    """RNNsearch-50* is a model's name in the paper."""
+    (tmp_path / "RNNsearch-50, notes").touch()
+    ended = subprocess.run(
+        ["bash", RECIPES / "wmt14_en_fr" / "run.sh", "--dry-run"],
+        env={"PATH": os.environ["PATH"], "CHECK_DISK": "0", "WORK": str(tmp_path / "work")},
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+    )
+    assert ended.returncode == 0, ended.stderr
