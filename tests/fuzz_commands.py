@@ -43,7 +43,10 @@ def families(work: Path) -> dict[str, Family]:
         )  # fmt: skip
 
     def evaluate(options: str) -> Callable[[Path], Finished]:
-        return lambda folder: python("evaluation", options.replace("@", shlex.quote(str(folder))))
+        name, _, rest = options.partition(" ")
+        return lambda folder: python(
+            "evaluation", name, rest.replace("@", shlex.quote(str(folder)))
+        )
 
     commands: dict[str, tuple[Files, Callable[[Path], Finished]]] = {
         "fairseq-preprocess": (
@@ -90,14 +93,14 @@ def families(work: Path) -> dict[str, Family]:
                 "report --out=@/out --source=@/source.en --reference=@/reference.fr"
                 " --system=S=@/system.fr --source-dictionary=@/dict.en.txt"
                 " --target-dictionary=@/dict.fr.txt --log=S=@/train.log --resamples=20"
-                " --alignments=S=@/alignments.jsonl --alignment-ids=0"
+                " --alignments=S=@/alignments.jsonl --alignment-ids=0 --fewest=1"
             ),
         ),
         "evaluation dictionary": (
             {"source": b"a b\na c\n", "target": b"x y\nx z\n", "links.pharaoh": b"0-0\n0-0 1-1\n"},
             evaluate(
                 "dictionary --source=@/source --target=@/target --alignments=@/links.pharaoh"
-                " --out=@/out/words"
+                " --out=@/words"
             ),
         ),
         "evaluation bleu": (

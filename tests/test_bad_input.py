@@ -1,6 +1,7 @@
 """What a user gets wrong: one clear line and no traceback, or a result that is defined."""
 
 import shutil
+from argparse import Namespace
 
 import pytest
 from commands import (
@@ -8,6 +9,7 @@ from commands import (
     MODEL,
     PAPER,
     SIZES,
+    TASK,
     RunsACommand,
     generate,
     interactive,
@@ -17,6 +19,9 @@ from commands import (
     train,
     write_text,
 )
+
+from fairseq_rnnsearch.compat.options import check_options
+from fairseq_rnnsearch.errors import UserError
 
 pytest_plugins = ["trained"]
 
@@ -135,6 +140,28 @@ def test_a_sentence_of_two_thousand_words(tmp_path):
 
 
 @pytest.mark.survives("bad input", cases=4)
+def test_lines_that_are_no_text(barely_trained, tmp_path):
+    """fairseq-interactive takes them for words, or dies of them."""
+    file = tmp_path / "latin"
+    file.write_bytes(b"red house\nred \xe9\n")
+    data, checkpoint = barely_trained.corpus.data, barely_trained.checkpoint
+    options = "--beam 2 --max-len-b 5"
+    typed, marked, read, missing = together(
+        lambda: interactive(
+            data, checkpoint, options, "--buffer-size 9", stdin=b"red\n\nred \0\nbird\n"
+        ),
+        lambda: interactive(data, checkpoint, options, stdin=b"\xef\xbb\xbfred\n"),
+        lambda: interactive(data, checkpoint, options, f"--input={file}"),
+        lambda: interactive(data, checkpoint, options, "--input=nowhere"),
+    )
+    assert typed.error().startswith("standard input, line 3, byte 5: a NUL byte")
+    assert sorted(typed.hypotheses()) == [0, 1]  # what came before is translated
+    assert "standard input starts with a UTF-8 byte order mark" in marked.error()
+    assert read.error().startswith(f"{file}, line 2, byte 5: byte 0xe9 is not valid UTF-8")
+    assert missing.error() == "--input nowhere: No such file or directory"
+
+
+@pytest.mark.survives("bad input", cases=4)
 def test_data_that_cannot_be_trained_on(tmp_path, small_corpus):
     """Among them binarised sides of different lengths, which fairseq-preprocess alone accepts."""
     text = write_text(tmp_path / "text", train=30, valid=5)
@@ -171,7 +198,63 @@ WRONG_OPTIONS = {
     "--dropout 1.5": ["--dropout 1.5", "below 1"],
     "--attention-size 0": ["--attention-size 0"],
     "--adadelta-rho 1": ["--adadelta-rho 1", "between 0 and 1"],
+    "--batch-size 0": ["--batch-size 0", "1 or more"],
 }
+
+
+REFUSED = {  # of fairseq's own options, which has no limits for them
+    "beam": 0,
+    "batch_size": -1,
+    "update_freq": [1, 0],
+    "num_workers": -1,
+    "max_update": -1,
+    "clip_norm": float("nan"),
+    "lr": [-0.1],
+    "lenpen": float("nan"),
+    "results_path": __file__,
+    "save_dir": __file__,
+    "fp16": True,
+}
+
+
+@pytest.mark.survives("bad input")
+@pytest.mark.parametrize("name", REFUSED)
+def test_values_that_fairseq_would_die_of(name):
+    check_options(Namespace(arch="x", cpu=True))
+    option = "--" + name.replace("_", "-")
+    value = REFUSED[name][-1] if isinstance(REFUSED[name], list) else REFUSED[name]
+    with pytest.raises(UserError, match=f"^{option} ") as caught:
+        check_options(Namespace(arch="x", cpu=True, **{name: REFUSED[name]}))
+    assert str(value) in str(caught.value) or name == "fp16"
+
+
+PREPROCESSINGS = {
+    "-s en": "--source-lang and --target-lang name the languages",
+    "-s en -t fr": "nothing to make the 'en' dictionary of: give --trainpref or --srcdict",
+    "-s en -t fr --trainpref=@/train --workers 0": "--workers 0: must be 1 or more",
+    "-s en -t fr --trainpref=@/train --destdir=@/train.en": "train.en: is no folder",
+    "-s en -t fr --trainpref=@/train --destdir=@": "dict.en.txt exists already: name another",
+}
+
+
+@pytest.mark.survives("bad input", cases=len(PREPROCESSINGS))
+def test_preprocessing_that_cannot_begin(tmp_path):
+    text = write_text(tmp_path / "text", train=5)
+    (text / "dict.en.txt").touch()
+    refused = together(
+        *(
+            lambda options=options: run(
+                "fairseq-preprocess",
+                TASK,
+                f"--destdir={tmp_path / 'data'}",
+                options.replace("@", str(text)),
+            )
+            for options in PREPROCESSINGS
+        )
+    )
+    for finished, message in zip(refused, PREPROCESSINGS.values(), strict=True):
+        assert message in finished.error()
+    assert not (tmp_path / "data").exists()
 
 
 @pytest.mark.survives("bad input", cases=len(WRONG_OPTIONS))

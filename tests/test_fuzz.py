@@ -1,5 +1,6 @@
 """A thousand damaged files of every kind; `fuzz.py` runs more, and through the real commands."""
 
+import fuzz_commands
 import pytest
 from fuzz import READ, REFUSED, Family, Finding, run_case, run_cases
 from fuzz_families import families
@@ -15,7 +16,16 @@ def every_family(tmp_path_factory):
 
 
 def test_sound_files_are_read(every_family, tmp_path):
-    for name, family in every_family.items():
+    assert_read(every_family, tmp_path)
+
+
+@pytest.mark.slow
+def test_sound_files_are_read_by_the_commands(tmp_path):
+    assert_read(fuzz_commands.families(tmp_path), tmp_path)
+
+
+def assert_read(families, tmp_path):
+    for name, family in families.items():
         folder = tmp_path / name.replace(" ", "")
         folder.mkdir()
         for file, content in family.files.items():

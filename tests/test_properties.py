@@ -1,6 +1,7 @@
 """What holds for any input, searched for counterexamples by hypothesis."""
 
 import ast
+import io
 import json
 import re
 
@@ -13,7 +14,7 @@ from test_data_folder import write as write_binarised
 
 from fairseq_rnnsearch.compat.evaluated_options import read_value
 from fairseq_rnnsearch.data.binarised import check_binarised
-from fairseq_rnnsearch.data.corpus import check_text
+from fairseq_rnnsearch.data.corpus import check_text, lines_as_they_come
 from fairseq_rnnsearch.data.dictionary_file import check_dictionary
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.evaluation import METHODS, count_links, read_links, symmetrise, total
@@ -50,6 +51,28 @@ def test_text_is_counted_or_refused(tmp_path, content):
     with path.open(encoding="utf-8") as file:
         counts = [len(line.split()) for line in file]
     assert (report.lines, report.words) == (len(counts), sum(counts))
+
+
+@given(st.binary(max_size=80))
+def test_lines_that_come_are_those_of_a_file(tmp_path, content):
+    path = tmp_path / "text.en"
+    path.write_bytes(content)
+
+    def outcome(read):
+        try:
+            return read()
+        except UserError as mistake:
+            return str(mistake)
+
+    def of_file():
+        check_text(path)
+        with path.open(encoding="utf-8") as file:
+            return [line.rstrip("\n") for line in file]
+
+    found = outcome(
+        lambda: [line.rstrip("\r\n") for line in lines_as_they_come(io.BytesIO(content), str(path))]
+    )
+    assert found == (outcome(of_file) if content else [])
 
 
 @given(st.lists(one_word, min_size=1, max_size=12))

@@ -17,6 +17,7 @@ from fairseq_rnnsearch.compat.evaluated_options import read_options_as_values
 from fairseq_rnnsearch.compat.memory import let_batches_without_memory_be_skipped
 from fairseq_rnnsearch.compat.messages import let_hydra_pass_errors_on, quieten
 from fairseq_rnnsearch.compat.nonfinite import stop_in_one_line_for_a_nonfinite_gradient
+from fairseq_rnnsearch.compat.options import check_options_first
 from fairseq_rnnsearch.compat.preprocessing import check_text_before_preprocessing
 from fairseq_rnnsearch.compat.processes import let_torchrun_work_without_gpus
 from fairseq_rnnsearch.compat.resuming import (
@@ -38,6 +39,7 @@ def apply() -> None:
     install_excepthook()
     let_hydra_pass_errors_on()
     read_options_as_values()
+    check_options_first()
     allow_plain_types_in_checkpoints()
     refuse_other_checkpoints_in_one_line()
     explain_what_does_not_fit_a_checkpoint()

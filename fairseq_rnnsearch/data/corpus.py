@@ -16,6 +16,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 
@@ -139,21 +140,46 @@ def _blocks_of_lines(path: Path) -> Iterator[bytes]:
                 held.clear()
             held += piece[end:]
             if len(held) > _MAX_LINE_BYTES:
-                raise UserError(
-                    f"{path}, line {lines + 1}: longer than {_MAX_LINE_BYTES >> 20} MiB; expected"
-                    " one sentence per line, ended by a line feed (LF or CRLF)"
-                )
+                raise _too_long(path, lines + 1)
     if held:
         yield bytes(held) + b"\n"
 
 
-def _check_beginning(path: Path, block: bytes) -> None:
+def lines_as_they_come(file: BinaryIO, name: str) -> Iterator[str]:
+    """The lines of a file, a pipe or a terminal, each after a check.
+
+    Args:
+        name: what messages call the file.
+
+    Raises:
+        UserError: as `check_text`, but nothing at all is no mistake.
+    """
+    number = 0
+    while line := file.readline(_MAX_LINE_BYTES + 1):
+        if len(line) > _MAX_LINE_BYTES:
+            raise _too_long(name, number + 1)
+        if number == 0:
+            _check_beginning(name, line)
+        line = line.removesuffix(b"\n") + b"\n"
+        _check_block(name, line, number, has_symbols=False)
+        yield line.decode("utf-8")
+        number += 1
+
+
+def _too_long(path: Path | str, line: int) -> UserError:
+    return UserError(
+        f"{path}, line {line}: longer than {_MAX_LINE_BYTES >> 20} MiB; expected one sentence per"
+        " line, ended by a line feed (LF or CRLF)"
+    )
+
+
+def _check_beginning(path: Path | str, block: bytes) -> None:
     for beginning, found in _WRONG_BEGINNINGS.items():
         if block.startswith(beginning):
             raise UserError(f"{path} {found}")
 
 
-def _check_block(path: Path, block: bytes, lines_before: int, has_symbols: bool) -> None:
+def _check_block(path: Path | str, block: bytes, lines_before: int, has_symbols: bool) -> None:
     """Raise for the first mistake of a block of whole lines."""
     mistakes: list[tuple[int, str]] = []  # (offset of the byte, what is wrong)
     try:

@@ -17,6 +17,7 @@ from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
+from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.search.candidates import best
 from fairseq_rnnsearch.search.history import History, Rows
 
@@ -88,7 +89,11 @@ class _Search:
         sentences, source_length = source.shape
         longest = int(generator.max_len_a * source_length + generator.max_len_b)
         self._max_len = min(longest, generator.max_len - 1)
-        assert generator.min_len <= self._max_len, "--min-len above the longest translation"
+        if generator.min_len > self._max_len:
+            raise UserError(
+                f"--min-len {generator.min_len}: a translation of {source_length} source words is"
+                f" no longer than {self._max_len} (--max-len-a, --max-len-b)"
+            )
         self._lengths = sample["net_input"].get("src_lengths")
         if self._lengths is None:
             self._lengths = (source.ne(generator.eos) & source.ne(generator.pad)).sum(dim=1)

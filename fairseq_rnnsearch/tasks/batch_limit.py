@@ -22,7 +22,7 @@ from fairseq_rnnsearch.errors import UserError
 logger = logging.getLogger(__name__)
 
 # (sentences, source positions, target positions) to bytes; of arrays an array
-Memory = Callable[[Any, Any, Any], Any]
+Estimate = Callable[[Any, Any, Any], Any]
 GIGABYTE = 10**9
 
 
@@ -51,7 +51,7 @@ class BatchLimit:
     def check(
         self,
         name: Callable[[int], str],
-        memory: Memory,
+        memory: Estimate,
         device: torch.device,
         source: Sequence[int],
         target: Sequence[int],
@@ -80,7 +80,7 @@ class BatchLimit:
         )
 
     def parts(
-        self, memory: Memory, device: torch.device, source: list[int], target: list[int]
+        self, memory: Estimate, device: torch.device, source: list[int], target: list[int]
     ) -> list[slice]:
         """Rows that together take no more than they may, or are one sentence.
 

@@ -1,15 +1,43 @@
-"""What fairseq-interactive is taught: soft alignments, sentence numbers, heatmaps in the terminal.
+"""What fairseq-interactive is taught: checked lines, soft alignments, sentence numbers, heatmaps.
 
-It formats every row of an alignment as a pair "{}-{}", hands no sentence numbers to the task, and
-prints a translation after the task is done with it.
+It takes any bytes for text or dies of them, formats every row of an alignment as a pair "{}-{}",
+hands no sentence numbers to the task, and prints a translation after the task is done with it.
 """
 
 import builtins
+import contextlib
 import sys
 from collections.abc import Iterator
 from types import ModuleType
 
+from fairseq_rnnsearch.data.corpus import lines_as_they_come
+from fairseq_rnnsearch.errors import UserError
+
 ROW_END = "\N{SYMBOL FOR RECORD SEPARATOR}"
+
+
+def read_lines(path: str, count: int) -> Iterator[list[str]]:
+    """The lines of a file, or of standard input for "-", so many at a time.
+
+    Raises:
+        UserError: the file cannot be read, or as ``lines_as_they_come``.
+    """
+    try:
+        file = sys.stdin.buffer if path == "-" else open(path, "rb")  # noqa: SIM115
+    except OSError as problem:
+        raise UserError(f"--input {path}: {problem.strerror}") from problem
+    batch: list[str] = []
+    with contextlib.nullcontext() if path == "-" else file:
+        try:
+            for line in lines_as_they_come(file, "standard input" if path == "-" else path):
+                batch.append(line.strip())
+                if len(batch) >= count:
+                    yield batch
+                    batch = []
+        except UserError:
+            yield from [batch] * bool(batch)  # the lines before it are translated
+            raise
+    yield from [batch] * bool(batch)
 
 
 class InteractiveRow(list):
@@ -32,6 +60,7 @@ class InteractiveSession:
         self._after_translation: dict[int, str] = {}
         self._make_batches = program.make_batches
         program.make_batches = self._numbered_batches
+        program.buffered_read = read_lines
         program.print = self._print
 
     @classmethod

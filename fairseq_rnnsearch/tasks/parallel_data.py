@@ -35,7 +35,7 @@ from fairseq_rnnsearch.data.checksums import check_checksum
 from fairseq_rnnsearch.data.dictionary_file import check_dictionary
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.tasks import vocabulary
-from fairseq_rnnsearch.tasks.batch_limit import BatchLimit, Memory, narrowed, rows_of, summed
+from fairseq_rnnsearch.tasks.batch_limit import BatchLimit, Estimate, narrowed, rows_of, summed
 from fairseq_rnnsearch.tasks.nonfinite import UpdateRecord, name_sentences, unwrapped
 
 logger = logging.getLogger(__name__)
@@ -390,7 +390,7 @@ class InOrderIterator(iterators.EpochBatchIterator):
         return super()._get_iterator_for_epoch(epoch, False, *args, **kwargs)
 
 
-def _training_memory(model, criterion) -> Memory | None:
+def _training_memory(model, criterion) -> Estimate | None:
     """The model's estimate of what a batch takes; None: it has none."""
     if criterion is None or not hasattr(model, "training_memory"):
         return None

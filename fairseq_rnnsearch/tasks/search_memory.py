@@ -8,12 +8,12 @@ import torch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
 
-from fairseq_rnnsearch.tasks.batch_limit import Memory
+from fairseq_rnnsearch.tasks.batch_limit import Estimate
 
 
 def search_memory(
     generator: SequenceGenerator | SequenceScorer, models: Sequence[torch.nn.Module]
-) -> Memory | None:
+) -> Estimate | None:
     """Of all models together; None: one of them has no estimate."""
     if not all(hasattr(model, "search_memory") for model in models):
         return None
