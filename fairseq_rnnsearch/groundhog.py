@@ -197,7 +197,10 @@ def import_parameters(
     """
     arrays = _read_arrays(params)
     try:
-        state = state_dict_from_groundhog(arrays)
+        try:
+            state = state_dict_from_groundhog(arrays)
+        except UserError as mistake:
+            raise UserError(f"{params}: {mistake}") from mistake
         symbols = [state[f"{side}.network.embedding.weight"].size(0) for side in _SIDES]
         dictionaries = [
             _dictionary(count, words)
@@ -285,14 +288,14 @@ def _dictionary(symbols: int, words: Path | None) -> Dictionary:
 
 def _read_words(path: Path) -> Iterator[str]:
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
     except (OSError, UnicodeDecodeError) as problem:
         raise UserError(f"{path} cannot be read as UTF-8 text: {problem}") from problem
     for number, line in enumerate(lines, 1):
-        word = line.strip()
-        if not word or " " in word:
-            raise UserError(f"{path}, line {number}: one word expected, found {line!r}")
-        yield word
+        words = line.split()  # at every space of Unicode, as fairseq splits text
+        if len(words) != 1:
+            raise UserError(f"{path}, line {number}: one word expected, found {line!r:.60}")
+        yield words[0]
 
 
 def main(arguments: list[str] | None = None) -> None:

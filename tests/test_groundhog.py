@@ -294,6 +294,7 @@ EIGHT = [f"a{i}" for i in range(8)]
         ([*EIGHT[:-1], "a0"], "names a word twice"),
         ([*EIGHT[:-1], "<unk>"], "or one of <s>"),
         ([*EIGHT[:-1], "two words"], "line 8: one word expected, found 'two words'"),
+        ([*EIGHT[:-1], "no\u00a0break"], "line 8: one word expected"),
         (["", *EIGHT], "line 1: one word expected, found ''"),
     ],
 )

@@ -75,10 +75,19 @@ BROKEN = {
     "a list": ("[]", "must be an object"),
     "an unknown name": ('{"en": {"tokeniser": "moses"}}', "'tokeniser' is none of tokenizer, "),
     "a wrong type": ('{"en": {"lowercase": "yes"}}', "lowercase cannot be 'yes'"),
-    "an unknown tokenizer": ('{"en": {"tokenizer": "magic"}}', "one of moses, space"),
+    "an unknown tokenizer": (
+        '{"en": {"tokenizer": "magic"}}',
+        "json: en: tokenizer 'magic': must be one of",
+    ),
     "codes elsewhere": ('{"en": {"bpe_codes": "../codes"}}', "a file of the same folder"),
     "codes that are missing": ('{"en": {"bpe_codes": "lost"}}', "lost cannot be read"),
     "codes that are none": ('{"en": {"bpe_codes": "text"}}', "text, line 2: 'a b c' is no pair"),
+    "codes with two spaces": ('{"en": {"bpe_codes": "wide"}}', "wide, line 2: 'a  b' is no pair"),
+    "codes without merges": ('{"en": {"bpe_codes": "none"}}', "none has no merges"),
+    "codes of the future": (
+        '{"en": {"bpe_codes": "new"}}',
+        "new, line 1: '#version: 1.3' names no",
+    ),
 }
 
 
@@ -87,6 +96,9 @@ def test_broken_settings_are_named_in_one_line(tmp_path, name):
     content, message = BROKEN[name]
     (tmp_path / "preprocessing.json").write_text(content)
     (tmp_path / "text").write_text("a b\na b c\n")
+    (tmp_path / "wide").write_text("#version: 0.2\na  b\n")
+    (tmp_path / "none").write_text("#version: 0.2\n")
+    (tmp_path / "new").write_text("#version: 1.3\na b\n")
     with pytest.raises(UserError) as caught:
         PlainText.of(tmp_path, "en")
     assert message in str(caught.value) and "\n" not in str(caught.value)

@@ -41,8 +41,8 @@ def check_dictionary(path: Path) -> int:
             if (word in seen or word in _SYMBOLS) and not may_repeat:
                 first = f"as in line {seen[word]}" if word in seen else "one of fairseq's symbols"
                 raise UserError(
-                    f"{where}: the word {word!r} a second time, {first}; remove one of the lines, "
-                    "or make the data again with fairseq-preprocess"
+                    f"{where}: the word {word!r:.60} a second time, {first}; remove one of the "
+                    "lines, or make the data again with fairseq-preprocess"
                 )
             seen[word] = number
     return len(seen)

@@ -92,17 +92,22 @@ def _segmenter(path: Path) -> Callable[[list[str]], list[str]]:
     except (OSError, ValueError) as problem:
         raise UserError(f"BPE codes {path} cannot be read: {problem}") from problem
     for number, line in enumerate(lines, start=1):
-        if len(line.split()) != 2:
+        if len(line.strip("\r\n ").split(" ")) != 2:  # as subword-nmt, which would end the program
             raise UserError(
                 f"BPE codes {path}, line {number}: {line[:40]!r} is no pair of subword units; "
                 "valid is a file of subword-nmt learn-bpe"
             )
+    if lines[0].startswith("#version:") and len(lines) == 1:
+        raise UserError(f"BPE codes {path} has no merges after its version")
     try:
-        return BPE(io.StringIO("\n".join(lines))).segment_tokens
-    except ValueError as problem:
+        codes = BPE(io.StringIO("\n".join(lines)))
+    except ValueError:
+        codes = None
+    if codes is None or codes.version not in ((0, 1), (0, 2)):
         raise UserError(
             f"BPE codes {path}, line 1: {lines[0][:40]!r} names no version; valid is #version: 0.2"
-        ) from problem
+        )
+    return codes.segment_tokens
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
@@ -117,9 +122,14 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
     for language, settings in languages.items():
         for name, value in settings.items():
             if name not in _TYPES:
-                raise UserError(f"{path}: {language}: {name!r} is none of {', '.join(_TYPES)}")
+                raise UserError(f"{path}: {language}: {name!r:.60} is none of {', '.join(_TYPES)}")
             if not isinstance(value, _TYPES[name]):
-                raise UserError(f"{path}: {language}: {name} cannot be {value!r}")
-        if settings.get("bpe_codes") and Path(settings["bpe_codes"]).name != settings["bpe_codes"]:
+                raise UserError(f"{path}: {language}: {name} cannot be {value!r:.60}")
+        if settings.get("tokenizer", TOKENIZERS[0]) not in TOKENIZERS:
+            named = settings["tokenizer"]
+            one = ", ".join(TOKENIZERS)
+            raise UserError(f"{path}: {language}: tokenizer {named!r:.60}: must be one of {one}")
+        codes = settings.get("bpe_codes")
+        if codes and (Path(codes).name != codes or len(codes) > 255):  # of file systems
             raise UserError(f"{path}: {language}: bpe_codes must name a file of the same folder")
     return languages

@@ -232,8 +232,8 @@ def _naacl_entries(path: Path, lines: Sequence[str]) -> Iterator[_Entry]:
         sentence, *words = map(int, numbers)
         if sentence < 1:
             raise UserError(
-                f"{path}, line {i + 1}: found sentence {sentence} in {line.strip()!r}; sentences"
-                " count from 1"
+                f"{path}, line {i + 1}: found sentence {sentence} in {line.strip()!r:.60};"
+                " sentences count from 1"
             )
         yield _Entry(i + 1, sentence - 1, (words[0], words[1]), sure, line.strip())
 
@@ -260,7 +260,7 @@ def _check_count(
         if entry.sentence >= expected:
             raise UserError(
                 f"{path}, line {entry.line}: found sentence {entry.sentence + 1} in"
-                f" {entry.text!r}, but {pairs.source} has {expected}; valid are 1 to {expected}"
+                f" {entry.text!r:.60}, but {pairs.source} has {expected}; valid are 1 to {expected}"
             )
     return expected
 
@@ -280,7 +280,7 @@ def _checked(
         if format != "naacl" and min(entry.words) == 0:
             hint = " (a file that counts from 0 is named in --zero-based)"
         raise UserError(
-            f"{where} {min(entry.words)} in {entry.text!r}; words count from {first_word}"
+            f"{where} {min(entry.words)} in {entry.text!r:.60}; words count from {first_word}"
             f" here{hint}"
         )
     first, second = (word - first_word for word in entry.words)
@@ -296,7 +296,7 @@ def _checked(
             if word >= words:
                 valid = f"{first_word} to {first_word + words - 1}" if words else "none"
                 raise UserError(
-                    f"{where} {word + first_word} of the {side} in {entry.text!r}, but sentence"
+                    f"{where} {word + first_word} of the {side} in {entry.text!r:.60}, but sentence"
                     f" {entry.sentence + 1} of {text} has {words} word{'s' * (words != 1)}; counted"
                     f" from {first_word}, valid: {valid}"
                 )
