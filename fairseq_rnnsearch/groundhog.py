@@ -197,10 +197,7 @@ def import_parameters(
     """
     arrays = _read_arrays(params)
     try:
-        try:
-            state = state_dict_from_groundhog(arrays)
-        except UserError as mistake:
-            raise UserError(f"{params}: {mistake}") from mistake
+        state = _state(params, arrays)
         symbols = [state[f"{side}.network.embedding.weight"].size(0) for side in _SIDES]
         dictionaries = [
             _dictionary(count, words)
@@ -272,6 +269,14 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
             f"{path} is not an .npz of plain arrays ({reason[:200]}); the authors' .pkl states are "
             "not read, because unpickling can run code"
         ) from problem
+
+
+def _state(path: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
+    """As ``state_dict_from_groundhog``, whose messages know no file."""
+    try:
+        return state_dict_from_groundhog(arrays)
+    except UserError as mistake:
+        raise UserError(f"{path}: {mistake}") from mistake
 
 
 def _dictionary(symbols: int, words: Path | None) -> Dictionary:
