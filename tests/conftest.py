@@ -221,6 +221,23 @@ def previous(targets):
     return [[EOS, *target[:-1]] for target in targets]
 
 
+def batch_of(sources, targets, left=False):
+    """As fairseq collates sentences, numbered from 0; left: sources are padded on the left."""
+    import torch
+
+    return {
+        "id": torch.arange(len(sources)),
+        "ntokens": sum(map(len, targets)),
+        "nsentences": len(sources),
+        "net_input": {
+            "src_tokens": padded(sources, left),
+            "src_lengths": torch.tensor([len(source) for source in sources]),
+            "prev_output_tokens": padded(previous(targets)),
+        },
+        "target": padded(targets),
+    }
+
+
 def score(model, sources, targets, left_source=False, left_target=False):
     """log p of all words and alignment weights of a padded batch, unpadded again.
 

@@ -1,6 +1,6 @@
 """How much memory long runs and long lines take; prints a table.
 
-    python tests/memory.py                      # 10,000 updates, 100,000 lines: hours
+    python tests/memory.py                      # 10,000 updates, 100,000 lines: 25 minutes
     python tests/memory.py --updates 1000 --lines 2000 --words 500
 
 A small model is trained, then translates short lines, and its resident memory is read on the way:

@@ -24,7 +24,7 @@ from commands import (
     train,
     write_text,
 )
-from conftest import EOS, PAD, dictionary, padded, previous, random_model
+from conftest import EOS, PAD, batch_of, dictionary, padded, previous, random_model
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from omegaconf import OmegaConf
 
@@ -42,18 +42,7 @@ TARGETS = [[4, EOS], [5, 6, 7, 8, 9, EOS], [7, EOS], [4, 4, EOS]]
 
 
 def sample(left=False):
-    target = padded(TARGETS)
-    return {
-        "id": torch.tensor([3, 17, 170, 0]),
-        "nsentences": 4,
-        "ntokens": int(target.ne(PAD).sum()),
-        "net_input": {
-            "src_tokens": padded(SOURCES, left),
-            "src_lengths": torch.tensor([len(source) for source in SOURCES]),
-            "prev_output_tokens": padded(previous(TARGETS)),
-        },
-        "target": target,
-    }
+    return batch_of(SOURCES, TARGETS, left) | {"id": torch.tensor([3, 17, 170, 0])}
 
 
 # --- batches in parts -------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import EOS, PAD, build_model, padded, previous, random_model
+from conftest import EOS, PAD, batch_of, build_model, previous, random_model
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.logging import metrics
@@ -18,20 +18,6 @@ from fairseq_rnnsearch.errors import UserError
 SOURCES = [[5, 9, EOS], [EOS], [7, 3, 3, 12, 6, EOS], [8, EOS], [4, 4, EOS]]
 TARGETS = [[4, 8, 8, 11, EOS], [6, EOS], [EOS], [12, 3, 5, EOS], [7, EOS]]
 WORDS = sum(map(len, TARGETS))
-
-
-def sample(sources, targets, left=False):
-    return {
-        "id": torch.arange(len(sources)),
-        "ntokens": sum(map(len, targets)),
-        "nsentences": len(sources),
-        "net_input": {
-            "src_tokens": padded(sources, left),
-            "src_lengths": torch.tensor([len(source) for source in sources]),
-            "prev_output_tokens": padded(previous(targets)),
-        },
-        "target": padded(targets),
-    }
 
 
 def task_of(model, collector=None):
@@ -71,7 +57,7 @@ def logged(criterion, outputs):
 @pytest.mark.parametrize("options", [{}, {"fixed_context": True}])
 def test_cost_is_the_sum_over_words_and_sentences(options):
     model = random_model(**options)
-    loss, _, output = criterion_of(model)(model, sample(SOURCES, TARGETS))
+    loss, _, output = criterion_of(model)(model, batch_of(SOURCES, TARGETS))
     assert_close(loss, costs(model).sum(), rtol=1e-13, atol=0)
     assert_close(output["loss"], loss.detach(), rtol=0, atol=0)
     assert_close(output["nll_loss"], loss.detach(), rtol=0, atol=0)
@@ -101,7 +87,7 @@ def test_gradient_of_an_update(cost_scale, divisor, cuts):
     (costs(model).sum() / divisor).backward()
     expected = {name: p.grad.clone() for name, p in model.named_parameters()}
     batches = [
-        sample(SOURCES[start:end], TARGETS[start:end])
+        batch_of(SOURCES[start:end], TARGETS[start:end])
         for start, end in zip((0, *cuts), cuts, strict=False)
     ]
     found = trained_gradients(criterion_of(model, cost_scale), model, batches)
@@ -129,8 +115,8 @@ def test_padding_is_not_counted(left):
     """A batch costs and logs what its sentences do alone."""
     model = random_model()
     criterion = criterion_of(model)
-    _, _, together = criterion(model, sample(SOURCES, TARGETS, left))
-    alone = [criterion(model, sample([x], [y]))[2] for x, y in zip(SOURCES, TARGETS, strict=True)]
+    _, _, together = criterion(model, batch_of(SOURCES, TARGETS, left))
+    alone = [criterion(model, batch_of([x], [y]))[2] for x, y in zip(SOURCES, TARGETS, strict=True)]
     for key, value in together.items():
         assert float(value) == pytest.approx(float(sum(log[key] for log in alone)), rel=1e-6), key
     assert logged(criterion, [together]) == pytest.approx(logged(criterion, alone), abs=1e-3)
@@ -145,7 +131,7 @@ def test_label_smoothing_equals_fairseq_s(epsilon):
     theirs = LabelSmoothedCrossEntropyCriterion(
         task_of(model), sentence_avg=False, label_smoothing=epsilon
     )
-    batch = sample(SOURCES, TARGETS)
+    batch = batch_of(SOURCES, TARGETS)
     expected_loss, _, expected = theirs(model, batch)
     expected_loss.backward()
     gradients = {name: p.grad.clone() for name, p in model.named_parameters()}
@@ -162,7 +148,7 @@ def test_label_smoothing_equals_fairseq_s(epsilon):
 
 def test_without_smoothing_it_is_fairseq_s_cross_entropy():
     model = random_model()
-    batch = sample(SOURCES, TARGETS)
+    batch = batch_of(SOURCES, TARGETS)
     expected, _, _ = CrossEntropyCriterion(task_of(model), sentence_avg=False)(model, batch)
     assert_close(criterion_of(model)(model, batch)[0], expected, rtol=1e-13, atol=0)
 
@@ -181,7 +167,7 @@ def test_costs_are_logged_in_their_units(cost_scale, divisor):
     model = random_model()
     criterion = criterion_of(model, cost_scale, label_smoothing=0.2)
     outputs = [
-        criterion(model, sample(SOURCES[part], TARGETS[part]))[2]
+        criterion(model, batch_of(SOURCES[part], TARGETS[part]))[2]
         for part in (slice(0, 3), slice(3, 5))
     ]
     nats = costs(model).sum().item()
@@ -225,7 +211,7 @@ ATTENTION = {
 
 @pytest.fixture
 def by_hand():
-    batch = sample([[4, 5, EOS, PAD], [EOS, PAD, PAD, PAD]], [[6, 7, EOS], [EOS]])
+    batch = batch_of([[4, 5, EOS, PAD], [EOS, PAD, PAD, PAD]], [[6, 7, EOS], [EOS]])
     logits = torch.zeros(2, 3, 8)  # eight words, all as likely: log 8 nats, 3 bits
     model = Stub(logits, [{"attn": [torch.tensor(WEIGHTS)]}]).eval()
     return model, batch
@@ -247,7 +233,7 @@ def test_numbers_by_hand(by_hand):
 
 def test_statistics_of_a_real_model_by_definition():
     model = random_model()
-    batch = sample(SOURCES, TARGETS, left=True)
+    batch = batch_of(SOURCES, TARGETS, left=True)
     _, _, output = criterion_of(model)(model, batch)
     entropy = largest = end = 0.0
     for source, target in zip(SOURCES, TARGETS, strict=True):
@@ -323,7 +309,7 @@ def test_logging_outputs_may_be_summed_over_processes():
     model = random_model()
     criterion = criterion_of(model)
     outputs = [
-        criterion(model, sample(SOURCES[part], TARGETS[part]))[2]
+        criterion(model, batch_of(SOURCES[part], TARGETS[part]))[2]
         for part in (slice(0, 3), slice(3, 5))
     ]
     assert criterion.logging_outputs_can_be_summed()

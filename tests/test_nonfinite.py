@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from conftest import EOS, PAD, build_model, dictionary, padded, previous
+from conftest import EOS, PAD, batch_of, build_model, dictionary, padded
 from omegaconf import OmegaConf
 from torch.testing import assert_close
 
@@ -16,6 +16,7 @@ from fairseq_rnnsearch.kernels.compiled import elementwise
 from fairseq_rnnsearch.kernels.elementwise import Elementwise
 from fairseq_rnnsearch.optim.adadelta import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
+from fairseq_rnnsearch.tasks.batch_limit import rows_of
 from fairseq_rnnsearch.tasks.nonfinite import name_sentences
 
 pytestmark = pytest.mark.survives("numbers")
@@ -26,18 +27,7 @@ NUMBERS = [3, 17, 170]
 
 
 def sample():
-    target = padded(TARGETS)
-    return {
-        "id": torch.tensor(NUMBERS),
-        "nsentences": 3,
-        "ntokens": int(target.ne(PAD).sum()),
-        "net_input": {
-            "src_tokens": padded(SOURCES),
-            "src_lengths": torch.tensor([len(source) for source in SOURCES]),
-            "prev_output_tokens": padded(previous(TARGETS)),
-        },
-        "target": target,
-    }
+    return batch_of(SOURCES, TARGETS) | {"id": torch.tensor(NUMBERS)}
 
 
 @pytest.fixture
@@ -73,6 +63,16 @@ def poison(model, word=6, value=math.nan):
             embedded.register_hook(lambda grad: grad.masked_fill(hit, value))
 
     model.encoder.network.embedding.register_forward_hook(spoil)
+
+
+def test_one_sentence_of_a_batch(training):
+    parts = [rows_of(sample(), slice(row, row + 1), PAD) for row in range(3)]
+    assert [int(part["id"]) for part in parts] == NUMBERS
+    assert [part["ntokens"] for part in parts] == [2, 3, 2]
+    assert parts[1]["net_input"]["src_tokens"].tolist() == padded(SOURCES)[1:2].tolist()
+    _, model, criterion = training
+    whole = criterion(model, sample())[0]
+    assert_close(sum(criterion(model, part)[0] for part in parts), whole)
 
 
 @pytest.mark.parametrize("word", [6, 8])

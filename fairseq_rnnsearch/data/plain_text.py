@@ -42,8 +42,7 @@ class PlainText:
         lowercase: bool = False,
         bpe_codes: str | Path | None = None,
     ) -> None:
-        if tokenizer not in TOKENIZERS:
-            raise UserError(f"tokenizer {tokenizer!r}: must be one of {', '.join(TOKENIZERS)}")
+        _check_tokenizer(tokenizer)
         self._lowercase = lowercase
         self._split: Callable[[str], list[str]] = str.split
         self._join: Callable[[Sequence[str]], str] = " ".join
@@ -82,6 +81,11 @@ class PlainText:
         """A sentence from tokens; pieces are merged, lower case stays."""
         joined = " ".join(tokens) + " "
         return self._join(joined.replace("@@ ", "").split())
+
+
+def _check_tokenizer(name: str, where: str = "") -> None:
+    if name not in TOKENIZERS:
+        raise UserError(f"{where}tokenizer {name!r:.60}: must be one of {', '.join(TOKENIZERS)}")
 
 
 def _segmenter(path: Path) -> Callable[[list[str]], list[str]]:
@@ -125,10 +129,7 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
                 raise UserError(f"{path}: {language}: {name!r:.60} is none of {', '.join(_TYPES)}")
             if not isinstance(value, _TYPES[name]):
                 raise UserError(f"{path}: {language}: {name} cannot be {value!r:.60}")
-        if settings.get("tokenizer", TOKENIZERS[0]) not in TOKENIZERS:
-            named = settings["tokenizer"]
-            one = ", ".join(TOKENIZERS)
-            raise UserError(f"{path}: {language}: tokenizer {named!r:.60}: must be one of {one}")
+        _check_tokenizer(settings.get("tokenizer", TOKENIZERS[0]), f"{path}: {language}: ")
         codes = settings.get("bpe_codes")
         if codes and (Path(codes).name != codes or len(codes) > 255):  # of file systems
             raise UserError(f"{path}: {language}: bpe_codes must name a file of the same folder")

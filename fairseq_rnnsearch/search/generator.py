@@ -12,6 +12,7 @@ for a few sentences at a time, whose logits stay in the cache (see ``candidates`
 import math
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
@@ -80,6 +81,12 @@ class StepwiseGenerator(SequenceGenerator):
         return scores
 
 
+def longest_translation(generator: SequenceGenerator, source: int | np.ndarray) -> np.ndarray:
+    """Words before the end symbol that a search allows, for sources of so many positions."""
+    longest = np.asarray(generator.max_len_a * source + generator.max_len_b).astype(int)
+    return np.minimum(longest, generator.max_len - 1)
+
+
 class _Search:
     """The search for one batch."""
 
@@ -87,8 +94,7 @@ class _Search:
         self._generator, self._prefix = generator, prefix
         source = sample["net_input"]["src_tokens"]
         sentences, source_length = source.shape
-        longest = int(generator.max_len_a * source_length + generator.max_len_b)
-        self._max_len = min(longest, generator.max_len - 1)
+        self._max_len = int(longest_translation(generator, source_length))
         if generator.min_len > self._max_len:
             raise UserError(
                 f"--min-len {generator.min_len}: a translation of {source_length} source words is"

@@ -178,8 +178,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
             source, target = np.asarray(dataset.src_sizes), dataset.tgt_sizes
             target = target_positions(generator, source, target)
             device = next(models[0].parameters()).device
-            names = f"sentence {{}} of the {split!r} data, counted from 0,".format
-            self.batch_limit.check(names, memory, device, source, target)
+            self.batch_limit.check_split(split, memory, device, source, target)
         return generator
 
     def inference_step(
@@ -234,7 +233,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
         target = sample.get("target")
         target = target_positions(generator, source, None if target is None else target.size(1))
         device = words.device
-        if memory is None or memory(rows, source, target) <= self.batch_limit.bytes(device):
+        if memory is None or self.batch_limit.allows(memory, device, rows, source, target):
             return [slice(0, rows)]
         longest = words.ne(self.source_dictionary.pad()).sum(dim=1).argmax()
         number = int(sample["id"][longest]) if "id" in sample else int(longest)

@@ -48,6 +48,22 @@ class BatchLimit:
             return memory_of(device) / 2
         return self._gigabytes * GIGABYTE or float("inf")
 
+    def allows(self, memory: Estimate, device: torch.device, *sizes: int) -> bool:
+        """Whether a batch of that many sentences, source and target positions is within it."""
+        return memory(*sizes) <= self.bytes(device)
+
+    def check_split(
+        self,
+        split: str,
+        memory: Estimate,
+        device: torch.device,
+        source: Sequence[int],
+        target: Sequence[int],
+    ) -> None:
+        """As ``check``, for all sentences of a part of the data."""
+        name = f"sentence {{}} of the {split!r} data, counted from 0,".format
+        self.check(name, memory, device, source, target)
+
     def check(
         self,
         name: Callable[[int], str],
@@ -165,6 +181,8 @@ def narrowed(sample: dict, padding: int) -> dict:
 
 
 def summed(results: Sequence[tuple[Tensor, int, dict]]) -> tuple[Tensor, int, dict]:
-    """Of several batches what a criterion returns of one: cost, sample size, what is logged."""
+    """Of one batch or several what a criterion returns of one: cost, sample size, what it logs."""
+    if len(results) == 1:
+        return results[0]
     costs, sizes, logs = zip(*results, strict=True)
     return sum(costs), sum(sizes), {key: sum(log[key] for log in logs) for key in logs[0]}

@@ -240,13 +240,12 @@ class ParallelDataTask(TranslationTask):
             waits = number < len(parts) and hasattr(model, "no_sync")
             with model.no_sync() if waits else contextlib.nullcontext():
                 results.append(step(part, model, criterion, optimizer, update_num, ignore_grad))
-        return results[0] if len(parts) == 1 else summed(results)
+        return summed(results)
 
     def valid_step(self, sample: dict, model, criterion) -> tuple[torch.Tensor, int, dict]:
         """As fairseq's, in parts too, and a warning where the cost is not finite."""
         step, parts = super().valid_step, self._parts(sample, model, criterion)
-        results = [step(part, model, criterion) for part in parts]
-        loss, size, logged = results[0] if len(parts) == 1 else summed(results)
+        loss, size, logged = summed([step(part, model, criterion) for part in parts])
         if not torch.isfinite(torch.as_tensor(loss)).all():
             numbers = name_sentences(sorted(sample["id"].tolist()))
             logger.warning("the validation cost is %s in a batch of %s", float(loss), numbers)
@@ -259,8 +258,7 @@ class ParallelDataTask(TranslationTask):
         if memory is None or target is None or not criterion.logging_outputs_can_be_summed():
             return [sample]
         source, padding = sample["net_input"]["src_tokens"], self.source_dictionary.pad()
-        whole = memory(len(source), source.size(1), target.size(1))
-        if whole <= self.batch_limit.bytes(source.device):
+        if self.batch_limit.allows(memory, source.device, *source.shape, target.size(1)):
             return [sample]
         lengths = (words.ne(padding).sum(dim=1).tolist() for words in (source, target))
         parts = self.batch_limit.parts(memory, source.device, *lengths)
@@ -282,8 +280,8 @@ class ParallelDataTask(TranslationTask):
             if dataset is self._training_data and self.cfg.max_train_words:
                 most = np.minimum(most, self.cfg.max_train_words)
             is_used = (words <= most[:, None]).all(axis=0)
-            names = f"sentence {{}} of the {split!r} data, counted from 0,".format
-            self.batch_limit.check(names, memory, device, *np.where(is_used, words + 1, 0))
+            positions = np.where(is_used, words + 1, 0)
+            self.batch_limit.check_split(split, memory, device, *positions)
 
     # batches
 
@@ -298,7 +296,8 @@ class ParallelDataTask(TranslationTask):
         indices = super().filter_indices_by_size(
             indices, dataset, max_positions, ignore_invalid_inputs
         )
-        self._check_memory()
+        if self._training_data is None or dataset is self._training_data:
+            self._check_memory()  # of the validation data too
         if dataset is not self._training_data or not self.cfg.max_train_words:
             return indices
         longest = np.maximum(*_words(dataset))[indices]

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 import torch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
 
+from fairseq_rnnsearch.search.generator import longest_translation
 from fairseq_rnnsearch.tasks.batch_limit import Estimate
 
 
@@ -34,5 +34,4 @@ def target_positions(
     """
     if isinstance(generator, SequenceScorer):
         return target
-    longest = np.asarray(generator.max_len_a * np.asarray(source) + generator.max_len_b)
-    return np.minimum(longest, generator.max_len - 1).astype(int) + 1
+    return longest_translation(generator, source) + 1
