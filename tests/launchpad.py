@@ -1,12 +1,13 @@
-"""fairseq-train again and again, without the seconds in which Python imports torch and fairseq.
+"""Commands again and again, without the seconds in which Python imports torch and fairseq.
 
-A process imports them once and forks a child for each training, which goes on as the installed
-script does, from reading its command line. It is killed like any other process, at a moment that
-the test chooses, or gets its signal in the middle of what `Strike` names.
+A process imports them once and forks a child for each command, which goes on as the installed
+script does, from reading its command line. A training is killed like any other process, at a moment
+that the test chooses, or gets its signal in the middle of what `Strike` names.
 """
 
 import atexit
 import faulthandler
+import importlib
 import itertools
 import json
 import os
@@ -17,12 +18,13 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from commands import QUIET, ROOT, TASK, Finished
 
-LIMIT = 120  # seconds after which a training hangs
+LIMIT = 120  # seconds after which a command hangs
 
 
 @dataclass(frozen=True)
@@ -46,10 +48,10 @@ class Strike:
 
 
 class Run:
-    """A training that was begun."""
+    """A command that was begun."""
 
-    def __init__(self, pad: "Launchpad", words: list[str], log: Path, pid: int) -> None:
-        self._pad, self._words, self.log, self.pid = pad, words, log, pid
+    def __init__(self, pad: "Launchpad", words: list[str], log: Path, err: Path, pid: int) -> None:
+        self._pad, self._words, self.log, self._err, self.pid = pad, words, log, err, pid
 
     def send(self, number: int, to_all: bool = False) -> None:
         """Send a signal, to its data-loading processes too where that is asked for."""
@@ -64,10 +66,10 @@ class Run:
         return self
 
     def finish(self) -> Finished:
-        """Wait for its end; what it has said is in both `out` and `err`."""
+        """Wait for its end; what a training has said is in both `out` and `err`."""
         rc = self._pad.ask(do="wait", pid=self.pid)["rc"]
-        said = self.log.read_text(errors="replace")
-        return Finished(shlex.join(self._words), rc, said, said)
+        out, err = (path.read_text(errors="backslashreplace") for path in (self.log, self._err))
+        return Finished(shlex.join(self._words), rc, out, err)
 
 
 def unused_port() -> int:
@@ -97,20 +99,43 @@ class Launchpad:
 
     def begin(self, *arguments: object, strike: Strike | None = None, **environment: str) -> Run:
         """Begin fairseq-train; options are cut into words as in a shell."""
-        words = shlex.split(f"{TASK} {QUIET}")
-        for argument in arguments:
-            text = str(argument)
-            words += shlex.split(text) if text.startswith("-") else [text]
+        words = ["fairseq-train", *_words(f"{TASK} {QUIET}", *arguments)]
         log = next(self._logs)
-        log.touch()
+        return self._begin(words, log, log, "", strike, environment)
+
+    def run(
+        self, command: str, *arguments: object, stdin: str | bytes = "", **environment: str
+    ) -> Finished:
+        """Run one of fairseq's commands, or a module of this package, as `commands.run` does.
+
+        Args:
+            command: such as "fairseq-generate" or "fairseq_rnnsearch.align".
+        """
+        log = next(self._logs)
+        words = [command, *_words(*arguments)]
+        return self._begin(words, log, log.with_suffix(".err"), stdin, None, environment).finish()
+
+    def _begin(
+        self,
+        words: list[str],
+        log: Path,
+        err: Path,
+        stdin: str | bytes,
+        strike: Strike | None,
+        environment: dict[str, str],
+    ) -> Run:
+        for path in (log, err):
+            path.touch()
+        typed = log.with_suffix(".in")
+        typed.write_bytes(stdin if isinstance(stdin, bytes) else stdin.encode())
         pid = self.ask(
             do="begin",
             words=words,
-            log=str(log),
+            files=[str(typed), str(log), str(err)],
             strike=strike and asdict(strike),
             environment=environment,
         )["pid"]
-        return Run(self, words, log, pid)
+        return Run(self, words, log, err, pid)
 
     def train(self, *arguments: object, **options: object) -> Finished:
         return self.begin(*arguments, **options).finish()
@@ -144,6 +169,15 @@ class Launchpad:
         self._process.wait()
 
 
+def _words(*arguments: object) -> list[str]:
+    """Arguments that begin with "-" are cut into words as in a shell."""
+    words = []
+    for argument in arguments:
+        text = str(argument)
+        words += shlex.split(text) if text.startswith("-") else [text]
+    return words
+
+
 # --- the process itself -----------------------------------------------------------------------
 
 
@@ -160,7 +194,7 @@ def _serve() -> None:
             continue
         pid = os.fork()
         if pid == 0:
-            _train(**request)
+            _run(**request)
         print(json.dumps({"pid": pid}), flush=True)
 
 
@@ -176,33 +210,43 @@ def _wait(pid: int) -> int:
         time.sleep(0.005)
 
 
-def _train(words: list[str], log: str, strike: dict | None, environment: dict) -> None:
-    """In the child: what the script fairseq-train does; never returns."""
-    import fairseq_cli.train
-
+def _run(words: list[str], files: list[str], strike: dict | None, environment: dict) -> None:
+    """In the child: what the installed script does; never returns."""
     os.setpgid(0, 0)
-    file = os.open(log, os.O_WRONLY | os.O_APPEND)
-    for descriptor in (1, 2):
-        os.dup2(file, descriptor)
-    os.close(0)
+    for descriptor, path in enumerate(files):
+        mode = os.O_WRONLY | os.O_APPEND if descriptor else os.O_RDONLY
+        os.dup2(os.open(path, mode), descriptor)
+    sys.stdin = open(0)
     # also under shells that ignore Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.update(environment)
     faulthandler.dump_traceback_later(LIMIT / 2)
-    sys.argv = ["fairseq-train", *words]
+    sys.argv = list(words)
     if strike:
         _arrange(**strike)
     status = 0
     try:
-        fairseq_cli.train.cli_main()
+        _main_of(words[0])()
     except SystemExit as end:
         status = end.code or 0
+        if isinstance(status, str):
+            print(status, file=sys.stderr)
+            status = 1
     except BaseException:
         sys.excepthook(*sys.exc_info())
         status = 1
     atexit._run_exitfuncs()
-    sys.stdout.flush()
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush()
     os._exit(status)
+
+
+def _main_of(command: str) -> Callable[[], object]:
+    """What a command runs. It is imported only now: some mends ask which program is loaded."""
+    if command.startswith("fairseq-"):
+        name = command.removeprefix("fairseq-").replace("-", "_")
+        return importlib.import_module(f"fairseq_cli.{name}").cli_main
+    return importlib.import_module(command).main
 
 
 def _arrange(where: str, call: int, number: int, again: list[float], to_all: bool) -> None:
