@@ -216,7 +216,7 @@ def _run(words: list[str], files: list[str], strike: dict | None, environment: d
     for descriptor, path in enumerate(files):
         mode = os.O_WRONLY | os.O_APPEND if descriptor else os.O_RDONLY
         os.dup2(os.open(path, mode), descriptor)
-    sys.stdin = open(0)
+    sys.stdin = open(0)  # noqa: SIM115
     # also under shells that ignore Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.update(environment)

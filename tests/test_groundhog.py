@@ -8,7 +8,7 @@ import sys
 import numpy as np
 import pytest
 import torch
-from conftest import authors_words, build_model, fairseq_words, model_from_arrays, score
+from conftest import GROUNDHOG, authors_words, build_model, fairseq_words, model_from_arrays, score
 from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
 from oracles import numpy_rnnsearch as oracle
@@ -86,9 +86,9 @@ def test_export_is_the_inverse_of_import(arrays, tmp_path, dtype):
     assert_bit_for_bit(export(tmp_path / "model.pt", tmp_path / "again.npz"), arrays)
 
 
-def test_the_authors_own_file_survives(groundhog_dir, tmp_path):
-    import_(groundhog_dir / "params.npz", tmp_path / "deep" / "er" / "model.pt")
-    with np.load(groundhog_dir / "params.npz") as expected:
+def test_the_authors_own_file_survives(tmp_path):
+    import_(GROUNDHOG / "params.npz", tmp_path / "deep" / "er" / "model.pt")
+    with np.load(GROUNDHOG / "params.npz") as expected:
         found = export(tmp_path / "deep" / "er" / "model.pt", tmp_path / "again.npz")
         assert len(found) == 40
         assert_bit_for_bit(found, dict(expected))

@@ -1,7 +1,6 @@
 """The authors' beam search inside fairseq's generator: their recorded runs, and the oracle's."""
 
 import itertools
-import json
 import logging
 import math
 
@@ -11,6 +10,7 @@ import torch
 from conftest import (
     EOS,
     PAD,
+    SEARCHES,
     UNK,
     authors_words,
     build_model,
@@ -18,6 +18,7 @@ from conftest import (
     model_from_arrays,
     padded,
     random_model,
+    recorded_searches,
 )
 from numpy.testing import assert_allclose
 from oracles import numpy_rnnsearch as oracle
@@ -60,30 +61,12 @@ def assert_same(found, expected):
 
 # --- the authors' recorded runs ------------------------------------------------------------------
 
-# id 0 can be generated in the others, which the authors' program takes for a first word
-WORTH_COPYING = [
-    "no_id0_eos1",
-    "no_id0_eos2_unk2",
-    "scaled3_eos1_unk0",
-    "scaled3_eos1_unk2",
-    "scaled3_eos1_unk5",
-    "scaled3_eos2_unk0",
-    "scaled3_eos2_unk2",
-    "scaled3_eos2_unk5",
-    "scaled6_eos2_unk2",
-    "scaled6_eos2_unk5",
-]
 
-
-@pytest.mark.parametrize("label", WORTH_COPYING)
-def test_recorded_runs(groundhog_dir, groundhog_params, label):
+@pytest.mark.parametrize("label", SEARCHES)
+def test_recorded_runs(groundhog_params, label):
     """All translations and costs of each run, after as many attempts as the program needed."""
-    recorded = json.loads((groundhog_dir / "beam_f64.json").read_text())
-    with np.load(groundhog_dir / "beam_params.npz") as changed:
-        for name in ("W2_dec_deep_softmax", "b_dec_deep_softmax"):
-            groundhog_params[name] = changed[f"{label}/{name}"].astype(np.float64)
-    model = model_from_arrays(groundhog_params)
-    runs = [run for run in recorded["runs"] if run["params"] == label and "error" not in run]
+    runs, changed = recorded_searches(label)
+    model = model_from_arrays(groundhog_params | changed)
     assert len(runs) >= 8
     for run in runs:
         generator = generator_of(model, run["beam"], run["ignore_unk"])
@@ -94,19 +77,12 @@ def test_recorded_runs(groundhog_dir, groundhog_params, label):
         assert_allclose([cost for _, cost in found], run["costs"], rtol=0, atol=1e-10)
 
 
-def test_recorded_runs_in_one_batch(groundhog_dir, groundhog_params):
+def test_recorded_runs_in_one_batch(groundhog_params):
     """Different lengths and different fates, padded on either side: as if each were alone."""
-    recorded = json.loads((groundhog_dir / "beam_f64.json").read_text())
-    with np.load(groundhog_dir / "beam_params.npz") as changed:
-        for name in ("W2_dec_deep_softmax", "b_dec_deep_softmax"):
-            groundhog_params[name] = changed[f"{MIXED_LABEL}/{name}"].astype(np.float64)
-    model = model_from_arrays(groundhog_params)
+    recorded, changed = recorded_searches(MIXED_LABEL)
+    model = model_from_arrays(groundhog_params | changed)
     for beam, ignore_unk, left in itertools.product((5, 10), (False, True), (False, True)):
-        runs = [
-            run
-            for run in recorded["runs"]
-            if (run["params"], run["beam"], run["ignore_unk"]) == (MIXED_LABEL, beam, ignore_unk)
-        ]
+        runs = [run for run in recorded if (run["beam"], run["ignore_unk"]) == (beam, ignore_unk)]
         assert len({len(run["source"]) for run in runs}) == 3
         sources = [fairseq_words(run["source"], 25) for run in runs]
         generator = generator_of(model, beam, ignore_unk)
@@ -334,20 +310,13 @@ def test_the_beam_doubles_up_to_five_hundred(attempts):
     assert [beam for _, beam, _ in attempts] == [200, 400, 500]
 
 
-def test_only_what_has_failed_is_tried_again(attempts, groundhog_dir, groundhog_params):
+def test_only_what_has_failed_is_tried_again(attempts, groundhog_params):
     """One sentence of the recorded batch needs another attempt, the others must not notice."""
-    recorded = json.loads((groundhog_dir / "beam_f64.json").read_text())
-    runs = [
-        run
-        for run in recorded["runs"]
-        if (run["params"], run["beam"], run["ignore_unk"]) == (MIXED_LABEL, 5, True)
-    ]
+    recorded, changed = recorded_searches(MIXED_LABEL)
+    runs = [run for run in recorded if (run["beam"], run["ignore_unk"]) == (5, True)]
     needed = [len(run["search_calls"]) for run in runs]
     assert min(needed) < max(needed)
-    with np.load(groundhog_dir / "beam_params.npz") as changed:
-        for name in ("W2_dec_deep_softmax", "b_dec_deep_softmax"):
-            groundhog_params[name] = changed[f"{MIXED_LABEL}/{name}"].astype(np.float64)
-    generator = generator_of(model_from_arrays(groundhog_params), 5, ignore_unk=True)
+    generator = generator_of(model_from_arrays(groundhog_params | changed), 5, ignore_unk=True)
     translated = translate(generator, [fairseq_words(run["source"], 25) for run in runs])
     for run, found in zip(runs, translated, strict=True):
         assert [authors_words(words, 25) for words, _ in found] == run["translations"]
