@@ -15,6 +15,7 @@ from fairseq_rnnsearch.evaluation.document import (
 )
 from fairseq_rnnsearch.evaluation.lengths import Bin, curves
 from fairseq_rnnsearch.evaluation.results import (
+    WHAT_P_COMPARES,
     Bootstrap,
     differences,
     length_table,
@@ -57,8 +58,8 @@ def bleu_section(
         Paragraph(
             f"Intervals hold 95% of {bootstrap.resamples:,} bootstrap resamples of the sentences,"
             " drawn alike for all systems; p is the share of resamples, as sacreBLEU counts it, in"
-            " which chance alone makes as large a difference. Tokenised BLEU is that of"
-            " multi-bleu.perl and depends on the tokeniser; the paper does not say with which"
+            f" which chance alone makes as large a difference. {WHAT_P_COMPARES} Tokenised BLEU is that"
+            " of multi-bleu.perl and depends on the tokeniser; the paper does not say with which"
             " program and tokens it scored. Detokenised BLEU is sacreBLEU's own."
             f" Grey: {paper.NAME}, Table 1, section 5.1, on newstest2014."
         )

@@ -4,7 +4,13 @@ import argparse
 
 from fairseq_rnnsearch.evaluation import bleu
 from fairseq_rnnsearch.evaluation.commands import options as shared
-from fairseq_rnnsearch.evaluation.results import differences, remark_on_unk, score_sets, table_1
+from fairseq_rnnsearch.evaluation.results import (
+    WHAT_P_COMPARES,
+    differences,
+    remark_on_unk,
+    score_sets,
+    table_1,
+)
 from fairseq_rnnsearch.evaluation.tables import markdown
 
 
@@ -37,4 +43,6 @@ def _run(options: argparse.Namespace) -> None:
             )
             parts += [markdown(table) for table in tables if table is not None]
             parts += [remark_on_unk(sets, systems), sets["All"].signature]
+    if len(systems) > 1:
+        parts.append(WHAT_P_COMPARES)
     print("\n\n".join(part for part in parts if part))
