@@ -18,6 +18,7 @@ from tqdm import tqdm
 
 from fairseq_rnnsearch.data.corpus import check_parallel
 from fairseq_rnnsearch.data.plain_text import TOKENIZERS
+from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import OneLineParser, UserError
 from fairseq_rnnsearch.figures import Gallery, parse_formats, parse_samples
 from fairseq_rnnsearch.figures.alignment import SOURCE_END_CHOICES, Alignment
@@ -38,6 +39,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     samples = parse_samples(options.heatmap_samples)
     if options.batch_size < 1:
         raise UserError(f"--batch-size {options.batch_size}: must be at least 1")
+    device = usable_device(options.device, "--device")
     lines = check_parallel(options.source, options.target)[0].lines
     samples.check(lines, str(options.source))
     model = load(
@@ -48,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         tokenizer=options.tokenizer,
         lowercase=options.lowercase,
         bpe_codes=options.bpe_codes,
-        device=options.device,
+        device=device,
     )
     chosen = [number for number in range(lines) if number in samples]
     aligned = _aligned(model, options, chosen)

@@ -1,0 +1,23 @@
+"""Where torch can compute on this machine."""
+
+import torch
+
+from fairseq_rnnsearch.errors import UserError
+
+
+def usable_device(device: str | torch.device, option: str = "device") -> torch.device:
+    """The device of a name such as "cpu", "cuda" or "cuda:1".
+
+    Args:
+        option: what gave the name, for the message.
+
+    Raises:
+        UserError: for what is no device that this machine can compute on.
+    """
+    usable = ["cpu"]
+    if torch.accelerator.is_available():
+        kind = torch.accelerator.current_accelerator().type
+        usable += [kind, *(f"{kind}:{i}" for i in range(torch.accelerator.device_count()))]
+    if str(device) not in usable:
+        raise UserError(f"{option} {str(device)!r}: must be one of {', '.join(usable)} here")
+    return torch.device(device)
