@@ -25,6 +25,8 @@ from fairseq_rnnsearch.errors import UserError, user_error
 _last_read: dict = {}  # what this process has read of the last checkpoint
 _verified: set[tuple] = set()  # those whose check sums agree
 
+_NAMED = 5  # checkpoints of a folder in a message; checkpoint_best.pt and _last.pt come last
+
 ADVICE = "; an older checkpoint can be named with --path or --restore-file"
 
 
@@ -79,7 +81,7 @@ def explain_what_does_not_fit_a_checkpoint() -> None:
 
     @functools.wraps(load_models)
     def load_models_or_explain(filenames, *args, **kwargs) -> tuple:
-        with _named(", ".join(map(str, filenames))):
+        with _named(*map(str, filenames)):
             return load_models(filenames, *args, **kwargs)
 
     @functools.wraps(resume)
@@ -96,17 +98,19 @@ def explain_what_does_not_fit_a_checkpoint() -> None:
 
 
 @contextlib.contextmanager
-def _named(path: str) -> Iterator[None]:
+def _named(*paths: str) -> Iterator[None]:
+    path = ", ".join(paths)
     try:
         yield
     except OSError as problem:
-        raise UserError(f"--path: {problem}") from problem  # "Model file not found: ..."
+        # "Model file not found: ..."
+        raise UserError(f"checkpoint {path}: {problem}") from problem
     except Exception as problem:
         mistake = user_error(problem)
         if mistake is not None:
             message = str(mistake)
             raise UserError(
-                message if path in message else f"checkpoint {path}: {message}"
+                message if any(one in message for one in paths) else f"checkpoint {path}: {message}"
             ) from problem
         # fairseq raises a new exception in the place of the one that says what is wrong
         reason = first_sentence(problem.__context__ or problem)
@@ -138,11 +142,21 @@ def _explained(path: str) -> Iterator[None]:
     except Exception as problem:  # damage can be anywhere, and then raises anything
         if not os.path.exists(path):
             raise UserError(f"checkpoint {path} does not exist") from problem
+        if os.path.isdir(path):
+            raise UserError(f"checkpoint {path} is a folder; {_checkpoints_in(path)}") from problem
         reason = first_sentence(problem)
         raise UserError(
             f"checkpoint {path} cannot be read ({os.path.getsize(path):,} bytes; {reason}): "
             f"it may be truncated or no checkpoint{ADVICE}"
         ) from problem
+
+
+def _checkpoints_in(folder: str) -> str:
+    names = sorted(name for name in os.listdir(folder) if name.endswith(".pt"))
+    if not names:
+        return "it holds no file named like checkpoint_best.pt"
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"name one of those that it holds: {', '.join(names[-_NAMED:])}{more}"
 
 
 def progress(path: str) -> int:
