@@ -105,14 +105,20 @@ class ParallelDataTask(TranslationTask):
         folder = utils.split_paths(cfg.data or "")[0]
         if not os.path.isdir(folder):
             raise UserError(f"no data folder {folder!r}: make it with fairseq-preprocess")
-        languages = (cfg.source_lang, cfg.target_lang)
-        if None in languages:
+        given = languages = (cfg.source_lang, cfg.target_lang)
+        if None in given:
             languages = data_utils.infer_language_pair(folder)
         if None in languages:
             raise UserError(
                 f"no data named like train.en-fr.en.bin in {folder!r}: name the languages with "
                 "--source-lang and --target-lang"
             )
+        for option, ours, theirs in zip(("source", "target"), given, languages, strict=True):
+            if ours not in (None, theirs):  # fairseq would forget it
+                raise UserError(
+                    f"--{option}-lang {ours}: the data in {folder!r} are {'-'.join(languages)}; "
+                    "name both --source-lang and --target-lang for others"
+                )
         for language in languages:
             if not os.path.exists(os.path.join(folder, f"dict.{language}.txt")):
                 raise UserError(f"no dictionary dict.{language}.txt in the data folder {folder!r}")
