@@ -17,8 +17,9 @@ import base64
 import html
 import io
 import math
+import threading
 from argparse import Namespace
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -29,11 +30,16 @@ import torch
 from fairseq import checkpoint_utils, utils
 from fairseq.data import Dictionary, LanguagePairDataset
 from fairseq.dataclass.configs import GenerationConfig
+from fairseq.sequence_generator import SequenceGenerator
+from fairseq.tasks.translation import TranslationTask
 
+from fairseq_rnnsearch.arguments import checked, paths_of, sentences_of
 from fairseq_rnnsearch.data.plain_text import PlainText
+from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures import Alignment, draw_heatmap, save_heatmap
 from fairseq_rnnsearch.figures.alignment import END, bpe_piece
+from fairseq_rnnsearch.search import AuthorsSequenceGenerator
 from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
 from fairseq_rnnsearch.tasks.alignment_heatmap import has_alignment
 from fairseq_rnnsearch.tasks.hypothesis_alignment import words_only
@@ -42,6 +48,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 LONGEST = (3, 10)  # a translation has at most 3 x the source's tokens + 10, end symbol included
+
+# fairseq's reading of a checkpoint and matplotlib's drawing change settings of the whole process
+_one_at_a_time = threading.Lock()
 
 
 @dataclass(frozen=True)
@@ -82,10 +91,12 @@ class Translation:
         Raises:
             UserError: when the model has no attention, or the file cannot be written.
         """
+        (path,) = checked(path=path)
         drawn = (self._alignment.source, self._alignment.target, self._alignment.weights)
-        if path is not None:
-            save_heatmap(path, *drawn)
-        figure = draw_heatmap(*drawn)
+        with _one_at_a_time:
+            if path is not None:
+                save_heatmap(path, *drawn)
+            figure = draw_heatmap(*drawn)
         figure._repr_png_ = lambda: _png(figure)  # notebooks know pyplot's figures only
         return figure
 
@@ -134,15 +145,31 @@ def load(
             ``preprocessing.json`` says; see ``PlainText``.
         device: where to compute, such as "cuda".
 
+    Threads may load, and may use one ``Translator`` or several at the same time: each call has its
+    own options and finds what it would find alone, up to the rounding of sums. Only pictures are
+    drawn one after the other. A model must not be changed (moved, trained) meanwhile.
+
     Raises:
-        UserError: for a checkpoint or folder that is not there or cannot be used.
+        UserError: for a checkpoint or folder that is not there or cannot be used, or an argument
+            that is none of its kind.
     """
-    paths = [checkpoint] if isinstance(checkpoint, str | Path) else list(checkpoint)
-    changes = {"data": data and str(data), "source_lang": source_lang, "target_lang": target_lang}
-    models, cfg, its_task = checkpoint_utils.load_model_ensemble_and_task(
-        [str(path) for path in paths], {name: v for name, v in changes.items() if v is not None}
+    paths = paths_of("checkpoint", checkpoint)
+    changes = {"data": data, "source_lang": source_lang, "target_lang": target_lang}
+    given = zip(changes, checked(**changes), strict=True)
+    changes = {name: value for name, value in given if value is not None}
+    tokenizer, lowercase, bpe_codes = checked(
+        tokenizer=tokenizer, lowercase=lowercase, bpe_codes=bpe_codes
     )
+    device = usable_device(device)
+    with _one_at_a_time:
+        models, cfg, its_task = checkpoint_utils.load_model_ensemble_and_task(paths, changes)
+    if not isinstance(its_task, TranslationTask):
+        raise UserError(
+            f"checkpoint {', '.join(paths)}: was trained with --task {cfg.task._name}, "
+            "and must be of a translation"
+        )
     for model in models:
+        model.to(device)  # first: how it is prepared depends on where it computes
         model.prepare_for_inference_(cfg)
     task = AlignmentHeatmapTask(
         AlignmentHeatmapConfig(
@@ -161,7 +188,7 @@ def load(
         )
         for language in (task.cfg.source_lang, task.cfg.target_lang)
     ]
-    return Translator(models, task, *texts, device)
+    return Translator(models, task, *texts)
 
 
 class Translator:
@@ -178,15 +205,13 @@ class Translator:
         task: AlignmentHeatmapTask,
         source_text: PlainText,
         target_text: PlainText,
-        device: str | torch.device = "cpu",
     ) -> None:
-        self.models = [model.to(device) for model in models]
+        self.models = list(models)
         for model in self.models:
             model.eval()
         self.source_text = source_text
         self.target_text = target_text
         self._task = task
-        self._device = torch.device(device)
 
     @cached_property
     def has_alignment(self) -> bool:
@@ -195,7 +220,7 @@ class Translator:
 
     def translate(
         self,
-        sentences: str | Sequence[str],
+        sentences: str | Iterable[str],
         beam: int = 12,
         *,
         lenpen: float = 1.0,
@@ -209,7 +234,7 @@ class Translator:
         Args:
             sentences: plain text.
             beam: hypotheses that are kept; 1 is greedy search.
-            lenpen: above 1 prefers longer translations, as fairseq's option.
+            lenpen: above 1 prefers longer translations, as fairseq's option; from -10 to 10.
             forbid_unk: never generate the unknown word.
             authors_search: the authors' beam search instead of fairseq's.
             pieces: "merge" subword pieces to words in what is shown, or "keep" them.
@@ -219,33 +244,35 @@ class Translator:
             A translation for a string, a list for a list, in its order.
 
         Raises:
-            UserError: for options without sense.
+            UserError: for an argument that is none of its kind.
         """
-        if isinstance(sentences, str):
-            sentences, one = [sentences], True
-        else:
-            one = False
-        if beam < 1 or batch_size < 1:
-            raise UserError(f"beam {beam}, batch_size {batch_size}: both must be at least 1")
-        self._task.cfg.forbid_unk = forbid_unk
-        self._task.cfg.authors_search = authors_search
-        options = GenerationConfig(
-            beam=beam, lenpen=lenpen, max_len_a=LONGEST[0], max_len_b=LONGEST[1]
+        beam, lenpen, forbid_unk, authors_search = checked(
+            beam=beam, lenpen=lenpen, forbid_unk=forbid_unk, authors_search=authors_search
         )
+        pieces, batch_size = checked(pieces=pieces, batch_size=batch_size)
+        is_one, sentences = isinstance(sentences, str), sentences_of("sentences", sentences)
+        options = GenerationConfig(
+            beam=beam,
+            lenpen=lenpen,
+            unkpen=math.inf if forbid_unk else 0,
+            max_len_a=LONGEST[0],
+            max_len_b=LONGEST[1],
+        )
+        search = AuthorsSequenceGenerator if authors_search else None
         sources = [self.source_text.tokens(sentence) for sentence in sentences]
-        found = self._run(options, sources, None, batch_size)
+        found = self._run(options, sources, None, batch_size, search)
         targets = [self._target_tokens(hypothesis) for hypothesis in found]
         texts = [self.target_text.text(tokens) for tokens in targets]
         translations = [
             self._translation(*each, pieces)
             for each in zip(sentences, texts, sources, targets, found, strict=True)
         ]
-        return translations[0] if one else translations
+        return translations[0] if is_one else translations
 
     def align(
         self,
-        source: str | Sequence[str],
-        target: str | Sequence[str],
+        source: str | Iterable[str],
+        target: str | Iterable[str],
         *,
         pieces: str = "merge",
         batch_size: int = 32,
@@ -257,8 +284,10 @@ class Translator:
             pieces, batch_size: as for ``translate``.
 
         Raises:
-            UserError: when the model has no attention, or the lists differ in length.
+            UserError: when the model has no attention, the lists differ in length, or an argument
+                is none of its kind.
         """
+        pieces, batch_size = checked(pieces=pieces, batch_size=batch_size)
         if not self.has_alignment:
             raise UserError(
                 "align: the model has no attention; RNNencdec reads the source through one vector "
@@ -266,8 +295,8 @@ class Translator:
             )
         if isinstance(source, str) != isinstance(target, str):
             raise UserError("align: source and target must both be a string or both be lists")
-        if isinstance(source, str):
-            return self.align([source], [target], pieces=pieces, batch_size=batch_size)[0]
+        is_one = isinstance(source, str)
+        source, target = sentences_of("source", source), sentences_of("target", target)
         if len(source) != len(target):
             raise UserError(
                 f"align: {len(source)} source and {len(target)} target sentences, should be equal"
@@ -275,10 +304,11 @@ class Translator:
         sources = [self.source_text.tokens(sentence) for sentence in source]
         targets = [self.target_text.tokens(sentence) for sentence in target]
         found = self._run(Namespace(score_reference=True), sources, targets, batch_size)
-        return [
+        aligned = [
             self._translation(*each, pieces)
             for each in zip(source, target, sources, targets, found, strict=True)
         ]
+        return aligned[0] if is_one else aligned
 
     @torch.inference_mode()
     def _run(
@@ -287,9 +317,13 @@ class Translator:
         sources: list[list[str]],
         targets: list[list[str]] | None,
         batch_size: int,
+        search: type[SequenceGenerator] | None = None,
     ) -> list[dict]:
-        """fairseq's best hypothesis for each sentence."""
-        generator = self._task.build_generator(self.models, options)
+        """fairseq's best hypothesis for each sentence.
+
+        Nothing is written to what calls share: the task, the models, their settings.
+        """
+        generator = self._task.build_generator(self.models, options, search)
         found: list[dict] = [{}] * len(sources)
         for sample in self._batches(sources, targets, batch_size):
             hypotheses = self._task.inference_step(generator, self.models, sample)
@@ -313,9 +347,10 @@ class Translator:
             sides += [self._task.target_dictionary]
         dataset = LanguagePairDataset(*sides, left_pad_source=self._task.cfg.left_pad_source)
         order = np.argsort([len(ids) for ids in source_ids], kind="stable")
+        device = next(self.models[0].parameters()).device  # a model may have been moved
         for start in range(0, len(order), batch_size):
             batch = dataset.collater([dataset[i] for i in order[start : start + batch_size]])
-            yield utils.apply_to_sample(lambda tensor: tensor.to(self._device), batch)
+            yield utils.apply_to_sample(lambda tensor: tensor.to(device), batch)
 
     def _target_tokens(self, hypothesis: dict) -> list[str]:
         dictionary = self._task.target_dictionary
@@ -341,8 +376,6 @@ class Translator:
         )
         if pieces == "merge":
             alignment = alignment.merge_pieces(bpe_piece)
-        elif pieces != "keep":
-            raise UserError(f"pieces {pieces!r}: must be merge or keep")
         return Translation(
             source,
             text,

@@ -1,17 +1,27 @@
 """Translating and aligning from Python, and aligning two text files in one command."""
 
+import contextlib
+import itertools
 import json
 import subprocess
 import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 from commands import ERROR, MODEL, ROOT, generate, sides, train
+from fairseq import checkpoint_utils
 
-from fairseq_rnnsearch import load
+from fairseq_rnnsearch import load, translator
 from fairseq_rnnsearch.align import main as align_main
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.kernels import packed
+from fairseq_rnnsearch.models import RNNSearchModel
+from fairseq_rnnsearch.tasks import AlignmentHeatmapTask
 
 pytest_plugins = ["trained"]
 
@@ -179,10 +189,50 @@ def test_rnnencdec_translates_and_says_that_it_has_no_alignment(without_attentio
             call()
 
 
+# --- mistakes ---------------------------------------------------------------------------------
+
+
+class Unshown:
+    def __repr__(self):
+        raise RuntimeError
+
+
+WRONG = {
+    "beam": (0, -1, 1.5, "3", None, True, np.float64(3), float("nan"), [3], Unshown()),
+    "batch_size": (0, 1.5, None, True),
+    "lenpen": (float("nan"), float("inf"), "1", None, True, 1j, 1e300, 10**5000),
+    "forbid_unk": (1, "no", None),
+    "authors_search": (0, "yes", np.array(True)),
+    "pieces": ("melt", None, ["merge"]),
+    "sentences": (5, None, b"a", [b"a"], ["a", None], [["a"]], {"a": 1}, {"a"}, range(2), Path("a"))
+    + ("a\ud800", ["\udcff"], np.array("a"), np.array([["a"]]), Unshown()),
+}
+
+
+@pytest.mark.survives("bad input", cases=sum(map(len, WRONG.values())))
+def test_wrong_arguments_of_translate_are_named_in_one_line(model):
+    for name, values in WRONG.items():
+        for value in values:
+            given = {"sentences": "red house"} | {name: value}
+            with pytest.raises(UserError, match=f"^{name}.* must be ") as found:
+                model.translate(**given)
+            assert len(str(found.value).splitlines()) == 1 and len(str(found.value)) < 200
+
+
+@pytest.mark.survives("bad input", cases=4)
+def test_wrong_arguments_of_align_and_plot(model):
+    with pytest.raises(UserError, match=r"^target\[1\] None: must be a string"):
+        model.align(["red", "house"], ["rouge", None])
+    with pytest.raises(UserError, match=r"^batch_size 0: must be a whole number"):
+        model.align("red", "rouge", batch_size=0)
+    for path in (5, "a\0.png"):
+        with pytest.raises(UserError, match=r"^path .*: must be a path"):
+            model.align("red", "rouge").plot(path)
+
+
 MISTAKES = {
     "lists of other lengths": (lambda m: m.align(["a"], ["b", "c"]), "1 source and 2 target"),
     "a string and a list": (lambda m: m.align("a", ["b"]), "both be a string or both be lists"),
-    "no beam": (lambda m: m.translate("a", beam=0), "beam 0"),
     "pieces": (lambda m: m.translate("a", pieces="melt"), "'melt': must be merge or keep"),
 }
 
@@ -194,6 +244,25 @@ def test_mistakes_are_named(model, name):
         call(model)
 
 
+def test_what_is_sensible_is_accepted(model, tmp_path):
+    expected = [t.text for t in model.translate(["red house", "bird"], beam=3)]
+    for several in (
+        ("red house", "bird"),
+        iter(["red house", "bird"]),
+        np.array(["red house", "bird"]),
+    ):
+        found = model.translate(
+            several, beam=np.int64(3), lenpen=np.float32(1), forbid_unk=np.False_, batch_size=10**30
+        )
+        assert [t.text for t in found] == expected
+        assert all(type(t.source) is str for t in found)
+    wide = model.translate("red house", beam=10**9)  # as wide as the dictionary allows
+    assert wide.text == expected[0]
+    for strange in ("red\0house", "red\nhouse", "red\u2028house", "\n"):
+        model.translate(strange).plot(tmp_path / "picture.svg")
+    assert model.translate(iter(())) == [] == model.align([], [])
+
+
 def test_loading_what_is_not_there(learned, tmp_path):
     with pytest.raises(UserError, match=r"lost\.pt"):
         load(tmp_path / "lost.pt", learned.corpus.data)
@@ -203,6 +272,182 @@ def test_loading_what_is_not_there(learned, tmp_path):
         (tmp_path / f"dict.{language}.txt").write_text(words)
     with pytest.raises(UserError, match=r"has 5 symbols .*, but the checkpoint was trained with"):
         load(learned.checkpoint, tmp_path, source_lang="en", target_lang="fr")
+
+
+WRONG_TO_LOAD = {
+    "checkpoint": ([], (), 5, None, True, b"x", {"a": 1}, "a\0", ["x", 5], [None]),
+    "data": (5, b"x", True, ["x"], "a\0"),
+    "source_lang": (5, b"en"),
+    "target_lang": (True,),
+    "tokenizer": (5,),
+    "lowercase": (1, "no"),
+    "bpe_codes": (5, b"x"),
+    "device": ("xyz", "meta", torch.device("meta"), "", None, 5, "cpu:7"),
+}
+
+
+@pytest.mark.survives("bad input", cases=sum(map(len, WRONG_TO_LOAD.values())))
+def test_wrong_arguments_of_load_are_named_in_one_line(learned):
+    for name, values in WRONG_TO_LOAD.items():
+        for value in values:
+            given = {"checkpoint": learned.checkpoint, "data": learned.corpus.data} | {name: value}
+            with pytest.raises(UserError, match=f"^{name}.*: must be "):
+                load(**given)
+
+
+@pytest.mark.survives("bad input", cases=2)
+def test_a_folder_is_no_checkpoint(learned, tmp_path):
+    names = "checkpoint_best.pt, checkpoint_last.pt$"
+    for given in (learned.folder, [learned.checkpoint, learned.folder]):
+        with pytest.raises(UserError, match=f"^checkpoint {learned.folder} is a folder.*{names}"):
+            load(given, learned.corpus.data)
+    with pytest.raises(UserError, match="is a folder; it holds no file named like"):
+        load(tmp_path, learned.corpus.data)
+
+
+@pytest.mark.survives("bad input", cases=4)
+def test_models_that_do_not_belong_together(learned, learned_shortlist, tmp_path, monkeypatch):
+    with pytest.raises(UserError, match=r"the source dictionary has 17 symbols .* 14 symbols"):
+        load([learned.checkpoint, learned_shortlist.checkpoint], learned.corpus.data)
+    state = torch.load(learned_shortlist.checkpoint, weights_only=False)
+    del state["task_state"]["dictionaries"]  # as in older checkpoints
+    torch.save(state, tmp_path / "older.pt")
+    with pytest.raises(UserError, match=r"older\.pt.*the source dictionary has 17 symbols"):
+        load([learned.checkpoint, tmp_path / "older.pt"], learned.corpus.data)
+    with pytest.raises(UserError, match=r"--source-lang de: the data in .* are en-fr"):
+        load(learned.checkpoint, learned.corpus.data, source_lang="de")
+    other = SimpleNamespace(task=SimpleNamespace(_name="language_modeling"))
+    monkeypatch.setattr(
+        "fairseq.checkpoint_utils.load_model_ensemble_and_task", lambda *_: ([], other, None)
+    )
+    with pytest.raises(UserError, match="--task language_modeling, and must be of a translation"):
+        load(learned.checkpoint, learned.corpus.data)
+
+
+# --- where it computes ------------------------------------------------------------------------
+
+
+def test_a_model_is_moved_before_it_is_prepared(learned, monkeypatch):
+    """Whether and how matrices are rounded is a question of the device."""
+    calls = []
+    move, prepare = RNNSearchModel.to, RNNSearchModel.prepare_for_inference_
+    monkeypatch.setattr(
+        RNNSearchModel, "to", lambda self, device: calls.append(str(device)) or move(self, device)
+    )
+    monkeypatch.setattr(
+        RNNSearchModel,
+        "prepare_for_inference_",
+        lambda self, cfg: calls.append("prepared") or prepare(self, cfg),
+    )
+    load(learned.checkpoint, learned.corpus.data, device=torch.device("cpu"))
+    assert calls == ["cpu", "prepared"]
+
+
+def test_batches_go_to_where_the_model_is_now(learned):
+    moved = load(learned.checkpoint, learned.corpus.data)
+    moved.models[0].to("meta")
+    (batch,) = moved._batches([["red", "house"]], None, 8)
+    assert batch["net_input"]["src_tokens"].device.type == "meta"
+
+
+# --- threads ----------------------------------------------------------------------------------
+
+THREADS, ROUNDS, AT_ONCE = 8, 5, 20
+
+
+def calls_of_threads(model, other):
+    """For each thread what it asks of which model, and with which options."""
+    options = [
+        {"beam": 1},
+        {"beam": 5, "lenpen": 0.2},
+        {"beam": 4, "forbid_unk": True},
+        {"beam": 4, "authors_search": True},
+        {"beam": 3, "authors_search": True, "forbid_unk": True, "pieces": "keep"},
+        {"beam": 9, "lenpen": 2.0, "forbid_unk": True, "pieces": "keep"},
+    ]
+    calls = [lambda sources, o=o: model.translate(sources, batch_size=7, **o) for o in options]
+    calls += [lambda sources: other.translate(sources, beam=4)]
+    calls += [lambda sources: model.align(sources, sources[::-1], pieces="keep", batch_size=6)]
+    return calls
+
+
+def test_threads_keep_their_options_and_their_models_apart(learned, learned_shortlist, monkeypatch):
+    """Each call waits for all others between its options and its search.
+
+    Results may differ by rounding: which words are multiplied together depends on who came first.
+    """
+    model = load(learned_shortlist.checkpoint, learned_shortlist.corpus.data, bpe_codes=None)
+    other = load(learned.checkpoint, learned.corpus.data)
+    calls, rows = calls_of_threads(model, other), sides(learned_shortlist.corpus.text, "train")
+    words = [" ".join(source) for source, _ in itertools.islice(rows, THREADS * ROUNDS * AT_ONCE)]
+    assert len(calls) == THREADS
+    sources = [words[i::THREADS] for i in range(THREADS)]
+
+    def ask(thread):
+        return [
+            found
+            for start in range(0, len(sources[thread]), AT_ONCE)
+            for found in calls[thread](sources[thread][start : start + AT_ONCE])
+        ]
+
+    expected = [ask(thread) for thread in range(THREADS)]
+    for models in (model, other):
+        for one in models.models:  # what the searches above have kept
+            packed.forget(one.parameters())
+    together, build = threading.Barrier(THREADS, timeout=60), AlignmentHeatmapTask.build_generator
+
+    def build_together(*args, **options):
+        together.wait()
+        generator = build(*args, **options)
+        together.wait()
+        return generator
+
+    monkeypatch.setattr(AlignmentHeatmapTask, "build_generator", build_together)
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(THREADS) as pool:
+            found = list(pool.map(ask, range(THREADS)))
+    finally:
+        sys.setswitchinterval(before)
+    for ours, alone in zip(found, expected, strict=True):
+        assert [t.text for t in ours] == [t.text for t in alone]
+        assert [t.tokens for t in ours] == [t.tokens for t in alone]
+        for one, same in zip(ours, alone, strict=True):
+            assert one.score == pytest.approx(same.score, abs=1e-4)
+            np.testing.assert_allclose(one.weights, same.weights, atol=1e-4)
+    different = [[t.text for t in one] for one in expected[:6]]
+    assert "<unk>" in str(different[1]) and "<unk>" not in str(different[2])
+
+
+def test_threads_load_and_draw_one_after_the_other(
+    learned, learned_shortlist, tmp_path, monkeypatch
+):
+    """fairseq and matplotlib change settings of the whole process meanwhile."""
+    met = []
+
+    def let_meet(owner, name):
+        meeting, function = threading.Barrier(2, timeout=0.5), getattr(owner, name)
+
+        def run(*args, **options):
+            with contextlib.suppress(threading.BrokenBarrierError):
+                met.append((name, meeting.wait()))
+            return function(*args, **options)
+
+        monkeypatch.setattr(owner, name, run)
+
+    let_meet(checkpoint_utils, "load_model_ensemble_and_task")
+    let_meet(translator, "draw_heatmap")
+
+    def load_and_draw(one):
+        translation = load(one.checkpoint, one.corpus.data).translate("red house")
+        translation.plot(tmp_path / f"{threading.get_ident()}.pdf")
+        return translation.text
+
+    with ThreadPoolExecutor(2) as pool:
+        texts = list(pool.map(load_and_draw, [learned, learned_shortlist]))
+    assert not met
+    assert texts[0] == "maison rouge"
 
 
 # --- the command ------------------------------------------------------------------------------

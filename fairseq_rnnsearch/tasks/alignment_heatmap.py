@@ -109,7 +109,6 @@ class AlignmentHeatmapTask(ParallelDataTask):
             cfg.heatmap_keep,
         )
         self._gallery: HypothesisGallery | None = None
-        self._print_alignment: str | None = None
         self._epoch = 0
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
@@ -134,10 +133,10 @@ class AlignmentHeatmapTask(ParallelDataTask):
             UserError: when alignments are asked of a model that has none, or the authors' search
                 is mixed with a search that is no beam search.
         """
-        self._print_alignment = getattr(args, "print_alignment", None)
+        print_alignment = getattr(args, "print_alignment", None)
         translates = self._training_data is None  # and does not validate with --eval-bleu
         wants_alignment = (
-            self._print_alignment
+            print_alignment
             or getattr(args, "replace_unk", None) is not None
             or (translates and (self.cfg.heatmap_dir or self.cfg.heatmap_terminal))
         )
@@ -150,19 +149,22 @@ class AlignmentHeatmapTask(ParallelDataTask):
         if translates and self.cfg.heatmap_dir and self._gallery is None:
             self._gallery = HypothesisGallery(Path(self.cfg.heatmap_dir), self._formats)
         if getattr(args, "score_reference", False):
-            return self._checked(SequenceScorer(self.target_dictionary), models)
-        if seq_gen_cls is None and self.cfg.authors_search:
-            for option in ("sampling", "match_source_len", "constraints"):
-                if getattr(args, option, False):
-                    raise UserError(
-                        f"--authors-search is a beam search: drop --{option.replace('_', '-')}"
-                    )
-            seq_gen_cls = AuthorsSequenceGenerator
-        generator = super().build_generator(
-            models, args, seq_gen_cls or StepwiseGenerator, extra_gen_cls_kwargs, **options
-        )
-        if self.cfg.forbid_unk:
-            generator.unk_penalty = torch.inf
+            generator = SequenceScorer(self.target_dictionary)
+        else:
+            if seq_gen_cls is None and self.cfg.authors_search:
+                for option in ("sampling", "match_source_len", "constraints"):
+                    if getattr(args, option, False):
+                        raise UserError(
+                            f"--authors-search is a beam search: drop --{option.replace('_', '-')}"
+                        )
+                seq_gen_cls = AuthorsSequenceGenerator
+            generator = super().build_generator(
+                models, args, seq_gen_cls or StepwiseGenerator, extra_gen_cls_kwargs, **options
+            )
+            if self.cfg.forbid_unk:
+                generator.unk_penalty = torch.inf
+        # the generator belongs to one caller, the task perhaps to several
+        generator.print_alignment = print_alignment
         return self._checked(generator, models) if translates else generator
 
     def _checked(
@@ -218,7 +220,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
                     hypothesis["attention"] = attention
                 hypothesis["alignment"] = hypothesis_alignment(
                     words_only(attention, source, self.source_dictionary.pad()),
-                    self._print_alignment,
+                    getattr(generator, "print_alignment", None),
                 )
                 if rank == 0 and ids is not None:
                     self._show(ids[row], source, hypothesis)
