@@ -2,10 +2,12 @@
 
 import logging
 import math
+from functools import partial
 
 import pytest
 import torch
 from conftest import EOS, PAD, batch_of, build_model, dictionary, padded
+from fairseq.optim import AMPOptimizer
 from omegaconf import OmegaConf
 from torch.testing import assert_close
 
@@ -151,6 +153,24 @@ def test_half_precision_s_overflow_reaches_its_loss_scaler(training):
     update(task, model, criterion, ours)
     ours.has_loss_scaler = True
     assert not torch.isfinite(ours.clip_grad_norm(0.0))
+
+
+@pytest.mark.parametrize("enabled", [True, False])
+def test_an_overflow_under_amp_reaches_its_scaler_if_there_is_one(training, monkeypatch, enabled):
+    task, model, criterion = training
+    monkeypatch.setattr(
+        "torch.cuda.amp.GradScaler", partial(torch.amp.GradScaler, "cpu", enabled=enabled)
+    )
+    common = {"fp16_init_scale": 128, "min_loss_scale": 1e-4}
+    cfg = OmegaConf.create({"common": common, "optimizer": {}})
+    amp = AMPOptimizer(cfg, list(model.parameters()), optimizer(model))
+    poison(model, 6)
+    before = [p.detach().clone() for p in model.parameters()]
+    assert torch.isfinite(update(task, model, criterion, amp)) != enabled
+    assert amp.scaler.get_scale() == (64 if enabled else 1)
+    assert amp.fp32_optimizer._nonfinite_updates == (0 if enabled else 1)
+    for parameter, old in zip(model.parameters(), before, strict=True):
+        assert_close(parameter, old, rtol=0, atol=0)
 
 
 def test_validation_warns(training, caplog):

@@ -3,18 +3,22 @@
 import copy
 import logging
 import math
+from argparse import Namespace
+from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from fairseq.logging import metrics
-from fairseq.optim import OPTIMIZER_REGISTRY
+from fairseq.optim import OPTIMIZER_REGISTRY, AMPOptimizer, FP16Optimizer
+from fairseq.optim.adam import FairseqAdamConfig
 from fairseq.optim.lr_scheduler.fixed_schedule import FixedLRSchedule, FixedLRScheduleConfig
 from fairseq.optim.lr_scheduler.inverse_square_root_schedule import (
     InverseSquareRootLRScheduleConfig,
     InverseSquareRootSchedule,
 )
 from numpy.testing import assert_allclose
+from omegaconf import OmegaConf
 from oracles import numpy_rnnsearch as oracle
 
 from fairseq_rnnsearch.errors import UserError
@@ -357,6 +361,144 @@ def test_a_finite_gradient_is_used_whatever_nonfinite_says(nonfinite):
     for seed in (1, 2):
         update(optimizer, params, seed)
     assert_equals(params, oracle_updates((1, 2)))
+
+
+# --- half precision -------------------------------------------------------------------------------
+#
+# Scales are powers of two, so that a gradient that is multiplied and divided by one is the same.
+
+
+def sgd(params):
+    options = Namespace(lr=[0.1], momentum=0.0, weight_decay=0.0)
+    return OPTIMIZER_REGISTRY["sgd"](options, params)
+
+
+def adam(params):
+    """With an epsilon that tells a gradient from a smaller one."""
+    cfg = OmegaConf.structured(FairseqAdamConfig(lr=[0.1], adam_eps=0.1, tpu=False))
+    return OPTIMIZER_REGISTRY["adam"](cfg, params)
+
+
+OPTIMIZERS = {"rnnsearch_adadelta": build, "adam": adam, "sgd": sgd}
+
+
+def settings(**common):
+    common = {"fp16_init_scale": 128, "min_loss_scale": 1e-4} | common
+    common |= {"fp16_scale_window": 2000, "fp16_scale_tolerance": 0.0, "threshold_loss_scale": None}
+    return OmegaConf.create({"common": common, "optimizer": {"lr": [1.0]}})
+
+
+@pytest.fixture
+def with_amp(monkeypatch):
+    """What --amp makes of an optimizer, with torch's scaler for CPUs in the place of CUDA's."""
+
+    def wrap(inner, enabled=True, **common):
+        monkeypatch.setattr(
+            "torch.cuda.amp.GradScaler", partial(torch.amp.GradScaler, "cpu", enabled=enabled)
+        )
+        return AMPOptimizer(settings(**common), list(inner.params), inner)
+
+    return wrap
+
+
+def with_fp16(inner, params):
+    """What --fp16 makes of an optimizer of copies in float32."""
+    return FP16Optimizer(settings(), params, inner, list(inner.params))
+
+
+def learn(optimizer, params, seed, clip_norm=1.0, spoil=1.0):
+    """An update towards the numbers of a seed, as fairseq's trainer makes it; returns the norm."""
+    optimizer.zero_grad()
+    generator = torch.Generator().manual_seed(seed)
+    goals = [torch.randn(p.shape, generator=generator).to(p) for p in params]
+    cost = sum(((p - goal) ** 2).sum() for p, goal in zip(params, goals, strict=True))
+    optimizer.backward(cost * spoil)
+    optimizer.multiply_grads(1 / 4)
+    norm = optimizer.clip_grad_norm(clip_norm)
+    optimizer.step()
+    return norm
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("scale", [1, 128, 4096])
+@pytest.mark.parametrize("clip_norm", [0.0, 0.5])
+def test_amp_moves_as_far_as_float32(with_amp, name, scale, clip_norm):
+    """fairseq divides by the scale twice: Adadelta moves 0.04 times as far at a scale of 128."""
+    plain, scaled = parameters(torch.float32), parameters(torch.float32)
+    optimizer = OPTIMIZERS[name](plain)
+    amp = with_amp(OPTIMIZERS[name](scaled), fp16_init_scale=scale)
+    for seed in range(3):
+        norms = [learn(o, p, seed, clip_norm) for o, p in ((optimizer, plain), (amp, scaled))]
+        torch.testing.assert_close(*norms)
+    for one, other in zip(plain, scaled, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-6, atol=0)
+    assert not same(plain, parameters(torch.float32))
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_fp16_moves_as_far_as_float32(name):
+    """The parameters are rounded to halves after each update, by one part in 2,048."""
+    plain, halves = parameters(torch.float32), parameters(torch.float16)
+    copies = parameters(torch.float32)
+    optimizer, fp16 = OPTIMIZERS[name](plain), with_fp16(OPTIMIZERS[name](copies), halves)
+    for seed in range(3):
+        learn(optimizer, plain, seed)
+        learn(fp16, halves, seed)
+    start = torch.cat([p.detach().flatten() for p in parameters(torch.float32)])
+    expected, moved = (
+        torch.cat([p.detach().flatten() for p in params]) - start for params in (plain, copies)
+    )
+    assert (moved - expected).norm() < 0.02 * expected.norm()
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.parametrize("bad", [math.inf, math.nan, 1e38])
+def test_an_overflow_skips_one_update_and_halves_the_scale(with_amp, name, bad):
+    params = parameters(torch.float32)
+    inner = OPTIMIZERS[name](params)
+    amp = with_amp(inner)
+    inner.has_loss_scaler = True  # as the task says
+    learn(amp, params, 0)
+    before, state = values(params), copy.deepcopy(amp.state_dict()["state"])
+    assert not torch.isfinite(learn(amp, params, 1, spoil=bad))  # the trainer tries again
+    assert same(values(params), before)
+    assert repr(amp.state_dict()["state"]) == repr(state)
+    assert amp.scaler.get_scale() == 64
+    assert torch.isfinite(learn(amp, params, 1))
+    assert not same(values(params), before) and amp.scaler.get_scale() == 64
+
+
+def test_a_norm_that_overflows_makes_no_update_of_adadelta(with_amp):
+    """Each number is finite, and so torch's scaler takes a step; the sum of squares is not."""
+    params = parameters(torch.float64)
+    amp = with_amp(build(params))
+    amp.fp32_optimizer.has_loss_scaler = True
+    learn(amp, params, 0)
+    before, state = values(params), accumulators(amp.fp32_optimizer)
+    assert not torch.isfinite(learn(amp, params, 1, spoil=1e200))
+    assert same(values(params), before) and same(accumulators(amp.fp32_optimizer), state)
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_amp_without_a_scaler_does_not_step_with_what_is_not_finite(with_amp, name):
+    """On a CPU torch switches the scaler off; ours answers as without --amp."""
+    params = parameters(torch.float32)
+    amp = with_amp(OPTIMIZERS[name](params), enabled=False)
+    if name == "rnnsearch_adadelta":
+        before = values(params)
+        assert learn(amp, params, 1, spoil=math.nan) == 0
+        assert same(values(params), before)
+        return
+    with pytest.raises(FloatingPointError, match="gradients are Nan/Inf"):
+        learn(amp, params, 1, spoil=math.nan)
+
+
+def test_the_smallest_scale_ends_a_training(with_amp):
+    params = parameters(torch.float32)
+    amp = with_amp(adam(params), fp16_init_scale=4, min_loss_scale=1)
+    learn(amp, params, 1, spoil=math.inf)
+    with pytest.raises(FloatingPointError, match="--min-loss-scale 1"):
+        learn(amp, params, 1, spoil=math.inf)
 
 
 # --- refusals ------------------------------------------------------------------------------------

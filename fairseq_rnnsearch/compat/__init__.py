@@ -6,6 +6,7 @@
 import torch
 from fairseq import checkpoint_utils
 
+from fairseq_rnnsearch.compat.amp import unscale_gradients_once
 from fairseq_rnnsearch.compat.archives import unpack_within_the_folder
 from fairseq_rnnsearch.compat.checkpoints import (
     allow_plain_types_in_checkpoints,
@@ -53,5 +54,6 @@ def apply() -> None:
     let_batches_without_memory_be_skipped()
     mend_training_when_it_begins()
     stop_in_one_line_for_a_nonfinite_gradient()
+    unscale_gradients_once()
     if not torch.cuda.is_available():
         let_torchrun_work_without_gpus()

@@ -130,11 +130,12 @@ class RNNSearchAdadelta(FairseqOptimizer):
             UserError: after ``--nonfinite-limit`` such updates in a row.
         """
         norm = _clip(self.params, max_norm, aggregate_norm_fn)
-        self._skip_update = False
-        if torch.isfinite(norm):
+        self._skip_update = not torch.isfinite(norm)
+        if not self._skip_update:
             self._nonfinite_in_a_row = 0
-        if torch.isfinite(norm) or self.cfg.nonfinite == "raise" or self.has_loss_scaler:
             return norm
+        if self.cfg.nonfinite == "raise" or self.has_loss_scaler:
+            return norm  # whoever gets it answers it; with --amp a step is taken all the same
         self._nonfinite_updates += 1
         self._nonfinite_in_a_row += 1
         why = self.explain_nonfinite() if self.explain_nonfinite else "sentences unknown"
@@ -145,9 +146,8 @@ class RNNSearchAdadelta(FairseqOptimizer):
                 "checkpoints are as they were: go on from one with --restore-file, with a smaller "
                 "--adadelta-step or --clip-norm, or without those sentences"
             )
-        if self.cfg.nonfinite == "skip":
-            self._skip_update = True
-        else:
+        if self.cfg.nonfinite == "shrink":
+            self._skip_update = False
             for parameter in self.params:
                 parameter.grad = 0.1 * parameter.detach()
         logger.warning(

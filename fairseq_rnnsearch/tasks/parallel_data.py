@@ -238,7 +238,7 @@ class ParallelDataTask(TranslationTask):
             self.update_record.add(update_num, sample, model, criterion)
         ours = _innermost(optimizer)
         ours.explain_nonfinite = self.update_record.explain
-        ours.has_loss_scaler = getattr(optimizer, "scaler", None) is not None
+        ours.has_loss_scaler = _scales_losses(optimizer)
         step = super().train_step
         parts, results = self._parts(sample, model, criterion), []
         for number, part in enumerate(parts, start=1):
@@ -407,6 +407,12 @@ def _innermost(optimizer: FairseqOptimizer) -> FairseqOptimizer:
     for name in ("fp32_optimizer", "wrapped_optimizer"):
         optimizer = getattr(optimizer, name, optimizer)
     return optimizer
+
+
+def _scales_losses(optimizer: FairseqOptimizer) -> bool:
+    """Whether it has a loss scaler: that of --bf16 is None, that of --amp is off on a CPU."""
+    scaler = getattr(optimizer, "scaler", None)
+    return scaler.is_enabled() if isinstance(scaler, torch.amp.GradScaler) else scaler is not None
 
 
 def _words(dataset: LanguagePairDataset) -> tuple[np.ndarray, np.ndarray]:
