@@ -67,6 +67,13 @@ def _path(given: Any) -> str:
     return path
 
 
+def _file(given: Any) -> str:
+    path = _path(given)
+    if not path:
+        raise ValueError
+    return path
+
+
 def _or_none(kind: _Kind) -> _Kind:
     return _Kind(
         lambda given: None if given is None else kind.take(given), f"{kind.valid}, or None"
@@ -111,8 +118,8 @@ def paths_of(name: str, given: Any) -> list[str]:
     """
     valid = "a path or a list of at least one"
     if isinstance(given, str | os.PathLike):
-        return [_taken(name, given, _path, valid)]
-    return _each(name, given, _path, "a path") or _refuse(name, given, valid)
+        return [_taken(name, given, _file, valid)]
+    return _each(name, given, _file, "a path") or _refuse(name, given, valid)
 
 
 def sentences_of(name: str, given: Any) -> list[str]:

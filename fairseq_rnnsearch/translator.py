@@ -395,5 +395,6 @@ def _numbers(dictionary: Dictionary, tokens: Sequence[str]) -> torch.Tensor:
 
 def _png(figure: "Figure") -> bytes:
     file = io.BytesIO()
-    figure.savefig(file, format="png")
+    with _one_at_a_time:
+        figure.savefig(file, format="png")
     return file.getvalue()

@@ -15,6 +15,7 @@ import pytest
 import torch
 from commands import ERROR, MODEL, ROOT, generate, sides, train
 from fairseq import checkpoint_utils
+from fairseq.dataclass.configs import GenerationConfig
 
 from fairseq_rnnsearch import load, translator
 from fairseq_rnnsearch.align import main as align_main
@@ -275,7 +276,7 @@ def test_loading_what_is_not_there(learned, tmp_path):
 
 
 WRONG_TO_LOAD = {
-    "checkpoint": ([], (), 5, None, True, b"x", {"a": 1}, "a\0", ["x", 5], [None]),
+    "checkpoint": ([], (), 5, None, True, b"x", {"a": 1}, "", "a\0", ["x", 5], [None]),
     "data": (5, b"x", True, ["x"], "a\0"),
     "source_lang": (5, b"en"),
     "target_lang": (True,),
@@ -418,6 +419,20 @@ def test_threads_keep_their_options_and_their_models_apart(learned, learned_shor
             np.testing.assert_allclose(one.weights, same.weights, atol=1e-4)
     different = [[t.text for t in one] for one in expected[:6]]
     assert "<unk>" in str(different[1]) and "<unk>" not in str(different[2])
+
+
+def test_generators_of_one_task_print_their_own_alignments(model):
+    task, printed = model._task, []
+    (batch,) = model._batches([["red", "house"]], None, 8)
+    kinds = ("hard", None, "soft")
+    generators = [
+        task.build_generator(model.models, GenerationConfig(print_alignment=kind)) for kind in kinds
+    ]
+    for generator in generators:
+        ((best, *_),) = task.inference_step(generator, model.models, batch)
+        printed.append(list(best["alignment"]))
+    assert printed[:2] == [[(1, 0), (0, 1)], []]
+    assert len(printed[2]) == 3 and isinstance(printed[2][0][0], str)
 
 
 def test_threads_load_and_draw_one_after_the_other(
