@@ -383,7 +383,7 @@ OPTIMIZERS = {"rnnsearch_adadelta": build, "adam": adam, "sgd": sgd}
 
 
 def settings(**common):
-    common = {"fp16_init_scale": 128, "min_loss_scale": 1e-4} | common
+    common = {"fp16_init_scale": 128, "min_loss_scale": 1e-4, "bf16": False} | common
     common |= {"fp16_scale_window": 2000, "fp16_scale_tolerance": 0.0, "threshold_loss_scale": None}
     return OmegaConf.create({"common": common, "optimizer": {"lr": [1.0]}})
 
@@ -401,9 +401,9 @@ def with_amp(monkeypatch):
     return wrap
 
 
-def with_fp16(inner, params):
-    """What --fp16 makes of an optimizer of copies in float32."""
-    return FP16Optimizer(settings(), params, inner, list(inner.params))
+def with_halves(inner, params, **common):
+    """What --fp16 and --bf16 make of an optimizer of copies in float32."""
+    return FP16Optimizer(settings(**common), params, inner, list(inner.params))
 
 
 def learn(optimizer, params, seed, clip_norm=1.0, spoil=1.0):
@@ -440,7 +440,7 @@ def test_fp16_moves_as_far_as_float32(name):
     """The parameters are rounded to halves after each update, by one part in 2,048."""
     plain, halves = parameters(torch.float32), parameters(torch.float16)
     copies = parameters(torch.float32)
-    optimizer, fp16 = OPTIMIZERS[name](plain), with_fp16(OPTIMIZERS[name](copies), halves)
+    optimizer, fp16 = OPTIMIZERS[name](plain), with_halves(OPTIMIZERS[name](copies), halves)
     for seed in range(3):
         learn(optimizer, plain, seed)
         learn(fp16, halves, seed)
@@ -491,6 +491,19 @@ def test_amp_without_a_scaler_does_not_step_with_what_is_not_finite(with_amp, na
         return
     with pytest.raises(FloatingPointError, match="gradients are Nan/Inf"):
         learn(amp, params, 1, spoil=math.nan)
+
+
+def test_shrink_with_bf16_takes_a_tenth_of_the_parameter_too():
+    """fairseq divides by the size of the batch only after it has clipped."""
+    plain, copies = parameters(torch.float32), parameters(torch.float32)
+    optimizer, inner = (build(params, nonfinite="shrink") for params in (plain, copies))
+    halves = parameters(torch.bfloat16)
+    bf16 = with_halves(inner, halves, bf16=True)
+    for spoil in (1.0, math.nan, 1.0):
+        learn(optimizer, plain, 1, spoil=spoil)
+        learn(bf16, halves, 1, spoil=spoil)
+    for one, other in zip(accumulators(optimizer), accumulators(inner), strict=True):
+        torch.testing.assert_close(one, other, rtol=0.05, atol=0)  # rounded to 8 bits
 
 
 def test_the_smallest_scale_ends_a_training(with_amp):

@@ -81,7 +81,7 @@ class RNNSearchAdadelta(FairseqOptimizer):
                 f"--lr {self._initial_lr}: must be above 0; schedulers scale the step by lr / "
                 "initial lr, its own value has no effect"
             )
-        self._skip_update = False
+        self._skip_update = self._is_shrunk = False
         self._nonfinite_updates = self._nonfinite_in_a_row = 0
         self.explain_nonfinite: Callable[[], str] | None = None  # the task knows the sentences
         self.has_loss_scaler = False  # which answers an overflow of half precision itself
@@ -110,8 +110,11 @@ class RNNSearchAdadelta(FairseqOptimizer):
         super().set_lr(self.cfg.adadelta_step * (lr / self._initial_lr))
 
     def multiply_grads(self, c: Tensor | float) -> None:
-        """As fairseq's, which also goes through all gradients to multiply them by 1."""
-        if c != 1:
+        """As fairseq's, which also goes through all gradients to multiply them by 1.
+
+        What has replaced a gradient stays: ``--bf16`` divides by the batch's size after clipping.
+        """
+        if c != 1 and not self._is_shrunk:
             super().multiply_grads(c)
 
     def clip_grad_norm(
@@ -147,7 +150,7 @@ class RNNSearchAdadelta(FairseqOptimizer):
                 "--adadelta-step or --clip-norm, or without those sentences"
             )
         if self.cfg.nonfinite == "shrink":
-            self._skip_update = False
+            self._skip_update, self._is_shrunk = False, True
             for parameter in self.params:
                 parameter.grad = 0.1 * parameter.detach()
         logger.warning(
@@ -165,6 +168,7 @@ class RNNSearchAdadelta(FairseqOptimizer):
         """Update, unless ``clip_grad_norm`` has found nothing to go by."""
         if not self._skip_update:
             super().step(closure, scale, groups)
+        self._is_shrunk = False
 
 
 def _clip(
