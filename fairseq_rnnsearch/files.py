@@ -1,6 +1,8 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, also where the power fails."""
 
 import contextlib
+import fcntl
+import functools
 import os
 import re
 import uuid
@@ -16,9 +18,13 @@ _UNFINISHED = re.compile(r"\.[0-9a-f]{32}\.unfinished")
 def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterator[Path]:
     """A file to write instead of ``path``, which it becomes when the block ends without error.
 
+    Its content is brought to the disk before it gets its name, so that a machine that loses its
+    power has the old file or the new one. While the block runs, this process holds a lock on it,
+    by which `remove_unfinished` knows that its writer lives. The block opens the file that is there
+    (as often as it likes) and does not put another in its place.
+
     Args:
-        durable: bring the content, and then the new name, to the disk before going on, so that
-            a machine that loses its power has either the old file or the new one.
+        durable: bring the new name to the disk, too, before going on.
 
     Raises:
         UserError: when the file cannot be written or put in its place.
@@ -26,13 +32,12 @@ def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterato
     path = Path(path)
     unfinished = path.with_name(f".{uuid.uuid4().hex}.unfinished")
     try:
-        yield unfinished
+        with _begun(unfinished):
+            yield unfinished
+            bring_to_disk(unfinished)
+            os.replace(unfinished, path)
         if durable:
-            _bring_to_disk(unfinished)
-        os.replace(unfinished, path)
-        if durable:
-            with contextlib.suppress(OSError):  # some file systems do it for no folder
-                _bring_to_disk(path.parent)
+            _bring_names_to_disk(path.parent)
     except OSError as problem:
         raise UserError(f"{path} cannot be written: {problem.strerror or problem}") from problem
     finally:
@@ -40,7 +45,19 @@ def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterato
             unfinished.unlink()
 
 
-def _bring_to_disk(path: Path) -> None:
+@contextlib.contextmanager
+def _begun(path: Path) -> Iterator[None]:
+    """An empty file, locked as long as this process, or one that it has forked, has it open."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        with contextlib.suppress(OSError):  # some file systems have no locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def bring_to_disk(path: str | os.PathLike[str]) -> None:
     """Flush what any process has written to a file, or the names in a folder."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
@@ -49,9 +66,51 @@ def _bring_to_disk(path: Path) -> None:
         os.close(descriptor)
 
 
-def is_unfinished(path: str | os.PathLike[str]) -> bool:
-    """Whether a file is named like those that `replacing` writes before it renames them."""
-    return _UNFINISHED.fullmatch(Path(path).name) is not None
+def _bring_names_to_disk(folder: Path) -> None:
+    """Flush the names in a folder and, because the folder may be new itself, its own name."""
+    _bring_way_to_disk(folder.absolute())
+    with contextlib.suppress(OSError):  # some file systems do it for no folder
+        bring_to_disk(folder)
+
+
+@functools.cache
+def _bring_way_to_disk(folder: Path) -> None:
+    """Flush the names of a folder and of those around it, once; its way may lead over links."""
+    for around in {*folder.parents, *folder.resolve().parents}:
+        with contextlib.suppress(OSError):  # or they may not be read
+            bring_to_disk(around)
+
+
+def remove_unfinished(folder: str | os.PathLike[str]) -> int:
+    """Remove what processes that are no more have left unfinished in a folder, not in those below.
+
+    What another process may still be writing stays, and so does everything where the file system
+    has no locks to tell.
+
+    Returns:
+        How many files are removed.
+    """
+    removed = 0
+    with contextlib.suppress(OSError):
+        for path in Path(folder).iterdir():
+            if _UNFINISHED.fullmatch(path.name):
+                with contextlib.suppress(OSError):
+                    _remove_if_abandoned(path)
+                    removed += 1
+    return removed
+
+
+def _remove_if_abandoned(path: Path) -> None:
+    """
+    Raises:
+        OSError: when it is in use or cannot be removed.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        path.unlink()
+    finally:
+        os.close(descriptor)
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

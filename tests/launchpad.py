@@ -15,6 +15,7 @@ import shlex
 import shutil
 import signal
 import socket
+import stat
 import subprocess
 import sys
 import time
@@ -32,8 +33,8 @@ class Strike:
     """A signal that a training sends itself when something is done for the so-many-th time.
 
     Attributes:
-        where: "write" and "copy" (half of the file is there), "flush", "rename", "update" and
-            "validation" (about to begin).
+        where: "write" and "copy" (half of the file is there), "flush" (of a file), "rename",
+            "update" and "validation" (about to begin).
         call: the how-manieth, from 1.
         number: of the signal.
         again: seconds after which it is sent again, and again, ...
@@ -222,6 +223,10 @@ def _run(words: list[str], files: list[str], strike: dict | None, environment: d
     os.environ.update(environment)
     faulthandler.dump_traceback_later(LIMIT / 2)
     sys.argv = list(words)
+    if "POWER_LOSS" in environment:
+        import power_loss
+
+        power_loss.record_this_process(**json.loads(environment["POWER_LOSS"]))
     if strike:
         _arrange(**strike)
     status = 0
@@ -266,6 +271,8 @@ def _arrange(where: str, call: int, number: int, again: list[float], to_all: boo
     real, calls = getattr(module, name), itertools.count(1)
 
     def struck(*args, **options) -> object:
+        if where == "flush" and stat.S_ISDIR(os.fstat(*args).st_mode):
+            return real(*args)
         if next(calls) == call:
             if where in ("write", "copy"):
                 real(*args, **options)

@@ -16,6 +16,12 @@ ROWS = {
     " 2`, in the middle of epochs), then the same command again: the bits of an unbroken one",
     "killed while saving": "SIGKILL while a checkpoint is written, flushed, renamed or copied, or"
     " in a validation; a full disk",
+    "power": "the power lost at any step of saving, with what was not flushed lost, torn or there:"
+    " a whole checkpoint remains, none older than the last that was saved; pictures, check sums and"
+    " work folders of recipes are whole, old or absent",
+    "pictures and logs": "damaged pictures in `heatmaps/`, folders and logs that cannot be written,"
+    " drawing that fails, two trainings that draw into one folder: one warning, and training goes"
+    " on; what other programs are writing below `--save-dir` stays",
     "damaged checkpoint": "the last checkpoint truncated, empty, zeros, a bit flipped, missing;"
     " several bad; all bad; something else that torch loads; of other dictionaries",
     "signals": "SIGTERM, Ctrl-C, SIGUSR1: alone, also to loading processes, at an epoch's end, in a"

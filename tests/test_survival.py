@@ -152,7 +152,7 @@ def test_killed_fifty_times(launchpad, small_corpus, tmp_path, options):
 MOMENTS = {
     "half of the first checkpoint is written": Strike("write", 1),
     "half of a checkpoint is written": Strike("write", 4),
-    "a checkpoint is written, not flushed": Strike("flush", 11),
+    "a checkpoint is written, not flushed": Strike("flush", 6),
     "a checkpoint is flushed, not renamed": Strike("rename", 6),
     "half of a copy is written": Strike("copy", 3),
     "half of another copy is written": Strike("copy", 6),
@@ -187,7 +187,9 @@ def test_it_is_flushed_before_it_is_renamed(tmp_path, monkeypatch):
     fsync, replace = os.fsync, os.replace
 
     def note_flush(descriptor):
-        done.append(("flush", os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}"))))
+        path = Path(os.readlink(f"/proc/self/fd/{descriptor}"))
+        if path.is_relative_to(tmp_path):  # the way to a folder is flushed once, too
+            done.append(("flush", path.name))
         fsync(descriptor)
 
     def note_rename(old, new):

@@ -5,23 +5,19 @@ fairseq renames a checkpoint into place without flushing it, and writes the copi
 machine that dies meanwhile leaves a truncated file, and no other by that name.
 """
 
-import contextlib
 import functools
 import logging
 import os
-import re
 import shutil
-from pathlib import Path
 
 import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 
-from fairseq_rnnsearch.files import is_unfinished, replacing
+from fairseq_rnnsearch import files
+from fairseq_rnnsearch.files import replacing
 
 logger = logging.getLogger(__name__)
-
-_OF_FAIRSEQ = re.compile(r"(checkpoint.*|crash)\.pt\.tmp")
 
 
 def write_checkpoints_whole() -> None:
@@ -62,14 +58,8 @@ def _is_local(path: str) -> bool:
 
 
 def remove_unfinished(folder: str) -> None:
-    """Remove what killed runs were writing in ``--save-dir`` and the folders in it."""
-    leftovers = [
-        path
-        for path in Path(folder).rglob("*")
-        if is_unfinished(path) or _OF_FAIRSEQ.fullmatch(path.name)
-    ]
-    for path in leftovers:
-        with contextlib.suppress(OSError):
-            path.unlink()
-    if leftovers:
-        logger.info(f"Removed {len(leftovers)} unfinished files of an interrupted run in {folder}")
+    """Remove what runs that are no more were writing in ``--save-dir``; the folders in it have
+    owners of their own.
+    """
+    if removed := files.remove_unfinished(folder):
+        logger.info(f"Removed {removed} unfinished files of an interrupted run in {folder}")

@@ -30,7 +30,7 @@ from fairseq_rnnsearch.figures.page import write_page
 from fairseq_rnnsearch.figures.saving import FORMATS as PICTURES
 from fairseq_rnnsearch.figures.terminal import text_heatmap
 from fairseq_rnnsearch.figures.workers import Workers, usable_cores
-from fairseq_rnnsearch.files import replacing, write_text
+from fairseq_rnnsearch.files import remove_unfinished, replacing, write_text
 
 TEXT_WIDTH = 120
 # A process takes some hundredths of a second to start, as long as a few pictures.
@@ -110,6 +110,7 @@ class Gallery:
             raise UserError(
                 f"cannot make the heatmap folder {self._folder}: {problem.strerror}"
             ) from problem
+        remove_unfinished(self._folder)
         with self._abandoned_on_error():
             for name in LINES:
                 if name in self._formats:

@@ -1,0 +1,98 @@
+"""Files that appear whole or not at all: who removes what is left unfinished."""
+
+import contextlib
+import fcntl
+import os
+import signal
+import uuid
+from pathlib import Path
+
+import pytest
+from commands import MODEL, PAPER
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.files import remove_unfinished, replacing, write_text
+
+pytest_plugins = ["trained"]
+
+
+def leftover(folder):
+    """What a process that is no more was writing there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f".{uuid.uuid4().hex}.unfinished"
+    path.write_text("half")
+    return path
+
+
+def test_only_what_nobody_writes_any_more_is_removed(tmp_path):
+    abandoned, below = leftover(tmp_path), leftover(tmp_path / "below")
+    elsewhere = leftover(tmp_path / "elsewhere")
+    link = tmp_path / f".{uuid.uuid4().hex}.unfinished"
+    link.symlink_to(elsewhere)
+    with replacing(tmp_path / "mine") as unfinished:
+        unfinished.write_text("opened and closed once more")
+        assert remove_unfinished(tmp_path) == 1
+        assert unfinished.exists()
+    assert not abandoned.exists()
+    assert below.exists() and elsewhere.exists() and link.is_symlink()
+    assert (tmp_path / "mine").read_text() == "opened and closed once more"
+
+
+def test_a_killed_writer_does_not_keep_its_file(tmp_path):
+    ready, begun = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        with replacing(tmp_path / "mine"):
+            os.write(begun, b".")
+            signal.pause()
+    os.read(ready, 1)
+    assert remove_unfinished(tmp_path) == 0
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    assert remove_unfinished(tmp_path) == 1
+    assert not list(tmp_path.iterdir())
+
+
+def test_without_locks_everything_stays(tmp_path, monkeypatch):
+    def refuse(descriptor, operation):
+        raise OSError(95, "Operation not supported")
+
+    abandoned = leftover(tmp_path)
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    write_text(tmp_path / "mine", "whole")
+    assert remove_unfinished(tmp_path) == 0
+    assert abandoned.exists() and (tmp_path / "mine").read_text() == "whole"
+
+
+def test_a_place_that_cannot_be_written_is_known_before_the_work(tmp_path):
+    with (
+        pytest.raises(UserError, match="cannot be written: No such file or directory"),
+        replacing(tmp_path / "nosuch" / "file"),
+    ):
+        pytest.fail("the work was begun")
+
+
+@pytest.mark.survives("pictures and logs")
+def test_a_training_leaves_what_others_are_writing(launchpad, small_corpus, tmp_path):
+    folder, elsewhere = tmp_path / "model", tmp_path / "elsewhere"
+    own = [folder, folder / "heatmaps", folder / "heatmaps" / "epoch001"]
+    abandoned = [leftover(place) for place in own]
+    places = [folder / "aligned", own[2] / "below", elsewhere]
+    foreign = [leftover(place) for place in places]
+    temporary = folder / "aligned" / "checkpoint7.pt.tmp"
+    temporary.touch()
+    (folder / "linked").symlink_to(elsewhere)
+    (folder / "heatmaps" / "epoch007").symlink_to(elsewhere)
+    with contextlib.ExitStack() as writers:
+        for place in own + places:
+            unfinished = writers.enter_context(replacing(place / "alignments.jsonl"))
+            unfinished.write_text("the work of days")
+        done = launchpad.train(
+            small_corpus.data,
+            f"{MODEL} {PAPER} --max-update 1 --heatmap-samples 1 --save-dir={folder}",
+        ).ok()
+    assert f"Removed 1 unfinished files of an interrupted run in {folder}" in done.out
+    assert not [path for path in abandoned if path.exists()]
+    assert all(path.exists() for path in [*foreign, temporary])
+    for place in own + places:
+        assert Path(place, "alignments.jsonl").read_text() == "the work of days"
