@@ -47,13 +47,21 @@ whole() {
         die "$1=${!1}: must be a number of $2 or more"
 }
 
-# use_work_folder DEFAULT: makes $WORK absolute and creates it.
+# use_work_folder DEFAULT: makes $WORK absolute and creates it. Steps replace what they find in it, so
+# it must be new, or hold no more than archives that were put there to save the download.
 use_work_folder() {
+    local others
     WORK=${WORK:-$1}
     [[ $WORK = /* ]] || WORK=$PWD/$WORK
     [[ $WORK != *:* ]] || die "WORK=$WORK: fairseq takes a colon for the end of a path; name another"
+    others=$(ls -A -- "$WORK" 2>/dev/null | grep -vx archives || true)
+    [[ -z $others || -e $WORK/.done ]] ||
+        die "WORK=$WORK has other things in it (${others%%$'\n'*}) and is no work folder; name a new one"
     mkdir -p -- "$WORK/.done" "$WORK/logs"
 }
+
+# to_disk FILE: what is written to its file system, and all names there, survive a power loss.
+to_disk() { sync -f -- "$1" 2>/dev/null || sync; }
 
 # run_step NAME OUTPUT COMMAND...: COMMAND makes the file or folder $PARTIAL, which becomes OUTPUT.
 run_step() {
@@ -66,12 +74,16 @@ run_step() {
     log "$name"
     STEP=$name
     PARTIAL=$output.partial
-    rm -rf -- "$PARTIAL"
+    rm -rf -- "$PARTIAL" "$output.replaced"
     "$@"
     [[ -e $PARTIAL ]] || die "$name made nothing"
-    rm -rf -- "$output"
+    rm -f -- "$WORK/.done/$name"
+    to_disk "$PARTIAL"
+    [[ ! -e $output ]] || mv -- "$output" "$output.replaced"
     mv -- "$PARTIAL" "$output"
+    to_disk "$output"
     touch -- "$WORK/.done/$name"
+    rm -rf -- "$output.replaced"
     STEP=
     log "$name: done in $((SECONDS - start)) s"
 }
@@ -87,6 +99,7 @@ resume_step() {
     log "$name"
     STEP=$name
     "$@"
+    to_disk "$WORK"
     touch -- "$WORK/.done/$name"
     STEP=
     log "$name: done in $((SECONDS - start)) s"
@@ -103,6 +116,7 @@ remember_settings() {
         return
     fi
     printf '%s\n' "$settings" >"$WORK/settings.partial"
+    to_disk "$WORK/settings.partial"
     mv -- "$WORK/settings.partial" "$WORK/settings"
 }
 

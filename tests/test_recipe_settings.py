@@ -77,3 +77,23 @@ def test_a_star_is_no_pattern_for_files(tmp_path):
         cwd=tmp_path,
     )
     assert ended.returncode == 0, ended.stderr
+
+
+def test_a_folder_with_other_things_is_no_work_folder(tmp_path):
+    """Steps replace what they find under the names of their outputs."""
+
+    def begin(work):
+        return subprocess.run(
+            ["bash", "-c", f"source {RECIPES}/steps.sh; use_work_folder nowhere"],
+            env={"PATH": os.environ["PATH"], "WORK": str(work)},
+            capture_output=True,
+            text=True,
+        )
+
+    (tmp_path / "mine" / "data").mkdir(parents=True)
+    (tmp_path / "archived" / "archives").mkdir(parents=True)
+    refused = begin(tmp_path / "mine")
+    assert refused.returncode == 1 and "mine has other things in it (data)" in refused.stderr
+    assert [path.name for path in (tmp_path / "mine").iterdir()] == ["data"]
+    for name in ("new", "new", "archived"):
+        assert begin(tmp_path / name).returncode == 0

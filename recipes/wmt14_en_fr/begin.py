@@ -6,12 +6,11 @@ Everything stays but the best score so far and the count of validations since, w
 measure that the training before was judged by.
 """
 
-import os
 import sys
 
 import torch
 
-import fairseq_rnnsearch  # noqa: F401  (names the plain types that a checkpoint may hold)
+from fairseq_rnnsearch.files import replacing
 
 
 def main() -> None:
@@ -19,8 +18,8 @@ def main() -> None:
     checkpoint = torch.load(source, map_location="cpu", weights_only=True)
     for name in ("best", "val_loss", "patience"):
         checkpoint["extra_state"].pop(name, None)
-    torch.save(checkpoint, f"{target}.partial")
-    os.replace(f"{target}.partial", target)
+    with replacing(target, durable=True) as partial:
+        torch.save(checkpoint, partial)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import data_layer  # noqa: F401  before the package's modules
 from archives import TABLE, Archive, chosen, read_table
 
 from fairseq_rnnsearch.errors import UserError, install_excepthook
+from fairseq_rnnsearch.files import bring_to_disk
 
 _CHUNK = 1 << 20
 _WAIT_SECONDS = 60
@@ -93,6 +94,7 @@ def fetch(archive: Archive, url: str, folder: Path, tries: int, wait: float) -> 
             f"{archive.name}: {url} has {found:,} bytes as it should but is {digest}, expected"
             f" {archive.checksum}; removed"
         )
+    bring_to_disk(partial)
     os.replace(partial, path)
 
 
