@@ -1,9 +1,16 @@
 """The one exception for mistakes a user can mend, and the hook that shows it as one line."""
 
 import argparse
+import contextlib
+import logging
 import sys
+from collections.abc import Iterator
 from types import TracebackType
 from typing import NoReturn
+
+logger = logging.getLogger(__name__)
+
+_missed: set[str] = set()
 
 
 class UserError(ValueError):
@@ -52,3 +59,19 @@ def user_error(error: BaseException | None) -> UserError | None:
     while error is not None and not isinstance(error, UserError):
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
     return error
+
+
+@contextlib.contextmanager
+def training_goes_on(without: str) -> Iterator[None]:
+    """Turn whatever goes wrong with pictures and logs into one warning; no training ends of it.
+
+    Args:
+        without: what may be missing from now on; a process warns once of each.
+    """
+    try:
+        yield
+    except Exception as problem:
+        if without not in _missed:
+            _missed.add(without)
+            reason = user_error(problem) or f"{type(problem).__name__}: {problem}"
+            logger.warning(f"{without}: {' '.join(str(reason).split())}; training goes on")

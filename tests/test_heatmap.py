@@ -160,7 +160,7 @@ def test_huge_picture_has_bounded_dots(tmp_path, monkeypatch):
         return np.array(imread(tmp_path / "a.png").shape)
 
     usual = size()
-    monkeypatch.setattr(heatmap, "_MOST_DOTS", int(usual.prod() / 3))
+    monkeypatch.setattr(heatmap, "MOST_DOTS", int(usual.prod() / 3))
     smaller = size()
     assert usual.prod() / 4 < smaller.prod() <= usual.prod() / 3
     monkeypatch.setattr(heatmap, "_MOST_DOTS_ALONG", int(smaller.max() / 2))

@@ -15,6 +15,7 @@ from fairseq_rnnsearch.compat.checkpoints import (
 )
 from fairseq_rnnsearch.compat.data_loading import mend_data_loading
 from fairseq_rnnsearch.compat.evaluated_options import read_options_as_values
+from fairseq_rnnsearch.compat.logs import let_trainings_outlive_their_logs
 from fairseq_rnnsearch.compat.memory import let_batches_without_memory_be_skipped
 from fairseq_rnnsearch.compat.messages import let_hydra_pass_errors_on, quieten
 from fairseq_rnnsearch.compat.nonfinite import stop_in_one_line_for_a_nonfinite_gradient
@@ -52,6 +53,7 @@ def apply() -> None:
     let_patience_survive_a_resume()
     let_schedules_survive_a_resume()
     let_batches_without_memory_be_skipped()
+    let_trainings_outlive_their_logs()
     mend_training_when_it_begins()
     stop_in_one_line_for_a_nonfinite_gradient()
     unscale_gradients_once()

@@ -58,6 +58,12 @@ def check_options(options: Namespace) -> None:
         path = getattr(options, name, None)
         if path and os.path.lexists(path) and not os.path.isdir(path):
             raise UserError(f"{_option(name)} {path}: is no folder; name another")
+    if log_file := getattr(options, "log_file", None):
+        try:
+            open(log_file, "a").close()
+        except OSError as problem:
+            reason = problem.strerror
+            raise UserError(f"--log-file {log_file} cannot be written: {reason}") from problem
     on_cpu = getattr(options, "cpu", False) or not torch.cuda.is_available()
     if trains and on_cpu and getattr(options, "fp16", False):
         raise UserError("--fp16 needs a GPU; on a CPU take --compute-dtype bfloat16")

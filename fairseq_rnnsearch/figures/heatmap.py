@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 # At most 64 million dots, and 32,768 along one side: beyond some 400 words the resolution falls.
-_MOST_DOTS = 1 << 26
+MOST_DOTS = 1 << 26
 _MOST_DOTS_ALONG = 1 << 15
 
 
@@ -141,11 +141,11 @@ def _bounded_layout(source: Sequence[str], target: Sequence[str]) -> Layout:
     """At the usual resolution, or at the highest that keeps to the limits."""
     layout = lay_out(source, target)
     while (
-        layout.width * layout.height > _MOST_DOTS
+        layout.width * layout.height > MOST_DOTS
         or max(layout.width, layout.height) > _MOST_DOTS_ALONG
     ):
         fraction = min(
-            (_MOST_DOTS / layout.width / layout.height) ** 0.5,
+            (MOST_DOTS / layout.width / layout.height) ** 0.5,
             _MOST_DOTS_ALONG / max(layout.width, layout.height),
         )
         # Lengths are rounded up, so that the fraction alone may not be enough.

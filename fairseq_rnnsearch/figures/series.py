@@ -7,21 +7,24 @@ The number of validations that are kept is bounded; older ones are thinned out e
 """
 
 import contextlib
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UserError, training_goes_on
 from fairseq_rnnsearch.figures.alignment import Alignment
 from fairseq_rnnsearch.figures.gallery import write_gallery
-from fairseq_rnnsearch.figures.heatmap import save_heatmap
-from fairseq_rnnsearch.files import replacing
+from fairseq_rnnsearch.figures.heatmap import MOST_DOTS, save_heatmap
+from fairseq_rnnsearch.files import remove_unfinished, replacing, write_text
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
 ANIMATION = "emerging.gif"
+OWNER = ".training"
+_EPOCH = re.compile(r"epoch\d+")
 _NAME = re.compile(r"valid(\d+)-update(\d+)\.png")
 _ANIMATED_SENTENCES, _COLUMNS = 4, 2
 _WIDEST = 1600  # dots
@@ -37,51 +40,95 @@ class Series:
         formats: of ``figures.gallery``. ``png`` makes the series; the others are written to the
             epoch's folder, where those of the epoch's last validation remain.
         most: validations to keep; 0 keeps all.
+        save_dir: of the training, where others may draw into the same folder; it is marked then.
 
     Raises:
         UserError: a negative number of validations.
     """
 
-    def __init__(self, folder: Path, formats: Sequence[str], most: int) -> None:
+    def __init__(
+        self, folder: Path, formats: Sequence[str], most: int, save_dir: Path | None = None
+    ) -> None:
         if most < 0:
             raise UserError(f"--heatmap-keep {most}: must be 0 (all validations) or more")
         self._folder = folder
         self._formats = formats
         self._most = most
+        self._save_dir = save_dir
+        self._is_begun = False
 
     def add(self, epoch: int, update: int, alignments: Sequence[Alignment]) -> dict[int, Path]:
         """Draw a validation's sentences, forget the most dispensable one, renew the animation.
 
         Returns:
-            The new picture of each sentence.
+            The new picture of each sentence that could be drawn.
 
         Raises:
-            UserError: when something cannot be written.
+            UserError: when the folder cannot be made, is another training's, or something else
+                than a picture cannot be written.
         """
         folder = self._folder / f"epoch{epoch:03d}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
             raise UserError(f"heatmap folder {folder}: {problem.strerror}") from problem
+        self._claim()
+        self._begin()
         pictures = {}
         if "png" in self._formats:
             for shown in alignments:
                 path = folder / f"valid{shown.id:04d}-update{update:07d}.png"
-                save_heatmap(path, shown.source, shown.target, shown.weights)
-                pictures[shown.id] = path
-            kept = self._thin(self.frames())
-            _animate(self._folder / ANIMATION, kept)
+                with training_goes_on("heatmaps"):
+                    save_heatmap(path, shown.source, shown.target, shown.weights)
+                    pictures[shown.id] = path
+            with training_goes_on("heatmaps"):
+                _animate(self._folder / ANIMATION, self._thin(self.frames()))
         if others := [name for name in self._formats if name != "png"]:
             write_gallery(folder, alignments, others)
         return pictures
 
+    def _claim(self) -> None:
+        """Mark the folder as this training's, so that no other overwrites or removes pictures.
+
+        The mark holds when the folders of both are moved together.
+
+        Raises:
+            UserError: for a mark of another training.
+        """
+        if self._save_dir is None:
+            return
+        mark = self._folder / OWNER
+        ours = os.path.relpath(self._save_dir.resolve(), self._folder.resolve())
+        if not mark.exists():
+            write_text(mark, f"{ours}\n")
+        owner = mark.read_text(encoding="utf-8").removesuffix("\n")
+        if owner != ours:
+            raise UserError(
+                f"heatmap folder {self._folder} is that of another training (--save-dir "
+                f"{self._folder / owner}): name another --heatmap-dir"
+            )
+
+    def _begin(self) -> None:
+        """Remove what was being drawn when this training was killed."""
+        if self._is_begun:
+            return
+        self._is_begun = True
+        for folder in (self._folder, *self._epoch_folders()):
+            remove_unfinished(folder)
+
     def frames(self) -> dict[int, dict[int, Path]]:
         """Pictures by update and sentence, in the order of both."""
         found: dict[int, dict[int, Path]] = {}
-        for path in sorted(self._folder.glob("epoch*/valid*-update*.png")):
-            if name := _NAME.fullmatch(path.name):
-                found.setdefault(int(name[2]), {})[int(name[1])] = path
+        for folder in self._epoch_folders():
+            for path in sorted(folder.iterdir()):
+                if name := _NAME.fullmatch(path.name):
+                    found.setdefault(int(name[2]), {})[int(name[1])] = path
         return dict(sorted(found.items()))
+
+    def _epoch_folders(self) -> list[Path]:
+        """Those of the training itself: a link may lead to those of another."""
+        found = sorted(self._folder.glob("epoch*"))
+        return [p for p in found if _EPOCH.fullmatch(p.name) and p.is_dir() and not p.is_symlink()]
 
     def _thin(self, frames: dict[int, dict[int, Path]]) -> dict[int, dict[int, Path]]:
         """Remove those between whose neighbours the smallest gap remains; never first or last."""
@@ -93,7 +140,7 @@ class Series:
         while self._most and len(updates) > max(self._most, 2):
             removed = updates.pop(min(range(1, len(updates) - 1), key=gap_without))
             for path in frames.pop(removed).values():
-                with contextlib.suppress(FileNotFoundError):
+                with contextlib.suppress(OSError):
                     path.unlink()
                 with contextlib.suppress(OSError):  # not empty yet
                     path.parent.rmdir()
@@ -101,9 +148,12 @@ class Series:
 
 
 def _animate(path: Path, frames: dict[int, dict[int, Path]]) -> None:
-    """Write the animation; a single frame is a picture that stands still."""
+    """Write the animation of what can be read; a single frame is a picture that stands still."""
     places, size = _lay_out(frames)
     drawn = [_frame(update, pictures, places, size) for update, pictures in frames.items()]
+    drawn = [frame for frame in drawn if frame is not None]
+    if not drawn:
+        return
     durations = [_FRAME_MS] * (len(drawn) - 1) + [_LAST_FRAME_MS]
     with replacing(path) as unfinished:
         drawn[0].save(
@@ -119,20 +169,21 @@ def _animate(path: Path, frames: dict[int, dict[int, Path]]) -> None:
 def _lay_out(
     frames: dict[int, dict[int, Path]],
 ) -> tuple[dict[int, tuple[int, int]], tuple[int, int]]:
-    """Corner of each animated sentence, two in a row, and the size of all."""
-    from PIL import Image
-
-    newest = frames[max(frames)]
-    sizes = []
-    for path in list(newest.values())[:_ANIMATED_SENTENCES]:
-        with Image.open(path) as picture:
-            sizes.append(picture.size)
+    """Corner of each animated sentence, two in a row, and the size of all: by the newest frame."""
+    shown: dict[int, tuple[int, int]] = {}
+    for update in reversed(frames):
+        for sentence, path in frames[update].items():
+            if len(shown) < _ANIMATED_SENTENCES and (grey := _grey(path)):
+                shown[sentence] = grey.size
+        if shown:
+            break
+    sizes = list(shown.values())
     widths = [max(width for width, _ in sizes[i::_COLUMNS]) for i in range(len(sizes[:_COLUMNS]))]
     rows = [sizes[i : i + _COLUMNS] for i in range(0, len(sizes), _COLUMNS)]
     heights = [max(height for _, height in row) for row in rows]
     places = {
         sentence: (sum(widths[: i % _COLUMNS]), _CAPTION + sum(heights[: i // _COLUMNS]))
-        for i, sentence in enumerate(list(newest)[:_ANIMATED_SENTENCES])
+        for i, sentence in enumerate(shown)
     }
     return places, (sum(widths), _CAPTION + sum(heights))
 
@@ -142,17 +193,31 @@ def _frame(
     pictures: dict[int, Path],
     places: dict[int, tuple[int, int]],
     size: tuple[int, int],
-) -> "Image":
+) -> "Image | None":
+    """A validation's pictures under its number; None where none of them can be read."""
     from PIL import Image, ImageDraw, ImageFont
 
-    frame = Image.new("L", size, 255)
+    frame, is_empty = Image.new("L", size, 255), True
     for sentence, place in places.items():
-        if sentence in pictures:
-            with Image.open(pictures[sentence]) as picture:
-                frame.paste(picture.convert("L"), place)
+        if sentence in pictures and (grey := _grey(pictures[sentence])):
+            frame.paste(grey, place)
+            is_empty = False
+    if is_empty:
+        return None
     if frame.width > _WIDEST:
         frame = frame.resize((_WIDEST, round(frame.height * _WIDEST / frame.width)))
     epoch = int(next(iter(pictures.values())).parent.name.removeprefix("epoch"))
     caption = f"epoch {epoch}, update {update:,}"
     ImageDraw.Draw(frame).text((12, 6), caption, 0, ImageFont.load_default(22))
     return frame
+
+
+def _grey(path: Path) -> "Image | None":
+    """A picture; None where the file is damaged, or is larger than any that is drawn here."""
+    from PIL import Image
+
+    # PIL raises exceptions of all kinds
+    with contextlib.suppress(Exception), Image.open(path) as picture:
+        if picture.width * picture.height <= MOST_DOTS:
+            return picture.convert("L")
+    return None

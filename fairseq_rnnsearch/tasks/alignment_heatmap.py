@@ -22,7 +22,7 @@ from fairseq.tasks import register_task
 from omegaconf import II
 from torch import Tensor
 
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UserError, training_goes_on
 from fairseq_rnnsearch.figures import Alignment, parse_formats, parse_samples, text_heatmap
 from fairseq_rnnsearch.figures.alignment import SOURCE_END_CHOICES, bpe_piece
 from fairseq_rnnsearch.figures.series import Series
@@ -107,6 +107,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
             Path(cfg.heatmap_dir or Path(cfg.save_dir) / "heatmaps"),
             self._formats,
             cfg.heatmap_keep,
+            Path(cfg.save_dir) if cfg.heatmap_dir else None,
         )
         self._gallery: HypothesisGallery | None = None
         self._epoch = 0
@@ -294,13 +295,19 @@ class AlignmentHeatmapTask(ParallelDataTask):
         self.validation_alignments.clear()
 
     def post_validate(self, model, stats: dict, agg) -> None:
-        """Draw what the criterion has collected; the first process draws for all."""
+        """Draw what the criterion has collected; the first process draws for all.
+
+        Whatever goes wrong with that is a warning, and the others do not wait for it.
+        """
         alignments = self.validation_alignments.take()
         if not alignments or get_global_rank() != 0:
             return
-        pictures = self._series.add(self._epoch, stats["num_updates"], alignments)
-        if self.cfg.tensorboard_logdir and SummaryWriter is not None:
-            self._to_tensorboard(pictures, stats["num_updates"])
+        pictures = {}
+        with training_goes_on("heatmaps"):
+            pictures = self._series.add(self._epoch, stats["num_updates"], alignments)
+        if pictures and self.cfg.tensorboard_logdir and SummaryWriter is not None:
+            with training_goes_on("TensorBoard"):
+                self._to_tensorboard(pictures, stats["num_updates"])
 
     def _to_tensorboard(self, pictures: dict[int, Path], update: int) -> None:
         from PIL import Image

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UserError, user_error
 from fairseq_rnnsearch.figures import Alignment, write_gallery
 
 
@@ -60,7 +60,11 @@ class HypothesisGallery:
     def _write_at_exit(self) -> None:
         try:
             self.write()
-        except UserError as problem:
-            print(f"fairseq_rnnsearch: error: {problem}", file=sys.stderr, flush=True)
+        except Exception as problem:
+            reason = user_error(problem) or f"{type(problem).__name__}: {problem}"
+            message = " ".join(f"fairseq_rnnsearch: error: {reason}".splitlines())
+            print(message, file=sys.stderr, flush=True)
             sys.stdout.flush()
             os._exit(1)  # an exception would not change the exit status any more
+        except KeyboardInterrupt:
+            os._exit(130)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from fairseq_rnnsearch.errors import training_goes_on
 from fairseq_rnnsearch.figures import Alignment, Samples
 
 MakeAlignment = Callable[[int, Tensor, Tensor, Tensor], Alignment]
@@ -37,9 +38,10 @@ class ValidationAlignments:
         """
         for row, sentence in enumerate(ids.tolist()):
             if sentence in self._samples:
-                self._collected[sentence] = self._make_alignment(
-                    sentence, source[row], target[row], attention[row]
-                )
+                with training_goes_on("heatmaps"):
+                    self._collected[sentence] = self._make_alignment(
+                        sentence, source[row], target[row], attention[row]
+                    )
 
     def take(self) -> list[Alignment]:
         """What all processes have collected, by sentence; they forget it."""

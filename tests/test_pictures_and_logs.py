@@ -1,0 +1,227 @@
+"""Pictures and logs that cannot be written or read: a warning, and the training goes on."""
+
+import logging
+import shutil
+import struct
+import zlib
+from types import SimpleNamespace
+
+import pytest
+from commands import MODEL, PAPER, assert_equal_tensors, parameters_and_optimizer
+from fairseq.logging import progress_bar
+from PIL import Image
+
+from fairseq_rnnsearch import errors
+from fairseq_rnnsearch.figures import series
+
+pytest_plugins = ["trained"]
+
+OPTIONS = (
+    f"{MODEL} {PAPER} --heatmap-samples 2 --no-epoch-checkpoints --seed 3"
+    " --validate-interval-updates 1"
+)
+OLDER, OLD, NEW = (f"heatmaps/epoch001/valid0000-update000000{i}.png" for i in (1, 2, 3))
+
+
+@pytest.fixture(scope="module")
+def begun(launchpad, small_corpus, tmp_path_factory):
+    """Two updates and their pictures, and the whole of four."""
+    folder = tmp_path_factory.mktemp("begun")
+    command = small_corpus.data, OPTIONS
+    launchpad.train(*command, f"--max-update 2 --save-dir={folder / 'begun'}").ok()
+    launchpad.train(*command, f"--max-update 4 --save-dir={folder / 'whole'}").ok()
+    return SimpleNamespace(folder=folder / "begun", whole=folder / "whole", command=command)
+
+
+def bomb(path):
+    """A small PNG that says it has 50,000 times 50,000 dots."""
+
+    def chunk(kind, content):
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(
+            ">I", zlib.crc32(kind + content)
+        )  # fmt: skip
+
+    header = struct.pack(">IIBBBBB", 50_000, 50_000, 8, 0, 0, 0, 0)
+    content = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(bytes(10**6)))
+    path.write_bytes(b"\x89PNG\r\n\x1a\n" + content + chunk(b"IEND", b""))
+
+
+def empty(path):
+    path.write_bytes(b"")
+
+
+def truncate(path):
+    path.write_bytes(path.read_bytes()[:-300])
+
+
+def zero(path):
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def become_a_folder(path):
+    path.unlink(missing_ok=True)
+    (path / "mine").mkdir(parents=True)
+
+
+def become_a_file(path):
+    shutil.rmtree(path, ignore_errors=True)
+    path.touch()
+
+
+# Each is done to copies of the same pictures; what becomes of which, whether something cannot be
+# written then, and the frames that are left.
+DAMAGES = {
+    "unreadable": (
+        {
+            OLD: truncate,
+            OLD.replace("valid0000", "valid0001"): bomb,
+            OLDER: empty,
+            OLDER.replace("valid0000", "valid0001"): zero,
+        },
+        False,
+        2,
+    ),
+    "in the way": (
+        {
+            OLD: become_a_folder,
+            NEW.replace("3.png", "9.png"): empty,
+            "heatmaps/epochs/valid0000-update0000001.png": become_a_folder,
+            "heatmaps/epoch009": become_a_file,
+        },
+        False,
+        4,
+    ),
+    "a folder instead of a picture": ({NEW: become_a_folder}, True, 4),
+    "a folder instead of the animation": ({"heatmaps/emerging.gif": become_a_folder}, True, None),
+    "a file instead of the folder": ({"heatmaps": become_a_file}, True, None),
+}
+
+
+@pytest.mark.survives("pictures and logs", cases=2)
+@pytest.mark.parametrize("name", DAMAGES)
+def test_a_damaged_picture_does_not_end_a_training(launchpad, begun, tmp_path, name):
+    damages, is_missed, frames = DAMAGES[name]
+    folder = shutil.copytree(begun.folder, tmp_path / "model")
+    for place, damage in damages.items():
+        damage(folder / place)
+    done = launchpad.train(*begun.command, f"--max-update 4 --save-dir={folder}").ok()
+    assert done.out.count("training goes on") == done.out.count("WARNING") == is_missed
+    assert_equal_tensors(
+        *(parameters_and_optimizer(at / "checkpoint_last.pt") for at in (folder, begun.whole))
+    )
+    if (folder / "heatmaps").is_dir():
+        drawn = "heatmaps/epoch001/valid0001-update0000004.png"
+        assert (folder / drawn).read_bytes() == (begun.whole / drawn).read_bytes()
+    if frames:
+        with Image.open(folder / "heatmaps" / "emerging.gif") as animation:
+            assert animation.n_frames == frames
+
+
+PLACES = {
+    "heatmaps": ("--heatmap-dir=/proc/nosuch", "heatmaps: heatmap folder /proc/nosuch/epoch001: "),
+    "TensorBoard": ("--tensorboard-logdir=/proc/nosuch", "TensorBoard: "),
+    "a log file": ("--log-file=/dev/full", "log /dev/full: OSError: [Errno 28] No space left"),
+    "Weights & Biases": ("--wandb-project nosuch", "wandb not found"),
+}
+
+
+@pytest.mark.survives("pictures and logs")
+@pytest.mark.parametrize("name", PLACES)
+def test_a_place_that_cannot_be_written_does_not_end_a_training(launchpad, begun, tmp_path, name):
+    if name == "TensorBoard":
+        pytest.importorskip("tensorboardX")
+    option, message = PLACES[name]
+    done = launchpad.train(*begun.command, option, f"--max-update 4 --save-dir={tmp_path}").ok()
+    assert message in done.out and "Traceback" not in done.err
+    assert done.out.count("training goes on") == (name != "Weights & Biases")
+    assert_equal_tensors(
+        *(parameters_and_optimizer(at / "checkpoint_last.pt") for at in (tmp_path, begun.whole))
+    )
+
+
+@pytest.mark.survives("pictures and logs")
+def test_what_can_be_mended_before_it_begins_is_refused(launchpad, begun, tmp_path):
+    refused = launchpad.train(
+        *begun.command, f"--max-update 4 --log-file={tmp_path}/no/log --save-dir={tmp_path}"
+    )
+    assert refused.rc == 1 and "Traceback" not in refused.out
+    assert f"--log-file {tmp_path}/no/log cannot be written: No such file" in refused.out
+
+
+@pytest.mark.survives("pictures and logs")
+def test_two_trainings_in_one_heatmap_folder(launchpad, begun, tmp_path):
+    """The second neither overwrites nor removes the first one's pictures."""
+    shared, options = tmp_path / "shared", f"--max-update 4 --heatmap-dir={tmp_path}/shared"
+    launchpad.train(*begun.command, options, f"--save-dir={tmp_path}/first").ok()
+    before = {path: path.read_bytes() for path in shared.rglob("*.*") if path.is_file()}
+    second = launchpad.train(
+        *begun.command, options, f"--save-dir={tmp_path}/second --heatmap-keep 2 --seed 4"
+    ).ok()
+    message = f"heatmap folder {shared} is that of another training (--save-dir {shared}/../first)"
+    assert second.out.count(message) == second.out.count("training goes on") == 1
+    assert {path: path.read_bytes() for path in shared.rglob("*.*") if path.is_file()} == before
+    launchpad.train(*begun.command, options, f"--save-dir={tmp_path}/first --max-update 5").ok()
+    assert len(list(shared.glob("epoch001/*.png"))) == 2 * 5
+
+
+@pytest.fixture
+def warned(monkeypatch, caplog):
+    """The warnings, counted as at the beginning of a training."""
+    monkeypatch.setattr(errors, "_missed", set())
+    caplog.set_level(logging.WARNING, errors.__name__)
+    return caplog
+
+
+@pytest.mark.survives("pictures and logs")
+@pytest.mark.parametrize(
+    "problem", [OSError(28, "No space left on device"), RuntimeError("no font"), MemoryError()]
+)
+def test_whatever_drawing_raises_is_one_warning(begun, tmp_path, monkeypatch, warned, problem):
+    def fail(*_):
+        raise problem
+
+    folder = shutil.copytree(begun.folder / "heatmaps", tmp_path / "heatmaps")
+    before = (folder / "emerging.gif").read_bytes()
+    monkeypatch.setattr(series, "save_heatmap", fail)
+    drawing = series.Series(folder, ("png",), 0)
+    shown = SimpleNamespace(id=0, source=(), target=(), weights=None)
+    for update in (3, 4):
+        assert drawing.add(1, update, [shown]) == {}
+    (message,) = warned.messages
+    assert message.startswith("heatmaps: ") and message.endswith("; training goes on")
+    assert (folder / "emerging.gif").read_bytes() == before
+
+
+@pytest.mark.parametrize("signal", [KeyboardInterrupt, SystemExit])
+def test_what_asks_to_end_is_heeded(signal):
+    with pytest.raises(signal), errors.training_goes_on("heatmaps"):
+        raise signal
+
+
+@pytest.mark.survives("pictures and logs")
+def test_a_full_disk_does_not_stop_the_thread_of_tensorboard(tmp_path, monkeypatch, warned):
+    """Eleven events would then wait for ever."""
+    record_writer = pytest.importorskip("tensorboardX.record_writer")
+
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    bar = progress_bar.TensorboardProgressBarWrapper(SimpleNamespace(), str(tmp_path))
+    bar._log_to_tensorboard({"loss": 1.0, "num_updates": 1}, "full")
+    monkeypatch.setattr(record_writer.RecordWriter, "write", fail)
+    for update in range(2, 40):
+        bar._log_to_tensorboard({"loss": 1.0, "num_updates": update}, "full")
+    progress_bar._tensorboard_writers.pop("full").close()
+    (message,) = warned.messages
+    assert message.startswith("TensorBoard: ") and "No space left" in message
+
+
+@pytest.mark.survives("pictures and logs")
+def test_a_service_that_fails_is_one_warning(monkeypatch, warned):
+    monkeypatch.setattr(progress_bar, "wandb", SimpleNamespace())  # without init, log and config
+    inner = SimpleNamespace(update_config=None, log=lambda *_, **__: None)
+    bar = progress_bar.WandBProgressBarWrapper(inner, "project")
+    bar.update_config({})
+    bar.log({"loss": 1.0, "num_updates": 1})
+    (message,) = warned.messages
+    assert message.startswith("Weights & Biases: AttributeError: ")
