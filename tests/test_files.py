@@ -46,9 +46,10 @@ def test_a_killed_writer_does_not_keep_its_file(tmp_path):
             os.write(begun, b".")
             signal.pause()
     os.read(ready, 1)
-    assert remove_unfinished(tmp_path) == 0
+    removed = remove_unfinished(tmp_path)
     os.kill(pid, signal.SIGKILL)
     os.waitpid(pid, 0)
+    assert removed == 0
     assert remove_unfinished(tmp_path) == 1
     assert not list(tmp_path.iterdir())
 
