@@ -134,6 +134,7 @@ def oracle(tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(resuming, "progress", progress_of)
+        patch.setattr(resuming.logger, "disabled", True)  # a warning for most states
         yield Oracle(tmp_path_factory.mktemp("states"), progress_of)
 
 

@@ -10,7 +10,7 @@ import sys
 
 import torch
 
-from fairseq_rnnsearch.files import replacing
+from fairseq_rnnsearch.files import replacing  # and the package names the plain types
 
 
 def main() -> None:
