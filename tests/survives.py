@@ -28,6 +28,8 @@ ROWS = {
     " validation or save, twice, at the last update; handed on by the example for Slurm",
     "resumed": "stopped at an update and continued: with fairseq's batches and Adam in bfloat16,"
     " `--patience`, a learning rate that follows the validations",
+    "one folder": "two trainings in one save folder, also through a link; the folder of a killed"
+    " one; a file system without locks",
     "loading processes": "data-loading processes end with the last batch of an epoch, and with the"
     " program, also unfinished and collected",
     "several processes": "two and four processes, and two `torchrun`s as on two machines: the"

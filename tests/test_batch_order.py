@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fairseq_rnnsearch.data.batch_order import paper_batches, surviving_pairs
-from fairseq_rnnsearch.tasks.parallel_data import InOrderIterator
+from fairseq_rnnsearch.tasks.epoch_batches import InOrderIterator
 
 
 def lengths(pairs, seed=3):

@@ -3,7 +3,6 @@
 ``apply`` is called once, when the package is imported. Each mend names what happens without it.
 """
 
-import torch
 from fairseq import checkpoint_utils
 
 from fairseq_rnnsearch.compat.amp import unscale_gradients_once
@@ -15,17 +14,24 @@ from fairseq_rnnsearch.compat.checkpoints import (
 )
 from fairseq_rnnsearch.compat.data_loading import mend_data_loading
 from fairseq_rnnsearch.compat.evaluated_options import read_options_as_values
+from fairseq_rnnsearch.compat.locking import let_one_training_use_a_folder
 from fairseq_rnnsearch.compat.logs import let_trainings_outlive_their_logs
 from fairseq_rnnsearch.compat.memory import let_batches_without_memory_be_skipped
 from fairseq_rnnsearch.compat.messages import let_hydra_pass_errors_on, quieten
 from fairseq_rnnsearch.compat.nonfinite import stop_in_one_line_for_a_nonfinite_gradient
 from fairseq_rnnsearch.compat.options import check_options_first
 from fairseq_rnnsearch.compat.preprocessing import check_text_before_preprocessing
-from fairseq_rnnsearch.compat.processes import let_torchrun_work_without_gpus
+from fairseq_rnnsearch.compat.processes import (
+    let_torchrun_start_one_training,
+    name_lost_processes,
+)
 from fairseq_rnnsearch.compat.resuming import (
-    fall_back_on_older_checkpoints,
+    begin_at_the_newest_checkpoint,
+    explain_what_does_not_fit_the_epoch,
+    let_averages_begin_on_a_resume,
     let_patience_survive_a_resume,
     let_schedules_survive_a_resume,
+    let_the_epoch_begin_anew,
 )
 from fairseq_rnnsearch.compat.saving import write_checkpoints_whole
 from fairseq_rnnsearch.compat.training import mend_training_when_it_begins
@@ -49,13 +55,17 @@ def apply() -> None:
     check_text_before_preprocessing()
     mend_data_loading()
     write_checkpoints_whole()
-    fall_back_on_older_checkpoints()
+    let_one_training_use_a_folder()
+    explain_what_does_not_fit_the_epoch()
+    let_the_epoch_begin_anew()
+    let_averages_begin_on_a_resume()
     let_patience_survive_a_resume()
     let_schedules_survive_a_resume()
+    begin_at_the_newest_checkpoint()
     let_batches_without_memory_be_skipped()
     let_trainings_outlive_their_logs()
     mend_training_when_it_begins()
     stop_in_one_line_for_a_nonfinite_gradient()
     unscale_gradients_once()
-    if not torch.cuda.is_available():
-        let_torchrun_work_without_gpus()
+    let_torchrun_start_one_training()
+    name_lost_processes()

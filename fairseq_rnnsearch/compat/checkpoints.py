@@ -159,8 +159,12 @@ def _checkpoints_in(folder: str) -> str:
     return f"name one of those that it holds: {', '.join(names[-_NAMED:])}{more}"
 
 
-def progress(path: str) -> int:
-    """The update that a checkpoint was saved at, read without its tensors.
+def progress(path: str) -> tuple[int, int]:
+    """How far a training had come at a checkpoint, read without its tensors.
+
+    Returns:
+        How often it had begun or gone on, and the update. The first counts more: with
+        --reset-optimizer updates begin again at 0.
 
     Raises:
         UserError: when the file cannot be read, or no training can go on from it.
@@ -172,7 +176,8 @@ def progress(path: str) -> int:
         )
     try:
         if "train_iterator" in state["extra_state"] and state["last_optimizer_state"]:
-            return state["optimizer_history"][-1]["num_updates"]
+            history = state["optimizer_history"]
+            return len(history), history[-1]["num_updates"]
     except (KeyError, IndexError, TypeError):
         pass
     raise UserError(

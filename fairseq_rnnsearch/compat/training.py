@@ -5,7 +5,7 @@ import sys
 
 from fairseq import checkpoint_utils
 
-from fairseq_rnnsearch.compat.processes import name_lost_processes
+from fairseq_rnnsearch.compat.processes import naming_lost_processes
 from fairseq_rnnsearch.compat.resuming import let_finished_runs_stay_finished
 from fairseq_rnnsearch.compat.signals import let_signals_stop_training
 
@@ -23,7 +23,8 @@ def mend_training_when_it_begins() -> None:
         program = sys.modules.get("fairseq_cli.train")
         if program is not None and not requests:
             let_finished_runs_stay_finished(program)
-            name_lost_processes(program)
+            # for those that fairseq starts; others are named from their beginning
+            program.train = naming_lost_processes(program.train)
             requests.append(let_signals_stop_training(program))
         loaded = load(cfg, trainer, **iterator_options)
         for request in requests:

@@ -36,6 +36,7 @@ from fairseq_rnnsearch.data.dictionary_file import check_dictionary
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.tasks import vocabulary
 from fairseq_rnnsearch.tasks.batch_limit import BatchLimit, Estimate, narrowed, rows_of, summed
+from fairseq_rnnsearch.tasks.epoch_batches import InOrderIterator, ResumedIterator
 from fairseq_rnnsearch.tasks.nonfinite import UpdateRecord, name_sentences, unwrapped
 
 logger = logging.getLogger(__name__)
@@ -345,7 +346,7 @@ class ParallelDataTask(TranslationTask):
         if dataset is not self._training_data or self.cfg.batch_order == "fairseq":
             if dataset not in self.datasets.values():
                 options["disable_iterator_cache"] = True  # typed sentences would pile up in it
-            return super().get_batch_iterator(
+            iterator = super().get_batch_iterator(
                 dataset,
                 max_tokens=max_tokens,
                 max_sentences=max_sentences,
@@ -360,6 +361,9 @@ class ParallelDataTask(TranslationTask):
                 data_buffer_size=data_buffer_size,
                 **options,
             )
+            if dataset is self._training_data and self.cfg.rebuild_batches:
+                iterator.__class__ = ResumedIterator  # fairseq names the class itself
+            return iterator
         if max_sentences is None or max_tokens is not None:
             raise UserError(
                 "the paper's batch order counts sentences: give --batch-size (paper: 80) and no "
@@ -384,15 +388,6 @@ class ParallelDataTask(TranslationTask):
         )
         self.dataset_to_epoch_iter[dataset] = iterator
         return iterator
-
-
-class InOrderIterator(iterators.EpochBatchIterator):
-    """Batches in the same order in every epoch, also when resumed within one."""
-
-    def _get_iterator_for_epoch(
-        self, epoch: int, shuffle: bool, *args, **kwargs
-    ) -> iterators.CountingIterator | None:
-        return super()._get_iterator_for_epoch(epoch, False, *args, **kwargs)
 
 
 def _training_memory(model, criterion) -> Estimate | None:

@@ -1,0 +1,353 @@
+"""A save folder belongs to one training at a time, and no training begins anew in it by mistake."""
+
+import errno
+import fcntl
+import os
+import re
+import shutil
+import signal
+import socket
+from types import SimpleNamespace
+
+import pytest
+import torch
+from commands import MODEL, ROOT, assert_equal_tensors, parameters_and_optimizer
+from launchpad import Strike
+
+pytest_plugins = ["trained"]
+
+OPTIONS = (
+    f"{MODEL} --criterion alignment_heatmap --optimizer adam --lr 0.01 --clip-norm 1"
+    " --batch-size 20 --heatmap-samples 0 --seed 5 --save-interval-updates 2"
+)
+LAST = "checkpoint_last.pt"
+
+
+def updates(checkpoint):
+    history = torch.load(checkpoint, weights_only=True)["optimizer_history"]
+    return history[-1]["num_updates"]
+
+
+@pytest.fixture(scope="module")
+def train(launchpad, small_corpus):
+    def train(folder, *more, **options):
+        return launchpad.train(small_corpus.data, OPTIONS, f"--save-dir={folder}", *more, **options)
+
+    return train
+
+
+@pytest.fixture(scope="module")
+def other(train, tmp_path_factory):
+    """A training of another folder, to begin from."""
+    folder = tmp_path_factory.mktemp("other")
+    train(folder, "--max-update 4").ok()
+    return folder / LAST
+
+
+def contents(folder):
+    return {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.fixture
+def refused(train):
+    def refused(folder, *more, **options):
+        before = contents(folder)
+        message = train(folder, "--max-update 9", *more, **options).error()
+        assert contents(folder) == before
+        return message
+
+    return refused
+
+
+# --- where a training begins --------------------------------------------------------------------
+
+BEGINNINGS = ["--finetune-from-model", "--continue-once"]
+
+
+@pytest.mark.survives("resumed", cases=2)
+@pytest.mark.parametrize("option", BEGINNINGS)
+@pytest.mark.parametrize("keeps_last", [True, False])
+def test_what_began_from_another_model_goes_on_from_its_own(
+    train, other, tmp_path, option, keeps_last
+):
+    folder, whole = tmp_path / "broken", tmp_path / "whole"
+    options = f"{option}={other}", "" if keeps_last else "--no-last-checkpoints"
+    options = [word for word in options if word]
+    end = "--max-update 8" if option == BEGINNINGS[0] else "--max-update 12"
+    train(whole, *options, end).ok()
+    train(folder, *options, "--max-update 6").ok()
+    if keeps_last:
+        (folder / LAST).unlink()
+    again = train(folder, *options, end).ok()
+    assert "@ 6 updates)" in again.out
+    assert ("WARNING" in again.out) == keeps_last
+    found, expected = (
+        parameters_and_optimizer(max(path.glob("checkpoint_*_*.pt"), key=updates))
+        for path in (folder, whole)
+    )
+    assert_equal_tensors(found, expected)
+
+
+def test_a_fine_tuning_counts_for_itself(train, other, tmp_path):
+    """Updates, epochs, and for --patience the best validation."""
+    anew = train(tmp_path, f"--finetune-from-model={other}", "--patience 1 --max-update 2").ok()
+    assert f"Loaded checkpoint {other} (epoch 1 @ 0 updates)" in anew.out
+    saved = torch.load(tmp_path / LAST, weights_only=True)
+    assert saved["extra_state"]["train_iterator"]["epoch"] == 1
+    assert saved["extra_state"]["patience"]["num_runs"] == 0
+    assert saved["cfg"]["checkpoint"]["finetune_from_model"] == str(other)
+
+
+@pytest.mark.survives("damaged checkpoint")
+def test_a_fine_tuning_whose_checkpoints_are_all_damaged(refused, other, tmp_path):
+    for name in ("checkpoint1.pt", "checkpoint_1_2.pt"):
+        (tmp_path / name).write_bytes(other.read_bytes()[:1000])
+    message = refused(tmp_path, f"--finetune-from-model={other}")
+    assert "checkpoint1.pt" in message and "no other checkpoint to go on from" in message
+
+
+@pytest.fixture
+def begun(other, tmp_path):
+    """A save folder in which another training has come to update 4."""
+    return shutil.copytree(other.parent, tmp_path / "begun")
+
+
+@pytest.mark.survives("bad input", cases=4)
+def test_another_checkpoint_does_not_begin_anew_where_there_are_some(
+    train, refused, begun, other, tmp_path
+):
+    resets = "--reset-optimizer --reset-dataloader --reset-meters"
+    (tmp_path / "link").symlink_to(begun)
+    named = f"--restore-file={other}"
+    for folder, options in (
+        (begun, [named]),
+        (begun, [named, resets]),
+        (tmp_path / "link", [named, resets]),
+        (begun, [named, "--no-last-checkpoints"]),
+    ):
+        message = refused(folder, *options)
+        assert f"--restore-file {other} is not in --save-dir {folder}" in message
+        assert "name another --save-dir or remove what is there" in message
+    assert "(epoch 1 @ 0 updates)" in train(begun, named, resets, "--max-update 1 --no-save").out
+    new = tmp_path / "new"
+    assert "@ 0 updates)" in train(new, named, resets, "--max-update 2").ok().out
+    assert "leave out --restore-file" in refused(new, named, resets)  # the same command again
+    train(new, "--max-update 4").ok()
+    assert updates(new / LAST) == 4
+
+
+@pytest.mark.survives("resumed", cases=2)
+@pytest.mark.parametrize("through_a_link", [False, True])
+def test_going_back_on_purpose(train, refused, begun, tmp_path, through_a_link):
+    """To a checkpoint of the save folder; the same command again would do it again."""
+    (tmp_path / "link").symlink_to(begun)
+    earlier = begun / "checkpoint_1_2.pt"
+    named = f"--restore-file={tmp_path / 'link' / earlier.name if through_a_link else earlier}"
+    assert "@ 2 updates)" in train(begun, named, "--max-update 3").ok().out
+    message = refused(begun, named)
+    assert f"has begun the training of {begun / LAST} already" in message
+    assert "@ 3 updates)" in train(begun, "--max-update 5").ok().out
+    assert "@ 2 updates)" in train(begun, named, "--max-update 3").ok().out
+
+
+def test_the_last_one_may_be_named(train, begun):
+    for end in (5, 6):
+        again = train(begun, f"--restore-file={begun / LAST}", f"--max-update {end}").ok()
+        assert f"@ {end - 1} updates)" in again.out
+
+
+def test_what_resets_says_that_it_would_again(train, begun):
+    again = train(begun, "--reset-optimizer --max-update 2 --no-last-checkpoints").ok()
+    assert "--reset-optimizer with" in again.out and "(epoch 1 @ 0 updates)" in again.out
+    # the newest is that of two updates, not that of four before
+    again = train(begun, "--max-update 3 --no-last-checkpoints").ok()
+    assert "@ 2 updates)" in again.out
+
+
+EXCLUSIVE = {
+    "--finetune-from-model={} --restore-file={}": "exclude each other",
+    "--finetune-from-model={} --reset-meters": "exclude each other",
+    "--finetune-from-model=nowhere.pt": "--finetune-from-model nowhere.pt does not exist",
+    "--continue-once=nowhere.pt": "--continue-once nowhere.pt does not exist",
+}
+
+
+@pytest.mark.survives("bad input", cases=len(EXCLUSIVE) + 1)
+def test_beginnings_that_make_no_sense(refused, begun, other, tmp_path):
+    for options, message in EXCLUSIVE.items():
+        assert message in refused(tmp_path / "new", options.format(other, other))
+    own = begun / LAST
+    assert f"{own} is in --save-dir {begun}" in refused(begun, f"--finetune-from-model={own}")
+
+
+def test_all_processes_begin_where_the_first_does(launchpad, small_corpus, begun, other):
+    def begin(*more):
+        return launchpad.train_together(
+            2, small_corpus.data, OPTIONS, f"--save-dir={begun}", "--max-update 6", *more
+        )
+
+    first, second = begin(f"--restore-file={other}")
+    assert first.rc == second.rc == 1
+    assert "is not in --save-dir" in first.out and "error:" not in second.out
+    (begun / LAST).unlink()
+    first, second = begin(f"--finetune-from-model={other}", "--reset-dataloader")
+    assert "exclude each other" in first.out and "Traceback" not in first.out + second.out
+    for finished in begin(f"--finetune-from-model={other}"):
+        finished.ok()
+    assert updates(begun / LAST) == 6
+
+
+# --- one training at a time -----------------------------------------------------------------------
+
+
+@pytest.mark.survives("one folder", cases=3)
+def test_a_folder_in_use_is_refused(launchpad, small_corpus, refused, begun, tmp_path):
+    from fairseq_rnnsearch.compat.locking import lock
+
+    (tmp_path / "link").symlink_to(begun)
+    assert lock(str(begun)) is None
+    holder = f"(process {os.getpid()} on {socket.gethostname()})"
+    for folder in (begun, tmp_path / "link"):
+        message = refused(folder)
+        assert f"--save-dir {folder} is in use by another training {holder}" in message
+        assert lock(str(folder)) is None  # of this process still, which does not lose it so
+    together = launchpad.train_together(2, small_corpus.data, OPTIONS, f"--save-dir={begun}")
+    assert [finished.rc for finished in together] == [1, 1]
+    assert "is in use by another training" in together[0].out
+    assert all("Traceback" not in finished.out for finished in together), together[1].out
+
+
+@pytest.mark.survives("one folder")
+def test_a_killed_training_frees_its_folder(train, tmp_path):
+    """Also while its data-loading processes, which it has forked, have not noticed yet."""
+    killed = train(tmp_path, "--num-workers 2", strike=Strike("update", 4))
+    assert killed.rc == -signal.SIGKILL
+    name = ".fairseq_rnnsearch.lock"
+    assert (tmp_path / name).exists()
+    assert "@ 2 updates)" in train(tmp_path, "--max-update 3").ok().out
+    assert not (tmp_path / name).exists()
+
+
+@pytest.mark.survives("one folder", cases=3)
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.EACCES])
+def test_a_file_system_without_locks(monkeypatch, caplog, tmp_path, number):
+    from fairseq import checkpoint_utils
+
+    import fairseq_rnnsearch  # noqa: F401
+
+    def cannot(*arguments):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(fcntl, "flock", cannot)
+    checkpoint_utils.verify_checkpoint_directory(str(tmp_path / "new"))
+    (warning,) = caplog.messages
+    assert f"new cannot be locked ({os.strerror(number)})" in warning
+
+
+@pytest.mark.survives("bad input", cases=2)
+def test_a_save_folder_that_cannot_be_written(monkeypatch, train, tmp_path):
+    from fairseq import checkpoint_utils
+
+    from fairseq_rnnsearch.errors import UserError
+
+    (tmp_path / "file").touch()
+    folder = tmp_path / "file" / "folder"
+    assert train(folder).error() == f"--save-dir {folder} cannot be written: Not a directory"
+
+    def read_only(*arguments, **options):
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS))
+
+    monkeypatch.setattr(os, "open", read_only)
+    monkeypatch.setattr("builtins.open", read_only)
+    with pytest.raises(UserError, match="cannot be written: Read-only file system"):
+        checkpoint_utils.verify_checkpoint_directory(str(tmp_path))
+
+
+# --- processes on a machine with GPUs -------------------------------------------------------------
+
+_ONE_GPU = """
+import sys
+
+import torch
+
+import fairseq_rnnsearch
+
+ASKING = "fairseq.distributed.utils", "fairseq_rnnsearch.compat.processes"
+torch.cuda.is_available = lambda: sys._getframe(1).f_globals["__name__"] in ASKING
+torch.cuda.device_count = lambda: 1
+"""
+
+
+@pytest.mark.survives("several processes")
+def test_two_processes_without_the_gpu_are_one_training(launchpad, small_corpus, tmp_path):
+    plugin = tmp_path / "one_gpu"
+    plugin.mkdir()
+    (plugin / "__init__.py").write_text(_ONE_GPU)
+    first, second = launchpad.train_together(
+        2,
+        small_corpus.data,
+        f"{OPTIONS} --user-dir={plugin} --save-dir={tmp_path / 'model'} --max-update 2",
+        PYTHONPATH=str(ROOT),
+    )
+    assert "training on 2 devices" in first.ok().out and "done training" in first.out
+    assert "done training" not in second.ok().out  # only the first process reports
+
+
+def started(monkeypatch, cpu, gpus, launched=(), **options):
+    """How fairseq starts a training on a machine with so many GPUs."""
+    from fairseq.distributed import utils
+
+    import fairseq_rnnsearch  # noqa: F401
+
+    for name, value in dict(launched).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: gpus > 0)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
+    begun = []
+    monkeypatch.setattr(utils, "distributed_main", lambda *given: begun.append("torchrun"))
+    monkeypatch.setattr(torch.multiprocessing, "spawn", lambda **given: begun.append("spawned"))
+    training = {
+        "distributed_init_method": None,
+        "distributed_world_size": max(1, gpus),
+        "distributed_rank": 0,
+        "distributed_port": -1,
+        "distributed_backend": "nccl",
+        "distributed_no_spawn": False,
+        "pipeline_model_parallel": False,
+        "device_id": 0,
+        "tpu": False,
+    }
+    cfg = SimpleNamespace(
+        common=SimpleNamespace(cpu=cpu, tpu=False),
+        distributed_training=SimpleNamespace(**training | options),
+    )
+    utils.call_main(cfg, lambda cfg: begun.append("alone"))
+    found = cfg.distributed_training
+    return *begun, found.distributed_world_size, found.distributed_backend
+
+
+TORCHRUN = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1", "RANK": "1", "WORLD_SIZE": "2"}
+
+
+@pytest.mark.parametrize("gpus", [0, 1, 2])
+def test_processes_without_gpus(monkeypatch, gpus):
+    from fairseq_rnnsearch.errors import UserError
+
+    assert started(monkeypatch, True, gpus) == ("alone", 1, "nccl")
+    for options in ({"distributed_world_size": 3}, {"distributed_init_method": "tcp://localhost"}):
+        with pytest.raises(UserError, match="needs as many GPUs, and none is used"):
+            started(monkeypatch, True, gpus, **options)
+    assert started(monkeypatch, True, gpus, TORCHRUN) == ("torchrun", 2, "gloo")
+
+
+@pytest.mark.parametrize("gpus", [1, 2])
+def test_processes_with_gpus(monkeypatch, gpus):
+    """Two machines of one GPU each are one training too."""
+    from fairseq_rnnsearch.errors import UserError
+
+    expected = ("alone", 1, "nccl") if gpus == 1 else ("spawned", 2, "nccl")
+    assert started(monkeypatch, False, gpus) == expected
+    assert started(monkeypatch, False, gpus, TORCHRUN) == ("torchrun", 2, "nccl")
+    here = {**TORCHRUN, "LOCAL_WORLD_SIZE": "3"}
+    with pytest.raises(UserError, match=re.escape(f"on a machine with {gpus} GPU(s)")):
+        started(monkeypatch, False, gpus, here)
