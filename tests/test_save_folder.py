@@ -7,12 +7,12 @@ import re
 import shutil
 import signal
 import socket
-from types import SimpleNamespace
 
 import pytest
 import torch
 from commands import MODEL, ROOT, assert_equal_tensors, parameters_and_optimizer
 from launchpad import Strike
+from omegaconf import OmegaConf
 
 pytest_plugins = ["trained"]
 
@@ -317,16 +317,15 @@ def started(monkeypatch, cpu, gpus, launched=(), **options):
         "device_id": 0,
         "tpu": False,
     }
-    cfg = SimpleNamespace(
-        common=SimpleNamespace(cpu=cpu, tpu=False),
-        distributed_training=SimpleNamespace(**training | options),
+    cfg = OmegaConf.create(
+        {"common": {"cpu": cpu, "tpu": False}, "distributed_training": training | options}
     )
     utils.call_main(cfg, lambda cfg: begun.append("alone"))
     found = cfg.distributed_training
     return *begun, found.distributed_world_size, found.distributed_backend
 
 
-TORCHRUN = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1", "RANK": "1", "WORLD_SIZE": "2"}
+TORCHRUN = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1", "RANK": "0", "WORLD_SIZE": "2"}
 
 
 @pytest.mark.parametrize("gpus", [0, 1, 2])

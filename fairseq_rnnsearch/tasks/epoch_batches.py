@@ -36,7 +36,7 @@ class ResumedIterator(iterators.EpochBatchIterator):
             UserError: when the batches are others, or the processes cannot share what is left.
         """
         self.epoch = state_dict["epoch"]
-        if "batches" in state_dict:
+        if state_dict["iterations_in_epoch"] and "batches" in state_dict:
             if state_dict["batches"] != self._identify(self.epoch, state_dict["shuffle"]):
                 refuse_place(self, "its batches are others now")
             used = state_dict["iterations_in_epoch"] * state_dict["processes"]
