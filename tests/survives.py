@@ -30,6 +30,8 @@ ROWS = {
     " `--patience`, a learning rate that follows the validations",
     "one folder": "two trainings in one save folder, also through a link; the folder of a killed"
     " one; a file system without locks",
+    "circumstances": "killed in a save folder that is a link or on another file system, one of two"
+    " killed while it saves, a clock that has jumped back: the bits of an unbroken one",
     "loading processes": "data-loading processes end with the last batch of an epoch, and with the"
     " program, also unfinished and collected",
     "several processes": "two and four processes, and two `torchrun`s as on two machines: the"

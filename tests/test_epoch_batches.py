@@ -93,7 +93,14 @@ ORDERS = ["paper", "fairseq"]
 def test_other_processes_go_on_with_the_same_batches(order):
     whole = rest(order, {"version": 2, "epoch": 2, "iterations_in_epoch": 0})
     assert sorted(pair for batch in whole for pair in batch) == list(range(103))
-    for before, updates, after in ((1, 6, 2), (1, 6, 3), (2, 3, 1), (2, 4, 4), (4, 2, 1), (3, 2, 6)):
+    for before, updates, after in (
+        (1, 6, 2),
+        (1, 6, 3),
+        (2, 3, 1),
+        (2, 4, 4),
+        (4, 2, 1),
+        (3, 2, 6),
+    ):
         used, state = used_and_state(order, updates, before)
         assert used + rest(order, state, after) == whole
 

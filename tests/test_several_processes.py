@@ -245,6 +245,28 @@ def test_when_one_is_killed_the_others_say_so_and_the_run_resumes(
     )
 
 
+SAVES = {
+    "the first": Strike("flush", 1),
+    "the last, when the other has finished": Strike("copy", 4),
+}
+
+
+@pytest.mark.survives("circumstances")
+@pytest.mark.parametrize("which", SAVES)
+def test_one_is_killed_while_it_saves(launchpad, two_unbroken, small_corpus, tmp_path, which):
+    command = launchpad, 2, small_corpus.data, tmp_path, "--batch-size 16 --save-interval-updates 2"
+    ended = begin(*command, strikes={0: SAVES[which]})
+    assert ended[0].rc == -signal.SIGKILL
+    assert ended[1].rc == 1 and "Traceback" not in ended[1].out
+    assert "process 1 of 2 stops, because another has ended" in ended[1].out
+    for finished in begin(*command):
+        finished.ok()
+    assert_equal_tensors(
+        parameters_and_optimizer(tmp_path / "checkpoint_last.pt"),
+        parameters_and_optimizer(two_unbroken / "checkpoint_last.pt"),
+    )
+
+
 def test_all_end_when_no_checkpoint_is_usable(launchpad, two_unbroken, small_corpus, tmp_path):
     for path in two_unbroken.glob("*.pt"):
         (tmp_path / path.name).write_bytes(path.read_bytes()[:1000])

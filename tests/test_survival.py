@@ -5,6 +5,7 @@ import random
 import re
 import shutil
 import signal
+import tempfile
 import time
 import zipfile
 from pathlib import Path
@@ -12,7 +13,7 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from commands import MODEL, assert_equal_tensors, parameters_and_optimizer
+from commands import MODEL, ROOT, assert_equal_tensors, parameters_and_optimizer
 from launchpad import Strike
 
 from fairseq_rnnsearch.errors import UserError
@@ -281,11 +282,12 @@ def stopped_at_10(launchpad, whole, tmp_path_factory):
 
 
 def choose(folder, **options):
-    from fairseq_rnnsearch.compat.resuming import choose_checkpoint
+    from fairseq.dataclass.configs import CheckpointConfig
 
-    cfg = {"save_dir": str(folder), "restore_file": LAST, "no_last_checkpoints": False} | options
-    asked = options.get("restore_file", os.path.join(folder, LAST))
-    return choose_checkpoint(SimpleNamespace(**cfg), asked)
+    from fairseq_rnnsearch.compat.resuming import choose_beginning
+
+    cfg = CheckpointConfig(save_dir=str(folder), **options)
+    return choose_beginning(cfg).get("restore_file")
 
 
 @pytest.mark.survives("damaged checkpoint")
@@ -330,15 +332,15 @@ def test_what_holds_no_training_takes_no_place(stopped_at_10, tmp_path):
 
 
 def test_a_new_run_begins_from_nothing_and_a_named_checkpoint_must_exist(stopped_at_10, tmp_path):
-    assert choose(tmp_path) == str(tmp_path / LAST)
+    assert choose(tmp_path) is None
     elsewhere = str(tmp_path / "nowhere.pt")
     with pytest.raises(UserError, match=f"--restore-file {elsewhere} does not exist"):
-        choose(stopped_at_10, restore_file=elsewhere)
+        choose(tmp_path, restore_file=elsewhere)
     shutil.copy(stopped_at_10 / TEN, elsewhere)
-    assert choose(stopped_at_10, restore_file=elsewhere) == elsewhere
+    assert choose(tmp_path, restore_file=elsewhere) is None  # what is named is taken
     flip(Path(elsewhere))
     with pytest.raises(UserError, match=r"nowhere.pt is damaged"):
-        choose(stopped_at_10, restore_file=elsewhere)
+        choose(tmp_path, restore_file=elsewhere)
 
 
 @pytest.mark.survives("damaged checkpoint")
@@ -363,6 +365,57 @@ def test_without_last_checkpoints_the_newest_is_taken(launchpad, whole, tmp_path
     assert "@ 10 updates" in again.out and "WARNING" not in again.out
     shutil.copy(tmp_path / "checkpoint_best.pt", tmp_path / "checkpoint_last.pt")
     assert_equal_runs(tmp_path, whole)
+
+
+# --- circumstances ------------------------------------------------------------------------------
+
+_A_YEAR_AGO = """
+import time
+
+import fairseq_rnnsearch
+
+now = time.time
+time.time = lambda: now() - 3e7
+"""
+
+
+def somewhere(place, tmp_path):
+    """A save folder that is a link, or on another file system."""
+    if place == "link":
+        (tmp_path / "model").mkdir()
+        (tmp_path / "link").symlink_to("model")
+        return tmp_path / "link"
+    shared = Path("/dev/shm")
+    if not shared.is_dir() or shared.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("no other file system is at /dev/shm")
+    return Path(tempfile.mkdtemp(dir=shared))
+
+
+@pytest.mark.survives("circumstances")
+@pytest.mark.parametrize("place", ["link", "memory"])
+def test_killed_in_another_place(launchpad, whole, tmp_path, place):
+    folder = somewhere(place, tmp_path)
+    try:
+        killed = launchpad.train(*whole.command(folder), strike=Strike("write", 6))
+        assert killed.rc == -signal.SIGKILL
+        go_on(launchpad, whole, folder, [killed.out])
+    finally:
+        shutil.rmtree(folder.resolve())
+
+
+@pytest.mark.survives("circumstances", cases=2)
+def test_a_clock_that_jumps_back(launchpad, whole, stopped_at_10, tmp_path):
+    """What was saved before is from the future, by a hundred years."""
+    (tmp_path / "past").mkdir()
+    (tmp_path / "past" / "__init__.py").write_text(_A_YEAR_AGO)
+    folder = shutil.copytree(stopped_at_10, tmp_path / "model")
+    flip(folder / LAST)
+    for year, name in ((2150, "checkpoint1.pt"), (2140, EIGHT), (2130, TEN), (2120, BEST)):
+        os.utime(folder / name, (60 * 60 * 24 * 365.25 * (year - 1970),) * 2)
+    plugin = f"--user-dir={tmp_path / 'past'}"
+    again = launchpad.train(*whole.command(folder), plugin, PYTHONPATH=str(ROOT)).ok()
+    assert "@ 10 updates)" in again.out
+    assert_equal_runs(folder, whole)
 
 
 # --- asked to stop ----------------------------------------------------------------------------

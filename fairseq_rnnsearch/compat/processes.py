@@ -52,9 +52,7 @@ def let_torchrun_start_one_training() -> None:
     ) -> torch.nn.Module:
         if next(module.parameters()).device.type == "cpu":
             device_ids = output_device = None
-        return parallel(
-            module=module, device_ids=device_ids, output_device=output_device, **kwargs
-        )
+        return parallel(module=module, device_ids=device_ids, output_device=output_device, **kwargs)
 
     distributed_c10d.default_pg_timeout = SILENCE
     distributed_utils.call_main = call_as_started
