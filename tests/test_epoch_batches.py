@@ -109,7 +109,7 @@ def test_other_processes_go_on_with_the_same_batches(order):
 @pytest.mark.parametrize("order", ORDERS)
 def test_what_they_cannot_share_is_refused(order):
     _, state = used_and_state(order, 5)
-    with pytest.raises(UserError, match="5 of its batches .* 2 processes .* that divides 5"):
+    with pytest.raises(UserError, match=r"5 of its batches .* 2 processes .* that divides 5"):
         rest(order, state, 2)
 
 
@@ -128,7 +128,7 @@ CHANGES = {
 def test_other_batches_are_refused_within_an_epoch(order, change):
     _, state = used_and_state(order, 3)
     again = iterator(order, epoch=2, **CHANGES[change])
-    with pytest.raises(UserError, match="middle of epoch 2: its batches are others now.*--seed"):
+    with pytest.raises(UserError, match=r"middle of epoch 2: its batches are others now.*--seed"):
         again.load_state_dict(state)
     if change != "one length":  # checkpoints from before this have no fingerprint
         again.load_state_dict({name: state[name] for name in ("epoch", "iterations_in_epoch")})
