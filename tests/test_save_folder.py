@@ -64,15 +64,15 @@ def refused(train):
 BEGINNINGS = ["--finetune-from-model", "--continue-once"]
 
 
-@pytest.mark.survives("resumed", cases=2)
-@pytest.mark.parametrize("option", BEGINNINGS)
-@pytest.mark.parametrize("keeps_last", [True, False])
+@pytest.mark.survives("resumed")
+@pytest.mark.parametrize(
+    "option, keeps_last", [(BEGINNINGS[0], True), (BEGINNINGS[0], False), (BEGINNINGS[1], False)]
+)
 def test_what_began_from_another_model_goes_on_from_its_own(
     train, other, tmp_path, option, keeps_last
 ):
     folder, whole = tmp_path / "broken", tmp_path / "whole"
-    options = f"{option}={other}", "" if keeps_last else "--no-last-checkpoints"
-    options = [word for word in options if word]
+    options = [f"{option}={other}", *["--no-last-checkpoints"] * (not keeps_last)]
     end = "--max-update 8" if option == BEGINNINGS[0] else "--max-update 12"
     train(whole, *options, end).ok()
     train(folder, *options, "--max-update 6").ok()
@@ -219,13 +219,33 @@ def test_a_folder_in_use_is_refused(launchpad, small_corpus, refused, begun, tmp
 
 @pytest.mark.survives("one folder")
 def test_a_killed_training_frees_its_folder(train, tmp_path):
-    """Also while its data-loading processes, which it has forked, have not noticed yet."""
     killed = train(tmp_path, "--num-workers 2", strike=Strike("update", 4))
     assert killed.rc == -signal.SIGKILL
     name = ".fairseq_rnnsearch.lock"
     assert (tmp_path / name).exists()
     assert "@ 2 updates)" in train(tmp_path, "--max-update 3").ok().out
     assert not (tmp_path / name).exists()
+
+
+@pytest.mark.survives("one folder")
+def test_what_a_killed_training_has_forked_keeps_no_lock(tmp_path):
+    """Data-loading processes notice after seconds that it is gone."""
+    from fairseq_rnnsearch.compat.locking import lock
+
+    lives, end = os.pipe()
+    training = os.fork()
+    if training == 0:
+        taken = lock(str(tmp_path)) is None
+        if os.fork() == 0:  # until the pipe is closed
+            os.close(end)
+            os.read(lives, 1)
+            os._exit(0)
+        os._exit(0 if taken else 1)
+    try:
+        assert os.waitstatus_to_exitcode(os.waitpid(training, 0)[1]) == 0
+        assert lock(str(tmp_path)) is None
+    finally:
+        os.close(end)
 
 
 @pytest.mark.survives("one folder", cases=3)

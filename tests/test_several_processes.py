@@ -247,7 +247,7 @@ def test_when_one_is_killed_the_others_say_so_and_the_run_resumes(
 
 SAVES = {
     "the first": Strike("flush", 1),
-    "the last, when the other has finished": Strike("copy", 4),
+    "the last": Strike("copy", 4),
 }
 
 
