@@ -22,6 +22,7 @@ from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import OmegaConf
 from torch import Tensor
 
+from fairseq_rnnsearch.arrays import read_arrays
 from fairseq_rnnsearch.errors import UserError, install_excepthook
 from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.models import RNNSearchConfig, RNNSearchModel
@@ -259,8 +260,7 @@ def export_parameters(checkpoint: Path, out: Path) -> None:
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     try:
-        with np.load(path, allow_pickle=False) as arrays:
-            return dict(arrays)
+        return read_arrays(path)
     except FileNotFoundError as problem:
         raise UserError(f"{path} does not exist") from problem
     except Exception as problem:  # damage can be anywhere, and then raises anything

@@ -29,10 +29,10 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 
+from fairseq_rnnsearch.arrays import read_arrays
 from fairseq_rnnsearch.errors import UserError
 
 BEGIN, END, UNKNOWN = 0, 1, 2
@@ -180,14 +180,14 @@ class NGramModel:
             UserError: when the file is not that.
         """
         try:
-            with np.load(path, allow_pickle=False) as arrays:
-                words = arrays["words"].tobytes().decode().split("\n")
-                depth = sum(name.startswith("keys") for name in arrays.files)
-                orders = [
-                    Order(*(arrays[f"{field}{n}"] for field in Order.__annotations__))
-                    for n in range(1, depth + 1)
-                ]
-        except (OSError, ValueError, KeyError, BadZipFile) as problem:
+            arrays = read_arrays(path)
+            words = arrays["words"].tobytes().decode().split("\n")
+            depth = sum(name.startswith("keys") for name in arrays)
+            orders = [
+                Order(*(arrays[f"{field}{n}"] for field in Order.__annotations__))
+                for n in range(1, depth + 1)
+            ]
+        except Exception as problem:  # damage can be anywhere, and then raises anything
             raise UserError(f"{path} cannot be read as an n-gram model: {problem}") from problem
         return cls(Vocabulary(words[len(SPECIAL) :]), orders)
 
