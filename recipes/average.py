@@ -9,14 +9,14 @@ from pathlib import Path
 
 import torch
 
-import fairseq_rnnsearch  # noqa: F401  (names the plain types that a checkpoint may hold)
+from fairseq_rnnsearch.compat.checkpoints import read_checkpoint
 
 
 def average(paths: list[Path]) -> dict:
     """The last checkpoint, with the mean of the parameters and without an optimizer's state."""
     mean: dict[str, torch.Tensor] = {}
     for path in paths:
-        checkpoint = torch.load(path, map_location="cpu", weights_only=True)
+        checkpoint = read_checkpoint(path)
         parameters = checkpoint["model"]
         if mean and mean.keys() != parameters.keys():
             sys.exit(f"error: {path} has other parameters than {paths[0]}")

@@ -2,7 +2,8 @@
 
     python tests/fuzz.py --cases 100000 --seed 7
     python tests/fuzz.py --cases 50 --seed 7 --commands      # through the real commands: slow
-    python tests/fuzz.py --family links --seed 7 --case 123  # one again, as --keep wrote it
+    python tests/fuzz.py --family links --seed 7 --case 123  # one again, as it was printed
+    python tests/fuzz.py --cases 200000 --seed 7 --pickles   # checkpoints made up from their names
 
 prints how many cases of each family were read and how many refused. A case follows from the seed,
 the family and its number alone. What is neither is a finding: it is printed with its traceback.
@@ -18,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
@@ -217,6 +219,20 @@ def run_cases(
     return counts, findings
 
 
+def fuzz_pickles(options: argparse.Namespace) -> NoReturn:
+    from fuzz_pickles import run
+
+    first, cases = (0, options.cases) if options.case is None else (options.case, 1)
+    counts, findings = run(cases, options.seed, first)
+    print(
+        f"{cases:,} pickles: {counts['read']:,} read, {counts['refused']:,} refused in one line, "
+        f"{counts['calls']:,} times REDUCE or NEWOBJ reached, {counts['builds']:,} times BUILD, "
+        f"{len(findings):,} findings"
+    )
+    print(*findings, sep="\n", file=sys.stderr)
+    sys.exit(bool(findings))
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--cases", type=int, default=1000)
@@ -224,7 +240,10 @@ def main() -> None:
     parser.add_argument("--family", action="append", help="default: all")
     parser.add_argument("--case", type=int, help="this one of the family alone")
     parser.add_argument("--commands", action="store_true", help="through the real commands")
+    parser.add_argument("--pickles", action="store_true", help="made up instead of damaged")
     options = parser.parse_args()
+    if options.pickles:
+        fuzz_pickles(options)
     with tempfile.TemporaryDirectory() as work:
         if options.commands:
             from fuzz_commands import families

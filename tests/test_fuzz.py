@@ -1,6 +1,10 @@
-"""A thousand damaged files of every kind; `fuzz.py` runs more, and through the real commands."""
+"""A thousand damaged files of every kind, a thousand checkpoints made up; `fuzz.py` runs more."""
+
+import os
+import signal
 
 import fuzz_commands
+import fuzz_pickles
 import pytest
 from fuzz import READ, REFUSED, Family, Finding, run_case, run_cases
 from fuzz_families import families
@@ -83,3 +87,58 @@ def test_a_case_follows_from_its_number(tmp_path):
         folder.mkdir()
         run_case("x", Family({"a": b"one two\n" * 50}, read), seed, number, folder)
     assert seen[0] == seen[1] and seen[0] != seen[2] and seen[0] != seen[3]
+
+
+# --- checkpoints made up from the names that they may hold ----------------------------------------
+
+
+@pytest.mark.survives("hostile", cases=CASES)
+def test_a_thousand_pickles():
+    counts, findings = fuzz_pickles.run(CASES, SEED)
+    assert not findings, "\n\n".join(findings)
+    assert counts["read"] + counts["refused"] == CASES
+    assert counts["read"] > CASES / 20  # some go through
+    assert counts["calls"] > 2 * CASES and counts["builds"] > CASES
+
+
+def crash(path):
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def crash_at_some(path):
+    return crash(path) if b"argparse" in path.read_bytes() else "read"
+
+
+def imports(path):
+    __import__("this")
+    return "read"
+
+
+def starts_a_process(path):
+    os.system(":")
+    return "read"
+
+
+def takes_memory(path):
+    bytearray(b"x" * 2**29)
+    return "read"
+
+
+@pytest.mark.parametrize(
+    ("reader", "finding"),
+    [
+        (crash, "SIGSEGV"),
+        (imports, "'this'"),
+        (starts_a_process, "os.system"),
+        (takes_memory, "memory"),
+    ],
+)
+def test_what_counts_as_a_finding_in_a_child(reader, finding):
+    _, findings = fuzz_pickles.run(1, SEED, first=100, reader=reader)
+    assert [text.split(":")[0] for text in findings] == [f"--seed {SEED} --case 100"]
+    assert finding in findings[0]
+
+
+def test_cases_after_a_crash_are_read():
+    counts, findings = fuzz_pickles.run(40, SEED, reader=crash_at_some)
+    assert 1 < len(findings) < 40 and len(findings) + counts["read"] == 40

@@ -4,6 +4,8 @@ import pickle
 import shutil
 import subprocess
 import sys
+import warnings
+import zipfile
 
 import numpy as np
 import pytest
@@ -13,6 +15,7 @@ from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
 from oracles import numpy_rnnsearch as oracle
 
+from fairseq_rnnsearch import arrays as arrays_module
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.groundhog import (
     fairseq_symbols,
@@ -178,16 +181,8 @@ def test_checkpoint_loads_without_unpickling_code(params, tmp_path, monkeypatch)
     import_(params, tmp_path / "model.pt")
     assert torch.serialization.get_unsafe_globals_in_checkpoint(tmp_path / "model.pt") == []
     torch.load(tmp_path / "model.pt", weights_only=True)
-    loads = []
-    load = torch.load
-
-    def spy(*args, **options):
-        loads.append(options.get("weights_only", True))
-        return load(*args, **options)
-
-    monkeypatch.setattr(torch, "load", spy)
+    monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("torch.load"))
     state = checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "model.pt"))
-    assert loads == [True]
     assert state["cfg"]["model"]["_name"] == "rnnsearch"
 
 
@@ -275,6 +270,52 @@ def test_anything_but_plain_arrays_is_refused(tmp_path, write):
     with pytest.raises(UserError, match=r"is not an \.npz of plain arrays"):
         import_(tmp_path / "state.pkl", tmp_path / "model.pt")
     assert_nothing_written(tmp_path, but=["state.pkl"])
+
+
+def array_file(shape, content, kind="<f4"):
+    header = f"{{'descr': {kind!r}, 'fortran_order': False, 'shape': {shape}, }}\n".encode()
+    return b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header + content
+
+
+def write_npz(path, parts, compression=zipfile.ZIP_STORED):
+    with zipfile.ZipFile(path, "w", compression) as archive, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # two of a name
+        for name, content in parts:
+            archive.writestr(name, content)
+
+
+NPZ = {
+    "more than its bytes": ([("a.npy", array_file((2**40,), bytes(8)))], "not as large"),
+    "fewer than its bytes": ([("a.npy", array_file((1,), bytes(8)))], "not as large"),
+    "objects": ([("a.npy", array_file((1,), bytes(8), "|O"))], "holds object"),
+    "texts": ([("a.npy", array_file((1,), bytes(8), "|S8"))], r"holds \|S8"),
+    "a part twice": ([("a.npy", array_file((2,), bytes(8)))] * 2, "twice"),
+    "another version": ([("a.npy", b"\x93NUMPY\3\0")], r"version \(3, 0\)"),
+    "a header in headers": ([("a.npy", array_file("(" * 5000, b""))], ""),
+    "a long header": ([("a.npy", array_file("(" + " " * 50_000 + "2,)", bytes(8)))], ""),
+}
+
+
+@pytest.mark.survives("hostile")
+@pytest.mark.parametrize("name", NPZ)
+def test_arrays_that_are_not_what_they_say(tmp_path, name):
+    parts, message = NPZ[name]
+    write_npz(tmp_path / "params.npz", parts)
+    with pytest.raises(UserError, match=rf"params\.npz is not an \.npz .*{message}") as caught:
+        import_(tmp_path / "params.npz", tmp_path / "model.pt")
+    assert "\n" not in str(caught.value)
+    assert_nothing_written(tmp_path, but=["params.npz"])
+
+
+@pytest.mark.survives("hostile")
+def test_compressed_arrays_are_bounded_before_they_are_read(tmp_path, monkeypatch):
+    parts = [(f"{i}.npy", array_file((2**18,), bytes(2**20))) for i in range(4)]
+    write_npz(tmp_path / "params.npz", parts, zipfile.ZIP_DEFLATED)
+    assert len(arrays_module.read_arrays(tmp_path / "params.npz")) == 4
+    monkeypatch.setattr(arrays_module, "MOST", 2**22)
+    monkeypatch.setattr(arrays_module, "_array", lambda *_: pytest.fail("was read"))
+    with pytest.raises(UserError, match=r"would take 4,19\d,\d+ bytes, more than 4,194,304"):
+        import_(tmp_path / "params.npz", tmp_path / "model.pt")
 
 
 def test_missing_file_is_refused(tmp_path):

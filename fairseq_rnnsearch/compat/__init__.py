@@ -8,8 +8,8 @@ from fairseq import checkpoint_utils
 from fairseq_rnnsearch.compat.amp import unscale_gradients_once
 from fairseq_rnnsearch.compat.archives import unpack_within_the_folder
 from fairseq_rnnsearch.compat.checkpoints import (
-    allow_plain_types_in_checkpoints,
     explain_what_does_not_fit_a_checkpoint,
+    read_checkpoints_as_data,
     refuse_other_checkpoints_in_one_line,
 )
 from fairseq_rnnsearch.compat.data_loading import mend_data_loading
@@ -20,6 +20,10 @@ from fairseq_rnnsearch.compat.memory import let_batches_without_memory_be_skippe
 from fairseq_rnnsearch.compat.messages import let_hydra_pass_errors_on, quieten
 from fairseq_rnnsearch.compat.nonfinite import stop_in_one_line_for_a_nonfinite_gradient
 from fairseq_rnnsearch.compat.options import check_options_first
+from fairseq_rnnsearch.compat.plain_state import (
+    keep_counts_as_lists,
+    let_processes_share_a_checkpoint,
+)
 from fairseq_rnnsearch.compat.preprocessing import check_text_before_preprocessing
 from fairseq_rnnsearch.compat.processes import (
     let_torchrun_start_one_training,
@@ -48,7 +52,9 @@ def apply() -> None:
     let_hydra_pass_errors_on()
     read_options_as_values()
     check_options_first()
-    allow_plain_types_in_checkpoints()
+    read_checkpoints_as_data()
+    keep_counts_as_lists()
+    let_processes_share_a_checkpoint()
     refuse_other_checkpoints_in_one_line()
     explain_what_does_not_fit_a_checkpoint()
     unpack_within_the_folder()

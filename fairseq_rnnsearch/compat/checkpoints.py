@@ -1,61 +1,96 @@
-"""Reading checkpoints: safely, and what is wrong with one in a line."""
+"""fairseq's reading of checkpoints: safely, and what is wrong with one in a line."""
 
 import argparse
-import collections
 import contextlib
 import functools
 import os
-import pickle
 import re
-import typing
-import zipfile
 from collections.abc import Iterator
+from types import ModuleType
+from typing import IO
 
-import numpy as np
 import torch
 from fairseq import checkpoint_utils
-from fairseq.distributed import utils as distributed_utils
 from fairseq.trainer import Trainer
-from omegaconf import DictConfig, ListConfig
-from omegaconf.base import ContainerMetadata, Metadata
-from omegaconf.nodes import AnyNode
 
+from fairseq_rnnsearch.compat import checkpoint_files
+from fairseq_rnnsearch.compat.plain_pickle import parts_of
 from fairseq_rnnsearch.errors import UserError, user_error
+from fairseq_rnnsearch.zip_files import Refused
 
 _last_read: dict = {}  # what this process has read of the last checkpoint
-_verified: set[tuple] = set()  # those whose check sums agree
 
 _NAMED = 5  # checkpoints of a folder in a message; checkpoint_best.pt and _last.pt come last
-
+SIZES = {
+    "encoder_embed_dim",
+    "encoder_hidden_size",
+    "decoder_embed_dim",
+    "decoder_hidden_size",
+    "attention_size",
+    "maxout_size",
+}
+LARGE = 2000  # a model whose sizes are all as small can be built anywhere
 ADVICE = "; an older checkpoint can be named with --path or --restore-file"
 
 
-def allow_plain_types_in_checkpoints() -> None:
-    """Name the plain types that fairseq puts into files, so that ``weights_only`` can stay on."""
-    dtype_classes = [getattr(np.dtypes, name) for name in np.dtypes.__all__]
-    torch.serialization.add_safe_globals(
-        [
-            argparse.Namespace,  # options of fairseq's older models and optimizers
-            # --eval-bleu keeps its counts as arrays
-            np.ndarray,
-            np.dtype,
-            np._core.multiarray._reconstruct,
-            np._core.multiarray.scalar,
-            *dtype_classes,
-            # several processes resume: rank 0 sends the loaded state through torch.save
-            DictConfig,
-            ListConfig,
-            ContainerMetadata,
-            Metadata,
-            AnyNode,
-            typing.Any,
-            dict,
-            list,
-            int,
-            collections.defaultdict,
-            distributed_utils._TensorPlaceholder,
-        ]
-    )
+def read_checkpoint(path: str | os.PathLike[str], *, tensors: bool = True) -> object:
+    """What a checkpoint holds; every other reader of files in this package goes through here.
+
+    Args:
+        tensors: without them, None stands for each.
+
+    Raises:
+        UserError: when the file is damaged, no checkpoint, or holds more than tensors and plain
+            values.
+    """
+    with _explained(path), open(path, "rb") as file:
+        return checkpoint_files.read(file, tensors)
+
+
+def read_checkpoints_as_data() -> None:
+    """Give fairseq's reading of checkpoints our reader in the place of ``torch.load``."""
+
+    def load(file: IO[bytes], map_location: object = None) -> object:
+        state = checkpoint_files.read(file)  # always to the CPU, as fairseq asks for
+        if isinstance(state, dict):
+            _refuse_references([state.get("cfg"), state.get("args")])
+            _refuse_sizes(state)
+        return state
+
+    mended = ModuleType("torch")
+    mended.__getattr__ = functools.partial(getattr, torch)
+    mended.load = load
+    checkpoint_utils.torch = mended
+
+
+def _refuse_references(options: object) -> None:
+    """Options as fairseq saves them hold no ``${...}``, which it would follow.
+
+    One that names another twice, which names a third twice and so on, becomes a text without end.
+    """
+    waiting = [options]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str) and "${" in value:
+            raise Refused(f"its option {value!r:.60} refers to others")
+        waiting += parts_of(value)
+
+
+def _refuse_sizes(state: dict) -> None:
+    """fairseq builds a model as large as the options say before it looks at the parameters."""
+    cfg, model = state.get("cfg"), state.get("model")
+    options = cfg.get("model") if isinstance(cfg, dict) else state.get("args")
+    options = vars(options) if isinstance(options, argparse.Namespace) else options
+    if not isinstance(options, dict) or not isinstance(model, dict):
+        return
+    numbers = sum(value.numel() for value in model.values() if isinstance(value, torch.Tensor))
+    for name in SIZES & options.keys():
+        size = options[name]
+        # matrices have about as many rows as columns
+        if isinstance(size, int) and size > LARGE and size * size > 4 * numbers:
+            raise Refused(
+                f"its option {name} is {size:,}, and its parameters are {numbers:,} numbers in all"
+            )
 
 
 def refuse_other_checkpoints_in_one_line() -> None:
@@ -64,7 +99,6 @@ def refuse_other_checkpoints_in_one_line() -> None:
 
     @functools.wraps(load)
     def load_or_explain(path, *args, **kwargs) -> dict:
-        verify(path)
         with _explained(path):
             state = load(path, *args, **kwargs)
         _check_parts(path, state)
@@ -127,27 +161,26 @@ def first_sentence(problem: Exception) -> str:
 
 
 @contextlib.contextmanager
-def _explained(path: str) -> Iterator[None]:
+def _explained(path: str | os.PathLike[str]) -> Iterator[None]:
     """Errors of reading a checkpoint as `UserError`."""
     try:
         yield
-    except pickle.UnpicklingError as problem:
-        found = str(problem).partition("GLOBAL ")[2].split(" ")[0] or "an unreadable pickle"
-        raise UserError(
-            f"checkpoint {path} refused: it holds {found.rstrip('.')}, and only tensors and "
-            "plain values are loaded, because anything else can run code"
-        ) from problem
     except UserError:
         raise
+    except Refused as problem:
+        raise UserError(f"checkpoint {path} refused: {problem}") from problem
+    except checkpoint_files.Damaged as problem:
+        raise UserError(
+            f"checkpoint {path} is damaged: its part {problem} is not what was written{ADVICE}"
+        ) from problem
     except Exception as problem:  # damage can be anywhere, and then raises anything
         if not os.path.exists(path):
             raise UserError(f"checkpoint {path} does not exist") from problem
         if os.path.isdir(path):
             raise UserError(f"checkpoint {path} is a folder; {_checkpoints_in(path)}") from problem
-        reason = first_sentence(problem)
         raise UserError(
-            f"checkpoint {path} cannot be read ({os.path.getsize(path):,} bytes; {reason}): "
-            f"it may be truncated or no checkpoint{ADVICE}"
+            f"checkpoint {path} cannot be read ({os.path.getsize(path):,} bytes; "
+            f"{first_sentence(problem):.200}): it may be truncated or no checkpoint{ADVICE}"
         ) from problem
 
 
@@ -169,11 +202,7 @@ def progress(path: str) -> tuple[int, int]:
     Raises:
         UserError: when the file cannot be read, or no training can go on from it.
     """
-    with _explained(path):
-        # files of torch before 1.6 are no archives and cannot be mapped
-        state = torch.load(
-            path, map_location="cpu", weights_only=True, mmap=zipfile.is_zipfile(path)
-        )
+    state = read_checkpoint(path, tensors=False)
     try:
         if "train_iterator" in state["extra_state"] and state["last_optimizer_state"]:
             history = state["optimizer_history"]
@@ -192,24 +221,8 @@ def verify(path: str) -> None:
     Raises:
         UserError: when the file cannot be read, or a part is not what was written.
     """
-    with _explained(path):
-        if not zipfile.is_zipfile(path):
-            torch.load(path, map_location="cpu", weights_only=True)
-            return
-        found = os.stat(path)
-        version = os.path.abspath(path), found.st_ino, found.st_mtime_ns, found.st_size
-        if version in _verified:  # a training that is resumed has chosen among its checkpoints
-            return
-        try:
-            with zipfile.ZipFile(path) as archive:
-                damaged = archive.testzip()
-        except (zipfile.BadZipFile, NotImplementedError) as problem:
-            raise EOFError(str(problem)) from problem
-    if damaged:
-        raise UserError(
-            f"checkpoint {path} is damaged: its part {damaged} is not what was written{ADVICE}"
-        )
-    _verified.add(version)
+    with _explained(path), open(path, "rb") as file:
+        checkpoint_files.verify(file)
 
 
 def _check_parts(path: str, state: dict) -> None:

@@ -10,12 +10,13 @@ import sys
 
 import torch
 
-from fairseq_rnnsearch.files import replacing  # and the package names the plain types
+from fairseq_rnnsearch.compat.checkpoints import read_checkpoint
+from fairseq_rnnsearch.files import replacing
 
 
 def main() -> None:
     source, target = sys.argv[1:]
-    checkpoint = torch.load(source, map_location="cpu", weights_only=True)
+    checkpoint = read_checkpoint(source)
     for name in ("best", "val_loss", "patience"):
         checkpoint["extra_state"].pop(name, None)
     with replacing(target, durable=True) as partial:
