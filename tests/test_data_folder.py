@@ -1,6 +1,9 @@
 """Dictionaries and binarised data: sound ones are counted, damaged ones are named."""
 
+import hashlib
+import shutil
 import struct
+import subprocess
 
 import numpy as np
 import pytest
@@ -172,6 +175,69 @@ def test_a_word_for_another_is_found_by_its_checksum(tmp_path):
     (tmp_path / "SHA256SUMS").write_bytes(b"\xff")
     with pytest.raises(UserError, match="SHA256SUMS is no list of sha256sum"):
         check_split(tmp_path, "train", {"en": SYMBOLS})
+
+
+A = hashlib.sha256(b"a 1\n").hexdigest()
+B = hashlib.sha256(b"b 1\n").hexdigest()
+FORMS = ("{}  {}", "{} *{}", "{}  ./{}", "\\{}  {}")  # the last where a name holds escapes
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_a_list_in_any_form_of_sha256sum(tmp_path, form):
+    path = tmp_path / "dict.en.txt"
+    path.write_bytes(b"a 1\n")
+    for ending in ("\n", "\r\n", ""):
+        known = form.format(A, path.name) + ending
+        (tmp_path / "SHA256SUMS").write_bytes(known.encode())
+        check_checksum(path)
+        (tmp_path / "SHA256SUMS").write_bytes(known.replace(A, B).encode())
+        with pytest.raises(UserError, match="is not as fairseq-preprocess wrote it"):
+            check_checksum(path)
+    (tmp_path / "SHA256SUMS").write_text(form.format(A.upper(), path.name))
+    check_checksum(path)
+
+
+def test_a_list_that_sha256sum_wrote(tmp_path):
+    for name in ("dict.en.txt", "a\\b", "a\nb", " c", "d\u00e9"):
+        (tmp_path / name).write_bytes(b"a 1\n")
+    program = shutil.which("sha256sum") or pytest.skip("there is no sha256sum")
+    for options in ([], ["-b"]):
+        names = sorted(path.name for path in tmp_path.iterdir() if path.name != "SHA256SUMS")
+        ran = subprocess.run([program, *options, *names], cwd=tmp_path, capture_output=True)
+        (tmp_path / "SHA256SUMS").write_bytes(ran.stdout)
+        for name in names:
+            check_checksum(tmp_path / name)
+            (tmp_path / name).write_bytes(b"b 1\n")
+            with pytest.raises(UserError, match="is not as"):
+                check_checksum(tmp_path / name)
+            (tmp_path / name).write_bytes(b"a 1\n")
+
+
+@pytest.mark.survives("bad input")
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        (f"{A} dict.en.txt", "no line of sha256sum"),
+        (f"{A}\tdict.en.txt", "no line of sha256sum"),
+        (f"SHA256 (dict.en.txt) = {A}", "no line of sha256sum"),
+        (f"{A[:-1]}  dict.en.txt", "no line of sha256sum"),
+        (f"{A}0  dict.en.txt", "no line of sha256sum"),
+        (f"{A[:-1]}g  dict.en.txt", "no line of sha256sum"),
+        (f"{A}  ", "no line of sha256sum"),
+        ("# made by hand", "no line of sha256sum"),
+        (f"{A}  ../dict.en.txt", "no file of the folder"),
+        (f"{A} */etc/passwd", "no file of the folder"),
+        (f"{A}  ..", "no file of the folder"),
+        (f"\\{A}  dict\\x.txt", "no file of the folder"),
+        (f"{B} *dict.en.txt", "listed before, with another digest"),
+    ],
+)
+def test_lines_that_are_none_of_sha256sum(tmp_path, line, message):
+    (tmp_path / "dict.en.txt").write_bytes(b"a 1\n")
+    (tmp_path / "SHA256SUMS").write_text(f"{A}  dict.en.txt\n{A}  dict.en.txt\n{line}\n")
+    with pytest.raises(UserError, match=f"SHA256SUMS, line 3: .*{message}") as caught:
+        check_checksum(tmp_path / "dict.en.txt")
+    assert "\n" not in str(caught.value)
 
 
 def test_many_random_sentences(tmp_path, monkeypatch):

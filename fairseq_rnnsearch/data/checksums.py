@@ -5,6 +5,7 @@ A damaged number can be that of another word; nothing else would show it.
 
 import hashlib
 import os
+import re
 from pathlib import Path
 
 from fairseq_rnnsearch.errors import UserError
@@ -12,6 +13,11 @@ from fairseq_rnnsearch.files import write_text
 
 FILE_NAME = "SHA256SUMS"
 _KINDS = ("dict.*.txt", "*.bin", "*.idx")
+
+# sha256sum writes a space more for text and an asterisk for binary files (-b), and begins a line
+# with a backslash where the name holds escapes
+_LINE = re.compile(r"(\\?)([0-9a-fA-F]{64}) [ *](.+)")
+_ESCAPES = {r"\\": "\\", r"\n": "\n", r"\r": "\r"}
 
 
 def write_checksums(folder: Path) -> None:
@@ -31,8 +37,8 @@ def check_checksum(path: str | os.PathLike[str]) -> None:
     path = Path(path)
     known = path.with_name(FILE_NAME)
     try:
-        entries = dict(_entry(line) for line in known.read_text(encoding="ascii").splitlines())
-        if path.name in entries and _digest(path) != entries[path.name]:
+        expected = _read(known).get(path.name)
+        if expected is not None and _digest(path) != expected:
             raise UserError(
                 f"{path} is not as fairseq-preprocess wrote it (its sha256 differs from the one "
                 f"in {known.name}): make the data again, or, if you changed it on purpose, remove "
@@ -42,14 +48,40 @@ def check_checksum(path: str | os.PathLike[str]) -> None:
         return
     except OSError as problem:
         raise UserError(f"{problem.filename} cannot be read: {problem.strerror}") from problem
+
+
+def _read(known: Path) -> dict[str, str]:
+    """The digests by name."""
+    digests: dict[str, str] = {}
+    try:
+        text = known.read_bytes().decode("utf-8")
     except UnicodeDecodeError as problem:
         raise UserError(f"{known} is no list of sha256sum; remove it or make it again") from problem
+    for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), start=1):
+        if line:
+            try:
+                name, digest = _entry(line)
+                if digests.setdefault(name, digest) != digest:
+                    raise ValueError(f"{name!r:.80} is listed before, with another digest")
+            except ValueError as problem:
+                raise UserError(
+                    f"{known}, line {number}: {problem}; remove the list or make it again"
+                ) from problem
+    return digests
 
 
 def _entry(line: str) -> tuple[str, str]:
-    """Name and digest of a line such as ``3a7b...  dict.en.txt``."""
-    digest, _, name = line.partition("  ")
-    return name, digest
+    """Name and digest of a line such as ``3a7b...  dict.en.txt`` or ``3a7b... *dict.en.txt``."""
+    parts = _LINE.fullmatch(line)
+    if not parts:
+        raise ValueError(f"{line!r:.80} is no line of sha256sum (64 hexadecimal digits and a name)")
+    escaped, digest, name = parts.groups()
+    if escaped:
+        name = re.sub(r"\\.", lambda escape: _ESCAPES.get(escape[0], "/"), name)
+    name = name.removeprefix("./")
+    if "/" in name or name in (".", ".."):
+        raise ValueError(f"{name!r:.80} is no file of the folder")
+    return name, digest.lower()
 
 
 def _digest(path: Path) -> str:
