@@ -20,6 +20,7 @@ import random
 import re
 import sys
 import zipfile
+import zlib
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
@@ -37,6 +38,7 @@ CONTRACTED = {"du": "de le", "des": "de les", "au": "à le", "aux": "à les"}
 APOSTROPHES = str.maketrans("\N{RIGHT SINGLE QUOTATION MARK}\N{MODIFIER LETTER APOSTROPHE}", "''")
 HYPHEN = re.compile(r"(?<=\w)-(?=\w)")
 MOST_TIMES_AS_LONG = 3
+MOST = 2**30  # bytes of a file of text, some times those of the Hansards
 
 
 class CorpusError(Exception):
@@ -67,11 +69,14 @@ def read_lines(prefix: str, language: str) -> list[str]:
         if plain.exists():
             text = plain.read_bytes()
         elif packed.exists():
-            text = gzip.decompress(packed.read_bytes())
+            with gzip.open(packed) as file:
+                text = file.read(MOST)
+                if file.read(1):
+                    raise CorpusError(f"{packed} unpacks to more than {MOST:,} bytes")
         else:
             raise CorpusError(f"there is neither {plain} nor {packed}")
         return text.decode("utf-8").removesuffix("\n").split("\n")
-    except (OSError, EOFError, UnicodeDecodeError) as problem:
+    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as problem:
         raise CorpusError(f"cannot read {prefix}.{language}: {problem}") from problem
 
 
@@ -93,6 +98,9 @@ def read_tatoeba(path: Path) -> Iterator[Pair]:
             names = [name for name in archive.namelist() if name.split("/")[-1] == "fra.txt"]
             if not names:
                 raise CorpusError(f"{path} holds no fra.txt")
+            size = archive.getinfo(names[0]).file_size
+            if size > MOST:
+                raise CorpusError(f"{path}: fra.txt has {size:,} bytes, more than {MOST:,}")
             with archive.open(names[0]) as file:
                 for number, line in enumerate(io.TextIOWrapper(file, encoding="utf-8"), start=1):
                     columns = line.rstrip("\n").split("\t")

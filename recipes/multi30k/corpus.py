@@ -9,6 +9,7 @@ complete or not there, and a complete one is not fetched again. Only the standar
 import argparse
 import gzip
 import hashlib
+import io
 import os
 import sys
 import time
@@ -29,6 +30,7 @@ SHA256 = {
     "test_2016_flickr.fr": "cb3160d69b002bb638e66cc7612fcd56cb0af82eadc9c142dedc438afb885ef6",
 }
 TRIES = 3
+MOST = 2**26  # bytes of a file; the largest has 2 MB
 
 
 class CorpusError(Exception):
@@ -58,7 +60,7 @@ def download(url: str, name: str) -> bytes:
     for again in range(TRIES - 1, -1, -1):
         try:
             with urllib.request.urlopen(address, timeout=60) as response:
-                packed = response.read()
+                packed = response.read(MOST)
             break
         except (urllib.error.URLError, TimeoutError, ConnectionError) as problem:
             if not again:
@@ -76,7 +78,11 @@ def download(url: str, name: str) -> bytes:
 
 def unpack(packed: bytes, where: str) -> bytes:
     try:
-        return gzip.decompress(packed)
+        with gzip.open(io.BytesIO(packed)) as file:
+            text = file.read(MOST)
+            if file.read(1):
+                raise CorpusError(f"{where}: its text has more than {MOST:,} bytes")
+            return text
     except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
         raise CorpusError(f"{where}: broken gzip file: {problem}") from problem
 
