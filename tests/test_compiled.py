@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from commands import ROOT
@@ -134,21 +135,125 @@ def test_what_is_not_a_number_stays_so_in_bfloat16(bits):
     assert reset_h.isnan().all() and not a[:, 4:].isnan().any()
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_squashing_functions_are_exact_to_rounding(dtype):
-    """sigma and tanh, over what they do not squash to a constant and far beyond."""
-    x = torch.cat([torch.linspace(-30, 30, 4001), torch.tensor([-1e30, -200.0, 200.0, 1e30])])
-    x = x.to(dtype).unsqueeze(0)
+# --- rounding ------------------------------------------------------------------------------------
+
+EXACT = [torch.float32, torch.float64]
+
+
+def numbers(dtype):
+    """Of each size from the smallest subnormal one to the largest, both signs, and what is none."""
+    largest = np.log10(torch.finfo(dtype).max)
+    with np.errstate(over="ignore"):
+        sizes = 10 ** np.linspace(-largest - 20, largest, 4001)
+    sizes = np.concatenate([sizes, np.linspace(0, 90, 4001)])
+    x = torch.from_numpy(np.concatenate([sizes, -sizes, [np.inf, -np.inf, np.nan, 0.0]]))
+    return x.to(dtype)
+
+
+def assert_exact(found, expected, units=4):
+    """To four units of rounding; below the smallest normal number, which may be taken for 0, to it.
+
+    Args:
+        expected: by NumPy, in a type wider than double where the machine has one.
+    """
+    limits = torch.finfo(found.dtype)
+    found = found.numpy().astype(np.longdouble)
+    assert np.array_equal(np.isnan(found), np.isnan(expected))
+    with np.errstate(invalid="ignore"):
+        off = np.where(found == expected, 0, abs(found - expected))
+    allowed = np.maximum(units * limits.eps * abs(expected), limits.tiny)
+    assert not (off > allowed).any(), (found[off > allowed], expected[off > allowed])
+
+
+@pytest.fixture(params=["compiled", "torch"])
+def implementation(request):
+    return compiled.elementwise if request.param == "compiled" else lambda dtype: Elementwise()
+
+
+def sigmoid(x):
+    with np.errstate(over="ignore"):
+        return 1 / (1 + np.exp(-x.numpy().astype(np.longdouble)))
+
+
+def tanh(x):
+    return np.tanh(x.numpy().astype(np.longdouble))
+
+
+@pytest.mark.parametrize("dtype", EXACT)
+def test_gates_are_exact_to_rounding(dtype, implementation):
+    x = numbers(dtype).unsqueeze(0)
     n, zero = x.size(1), torch.zeros_like(x)
-    a, reset_h, out = x.new_empty(1, 3 * n), torch.empty_like(x), torch.empty_like(x)
-    ops = compiled.elementwise(dtype)
+    a, reset_h = x.new_empty(1, 3 * n), torch.empty_like(x)
     gates = torch.cat((x, x), dim=1)
-    ops.unit_gates(gates, torch.zeros_like(gates), None, zero, None, a, reset_h)
-    ops.unit_state(x, zero, None, zero, a, out)
-    rounding = torch.finfo(dtype).eps
-    z, r, proposed = a[:, n : 2 * n], a[:, 2 * n :], a[:, :n]
-    sigmoid = torch.sigmoid(x.double())
-    for gate in (z, r):
-        assert (gate - sigmoid).abs().max() <= rounding
-        assert ((gate - sigmoid) / sigmoid)[sigmoid > 1e-30].abs().max() <= 4 * rounding
-    assert (proposed - torch.tanh(x.double())).abs().max() <= 2 * rounding
+    implementation(dtype).unit_gates(gates, torch.zeros_like(gates), None, zero, None, a, reset_h)
+    for gate in a[:, n:].split(n, dim=1):
+        assert_exact(gate, sigmoid(x))
+
+
+@pytest.mark.parametrize("dtype", EXACT)
+def test_proposed_states_are_exact_to_rounding(dtype, implementation):
+    x = numbers(dtype).unsqueeze(0)
+    n, zero = x.size(1), torch.zeros_like(x)
+    a, out = x.new_zeros(1, 3 * n), torch.empty_like(x)
+    implementation(dtype).unit_state(x, zero, None, zero, a, out)
+    assert_exact(a[:, :n], tanh(x))
+    # nor are subnormal numbers taken for 0
+    assert torch.equal(a[:, :n][x.abs() < 1e-30], x[x.abs() < 1e-30])
+
+
+@pytest.mark.parametrize("dtype", EXACT)
+def test_hidden_units_of_the_alignment_model_are_exact_to_rounding(dtype, implementation):
+    """Where appendix B.1 begins, they are some 1e-4. Seen in the gradient of v, for two positions
+    with equal weights of which the second has a hidden unit of zero."""
+    x = numbers(dtype)
+    x = x[x.isfinite()]
+    keys, ops = torch.stack((x, torch.zeros_like(x))).unsqueeze(0), implementation(dtype)
+    query, weights = x.new_zeros(1, len(x)), x.new_full((1, 2), 0.5)
+    v, d_keys = torch.zeros_like(x), torch.zeros_like(keys)
+    d_v, d_query = x.new_zeros(ops.parts, len(x)), torch.empty_like(query)
+    d_alpha = x.new_tensor([[2.0, -2.0]])
+    ops.align_backward(keys, query, v, weights, d_alpha, d_keys, d_v, d_query)
+    assert_exact(d_v.sum(dim=0), tanh(x))
+
+
+@pytest.mark.parametrize("dtype", EXACT)
+def test_probabilities_are_exact_to_rounding(dtype, implementation):
+    """Those of two words, as the gradients of their logits tell them, and their logarithms."""
+    x = numbers(dtype)
+    x = x[x <= 0]
+    logits, ops = torch.stack((torch.zeros_like(x), x), dim=1), implementation(dtype)
+    words, d_x = torch.zeros(len(x), dtype=torch.int64), torch.empty_like(logits)
+    ops.cost_of_words(logits, words, 0.0, d_x, x.new_zeros(ops.parts, 2))
+    assert_exact(d_x[:, 1], sigmoid(x))
+    out = torch.empty_like(logits)
+    ops.log_softmax(logits, 1.0, out)
+    with np.errstate(invalid="ignore"):
+        wide = x.numpy().astype(np.longdouble)
+        assert_exact(out[:, 1], wide - np.log1p(np.exp(wide)))
+
+
+@pytest.mark.parametrize("offset", [0.0, 1e2, -1e4, 1e6, -1e30])
+@pytest.mark.parametrize("temperature", [1.0, 0.7])
+@pytest.mark.parametrize("dtype", EXACT)
+def test_logits_of_any_size_keep_their_differences(dtype, temperature, offset, implementation):
+    torch.manual_seed(1)
+    logits = (torch.randn(6, 50) * 3 + offset).to(dtype)
+    words, ops = torch.arange(6), implementation(dtype)
+    wide = logits.numpy().astype(np.longdouble)
+    below = wide - wide.max(axis=1, keepdims=True)
+    scaled = below / temperature
+    out = torch.empty_like(logits)
+    ops.log_softmax(logits, temperature, out)
+    assert_exact(out, scaled - np.log(np.exp(scaled).sum(axis=1, keepdims=True)), units=8)
+    lprobs = below - np.log(np.exp(below).sum(axis=1, keepdims=True))
+    nll = -lprobs[range(6), range(6)].sum()
+    spread = 0.1 / 49
+    for label_smoothing, expected in (
+        (0.0, nll),
+        (0.1, (0.9 - spread) * nll - spread * lprobs.sum()),
+    ):
+        cost, found = ops.cost_of_words(
+            logits, words, label_smoothing, None, logits.new_zeros(ops.parts, 50)
+        )
+        assert_exact(found, nll, units=8)
+        assert_exact(cost, expected, units=8)

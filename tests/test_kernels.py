@@ -252,7 +252,8 @@ def test_words_may_lie_apart():
 def test_lower_precisions_lose_no_more_than_the_reference(case, dtype, size):
     """Against float64; small numbers too, as at the start of training.
 
-    There float32 keeps as many digits after the point, not as many in all: ``elementwise``.
+    There float32 keeps fewer digits of the query's gradient, in which the positions of the source
+    cancel each other to the square of their hidden units.
     """
     exact = [(x.detach() * size).requires_grad_() for x in case[2]]
     expected = outputs(reference, case, exact)

@@ -45,30 +45,44 @@ static inline stored store(real x)
 #endif
 }
 
-/* e^x to two units in the last place, x within -87 and 88; in float by 2^k e^r, |r| <= ln(2) / 2, with
-   the polynomial of Cephes' expf: unlike the library's function, many are computed at once. */
-static inline real exponential(real x)
+static inline real clamped(real x, real least, real most)
 {
-#ifdef DOUBLE
-    return exp(x);
-#else
-    const float least = -87.0f, most = 88.0f, shift = 12582912.0f; /* 1.5 * 2^23 */
-    float inside = x < least ? least : x > most ? most : x;
-    float shifted = inside * 1.44269504f + shift, k = shifted - shift;
-    float r = inside - k * 0.693359375f + k * 2.12194440e-4f;
+    return x < least ? least : x > most ? most : x; /* not a number stays */
+}
+
+#ifndef DOUBLE
+/* e^x as 2^k and, in `rest`, e^r - 1, with x = k ln(2) + r and |r| <= ln(2) / 2, by the polynomial
+   of Cephes' expf: unlike the library's function, many are computed at once. Below -87.7, 2^k is 0,
+   above 88.4 infinite; x lies between -88 and 89. */
+static inline float power_of_two(float x, float *rest)
+{
+    const float shift = 12582912.0f; /* 1.5 * 2^23 */
+    float shifted = x * 1.44269504f + shift, k = shifted - shift;
+    float r = x - k * 0.693359375f + k * 2.12194440e-4f;
     float y = 1.9875691500e-4f;
     y = y * r + 1.3981999507e-3f;
     y = y * r + 8.3334519073e-3f;
     y = y * r + 4.1665795894e-2f;
     y = y * r + 1.6666665459e-1f;
     y = y * r + 5.0000001201e-1f;
-    y = y * r * r + r + 1.0f;
+    *rest = y * r * r + r;
     uint32_t bits;
     memcpy(&bits, &shifted, sizeof bits);
     bits = (bits + 127) << 23; /* the lowest bits of `shifted` are k */
     float power;
     memcpy(&power, &bits, sizeof power);
-    return y * power;
+    return power;
+}
+#endif
+
+/* e^x to two units in the last place, and 0 or infinity where that is no normal number in float */
+static inline real exponential(real x)
+{
+#ifdef DOUBLE
+    return exp(x);
+#else
+    float rest, power = power_of_two(clamped(x, -88, 89), &rest);
+    return (rest + 1) * power;
 #endif
 }
 
@@ -77,9 +91,17 @@ static inline real sigmoid(real x)
     return 1 / (1 + exponential(-x));
 }
 
+/* From e^2x - 1, whose relative error stays small where x is small; e^2x itself would keep only as
+   many digits of x as stand beside 1. */
 static inline real hyperbolic_tangent(real x)
 {
-    return 1 - 2 / (1 + exponential(2 * x));
+#ifdef DOUBLE
+    return tanh(x);
+#else
+    float rest, power = power_of_two(clamped(2 * x, -40, 40), &rest);
+    float less_one = rest * power + (power - 1);
+    return less_one / (less_one + 2);
+#endif
 }
 
 /* out = squash(x + y + more), where `more` may be missing */
@@ -245,17 +267,20 @@ void cost_of_words(int64_t threads, int64_t rows, int64_t symbols, const stored 
         const stored *xi = x + i * symbols;
         real *p = scratch + i / share * symbols, *own_d_bias = d_bias + i / share * symbols;
         real most = -INFINITY, sum = 0, all = 0;
-#pragma omp simd reduction(max : most) reduction(+ : all)
+#pragma omp simd reduction(max : most)
         for (int64_t k = 0; k < symbols; k++) {
             real value = load(xi[k]);
             most = value > most ? value : most;
-            all += value;
         }
-#pragma omp simd reduction(+ : sum)
-        for (int64_t k = 0; k < symbols; k++)
-            sum += p[k] = exponential(load(xi[k]) - most);
-        real log_sum = most + log(sum);
-        nll[i] = log_sum - load(xi[words[i]]);
+#pragma omp simd reduction(+ : sum) reduction(+ : all)
+        for (int64_t k = 0; k < symbols; k++) {
+            real below = load(xi[k]) - most;
+            sum += p[k] = exponential(below);
+            all += below;
+        }
+        /* the largest is subtracted from each first: beside a large one the logarithm would be lost */
+        const real log_sum = log(sum);
+        nll[i] = log_sum - (load(xi[words[i]]) - most);
         total[i] = symbols * log_sum - all;
         if (!d_x)
             continue;
@@ -281,13 +306,13 @@ void log_softmax(int64_t threads, int64_t rows, int64_t symbols, const stored *x
         real *oi = out + i * symbols, most = -INFINITY, sum = 0;
 #pragma omp simd reduction(max : most)
         for (int64_t k = 0; k < symbols; k++) {
-            oi[k] = load(xi[k]) * scale;
-            most = oi[k] > most ? oi[k] : most;
+            real value = load(xi[k]);
+            most = value > most ? value : most;
         }
 #pragma omp simd reduction(+ : sum)
         for (int64_t k = 0; k < symbols; k++)
-            sum += exponential(oi[k] - most);
-        const real log_sum = most + log(sum);
+            sum += exponential(oi[k] = (load(xi[k]) - most) * scale);
+        const real log_sum = log(sum);
 #pragma omp simd
         for (int64_t k = 0; k < symbols; k++)
             oi[k] -= log_sum;

@@ -7,9 +7,6 @@ operands; everything else, states and sums above all, is in float32 or wider ("e
 Rows may lie apart; numbers of a row, and everything else, stand together. The three parts of a
 unit's ``(batch, 3n)`` buffer are [proposed, update, reset]; the equations are those of
 ``equations.gated_unit`` and ``equations.alignment_model``.
-
-torch's tanh takes six times as long as its sigmoid on a CPU, so that tanh(x) = 2 sigma(2x) - 1
-is computed; its absolute rounding error is one unit in the last place of 1.
 """
 
 import threading
@@ -79,8 +76,7 @@ class Elementwise:
     ) -> None:
         """The new state, ``(batch, n)``, from x + U (r h); h~ goes into the first part of ``a``."""
         proposed, z, _ = a.split(h.size(1), dim=1)
-        squashed = _sum(x, y, more).mul_(2).sigmoid_()
-        torch.sub(squashed, 0.5, out=proposed).mul_(2)
+        torch.tanh(_sum(x, y, more), out=proposed)
         torch.lerp(h, proposed, z, out=out)
 
     def unit_backward(
@@ -133,9 +129,8 @@ class Elementwise:
         rows = out.view(sentences, -1, source)
         query = query.unflatten(0, (sentences, -1)).to(keys.dtype)
         for part in slices(sentences, max(1, BLOCK // max(1, rows[0].numel() * len(v)))):
-            g = _squashed(keys[part].unsqueeze(1), query[part].unsqueeze(2))
-            # tanh is 2g - 1, and the softmax does not see a constant
-            torch.mv(g.view(-1, len(v)), v * 2, out=rows[part].view(-1))
+            hidden = _hidden_units(keys[part].unsqueeze(1), query[part].unsqueeze(2))
+            torch.mv(hidden.view(-1, len(v)), v, out=rows[part].view(-1))
         rows.masked_fill_(padding.unsqueeze(1), -torch.inf)
         torch.softmax(out, dim=-1, out=out)
 
@@ -158,11 +153,10 @@ class Elementwise:
         """
         de = torch._softmax_backward_data(d_alpha, alpha, -1, alpha.dtype)
         query = query.to(keys.dtype).unsqueeze(1)
-        d_v[0] -= de.sum()  # zero but for rounding, which counts where g is nearly 1/2
         for part in slices(len(keys), max(1, BLOCK // max(1, keys[0].numel()))):
-            g = _squashed(keys[part], query[part])
-            d_v[0].addmv_(g.flatten(0, 1).T, de[part].view(-1), alpha=2)
-            slope = torch.ops.aten.sigmoid_backward(de[part].unsqueeze(-1), g).mul_(v * 4)
+            hidden = _hidden_units(keys[part], query[part])
+            d_v[0].addmv_(hidden.flatten(0, 1).T, de[part].view(-1))
+            slope = torch.ops.aten.tanh_backward(de[part].unsqueeze(-1), hidden).mul_(v)
             d_keys[part] += slope
             d_query[part] = slope.sum(dim=1)
 
@@ -173,17 +167,23 @@ class Elementwise:
 
         Args:
             x: logits, in the operands' type, ``(rows, symbols)``.
-            words: ``(rows,)``.
+            words: ``(rows,)``, each below ``symbols``.
             d_x: their gradients go here, in the operands' type, where they are wanted.
             d_bias: sums of these are added, exact, ``(parts, symbols)``.
+
+        Raises:
+            IndexError: for words that are no symbols.
         """
+        check_words(words, x.size(1))
         cost = nll = d_bias.new_zeros(())
         words, (kept, spread) = words.unsqueeze(1), smoothing(label_smoothing, x.size(1))
         for rows in slices(len(x), max(1, BLOCK // 2 // x.size(1))):
             block = x[rows].to(d_bias.dtype)
+            # beside a large logit, which is subtracted from each first, the logarithm would be lost
+            block = block - block.amax(dim=1, keepdim=True)
             p = torch.softmax(block, dim=1)
             # the largest probability, unlike that of the word, is never too small for a logarithm
-            log_sum = block.amax(dim=1) - p.amax(dim=1).log()
+            log_sum = -p.amax(dim=1).log()
             block_nll = log_sum.sum() - block.gather(1, words[rows]).sum()
             nll = nll + block_nll
             cost = cost + kept * block_nll
@@ -199,7 +199,20 @@ class Elementwise:
     def log_softmax(self, x: Tensor, temperature: float, out: Tensor) -> None:
         """Of x / temperature; x is in the operands' type and ``out`` exact."""
         x = x.to(out.dtype)
-        torch.log_softmax(x if temperature == 1 else x / temperature, dim=-1, out=out)
+        if temperature != 1:  # a division rounds, of large numbers more than their differences are
+            x = (x - x.amax(dim=-1, keepdim=True)) / temperature
+        torch.log_softmax(x, dim=-1, out=out)
+
+
+def check_words(words: Tensor, symbols: int) -> None:
+    """
+    Raises:
+        IndexError: for words that are no symbols.
+    """
+    if len(words):
+        least, most = words.aminmax()
+        if not 0 <= least <= most < symbols:
+            raise IndexError(f"words {least} to {most} of {symbols}")
 
 
 def smoothing(label_smoothing: float, symbols: int) -> tuple[float, float]:
@@ -213,8 +226,8 @@ def _sum(x: Tensor, y: Tensor, more: Tensor | None) -> Tensor:
     return x if more is None else x.add_(more)
 
 
-def _squashed(keys: Tensor, query: Tensor) -> Tensor:
-    """sigma(2 (key + query)) in memory that the next call uses again."""
+def _hidden_units(keys: Tensor, query: Tensor) -> Tensor:
+    """tanh(key + query) in memory that the next call uses again."""
     shape = torch.broadcast_shapes(keys.shape, query.shape)
-    g = scratch("hidden units", shape.numel(), keys.dtype).view(shape)
-    return torch.add(keys, query, out=g).mul_(2).sigmoid_()
+    hidden = scratch("hidden units", shape.numel(), keys.dtype).view(shape)
+    return torch.add(keys, query, out=hidden).tanh_()

@@ -47,8 +47,6 @@ class _OutputCost(torch.autograd.Function):
         t, W, b = (x.to(operands) for x in (t, weight, bias))
         dtype = accurate_type(operands)
         words = words.contiguous()
-        if len(words) and not 0 <= words.min() <= words.max() < len(W):
-            raise IndexError(f"words {words.min()} to {words.max()} of {len(W)}")
         row = len(W) * t.element_size()
         gradients = _Gradients(t, W, max(1, GRADIENTS // row)) if wanted else None
         cost, nll = (torch.zeros((), dtype=dtype) for _ in range(2))
