@@ -1,10 +1,16 @@
 """The steps in C: made once, for this machine, kept privately, and left out where that fails."""
 
+import ctypes
+import errno
 import logging
+import math
 import os
 import stat
 import subprocess
 import sys
+import tempfile
+import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +20,7 @@ from commands import ROOT
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.equations.alignment_model import alignment_weights, energies
-from fairseq_rnnsearch.kernels import compiled
+from fairseq_rnnsearch.kernels import c_library, compiled
 from fairseq_rnnsearch.kernels.elementwise import Elementwise
 
 
@@ -23,9 +29,9 @@ def cache(tmp_path, monkeypatch):
     """A home without libraries; nothing is remembered before or afterwards."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
-    compiled.library.cache_clear()
+    compiled._library.cache_clear()
     yield tmp_path / "fairseq_rnnsearch"
-    compiled.library.cache_clear()
+    compiled._library.cache_clear()
 
 
 def libraries(cache):
@@ -34,7 +40,7 @@ def libraries(cache):
 
 def test_libraries_are_made_once_for_each_type(cache):
     for _ in range(2):
-        compiled.library.cache_clear()
+        compiled._library.cache_clear()
         for dtype in compiled.TYPES:
             assert isinstance(compiled.elementwise(dtype), compiled.Compiled)
         made = libraries(cache)
@@ -49,10 +55,10 @@ def test_another_source_or_compiler_is_another_library(cache, tmp_path, monkeypa
     source = tmp_path / "elementwise.c"
     source.write_bytes(compiled.SOURCE.read_bytes() + b"\n")
     monkeypatch.setattr(compiled, "SOURCE", source)
-    compiled.library.cache_clear()
+    compiled._library.cache_clear()
     compiled.library(torch.float32)
     monkeypatch.setenv("CC", "cc -DANOTHER")
-    compiled.library.cache_clear()
+    compiled._library.cache_clear()
     compiled.library(torch.float32)
     assert len(libraries(cache)) == 3
 
@@ -61,6 +67,7 @@ BROKEN = {
     "false": "non-zero exit status",
     "no-such-compiler": "no-such-compiler",
     "cc -no-such-option": "no-such-option",
+    "cc 'quoted": "No closing quotation",
 }
 
 
@@ -84,10 +91,296 @@ def test_a_folder_where_others_may_write_is_not_used(mode, cache):
     assert not libraries(cache)
 
 
-def test_a_home_that_cannot_be_written_to_is_done_without(cache, monkeypatch):
+def test_a_home_that_cannot_be_written_to_is_done_without(cache):
     cache.write_text("a file")
     assert compiled.library(torch.float32)
     assert cache.read_text() == "a file"
+
+
+# --- what is kept, and whether it is trusted ------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def made():
+    """A library for float32, as the compiler wrote it, and one for float64."""
+    return {
+        dtype: c_library._compiled(
+            compiled.SOURCE, ["cc", *compiled.FLAGS.split(), *compiled.TYPES[dtype].split()]
+        )
+        for dtype in (torch.float32, torch.float64)
+    }
+
+
+@pytest.fixture
+def compilations(made, monkeypatch):
+    """Grows with each compilation, which takes no time."""
+    done = []
+
+    def instead(source, command):
+        time.sleep(0.01)  # so that other threads have their turn
+        done.append(command)
+        return made[torch.float64 if "-DDOUBLE" in command else torch.float32]
+
+    monkeypatch.setattr(c_library, "_compiled", instead)
+    return done
+
+
+def begin_again():
+    """As another process would: nothing is remembered."""
+    compiled._library.cache_clear()
+
+
+def assert_it_computes(ops=None):
+    ops, out = ops or compiled.elementwise(torch.float32), torch.empty(1, 2)
+    assert type(ops) is compiled.Compiled
+    ops.log_softmax(torch.zeros(1, 2), 1.0, out)
+    assert_close(out, torch.full((1, 2), -math.log(2)))
+
+
+def flip(path):
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+
+
+def replace_by(make):
+    def change(path):
+        path.unlink()
+        make(path)
+
+    return change
+
+
+def link(path):
+    elsewhere = path.with_name("elsewhere")
+    path.rename(elsewhere)
+    path.symlink_to(elsewhere)
+
+
+def another_type(path):
+    compiled.library(torch.float64)
+    [other] = [x for x in libraries(path.parent) if x != path]
+    other.replace(path)
+
+
+DAMAGE = {
+    "empty": lambda path: path.write_bytes(b""),
+    "truncated": lambda path: os.truncate(path, path.stat().st_size // 2),
+    "a byte short": lambda path: os.truncate(path, path.stat().st_size - 1),
+    "as long, of zeros": lambda path: path.write_bytes(bytes(path.stat().st_size)),
+    "a flipped bit": flip,
+    "without a checksum": lambda path: os.truncate(path, path.stat().st_size - 32),
+    "a checksum alone": lambda path: path.write_bytes(path.read_bytes()[-32:]),
+    "text": lambda path: path.write_text("not a library\n"),
+    "for another type": another_type,
+    "group may write": lambda path: path.chmod(0o620),
+    "anyone may write": lambda path: path.chmod(0o602),
+    "a link": link,
+    "a link to nothing": replace_by(lambda path: path.symlink_to("nothing")),
+    "a link to itself": replace_by(lambda path: path.symlink_to(path)),
+    "a pipe": replace_by(os.mkfifo),
+    "a folder": replace_by(Path.mkdir),
+}
+
+
+@pytest.mark.survives("damaged files")
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_library_that_may_be_doubted_is_compiled_anew(damage, cache, compilations, caplog):
+    assert_it_computes()
+    [path] = libraries(cache)
+    whole = path.read_bytes()
+    DAMAGE[damage](path)
+    compilations.clear()
+    begin_again()
+    assert_it_computes()
+    assert len(compilations) == 1
+    [line] = caplog.messages
+    assert line.startswith(str(path)) and line.endswith("compiled anew")
+    if damage != "a folder":  # in whose place nothing is put
+        assert path.read_bytes() == whole and not path.is_symlink()
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        begin_again()
+        assert_it_computes()
+        assert len(compilations) == 1
+
+
+def test_a_library_of_another_user_is_not_loaded(cache, compilations, monkeypatch):
+    compiled.library(torch.float32)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    begin_again()
+    assert_it_computes()
+    assert len(compilations) == 2
+
+
+@pytest.mark.parametrize("change", ["truncated", "empty", "as long, of zeros"])
+def test_what_happens_to_the_file_once_it_was_read_does_not_matter(
+    change, cache, compilations, monkeypatch
+):
+    """Cut while it is in use, a mapped file ends the process by SIGBUS."""
+    compiled.library(torch.float32)
+    begin_again()
+    read = c_library._read
+    monkeypatch.setattr(c_library, "_read", lambda path: (read(path), DAMAGE[change](path))[0])
+    assert_it_computes()
+    assert len(compilations) == 1
+
+
+def test_threads_that_begin_together_share_one_library(cache, compilations):
+    barrier, found = threading.Barrier(8), []
+
+    def use():
+        barrier.wait()
+        found.append(compiled.library(torch.float32))
+
+    threads = [threading.Thread(target=use) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(compilations) == 1 and len(set(map(id, found))) == 1
+    assert_it_computes()
+
+
+def test_processes_that_begin_together_leave_a_whole_library(cache, compilations):
+    children = []
+    for _ in range(6):
+        child = os.fork()
+        if not child:
+            try:
+                assert_it_computes()
+                os._exit(0)
+            finally:
+                os._exit(1)
+        children.append(child)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 6
+    assert len(libraries(cache)) == 1
+    assert_it_computes()
+    assert not compilations
+
+
+def test_nobody_else_may_write_to_what_is_made(tmp_path, compilations, cache, monkeypatch):
+    """Whatever the umask is; the folders above it are made as well."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "new" / "cache"))
+    before = os.umask(0)
+    try:
+        compiled.library(torch.float32)
+    finally:
+        os.umask(before)
+    folder = tmp_path / "new" / "cache" / "fairseq_rnnsearch"
+    for level in (folder, *list(folder.parents)[:2]):
+        assert stat.S_IMODE(level.stat().st_mode) == 0o700
+    [path] = libraries(folder)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    begin_again()
+    assert_it_computes()
+    assert len(compilations) == 1
+
+
+HOMES = {
+    "relative": {"XDG_CACHE_HOME": "cache"},
+    "empty": {"XDG_CACHE_HOME": ""},
+    "unset": {"XDG_CACHE_HOME": None},
+}
+
+
+@pytest.mark.parametrize("home", HOMES)
+def test_a_folder_that_is_not_named_from_the_root_is_the_home_s(
+    home, tmp_path, cache, compilations, monkeypatch
+):
+    (tmp_path / "home").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for name, value in {**HOMES[home], "HOME": str(tmp_path / "home")}.items():
+        if value is None:
+            monkeypatch.delenv(name)
+        else:
+            monkeypatch.setenv(name, value)
+    assert_it_computes()
+    assert len(libraries(tmp_path / "home" / ".cache" / "fairseq_rnnsearch")) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["home"]
+
+
+def no_home():
+    raise RuntimeError("Could not determine home directory.")
+
+
+@pytest.mark.parametrize("home", [no_home, lambda: Path("relative")])
+def test_without_a_home_nothing_is_kept(home, tmp_path, cache, compilations, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setattr(Path, "home", home)
+    assert_it_computes()
+    assert not list(tmp_path.iterdir())
+
+
+def fail_with(number):
+    def fail(*args, **kwargs):
+        raise OSError(number, os.strerror(number))
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    ("module", "function"), [(tempfile, "mkstemp"), (os, "fsync"), (os, "replace")]
+)
+def test_a_library_that_cannot_be_kept_is_used_all_the_same(
+    module, function, cache, compilations, monkeypatch, caplog
+):
+    with caplog.at_level(logging.INFO), monkeypatch.context() as patch:
+        patch.setattr(module, function, fail_with(errno.ENOSPC))
+        assert_it_computes()
+    assert caplog.messages == [f"compiled steps are not kept: [Errno {errno.ENOSPC}] "
+                               f"{os.strerror(errno.ENOSPC)}"]  # fmt: skip
+    assert not libraries(cache)
+
+
+@pytest.mark.parametrize("runs", ["temporary", "cache", "neither"])
+def test_where_programs_may_not_be_run_the_other_place_is_taken(
+    runs, cache, compilations, monkeypatch
+):
+    original = ctypes.CDLL
+
+    def load(name):
+        if runs == "neither" or (Path(name).parent.parent == cache) != (runs == "cache"):
+            raise OSError(f"{name}: failed to map segment from shared object")
+        return original(name)
+
+    monkeypatch.setattr(ctypes, "CDLL", load)
+    if runs == "neither":
+        assert type(compiled.elementwise(torch.float32)) is Elementwise
+        assert not libraries(cache)
+    else:
+        assert_it_computes()
+        assert len(libraries(cache)) == 1
+
+
+def test_a_kept_library_that_does_not_load_is_compiled_anew(cache, compilations, monkeypatch):
+    """As one that was linked with a newer system's, in a home that two systems share."""
+    compiled.library(torch.float32)
+    begin_again()
+    original, calls = c_library._functions, []
+
+    def load(library, folder):
+        calls.append(library)
+        if len(calls) == 1:
+            raise OSError("version `GLIBC_2.99' not found")
+        return original(library, folder)
+
+    monkeypatch.setattr(c_library, "_functions", load)
+    assert_it_computes()
+    assert len(compilations) == 2
+
+
+def test_another_processor_is_another_library(cache, tmp_path, compilations, monkeypatch):
+    """The compiler says what it would use of one, on ARM and without /proc as well."""
+    compiler = tmp_path / "compiler"
+    compiler.write_text('#!/bin/sh\necho "#define __ARM_FEATURE_$PROCESSOR 1"\n')
+    compiler.chmod(0o700)
+    monkeypatch.setenv("CC", str(compiler))
+    for number, processor in enumerate(["NEON", "SVE", "NEON"]):
+        monkeypatch.setenv("PROCESSOR", processor)
+        begin_again()
+        assert_it_computes()
+        assert len(libraries(cache)) == min(2, number + 1)
 
 
 def test_there_is_one_pool_of_threads():
@@ -96,7 +389,7 @@ def test_there_is_one_pool_of_threads():
         pytest.skip("reads /proc")
     program = """
 import os, torch
-from fairseq_rnnsearch.kernels import compiled
+from fairseq_rnnsearch.kernels import c_library, compiled
 torch.set_num_threads(3)
 ops, x, y = compiled.elementwise(torch.float32), torch.rand(1000, 1000), torch.empty(1000, 1000)
 counts = []
@@ -133,6 +426,128 @@ def test_what_is_not_a_number_stays_so_in_bfloat16(bits):
     ops = compiled.elementwise(torch.bfloat16)
     ops.unit_gates(x, x.bfloat16(), None, h, None, a, reset_h)
     assert reset_h.isnan().all() and not a[:, 4:].isnan().any()
+
+
+# --- what goes to C ------------------------------------------------------------------------------
+
+B, S, N, V, PARTS = 3, 5, 4, 7, 2
+
+
+def calls(dtype):
+    """A right call of each function: its arguments by name, each freely writable."""
+    exact = torch.promote_types(dtype, torch.float32)
+    rows = torch.rand(B, 3 * N).to(dtype)
+
+    def some(*shape):
+        return torch.rand(*shape, dtype=exact)
+
+    def operand(*shape):
+        return some(*shape).to(dtype)
+
+    unit = {"a": some(B, 3 * N), "h": some(B, N)}
+    return {
+        "unit_gates": {"x": some(B, 3 * N)[:, N:], "y": rows[:, N:], "more": rows[:, N:],
+                       "present": some(B), "reset_h": operand(B, N), **unit},
+        "unit_state": {"x": some(B, N), "y": rows[:, :N], "more": rows[:, :N], "out": some(B, N),
+                       **unit},
+        "unit_backward": {"dh": some(B, N), "d_out": rows[:, :N], "more": rows[:, :N], **unit,
+                          "da": operand(B, 4 * N)[:, : 3 * N]},
+        "unit_backward_reset": {"dh": some(B, N), "d_reset_h": operand(B, N), **unit,
+                                "da": operand(B, 4 * N)[:, : 3 * N]},
+        "align": {"keys": some(B, S, N), "query": operand(2 * B, 2 * N)[:, N:], "v": some(N),
+                  "padding": torch.zeros(B, S, dtype=torch.bool), "out": some(2 * B, S)},
+        "align_backward": {"keys": some(B, S, N), "query": rows[:, :N], "v": some(N),
+                           "alpha": some(B, S), "d_alpha": some(B, S), "d_keys": some(B, S, N),
+                           "d_v": some(PARTS, N), "d_query": operand(B, 2 * N)[:, :N]},
+        "cost_of_words": {"x": operand(B, V), "words": torch.tensor([0, 3, V - 1]),
+                          "d_x": operand(B, V), "d_bias": some(PARTS, V)},
+        "log_softmax": {"x": operand(B, V), "out": some(B, V)},
+    }  # fmt: skip
+
+
+OTHERS = {"cost_of_words": {"label_smoothing": 0.1}, "log_softmax": {"temperature": 0.5}}
+MAY_LACK = {"more", "present", "d_out", "d_x"}
+
+
+class Wrapper(torch.Tensor):
+    """Says that it is on a CPU, and has no memory."""
+
+    @staticmethod
+    def __new__(cls, x):
+        return torch.Tensor._make_wrapper_subclass(
+            cls, x.shape, dtype=x.dtype, strides=x.stride(), device="cpu"
+        )
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        raise NotImplementedError
+
+
+def apart(x):
+    """The same numbers, each followed by another."""
+    return torch.stack((x, x), dim=-1)[..., 0]
+
+
+def transposed(x):
+    return x.mT.contiguous().mT if x.dim() > 1 else apart(x)
+
+
+def longer(dim):
+    return lambda x: torch.cat((x, x), dim=dim)
+
+
+WRONG = {
+    "type": lambda x: x.to(torch.float16 if x.is_floating_point() else torch.int32),
+    "integers": lambda x: x.to(torch.int16),
+    "device": lambda x: x.to("meta"),
+    "apart": apart,
+    "transposed": transposed,
+    "fewer rows": lambda x: x[:-1],
+    "more rows": longer(0),
+    "shorter rows": lambda x: x[..., :-1],
+    "longer rows": longer(-1),
+    "another dimension": lambda x: x.unsqueeze(0),
+    "one dimension": lambda x: x.flatten() if x.dim() > 1 else x[0],
+    "rows in one place": lambda x: x[:1].expand_as(x),
+    "sparse": lambda x: x.to_sparse(),
+    "no memory": Wrapper,
+    "no tensor": lambda x: x.tolist(),
+    "none": lambda x: None,
+}
+
+
+@pytest.mark.parametrize("dtype", compiled.TYPES)
+@pytest.mark.parametrize("function", compiled.ARGUMENTS)
+def test_a_wrong_tensor_is_refused_before_anything_is_written(function, dtype):
+    torch.manual_seed(1)
+    ops, right = compiled.elementwise(dtype), calls(dtype)[function]
+    ops.parts = PARTS
+    before = {name: x.clone() for name, x in right.items()}
+    refused = 0
+    for name, x in right.items():
+        for how, change in WRONG.items():
+            if how == "none" and name in MAY_LACK:
+                continue
+            arguments = {**right, name: change(x), **OTHERS.get(function, {})}
+            with pytest.raises(ValueError, match=f"^{function}: [a-z_]+ must be .* not "):
+                getattr(ops, function)(**arguments)
+            refused += 1
+    for name, x in right.items():
+        assert torch.equal(x, before[name]), name
+    assert refused >= 2 * (len(WRONG) - 1)
+    getattr(ops, function)(**right, **OTHERS.get(function, {}))
+
+
+@pytest.mark.parametrize("word", [-1, V, 2**40])
+def test_words_that_are_no_symbols_are_refused(word):
+    for ops in (compiled.elementwise(torch.float32), Elementwise()):
+        ops.parts = PARTS
+        arguments = calls(torch.float32)["cost_of_words"]
+        arguments["words"][1] = word
+        before = {name: x.clone() for name, x in arguments.items()}
+        with pytest.raises(IndexError, match=f"words .*{word}.* of {V}"):
+            ops.cost_of_words(**arguments, label_smoothing=0.1)
+        assert all(torch.equal(x, before[name]) for name, x in arguments.items())
 
 
 # --- rounding ------------------------------------------------------------------------------------

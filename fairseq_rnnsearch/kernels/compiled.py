@@ -1,25 +1,27 @@
 """``elementwise`` in C, compiled for this machine the first time that it is wanted.
 
-The library, which takes a second to make, is kept in ``$XDG_CACHE_HOME/fairseq_rnnsearch``
-(``~/.cache``), a folder of the user's own. ``$CC`` names the compiler. Where there is none, or it
-fails, torch's operations do the work.
+Where there is no compiler, or it fails, torch's operations do the work. C takes the numbers behind
+a pointer for what it was promised, so each tensor is checked at each call, which costs half a
+microsecond: one of another type or shape would be read, or written, as if it were the right one.
 """
 
 import ctypes
-import hashlib
 import logging
-import os
-import platform
-import shlex
 import subprocess
-import tempfile
+import threading
 from functools import cache
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.kernels.elementwise import Elementwise, accurate_type, smoothing
+from fairseq_rnnsearch.kernels import c_library
+from fairseq_rnnsearch.kernels.elementwise import (
+    Elementwise,
+    accurate_type,
+    check_words,
+    smoothing,
+)
 
 SOURCE = Path(__file__).with_name("elementwise.c")
 # for torch's pool of threads and not a second one, OpenMP must be the library that torch has loaded
@@ -41,29 +43,28 @@ ARGUMENTS = {
 
 logger = logging.getLogger(__name__)
 
+_first_use = threading.Lock()
+
 
 def elementwise(operands: torch.dtype) -> Elementwise:
     """For products in a type, and the number of threads that torch has now."""
     made = library(operands)
-    return Elementwise() if made is None else Compiled(made)
+    return Elementwise() if made is None else Compiled(made, operands)
+
+
+def library(dtype: torch.dtype) -> ctypes.CDLL | None:
+    """The functions for products in a type; None where they cannot be compiled."""
+    with _first_use:  # the cache of functools lets two threads in
+        return _library(dtype)
 
 
 @cache
-def library(dtype: torch.dtype) -> ctypes.CDLL | None:
-    """The functions for products in a type; None where they cannot be compiled."""
-    compiler = shlex.split(os.environ.get("CC", "cc"))
-    options = [*FLAGS.split(), *TYPES[dtype].split()]
+def _library(dtype: torch.dtype) -> ctypes.CDLL | None:
     try:
-        with tempfile.TemporaryDirectory() as scratch:
-            folder = _private_folder() or Path(scratch)
-            path = folder / f"{SOURCE.stem}-{_key(compiler, options)}.so"
-            if not path.exists():
-                made = folder / f".{path.name}.{os.getpid()}"
-                _run([*compiler, *options, SOURCE, "-o", made, "-lm"])
-                os.replace(made, path)
-            functions = ctypes.CDLL(str(path))
-    except (OSError, subprocess.SubprocessError) as problem:
-        logger.info("steps are not compiled, which makes them slower: %s", _reason(problem))
+        functions = c_library.load(SOURCE, [*FLAGS.split(), *TYPES[dtype].split()])
+    except (OSError, ValueError, subprocess.SubprocessError) as problem:
+        why = c_library.reason(problem)
+        logger.info("steps are not compiled, which makes them slower: %s", why)
         return None
     for name, arguments in ARGUMENTS.items():
         function = getattr(functions, name)
@@ -71,47 +72,18 @@ def library(dtype: torch.dtype) -> ctypes.CDLL | None:
     return functions
 
 
-def _private_folder() -> Path | None:
-    """Where libraries are kept: nobody else may write there, for their code is run."""
-    cache_home = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(cache_home) / "fairseq_rnnsearch"
-    try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        state = folder.stat()
-    except OSError:
-        return None
-    private = state.st_uid == os.getuid() and not state.st_mode & 0o022
-    return folder if private and os.access(folder, os.W_OK) else None
-
-
-def _key(compiler: list[str], options: list[str]) -> str:
-    """Of the source, how it is compiled, the compiler and the processor: a home may be shared."""
-    try:
-        cpu = Path("/proc/cpuinfo").read_bytes()
-        processor = b"".join(sorted({x for x in cpu.splitlines() if x.startswith(b"flags")}))
-    except OSError:
-        processor = platform.processor().encode()
-    command, version = repr((compiler, options)).encode(), _run([*compiler, "--version"])
-    parts = (SOURCE.read_bytes(), command, version, processor)
-    return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
-
-
-def _run(command: list[str | Path]) -> bytes:
-    return subprocess.run(command, check=True, capture_output=True).stdout
-
-
-def _reason(problem: Exception) -> str:
-    output = getattr(problem, "stderr", None)
-    lines = output.decode(errors="replace").strip().splitlines() if output else []
-    return lines[0] if lines else str(problem)
-
-
 class Compiled(Elementwise):
-    """See ``Elementwise``."""
+    """See ``Elementwise``.
 
-    def __init__(self, functions: ctypes.CDLL) -> None:
+    Raises:
+        ValueError: by each function, for a tensor that is not as ``Elementwise`` describes it;
+            nothing has been written then.
+    """
+
+    def __init__(self, functions: ctypes.CDLL, operands: torch.dtype) -> None:
         self.parts = torch.get_num_threads()
         self._c = functions
+        self._operands, self._exact = operands, accurate_type(operands)
 
     def unit_gates(
         self,
@@ -123,17 +95,32 @@ class Compiled(Elementwise):
         a: Tensor,
         reset_h: Tensor,
     ) -> None:
+        exact, operands = self._exact, self._operands
+        B, n = _sizes("unit_gates: h", h, 2)
         self._c.unit_gates(
-            self.parts, *h.shape, *_rows(x), *_rows(y), *_rows(more), h.data_ptr(),
-            None if present is None else present.data_ptr(), a.data_ptr(), reset_h.data_ptr(),
+            self.parts, B, n,
+            *_rows("unit_gates: x", x, exact, B, 2 * n),
+            *_rows("unit_gates: y", y, operands, B, 2 * n),
+            *((None, 0) if more is None else _rows("unit_gates: more", more, operands, B, 2 * n)),
+            _whole("unit_gates: h", h, exact, (B, n)),
+            None if present is None else _whole("unit_gates: present", present, exact, (B,)),
+            _whole("unit_gates: a", a, exact, (B, 3 * n)),
+            _whole("unit_gates: reset_h", reset_h, operands, (B, n)),
         )  # fmt: skip
 
     def unit_state(
         self, x: Tensor, y: Tensor, more: Tensor | None, h: Tensor, a: Tensor, out: Tensor
     ) -> None:
+        exact, operands = self._exact, self._operands
+        B, n = _sizes("unit_state: h", h, 2)
         self._c.unit_state(
-            self.parts, *h.shape, *_rows(x), *_rows(y), *_rows(more), h.data_ptr(), a.data_ptr(),
-            out.data_ptr(),
+            self.parts, B, n,
+            *_rows("unit_state: x", x, exact, B, n),
+            *_rows("unit_state: y", y, operands, B, n),
+            *((None, 0) if more is None else _rows("unit_state: more", more, operands, B, n)),
+            _whole("unit_state: h", h, exact, (B, n)),
+            _whole("unit_state: a", a, exact, (B, 3 * n)),
+            _whole("unit_state: out", out, exact, (B, n)),
         )  # fmt: skip
 
     def unit_backward(
@@ -145,24 +132,43 @@ class Compiled(Elementwise):
         h: Tensor,
         da: Tensor,
     ) -> None:
+        exact, operands = self._exact, self._operands
+        B, n = _sizes("unit_backward: h", h, 2)
         self._c.unit_backward(
-            self.parts, *h.shape, dh.data_ptr(), *_rows(d_out), *_rows(more), a.data_ptr(),
-            h.data_ptr(), *_rows(da),
+            self.parts, B, n,
+            _whole("unit_backward: dh", dh, exact, (B, n)),
+            *((None, 0) if d_out is None else _rows("unit_backward: d_out", d_out, operands, B, n)),
+            *((None, 0) if more is None else _rows("unit_backward: more", more, operands, B, n)),
+            _whole("unit_backward: a", a, exact, (B, 3 * n)),
+            _whole("unit_backward: h", h, exact, (B, n)),
+            *_rows("unit_backward: da", da, operands, B, 3 * n),
         )  # fmt: skip
 
     def unit_backward_reset(
         self, dh: Tensor, d_reset_h: Tensor, a: Tensor, h: Tensor, da: Tensor
     ) -> None:
+        exact, operands = self._exact, self._operands
+        B, n = _sizes("unit_backward_reset: h", h, 2)
         self._c.unit_backward_reset(
-            self.parts, *h.shape, dh.data_ptr(), d_reset_h.data_ptr(), a.data_ptr(), h.data_ptr(),
-            *_rows(da),
+            self.parts, B, n,
+            _whole("unit_backward_reset: dh", dh, exact, (B, n)),
+            _whole("unit_backward_reset: d_reset_h", d_reset_h, operands, (B, n)),
+            _whole("unit_backward_reset: a", a, exact, (B, 3 * n)),
+            _whole("unit_backward_reset: h", h, exact, (B, n)),
+            *_rows("unit_backward_reset: da", da, operands, B, 3 * n),
         )  # fmt: skip
 
     def align(self, keys: Tensor, query: Tensor, v: Tensor, padding: Tensor, out: Tensor) -> None:
-        width = len(out) // max(1, len(keys))
+        exact = self._exact
+        B, source, n = _sizes("align: keys", keys, 3)
+        width = _sizes("align: out", out, 2)[0] // max(1, B)
         self._c.align(
-            self.parts, len(keys), width, *keys.shape[1:], keys.data_ptr(), *_rows(query),
-            v.data_ptr(), padding.data_ptr(), out.data_ptr(),
+            self.parts, B, width, source, n,
+            _whole("align: keys", keys, exact, (B, source, n)),
+            *_rows("align: query", query, self._operands, B * width, n),
+            _whole("align: v", v, exact, (n,)),
+            _whole("align: padding", padding, torch.bool, (B, source)),
+            _whole("align: out", out, exact, (B * width, source)),
         )  # fmt: skip
 
     def align_backward(
@@ -176,31 +182,95 @@ class Compiled(Elementwise):
         d_v: Tensor,
         d_query: Tensor,
     ) -> None:
-        scratch = torch.empty_like(d_v)
+        exact, operands = self._exact, self._operands
+        B, source, n = _sizes("align_backward: keys", keys, 3)
+        scratch = torch.empty(self.parts, n, dtype=exact)
         self._c.align_backward(
-            self.parts, *keys.shape, keys.data_ptr(), *_rows(query), v.data_ptr(),
-            alpha.data_ptr(), d_alpha.data_ptr(), d_keys.data_ptr(), d_v.data_ptr(),
-            *_rows(d_query), scratch.data_ptr(),
+            self.parts, B, source, n,
+            _whole("align_backward: keys", keys, exact, (B, source, n)),
+            *_rows("align_backward: query", query, operands, B, n),
+            _whole("align_backward: v", v, exact, (n,)),
+            _whole("align_backward: alpha", alpha, exact, (B, source)),
+            _whole("align_backward: d_alpha", d_alpha, exact, (B, source)),
+            _whole("align_backward: d_keys", d_keys, exact, (B, source, n)),
+            _whole("align_backward: d_v", d_v, exact, (self.parts, n)),
+            *_rows("align_backward: d_query", d_query, operands, B, n),
+            scratch.data_ptr(),
         )  # fmt: skip
 
     def cost_of_words(
         self, x: Tensor, words: Tensor, label_smoothing: float, d_x: Tensor | None, d_bias: Tensor
     ) -> tuple[Tensor, Tensor]:
-        kept, spread = smoothing(label_smoothing, x.size(1))
-        nll, all_symbols = torch.empty(2, len(x), dtype=accurate_type(x.dtype))
-        scratch = torch.empty_like(d_bias)
-        self._c.cost_of_words(
-            self.parts, *x.shape, x.data_ptr(), words.data_ptr(), kept, spread, nll.data_ptr(),
-            all_symbols.data_ptr(), None if d_x is None else d_x.data_ptr(), d_bias.data_ptr(),
+        exact, operands = self._exact, self._operands
+        B, symbols = _sizes("cost_of_words: x", x, 2)
+        kept, spread = smoothing(label_smoothing, symbols)
+        nll, all_symbols = torch.empty(2, B, dtype=exact)
+        scratch = torch.empty(self.parts, symbols, dtype=exact)
+        arguments = (
+            self.parts, B, symbols,
+            _whole("cost_of_words: x", x, operands, (B, symbols)),
+            _whole("cost_of_words: words", words, torch.int64, (B,)),
+            kept, spread, nll.data_ptr(), all_symbols.data_ptr(),
+            None if d_x is None else _whole("cost_of_words: d_x", d_x, operands, (B, symbols)),
+            _whole("cost_of_words: d_bias", d_bias, exact, (self.parts, symbols)),
             scratch.data_ptr(),
         )  # fmt: skip
+        check_words(words, symbols)
+        self._c.cost_of_words(*arguments)
         nll = nll.sum()
         cost = kept * nll
         return (cost + spread * all_symbols.sum() if label_smoothing else cost), nll
 
     def log_softmax(self, x: Tensor, temperature: float, out: Tensor) -> None:
-        self._c.log_softmax(self.parts, *x.shape, x.data_ptr(), temperature, out.data_ptr())
+        B, symbols = _sizes("log_softmax: x", x, 2)
+        self._c.log_softmax(
+            self.parts, B, symbols,
+            _whole("log_softmax: x", x, self._operands, (B, symbols)),
+            temperature,
+            _whole("log_softmax: out", out, self._exact, (B, symbols)),
+        )  # fmt: skip
 
 
-def _rows(x: Tensor | None) -> tuple[int | None, int]:
-    return (None, 0) if x is None else (x.data_ptr(), x.stride(0))
+def _sizes(name: str, x: Tensor, count: int) -> tuple[int, ...]:
+    """The shape, of ``count`` dimensions, of the argument that the others must fit."""
+    sizes = getattr(x, "shape", ())
+    if len(sizes) != count:
+        raise _refusal(name, x, f"a tensor of {count} dimensions")
+    return sizes
+
+
+def _whole(name: str, x: Tensor, dtype: torch.dtype, shape: tuple[int, ...]) -> int:
+    """Where the numbers of a tensor begin, which all stand together."""
+    try:
+        if x.dtype is dtype and x.is_cpu and x.shape == shape and x.is_contiguous():
+            begin = x.data_ptr()
+            if begin or 0 in shape:
+                return begin
+    except (AttributeError, RuntimeError):  # no tensor, or one without memory of its own
+        pass
+    raise _refusal(name, x, f"contiguous, {dtype} {tuple(shape)} on cpu")
+
+
+def _rows(name: str, x: Tensor, dtype: torch.dtype, rows: int, columns: int) -> tuple[int, int]:
+    """Where a matrix begins, and how far its rows lie apart; those of a row stand together."""
+    try:
+        if x.dtype is dtype and x.is_cpu and x.shape == (rows, columns):
+            apart, together = x.stride()
+            begin = x.data_ptr()
+            if (
+                (together == 1 or columns == 1)
+                and (apart >= columns or rows <= 1)
+                and (begin or not rows or not columns)
+            ):
+                return begin, apart
+    except (AttributeError, RuntimeError):
+        pass
+    raise _refusal(name, x, f"contiguous in each row, {dtype} {(rows, columns)} on cpu")
+
+
+def _refusal(name: str, x: Tensor, expected: str) -> ValueError:
+    if not isinstance(x, Tensor):
+        return ValueError(f"{name} must be {expected}, not {type(x).__name__}")
+    layout = f"strides {x.stride()}" if x.layout is torch.strided else x.layout
+    found = f"{x.dtype} {tuple(x.shape)} on {x.device}, {layout}"
+    return ValueError(f"{name} must be {expected}, not {found}")
