@@ -13,7 +13,7 @@ from torch import Tensor
 
 
 def energies(s: Tensor, keys: Tensor, W_a: Tensor, v_a: Tensor) -> Tensor:
-    """e_i for one target position.
+    """e_i for one target position, of the keys' type; W_a s may be of a narrower one.
 
     Args:
         s: decoder states s_{i-1}, ``(batch, hypotheses, n)``: of each sentence one in training, as
@@ -25,7 +25,8 @@ def energies(s: Tensor, keys: Tensor, W_a: Tensor, v_a: Tensor) -> Tensor:
     Returns:
         ``(batch, hypotheses, source)``.
     """
-    return torch.tanh((s @ W_a.T).unsqueeze(2) + keys.unsqueeze(1)) @ v_a
+    hidden = torch.tanh((s.to(W_a.dtype) @ W_a.T).unsqueeze(2) + keys.unsqueeze(1))
+    return (hidden * v_a).sum(dim=-1)  # no matrix product, which autocast would round
 
 
 def alignment_weights(e: Tensor, padding: Tensor) -> Tensor:
@@ -50,10 +51,10 @@ def context(alpha: Tensor, h: Tensor) -> Tensor:
     """c_i, the expected annotation.
 
     Args:
-        alpha: ``(batch, hypotheses, source)``.
+        alpha: ``(batch, hypotheses, source)``; rounded where annotations are of a narrower type.
         h: annotations, ``(batch, source, 2n)``.
 
     Returns:
         ``(batch, hypotheses, 2n)``.
     """
-    return torch.bmm(alpha, h)
+    return torch.bmm(alpha.to(h.dtype), h)

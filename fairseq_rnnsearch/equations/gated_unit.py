@@ -19,6 +19,9 @@ from torch import Tensor
 def gated_unit(inputs: Tensor, h: Tensor, U_gates: Tensor, U: Tensor) -> Tensor:
     """One step.
 
+    The state may be wider than the operands of products, so that small changes of it stay: then
+    everything but these operands is of its type.
+
     Args:
         inputs: ``(batch, 3n)``, the parts [proposed, update, reset] that do not depend on h.
         h: previous state, ``(batch, n)``.
@@ -29,8 +32,7 @@ def gated_unit(inputs: Tensor, h: Tensor, U_gates: Tensor, U: Tensor) -> Tensor:
         The new state, ``(batch, n)``.
     """
     n = h.size(-1)
-    x, x_zr = inputs.split((n, 2 * n), dim=-1)
-    z, r = torch.sigmoid(x_zr + h @ U_gates.T).chunk(2, dim=-1)
-    proposed = torch.tanh(x + (r * h) @ U.T)
-    # under autocast the state is in float32, and so stay small changes of it
-    return torch.lerp(h, proposed.to(h.dtype), z.to(h.dtype))
+    x, x_zr = inputs.to(h.dtype).split((n, 2 * n), dim=-1)
+    z, r = torch.sigmoid(x_zr + h.to(U_gates.dtype) @ U_gates.T).chunk(2, dim=-1)
+    proposed = torch.tanh(x + (r * h).to(U.dtype) @ U.T)
+    return torch.lerp(h, proposed, z)

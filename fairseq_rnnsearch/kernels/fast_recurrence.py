@@ -123,7 +123,9 @@ class _Recurrence(torch.autograd.Function):
                 reset_h = a[d, ..., 2 * n :] * previous
                 d_weights[2 * d] = summed_product(da[d, ..., n:], previous)
                 d_weights[2 * d + 1] = summed_product(da[d, ..., :n], reset_h)
-        d_initial = sum(dh) + sum(from_gates) if ctx.needs_input_grad[3] else None
+        d_initial = None
+        if ctx.needs_input_grad[3]:
+            d_initial = sum(x for x in (*dh, *from_gates) if x is not None)
         return None, None, None, d_initial, *da, *d_weights
 
 

@@ -1,12 +1,15 @@
 """Time loops and cost as plain Python over the equations: any device, any floating type.
 
-This is the implementation that others are measured against.
+This is the implementation that others are measured against. States, energies and whatever is summed
+over steps are in float32 or wider, also where the operands of products are in a narrower type, by
+``torch.autocast`` or because the parameters are.
 """
 
 import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.equations import gated_unit
+from fairseq_rnnsearch.kernels.elementwise import accurate_type
 from fairseq_rnnsearch.kernels.interface import (
     DecoderWeights,
     Memory,
@@ -37,7 +40,7 @@ def gated_recurrence(
     Returns:
         ``(time, batch, n)``, position t's state at index t also when reversed.
     """
-    h = initial
+    h = initial.to(accurate_type(initial.dtype))
     states: list[Tensor] = []
     step = -1 if reverse else 1
     # unbind, because the backward pass of indexing fills a whole tensor with zeros at each step
@@ -47,7 +50,10 @@ def gated_recurrence(
         new = gated_unit(inputs_t, h, weights.gates, weights.proposed)
         h = new if present_t is None else torch.where(present_t.unsqueeze(-1), new, h)
         states.append(h)
-    return torch.stack(states[::step])
+    if states:
+        return torch.stack(states[::step]).to(initial.dtype)
+    # the unit over no rows: its gradients are then zero, as sums of nothing are, and not missing
+    return gated_unit(inputs.flatten(0, 1), initial[:0], *weights).view(0, *initial.shape)
 
 
 def bidirectional_recurrence(
@@ -63,7 +69,9 @@ def bidirectional_recurrence(
         ``(time, batch, 2n)``: forward states, then backward states.
     """
     n = forward_weights.proposed.size(0)
-    zero = forward_inputs.new_zeros(forward_inputs.size(1), n)
+    # of the parameters' type: under autocast the inputs, which come from products, are narrower
+    dtype = torch.promote_types(forward_inputs.dtype, forward_weights.proposed.dtype)
+    zero = forward_inputs.new_zeros(forward_inputs.size(1), n, dtype=dtype)
     return torch.cat(
         (
             gated_recurrence(forward_inputs, zero, forward_weights, present=present),
@@ -93,17 +101,25 @@ def decoder_recurrence(
         states s_0, s_1 ..., ``(updates + 1, batch, n)``; contexts, ``(steps, batch, 2n)``;
         alignment weights, ``(batch, steps, source)``.
     """
-    states, contexts, alignment = [initial], [], []
+    dtype = accurate_type(initial.dtype)
+    memory = memory._replace(keys=memory.keys.to(dtype))
+    s, states, contexts, alignment = initial.to(dtype), [], [], []
     inputs_of = word_inputs.unbind()
     for i in range(steps):
-        s = states[-1]
         c, alpha = attend(s, memory, weights)
         contexts.append(c)
         alignment.append(alpha)
         if i < len(inputs_of):
-            inputs = inputs_of[i] + c @ weights.context.T
-            states.append(gated_unit(inputs, s, *weights.recurrent))
-    return torch.stack(states), torch.stack(contexts), torch.stack(alignment, dim=1)
+            inputs = inputs_of[i].to(dtype) + c @ weights.context.T
+            s = gated_unit(inputs, s, *weights.recurrent)
+            states.append(s)
+    if states:
+        following = torch.stack(states).to(initial.dtype)
+    else:
+        inputs = word_inputs + c @ weights.context.T
+        following = gated_recurrence(inputs, initial, weights.recurrent)
+    states = torch.cat((initial.unsqueeze(0), following))
+    return states, torch.stack(contexts), torch.stack(alignment, dim=1).to(initial.dtype)
 
 
 def output_cost(

@@ -11,6 +11,7 @@ from fairseq_rnnsearch.equations import (
     maxout,
     maxout_input,
 )
+from fairseq_rnnsearch.kernels.elementwise import accurate_type
 from fairseq_rnnsearch.kernels.interface import DecoderWeights, Memory, StepWeights
 from fairseq_rnnsearch.kernels.steps import Steps
 
@@ -41,13 +42,16 @@ class ReferenceSteps(Steps):
     ) -> None:
         self._order, self._weights = order, weights
         self._has_attention = memory is not None
-        super().__init__(memory or (summary,), (initial,), sentences)
+        self._dtype, dtype = initial.dtype, accurate_type(initial.dtype)
+        if memory is not None:
+            memory = memory._replace(keys=memory.keys.to(dtype))
+        super().__init__(memory or (summary,), (initial.to(dtype),), sentences)
 
     def step(self, previous: Tensor) -> tuple[Tensor, Tensor | None]:
         """See ``Steps.step``."""
         w, s = self._weights, self._state[0]
         if self.is_first:
-            y = s.new_zeros(len(s), w.embedding.size(1))
+            y = w.embedding.new_zeros(len(s), w.embedding.size(1))
         else:
             y = torch.nn.functional.embedding(previous, w.embedding) + w.embedding_bias
             if self._order == "program":
@@ -60,7 +64,7 @@ class ReferenceSteps(Steps):
             read = s
         self._state, self.is_first = (s, c), False
         readout = w.readout_state, w.readout_word, w.readout_context, w.readout_bias
-        return maxout(maxout_input(read, y, c, *readout)), alpha
+        return maxout(maxout_input(read.to(self._dtype), y, c, *readout)), alpha
 
     def logits(self, t: Tensor) -> Tensor:
         """See ``Steps.logits``."""
@@ -71,11 +75,12 @@ class ReferenceSteps(Steps):
 
     def _context(self, s: Tensor) -> tuple[Tensor, Tensor | None]:
         if self._has_attention:
-            return attend(s, Memory(*self._memory), self._weights.loop)
+            c, alpha = attend(s, Memory(*self._memory), self._weights.loop)
+            return c, alpha.to(self._dtype)
         return self._memory[0].repeat_interleave(self._width, dim=0), None
 
     def _update(self, s: Tensor, y: Tensor, c: Tensor) -> Tensor:
         w = self._weights
         bias = torch.nn.functional.pad(w.input_bias, (0, 2 * s.size(1)))
-        inputs = torch.nn.functional.linear(y, w.input, bias) + c @ w.loop.context.T
-        return gated_unit(inputs, s, *w.loop.recurrent)
+        inputs = torch.nn.functional.linear(y, w.input, bias).to(s.dtype)
+        return gated_unit(inputs + c @ w.loop.context.T, s, *w.loop.recurrent)

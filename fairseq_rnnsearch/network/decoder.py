@@ -188,10 +188,8 @@ class Decoder(nn.Module):
         if memory is None:
             c = source.summary
             inputs = word_inputs + c @ self.unit.context_weight.T
-            states = s_0.unsqueeze(0)
-            if len(inputs):
-                following = self.kernels.gated_recurrence(inputs, s_0, self.unit.recurrent)
-                states = torch.cat((states, following))
+            following = self.kernels.gated_recurrence(inputs, s_0, self.unit.recurrent)
+            states = torch.cat((s_0.unsqueeze(0), following))
             contexts, alignment = c.expand(steps, -1, -1), None
         else:
             states, contexts, alignment = self.kernels.decoder_recurrence(
