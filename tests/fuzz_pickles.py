@@ -30,7 +30,7 @@ from fairseq_rnnsearch.compat.plain_pickle import NAMES, STORAGES, PlainUnpickle
 from fairseq_rnnsearch.errors import UserError
 
 BATCH = 500  # cases of a child
-SECONDS = 20  # after which a case hangs
+SECONDS = 20  # of the processor, after which a case hangs; other programs may use it too
 MEMORY = 2**29  # bytes that a child may take beyond this process
 DONE = ("os.system", "subprocess.Popen", "os.exec", "os.posix_spawn", "socket.connect")
 
@@ -384,7 +384,7 @@ def _read_all(
     for number in numbers:
         _rewrite(progress, found(number + 1))
         _rewrite(path, case(seed, number))
-        signal.alarm(SECONDS)
+        signal.setitimer(signal.ITIMER_PROF, SECONDS)
         try:
             counts[reader(path)] += 1
             assert not happened, happened
