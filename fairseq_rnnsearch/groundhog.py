@@ -22,7 +22,7 @@ from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from fairseq_rnnsearch.arrays import read_arrays
+from fairseq_rnnsearch.data.arrays import read_arrays
 from fairseq_rnnsearch.errors import UserError, install_excepthook
 from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.models import RNNSearchConfig, RNNSearchModel

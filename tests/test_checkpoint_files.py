@@ -16,9 +16,9 @@ from fairseq import checkpoint_utils
 from fairseq.logging.meters import AverageMeter, SumMeter
 from fuzz_pickles import CONTENT, as_archive, as_legacy, checkpoint, dictionary_of, numbers, tensor
 
-from fairseq_rnnsearch import zip_files
 from fairseq_rnnsearch.compat import checkpoint_files, plain_pickle
 from fairseq_rnnsearch.compat.checkpoints import progress, read_checkpoint, verify
+from fairseq_rnnsearch.data import zip_files
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.tasks import vocabulary
 

@@ -15,7 +15,7 @@ from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
 from oracles import numpy_rnnsearch as oracle
 
-from fairseq_rnnsearch import arrays as arrays_module
+from fairseq_rnnsearch.data import arrays as arrays_module
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.groundhog import (
     fairseq_symbols,

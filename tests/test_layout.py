@@ -15,6 +15,8 @@ COMMON = {"errors", "files"}  # nor does the mathematics need these
 ALLOWED = {
     "errors": set(),
     "files": set(),
+    "arguments": set(),
+    "devices": set(),
     "equations": set(),
     "kernels": {"equations"},
     "network": {"equations", "kernels"},
@@ -25,11 +27,11 @@ ALLOWED = {
     "figures": {"data"},
     "evaluation": {"data", "figures"},
     "search": set(),
-    "tasks": {"data", "figures", "search"},
-    "groundhog": {"models", "tasks"},
+    "tasks": {"compat", "data", "figures", "search"},
+    "groundhog": {"data", "models", "tasks"},
     "compat": {"data"},
-    "translator": {"data", "figures", "tasks"},
-    "align": {"data", "figures", "translator"},
+    "translator": {"arguments", "data", "devices", "figures", "search", "tasks"},
+    "align": {"data", "devices", "figures", "translator"},
 }
 MATHEMATICS = ("equations", "kernels", "network")
 NO_FAIRSEQ = {"fairseq", "fairseq_cli", "omegaconf", "hydra"}

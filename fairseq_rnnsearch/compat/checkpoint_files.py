@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.compat.plain_pickle import SHARED, PlainUnpickler, Storage
-from fairseq_rnnsearch.zip_files import Refused, open_zip
+from fairseq_rnnsearch.data.zip_files import Refused, open_zip
 
 MOST_OF_DESCRIPTION = 2**26  # bytes; what it describes takes many times as much
 _CHUNK = 2**20

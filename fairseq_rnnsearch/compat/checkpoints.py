@@ -15,8 +15,8 @@ from fairseq.trainer import Trainer
 
 from fairseq_rnnsearch.compat import checkpoint_files
 from fairseq_rnnsearch.compat.plain_pickle import parts_of
+from fairseq_rnnsearch.data.zip_files import Refused
 from fairseq_rnnsearch.errors import UserError, user_error
-from fairseq_rnnsearch.zip_files import Refused
 
 _last_read: dict = {}  # what this process has read of the last checkpoint
 

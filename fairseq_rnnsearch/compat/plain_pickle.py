@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.zip_files import Refused
+from fairseq_rnnsearch.data.zip_files import Refused
 
 # An operation of one byte makes an empty dictionary of 64: without a bound a small file fills any
 # memory. A checkpoint of a thousand parameters with Adam's state has 150,000 operations.

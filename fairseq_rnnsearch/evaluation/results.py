@@ -11,8 +11,8 @@ from fairseq_rnnsearch.evaluation.texts import System, TestSet, pick
 from fairseq_rnnsearch.evaluation.training_log import Training
 
 WHAT_P_COMPARES = (
-    "p compares the translations of two trained models: it does not know how much two trainings with"
-    " other seeds would differ."
+    "p compares the translations of two trained models: it does not know how much two trainings"
+    " with other seeds would differ."
 )
 TITLES = {"tokens": "Tokenised BLEU", "detokenised": "Detokenised BLEU (sacreBLEU)"}
 

@@ -7,7 +7,7 @@ from typing import IO
 
 import numpy as np
 
-from fairseq_rnnsearch.zip_files import Refused, open_zip
+from fairseq_rnnsearch.data.zip_files import Refused, open_zip
 
 # RNNsearch-50 of the paper, in float64, has 0.8 GiB. An archive may be compressed, and then says
 # itself how large its parts become.
