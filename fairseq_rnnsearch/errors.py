@@ -1,14 +1,33 @@
-"""The one exception for mistakes a user can mend, and the hook that shows it as one line."""
+"""How a program ends that cannot go on: with one line where its user can do something about it.
+
+`UserError` is such a line. What else leaves a program is judged by where it was raised: fairseq
+asserts much about options, files and data, and its reason becomes a line too; what this package or
+a plugin of the user's own raises is a defect, and keeps its traceback. With RNNSEARCH_TRACEBACK=1
+in the environment everything does.
+"""
 
 import argparse
+import ast
 import contextlib
+import linecache
 import logging
+import os
+import re
 import sys
+import sysconfig
+import traceback
 from collections.abc import Iterator
+from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
 
 logger = logging.getLogger(__name__)
+
+MOST = 500  # characters of what an exception or a parser says
+
+_PACKAGE = Path(__file__).parent
+_OF_ANOTHER_PROCESS = "Traceback (most recent call last)"
+_NO_MEMORY = re.compile(r"can't allocate memory|out of memory", re.I)
 
 _missed: set[str] = set()
 
@@ -24,13 +43,13 @@ class OneLineParser(argparse.ArgumentParser):
     """A parser of options whose every mistake is a `UserError`, without the usage before it."""
 
     def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message} ({self.prog} --help shows the options)")
+        message = message.replace("<lambda> ", "")  # what fairseq reads lists of numbers with
+        raise UserError(f"{_shortened(message)} ({self.prog} --help shows the options)")
 
 
 def install_excepthook() -> None:
-    """Show an uncaught `UserError` as `fairseq_rnnsearch: error: <message>` on standard error.
+    """Show what was not caught as `fairseq_rnnsearch: error: <line>` where `line_of` has a line.
 
-    It may be the cause of the exception that was not caught: fairseq wraps some in its own.
     Python's exit status stays 1, as for any uncaught exception; every other exception goes to
     the hook that was there before. Calling it again changes nothing.
     """
@@ -38,27 +57,172 @@ def install_excepthook() -> None:
         return
     previous = sys.excepthook
 
-    def show(
-        kind: type[BaseException], error: BaseException, traceback: TracebackType | None
-    ) -> None:
-        mistake = user_error(error)
-        if mistake is not None:
-            # A file name may hold a line break; the promise is one line.
-            message = " ".join(str(mistake).splitlines())
-            print(f"fairseq_rnnsearch: error: {message}", file=sys.stderr)
+    def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
+        line = None if os.environ.get("RNNSEARCH_TRACEBACK") else line_of(error)
+        if line is None:
+            previous(kind, error, trace)
         else:
-            previous(kind, error, traceback)
+            print(f"fairseq_rnnsearch: error: {line}", file=sys.stderr)
 
     # The mark survives a second import of this module under another name (--user-dir).
     show.shows_user_errors = True
     sys.excepthook = show
 
 
+def line_of(error: BaseException) -> str | None:
+    """What a program says in the place of a traceback; None where that is needed.
+
+    A `UserError` may be the cause of the exception that was not caught: fairseq wraps some in its
+    own.
+    """
+    mistake = user_error(error)
+    if mistake is not None:
+        # A file name may hold a line break; the promise is one line.
+        return " ".join(str(mistake).splitlines())
+    program = _program(error)
+    if program is None or is_defect(error):
+        return None
+    if isinstance(error, KeyboardInterrupt):
+        return f"{program}: interrupted"
+    reasons = dict.fromkeys(reason(problem) for problem in _chain(error))
+    return f"{program}: {': '.join(reasons)}{_place(error)}"
+
+
 def user_error(error: BaseException | None) -> UserError | None:
     """The mistake behind an exception: fairseq raises another one in the place of some."""
-    while error is not None and not isinstance(error, UserError):
+    for problem in _chain(error):
+        text, name = str(problem), f"{UserError.__module__}.{UserError.__name__}: "
+        if _OF_ANOTHER_PROCESS in text and _last_line(text).startswith(name):
+            return UserError(_last_line(text).removeprefix(name))
+        if isinstance(problem, UserError):
+            return problem
+    return None
+
+
+def is_defect(error: BaseException) -> bool:
+    """Whether this package or a plugin has raised it, and neither files nor memory are to blame."""
+    if isinstance(error, OSError | MemoryError | KeyboardInterrupt):
+        return False
+    if _NO_MEMORY.search(str(error)):
+        return False
+    return any(_owner(_frames(problem)) == "plugin" for problem in _chain(error))
+
+
+def reason(error: BaseException) -> str:
+    """What an exception says, in one line; a sentence also where it says a name or nothing."""
+    text = str(error)
+    if _OF_ANOTHER_PROCESS in text:
+        text = _last_line(text)
+    elif isinstance(error, OSError) and error.strerror:
+        files = [str(file) for file in (error.filename, error.filename2) if file is not None]
+        text = f"{' and '.join(files)}: {error.strerror}".removeprefix(": ")
+    elif type(error) is KeyError:  # others say more than the key
+        text = f"the key {text} is missing"
+    elif isinstance(error, AssertionError) and not text:
+        text = f"{_asserted(error)} should hold, and does not"
+    text = " ".join(re.sub(r"^\[(enforce fail at [^]]*\] [^.]*\. |[^]]*\] )", "", text).split())
+    if not re.search(r"\S \S", text):  # a path, a name, a number or nothing
+        kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
+        text = f"{kind.removesuffix(' error')}: {text}".removesuffix(": ")
+    return _shortened(text)
+
+
+def _last_line(text: str) -> str:
+    return text.rstrip().rpartition("\n")[2]
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MOST else f"{text[: MOST // 2]} ... {text[-MOST // 2 :]}"
+
+
+# --- where an exception comes from --------------------------------------------------------------
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """An exception, what it was raised from, and so on."""
+    while error is not None:
+        yield error
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
-    return error
+
+
+def _frames(error: BaseException) -> list[traceback.FrameSummary]:
+    """From the program's start to where it was raised, in another process where that was so."""
+    frames = list(traceback.extract_tb(error.__traceback__))
+    text = str(error)
+    if _OF_ANOTHER_PROCESS in text:
+        for file, line, name in re.findall(r'File "(.+)", line (\d+), in (.+)', text):
+            frames.append(traceback.FrameSummary(file, int(line), name))
+    return frames
+
+
+def _program(error: BaseException) -> str | None:
+    """The command of fairseq or of this package that has ended."""
+    for frame in _frames(error):
+        path = Path(frame.filename)
+        if frame.name == "cli_main" and path.parent.name == "fairseq_cli":
+            return f"fairseq-{path.stem.replace('_', '-')}"
+        if frame.name == "main" and path.is_relative_to(_PACKAGE):
+            module = path.relative_to(_PACKAGE.parent).with_suffix("")
+            return f"python -m {'.'.join(module.parts).removesuffix('.__main__')}"
+    return None
+
+
+def _owner(frames: list[traceback.FrameSummary]) -> str:
+    """Whose code it is: "fairseq" or "plugin", which this package is too; libraries do not count.
+
+    What a library raises, its caller has made it raise.
+    """
+    for frame in reversed(frames):
+        owner = _owner_of_file(frame.filename)
+        if owner:
+            return owner
+    return ""
+
+
+def _owner_of_file(name: str) -> str:
+    path = Path(name)
+    if path.is_relative_to(_PACKAGE):
+        return "plugin"
+    if _is_fairseq(path):
+        return "fairseq"
+    libraries = {sysconfig.get_path(kind) for kind in ("stdlib", "platstdlib", "purelib")}
+    is_library = not path.is_file() or any(path.is_relative_to(folder) for folder in libraries)
+    return "" if is_library else "plugin"
+
+
+def _is_fairseq(path: Path) -> bool:
+    fairseq = getattr(sys.modules.get("fairseq"), "__file__", None)
+    if fairseq is None:
+        return False
+    folder = Path(fairseq).parent
+    return path.is_relative_to(folder) or path.is_relative_to(folder.with_name("fairseq_cli"))
+
+
+def _place(error: BaseException) -> str:
+    """Where fairseq has raised it, for those who search."""
+    for frame in reversed(_frames(error)):
+        path = Path(frame.filename)
+        if _is_fairseq(path):
+            package = "fairseq_cli" if "fairseq_cli" in path.parts else "fairseq"
+            parts = path.parts[len(path.parts) - path.parts[::-1].index(package) - 1 :]
+            return f" (raised in {'/'.join(parts)}, line {frame.lineno})"
+    return ""
+
+
+def _asserted(error: BaseException) -> str:
+    """The condition of an assertion that says nothing else."""
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    try:
+        tree = ast.parse("".join(linecache.getlines(frame.filename)))
+    except SyntaxError:
+        return "an assertion"
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assert) and node.lineno <= frame.lineno <= node.end_lineno:
+            return ast.unparse(node.test)
+    return frame.line or "an assertion"
+
+
+# --- what no training ends of --------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -73,5 +237,5 @@ def training_goes_on(without: str) -> Iterator[None]:
     except Exception as problem:
         if without not in _missed:
             _missed.add(without)
-            reason = user_error(problem) or f"{type(problem).__name__}: {problem}"
-            logger.warning(f"{without}: {' '.join(str(reason).split())}; training goes on")
+            said = " ".join(str(user_error(problem) or reason(problem)).split())
+            logger.warning(f"{without}: {said}; training goes on")

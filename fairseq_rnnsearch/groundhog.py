@@ -8,7 +8,6 @@ them after its own layers. Its symbols are numbered 0 ``<s>``, 1 unknown, words 
 last the end of a sentence; fairseq's are 0 ``<s>``, 1 padding, 2 the end, 3 unknown, then words.
 """
 
-import argparse
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,7 +22,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from fairseq_rnnsearch.data.arrays import read_arrays
-from fairseq_rnnsearch.errors import UserError, install_excepthook
+from fairseq_rnnsearch.errors import OneLineParser, UserError, install_excepthook
 from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.models import RNNSearchConfig, RNNSearchModel
 from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, vocabulary
@@ -304,7 +303,7 @@ def _read_words(path: Path) -> Iterator[str]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(prog="python -m fairseq_rnnsearch.groundhog")
+    parser = OneLineParser(prog="python -m fairseq_rnnsearch.groundhog")
     commands = parser.add_subparsers(required=True, dest="command")
     importer = commands.add_parser("import", help="the authors' .npz to a fairseq checkpoint")
     importer.add_argument("--params", type=Path, required=True, help="the authors' .npz")

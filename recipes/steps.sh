@@ -17,7 +17,17 @@ die() {
     exit 1
 }
 
-trap '[[ -z $STEP ]] || log "step \"$STEP\" is unfinished; run again to go on"' EXIT
+# ended STATUS: says how the step ended that has not come to its end.
+ended() {
+    [[ -n $STEP ]] || return 0
+    if (($1 > 0 && $1 <= 128)); then
+        log "step \"$STEP\" failed: mend what is said above"
+    else # this shell has got a signal, or the command
+        log "step \"$STEP\" is unfinished; run again to go on"
+    fi
+}
+
+trap 'ended $?' EXIT
 
 # one_of NAME VALUE...: dies unless the variable NAME has one of the values.
 one_of() {

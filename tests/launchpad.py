@@ -81,9 +81,10 @@ def unused_port() -> int:
 
 
 class Launchpad:
-    """The process that forks."""
+    """The process that forks; commands begin in the folder `cwd`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, cwd: Path = ROOT) -> None:
+        self.cwd = cwd
         self._logs = (folder / f"log{i}" for i in itertools.count())
         self._process = subprocess.Popen(
             [sys.executable, __file__],
@@ -135,6 +136,7 @@ class Launchpad:
             files=[str(typed), str(log), str(err)],
             strike=strike and asdict(strike),
             environment=environment,
+            cwd=str(self.cwd),
         )["pid"]
         return Run(self, words, log, err, pid)
 
@@ -211,9 +213,12 @@ def _wait(pid: int) -> int:
         time.sleep(0.005)
 
 
-def _run(words: list[str], files: list[str], strike: dict | None, environment: dict) -> None:
+def _run(
+    words: list[str], files: list[str], strike: dict | None, environment: dict, cwd: str
+) -> None:
     """In the child: what the installed script does; never returns."""
     os.setpgid(0, 0)
+    os.chdir(cwd)
     for descriptor, path in enumerate(files):
         mode = os.O_WRONLY | os.O_APPEND if descriptor else os.O_RDONLY
         os.dup2(os.open(path, mode), descriptor)

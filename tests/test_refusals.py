@@ -1,11 +1,23 @@
 """What a user gives wrongly, in options, files or checkpoints, ends a command with one line."""
 
+import copy
+import json
+import subprocess
+import sys
+
+import fuzz_refusals
 import pytest
 import torch
+from commands import LAST_ONLY, MODEL, PACKAGE, PAPER, QUIET, ROOT, TASK
+from fairseq import checkpoint_utils
 
 from fairseq_rnnsearch import align
 from fairseq_rnnsearch.devices import usable_device
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UserError, is_defect, line_of, reason
+
+pytest_plugins = ["trained"]
+
+TRAIN = f"{MODEL} {PAPER} {LAST_ONLY} --max-update 1"
 
 NO_DEVICES = ("xyz", "meta", "cuda:99", "", "CPU", "xla", None, 5)
 
@@ -29,3 +41,338 @@ def test_align_looks_at_the_device_before_it_reads(tmp_path):
     options = "--path=x.pt --source=x.en --target=x.fr --device=meta --heatmap-dir"
     with pytest.raises(UserError, match=r"^--device .meta.: must be one of cpu"):
         align.main(["data", *options.split(), str(tmp_path / "out")])
+
+
+# --- the commands -------------------------------------------------------------------------------
+
+UNUSABLE = {  # words for each command, and parts of its one line
+    "fairseq-train @data --save-dir=@new --criterion alignment_heatmap --arch rnnsearch_tiny": [
+        "fairseq-train: Must specify batch size either with --max-tokens or --batch-size",
+        "(raised in fairseq_cli/train.py, line ",
+    ],
+    "fairseq-train @data --save-dir=@new @train --valid-subset nosuch": [
+        "no subset 'nosuch' of en-fr data in ", "its subsets: test, train, valid"
+    ],
+    "fairseq-train @data --save-dir=@new @train --valid-subset valid,v": ["no subset 'v'"],
+    "fairseq-train @data --save-dir=@new @train --train-subset /x": ["no subset '/x'"],
+    "fairseq-train @data --save-dir=@new @train --dataset-impl raw": [
+        "no subset 'valid' of en-fr data that --dataset-impl raw reads in ", "its subsets: none"
+    ],
+    "fairseq-train @data --save-dir=@new @train --source-lang de": [
+        "--source-lang de: the data in ", "are en-fr; name both --source-lang and --target-lang"
+    ],
+    "fairseq-train @data --save-dir=@new @train -s de -t fr": [
+        "no dictionary dict.de.txt", "dict.en.txt and dict.fr.txt"
+    ],
+    "fairseq-train @data --save-dir=/proc/nosuch @train": [
+        "fairseq-train: /proc/nosuch: No such file or directory"
+    ],
+    "fairseq-train @data --save-dir=@new @train --lr x": [
+        "argument --lr: invalid value: 'x' (fairseq-train --help"
+    ],
+    "fairseq-train @data --save-dir=@new @train --foo": ["unrecognized arguments: --foo"],
+    "fairseq-train @data --save-dir=@new @train --arch nosuch": ["'nosuch'", "'rnnsearch_tiny'"],
+    "fairseq-train @data --save-dir=@new @train --seed -1": ["Seed must be between 0 and"],
+    "fairseq-train @data --save-dir=@new @train --encoder-hidden-size 1000000000": [
+        "fairseq-train: DefaultCPUAllocator: can't allocate memory: you tried to allocate "
+    ],
+    "fairseq-train @data --save-dir=@new @train --save-async": ["needs the package iopath"],
+    "fairseq-generate @data": ["fairseq-generate: --path required for generation!"],
+    "fairseq-generate @data --path=@model --gen-subset tset": [
+        "no subset 'tset'", "its subsets: test, train, valid"
+    ],
+    "fairseq-generate @data --user-dir nosuch": ["fairseq-generate: file not found: ", "/nosuch ("],
+    "fairseq-interactive @data --path=@model --batch-size 3": ["larger than --buffer-size"],
+    "fairseq-validate @data --path=@model": ["fairseq-validate: Must specify batch size"],
+    "fairseq-eval-lm @data --path=@model": ["dict.txt: No such file or directory"],
+    "fairseq-preprocess -s en -t fr --trainpref=@new --destdir=@new": [".en: No such file or"],
+    "fairseq-score --sys=nosuch --ref=nosuch": ["System output file nosuch does not exist"],
+    "fairseq_rnnsearch.groundhog import": ["the following arguments are required: --params, --out"],
+}  # fmt: skip
+
+
+@pytest.mark.survives("bad input", cases=len(UNUSABLE))
+def test_one_line_for_whatever_fairseq_asserts(launchpad, barely_trained, tmp_path):
+    stands_for = {
+        "@data": str(barely_trained.corpus.data),
+        "@model": str(barely_trained.checkpoint),
+        "@new": str(tmp_path / "new"),
+        "@train": TRAIN,
+    }
+    for words, parts in UNUSABLE.items():
+        command, *arguments = words.split(" ")
+        if command.startswith("fairseq-") and command not in ("fairseq-score", "fairseq-eval-lm"):
+            arguments[:0] = [TASK] if command == "fairseq-preprocess" else [TASK, QUIET]
+        for name, value in stands_for.items():
+            arguments = [argument.replace(name, value) for argument in arguments]
+        if command == "fairseq-interactive":
+            arguments.remove(QUIET)
+        message = launchpad.run(command, *arguments).error()
+        assert all(part in message for part in parts), f"{words}: {message}"
+        assert len(message) < 800, message
+    assert not list(tmp_path.rglob("*.pt"))
+
+
+COMPOSED = {
+    "dataset.batch_size=0": "--batch-size 0: must be 1 or more",
+    "optimization.lr=[nan]": "--lr nan: must be 0 or more",
+    "dataset.batch_size=x": "Value 'x' of type 'str' could not be converted to Integer",
+    "+model.decoder_order=x": "expected one of [program, appendix, section3]",
+    "+task.nosuch=4": "fairseq-hydra-train: Key 'nosuch' not in 'AlignmentHeatmapConfig'",
+    "+model.encoder_hidden_size=-1": "--encoder-hidden-size -1",
+    "checkpoint.save_dir=/proc/nosuch": "/proc/nosuch: No such file or directory",
+    "criterion._name=nosuch": "the key 'nosuch' is missing (raised in fairseq/registry.py, line",
+}
+
+
+@pytest.mark.survives("bad input", cases=len(COMPOSED))
+def test_one_line_for_a_configuration(launchpad, small_corpus, tmp_path):
+    config = {
+        "common": {"user_dir": str(PACKAGE), "cpu": True},
+        "task": {"_name": "alignment_heatmap", "data": str(small_corpus.data)},
+        "model": {"_name": "rnnsearch_tiny"},
+        "criterion": {"_name": "alignment_heatmap"},
+        "optimizer": {"_name": "rnnsearch_adadelta"},
+        "dataset": {"batch_size": 20, "num_workers": 0},
+        "checkpoint": {"save_dir": str(tmp_path / "new")},
+    }
+    (tmp_path / "small.yaml").write_text(json.dumps(config))  # every JSON is YAML
+    options = ["--config-name=small", f"--config-dir={tmp_path}", f"hydra.run.dir={tmp_path}/out"]
+    for override, part in COMPOSED.items():
+        message = launchpad.run("fairseq-hydra-train", *options, override).error()
+        assert part in message, f"{override}: {message}"
+
+
+def test_a_traceback_where_it_is_asked_for(launchpad, small_corpus):
+    finished = launchpad.run("fairseq-generate", small_corpus.data, TASK, RNNSEARCH_TRACEBACK="1")
+    assert finished.rc == 1 and "Traceback (most recent call last)" in finished.err
+    assert finished.err.endswith("AssertionError: --path required for generation!\n")
+
+
+def test_steps_of_recipes_that_fail_or_are_interrupted(tmp_path):
+    """Running again helps where something has interrupted the step."""
+    (tmp_path / ".done").mkdir()
+    steps = f'. {ROOT / "recipes" / "steps.sh"}; WORK={tmp_path}; f() {{ "$@"; }}; run_step s x f '
+    said = {}
+    for command in ("false", "bash -c 'kill -9 $$'", "true"):
+        finished = subprocess.run(["bash", "-c", steps + command], capture_output=True, text=True)
+        assert finished.returncode
+        said[command] = finished.stderr.splitlines()[-1]
+    assert said["false"].endswith('step "s" failed: mend what is said above')
+    assert said["bash -c 'kill -9 $$'"].endswith('step "s" is unfinished; run again to go on')
+    assert said["true"].endswith("error: s made nothing")
+
+
+# --- checkpoints --------------------------------------------------------------------------------
+
+NAN = float("nan")
+RESUMED = {  # of a state: a field, what it is instead, and what the one line says
+    "optimizer_history.0.num_updates": [(-1, "a whole number of 0 or more"), ("x", "'x'")],
+    "optimizer_history.0.optimizer_name": [([], "must be a name")],
+    "optimizer_history.0.lr_scheduler_state.lr": [(NAN, "nan, and must be a finite number")],
+    "extra_state.train_iterator": [([], "must be a dictionary")],
+    "extra_state.train_iterator.epoch": [(None, "None, and must be a number from 1"), (0, "0")],
+    "extra_state.train_iterator.iterations_in_epoch": [(1.5, "a whole number")],
+    "extra_state.train_iterator.shuffle": [("x", "must be true or false")],
+    "extra_state.best": [(None, "must be a number"), ({}, "must be a number")],
+    "extra_state.val_loss": [("x", "must be a number, or none")],
+    "extra_state.previous_training_time": [(-5, "a finite number of 0 or more"), (NAN, "nan")],
+    "extra_state.patience": [([], "must be a dictionary")],
+    "extra_state.metrics.train.0.3.sum": [(None, "must be a meter of fairseq's")],
+    "extra_state.metrics.train.0.2": [("os", "must be a meter of fairseq's")],
+}
+OPTIMIZERS = (  # the same, for what is compared with the optimizer
+    ("last_optimizer_state.state.0.square_avg", torch.zeros(3, 5), "parameter 0 is shape (3, 5)"),
+    ("last_optimizer_state.state.0.square_avg", torch.full((17, 16), NAN), "or is not finite"),
+    ("last_optimizer_state.state.0.square_avg", 1.0, "square_avg of the optimizer's parameter 0"),
+    ("last_optimizer_state.state.0", [], "parameter 0 is None"),
+    ("last_optimizer_state.param_groups.0.rho", None, "rho of the optimizer's group 0 is None"),
+)
+TRANSLATED = {
+    "cfg.model.compute_dtype": [("float8", "--compute-dtype float8: must be one of float32, bf")],
+    "cfg.model.output_layer": [(None, "--output-layer None: must be one of single, factorised")],
+    "cfg.model.decoder_order": [(7, "--decoder-order 7: must be one of program, appendix, sect")],
+    "cfg.model.kernels": [("gpu", "--kernels gpu: must be one of auto, ")],
+    "cfg.model.encoder_hidden_size": [(0, "must be at least 1"), (None, "must be at least 1")],
+    "cfg.model.fixed_context": [(None, "--fixed-context None: must be true or false")],
+    "cfg.model.dropout": [(NAN, "--dropout nan: must be at least 0 and below 1")],
+    "cfg.task._name": [("x", "Could not infer task type")],
+    "extra_state.best": [("x", "must be a number")],
+}
+
+
+def with_field(state: dict, place: str, value: object) -> dict:
+    state = copy.deepcopy(state)
+    inner, (*parents, last) = state, place.split(".")
+    for key in parents:
+        key = int(key) if key.isdigit() else key
+        if isinstance(inner[key], tuple):
+            inner[key] = list(inner[key])
+        inner = inner[key]
+    inner[int(last) if last.isdigit() else last] = value
+    return state
+
+
+@pytest.mark.survives("damaged checkpoint", cases=sum(map(len, RESUMED.values())))
+def test_fields_that_no_training_has_written(barely_trained, tmp_path):
+    state = torch.load(barely_trained.checkpoint, weights_only=True)
+    path = tmp_path / "altered.pt"
+    for place, values in RESUMED.items():
+        for value, said in values:
+            torch.save(with_field(state, place, value), path)
+            with pytest.raises(UserError) as caught:
+                checkpoint_utils.load_checkpoint_to_cpu(str(path))
+            assert str(caught.value).startswith(f"checkpoint {path}: its {place[:12]}")
+            assert said in str(caught.value)
+
+
+@pytest.mark.survives("damaged checkpoint", cases=len(OPTIMIZERS) + 1)
+def test_a_state_that_no_training_can_go_on_from(launchpad, barely_trained, tmp_path):
+    options = [f"{MODEL} {PAPER} {LAST_ONLY} --max-update 4", f"--save-dir={tmp_path / 'new'}"]
+    state = torch.load(barely_trained.checkpoint, weights_only=True)
+    path = tmp_path / "altered.pt"
+    for place, value, said in (*OPTIMIZERS, ("extra_state.best", "x", "must be a number")):
+        torch.save(with_field(state, place, value), path)
+        before = path.read_bytes()
+        message = launchpad.train(
+            barely_trained.corpus.data, *options, f"--restore-file={path}"
+        ).error()
+        assert message.startswith(f"checkpoint {path}: "), message
+        assert said in message, f"{place}: {message}"
+        assert path.read_bytes() == before and not list(tmp_path.glob("new/**/*.pt"))
+    torch.save(state, path)
+    launchpad.train(barely_trained.corpus.data, *options, f"--restore-file={path}").ok()
+
+
+@pytest.mark.survives("damaged checkpoint", cases=2)
+def test_adams_state_of_other_shapes(launchpad, small_corpus, tmp_path):
+    adam = f"{MODEL} --criterion alignment_heatmap --optimizer adam --lr 0.001 --batch-size 20"
+    options = [adam, LAST_ONLY, f"--save-dir={tmp_path / 'new'}"]
+    launchpad.train(small_corpus.data, *options, "--max-update 1").ok()
+    path = tmp_path / "new" / "checkpoint_last.pt"
+    state = torch.load(path, weights_only=True)
+    for value, said in ((torch.zeros(2), "shape (2,)"), (7.0, "7.0")):
+        torch.save(with_field(state, "last_optimizer_state.state.0.exp_avg", value), path)
+        before = path.read_bytes()
+        message = launchpad.train(small_corpus.data, *options, "--max-update 2").error()
+        assert f"exp_avg of the optimizer's parameter 0 is {said}" in message
+        assert path.read_bytes() == before
+    torch.save(state, path)
+    launchpad.train(small_corpus.data, *options, "--max-update 2").ok()
+
+
+@pytest.mark.survives("damaged checkpoint", cases=sum(map(len, TRANSLATED.values())))
+def test_a_configuration_that_no_model_can_have(barely_trained, tmp_path):
+    state = torch.load(barely_trained.checkpoint, weights_only=True)
+    path = tmp_path / "altered.pt"
+    for place, values in TRANSLATED.items():
+        for value, said in values:
+            torch.save(with_field(state, place, value), path)
+            with pytest.raises(UserError) as caught:
+                checkpoint_utils.load_model_ensemble_and_task([str(path)])
+            message = str(caught.value)
+            assert str(path) in message and said in message, f"{place}: {message}"
+
+
+DRAWN, SEED = 2, 1  # of each family
+
+
+@pytest.mark.survives("bad input", cases=7 * DRAWN)
+def test_options_and_fields_drawn_at_random(launchpad, tmp_path, monkeypatch):
+    """`fuzz_refusals.py` draws more."""
+    (tmp_path / "cwd").mkdir()
+    monkeypatch.setattr(launchpad, "cwd", tmp_path / "cwd")
+    drawn = fuzz_refusals.families(tmp_path, launchpad)
+    assert len(drawn) == 7
+    for name, family in drawn.items():
+        for number in range(DRAWN):
+            fuzz_refusals.run_case(name, family, SEED, number, tmp_path)
+
+
+# --- what an exception says -----------------------------------------------------------------------
+
+BROKEN_PLUGIN = """
+from fairseq.tasks import register_task
+from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
+
+@register_task("broken", dataclass=type("Config", (AlignmentHeatmapConfig,), {}))
+class Broken(AlignmentHeatmapTask):
+    def load_dataset(self, split, *args, **kwargs):
+        {}["a defect"]
+"""
+
+
+def test_a_defect_of_a_plugin_keeps_its_traceback(launchpad, small_corpus, tmp_path):
+    plugin = tmp_path / "broken_plugin"
+    plugin.mkdir()
+    (plugin / "__init__.py").write_text(BROKEN_PLUGIN)
+    finished = launchpad.train(
+        small_corpus.data, TRAIN, f"--user-dir={plugin} --task broken --save-dir={tmp_path}"
+    )
+    assert finished.rc == 1 and "Traceback" in finished.err
+    assert finished.err.endswith("KeyError: 'a defect'\n")
+
+
+def raised(error: BaseException) -> BaseException:
+    """The exception, with where it was raised."""
+    try:
+        raise error
+    except BaseException as problem:
+        return problem
+
+
+REASONS = {
+    "the key 'best' is missing": KeyError("best"),
+    "file not found: /x/y": FileNotFoundError("/x/y"),
+    "/x and /y: Not a directory": OSError(20, "Not a directory", "/x", None, "/y"),
+    "assertion": AssertionError("  "),
+    "runtime: 0": RuntimeError("0"),
+    "attribute: a.b": AttributeError("a.b"),
+    "DefaultCPUAllocator: can't allocate": RuntimeError(
+        "[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate"
+    ),
+    "two lines": ValueError("two\n  lines\n"),
+    "KeyError: 'x'": ValueError(
+        "Caught KeyError.\nTraceback (most recent call last):\n  File...\nKeyError: 'x'\n"
+    ),
+}
+
+
+@pytest.mark.parametrize("said", REASONS)
+def test_reasons_are_sentences(said):
+    assert reason(raised(REASONS[said])) == said
+
+
+ASSERTING = """
+def check(words):
+    assert (
+        len(words) > 0
+    )
+"""
+
+
+def test_an_assertion_without_words_is_read_in_its_source(tmp_path, monkeypatch):
+    (tmp_path / "asserting.py").write_text(ASSERTING)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    import asserting
+
+    with pytest.raises(AssertionError) as caught:
+        asserting.check("")
+    assert reason(caught.value) == "len(words) > 0 should hold, and does not"
+
+
+def test_the_mistake_of_another_process():
+    text = (
+        "\n-- Process 1 terminated with the following error:\nTraceback (most recent call last):"
+        '\n  File "/x/fairseq_cli/train.py", line 5, in main\n    load()\n'
+        "fairseq_rnnsearch.errors.UserError: no data folder 'x'\n"
+    )
+    assert line_of(raised(RuntimeError(text))) == "no data folder 'x'"
+
+
+def test_what_is_not_of_a_program_is_not_changed():
+    assert line_of(raised(KeyError("x"))) is None
+    assert is_defect(raised(KeyError("x")))
+    assert not is_defect(raised(FileNotFoundError(2, "No such file", "x")))
+    assert str(line_of(raised(UserError("a\nb")))) == "a b"
+    assert sys.excepthook is not sys.__excepthook__

@@ -4,7 +4,6 @@ import argparse
 import contextlib
 import functools
 import os
-import re
 from collections.abc import Iterator
 from types import ModuleType
 from typing import IO
@@ -14,9 +13,10 @@ from fairseq import checkpoint_utils
 from fairseq.trainer import Trainer
 
 from fairseq_rnnsearch.compat import checkpoint_files
+from fairseq_rnnsearch.compat.checkpoint_format import check_format, check_optimizer
 from fairseq_rnnsearch.compat.plain_pickle import parts_of
 from fairseq_rnnsearch.data.zip_files import Refused
-from fairseq_rnnsearch.errors import UserError, user_error
+from fairseq_rnnsearch.errors import UserError, is_defect, reason, user_error
 
 _last_read: dict = {}  # what this process has read of the last checkpoint
 
@@ -123,6 +123,8 @@ def explain_what_does_not_fit_a_checkpoint() -> None:
         with _named(filename):
             _last_read.clear()
             extra_state = resume(self, filename, *args, **kwargs)
+            optimizer = self.optimizer.optimizer
+            check_optimizer(filename, optimizer, optimizer.defaults)
             # fairseq compares the task's state only where it translates
             self.task.load_state_dict(_last_read.get("task_state") or {})
             return extra_state
@@ -136,28 +138,23 @@ def _named(*paths: str) -> Iterator[None]:
     path = ", ".join(paths)
     try:
         yield
-    except OSError as problem:
-        # "Model file not found: ..."
-        raise UserError(f"checkpoint {path}: {problem}") from problem
     except Exception as problem:
         mistake = user_error(problem)
-        if mistake is not None:
-            message = str(mistake)
-            raise UserError(
-                message if any(one in message for one in paths) else f"checkpoint {path}: {message}"
-            ) from problem
-        # fairseq raises a new exception in the place of the one that says what is wrong
-        reason = first_sentence(problem.__context__ or problem)
-        raise UserError(
-            f"checkpoint {path} does not fit the model, the options or the data ({reason}); give "
-            "those that it was trained with"
-        ) from problem
+        if mistake is None and is_defect(problem):
+            raise
+        said = reason(problem) if mistake is None else str(mistake)
+        if mistake is None and not isinstance(problem, OSError):
+            # fairseq raises a new exception in the place of the one that says what is wrong
+            said = reason(problem.__context__ or problem)
+            said = f"does not fit the model, the options or the data ({said})"
+            said = f"checkpoint {path} {said}; give those that it was trained with"
+        is_named = any(one in said for one in paths)
+        raise UserError(said if is_named else f"checkpoint {path}: {said}") from problem
 
 
 def first_sentence(problem: Exception) -> str:
-    """What torch says, without the place in its source and what it advises."""
-    text = re.sub(r"^\[[^]]*\] ", "", str(problem).partition("\n")[0])
-    return text.partition(". ")[0] or type(problem).__name__
+    """What torch says, without what it advises."""
+    return reason(problem).partition(". ")[0]
 
 
 @contextlib.contextmanager
@@ -229,3 +226,4 @@ def _check_parts(path: str, state: dict) -> None:
     model = state.get("model")
     if not isinstance(model, dict) or not all(isinstance(v, torch.Tensor) for v in model.values()):
         raise UserError(f"checkpoint {path} holds no parameters of a model; is it fairseq's?")
+    check_format(path, state)

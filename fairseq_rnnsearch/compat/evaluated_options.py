@@ -7,7 +7,8 @@ plain values could still run code.
 
 import ast
 import sys
-from types import SimpleNamespace
+from collections.abc import Iterator
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 from fairseq_rnnsearch.errors import UserError
@@ -59,15 +60,20 @@ def read_overrides(text: str) -> dict[str, Any]:
 
 def read_options_as_values() -> None:
     """Let the modules of fairseq that are loaded, and its command, read values where they eval."""
-    for name, module in list(sys.modules.items()):
-        if name == "__main__":  # python -m fairseq_cli.validate
-            name = getattr(module.__spec__, "name", None) or name
-        if not name.startswith(("fairseq.", "fairseq_cli.")):
-            continue
+    for name, module in fairseq_modules():
         read = read_overrides if name in _READ_OVERRIDES else read_value
         module.eval = read  # a module's own name goes before the built-in one
         if getattr(module, "ast", None) is ast:
             module.ast = SimpleNamespace(literal_eval=read)
+
+
+def fairseq_modules() -> Iterator[tuple[str, ModuleType]]:
+    """The modules of fairseq that are loaded, and its command, by their names."""
+    for name, module in list(sys.modules.items()):
+        if name == "__main__":  # python -m fairseq_cli.validate
+            name = getattr(module.__spec__, "name", None) or name
+        if name.startswith(("fairseq.", "fairseq_cli.")):
+            yield name, module
 
 
 def _value(node: ast.expr) -> Any:

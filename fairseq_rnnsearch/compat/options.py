@@ -1,14 +1,20 @@
 """Values of fairseq's own options that it accepts, to die of them or to do nothing in silence."""
 
+import argparse
 import functools
 import numbers
 import os
 from argparse import Namespace
+from importlib.util import find_spec
+from types import SimpleNamespace
 
 import torch
 from fairseq import options as fairseq_options
+from fairseq.dataclass import initialize
+from omegaconf import DictConfig, OmegaConf
 
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.compat.evaluated_options import fairseq_modules
+from fairseq_rnnsearch.errors import OneLineParser, UserError
 
 _LEAST = {
     1: (
@@ -26,17 +32,37 @@ _LEAST = {
 _FOLDERS = ("results_path", "destdir", "tensorboard_logdir")
 
 
+class CheckingParser(OneLineParser):
+    """Refuses them as soon as they are read."""
+
+    def parse_known_args(self, args=None, namespace=None) -> tuple[Namespace, list[str]]:
+        parsed, others = super().parse_known_args(args, namespace)
+        check_options(parsed)
+        return parsed, others
+
+
 def check_options_first() -> None:
-    """Refuse such values before a command begins; fairseq-preprocess has a hook of its own."""
-    parse = fairseq_options.parse_args_and_arch
+    """Refuse such values, and what is no option, before a command begins.
 
-    @functools.wraps(parse)
-    def parse_and_check(*args, **kwargs) -> Namespace | tuple:
-        parsed = parse(*args, **kwargs)
-        check_options(parsed[0] if isinstance(parsed, tuple) else parsed)
-        return parsed
+    Commands read their options with the parsers that `fairseq.options` makes; fairseq-hydra-train
+    composes a configuration, to which the plugin's defaults are added.
+    """
+    add_defaults = initialize.add_defaults
 
-    fairseq_options.parse_args_and_arch = parse_and_check
+    @functools.wraps(add_defaults)
+    def check_and_add_defaults(cfg: DictConfig) -> None:
+        groups = [
+            group for group in OmegaConf.to_container(cfg).values() if isinstance(group, dict)
+        ]
+        given = {k: v for group in groups for k, v in group.items() if not _is_reference(v)}
+        check_options(Namespace(**given, arch=None))
+        add_defaults(cfg)
+
+    fairseq_options.argparse = SimpleNamespace(**vars(argparse))
+    fairseq_options.argparse.ArgumentParser = CheckingParser
+    for _, module in fairseq_modules():
+        if getattr(module, "add_defaults", None) is add_defaults:
+            module.add_defaults = check_and_add_defaults
 
 
 def check_options(options: Namespace) -> None:
@@ -51,7 +77,7 @@ def check_options(options: Namespace) -> None:
                 if isinstance(value, numbers.Real) and not value >= least:
                     raise UserError(f"{_option(name)} {value}: must be {least} or more")
     lenpen = getattr(options, "lenpen", 1)
-    if not abs(lenpen) < float("inf"):
+    if isinstance(lenpen, numbers.Real) and not abs(lenpen) < float("inf"):
         raise UserError(f"--lenpen {lenpen}: must be a finite number")
     trains = hasattr(options, "arch")
     for name in (*_FOLDERS, *["save_dir"] * trains):
@@ -67,6 +93,14 @@ def check_options(options: Namespace) -> None:
     on_cpu = getattr(options, "cpu", False) or not torch.cuda.is_available()
     if trains and on_cpu and getattr(options, "fp16", False):
         raise UserError("--fp16 needs a GPU; on a CPU take --compute-dtype bfloat16")
+    if getattr(options, "write_checkpoints_asynchronously", False) and not find_spec("iopath"):
+        # fairseq says so, trains nothing and ends with status 0
+        raise UserError("--write-checkpoints-asynchronously needs the package iopath: install it")
+
+
+def _is_reference(value: object) -> bool:
+    """Whether a value of a configuration stands for another one's."""
+    return isinstance(value, str) and value.startswith("${")
 
 
 def _option(name: str) -> str:

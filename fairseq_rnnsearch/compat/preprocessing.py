@@ -1,12 +1,11 @@
 """``fairseq-preprocess`` on text files that are not what they seem."""
 
 import functools
-import sys
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 
-from fairseq_rnnsearch.compat.options import check_options
+from fairseq_rnnsearch.compat.evaluated_options import fairseq_modules
 from fairseq_rnnsearch.data.checksums import write_checksums
 from fairseq_rnnsearch.data.corpus import check_parallel, check_text
 from fairseq_rnnsearch.errors import UserError
@@ -18,7 +17,7 @@ def check_text_before_preprocessing() -> None:
     It binarises sides with different line counts without a word, splits lines at stray carriage
     returns and dies unintelligibly of bytes that are not UTF-8.
     """
-    preprocess = sys.modules.get("fairseq_cli.preprocess")
+    preprocess = dict(fairseq_modules()).get("fairseq_cli.preprocess")
     if preprocess is None:
         return
 
@@ -50,7 +49,6 @@ def check_text_before_preprocessing() -> None:
 
     @functools.wraps(main)
     def checked_main(options) -> None:
-        check_options(options)
         _check_dictionaries(options)
         main(options)
         if options.dataset_impl != "raw":

@@ -5,6 +5,7 @@ type (1 byte), how many sentences there are (8 bytes), and of each its length (4
 it begins in the .bin (8 bytes). fairseq reads damaged files without a word, or dies of them.
 """
 
+import glob
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -33,8 +34,9 @@ def check_split(folder: Path, split: str, symbols: Mapping[str, int]) -> None:
     Raises:
         UserError: as `check_binarised` and `check_checksum`.
     """
+    folder, split = (folder / split).parent, Path(split).name
     for language, count in symbols.items():
-        for index in sorted(folder.glob(f"{split}*.{language}.idx")):
+        for index in sorted(folder.glob(f"{glob.escape(split)}*.{language}.idx")):
             prefix = index.with_suffix("")
             if not prefix.name.partition(".")[0].removeprefix(split).isdecimal() and (
                 not prefix.name.startswith(f"{split}.")

@@ -352,14 +352,30 @@ def _add_younger_options(cfg: RNNSearchConfig | DictConfig) -> None:
                 cfg.setdefault(option.name, option.default)
 
 
-def _check(cfg: RNNSearchConfig) -> None:
-    for name in RNNSearchConfig.__dataclass_fields__:
-        value = getattr(cfg, name, None)
-        option = "--" + name.replace("_", "-")
-        if name.endswith(("_dim", "_size")) and isinstance(value, int) and value < 1:
-            raise UserError(f"{option} {value}: must be at least 1")
-        if name.endswith("dropout") and value is not None and not 0 <= value < 1:
-            raise UserError(f"{option} {value}: must be at least 0 and below 1")
+def _check(cfg: RNNSearchConfig | DictConfig) -> None:
+    """Check the options of a command line, of a configuration, or of a checkpoint."""
+    for option in fields(RNNSearchConfig):
+        name, value = option.name, getattr(cfg, option.name)
+        valid = None
+        if name.startswith("_") or (value is None and option.default is None):
+            continue
+        if name.endswith("dropout"):
+            if not (_is_number(value) and 0 <= value < 1):
+                valid = "at least 0 and below 1"
+        elif isinstance(option.default, bool):
+            if not isinstance(value, bool):
+                valid = "true or false"
+        elif isinstance(option.default, int):
+            if not (isinstance(value, int) and _is_number(value) and value >= 1):
+                valid = "at least 1"
+        elif str(value) not in option.type.__members__:
+            valid = f"one of {', '.join(option.type.__members__)}"
+        if valid:
+            raise UserError(f"--{name.replace('_', '-')} {value}: must be {valid}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 def _leading_padding(tokens: Tensor, pad: int) -> Tensor:

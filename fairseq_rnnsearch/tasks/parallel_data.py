@@ -24,6 +24,7 @@ from fairseq.data import (
     data_utils,
     iterators,
 )
+from fairseq.data.indexed_dataset import dataset_exists
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import BaseFairseqModel
 from fairseq.optim import FairseqOptimizer
@@ -33,7 +34,7 @@ from fairseq_rnnsearch.data.batch_order import paper_batches
 from fairseq_rnnsearch.data.binarised import check_split
 from fairseq_rnnsearch.data.checksums import check_checksum
 from fairseq_rnnsearch.data.dictionary_file import check_dictionary
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UserError, reason
 from fairseq_rnnsearch.tasks import vocabulary
 from fairseq_rnnsearch.tasks.batch_limit import BatchLimit, Estimate, narrowed, rows_of, summed
 from fairseq_rnnsearch.tasks.epoch_batches import InOrderIterator, ResumedIterator
@@ -101,14 +102,14 @@ class ParallelDataTask(TranslationTask):
         """Load the dictionaries.
 
         Raises:
-            UserError: when there is no data folder, or no language pair in it.
+            UserError: when there is no data folder, or not this language pair in it.
         """
         folder = utils.split_paths(cfg.data or "")[0]
         if not os.path.isdir(folder):
             raise UserError(f"no data folder {folder!r}: make it with fairseq-preprocess")
         given = languages = (cfg.source_lang, cfg.target_lang)
         if None in given:
-            languages = data_utils.infer_language_pair(folder)
+            languages = tuple(data_utils.infer_language_pair(folder))
         if None in languages:
             raise UserError(
                 f"no data named like train.en-fr.en.bin in {folder!r}: name the languages with "
@@ -122,7 +123,11 @@ class ParallelDataTask(TranslationTask):
                 )
         for language in languages:
             if not os.path.exists(os.path.join(folder, f"dict.{language}.txt")):
-                raise UserError(f"no dictionary dict.{language}.txt in the data folder {folder!r}")
+                found = sorted(path.name for path in Path(folder).glob("dict.*.txt"))
+                raise UserError(
+                    f"no dictionary dict.{language}.txt in the data folder {folder!r}, which has "
+                    f"{' and '.join(found) or 'none'}"
+                )
         return super().setup_task(cfg, **kwargs)
 
     @classmethod
@@ -163,7 +168,7 @@ class ParallelDataTask(TranslationTask):
             super().load_dataset(split, epoch, combine, **kwargs)
         except (OSError, ValueError, AssertionError, LookupError, struct.error) as problem:
             raise UserError(
-                f"cannot load the {split!r} data in {self.cfg.data}: {problem}. Make the data "
+                f"cannot load the {split!r} data in {self.cfg.data}: {reason(problem)}. Make it "
                 "again with fairseq-preprocess --user-dir ... --task alignment_heatmap"
             ) from problem
         if combine and split == self.cfg.train_subset:  # only training combines
@@ -177,11 +182,32 @@ class ParallelDataTask(TranslationTask):
         if split != self.cfg.train_subset:
             folders = folders[:1]
         sides = {self.cfg.source_lang: self.src_dict, self.cfg.target_lang: self.tgt_dict}
+        folder = Path(folders[(epoch - 1) % len(folders)])
+        self._check_subset(folder, split)
         check_split(
-            Path(folders[(epoch - 1) % len(folders)]),
+            folder,
             split,
             {language: len(dictionary) for language, dictionary in sides.items()},
         )
+
+    def _check_subset(self, folder: Path, split: str) -> None:
+        """Name the subsets that a folder has where it has not this one."""
+        source, target, kind = self.cfg.source_lang, self.cfg.target_lang, self.cfg.dataset_impl
+        pairs = (f".{source}-{target}.", f".{target}-{source}.")
+
+        def exists(name: str) -> bool:
+            return any(
+                dataset_exists(str(folder / f"{name}{pair}{source}"), kind) for pair in pairs
+            )
+
+        if not exists(split):
+            names = {path.name.partition(p)[0] for p in pairs for path in folder.glob(f"*{p}*")}
+            found = ", ".join(filter(exists, sorted(names))) or "none"
+            as_kind = f" that --dataset-impl {kind} reads" if kind else ""
+            raise UserError(
+                f"no subset {split!r} of {source}-{target} data{as_kind} in {folder}; its subsets: "
+                f"{found}"
+            )
 
     def build_dataset_for_inference(
         self, src_tokens: list[torch.Tensor], src_lengths: list[int], constraints=None
