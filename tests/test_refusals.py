@@ -12,6 +12,7 @@ from commands import LAST_ONLY, MODEL, PACKAGE, PAPER, QUIET, ROOT, TASK
 from fairseq import checkpoint_utils
 
 from fairseq_rnnsearch import align
+from fairseq_rnnsearch.compat.checkpoints import progress
 from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import UserError, is_defect, line_of, reason
 
@@ -224,6 +225,9 @@ def test_fields_that_no_training_has_written(barely_trained, tmp_path):
                 checkpoint_utils.load_checkpoint_to_cpu(str(path))
             assert str(caught.value).startswith(f"checkpoint {path}: its {place[:12]}")
             assert said in str(caught.value)
+    torch.save(with_field(state, "optimizer_history.0.num_updates", "x"), path)
+    with pytest.raises(UserError, match="num_updates is 'x'"):  # where one is chosen among several
+        progress(str(path))
 
 
 @pytest.mark.survives("damaged checkpoint", cases=len(OPTIMIZERS) + 1)

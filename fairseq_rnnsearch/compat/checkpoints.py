@@ -200,6 +200,8 @@ def progress(path: str) -> tuple[int, int]:
         UserError: when the file cannot be read, or no training can go on from it.
     """
     state = read_checkpoint(path, tensors=False)
+    if isinstance(state, dict) and "optimizer_history" in state:
+        check_format(path, {"optimizer_history": state["optimizer_history"]})
     try:
         if "train_iterator" in state["extra_state"] and state["last_optimizer_state"]:
             history = state["optimizer_history"]
