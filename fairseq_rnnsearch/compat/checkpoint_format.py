@@ -92,7 +92,7 @@ _FORMAT: dict[str, tuple[str, _Check]] = {
     "extra_state": _MAPPING,
     "extra_state.train_iterator": _MAPPING,
     "extra_state.train_iterator.version": _COUNT,
-    "extra_state.train_iterator.epoch": ("a number from 1", lambda v: _is_count(v) and v > 0),
+    "extra_state.train_iterator.epoch": _COUNT,
     "extra_state.train_iterator.iterations_in_epoch": _COUNT,
     "extra_state.train_iterator.shuffle": ("true or false", lambda v: isinstance(v, bool)),
     "extra_state.val_loss": _COST,

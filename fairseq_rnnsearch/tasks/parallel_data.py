@@ -109,7 +109,7 @@ class ParallelDataTask(TranslationTask):
             raise UserError(f"no data folder {folder!r}: make it with fairseq-preprocess")
         given = languages = (cfg.source_lang, cfg.target_lang)
         if None in given:
-            languages = tuple(data_utils.infer_language_pair(folder))
+            languages = data_utils.infer_language_pair(folder)
         if None in languages:
             raise UserError(
                 f"no data named like train.en-fr.en.bin in {folder!r}: name the languages with "
