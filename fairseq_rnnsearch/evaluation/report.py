@@ -60,7 +60,8 @@ def bleu_section(
             " drawn alike for all systems; p is the share of resamples, as sacreBLEU counts it, in"
             f" which chance alone makes as large a difference. {WHAT_P_COMPARES}"
             " Tokenised BLEU is that of multi-bleu.perl and depends on the tokeniser; the paper"
-            " does not say with which program and tokens it scored. Detokenised BLEU is sacreBLEU's own."
+            " does not say with which program and tokens it scored. Detokenised BLEU is"
+            " sacreBLEU's own."
             f" Grey: {paper.NAME}, Table 1, section 5.1, on newstest2014."
         )
     )
