@@ -261,8 +261,10 @@ def test_preprocessing_that_cannot_begin(tmp_path):
 def test_options_that_make_no_sense(small_corpus, tmp_path):
     refused = together(
         *[
-            lambda options=options: train(small_corpus.data, tmp_path, TRAIN, options)
-            for options in WRONG_OPTIONS
+            lambda number=number, options=options: train(
+                small_corpus.data, tmp_path / str(number), TRAIN, options
+            )
+            for number, options in enumerate(WRONG_OPTIONS)
         ]
     )
     for finished, parts in zip(refused, WRONG_OPTIONS.values(), strict=True):

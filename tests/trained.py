@@ -21,7 +21,7 @@ from commands import (
 )
 from launchpad import Launchpad
 
-EPOCHS = 15
+EPOCHS = 20
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def _learned(corpus: Corpus, folder: Path) -> Trained:
             corpus.data,
             folder,
             f"{MODEL} --criterion alignment_heatmap --cost-scale sentence --clip-norm 1",
-            "--optimizer adam --lr 0.01 --lr-scheduler polynomial_decay --total-num-update 900",
+            "--optimizer adam --lr 0.01 --lr-scheduler polynomial_decay --total-num-update 1200",
             f"--batch-size 10 --max-epoch {EPOCHS} --keep-last-epochs 2",
         ).ok(),
         EPOCHS,

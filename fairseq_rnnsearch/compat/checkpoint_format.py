@@ -115,11 +115,17 @@ def check_format(path: str, state: Mapping) -> None:
     """
     for field, (what, is_valid) in _FORMAT.items():
         for place, value in _items(state, "", field.split(".")):
-            if not is_valid(value):
+            if not is_valid(_plain(value)):
                 raise UserError(
                     f"checkpoint {path}: its {place} is {value!r:.80}, and must be {what}; take "
                     "another checkpoint"
                 )
+
+
+def _plain(value: object) -> object:
+    """The number in a tensor of one: several processes keep what they have summed so."""
+    is_number = isinstance(value, torch.Tensor) and not value.dim()
+    return value.item() if is_number else value
 
 
 def _items(value: object, place: str, names: list[str]) -> Iterator[tuple[str, object]]:
