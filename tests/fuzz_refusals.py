@@ -95,9 +95,10 @@ def families(work: Path, pad: Launchpad) -> dict[str, Family]:
         f"fairseq-{run.__name__}, options": Family(options_of(run.__name__), _wrong_option(run))
         for run in (preprocess, train, generate, interactive, validate)
     }
-    used = [place for place in places(state) if place[0] != "cfg" or len(place) < 3]
+    used = ("model", "task", "criterion")
+    read = [p for p in places(state) if p[0] != "cfg" or len(p) < 3 or p[1] in used]
     made["fairseq-train, fields"] = Family(
-        used,
+        [place for place in read if place[0] != "cfg" or len(place) < 3],
         _wrong_field(
             state,
             lambda folder, path: train(
@@ -105,9 +106,9 @@ def families(work: Path, pad: Launchpad) -> dict[str, Family]:
             ),
         ),
     )
-    used = [place for place in places(state) if place[0] in ("args", "cfg", "model", "task_state")]
     made["fairseq-generate, fields"] = Family(
-        used, _wrong_field(state, lambda folder, path: generate(folder, path=path))
+        [place for place in read if place[0] in ("args", "cfg", "model", "task_state")],
+        _wrong_field(state, lambda folder, path: generate(folder, path=path)),
     )
     return made
 

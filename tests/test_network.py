@@ -493,7 +493,7 @@ def test_unknown_order_is_refused():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"decoder_hidden_size": 0}, "--decoder-hidden-size 0: must be at least 1"),
+        ({"decoder_hidden_size": 0}, "--decoder-hidden-size 0: must be a whole number from 1"),
         ({"maxout_size": -3}, "--maxout-size -3"),
         ({"dropout": 1.0}, "--dropout 1.0: must be at least 0 and below 1"),
         ({"readout_dropout": -0.1}, "--readout-dropout -0.1"),

@@ -74,7 +74,7 @@ UNUSABLE = {  # words for each command, and parts of its one line
     "fairseq-train @data --save-dir=@new @train --foo": ["unrecognized arguments: --foo"],
     "fairseq-train @data --save-dir=@new @train --arch nosuch": ["'nosuch'", "'rnnsearch_tiny'"],
     "fairseq-train @data --save-dir=@new @train --seed -1": ["Seed must be between 0 and"],
-    "fairseq-train @data --save-dir=@new @train --encoder-hidden-size 1000000000": [
+    "fairseq-train @data --save-dir=@new @train --encoder-hidden-size 1000000": [
         "fairseq-train: DefaultCPUAllocator: can't allocate memory: you tried to allocate "
     ],
     "fairseq-train @data --save-dir=@new @train --save-async": ["needs the package iopath"],
@@ -194,7 +194,9 @@ TRANSLATED = {
     "cfg.model.output_layer": [(None, "--output-layer None: must be one of single, factorised")],
     "cfg.model.decoder_order": [(7, "--decoder-order 7: must be one of program, appendix, sect")],
     "cfg.model.kernels": [("gpu", "--kernels gpu: must be one of auto, ")],
-    "cfg.model.encoder_hidden_size": [(0, "must be at least 1"), (None, "must be at least 1")],
+    "cfg.model.encoder_hidden_size": [
+        (size, f"size {size}: must be a whole number from 1") for size in (0, None, 10**30, True)
+    ],
     "cfg.model.fixed_context": [(None, "--fixed-context None: must be true or false")],
     "cfg.model.dropout": [(NAN, "--dropout nan: must be at least 0 and below 1")],
     "cfg.task._name": [("x", "Could not infer task type")],

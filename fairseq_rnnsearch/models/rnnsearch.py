@@ -31,6 +31,7 @@ MODEL = "rnnsearch"
 
 # the recurrences set no limit; fairseq wants a number
 ANY_LENGTH = 1_000_000
+MOST_UNITS = 1_000_000  # of a layer: a square matrix of them has 4 TB
 
 
 @dataclass
@@ -366,8 +367,8 @@ def _check(cfg: RNNSearchConfig | DictConfig) -> None:
             if not isinstance(value, bool):
                 valid = "true or false"
         elif isinstance(option.default, int):
-            if not (isinstance(value, int) and _is_number(value) and value >= 1):
-                valid = "at least 1"
+            if not (isinstance(value, int) and _is_number(value) and 1 <= value <= MOST_UNITS):
+                valid = f"a whole number from 1 to {MOST_UNITS:,}"
         elif str(value) not in option.type.__members__:
             valid = f"one of {', '.join(option.type.__members__)}"
         if valid:
