@@ -120,6 +120,7 @@ def reason(error: BaseException) -> str:
         text = f"the key {text} is missing"
     elif isinstance(error, AssertionError) and not text:
         text = f"{_asserted(error)} should hold, and does not"
+    text = text.partition("\nException raised from ")[0]  # torch's places in C++
     text = " ".join(re.sub(r"^\[(enforce fail at [^]]*\] [^.]*\. |[^]]*\] )", "", text).split())
     if not re.search(r"\S \S", text):  # a path, a name, a number or nothing
         kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()

@@ -340,6 +340,7 @@ REASONS = {
     "DefaultCPUAllocator: can't allocate": RuntimeError(
         "[enforce fail at alloc_cpu.cpp:117] err == 0. DefaultCPUAllocator: can't allocate"
     ),
+    "too large": TypeError("too large\nException raised from f at g.h:79\nframe #0: c10::Error"),
     "two lines": ValueError("two\n  lines\n"),
     "KeyError: 'x'": ValueError(
         "Caught KeyError.\nTraceback (most recent call last):\n  File...\nKeyError: 'x'\n"
