@@ -105,7 +105,7 @@ def checkpoint(**changed: bytes) -> bytes:
         "model": dictionary_of(a=tensor(numbers("0", 6), (2, 3), (3, 1))),
         "optimizer_history": list_of(dictionary_of(**history)),
         "extra_state": dictionary_of(
-            metrics=list_of(array(number_type("i8"), (2,), bytes(16))), train_iterator=b"}"
+            counts=list_of(array(number_type("i8"), (2,), bytes(16))), train_iterator=b"}"
         ),
         "last_optimizer_state": dictionary_of(state=b"}"),
     }
