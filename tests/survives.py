@@ -23,11 +23,13 @@ ROWS = {
     " drawing that fails, two trainings that draw into one folder: one warning, and training goes"
     " on; what other programs are writing below `--save-dir` stays",
     "damaged checkpoint": "the last checkpoint truncated, empty, zeros, a bit flipped, missing;"
-    " several bad; all bad; something else that torch loads; of other dictionaries",
+    " several bad; all bad; something else that torch loads; of other dictionaries; states that no"
+    " training has written",
     "signals": "SIGTERM, Ctrl-C, SIGUSR1: alone, also to loading processes, at an epoch's end, in a"
     " validation or save, twice, at the last update; handed on by the example for Slurm",
     "resumed": "stopped at an update and continued: with fairseq's batches and Adam in bfloat16,"
-    " `--patience`, a learning rate that follows the validations",
+    " `--patience`, a learning rate that follows the validations; with other batches, processes or"
+    " options, and from another model: gone on with as far as it had come, or refused in one line",
     "one folder": "two trainings in one save folder, also through a link; the folder of a killed"
     " one; a file system without locks",
     "circumstances": "killed in a save folder that is a link or on another file system, one of two"
@@ -38,14 +40,15 @@ ROWS = {
     " gradients of one process, resumed, one signalled, one killed, no usable checkpoint",
     "shares": "the paper's batches shared by 1 to 16 processes: no pair dropped or repeated",
     "numbers": "costs and gradients that are not finite, sums that overflow, energies of 10,000",
-    "damaged files": "files of twelve kinds damaged at random: read rightly or refused in one line",
+    "damaged files": "files of twelve kinds damaged at random: read rightly or refused in one line;"
+    " the library of compiled steps that is kept: compiled anew",
     "properties": "made up by hypothesis: text, dictionaries, binary data, links, alignments,"
     " values",
     "bad input": "text, dictionaries, binary data, arrays, test sets and options, each wrong in its"
     " own way: refused in one line, nothing written",
     "long lines": "sentences of thousands of words, batches that do not fit into memory",
-    "hostile": "files, options, checkpoints and archives that try to run code, leave their folder"
-    " or fill the disk",
+    "hostile": "files, options, checkpoints and archives that try to run code, reach memory that is"
+    " not theirs, leave their folder or fill the disk; 1,000 made-up pickles",
 }
 
 

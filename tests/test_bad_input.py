@@ -210,7 +210,7 @@ REFUSED = {  # of fairseq's own options, which has no limits for them
     "max_update": -1,
     "clip_norm": float("nan"),
     "lr": [-0.1],
-    "lenpen": float("nan"),
+    "lenpen": 1000,
     "results_path": __file__,
     "save_dir": __file__,
     "fp16": True,

@@ -29,7 +29,7 @@ ALLOWED = {
     "search": set(),
     "tasks": {"compat", "data", "figures", "search"},
     "groundhog": {"data", "models", "tasks"},
-    "compat": {"data"},
+    "compat": {"arguments", "data"},
     "translator": {"arguments", "data", "devices", "figures", "search", "tasks"},
     "align": {"data", "devices", "figures", "translator"},
 }

@@ -13,6 +13,7 @@ from fairseq import options as fairseq_options
 from fairseq.dataclass import initialize
 from omegaconf import DictConfig, OmegaConf
 
+from fairseq_rnnsearch.arguments import LARGEST_LENPEN
 from fairseq_rnnsearch.compat.evaluated_options import fairseq_modules
 from fairseq_rnnsearch.errors import OneLineParser, UserError
 
@@ -77,8 +78,10 @@ def check_options(options: Namespace) -> None:
                 if isinstance(value, numbers.Real) and not value >= least:
                     raise UserError(f"{_option(name)} {value}: must be {least} or more")
     lenpen = getattr(options, "lenpen", 1)
-    if isinstance(lenpen, numbers.Real) and not abs(lenpen) < float("inf"):
-        raise UserError(f"--lenpen {lenpen}: must be a finite number")
+    if isinstance(lenpen, numbers.Real) and not abs(lenpen) <= LARGEST_LENPEN:
+        raise UserError(
+            f"--lenpen {lenpen}: must be between -{LARGEST_LENPEN} and {LARGEST_LENPEN}"
+        )
     trains = hasattr(options, "arch")
     for name in (*_FOLDERS, *["save_dir"] * trains):
         path = getattr(options, name, None)
