@@ -91,13 +91,11 @@ class Oracle:
         cfg = OmegaConf.structured(CheckpointConfig)
         cfg.save_dir = str(folder / "model")
         try:
-            chosen = resuming.choose_checkpoint(
-                cfg, os.path.join(cfg.save_dir, "checkpoint_last.pt")
-            )
-            if not os.path.exists(chosen):
+            chosen = resuming.choose_beginning(cfg).get("restore_file")
+            if chosen is None:
                 return 0
             verify(chosen)
-            return self._progress(chosen)
+            return self._progress(chosen)[1]
         except UserError as problem:
             return str(problem).replace(str(folder), "")
         finally:
