@@ -48,13 +48,21 @@ def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterato
 @contextlib.contextmanager
 def _begun(path: Path) -> Iterator[None]:
     """An empty file, locked as long as this process, or one that it has forked, has it open."""
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
+    descriptor = _open_locked(path)
+    while not path.exists():  # removed before it was locked
+        os.close(descriptor)
+        descriptor = _open_locked(path)
     try:
-        with contextlib.suppress(OSError):  # some file systems have no locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
     finally:
         os.close(descriptor)
+
+
+def _open_locked(path: Path) -> int:
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o666)
+    with contextlib.suppress(OSError):  # some file systems have no locks
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor
 
 
 def bring_to_disk(path: str | os.PathLike[str]) -> None:

@@ -38,6 +38,20 @@ def test_only_what_nobody_writes_any_more_is_removed(tmp_path):
     assert (tmp_path / "mine").read_text() == "opened and closed once more"
 
 
+def test_a_file_that_is_removed_before_it_is_locked_is_begun_again(tmp_path, monkeypatch):
+    lock = fcntl.flock
+
+    def come_first(descriptor, operation):
+        monkeypatch.setattr(fcntl, "flock", lock)
+        assert remove_unfinished(tmp_path) == 1
+        lock(descriptor, operation)
+
+    monkeypatch.setattr(fcntl, "flock", come_first)
+    with replacing(tmp_path / "mine") as unfinished:
+        unfinished.write_text("written")
+        assert remove_unfinished(tmp_path) == 0  # it is locked all the same
+
+
 def test_a_killed_writer_does_not_keep_its_file(tmp_path):
     ready, begun = os.pipe()
     pid = os.fork()
