@@ -117,9 +117,14 @@ def check_format(path: str, state: Mapping) -> None:
         for place, value in _items(state, "", field.split(".")):
             if not is_valid(_plain(value)):
                 raise UserError(
-                    f"checkpoint {path}: its {place} is {value!r:.80}, and must be {what}; take "
+                    f"checkpoint {path}: its {place} is {_shown(value)}, and must be {what}; take "
                     "another checkpoint"
                 )
+
+
+def _shown(value: object) -> str:
+    """A value in a line; tensors are written in several."""
+    return f"{' '.join(repr(value).split()):.80}"
 
 
 def _plain(value: object) -> object:
@@ -156,7 +161,7 @@ def check_optimizer(path: str, optimizer: torch.optim.Optimizer, defaults: Mappi
             if not _is_like(group.get(name), default):
                 raise UserError(
                     f"checkpoint {path}: {name} of the optimizer's group {number} is "
-                    f"{group.get(name)!r:.80}, and must be like {default!r:.80}; give "
+                    f"{_shown(group.get(name))}, and must be like {_shown(default)}; give "
                     "--reset-optimizer, or take another checkpoint"
                 )
     # what is no dictionary has nothing by any name
@@ -167,9 +172,9 @@ def check_optimizer(path: str, optimizer: torch.optim.Optimizer, defaults: Mappi
         for name in names if parameter in states else ():
             value = states[parameter].get(name)
             if not _fits(value, () if name in counts else parameter.shape):
-                found = (
-                    f"shape {tuple(value.shape)}" if torch.is_tensor(value) else f"{value!r:.80}"
-                )
+                found = _shown(value)
+                if torch.is_tensor(value):
+                    found = f"shape {tuple(value.shape)}"
                 raise UserError(
                     f"checkpoint {path}: {name} of the optimizer's parameter {number} is {found}, "
                     f"and does not fit the shape {tuple(parameter.shape)} or is not finite; give "
