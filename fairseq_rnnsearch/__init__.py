@@ -3,26 +3,28 @@
     fairseq-train DATA --user-dir fairseq_rnnsearch --arch rnnsearch_50 \\
         --task alignment_heatmap --criterion alignment_heatmap --optimizer rnnsearch_adadelta
 
-Importing the package registers the architectures, the task, the criterion and the optimizer;
-``load`` gives a trained model to Python.
+Importing the package registers the architectures, the task, the criterion and the optimizer with
+fairseq, as soon as that is imported, and changes nothing else (see ``registration``). ``load``
+gives a trained model to Python.
 """
 
+from typing import TYPE_CHECKING
+
+from fairseq_rnnsearch.registration import register_with_fairseq
+
+if TYPE_CHECKING:
+    from fairseq_rnnsearch.translator import Translation, Translator, load
+
 __version__ = "0.1.0"
+__all__ = ["Translation", "Translator", "load"]
 
-try:
-    import fairseq  # noqa: F401
-except ImportError as problem:
-    raise ImportError(
-        "fairseq_rnnsearch needs fairseq-fixed 0.12.3.1. With torch installed: pip install "
-        "setuptools wheel cython numpy && pip install --no-build-isolation fairseq-fixed==0.12.3.1"
-    ) from problem
+register_with_fairseq()
 
-from fairseq_rnnsearch import compat
 
-compat.apply()
+def __getattr__(name: str) -> object:
+    """Import what needs torch and fairseq when it is first asked for."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from fairseq_rnnsearch import translator
 
-# each import registers a part with fairseq
-from fairseq_rnnsearch import criterions, models, optim, tasks  # noqa: E402
-from fairseq_rnnsearch.translator import Translation, Translator, load  # noqa: E402
-
-__all__ = ["Translation", "Translator", "criterions", "load", "models", "optim", "tasks"]
+    return vars(translator)[name]

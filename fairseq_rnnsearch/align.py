@@ -19,7 +19,7 @@ from tqdm import tqdm
 from fairseq_rnnsearch.data.corpus import check_parallel
 from fairseq_rnnsearch.data.plain_text import TOKENIZERS
 from fairseq_rnnsearch.devices import usable_device
-from fairseq_rnnsearch.errors import OneLineParser, UserError
+from fairseq_rnnsearch.errors import OneLineParser, UserError, install_excepthook
 from fairseq_rnnsearch.figures import Gallery, parse_formats, parse_samples
 from fairseq_rnnsearch.figures.alignment import SOURCE_END_CHOICES, Alignment
 from fairseq_rnnsearch.figures.gallery import FORMATS
@@ -34,6 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Raises:
         UserError: for every mistake in options or files.
     """
+    install_excepthook()
     options = _parser().parse_args(arguments)
     formats = parse_formats(options.heatmap_format)
     samples = parse_samples(options.heatmap_samples)

@@ -9,6 +9,7 @@ in the environment everything does.
 import argparse
 import ast
 import contextlib
+import functools
 import linecache
 import logging
 import os
@@ -16,7 +17,7 @@ import re
 import sys
 import sysconfig
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
@@ -47,15 +48,14 @@ class OneLineParser(argparse.ArgumentParser):
         raise UserError(f"{_shortened(message)} ({self.prog} --help shows the options)")
 
 
-def install_excepthook() -> None:
-    """Show what was not caught as `fairseq_rnnsearch: error: <line>` where `line_of` has a line.
+def shown_in_one_line(previous: Callable[..., None]) -> Callable[..., None]:
+    """Make Python show what was not caught as `fairseq_rnnsearch: error: <line>`.
 
-    Python's exit status stays 1, as for any uncaught exception; every other exception goes to
-    the hook that was there before. Calling it again changes nothing.
+    Python's exit status stays 1, as for any uncaught exception.
+
+    Args:
+        previous: the hook that is there, which shows what `line_of` has no line for.
     """
-    if getattr(sys.excepthook, "shows_user_errors", False):
-        return
-    previous = sys.excepthook
 
     def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
         line = None if os.environ.get("RNNSEARCH_TRACEBACK") else line_of(error)
@@ -64,9 +64,13 @@ def install_excepthook() -> None:
         else:
             print(f"fairseq_rnnsearch: error: {line}", file=sys.stderr)
 
-    # The mark survives a second import of this module under another name (--user-dir).
-    show.shows_user_errors = True
-    sys.excepthook = show
+    return show
+
+
+@functools.cache
+def install_excepthook() -> None:
+    """Show mistakes in one line in a command of this package; once in a process."""
+    sys.excepthook = shown_in_one_line(sys.excepthook)
 
 
 def line_of(error: BaseException) -> str | None:
@@ -126,6 +130,11 @@ def reason(error: BaseException) -> str:
         kind = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", type(error).__name__).lower()
         text = f"{kind.removesuffix(' error')}: {text}".removesuffix(": ")
     return _shortened(text)
+
+
+def first_sentence(problem: Exception) -> str:
+    """Return what torch says, without what it advises."""
+    return reason(problem).partition(". ")[0]
 
 
 def _last_line(text: str) -> str:
@@ -192,10 +201,10 @@ def _owner_of_file(name: str) -> str:
 
 
 def _is_fairseq(path: Path) -> bool:
-    fairseq = getattr(sys.modules.get("fairseq"), "__file__", None)
-    if fairseq is None:
+    fairseq = sys.modules.get("fairseq")
+    if fairseq is None or fairseq.__file__ is None:
         return False
-    folder = Path(fairseq).parent
+    folder = Path(fairseq.__file__).parent
     return path.is_relative_to(folder) or path.is_relative_to(folder.with_name("fairseq_cli"))
 
 

@@ -247,9 +247,9 @@ def _options(config: FairseqDataclass) -> dict:
 
 def export_parameters(checkpoint: Path, out: Path) -> None:
     """Write the authors' ``.npz`` of a checkpoint's parameters."""
-    from fairseq import checkpoint_utils
+    from fairseq_rnnsearch.compat.checkpoints import load_as_data
 
-    state = checkpoint_utils.load_checkpoint_to_cpu(str(checkpoint))["model"]
+    state = load_as_data(str(checkpoint))["model"]
     arrays = groundhog_from_state_dict(state)
 
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -303,6 +303,7 @@ def _read_words(path: Path) -> Iterator[str]:
 
 
 def main(arguments: list[str] | None = None) -> None:
+    install_excepthook()
     parser = OneLineParser(prog="python -m fairseq_rnnsearch.groundhog")
     commands = parser.add_subparsers(required=True, dest="command")
     importer = commands.add_parser("import", help="the authors' .npz to a fairseq checkpoint")
@@ -316,7 +317,6 @@ def main(arguments: list[str] | None = None) -> None:
     exporter.add_argument("--checkpoint", type=Path, required=True)
     exporter.add_argument("--out", type=Path, required=True, help=".npz to write")
     options = parser.parse_args(arguments)
-    install_excepthook()
     if options.command == "export":
         export_parameters(options.checkpoint, options.out)
     else:

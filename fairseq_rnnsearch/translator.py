@@ -34,6 +34,7 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq.tasks.translation import TranslationTask
 
 from fairseq_rnnsearch.arguments import checked, paths_of, sentences_of
+from fairseq_rnnsearch.compat import mends
 from fairseq_rnnsearch.data.plain_text import PlainText
 from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import UserError
@@ -161,7 +162,7 @@ def load(
         tokenizer=tokenizer, lowercase=lowercase, bpe_codes=bpe_codes
     )
     device = usable_device(device)
-    with _one_at_a_time:
+    with _one_at_a_time, mends.applied():
         models, cfg, its_task = checkpoint_utils.load_model_ensemble_and_task(paths, changes)
     if not isinstance(its_task, TranslationTask):
         raise UserError(

@@ -252,10 +252,14 @@ def _run(
 
 
 def _main_of(command: str) -> Callable[[], object]:
-    """What a command runs. It is imported only now: some mends ask which program is loaded."""
+    """Return what a command runs. It is imported only now, as it is in a process of its own."""
     if command.startswith("fairseq-"):
+        from fairseq_rnnsearch.compat import mends
+
         name = command.removeprefix("fairseq-").replace("-", "_")
-        return importlib.import_module(f"fairseq_cli.{name}").cli_main
+        program = importlib.import_module(f"fairseq_cli.{name}")
+        mends.start()  # as --user-dir does, which finds the package imported here
+        return program.cli_main
     return importlib.import_module(command).main
 
 

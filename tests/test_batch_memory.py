@@ -31,8 +31,8 @@ from omegaconf import OmegaConf
 from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.models.batch_memory import FIXED
-from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask, batch_limit
-from fairseq_rnnsearch.tasks.batch_limit import BatchLimit, memory_of, narrowed, rows_of
+from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask, memory_limit
+from fairseq_rnnsearch.tasks.memory_limit import MemoryLimit, memory_of, narrowed, rows_of
 
 pytest_plugins = ["trained"]
 
@@ -82,25 +82,25 @@ def words(sentences, source, target):
 def test_parts_take_no_more_than_they_may(limit, expected):
     """Sizes of parts from the first row on, each padded to its own longest."""
     source, target = ([len(words) for words in side] for side in (SOURCES, TARGETS))
-    parts = BatchLimit(limit).parts(words, CPU, source, target)
+    parts = MemoryLimit(limit).parts(words, CPU, source, target)
     assert [part.stop - part.start for part in parts] == expected
     assert [row for part in parts for row in range(4)[part]] == list(range(4))
 
 
 def test_without_a_number_it_is_half_of_what_there_is(monkeypatch):
-    assert BatchLimit(0).bytes(CPU) == float("inf")
-    assert BatchLimit(1.5).bytes(CPU) == 1.5e9
+    assert MemoryLimit(0).bytes(CPU) == float("inf")
+    assert MemoryLimit(1.5).bytes(CPU) == 1.5e9
     memory_of.cache_clear()
-    monkeypatch.setattr(batch_limit, "_cgroup_limits", lambda: iter([6_000_000]))
+    monkeypatch.setattr(memory_limit, "_cgroup_limits", lambda: iter([6_000_000]))
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "3")
-    assert BatchLimit(None).bytes(CPU) == 1_000_000
+    assert MemoryLimit(None).bytes(CPU) == 1_000_000
     memory_of.cache_clear()
     monkeypatch.undo()
     total = int(re.search(r"MemTotal: *(\d+)", Path("/proc/meminfo").read_text())[1]) * 1024
-    assert 0 < BatchLimit(None).bytes(CPU) <= total / 2
+    assert 0 < MemoryLimit(None).bytes(CPU) <= total / 2
     for wrong in (-1, float("nan")):
         with pytest.raises(UserError, match="--max-batch-memory"):
-            BatchLimit(wrong)
+            MemoryLimit(wrong)
 
 
 @pytest.fixture(params=["sum", "sentence", "word", "label_smoothed_cross_entropy"])
@@ -141,7 +141,7 @@ def test_in_parts_it_is_the_same(training):
         gradients = {name: p.grad for name, p in model.named_parameters()}
         model.eval()
         valid = task.valid_step(sample(), model, criterion)
-        alignments = task.validation_alignments.take()
+        alignments = task._validation_alignments.take()
         found.append((cost, size, logged, gradients, valid, alignments))
     whole, parts = found
     assert parts[1] == whole[1] and parts[4][1] == whole[4][1]

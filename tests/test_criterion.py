@@ -1,6 +1,7 @@
 """The cost, the gradient that fairseq's trainer makes of it, and every number that is logged."""
 
 import math
+from functools import partial
 from types import SimpleNamespace
 
 import pytest
@@ -11,6 +12,7 @@ from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEn
 from fairseq.logging import metrics
 from torch.testing import assert_close
 
+from fairseq_rnnsearch.contracts import CollectsAlignments
 from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.criterions.alignment_heatmap import attention_statistics
 from fairseq_rnnsearch.errors import UserError
@@ -20,16 +22,23 @@ TARGETS = [[4, 8, 8, 11, EOS], [6, EOS], [EOS], [12, 3, 5, EOS], [7, EOS]]
 WORDS = sum(map(len, TARGETS))
 
 
-def task_of(model, collector=None):
-    return SimpleNamespace(
+class Collecting(SimpleNamespace, CollectsAlignments):
+    """A task that collects alignments with a function of a test's."""
+
+    def collect_alignments(self, *arguments):
+        self.collect(*arguments)
+
+
+def task_of(model, collect=None):
+    kind = SimpleNamespace if collect is None else partial(Collecting, collect=collect)
+    return kind(
         source_dictionary=model.encoder.dictionary,
         target_dictionary=model.decoder.dictionary,
-        validation_alignments=collector,
     )
 
 
-def criterion_of(model, cost_scale="sum", label_smoothing=0.0, collector=None):
-    return AlignmentHeatmapCriterion(task_of(model, collector), cost_scale, label_smoothing)
+def criterion_of(model, cost_scale="sum", label_smoothing=0.0, collect=None):
+    return AlignmentHeatmapCriterion(task_of(model, collect), cost_scale, label_smoothing)
 
 
 def log_probabilities(model, source, target):
@@ -275,8 +284,7 @@ def test_statistics_in_half_precision_are_summed_in_single():
 def test_model_without_attention(by_hand, extra):
     model, batch = by_hand
     model.output = (model.output[0], *extra)
-    collector = SimpleNamespace(collect=lambda *_: pytest.fail("nothing to collect"))
-    criterion = criterion_of(build_model(), collector=collector)
+    criterion = criterion_of(build_model(), collect=lambda *_: pytest.fail("nothing to collect"))
     found = logged(criterion, [criterion(model, batch)[2]])
     assert found["nats_per_sentence"] == pytest.approx(2 * math.log(8), abs=6e-4)
     assert not [key for key in found if key.startswith("attn")]
@@ -293,8 +301,7 @@ def test_weights_may_come_as_a_list_or_alone(by_hand):
 def test_alignments_are_collected_in_validation_only(by_hand):
     model, batch = by_hand
     calls = []
-    collector = SimpleNamespace(collect=lambda *arguments: calls.append(arguments))
-    criterion = criterion_of(build_model(), collector=collector)
+    criterion = criterion_of(build_model(), collect=lambda *arguments: calls.append(arguments))
     criterion(model.train(), batch)
     assert calls == []
     criterion(model.eval(), batch)

@@ -13,7 +13,8 @@ import gc, multiprocessing
 import torch
 from fairseq.data import FairseqDataset
 from fairseq.data.iterators import EpochBatchIterator
-import fairseq_rnnsearch
+from fairseq_rnnsearch.compat import mends
+mends.start()
 class Numbers(FairseqDataset):
     def __getitem__(self, index):
         return index
@@ -24,7 +25,8 @@ class Numbers(FairseqDataset):
 BATCHES = [[0], [1, 2], [3], [4, 5]]
 
 def epochs(**options):
-    return EpochBatchIterator(Numbers(), torch.tensor, BATCHES, num_workers=2, **options)
+    options = {"num_workers": 2, "persistent_workers": False, **options}  # as our trainer has it
+    return EpochBatchIterator(Numbers(), torch.tensor, BATCHES, **options)
 """
 FINISHED = """
 for options in ({}, {"buffer_size": 3}, {"buffer_size": 3, "reuse_dataloader": True}):

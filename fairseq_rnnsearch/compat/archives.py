@@ -9,10 +9,7 @@ import shutil
 import tarfile
 import tempfile
 from pathlib import PurePosixPath
-from types import SimpleNamespace
 from typing import IO
-
-from fairseq import file_utils
 
 from fairseq_rnnsearch.errors import UserError
 
@@ -23,17 +20,25 @@ _SMALL = 2**20  # an archive of this size is no bomb, however small its file
 _OPEN = {"r:gz": gzip.open, "r:bz2": bz2.open, "r:xz": lzma.open}
 
 
-def unpack_within_the_folder() -> None:
+def check_archive(path: str) -> None:
     """Refuse an archive that would write elsewhere; fairseq unpacks whatever it holds.
 
     It then moves what the members' names begin with to where the archive was, and would so move
     any folder of the user's.
+
+    Args:
+        path: where a folder is, nothing is checked.
+
+    Raises:
+        UserError: as ``open_checked``.
     """
-    file_utils.tarfile = SimpleNamespace(open=open_checked)
+    if os.path.isfile(path):
+        extension = os.path.splitext(path)[1].removeprefix(".")
+        open_checked(path, f"r:{extension}").close()
 
 
 def open_checked(path: str, mode: str) -> tarfile.TarFile:
-    """An archive of plain files and folders that stay below the place where it is unpacked.
+    """Open an archive of plain files and folders that stay below where it is unpacked.
 
     Args:
         mode: such as "r:gz".

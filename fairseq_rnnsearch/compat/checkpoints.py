@@ -4,21 +4,18 @@ import argparse
 import contextlib
 import functools
 import os
-from collections.abc import Iterator
-from types import ModuleType
-from typing import IO
+from collections.abc import Callable, Iterator
 
 import torch
 from fairseq import checkpoint_utils
-from fairseq.trainer import Trainer
+from fairseq.file_io import PathManager
+from omegaconf import OmegaConf
 
 from fairseq_rnnsearch.compat import checkpoint_files
-from fairseq_rnnsearch.compat.checkpoint_format import check_format, check_optimizer
+from fairseq_rnnsearch.compat.checkpoint_format import check_format
 from fairseq_rnnsearch.compat.plain_pickle import parts_of
 from fairseq_rnnsearch.data.zip_files import Refused
-from fairseq_rnnsearch.errors import UserError, is_defect, reason, user_error
-
-_last_read: dict = {}  # what this process has read of the last checkpoint
+from fairseq_rnnsearch.errors import UserError, first_sentence, is_defect, reason, user_error
 
 _NAMED = 5  # checkpoints of a folder in a message; checkpoint_best.pt and _last.pt come last
 SIZES = {
@@ -34,7 +31,7 @@ ADVICE = "; an older checkpoint can be named with --path or --restore-file"
 
 
 def read_checkpoint(path: str | os.PathLike[str], *, tensors: bool = True) -> object:
-    """What a checkpoint holds; every other reader of files in this package goes through here.
+    """Return what a checkpoint holds; every other reader in this package goes through here.
 
     Args:
         tensors: without them, None stands for each.
@@ -47,20 +44,60 @@ def read_checkpoint(path: str | os.PathLike[str], *, tensors: bool = True) -> ob
         return checkpoint_files.read(file, tensors)
 
 
-def read_checkpoints_as_data() -> None:
-    """Give fairseq's reading of checkpoints our reader in the place of ``torch.load``."""
+def reading_as_data(_: Callable[..., dict]) -> Callable[..., dict]:
+    """Return what takes the place of fairseq's ``load_checkpoint_to_cpu``."""
+    return load_as_data
 
-    def load(file: IO[bytes], map_location: object = None) -> object:
-        state = checkpoint_files.read(file)  # always to the CPU, as fairseq asks for
-        if isinstance(state, dict):
-            _refuse_references([state.get("cfg"), state.get("args")])
-            _refuse_sizes(state)
-        return state
 
-    mended = ModuleType("torch")
-    mended.__getattr__ = functools.partial(getattr, torch)
-    mended.load = load
-    checkpoint_utils.torch = mended
+def load_as_data(
+    path: str, arg_overrides: dict | None = None, load_on_all_ranks: bool = False
+) -> dict:
+    """Load a checkpoint of tensors and plain values, and refuse all else.
+
+    What is done beside, for old checkpoints and for options that override those of the file, is
+    as in fairseq's ``load_checkpoint_to_cpu``.
+
+    Raises:
+        UserError: when the file is damaged, no checkpoint, or holds more.
+    """
+    with _explained(path):
+        state = _read_state(_local(path, load_on_all_ranks))
+        if arg_overrides and state.get("args") is not None:
+            vars(state["args"]).update(arg_overrides)
+        if state.get("cfg") is not None:
+            state["cfg"] = OmegaConf.create(state["cfg"], flags={"allow_objects": True})
+            if arg_overrides:
+                checkpoint_utils.overwrite_args_by_name(state["cfg"], arg_overrides)
+        state = checkpoint_utils._upgrade_state_dict(state)
+    _check_parts(path, state)
+    return state
+
+
+def _local(path: str, load_on_all_ranks: bool) -> str:
+    """Return a file of this machine; of an object store a new copy, as fairseq makes it."""
+    local = PathManager.get_local_path(path)
+    if local != path and PathManager.path_requires_pathmanager(path):
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(local)
+        if load_on_all_ranks:
+            torch.distributed.barrier()
+        local = PathManager.get_local_path(path)
+    return local
+
+
+def _read_state(path: str) -> dict:
+    with open(path, "rb") as file:
+        state = checkpoint_files.read(file)
+    if isinstance(state, dict):
+        _refuse_references([state.get("cfg"), state.get("args")])
+        _refuse_sizes(state)
+    return state
+
+
+def task_state_of(path: str) -> dict:
+    """Return what a task has left in a checkpoint, such as its words; read without tensors."""
+    state = read_checkpoint(path, tensors=False)
+    return (state.get("task_state") if isinstance(state, dict) else None) or {}
 
 
 def _refuse_references(options: object) -> None:
@@ -93,48 +130,20 @@ def _refuse_sizes(state: dict) -> None:
             )
 
 
-def refuse_other_checkpoints_in_one_line() -> None:
-    """One line instead of a traceback for a file that is damaged, no checkpoint, or holds more."""
-    load = checkpoint_utils.load_checkpoint_to_cpu
-
-    @functools.wraps(load)
-    def load_or_explain(path, *args, **kwargs) -> dict:
-        with _explained(path):
-            state = load(path, *args, **kwargs)
-        _check_parts(path, state)
-        _last_read["task_state"] = state.get("task_state")
-        return state
-
-    checkpoint_utils.load_checkpoint_to_cpu = load_or_explain
-
-
-def explain_what_does_not_fit_a_checkpoint() -> None:
-    """One line that names the checkpoint, where fairseq raises something without its name."""
-    load_models = checkpoint_utils.load_model_ensemble_and_task
-    resume = Trainer.load_checkpoint
+def explaining(load_models: Callable[..., tuple]) -> Callable[..., tuple]:
+    """Make ``load_model_ensemble_and_task`` name the checkpoint in what it raises."""
 
     @functools.wraps(load_models)
-    def load_models_or_explain(filenames, *args, **kwargs) -> tuple:
-        with _named(*map(str, filenames)):
+    def load_models_or_explain(filenames: list[str], *args, **kwargs) -> tuple:
+        with naming_checkpoint(*map(str, filenames)):
             return load_models(filenames, *args, **kwargs)
 
-    @functools.wraps(resume)
-    def resume_or_explain(self, filename, *args, **kwargs) -> dict | None:
-        with _named(filename):
-            _last_read.clear()
-            extra_state = resume(self, filename, *args, **kwargs)
-            optimizer = self.optimizer.optimizer
-            check_optimizer(filename, optimizer, optimizer.defaults)
-            # fairseq compares the task's state only where it translates
-            self.task.load_state_dict(_last_read.get("task_state") or {})
-            return extra_state
-
-    checkpoint_utils.load_model_ensemble_and_task = load_models_or_explain
-    Trainer.load_checkpoint = resume_or_explain
+    return load_models_or_explain
 
 
 @contextlib.contextmanager
-def _named(*paths: str) -> Iterator[None]:
+def naming_checkpoint(*paths: str) -> Iterator[None]:
+    """Say in one line, with the file's name, what fairseq raises without it."""
     path = ", ".join(paths)
     try:
         yield
@@ -152,14 +161,9 @@ def _named(*paths: str) -> Iterator[None]:
         raise UserError(said if is_named else f"checkpoint {path}: {said}") from problem
 
 
-def first_sentence(problem: Exception) -> str:
-    """What torch says, without what it advises."""
-    return reason(problem).partition(". ")[0]
-
-
 @contextlib.contextmanager
 def _explained(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Errors of reading a checkpoint as `UserError`."""
+    """Raise errors of reading a checkpoint as `UserError`."""
     try:
         yield
     except UserError:
@@ -190,7 +194,7 @@ def _checkpoints_in(folder: str) -> str:
 
 
 def progress(path: str) -> tuple[int, int]:
-    """How far a training had come at a checkpoint, read without its tensors.
+    """Tell how far a training had come at a checkpoint, read without its tensors.
 
     Returns:
         How often it had begun or gone on, and the update. The first counts more: with

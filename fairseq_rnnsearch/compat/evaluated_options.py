@@ -6,24 +6,18 @@ plain values could still run code.
 """
 
 import ast
-import sys
-from collections.abc import Iterator
-from types import ModuleType, SimpleNamespace
+from collections.abc import Callable
 from typing import Any
 
 from fairseq_rnnsearch.errors import UserError
 
 # "[(512, 3)] * 20" is such an option; longer lists are nobody's layers
 _MOST_ITEMS = 10_000
-_READ_OVERRIDES = {
-    "fairseq.checkpoint_utils",
-    *(f"fairseq_cli.{command}" for command in ("eval_lm", "generate", "interactive", "validate")),
-}
 _SEQUENCES = {ast.Tuple: tuple, ast.List: list, ast.Set: set}
 
 
 def read_value(text: str) -> Any:
-    """The value of a Python literal, in which lists may be added and repeated.
+    """Return the value of a Python literal, in which lists may be added and repeated.
 
     Raises:
         TypeError: for anything but a string, as ``eval``; fairseq relies on it.
@@ -41,7 +35,7 @@ def read_value(text: str) -> Any:
 
 
 def read_overrides(text: str) -> dict[str, Any]:
-    """The value of ``--model-overrides`` or ``--optimizer-overrides``.
+    """Return the value of ``--model-overrides`` or ``--optimizer-overrides``.
 
     Raises:
         UserError: when it is no dictionary of plain values.
@@ -58,22 +52,9 @@ def read_overrides(text: str) -> dict[str, Any]:
     return value
 
 
-def read_options_as_values() -> None:
-    """Let the modules of fairseq that are loaded, and its command, read values where they eval."""
-    for name, module in fairseq_modules():
-        read = read_overrides if name in _READ_OVERRIDES else read_value
-        module.eval = read  # a module's own name goes before the built-in one
-        if getattr(module, "ast", None) is ast:
-            module.ast = SimpleNamespace(literal_eval=read)
-
-
-def fairseq_modules() -> Iterator[tuple[str, ModuleType]]:
-    """The modules of fairseq that are loaded, and its command, by their names."""
-    for name, module in list(sys.modules.items()):
-        if name == "__main__":  # python -m fairseq_cli.validate
-            name = getattr(module.__spec__, "name", None) or name
-        if name.startswith(("fairseq.", "fairseq_cli.")):
-            yield name, module
+def reading_values(_: object) -> Callable[[str], Any]:
+    """Return what takes the place of ``eval``: a module's own name goes before the built-in one."""
+    return read_value
 
 
 def _value(node: ast.expr) -> Any:

@@ -13,9 +13,8 @@ import logging
 import os
 import re
 import socket
+from collections.abc import Callable
 from pathlib import Path
-
-from fairseq import checkpoint_utils
 
 from fairseq_rnnsearch.errors import UserError
 
@@ -26,9 +25,12 @@ NAME = ".fairseq_rnnsearch.lock"
 _held: list[int] = []  # descriptors of this process
 
 
-def let_one_training_use_a_folder() -> None:
-    """Lock ``--save-dir`` in the first process of a training, before anything is done there."""
-    verify = checkpoint_utils.verify_checkpoint_directory
+def locking(verify: Callable[[str], None]) -> Callable[[str], None]:
+    """Lock ``--save-dir`` in the first process of a training, before anything is done there.
+
+    Args:
+        verify: fairseq's check that the folder can be written.
+    """
 
     @functools.wraps(verify)
     def lock_and_verify(save_dir: str) -> None:
@@ -45,8 +47,7 @@ def let_one_training_use_a_folder() -> None:
                 "other training uses it"
             )
 
-    checkpoint_utils.verify_checkpoint_directory = lock_and_verify
-    os.register_at_fork(after_in_child=_let_go)
+    return lock_and_verify
 
 
 def lock(folder: str) -> OSError | None:
@@ -80,7 +81,7 @@ def lock(folder: str) -> OSError | None:
 
 
 def _locked(path: str) -> int:
-    """The descriptor of a file, with a lock on it."""
+    """Return the descriptor of a file, with a lock on it."""
     while True:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
         try:
@@ -94,7 +95,7 @@ def _locked(path: str) -> int:
 
 
 def _is_at(descriptor: int, path: str) -> bool:
-    """Whether an open file is the one that has this name now."""
+    """Tell whether an open file is the one that has this name now."""
     try:
         return os.path.samestat(os.fstat(descriptor), os.stat(path))
     except FileNotFoundError:
@@ -109,8 +110,8 @@ def _holder(path: str) -> str:
     return ""
 
 
-def _let_go() -> None:
-    """In a process that was forked: leave the lock to the one that has taken it."""
+def let_go() -> None:
+    """Leave the lock to the process that has taken it, in one that was forked from it."""
     while _held:
         os.close(_held.pop())
 

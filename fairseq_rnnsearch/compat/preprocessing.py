@@ -5,62 +5,50 @@ from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 
-from fairseq_rnnsearch.compat.evaluated_options import fairseq_modules
+from fairseq_rnnsearch.compat.options import check_options
 from fairseq_rnnsearch.data.checksums import write_checksums
 from fairseq_rnnsearch.data.corpus import check_parallel, check_text
 from fairseq_rnnsearch.errors import UserError
 
 
-def check_text_before_preprocessing() -> None:
+def checking_text(main: Callable) -> Callable:
     """Check the text files before fairseq-preprocess writes anything.
 
     It binarises sides with different line counts without a word, splits lines at stray carriage
     returns and dies unintelligibly of bytes that are not UTF-8.
     """
-    preprocess = dict(fairseq_modules()).get("fairseq_cli.preprocess")
-    if preprocess is None:
-        return
-
-    @functools.cache
-    def check_all(*prefixes: str, languages: tuple[str, ...]) -> None:
-        for prefix in prefixes:
-            files = [Path(f"{prefix}.{language}") for language in languages]
-            if len(files) == 2:
-                check_parallel(*files)
-            else:
-                check_text(*files)
-
-    def checked(position: int, function: Callable) -> Callable:
-        @functools.wraps(function)
-        def check_first(*args, **kwargs) -> object:
-            options = kwargs.get("args") or args[position]
-            prefixes = [options.trainpref, options.validpref, options.testpref]
-            check_all(
-                *[prefix for given in prefixes if given for prefix in given.split(",")],
-                languages=tuple(
-                    [options.source_lang] + [options.target_lang] * (not options.only_source)
-                ),
-            )
-            return function(*args, **kwargs)
-
-        return check_first
-
-    main = preprocess.main
 
     @functools.wraps(main)
-    def checked_main(options) -> None:
+    def check_and_preprocess(options: Namespace) -> None:
+        check_options(options)
         _check_dictionaries(options)
+        _check_text(options)
         main(options)
         if options.dataset_impl != "raw":
             write_checksums(Path(options.destdir))
 
-    preprocess.main = checked_main
-    preprocess._build_dictionary = checked(2, preprocess._build_dictionary)
-    preprocess._make_all = checked(2, preprocess._make_all)
+    return check_and_preprocess
+
+
+def _check_text(options: Namespace) -> None:
+    """Refuse text files that are not what they seem.
+
+    Raises:
+        UserError: as ``check_text`` and ``check_parallel``.
+    """
+    languages = [options.source_lang] + [options.target_lang] * (not options.only_source)
+    given = (options.trainpref, options.validpref, options.testpref)
+    prefixes = dict.fromkeys(prefix for some in given if some for prefix in some.split(","))
+    for prefix in prefixes:
+        files = [Path(f"{prefix}.{language}") for language in languages]
+        if len(files) == 2:
+            check_parallel(*files)
+        else:
+            check_text(*files)
 
 
 def _check_dictionaries(options: Namespace) -> None:
-    """What fairseq-preprocess asserts after it has made its folder, or not at all.
+    """Refuse what fairseq-preprocess asserts after it has made its folder, or not at all.
 
     Raises:
         UserError: unnamed languages, dictionaries that cannot be made, or that exist already.

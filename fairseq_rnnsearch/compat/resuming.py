@@ -1,137 +1,140 @@
-"""What an interrupted training run must find again."""
+"""Where a training begins, and what an interrupted one must find again."""
 
 import copy
 import functools
 import logging
 import os
-import sys
+from collections.abc import Callable
 from pathlib import Path
-from types import ModuleType
 
 from fairseq import checkpoint_utils
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.file_io import PathManager
 from fairseq.logging import metrics
-from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 from fairseq.trainer import Trainer
 
+from fairseq_rnnsearch.compat import patience
 from fairseq_rnnsearch.compat.checkpoints import ADVICE, progress, verify
+from fairseq_rnnsearch.compat.evaluated_options import read_overrides
 from fairseq_rnnsearch.compat.processes import decided_by_first, refuse_in_all
-from fairseq_rnnsearch.compat.saving import remove_unfinished
+from fairseq_rnnsearch.compat.writing import remove_unfinished
 from fairseq_rnnsearch.errors import UserError
 
 logger = logging.getLogger(__name__)
 
 
-def let_patience_survive_a_resume() -> None:
-    """Keep --patience's count in the checkpoint; fairseq begins anew whenever it is resumed."""
-    save, load = Trainer.save_checkpoint, checkpoint_utils.load_checkpoint
+def beginning(load: Callable[..., tuple]) -> Callable[..., tuple]:
+    """Return what takes the place of fairseq's ``load_checkpoint``.
 
-    @functools.wraps(save)
-    def save_with_count(self, filename, extra_state) -> None:
-        return save(self, filename, {**extra_state, "patience": dict(_patience() or {})})
-
-    @functools.wraps(load)
-    def load_with_count(cfg, trainer, **iterator_options) -> tuple:
-        extra_state, iterator = load(cfg, trainer, **iterator_options)
-        count = (extra_state or {}).get("patience", {})
-        if _patience() is not None and not (cfg.reset_meters or cfg.reset_optimizer):
-            _patience().update(
-                {name: count[name] for name in ("best", "num_runs") if name in count}
-            )
-        return extra_state, iterator
-
-    Trainer.save_checkpoint, checkpoint_utils.load_checkpoint = save_with_count, load_with_count
-
-
-def let_schedules_survive_a_resume() -> None:
-    """Tell a schedule of the loss of the epoch that a checkpoint ends, as an unbroken run does.
-
-    fairseq saves before it tells; resumed, it does not tell any more. And reduce_lr_on_plateau
-    leaves out of the checkpoint for how many epochs nothing has improved.
+    Trainers of models in several parts, each with a checkpoint of its own, keep fairseq's.
     """
-    load = checkpoint_utils.load_checkpoint
 
     @functools.wraps(load)
-    def load_and_tell(cfg, trainer, **iterator_options) -> tuple:
-        trainer.lr_step = lambda epoch: None  # what fairseq does here comes below
-        try:
-            extra_state, iterator = load(cfg, trainer, **iterator_options)
-        finally:
-            del trainer.lr_step
-        reset = cfg.reset_dataloader or cfg.reset_lr_scheduler or cfg.reset_optimizer
-        if extra_state and not reset and iterator.epoch > 1 and not iterator.iterations_in_epoch:
-            trainer.lr_step(iterator.epoch - 1, extra_state.get("val_loss"))
-        else:
-            trainer.lr_step(iterator.epoch)
-        return extra_state, iterator
+    def begin(cfg: CheckpointConfig, trainer: Trainer, **iterator_options) -> tuple:
+        if trainer.checkpoint_suffix:
+            return load(cfg, trainer, **iterator_options)
+        return begin_or_go_on(cfg, trainer, iterator_options)
 
-    checkpoint_utils.load_checkpoint = load_and_tell
-    _keep_in_checkpoints(ReduceLROnPlateauLRSchedule, ("num_bad_epochs", "cooldown_counter"))
+    return begin
 
 
-def _keep_in_checkpoints(schedule: type, counts: tuple[str, ...]) -> None:
-    """Add these, of the torch schedule inside it, to the state of one of fairseq's schedules."""
-    state_dict, load_state_dict = schedule.state_dict, schedule.load_state_dict
+def begin_or_go_on(
+    cfg: CheckpointConfig, trainer: Trainer, iterator_options: dict
+) -> tuple[dict | None, EpochBatchIterator]:
+    """Begin a training, or go on with the newest checkpoint in --save-dir that is whole.
 
-    def with_counts(self) -> dict:
-        return {**state_dict(self), **{name: getattr(self.lr_scheduler, name) for name in counts}}
-
-    def load_with_counts(self, state: dict) -> None:
-        load_state_dict(self, state)
-        for name in counts:
-            setattr(self.lr_scheduler, name, state.get(name, getattr(self.lr_scheduler, name)))
-
-    schedule.state_dict, schedule.load_state_dict = with_counts, load_with_counts
-
-
-def _patience() -> dict | None:
-    """fairseq keeps the count as attributes of a function."""
-    program = sys.modules.get("fairseq_cli.train")
-    return vars(program.should_stop_early) if program else None
-
-
-def let_finished_runs_stay_finished(program: ModuleType) -> None:
-    """Train no further when a run that has met its end is started again; fairseq adds an update.
+    Every checkpoint is compared with its check sums before a training goes on from it. Where
+    ``checkpoint_last.pt`` is missing or damaged, others take its place, and a warning says so.
+    fairseq looks for that file alone: without it, it begins from scratch, or with
+    --finetune-from-model once more from the other model, without a word.
 
     Args:
-        program: ``fairseq_cli.train``.
+        iterator_options: for ``trainer.get_train_iterator``.
+
+    Returns:
+        What the checkpoint holds beside model and optimizer, and the training's batches.
     """
-    train = program.train
 
-    def reason(cfg, trainer: Trainer) -> str | None:
-        updates, most = trainer.get_num_updates(), cfg.optimization.max_update
-        if most and updates >= most:
-            return f"num_updates: {updates} >= max_update: {most}"
-        patience, runs = cfg.checkpoint.patience, (_patience() or {}).get("num_runs", 0)
-        if 0 < patience <= runs:
-            return f"valid performance hasn't improved for last {patience} runs"
-        return None
+    def decide() -> dict:
+        remove_unfinished(cfg.save_dir)
+        return choose_beginning(cfg)
 
-    @functools.wraps(train)
-    def train_unless_finished(cfg, trainer, task, epoch_itr) -> tuple[list, bool]:
-        if met := reason(cfg, trainer):
-            logger.info(f"Stopping training due to {met}")
-            return [None], True
-        return train(cfg, trainer, task, epoch_itr)
+    cfg = _changed(cfg, **decided_by_first(trainer, decide))
+    path = cfg.restore_file
+    extra_state = trainer.load_checkpoint(
+        os.path.join(cfg.save_dir, path) if path == _LAST else path,
+        cfg.reset_optimizer,
+        cfg.reset_lr_scheduler,
+        read_overrides(cfg.optimizer_overrides),
+        reset_meters=cfg.reset_meters,
+    )
+    if extra_state is not None and not (cfg.reset_optimizer or cfg.reset_meters):
+        if "best" in extra_state:
+            checkpoint_utils.save_checkpoint.best = extra_state["best"]
+        patience.load(extra_state.get("patience", {}))
+    iterator = _place_in_the_data(cfg, trainer, extra_state, iterator_options)
+    _step_schedule(cfg, trainer, extra_state, iterator)
+    if met := _reason_to_stop(trainer):
+        logger.info(f"Stopping training due to {met}")
+        trainer.train_no_further()
+    trainer.stop_request.listen()
+    return extra_state, iterator
 
-    program.train = train_unless_finished
+
+def _place_in_the_data(
+    cfg: CheckpointConfig, trainer: Trainer, extra_state: dict | None, options: dict
+) -> EpochBatchIterator:
+    """Return the batches from where the checkpoint has left off.
+
+    With --reset-dataloader its epoch begins anew. fairseq would count epochs from 1 again, and
+    write the first epochs' checkpoints again. With --reset-optimizer another training begins,
+    which counts its own.
+    """
+    anew = cfg.reset_dataloader
+    if extra_state is None or (anew and cfg.reset_optimizer):
+        return trainer.get_train_iterator(epoch=1, load_dataset=True, **options)
+    place = extra_state["train_iterator"]
+    if anew:
+        place["iterations_in_epoch"] = 0
+        metrics.reset_meters("train")
+        logger.info(f"epoch {place['epoch']} begins anew (--reset-dataloader)")
+    iterator = trainer.get_train_iterator(epoch=place["epoch"], load_dataset=True, **options)
+    try:
+        iterator.load_state_dict(place)
+    except RuntimeError:  # fairseq asks for a report
+        used = place["iterations_in_epoch"]
+        held = len(iterator)
+        refuse_place(iterator, f"{used} of its batches have been used, and it has {held} now")
+    task = trainer.task
+    if hasattr(task, "set_checkpoint_dict") and (state := extra_state.get(type(task).__name__)):
+        task.set_checkpoint_dict(state)
+    return iterator
 
 
-def explain_what_does_not_fit_the_epoch() -> None:
-    """One line where an epoch has fewer batches than were used of it; fairseq asks for a report."""
-    load = EpochBatchIterator.load_state_dict
+def _step_schedule(
+    cfg: CheckpointConfig, trainer: Trainer, extra_state: dict | None, iterator: EpochBatchIterator
+) -> None:
+    """Tell the schedule of the loss of the epoch that a checkpoint ends, as an unbroken run does.
 
-    @functools.wraps(load)
-    def load_or_explain(self, state_dict: dict) -> None:
-        try:
-            load(self, state_dict)
-        except RuntimeError:
-            used = state_dict["iterations_in_epoch"]
-            refuse_place(self, f"{used} of its batches have been used, and it has {len(self)} now")
+    fairseq saves before it tells; resumed, it does not tell any more.
+    """
+    reset = cfg.reset_dataloader or cfg.reset_lr_scheduler or cfg.reset_optimizer
+    if extra_state and not reset and iterator.epoch > 1 and not iterator.iterations_in_epoch:
+        trainer.lr_step(iterator.epoch - 1, extra_state.get("val_loss"))
+    else:
+        trainer.lr_step(iterator.epoch)
 
-    EpochBatchIterator.load_state_dict = load_or_explain
+
+def _reason_to_stop(trainer: Trainer) -> str | None:
+    """Tell why a run that is started again has met its end; fairseq would add an update."""
+    updates, most = trainer.get_num_updates(), trainer.cfg.optimization.max_update
+    if most and updates >= most:
+        return f"num_updates: {updates} >= max_update: {most}"
+    limit, runs = trainer.cfg.checkpoint.patience, patience.state().get("num_runs", 0)
+    if 0 < limit <= runs:
+        return f"valid performance hasn't improved for last {limit} runs"
+    return None
 
 
 def refuse_place(iterator: EpochBatchIterator, why: str) -> None:
@@ -142,100 +145,6 @@ def refuse_place(iterator: EpochBatchIterator, why: str) -> None:
         "or begin the epoch anew with --reset-dataloader"
     )
     refuse_in_all(mistake, iterator.shard_id)
-
-
-def let_the_epoch_begin_anew() -> None:
-    """Begin the epoch of the checkpoint anew with --reset-dataloader; fairseq begins the first.
-
-    It would count epochs from 1 again, and write the first epochs' checkpoints again. With
-    --reset-optimizer another training begins, which counts its own.
-    """
-    load = checkpoint_utils.load_checkpoint
-
-    @functools.wraps(load)
-    def load_at_the_beginning(cfg, trainer, **iterator_options) -> tuple:
-        if not cfg.reset_dataloader or cfg.reset_optimizer:
-            return load(cfg, trainer, **iterator_options)
-
-        def load_without_place(*args, **options) -> dict | None:
-            extra_state = Trainer.load_checkpoint(trainer, *args, **options)
-            if extra_state:
-                place = extra_state["train_iterator"]
-                place["iterations_in_epoch"] = 0
-                metrics.reset_meters("train")
-                logger.info(f"epoch {place['epoch']} begins anew (--reset-dataloader)")
-            return extra_state
-
-        trainer.load_checkpoint = load_without_place
-        try:
-            return load(_changed(cfg, reset_dataloader=False), trainer, **iterator_options)
-        finally:
-            del trainer.load_checkpoint
-
-    checkpoint_utils.load_checkpoint = load_at_the_beginning
-
-
-def let_averages_begin_on_a_resume() -> None:
-    """Begin --store-ema with the parameters of a checkpoint without averages.
-
-    fairseq means to, but has deleted them by then. And it leaves out of the checkpoint how many
-    updates have passed since the last that --ema-update-freq counts.
-    """
-    save, load = Trainer.save_checkpoint, Trainer.load_checkpoint
-
-    @functools.wraps(save)
-    def save_with_count(self, filename, extra_state) -> str | None:
-        if self.cfg.ema.store_ema:
-            extra_state = {**extra_state, "ema_updates": self.ema.update_freq_counter}
-        return save(self, filename, extra_state)
-
-    @functools.wraps(load)
-    def load_with_averages(self, filename, *args, **options) -> dict | None:
-        if not self.cfg.ema.store_ema:
-            return load(self, filename, *args, **options)
-        read = checkpoint_utils.load_checkpoint_to_cpu
-
-        def read_with_averages(*args, **options) -> dict:
-            state = read(*args, **options)
-            if "ema" not in state["extra_state"]:
-                logger.info(f"--store-ema: the averages begin with the parameters of {filename}")
-                state["extra_state"]["ema"] = dict(state["model"])
-            return state
-
-        checkpoint_utils.load_checkpoint_to_cpu = read_with_averages
-        try:
-            extra_state = load(self, filename, *args, **options)
-        finally:
-            checkpoint_utils.load_checkpoint_to_cpu = read
-        if extra_state:
-            self.ema.update_freq_counter = extra_state.get("ema_updates", 0)
-        return extra_state
-
-    Trainer.save_checkpoint, Trainer.load_checkpoint = save_with_count, load_with_averages
-
-
-def begin_at_the_newest_checkpoint() -> None:
-    """Go on from the newest checkpoint in --save-dir that is whole, if there is any.
-
-    Every checkpoint is compared with its check sums before a training goes on from it. Where
-    ``checkpoint_last.pt`` is missing or damaged, others take its place, and a warning says so.
-    fairseq looks for that file alone: without it, it begins from scratch, or with
-    --finetune-from-model once more from the other model, without a word.
-    """
-    load = checkpoint_utils.load_checkpoint
-
-    @functools.wraps(load)
-    def load_newest(cfg, trainer, **iterator_options) -> tuple:
-        if not trainer.checkpoint_suffix:  # otherwise it is one of several parts
-
-            def decide() -> dict:
-                remove_unfinished(cfg.save_dir)
-                return choose_beginning(cfg)
-
-            cfg = _changed(cfg, **decided_by_first(trainer, decide))
-        return load(cfg, trainer, **iterator_options)
-
-    checkpoint_utils.load_checkpoint = load_newest
 
 
 def _changed(cfg: CheckpointConfig, **options: object) -> CheckpointConfig:

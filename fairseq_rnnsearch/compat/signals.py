@@ -17,7 +17,9 @@ import os
 import signal
 import threading
 import time
-from types import FrameType, ModuleType
+from collections.abc import Callable
+from types import FrameType
+from typing import NoReturn
 
 import torch
 from fairseq import checkpoint_utils
@@ -74,23 +76,12 @@ def _say(message: str) -> None:
     os.write(2, f"fairseq_rnnsearch: {message}\n".encode())
 
 
-def let_signals_stop_training(program: ModuleType) -> StopRequest:
+def heeding_signals(validate_and_save: Callable[..., tuple]) -> Callable[..., tuple]:
     """Save and end after the update in which a signal came.
 
     Args:
-        program: ``fairseq_cli.train``.
-
-    Returns:
-        What has to listen.
+        validate_and_save: what ``fairseq_cli.train`` does after each update.
     """
-    request, saved = StopRequest(), {}
-    save, validate_and_save = checkpoint_utils.save_checkpoint, program.validate_and_save
-    train = program.train
-
-    @functools.wraps(save)
-    def save_and_note(cfg, trainer, *args, **options) -> str | None:
-        saved["at"] = trainer.get_num_updates()
-        return save(cfg, trainer, *args, **options)
 
     @functools.wraps(validate_and_save)
     def validate_and_save_and_heed(
@@ -99,26 +90,15 @@ def let_signals_stop_training(program: ModuleType) -> StopRequest:
         losses, should_stop = validate_and_save(
             cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch
         )
-        number = request.of_all(trainer)
-        if number and not should_stop:
-            if saved.get("at") != trainer.get_num_updates():
+        if not should_stop and trainer.stop_request.of_all(trainer):
+            if trainer.saved_at != trainer.get_num_updates():
                 _save_last(cfg.checkpoint, trainer, epoch_itr)
             if not end_of_epoch:
-                _end(number, cfg.checkpoint, trainer)
-            saved["end"], should_stop = number, True  # after the report of the epoch
+                end_training(trainer)
+            trainer.is_ending = True  # after the report of the epoch
         return losses, should_stop
 
-    @functools.wraps(train)
-    def train_and_end(cfg, trainer, *args) -> tuple[list, bool]:
-        result = train(cfg, trainer, *args)
-        if "end" in saved:
-            _end(saved["end"], cfg.checkpoint, trainer)
-        return result
-
-    program.train = train_and_end
-    checkpoint_utils.save_checkpoint = save_and_note
-    program.validate_and_save = validate_and_save_and_heed
-    return request
+    return validate_and_save_and_heed
 
 
 def _save_last(cfg, trainer: Trainer, epoch_itr) -> None:
@@ -130,10 +110,9 @@ def _save_last(cfg, trainer: Trainer, epoch_itr) -> None:
         cfg.no_last_checkpoints = without
 
 
-def _end(number: int, cfg, trainer: Trainer) -> None:
+def end_training(trainer: Trainer) -> NoReturn:
     """End this process, but none before the first has saved: torchrun would end that too."""
-    if distributed_utils.get_global_world_size() > 1:
-        torch.distributed.barrier(distributed_utils.get_global_group())
+    number, cfg = trainer.stop_request.of_all(trainer), trainer.cfg.checkpoint
     if cfg.write_checkpoints_asynchronously:
         checkpoint_utils.PathManager.async_close()
     logger.info(

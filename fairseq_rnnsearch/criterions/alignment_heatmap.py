@@ -15,6 +15,12 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.logging import metrics
 from torch import Tensor
 
+from fairseq_rnnsearch.contracts import (
+    AsksForCost,
+    CollectsAlignments,
+    ScoresTargets,
+    unwrapped,
+)
 from fairseq_rnnsearch.errors import UserError
 
 ATTENTION_STATISTICS = ("attn_entropy", "attn_max", "attn_eos")
@@ -35,7 +41,7 @@ class AlignmentHeatmapCriterionConfig(FairseqDataclass):
 
 
 @register_criterion("alignment_heatmap", dataclass=AlignmentHeatmapCriterionConfig)
-class AlignmentHeatmapCriterion(FairseqCriterion):
+class AlignmentHeatmapCriterion(FairseqCriterion, AsksForCost):
     """Negative log-likelihood and attention statistics.
 
     Logged for training and validation:
@@ -48,8 +54,6 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
       for models without attention.
     """
 
-    asks_for_cost = True  # of models that offer it, instead of all logits
-
     def __init__(self, task, cost_scale: str, label_smoothing: float) -> None:
         super().__init__(task)
         if not 0 <= label_smoothing < 1:
@@ -57,11 +61,14 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
         self.cost_scale = str(cost_scale)
         self.label_smoothing = label_smoothing
         self.source_eos = task.source_dictionary.eos()
-        # a task that draws validation alignments offers a place to collect them
-        self.collector = getattr(task, "validation_alignments", None)
+        self._collects = isinstance(task, CollectsAlignments)
+
+    def asks_for_cost(self) -> bool:
+        """See ``contracts.AsksForCost``."""
+        return True
 
     def forward(self, model, sample: dict) -> tuple[Tensor, int, dict]:
-        """Cost of one batch.
+        """Return the cost of one batch.
 
         Returns:
             summed cost; the divisor of its gradient; quantities to log, all of which may be
@@ -82,16 +89,17 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
             source = sample["net_input"]["src_tokens"]
             is_word = target.ne(self.padding_idx)
             logging_output |= attention_statistics(attention, is_word, source.eq(self.source_eos))
-            if self.collector is not None and not model.training:
-                self.collector.collect(sample["id"], source, target, attention)
+            if self._collects and not model.training:
+                self.task.collect_alignments(sample["id"], source, target, attention)
         # a cost of infinity can have a finite gradient: it shall not pass for a sound update
         sound = torch.where(torch.isfinite(loss.detach()), 1.0, torch.nan).to(loss.dtype)
         loss = loss * sound
         return loss, self._gradient_divisor(sample["ntokens"], sentences), logging_output
 
     def _score(self, model, sample: dict) -> tuple[tuple, Tensor, tuple[Tensor, Tensor]]:
-        """The model's output, the right words, their summed cost and -log p."""
-        if getattr(model, "offers_cost", False):
+        """Return the model's output, the right words, their summed cost and -log p."""
+        inside = unwrapped(model)
+        if isinstance(inside, ScoresTargets) and inside.scores_targets():
             target = sample["target"]
             net_output = model(
                 **sample["net_input"], target=target, label_smoothing=self.label_smoothing
@@ -103,7 +111,7 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
         return net_output, target, self._cost(lprobs.flatten(0, 1), target.flatten())
 
     def _cost(self, lprobs: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
-        """Summed cost and summed -log p; they differ by label smoothing."""
+        """Return the summed cost and the summed -log p; they differ by label smoothing."""
         if self.label_smoothing:
             return label_smoothed_nll_loss(
                 lprobs, target.unsqueeze(-1), self.label_smoothing, ignore_index=self.padding_idx
@@ -141,7 +149,7 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
 
 
 def attention_statistics(attention: Tensor, is_word: Tensor, is_eos: Tensor) -> dict[str, Tensor]:
-    """Sums over target words of what ``reduce_metrics`` turns into means.
+    """Return sums over target words of what ``reduce_metrics`` turns into means.
 
     Args:
         attention: alignment weights, ``(batch, target, source)``.
@@ -158,7 +166,7 @@ def attention_statistics(attention: Tensor, is_word: Tensor, is_eos: Tensor) -> 
 
 
 def _soft_alignment(net_output: tuple) -> Tensor | None:
-    """The weights ``(batch, target, source)`` in a fairseq model's output, if it has any."""
+    """Return the weights ``(batch, target, source)`` in a fairseq model's output, if it has any."""
     extra = net_output[1] if len(net_output) > 1 else None
     attention = extra.get("attn") if isinstance(extra, dict) else None
     return attention[0] if isinstance(attention, list) else attention

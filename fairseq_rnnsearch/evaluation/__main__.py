@@ -32,6 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     Raises:
         UserError: for every mistake in options or files.
     """
+    install_excepthook()
     parser = OneLineParser(
         prog="python -m fairseq_rnnsearch.evaluation",
         description="Files in, tables and figures out; each command's --help has its options.",
@@ -44,5 +45,4 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    install_excepthook()
     main()

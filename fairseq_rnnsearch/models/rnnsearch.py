@@ -14,6 +14,15 @@ from fairseq.models import (
 from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
+from fairseq_rnnsearch.compat import mends
+from fairseq_rnnsearch.compat.archives import check_archive
+from fairseq_rnnsearch.contracts import (
+    EstimatesMemory,
+    ReadFromFile,
+    ScoresTargets,
+    ShowsAlignment,
+    TakesSteps,
+)
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import KERNELS, Steps, runs_fast
 from fairseq_rnnsearch.models import batch_memory
@@ -135,7 +144,7 @@ class RNNSearchEncoder(FairseqEncoder):
         return ANY_LENGTH
 
 
-class RNNSearchDecoder(FairseqIncrementalDecoder):
+class RNNSearchDecoder(FairseqIncrementalDecoder, ShowsAlignment, TakesSteps):
     """fairseq's view of ``network.Decoder``."""
 
     def __init__(self, dictionary, network: Decoder, compute_dtype: str = "float32") -> None:
@@ -238,10 +247,12 @@ class RNNSearchDecoder(FairseqIncrementalDecoder):
 
 
 @register_model(MODEL, dataclass=RNNSearchConfig)
-class RNNSearchModel(FairseqEncoderDecoderModel):
+class RNNSearchModel(FairseqEncoderDecoderModel, EstimatesMemory, ScoresTargets):
     """RNNsearch, or RNNencdec with ``--fixed-context``."""
 
-    offers_cost = True  # see RNNSearchDecoder.forward
+    def scores_targets(self) -> bool:
+        """See ``contracts.ScoresTargets`` and ``RNNSearchDecoder.forward``."""
+        return True
 
     @classmethod
     def build_model(cls, cfg: RNNSearchConfig, task) -> "RNNSearchModel":
@@ -286,6 +297,17 @@ class RNNSearchModel(FairseqEncoderDecoderModel):
         )
         initialize(model)
         return model
+
+    @classmethod
+    def from_pretrained(cls, model_name_or_path: str, *args, **options) -> object:
+        """Load as fairseq does, from a folder or an archive of plain files.
+
+        Raises:
+            UserError: for a checkpoint or an archive that holds anything else.
+        """
+        check_archive(model_name_or_path)
+        with mends.applied():
+            return super().from_pretrained(model_name_or_path, *args, **options)
 
     def training_memory(self, all_logits: bool) -> BatchMemory:
         """What a batch takes to be trained on, see ``batch_memory.of_training``."""
@@ -335,8 +357,8 @@ class RNNSearchModel(FairseqEncoderDecoderModel):
             words = len(network.dictionary)
             if trained is not None and trained.size(0) != words:
                 language = "source" if side == "encoder" else "target"
-                path = getattr(network.dictionary, "path", None)
-                file = f" ({path})" if path else ""
+                words_of = network.dictionary
+                file = f" ({words_of.path})" if isinstance(words_of, ReadFromFile) else ""
                 raise UserError(
                     f"the {language} dictionary has {words} symbols{file}, but the checkpoint was "
                     f"trained with {trained.size(0)}: give the data folder (or dict files) that "

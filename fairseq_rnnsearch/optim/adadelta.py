@@ -21,6 +21,7 @@ from fairseq.optim import FairseqOptimizer, register_optimizer
 from omegaconf import II
 from torch import Tensor
 
+from fairseq_rnnsearch.contracts import AnswersNonfinite
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.optim.blockwise import BlockwiseAdadelta
 
@@ -57,7 +58,7 @@ class RNNSearchAdadeltaConfig(FairseqDataclass):
 
 
 @register_optimizer("rnnsearch_adadelta", dataclass=RNNSearchAdadeltaConfig)
-class RNNSearchAdadelta(FairseqOptimizer):
+class RNNSearchAdadelta(FairseqOptimizer, AnswersNonfinite):
     """``torch.optim.Adadelta`` with the authors' step, clipping and treatment of overflows.
 
     Raises:
@@ -83,9 +84,12 @@ class RNNSearchAdadelta(FairseqOptimizer):
             )
         self._skip_update = self._is_shrunk = False
         self._nonfinite_updates = self._nonfinite_in_a_row = 0
-        self.explain_nonfinite: Callable[[], str] | None = None  # the task knows the sentences
-        self.has_loss_scaler = False  # which answers an overflow of half precision itself
+        self.begin_update(lambda: "sentences unknown", has_loss_scaler=False)
         self._optimizer = BlockwiseAdadelta(params, **self.optimizer_config)
+
+    def begin_update(self, explain: Callable[[], str], has_loss_scaler: bool) -> None:
+        """See ``contracts.AnswersNonfinite``."""
+        self._explain, self._has_loss_scaler = explain, has_loss_scaler
 
     @property
     def optimizer_config(self) -> dict:
@@ -137,11 +141,11 @@ class RNNSearchAdadelta(FairseqOptimizer):
         if not self._skip_update:
             self._nonfinite_in_a_row = 0
             return norm
-        if self.cfg.nonfinite == "raise" or self.has_loss_scaler:
+        if self.cfg.nonfinite == "raise" or self._has_loss_scaler:
             return norm  # whoever gets it answers it; with --amp a step is taken all the same
         self._nonfinite_updates += 1
         self._nonfinite_in_a_row += 1
-        why = self.explain_nonfinite() if self.explain_nonfinite else "sentences unknown"
+        why = self._explain()
         if self.cfg.nonfinite_limit and self._nonfinite_in_a_row >= self.cfg.nonfinite_limit:
             raise UserError(
                 f"{self._nonfinite_in_a_row} updates in a row had a gradient that is not finite "

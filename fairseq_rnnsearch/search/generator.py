@@ -18,6 +18,7 @@ from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
+from fairseq_rnnsearch.contracts import TakesSteps
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.search.candidates import best
 from fairseq_rnnsearch.search.history import History, Rows
@@ -60,7 +61,7 @@ class StepwiseGenerator(SequenceGenerator):
     def _is_for_here(self, prefix: Tensor | None) -> bool:
         return (
             type(self.search) is self.search_class
-            and all(getattr(model.decoder, "steps_are_fast", False) for model in self.model.models)
+            and all(_steps_are_fast(model.decoder) for model in self.model.models)
             and self.lm_model is None
             and self.repeat_ngram_blocker is None
             and self.token_indices_to_suppress is None
@@ -79,6 +80,10 @@ class StepwiseGenerator(SequenceGenerator):
     def accept(self, words: Tensor, scores: Tensor) -> Tensor:
         """The scores of candidates, ``(sentences, candidates)``, after such limits."""
         return scores
+
+
+def _steps_are_fast(decoder: torch.nn.Module) -> bool:
+    return isinstance(decoder, TakesSteps) and decoder.steps_are_fast
 
 
 def longest_translation(generator: SequenceGenerator, source: int | np.ndarray) -> np.ndarray:

@@ -22,17 +22,17 @@ from fairseq.tasks import register_task
 from omegaconf import II
 from torch import Tensor
 
+from fairseq_rnnsearch.compat.interactive import current_session
+from fairseq_rnnsearch.contracts import CollectsAlignments, ShowsAlignment
 from fairseq_rnnsearch.errors import UserError, training_goes_on
 from fairseq_rnnsearch.figures import Alignment, parse_formats, parse_samples, text_heatmap
 from fairseq_rnnsearch.figures.alignment import SOURCE_END_CHOICES, bpe_piece
 from fairseq_rnnsearch.figures.series import Series
 from fairseq_rnnsearch.search import AuthorsSequenceGenerator, StepwiseGenerator
-from fairseq_rnnsearch.tasks.batch_limit import rows_of
 from fairseq_rnnsearch.tasks.hypothesis_alignment import hypothesis_alignment, words_only
 from fairseq_rnnsearch.tasks.hypothesis_gallery import HypothesisGallery
-from fairseq_rnnsearch.tasks.interactive import InteractiveSession
+from fairseq_rnnsearch.tasks.memory_limit import rows_of, search_memory, target_positions
 from fairseq_rnnsearch.tasks.parallel_data import ParallelDataConfig, ParallelDataTask
-from fairseq_rnnsearch.tasks.search_memory import search_memory, target_positions
 from fairseq_rnnsearch.tasks.validation_alignments import ValidationAlignments
 
 
@@ -89,7 +89,7 @@ class AlignmentHeatmapConfig(ParallelDataConfig):
 
 
 @register_task("alignment_heatmap", dataclass=AlignmentHeatmapConfig)
-class AlignmentHeatmapTask(ParallelDataTask):
+class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
     """Translation, with soft alignments kept in view."""
 
     cfg: AlignmentHeatmapConfig
@@ -100,7 +100,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
         super().__init__(cfg, src_dict, tgt_dict)
         self._formats = parse_formats(cfg.heatmap_format)
         self._samples = parse_samples(cfg.heatmap_samples or "all")
-        self.validation_alignments = ValidationAlignments(
+        self._validation_alignments = ValidationAlignments(
             parse_samples(cfg.heatmap_samples or "4"), self._alignment_of_words
         )
         self._series = Series(
@@ -146,7 +146,6 @@ class AlignmentHeatmapTask(ParallelDataTask):
                 "--print-alignment, --replace-unk and heatmaps need a model with attention; "
                 "RNNencdec reads its source through one vector and has no alignment"
             )
-        InteractiveSession.current()
         if translates and self.cfg.heatmap_dir and self._gallery is None:
             self._gallery = HypothesisGallery(Path(self.cfg.heatmap_dir), self._formats)
         if getattr(args, "score_reference", False):
@@ -174,14 +173,14 @@ class AlignmentHeatmapTask(ParallelDataTask):
         """The generator, after a check that each sentence of the data can be translated by it.
 
         Raises:
-            UserError: as ``BatchLimit.check``.
+            UserError: as ``MemoryLimit.check``.
         """
         memory = search_memory(generator, models)
         for split, dataset in self.datasets.items() if memory else ():
             source, target = np.asarray(dataset.src_sizes), dataset.tgt_sizes
             target = target_positions(generator, source, target)
             device = next(models[0].parameters()).device
-            self.batch_limit.check_split(split, memory, device, source, target)
+            self.memory_limit.check_split(split, memory, device, source, target)
         return generator
 
     def inference_step(
@@ -195,7 +194,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
         Raises:
             UserError: for a sentence that alone takes more than ``--max-batch-memory``.
         """
-        session = InteractiveSession.current()
+        session = current_session()
         if session and "id" not in sample:
             sample = {**sample, "id": torch.tensor(session.ids)}
         parts = self._search_parts(generator, models, sample)
@@ -236,13 +235,13 @@ class AlignmentHeatmapTask(ParallelDataTask):
         target = sample.get("target")
         target = target_positions(generator, source, None if target is None else target.size(1))
         device = words.device
-        if memory is None or self.batch_limit.allows(memory, device, rows, source, target):
+        if memory is None or self.memory_limit.allows(memory, device, rows, source, target):
             return [slice(0, rows)]
         longest = words.ne(self.source_dictionary.pad()).sum(dim=1).argmax()
         number = int(sample["id"][longest]) if "id" in sample else int(longest)
         names = f"sentence {number}".format
-        self.batch_limit.check(names, memory, device, [source], [target])
-        return self.batch_limit.parts(memory, device, [source] * rows, [int(target)] * rows)
+        self.memory_limit.check(names, memory, device, [source], [target])
+        return self.memory_limit.parts(memory, device, [source] * rows, [int(target)] * rows)
 
     def _show(self, sentence: int, source: Tensor, hypothesis: dict) -> None:
         """Draw a best translation's alignment, where that is asked for."""
@@ -258,7 +257,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
         )
         if is_drawn:
             self._gallery.add(alignment)
-        session = InteractiveSession.current()
+        session = current_session()
         if self.cfg.heatmap_terminal and session:
             columns = shutil.get_terminal_size().columns
             text = text_heatmap(alignment, columns, colour=sys.stdout.isatty())
@@ -288,18 +287,24 @@ class AlignmentHeatmapTask(ParallelDataTask):
 
     # validation alignments
 
+    def collect_alignments(
+        self, ids: Tensor, source: Tensor, target: Tensor, attention: Tensor
+    ) -> None:
+        """See ``contracts.CollectsAlignments``."""
+        self._validation_alignments.collect(ids, source, target, attention)
+
     def begin_valid_epoch(self, epoch: int, model) -> None:
         """Remember the epoch, which names the folder of its heatmaps."""
         super().begin_valid_epoch(epoch, model)
         self._epoch = epoch
-        self.validation_alignments.clear()
+        self._validation_alignments.clear()
 
     def post_validate(self, model, stats: dict, agg) -> None:
         """Draw what the criterion has collected; the first process draws for all.
 
         Whatever goes wrong with that is a warning, and the others do not wait for it.
         """
-        alignments = self.validation_alignments.take()
+        alignments = self._validation_alignments.take()
         if not alignments or get_global_rank() != 0:
             return
         pictures = {}
@@ -320,5 +325,5 @@ class AlignmentHeatmapTask(ParallelDataTask):
 
 
 def has_alignment(model: torch.nn.Module) -> bool:
-    """Whether a model has attention; fairseq's own do not say it and are taken to."""
-    return getattr(model.decoder, "has_alignment", True)
+    """Tell whether a model has attention; fairseq's own do not say it and are taken to."""
+    return model.decoder.has_alignment if isinstance(model.decoder, ShowsAlignment) else True

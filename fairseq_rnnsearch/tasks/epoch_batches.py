@@ -11,7 +11,7 @@ from fairseq_rnnsearch.compat.resuming import refuse_place
 
 
 class ResumedIterator(iterators.EpochBatchIterator):
-    """fairseq's, and a fingerprint of the epoch's batches in the checkpoint.
+    """fairseq's iterator, and a fingerprint of the epoch's batches in the checkpoint.
 
     Resumed with other batches, fairseq repeats pairs of the epoch and drops others in silence, or
     ends with a traceback.
@@ -20,7 +20,7 @@ class ResumedIterator(iterators.EpochBatchIterator):
     _fingerprint: tuple[tuple[int, bool], str] | None = None  # of which epoch, shuffled or not
 
     def state_dict(self) -> dict:
-        """fairseq's, and within an epoch what is needed to know its batches again."""
+        """Return fairseq's state, and within an epoch what its batches are known by."""
         state = super().state_dict()
         if state["iterations_in_epoch"]:
             state["processes"] = self.num_shards
@@ -51,7 +51,7 @@ class ResumedIterator(iterators.EpochBatchIterator):
         super().load_state_dict(state_dict)
 
     def _identify(self, epoch: int, shuffle: bool) -> str:
-        """A digest of which pairs are used in which batches, in order, and of their lengths."""
+        """Return a digest of which pairs are in which batches, in order, and of their lengths."""
         key = epoch, shuffle
         if self._fingerprint is None or self._fingerprint[0] != key:
             self._fingerprint = key, self._digest(self._of_all_processes(epoch, shuffle))
@@ -70,15 +70,22 @@ class ResumedIterator(iterators.EpochBatchIterator):
         pairs = np.concatenate([np.asarray(batch, dtype=np.int64) for batch in batches])
         sizes = np.asarray([len(batch) for batch in batches], dtype=np.int64)
         digest = hashlib.sha256(sizes.tobytes() + pairs.tobytes())
-        lengths = getattr(self.dataset, "sizes", None)
-        if lengths is not None:
-            digest.update(np.asarray(lengths, dtype=np.int64)[pairs].tobytes())
+        digest.update(np.asarray(self.dataset.sizes, dtype=np.int64)[pairs].tobytes())
         return digest.hexdigest()
+
+
+def resumed(iterator: iterators.EpochBatchIterator) -> ResumedIterator:
+    """Return fairseq's iterator, which it makes itself, as one that keeps a fingerprint."""
+    if isinstance(iterator, ResumedIterator):
+        return iterator
+    ours = ResumedIterator.__new__(ResumedIterator)
+    vars(ours).update(vars(iterator))
+    return ours
 
 
 class InOrderIterator(ResumedIterator):
     """Batches in the same order in every epoch, also when resumed within one."""
 
     def ordered_batches(self, epoch: int, fix_batches_to_gpus: bool, shuffle: bool) -> list:
-        """As they are, whether fairseq asks for shuffled ones or not."""
+        """Return them as they are, whether fairseq asks for shuffled ones or not."""
         return super().ordered_batches(epoch, fix_batches_to_gpus, False)

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 
 from torch import Tensor
 
-from fairseq_rnnsearch.tasks.interactive import InteractiveRow, InteractiveSession
+from fairseq_rnnsearch.compat.interactive import InteractiveRow, current_session
 
 
 class HypothesisAlignment(list):
@@ -24,7 +24,7 @@ class HypothesisAlignment(list):
 
 
 def words_only(attention: Tensor, source: Tensor, pad: int) -> Tensor:
-    """Weights without padding, ``(target, source)``, the source's end symbol included.
+    """Return weights without padding, ``(target, source)``, the source's end symbol included.
 
     Args:
         attention: a hypothesis' weights as fairseq's generator keeps them, ``(source, target)``.
@@ -34,7 +34,7 @@ def words_only(attention: Tensor, source: Tensor, pad: int) -> Tensor:
 
 
 def hypothesis_alignment(weights: Tensor, print_alignment: str | None) -> HypothesisAlignment:
-    """What fairseq expects in ``hypo["alignment"]``.
+    """Return what fairseq expects in ``hypo["alignment"]``.
 
     Args:
         weights: ``(target, source)``, both with their end symbols.
@@ -49,6 +49,6 @@ def hypothesis_alignment(weights: Tensor, print_alignment: str | None) -> Hypoth
         printed = list(zip(best, range(len(best) - 1))) if weights.size(1) > 1 else []  # noqa: B905
     elif print_alignment == "soft":
         printed = [[f"{p:.6f}" for p in row] for row in weights.tolist()]
-        if InteractiveSession.current():
+        if current_session():
             printed = [InteractiveRow(row) for row in printed]
     return HypothesisAlignment(printed, best)

@@ -1,10 +1,8 @@
-"""Alignments of translations, drawn once all of them are there.
+"""Alignments of translations, drawn when the program that translates has ended.
 
-fairseq-generate and fairseq-interactive tell a task nothing of their end, and drawing beside the
-search would slow it; so the pictures are drawn when the program exits, with a progress bar.
+Drawing beside the search would slow it.
 """
 
-import atexit
 import os
 import sys
 from collections.abc import Sequence
@@ -12,12 +10,13 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from fairseq_rnnsearch.errors import UserError, user_error
+from fairseq_rnnsearch.compat.programs import at_the_end
+from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures import Alignment, write_gallery
 
 
 class HypothesisGallery:
-    """Collects alignments and writes them to ``folder`` when the program exits.
+    """Collects alignments and writes them to ``folder`` when the program has ended.
 
     Args:
         folder: made at once, so that a folder that cannot be written is known before the search.
@@ -37,7 +36,7 @@ class HypothesisGallery:
         self._folder = folder
         self._formats = formats
         self._alignments: list[Alignment] = []
-        atexit.register(self._write_at_exit)
+        at_the_end(self.write)
 
     def add(self, alignment: Alignment) -> None:
         self._alignments.append(alignment)
@@ -56,15 +55,3 @@ class HypothesisGallery:
 
         write_gallery(self._folder, self._alignments, self._formats, progress)
         print(f"{len(self._alignments)} alignments drawn in {self._folder}", file=sys.stderr)
-
-    def _write_at_exit(self) -> None:
-        try:
-            self.write()
-        except Exception as problem:
-            reason = user_error(problem) or f"{type(problem).__name__}: {problem}"
-            message = " ".join(f"fairseq_rnnsearch: error: {reason}".splitlines())
-            print(message, file=sys.stderr, flush=True)
-            sys.stdout.flush()
-            os._exit(1)  # an exception would not change the exit status any more
-        except KeyboardInterrupt:
-            os._exit(130)

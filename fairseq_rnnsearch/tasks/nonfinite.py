@@ -9,7 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.tasks.batch_limit import rows_of
+from fairseq_rnnsearch.contracts import unwrapped
+from fairseq_rnnsearch.tasks.memory_limit import rows_of
 
 _NAMED = 10
 
@@ -32,7 +33,7 @@ class UpdateRecord:
         self._model, self._criterion = unwrapped(model), criterion
 
     def explain(self) -> str:
-        """What is not finite, in words: a parameter, or sentences by their numbers from 0."""
+        """Say what is not finite: a parameter, or sentences by their numbers from 0."""
         if self._model is None:
             return "no batch is known"
         for name, parameter in self._model.named_parameters():
@@ -50,7 +51,7 @@ class UpdateRecord:
         )
 
     def _norms(self) -> Iterator[tuple[int, Tensor]]:
-        """Each sentence's number and the norm of its gradient; NaN where the cost is not finite."""
+        """Yield sentences and their gradients' norms, NaN for a cost that is not finite."""
         parameters = [p for p in self._model.parameters() if p.requires_grad]
         for sample in self._batches:
             for row in range(len(sample["id"])):
@@ -61,15 +62,8 @@ class UpdateRecord:
                 yield int(one["id"]), torch.stack(norms).norm() + 0 * cost.detach().double()
 
 
-def unwrapped(model: torch.nn.Module) -> torch.nn.Module:
-    """Without what shares its gradients with other processes."""
-    while hasattr(model, "module"):
-        model = model.module
-    return model
-
-
 def name_sentences(numbers: list[int]) -> str:
-    """``sentences 3, 17``, and how many more."""
+    """Return ``sentences 3, 17``, and how many more there are."""
     more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
     word = "sentence" if len(numbers) == 1 else "sentences"
     return f"{word} {', '.join(map(str, numbers[:_NAMED]))}{more}"

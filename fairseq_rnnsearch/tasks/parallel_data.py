@@ -27,18 +27,29 @@ from fairseq.data import (
 from fairseq.data.indexed_dataset import dataset_exists
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import BaseFairseqModel
-from fairseq.optim import FairseqOptimizer
+from fairseq.optim import (
+    AMPOptimizer,
+    FairseqOptimizer,
+    FP16Optimizer,
+    MemoryEfficientFP16Optimizer,
+)
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
+from fairseq_rnnsearch.contracts import AnswersNonfinite, ExplainsUpdates
 from fairseq_rnnsearch.data.batch_order import paper_batches
 from fairseq_rnnsearch.data.binarised import check_split
 from fairseq_rnnsearch.data.checksums import check_checksum
 from fairseq_rnnsearch.data.dictionary_file import check_dictionary
 from fairseq_rnnsearch.errors import UserError, reason
 from fairseq_rnnsearch.tasks import vocabulary
-from fairseq_rnnsearch.tasks.batch_limit import BatchLimit, Estimate, narrowed, rows_of, summed
-from fairseq_rnnsearch.tasks.epoch_batches import InOrderIterator, ResumedIterator
-from fairseq_rnnsearch.tasks.nonfinite import UpdateRecord, name_sentences, unwrapped
+from fairseq_rnnsearch.tasks.epoch_batches import InOrderIterator, resumed
+from fairseq_rnnsearch.tasks.memory_limit import (
+    MemoryLimit,
+    in_fairseqs_words,
+    summed,
+    training_memory,
+)
+from fairseq_rnnsearch.tasks.nonfinite import UpdateRecord, name_sentences
 
 logger = logging.getLogger(__name__)
 
@@ -81,7 +92,7 @@ class ParallelDataConfig(TranslationConfig):
     )  # fmt: skip
 
 
-class ParallelDataTask(TranslationTask):
+class ParallelDataTask(TranslationTask, ExplainsUpdates):
     """Translation in which every sentence is trained on, validated and translated."""
 
     cfg: ParallelDataConfig
@@ -91,9 +102,9 @@ class ParallelDataTask(TranslationTask):
         if (cfg.max_train_words or 0) < 0:
             raise UserError(f"--max-train-words {cfg.max_train_words}: must be 0 (all) or more")
         self._training_data: FairseqDataset | None = None
-        self.batch_limit = BatchLimit(cfg.max_batch_memory)
+        self.memory_limit = MemoryLimit(cfg.max_batch_memory)
         self._model = self._criterion = None
-        self.update_record = UpdateRecord()
+        self._update_record = UpdateRecord()
 
     # dictionaries and data
 
@@ -132,16 +143,14 @@ class ParallelDataTask(TranslationTask):
 
     @classmethod
     def load_dictionary(cls, filename: str) -> Dictionary:
-        """As fairseq's, after a check; it remembers its file.
+        """Load a dictionary as fairseq does, after a check; it remembers its file.
 
         Raises:
             UserError: as `check_dictionary`.
         """
         check_dictionary(filename)
         check_checksum(filename)
-        dictionary = super().load_dictionary(filename)
-        dictionary.path = filename
-        return dictionary
+        return vocabulary.FileDictionary.load(filename)
 
     @classmethod
     def build_dictionary(
@@ -162,7 +171,7 @@ class ParallelDataTask(TranslationTask):
         return super().build_dictionary(filenames, workers, threshold, nwords, padding_factor=1)
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
-        """As fairseq's, with one clear line for data that is damaged or does not fit together."""
+        """Load as fairseq does, with one line for data that is damaged or does not fit together."""
         self._check_files(split, epoch)
         try:
             super().load_dataset(split, epoch, combine, **kwargs)
@@ -177,7 +186,7 @@ class ParallelDataTask(TranslationTask):
             raise UserError(f"the {split!r} data in {self.cfg.data} has no sentences")
 
     def _check_files(self, split: str, epoch: int) -> None:
-        """Those of a split that fairseq will load."""
+        """Check the files of a split that fairseq will load."""
         folders = utils.split_paths(self.cfg.data)
         if split != self.cfg.train_subset:
             folders = folders[:1]
@@ -212,7 +221,7 @@ class ParallelDataTask(TranslationTask):
     def build_dataset_for_inference(
         self, src_tokens: list[torch.Tensor], src_lengths: list[int], constraints=None
     ) -> LanguagePairDataset:
-        """As fairseq's, which forgets ``--left-pad-source``."""
+        """Make a data set as fairseq does, which forgets ``--left-pad-source``."""
         return LanguagePairDataset(
             src_tokens,
             src_lengths,
@@ -225,7 +234,7 @@ class ParallelDataTask(TranslationTask):
     # the state that a checkpoint keeps, and what an update leaves for the optimizer
 
     def state_dict(self) -> dict:
-        """fairseq's, and which words the model learns."""
+        """Return fairseq's state, and which words the model learns."""
         return {**super().state_dict(), vocabulary.STATE: vocabulary.describe(self._dictionaries)}
 
     def load_state_dict(self, state_dict: dict) -> None:
@@ -245,65 +254,62 @@ class ParallelDataTask(TranslationTask):
     # training
 
     def build_model(self, cfg, from_checkpoint: bool = False) -> BaseFairseqModel:
-        """As fairseq's; training asks it how much memory its data takes."""
+        """Build as fairseq does; training asks the model how much memory its data takes."""
         self._model = super().build_model(cfg, from_checkpoint)
         return self._model
 
     def build_criterion(self, cfg, from_checkpoint: bool = False) -> FairseqCriterion:
-        """As fairseq's; see ``build_model``."""
+        """Build as fairseq does; see ``build_model``."""
         self._criterion = super().build_criterion(cfg, from_checkpoint)
         return self._criterion
 
     def train_step(
         self, sample: dict, model, criterion, optimizer, update_num: int, ignore_grad: bool = False
     ) -> tuple[torch.Tensor, int, dict]:
-        """As fairseq's, of a batch that takes much memory in parts.
+        """Train as fairseq does, on a batch that takes much memory in parts.
 
         What the update was made of is kept, to name it if it is not finite.
         """
         if not ignore_grad:
-            self.update_record.add(update_num, sample, model, criterion)
-        ours = _innermost(optimizer)
-        ours.explain_nonfinite = self.update_record.explain
-        ours.has_loss_scaler = _scales_losses(optimizer)
-        step = super().train_step
-        parts, results = self._parts(sample, model, criterion), []
-        for number, part in enumerate(parts, start=1):
-            # processes that share a model exchange their gradients once for the whole batch
-            waits = number < len(parts) and hasattr(model, "no_sync")
-            with model.no_sync() if waits else contextlib.nullcontext():
-                results.append(step(part, model, criterion, optimizer, update_num, ignore_grad))
+            self._update_record.add(update_num, sample, model, criterion)
+        inside = _innermost(optimizer)
+        if isinstance(inside, AnswersNonfinite):
+            inside.begin_update(self.explain_update, _scales_losses(optimizer))
+        step, results = super().train_step, []
+        with in_fairseqs_words(sample):
+            parts = self._parts(sample, model, criterion)
+            for number, part in enumerate(parts, start=1):
+                # processes that share a model exchange their gradients once for the whole batch
+                waits = number < len(parts) and hasattr(model, "no_sync")
+                with model.no_sync() if waits else contextlib.nullcontext():
+                    results.append(step(part, model, criterion, optimizer, update_num, ignore_grad))
         return summed(results)
 
+    def explain_update(self) -> str:
+        """See ``contracts.ExplainsUpdates``."""
+        return self._update_record.explain()
+
     def valid_step(self, sample: dict, model, criterion) -> tuple[torch.Tensor, int, dict]:
-        """As fairseq's, in parts too, and a warning where the cost is not finite."""
-        step, parts = super().valid_step, self._parts(sample, model, criterion)
-        loss, size, logged = summed([step(part, model, criterion) for part in parts])
+        """Validate as fairseq does, in parts too, and warn where the cost is not finite."""
+        step = super().valid_step
+        with in_fairseqs_words(sample):
+            parts = self._parts(sample, model, criterion)
+            loss, size, logged = summed([step(part, model, criterion) for part in parts])
         if not torch.isfinite(torch.as_tensor(loss)).all():
             numbers = name_sentences(sorted(sample["id"].tolist()))
             logger.warning("the validation cost is %s in a batch of %s", float(loss), numbers)
         return loss, size, logged
 
     def _parts(self, sample: dict, model, criterion) -> list[dict]:
-        """The batch, or batches that are computed one after the other in its place."""
-        model, target = unwrapped(model), sample.get("target")
-        memory = _training_memory(model, criterion)
-        if memory is None or target is None or not criterion.logging_outputs_can_be_summed():
-            return [sample]
-        source, padding = sample["net_input"]["src_tokens"], self.source_dictionary.pad()
-        if self.batch_limit.allows(memory, source.device, *source.shape, target.size(1)):
-            return [sample]
-        lengths = (words.ne(padding).sum(dim=1).tolist() for words in (source, target))
-        parts = self.batch_limit.parts(memory, source.device, *lengths)
-        return [narrowed(rows_of(sample, rows, padding), padding) for rows in parts]
+        return self.memory_limit.parts_of(sample, model, criterion, self.source_dictionary.pad())
 
     def _check_memory(self) -> None:
         """Refuse data with a sentence that no training or validation can take, before it begins.
 
         Raises:
-            UserError: as ``BatchLimit.check``.
+            UserError: as ``MemoryLimit.check``.
         """
-        memory = _training_memory(self._model, self._criterion)
+        memory = training_memory(self._model, self._criterion)
         if memory is None:
             return
         device = next(self._model.parameters()).device
@@ -314,7 +320,7 @@ class ParallelDataTask(TranslationTask):
                 most = np.minimum(most, self.cfg.max_train_words)
             is_used = (words <= most[:, None]).all(axis=0)
             positions = np.where(is_used, words + 1, 0)
-            self.batch_limit.check_split(split, memory, device, *positions)
+            self.memory_limit.check_split(split, memory, device, *positions)
 
     # batches
 
@@ -325,7 +331,7 @@ class ParallelDataTask(TranslationTask):
         max_positions=None,
         ignore_invalid_inputs: bool = False,
     ) -> np.ndarray:
-        """fairseq's filter, and ``--max-train-words`` for the training data."""
+        """Filter as fairseq does, and by ``--max-train-words`` where the data are for training."""
         indices = super().filter_indices_by_size(
             indices, dataset, max_positions, ignore_invalid_inputs
         )
@@ -364,7 +370,7 @@ class ParallelDataTask(TranslationTask):
         data_buffer_size: int = 0,
         **options,
     ) -> iterators.EpochBatchIterator:
-        """Batches in which every sentence occurs.
+        """Return batches in which every sentence occurs.
 
         fairseq drops the end of a split whose size is no multiple of
         ``required_batch_size_multiple``, 8 by default; here that is always 1.
@@ -387,8 +393,10 @@ class ParallelDataTask(TranslationTask):
                 data_buffer_size=data_buffer_size,
                 **options,
             )
+            iterator.persistent_workers = False  # fairseq makes new ones all the same
             if dataset is self._training_data and self.cfg.rebuild_batches:
-                iterator.__class__ = ResumedIterator  # fairseq names the class itself
+                iterator = resumed(iterator)
+                self.dataset_to_epoch_iter[dataset] = iterator
             return iterator
         if max_sentences is None or max_tokens is not None:
             raise UserError(
@@ -416,26 +424,24 @@ class ParallelDataTask(TranslationTask):
         return iterator
 
 
-def _training_memory(model, criterion) -> Estimate | None:
-    """The model's estimate of what a batch takes; None: it has none."""
-    if criterion is None or not hasattr(model, "training_memory"):
-        return None
-    return model.training_memory(not getattr(criterion, "asks_for_cost", False))
-
-
 def _innermost(optimizer: FairseqOptimizer) -> FairseqOptimizer:
-    """The optimizer inside fairseq's for half precision."""
-    for name in ("fp32_optimizer", "wrapped_optimizer"):
-        optimizer = getattr(optimizer, name, optimizer)
+    """Return the optimizer inside fairseq's for half precision."""
+    if isinstance(optimizer, FP16Optimizer | AMPOptimizer):
+        return optimizer.fp32_optimizer
+    if isinstance(optimizer, MemoryEfficientFP16Optimizer):
+        return optimizer.wrapped_optimizer
     return optimizer
 
 
 def _scales_losses(optimizer: FairseqOptimizer) -> bool:
-    """Whether it has a loss scaler: that of --bf16 is None, that of --amp is off on a CPU."""
-    scaler = getattr(optimizer, "scaler", None)
-    return scaler.is_enabled() if isinstance(scaler, torch.amp.GradScaler) else scaler is not None
+    """Tell whether it has a loss scaler: that of --bf16 is None, that of --amp is off on a CPU."""
+    if isinstance(optimizer, AMPOptimizer):
+        return optimizer.scaler.is_enabled()
+    if isinstance(optimizer, FP16Optimizer | MemoryEfficientFP16Optimizer):
+        return optimizer.scaler is not None
+    return False
 
 
 def _words(dataset: LanguagePairDataset) -> tuple[np.ndarray, np.ndarray]:
-    """Words of each source and target sentence, end symbols not counted."""
+    """Return the words of each source and target sentence, end symbols not counted."""
     return np.asarray(dataset.src_sizes) - 1, np.asarray(dataset.tgt_sizes) - 1

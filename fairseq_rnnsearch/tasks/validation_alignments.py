@@ -44,7 +44,7 @@ class ValidationAlignments:
                     )
 
     def take(self) -> list[Alignment]:
-        """What all processes have collected, by sentence; they forget it."""
+        """Return what all processes have collected, by sentence; they forget it."""
         collected = self._collected
         if torch.distributed.is_initialized():
             of_all = [{}] * torch.distributed.get_world_size()

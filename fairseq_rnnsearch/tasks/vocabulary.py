@@ -4,13 +4,27 @@ import hashlib
 
 from fairseq.data import Dictionary
 
+from fairseq_rnnsearch.contracts import ReadFromFile
 from fairseq_rnnsearch.errors import UserError
 
 STATE = "dictionaries"
 
 
+class FileDictionary(Dictionary, ReadFromFile):
+    """fairseq's dictionary, and the file that it was read from."""
+
+    path = ""
+
+    @classmethod
+    def load(cls, f: str, add_special_symbols: bool = True) -> "FileDictionary":
+        """Read a dictionary's file."""
+        dictionary = super().load(f, add_special_symbols)
+        dictionary.path = f
+        return dictionary
+
+
 def describe(dictionaries: dict[str, Dictionary]) -> dict[str, dict]:
-    """Number of symbols and a digest of them in their order, of each side."""
+    """Return the number of symbols of each side and a digest of them in their order."""
     return {
         side: {"symbols": len(words), "sha256": _digest(words)}
         for side, words in dictionaries.items()
@@ -42,9 +56,8 @@ def check_words(trained: object, dictionaries: dict[str, Dictionary]) -> None:
 
 
 def source_of(dictionary: Dictionary) -> str:
-    """`` (file)`` where it is known."""
-    path = getattr(dictionary, "path", None)
-    return f" ({path})" if path else ""
+    """Return `` (file)`` where it is known."""
+    return f" ({dictionary.path})" if isinstance(dictionary, ReadFromFile) else ""
 
 
 def _digest(dictionary: Dictionary) -> str:

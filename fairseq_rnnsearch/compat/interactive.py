@@ -4,20 +4,49 @@ It takes any bytes for text or dies of them, formats every row of an alignment a
 hands no sentence numbers to the task, and prints a translation after the task is done with it.
 """
 
-import builtins
 import contextlib
+import functools
 import sys
-from collections.abc import Iterator
-from types import ModuleType
+from collections.abc import Callable, Iterator
+from types import FunctionType
 
 from fairseq_rnnsearch.data.corpus import lines_as_they_come
 from fairseq_rnnsearch.errors import UserError
 
 ROW_END = "\N{SYMBOL FOR RECORD SEPARATOR}"
 
+_sessions: list["InteractiveSession"] = []  # the one that runs, if any
+
+
+def with_session(main: FunctionType) -> Callable:
+    """Make the program's ``main`` read, number and print sentences as a session does."""
+
+    @functools.wraps(main)
+    def run(cfg) -> None:
+        names = main.__globals__
+        session = InteractiveSession(names["make_batches"])
+        names = {
+            **names,
+            "buffered_read": read_lines,
+            "make_batches": session.numbered_batches,
+            "print": session.print,
+        }
+        _sessions.append(session)
+        try:
+            FunctionType(main.__code__, names)(cfg)
+        finally:
+            _sessions.remove(session)
+
+    return run
+
+
+def current_session() -> "InteractiveSession | None":
+    """Return the session of this process, if its program is fairseq-interactive."""
+    return _sessions[-1] if _sessions else None
+
 
 def read_lines(path: str, count: int) -> Iterator[list[str]]:
-    """The lines of a file, or of standard input for "-", so many at a time.
+    """Read the lines of a file, or of standard input for "-", so many at a time.
 
     Raises:
         UserError: the file cannot be read, or as ``lines_as_they_come``.
@@ -48,45 +77,36 @@ class InteractiveRow(list):
 
 
 class InteractiveSession:
-    """The running fairseq-interactive.
+    """A run of fairseq-interactive.
+
+    Args:
+        make_batches: the program's own function.
 
     Attributes:
         ids: numbers of the sentences of the batch that is being translated.
     """
 
-    def __init__(self, program: ModuleType) -> None:
+    def __init__(self, make_batches: Callable[..., Iterator]) -> None:
         self.ids: list[int] = []
         self._lines_before = 0
         self._after_translation: dict[int, str] = {}
-        self._make_batches = program.make_batches
-        program.make_batches = self._numbered_batches
-        program.buffered_read = read_lines
-        program.print = self._print
-
-    @classmethod
-    def current(cls) -> "InteractiveSession | None":
-        """The session of this process, if its program is fairseq-interactive."""
-        program = sys.modules.get("fairseq_cli.interactive")
-        if program is None:
-            return None
-        session = getattr(program, "rnnsearch_session", None)
-        if session is None:
-            session = program.rnnsearch_session = cls(program)
-        return session
+        self._make_batches = make_batches
 
     def print_after_translation(self, sentence: int, text: str) -> None:
         """Print ``text`` below what fairseq prints of a sentence's best translation."""
         self._after_translation[sentence] = text
 
-    def _numbered_batches(self, lines: list[str], *args, **kwargs) -> Iterator:
+    def numbered_batches(self, lines: list[str], *args, **kwargs) -> Iterator:
+        """Make batches as the program does, and remember the numbers of their sentences."""
         for batch in self._make_batches(lines, *args, **kwargs):
             self.ids = [self._lines_before + i for i in batch.ids.tolist()]
             yield batch
         self._lines_before += len(lines)
 
-    def _print(self, line: str) -> None:
-        builtins.print(line.replace("-" + ROW_END, ""), flush=True)
+    def print(self, line: str) -> None:
+        """Print a line of the program's, and after a translation what belongs below it."""
+        print(line.replace("-" + ROW_END, ""), flush=True)
         kind, _, rest = line.partition("-")
         number = rest.partition("\t")[0]
         if kind == "P" and number.isdecimal() and int(number) in self._after_translation:
-            builtins.print(self._after_translation.pop(int(number)), flush=True)
+            print(self._after_translation.pop(int(number)), flush=True)

@@ -1,8 +1,8 @@
 """``--max-batch-memory``: what would take more is computed in parts, and a sentence that alone
-would is refused before anything begins.
+would is refused before anything begins. Where memory runs out nevertheless, the batch is named.
 
-A model offers estimates of what its batches take (``models/batch_memory.py``); those of others are
-left as they are.
+A model offers estimates of what its batches take (``models/batch_memory.py``); the batches of
+other models are left as they are.
 """
 
 import contextlib
@@ -15,19 +15,21 @@ from typing import Any
 
 import numpy as np
 import torch
+from fairseq.sequence_generator import SequenceGenerator
+from fairseq.sequence_scorer import SequenceScorer
 from torch import Tensor
 
+from fairseq_rnnsearch.contracts import AsksForCost, Estimate, EstimatesMemory, unwrapped
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.search.generator import longest_translation
 
 logger = logging.getLogger(__name__)
 
-# (sentences, source positions, target positions) to bytes; of arrays an array
-Estimate = Callable[[Any, Any, Any], Any]
 GIGABYTE = 10**9
 
 
-class BatchLimit:
-    """What a batch may take.
+class MemoryLimit:
+    """The memory that a batch may take.
 
     Args:
         gigabytes: 0: any amount; None: half of what there is, shared by this machine's processes.
@@ -43,13 +45,13 @@ class BatchLimit:
         self._announced = False
 
     def bytes(self, device: torch.device) -> float:
-        """The limit for a model that lies there."""
+        """Return the limit for a model that lies there."""
         if self._gigabytes is None:
             return memory_of(device) / 2
         return self._gigabytes * GIGABYTE or float("inf")
 
     def allows(self, memory: Estimate, device: torch.device, *sizes: int) -> bool:
-        """Whether a batch of that many sentences, source and target positions is within it."""
+        """Tell whether a batch of so many sentences, source and target positions is within it."""
         return memory(*sizes) <= self.bytes(device)
 
     def check_split(
@@ -60,7 +62,7 @@ class BatchLimit:
         source: Sequence[int],
         target: Sequence[int],
     ) -> None:
-        """As ``check``, for all sentences of a part of the data."""
+        """Refuse as ``check`` does, for all sentences of a part of the data."""
         name = f"sentence {{}} of the {split!r} data, counted from 0,".format
         self.check(name, memory, device, source, target)
 
@@ -98,7 +100,7 @@ class BatchLimit:
     def parts(
         self, memory: Estimate, device: torch.device, source: list[int], target: list[int]
     ) -> list[slice]:
-        """Rows that together take no more than they may, or are one sentence.
+        """Return rows that together take no more than they may, or are one sentence.
 
         Args:
             source, target: positions of each row, without padding.
@@ -123,10 +125,24 @@ class BatchLimit:
             )
         return found
 
+    def parts_of(
+        self, sample: dict, model: torch.nn.Module, criterion: object, padding: int
+    ) -> list[dict]:
+        """Return a training batch, or batches that are computed one by one in its place."""
+        memory, target = training_memory(unwrapped(model), criterion), sample.get("target")
+        if memory is None or target is None or not criterion.logging_outputs_can_be_summed():
+            return [sample]
+        source = sample["net_input"]["src_tokens"]
+        if self.allows(memory, source.device, *source.shape, target.size(1)):
+            return [sample]
+        lengths = (words.ne(padding).sum(dim=1).tolist() for words in (source, target))
+        parts = self.parts(memory, source.device, *lengths)
+        return [narrowed(rows_of(sample, rows, padding), padding) for rows in parts]
+
 
 @cache
 def memory_of(device: torch.device) -> float:
-    """Bytes of a GPU, or this process's share of the machine, as far as its cgroup may have it."""
+    """Return the bytes of a GPU, or this process's share of the machine or of its cgroup."""
     if device.type == "cuda":
         return torch.cuda.get_device_properties(device).total_memory
     sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), *_cgroup_limits()]
@@ -134,7 +150,10 @@ def memory_of(device: torch.device) -> float:
 
 
 def _cgroup_limits() -> Iterator[int]:
-    """Those of containers and of Slurm's jobs: of this process's group, and of those around it."""
+    """Yield the limits of containers and of Slurm's jobs.
+
+    They are those of this process's group, and of the groups around it.
+    """
     root = Path("/sys/fs/cgroup")
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/cgroup").read_text().splitlines():
@@ -146,13 +165,50 @@ def _cgroup_limits() -> Iterator[int]:
                     yield int((group / name).read_text())
 
 
+# --- estimates -----------------------------------------------------------------------------------
+
+
+def training_memory(model: torch.nn.Module | None, criterion: object) -> Estimate | None:
+    """Return the model's estimate of what a batch takes in training; None: it has none."""
+    if criterion is None or not isinstance(model, EstimatesMemory):
+        return None
+    asks_for_cost = isinstance(criterion, AsksForCost) and criterion.asks_for_cost()
+    return model.training_memory(all_logits=not asks_for_cost)
+
+
+def search_memory(
+    generator: SequenceGenerator | SequenceScorer, models: Sequence[torch.nn.Module]
+) -> Estimate | None:
+    """Return the estimate of all models together; None: one of them has no estimate."""
+    if not all(isinstance(model, EstimatesMemory) for model in models):
+        return None
+    if isinstance(generator, SequenceScorer):
+        estimates = [model.training_memory(all_logits=True) for model in models]
+    else:
+        estimates = [model.search_memory(generator.beam_size) for model in models]
+    return lambda *sizes: sum(estimate(*sizes) for estimate in estimates)
+
+
+def target_positions(
+    generator: SequenceGenerator | SequenceScorer, source: Any, target: Any
+) -> Any:
+    """Return the positions of the longest translation that may be found, or of the given one.
+
+    Args:
+        source, target: arrays of positions; ``target`` may be None where there is none given.
+    """
+    if isinstance(generator, SequenceScorer):
+        return target
+    return longest_translation(generator, source) + 1
+
+
 # --- batches ----------------------------------------------------------------------------------
 
 _WORDS = ("src_tokens", "prev_output_tokens", "target")
 
 
 def rows_of(sample: dict, rows: slice, padding: int) -> dict:
-    """Some sentences of a batch as a batch, as wide as before."""
+    """Return some sentences of a batch as a batch, as wide as before."""
     count = len(sample["net_input"]["src_tokens"])
 
     def pick(value: Any) -> Any:
@@ -170,7 +226,7 @@ def rows_of(sample: dict, rows: slice, padding: int) -> dict:
 
 
 def narrowed(sample: dict, padding: int) -> dict:
-    """The same batch without columns that are all padding."""
+    """Return the same batch without columns that are all padding."""
 
     def narrow(key: str, value: Any) -> Any:
         if isinstance(value, dict):
@@ -181,8 +237,43 @@ def narrowed(sample: dict, padding: int) -> dict:
 
 
 def summed(results: Sequence[tuple[Tensor, int, dict]]) -> tuple[Tensor, int, dict]:
-    """Of one batch or several what a criterion returns of one: cost, sample size, what it logs."""
+    """Add up what a criterion returns of several batches: cost, sample size, what it logs."""
     if len(results) == 1:
         return results[0]
     costs, sizes, logs = zip(*results, strict=True)
     return sum(costs), sum(sizes), {key: sum(log[key] for log in logs) for key in logs[0]}
+
+
+# --- memory that runs out all the same -----------------------------------------------------------
+
+
+@contextlib.contextmanager
+def in_fairseqs_words(sample: dict) -> Iterator[None]:
+    """Lose one batch and not the run, on a CPU too.
+
+    fairseq's trainer clears up and goes on when an error says "out of memory", as CUDA's does; the
+    CPU's speaks of memory that cannot be allocated, and would end the training.
+
+    Raises:
+        RuntimeError: in the place of such an error.
+    """
+    try:
+        yield
+    except (MemoryError, RuntimeError) as problem:
+        if not (isinstance(problem, MemoryError) or "t allocate memory" in str(problem)):
+            raise
+        raise RuntimeError(_explanation(sample, problem)) from problem
+
+
+def _explanation(sample: dict, problem: Exception) -> str:
+    """Say what the batch was, and what would make it smaller."""
+    ids = sample["id"].tolist()
+    shown = ", ".join(map(str, ids[:5])) + ", ..." * (len(ids) > 5)
+    source = sample["net_input"]["src_tokens"].shape[1]
+    target = sample["target"].shape[1]
+    reason = (str(problem) or "none is left").splitlines()[0][:200]
+    return (
+        f"out of memory in a batch of {len(ids)} sentences ({shown}), the longest of {source}"
+        f" source and {target} target words; a smaller --batch-size, --max-tokens or"
+        f" --max-train-words makes it smaller: {reason}"
+    )

@@ -1,0 +1,162 @@
+"""Logs that cannot be written: --log-file, --tensorboard-logdir, --wandb-project and the like.
+
+fairseq ends a training because of them; tensorboardX's writer, a thread, lets it wait for ever.
+"""
+
+import atexit
+import functools
+import logging
+from collections.abc import Callable, Iterator
+
+from fairseq.logging import progress_bar
+from fairseq.logging.progress_bar import BaseProgressBar
+
+from fairseq_rnnsearch.errors import training_goes_on
+
+_log_files: set[str] = set()  # those that this process writes already
+
+
+def outliving(make_bar: Callable) -> Callable:
+    """Warn once of each log that cannot be written, and go on without it.
+
+    fairseq also opens ``--log-file`` anew in each epoch, and each line is there as often.
+    """
+
+    @functools.wraps(make_bar)
+    def make_surviving_bar(
+        iterator,
+        *args,
+        log_file: str | None = None,
+        tensorboard_logdir: str | None = None,
+        aim_repo: str | None = None,
+        aim_run_hash: str | None = None,
+        aim_param_checkpoint_dir: str | None = None,
+        wandb_project: str | None = None,
+        wandb_run_name: str | None = None,
+        azureml_logging: bool | None = False,
+        **options,
+    ) -> BaseProgressBar:
+        bar = make_bar(iterator, *args, **options)
+        if log_file and log_file not in _log_files:
+            _log_files.add(log_file)
+            with training_goes_on("--log-file"):
+                progress_bar.logger.addHandler(LogFile(log_file))
+        if aim_repo:
+            bar = SurvivingLog(
+                *(bar, "Aim", progress_bar.AimProgressBarWrapper, aim_repo),
+                aim_run_hash=aim_run_hash,
+                aim_param_checkpoint_dir=aim_param_checkpoint_dir,
+            )
+        if tensorboard_logdir:
+            bar = SurvivingLog(bar, "TensorBoard", _tensorboard, tensorboard_logdir)
+        if wandb_project:
+            wrapper = progress_bar.WandBProgressBarWrapper
+            bar = SurvivingLog(
+                bar, "Weights & Biases", wrapper, wandb_project, run_name=wandb_run_name
+            )
+        if azureml_logging:
+            bar = SurvivingLog(bar, "Azure ML", progress_bar.AzureMLProgressBarWrapper)
+        return bar
+
+    return make_surviving_bar
+
+
+class SurvivingLog(BaseProgressBar):
+    """A bar, and beside it a log of fairseq's, which wraps a bar that shows nothing.
+
+    Args:
+        name: what the warning calls the log.
+        make_log: makes the log of a bar and of the other arguments.
+    """
+
+    def __init__(
+        self, bar: BaseProgressBar, name: str, make_log: Callable, *args, **options
+    ) -> None:
+        self.wrapped_bar, self._name = bar, name
+        self._log: BaseProgressBar = _Nothing([])
+        with training_goes_on(name):
+            self._log = make_log(_Nothing([]), *args, **options)
+
+    def __iter__(self) -> Iterator:
+        return iter(self.wrapped_bar)
+
+    def __len__(self) -> int:
+        return len(self.wrapped_bar)
+
+    def log(self, stats, tag=None, step=None) -> None:
+        with training_goes_on(self._name):
+            self._log.log(stats, tag=tag, step=step)
+        self.wrapped_bar.log(stats, tag=tag, step=step)
+
+    def print(self, stats, tag=None, step=None) -> None:
+        with training_goes_on(self._name):
+            self._log.print(stats, tag=tag, step=step)
+        self.wrapped_bar.print(stats, tag=tag, step=step)
+
+    def update_config(self, config) -> None:
+        with training_goes_on(self._name):
+            self._log.update_config(config)
+        self.wrapped_bar.update_config(config)
+
+
+class _Nothing(BaseProgressBar):
+    """A bar that shows nothing."""
+
+    def log(self, stats, tag=None, step=None) -> None:
+        pass
+
+    def print(self, stats, tag=None, step=None) -> None:
+        pass
+
+
+class _Tensorboard(progress_bar.TensorboardProgressBarWrapper):
+    """fairseq's, with a thread of tensorboardX that does not die of what it cannot write."""
+
+    def _writer(self, key: str) -> object:
+        writer = super()._writer(key)
+        if writer is not None and writer.file_writer is not None:
+            events = writer.file_writer.event_writer._ev_writer
+            for name in ("write_event", "flush", "close"):
+                setattr(events, name, _surviving(getattr(events, name), "TensorBoard"))
+        return writer
+
+
+def _tensorboard(bar: BaseProgressBar, folder: str) -> BaseProgressBar:
+    return _Tensorboard(bar, folder)
+
+
+def _surviving(function: Callable, name: str) -> Callable:
+    """Return a function that warns instead of raising; it is wrapped once."""
+    if isinstance(function, functools.partial):
+        return function
+
+    def call_or_warn(function: Callable, *args, **options) -> None:
+        with training_goes_on(name):
+            function(*args, **options)
+
+    return functools.partial(call_or_warn, function)
+
+
+def close_writers_quietly() -> None:
+    """Let the end of Python survive writers that cannot be closed."""
+    atexit.unregister(progress_bar._close_writers)
+    atexit.register(_surviving(progress_bar._close_writers, "TensorBoard"))
+
+
+class LogFile(logging.FileHandler):
+    """A log whose lines are lost with one warning where they cannot be written."""
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Warn; logging calls this while the error is handled."""
+        with training_goes_on(f"log {self.baseFilename}"):
+            raise
+
+
+def survive_log_files(logger: logging.Logger) -> None:
+    """Put a `LogFile` in the place of each of fairseq's own files of a logger."""
+    for handler in list(logger.handlers):
+        if type(handler) is logging.FileHandler:
+            logger.removeHandler(handler)
+            handler.close()
+            with training_goes_on("--log-file"):
+                logger.addHandler(LogFile(handler.baseFilename))

@@ -1,0 +1,235 @@
+"""What this package replaces in fairseq, torch and Python while fairseq's commands run.
+
+``MENDS`` is the whole list, and ``python -m fairseq_rnnsearch mends`` prints it. Importing the
+package replaces nothing: ``start`` does so when a command of fairseq begins (``registration``
+says how that is noticed), and ``applied`` for as long as ``load`` reads a checkpoint.
+
+What concerns training is in ``trainer``, a subclass of fairseq's ``Trainer``.
+"""
+
+import atexit
+import contextlib
+import functools
+import inspect
+import logging
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from fairseq_rnnsearch.compat import (
+    checkpoints,
+    data_loading,
+    evaluated_options,
+    interactive,
+    locking,
+    log_writers,
+    options,
+    preprocessing,
+    programs,
+    resuming,
+    signals,
+    trainer,
+    writing,
+)
+from fairseq_rnnsearch.errors import shown_in_one_line
+
+
+@dataclass(frozen=True)
+class Mend:
+    """One attribute that is replaced.
+
+    Attributes:
+        owner: the module, or ``module:Class``; ``fairseq.*`` stands for every module of fairseq
+            that is loaded. A module that is not loaded is left alone.
+        name: the attribute.
+        replacement: makes what takes its place of what is there.
+        without: what happens without it.
+    """
+
+    owner: str
+    name: str
+    replacement: Callable[[Any], Any]
+    without: str
+
+
+MENDS = (
+    Mend(
+        *("sys", "excepthook", shown_in_one_line),
+        without="a user's mistake ends in a traceback instead of one line",
+    ),
+    Mend(
+        *("fairseq.options", "argparse", options.argparse_in_one_line),
+        without="a mistake in an option prints all options of the command before it",
+    ),
+    Mend(
+        *("fairseq.*", "eval", evaluated_options.reading_values),
+        without="options, those of a checkpoint too, are run as Python",
+    ),
+    Mend(
+        *("fairseq.distributed.utils", "call_main", programs.starting),
+        without="values that make no sense end in a traceback or do nothing in silence; torchrun "
+        "without GPUs starts copies that write to one folder; a lost process is a traceback",
+    ),
+    Mend(
+        *("fairseq_cli.preprocess", "main", preprocessing.checking_text),
+        without="sides with different line counts are binarised without a word; bytes that are no "
+        "UTF-8 end in a traceback; no check sums are written",
+    ),
+    Mend(
+        *("fairseq_cli.interactive", "main", interactive.with_session),
+        without="soft alignments are a traceback; typed bytes are taken for text; no heatmaps",
+    ),
+    Mend(
+        *("fairseq_cli.train", "Trainer", trainer.mended),
+        without="see the methods of compat/trainer.py, each of which says so",
+    ),
+    Mend(
+        *("fairseq_cli.train", "validate_and_save", signals.heeding_signals),
+        without="SIGTERM, Ctrl-C and SIGUSR1 lose the updates since the last checkpoint",
+    ),
+    Mend(
+        *("fairseq.checkpoint_utils", "verify_checkpoint_directory", locking.locking),
+        without="two trainings in one folder overwrite each other's checkpoints",
+    ),
+    Mend(
+        *("fairseq.checkpoint_utils", "load_checkpoint", resuming.beginning),
+        without="a missing or damaged checkpoint_last.pt means training from scratch; patience, "
+        "schedules and finished runs begin anew",
+    ),
+    Mend(
+        *("fairseq.checkpoint_utils", "load_checkpoint_to_cpu", checkpoints.reading_as_data),
+        without="a checkpoint's file can run code or fill the memory; a damaged one is used",
+    ),
+    Mend(
+        *("fairseq.checkpoint_utils", "load_model_ensemble_and_task", checkpoints.explaining),
+        without="a checkpoint that does not fit ends in a traceback that does not name it",
+    ),
+    Mend(
+        *("fairseq.file_io:PathManager", "copy", writing.copying_whole),
+        without="a machine that dies while checkpoint_last.pt is written leaves half of it",
+    ),
+    Mend(
+        *("fairseq.logging.progress_bar", "progress_bar", log_writers.outliving),
+        without="a log that cannot be written ends the training, or lets it wait for ever",
+    ),
+    Mend(
+        *("torch.utils.data.dataloader", "_MultiProcessingDataLoaderIter", data_loading.ending),
+        without="signals end the processes that load data before the training has saved, and each "
+        "lets a program wait for 5 s at its end",
+    ),
+)
+
+# What `load` needs in a program of somebody else's, for as long as it reads a checkpoint.
+READING = ("eval", "load_checkpoint_to_cpu", "load_model_ensemble_and_task")
+
+_MISSING = object()
+_replaced: dict[tuple[int, str], tuple[object, Any]] = {}  # the owner and what it had before
+_lock = threading.RLock()
+
+
+def start() -> None:
+    """Mend fairseq in this process, for a command of fairseq that begins.
+
+    Calling it again mends what has been loaded since.
+    """
+    _quieten()
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # hydra then leaves errors to the excepthook
+    for mend in MENDS:
+        _apply(mend)
+    _once()
+
+
+@functools.cache
+def _once() -> None:
+    os.register_at_fork(after_in_child=locking.let_go)
+    atexit.register(data_loading.expect_killed_processes)
+    log_writers.close_writers_quietly()
+
+
+@contextlib.contextmanager
+def applied(names: tuple[str, ...] = READING) -> Iterator[None]:
+    """Apply some of the mends, and take back on leaving what was not there before."""
+    with _lock:
+        before = set(_replaced)
+        try:
+            for mend in MENDS:
+                if mend.name in names:
+                    _apply(mend)
+            yield
+        finally:
+            for key in set(_replaced) - before:
+                _take_back(*_replaced.pop(key), key[1])
+
+
+def _apply(mend: Mend) -> None:
+    for owner in _owners(mend.owner):
+        key = id(owner), mend.name
+        if key in _replaced:
+            continue
+        original = inspect.getattr_static(owner, mend.name, _MISSING)
+        usable = None if original is _MISSING else getattr(owner, mend.name)
+        replacement = mend.replacement(usable)
+        if isinstance(original, staticmethod):
+            replacement = staticmethod(replacement)
+        _replaced[key] = owner, original
+        setattr(owner, mend.name, replacement)
+
+
+def _take_back(owner: object, original: Any, name: str) -> None:
+    if original is _MISSING:
+        delattr(owner, name)
+    else:
+        setattr(owner, name, original)
+
+
+def _owners(owner: str) -> list[object]:
+    """The modules or the class that a row of the table means, as far as they are loaded."""
+    module, _, name = owner.partition(":")
+    if module.startswith(("fairseq.", "fairseq_cli.")):
+        every = module.endswith(".*")
+        found = [loaded for own, loaded in fairseq_modules() if every or own == module]
+    else:
+        found = [sys.modules[module]] if module in sys.modules else []
+    return [getattr(loaded, name) if name else loaded for loaded in found]
+
+
+def fairseq_modules() -> Iterator[tuple[str, ModuleType]]:
+    """The modules of fairseq that are loaded, and its command, by their names."""
+    for name, module in list(sys.modules.items()):
+        if name == "__main__":  # python -m fairseq_cli.validate
+            name = module.__spec__.name if module.__spec__ else name
+        if name.startswith(("fairseq.", "fairseq_cli.")):
+            yield name, module
+
+
+def _quieten() -> None:
+    """Keep fairseq's debugging output and deprecation warnings from burying its messages."""
+    warnings.filterwarnings("ignore", category=UserWarning, module=r"hydra\.")
+    for message, category in (
+        (r"(?s)\s*'[^']*' is validated against ConfigStore", UserWarning),
+        (r"`torch\.cuda\.amp\.", FutureWarning),
+        (r"'pin_memory' argument is set as true", UserWarning),
+        (r".*lr_scheduler\.step\(\).*before.*optimizer\.step", UserWarning),
+        (r"Distributed is already initialized", UserWarning),  # programs.py has done it
+    ):
+        warnings.filterwarnings("ignore", message=message, category=category)
+    # a module of fairseq's sets the root logger to DEBUG while it is imported
+    if logging.root.level == logging.DEBUG and os.environ.get("LOGLEVEL", "").upper() != "DEBUG":
+        logging.root.setLevel(logging.INFO)
+    # four lines for every typed sentence of fairseq-interactive
+    logging.getLogger("fairseq.tasks.fairseq_task").setLevel(logging.WARNING)
+    # it prints all gradients, and finds what is wrong no better than our message does
+    logging.getLogger("fairseq.nan_detector").setLevel(logging.WARNING)
+
+
+def table() -> str:
+    """The list of what is replaced, as text for people."""
+    lines = [f"{len(MENDS)} attributes are replaced while fairseq's commands run:", ""]
+    for mend in MENDS:
+        lines += [f"{mend.owner.replace(':', '.')}.{mend.name}", f"    without it: {mend.without}"]
+    return "\n".join(lines)

@@ -1,0 +1,18 @@
+"""The count of ``--patience``, which fairseq keeps as attributes of a function."""
+
+import sys
+
+
+def state() -> dict:
+    """Return the best validation and how many have followed it: of none, nothing."""
+    return dict(_count())
+
+
+def load(count: dict) -> None:
+    """Count on from what ``state`` has returned."""
+    _count().update({name: count[name] for name in ("best", "num_runs") if name in count})
+
+
+def _count() -> dict:
+    program = sys.modules.get("fairseq_cli.train")
+    return {} if program is None else vars(program.should_stop_early)

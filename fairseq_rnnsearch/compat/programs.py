@@ -1,0 +1,165 @@
+"""How fairseq's programs begin and end: options, processes, and what is done at the end.
+
+Every program but fairseq-preprocess begins with ``fairseq.distributed.utils.call_main``.
+"""
+
+import atexit
+import contextlib
+import functools
+import os
+import re
+from collections.abc import Callable, Iterator
+from datetime import timedelta
+
+import torch
+from fairseq.distributed import utils as distributed_utils
+
+from fairseq_rnnsearch.compat.options import check_configuration
+from fairseq_rnnsearch.errors import UserError, first_sentence
+
+# How long gloo waits for a machine that has fallen silent; torch waits for half an hour. The others
+# wait meanwhile for the process that saves and draws. A process that dies is noticed at once.
+SILENCE = timedelta(minutes=10)
+
+_LOST = re.compile(r"gloo|nccl|Connection (closed|reset)|Broken pipe|Timed out|timeout", re.I)
+
+_ends: list[list[Callable[[], None]]] = []  # of the programs that run
+
+
+def starting(call_main: Callable) -> Callable:
+    """Check the options, share the work among processes, and name a process that is lost."""
+
+    @functools.wraps(call_main)
+    def call_as_started(cfg, main: Callable, **options) -> None:
+        check_configuration(cfg)
+        _share(cfg)
+        with naming_lost_processes():
+            call_main(cfg, Program(main), **options)
+
+    return call_as_started
+
+
+class Program:
+    """A program's ``main``, also in processes that fairseq starts, which unpickle this."""
+
+    def __init__(self, main: Callable) -> None:
+        self._main = main
+
+    def __call__(self, cfg, **options) -> None:
+        from fairseq_rnnsearch.compat import mends  # which imports this file
+
+        mends.start()
+        _ends.append([])
+        try:
+            with naming_lost_processes():
+                self._main(cfg, **options)
+        finally:
+            for finish in _ends.pop():
+                finish()
+
+
+def at_the_end(finish: Callable[[], None]) -> None:
+    """Call a function when the program that runs has ended, in whatever way.
+
+    fairseq-generate and fairseq-interactive tell a task nothing of their end. Where a task is used
+    without a program, Python's end counts.
+    """
+    if _ends:
+        _ends[-1].append(finish)
+    else:
+        atexit.register(finish)
+
+
+@contextlib.contextmanager
+def naming_lost_processes() -> Iterator[None]:
+    """Say in one line that a process waits in vain for another.
+
+    Raises:
+        UserError: in the place of what torch raises then.
+    """
+    try:
+        yield
+    except RuntimeError as problem:
+        processes = distributed_utils.get_global_world_size()
+        lost = isinstance(problem, torch.distributed.DistError) or _LOST.search(str(problem))
+        if processes == 1 or not lost:
+            raise
+        raise UserError(
+            f"process {distributed_utils.get_global_rank()} of {processes} stops, because "
+            f"another has ended or does not answer ({first_sentence(problem)}); the same "
+            "command goes on from the last checkpoint"
+        ) from problem
+
+
+# --- several processes --------------------------------------------------------------------------
+
+
+def _share(cfg) -> None:
+    """Let ``torchrun --nproc_per_node 2 $(which fairseq-train) ... --cpu`` start one training.
+
+    fairseq counts GPUs to find the number of processes. Where there is one or none, it starts
+    independent copies that all write to the same folder.
+
+    Args:
+        cfg: the configuration, whose options of distributed training are changed.
+
+    Raises:
+        UserError: when there are not as many GPUs as are asked for.
+    """
+    if torch.cuda.is_available() and not cfg.common.cpu:
+        _share_gpus(cfg.distributed_training)
+        return
+    options = cfg.distributed_training
+    _share_without_gpus(options)
+    if options.distributed_init_method is not None and options.distributed_no_spawn:
+        # fairseq would wait for GPUs to reach each other where there are some, and wait for longer
+        torch.distributed.init_process_group(
+            options.distributed_backend,
+            options.distributed_init_method,
+            SILENCE,
+            options.distributed_world_size,
+            options.distributed_rank,
+        )
+
+
+def _started_by_torchrun(options) -> int:
+    """Return how many processes torchrun has started, or 1 where the options name a meeting place.
+
+    ``--distributed-init-method`` is such a place.
+    """
+    named = all(name in os.environ for name in ("MASTER_ADDR", "MASTER_PORT", "RANK"))
+    if not named or options.distributed_init_method is not None:
+        return 1
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def _share_without_gpus(options) -> None:
+    processes = _started_by_torchrun(options)
+    if processes > 1:
+        options.distributed_init_method = "env://"
+        options.distributed_world_size = processes
+        options.distributed_rank = int(os.environ["RANK"])
+        options.device_id = 0
+        options.distributed_backend = "gloo"
+        options.distributed_no_spawn = True
+    elif not options.distributed_no_spawn:
+        asked = options.distributed_world_size
+        # by default it is the number of GPUs, which --cpu does not use
+        if options.distributed_init_method or asked not in (1, torch.cuda.device_count()):
+            raise UserError(
+                f"--distributed-world-size {asked} needs as many GPUs, and none is used: start the "
+                f"processes with torchrun --nproc_per_node {asked} and add --cpu"
+            )
+        options.distributed_world_size = 1
+
+
+def _share_gpus(options) -> None:
+    processes = _started_by_torchrun(options)
+    here, gpus = int(os.environ.get("LOCAL_WORLD_SIZE", "1")), torch.cuda.device_count()
+    if processes > 1:
+        if here > gpus:
+            raise UserError(
+                f"torchrun has started {here} processes on a machine with {gpus} GPU(s): give "
+                f"--nproc_per_node {gpus}, or train without GPUs (--cpu)"
+            )
+        options.distributed_world_size = processes  # fairseq then asks torchrun for the rest

@@ -1,0 +1,319 @@
+"""fairseq's trainer, with what a training needs that goes on after an interruption.
+
+Each method says what fairseq does without it.
+"""
+
+import argparse
+import contextlib
+import logging
+import os
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from fairseq.data.iterators import EpochBatchIterator
+from fairseq.distributed import ModuleProxyWrapper
+from fairseq.distributed import utils as distributed_utils
+from fairseq.logging import meters, metrics
+from fairseq.optim.amp_optimizer import AMPOptimizer
+from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
+from fairseq.trainer import Trainer
+from fairseq.utils import move_to_cpu
+from omegaconf import DictConfig, ListConfig
+from omegaconf.base import ContainerMetadata, Metadata
+from omegaconf.nodes import AnyNode
+from torch import Tensor
+
+from fairseq_rnnsearch.compat import checkpoints, log_writers, patience
+from fairseq_rnnsearch.compat.checkpoint_format import check_optimizer
+from fairseq_rnnsearch.compat.options import check_configuration
+from fairseq_rnnsearch.compat.signals import StopRequest, end_training
+from fairseq_rnnsearch.compat.writing import write_whole
+from fairseq_rnnsearch.contracts import ExplainsUpdates
+from fairseq_rnnsearch.errors import UserError
+
+logger = logging.getLogger("fairseq.trainer")  # its lines are fairseq's
+
+# What torch keeps of this schedule outside of fairseq's checkpoint.
+_PLATEAU_COUNTS = ("num_bad_epochs", "cooldown_counter")
+
+# What a checkpoint's options are made of when one process sends it to the others.
+_SENT = {argparse.Namespace, distributed_utils._TensorPlaceholder, DictConfig, ListConfig}
+_SENT |= {ContainerMetadata, Metadata, AnyNode, defaultdict, dict, list, int, Any}
+
+
+def mended(_: type) -> type:
+    """Return the trainer that takes the place of fairseq's in ``fairseq_cli.train``."""
+    return ResumableTrainer
+
+
+class ResumableTrainer(Trainer):
+    """fairseq's, with a state that is whole, and mistakes in one line.
+
+    Attributes:
+        stop_request: the signal that this process has got.
+        saved_at: the update at which the last checkpoint was written; None: no one was.
+        is_ending: that a signal ends the training after the report of the epoch.
+    """
+
+    def __init__(self, cfg, task, model, criterion, quantizer=None) -> None:
+        """Check the options once more: fairseq-hydra-train loads plugins late."""
+        check_configuration(cfg)
+        log_writers.survive_log_files(logging.getLogger("fairseq_cli.train"))
+        self.stop_request = StopRequest()
+        self.saved_at: int | None = None
+        self.is_ending = False
+        self._keeps_rate = False
+        super().__init__(cfg, task, model, criterion, quantizer)
+
+    # --- checkpoints ----------------------------------------------------------------------------
+
+    def save_checkpoint(self, filename: str, extra_state: dict) -> str | None:
+        """Save as fairseq does, with the counts that it forgets, and whole or not at all.
+
+        fairseq counts ``--patience`` and ``--ema-update-freq`` anew whenever it is resumed.
+        """
+        if not self.should_save_checkpoint_on_current_rank:
+            return None
+        path = os.path.abspath(filename)
+        logger.info(f"Saving checkpoint to {path}")
+        state = move_to_cpu(self.state_dict())
+        state["extra_state"].update(extra_state, patience=patience.state())
+        if self.cfg.ema.store_ema:
+            state["extra_state"]["ema_updates"] = self.ema.update_freq_counter
+        write_whole(state, filename, self.cfg.checkpoint.write_checkpoints_asynchronously)
+        logger.info(f"Finished saving checkpoint to {path}")
+        self.saved_at = self.get_num_updates()
+        return path
+
+    def state_dict(self) -> dict:
+        """Return fairseq's state as plain values.
+
+        The counts of ``--eval-bleu`` are arrays of numpy, and become lists. reduce_lr_on_plateau
+        leaves out for how many epochs nothing has improved.
+        """
+        state = super().state_dict()
+        extra_state = state["extra_state"]
+        extra_state["metrics"] = _with_lists(extra_state["metrics"])
+        if isinstance(self.lr_scheduler, ReduceLROnPlateauLRSchedule):
+            counts = vars(self.lr_scheduler.lr_scheduler)
+            history = state["optimizer_history"][-1]["lr_scheduler_state"]
+            history.update({name: counts[name] for name in _PLATEAU_COUNTS})
+        return state
+
+    def load_checkpoint(
+        self,
+        filename: str,
+        reset_optimizer: bool = False,
+        reset_lr_scheduler: bool = False,
+        optimizer_overrides: dict | None = None,
+        reset_meters: bool = False,
+    ) -> dict | None:
+        """Load as fairseq does, and say in one line what does not fit.
+
+        fairseq compares the task's state (the words) only where it translates. It steps the
+        schedule, which ``resuming`` does as in an unbroken run.
+        """
+        with checkpoints.naming_checkpoint(filename):
+            with _without(self.cfg.ema, "store_ema"), self._as_it_is_sent():
+                extra_state = super().load_checkpoint(
+                    filename,
+                    reset_optimizer,
+                    reset_lr_scheduler,
+                    optimizer_overrides,
+                    reset_meters=True,
+                )
+            if extra_state is None:
+                return None
+            optimizer = self.optimizer.optimizer
+            check_optimizer(filename, optimizer, optimizer.defaults)
+            if self.data_parallel_rank == 0:
+                self.task.load_state_dict(checkpoints.task_state_of(filename))
+            at_beginning = extra_state["train_iterator"].get("iterations_in_epoch") == 0
+            if "metrics" in extra_state and not reset_meters and not at_beginning:
+                _load_metrics(extra_state["metrics"])
+            if not (reset_optimizer or reset_lr_scheduler):
+                self._load_plateau()
+            if self.cfg.ema.store_ema:
+                self._load_averages(filename, extra_state)
+        return extra_state
+
+    @contextlib.contextmanager
+    def _as_it_is_sent(self) -> Iterator[None]:
+        """Keep the schedule as it is, and let one process send the others a checkpoint.
+
+        fairseq sends it as a file of torch's, which reads plain values and tensors alone.
+        """
+        new = list(_SENT - set(torch.serialization.get_safe_globals()))
+        self._keeps_rate = True
+        try:
+            with torch.serialization.safe_globals(new):
+                yield
+        finally:
+            self._keeps_rate = False
+
+    def _load_plateau(self) -> None:
+        if self._optim_history and isinstance(self.lr_scheduler, ReduceLROnPlateauLRSchedule):
+            state = self._optim_history[-1]["lr_scheduler_state"]
+            counts = {name: state[name] for name in _PLATEAU_COUNTS if name in state}
+            vars(self.lr_scheduler.lr_scheduler).update(counts)
+
+    def _load_averages(self, filename: str, extra_state: dict) -> None:
+        """Load the averages of ``--store-ema``, or begin them with the parameters.
+
+        fairseq means to begin them so, but has deleted the parameters by then.
+        """
+        in_float32 = self.cfg.ema.ema_fp32
+        if "ema" not in extra_state:
+            logger.info(f"--store-ema: the averages begin with the parameters of {filename}")
+            parameters = self.get_model().state_dict()
+            self.ema.restore(parameters, build_fp32_params=in_float32)
+        else:
+            logger.info("Loading EMA from checkpoint")
+            self.ema.restore(extra_state["ema"], build_fp32_params=False)
+            if in_float32:
+                self.ema.build_fp32_params(extra_state.get("ema_fp32_params"))
+        self.ema.update_freq_counter = extra_state.get("ema_updates", 0)
+
+    # --- updates --------------------------------------------------------------------------------
+
+    def train_step(self, samples: list, raise_oom: bool = False) -> dict | None:
+        """Make an update; name the sentences where its gradient is not finite.
+
+        fairseq shows a traceback then, and has saved crash.pt.
+        """
+        try:
+            return super().train_step(samples, raise_oom)
+        except FloatingPointError as problem:
+            why = ""
+            if isinstance(self.task, ExplainsUpdates):
+                why = f" ({self.task.explain_update()})"
+            raise UserError(
+                f"update {self.get_num_updates() + 1}: {' '.join(str(problem).split())[:300]}{why};"
+                " the checkpoints are as they were, and crash.pt beside them has the model: lower "
+                "--lr or --clip-norm, or train with --optimizer rnnsearch_adadelta --nonfinite skip"
+            ) from problem
+
+    def clip_grad_norm(self, clip_norm: float) -> Tensor:
+        """Clip as fairseq does, and rightly with ``--amp``."""
+        if isinstance(self.optimizer, AMPOptimizer):
+            return clip_scaled_gradients(self.optimizer, clip_norm)
+        return super().clip_grad_norm(clip_norm)
+
+    def lr_step(self, epoch: int, val_loss: float | None = None) -> float | None:
+        """Step the schedule at the end of an epoch; end here where a signal has asked for it."""
+        if self.is_ending:
+            end_training(self)
+        return None if self._keeps_rate else super().lr_step(epoch, val_loss)
+
+    @property
+    def model(self) -> torch.nn.Module:
+        """The model that shares gradients; fairseq names GPUs to torch where none is used."""
+        options = self.cfg.distributed_training
+        if (
+            self._wrapped_model is None
+            and self.use_distributed_wrapper
+            and self.device.type == "cpu"
+            and options.ddp_backend in ("c10d", "pytorch_ddp")
+        ):
+            self._wrapped_model = ModuleProxyWrapper(
+                torch.nn.parallel.DistributedDataParallel(
+                    self._model,
+                    broadcast_buffers=options.broadcast_buffers,
+                    bucket_cap_mb=options.bucket_cap_mb,
+                    process_group=self.data_parallel_process_group,
+                    find_unused_parameters=options.find_unused_parameters,
+                    gradient_as_bucket_view=options.gradient_as_bucket_view,
+                )
+            )
+        return super().model
+
+    # --- data -----------------------------------------------------------------------------------
+
+    def get_train_iterator(self, *args, **options) -> EpochBatchIterator:
+        """Return fairseq's, whose processes end with the epoch: it makes new ones all the same."""
+        return _without_keeping(super().get_train_iterator(*args, **options))
+
+    def get_valid_iterator(self, *args, **options) -> EpochBatchIterator:
+        """See ``get_train_iterator``."""
+        return _without_keeping(super().get_valid_iterator(*args, **options))
+
+    def train_no_further(self) -> None:
+        """Let the program's loop over epochs end before it begins."""
+        self.cfg.optimization.max_epoch = -1
+
+
+def clip_scaled_gradients(optimizer: AMPOptimizer, max_norm: float) -> Tensor:
+    """Divide gradients by the loss scale of ``--amp`` once, and clip them.
+
+    fairseq unscales those of torch's optimizer and steps its own around it, which torch's scaler
+    takes for another one that it has not unscaled yet. Each gradient is then divided by the scale
+    (128 by default) twice, whatever the optimizer: three updates of Adadelta move the parameters
+    0.038 times as far as without ``--amp``, of plain gradient descent 1/128 as far. Without a GPU
+    torch switches the scaler off, and fairseq steps with gradients of any kind.
+
+    Returns:
+        The norm before clipping. The step that follows leaves out what has overflowed, and halves
+        the scale.
+
+    Raises:
+        FloatingPointError: when the scale cannot become smaller, or there is none.
+    """
+    optimizer.scaler.unscale_(optimizer.fp32_optimizer)
+    norm = optimizer.fp32_optimizer.clip_grad_norm(max_norm)
+    if torch.isfinite(norm).all():
+        return norm
+    if not optimizer.scaler.is_enabled():
+        raise FloatingPointError("gradients are Nan/Inf")
+    if optimizer.next_loss_scale <= optimizer.min_loss_scale:
+        raise FloatingPointError(
+            "the gradient is not finite at the smallest loss scale (--min-loss-scale "
+            f"{optimizer.min_loss_scale}) either"
+        )
+    logger.info("the gradient is not finite: the loss scale becomes %g", optimizer.next_loss_scale)
+    return norm
+
+
+def _without_keeping(iterator: EpochBatchIterator) -> EpochBatchIterator:
+    iterator.persistent_workers = False
+    return iterator
+
+
+@contextlib.contextmanager
+def _without(options, name: str) -> Iterator[None]:
+    """Switch an option off for a while."""
+    before, options[name] = options[name], False
+    try:
+        yield
+    finally:
+        options[name] = before
+
+
+def _each_value(groups: dict, change: Callable[[object], object]) -> dict:
+    """Change each value of the meters in what ``metrics.state_dict`` returns."""
+    return {
+        group: [
+            (priority, name, kind, {key: change(value) for key, value in state.items()})
+            for priority, name, kind, state in entries
+        ]
+        for group, entries in groups.items()
+    }
+
+
+def _with_lists(groups: dict) -> dict:
+    return _each_value(
+        groups,
+        lambda value: value.tolist() if isinstance(value, np.ndarray | np.generic) else value,
+    )
+
+
+def _load_metrics(groups: dict) -> None:
+    """Load meters; times that were measured before do not count."""
+    metrics.load_state_dict(
+        _each_value(groups, lambda value: np.array(value) if isinstance(value, list) else value)
+    )
+    for meter in metrics.get_meters("default"):
+        if isinstance(meter, meters.TimeMeter):
+            meter.reset()

@@ -1,0 +1,62 @@
+"""Checkpoints that are on the disk, whole, under their names; or not at all.
+
+fairseq renames a checkpoint into place without flushing it, and writes the copies,
+``checkpoint_last.pt`` and ``checkpoint_best.pt``, where the previous ones are: a process or a
+machine that dies meanwhile leaves a truncated file, and no other by that name.
+"""
+
+import functools
+import logging
+import os
+import shutil
+from collections.abc import Callable
+
+import torch
+from fairseq import checkpoint_utils
+
+from fairseq_rnnsearch import files
+from fairseq_rnnsearch.files import replacing
+
+logger = logging.getLogger(__name__)
+
+
+def write_whole(state: dict, path: str, in_background: bool = False) -> None:
+    """Write a checkpoint under a temporary name in the same folder, flush it, and rename it."""
+    if in_background or not _is_local(path):
+        checkpoint_utils.torch_persistent_save(state, path, in_background)
+        return
+    with replacing(path, durable=True) as unfinished, open(unfinished, "wb") as file:
+        try:
+            torch.save(state, file)
+        except RuntimeError as problem:
+            # torch speaks of a wrong position in the file after "No space left on device"
+            of_the_disk = isinstance(problem.__context__, OSError)
+            raise problem.__context__ if of_the_disk else problem from None
+
+
+def copying_whole(copy: Callable) -> Callable:
+    """Make ``PathManager.copy`` write a file of this machine as ``write_whole`` does."""
+
+    @functools.wraps(copy)
+    def copy_whole(src_path: str, dst_path: str, overwrite: bool = False) -> bool:
+        if not (_is_local(src_path) and _is_local(dst_path)):
+            return copy(src_path, dst_path, overwrite)
+        with replacing(dst_path, durable=True) as unfinished:
+            shutil.copyfile(src_path, unfinished)
+        return True
+
+    return copy_whole
+
+
+def _is_local(path: str) -> bool:
+    """Tell whether a path is a file of this machine: fairseq also writes to object stores."""
+    return "://" not in os.fspath(path)
+
+
+def remove_unfinished(folder: str) -> None:
+    """Remove what runs that are no more were writing in ``--save-dir``.
+
+    The folders in it have owners of their own.
+    """
+    if removed := files.remove_unfinished(folder):
+        logger.info(f"Removed {removed} unfinished files of an interrupted run in {folder}")

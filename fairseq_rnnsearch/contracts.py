@@ -1,0 +1,124 @@
+"""What the parts of this package ask of each other, beside what fairseq asks of them.
+
+A batch goes from the task, which knows the data, through the criterion to the model, and its
+gradient to the optimizer:
+
+    tasks.AlignmentHeatmapTask.train_step          parts of a batch that fit into memory
+      criterions.AlignmentHeatmapCriterion         the cost, and where attention looks
+        models.RNNSearchModel -> network -> kernels
+      optim.RNNSearchAdadelta.clip_grad_norm       what happens when a gradient is not finite
+
+Each of them also works with fairseq's parts in the place of the others. So they ask
+``isinstance(part, Contract)``, of what ``unwrapped`` returns where it is a model, and do without
+otherwise. A class that keeps a contract names it among its bases.
+"""
+
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
+
+from torch import Tensor, nn
+
+# Of sentences and their source and target positions the bytes; of arrays an array.
+Estimate = Callable[[Any, Any, Any], Any]
+
+
+@runtime_checkable
+class EstimatesMemory(Protocol):
+    """A model that knows how much memory a batch takes beside its parameters."""
+
+    def training_memory(self, all_logits: bool) -> Estimate:
+        """Estimate a forward and backward pass.
+
+        Args:
+            all_logits: the criterion asks for logits and not for their cost.
+        """
+
+    def search_memory(self, beam: int) -> Estimate:
+        """Estimate a beam search."""
+
+
+@runtime_checkable
+class ScoresTargets(Protocol):
+    """A model that gives the cost of the right words without ever holding all logits.
+
+    ``forward(**net_input, target=..., label_smoothing=...)`` returns the summed cost and the
+    summed -log p in the place of the logits.
+    """
+
+    def scores_targets(self) -> bool:
+        """Tell whether this model does so with its options."""
+
+
+@runtime_checkable
+class AsksForCost(Protocol):
+    """A criterion that asks a model of ``ScoresTargets`` for the cost and not for logits."""
+
+    def asks_for_cost(self) -> bool:
+        """Tell whether it does so with its options."""
+
+
+@runtime_checkable
+class ShowsAlignment(Protocol):
+    """A decoder that says whether it has attention; fairseq's own do not, and are taken to."""
+
+    @property
+    def has_alignment(self) -> bool:
+        """Whether there are alignment weights to look at."""
+
+
+@runtime_checkable
+class TakesSteps(Protocol):
+    """A decoder that a search can lead from word to word, see ``kernels``."""
+
+    @property
+    def steps_are_fast(self) -> bool:
+        """Whether a search had better take ``begin`` than fairseq's way to call a decoder."""
+
+    def begin(self, encoder_out: Any) -> Any:
+        """Return the decoder's steps for what the encoder has returned."""
+
+
+@runtime_checkable
+class CollectsAlignments(Protocol):
+    """A task that draws alignments of validations, and collects them of the criterion."""
+
+    def collect_alignments(
+        self, ids: Tensor, source: Tensor, target: Tensor, attention: Tensor
+    ) -> None:
+        """Keep what is to be drawn of a batch.
+
+        Args:
+            ids: numbers of the sentences in their data set, ``(batch,)``.
+            source, target: words, ``(batch, source)`` and ``(batch, target)``.
+            attention: alignment weights, ``(batch, target, source)``.
+        """
+
+
+@runtime_checkable
+class ExplainsUpdates(Protocol):
+    """A task that knows the sentences of the update that is being made."""
+
+    def explain_update(self) -> str:
+        """Say in words what of it is not finite."""
+
+
+@runtime_checkable
+class AnswersNonfinite(Protocol):
+    """An optimizer that decides what happens when a gradient is not finite."""
+
+    def begin_update(self, explain: Callable[[], str], has_loss_scaler: bool) -> None:
+        """Learn who can explain the update, and whether a loss scaler answers overflows."""
+
+
+@runtime_checkable
+class ReadFromFile(Protocol):
+    """A dictionary that knows its file, which messages name."""
+
+    path: str
+
+
+def unwrapped(model: nn.Module) -> nn.Module:
+    """Return a model without what shares its gradients with other processes."""
+    while hasattr(model, "module"):  # torch's and fairseq's wrappers name it so
+        model = model.module
+    return model
