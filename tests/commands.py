@@ -9,96 +9,51 @@ import os
 import random
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
+from launchpad import ERROR, QUIET, ROOT, SCRIPTS, TASK, Finished, warm, words  # noqa: F401
+
 PACKAGE = ROOT / "fairseq_rnnsearch"
-SCRIPTS = Path(sys.executable).parent
-ERROR = "fairseq_rnnsearch: error: "
 
 NOUNS = "house:maison bird:oiseau tree:arbre table:table key:clé lamp:lampe boat:bateau".split()
 ADJECTIVES = "red:rouge yellow:jaune calm:calme vast:vaste rare:rare weird:étrange".split()
 SHORTLIST = 10  # of these 13 words
 
-TASK = "--user-dir fairseq_rnnsearch --task alignment_heatmap"
 SIZES = (
     "--encoder-embed-dim 16 --encoder-hidden-size 24 --decoder-embed-dim 16"
     " --decoder-hidden-size 24 --attention-size 24 --maxout-size 16"
 )
 MODEL = f"--arch rnnsearch_tiny {SIZES}"
 PAPER = "--criterion alignment_heatmap --optimizer rnnsearch_adadelta --clip-norm 1 --batch-size 20"
-QUIET = "--cpu --no-progress-bar --num-workers 0"
 LAST_ONLY = "--no-epoch-checkpoints --heatmap-samples 0"
 
 
 # --- running ----------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Finished:
-    """A command that has ended."""
-
-    command: str
-    rc: int
-    out: str
-    err: str
-
-    def ok(self) -> "Finished":
-        """Itself, after a check that it went well."""
-        assert self.rc == 0 and "Traceback" not in self.err, f"{self.command}\n{self.tail()}"
-        return self
-
-    def error(self) -> str:
-        """The message of a command that has to fail with one clear line and nothing after it."""
-        assert self.rc not in (0, None), f"{self.command}\nended with 0\n{self.tail()}"
-        assert "Traceback" not in self.out + self.err, f"{self.command}\n{self.tail()}"
-        lines = self.err.splitlines()
-        ours = [line for line in lines if line.startswith(ERROR)]
-        assert len(ours) == 1, f"{self.command}\n{self.tail()}"
-        assert lines[-1] == ours[0], f"{self.command}\n{self.tail()}"
-        return ours[0].removeprefix(ERROR)
-
-    def lines(self, kind: str) -> dict[int, list[str]]:
-        """What fairseq-generate or -interactive has printed after "H-0<tab>" and the like.
-
-        Returns:
-            For each sentence number its lines, each without that beginning.
-        """
-        found: dict[int, list[str]] = {}
-        for line in self.out.splitlines():
-            if line.startswith(f"{kind}-") and line[len(kind) + 1 :].split("\t")[0].isdigit():
-                number, _, rest = line[len(kind) + 1 :].partition("\t")
-                found.setdefault(int(number), []).append(rest)
-        return found
-
-    def hypotheses(self) -> dict[int, list[str]]:
-        """The translations, without their scores, best first."""
-        return {n: [h.split("\t")[1] for h in lines] for n, lines in self.lines("H").items()}
-
-    def tail(self) -> str:
-        return f"out: ...{self.out[-2000:]}\nerr: ...{self.err[-4000:]}"
+def run(command: str, *arguments: object, **options) -> Finished:
+    """Run one of fairseq's commands in the warm process of this worker: see `Launchpad.run`."""
+    return warm().run(command, *arguments, **options)
 
 
-def run(
+def run_installed(
     command: str, *arguments: object, stdin: str | bytes = "", cwd: Path = ROOT, **environment: str
 ) -> Finished:
-    """Run one of the installed commands from the checkout's root and wait for its end.
+    """Run an installed command from the checkout's root as a user does, and wait for its end.
+
+    It takes seconds to import torch and fairseq: each command is started once in this way, by
+    `test_end_to_end`, and `run` is for all that needs no process of its own.
 
     Args:
         command: its name in the folder of this Python.
         arguments: strings that begin with "-" are cut into words as in a shell.
         environment: variables to set besides OMP_NUM_THREADS.
     """
-    words = [str(SCRIPTS / command)]
-    for argument in arguments:
-        text = str(argument)
-        words += shlex.split(text) if text.startswith("-") else [text]
+    command_line = [str(SCRIPTS / command), *words(*arguments)]
     finished = subprocess.run(
-        words,
+        command_line,
         input=stdin if isinstance(stdin, bytes) else stdin.encode(),
         capture_output=True,
         cwd=cwd,
@@ -106,7 +61,7 @@ def run(
         timeout=600,
     )
     return Finished(
-        shlex.join(words),
+        shlex.join(command_line),
         finished.returncode,
         finished.stdout.decode(errors="backslashreplace"),
         finished.stderr.decode(errors="backslashreplace"),
@@ -114,7 +69,7 @@ def run(
 
 
 def together(*calls: Callable) -> list:
-    """The results of calls that wait for commands, two at a time: half of it is starting Python."""
+    """The results of calls that wait for commands, two at a time."""
     with ThreadPoolExecutor(2) as pool:
         return [future.result() for future in [pool.submit(call) for call in calls]]
 

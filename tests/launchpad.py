@@ -7,9 +7,12 @@ that the test chooses, or gets its signal in the middle of what `Strike` names.
 
 import atexit
 import faulthandler
+import functools
+import gc
 import importlib
 import itertools
 import json
+import logging
 import os
 import shlex
 import shutil
@@ -18,14 +21,64 @@ import socket
 import stat
 import subprocess
 import sys
+import tempfile
+import threading
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from commands import QUIET, ROOT, TASK, Finished
-
+ROOT = Path(__file__).resolve().parents[1]
+SCRIPTS = Path(sys.executable).parent
+ERROR = "fairseq_rnnsearch: error: "
+TASK = "--user-dir fairseq_rnnsearch --task alignment_heatmap"
+QUIET = "--cpu --no-progress-bar --num-workers 0"
 LIMIT = 120  # seconds after which a command hangs
+
+
+@dataclass(frozen=True)
+class Finished:
+    """A command that has ended."""
+
+    command: str
+    rc: int
+    out: str
+    err: str
+
+    def ok(self) -> "Finished":
+        """Itself, after a check that it went well."""
+        assert self.rc == 0 and "Traceback" not in self.err, f"{self.command}\n{self.tail()}"
+        return self
+
+    def error(self) -> str:
+        """The message of a command that has to fail with one clear line and nothing after it."""
+        assert self.rc not in (0, None), f"{self.command}\nended with 0\n{self.tail()}"
+        assert "Traceback" not in self.out + self.err, f"{self.command}\n{self.tail()}"
+        lines = self.err.splitlines()
+        ours = [line for line in lines if line.startswith(ERROR)]
+        assert len(ours) == 1, f"{self.command}\n{self.tail()}"
+        assert lines[-1] == ours[0], f"{self.command}\n{self.tail()}"
+        return ours[0].removeprefix(ERROR)
+
+    def lines(self, kind: str) -> dict[int, list[str]]:
+        """What fairseq-generate or -interactive has printed after "H-0<tab>" and the like.
+
+        Returns:
+            For each sentence number its lines, each without that beginning.
+        """
+        found: dict[int, list[str]] = {}
+        for line in self.out.splitlines():
+            if line.startswith(f"{kind}-") and line[len(kind) + 1 :].split("\t")[0].isdigit():
+                number, _, rest = line[len(kind) + 1 :].partition("\t")
+                found.setdefault(int(number), []).append(rest)
+        return found
+
+    def hypotheses(self) -> dict[int, list[str]]:
+        """The translations, without their scores, best first."""
+        return {n: [h.split("\t")[1] for h in lines] for n, lines in self.lines("H").items()}
+
+    def tail(self) -> str:
+        return f"out: ...{self.out[-2000:]}\nerr: ...{self.err[-4000:]}"
 
 
 @dataclass(frozen=True)
@@ -68,7 +121,12 @@ class Run:
 
     def finish(self) -> Finished:
         """Wait for its end; what a training has said is in both `out` and `err`."""
-        rc = self._pad.ask(do="wait", pid=self.pid)["rc"]
+        end = time.monotonic() + LIMIT
+        while (rc := self._pad.ask(do="look", pid=self.pid)["rc"]) is None:
+            if time.monotonic() > end:
+                self.send(signal.SIGKILL, to_all=True)
+                end += LIMIT
+            time.sleep(0.005)
         out, err = (path.read_text(errors="backslashreplace") for path in (self.log, self._err))
         return Finished(shlex.join(self._words), rc, out, err)
 
@@ -86,8 +144,9 @@ class Launchpad:
     def __init__(self, folder: Path, cwd: Path = ROOT) -> None:
         self.cwd = cwd
         self._logs = (folder / f"log{i}" for i in itertools.count())
+        self._speaking = threading.Lock()
         self._process = subprocess.Popen(
-            [sys.executable, __file__],
+            [sys.executable, __file__, folder / "bytecode"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -96,30 +155,36 @@ class Launchpad:
         )
 
     def ask(self, **request: object) -> dict:
-        print(json.dumps(request), file=self._process.stdin, flush=True)
-        return json.loads(self._process.stdout.readline())
+        """Send a request to the process and return its answer; threads take turns."""
+        with self._speaking:
+            print(json.dumps(request), file=self._process.stdin, flush=True)
+            return json.loads(self._process.stdout.readline())
 
     def begin(self, *arguments: object, strike: Strike | None = None, **environment: str) -> Run:
         """Begin fairseq-train; options are cut into words as in a shell."""
-        words = ["fairseq-train", *_words(f"{TASK} {QUIET}", *arguments)]
         log = next(self._logs)
-        return self._begin(words, log, log, "", strike, environment)
+        arguments = f"{TASK} {QUIET}", *arguments
+        return self._begin("fairseq-train", arguments, log, log, "", strike, environment)
 
     def run(
         self, command: str, *arguments: object, stdin: str | bytes = "", **environment: str
     ) -> Finished:
-        """Run one of fairseq's commands, or a module of this package, as `commands.run` does.
+        """Run one of fairseq's commands, or a module of this package, and wait for its end.
 
         Args:
             command: such as "fairseq-generate" or "fairseq_rnnsearch.align".
+            arguments: strings that begin with "-" are cut into words as in a shell.
+            stdin: what is typed.
+            environment: variables to set.
         """
         log = next(self._logs)
-        words = [command, *_words(*arguments)]
-        return self._begin(words, log, log.with_suffix(".err"), stdin, None, environment).finish()
+        err = log.with_suffix(".err")
+        return self._begin(command, arguments, log, err, stdin, None, environment).finish()
 
     def _begin(
         self,
-        words: list[str],
+        command: str,
+        arguments: tuple[object, ...],
         log: Path,
         err: Path,
         stdin: str | bytes,
@@ -130,15 +195,17 @@ class Launchpad:
             path.touch()
         typed = log.with_suffix(".in")
         typed.write_bytes(stdin if isinstance(stdin, bytes) else stdin.encode())
+        is_script = command.startswith("fairseq-")
+        command_line = [str(SCRIPTS / command) if is_script else command, *words(*arguments)]
         pid = self.ask(
             do="begin",
-            words=words,
+            words=command_line,
             files=[str(typed), str(log), str(err)],
             strike=strike and asdict(strike),
             environment=environment,
             cwd=str(self.cwd),
         )["pid"]
-        return Run(self, words, log, err, pid)
+        return Run(self, command_line, log, err, pid)
 
     def train(self, *arguments: object, **options: object) -> Finished:
         return self.begin(*arguments, **options).finish()
@@ -172,45 +239,53 @@ class Launchpad:
         self._process.wait()
 
 
-def _words(*arguments: object) -> list[str]:
-    """Arguments that begin with "-" are cut into words as in a shell."""
-    words = []
+def words(*arguments: object) -> list[str]:
+    """Return the words of a command line; what begins with "-" is cut as by a shell."""
+    found = []
     for argument in arguments:
         text = str(argument)
-        words += shlex.split(text) if text.startswith("-") else [text]
-    return words
+        found += shlex.split(text) if text.startswith("-") else [text]
+    return found
+
+
+@functools.cache
+def warm() -> Launchpad:
+    """Return the launchpad of this worker; it is begun by the first command that needs one."""
+    folder = tempfile.mkdtemp(prefix="launchpad")
+    pad = Launchpad(Path(folder))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    atexit.register(pad.close)
+    return pad
 
 
 # --- the process itself -----------------------------------------------------------------------
 
 
 def _serve() -> None:
-    import fairseq_cli.train  # noqa: F401
+    """Import all that is not ours, and fork a child for each request.
+
+    The child imports the program and the package itself, in the order of the installed script.
+    """
+    import fairseq.sequence_scorer  # noqa: F401
+    import matplotlib.backends.backend_agg  # noqa: F401
+    import sacrebleu  # noqa: F401
     import torch._dynamo  # noqa: F401  (the first optimizer imports it)
 
-    import fairseq_rnnsearch  # noqa: F401
-
+    gc.freeze()
+    logging.root.handlers.clear()  # a module of fairseq's made one; programs make their own
+    logging.root.setLevel(logging.WARNING)
+    sys.dont_write_bytecode, sys.pycache_prefix = False, sys.argv[1]  # for the next child
     for line in sys.stdin:
         request = json.loads(line)
-        if request.pop("do") == "wait":
-            print(json.dumps({"rc": _wait(request["pid"])}), flush=True)
+        if request.pop("do") == "look":
+            ended, status = os.waitpid(request["pid"], os.WNOHANG)
+            rc = os.waitstatus_to_exitcode(status) if ended else None
+            print(json.dumps({"rc": rc}), flush=True)
             continue
         pid = os.fork()
         if pid == 0:
             _run(**request)
         print(json.dumps({"pid": pid}), flush=True)
-
-
-def _wait(pid: int) -> int:
-    end = time.monotonic() + LIMIT
-    while True:
-        ended, status = os.waitpid(pid, os.WNOHANG)
-        if ended:
-            return os.waitstatus_to_exitcode(status)
-        if time.monotonic() > end:
-            os.killpg(pid, signal.SIGKILL)
-            end += LIMIT
-        time.sleep(0.005)
 
 
 def _run(
@@ -253,10 +328,11 @@ def _run(
 
 def _main_of(command: str) -> Callable[[], object]:
     """Return what a command runs. It is imported only now, as it is in a process of its own."""
-    if command.startswith("fairseq-"):
+    script = Path(command).name
+    if script.startswith("fairseq-"):
         from fairseq_rnnsearch.compat import mends
 
-        name = command.removeprefix("fairseq-").replace("-", "_")
+        name = script.removeprefix("fairseq-").replace("-", "_")
         program = importlib.import_module(f"fairseq_cli.{name}")
         mends.start()  # as --user-dir does, which finds the package imported here
         return program.cli_main

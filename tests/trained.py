@@ -3,7 +3,6 @@
 A test module takes these fixtures with ``pytest_plugins = ["trained"]``.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,7 +18,7 @@ from commands import (
     train,
     write_text,
 )
-from launchpad import Launchpad
+from launchpad import Launchpad, warm
 
 EPOCHS = 20
 
@@ -107,8 +106,6 @@ def barely_trained(tmp_path_factory, small_corpus) -> Trained:
 
 
 @pytest.fixture(scope="session")
-def launchpad(tmp_path_factory) -> Iterator[Launchpad]:
-    """Where fairseq-train begins without importing everything anew."""
-    pad = Launchpad(tmp_path_factory.mktemp("launchpad"))
-    yield pad
-    pad.close()
+def launchpad() -> Launchpad:
+    """Where commands begin without importing everything anew."""
+    return warm()
