@@ -24,8 +24,8 @@ from commands import (
     train,
     write_text,
 )
-from conftest import EOS, PAD, batch_of, dictionary, padded, previous, random_model
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
+from models import EOS, PAD, batch_of, dictionary, padded, previous, random_model
 from omegaconf import OmegaConf
 
 from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
@@ -251,7 +251,7 @@ def test_translating_in_parts(barely_trained):
 PEAK = """
 import json, sys
 import torch
-from conftest import build_model
+from models import build_model
 
 from fairseq_rnnsearch.criterions.alignment_heatmap import attention_statistics
 

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 import torch
 from commands import MODEL, assert_equal_tensors, parameters_and_optimizer
-from conftest import build_model, dictionary
 from fairseq import checkpoint_utils
 from fairseq.logging.meters import AverageMeter, SumMeter
 from fuzz_pickles import CONTENT, as_archive, as_legacy, checkpoint, dictionary_of, numbers, tensor
+from models import build_model, dictionary
 
 from fairseq_rnnsearch.compat import checkpoint_files, plain_pickle
 from fairseq_rnnsearch.compat.checkpoints import progress, read_checkpoint, verify

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-from conftest import EOS, PAD, batch_of, build_model, previous, random_model
 from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.logging import metrics
+from models import EOS, PAD, batch_of, build_model, previous, random_model
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.contracts import CollectsAlignments

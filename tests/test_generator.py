@@ -4,8 +4,8 @@ from itertools import chain
 
 import pytest
 import torch
-from conftest import EOS, PAD, padded, random_model
 from fairseq.sequence_generator import SequenceGenerator
+from models import EOS, PAD, padded, random_model
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.kernels import compiled, elementwise, packed, word_inputs

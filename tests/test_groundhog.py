@@ -10,9 +10,10 @@ import zipfile
 import numpy as np
 import pytest
 import torch
-from conftest import GROUNDHOG, authors_words, build_model, fairseq_words, model_from_arrays, score
+from authors import GROUNDHOG
 from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
+from models import authors_words, build_model, fairseq_words, model_from_arrays, score
 from oracles import numpy_rnnsearch as oracle
 
 from fairseq_rnnsearch.data import arrays as arrays_module

@@ -7,7 +7,7 @@ from itertools import product
 
 import pytest
 import torch
-from conftest import EOS, cost_of, padded, previous, random_model, score
+from models import EOS, cost_of, padded, previous, random_model, score
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.kernels import (

@@ -5,7 +5,7 @@ import math
 
 import pytest
 import torch
-from conftest import EOS, PAD, build_model, cost_of, padded, previous, random_model, score
+from models import EOS, PAD, build_model, cost_of, padded, previous, random_model, score
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.errors import UserError

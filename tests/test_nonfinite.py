@@ -6,8 +6,8 @@ from functools import partial
 
 import pytest
 import torch
-from conftest import EOS, PAD, batch_of, build_model, dictionary, padded
 from fairseq.optim import AMPOptimizer
+from models import EOS, PAD, batch_of, build_model, dictionary, padded
 from omegaconf import OmegaConf
 from torch.testing import assert_close
 

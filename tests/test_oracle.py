@@ -8,7 +8,7 @@ from math import exp, log, tanh
 
 import numpy as np
 import pytest
-from conftest import SEARCHES, recorded_searches
+from authors import SEARCHES, recorded_searches
 from numpy.testing import assert_allclose
 from oracles import numpy_rnnsearch as oracle
 

@@ -9,7 +9,7 @@ import itertools
 import numpy as np
 import pytest
 import torch
-from conftest import (
+from models import (
     PAD,
     arrays_from_tensors,
     cost_of,

@@ -9,7 +9,7 @@ import math
 
 import pytest
 import torch
-from conftest import EOS, PAD, build_model, padded, previous, random_model, score
+from models import EOS, PAD, build_model, padded, previous, random_model, score
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 

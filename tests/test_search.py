@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 import torch
-from conftest import (
+from authors import SEARCHES, recorded_searches
+from models import (
     EOS,
     PAD,
-    SEARCHES,
     UNK,
     authors_words,
     build_model,
@@ -18,7 +18,6 @@ from conftest import (
     model_from_arrays,
     padded,
     random_model,
-    recorded_searches,
 )
 from numpy.testing import assert_allclose
 from oracles import numpy_rnnsearch as oracle

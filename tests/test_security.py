@@ -168,8 +168,8 @@ def test_readers_of_command_lines(trace):
 
 
 def task(symbols=8):
-    from conftest import dictionary
     from fairseq.tasks.translation import TranslationConfig, TranslationTask
+    from models import dictionary
 
     cfg = TranslationConfig(source_lang="en", target_lang="fr")
     return TranslationTask(OmegaConf.structured(cfg), dictionary(symbols), dictionary(symbols))

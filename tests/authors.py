@@ -1,0 +1,65 @@
+"""The numbers recorded from the authors' program: groundhog/README.md says what they are."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+
+GROUNDHOG = Path(__file__).with_name("groundhog")
+
+
+class Reference(Mapping):
+    """``reference.npz`` by the names that its README gives; an array is read when it is asked for.
+
+    What there is of every parameter lies in one vector, in the order of ``params.npz``:
+    ``grad/W1_dec_deep_softmax`` is a part of the vector ``grad``.
+    """
+
+    def __init__(self, arrays, params):
+        self._arrays = arrays
+        ends = np.cumsum([array.size for array in params.values()])
+        self._places = {
+            name: (slice(end - array.size, end), array.shape)
+            for end, (name, array) in zip(ends, params.items(), strict=True)
+        }
+
+    def __getitem__(self, key):
+        vector, _, name = key.rpartition("/")
+        if name in self._places:
+            place, shape = self._places[name]
+            return self._arrays[vector][place].reshape(shape)
+        return self._arrays[key]
+
+    def __iter__(self):
+        return iter(self._arrays)
+
+    def __len__(self):
+        return len(self._arrays)
+
+
+def authors_params(file=GROUNDHOG / "params.npz"):
+    """The 40 arrays of a file in float64."""
+    with np.load(file) as arrays:
+        return {name: arrays[name].astype(np.float64) for name in arrays.files}
+
+
+def recorded_searches(label):
+    """The program's beam searches with one set of parameters, and what it changes in them.
+
+    Returns:
+        runs, and the arrays that differ from those of ``params.npz``.
+    """
+    runs = json.loads((GROUNDHOG / "beam.json").read_text())["runs"]
+    changed = authors_params(GROUNDHOG / "beam_params.npz")
+    names = ("W2_dec_deep_softmax", "b_dec_deep_softmax")
+    return [run for run in runs if run["params"] == label], {
+        name: changed[f"{label}/{name}"] for name in names
+    }
+
+
+SEARCHES = (
+    *("no_id0_eos1", "no_id0_eos2_unk2", "scaled3_eos1_unk0", "scaled3_eos1_unk2"),
+    *("scaled3_eos1_unk5", "scaled3_eos2_unk0", "scaled3_eos2_unk2", "scaled3_eos2_unk5"),
+    *("scaled6_eos2_unk2", "scaled6_eos2_unk5"),
+)

@@ -1,0 +1,177 @@
+"""Small models and batches: from the authors' arrays, at random, and by options."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import torch
+from fairseq.data import Dictionary
+
+from fairseq_rnnsearch.groundhog import PARAMETERS
+from fairseq_rnnsearch.models import RNNSearchConfig, RNNSearchModel
+
+PAD, EOS, UNK = 1, 2, 3  # fairseq's numbers in every dictionary
+PAPER_ARRAYS = {"decoder.network.output.weight": ("W_dec_deep_softmax",)}  # --output-layer single
+
+
+def fairseq_words(words, symbols):
+    """The authors' numbers in ours: 0 `<s>`, 1 unknown, words, and the last ends a sentence."""
+    special = {0: 0, 1: UNK, symbols - 1: EOS}
+    return [special.get(int(word), int(word) + 2) for word in words]
+
+
+def authors_words(words, symbols):
+    """The inverse of `fairseq_words`."""
+    special = {0: 0, UNK: 1, EOS: symbols - 1}
+    return [special.get(int(word), int(word) - 2) for word in words]
+
+
+def dictionary(symbols):
+    """A fairseq dictionary of that many symbols, its four own included."""
+    words = Dictionary()
+    for i in range(symbols - 4):
+        words.add_symbol(f"w{i}")
+    return words
+
+
+def build_model(source_symbols=14, target_symbols=13, **options):
+    """An `RNNSearchModel` as the task would build it; small, its sizes all different."""
+    sizes = {
+        "encoder_embed_dim": 4,
+        "encoder_hidden_size": 5,
+        "decoder_embed_dim": 6,
+        "decoder_hidden_size": 7,
+        "attention_size": 8,
+        "maxout_size": 3,
+    }
+    task = SimpleNamespace(
+        source_dictionary=dictionary(source_symbols), target_dictionary=dictionary(target_symbols)
+    )
+    return RNNSearchModel.build_model(RNNSearchConfig(**(sizes | options)), task)
+
+
+def random_model(seed=0, **options):
+    """In float64, with every parameter N(0, 0.4): nothing is zero, nothing can hide."""
+    model = build_model(**options).double().eval()
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0.0, 0.4, generator=generator)
+    return model
+
+
+def _stacked(arrays):
+    """Pairs (our parameter, the authors' arrays stacked in it) for the arrays that there are."""
+    table = PARAMETERS | (PAPER_ARRAYS if "W_dec_deep_softmax" in arrays else {})
+    return [(name, parts) for name, parts in table.items() if parts[0] in arrays]
+
+
+def _by_symbol(name):
+    return "embedding.weight" in name or name.endswith(("output.weight", "output.bias"))
+
+
+def model_from_arrays(arrays, order="program"):
+    """The float64 model with these parameters: RNNsearch or RNNencdec, either output layer.
+
+    One symbol more a side than the arrays have: the pad symbol, which is never generated.
+    """
+    state = {}
+    for name, parts in _stacked(arrays):
+        transpose = not name.endswith("embedding.weight")
+        value = np.concatenate([arrays[p].T if transpose else arrays[p] for p in parts])
+        if _by_symbol(name):
+            with_pad = np.full((len(value) + 1, *value.shape[1:]), -1e9 if "bias" in name else 0.0)
+            with_pad[fairseq_words(range(len(value)), len(value))] = value
+            value = with_pad
+        state[name] = torch.tensor(value[0] if "energy_weight" in name else value)
+    encdec = "A_dec_transition_0" not in arrays
+    model = build_model(
+        len(state["encoder.network.embedding.weight"]),
+        len(state["decoder.network.embedding.weight"]),
+        encoder_embed_dim=arrays["W_0_enc_approx_embdr"].shape[1],
+        encoder_hidden_size=arrays["W_enc_transition_0"].shape[0],
+        decoder_embed_dim=arrays["W_0_dec_approx_embdr"].shape[1],
+        decoder_hidden_size=arrays["W_dec_transition_0"].shape[0],
+        attention_size=1 if encdec else arrays["A_dec_transition_0"].shape[1],
+        maxout_size=arrays["W_0_dec_hid_readout_0"].shape[1] // 2,
+        decoder_order=order,
+        output_layer="single" if "W_dec_deep_softmax" in arrays else "factorised",
+        fixed_context=encdec,
+    ).double()
+    model.load_state_dict(state)
+    return model.eval()
+
+
+def arrays_from_tensors(tensors, arrays):
+    """The inverse: tensors in the shapes of a model's parameters, under the names in `arrays`."""
+    found = {}
+    for name, parts in _stacked(arrays):
+        value = tensors[name].detach().numpy()
+        if _by_symbol(name):
+            value = value[fairseq_words(range(len(value) - 1), len(value) - 1)]
+        for part, block in zip(parts, np.split(value, len(parts)), strict=True):
+            found[part] = (block if "embedding.weight" in name else block.T).reshape(
+                arrays[part].shape
+            )
+    return found
+
+
+def padded(sentences, left=False):
+    """Lists of word numbers to one tensor (batch, longest)."""
+    longest = max(map(len, sentences))
+    return torch.tensor(
+        [
+            [PAD] * (longest - len(s)) + list(s) if left else list(s) + [PAD] * (longest - len(s))
+            for s in sentences
+        ]
+    )
+
+
+def previous(targets):
+    """What fairseq feeds the decoder: the end symbol moved from the end to the front."""
+    return [[EOS, *target[:-1]] for target in targets]
+
+
+def batch_of(sources, targets, left=False):
+    """As fairseq collates sentences, numbered from 0; left: sources are padded on the left."""
+    return {
+        "id": torch.arange(len(sources)),
+        "ntokens": sum(map(len, targets)),
+        "nsentences": len(sources),
+        "net_input": {
+            "src_tokens": padded(sources, left),
+            "src_lengths": torch.tensor([len(source) for source in sources]),
+            "prev_output_tokens": padded(previous(targets)),
+        },
+        "target": padded(targets),
+    }
+
+
+def score(model, sources, targets, left_source=False, left_target=False):
+    """log p of all words and alignment weights of a padded batch, unpadded again.
+
+    Returns:
+        For each sentence (target, words) and (target, source), or None without alignment.
+    """
+    output = model(
+        padded(sources, left_source),
+        torch.tensor([len(source) for source in sources]),
+        padded(previous(targets), left_target),
+    )
+    lprobs = model.get_normalized_probs(output, log_probs=True)
+    attention = output[1]["attn"]
+    Tx, Ty = max(map(len, sources)), max(map(len, targets))
+    scored = []
+    for b, (source, target) in enumerate(zip(sources, targets, strict=True)):
+        rows = slice(Ty - len(target), Ty) if left_target else slice(len(target))
+        columns = slice(Tx - len(source), Tx) if left_source else slice(len(source))
+        weights = None if attention is None else attention[0][b, rows, columns]
+        scored.append((lprobs[b, rows], weights))
+    return scored
+
+
+def cost_of(scored, targets):
+    """Summed -log p of the target words."""
+    return -sum(
+        lprobs[range(len(target)), target].sum()
+        for (lprobs, _), target in zip(scored, targets, strict=True)
+    )
