@@ -53,14 +53,17 @@ ROWS = {
 
 
 class SurvivalTable:
-    """A plugin for pytest that counts the cases of each row and prints them as Markdown."""
+    """A plugin for pytest that counts the cases of each row and prints them as Markdown.
+
+    What a test counts for travels with its report, so that the process that prints hears of the
+    tests of all workers.
+    """
 
     def __init__(self):
-        self.marks = {}  # of each test: its row, its cases, whether it is slow, its file
-        self.passed = set()
+        self.cases = {}  # of each test that is collected or has passed: see `table`
 
     @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items):
+    def pytest_collection_modifyitems(self, items, config):
         for item in items:
             mark = item.get_closest_marker("survives")
             if mark is None:
@@ -69,23 +72,27 @@ class SurvivalTable:
             if row not in ROWS:
                 raise pytest.UsageError(f"{item.nodeid}: no row {row!r} in survives.ROWS")
             slow = item.get_closest_marker("slow") is not None
-            self.marks[item.nodeid] = row, mark.kwargs.get("cases", 1), slow, item.path.name
+            counted = row, mark.kwargs.get("cases", 1), slow, item.path.name
+            item.user_properties.append(("survives", counted))
+            if config.option.collectonly:
+                self.cases[item.nodeid] = counted
 
     def pytest_runtest_logreport(self, report):
         if report.when == "call" and report.passed:
-            self.passed.add(report.nodeid)
+            for name, counted in report.user_properties:
+                if name == "survives":
+                    self.cases[report.nodeid] = tuple(counted)
 
     def pytest_terminal_summary(self, terminalreporter, config):
         if "survives" not in config.option.markexpr:
             return
-        counted = self.marks if config.option.collectonly else self.passed
         terminalreporter.section("what it survives")
-        for line in table(self.marks[test] for test in counted if test in self.marks):
+        for line in table(self.cases.values()):
             terminalreporter.write_line(line)
 
 
 def table(cases) -> list[str]:
-    """The lines of the table.
+    """Return the lines of the table.
 
     Args:
         cases: of each test its row, how many cases it goes through, whether it is slow, its file.

@@ -1,10 +1,16 @@
 """Corpora and models that the tests of the commands share, each made once.
 
-A test module takes these fixtures with ``pytest_plugins = ["trained"]``.
+A test module takes these fixtures with ``pytest_plugins = ["trained"]``. Where pytest-xdist runs
+several workers, the first that needs one makes it, and the others wait for it.
 """
 
+import fcntl
+import os
+import pickle
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from commands import (
@@ -14,13 +20,31 @@ from commands import (
     SHORTLIST,
     Finished,
     preprocess,
-    together,
     train,
     write_text,
 )
 from launchpad import Launchpad, warm
 
-EPOCHS = 20
+EPOCHS = 10
+# wide enough to learn the language in 600 updates
+LEARNING = (
+    "--arch rnnsearch_tiny --encoder-embed-dim 24 --encoder-hidden-size 48 --decoder-embed-dim 24"
+    " --decoder-hidden-size 48 --attention-size 48 --maxout-size 24"
+    " --criterion alignment_heatmap --cost-scale sentence --clip-norm 1"
+)
+Made = TypeVar("Made")
+
+
+def made_once(tmp_path_factory, name: str, make: Callable[[Path], Made]) -> Made:
+    """Return what `make` returns for a folder that all workers share; only one of them calls it."""
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    result = folder.with_suffix(".pickle")
+    with open(folder.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not result.exists():
+            result.write_bytes(pickle.dumps(make(folder)))
+    return pickle.loads(result.read_bytes())
 
 
 @dataclass(frozen=True)
@@ -58,8 +82,8 @@ def _learned(corpus: Corpus, folder: Path) -> Trained:
         train(
             corpus.data,
             folder,
-            f"{MODEL} --criterion alignment_heatmap --cost-scale sentence --clip-norm 1",
-            "--optimizer adam --lr 0.01 --lr-scheduler polynomial_decay --total-num-update 1200",
+            LEARNING,
+            "--optimizer adam --lr 0.02 --lr-scheduler polynomial_decay --total-num-update 600",
             f"--batch-size 10 --max-epoch {EPOCHS} --keep-last-epochs 2",
         ).ok(),
         EPOCHS,
@@ -67,42 +91,43 @@ def _learned(corpus: Corpus, folder: Path) -> Trained:
 
 
 @pytest.fixture(scope="session")
-def everything_learned(tmp_path_factory) -> tuple[Trained, Trained]:
-    """Trainings with all words and with a shortlist of ten a side, at the same time."""
-    folder = tmp_path_factory.mktemp("learned")
-
-    def learn(name: str, *more: str) -> Trained:
-        corpus = _corpus(folder / name, *more, train=600, valid=50, test=60)
-        return _learned(corpus, folder / name / "model")
-
-    shortlist = f"--nwordssrc {SHORTLIST} --nwordstgt {SHORTLIST}"
-    return tuple(together(lambda: learn("full"), lambda: learn("shortlist", shortlist)))
-
-
-@pytest.fixture(scope="session")
-def learned(everything_learned) -> Trained:
+def learned(tmp_path_factory) -> Trained:
     """A model that translates the counting language."""
-    return everything_learned[0]
+
+    def make(folder: Path) -> Trained:
+        return _learned(_corpus(folder, train=600, valid=50, test=60), folder / "model")
+
+    return made_once(tmp_path_factory, "learned", make)
 
 
 @pytest.fixture(scope="session")
-def learned_shortlist(everything_learned) -> Trained:
-    """A model that produces unknown words."""
-    return everything_learned[1]
+def learned_shortlist(tmp_path_factory) -> Trained:
+    """A model with a shortlist of ten words a side, which produces unknown words."""
+
+    def make(folder: Path) -> Trained:
+        shortlist = f"--nwordssrc {SHORTLIST} --nwordstgt {SHORTLIST}"
+        return _learned(_corpus(folder, shortlist, train=600, valid=50, test=60), folder / "model")
+
+    return made_once(tmp_path_factory, "shortlist", make)
 
 
 @pytest.fixture(scope="session")
 def small_corpus(tmp_path_factory) -> Corpus:
     """103 training pairs: six batches of twenty, the last of three."""
-    return _corpus(tmp_path_factory.mktemp("small"), train=103, valid=11, test=13)
+    return made_once(
+        tmp_path_factory, "small", lambda folder: _corpus(folder, train=103, valid=11, test=13)
+    )
 
 
 @pytest.fixture(scope="session")
 def barely_trained(tmp_path_factory, small_corpus) -> Trained:
     """A model that has seen two batches: good enough for what does not depend on the model."""
-    folder = tmp_path_factory.mktemp("barely") / "model"
-    training = train(small_corpus.data, folder, f"{MODEL} {PAPER} {LAST_ONLY} --max-update 2")
-    return Trained(small_corpus, folder, training.ok(), epochs=1)
+
+    def make(folder: Path) -> Trained:
+        training = train(small_corpus.data, folder, f"{MODEL} {PAPER} {LAST_ONLY} --max-update 2")
+        return Trained(small_corpus, folder, training.ok(), epochs=1)
+
+    return made_once(tmp_path_factory, "barely", make)
 
 
 @pytest.fixture(scope="session")
