@@ -14,6 +14,7 @@ import itertools
 import json
 import logging
 import os
+import runpy
 import shlex
 import shutil
 import signal
@@ -167,19 +168,25 @@ class Launchpad:
         return self._begin("fairseq-train", arguments, log, log, "", strike, environment)
 
     def run(
-        self, command: str, *arguments: object, stdin: str | bytes = "", **environment: str
+        self,
+        command: str,
+        *arguments: object,
+        stdin: str | bytes = "",
+        cwd: Path | None = None,
+        **environment: str,
     ) -> Finished:
-        """Run one of fairseq's commands, or a module of this package, and wait for its end.
+        """Run one of fairseq's commands, a module, or Python with ``-c``, and wait for its end.
 
         Args:
-            command: such as "fairseq-generate" or "fairseq_rnnsearch.align".
+            command: such as "fairseq-generate", "fairseq_rnnsearch.align" or "python".
             arguments: strings that begin with "-" are cut into words as in a shell.
             stdin: what is typed.
+            cwd: the folder in which it begins, instead of the launchpad's.
             environment: variables to set.
         """
         log = next(self._logs)
         err = log.with_suffix(".err")
-        return self._begin(command, arguments, log, err, stdin, None, environment).finish()
+        return self._begin(command, arguments, log, err, stdin, None, environment, cwd).finish()
 
     def _begin(
         self,
@@ -190,6 +197,7 @@ class Launchpad:
         stdin: str | bytes,
         strike: Strike | None,
         environment: dict[str, str],
+        cwd: Path | None = None,
     ) -> Run:
         for path in (log, err):
             path.touch()
@@ -203,7 +211,7 @@ class Launchpad:
             files=[str(typed), str(log), str(err)],
             strike=strike and asdict(strike),
             environment=environment,
-            cwd=str(self.cwd),
+            cwd=str(cwd or self.cwd),
         )["pid"]
         return Run(self, command_line, log, err, pid)
 
@@ -311,7 +319,7 @@ def _run(
         _arrange(**strike)
     status = 0
     try:
-        _main_of(words[0])()
+        _main_of(words)()
     except SystemExit as end:
         status = end.code or 0
         if isinstance(status, str):
@@ -326,17 +334,20 @@ def _run(
     os._exit(status)
 
 
-def _main_of(command: str) -> Callable[[], object]:
-    """Return what a command runs. It is imported only now, as it is in a process of its own."""
-    script = Path(command).name
+def _main_of(command: list[str]) -> Callable[[], object]:
+    """Return what a command line runs."""
+    name, *more = command
+    script = Path(name).name
     if script.startswith("fairseq-"):
-        from fairseq_rnnsearch.compat import mends
-
         name = script.removeprefix("fairseq-").replace("-", "_")
-        program = importlib.import_module(f"fairseq_cli.{name}")
-        mends.start()  # as --user-dir does, which finds the package imported here
-        return program.cli_main
-    return importlib.import_module(command).main
+        return importlib.import_module(f"fairseq_cli.{name}").cli_main
+    if script.startswith("python") and more[0] == "-c":
+        sys.argv[:2] = []
+        return functools.partial(exec, more[1], {"__name__": "__main__"})
+    if script.startswith("python"):  # -m
+        name = more[1]
+        sys.argv[:2] = []
+    return functools.partial(runpy.run_module, name, run_name="__main__", alter_sys=True)
 
 
 def _arrange(where: str, call: int, number: int, again: list[float], to_all: bool) -> None:

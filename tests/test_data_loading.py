@@ -49,20 +49,19 @@ gc.collect()  # closes the queues to the processes before they are told to end
 """
 
 
-def run(program: str) -> subprocess.CompletedProcess:
-    return subprocess.run(
+@pytest.mark.survives("loading processes", cases=2)
+@pytest.mark.parametrize(
+    "program",
+    [FINISHED + UNFINISHED, pytest.param(UNFINISHED + COLLECTED, marks=pytest.mark.slow)],
+    ids=["all, then one", "one, collected"],
+)
+def test_processes_end_with_the_last_batch_and_with_the_program(program):
+    """In a process of its own: what is asked is how the interpreter ends."""
+    ended = subprocess.run(
         [sys.executable, "-c", BEGIN + program],
         capture_output=True,
         text=True,
         cwd=ROOT,
         timeout=HANGS,
     )
-
-
-@pytest.mark.survives("loading processes")
-@pytest.mark.parametrize(
-    "program", [FINISHED, UNFINISHED, UNFINISHED + COLLECTED], ids=["all", "one", "one, collected"]
-)
-def test_processes_end_with_the_last_batch_and_with_the_program(program):
-    ended = run(program)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

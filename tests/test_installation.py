@@ -7,19 +7,20 @@ import sys
 from importlib.metadata import version
 
 import pytest
-from commands import LAST_ONLY, MODEL, PACKAGE, PAPER, QUIET, ROOT, run, together
+from commands import LAST_ONLY, MODEL, PACKAGE, PAPER, QUIET, ROOT, run, run_installed, together
 
 pytest_plugins = ["trained"]
 
 
-def trains(data, save_dir, user_dir, **where):
+def trains(data, save_dir, user_dir, run=run, cwd=ROOT, **environment):
     return run(
         "fairseq-train",
         data,
         f"--user-dir={user_dir}",
         f"--task alignment_heatmap {MODEL} {PAPER} {QUIET} {LAST_ONLY} --max-update 1",
         f"--save-dir={save_dir}",
-        **where,
+        cwd=cwd,
+        **environment,
     ).ok()
 
 
@@ -53,18 +54,24 @@ def installed(tmp_path_factory):
     return folder / "site"
 
 
+@pytest.mark.slow
 def test_an_installed_package_names_the_path_to_give(installed, small_corpus, tmp_path):
-    shown = run("python", "-m", "fairseq_rnnsearch", cwd=tmp_path, PYTHONPATH=str(installed)).ok()
+    shown = run_installed(
+        "python", "-m", "fairseq_rnnsearch", cwd=tmp_path, PYTHONPATH=str(installed)
+    ).ok()
     first, *versions = shown.out.splitlines()
     assert first == f"--user-dir {installed / 'fairseq_rnnsearch'}"
     assert f"torch {version('torch')}" in versions
     assert f"fairseq-fixed {version('fairseq-fixed')}" in versions
-    environment = {"PYTHONPATH": str(installed)}
-    user_dir = first.removeprefix("--user-dir ")
+    data, user_dir = small_corpus.data, first.removeprefix("--user-dir ")
     together(
-        lambda: trains(small_corpus.data, tmp_path / "1", user_dir, cwd=tmp_path, **environment),
+        lambda: trains(
+            small_corpus.data, tmp_path / "1", user_dir, run_installed, cwd=tmp_path, **environment
+        ),
         # the checkout's copy is used, though there is an installed one
-        lambda: trains(small_corpus.data, tmp_path / "2", "fairseq_rnnsearch", **environment),
+        lambda: trains(
+            small_corpus.data, tmp_path / "2", "fairseq_rnnsearch", run_installed, **environment
+        ),
     )
 
 
@@ -98,6 +105,6 @@ assert before == (sys.excepthook, checkpoint_utils.load_checkpoint_to_cpu, len(w
 
 def test_imported_before_and_given_as_user_dir_it_is_registered_once():
     finished = run(
-        "python", "-c ", TWICE, "fairseq_rnnsearch", PACKAGE, f"{PACKAGE}/", PYTHONPATH=str(ROOT)
+        "python", "-c", TWICE, "fairseq_rnnsearch", PACKAGE, f"{PACKAGE}/", PYTHONPATH=str(ROOT)
     )
     finished.ok()

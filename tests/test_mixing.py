@@ -3,8 +3,6 @@
 import io
 import json
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
@@ -171,14 +169,8 @@ folder, data = sys.argv[1:]
 hub = RNNSearchModel.from_pretrained(folder, "checkpoint_last.pt", data_name_or_path=data)
 print(hub.translate(["red house bird", "calm tree"], beam=3))
 """
-    finished = subprocess.run(
-        [sys.executable, "-c", program, learned.folder, learned.corpus.data],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=PACKAGE.parent,
-    )
-    assert finished.stdout.splitlines()[-1] == "['maison rouge oiseau', 'arbre calme']"
+    finished = run("python", "-c", program, learned.folder, learned.corpus.data).ok()
+    assert finished.out.splitlines()[-1] == "['maison rouge oiseau', 'arbre calme']"
 
 
 def test_data_loading_processes_give_the_same_batches_and_end_in_silence(small_corpus, tmp_path):

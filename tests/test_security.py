@@ -542,9 +542,7 @@ def test_options_of_every_command(barely_trained, tmp_path, trace):
     model = "--arch rnnsearch_tiny --max-update 1 --batch-size 8 --criterion alignment_heatmap"
     refused = together(
         lambda: generate(data, checkpoint, overrides),
-        lambda: run(
-            "python", "-m fairseq_cli.validate", data, task, f"--path={checkpoint}", overrides
-        ),
+        lambda: run("fairseq-validate", data, task, f"--path={checkpoint}", overrides),
         lambda: train(
             data, tmp_path / "a", model, "--optimizer adam", f'--adam-betas "{code(trace)}"'
         ),

@@ -14,7 +14,7 @@ from commands import (
     Watch,
     assert_equal_tensors,
     parameters_and_optimizer,
-    run,
+    run_installed,
     together,
     train,
 )
@@ -30,7 +30,8 @@ OPTIONS = f"{MODEL} {PAPER} --heatmap-samples 2 --no-epoch-checkpoints --seed 2"
 
 
 def torchrun(data, save_dir, *more, machines="--standalone --nproc_per_node 2", **environment):
-    return run(
+    """The real thing: each process that torchrun starts imports everything for itself."""
+    return run_installed(
         "torchrun",
         machines,
         SCRIPTS / "fairseq-train",
@@ -101,17 +102,20 @@ def test_each_pair_belongs_to_one_process_once_an_epoch(two_and_one):
         assert sorted(pairs) == list(range(103))
 
 
-def test_they_resume_in_the_middle_of_an_epoch(two_and_one, small_corpus, tmp_path):
+def test_they_resume_in_the_middle_of_an_epoch(launchpad, two_and_one, small_corpus, tmp_path):
     folder, *_ = two_and_one
-    torchrun(small_corpus.data, tmp_path, "--batch-size 16 --max-epoch 2 --max-update 6").ok()
-    again = torchrun(small_corpus.data, tmp_path, "--batch-size 16 --max-epoch 2").ok()
-    assert "(epoch 2 @ 6 updates)" in again.out
+    command = small_corpus.data, f"{OPTIONS} --batch-size 16 --max-epoch 2 --save-dir={tmp_path}"
+    for finished in launchpad.train_together(2, *command, "--max-update 6"):
+        finished.ok()
+    again = [finished.ok() for finished in launchpad.train_together(2, *command)]
+    assert "(epoch 2 @ 6 updates)" in again[0].out
     assert_equal_tensors(
         parameters_and_optimizer(tmp_path / "checkpoint_last.pt"),
         parameters_and_optimizer(folder / "two" / "checkpoint_last.pt"),
     )
 
 
+@pytest.mark.slow
 def test_two_machines(two_and_one, small_corpus, tmp_path):
     """A torchrun for each, as the README starts them; here both on this machine."""
     folder, *_ = two_and_one
@@ -136,6 +140,7 @@ def test_two_machines(two_and_one, small_corpus, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_a_refused_checkpoint_ends_all_of_them(small_corpus, tmp_path):
     (tmp_path / "checkpoint_last.pt").write_bytes(b"PK\3\4" + bytes(100))
     finished = torchrun(small_corpus.data, tmp_path, "--max-update 1")
@@ -210,7 +215,9 @@ def test_four_processes_are_one_that_takes_four_batches(launchpad, small_corpus,
 SIGNALS = {"SIGTERM": 143, "SIGUSR1": 0}
 
 
-@pytest.mark.parametrize("name", SIGNALS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "SIGTERM")) for n in SIGNALS]
+)
 def test_a_signal_to_one_stops_all_at_the_same_update(
     launchpad, two_unbroken, small_corpus, tmp_path, name
 ):
@@ -252,7 +259,9 @@ SAVES = {
 
 
 @pytest.mark.survives("circumstances")
-@pytest.mark.parametrize("which", SAVES)
+@pytest.mark.parametrize(
+    "which", [pytest.param(w, marks=[pytest.mark.slow] * (w == "the last")) for w in SAVES]
+)
 def test_one_is_killed_while_it_saves(launchpad, two_unbroken, small_corpus, tmp_path, which):
     command = launchpad, 2, small_corpus.data, tmp_path, "--batch-size 16 --save-interval-updates 2"
     ended = begin(*command, strikes={0: SAVES[which]})

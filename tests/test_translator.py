@@ -3,7 +3,6 @@
 import contextlib
 import itertools
 import json
-import subprocess
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +12,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from commands import ERROR, MODEL, ROOT, generate, sides, train
+from commands import ERROR, MODEL, generate, run, sides, train
 from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import GenerationConfig
 
@@ -475,22 +474,14 @@ def written(folder, pairs):
 
 
 def test_two_text_files_are_aligned_in_one_command(learned, model, test_pairs, tmp_path):
-    finished = subprocess.run(
-        [
-            sys.executable,
-            "-m",
-            "fairseq_rnnsearch.align",
-            str(learned.corpus.data),
-            *("--path", str(learned.checkpoint)),
-            *written(tmp_path, test_pairs),
-            *("--heatmap-dir", str(tmp_path / "out"), "--heatmap-format", "pharaoh,jsonl,html"),
-        ],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-    )
-    assert finished.returncode == 0, finished.stderr
-    assert f"{len(test_pairs)} pairs aligned" in finished.stderr
+    finished = run(
+        "fairseq_rnnsearch.align",
+        learned.corpus.data,
+        *("--path", learned.checkpoint),
+        *written(tmp_path, test_pairs),
+        f"--heatmap-dir={tmp_path / 'out'} --heatmap-format pharaoh,jsonl,html",
+    ).ok()
+    assert f"{len(test_pairs)} pairs aligned" in finished.err
     links = (tmp_path / "out/alignments.pharaoh").read_text().splitlines()
     lines = (tmp_path / "out/alignments.jsonl").read_text().splitlines()
     expected = model.align(*map(list, zip(*test_pairs, strict=True)))
@@ -544,12 +535,7 @@ def test_mistakes_on_the_command_line(tmp_path, name):
 
 
 def test_a_mistake_is_one_line_on_standard_error():
-    finished = subprocess.run(
-        [sys.executable, "-m", "fairseq_rnnsearch.align", "data"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-    )
-    assert finished.returncode == 1
-    (line,) = finished.stderr.splitlines()
+    finished = run("fairseq_rnnsearch.align", "data")
+    assert finished.rc == 1
+    (line,) = finished.err.splitlines()
     assert line.startswith(ERROR)
