@@ -34,6 +34,8 @@ STEPS = 50_000
 NOT_A_NUMBER = 0xFFFF
 
 _HERE = Path(__file__).parent
+# The look that this page and the report share.
+STYLE = _HERE / "style.css"
 
 
 def write_page(
@@ -64,22 +66,27 @@ def write_page(
 
 
 def _page(title: str, sentences: list[str]) -> bytes:
-    script = (_HERE / "page.js").read_text(encoding="utf-8")
+    script = _read("page.js")
     lines = ",\n".join(sentences)
     digest = hashlib.sha256(script.encode()).digest()
     parts = {
         "title": html.escape(title),
         "policy": f"sha256-{base64.b64encode(digest).decode()}",
-        "style": (_HERE / "page.css").read_text(encoding="utf-8"),
+        "style": STYLE.read_text(encoding="utf-8") + _read("page.css"),
         "script": script,
         "step": f"{1 / STEPS:.5f}",
         "data": f'{{"steps":{STEPS},"nan":{NOT_A_NUMBER},"sentences":[\n{lines}\n]}}',
     }
-    template = (_HERE / "page.html").read_text(encoding="utf-8")
+    template = _read("page.html")
     # In one pass: a sentence or a title that says {{script}} is left alone.
     page = re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
     # A lone surrogate has no UTF-8; as \udc80 it is JSON's own notation for itself.
     return page.encode("utf-8", "backslashreplace")
+
+
+def _read(name: str) -> str:
+    """Return the text of one of the page's parts beside this module."""
+    return (_HERE / name).read_text(encoding="utf-8")
 
 
 def _sentence(alignment: Alignment) -> dict:
