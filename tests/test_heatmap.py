@@ -1,6 +1,7 @@
 """The heatmap's data, not its pixels: weights, words, places; and how its file is written."""
 
 import os
+import re
 import subprocess
 import sys
 import warnings
@@ -15,7 +16,14 @@ from matplotlib.image import imread
 from PIL.Image import Image
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.figures import draw_heatmap, heatmap, save_heatmap
+from fairseq_rnnsearch.figures import (
+    Alignment,
+    draw_heatmap,
+    heatmap,
+    save_heatmap,
+    text_heatmap,
+)
+from fairseq_rnnsearch.figures.shades import grey
 
 SOURCE = ["The", "agreement", "on", "the", "European", "Economic", "Area", "</s>"]
 TARGET = ["L'", "accord", "sur", "la", "zone", "économique", "européenne", "</s>", "<unk>"]
@@ -56,6 +64,35 @@ def test_weights_as_lists_and_single_precision():
     half = soft_alignment(2, 1).astype(np.float16)
     (image,) = draw_heatmap(["a"], ["b", "c"], half).axes[0].images
     assert np.array_equal(image.get_array(), half)
+
+
+EVERY_WEIGHT = np.unique(
+    [*np.linspace(-0.1, 1.1, 5000), *(np.arange(257) / 256), np.nextafter(1, 0)]
+)
+
+
+def test_greys_are_equal_parts_of_0_to_1():
+    greys = grey(EVERY_WEIGHT)
+    assert greys.dtype == np.uint8 and set(greys.tolist()) == set(range(256))
+    assert grey([-1, 0, 1 / 256, 0.5, 1, 2]).tolist() == [0, 0, 1, 128, 255, 255]
+    assert grey([[np.nan]]).tolist() == [[0]]
+    inside = EVERY_WEIGHT[(EVERY_WEIGHT >= 0) & (EVERY_WEIGHT < 1)]
+    assert (np.abs((grey(inside) + 0.5) / 256 - inside) <= 0.5 / 256).all()
+
+
+def test_every_way_of_drawing_has_the_same_greys(tmp_path):
+    """The page is held to them in test_page."""
+    weights = EVERY_WEIGHT[None]
+    (image,) = draw_heatmap(["a"] * weights.size, ["b"], weights).axes[0].images
+    figure = 255 * image.cmap(image.norm(image.get_array()))[..., 0]
+    assert np.allclose(figure, grey(weights), rtol=0, atol=1e-9)
+    few = np.array([[0.1, 0.3, 0.999]])
+    shown = Alignment(["a", "b", "c"], ["d"], few)
+    in_terminal = re.findall(r"\x1b\[48;2;(\d+);\1;\1m", text_heatmap(shown, colour=True))
+    save_heatmap(tmp_path / "a.svg", shown.source, shown.target, few)
+    in_svg = re.findall(r'<path fill="#(..)\1\1"', (tmp_path / "a.svg").read_text("utf-8"))
+    assert [int(one) for one in in_terminal] == [int(one, 16) for one in in_svg] == [25, 76, 255]
+    # the PNG's are compared with the figure's in test_fonts
 
 
 def test_nan_is_no_shade_of_grey():

@@ -8,6 +8,8 @@ import io
 import json
 import os
 import re
+import shutil
+import subprocess
 import time
 from html.parser import HTMLParser
 from pathlib import Path
@@ -20,6 +22,7 @@ from matplotlib.image import imread
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures import write_page
 from fairseq_rnnsearch.figures.alignment import Alignment
+from fairseq_rnnsearch.figures.shades import grey
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = (
@@ -150,6 +153,23 @@ def test_stored_weights_and_statistics(tmp_path):
     assert stored["entropy"] == pytest.approx(first.entropy(), abs=1e-4)
     assert stored["links"] == [source for source, _ in first.links()]
     assert (stored["id"], stored["score"]) == (17, -7.25)
+
+
+def test_the_script_maps_weights_to_greys_as_python_does(tmp_path):
+    node = shutil.which("node")
+    if not node:
+        pytest.skip("node is not installed; the tests in Chromium hold it, too")
+    page = written(tmp_path).read_text(encoding="utf-8")
+    _, script = Elements(page).scripts
+    (rule,) = re.findall(r"^const grey = .*$", script, re.M)
+    weights = np.arange(50_001) / 50_000
+    values = {key: value for key, value in data_of(written(tmp_path)).items() if key != "sentences"}
+    program = (
+        f"const data = {json.dumps(values)}; {rule}\n"
+        "console.log(JSON.stringify(Array.from({length: 50001}, (_, n) => grey(n / data.steps))))"
+    )
+    ran = subprocess.run([node, "-e", program], capture_output=True, text=True, check=True)
+    assert json.loads(ran.stdout) == grey(weights).tolist()
 
 
 def test_precision_is_said(tmp_path):
@@ -327,7 +347,7 @@ def greys(svg, shape):
 
 def as_greys(weights):
     """What is expected of `greys`; the stored weight is a hair away from the true one."""
-    return np.floor(255 * np.rint(weights * 50000) / 50000 + 0.5).astype(int)
+    return grey(np.rint(weights * 50000) / 50000).astype(int)
 
 
 def hard(one, threshold=0.0):
@@ -474,7 +494,7 @@ def test_weight_equal_to_the_threshold_is_shown(browser, tmp_path):
     path = written(tmp_path, [Alignment(["a", "b"], ["c"], [[0.3, 0.7]])])
     page = Page(browser, path).open()
     page.set_threshold(0.3)
-    assert page.greys((1, 2)).tolist() == [[77, 179]]
+    assert page.greys((1, 2)).tolist() == [[76, 179]]
     page.set_threshold(0.31)
     assert page.greys((1, 2)).tolist() == [[0, 179]]
 

@@ -14,8 +14,8 @@ from fairseq_rnnsearch.figures.gallery import (
 from fairseq_rnnsearch.figures.heatmap import draw_heatmap, save_heatmap
 from fairseq_rnnsearch.figures.length_curves import draw_length_curves, save_length_curves
 from fairseq_rnnsearch.figures.page import write_page
-from fairseq_rnnsearch.figures.saving import svg_text
-from fairseq_rnnsearch.figures.selection import Samples, parse_samples
+from fairseq_rnnsearch.figures.picture_files import svg_text
+from fairseq_rnnsearch.figures.samples import Samples, parse_samples
 from fairseq_rnnsearch.figures.terminal import text_heatmap
 
 __all__ = [

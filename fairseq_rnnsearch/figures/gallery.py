@@ -27,7 +27,7 @@ from fairseq_rnnsearch.figures.alignment import Alignment
 from fairseq_rnnsearch.figures.heatmap import save_heatmap
 from fairseq_rnnsearch.figures.layout import label_of
 from fairseq_rnnsearch.figures.page import write_page
-from fairseq_rnnsearch.figures.saving import FORMATS as PICTURES
+from fairseq_rnnsearch.figures.picture_files import FORMATS as PICTURES
 from fairseq_rnnsearch.figures.terminal import text_heatmap
 from fairseq_rnnsearch.figures.workers import Workers, usable_cores
 from fairseq_rnnsearch.files import remove_unfinished, replacing, write_text

@@ -4,6 +4,10 @@
 translation, respectively. Each pixel shows the weight alpha_ij of the annotation of the j-th source
 word for the i-th target word, in grayscale (0: black, 1: white)."
 
+The figure is matplotlib's, for programs, notebooks and PDF. PNG and SVG are written without it,
+from the same layout: a PNG of 20 words takes 8 ms instead of 160, and an SVG holds the letters and
+the directions of its words.
+
 matplotlib is imported when the first picture is drawn, and only its object interface is used:
 neither pyplot nor a display, and the user's backend and style stay as they are.
 """
@@ -17,16 +21,19 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.figures.alignment import Alignment
 from fairseq_rnnsearch.figures.layout import LABEL_GAP, Layout, lay_out
+from fairseq_rnnsearch.figures.picture_files import picture_format, save_figure
 from fairseq_rnnsearch.figures.raster import write_png
-from fairseq_rnnsearch.figures.saving import picture_format, save_figure
+from fairseq_rnnsearch.figures.shades import GREYS
 from fairseq_rnnsearch.figures.vector import write_svg
 from fairseq_rnnsearch.files import replacing
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-# At most 64 million dots, and 32,768 along one side: beyond some 400 words the resolution falls.
+# A PNG has at most 64 million dots, and 32,768 along one side: beyond some 400 words its resolution
+# falls.
 MOST_DOTS = 1 << 26
 _MOST_DOTS_ALONG = 1 << 15
 
@@ -59,7 +66,7 @@ def draw_heatmap(source: Sequence[str], target: Sequence[str], weights: np.ndarr
     axes = figure.add_axes(_place(layout))
     axes.imshow(
         weights,
-        cmap=matplotlib.colormaps["gray"].with_extremes(bad="red"),
+        cmap=matplotlib.colormaps["gray"].resampled(GREYS).with_extremes(bad="red"),
         vmin=0,
         vmax=1,
         interpolation="nearest",
@@ -67,7 +74,7 @@ def draw_heatmap(source: Sequence[str], target: Sequence[str], weights: np.ndarr
         aspect="equal",
     )
     axes.grid(False)
-    # A hairline, because a white cell at the border would melt into the page.
+    # A hairline surrounds the cells, because a white one at the border would melt into the page.
     axes.spines[:].set(linewidth=0.4, color="black", visible=True)
 
     text = {"fontsize": layout.font_size, "color": "black", "parse_math": False, "usetex": False}
@@ -114,19 +121,19 @@ def save_heatmap(
 
 
 def _checked(source: Sequence[str], target: Sequence[str], weights: np.ndarray) -> np.ndarray:
-    weights = np.asarray(weights)
-    if weights.shape != (len(target), len(source)):
-        raise UserError(
-            f"alignment weights have shape {weights.shape}, but {len(target)} target and"
-            f" {len(source)} source words need {(len(target), len(source))}"
-        )
+    """Return the weights as an array, after a check that they belong to the words.
+
+    Raises:
+        UserError: weights of another shape, or no words on a side.
+    """
+    weights = Alignment(source, target, weights).weights
     if not weights.size:
         raise UserError("an alignment needs at least one word on each side to be drawn")
     return weights
 
 
 def _place(layout: Layout) -> tuple[float, float, float, float]:
-    """Of the cells, in parts of the figure, from its lower left corner."""
+    """Return the cells' left, bottom, width and height in parts of the figure."""
     columns, rows = len(layout.source), len(layout.target)
     below = layout.height - layout.top - rows * layout.cell
     return (
@@ -138,7 +145,7 @@ def _place(layout: Layout) -> tuple[float, float, float, float]:
 
 
 def _bounded_layout(source: Sequence[str], target: Sequence[str]) -> Layout:
-    """At the usual resolution, or at the highest that keeps to the limits."""
+    """Lay out a PNG at the usual resolution, or at the highest that keeps to the limits."""
     layout = lay_out(source, target)
     while (
         layout.width * layout.height > MOST_DOTS

@@ -14,7 +14,7 @@ import numpy as np
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures import fonts
-from fairseq_rnnsearch.figures.saving import picture_format, save_figure
+from fairseq_rnnsearch.figures.picture_files import picture_format, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

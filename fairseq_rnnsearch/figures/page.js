@@ -27,6 +27,9 @@ function decode({ weights, source, target }) {
   }));
 }
 
+/** The rule of shades.py: 0..1 is cut into data.greys equal parts, 0 is black; NaN stays NaN. */
+const grey = (weight) => Math.min(data.greys - 1, Math.floor(data.greys * weight));
+
 /** How strongly a cell is drawn: its weight, 1 for a hard link, 0 where it is hidden. */
 function shade(target, source) {
   const weight = weights[target][source];
@@ -86,9 +89,9 @@ function draw(ink, paper) {
 
   const shades = new Map(); // one path for each grey
   weights.forEach((row, i) => row.forEach((_, j) => {
-    const value = shade(i, j), grey = Math.round(255 * value);
-    if (grey === 0) return;
-    const fill = Number.isNaN(value) ? "#f00" : `rgb(${grey},${grey},${grey})`;
+    const tone = grey(shade(i, j));
+    if (tone === 0) return; // the ground is black
+    const fill = Number.isNaN(tone) ? "#f00" : `rgb(${tone},${tone},${tone})`;
     shades.set(fill, `${shades.get(fill) ?? ""}M${j} ${i}h1v1h-1z`);
   }));
   const paths = Array.from(shades, ([fill, d]) => `<path fill="${fill}" d="${d}"/>`).join("");

@@ -26,6 +26,7 @@ import numpy as np
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures.alignment import Alignment
+from fairseq_rnnsearch.figures.shades import GREYS
 from fairseq_rnnsearch.files import replacing
 
 # A weight is stored in two bytes as a number of steps of 1/50000, so that decimals such as 0.25 and
@@ -68,6 +69,7 @@ def write_page(
 def _page(title: str, sentences: list[str]) -> bytes:
     script = _read("page.js")
     lines = ",\n".join(sentences)
+    numbers = f'"steps":{STEPS},"nan":{NOT_A_NUMBER},"greys":{GREYS}'
     digest = hashlib.sha256(script.encode()).digest()
     parts = {
         "title": html.escape(title),
@@ -75,7 +77,7 @@ def _page(title: str, sentences: list[str]) -> bytes:
         "style": STYLE.read_text(encoding="utf-8") + _read("page.css"),
         "script": script,
         "step": f"{1 / STEPS:.5f}",
-        "data": f'{{"steps":{STEPS},"nan":{NOT_A_NUMBER},"sentences":[\n{lines}\n]}}',
+        "data": f'{{{numbers},"sentences":[\n{lines}\n]}}',
     }
     template = _read("page.html")
     # In one pass: a sentence or a title that says {{script}} is left alone.

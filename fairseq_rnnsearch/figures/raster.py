@@ -1,8 +1,9 @@
 """A heatmap as a PNG, dot by dot.
 
-A matplotlib figure spends most of its time on the parts of an axis that this picture does not
-show. Here the cells are repeated weights and the labels are matplotlib's own glyphs, put in their
-places; the layout is the figure's.
+A matplotlib figure would take 20 times as long, for labels and axes that are made to be moved; and
+`fairseq-generate` draws a picture for each of some thousand sentences. Here the cells are repeated
+greys, the labels are glyphs that matplotlib has drawn once for each word, and the layout is that of
+the figure, to which a test compares the picture.
 """
 
 import math
@@ -12,26 +13,22 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_rnnsearch.figures.layout import Layout, ink
+from fairseq_rnnsearch.figures.shades import grey
 
 WHITE = 255
 RED = (255, 0, 0)
 
 
-def shades(weights: np.ndarray) -> np.ndarray:
-    """Weights to grey, 0 black and 255 white; NaN is black here and red in the picture."""
-    weights = np.nan_to_num(np.asarray(weights, dtype=np.float64), nan=0.0)
-    return np.minimum(np.clip(weights, 0, 1) * 256, 255).astype(np.uint8)
-
-
 def write_png(path: Path, layout: Layout, weights: np.ndarray) -> None:
-    """Write the picture; greys only, unless there is a NaN to be shown in red."""
+    """Write the picture; it has greys only, unless there is a NaN to be shown in red."""
     from PIL import Image
 
     picture = np.full((layout.height, layout.width), WHITE, np.uint8)
-    rows, columns = _cells(layout)
-    # A hairline, because a white cell at the border would melt into the page.
+    rows = slice(layout.top, layout.top + len(layout.target) * layout.cell)
+    columns = slice(layout.left, layout.left + len(layout.source) * layout.cell)
+    # A hairline surrounds the cells, because a white one at the border would melt into the page.
     picture[rows.start - 1 : rows.stop + 1, columns.start - 1 : columns.stop + 1] = 0
-    picture[rows, columns] = _enlarged(shades(weights), layout.cell)
+    picture[rows, columns] = _enlarged(grey(weights), layout.cell)
     _draw_labels(picture, layout)
     missing = np.isnan(weights)
     if missing.any():
@@ -43,19 +40,12 @@ def write_png(path: Path, layout: Layout, weights: np.ndarray) -> None:
     image.save(path, format="png", dpi=resolution, compress_type=zlib.Z_RLE)
 
 
-def _cells(layout: Layout) -> tuple[slice, slice]:
-    return (
-        slice(layout.top, layout.top + len(layout.target) * layout.cell),
-        slice(layout.left, layout.left + len(layout.source) * layout.cell),
-    )
-
-
 def _enlarged(cells: np.ndarray, side: int) -> np.ndarray:
     return cells.repeat(side, axis=0).repeat(side, axis=1)
 
 
 def _draw_labels(picture: np.ndarray, layout: Layout) -> None:
-    """Target words end left of their rows; source words stand on their columns, read upwards."""
+    """Let target words end left of their rows, and source words stand on their columns, upright."""
     size = layout.font_size, layout.dots_per_inch
     for row, label in enumerate(layout.target):
         drawn = ink(label, *size)

@@ -1,14 +1,14 @@
-"""An alignment in text: for a terminal, for a log, for a file that any editor opens.
+"""An alignment drawn with characters: for a terminal, a log, or a file that any editor opens.
 
 Source words stand upright above their columns, one character a line; a cell is two characters
 wide and about square. A sentence that is wider than the line goes on in a further block.
 """
 
+import unicodedata
 from collections.abc import Iterator
 
-import numpy as np
-
 from fairseq_rnnsearch.figures.alignment import Alignment
+from fairseq_rnnsearch.figures.shades import GREYS, grey
 
 SHADES = " ░▒▓█"  # from weight 0 to weight 1, as light on a dark terminal
 CELL = 2
@@ -16,15 +16,15 @@ LONGEST_LABEL = 18
 
 
 def text_heatmap(alignment: Alignment, width: int = 80, colour: bool = False) -> str:
-    """Draw with characters.
+    """Draw an alignment with characters.
 
     Args:
-        alignment: words and weights.
-        width: columns of the terminal; blocks of source words are as wide as fits.
-        colour: grey backgrounds (24-bit escape sequences) instead of shades.
+        alignment: the words and their weights.
+        width: columns of the terminal; each block of source words is as wide as it allows.
+        colour: whether cells are grey backgrounds (24-bit escape sequences) instead of ``SHADES``.
 
     Returns:
-        Lines that are no wider than ``width``, as long as that holds a label and one cell.
+        Lines that are no wider than ``width``, provided that it holds a label and one cell.
     """
     label_width = max(_cells(_shorten(word)) for word in alignment.target)
     per_block = max(1, (width - label_width - 1) // CELL)
@@ -42,18 +42,17 @@ def _block(alignment: Alignment, columns: slice, label_width: int, colour: bool)
         letters = (word[line - height + len(word)] if line >= height - len(word) else " "
                    for word in upright)  # fmt: skip
         yield (" " * (label_width + 1) + "".join(_pad(letter, CELL) for letter in letters)).rstrip()
-    for word, weights in zip(alignment.target, alignment.weights[:, columns], strict=True):
-        cells = "".join(_cell(float(weight), colour) for weight in weights)
+    greys = grey(alignment.weights[:, columns]).tolist()
+    for word, row in zip(alignment.target, greys, strict=True):
+        cells = "".join(_cell(shade, colour) for shade in row)
         label = _shorten(word)
         yield " " * (label_width - _cells(label)) + label + " " + cells + ("\x1b[0m" * colour)
 
 
-def _cell(weight: float, colour: bool) -> str:
-    weight = float(np.clip(np.nan_to_num(weight), 0, 1))
+def _cell(shade: int, colour: bool) -> str:
     if colour:
-        grey = round(255 * weight)
-        return f"\x1b[48;2;{grey};{grey};{grey}m" + " " * CELL
-    return SHADES[round(weight * (len(SHADES) - 1))] * CELL
+        return f"\x1b[48;2;{shade};{shade};{shade}m" + " " * CELL
+    return SHADES[round(shade / (GREYS - 1) * (len(SHADES) - 1))] * CELL
 
 
 def _shorten(word: str) -> str:
@@ -62,10 +61,16 @@ def _shorten(word: str) -> str:
 
 
 def _cells(text: str) -> int:
-    """Columns that a terminal needs: two for a wide East Asian character, none for an accent."""
-    from rich.cells import cell_len
+    """Count the columns that a text takes in a terminal."""
+    return sum(map(_cells_of_letter, text))
 
-    return cell_len(text)
+
+def _cells_of_letter(letter: str) -> int:
+    """Return 2 for a wide East Asian character, 0 for what joins the character before it, or 1."""
+    joins_syllable = "\u1160" <= letter <= "\u11ff"  # vowels and final consonants of Hangul
+    if joins_syllable or unicodedata.category(letter) in ("Mn", "Mc", "Me", "Cf"):
+        return 0
+    return 2 if unicodedata.east_asian_width(letter) in "WF" else 1
 
 
 def _pad(letter: str, width: int) -> str:

@@ -3,6 +3,7 @@
 The program that shows an SVG shapes and orders the letters itself, so words stand in it as they
 are typed. It is told the direction of each, because it would set the full stop behind an Arabic
 word on the wrong side. The letters of fonts that few computers have are part of the file.
+matplotlib's own SVG has neither, which is why this one is written here.
 """
 
 import base64
@@ -13,14 +14,14 @@ import numpy as np
 
 from fairseq_rnnsearch.figures.fonts import MAIN, Face, Label, subset
 from fairseq_rnnsearch.figures.layout import Layout
-from fairseq_rnnsearch.figures.raster import shades
+from fairseq_rnnsearch.figures.shades import grey
 
-# As wide as DejaVu Sans, on computers that do not have it.
+# These are as wide as DejaVu Sans, for computers that do not have it.
 SAME_WIDTH = ("Bitstream Vera Sans", "Verdana")
 
 
 def write_svg(path: Path, layout: Layout, weights: np.ndarray) -> None:
-    """Write the picture in points: a path of squares for each shade, and a text for each word."""
+    """Write the picture in points: a path of squares for each grey, and a text for each word."""
     path.write_text("\n".join(_lines(layout, np.asarray(weights))) + "\n", encoding="utf-8")
 
 
@@ -52,12 +53,12 @@ def _lines(layout: Layout, weights: np.ndarray) -> list[str]:
 
 
 def _squares(weights: np.ndarray) -> list[str]:
-    """One path a shade, squares of side 1; black is there already."""
-    grey = shades(weights)
+    """Draw one path for each grey, of squares of side 1; the black ground is there already."""
+    greys = grey(weights)
     missing = np.isnan(weights)
     paths = [
-        (f"#{shade:02x}{shade:02x}{shade:02x}", (grey == shade) & ~missing)
-        for shade in np.unique(grey[~missing]).tolist()
+        (f"#{shade:02x}{shade:02x}{shade:02x}", (greys == shade) & ~missing)
+        for shade in np.unique(greys[~missing]).tolist()
         if shade
     ]
     paths += [("red", missing)] * bool(missing.any())
@@ -70,9 +71,10 @@ def _squares(weights: np.ndarray) -> list[str]:
 
 
 def _words(labels: tuple[Label, ...], layout: Layout, ends: bool) -> list[str]:
-    """Texts that end at the cells, or, upright, begin there; at the right end of the word.
+    """Write texts that end at the cells (of the rows) or begin there (of the columns).
 
-    "start" and "end" of an SVG's text follow its direction.
+    "start" and "end" of an SVG's text follow its direction, so that the end of a row's label is the
+    beginning of a word that is read from right to left.
     """
     gap = _number(layout.gap / layout.dots_per_point)
     lines = []
@@ -90,7 +92,7 @@ def _words(labels: tuple[Label, ...], layout: Layout, ends: bool) -> list[str]:
 
 
 def _fonts(labels: tuple[Label, ...]) -> list[str]:
-    """The fonts beside the main one, with the letters that stand in this picture."""
+    """Bring the fonts beside the main one, with the letters that stand in this picture."""
     texts: dict[Face, str] = {}
     for label in labels:
         for face in label.faces[1:]:
@@ -106,7 +108,7 @@ def _fonts(labels: tuple[Label, ...]) -> list[str]:
 
 
 def _embedded(family: str) -> str:
-    """A name of its own, or a font of the computer that has the name would come first."""
+    """Give a font a name of its own, or the computer's font of the same name would come first."""
     return f"{family} in this file"
 
 

@@ -1,4 +1,4 @@
-"""Which sentences are drawn."""
+"""The choice of sentences that are drawn."""
 
 from dataclasses import dataclass
 
@@ -10,8 +10,8 @@ class Samples:
     """Chosen sentence numbers, which count from 0 in the order of the data set.
 
     Attributes:
-        first: so many from the start; None for no limit.
-        ids: these alone; None for all.
+        first: how many from the start are chosen; None for no limit.
+        ids: the numbers that alone are chosen; None for all.
     """
 
     first: int | None = None
@@ -40,7 +40,7 @@ def parse_samples(text: str) -> Samples:
     """Read ``--heatmap-samples``.
 
     Args:
-        text: "20", the first twenty; "all"; or "ids:3,17", these.
+        text: "20" for the first twenty, "all", or "ids:3,17" for these two.
 
     Raises:
         UserError: for anything else.

@@ -1,4 +1,4 @@
-"""How figures become files: text as text, equal figures as equal bytes."""
+"""How figures become files: text remains text, and equal figures are equal bytes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import io
 import logging
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import replacing
@@ -14,7 +14,6 @@ from fairseq_rnnsearch.files import replacing
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-DOTS_PER_INCH = 150
 FORMATS = ("png", "pdf", "svg")
 
 # Text stays text in vector files, equal pictures are equal files, and the user's settings for
@@ -28,17 +27,18 @@ _FILE_SETTINGS = {
     "savefig.facecolor": "auto",
 }
 _NO_DATE = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
+_DOTS_PER_INCH = 150
 
 
 def picture_format(path: str | os.PathLike[str], what: str) -> str:
-    """The format that a file's suffix names.
+    """Return the format that a file's suffix names.
 
     Args:
         path: the file.
-        what: is drawn, for the message.
+        what: names what is drawn, for the message.
 
     Raises:
-        UserError: another suffix.
+        UserError: another suffix than those of `FORMATS`.
     """
     suffix = Path(path).suffix.lower().removeprefix(".")
     if suffix not in FORMATS:
@@ -47,29 +47,28 @@ def picture_format(path: str | os.PathLike[str], what: str) -> str:
     return suffix
 
 
-def save_figure(
-    path: str | os.PathLike[str], figure: Figure, dots_per_inch: float = DOTS_PER_INCH
-) -> None:
+def save_figure(path: str | os.PathLike[str], figure: Figure) -> None:
     """Write a figure, whole or not at all; the suffix chooses the format.
 
     Raises:
-        UserError: another suffix than `FORMATS`, or a file that cannot be written.
+        UserError: another suffix than those of `FORMATS`, or a file that cannot be written.
     """
-    import matplotlib.style
-
     suffix = picture_format(path, "figure")
-    # or it tells of every glyph that goes into a PDF, where a program shows what is logged
-    logging.getLogger("fontTools").setLevel(logging.WARNING)
-    settings = matplotlib.style.context(["default", _FILE_SETTINGS])
-    with settings, replacing(path) as unfinished:
-        figure.savefig(unfinished, format=suffix, dpi=dots_per_inch, metadata=_NO_DATE[suffix])
+    with replacing(path) as unfinished:
+        _write(figure, unfinished, suffix)
 
 
 def svg_text(figure: Figure) -> str:
-    """A figure as the text of an SVG file."""
+    """Return a figure as the text of an SVG file."""
+    buffer = io.BytesIO()
+    _write(figure, buffer, "svg")
+    return buffer.getvalue().decode("utf-8")
+
+
+def _write(figure: Figure, file: Path | IO[bytes], suffix: str) -> None:
     import matplotlib.style
 
-    buffer = io.BytesIO()
+    # Otherwise it tells of every glyph that goes into a PDF, where a program shows what is logged.
+    logging.getLogger("fontTools").setLevel(logging.WARNING)
     with matplotlib.style.context(["default", _FILE_SETTINGS]):
-        figure.savefig(buffer, format="svg", metadata=_NO_DATE["svg"])
-    return buffer.getvalue().decode("utf-8")
+        figure.savefig(file, format=suffix, dpi=_DOTS_PER_INCH, metadata=_NO_DATE[suffix])
