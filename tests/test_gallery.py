@@ -23,6 +23,7 @@ from fairseq_rnnsearch.figures import (
     write_gallery,
 )
 from fairseq_rnnsearch.figures.alignment import bpe_piece
+from fairseq_rnnsearch.figures.late_gallery import LateGallery, finish_all
 
 PIECES = Alignment(
     source=("the", "ho@@", "use", "</s>"),
@@ -191,19 +192,21 @@ def test_files_do_not_depend_on_the_number_of_processes(tmp_path, few):
 def test_pictures_are_drawn_by_the_other_processes(tmp_path, few, monkeypatch):
     all_draw = multiprocessing.get_context("fork").Barrier(3)
     begun = []
+    here = os.getpid()
 
-    def write(folder, formats, alignment):
-        if not begun:  # the first in this process: no other may draw them all meanwhile
-            begun.append(all_draw.wait(60))
-        (folder / f"{alignment.id}.{os.getpid()}").touch()
+    def save(path, *_):
+        if os.getpid() != here and not begun:
+            begun.append(all_draw.wait(60))  # no process draws them all while others begin
+        (path.parent / f"{path.stem}.{os.getpid()}").touch()
 
-    monkeypatch.setattr(gallery, "_write_files", write)
+    monkeypatch.setattr(gallery, "save_heatmap", save)
     with Gallery(tmp_path, ("png",), 3) as writer:
         for alignment in some_alignments(12):
             writer.add(alignment)
-    names = [path.name.split(".") for path in tmp_path.iterdir()]
+    names = [path.name.removeprefix("sentence").split(".") for path in tmp_path.iterdir()]
     assert sorted(int(number) for number, _ in names) == list(range(0, 36, 3))
-    assert len({process for _, process in names} - {str(os.getpid())}) == 3
+    processes = [int(process) for _, process in names]
+    assert processes.count(here) == 2 and len({*processes} - {here}) == 3
 
 
 def test_write_gallery_sorts_and_reports_its_progress(tmp_path, few):
@@ -266,17 +269,17 @@ def test_picture_that_cannot_be_written(tmp_path, few, processes):
 @pytest.mark.parametrize(
     ("accident", "message"),
     [
-        (lambda: os._exit(3), "status 3 at sentence 6"),
-        (lambda: os.kill(os.getpid(), signal.SIGKILL), "status -9 at sentence 6"),
+        (lambda: os._exit(3), r"a process that draws was ended at sentence \d+ or soon after it"),
+        (lambda: os.kill(os.getpid(), signal.SIGKILL), "perhaps there is too little memory"),
         (lambda: 1 / 0, "sentence 6 cannot be drawn: ZeroDivisionError: division by zero"),
     ],
 )
 def test_accident_in_another_process_is_one_line(tmp_path, few, monkeypatch, accident, message):
-    def write(folder, formats, alignment):
-        if alignment.id == 6:
+    def save(path, *_):
+        if path.name == "sentence0006.png":
             accident()
 
-    monkeypatch.setattr(gallery, "_write_files", write)
+    monkeypatch.setattr(gallery, "save_heatmap", save)
     with (
         pytest.raises(UserError, match=message) as caught,
         Gallery(tmp_path, ("png", "jsonl"), 2) as writer,
@@ -288,16 +291,23 @@ def test_accident_in_another_process_is_one_line(tmp_path, few, monkeypatch, acc
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("refusal", [RuntimeError, OSError, ValueError])
-def test_without_fork_one_process_draws_all(tmp_path, few, monkeypatch, refusal):
-    def refuse(*_):
-        raise refusal("can't fork at interpreter shutdown")
+@pytest.mark.parametrize("begun", [0, 1])
+def test_without_fork_one_process_draws_all(tmp_path, few, monkeypatch, begun):
+    """Also where memory ends after some processes have begun; they do not stay."""
+    fork, forked = os.fork, []
 
-    monkeypatch.setattr(gallery, "Workers", refuse)
-    with Gallery(tmp_path, ("png",), 2) as writer:
+    def refuse():
+        if len(forked) >= begun:
+            raise OSError(12, "Cannot allocate memory")
+        forked.append(True)
+        return fork()
+
+    monkeypatch.setattr(os, "fork", refuse)
+    with Gallery(tmp_path, ("png",), 3) as writer:
         for alignment in some_alignments(6):
             writer.add(alignment)
     assert len(list(tmp_path.iterdir())) == 6
+    assert_nothing_is_left(tmp_path)
 
 
 def test_ids_must_increase(tmp_path):
@@ -353,8 +363,9 @@ draw(lambda number: "b" if number < 30 else chr(0x4E00 + number))
     assert (done.returncode, done.stderr.count("heatmaps:")) == (0, 1)
 
 
-def test_ctrl_c_leaves_no_half_written_file(tmp_path):
-    """As a terminal does it: the signal goes to the parent and to those that draw."""
+@pytest.fixture
+def running(tmp_path):
+    """A program that draws endlessly, with two processes, as a terminal would start it."""
     running = subprocess.Popen(
         program(tmp_path, 10**6, "draw()"),
         stderr=subprocess.PIPE,
@@ -365,11 +376,63 @@ def test_ctrl_c_leaves_no_half_written_file(tmp_path):
     while len(list(tmp_path.glob("sentence*.png"))) < 40:
         assert running.poll() is None
         time.sleep(0.05)
+    return running
+
+
+def nobody_is_left(group):
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_ctrl_c_leaves_no_half_written_file(tmp_path, running):
+    """As a terminal does it: the signal goes to the parent and to those that draw."""
     os.killpg(running.pid, signal.SIGINT)
     _, said = running.communicate()
     assert running.returncode != 0
     assert said.count(b"Traceback") == 1 and said.rstrip().endswith(b"KeyboardInterrupt")
     assert {path.suffix for path in tmp_path.iterdir()} == {".png"}
     assert not list(tmp_path.glob(".*"))
-    with pytest.raises(ProcessLookupError):  # nobody of that group is left
-        os.killpg(running.pid, 0)
+    assert nobody_is_left(running.pid)
+
+
+def test_those_that_draw_end_with_a_killed_parent(running):
+    running.kill()
+    running.communicate()
+    assert nobody_is_left(running.pid)
+
+
+# --- at the end of a command ----------------------------------------------------------------------
+
+
+def test_late_gallery_draws_in_any_order_when_it_is_finished(tmp_path, capsys):
+    late = LateGallery(tmp_path / "new", ("png", "pharaoh"))
+    for alignment in reversed(list(some_alignments(3))):
+        late.add(alignment)
+    assert list((tmp_path / "new").iterdir()) == []
+    for _ in range(2):  # the second time there is nothing to do
+        finish_all()
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [
+        "alignments.pharaoh",
+        *(f"sentence{number:04d}.png" for number in (0, 3, 6)),
+    ]
+    said = capsys.readouterr().err
+    assert said.count(f"3 alignments drawn in {tmp_path}/new") == 1 and "3/3" in said
+
+
+def test_late_gallery_without_sentences_says_and_writes_nothing(tmp_path, capsys):
+    LateGallery(tmp_path, ("png", "jsonl"))
+    finish_all()
+    assert list(tmp_path.iterdir()) == [] and capsys.readouterr().err == ""
+
+
+def test_folder_of_a_late_gallery_is_refused_at_once(tmp_path):
+    (tmp_path / "file").touch()
+    with pytest.raises(UserError, match=r"--heatmap-dir .*file: File exists"):
+        LateGallery(tmp_path / "file", ("png",))
+    finish_all()

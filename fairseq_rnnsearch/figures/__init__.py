@@ -1,4 +1,4 @@
-"""Words and alignment weights to pictures; knows neither fairseq nor torch.
+"""From words and alignment weights to pictures; nothing here knows fairseq or torch.
 
 Weights are `(target, source)` everywhere, as in the paper's Figure 3: target words down the
 y axis, source words along the x axis.
@@ -8,10 +8,10 @@ from fairseq_rnnsearch.figures.alignment import Alignment
 from fairseq_rnnsearch.figures.gallery import (
     Gallery,
     parse_formats,
-    read_alignments,
     write_gallery,
 )
 from fairseq_rnnsearch.figures.heatmap import draw_heatmap, save_heatmap
+from fairseq_rnnsearch.figures.jsonl import read_alignments
 from fairseq_rnnsearch.figures.length_curves import draw_length_curves, save_length_curves
 from fairseq_rnnsearch.figures.page import write_page
 from fairseq_rnnsearch.figures.picture_files import svg_text

@@ -3,63 +3,57 @@
 png, pdf, svg    one picture a sentence: ``sentence0017.png``
 text             one file a sentence, drawn with characters: ``sentence0017.txt``
 html             one page for all: ``index.html``
-jsonl            the weights: ``alignments.jsonl``, one object a line with the keys id, score,
-                 source, target (lists of words) and weights (target rows, source columns)
+jsonl            the weights: ``alignments.jsonl``, see the module `jsonl`
 pharaoh          the best source word of each target word: ``alignments.pharaoh``, one line a
                  sentence, ``0-0 1-2 ...`` with the source first, counted from 0
+
+A PNG of 20 words takes some 10 ms and a PDF 300, so that a test set of 3,000 sentences is worth the
+processes of `concurrent.futures`.
 """
 
 from __future__ import annotations
 
 import contextlib
 import functools
-import json
-import sys
+import multiprocessing
+import os
+import signal
+import threading
+import warnings
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from types import TracebackType
 from typing import IO
 
-import numpy as np
-
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures.alignment import Alignment
 from fairseq_rnnsearch.figures.heatmap import save_heatmap
+from fairseq_rnnsearch.figures.jsonl import json_line
 from fairseq_rnnsearch.figures.layout import label_of
 from fairseq_rnnsearch.figures.page import write_page
 from fairseq_rnnsearch.figures.picture_files import FORMATS as PICTURES
 from fairseq_rnnsearch.figures.terminal import text_heatmap
-from fairseq_rnnsearch.figures.workers import Workers, usable_cores
 from fairseq_rnnsearch.files import remove_unfinished, replacing, write_text
 
 TEXT_WIDTH = 120
-# A process takes some hundredths of a second to start, as long as a few pictures.
+# So many sentences are drawn before processes are started, which takes as long as a few pictures.
 FEW = 16
-_LARGEST_ID = 10**12
-_JSONL = "the jsonl of --heatmap-format"
+# Each process has this many sentences waiting for it, so that memory stays bounded.
+WAITING = 4
 
-
-def _json_line(alignment: Alignment) -> str:
-    value = {
-        "id": alignment.id,
-        "score": alignment.score,
-        "source": alignment.source,
-        "target": alignment.target,
-        "weights": [[round(float(w), 6) for w in row] for row in alignment.weights],
-    }
-    return json.dumps(value, ensure_ascii=False)
-
-
-# One line a sentence, into one file.
+# The formats that put one line a sentence into one file.
 LINES: dict[str, tuple[str, Callable[[Alignment], str]]] = {
-    "jsonl": ("alignments.jsonl", _json_line),
+    "jsonl": ("alignments.jsonl", json_line),
     "pharaoh": ("alignments.pharaoh", Alignment.pharaoh),
 }
 FORMATS = (*PICTURES, "text", "html", *LINES)
 
 
 def parse_formats(text: str) -> tuple[str, ...]:
-    """``"png,html"`` to its formats.
+    """Read a list of formats such as ``"png,html"``.
 
     Raises:
         UserError: naming the first that is unknown.
@@ -85,10 +79,11 @@ class Gallery:
                 gallery.add(alignment)
 
     Args:
-        folder: made if it is not there.
-        formats: from ``FORMATS``.
-        processes: that draw pictures, by default as many as there are cores; this one alone for
-            few sentences, and where processes cannot be forked. The files do not depend on it.
+        folder: is made if it is not there.
+        formats: are some of ``FORMATS``.
+        processes: is how many processes draw pictures, by default as many as there are cores. This
+            one alone draws the first few, and all where processes cannot be forked. The files do
+            not depend on it.
 
     Raises:
         UserError: when something cannot be written.
@@ -97,7 +92,7 @@ class Gallery:
     def __init__(self, folder: Path, formats: Sequence[str], processes: int | None = None) -> None:
         self._folder = Path(folder)
         self._formats = tuple(formats)
-        self._pictures = _Pictures(self._folder, self._formats, processes or usable_cores())
+        self._pictures = _Pictures(self._folder, self._formats, processes or _usable_cores())
         self._lines: dict[str, IO[str]] = {}
         self._files = contextlib.ExitStack()
         self._page: list[Alignment] = []
@@ -122,8 +117,8 @@ class Gallery:
         """Write one more alignment.
 
         Raises:
-            UserError: when it, or one before it, cannot be written; or an id that is not larger
-                than the last one's: files are named and lines are ordered by it.
+            UserError: when it, or one before it, cannot be written; or for an id that is not
+                larger than the last one's, because files are named and lines are ordered by it.
         """
         if self._last is not None and alignment.id <= self._last:
             raise UserError(f"alignment {alignment.id} after {self._last}: their ids must increase")
@@ -165,72 +160,11 @@ class Gallery:
     def _abandon(self) -> None:
         """Leave no unfinished file and no process behind an error."""
         self._pictures.stop()
-        # Not the error itself: a file would take another's OSError for its own.
+        # The files are told of another error than the real one, whose OSError might be of another
+        # file, and which they would take for their own.
         with contextlib.suppress(_AbandonedError):
             self._files.__exit__(_AbandonedError, _AbandonedError(), None)
-
-
-def read_alignments(path: Path) -> dict[int, Alignment]:
-    """The alignments of an ``alignments.jsonl`` by their ids.
-
-    Raises:
-        UserError: a file that cannot be read, is empty or not UTF-8, a line that is none of
-            `write_gallery`'s, or an id twice.
-    """
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as problem:
-        raise UserError(f"{path} cannot be read: {problem.strerror}") from problem
-    except UnicodeDecodeError as problem:
-        raise UserError(
-            f"{path} is not UTF-8: byte {problem.start}; valid is {_JSONL}"
-        ) from problem
-    alignments: dict[int, Alignment] = {}
-    for number, line in enumerate(text.split("\n"), start=1):
-        if not line.strip():
-            continue
-        alignment = _from_json(line, f"{path}, line {number}")
-        if alignment.id in alignments:
-            raise UserError(f"{path}, line {number}: found id {alignment.id} a second time")
-        alignments[alignment.id] = alignment
-    if not alignments:
-        raise UserError(f"{path} is empty; valid is {_JSONL}")
-    return alignments
-
-
-def _from_json(line: str, where: str) -> Alignment:
-    try:
-        entry = json.loads(line)
-        source, target, rows, number = (entry[key] for key in ("source", "target", "weights", "id"))
-        score = entry.get("score")
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as problem:
-        raise UserError(f"{where}: not an alignment; valid is {_JSONL}") from problem
-    for name, words in (("source", source), ("target", target)):
-        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
-            raise UserError(f"{where}: {name} must be a list of words; valid is {_JSONL}")
-    if type(number) is not int or not 0 <= number <= _LARGEST_ID:
-        raise UserError(f"{where}: id {str(number)[:40]} must be a number from 0")
-    if score is not None and not _is_number(score):
-        raise UserError(f"{where}: score {str(score)[:40]!r} must be a number or null")
-    fits = isinstance(rows, list) and len(rows) == len(target)
-    if not fits or not all(isinstance(row, list) and len(row) == len(source) for row in rows):
-        raise UserError(
-            f"{where}: weights must be {len(target)} rows, one for each target word, of "
-            f"{len(source)} numbers, one for each source word"
-        )
-    if wrong := [weight for row in rows for weight in row if not _is_weight(weight)]:
-        raise UserError(f"{where}: {str(wrong[0])[:40]!r} is no weight; valid is 0 to 1, or NaN")
-    weights = np.array(rows, dtype=float).reshape(len(target), len(source))
-    return Alignment(source, target, weights, number, score)
-
-
-def _is_number(value: object) -> bool:
-    return type(value) in (int, float) and abs(value) <= sys.float_info.max
-
-
-def _is_weight(value: object) -> bool:
-    """A share; NaN is what a broken model gives, and is drawn in red. Rounding may go beyond 1."""
-    return type(value) in (int, float) and (value != value or -1e-3 <= value <= 1 + 1e-3)
+        remove_unfinished(self._folder)  # of processes that were killed
 
 
 def write_gallery(
@@ -242,28 +176,28 @@ def write_gallery(
     """Write every alignment in every format, in the order of their ids.
 
     Args:
-        folder: made if it is not there.
-        formats: from ``FORMATS``.
+        folder: is made if it is not there.
+        formats: are some of ``FORMATS``.
         progress: wraps the loop over sentences, such as ``tqdm``.
 
     Raises:
         UserError: when something cannot be written, and for two alignments with one id.
     """
-    alignments = sorted(alignments, key=lambda alignment: alignment.id)
-    with Gallery(folder, formats, 1 if len(alignments) <= FEW else None) as gallery:
-        for alignment in progress(alignments):
+    with Gallery(folder, formats) as gallery:
+        for alignment in progress(sorted(alignments, key=lambda alignment: alignment.id)):
             gallery.add(alignment)
 
 
 class _Pictures:
-    """The files of single sentences, drawn here or, when there are many, by other processes."""
+    """The files of single sentences: this process draws the first few, others draw the rest."""
 
     def __init__(self, folder: Path, formats: Sequence[str], processes: int) -> None:
         self._formats = tuple(name for name in formats if name in (*PICTURES, "text"))
         self._write = functools.partial(_write_files, folder, self._formats)
         self._processes = processes
-        self._waiting: list[Alignment] = []
-        self._workers: Workers | None = None
+        self._count = 0
+        self._pool: ProcessPoolExecutor | None = None
+        self._waiting: deque[tuple[int, Future[None]]] = deque()
 
     def draw(self, alignment: Alignment) -> None:
         if not self._formats:
@@ -271,34 +205,89 @@ class _Pictures:
         if self._formats != ("text",):
             for word in (*alignment.source, *alignment.target):
                 label_of(word)  # warns here, and once, of characters without a font
-        if self._workers:
-            self._workers.submit(f"sentence {alignment.id}", alignment)
-        elif self._processes < 2:
+        if self._count == FEW and self._processes > 1:
+            self._pool = _forked(self._processes)
+        self._count += 1
+        if self._pool is None:
             self._write(alignment)
-        else:
-            self._waiting.append(alignment)
-            if len(self._waiting) > FEW:
-                self._start()
+            return
+        with _one_line(alignment.id):
+            self._waiting.append((alignment.id, self._pool.submit(self._write, alignment)))
+        while len(self._waiting) > WAITING * self._processes:
+            self._wait_for_the_oldest()
 
     def finish(self) -> None:
-        for alignment in self._waiting:
-            self._write(alignment)
-        if self._workers:
-            self._workers.finish()
+        while self._waiting:
+            self._wait_for_the_oldest()
+        self.stop()
 
     def stop(self) -> None:
-        if self._workers:
-            self._workers.stop()
+        """End the processes, each after its piece of work, so that no file is half written."""
+        if self._pool:
+            self._pool.shutdown(cancel_futures=True)
 
-    def _start(self) -> None:
-        """Fork, or go on alone where that is not possible."""
-        try:
-            self._workers = Workers(self._write, self._processes)
-        except (OSError, RuntimeError, ValueError):
-            self._processes = 1
-        waiting, self._waiting = self._waiting, []
-        for alignment in waiting:
-            self.draw(alignment)
+    def _wait_for_the_oldest(self) -> None:
+        sentence, drawn = self._waiting.popleft()
+        with _one_line(sentence):
+            drawn.result()
+
+
+@contextlib.contextmanager
+def _one_line(sentence: int) -> Iterator[None]:
+    """Turn whatever went wrong in a process that draws into one line about a sentence."""
+    try:
+        yield
+    except UserError:
+        raise
+    except BrokenProcessPool as problem:
+        raise UserError(
+            f"a process that draws was ended at sentence {sentence} or soon after it: perhaps there"
+            " is too little memory"
+        ) from problem
+    except Exception as problem:
+        raise UserError(
+            f"sentence {sentence} cannot be drawn: {type(problem).__name__}: {problem}"
+        ) from problem
+
+
+def _forked(count: int) -> ProcessPoolExecutor | None:
+    """Start processes to draw; return None where they cannot be forked.
+
+    That is another system, too little memory, or a program that is ending. The processes inherit
+    that Ctrl-C is held back, which reaches all processes of a terminal: this one decides what it
+    means.
+    """
+    others = set(multiprocessing.active_children())
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        pool = ProcessPoolExecutor(count, multiprocessing.get_context("fork"), _begin)
+        pool.submit(os.getpid)  # the first call forks all of them
+        return pool
+    except (OSError, RuntimeError, ValueError):
+        for process in set(multiprocessing.active_children()) - others:
+            process.kill()
+            process.join()
+        return None
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _begin() -> None:
+    """Prepare a process that draws: it is silent, and ends with the process that has forked it."""
+    warnings.simplefilter("ignore")  # the parent has said it
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    multiprocessing.parent_process().join()
+    os._exit(1)
+
+
+def _usable_cores() -> int:
+    """Count the cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 class _AbandonedError(Exception):
@@ -307,7 +296,7 @@ class _AbandonedError(Exception):
 
 @contextlib.contextmanager
 def _unfinished(path: Path) -> Iterator[IO[str]]:
-    """A text file that appears when the block ends; a lone surrogate as JSON writes it."""
+    """A text file that appears when the block ends; a lone surrogate stands in it as in JSON."""
     with (
         replacing(path) as unfinished,
         unfinished.open("w", encoding="utf-8", errors="backslashreplace") as file,

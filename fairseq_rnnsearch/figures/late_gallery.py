@@ -1,0 +1,72 @@
+"""Alignments of translations, drawn when the command that makes them ends.
+
+Drawing beside the search would slow it, batches do not come in the order of their sentences, and
+fairseq tells a task nothing of the end of `fairseq-generate` and `fairseq-interactive`. So a task
+hands its alignments to a `LateGallery`, and whoever has started the command calls `finish_all`.
+"""
+
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from tqdm import tqdm
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.figures.alignment import Alignment
+from fairseq_rnnsearch.figures.gallery import write_gallery
+
+_unfinished: list["LateGallery"] = []
+
+
+class LateGallery:
+    """Collects alignments in any order, and writes them to a folder once it is finished.
+
+    Args:
+        folder: is made at once, so that a mistake is known before the search.
+        formats: are some of ``gallery.FORMATS``.
+
+    Raises:
+        UserError: when the folder cannot be made or written.
+    """
+
+    def __init__(self, folder: Path, formats: Sequence[str]) -> None:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise UserError(f"--heatmap-dir {folder}: {problem.strerror}") from problem
+        if not os.access(folder, os.W_OK):
+            raise UserError(f"--heatmap-dir {folder}: not writable")
+        self._folder = folder
+        self._formats = formats
+        self._alignments: list[Alignment] = []
+        _unfinished.append(self)
+
+    def add(self, alignment: Alignment) -> None:
+        self._alignments.append(alignment)
+
+    def finish(self) -> None:
+        """Write what has been collected, with a progress bar on the standard error.
+
+        Raises:
+            UserError: when a file cannot be written.
+        """
+        alignments, self._alignments = self._alignments, []
+        if not alignments:
+            return
+
+        def progress(alignments: Sequence[Alignment]) -> tqdm:
+            return tqdm(alignments, desc="drawing alignments", unit="sentence", file=sys.stderr)
+
+        write_gallery(self._folder, alignments, self._formats, progress)
+        print(f"{len(alignments)} alignments drawn in {self._folder}", file=sys.stderr)
+
+
+def finish_all() -> None:
+    """Finish every gallery of this process; to be called when a command ends, or breaks off.
+
+    Raises:
+        UserError: when a file cannot be written; translations that are printed are not lost.
+    """
+    while _unfinished:
+        _unfinished.pop(0).finish()
