@@ -1,9 +1,10 @@
 """One soft alignment as a value: its words, its weights, and what can be read off them.
 
-Weights are always ``(target, source)``, rows are target words, as in the paper's Figure 3.
+Weights are always ``(target, source)``: each row belongs to a target word, as in the paper's
+Figure 3.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -19,14 +20,14 @@ class Alignment:
     """A sentence pair and the weight of each source word for each target word.
 
     Attributes:
-        source, target: tokens; a sentence's end symbol, if it is there, stands last.
+        source, target: the tokens; a sentence's end symbol, if it is there, stands last.
         weights: ``(target, source)``, each row a distribution over the source.
-        id: the sentence's number in its data set, from 0.
+        id: the sentence's number in its data set, counted from 0.
         score: the model's score of the target, if it is known (log-probability, base 2, as
             fairseq prints it).
 
     Raises:
-        UserError: weights of another shape than the tokens'.
+        UserError: when the shape of the weights does not fit the tokens.
     """
 
     source: tuple[str, ...]
@@ -46,16 +47,16 @@ class Alignment:
                 f"and {expected[1]} source words need {expected}"
             )
 
-    def merge_pieces(self, is_continued) -> "Alignment":
-        """Words instead of subword pieces.
+    def merge_pieces(self, is_continued: Callable[[str], tuple[str, bool]]) -> "Alignment":
+        """Return the alignment of words instead of subword pieces.
 
         The weight of a source word is the sum of its pieces' weights, because they are parts of
         one distribution; the row of a target word is the mean of its pieces' rows, so that it
         remains a distribution.
 
         Args:
-            is_continued: ``piece -> (text, joined)``: a piece's text without its marker, and
-                whether the next piece belongs to the same word.
+            is_continued: a function of a piece that returns its text without its marker, and
+                whether the next piece belongs to the same word, such as `bpe_piece`.
         """
         source, source_words = _words(self.source, is_continued)
         target, target_words = _words(self.target, is_continued)
@@ -67,7 +68,7 @@ class Alignment:
         return replace(self, source=source, target=target, weights=rows @ self.weights @ columns.T)
 
     def with_source_end(self, choice: str) -> "Alignment":
-        """Keep the source end symbol's column, drop it, or drop it and let rows sum to one.
+        """Keep the column of the source's end symbol, drop it, or drop it and let rows sum to one.
 
         Raises:
             UserError: for another choice.
@@ -85,7 +86,10 @@ class Alignment:
         return replace(self, source=self.source[:-1], weights=weights)
 
     def links(self) -> list[tuple[int, int]]:
-        """The best source word of each target word, ``(source, target)`` from 0; no end symbols."""
+        """Return the best source word of each target word as ``(source, target)``, counted from 0.
+
+        End symbols have no links.
+        """
         source_words = len(self.source) - (self.source[-1:] == (END,))
         target_words = len(self.target) - (self.target[-1:] == (END,))
         if not source_words:
@@ -94,27 +98,32 @@ class Alignment:
         return [(int(source), target) for target, source in enumerate(best)]
 
     def pharaoh(self) -> str:
-        """The links as ``0-0 1-2 ...``, source first."""
+        """Return the links as ``0-0 1-2 ...``, with the source first."""
         return " ".join(f"{source}-{target}" for source, target in self.links())
 
     def entropy(self) -> float:
-        """Mean entropy of the rows in bits: 0 when every target word looks at one source word."""
-        p = self.weights
-        logs = np.log2(p, out=np.zeros_like(p, dtype=float), where=p > 0)
-        return float(-(p * logs).sum(axis=1).mean())
+        """Return the mean entropy of the rows in bits.
+
+        It is 0 when every target word looks at one source word only.
+        """
+        weights = self.weights
+        logarithms = np.log2(weights, out=np.zeros_like(weights, dtype=float), where=weights > 0)
+        return float(-(weights * logarithms).sum(axis=1).mean())
 
     def confidence(self) -> float:
-        """Mean over target words of the largest weight."""
+        """Return the mean over target words of the largest weight."""
         return float(self.weights.max(axis=1).mean())
 
 
 def bpe_piece(piece: str) -> tuple[str, bool]:
-    """subword-nmt's marking: ``@@`` ends a piece that the next one continues."""
+    """Read subword-nmt's marking, where ``@@`` ends a piece that the next one continues."""
     return (piece[:-2], True) if piece.endswith("@@") else (piece, False)
 
 
-def _words(pieces: Sequence[str], is_continued) -> tuple[tuple[str, ...], np.ndarray]:
-    """Words, and the word that each piece belongs to."""
+def _words(
+    pieces: Sequence[str], is_continued: Callable[[str], tuple[str, bool]]
+) -> tuple[tuple[str, ...], np.ndarray]:
+    """Return the words, and the number of the word that each piece belongs to."""
     words: list[str] = []
     belongs: list[int] = []
     joined = False

@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 MAIN = "DejaVu Sans"
-# Packages that hold font files; they are not imported.
+# These packages hold font files; they are not imported.
 _FONT_PACKAGES = ("noto_cjk_sans_otc",)
-# Faces of matplotlib's own that are for formulas, or draw boxes.
+# These faces of matplotlib's own are for formulas, or draw boxes.
 _NO_TEXT = ("cm", "STIXNonUnicode", "STIXSize", "Last Resort")
-# Drawn as nothing by a shaper, whatever font (Unicode's Default_Ignorable_Code_Point).
+# A shaper draws nothing for these, whatever the font (Unicode's Default_Ignorable_Code_Point).
 _IGNORABLE = (
     *((0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5)),
     *((0x180B, 0x180F), (0x200B, 0x200F), (0x202A, 0x202E), (0x2060, 0x206F), (0x3164, 0x3164)),
@@ -56,7 +56,7 @@ class Label(NamedTuple):
 
     Attributes:
         text: in logical order, as it is typed; every character is in one of the faces.
-        faces: the first that has a character draws it.
+        faces: the fonts, of which the first that has a character draws it.
         from_right: whether the text as a whole runs from right to left.
     """
 
@@ -71,10 +71,10 @@ class Label(NamedTuple):
 
 @functools.lru_cache(1 << 16)
 def label(word: str) -> Label:
-    """A word as it can be drawn with the fonts that are there, on one line.
+    """Return a word as it can be drawn with the fonts that are there.
 
     Characters without a font, and words that would be invisible, become code points; the first
-    of a script is warned of.
+    character of a script is warned of.
     """
     needed = {letter for letter in word if not _in_main(letter)}
     homes = {letter: _home(letter) for letter in needed}
@@ -95,9 +95,9 @@ def label(word: str) -> Label:
 
 
 def font(faces: tuple[Face, ...], size: float, dots_per_inch: float) -> FT2Font:
-    """matplotlib's font of that size in points, with the later faces for what the first lacks.
+    """Load faces at a size in points; the later ones draw what the first lacks.
 
-    It is cached by matplotlib, which drops the cache in a forked process.
+    matplotlib caches the font, and drops its cache in a forked process.
     """
     from matplotlib.font_manager import FontPath, get_font
 
@@ -108,7 +108,7 @@ def font(faces: tuple[Face, ...], size: float, dots_per_inch: float) -> FT2Font:
 
 
 def subset(face: Face, text: str) -> bytes:
-    """A font file of the letters of a text that the main font lacks, with what shapes them.
+    """Make a font file of the letters of a text that the main font lacks, and of what shapes them.
 
     The same arguments give the same bytes.
     """
@@ -143,14 +143,17 @@ def _in_main(letter: str) -> bool:
 
 @functools.cache
 def _home(letter: str) -> Face | None:
-    """The first face that has a character."""
+    """Return the first face that has a character, if there is one."""
     if _is_control(letter):
         return None
     return next((face for face in _faces() if _has(face, letter)), None)
 
 
 def _fewest(letters: set[str], homes: dict[str, Face | None]) -> tuple[Face, ...]:
-    """One face for all, where there is one: marks and ligatures join letters of one font only."""
+    """Choose one face for all letters where there is one.
+
+    Marks and ligatures join letters of one font only.
+    """
     homes = {letter: homes[letter] for letter in sorted(letters)}
     faces = tuple(dict.fromkeys(homes.values()))
     for face in faces:
@@ -161,10 +164,10 @@ def _fewest(letters: set[str], homes: dict[str, Face | None]) -> tuple[Face, ...
 
 @functools.cache
 def _faces() -> tuple[Face, ...]:
-    """All faces that are installed, the ones to prefer first; asked for on the first need only.
+    """List all faces that are installed, the ones to prefer first, when one is first needed.
 
-    Upright sans serif of normal weight before others, then the larger file, which has more
-    characters, so that one font draws most of a text.
+    Upright sans serif of normal weight comes before others, and then the larger file, which has
+    more characters, so that one font draws most of a text.
     """
     from matplotlib.font_manager import findSystemFonts, fontManager
 
@@ -172,7 +175,7 @@ def _faces() -> tuple[Face, ...]:
     for path in sorted({*findSystemFonts(), *_packaged_fonts()} - known):
         try:  # matplotlib's own list is as old as its cache
             fontManager.addfont(path)
-        except Exception as problem:  # one broken file of many; matplotlib raises all kinds
+        except Exception as problem:  # a broken file, of which matplotlib raises all kinds
             _log.debug("font %s is not used: %s", path, problem)
 
     def rank(entry) -> tuple:
@@ -185,7 +188,7 @@ def _faces() -> tuple[Face, ...]:
 
     entries = [entry for entry in fontManager.ttflist if not entry.name.startswith(_NO_TEXT)]
     ranked = sorted(entries, key=rank)
-    return tuple(dict.fromkeys(Face(e.fname, e.index, e.name) for e in ranked))
+    return tuple(dict.fromkeys(Face(one.fname, one.index, one.name) for one in ranked))
 
 
 def _packaged_fonts() -> Iterator[str]:
@@ -204,9 +207,10 @@ def _has(face: Face, letter: str) -> bool:
 
 @functools.cache
 def _coverage(face: Face) -> np.ndarray:
-    """Sorted code points that a face draws in black on white; none of a font of coloured bitmaps.
+    """Return the sorted code points that a face draws in black on white.
 
-    The font itself is not kept: an open one cannot be used on both sides of a fork.
+    A font of coloured bitmaps has none. The font itself is not kept, because an open one cannot be
+    used on both sides of a fork.
     """
     from matplotlib.ft2font import FaceFlags, FT2Font, LoadFlags
 
@@ -226,7 +230,7 @@ def _coverage(face: Face) -> np.ndarray:
 
 
 def _draws_boxes(found: Label) -> bool:
-    """matplotlib warns of each glyph that it takes from its font of boxes."""
+    """Tell whether a box would be drawn: matplotlib warns of each glyph that it has no font for."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         font(found.faces, 10, 72).set_text(found.text)
@@ -238,12 +242,12 @@ def _is_ignorable(letter: str) -> bool:
 
 
 def _is_control(letter: str) -> bool:
-    """Controls and lone surrogates, which no font and no SVG should have."""
+    """Recognise controls and lone surrogates, which no font and no SVG should have."""
     return unicodedata.category(letter) in ("Cc", "Cs")
 
 
 def _with_code_points(word: str, letters: Iterable[str]) -> str:
-    """``U+6F22`` for each of these letters; a space keeps two apart."""
+    """Write ``U+6F22`` in the place of each of these letters; a space keeps two apart."""
     text, before = [], False
     for letter in word:
         hidden = letter in letters
@@ -254,9 +258,9 @@ def _with_code_points(word: str, letters: Iterable[str]) -> str:
 
 
 def _runs_from_right(text: str) -> bool:
-    """The first character with a direction decides, as in the Unicode algorithm (rules P2, P3)."""
+    """Let the first character with a direction decide, as Unicode's rules P2 and P3 do."""
     directions = map(unicodedata.bidirectional, text)
-    return next((d in ("R", "AL") for d in directions if d in ("L", "R", "AL")), False)
+    return next((one in ("R", "AL") for one in directions if one in ("L", "R", "AL")), False)
 
 
 # --- what to install ------------------------------------------------------------------------------
@@ -266,7 +270,7 @@ _warned: set[str] = set()
 
 
 def _warn(letters: set[str]) -> None:
-    """Once for each remedy: a text of 3,000 sentences is one line."""
+    """Warn once for each remedy, so that a text of 3,000 sentences gives one line."""
     for letter in sorted(letters):
         remedy = _remedy(letter)
         if remedy and remedy not in _warned:
@@ -280,7 +284,10 @@ def _warn(letters: set[str]) -> None:
 
 
 def _remedy(letter: str) -> str | None:
-    """None for what no font of text can have: controls, surrogates, unassigned, private use."""
+    """Say what to install for a letter.
+
+    Return None for what no font of text can have: controls, surrogates, unassigned, private use.
+    """
     category = unicodedata.category(letter)
     if category.startswith("C"):
         return None

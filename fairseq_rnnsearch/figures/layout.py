@@ -1,6 +1,6 @@
 """Where everything of a heatmap stands: the same numbers for a figure, a PNG and an SVG.
 
-Lengths are in dots, whole ones, or neighbouring cells would differ by one.
+Lengths are whole numbers of dots, or neighbouring cells would differ by one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ LARGEST_CELL = 20.0
 COMFORTABLE_SIDE = 640.0
 MARGIN = 6.0
 LABEL_GAP = 3.0
-# From the baseline to the middle of the letters, in parts of the font size.
+# The middle of the letters lies this far above the baseline, in parts of the font size.
 MIDDLE = 0.34
 # A cell grows for tall letters, but not for one word with a tower of accents.
 TALLEST = 2.5
@@ -41,7 +41,9 @@ class Layout:
     Attributes:
         source, target: labels of the columns and of the rows.
         font_size: in points.
-        cell, gap, left, top, width, height: in dots; ``gap`` lies between labels and cells.
+        dots_per_inch: the resolution.
+        cell, gap, left, top, width, height: in dots; ``gap`` lies between labels and cells, and
+            the last two are those of the whole picture.
     """
 
     source: tuple[fonts.Label, ...]
@@ -60,7 +62,7 @@ class Layout:
         return self.dots_per_inch / 72
 
     def baseline(self, index: int) -> float:
-        """Of the label of row or column ``index``, from the cells' upper left corner."""
+        """Return where the label of a row or column stands, from the cells' upper left corner."""
         return (index + 0.5) * self.cell + MIDDLE * self.font_size * self.dots_per_point
 
 
@@ -68,8 +70,8 @@ class Ink(NamedTuple):
     """A label drawn from left to right.
 
     Attributes:
-        dots: (height, width), 0 paper, 255 ink.
-        above: rows above the baseline; the others are below.
+        dots: (height, width), 0 where there is paper and 255 where there is ink.
+        above: the number of rows above the baseline; the others are below.
     """
 
     dots: np.ndarray
@@ -114,7 +116,7 @@ def lay_out(
 
 @functools.lru_cache(1 << 13)
 def ink(label: fonts.Label, size: float, dots_per_inch: float) -> Ink:
-    """A label's dots; most words of a text are drawn once for many sentences."""
+    """Draw a label; most words of a text are drawn once for many sentences."""
     from matplotlib.ft2font import LoadFlags
 
     if not label.text:
@@ -128,14 +130,16 @@ def ink(label: fonts.Label, size: float, dots_per_inch: float) -> Ink:
 
 
 def _tallest(drawn: Iterable[Ink]) -> int:
-    """Between two baselines, so that no label touches the next."""
+    """Return how far baselines lie apart when no label touches the next."""
     drawn = list(drawn)
-    return max(i.above for i in drawn) + max(len(i.dots) - i.above for i in drawn) + 1
+    above = max(label.above for label in drawn)
+    below = max(len(label.dots) - label.above for label in drawn)
+    return above + below + 1
 
 
 @functools.lru_cache(1 << 16)
 def label_of(word: str) -> fonts.Label:
-    """What is drawn for a word: on one line, not too long, in letters that there are fonts for."""
+    """Return what is drawn for a word: one line, not too long, of letters that have a font."""
     word = " ".join(word.split())  # a line break would make a label of two lines
     label = fonts.label(_shortened(word))
     if len(label.text) <= LONGEST_LABEL:
@@ -147,7 +151,7 @@ def label_of(word: str) -> fonts.Label:
 
 
 def _shortened(word: str) -> str:
-    """The beginning and the end of a word; an accent stays with its letter."""
+    """Keep the beginning and the end of a long word; an accent stays with its letter."""
     if len(word) <= LONGEST_LABEL:
         return word
     half = (LONGEST_LABEL - 1) // 2

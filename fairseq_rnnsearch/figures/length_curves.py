@@ -1,6 +1,6 @@
 """Scores against sentence length, in the manner of the paper's Figure 2, and the counts below.
 
-The paper's axes, 0 to 60 words and 0 to 30 BLEU, grow where the points need it.
+The axes are the paper's, 0 to 60 words and 0 to 30 BLEU, and grow where the points need it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+# The colours of everything but the curves, those of a light page in style.css; a page may put its
+# own in their place.
 INK, FAINT, LINE, BAR, PAGE = "#1b1e24", "#5a6270", "#c9ced6", "#aab2be", "#ffffff"
-"""The colours of everything but the curves; a page may put its own in their place."""
 
-# Told apart without colour, too, by dashes and markers; seven, then they begin anew.
+# Curves are told apart without colour, too, by dashes and markers; the eighth begins anew.
 _COLOURS = ("#2f6db5", "#c8602a", "#3c8f63", "#8f5aa8", "#a8861b", "#b8475f", "#5f6b78")
 _DASHES = ("-", (0, (6, 2)), (0, (6, 2, 1.5, 2)), (0, (1.5, 1.5)), (0, (9, 3)))
 _MARKERS = "osD^vPX"
@@ -38,13 +39,13 @@ def draw_length_curves(
     longest: float = 60,
     highest: float = 30,
 ) -> Figure:
-    """Draw a curve a system over the mean length of each bin.
+    """Draw a curve for each system over the mean length of each bin of sentences.
 
     Args:
         lengths: where the points stand, in source words, one for each bin, ascending.
-        curves: names to scores, one for each bin; NaN interrupts a curve.
-        counts: sentences of each bin.
-        longest, highest: the ends of the axes, where no point lies beyond.
+        curves: a score for each bin, by the names of the systems; NaN interrupts a curve.
+        counts: the number of sentences in each bin.
+        longest, highest: the ends of the axes, unless a point lies beyond them.
 
     Raises:
         UserError: no curve or no bin to draw.
@@ -56,64 +57,53 @@ def draw_length_curves(
         raise ValueError("each curve and the counts need a point for each bin")
 
     import matplotlib.style
-
-    with matplotlib.style.context("default"):
-        return _draw(lengths, curves, counts, longest, highest)
-
-
-def _draw(
-    lengths: Sequence[float],
-    curves: Mapping[str, Sequence[float]],
-    counts: Sequence[int],
-    longest: float,
-    highest: float,
-) -> Figure:
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=_INCHES, facecolor=PAGE, layout="constrained")
-    FigureCanvasAgg(figure)
-    upper, lower = figure.subplots(2, sharex=True, height_ratios=(4.5, 1))
-    for place, (name, points) in enumerate(curves.items()):
-        upper.plot(
-            lengths,
-            points,
-            label=name,
-            color=_COLOURS[place % len(_COLOURS)],
-            linestyle=_DASHES[place % len(_DASHES)],
-            marker=_MARKERS[place % len(_MARKERS)],
-            markersize=4.5,
-            markeredgecolor=PAGE,
-            markeredgewidth=0.6,
-            linewidth=1.8,
-            clip_on=False,
-            zorder=3,
-        )
-    top = np.nanmax([highest, *(value for points in curves.values() for value in points)])
-    upper.set_ylim(0, math.ceil(top / 5) * 5)
-    furthest = max(lengths)
-    upper.set_xlim(0, longest if furthest < longest else math.ceil((furthest + 1) / 5) * 5)
-    lower.vlines(lengths, 0, counts, color=BAR, linewidth=9)
-    for length, count in zip(lengths, counts, strict=True):
-        lower.annotate(
-            f"{count:,}",
-            (length, count),
-            (0, 2.5),
-            textcoords="offset points",
-            ha="center",
-            **_text(FAINT, _FONT - 1.5),
-        )
-    lower.set_ylim(0, max(counts) * 1.5)
-    lower.set_yticks([])
-    _style(upper, "BLEU score")
-    _style(lower, "Sentences", _FONT - 1.5)
-    lower.set_xlabel("Sentence length (source words)", **_text(INK))
-    _legend(figure, upper)
-    return figure
+    with matplotlib.style.context("default"):
+        figure = Figure(figsize=_INCHES, facecolor=PAGE, layout="constrained")
+        FigureCanvasAgg(figure)
+        upper, lower = figure.subplots(2, sharex=True, height_ratios=(4.5, 1))
+        for place, (name, points) in enumerate(curves.items()):
+            upper.plot(
+                lengths,
+                points,
+                label=name,
+                color=_COLOURS[place % len(_COLOURS)],
+                linestyle=_DASHES[place % len(_DASHES)],
+                marker=_MARKERS[place % len(_MARKERS)],
+                markersize=4.5,
+                markeredgecolor=PAGE,
+                markeredgewidth=0.6,
+                linewidth=1.8,
+                clip_on=False,
+                zorder=3,
+            )
+        top = np.nanmax([highest, *(value for points in curves.values() for value in points)])
+        upper.set_ylim(0, math.ceil(top / 5) * 5)
+        furthest = max(lengths)
+        upper.set_xlim(0, longest if furthest < longest else math.ceil((furthest + 1) / 5) * 5)
+        lower.vlines(lengths, 0, counts, color=BAR, linewidth=9)
+        for length, count in zip(lengths, counts, strict=True):
+            lower.annotate(
+                f"{count:,}",
+                (length, count),
+                (0, 2.5),
+                textcoords="offset points",
+                ha="center",
+                **_text(FAINT, _FONT - 1.5),
+            )
+        lower.set_ylim(0, max(counts) * 1.5)
+        lower.set_yticks([])
+        _style(upper, "BLEU score")
+        _style(lower, "Sentences", _FONT - 1.5)
+        lower.set_xlabel("Sentence length (source words)", **_text(INK))
+        _legend(figure, upper)
+        return figure
 
 
 def save_length_curves(path: str | os.PathLike[str], *arguments, **options) -> None:
-    """`draw_length_curves` into a file; its suffix (.png, .pdf, .svg) chooses the format.
+    """Draw as `draw_length_curves` into a file; its suffix (.png, .pdf, .svg) chooses the format.
 
     Raises:
         UserError: another suffix, a file that cannot be written, and as `draw_length_curves`.
@@ -145,7 +135,7 @@ def _style(axes: Axes, label: str, size: float = _FONT) -> None:
 
 
 def _legend(figure: Figure, axes: Axes) -> None:
-    """Above the curves, where nothing can lie under it."""
+    """Put the legend above the curves, where nothing can lie under it."""
     handles, names = axes.get_legend_handles_labels()
     labels = [fonts.label(" ".join(name.split())) for name in names]
     shown = [label.text for label in labels]

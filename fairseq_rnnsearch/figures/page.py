@@ -1,7 +1,8 @@
 """Alignments as one HTML page: a list to search and sort, and the heatmap of the chosen sentence.
 
 The page is one file without network access: it opens from disk, can be mailed, and still works in
-ten years. It is put together from `page.html`, `page.css` and `page.js` beside this module.
+ten years. It is put together from `page.html`, `style.css` (which the report shares), `page.css`
+and `page.js` beside this module.
 
 Why no library: plotting libraries such as Plotly, Vega and Observable Plot know a matrix, but
 neither running text nor the link between the two, which is what this page is for. The drawing is
@@ -92,7 +93,7 @@ def _read(name: str) -> str:
 
 
 def _sentence(alignment: Alignment) -> dict:
-    """What the page knows of a sentence; links and statistics come from the exact weights."""
+    """Return what the page knows of a sentence, with links and statistics of the exact weights."""
     drawn = alignment.weights.size > 0
     return {
         "id": int(alignment.id),
@@ -107,7 +108,7 @@ def _sentence(alignment: Alignment) -> dict:
 
 
 def _encoded(weights: np.ndarray) -> str:
-    """(target, source) row by row, two bytes a weight, the lower byte first, in base64."""
+    """Encode (target, source) row by row in base64, two bytes a weight, the lower byte first."""
     weights = np.asarray(weights, dtype=np.float64)
     steps = np.rint(np.clip(np.nan_to_num(weights), 0, 1) * STEPS)
     steps[np.isnan(weights)] = NOT_A_NUMBER
@@ -115,12 +116,12 @@ def _encoded(weights: np.ndarray) -> str:
 
 
 def _number(value: float | None) -> float | None:
-    """Four decimals; JSON has no NaN and no infinity."""
+    """Round to four decimals; return None for NaN and infinity, which JSON does not have."""
     return round(float(value), 4) if value is not None and math.isfinite(value) else None
 
 
 def _json(value: dict) -> str:
-    """JSON that can stand in a script element: without `<` and line separators."""
+    """Write JSON that can stand in a script element: without `<` and line separators."""
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -27,8 +27,8 @@ OWNER = ".training"
 _EPOCH = re.compile(r"epoch\d+")
 _NAME = re.compile(r"valid(\d+)-update(\d+)\.png")
 _ANIMATED_SENTENCES, _COLUMNS = 4, 2
-_WIDEST = 1600  # dots
-_CAPTION = 40  # dots
+# The width of the widest animation and the height of the caption are in dots.
+_WIDEST, _CAPTION = 1600, 40
 _FRAME_MS, _LAST_FRAME_MS = 400, 2500
 
 
@@ -36,11 +36,12 @@ class Series:
     """The pictures of one training.
 
     Args:
-        folder: made when there is something to draw.
-        formats: of ``figures.gallery``. ``png`` makes the series; the others are written to the
-            epoch's folder, where those of the epoch's last validation remain.
-        most: validations to keep; 0 keeps all.
-        save_dir: of the training, where others may draw into the same folder; it is marked then.
+        folder: the folder of the series, which is made when there is something to draw.
+        formats: some of ``gallery.FORMATS``. ``png`` makes the series; the others are written to
+            the epoch's folder, where those of the epoch's last validation remain.
+        most: how many validations are kept; 0 keeps all.
+        save_dir: the training's ``--save-dir``, if other trainings might draw into the same folder.
+            The folder is then marked as this training's.
 
     Raises:
         UserError: a negative number of validations.
@@ -64,8 +65,8 @@ class Series:
             The new picture of each sentence that could be drawn.
 
         Raises:
-            UserError: when the folder cannot be made, is another training's, or something else
-                than a picture cannot be written.
+            UserError: when the folder cannot be made or is another training's, or when a file that
+                is no picture cannot be written.
         """
         folder = self._folder / f"epoch{epoch:03d}"
         try:
@@ -90,7 +91,7 @@ class Series:
     def _claim(self) -> None:
         """Mark the folder as this training's, so that no other overwrites or removes pictures.
 
-        The mark holds when the folders of both are moved together.
+        The mark still holds when both folders are moved together.
 
         Raises:
             UserError: for a mark of another training.
@@ -109,7 +110,7 @@ class Series:
             )
 
     def _begin(self) -> None:
-        """Remove what was being drawn when this training was killed."""
+        """Remove, once, what was being drawn when an earlier run of this training was killed."""
         if self._is_begun:
             return
         self._is_begun = True
@@ -117,7 +118,7 @@ class Series:
             remove_unfinished(folder)
 
     def frames(self) -> dict[int, dict[int, Path]]:
-        """Pictures by update and sentence, in the order of both."""
+        """Return the pictures by update and sentence, in the order of both."""
         found: dict[int, dict[int, Path]] = {}
         for folder in self._epoch_folders():
             for path in sorted(folder.iterdir()):
@@ -126,12 +127,18 @@ class Series:
         return dict(sorted(found.items()))
 
     def _epoch_folders(self) -> list[Path]:
-        """Those of the training itself: a link may lead to those of another."""
-        found = sorted(self._folder.glob("epoch*"))
-        return [p for p in found if _EPOCH.fullmatch(p.name) and p.is_dir() and not p.is_symlink()]
+        """Return this training's own folders; a link might lead to those of another training."""
+        return [
+            path
+            for path in sorted(self._folder.glob("epoch*"))
+            if _EPOCH.fullmatch(path.name) and path.is_dir() and not path.is_symlink()
+        ]
 
     def _thin(self, frames: dict[int, dict[int, Path]]) -> dict[int, dict[int, Path]]:
-        """Remove those between whose neighbours the smallest gap remains; never first or last."""
+        """Remove validations until few enough are left, and return the others.
+
+        Each time the one goes whose neighbours lie closest together; the first and the last stay.
+        """
         updates = list(frames)
 
         def gap_without(i: int) -> int:
@@ -155,35 +162,33 @@ def _animate(path: Path, frames: dict[int, dict[int, Path]]) -> None:
     if not drawn:
         return
     durations = [_FRAME_MS] * (len(drawn) - 1) + [_LAST_FRAME_MS]
+    animation = {"save_all": True, "append_images": drawn[1:], "duration": durations, "loop": 0}
     with replacing(path) as unfinished:
-        drawn[0].save(
-            unfinished,
-            format="GIF",
-            save_all=True,
-            append_images=drawn[1:],
-            duration=durations,
-            loop=0,
-        )
+        drawn[0].save(unfinished, format="GIF", **animation)
 
 
 def _lay_out(
     frames: dict[int, dict[int, Path]],
 ) -> tuple[dict[int, tuple[int, int]], tuple[int, int]]:
-    """Corner of each animated sentence, two in a row, and the size of all: by the newest frame."""
-    shown: dict[int, tuple[int, int]] = {}
+    """Place the sentences that are animated, two in a row, as the newest frame needs it.
+
+    Returns:
+        The left upper corner of each, and the width and height of all, in dots.
+    """
+    sizes: dict[int, tuple[int, int]] = {}
     for update in reversed(frames):
         for sentence, path in frames[update].items():
-            if len(shown) < _ANIMATED_SENTENCES and (grey := _grey(path)):
-                shown[sentence] = grey.size
-        if shown:
+            if len(sizes) < _ANIMATED_SENTENCES and (grey := _grey(path)):
+                sizes[sentence] = grey.size
+        if sizes:
             break
-    sizes = list(shown.values())
-    widths = [max(width for width, _ in sizes[i::_COLUMNS]) for i in range(len(sizes[:_COLUMNS]))]
-    rows = [sizes[i : i + _COLUMNS] for i in range(0, len(sizes), _COLUMNS)]
+    shown = list(sizes.values())
+    widths = [max(width for width, _ in shown[i::_COLUMNS]) for i in range(len(shown[:_COLUMNS]))]
+    rows = [shown[i : i + _COLUMNS] for i in range(0, len(shown), _COLUMNS)]
     heights = [max(height for _, height in row) for row in rows]
     places = {
         sentence: (sum(widths[: i % _COLUMNS]), _CAPTION + sum(heights[: i // _COLUMNS]))
-        for i, sentence in enumerate(shown)
+        for i, sentence in enumerate(sizes)
     }
     return places, (sum(widths), _CAPTION + sum(heights))
 
@@ -194,7 +199,7 @@ def _frame(
     places: dict[int, tuple[int, int]],
     size: tuple[int, int],
 ) -> "Image | None":
-    """A validation's pictures under its number; None where none of them can be read."""
+    """Draw a validation's pictures under its number; return None where none can be read."""
     from PIL import Image, ImageDraw, ImageFont
 
     frame, is_empty = Image.new("L", size, 255), True
@@ -213,10 +218,10 @@ def _frame(
 
 
 def _grey(path: Path) -> "Image | None":
-    """A picture; None where the file is damaged, or is larger than any that is drawn here."""
+    """Read a picture; return None for a damaged file, or one larger than any that is drawn here."""
     from PIL import Image
 
-    # PIL raises exceptions of all kinds
+    # PIL raises exceptions of all kinds for a damaged file.
     with contextlib.suppress(Exception), Image.open(path) as picture:
         if picture.width * picture.height <= MOST_DOTS:
             return picture.convert("L")
