@@ -31,7 +31,7 @@ source "$ROOT/recipes/environment.sh"
 PLUGIN=(--user-dir "$ROOT/fairseq_rnnsearch" --task alignment_heatmap)
 
 make_corpus() {
-    python "$ROOT/fairseq_rnnsearch/data/toy_corpus.py" --out "$PARTIAL" --seed "$SEED" \
+    python "$ROOT/recipes/quickstart/toy_corpus.py" --out "$PARTIAL" --seed "$SEED" \
         --train "$TRAIN_SENTENCES" --valid "$TEST_SENTENCES" --test "$TEST_SENTENCES"
 }
 

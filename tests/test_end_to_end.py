@@ -12,9 +12,9 @@ from commands import (
     LAST_ONLY,
     MODEL,
     NOUNS,
-    PACKAGE,
     PAPER,
     QUIET,
+    ROOT,
     TASK,
     Watch,
     generate,
@@ -193,7 +193,7 @@ def test_longer_pairs_than_the_presets_are_not_trained_on(tmp_path):
 
 def test_a_shortlist_is_so_many_words_and_no_made_up_ones(tmp_path):
     subprocess.run(
-        [sys.executable, PACKAGE / "data" / "toy_corpus.py", "--out", tmp_path]
+        [sys.executable, ROOT / "recipes" / "quickstart" / "toy_corpus.py", "--out", tmp_path]
         + "--train 60 --valid 5 --test 5".split(),
         check=True,
         capture_output=True,

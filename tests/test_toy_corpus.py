@@ -1,15 +1,19 @@
 """The quickstart's corpus: correct French, one French for each English, nothing occurs twice."""
 
+import hashlib
 import itertools
 import os
 import subprocess
 import sys
 
 import pytest
+from commands import ROOT
 
-from fairseq_rnnsearch.data import toy_corpus
-from fairseq_rnnsearch.data.toy_corpus import (
-    LEXICON,
+FOLDER = ROOT / "recipes" / "quickstart"
+sys.path.insert(0, str(FOLDER))
+
+import toy_corpus  # noqa: E402
+from grammar import (  # noqa: E402
     both,
     clause,
     name,
@@ -20,9 +24,11 @@ from fairseq_rnnsearch.data.toy_corpus import (
     sentence,
     text,
 )
+from lexicon import LEXICON  # noqa: E402
 
 VERB = {**LEXICON.intransitive, **LEXICON.ditransitive, **LEXICON.transitive}
 FEW = {"train": 60, "valid": 10, "test": 10}
+OF_SEED_4 = "974b3b1c9b7848f7a6f1287f54daf8a5fc169f9caf64f69a5693acde9e7f0c3d"  # and so many
 
 NOUN_PHRASES = [
     # agreement and the adjective's place
@@ -242,22 +248,22 @@ def test_more_sentences_than_there_are(monkeypatch):
 
 
 def test_as_a_program(tmp_path):
-    """Alone, as the recipe runs it; twice the same, whatever order Python gives its sets."""
+    """The same bytes as ever: whatever order Python gives its sets, and without any package."""
     sizes = [word for split, size in FEW.items() for word in (f"--{split}", str(size))]
-    written = []
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     for hash_seed in ("1", "2"):
         out = tmp_path / hash_seed
         subprocess.run(
-            [sys.executable, "-I", toy_corpus.__file__, "--out", str(out), "--seed", "4", *sizes],
+            [sys.executable, "-S", FOLDER / "toy_corpus.py", "--out", out, "--seed", "4", *sizes],
             check=True,
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            env={**environment, "PYTHONHASHSEED": hash_seed},
         )
-        written.append({path.name: path.read_text(encoding="utf-8") for path in out.iterdir()})
-    assert written[0] == written[1]
-    assert set(written[0]) == {f"{split}.{side}" for split in FEW for side in ("en", "fr")}
-    for split, size in FEW.items():
-        for side in ("en", "fr"):
-            assert written[0][f"{split}.{side}"].count("\n") == size
+        files = [out / f"{split}.{side}" for split in FEW for side in ("en", "fr")]
+        assert set(out.iterdir()) == set(files)
+        text = b"".join(file.read_bytes() for file in files)
+        assert hashlib.sha256(text).hexdigest() == OF_SEED_4
+        for file in files:
+            assert file.read_bytes().count(b"\n") == FEW[file.stem]
 
 
 def test_wrong_sizes_are_refused(tmp_path, capsys):
