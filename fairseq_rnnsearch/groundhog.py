@@ -21,7 +21,7 @@ from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from fairseq_rnnsearch.data.arrays import read_arrays
+from fairseq_rnnsearch.data.zip_files import read_arrays
 from fairseq_rnnsearch.errors import OneLineParser, UserError, install_excepthook
 from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.models import RNNSearchConfig, RNNSearchModel

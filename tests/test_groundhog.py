@@ -16,7 +16,7 @@ from fairseq.data import Dictionary
 from models import authors_words, build_model, fairseq_words, model_from_arrays, score
 from oracles import numpy_rnnsearch as oracle
 
-from fairseq_rnnsearch.data import arrays as arrays_module
+from fairseq_rnnsearch.data import zip_files
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.groundhog import (
     fairseq_symbols,
@@ -312,9 +312,9 @@ def test_arrays_that_are_not_what_they_say(tmp_path, name):
 def test_compressed_arrays_are_bounded_before_they_are_read(tmp_path, monkeypatch):
     parts = [(f"{i}.npy", array_file((2**18,), bytes(2**20))) for i in range(4)]
     write_npz(tmp_path / "params.npz", parts, zipfile.ZIP_DEFLATED)
-    assert len(arrays_module.read_arrays(tmp_path / "params.npz")) == 4
-    monkeypatch.setattr(arrays_module, "MOST", 2**22)
-    monkeypatch.setattr(arrays_module, "_array", lambda *_: pytest.fail("was read"))
+    assert len(zip_files.read_arrays(tmp_path / "params.npz")) == 4
+    monkeypatch.setattr(zip_files, "MOST", 2**22)
+    monkeypatch.setattr(zip_files, "_array", lambda *_: pytest.fail("was read"))
     with pytest.raises(UserError, match=r"would take 4,19\d,\d+ bytes, more than 4,194,304"):
         import_(tmp_path / "params.npz", tmp_path / "model.pt")
 

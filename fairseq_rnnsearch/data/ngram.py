@@ -32,7 +32,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_rnnsearch.data.arrays import read_arrays
+from fairseq_rnnsearch.data.zip_files import read_arrays
 from fairseq_rnnsearch.errors import UserError
 
 BEGIN, END, UNKNOWN = 0, 1, 2
