@@ -1,13 +1,18 @@
 """The n-gram model against counts by hand and a slow model written from the definition."""
 
 import math
+import sys
 from collections import Counter, defaultdict
 
 import numpy as np
 import pytest
+from wmt14 import RECIPE
 
-from fairseq_rnnsearch.data.ngram import BEGIN, END, SPECIAL, UNKNOWN, NGramModel, Vocabulary
 from fairseq_rnnsearch.errors import UserError
+
+sys.path.insert(0, str(RECIPE))
+
+from ngram import BEGIN, END, SPECIAL, UNKNOWN, NGramModel, Vocabulary
 
 
 class SlowModel:

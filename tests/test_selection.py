@@ -9,13 +9,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 from test_ngram import SlowModel, random_sentences, text_of
+from wmt14 import RECIPE, ROOT
 
-from fairseq_rnnsearch.data.blocks import ordered_map, read_blocks
 from fairseq_rnnsearch.data.plain_text import PlainText
-from fairseq_rnnsearch.data.selection import Contrast, Selector, area_under_curve, cut
 from fairseq_rnnsearch.errors import UserError
 
-ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(RECIPE))
+
+from cut import within_budget
+from demonstration import area_under_curve
+from parallel_text import ordered_map, read_blocks
+from selection import Contrast, Selector
+from sgml import read_pair
+
 SHARED = Path(os.environ.get("RNNSEARCH_SHARED") or ROOT.parent / "shared") / "data"
 
 
@@ -64,12 +70,12 @@ CUTS = {  # scores, words, budget: pairs that are kept
 @pytest.mark.parametrize("name", CUTS)
 def test_cut(name):
     scores, words, budget, kept = CUTS[name]
-    assert np.flatnonzero(cut(np.array(scores), np.array(words), budget)).tolist() == kept
+    assert np.flatnonzero(within_budget(np.array(scores), np.array(words), budget)).tolist() == kept
 
 
 def test_a_budget_that_nothing_fits():
     with pytest.raises(UserError, match="3 words"):
-        cut(np.array([1.0]), np.array([4]), 3)
+        within_budget(np.array([1.0]), np.array([4]), 3)
 
 
 def test_area_under_curve_counts_pairs():
@@ -133,9 +139,6 @@ def real_text(name, language, step):
 @pytest.mark.skipif(not SHARED.is_dir(), reason=f"no real corpora: {SHARED} is not there")
 def test_news_is_told_from_web_text():
     """Held-out news ranks above held-out web text; see recipes/wmt14_en_fr/demonstration.py."""
-    sys.path.insert(0, str(ROOT / "recipes" / "wmt14_en_fr"))
-    from sgml import read_pair
-
     news = read_pair(
         SHARED / "newstest2014" / "newstest2014-fren-src.en.sgm",
         SHARED / "newstest2014" / "newstest2014-fren-ref.fr.sgm",

@@ -1,6 +1,5 @@
 """What the WMT'14 recipe does with its text: tokens, scores, the cut."""
 
-import importlib
 import io
 import json
 import sys
@@ -9,11 +8,12 @@ import numpy as np
 from wmt14 import RECIPE, program
 
 from fairseq_rnnsearch.data.plain_text import PlainText
-from fairseq_rnnsearch.data.selection import Selector
 
 sys.path.insert(0, str(RECIPE))
-cut, score = map(importlib.import_module, ("cut", "score"))
 
+import cut
+import score
+from selection import Selector
 
 # --- tokens -------------------------------------------------------------------------------------
 

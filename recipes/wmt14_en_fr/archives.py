@@ -4,8 +4,6 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-import data_layer  # noqa: F401  before the package's modules
-
 from fairseq_rnnsearch.errors import UserError
 
 TABLE = Path(__file__).with_name("archives.tsv")

@@ -14,26 +14,29 @@ import tempfile
 import time
 from pathlib import Path
 
-import data_layer  # noqa: F401  before the package's modules
+from parallel_text import sides
 
 from fairseq_rnnsearch.errors import UserError, install_excepthook
 
 HERE = Path(__file__).parent
-LANGUAGES = ("en", "fr")
 
 
 def repeat(text: Path, out: Path, pairs: int) -> float:
-    """Text of so many pairs; French words per line."""
+    """Repeat a folder's text until it has so many pairs; return the French words of a line."""
     out.mkdir()
-    for language in LANGUAGES:
-        lines = (text / f"text.{language}").read_bytes().splitlines(keepends=True)
+    for path, copy in zip(sides(text), sides(out), strict=True):
+        lines = path.read_bytes().splitlines(keepends=True)
         repeated = (lines * (pairs // len(lines) + 1))[:pairs]
-        (out / f"text.{language}").write_bytes(b"".join(repeated))
+        copy.write_bytes(b"".join(repeated))
     return sum(len(line.split()) for line in repeated) / pairs
 
 
 def timed(program: str, *arguments: object) -> tuple[float, float]:
-    """Seconds, and CPU seconds of all processes, of a program; it says itself how much memory."""
+    """Run a program, which says itself how much memory it took.
+
+    Returns:
+        Its seconds by the clock, and the CPU seconds of all its processes.
+    """
     started, before = time.monotonic(), os.times()
     command = [sys.executable, HERE / f"{program}.py", *map(str, arguments)]
     ran = subprocess.run(command, stdout=subprocess.PIPE, text=True)

@@ -15,13 +15,15 @@ need() {
     done
 }
 
-# use_environment: python, fairseq's commands and subword-nmt.
+# use_environment COMMAND...: provides python, fairseq's commands and subword-nmt, and dies unless
+# all of COMMAND are there. Python finds this checkout's package, whichever is installed.
 use_environment() {
     if [[ $RNNSEARCH_ENVIRONMENT = make ]]; then
         # shellcheck source=recipes/environment.sh
         source "$ROOT/recipes/environment.sh"
     fi
     need python "$@"
+    export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
     export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 }
 

@@ -10,49 +10,80 @@ Scoring is not repeated for another N. With --words 0 all is kept and no scores 
 import argparse
 from pathlib import Path
 
-import data_layer  # noqa: F401  before the package's modules
 import numpy as np
+from parallel_text import new_sides, read_blocks, sides
 
-from fairseq_rnnsearch.data.blocks import read_blocks
-from fairseq_rnnsearch.data.selection import cut
 from fairseq_rnnsearch.errors import UserError, install_excepthook
 
-LANGUAGES = ("en", "fr")
 BLOCK_LINES = 20_000
 
 
 def read_scores(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """(pairs,) scores and (pairs,) French words of a corpus."""
+    """Return (pairs,) scores and (pairs,) French words of a corpus."""
     try:
         return tuple(np.load(folder / f"{name}.npy") for name in ("scores", "words"))
     except (OSError, ValueError) as problem:
         raise UserError(f"the scores in {folder} cannot be read: {problem}") from problem
 
 
+def within_budget(scores: np.ndarray, words: np.ndarray, budget: int) -> np.ndarray:
+    """Choose the best pairs, in order of their scores, as long as their words fit the budget.
+
+    Of equal scores the earlier pair comes first.
+
+    Args:
+        scores: (pairs,), of which lower ones are better.
+        words: (pairs,), which are counted against the budget.
+        budget: how many words to keep; 0 keeps all.
+
+    Returns:
+        (pairs,) bool, true for the pairs that are kept.
+
+    Raises:
+        UserError: not even the best pair fits.
+    """
+    if budget == 0:
+        return np.ones(len(scores), bool)
+    order = np.argsort(scores, kind="stable")
+    fits = np.cumsum(words[order], dtype=np.int64) <= budget
+    if not fits.any():
+        raise UserError(f"no pair fits {budget} words; valid is 0 (keep all) or more")
+    kept = np.zeros(len(scores), bool)
+    kept[order[fits]] = True
+    return kept
+
+
 def choose(options: argparse.Namespace) -> list[np.ndarray | None]:
-    """For each corpus which pairs are kept; None is all of them."""
+    """Return for each corpus which pairs are kept; None is all of them."""
     if not options.words:
         return [None] * len(options.corpora)
     found = [read_scores(options.scores / corpus) for corpus in options.corpora]
     scores, words = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
-    kept = cut(scores, words, options.words)
+    kept = within_budget(scores, words, options.words)
     threshold = scores[kept].max()
     print(f"  kept are scores up to {threshold:.3f} nats per word; all words: {words.sum():,}")
     return np.split(kept, np.cumsum([len(each) for each, _ in found])[:-1])
 
 
 def write_kept(corpus: Path, kept: np.ndarray | None, outputs: tuple) -> list[int]:
-    """Add the pairs that are kept; pairs in all, pairs kept, English and French words kept."""
+    """Add the pairs of a corpus that are kept to the outputs.
+
+    Returns:
+        How many pairs it has, and how many pairs, English words and French words are kept.
+
+    Raises:
+        UserError: the corpus has another number of pairs than of scores.
+    """
     counts = np.zeros(4, np.int64)
-    for block in read_blocks(corpus / "text.en", corpus / "text.fr", BLOCK_LINES):
+    for block in read_blocks(*sides(corpus), BLOCK_LINES):
         first, size = int(counts[0]), len(block[0])
         chosen = range(size) if kept is None else np.flatnonzero(kept[first : first + size])
         if kept is not None and first + size > len(kept):
             raise UserError(f"{corpus} has more pairs than its scores: score it again")
-        sides = [[side[i] for i in chosen] for side in block]
-        for file, lines in zip(outputs, sides, strict=True):
+        kept_sides = [[side[i] for i in chosen] for side in block]
+        for file, lines in zip(outputs, kept_sides, strict=True):
             file.writelines(line + b"\n" for line in lines)
-        words = [sum(len(line.split()) for line in lines) for lines in sides]
+        words = [sum(len(line.split()) for line in lines) for lines in kept_sides]
         counts += [size, len(chosen), *words]
     if kept is not None and counts[0] != len(kept):
         raise UserError(f"{corpus} has {counts[0]} pairs and {len(kept)} scores: score it again")
@@ -71,12 +102,9 @@ def main() -> None:
     try:
         options.out.mkdir(parents=True)
         rows = []
-        with (
-            (options.out / "train.en").open("wb") as english,
-            (options.out / "train.fr").open("wb") as french,
-        ):
+        with new_sides(options.out, "train") as outputs:
             for corpus, kept in zip(options.corpora, choose(options), strict=True):
-                rows.append([corpus, *write_kept(options.tokens / corpus, kept, (english, french))])
+                rows.append([corpus, *write_kept(options.tokens / corpus, kept, outputs)])
     except OSError as problem:
         raise UserError(f"{problem.filename or options.out}: {problem.strerror}") from problem
     rows.append(["all", *np.sum([row[1:] for row in rows], axis=0).tolist()])

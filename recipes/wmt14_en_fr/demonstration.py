@@ -1,4 +1,4 @@
-"""Shows that selection finds the domain: how held-out news ranks against other text.
+"""Show that selection finds the domain: how held-out news ranks against other text.
 
     python recipes/wmt14_en_fr/demonstration.py --news FOLDER --inside N --pool FOLDER... \\
         --held-out FOLDER...
@@ -12,22 +12,29 @@ A demonstration only: the news is the test set, which the recipe itself never se
 import argparse
 from pathlib import Path
 
-import data_layer  # noqa: F401  before the package's modules
 import numpy as np
+from parallel_text import sides
 from score import draw
+from selection import Contrast, Selector
 
-from fairseq_rnnsearch.data.selection import Contrast, Selector, area_under_curve
 from fairseq_rnnsearch.errors import install_excepthook
-
-LANGUAGES = ("en", "fr")
 
 
 def read(folder: Path) -> list[list[str]]:
-    """The lines of either side, with their line feeds."""
-    return [
-        (folder / f"text.{language}").read_text(encoding="utf-8").splitlines(keepends=True)
-        for language in LANGUAGES
-    ]
+    """Read the lines of either side, with their line feeds."""
+    return [path.read_text(encoding="utf-8").splitlines(keepends=True) for path in sides(folder)]
+
+
+def area_under_curve(better: np.ndarray, worse: np.ndarray) -> float:
+    """Return the probability that a score of the first kind is lower than one of the second.
+
+    Ties count half. It is the area under the ROC curve, from rank sums (Mann and Whitney).
+    """
+    both = np.concatenate([better, worse])
+    _, places, counts = np.unique(both, return_inverse=True, return_counts=True)
+    ranks = (np.cumsum(counts) - (counts - 1) / 2)[places]
+    below = ranks[len(better) :].sum() - len(worse) * (len(worse) + 1) / 2
+    return float(below / (len(better) * len(worse)))
 
 
 def main() -> None:
@@ -49,8 +56,8 @@ def main() -> None:
     for order in options.order:
         selector = Selector(
             *(
-                Contrast.estimate(i, o, order, options.min_count)
-                for i, o in zip(inside, outside, strict=True)
+                Contrast.estimate(domain, everything, order, options.min_count)
+                for domain, everything in zip(inside, outside, strict=True)
             )
         )
         scores = selector.scores(*held_out)

@@ -16,7 +16,6 @@ import urllib.request
 from http.client import HTTPException
 from pathlib import Path
 
-import data_layer  # noqa: F401  before the package's modules
 from archives import TABLE, Archive, chosen, read_table
 
 from fairseq_rnnsearch.errors import UserError, install_excepthook

@@ -1,4 +1,4 @@
-"""Lays out the two sides of a corpus as plain text, text.en and text.fr.
+"""Lay out the two sides of a corpus as plain text, text.en and text.fr.
 
     python recipes/wmt14_en_fr/extract.py --out FOLDER --archives FOLDER CORPUS...
     python recipes/wmt14_en_fr/extract.py --out FOLDER --files SOURCE:TARGET...
@@ -21,21 +21,20 @@ from contextlib import contextmanager
 from pathlib import Path, PurePosixPath
 from typing import IO
 
-import data_layer  # noqa: F401  before the package's modules
 from archives import TABLE, Archive, chosen, read_table
+from parallel_text import LANGUAGES, new_sides
 from sgml import read_pair
 
 from fairseq_rnnsearch.errors import UserError, install_excepthook
 
-LANGUAGES = ("en", "fr")
 MOST_BYTES = 20 * 10**9
-"""The larger side of the largest corpus has about 4e9."""
+"""The larger side of the largest corpus has about 4e9 bytes."""
 _CHUNK = 1 << 20
 _BROKEN = (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error)
 
 
 def copy_lines(content: IO[bytes], out: IO[bytes], most: int, name: str) -> int:
-    """Copy text, its last line ended by a line feed too; how many lines it has."""
+    """Copy text, and end its last line by a line feed; return how many lines it has."""
     lines, size, last = 0, 0, b"\n"
     while chunk := content.read(_CHUNK):
         size += len(chunk)
@@ -52,7 +51,7 @@ def copy_lines(content: IO[bytes], out: IO[bytes], most: int, name: str) -> int:
 
 @contextmanager
 def opened(path: Path) -> Iterator[IO[bytes]]:
-    """A file's content, unpacked if it is gzip's."""
+    """Open a file's content, unpacked if it is gzip's."""
     with path.open("rb") as file:
         if file.peek(2)[:2] == b"\x1f\x8b":
             with gzip.open(file) as content:
@@ -62,11 +61,11 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
 
 
 def take_members(path: Path, members: tuple[str, str], folder: Path, most: int) -> None:
-    """Two members of an archive, in one pass over it, to ``folder/en`` and ``folder/fr``.
+    """Copy two members of an archive, in one pass, to ``folder/en`` and ``folder/fr``.
 
     Raises:
-        UserError: for an archive that is broken or ends early; for a member that is not there, is
-            no plain file or is too large.
+        UserError: the archive is broken or ends early, or a member is not there, is no plain file
+            or is too large.
     """
     wanted = dict(zip(members, LANGUAGES, strict=True))
     try:
@@ -76,7 +75,7 @@ def take_members(path: Path, members: tuple[str, str], folder: Path, most: int) 
                     _take(archive, member, folder / language, f"{path}: {member.name}", most)
                 if not wanted:
                     break
-            # only at its end does gzip compare the checksum
+            # gzip compares the checksum only at the end of the content.
             while content.read(_CHUNK):
                 pass
     except _BROKEN as problem:
@@ -107,13 +106,14 @@ def add_pair(
     """Add two files to the text.
 
     Args:
-        names: what the files are called: the endings say what they are, messages name them.
+        names: what the files are called; the endings say what they are, and messages name them.
+        most: bytes that a side may have.
 
     Returns:
         The number of pairs.
 
     Raises:
-        UserError: for a file that is broken or too large; for sides of different lengths.
+        UserError: a file is broken or too large, or the sides have different lengths.
     """
     if any(name.endswith((".sgm", ".sgml")) for name in names):
         pairs = read_pair(*files)
@@ -140,7 +140,7 @@ def add_pair(
 def add_archive(
     archive: Archive, folder: Path, outputs: tuple[IO[bytes], IO[bytes]], out: Path, most: int
 ) -> int:
-    """Add an archive's two members to the text, by way of a folder beside it."""
+    """Add an archive's two members to the text, by way of a folder in ``out``; return the pairs."""
     path = folder / archive.name
     if not path.is_file():
         raise UserError(f"{path}: no such archive; run the stage download")
@@ -175,11 +175,7 @@ def main() -> None:
     archives = chosen(read_table(options.table), options.corpora)
     try:
         options.out.mkdir(parents=True)
-        with (
-            (options.out / "text.en").open("wb") as english,
-            (options.out / "text.fr").open("wb") as french,
-        ):
-            outputs = english, french
+        with new_sides(options.out) as outputs:
             pairs = 0
             for names in map(two_names, options.files):
                 files = tuple(map(Path, names))

@@ -6,25 +6,19 @@
 A FOLDER has tokenised text.en and text.fr. ``estimate`` makes the language models: the domain's
 from --inside, the other from as many pairs drawn at random from --pool. ``score`` writes
 scores.npy (pairs,) float32, lower resembles more, and words.npy (pairs,) int32, words of the
-French side, from which cut.py chooses. The method is in fairseq_rnnsearch/data/selection.py.
+French side, from which cut.py chooses. The method is in selection.py.
 """
 
 import argparse
-import sys
-import time
 from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
-import data_layer  # noqa: F401  before the package's modules
 import numpy as np
-from tokenise import peak_megabytes
+from parallel_text import Block, Progress, ordered_map, read_blocks, sides
+from selection import Contrast, Selector
 
-from fairseq_rnnsearch.data.blocks import Block, ordered_map, read_blocks
-from fairseq_rnnsearch.data.selection import Contrast, Selector
 from fairseq_rnnsearch.errors import UserError, install_excepthook
-
-LANGUAGES = ("en", "fr")
 
 
 def count_lines(path: Path) -> int:
@@ -33,7 +27,11 @@ def count_lines(path: Path) -> int:
 
 
 def draw(folders: Sequence[Path], pairs: int, seed: int) -> tuple[str, str]:
-    """Text of so many different pairs of all folders together, every pair as likely as another."""
+    """Draw so many different pairs of all folders together, each as likely as another.
+
+    Returns:
+        Their English and their French text.
+    """
     counts = [count_lines(folder / "text.en") for folder in folders]
     total = sum(counts)
     chosen = np.random.default_rng(seed).choice(total, min(pairs, total), replace=False)
@@ -41,8 +39,8 @@ def draw(folders: Sequence[Path], pairs: int, seed: int) -> tuple[str, str]:
     first, texts = 0, ([], [])
     for folder, count in zip(folders, counts, strict=True):
         wanted = chosen[(chosen >= first) & (chosen < first + count)] - first
-        for text, language in zip(texts, LANGUAGES, strict=True):
-            with (folder / f"text.{language}").open(encoding="utf-8", newline="\n") as file:
+        for text, path in zip(texts, sides(folder), strict=True):
+            with path.open(encoding="utf-8", newline="\n") as file:
                 before = -1
                 for number in wanted:
                     text.extend(islice(file, int(number) - before - 1, int(number) - before))
@@ -53,14 +51,14 @@ def draw(folders: Sequence[Path], pairs: int, seed: int) -> tuple[str, str]:
 
 def estimate(options: argparse.Namespace) -> None:
     inside = [
-        "".join((folder / f"text.{ln}").read_text(encoding="utf-8") for folder in options.inside)
-        for ln in LANGUAGES
+        "".join(path.read_text(encoding="utf-8") for path in paths)
+        for paths in zip(*map(sides, options.inside), strict=True)
     ]
     pairs = inside[0].count("\n")
     outside = draw(options.pool, pairs, options.seed)
     contrasts = [
-        Contrast.estimate(i, o, options.order, options.min_count)
-        for i, o in zip(inside, outside, strict=True)
+        Contrast.estimate(domain, everything, options.order, options.min_count)
+        for domain, everything in zip(inside, outside, strict=True)
     ]
     options.out.mkdir(parents=True)
     Selector(*contrasts).save(options.out)
@@ -72,7 +70,7 @@ def estimate(options: argparse.Namespace) -> None:
 
 
 class _Worker:
-    """What each process has."""
+    """What each process keeps from block to block."""
 
     selector: Selector
 
@@ -82,30 +80,24 @@ def prepare(models: Path) -> None:
 
 
 def score_block(block: Block) -> tuple[np.ndarray, np.ndarray]:
+    """Return the scores of a block's pairs, and their French words."""
     source, target = (b"".join(line + b"\n" for line in side).decode("utf-8") for side in block)
     words = np.array([len(line.split()) for line in block[1]], np.int32)
     return _Worker.selector.scores(source, target), words
 
 
 def score(options: argparse.Namespace) -> None:
-    prepare(options.models)  # a mistake shows here rather than in each process
-    started = said = time.monotonic()
-    scores, words, pairs = [], [], 0
-    blocks = read_blocks(options.text / "text.en", options.text / "text.fr")
+    prepare(options.models)  # so that a mistake shows here rather than in each process
+    progress, scores, words = Progress(), [], []
+    blocks = read_blocks(*sides(options.text))
     for found in ordered_map(score_block, blocks, options.processes, prepare, (options.models,)):
         scores.append(found[0])
         words.append(found[1])
-        pairs += len(found[0])
-        if time.monotonic() - said > 30:
-            said = time.monotonic()
-            rate = pairs / (said - started)
-            print(f"  {pairs:,} pairs, {rate:,.0f} pairs/s", file=sys.stderr, flush=True)
+        progress.add(len(found[0]))
     options.out.mkdir(parents=True)
     np.save(options.out / "scores.npy", np.concatenate(scores))
     np.save(options.out / "words.npy", np.concatenate(words))
-    rate = pairs / max(time.monotonic() - started, 1e-3)
-    memory = peak_megabytes()
-    print(f"  {pairs:,} pairs, {rate:,.0f} pairs/s, at most {memory:,.0f} MB in a process")
+    print(f"  {progress.pairs:,} pairs, {progress.summary()}")
 
 
 def main() -> None:
@@ -117,7 +109,7 @@ def main() -> None:
     models.add_argument("--inside", nargs="+", type=Path, required=True, metavar="FOLDER")
     models.add_argument("--pool", nargs="+", type=Path, required=True, metavar="FOLDER")
     models.add_argument("--order", type=int, default=3, help="words of the longest n-gram")
-    models.add_argument("--min-count", type=int, default=2, help="of a word in the domain")
+    models.add_argument("--min-count", type=int, default=2, help="of a word in the domain's text")
     models.add_argument("--seed", type=int, default=1)
     scores = commands.add_parser("score", help="score the pairs of a folder")
     scores.set_defaults(run=score)

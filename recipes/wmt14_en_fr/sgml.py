@@ -13,8 +13,6 @@ import html
 import re
 from pathlib import Path
 
-import data_layer  # noqa: F401  before the package's modules
-
 from fairseq_rnnsearch.errors import UserError, install_excepthook
 from fairseq_rnnsearch.files import write_text
 

@@ -5,28 +5,23 @@
 reads text.en and text.fr, writes both tokenised and report.json: pairs, words, what was left out
 and why. The output is the same whatever the number of processes.
 
-Left out are pairs with a side that is not UTF-8, that has no word or more than --longest words,
-or more than --ratio times as many as the other (Moses' clean-corpus-n.perl has 9), and those with
-a word that fairseq would take for a symbol of its own. --keep-all, for validation and test text,
-leaves out nothing, and what is not UTF-8 is a mistake.
+A pair is left out when a side is not UTF-8, has no word or more than --longest words, or has more
+than --ratio times as many as the other (Moses' clean-corpus-n.perl has 9), and when it has a word
+that fairseq would take for a symbol of its own. With --keep-all, for validation and test text,
+nothing is left out, and what is not UTF-8 is a mistake.
 """
 
 import argparse
 import json
-import resource
-import sys
-import time
 from collections import Counter
 from dataclasses import dataclass
 from pathlib import Path
 
-import data_layer  # noqa: F401  before the package's modules
+from parallel_text import LANGUAGES, Block, Progress, new_sides, ordered_map, read_blocks, sides
 
-from fairseq_rnnsearch.data.blocks import Block, ordered_map, read_blocks
 from fairseq_rnnsearch.data.plain_text import TOKENIZERS, PlainText
 from fairseq_rnnsearch.errors import UserError, install_excepthook
 
-LANGUAGES = ("en", "fr")
 RESERVED = frozenset(["<s>", "</s>", "<pad>"])
 
 
@@ -40,32 +35,39 @@ class Rules:
     ratio: float = 9.0
     keep_all: bool = False
 
-    def objection(self, sides: list[list[str]]) -> str | None:
-        """Why a pair is left out, if it is."""
-        shorter, longer = sorted(map(len, sides))
+    def objection(self, pair: list[list[str]]) -> str | None:
+        """Return why a pair is left out, or None."""
+        shorter, longer = sorted(map(len, pair))
         if not shorter:
             return "empty"
         if longer > self.longest:
             return "too long"
         if longer > self.ratio * shorter:
             return "too different in length"
-        if not all(map(RESERVED.isdisjoint, sides)):
+        if not all(map(RESERVED.isdisjoint, pair)):
             return "reserved words"
         return None
 
 
 @dataclass
 class Tokenised:
-    """Of a block: the text of either side that is kept, and counts."""
+    """What becomes of a block.
 
-    text: tuple[str, str]
+    Attributes:
+        text: what is kept of either side, in UTF-8.
+        words: how many words either side of it has.
+        kept: how many pairs that are.
+        dropped: how many pairs are left out, by the reason.
+    """
+
+    text: tuple[bytes, bytes]
     words: list[int]
     kept: int
     dropped: Counter
 
 
 class _Worker:
-    """What each process has."""
+    """What each process keeps from block to block."""
 
     rules: Rules
     plain: tuple[PlainText, PlainText]
@@ -73,21 +75,23 @@ class _Worker:
 
 def prepare(rules: Rules) -> None:
     _Worker.rules = rules
-    _Worker.plain = tuple(PlainText(ln, rules.tokenizer, rules.lowercase) for ln in LANGUAGES)
+    _Worker.plain = tuple(
+        PlainText(language, rules.tokenizer, rules.lowercase) for language in LANGUAGES
+    )
 
 
 def tokenise_block(block: Block) -> Tokenised:
     """Tokenise and clean one block.
 
     Raises:
-        UserError: with ``keep_all``, for a line that is not UTF-8.
+        UserError: a line is not UTF-8, and the rules are to keep all.
     """
     rules, dropped = _Worker.rules, Counter()
     lines: tuple[list[str], list[str]] = ([], [])
     words = [0, 0]
     for pair in zip(*block, strict=True):
         try:
-            sides = [
+            tokenised = [
                 plain.tokens(line.decode("utf-8"))
                 for plain, line in zip(_Worker.plain, pair, strict=True)
             ]
@@ -96,49 +100,40 @@ def tokenise_block(block: Block) -> Tokenised:
                 raise UserError(f"not UTF-8: the line {problem.object[:60]!r}") from problem
             dropped["not UTF-8"] += 1
             continue
-        if not rules.keep_all and (reason := rules.objection(sides)):
+        if not rules.keep_all and (reason := rules.objection(tokenised)):
             dropped[reason] += 1
             continue
-        for side, tokens in enumerate(sides):
+        for side, tokens in enumerate(tokenised):
             lines[side].append(" ".join(tokens) + "\n")
             words[side] += len(tokens)
-    return Tokenised(tuple(map("".join, lines)), words, len(lines[0]), dropped)
+    text = tuple("".join(side).encode() for side in lines)
+    return Tokenised(text, words, len(lines[0]), dropped)
 
 
-def tokenise(text: Path, out: Path, rules: Rules, processes: int) -> dict:
-    """Tokenise a folder's text; what the report says."""
-    started = said = time.monotonic()
-    pairs, kept, words, dropped = 0, 0, [0, 0], Counter()
-    blocks = read_blocks(text / "text.en", text / "text.fr")
-    with (
-        (out / "text.en").open("w", encoding="utf-8", newline="\n") as english,
-        (out / "text.fr").open("w", encoding="utf-8", newline="\n") as french,
-    ):
+def tokenise(text: Path, out: Path, rules: Rules, processes: int) -> tuple[dict, str]:
+    """Tokenise a folder's text.
+
+    Returns:
+        What report.json says, and how fast it went.
+    """
+    progress, kept, words, dropped = Progress(), 0, [0, 0], Counter()
+    blocks = read_blocks(*sides(text))
+    with new_sides(out) as files:
         for done in ordered_map(tokenise_block, blocks, processes, prepare, (rules,)):
-            for file, content in zip((english, french), done.text, strict=True):
+            for file, content in zip(files, done.text, strict=True):
                 file.write(content)
             kept += done.kept
-            words = [a + b for a, b in zip(words, done.words, strict=True)]
+            words = [sum(counts) for counts in zip(words, done.words, strict=True)]
             dropped += done.dropped
-            pairs = kept + dropped.total()
-            if time.monotonic() - said > 30:
-                said = time.monotonic()
-                rate = pairs / (said - started)
-                print(f"  {pairs:,} pairs, {rate:,.0f} pairs/s", file=sys.stderr, flush=True)
-    return {
-        "pairs": pairs,
+            progress.add(done.kept + done.dropped.total())
+    report = {
+        "pairs": progress.pairs,
         "kept": kept,
         "words": dict(zip(LANGUAGES, words, strict=True)),
         "left out": dict(sorted(dropped.items())),
-        "seconds": round(time.monotonic() - started, 1),
+        "seconds": round(progress.seconds, 1),
     }
-
-
-def peak_megabytes() -> float:
-    """Of this process and of the largest that it has waited for."""
-    usage = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    # kilobytes on Linux, bytes on macOS
-    return max(each.ru_maxrss for each in usage) / (1e6 if sys.platform == "darwin" else 1e3)
+    return report, progress.summary()
 
 
 def main() -> None:
@@ -159,7 +154,7 @@ def main() -> None:
     try:
         options.out.mkdir(parents=True)
         try:
-            report = tokenise(options.text, options.out, rules, options.processes)
+            report, summary = tokenise(options.text, options.out, rules, options.processes)
         except UserError as problem:
             raise UserError(f"{options.text}: {problem}") from problem
         (options.out / "report.json").write_text(json.dumps(report, indent=1) + "\n")
@@ -168,11 +163,10 @@ def main() -> None:
     if not report["kept"]:
         raise UserError(f"{options.text}: none of its {report['pairs']} pairs can be used")
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in report["left out"].items())
-    rate = report["pairs"] / max(report["seconds"], 0.1)
     print(
         f"  {report['kept']:,} of {report['pairs']:,} pairs kept"
         + (f" (left out: {reasons})" if reasons else "")
-        + f"; {rate:,.0f} pairs/s, at most {peak_megabytes():,.0f} MB in a process"
+        + f"; {summary}"
     )
 
 

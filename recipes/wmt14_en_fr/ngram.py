@@ -1,8 +1,8 @@
 """An n-gram language model with interpolated modified Kneser-Ney smoothing, in numpy.
 
-For data selection (`selection.py`): estimated from some thousand sentences, it scores millions.
-A package that estimates such models is not on the package index: kenlm's Python module only
-queries.
+Data selection (selection.py) estimates it from some thousand sentences and scores millions. Of
+the packages on the index, kenlm's Python module only queries such models; varikn estimates them,
+a little worse, and has no wheel for Python 3.12.
 
 The probability of word w after context c of k-1 words, c' being c without its first word
 (Chen and Goodman 1999, section 4.1.6):
@@ -10,8 +10,8 @@ The probability of word w after context c of k-1 words, c' being c without its f
     p_k(w | c) = max(0, n(c w) - D(n(c w))) / n(c .) + b(c) p_{k-1}(w | c')
     b(c)       = sum over w of D(n(c w)) / n(c .),  or 1 where c was never followed by anything
 
-and below the unigrams, the uniform distribution over the vocabulary. n is the count in the text
-for the highest order and for n-grams that begin with <s>; for the others it is the number of
+and below the unigrams stands the uniform distribution over the vocabulary. n is the count in the
+text for the highest order and for n-grams that begin with <s>; for the others it is the number of
 different words seen before the n-gram. D(1), D(2) and D(3 and more) are estimated for each order
 from the numbers t_i of n-grams with n = i:
 
@@ -38,22 +38,25 @@ from fairseq_rnnsearch.errors import UserError
 BEGIN, END, UNKNOWN = 0, 1, 2
 SPECIAL = ("<s>", "</s>", "<unk>")
 _BLANK = -1
-# where a text is too small for an estimate
+# D(1), D(2) and D(3 and more) where a text is too small to estimate them
 _USUAL_DISCOUNTS = (0.5, 1.0, 1.5)
 
 
 class Vocabulary:
-    """Words to numbers; 0 is <s>, 1 </s>, 2 every word that is not listed."""
+    """Gives words numbers: 0 to <s>, 1 to </s>, 2 to every word that is not listed."""
 
     def __init__(self, words: Iterable[str]) -> None:
         self.words = [*SPECIAL, *words]
-        # "" stands between two spaces in a row and at the end of a text
+        # "" stands between two spaces in a row and at the end of a text.
         self._numbers = _Numbers({word: i for i, word in enumerate(self.words)})
         self._numbers |= {"\n": END, "": _BLANK}
 
     @classmethod
     def of(cls, sentences: Iterable[str], min_count: int = 2) -> "Vocabulary":
-        """The words of tokenised sentences that occur ``min_count`` times, most frequent first."""
+        """Take the words of tokenised sentences that occur ``min_count`` times or more.
+
+        The most frequent ones come first.
+        """
         counts = Counter(word for sentence in sentences for word in sentence.split())
         frequent = [word for word in counts if counts[word] >= min_count and word not in SPECIAL]
         return cls(sorted(frequent, key=lambda word: (-counts[word], word)))
@@ -62,13 +65,19 @@ class Vocabulary:
         return len(self.words)
 
     def encode(self, text: str) -> np.ndarray:
-        """(tokens,) int64 for lines of tokens, each line ended by a line feed: </s> at its end."""
+        """Return the numbers of lines of tokens, each ended by a line feed, which becomes </s>.
+
+        Returns:
+            (tokens,) int64.
+        """
         tokens = text.replace("\n", " \n ").split(" ")
         numbers = np.fromiter(map(self._numbers.__getitem__, tokens), np.int64, len(tokens))
         return numbers[numbers != _BLANK]
 
 
 class _Numbers(dict):
+    """Numbers by words, and `UNKNOWN` for any word that is not there."""
+
     def __missing__(self, word: str) -> int:
         return UNKNOWN
 
@@ -80,7 +89,7 @@ class Order:
     Attributes:
         keys: (n-grams,) int64, sorted.
         discounted: (n-grams,) float64, max(0, n - D(n)) / n(context .).
-        backoff: (n-grams of one word less,) float64, b of each as a context.
+        backoff: (n-grams of one word less,) float64, the b of each as a context.
     """
 
     keys: np.ndarray
@@ -88,7 +97,7 @@ class Order:
     backoff: np.ndarray
 
     def find(self, keys: np.ndarray) -> np.ndarray:
-        """The numbers of these keys, -1 where there is no such n-gram."""
+        """Return the numbers of these keys, and -1 where there is no such n-gram."""
         places = np.minimum(np.searchsorted(self.keys, keys), max(len(self.keys) - 1, 0))
         if not len(self.keys):
             return np.full_like(keys, -1)
@@ -96,11 +105,12 @@ class Order:
 
 
 class NGramModel:
-    """See the module's description.
+    """The model of the module's description.
 
     Args:
         vocabulary: the words that are told apart.
-        orders: of one word, two words, and so on. The unigrams' ``keys`` are all word numbers.
+        orders: the n-grams of one word, of two words, and so on. The ``keys`` of the unigrams are
+            the numbers of all words.
     """
 
     def __init__(self, vocabulary: Vocabulary, orders: Sequence[Order]) -> None:
@@ -109,10 +119,13 @@ class NGramModel:
 
     @classmethod
     def estimate(cls, vocabulary: Vocabulary, text: str, order: int) -> "NGramModel":
-        """From lines of tokens, each ended by a line feed.
+        """Estimate a model from lines of tokens, each ended by a line feed.
+
+        Args:
+            order: how many words the longest n-gram has.
 
         Raises:
-            UserError: for an order below one, or a text without a sentence.
+            UserError: the order is below one, or the text has no sentence.
         """
         if order < 1:
             raise UserError(f"order {order} of an n-gram model: must be 1 or more")
@@ -122,18 +135,18 @@ class NGramModel:
         tokens = _with_begin(tokens)
         keys, numbers = _number_ngrams(tokens, len(vocabulary), order)
         counts = _adjusted_counts(keys, numbers, tokens)
-        sizes = [1, len(vocabulary), *(len(k) for k in keys[1:])]
+        contexts = [1, len(vocabulary), *(len(of_order) for of_order in keys[1:])]
         orders = [
-            _smooth(k, c, len(vocabulary), sizes[n])
-            for n, (k, c) in enumerate(zip(keys, counts, strict=True))
+            _smooth(of_order, count, len(vocabulary), contexts[shorter])
+            for shorter, (of_order, count) in enumerate(zip(keys, counts, strict=True))
         ]
         return cls(vocabulary, orders)
 
     def log_probabilities(self, tokens: np.ndarray) -> np.ndarray:
-        """ln p of each token after the tokens of its sentence before it.
+        """Return ln p of each token after the tokens of its sentence before it.
 
         Args:
-            tokens: (tokens,) of whole sentences, each ended by </s>, without <s>.
+            tokens: (tokens,), the numbers of whole sentences, each ended by </s>, without <s>.
 
         Returns:
             (tokens,) float64, in nats.
@@ -142,7 +155,7 @@ class NGramModel:
         predicted = with_begin != BEGIN
         size = len(self.vocabulary)
         numbers = with_begin
-        # <s> cannot be predicted: it has no part of the uniform distribution
+        # <s> cannot be predicted, and so has no part of the uniform distribution.
         uniform = 1.0 / (size - 1)
         probability = self.orders[0].discounted[numbers] + self.orders[0].backoff[0] * uniform
         for order in self.orders[1:]:
@@ -157,7 +170,7 @@ class NGramModel:
         return np.log(probability[predicted])
 
     def cross_entropies(self, tokens: np.ndarray) -> np.ndarray:
-        """(sentences,) float64: nats per word of each sentence, </s> counted as a word."""
+        """Return (sentences,) float64: nats per word of each, where </s> counts as a word."""
         ends = np.flatnonzero(tokens == END)
         if not len(ends):
             return np.zeros(0)
@@ -165,7 +178,7 @@ class NGramModel:
         return -np.add.reduceat(self.log_probabilities(tokens), starts) / (ends + 1 - starts)
 
     def save(self, path: Path) -> None:
-        """As .npz, words as UTF-8 text, nothing pickled."""
+        """Write the model as .npz, with its words as UTF-8 text and nothing pickled."""
         arrays = {"words": np.frombuffer("\n".join(self.vocabulary.words).encode(), np.uint8)}
         for n, order in enumerate(self.orders, start=1):
             arrays |= {f"{field}{n}": getattr(order, field) for field in Order.__annotations__}
@@ -174,10 +187,10 @@ class NGramModel:
 
     @classmethod
     def load(cls, path: Path) -> "NGramModel":
-        """What `save` wrote.
+        """Read what `save` wrote.
 
         Raises:
-            UserError: when the file is not that.
+            UserError: the file is not that.
         """
         try:
             arrays = read_arrays(path)
@@ -187,28 +200,33 @@ class NGramModel:
                 Order(*(arrays[f"{field}{n}"] for field in Order.__annotations__))
                 for n in range(1, depth + 1)
             ]
-        except Exception as problem:  # damage can be anywhere, and then raises anything
+        except Exception as problem:  # damage can be anywhere, and can then raise anything
             raise UserError(f"{path} cannot be read as an n-gram model: {problem}") from problem
         return cls(Vocabulary(words[len(SPECIAL) :]), orders)
 
 
 def _with_begin(tokens: np.ndarray) -> np.ndarray:
-    """<s> before each sentence."""
+    """Insert <s> before each sentence."""
     ends = np.flatnonzero(tokens == END)
     return np.insert(tokens, np.concatenate([[0], ends[:-1] + 1]), BEGIN)
 
 
 def _before(numbers: np.ndarray) -> np.ndarray:
-    """For each position the number of the n-gram that ends one position earlier, or -1."""
+    """Return for each position the number of the n-gram that ends one position earlier, or -1."""
     return np.concatenate([[-1], numbers[:-1]])
 
 
 def _number_ngrams(
     tokens: np.ndarray, size: int, order: int
 ) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """The sorted keys of each order, and for each position the number of the n-gram ending there.
+    """Number all n-grams of a text.
 
-    An n-gram does not reach from one sentence into the next: there its number is -1.
+    Args:
+        size: how many words the vocabulary has.
+
+    Returns:
+        For each order the sorted keys, and for each position the number of the n-gram that ends
+        there. An n-gram does not reach from one sentence into the next: there its number is -1.
     """
     keys, numbers = [np.arange(size)], [tokens]
     for _ in range(1, order):
@@ -225,36 +243,41 @@ def _number_ngrams(
 def _adjusted_counts(
     keys: list[np.ndarray], numbers: list[np.ndarray], tokens: np.ndarray
 ) -> list[np.ndarray]:
-    """n of each n-gram: occurrences, or, below the highest order, different words before it."""
+    """Return the n of each n-gram, for each order.
+
+    In the highest order it counts how often the n-gram occurs; below it counts the different words
+    that stand before the n-gram.
+    """
     highest = len(keys) - 1
     counts = []
-    for n, (k, here) in enumerate(zip(keys, numbers, strict=True)):
-        occurrences = np.bincount(here[here >= 0], minlength=len(k))
-        if n == highest:
+    for order, (of_order, here) in enumerate(zip(keys, numbers, strict=True)):
+        occurrences = np.bincount(here[here >= 0], minlength=len(of_order))
+        if order == highest:
             counts.append(occurrences)
             continue
-        # each longer n-gram, once, at the shorter one in which it ends
-        longer = numbers[n + 1]
+        # Each longer n-gram counts once, for the shorter one in which it ends.
+        longer = numbers[order + 1]
         positions = np.flatnonzero(longer >= 0)
         _, first = np.unique(longer[positions], return_index=True)
-        continuations = np.bincount(here[positions[first]], minlength=len(k))
-        # nothing stands before <s>
-        begins = np.zeros(len(k), bool)
-        begins[here[_sentence_prefixes(tokens, n)]] = True
+        continuations = np.bincount(here[positions[first]], minlength=len(of_order))
+        # Nothing stands before <s>.
+        begins = np.zeros(len(of_order), bool)
+        begins[here[_sentence_prefixes(tokens, order)]] = True
         counts.append(np.where(begins, occurrences, continuations))
     counts[0] = counts[0].copy()
-    counts[0][BEGIN] = 0  # a context only, never predicted
+    counts[0][BEGIN] = 0  # it is a context only, and never predicted
     return counts
 
 
 def _sentence_prefixes(tokens: np.ndarray, n: int) -> np.ndarray:
-    """Positions n words after a <s> in the same sentence."""
+    """Return the positions that are n words behind a <s> in the same sentence."""
     places = np.flatnonzero(tokens == BEGIN) + n
     lengths = np.diff(np.append(np.flatnonzero(tokens == BEGIN), len(tokens)))
     return places[lengths > n]
 
 
 def _smooth(keys: np.ndarray, counts: np.ndarray, size: int, contexts: int) -> Order:
+    """Discount the counts of one order, whose contexts are ``contexts`` n-grams."""
     discount = np.array([0.0, *_discounts(counts)])[np.minimum(counts, 3)]
     context = keys // size
     total = np.bincount(context, weights=counts, minlength=contexts)
@@ -265,7 +288,7 @@ def _smooth(keys: np.ndarray, counts: np.ndarray, size: int, contexts: int) -> O
 
 
 def _discounts(counts: np.ndarray) -> tuple[float, float, float]:
-    """D(1), D(2), D(3 and more); fixed ones where the text is too small to estimate them."""
+    """Return D(1), D(2) and D(3 and more), fixed ones where the text is too small to tell."""
     t = [int(np.count_nonzero(counts == i)) for i in range(1, 5)]
     if not all(t[:3]):
         return _USUAL_DISCOUNTS
