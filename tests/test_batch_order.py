@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_rnnsearch.data.batch_order import paper_batches, surviving_pairs
+from fairseq_rnnsearch.data.batch_order import paper_batches
 from fairseq_rnnsearch.tasks.epoch_batches import InOrderIterator
 
 
@@ -33,6 +33,10 @@ def order_by_hand(source, target, batch_size, seed, candidates, group):
     return batches
 
 
+def short_pairs(source, target, most):
+    return np.flatnonzero(np.maximum(source, target) <= most)
+
+
 def as_lists(batches):
     return [batch.tolist() for batch in batches]
 
@@ -55,7 +59,7 @@ def as_lists(batches):
 )
 def test_equals_the_description(pairs, batch_size, group, max_words):
     source, target = lengths(pairs)
-    candidates = None if max_words is None else surviving_pairs(source, target, max_words)
+    candidates = None if max_words is None else short_pairs(source, target, max_words)
     batches = paper_batches(source, target, batch_size, 5, candidates=candidates, group=group)
     assert as_lists(batches) == order_by_hand(source, target, batch_size, 5, candidates, group)
     expected = np.arange(pairs) if candidates is None else candidates
@@ -101,18 +105,11 @@ def test_dropping_a_pair_leaves_the_order_of_the_others():
 
 def test_order_and_type_of_candidates_do_not_matter():
     source, target = lengths(200)
-    kept = surviving_pairs(source, target, 40)
+    kept = short_pairs(source, target, 40)
     expected = as_lists(paper_batches(source, target, 8, 1, candidates=kept))
     for same in (kept[::-1], kept.astype(np.int32), kept.tolist()):
         assert as_lists(paper_batches(source, target, 8, 1, candidates=same)) == expected
     assert paper_batches(source, target, 8, 1, candidates=[]) == []
-
-
-def test_surviving_pairs():
-    source, target = np.array([30, 31, 5, 0, 30]), np.array([30, 5, 31, 1, 2])
-    assert surviving_pairs(source, target, 30).tolist() == [0, 3, 4]
-    for everything in (None, 0):
-        assert surviving_pairs(source, target, everything).tolist() == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize(
@@ -137,11 +134,6 @@ def test_mistakes_are_named(change, message):
     }
     with pytest.raises(ValueError, match=message):
         paper_batches(**{**good, **change})
-
-
-def test_negative_max_words_is_refused():
-    with pytest.raises(ValueError, match="max_words must be 0"):
-        surviving_pairs(np.ones(2), np.ones(2), -1)
 
 
 # --- dealt to several processes -----------------------------------------------------------------

@@ -1,1 +1,1 @@
-"""Data before the model sees it, with numpy alone: the order of batches, checks of text files."""
+"""What happens to data before a model sees it, with numpy alone and neither fairseq nor torch."""

@@ -2,36 +2,13 @@
 
 "Before every 20-th update, we retrieved 1600 sentence pairs, sorted them according to the lengths
 and split them into 20 minibatches. The training data was shuffled once before training and was
-traversed sequentially in this manner." From the authors' program we know the rest: the length of a
+traversed sequentially in this manner." The rest is known from the authors' program: the length of a
 pair is max(source words, target words), and the batches of a group are used in ascending order.
 
 Words are counted without the end symbol everywhere in this file.
 """
 
 import numpy as np
-
-
-def surviving_pairs(
-    source_words: np.ndarray, target_words: np.ndarray, max_words: int | None
-) -> np.ndarray:
-    """Which pairs are short enough to train on.
-
-    Args:
-        source_words, target_words: (pairs,) integers, words on each side without the end symbol.
-        max_words: the longest side that is kept (30 and 50 in the paper); None or 0 keeps all.
-
-    Returns:
-        (survivors,) int64, indices of the pairs in ascending order.
-
-    Raises:
-        ValueError: the two sides differ in number, or max_words is negative.
-    """
-    longer_side = _longer_side(source_words, target_words)
-    if max_words is not None and max_words < 0:
-        raise ValueError(f"max_words must be 0 (keep all pairs) or positive, not {max_words}")
-    if not max_words:
-        return np.arange(len(longer_side))
-    return np.flatnonzero(longer_side <= max_words)
 
 
 def paper_batches(
@@ -43,28 +20,27 @@ def paper_batches(
     candidates: np.ndarray | None = None,
     group: int = 20,
 ) -> list[np.ndarray]:
-    """The batches of one epoch in the order of use; the same in every epoch.
+    """Return the batches of an epoch in the order of their use, which is the same in every epoch.
 
     The whole corpus is shuffled before pairs are dropped, so that the relative order of two
     pairs depends on the seed and the size of the corpus only, never on which others survive.
     The shuffle is `numpy.random.default_rng(seed).permutation(pairs)`: numpy's global state is
-    neither read nor changed. O(pairs log pairs).
+    neither read nor changed. It takes O(pairs log pairs).
 
     Args:
-        source_words, target_words: (pairs,) integers, words on each side of the whole corpus.
-        batch_size: sentence pairs per batch (80 in the paper).
-        seed: of the shuffle, >= 0.
-        candidates: (survivors,) distinct indices of the pairs to use, in any order, as from
-            `surviving_pairs`; None uses all.
-        group: batches that are read and sorted together (20 in the paper).
+        source_words, target_words: (pairs,) integers, the words on each side of the whole corpus.
+        batch_size: sentence pairs of a batch (80 in the paper).
+        seed: the seed of the shuffle, 0 or more.
+        candidates: (survivors,) distinct indices of the pairs to use, in any order; None uses all.
+        group: how many batches are read and sorted together (20 in the paper).
 
     Returns:
-        One int64 array of pair indices per batch. Every candidate occurs exactly once; the last
+        An int64 array of pair indices for each batch. Every candidate occurs exactly once; the last
         group, and in it the last batch, hold what is left and may be short.
 
     Raises:
-        ValueError: sides that differ in number, a batch size or group below 1, a negative seed,
-            candidates that repeat or lie outside the corpus.
+        ValueError: the sides differ in number, the batch size or the group is below 1, the seed is
+            negative, or candidates repeat or lie outside the corpus.
     """
     longer_side = _longer_side(source_words, target_words)
     for name, value, least in (
@@ -79,13 +55,14 @@ def paper_batches(
     if candidates is not None:
         order = order[_chosen(candidates, len(longer_side))[order]]
 
-    # Sorted by (group, length); lexsort is stable, so equal lengths stay in shuffled order.
+    # Pairs are sorted by group, then length; lexsort is stable: equal ones stay as shuffled.
     group_of = np.arange(len(order)) // (group * batch_size)
     order = order[np.lexsort((longer_side[order], group_of))]
     return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
 
 
 def _longer_side(source_words: np.ndarray, target_words: np.ndarray) -> np.ndarray:
+    """Return (pairs,), the length of each pair."""
     source_words, target_words = np.asarray(source_words), np.asarray(target_words)
     if source_words.ndim != 1 or source_words.shape != target_words.shape:
         raise ValueError(
@@ -96,7 +73,7 @@ def _longer_side(source_words: np.ndarray, target_words: np.ndarray) -> np.ndarr
 
 
 def _chosen(candidates: np.ndarray, pairs: int) -> np.ndarray:
-    """(pairs,) bool, true at the candidates."""
+    """Return (pairs,) bool, true at the candidates."""
     # An empty list becomes a float array, which numpy does not take as an index.
     candidates = np.asarray(candidates)
     candidates = candidates if candidates.size else candidates.astype(np.int64)

@@ -1,8 +1,9 @@
-"""Checks of what fairseq-preprocess writes: ``train.en-fr.en.idx`` and ``.bin``.
+"""Checks of the sentences that fairseq-preprocess writes: ``train.en-fr.en.idx`` and ``.bin``.
 
-The index holds the bytes MMIDIDX and two zeros, the version 1 (8 bytes), a code of the numbers'
-type (1 byte), how many sentences there are (8 bytes), and of each its length (4 bytes) and where
-it begins in the .bin (8 bytes). fairseq reads damaged files without a word, or dies of them.
+The index holds the bytes MMIDIDX and two zeros, the version 1 (8 bytes), a code for the type of
+the numbers (1 byte), how many sentences there are (8 bytes), the length of each (4 bytes) and then
+where each begins in the .bin (8 bytes). fairseq reads damaged files without a word, or dies of
+them.
 """
 
 import glob
@@ -17,7 +18,7 @@ from fairseq_rnnsearch.errors import UserError
 
 _MAGIC = b"MMIDIDX\x00\x00"
 _HEADER = np.dtype([("magic", "V9"), ("version", "<u8"), ("type", "u1"), ("count", "<u8")])
-# fairseq's codes of the types in which it stores the numbers of words
+# These are fairseq's codes of the types in which it stores the numbers of words.
 _TYPES = {1: np.uint8, 2: np.int8, 3: np.int16, 4: np.int32, 5: np.int64, 8: np.uint16}
 _TYPES |= {9: np.uint32, 10: np.uint64}
 _PAD, _EOS = 1, 2
@@ -29,10 +30,10 @@ def check_split(folder: Path, split: str, symbols: Mapping[str, int]) -> None:
     """Check what there is of a split and its parts, ``train``, ``train1``, ...
 
     Args:
-        symbols: of the dictionary of each language.
+        symbols: how many symbols the dictionary of each language has.
 
     Raises:
-        UserError: as `check_binarised` and `check_checksum`.
+        UserError: as from `check_binarised` and `check_checksum`.
     """
     folder, split = (folder / split).parent, Path(split).name
     for language, count in symbols.items():
@@ -49,7 +50,7 @@ def check_split(folder: Path, split: str, symbols: Mapping[str, int]) -> None:
 
 
 def is_binarised(prefix: str | os.PathLike[str]) -> bool:
-    """Whether the index is of this kind; there are older and stranger ones."""
+    """Return whether the index is of this kind; there are older and stranger ones."""
     try:
         with Path(f"{prefix}.idx").open("rb") as file:
             return file.read(4) == _MAGIC[:4]
@@ -61,14 +62,15 @@ def check_binarised(prefix: str | os.PathLike[str], symbols: int) -> int:
     """Check one side of a split.
 
     Args:
-        prefix: of the two files, without ``.idx`` and ``.bin``.
-        symbols: of the dictionary; a word's number is below.
+        prefix: what the names of the two files begin with, before ``.idx`` and ``.bin``.
+        symbols: how many symbols the dictionary has; the number of every word is below.
 
     Returns:
         The number of sentences.
 
     Raises:
-        UserError: naming the file and, where it is known, the sentence, both numbered from 0.
+        UserError: something is wrong; the message names the file and, where it is known, the
+            number of the sentence, from 0.
     """
     index, data = Path(f"{prefix}.idx"), Path(f"{prefix}.bin")
     try:
@@ -79,7 +81,7 @@ def check_binarised(prefix: str | os.PathLike[str], symbols: int) -> int:
     ends = np.cumsum(sizes, dtype=np.int64) - 1
     first = 0
     while first < len(sizes):
-        # whole sentences, about so many numbers, at least one sentence
+        # A block is about so many numbers, in whole sentences, and at least one sentence.
         start = int(ends[first] - sizes[first] + 1)
         last = max(first, int(np.searchsorted(ends, start + _NUMBERS_AT_ONCE)) - 1)
         block = np.asarray(numbers[start : int(ends[last]) + 1])
@@ -89,7 +91,7 @@ def check_binarised(prefix: str | os.PathLike[str], symbols: int) -> int:
 
 
 def _read_index(path: Path) -> tuple[np.ndarray, np.dtype]:
-    """Each sentence's length, with its end symbol, and the type of its numbers."""
+    """Return (sentences,) the length of each with its end symbol, and the type of the numbers."""
     content = path.read_bytes()
     if not content.startswith(_MAGIC) or len(content) < _HEADER.itemsize:
         raise UserError(f"{path} is no index of fairseq ({len(content)} bytes); {_AGAIN}")
@@ -123,6 +125,7 @@ def _read_index(path: Path) -> tuple[np.ndarray, np.dtype]:
 
 
 def _numbers(path: Path, count: int, kind: np.dtype) -> np.ndarray:
+    """Open the .bin, which must hold so many numbers."""
     found, expected = path.stat().st_size, count * kind.itemsize
     if found != expected:
         raise UserError(
@@ -133,7 +136,14 @@ def _numbers(path: Path, count: int, kind: np.dtype) -> np.ndarray:
 
 
 def _check_block(path: Path, block: np.ndarray, first: int, ends: np.ndarray, symbols: int) -> None:
-    """Some sentences, of which the first has the number ``first``; ``ends`` are their last."""
+    """Check whole sentences that follow each other.
+
+    Args:
+        block: the numbers of all their words.
+        first: the number of the first sentence.
+        ends: (sentences,) where the end symbol of each should be in the block.
+        symbols: how many symbols the dictionary has.
+    """
     outside = (block >= symbols) | (block < 0) | (block == _PAD)
     ended = block[ends] == _EOS
     wrong = [int(np.searchsorted(ends, place)) for place in np.flatnonzero(outside)[:1]]

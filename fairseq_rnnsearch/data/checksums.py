@@ -1,6 +1,7 @@
-"""``SHA256SUMS`` of a data folder: what fairseq-preprocess wrote, in the form of ``sha256sum``.
+"""``SHA256SUMS`` of a data folder: the digests of what fairseq-preprocess wrote.
 
-A damaged number can be that of another word; nothing else would show it.
+The list has the form of ``sha256sum``. A damaged number can be that of another word, which nothing
+but a digest would show.
 """
 
 import hashlib
@@ -14,14 +15,14 @@ from fairseq_rnnsearch.files import write_text
 FILE_NAME = "SHA256SUMS"
 _KINDS = ("dict.*.txt", "*.bin", "*.idx")
 
-# sha256sum writes a space more for text and an asterisk for binary files (-b), and begins a line
-# with a backslash where the name holds escapes
+# sha256sum writes one more space before the name of a text file and an asterisk before that of a
+# binary one (-b), and begins a line with a backslash where the name holds escapes.
 _LINE = re.compile(r"(\\?)([0-9a-fA-F]{64}) [ *](.+)")
 _ESCAPES = {r"\\": "\\", r"\n": "\n", r"\r": "\r"}
 
 
 def write_checksums(folder: Path) -> None:
-    """Of all dictionaries and binarised files that are there now."""
+    """Write the digests of all dictionaries and binarised files that are there now."""
     files = sorted(path for kind in _KINDS for path in Path(folder).glob(kind))
     lines = [f"{_digest(path)}  {path.name}\n" for path in files]
     if lines:
@@ -29,10 +30,10 @@ def write_checksums(folder: Path) -> None:
 
 
 def check_checksum(path: str | os.PathLike[str]) -> None:
-    """Compare a file with what the list beside it says, if there is one that knows it.
+    """Compare a file with what the list beside it says, if there is a list that names it.
 
     Raises:
-        UserError: when the file has changed since, or the list cannot be read.
+        UserError: the file has changed since the list was written, or the list cannot be read.
     """
     path = Path(path)
     known = path.with_name(FILE_NAME)
@@ -51,7 +52,7 @@ def check_checksum(path: str | os.PathLike[str]) -> None:
 
 
 def _read(known: Path) -> dict[str, str]:
-    """The digests by name."""
+    """Read the digests of a list, by the names of the files."""
     digests: dict[str, str] = {}
     try:
         text = known.read_bytes().decode("utf-8")
@@ -71,7 +72,11 @@ def _read(known: Path) -> dict[str, str]:
 
 
 def _entry(line: str) -> tuple[str, str]:
-    """Name and digest of a line such as ``3a7b...  dict.en.txt`` or ``3a7b... *dict.en.txt``."""
+    """Return name and digest of a line such as ``3a7b...  dict.en.txt``.
+
+    Raises:
+        ValueError: it is no such line, or its name leads out of the folder.
+    """
     parts = _LINE.fullmatch(line)
     if not parts:
         raise ValueError(f"{line!r:.80} is no line of sha256sum (64 hexadecimal digits and a name)")

@@ -1,8 +1,8 @@
 """Checks of plain-text parallel files, before fairseq-preprocess touches them.
 
 fairseq passes several broken files in silence and dies unintelligibly on others: two files of
-different length binarise without a word, a stray carriage return makes two sentences of one,
-`<pad>` in the text becomes the padding id. Here each is a `UserError` of one line.
+different length binarise without a word, a stray carriage return makes two sentences of one, and
+`<pad>` in the text becomes the padding symbol. Here each is a `UserError` of one line.
 
 What fairseq does with a sound file decides what is sound. It reads with `open(path, "r",
 encoding="utf-8")` and `readline`, so a line ends with LF, CRLF or a lone CR and nothing else;
@@ -24,7 +24,7 @@ from fairseq_rnnsearch.errors import UserError
 
 # Blocks this small stay in the processor's cache; larger ones measured slower.
 _BLOCK_BYTES = 1 << 18
-# Bounds the memory: a longer line is no sentence but a file without line breaks.
+# This bounds the memory: a longer line is no sentence but a file without line breaks.
 _MAX_LINE_BYTES = 1 << 24
 
 _WRONG_BEGINNINGS = {
@@ -36,11 +36,11 @@ _WRONG_BEGINNINGS = {
 }
 
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
-# The words that fairseq's Dictionary would take for its own symbols. `<unk>` is harmless.
+# These words fairseq's Dictionary would take for its own symbols; `<unk>` is harmless.
 _SPECIAL_BYTES = re.compile(rb"<(?:pad|/?s)>")
 _SPECIAL_WORD = re.compile(r"(?<!\S)<(?:pad|/?s)>(?!\S)")
 
-# What str.split and \s take for a space, as they stand in UTF-8.
+# What str.split and \s take for a space: one byte in UTF-8, or two or three.
 _ASCII_SPACES = b"\t\n\v\f\r\x1c\x1d\x1e\x1f "
 _WIDE_SPACES = (
     "\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
@@ -56,16 +56,19 @@ _TWO_BYTE_SPACES, _THREE_BYTE_SPACES = (
 
 @dataclass(frozen=True)
 class CorpusReport:
-    """What a sound text file holds; words as fairseq cuts them, without the end symbol."""
+    """What a sound text file holds; words are counted as fairseq cuts them, without the end symbol.
+
+    Attributes:
+        longest_words: the words of the longest line.
+        longest_line: the number of that line, or of the first of several, from 1.
+    """
 
     path: Path
     lines: int
     blank_lines: int
     words: int
     longest_words: int
-    """Words of the longest line."""
     longest_line: int
-    """Number of that line (the first of several), from 1."""
 
 
 def check_parallel(source: Path, target: Path) -> tuple[CorpusReport, CorpusReport]:
@@ -75,7 +78,7 @@ def check_parallel(source: Path, target: Path) -> tuple[CorpusReport, CorpusRepo
         The reports of the source and of the target file.
 
     Raises:
-        UserError: as `check_text` for either file; different numbers of lines.
+        UserError: as from `check_text` for either file; or they have different numbers of lines.
     """
     reports = check_text(source), check_text(target)
     if reports[0].lines != reports[1].lines:
@@ -90,7 +93,7 @@ def check_text(path: Path, has_symbols: bool = False) -> CorpusReport:
     """Check one plain-text file, a sentence per line, in one pass and bounded memory.
 
     Args:
-        has_symbols: fairseq's symbols may occur: the file is no text but, say, a dictionary.
+        has_symbols: whether fairseq's symbols may occur, as in a dictionary.
 
     Raises:
         UserError: the file is missing, not a regular file, unreadable or empty; starts with a
@@ -128,7 +131,7 @@ def check_text(path: Path, has_symbols: bool = False) -> CorpusReport:
 
 
 def _blocks_of_lines(path: Path) -> Iterator[bytes]:
-    """The file in pieces of whole lines, each ending in LF (added to the last where missing)."""
+    """Yield the file in pieces of whole lines; LF is added to the last where it is missing."""
     lines, held = 0, bytearray()
     with path.open("rb") as file:
         while piece := file.read(_BLOCK_BYTES):
@@ -146,13 +149,13 @@ def _blocks_of_lines(path: Path) -> Iterator[bytes]:
 
 
 def lines_as_they_come(file: BinaryIO, name: str) -> Iterator[str]:
-    """The lines of a file, a pipe or a terminal, each after a check.
+    """Yield the lines of a file, a pipe or a terminal, each after a check.
 
     Args:
         name: what messages call the file.
 
     Raises:
-        UserError: as `check_text`, but nothing at all is no mistake.
+        UserError: as from `check_text`, but nothing at all is no mistake.
     """
     number = 0
     while line := file.readline(_MAX_LINE_BYTES + 1):
@@ -180,7 +183,7 @@ def _check_beginning(path: Path | str, block: bytes) -> None:
 
 
 def _check_block(path: Path | str, block: bytes, lines_before: int, has_symbols: bool) -> None:
-    """Raise for the first mistake of a block of whole lines."""
+    """Raise a UserError for the first mistake of a block of whole lines."""
     mistakes: list[tuple[int, str]] = []  # (offset of the byte, what is wrong)
     try:
         text = block.decode("utf-8")
@@ -203,7 +206,7 @@ def _check_block(path: Path | str, block: bytes, lines_before: int, has_symbols:
                 " remove it (line ends may be LF or CRLF)",
             )
         )
-    # The search in bytes is fast and hits what merely contains the symbol, as `a<s>b`, too.
+    # The search in bytes is fast, and also hits what merely contains the symbol, such as `a<s>b`.
     is_suspect = not has_symbols and _SPECIAL_BYTES.search(block)
     if is_suspect and (word := _SPECIAL_WORD.search(text)):
         mistakes.append(
@@ -221,7 +224,7 @@ def _check_block(path: Path | str, block: bytes, lines_before: int, has_symbols:
 
 
 def _words_per_line(block: bytes) -> np.ndarray:
-    """(lines,) int64, for a block of whole lines in valid UTF-8."""
+    """Return (lines,) int64, the words of each line, for whole lines in valid UTF-8."""
     codes = np.frombuffer(block, np.uint8)
     is_space = _IS_SPACE[codes]
     if not block.isascii():
@@ -238,7 +241,7 @@ def _words_per_line(block: bytes) -> np.ndarray:
 def _mark_wide_spaces(codes: np.ndarray, is_space: np.ndarray) -> None:
     """Set is_space (bytes,) at every byte of the spaces that take two or three bytes."""
     lead = np.flatnonzero(_LEADS_WIDE_SPACE[codes])
-    # Valid UTF-8 that ends in LF: a leading byte always has a byte after it, and one after that.
+    # In valid UTF-8 that ends in LF, two bytes always follow a leading one.
     two = (codes[lead].astype(np.int64) << 8) | codes[lead + 1]
     three = (two << 8) | codes[lead + 2]
     for width, spaces, values in ((2, _TWO_BYTE_SPACES, two), (3, _THREE_BYTE_SPACES, three)):

@@ -5,8 +5,9 @@ A data folder may hold ``preprocessing.json``, which says for each language how 
     {"en": {"tokenizer": "moses", "lowercase": false, "bpe_codes": "codes.en"},
      "fr": {"tokenizer": "moses", "lowercase": false, "bpe_codes": "codes.fr"}}
 
-``tokenizer`` is ``moses`` or ``space`` (the text is tokenised already), ``bpe_codes`` a file of
-subword-nmt in the same folder, or null. The recipes write it. Without it text is split at spaces.
+``tokenizer`` is ``moses`` or ``space`` (the text is tokenised already), and ``bpe_codes`` is a file
+of subword-nmt in the same folder, or null. The recipes write this file; where there is none, text
+is split at spaces.
 """
 
 import io
@@ -26,13 +27,13 @@ class PlainText:
     """How one language's sentences become tokens.
 
     Args:
-        language: chooses the rules of the Moses tokeniser, such as ``"fr"``.
-        tokenizer: one of ``TOKENIZERS``. Moses without XML escapes, as the recipes use it.
-        lowercase: after tokenising.
+        language: a code such as ``"fr"``, which chooses the rules of the Moses tokeniser.
+        tokenizer: one of ``TOKENIZERS``; Moses makes no XML escapes, as in the recipes.
+        lowercase: whether tokens become lower case.
         bpe_codes: subword-nmt's file of merges, or None for whole words.
 
     Raises:
-        UserError: for another tokeniser, or merges that cannot be read.
+        UserError: there is no such tokeniser, or the merges cannot be read.
     """
 
     def __init__(
@@ -56,13 +57,13 @@ class PlainText:
 
     @classmethod
     def of(cls, folder: Path, language: str, **changes: Any) -> "PlainText":
-        """What ``preprocessing.json`` in a data folder says of a language.
+        """Follow what ``preprocessing.json`` in a data folder says of a language.
 
         Args:
-            changes: arguments of the class that are not None replace the file's.
+            changes: arguments of the class; those that are not None replace the file's.
 
         Raises:
-            UserError: when the file is broken.
+            UserError: the file is broken.
         """
         settings = _read(folder / FILE_NAME).get(language, {})
         if settings.get("bpe_codes"):
@@ -71,14 +72,14 @@ class PlainText:
         return cls(language, **settings)
 
     def tokens(self, sentence: str) -> list[str]:
-        """The tokens of a sentence, subword pieces if the model has them."""
+        """Return the tokens of a sentence, which are subword pieces if the model has them."""
         tokens = self._split(sentence)
         if self._lowercase:
             tokens = [token.lower() for token in tokens]
         return self._segment(tokens) if self._segment else tokens
 
     def text(self, tokens: Sequence[str]) -> str:
-        """A sentence from tokens; pieces are merged, lower case stays."""
+        """Return a sentence from tokens; pieces are merged, and lower case stays."""
         joined = " ".join(tokens) + " "
         return self._join(joined.replace("@@ ", "").split())
 
@@ -89,6 +90,7 @@ def _check_tokenizer(name: str, where: str = "") -> None:
 
 
 def _segmenter(path: Path) -> Callable[[list[str]], list[str]]:
+    """Return the function that splits words by the merges of a file."""
     from subword_nmt.apply_bpe import BPE
 
     try:
@@ -96,7 +98,7 @@ def _segmenter(path: Path) -> Callable[[list[str]], list[str]]:
     except (OSError, ValueError) as problem:
         raise UserError(f"BPE codes {path} cannot be read: {problem}") from problem
     for number, line in enumerate(lines, start=1):
-        if len(line.strip("\r\n ").split(" ")) != 2:  # as subword-nmt, which would end the program
+        if len(line.strip("\r\n ").split(" ")) != 2:  # subword-nmt would end the program
             raise UserError(
                 f"BPE codes {path}, line {number}: {line[:40]!r} is no pair of subword units; "
                 "valid is a file of subword-nmt learn-bpe"
@@ -115,6 +117,7 @@ def _segmenter(path: Path) -> Callable[[list[str]], list[str]]:
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
+    """Read what the file says of each language; a file that is not there says nothing."""
     try:
         languages = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
@@ -131,6 +134,6 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
                 raise UserError(f"{path}: {language}: {name} cannot be {value!r:.60}")
         _check_tokenizer(settings.get("tokenizer", TOKENIZERS[0]), f"{path}: {language}: ")
         codes = settings.get("bpe_codes")
-        if codes and (Path(codes).name != codes or len(codes) > 255):  # of file systems
+        if codes and (Path(codes).name != codes or len(codes) > 255):  # file systems' limit
             raise UserError(f"{path}: {language}: bpe_codes must name a file of the same folder")
     return languages
