@@ -4,22 +4,26 @@ python recipes/average.py --out average.pt checkpoint.best_*.pt
 """
 
 import argparse
-import sys
 from pathlib import Path
 
 import torch
 
 from fairseq_rnnsearch.compat.checkpoints import read_checkpoint
+from fairseq_rnnsearch.errors import UserError, install_excepthook
 
 
 def average(paths: list[Path]) -> dict:
-    """The last checkpoint, with the mean of the parameters and without an optimizer's state."""
+    """Return the last checkpoint with the mean of the parameters, without an optimizer's state.
+
+    Raises:
+        UserError: the checkpoints have different parameters.
+    """
     mean: dict[str, torch.Tensor] = {}
     for path in paths:
         checkpoint = read_checkpoint(path)
         parameters = checkpoint["model"]
         if mean and mean.keys() != parameters.keys():
-            sys.exit(f"error: {path} has other parameters than {paths[0]}")
+            raise UserError(f"{path} has other parameters than {paths[0]}")
         for name, value in parameters.items():
             mean[name] = mean.get(name, 0) + value.double() / len(paths)
     checkpoint["model"] = {name: mean[name].to(value) for name, value in parameters.items()}
@@ -28,6 +32,7 @@ def average(paths: list[Path]) -> dict:
 
 
 def main() -> None:
+    install_excepthook()
     parser = argparse.ArgumentParser(description="Average the parameters of checkpoints.")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("checkpoints", type=Path, nargs="+")

@@ -1,31 +1,22 @@
-"""Moses tokenisation as a filter: standard input to standard output, a sentence a line.
+"""Tokenise or detokenise as Moses does, from standard input to standard output, a sentence a line.
 
     python recipes/moses.py tokenize --language fr [--lowercase] < text > tokens
     python recipes/moses.py detokenize --language fr < tokens > text
 
---tokenizer space leaves the words of text that is tokenised already.
-
-The same rules as everywhere in the package: without XML escapes, punctuation not normalised,
-hyphens not split.
+With --tokenizer space the words of text that is tokenised already stay as they are. The rules are
+the same as everywhere in the package: there are no XML escapes, punctuation is not normalised, and
+hyphens are not split.
 """
 
 import argparse
 import sys
-from collections.abc import Callable
 
 from fairseq_rnnsearch.data.plain_text import TOKENIZERS, PlainText
-
-
-def line_filter(
-    action: str, language: str, tokenizer: str, lowercase: bool
-) -> Callable[[str], str]:
-    plain_text = PlainText(language, tokenizer, lowercase)
-    if action == "detokenize":
-        return lambda line: plain_text.text(line.split())
-    return lambda line: " ".join(plain_text.tokens(line))
+from fairseq_rnnsearch.errors import UserError, install_excepthook
 
 
 def main() -> None:
+    install_excepthook()
     parser = argparse.ArgumentParser(description="Tokenise or detokenise standard input.")
     parser.add_argument("action", choices=("tokenize", "detokenize"))
     parser.add_argument("--language", required=True)
@@ -34,15 +25,19 @@ def main() -> None:
     options = parser.parse_args()
     if options.lowercase and options.action == "detokenize":
         parser.error("--lowercase goes with tokenize")
-    convert = line_filter(options.action, options.language, options.tokenizer, options.lowercase)
-    # lines end with \n alone, whatever else Unicode calls a line break
+    plain_text = PlainText(options.language, options.tokenizer, options.lowercase)
+    # A line ends with \n alone, whatever else Unicode calls a line break.
     sys.stdin.reconfigure(encoding="utf-8", newline="\n")
     sys.stdout.reconfigure(encoding="utf-8", newline="\n")
     try:
         for line in sys.stdin:
-            print(convert(line.rstrip("\r\n")))
+            line = line.rstrip("\r\n")
+            if options.action == "tokenize":
+                print(" ".join(plain_text.tokens(line)))
+            else:
+                print(plain_text.text(line.split()))
     except UnicodeDecodeError as problem:
-        sys.exit(f"error: the text is not UTF-8: {problem}")
+        raise UserError(f"the text is not UTF-8: {problem}") from problem
 
 
 if __name__ == "__main__":

@@ -7,18 +7,16 @@ PREFIX.en and PREFIX.fr, each plain or as .gz; a file whose name ends in .zip is
 tatoeba pairs from manythings.org/anki, English and French separated by a tab.
 
 The task's French has its elisions and contractions undone ("l'Orateur" is "le Orateur", "du" is
-"de le") and its hyphens stand alone; training text is brought to the same form. Training pairs
-longer than --longest words, more than three times as long on one side as on the other, or with
-the English of a test sentence are left out; the order is shuffled with a fixed seed.
+"de le") and its hyphens stand alone; training text is brought to the same form. A training pair is
+left out when it is longer than --longest words, more than three times as long on one side as on
+the other, or has the English of a test sentence; the order is shuffled with a fixed seed.
 """
 
 import argparse
 import gzip
 import io
-import os
 import random
 import re
-import sys
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -26,6 +24,9 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from sacremoses import MosesTokenizer
+
+from fairseq_rnnsearch.errors import UserError, install_excepthook
+from fairseq_rnnsearch.files import write_text
 
 Pair = tuple[str, str]
 
@@ -38,18 +39,14 @@ CONTRACTED = {"du": "de le", "des": "de les", "au": "à le", "aux": "à les"}
 APOSTROPHES = str.maketrans("\N{RIGHT SINGLE QUOTATION MARK}\N{MODIFIER LETTER APOSTROPHE}", "''")
 HYPHEN = re.compile(r"(?<=\w)-(?=\w)")
 MOST_TIMES_AS_LONG = 3
-MOST = 2**30  # bytes of a file of text, some times those of the Hansards
-
-
-class CorpusError(Exception):
-    """Something the user can mend; shown as one line."""
+MOST = 2**30  # bytes of a file of text; the Hansards have a fraction of it
 
 
 _tokenizers: dict[str, MosesTokenizer] = {}
 
 
 def like_the_task(text: str, language: str) -> str:
-    """A sentence as the task's files have it, in lower case."""
+    """Return a sentence as the task's files have it, in lower case."""
     tokenizer = _tokenizers.setdefault(language, MosesTokenizer(lang=language))
     tokens = tokenizer.tokenize(text.translate(APOSTROPHES), escape=False)
     words = HYPHEN.sub(" - ", " ".join(tokens)).lower().split()
@@ -63,6 +60,7 @@ def like_the_task_both(pair: Pair) -> Pair:
 
 
 def read_lines(prefix: str, language: str) -> list[str]:
+    """Read one side of a prefix, plain or packed."""
     plain = Path(f"{prefix}.{language}")
     packed = Path(f"{plain}.gz")
     try:
@@ -72,21 +70,21 @@ def read_lines(prefix: str, language: str) -> list[str]:
             with gzip.open(packed) as file:
                 text = file.read(MOST)
                 if file.read(1):
-                    raise CorpusError(f"{packed} unpacks to more than {MOST:,} bytes")
+                    raise UserError(f"{packed} unpacks to more than {MOST:,} bytes")
         else:
-            raise CorpusError(f"there is neither {plain} nor {packed}")
+            raise UserError(f"there is neither {plain} nor {packed}")
         return text.decode("utf-8").removesuffix("\n").split("\n")
     except (OSError, EOFError, zlib.error, UnicodeDecodeError) as problem:
-        raise CorpusError(f"cannot read {prefix}.{language}: {problem}") from problem
+        raise UserError(f"cannot read {prefix}.{language}: {problem}") from problem
 
 
 def read_pairs(name: str) -> list[Pair]:
-    """The pairs of a prefix or of a tatoeba archive."""
+    """Read the pairs of a prefix or of a tatoeba archive."""
     if name.endswith(".zip"):
         return list(read_tatoeba(Path(name)))
     english, french = read_lines(name, "en"), read_lines(name, "fr")
     if len(english) != len(french):
-        raise CorpusError(
+        raise UserError(
             f"{name}: {len(english)} English lines and {len(french)} French, should be equal"
         )
     return list(zip(english, french, strict=True))
@@ -97,36 +95,36 @@ def read_tatoeba(path: Path) -> Iterator[Pair]:
         with zipfile.ZipFile(path) as archive:
             names = [name for name in archive.namelist() if name.split("/")[-1] == "fra.txt"]
             if not names:
-                raise CorpusError(f"{path} holds no fra.txt")
+                raise UserError(f"{path} holds no fra.txt")
             size = archive.getinfo(names[0]).file_size
             if size > MOST:
-                raise CorpusError(f"{path}: fra.txt has {size:,} bytes, more than {MOST:,}")
+                raise UserError(f"{path}: fra.txt has {size:,} bytes, more than {MOST:,}")
             with archive.open(names[0]) as file:
                 for number, line in enumerate(io.TextIOWrapper(file, encoding="utf-8"), start=1):
                     columns = line.rstrip("\n").split("\t")
                     if len(columns) < 2:
-                        raise CorpusError(f"{path}: fra.txt, line {number} has no tab")
+                        raise UserError(f"{path}: fra.txt, line {number} has no tab")
                     yield columns[0], columns[1]
     except (OSError, zipfile.BadZipFile) as problem:
-        raise CorpusError(f"cannot read {path}: {problem}") from problem
+        raise UserError(f"cannot read {path}: {problem}") from problem
 
 
 def read_test(path: Path) -> list[Pair]:
-    """The sentences of the task, lower-cased, in their order."""
+    """Read the sentences of the task, lower-cased, in their order."""
     pairs = []
     try:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
             english, bar, french = line.lower().partition("|||")
             if not bar:
-                raise CorpusError(f"{path}, line {number} has no |||")
+                raise UserError(f"{path}, line {number} has no |||")
             pairs.append((" ".join(english.split()), " ".join(french.split())))
     except (OSError, UnicodeDecodeError) as problem:
-        raise CorpusError(f"cannot read {path}: {problem}") from problem
+        raise UserError(f"cannot read {path}: {problem}") from problem
     return pairs
 
 
 def usable(pairs: Iterable[Pair], longest: int, forbidden: set[str]) -> Iterator[Pair]:
-    """Pairs that training can use, each once."""
+    """Yield the pairs that training can use, each once."""
     seen = set()
     for pair in pairs:
         lengths = sorted(len(side.split()) for side in pair)
@@ -142,10 +140,7 @@ def usable(pairs: Iterable[Pair], longest: int, forbidden: set[str]) -> Iterator
 
 def write(out: Path, split: str, pairs: list[Pair]) -> None:
     for side, language in enumerate(("en", "fr")):
-        partial = out / f"{split}.{language}.partial"
-        text = "".join(pair[side] + "\n" for pair in pairs)
-        partial.write_text(text, encoding="utf-8", newline="\n")
-        os.replace(partial, out / f"{split}.{language}")
+        write_text(out / f"{split}.{language}", "".join(pair[side] + "\n" for pair in pairs))
     words = [sum(len(pair[side].split()) for pair in pairs) for side in (0, 1)]
     print(f"{split}: {len(pairs)} pairs, {words[0]} English and {words[1]} French words")
 
@@ -166,6 +161,7 @@ def lay_out(options: argparse.Namespace) -> None:
 
 
 def main() -> None:
+    install_excepthook()
     parser = argparse.ArgumentParser(description="Text like the Hansards of the NAACL 2003 task.")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--train", nargs="+", required=True, metavar="PREFIX")
@@ -175,10 +171,7 @@ def main() -> None:
     )
     parser.add_argument("--longest", type=int, default=50, help="words (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1)
-    try:
-        lay_out(parser.parse_args())
-    except CorpusError as problem:
-        sys.exit(f"error: {problem}")
+    lay_out(parser.parse_args())
 
 
 if __name__ == "__main__":

@@ -3,14 +3,13 @@
     python recipes/multi30k/corpus.py --out DIR [--folder DIR | --url URL]
 
 writes DIR/{train,val,test_2016_flickr}.{en,fr}. A folder may hold them plain or as .gz. A file is
-complete or not there, and a complete one is not fetched again. Only the standard library is used.
+complete or not there, and a complete one is not fetched again.
 """
 
 import argparse
 import gzip
 import hashlib
 import io
-import os
 import sys
 import time
 import urllib.error
@@ -18,9 +17,12 @@ import urllib.request
 import zlib
 from pathlib import Path
 
+from fairseq_rnnsearch.errors import UserError, install_excepthook
+from fairseq_rnnsearch.files import replacing
+
 COMMIT = "a3d2e0d26b56f3846f66a952536ffed4e401d05a"
 URL = f"https://raw.githubusercontent.com/multi30k/dataset/{COMMIT}/data/task1/raw"
-# of the unpacked text
+# The digests are those of the unpacked text.
 SHA256 = {
     "train.en": "460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6",
     "train.fr": "5925a3c18f1587b6b54b87743106e6e8ab93618edb6f65d19eac0621f853a10d",
@@ -33,12 +35,8 @@ TRIES = 3
 MOST = 2**26  # bytes of a file; the largest has 2 MB
 
 
-class CorpusError(Exception):
-    """Something the user can mend; shown as one line."""
-
-
 def from_folder(folder: Path, name: str) -> bytes:
-    """A file's text; another content than the pinned one is allowed, and said."""
+    """Read a file's text; another content than the pinned one is allowed, and warned of."""
     plain, packed = folder / name, folder / f"{name}.gz"
     try:
         if plain.exists():
@@ -46,16 +44,16 @@ def from_folder(folder: Path, name: str) -> bytes:
         elif packed.exists():
             text = unpack(packed.read_bytes(), str(packed))
         else:
-            raise CorpusError(f"{folder} has neither {name} nor {name}.gz")
+            raise UserError(f"{folder} has neither {name} nor {name}.gz")
     except OSError as problem:
-        raise CorpusError(f"cannot read {name} in {folder}: {problem.strerror}") from problem
+        raise UserError(f"cannot read {name} in {folder}: {problem.strerror}") from problem
     if hashlib.sha256(text).hexdigest() != SHA256[name]:
         print(f"warning: {name} in {folder} is not Multi30k's at {COMMIT[:8]}", file=sys.stderr)
     return text
 
 
 def download(url: str, name: str) -> bytes:
-    """A file's text, which must be the pinned one."""
+    """Fetch a file's text, which must be the pinned one."""
     address = f"{url}/{name}.gz"
     for again in range(TRIES - 1, -1, -1):
         try:
@@ -64,7 +62,7 @@ def download(url: str, name: str) -> bytes:
             break
         except (urllib.error.URLError, TimeoutError, ConnectionError) as problem:
             if not again:
-                raise CorpusError(
+                raise UserError(
                     f"cannot download {address}: {problem}; or set MULTI30K_DIR to a folder with "
                     "the files"
                 ) from problem
@@ -72,45 +70,43 @@ def download(url: str, name: str) -> bytes:
     text = unpack(packed, address)
     found = hashlib.sha256(text).hexdigest()
     if found != SHA256[name]:
-        raise CorpusError(f"{address}: SHA-256 of the text is {found}, should be {SHA256[name]}")
+        raise UserError(f"{address}: SHA-256 of the text is {found}, should be {SHA256[name]}")
     return text
 
 
 def unpack(packed: bytes, where: str) -> bytes:
+    """Unpack what gzip has packed; messages call it ``where``."""
     try:
         with gzip.open(io.BytesIO(packed)) as file:
             text = file.read(MOST)
             if file.read(1):
-                raise CorpusError(f"{where}: its text has more than {MOST:,} bytes")
+                raise UserError(f"{where}: its text has more than {MOST:,} bytes")
             return text
     except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
-        raise CorpusError(f"{where}: broken gzip file: {problem}") from problem
+        raise UserError(f"{where}: broken gzip file: {problem}") from problem
 
 
 def lay_out(out: Path, folder: Path | None, url: str) -> None:
     if folder and not folder.is_dir():
-        raise CorpusError(f"MULTI30K_DIR={folder}: no such folder")
+        raise UserError(f"MULTI30K_DIR={folder}: no such folder")
     out.mkdir(parents=True, exist_ok=True)
     for name in SHA256:
         path = out / name
         if path.exists():
             continue
         text = from_folder(folder, name) if folder else download(url, name)
-        partial = out / f"{name}.partial"
-        partial.write_bytes(text)
-        os.replace(partial, path)
+        with replacing(path) as unfinished:
+            unfinished.write_bytes(text)
 
 
 def main() -> None:
+    install_excepthook()
     parser = argparse.ArgumentParser(description="Lay out Multi30k as plain text.")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--folder", type=Path, help="take the files from here")
     parser.add_argument("--url", default=URL, help="download them from here")
     options = parser.parse_args()
-    try:
-        lay_out(options.out, options.folder, options.url)
-    except CorpusError as problem:
-        sys.exit(f"error: {problem}")
+    lay_out(options.out, options.folder, options.url)
 
 
 if __name__ == "__main__":

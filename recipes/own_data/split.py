@@ -3,28 +3,27 @@
     python recipes/own_data/split.py --out DIR --source corpus.en --target corpus.fr
         [--valid PREFIX] [--test PREFIX]
 
-writes DIR/{train,valid,test}.{en,fr}. Where no PREFIX.en and PREFIX.fr are given, up to 1,000
-pairs, one in twenty at most, are drawn at random and held out; no source sentence of them remains
-in training.
+writes DIR/{train,valid,test}.{en,fr}. Where no PREFIX is given, up to 1,000 pairs, and at most one
+in twenty, are drawn at random and held out; no source sentence of them remains in training.
 """
 
 import argparse
 import random
-import sys
 from pathlib import Path
 
 from fairseq_rnnsearch.data.corpus import check_parallel
-from fairseq_rnnsearch.errors import install_excepthook
+from fairseq_rnnsearch.errors import UserError, install_excepthook
 
 MOST_HELD_OUT, SHARE_HELD_OUT = 1000, 20
 
 
 def read_pairs(source: Path, target: Path) -> list[tuple[str, str]]:
-    """Pairs of checked files; those with an empty side are left out."""
+    """Check two files and read their pairs; those with an empty side are left out."""
     check_parallel(source, target)
     with source.open(encoding="utf-8") as first, target.open(encoding="utf-8") as second:
         pairs = [
-            (" ".join(a.split()), " ".join(b.split())) for a, b in zip(first, second, strict=True)
+            tuple(" ".join(line.split()) for line in pair)
+            for pair in zip(first, second, strict=True)
         ]
     return [pair for pair in pairs if all(pair)]
 
@@ -32,7 +31,7 @@ def read_pairs(source: Path, target: Path) -> list[tuple[str, str]]:
 def hold_out(
     pairs: list[tuple[str, str]], draw: random.Random
 ) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
-    """What remains, and what is held out."""
+    """Hold some pairs out; return what remains, and what is held out."""
     count = min(MOST_HELD_OUT, max(1, len(pairs) // SHARE_HELD_OUT))
     held_out = draw.sample(sorted(set(pairs)), min(count, len(set(pairs)) - 1))
     sources = {source for source, _ in held_out}
@@ -40,6 +39,7 @@ def hold_out(
 
 
 def main() -> None:
+    install_excepthook()
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--source", type=Path, required=True)
@@ -57,7 +57,7 @@ def main() -> None:
         else:
             splits["train"], splits[split] = hold_out(splits["train"], draw)
     if not all(splits.values()):
-        sys.exit(f"error: {options.source}: too few pairs to train, validate and test on")
+        raise UserError(f"{options.source}: too few pairs to train, validate and test on")
     options.out.mkdir(parents=True)
     for split, pairs in splits.items():
         print(f"{split}: {len(pairs)} pairs")
@@ -67,5 +67,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    install_excepthook()
     main()
