@@ -7,19 +7,18 @@ from pathlib import Path
 from fairseq_rnnsearch.errors import UserError
 
 TABLE = Path(__file__).with_name("archives.tsv")
-_CHUNK = 1 << 20
 
 
 @dataclass(frozen=True)
 class Archive:
-    """A line of the table.
+    """An archive, as a line of the table describes it.
 
     Attributes:
-        path: below the mirror.
-        name: in the folder of archives.
-        size: in bytes, or None where it is not known.
-        checksum: ``sha256:...`` or ``md5:...``, or None.
-        members: paths inside of the English and the French text.
+        path: where it is below the mirror.
+        name: what it is called in the folder of archives.
+        size: its bytes, or None where they are not known.
+        checksum: ``sha256:...`` or ``md5:...``, or None where it is not known.
+        members: the paths of the English and of the French text inside.
     """
 
     corpus: str
@@ -30,20 +29,17 @@ class Archive:
     members: tuple[str, str]
 
     def checksum_of(self, file: Path) -> str:
-        """The checksum of a file, by the same algorithm as the known one."""
+        """Return the checksum of a file, by the same algorithm as the known one."""
         algorithm = (self.checksum or "sha256:").partition(":")[0]
-        digest = hashlib.new(algorithm)
         with file.open("rb") as content:
-            while chunk := content.read(_CHUNK):
-                digest.update(chunk)
-        return f"{algorithm}:{digest.hexdigest()}"
+            return f"{algorithm}:{hashlib.file_digest(content, algorithm).hexdigest()}"
 
 
 def read_table(path: Path = TABLE) -> dict[str, Archive]:
-    """Corpora by name, in the order of the table.
+    """Read the archives by the names of their corpora, in the order of the table.
 
     Raises:
-        UserError: for a table that cannot be read or a line that is not understood.
+        UserError: the table cannot be read, or a line of it is not understood.
     """
     archives = {}
     try:
@@ -69,10 +65,10 @@ def read_table(path: Path = TABLE) -> dict[str, Archive]:
 
 
 def chosen(table: dict[str, Archive], names: list[str]) -> list[Archive]:
-    """The archives of these corpora.
+    """Return the archives of these corpora.
 
     Raises:
-        UserError: for a corpus that the table does not have.
+        UserError: the table does not have one of them.
     """
     for name in names:
         if name not in table:

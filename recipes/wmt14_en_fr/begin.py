@@ -3,7 +3,7 @@
     python recipes/wmt14_en_fr/begin.py FROM TO
 
 Everything stays but the best score so far and the count of validations since, which belong to the
-measure that the training before was judged by.
+measure that judged the training before.
 """
 
 import sys

@@ -1,9 +1,9 @@
-"""How fast and in how much memory text is tokenised and scored, and how long WMT'14 would take.
+"""Measure how fast and in how much memory text is tokenised and scored, and project to WMT'14.
 
     python recipes/wmt14_en_fr/benchmark.py --text FOLDER --inside FOLDER [--processes 1 2]
 
-A FOLDER has text.en and text.fr as extract.py lays them out; --inside is the domain's. The text is
-repeated to --pairs pairs, so that what starting takes does not count.
+A FOLDER has text.en and text.fr as extract.py lays them out; --inside names the domain's. The text
+is repeated until it has --pairs pairs, so that the time of starting hardly counts.
 """
 
 import argparse

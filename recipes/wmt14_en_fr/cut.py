@@ -1,10 +1,10 @@
-"""Keeps the best-scored pairs of all corpora, up to so many French words.
+"""Keep the best-scored pairs of all corpora, up to so many French words.
 
     python recipes/wmt14_en_fr/cut.py --tokens FOLDER --scores FOLDER --words N --out FOLDER NAME...
 
-reads TOKENS/NAME/text.{en,fr} and SCORES/NAME/{scores,words}.npy, writes train.{en,fr}, the
-corpora one after the other, and selection.tsv: of each corpus the pairs and words that are kept.
-Scoring is not repeated for another N. With --words 0 all is kept and no scores are needed.
+reads TOKENS/NAME/text.{en,fr} and SCORES/NAME/{scores,words}.npy. It writes train.{en,fr}, the
+corpora one after the other, and selection.tsv, the pairs and words that are kept of each corpus.
+Nothing is scored again for another N. With --words 0 all is kept, and no scores are needed.
 """
 
 import argparse

@@ -1,10 +1,10 @@
-"""Fetches archives: each complete, or not there; an interrupted one goes on where it stopped.
+"""Fetch archives: each is complete or not there; an interrupted one goes on where it stopped.
 
     python recipes/wmt14_en_fr/download.py --out FOLDER --mirror URL CORPUS...
 
-An archive that is in the folder already is used as it is: one that differs from the known size or
-checksum is only warned of, since it may be another release or a part that was made on purpose. One
-that was fetched here must have both.
+An archive that is in the folder already is used as it is. If its size or checksum is not the known
+one, that is only warned of, since it may be another release, or a part that was made on purpose. An
+archive that is fetched here must have both.
 """
 
 import argparse
@@ -23,11 +23,11 @@ from fairseq_rnnsearch.files import bring_to_disk
 
 _CHUNK = 1 << 20
 _WAIT_SECONDS = 60
-"""Without a byte for so long, a connection counts as lost."""
+"""A connection counts as lost when no byte has come for so long."""
 
 
 class Progress:
-    """A line now and then: what has come, of how much, how fast."""
+    """Says now and then how much has come, of how much, and how fast."""
 
     def __init__(self, name: str, begin: int, total: int | None) -> None:
         self._name, self._total, self._begin = name, total, begin
@@ -48,7 +48,7 @@ class Progress:
 
 
 def check_given(archive: Archive, path: Path) -> None:
-    """Say it when an archive that was there before is not the known one."""
+    """Warn when an archive that was there before is not the known one."""
     found = path.stat().st_size
     if archive.size not in (None, found):
         print(f"  warning: {path} has {found:,} bytes, the known one {archive.size:,}", flush=True)
@@ -62,7 +62,7 @@ def fetch(archive: Archive, url: str, folder: Path, tries: int, wait: float) -> 
     """Download one archive.
 
     Raises:
-        UserError: when it cannot be had, with what was expected and what was found.
+        UserError: it cannot be had; the message says what was expected and what was found.
     """
     path, partial = folder / archive.name, folder / f"{archive.name}.part"
     for attempt in range(tries):
@@ -98,10 +98,13 @@ def fetch(archive: Archive, url: str, folder: Path, tries: int, wait: float) -> 
 
 
 def _transfer(url: str, partial: Path, archive: Archive) -> int | None:
-    """Add to the partial file what it lacks; the size that it should have then, if it is known.
+    """Add to the partial file what it lacks.
+
+    Returns:
+        The size that it should then have, if that is known.
 
     Raises:
-        UserError: when the server's file has another size than the known one.
+        UserError: the server's file has another size than the known one.
     """
     begin = partial.stat().st_size if partial.exists() else 0
     if begin and begin == archive.size:

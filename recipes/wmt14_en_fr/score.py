@@ -1,12 +1,12 @@
-"""Scores sentence pairs by how much they resemble the domain: bilingual cross-entropy difference.
+"""Score sentence pairs by how much they resemble the domain (bilingual cross-entropy difference).
 
     python recipes/wmt14_en_fr/score.py estimate --out MODELS --inside FOLDER... --pool FOLDER...
     python recipes/wmt14_en_fr/score.py score --models MODELS --text FOLDER --out FOLDER
 
 A FOLDER has tokenised text.en and text.fr. ``estimate`` makes the language models: the domain's
 from --inside, the other from as many pairs drawn at random from --pool. ``score`` writes
-scores.npy (pairs,) float32, lower resembles more, and words.npy (pairs,) int32, words of the
-French side, from which cut.py chooses. The method is in selection.py.
+scores.npy, (pairs,) float32 and lower for what resembles the domain more, and words.npy, (pairs,)
+int32 words of the French side; cut.py chooses by them. The method is in selection.py.
 """
 
 import argparse

@@ -1,11 +1,11 @@
-"""Test sets in the SGML of WMT and NIST: segments in documents, in their order.
+"""Read test sets in the SGML of WMT and NIST: segments in documents, in their order.
 
     python recipes/wmt14_en_fr/sgml.py SOURCE.sgm TARGET.sgm --out PREFIX
 
-writes PREFIX.en and PREFIX.fr. The format is no XML: attributes may be unquoted, an & or a < may
-stand for itself. A segment counts as translated by the segment of the same number in the document
-of the same name; both files must have the same ones in the same order, and each document's
-segments are numbered 1, 2, 3 and so on, so that a lost one is noticed.
+writes PREFIX.en and PREFIX.fr. The format is no XML: attributes may be unquoted, and an & or a <
+may stand for itself. A segment is translated by the segment of the same number in the document of
+the same name. Both files must have the same ones in the same order, and the segments of each
+document must be numbered 1, 2, 3 and so on, so that a lost one is noticed.
 """
 
 import argparse
@@ -16,23 +16,23 @@ from pathlib import Path
 from fairseq_rnnsearch.errors import UserError, install_excepthook
 from fairseq_rnnsearch.files import write_text
 
-# Only these are tags; any other < is text.
+# Only these are tags; any other < belongs to the text.
 _TAG = re.compile(r"<(/?)(doc|seg)\b([^<>]*)>", re.IGNORECASE)
 _OTHER_TAG = re.compile(r"</?(?:srcset|refset|tstset|mteval|hl|p|doc|seg)\b", re.IGNORECASE)
 _ATTRIBUTE = re.compile(r"""([\w-]+)\s*=\s*("[^"]*"|'[^']*'|[^\s"'>]+)""")
-# With its semicolon: "?a=1&copy=2" is no copyright sign.
+# An entity has its semicolon: "?a=1&copy=2" holds no copyright sign.
 _ENTITY = re.compile(r"&(?:#[0-9]+|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);")
 
 Segments = dict[tuple[str, int], str]
-"""Text by document and number, in the order of the file."""
+"""The text of each segment by its document and number, in the order of the file."""
 
 
 def read_segments(path: Path) -> Segments:
-    """All segments of a file; entities are resolved, a line break within one is a space.
+    """Read all segments of a file; entities are resolved, and a line break becomes a space.
 
     Raises:
-        UserError: for a file that cannot be read or has no segment; a segment that is outside of
-            a document, not ended, without number, out of order or lost.
+        UserError: the file cannot be read or has no segment, or a segment is outside of a document,
+            not ended, without number, out of order or lost.
     """
     try:
         content = path.read_text(encoding="utf-8-sig")
@@ -53,25 +53,30 @@ def read_segments(path: Path) -> Segments:
 
 
 class _Reader:
-    """Takes one tag after the other; messages are without the place."""
+    """Takes one tag after the other; its messages do not say where in the file."""
 
     def __init__(self, content: str) -> None:
         self.segments: Segments = {}
         self._content = content
         self._documents: set[str] = set()
         self._document: str | None = None
-        self._segment: int | None = None  # that is open
-        self._begin = 0  # of its text
+        self._segment: int | None = None  # the one that is open
+        self._begin = 0  # where its text begins
         self._expected = 1
 
     @property
     def open(self) -> str | None:
-        """What still has to be ended."""
+        """What still has to be ended, in words, or None."""
         if self._segment is not None:
             return f"segment {self._segment} of {self._document}"
         return None if self._document is None else f"document {self._document}"
 
     def take(self, tag: re.Match) -> None:
+        """Go on to the next tag.
+
+        Raises:
+            UserError: it should not stand here.
+        """
         closing, name = bool(tag[1]), tag[2].lower()
         if self._segment is not None and (name, closing) != ("seg", True):
             raise UserError(f"{self.open} is not ended by </seg>")
@@ -114,10 +119,11 @@ class _Reader:
 
 
 def read_pair(source: Path, target: Path) -> list[tuple[str, str]]:
-    """The sentence pairs of two files.
+    """Read the sentence pairs of two files.
 
     Raises:
-        UserError: as `read_segments`; different segments, or the same in different order.
+        UserError: as from `read_segments`; or the files have different segments, or the same ones
+            in different orders.
     """
     first, second = read_segments(source), read_segments(target)
     for mine, theirs, lacking in ((first, second, target), (second, first, source)):
@@ -134,12 +140,13 @@ def read_pair(source: Path, target: Path) -> list[tuple[str, str]]:
 
 
 def _attribute(tag: re.Match, name: str) -> str:
-    """Its value, or nothing."""
+    """Return the value of an attribute, or nothing."""
     found = {key.lower(): value.strip("\"'") for key, value in _ATTRIBUTE.findall(tag[3])}
     return html.unescape(found.get(name, ""))
 
 
 def _plain(text: str) -> str:
+    """Resolve entities, and join words by single spaces."""
     return " ".join(_ENTITY.sub(lambda entity: html.unescape(entity[0]), text).split())
 
 

@@ -1,9 +1,9 @@
-"""Tokenises parallel text as Moses does and leaves out what training cannot use.
+"""Tokenise parallel text as Moses does, and leave out what training cannot use.
 
     python recipes/wmt14_en_fr/tokenise.py --text FOLDER --out FOLDER [--keep-all]
 
-reads text.en and text.fr, writes both tokenised and report.json: pairs, words, what was left out
-and why. The output is the same whatever the number of processes.
+reads text.en and text.fr, and writes both tokenised, and report.json, which says how many pairs and
+words there are, what was left out and why. The output is the same whatever the number of processes.
 
 A pair is left out when a side is not UTF-8, has no word or more than --longest words, or has more
 than --ratio times as many as the other (Moses' clean-corpus-n.perl has 9), and when it has a word
@@ -27,7 +27,7 @@ RESERVED = frozenset(["<s>", "</s>", "<pad>"])
 
 @dataclass(frozen=True)
 class Rules:
-    """What is done to a pair; see the module's description."""
+    """What is done to a pair; the module's description explains it."""
 
     tokenizer: str = "moses"
     lowercase: bool = False
