@@ -21,6 +21,8 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 # shellcheck source=recipes/steps.sh
 source "$ROOT/recipes/steps.sh"
+# shellcheck source=recipes/fairseq.sh
+source "$ROOT/recipes/fairseq.sh"
 use_work_folder "$ROOT/runs/quickstart"
 remember_settings EPOCHS LEARNING_RATE ANNEAL_FROM BATCH_SIZE DROPOUT SEED TRAIN_SENTENCES \
     TEST_SENTENCES
@@ -28,17 +30,14 @@ log "working in $WORK"
 # shellcheck source=recipes/environment.sh
 source "$ROOT/recipes/environment.sh"
 
-PLUGIN=(--user-dir "$ROOT/fairseq_rnnsearch" --task alignment_heatmap)
-
 make_corpus() {
     python "$ROOT/recipes/quickstart/toy_corpus.py" --out "$PARTIAL" --seed "$SEED" \
         --train "$TRAIN_SENTENCES" --valid "$TEST_SENTENCES" --test "$TEST_SENTENCES"
 }
 
 binarise() {
-    logged preprocess fairseq-preprocess "${PLUGIN[@]}" --source-lang en --target-lang fr \
-        --trainpref "$WORK/corpus/train" --validpref "$WORK/corpus/valid" \
-        --testpref "$WORK/corpus/test" --destdir "$PARTIAL"
+    preprocess preprocess en fr --trainpref "$WORK/corpus/train" \
+        --validpref "$WORK/corpus/valid" --testpref "$WORK/corpus/test"
 }
 
 train() {

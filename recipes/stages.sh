@@ -26,7 +26,6 @@ TRAINING_SETTINGS=(MODEL TOKENIZER LOWERCASE VOCABULARY MIN_COUNT BPE_MERGES BPE
 
 # Names that follow from the settings; the environment must be there.
 prepare_stages() {
-    PLUGIN=(--user-dir "$ROOT/fairseq_rnnsearch" --task alignment_heatmap)
     LANGUAGES=("$SOURCE" "$TARGET")
     TEXT=$WORK/tokens
     [[ $VOCABULARY = shortlist ]] || TEXT=$WORK/subwords
@@ -72,9 +71,8 @@ make_subwords() {
 binarise() {
     local -a thresholds=()
     [[ $VOCABULARY = bpe ]] || thresholds=(--thresholdsrc "$MIN_COUNT" --thresholdtgt "$MIN_COUNT")
-    logged preprocess fairseq-preprocess "${PLUGIN[@]}" --source-lang "$SOURCE" --target-lang "$TARGET" \
-        --trainpref "$TEXT/train" --validpref "$TEXT/valid" --testpref "$TEXT/test" \
-        ${thresholds[@]+"${thresholds[@]}"} --workers 2 --destdir "$PARTIAL"
+    preprocess preprocess "$SOURCE" "$TARGET" --workers 2 ${thresholds[@]+"${thresholds[@]}"} \
+        --trainpref "$TEXT/train" --validpref "$TEXT/valid" --testpref "$TEXT/test"
     if [[ $VOCABULARY = bpe ]]; then
         cp -- "$WORK/subwords/codes.$SOURCE" "$WORK/subwords/codes.$TARGET" "$PARTIAL/"
         describe_preprocessing "$SOURCE:codes.$SOURCE" "$TARGET:codes.$TARGET"
@@ -85,43 +83,26 @@ binarise() {
 
 # For --replace-unk, which needs the words that the dictionary lacks.
 keep_test_words() {
-    logged preprocess-test fairseq-preprocess "${PLUGIN[@]}" --source-lang "$SOURCE" --target-lang "$TARGET" \
-        --testpref "$TEXT/test" --dataset-impl raw \
-        --srcdict "$WORK/data/dict.$SOURCE.txt" --tgtdict "$WORK/data/dict.$TARGET.txt" --destdir "$PARTIAL"
+    preprocess preprocess-test "$SOURCE" "$TARGET" --testpref "$TEXT/test" --dataset-impl raw \
+        --srcdict "$WORK/data/dict.$SOURCE.txt" --tgtdict "$WORK/data/dict.$TARGET.txt"
 }
 
 # 2. training
 
 train() {
-    local cost=word
-    local -a optimizer=(--optimizer adam --lr "$LEARNING_RATE" --lr-scheduler "$LR_SCHEDULER"
-        --warmup-updates "$WARMUP")
-    local -a choose=() further=()
-    [[ $LR_SCHEDULER = fixed ]] ||
-        optimizer+=(--total-num-update "$UPDATES" --end-learning-rate 0.00001)
-    if [[ $OPTIMIZER = adadelta ]]; then # the paper's
-        cost=sum
-        optimizer=(--optimizer rnnsearch_adadelta)
-    fi
-    if [[ $VALID_BLEU = 1 ]]; then
-        choose=(--eval-bleu --eval-bleu-args '{"beam": 1}' --best-checkpoint-metric bleu
-            --maximize-best-checkpoint-metric)
-        [[ $VOCABULARY = shortlist ]] || choose+=(--eval-bleu-remove-bpe)
-    else
-        choose=(--best-checkpoint-metric nll_loss)
-    fi
+    local -a further=()
+    set_sizes
+    set_optimization "$OPTIMIZER" "$LR_SCHEDULER" "$UPDATES"
+    set_judgement "$([[ $VALID_BLEU = 1 ]] && echo bleu || echo nll_loss)"
     read -r -a further <<<"$TRAIN_OPTIONS" || true
     train_logged train fairseq-train "$WORK/data" "${PLUGIN[@]}" \
-        --arch "${MODEL}_50" --decoder-order "$DECODER_ORDER" --dropout "$DROPOUT" \
-        --encoder-embed-dim "$EMBEDDING" --decoder-embed-dim "$EMBEDDING" \
-        --encoder-hidden-size "$HIDDEN" --decoder-hidden-size "$HIDDEN" \
-        --attention-size "$ATTENTION" --maxout-size "$MAXOUT" \
-        --criterion alignment_heatmap --cost-scale "$cost" --label-smoothing "$LABEL_SMOOTHING" \
-        "${optimizer[@]}" --clip-norm "$CLIP_NORM" \
+        --arch "${MODEL}_50" "${SIZES[@]}" --decoder-order "$DECODER_ORDER" --dropout "$DROPOUT" \
+        --criterion alignment_heatmap --label-smoothing "$LABEL_SMOOTHING" \
+        "${OPTIMIZATION[@]}" --clip-norm "$CLIP_NORM" \
         --batch-size "$BATCH_SIZE" --batch-order "$BATCH_ORDER" \
         --max-update "$UPDATES" --patience "$PATIENCE" --seed "$SEED" --num-workers 0 \
         --save-dir "$WORK/checkpoints" --no-epoch-checkpoints \
-        --keep-best-checkpoints "$AVERAGE" "${choose[@]}" \
+        --keep-best-checkpoints "$AVERAGE" "${JUDGEMENT[@]}" \
         --log-format simple --log-interval 50 ${further[@]+"${further[@]}"}
 }
 

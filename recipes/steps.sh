@@ -141,57 +141,6 @@ logged() {
     fi
 }
 
-# train_logged NAME COMMAND...: as logged, but adds to the log and shows how training goes.
-train_logged() {
-    local file=$WORK/logs/$1.log status=0
-    shift
-    "$@" 2>&1 | tee -a -- "$file" | show_training || status=${PIPESTATUS[0]}
-    if ((status != 0)); then
-        tail -n 15 -- "$file" >&2
-        die "$STEP failed with status $status; the end of $file is above"
-    fi
-}
-
-# Reads fairseq-train's messages; writes a short line for each report, and warnings as they are.
-show_training() {
-    local line batch='train_inner \| epoch ([0-9]+): +([0-9]+) / ([0-9]+) .* ppl=([^ ,]+).* wall=([0-9]+)'
-    local validation='\| valid \| epoch ([0-9]+) .* nll_loss ([^ ]+) .* ppl ([^ ]+)' on_line=
-    while IFS= read -r line; do
-        if [[ $line =~ $batch ]]; then
-            [[ -t 1 ]] && printf '\r' && on_line=yes
-            printf '  epoch %d, batch %d of %d: training perplexity %s, %d s ' \
-                "$((10#${BASH_REMATCH[1]}))" "${BASH_REMATCH[@]:2}"
-            [[ -t 1 ]] || echo
-            continue
-        fi
-        [[ -z $on_line ]] || { echo && on_line=; }
-        if [[ $line =~ $validation ]]; then
-            printf '  epoch %d: validation perplexity %s\n' \
-                "$((10#${BASH_REMATCH[1]}))" "${BASH_REMATCH[3]}"
-        elif [[ $line = *Loaded\ checkpoint* || $line = *[Ee]rror* || $line = *WARNING* ]]; then
-            printf '  %s\n' "$line"
-        fi
-    done
-}
-
-# describe_preprocessing LANGUAGE[:CODES]...: how the text in the data folder $PARTIAL was made, by
-# TOKENIZER, LOWERCASE and files of BPE codes there, for load() and align, which take plain text.
-describe_preprocessing() {
-    local side codes separator='{' lowercase=false
-    [[ $LOWERCASE = 0 ]] || lowercase=true
-    for side; do
-        codes=null
-        [[ $side != *:* ]] || codes="\"${side#*:}\""
-        printf '%s"%s": {"tokenizer": "%s", "lowercase": %s, "bpe_codes": %s}' \
-            "$separator" "${side%%:*}" "$TOKENIZER" "$lowercase" "$codes"
-        separator=$',\n '
-    done >"$PARTIAL/preprocessing.json"
-    echo '}' >>"$PARTIAL/preprocessing.json"
-}
-
-# translations FILE: the translations in fairseq-generate's output, in the order of the test set.
-translations() { sed -n 's/^D-//p' -- "$1" | sort -n | cut -f 3-; }
-
 # same_length FILE FILE: dies unless both have as many lines.
 same_length() {
     local first second

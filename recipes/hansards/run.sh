@@ -12,6 +12,8 @@ ROOT=$(cd -- "$HERE/../.." && pwd)
 source "$HERE/settings.sh"
 # shellcheck source=recipes/steps.sh
 source "$ROOT/recipes/steps.sh"
+# shellcheck source=recipes/fairseq.sh
+source "$ROOT/recipes/fairseq.sh"
 
 lay_out_corpus() {
     local -a train
@@ -34,9 +36,8 @@ make_subwords() {
 }
 
 binarise() {
-    logged preprocess fairseq-preprocess "${PLUGIN[@]}" --source-lang en --target-lang fr \
-        --trainpref "$WORK/subwords/train" --validpref "$WORK/subwords/valid" \
-        --workers 2 --destdir "$PARTIAL"
+    preprocess preprocess en fr --trainpref "$WORK/subwords/train" \
+        --validpref "$WORK/subwords/valid" --workers 2
     cp -- "$WORK/subwords/codes" "$PARTIAL/codes"
     TOKENIZER=space LOWERCASE=1 describe_preprocessing en:codes fr:codes
 }
@@ -52,19 +53,17 @@ align() {
 
 # train SOURCE-TARGET
 train() {
+    set_sizes
+    set_optimization adam polynomial_decay "$UPDATES"
+    set_judgement nll_loss
     train_logged "train-$1" fairseq-train "$WORK/data" "${PLUGIN[@]}" \
         --source-lang "${1%-*}" --target-lang "${1#*-}" \
-        --arch rnnsearch_50 --decoder-order "$DECODER_ORDER" --dropout "$DROPOUT" \
-        --encoder-embed-dim "$EMBEDDING" --decoder-embed-dim "$EMBEDDING" \
-        --encoder-hidden-size "$HIDDEN" --decoder-hidden-size "$HIDDEN" \
-        --attention-size "$ATTENTION" --maxout-size "$MAXOUT" --max-train-words 0 \
-        --criterion alignment_heatmap --cost-scale word --label-smoothing "$LABEL_SMOOTHING" \
-        --optimizer adam --lr "$LEARNING_RATE" --lr-scheduler polynomial_decay \
-        --warmup-updates "$WARMUP" --total-num-update "$UPDATES" --end-learning-rate 0.00001 \
-        --clip-norm "$CLIP_NORM" --max-tokens "$BATCH_TOKENS" --batch-order fairseq \
+        --arch rnnsearch_50 "${SIZES[@]}" --decoder-order "$DECODER_ORDER" --dropout "$DROPOUT" \
+        --max-train-words 0 --criterion alignment_heatmap --label-smoothing "$LABEL_SMOOTHING" \
+        "${OPTIMIZATION[@]}" --clip-norm "$CLIP_NORM" --max-tokens "$BATCH_TOKENS" --batch-order fairseq \
         --max-update "$UPDATES" --seed "$SEED" --num-workers 0 \
         --save-dir "$WORK/checkpoints-$1" --no-epoch-checkpoints --save-interval-updates 500 \
-        --keep-interval-updates 1 --best-checkpoint-metric nll_loss \
+        --keep-interval-updates 1 "${JUDGEMENT[@]}" \
         --log-format simple --log-interval 50
 }
 
@@ -105,8 +104,6 @@ main() {
     log "working in $WORK"
     # shellcheck source=recipes/environment.sh
     source "$ROOT/recipes/environment.sh"
-    PLUGIN=(--user-dir "$ROOT/fairseq_rnnsearch" --task alignment_heatmap)
-
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
     run_step "make subwords" "$WORK/subwords" make_subwords
     run_step "binarise it" "$WORK/data" binarise

@@ -14,6 +14,8 @@ ROOT=$(cd -- "$HERE/../.." && pwd)
 source "$ROOT/recipes/settings.sh"
 # shellcheck source=recipes/steps.sh
 source "$ROOT/recipes/steps.sh"
+# shellcheck source=recipes/fairseq.sh
+source "$ROOT/recipes/fairseq.sh"
 # shellcheck source=recipes/stages.sh
 source "$ROOT/recipes/stages.sh"
 

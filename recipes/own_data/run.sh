@@ -14,6 +14,8 @@ HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 ROOT=$(cd -- "$HERE/../.." && pwd)
 # shellcheck source=recipes/steps.sh
 source "$ROOT/recipes/steps.sh"
+# shellcheck source=recipes/fairseq.sh
+source "$ROOT/recipes/fairseq.sh"
 # shellcheck source=recipes/stages.sh
 source "$ROOT/recipes/stages.sh"
 

@@ -34,23 +34,22 @@ make_subwords() {
     done
 }
 
-# preprocess TRAIN VALID TEXT_OF OPTION...: TEXT_OF prints where a test set is
-preprocess() {
+# binarise TRAIN VALID TEXT_OF OPTION...: all text to $PARTIAL; TEXT_OF prints where a test set is.
+binarise() {
     local train=$1 valid=$2 text_of=$3 test tests=
     shift 3
     for test in "${TESTS[@]}"; do
         tests+=${tests:+,}$("$text_of" "$test")
     done
-    logged preprocess fairseq-preprocess "${PLUGIN[@]}" --source-lang en --target-lang fr \
-        --trainpref "$train" --validpref "$valid" --testpref "$tests" \
-        --workers "$PROCESSES" --destdir "$PARTIAL" "$@"
+    preprocess preprocess en fr --trainpref "$train" --validpref "$valid" --testpref "$tests" \
+        --workers "$PROCESSES" "$@"
 }
 
 subwords_of() { echo "$SUBWORDS/test-$1"; }
 
 binarise_words() {
     local language words
-    preprocess "$SELECTED/train" "$VALID" tokens_of --nwordssrc "$SHORTLIST" --nwordstgt "$SHORTLIST"
+    binarise "$SELECTED/train" "$VALID" tokens_of --nwordssrc "$SHORTLIST" --nwordstgt "$SHORTLIST"
     for language in en fr; do
         words=$(wc -l <"$PARTIAL/dict.$language.txt")
         ((words == SHORTLIST)) || log "  the training text has only $((words)) $language words," \
@@ -60,7 +59,7 @@ binarise_words() {
 }
 
 binarise_subwords() {
-    preprocess "$SUBWORDS/train" "$SUBWORDS/valid" subwords_of
+    binarise "$SUBWORDS/train" "$SUBWORDS/valid" subwords_of
     cp -- "$SUBWORDS/codes" "$PARTIAL/codes"
     describe_preprocessing en:codes fr:codes
 }

@@ -19,37 +19,28 @@ begin_with() {
 
 # train MODEL
 train() {
-    local cost=word longest
-    local -a optimizer=(--optimizer rnnsearch_adadelta) stop=() further=() launch=()
+    local judge=nll_loss longest
+    local -a stop=() further=() launch=()
     longest=$(updates_of "$1")
-    [[ $1 != *\* ]] || longest=$LONGEST_TRAINING
-    if [[ $OPTIMIZER = adam ]]; then
-        optimizer=(--optimizer adam --lr "$LEARNING_RATE" --lr-scheduler polynomial_decay
-            --warmup-updates "$WARMUP" --total-num-update "$longest" --end-learning-rate 0.00001)
-    else
-        cost=sum # the paper's
-    fi
-    stop=(--max-update "$longest" --best-checkpoint-metric nll_loss)
     if [[ $1 = *\* ]]; then
+        longest=$LONGEST_TRAINING judge=bleu stop=(--patience "$PATIENCE")
         begin_with "${1%\*}" "$1"
-        stop=(--max-update "$longest" --patience "$PATIENCE" --eval-bleu
-            --eval-bleu-args '{"beam": 1}' --best-checkpoint-metric bleu
-            --maximize-best-checkpoint-metric)
-        [[ $VOCABULARY = shortlist ]] || stop+=(--eval-bleu-remove-bpe)
     fi
+    set_sizes
+    set_optimization "$OPTIMIZER" polynomial_decay "$longest"
+    set_judgement "$judge"
     read -r -a launch <<<"$LAUNCH" || true
     read -r -a further <<<"$TRAIN_OPTIONS" || true
-    train_logged "train-$(folder_of "$1")" ${launch[@]+"${launch[@]}"} "$(command -v fairseq-train)" "$DATA" \
-        "${PLUGIN[@]}" --source-lang en --target-lang fr --arch "$(arch_of "$1")" \
-        --compute-dtype "$COMPUTE_DTYPE" --dropout "$DROPOUT" --label-smoothing "$LABEL_SMOOTHING" \
-        --encoder-embed-dim "$EMBEDDING" --decoder-embed-dim "$EMBEDDING" \
-        --encoder-hidden-size "$HIDDEN" --decoder-hidden-size "$HIDDEN" \
-        --attention-size "$ATTENTION" --maxout-size "$MAXOUT" \
-        --criterion alignment_heatmap --cost-scale "$cost" "${optimizer[@]}" --clip-norm 1 \
-        --batch-size $((BATCH_SIZE / WORKERS)) --batch-order "$BATCH_ORDER" "${stop[@]}" \
+    train_logged "train-$(folder_of "$1")" ${launch[@]+"${launch[@]}"} \
+        "$(command -v fairseq-train)" "$DATA" "${PLUGIN[@]}" --source-lang en --target-lang fr \
+        --arch "$(arch_of "$1")" "${SIZES[@]}" --dropout "$DROPOUT" \
+        --compute-dtype "$COMPUTE_DTYPE" --label-smoothing "$LABEL_SMOOTHING" \
+        --criterion alignment_heatmap "${OPTIMIZATION[@]}" --clip-norm 1 \
+        --batch-size $((BATCH_SIZE / WORKERS)) --batch-order "$BATCH_ORDER" \
+        --max-update "$longest" ${stop[@]+"${stop[@]}"} "${JUDGEMENT[@]}" \
         --save-interval-updates "$SAVE_EVERY" --keep-interval-updates 2 --no-epoch-checkpoints \
-        --save-dir "$CHECKPOINTS/$(folder_of "$1")" --seed "$SEED" --log-format simple --log-interval 50 \
-        ${further[@]+"${further[@]}"}
+        --save-dir "$CHECKPOINTS/$(folder_of "$1")" --seed "$SEED" \
+        --log-format simple --log-interval 50 ${further[@]+"${further[@]}"}
 }
 
 use_environment fairseq-train

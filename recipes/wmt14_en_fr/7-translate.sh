@@ -67,9 +67,8 @@ choose_without_unknown() {
         --source-dictionary "$DATA/dict.en.txt" --target-dictionary "$DATA/dict.fr.txt" \
         --out "$PARTIAL"
     [[ -s $PARTIAL/text.en ]] || return 0
-    logged "preprocess-no-unk-$1" fairseq-preprocess "${PLUGIN[@]}" --source-lang en \
-        --target-lang fr --testpref "$PARTIAL/text" --srcdict "$DATA/dict.en.txt" \
-        --tgtdict "$DATA/dict.fr.txt" --destdir "$PARTIAL"
+    preprocess "preprocess-no-unk-$1" en fr --testpref "$PARTIAL/text" \
+        --srcdict "$DATA/dict.en.txt" --tgtdict "$DATA/dict.fr.txt"
 }
 
 # learn_dictionary MODEL: of the training pairs that it aligns

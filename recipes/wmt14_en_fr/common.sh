@@ -6,6 +6,8 @@ ROOT=$(cd -- "$HERE/../.." && pwd)
 source "$HERE/settings.sh"
 # shellcheck source=recipes/steps.sh
 source "$ROOT/recipes/steps.sh"
+# shellcheck source=recipes/fairseq.sh
+source "$ROOT/recipes/fairseq.sh"
 
 # need COMMAND...: dies unless all are on PATH.
 need() {
@@ -87,5 +89,3 @@ else
 fi
 # tokens of a test set, .{en,fr}; as people write it in text/test-NAME
 tokens_of() { echo "$WORK/tokens/test-$1/text"; }
-
-PLUGIN=(--user-dir "$ROOT/fairseq_rnnsearch" --task alignment_heatmap)
