@@ -1,16 +1,18 @@
-# Sourced by the recipes after steps.sh: fairseq's commands, and options of theirs that recipes share.
-# ROOT is the root of the repository.
+# Sourced by the recipes after steps.sh: fairseq's commands, and options of theirs that recipes
+# share. ROOT is the root of the repository.
 
 PLUGIN=(--user-dir "$ROOT/fairseq_rnnsearch" --task alignment_heatmap)
 
-# preprocess LOG SOURCE TARGET OPTION...: fairseq-preprocess from one language to the other, to $PARTIAL.
+# preprocess LOG SOURCE TARGET OPTION...: fairseq-preprocess from one language to the other, to
+# $PARTIAL.
 preprocess() {
     logged "$1" fairseq-preprocess "${PLUGIN[@]}" --source-lang "$2" --target-lang "$3" \
         --destdir "$PARTIAL" "${@:4}"
 }
 
-# describe_preprocessing LANGUAGE[:CODES]...: how the text in the data folder $PARTIAL was made, by
-# TOKENIZER, LOWERCASE and files of BPE codes there, for load() and align, which take plain text.
+# describe_preprocessing LANGUAGE[:CODES]...: writes how the text in the data folder $PARTIAL was
+# made (by TOKENIZER, LOWERCASE and files of BPE codes there), for load() and align, which take
+# plain text.
 describe_preprocessing() {
     local side codes separator='{' lowercase=false
     [[ $LOWERCASE = 0 ]] || lowercase=true
@@ -24,7 +26,7 @@ describe_preprocessing() {
     echo '}' >>"$PARTIAL/preprocessing.json"
 }
 
-# train_logged NAME COMMAND...: as logged, but adds to the log and shows how training goes.
+# train_logged NAME COMMAND...: does as logged, but adds to the log and shows how training goes.
 train_logged() {
     local file=$WORK/logs/$1.log status=0
     shift
@@ -35,9 +37,11 @@ train_logged() {
     fi
 }
 
-# Reads fairseq-train's messages; writes a short line for each report, and warnings as they are.
+# show_training: reads fairseq-train's messages; writes a short line for each report, and warnings
+# as they are.
 show_training() {
-    local line batch='train_inner \| epoch ([0-9]+): +([0-9]+) / ([0-9]+) .* ppl=([^ ,]+).* wall=([0-9]+)'
+    local line batch='train_inner \| epoch ([0-9]+): +([0-9]+) / ([0-9]+) .* ppl=([^ ,]+)'
+    batch+='.* wall=([0-9]+)'
     local validation='\| valid \| epoch ([0-9]+) .* nll_loss ([^ ]+) .* ppl ([^ ]+)' on_line=
     while IFS= read -r line; do
         if [[ $line =~ $batch ]]; then
@@ -76,8 +80,8 @@ set_optimization() {
     [[ $2 = fixed ]] || OPTIMIZATION+=(--total-num-update "$3" --end-learning-rate 0.00001)
 }
 
-# set_judgement nll_loss|bleu: leaves the options of what judges checkpoints, the cost or the BLEU of
-# greedy translations, in JUDGEMENT.
+# set_judgement nll_loss|bleu: leaves the options of what judges checkpoints, the cost or the BLEU
+# of greedy translations, in JUDGEMENT.
 set_judgement() {
     JUDGEMENT=(--best-checkpoint-metric "$1")
     [[ $1 = bleu ]] || return 0
@@ -85,5 +89,5 @@ set_judgement() {
     [[ $VOCABULARY = shortlist ]] || JUDGEMENT+=(--eval-bleu-remove-bpe)
 }
 
-# translations FILE: the translations in fairseq-generate's output, in the order of the test set.
+# translations FILE: prints the translations in fairseq-generate's output, in the test set's order.
 translations() { sed -n 's/^D-//p' -- "$1" | sort -n | cut -f 3-; }

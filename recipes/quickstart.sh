@@ -4,7 +4,8 @@
 #
 #     bash recipes/quickstart.sh
 #
-# Run again, it goes on where it stopped. Variables: those below, and those of environment.sh.
+# Run again, it goes on where it stopped. The variables below and those of environment.sh can be set
+# in the environment.
 
 : "${EPOCHS:=14}"
 : "${LEARNING_RATE:=0.002}"
@@ -15,7 +16,7 @@
 : "${LEAST_BLEU:=90}"
 : "${SEED:=1}"
 : "${TRAIN_SENTENCES:=12000}" "${TEST_SENTENCES:=500}"
-# More threads do not pay for so small a model, and lose much where a core is busy.
+# More threads do not pay for so small a model, and they lose much where a core is busy.
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 
 ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)

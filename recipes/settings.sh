@@ -1,4 +1,4 @@
-# Settings of the recipes that train a translator; the values are good for Multi30k. Every one can be
+# Settings of the recipes that train a translator; the values are good for Multi30k. Each can be
 # given in the environment instead:
 #
 #     MODEL=rnnencdec bash recipes/multi30k/run.sh
@@ -10,9 +10,9 @@
 : "${TOKENIZER:=moses}" # or space: the text is tokenised already
 : "${LOWERCASE:=0}"          # 1: train and translate in lower case
 : "${VOCABULARY:=bpe}" # or shortlist
-: "${MIN_COUNT:=3}"          # shortlist: words seen as often as this in training
+: "${MIN_COUNT:=3}"          # a shortlist has the words that training text has so often or more
 : "${BPE_MERGES:=8000}"
-: "${BPE_JOINT:=1}" # 1: one set of merges for both languages
+: "${BPE_JOINT:=1}" # 1: both languages share one set of merges
 
 # model
 : "${EMBEDDING:=256}" # m
@@ -20,27 +20,27 @@
 : "${ATTENTION:=256}" # n'
 : "${MAXOUT:=256}"    # l
 : "${DECODER_ORDER:=program}"
-: "${DROPOUT:=0.3}" # embeddings and readout
+: "${DROPOUT:=0.3}" # of embeddings and readout
 
 # training
 : "${OPTIMIZER:=adam}" # or adadelta, the paper's, with its summed cost; it needs far more updates
 : "${LEARNING_RATE:=0.0015}"
 : "${WARMUP:=300}"        # updates
-: "${LR_SCHEDULER:=polynomial_decay}" # linearly almost to zero at UPDATES; or fixed
+: "${LR_SCHEDULER:=polynomial_decay}" # falls linearly, almost to zero at UPDATES; or fixed
 : "${CLIP_NORM:=1}"
 : "${LABEL_SMOOTHING:=0.1}"
 : "${BATCH_SIZE:=80}"
-: "${BATCH_ORDER:=fairseq}" # newly shuffled in every epoch; or paper
-: "${UPDATES:=6000}" # 363 are an epoch
-: "${PATIENCE:=-1}"   # stop after so many epochs without improvement; -1: never
-: "${VALID_BLEU:=0}"  # 1: choose checkpoints by the BLEU of greedy translations, not by likelihood
+: "${BATCH_ORDER:=fairseq}" # it is newly shuffled in every epoch; or paper
+: "${UPDATES:=6000}" # 363 are an epoch of Multi30k
+: "${PATIENCE:=-1}"   # training stops after so many epochs without improvement; -1: never
+: "${VALID_BLEU:=0}"  # 1: the BLEU of greedy translations chooses checkpoints, not the cost
 : "${AVERAGE:=5}"     # so many of the best checkpoints are kept, to be averaged
 : "${SEED:=1}"
 : "${TRAIN_OPTIONS:=}" # further options of fairseq-train, separated by spaces
 
 # translation: may be changed afterwards, in the same WORK
-: "${CHECKPOINT:=best}" # or average, the mean of those that were kept
+: "${CHECKPOINT:=best}" # or average, the mean of the best ones
 : "${BEAM:=12}"
 : "${LENGTH_PENALTY:=1}"
-: "${DRAWN:=50}" # alignments, as pictures and a page
-: "${UNKNOWN:=forbid}" # unknown words: forbid; keep; replace by the source word of most weight
+: "${DRAWN:=50}" # so many alignments are drawn, as pictures and on a page
+: "${UNKNOWN:=forbid}" # unknown words; or keep, or replace, by the source word of most weight

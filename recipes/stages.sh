@@ -1,6 +1,6 @@
-# Sourced by the recipes that train a translator from parallel text: the stages from tokens to scores.
+# Sourced by the recipes that train a translator from parallel text: stages from tokens to scores.
 #
-# A recipe sets SOURCE and TARGET, its languages, lays out $WORK/corpus/{train,valid,test}.LANGUAGE,
+# A recipe sets its languages SOURCE and TARGET, lays out $WORK/corpus/{train,valid,test}.LANGUAGE,
 # has the settings of settings.sh, and calls check_settings, prepare_stages and run_stages.
 
 check_settings() {
@@ -18,13 +18,13 @@ check_settings() {
         die "UNKNOWN=replace needs alignments: MODEL=rnnsearch"
 }
 
-# What a work folder cannot be changed in.
+# These settings cannot be changed in a work folder.
 TRAINING_SETTINGS=(MODEL TOKENIZER LOWERCASE VOCABULARY MIN_COUNT BPE_MERGES BPE_JOINT EMBEDDING
     HIDDEN ATTENTION MAXOUT DECODER_ORDER DROPOUT OPTIMIZER LEARNING_RATE LR_SCHEDULER CLIP_NORM
     LABEL_SMOOTHING BATCH_SIZE BATCH_ORDER UPDATES WARMUP PATIENCE VALID_BLEU AVERAGE SEED
     TRAIN_OPTIONS)
 
-# Names that follow from the settings; the environment must be there.
+# prepare_stages: sets the names that follow from the settings.
 prepare_stages() {
     LANGUAGES=("$SOURCE" "$TARGET")
     TEXT=$WORK/tokens
@@ -81,7 +81,7 @@ binarise() {
     fi
 }
 
-# For --replace-unk, which needs the words that the dictionary lacks.
+# keep_test_words: keeps those that the dictionary lacks too, because --replace-unk needs them.
 keep_test_words() {
     preprocess preprocess-test "$SOURCE" "$TARGET" --testpref "$TEXT/test" --dataset-impl raw \
         --srcdict "$WORK/data/dict.$SOURCE.txt" --tgtdict "$WORK/data/dict.$TARGET.txt"
@@ -119,7 +119,8 @@ translate() {
     case $UNKNOWN in
         forbid) words=(--forbid-unk) ;;
         replace)
-            data=("$WORK/test-words" --dataset-impl raw --source-lang "$SOURCE" --target-lang "$TARGET")
+            data=("$WORK/test-words" --dataset-impl raw
+                --source-lang "$SOURCE" --target-lang "$TARGET")
             words=(--replace-unk "")
             ;;
     esac
@@ -139,14 +140,15 @@ translate() {
 report() {
     echo "$MODEL, $SOURCE to $TARGET, in $TRANSLATIONS:"
     echo "lower-cased, tokenised:"
-    echo "  $(sacrebleu "$TRANSLATIONS/reference-tokens.$TARGET" --input "$TRANSLATIONS/tokens.$TARGET" \
-        --tokenize none --lowercase --force --format text)"
+    echo "  $(sacrebleu "$TRANSLATIONS/reference-tokens.$TARGET" \
+        --input "$TRANSLATIONS/tokens.$TARGET" --tokenize none --lowercase --force --format text)"
     if [[ $LOWERCASE = 0 ]]; then
         echo "cased, detokenised:"
     else
         echo "detokenised, against a cased reference (LOWERCASE=1):"
     fi
-    echo "  $(sacrebleu "$WORK/corpus/test.$TARGET" --input "$TRANSLATIONS/text.$TARGET" --format text)"
+    echo "  $(sacrebleu "$WORK/corpus/test.$TARGET" \
+        --input "$TRANSLATIONS/text.$TARGET" --format text)"
     [[ $MODEL = rnnencdec ]] || echo "alignments: $TRANSLATIONS/alignments/index.html"
 }
 

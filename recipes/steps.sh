@@ -17,12 +17,12 @@ die() {
     exit 1
 }
 
-# ended STATUS: says how the step ended that has not come to its end.
+# ended STATUS: says how the step ended that this shell was in the middle of.
 ended() {
     [[ -n $STEP ]] || return 0
     if (($1 > 0 && $1 <= 128)); then
         log "step \"$STEP\" failed: mend what is said above"
-    else # this shell has got a signal, or the command
+    else # a signal has ended this shell or the command
         log "step \"$STEP\" is unfinished; run again to go on"
     fi
 }
@@ -39,8 +39,8 @@ one_of() {
     die "$name=${!name}: must be one of $*"
 }
 
-# words_of NAME VALUE...: dies unless each word of the variable NAME is one of the values; leaves them
-# in the array WORDS, where a * is no pattern for files.
+# words_of NAME VALUE...: dies unless each word of the variable NAME is one of the values; leaves
+# the words in the array WORDS, where a * is no pattern for files.
 words_of() {
     local name=$1 word
     read -r -d '' -a WORDS <<<"${!name}" || true
@@ -57,20 +57,23 @@ whole() {
         die "$1=${!1}: must be a number of $2 or more"
 }
 
-# use_work_folder DEFAULT: makes $WORK absolute and creates it. Steps replace what they find in it, so
-# it must be new, or hold no more than archives that were put there to save the download.
+# use_work_folder DEFAULT: makes $WORK absolute and creates it. Steps replace what they find in it:
+# it must be new, or hold only archives that were put there to save the download.
 use_work_folder() {
     local others
     WORK=${WORK:-$1}
     [[ $WORK = /* ]] || WORK=$PWD/$WORK
-    [[ $WORK != *:* ]] || die "WORK=$WORK: fairseq takes a colon for the end of a path; name another"
+    [[ $WORK != *:* ]] ||
+        die "WORK=$WORK: fairseq takes a colon for the end of a path; name another"
     others=$(ls -A -- "$WORK" 2>/dev/null | grep -vx archives || true)
     [[ -z $others || -e $WORK/.done ]] ||
-        die "WORK=$WORK has other things in it (${others%%$'\n'*}) and is no work folder; name a new one"
+        die "WORK=$WORK has other things in it (${others%%$'\n'*}) and is no work folder;" \
+            "name a new one"
     mkdir -p -- "$WORK/.done" "$WORK/logs"
 }
 
-# to_disk FILE: what is written to its file system, and all names there, survive a power loss.
+# to_disk FILE: makes all that was written to its file system, and all names there, survive a power
+# loss.
 to_disk() { sync -f -- "$1" 2>/dev/null || sync; }
 
 # run_step NAME OUTPUT COMMAND...: COMMAND makes the file or folder $PARTIAL, which becomes OUTPUT.
@@ -115,7 +118,8 @@ resume_step() {
     log "$name: done in $((SECONDS - start)) s"
 }
 
-# remember_settings NAME...: a work folder belongs to one value of each of these variables.
+# remember_settings NAME...: dies if the work folder was made with another value of one of these
+# variables.
 remember_settings() {
     local name settings changed
     settings=$(for name; do printf '%s=%s\n' "$name" "${!name}"; done)
@@ -130,7 +134,7 @@ remember_settings() {
     mv -- "$WORK/settings.partial" "$WORK/settings"
 }
 
-# logged NAME COMMAND...: the output goes to a log, whose end is shown if the command fails.
+# logged NAME COMMAND...: writes the output to a log, and shows its end if the command fails.
 logged() {
     local file=$WORK/logs/$1.log status=0
     shift
@@ -145,5 +149,6 @@ logged() {
 same_length() {
     local first second
     first=$(wc -l <"$1") second=$(wc -l <"$2")
-    ((first == second)) || die "$1 has $((first)) lines and $2 has $((second)), which should be equal"
+    ((first == second)) ||
+        die "$1 has $((first)) lines and $2 has $((second)), which should be equal"
 }

@@ -1,4 +1,4 @@
-"""How many batches a second the data path feeds: epochs of a binarised corpus, without a model.
+"""Measure how many batches a second the data path feeds: epochs of a corpus, without a model.
 
 Random sentence pairs are written as fairseq-preprocess writes them; then epochs of the task's own
 iterator are timed, in the paper's batch order, with each number of workers in turn.
@@ -21,7 +21,7 @@ from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
 
 
 def write_corpus(folder: Path, pairs: int) -> None:
-    """Two sides of 5 to 30 words and their dictionaries."""
+    """Write two sides, whose sentences have 5 to 30 words, and their dictionaries."""
     words = dictionary(SIZES["multi30k"])
     draw = np.random.default_rng(0)
     for language in ("en", "fr"):
@@ -37,7 +37,11 @@ def write_corpus(folder: Path, pairs: int) -> None:
 def speeds(
     task: AlignmentHeatmapTask, workers: int, epochs: int, batch: int
 ) -> tuple[list[float], list[float]]:
-    """Batches a second in each epoch, after one that is not counted: wall, and own CPU time."""
+    """Time epochs, after one that is not counted.
+
+    Returns:
+        The batches a second of each, by the clock and by this process's CPU time.
+    """
     iterator = task.get_batch_iterator(
         task.dataset("train"), max_sentences=batch, num_workers=workers, seed=1
     )

@@ -1,6 +1,6 @@
 """Joey NMT 2.3, if it is installed: a GRU of the same sizes with Bahdanau's attention.
 
-Its own model, loss, clipping and optimizer. It is no dependency of ours:
+Model, loss, clipping and optimizer are its own. It is no dependency of ours: to install it,
 `pip install --no-deps joeynmt==2.3.0`, and what it then asks for.
 """
 
@@ -9,7 +9,7 @@ from sizes import Size, dictionary, sample
 
 
 class _Words:
-    """What a model asks its vocabulary, with fairseq's numbers of the special symbols."""
+    """Answers what a model asks its vocabulary, with fairseq's numbers of the special symbols."""
 
     bos_index, pad_index, eos_index, unk_index, sep_index = 0, 1, 2, 3, None
     specials, lang_tags = (), ()
@@ -22,10 +22,10 @@ class _Words:
 
 
 class Joey:
-    """See ``training.Training``.
+    """Runs what ``training.Training`` runs.
 
     Raises:
-        ImportError: where Joey NMT, or something that it needs, is not installed.
+        ImportError: Joey NMT, or something that it needs, is not installed.
     """
 
     def __init__(self, size: Size) -> None:

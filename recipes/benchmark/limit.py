@@ -1,4 +1,4 @@
-"""The least that an update can take: the model's matrix products, and the optimizer's memory."""
+"""The least time that an update can take: the model's matrix products, the optimizer's memory."""
 
 from collections.abc import Callable
 from functools import partial
@@ -14,7 +14,7 @@ from fairseq_rnnsearch.kernels.packed import batch_product, single_product
 class Product(NamedTuple):
     """``batch`` products of (rows x inner) and (inner x columns), ``steps`` times in a row.
 
-    Backwards, the gradient of the right factor is one product over all steps.
+    In the backward pass the gradient of the right factor is one product over all steps.
     """
 
     steps: int
@@ -22,11 +22,11 @@ class Product(NamedTuple):
     inner: int
     columns: int
     batch: int = 1
-    right: str = "weights"  # or "annotations", which differ from row to row
+    right: str = "weights"  # what is right; or "annotations", which differ from row to row
 
 
 def products(size: Size) -> list[Product]:
-    """All that a forward pass multiplies, as the fast kernels group it."""
+    """Return all products of a forward pass, as the fast kernels group them."""
     m, n, a, l, K, S, T, B = size
     batch = sample(size, dictionary(size))
     sources, targets = (
@@ -51,7 +51,7 @@ def products(size: Size) -> list[Product]:
 
 
 def limit(product: Product, dtype: torch.dtype) -> tuple[Callable[[], None], Callable[[], None]]:
-    """The product forwards and backwards, each way by the fastest function that the kernels use."""
+    """Return functions that do the product forwards and backwards, as fast as the kernels can."""
     p = product
     if p.right == "annotations":
         return _with_annotations(p)
@@ -73,7 +73,7 @@ def limit(product: Product, dtype: torch.dtype) -> tuple[Callable[[], None], Cal
 
 
 def _with_annotations(p: Product) -> tuple[Callable[[], None], Callable[[], None]]:
-    """Products with what differs from row to row: in float32 always, as in the kernels."""
+    """Return them for what differs from row to row: in float32 always, as in the kernels."""
     x, w = torch.randn(p.batch, p.rows, p.inner), torch.randn(p.batch, p.inner, p.columns)
     y, dx = x @ w, torch.empty_like(x)
     all_x, all_y = (torch.randn(p.batch, p.steps * p.rows, k) for k in (p.inner, p.columns))
@@ -91,10 +91,11 @@ def _with_annotations(p: Product) -> tuple[Callable[[], None], Callable[[], None
 
 
 class Limit:
-    """All products of a size; for the optimizer, reading and writing what it has to.
+    """Does all products of a size, and for the optimizer reads and writes what it has to.
 
-    Clipping reads the gradients, scales them (a read, a write); Adadelta reads gradients,
-    parameters and two averages, and writes the last three: ten times through all parameters.
+    Clipping reads the gradients and scales them, which is a read and a write; Adadelta reads
+    gradients, parameters and two averages, and writes the last three. Together that goes ten times
+    through all parameters.
     """
 
     def __init__(self, size: Size, dtype: torch.dtype, parameters: int) -> None:

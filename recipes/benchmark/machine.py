@@ -11,6 +11,7 @@ import torch
 
 
 def add_timing(parser: argparse.ArgumentParser, rounds: int) -> None:
+    """Add the options that say how time is counted."""
     parser.add_argument(
         "--rounds", type=int, default=rounds, help=f"for each number (default: {rounds})"
     )
@@ -23,7 +24,7 @@ def add_timing(parser: argparse.ArgumentParser, rounds: int) -> None:
 
 
 def clock_of(parser: argparse.ArgumentParser, args: argparse.Namespace) -> Callable[[], float]:
-    """What counts seconds; torch is told of the threads."""
+    """Return what counts seconds, and tell torch how many threads it has."""
     if args.cpu_time and args.threads != 1:
         parser.error(f"--cpu-time --threads {args.threads}: counts one thread, name --threads 1")
     torch.set_num_threads(args.threads)
@@ -31,6 +32,7 @@ def clock_of(parser: argparse.ArgumentParser, args: argparse.Namespace) -> Calla
 
 
 def description(args: argparse.Namespace) -> dict:
+    """Return what a reader of the numbers must know of the machine."""
     return {
         "processor": _processor(),
         "threads": args.threads,

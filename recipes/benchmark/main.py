@@ -1,9 +1,10 @@
-"""How fast the model trains, beside its own limit and other programs. Started by benchmark.sh.
+"""Measure how fast the model trains, beside its own limit and other programs.
 
-In one process, in turns: the reference kernels, the fast ones in float32 and with --compute-dtype
-bfloat16, fairseq's own lstm, Joey NMT's GRU, and the limit, which is the time of the model's matrix
-products in the grouping of the fast kernels and nothing else, in updates also of the memory that
-clipping and Adadelta go through. A table comes last; ``--json`` keeps all.
+benchmark.sh starts this program. In one process these take turns: the reference kernels, the fast
+ones in float32 and with --compute-dtype bfloat16, fairseq's own lstm, Joey NMT's GRU, and the
+limit, which is the time of the model's matrix products alone, grouped as in the fast kernels, and
+in updates also of the memory that clipping and Adadelta go through. A table comes last; ``--json``
+keeps all numbers.
 """
 
 import argparse
@@ -18,11 +19,12 @@ from sizes import SIZES
 
 from fairseq_rnnsearch.files import write_text
 
-# one axis at a time, the others as in the size itself
+# One axis grows at a time; the others are as in the size itself.
 GROWTH = {"source": (10, 25, 50, 100, 200), "batch": (1, 10, 40, 160, 640)}
 
 
 def of_sizes(args: argparse.Namespace, names: list[str], clock: Callable) -> Iterator[dict]:
+    """Measure the sizes, each in all passes."""
     for label in args.sizes:
         peak = {name: peak_memory(label, name, args.threads) for name in names}
         for row in measure(label, SIZES[label], names, args.passes, args.rounds, clock):
@@ -30,7 +32,7 @@ def of_sizes(args: argparse.Namespace, names: list[str], clock: Callable) -> Ite
 
 
 def of_growth(args: argparse.Namespace, names: list[str], clock: Callable) -> Iterator[dict]:
-    """Updates with longer sources and larger batches."""
+    """Measure updates with longer sources and larger batches."""
     names = [name for name in names if name != "reference"]
     for label in args.growth:
         for axis, values in GROWTH.items():

@@ -1,4 +1,4 @@
-"""Candidates in turns, so that whatever else the machine does meets all of them alike."""
+"""Candidates take turns, so that whatever else the machine does meets all of them alike."""
 
 import statistics
 import subprocess
@@ -26,7 +26,7 @@ def limit_of(name: str) -> str:
 
 
 def available(names: Iterable[str]) -> list[str]:
-    """The candidates, without Joey NMT where it cannot be imported."""
+    """Return the candidates, without Joey NMT where it cannot be imported."""
     names = list(names)
     if "joey" in names:
         try:
@@ -38,7 +38,7 @@ def available(names: Iterable[str]) -> list[str]:
 
 
 def times_in_turns(candidates: dict, what: str, rounds: int, clock: Callable) -> dict:
-    """Seconds of each round, for each candidate, after one round that is not counted."""
+    """Return the seconds of each round by candidate, after one round that is not counted."""
     seconds = {name: [] for name in candidates}
     for number in range(rounds + 1):
         for name, candidate in candidates.items():
@@ -52,7 +52,7 @@ def times_in_turns(candidates: dict, what: str, rounds: int, clock: Callable) ->
 def measure(
     label: str, size: Size, names: list[str], passes: Iterable[str], rounds: int, clock: Callable
 ) -> Iterator[dict]:
-    """One row for each pass and candidate; a ratio is the median of those within a round."""
+    """Yield a row for each pass and candidate; a ratio is the median of those within a round."""
     candidates = {name: build(name, size) for name in names}
     parameters = {name: candidate.parameters for name, candidate in candidates.items()}
     ours = next((parameters[name] for name in names if name in COMMANDS and name != "lstm"), 0)
@@ -78,22 +78,23 @@ def measure(
 
 
 def _ratio(theirs: list[float], own: list[float]) -> float:
-    """How many times as fast as they."""
+    """Return how many times as fast as the others it is."""
     return statistics.median(t / o for t, o in zip(theirs, own, strict=True))
 
 
 def peak_memory(size: str, name: str, threads: int) -> float:
-    """GB that a process takes for two updates, Python and its libraries included."""
+    """Return the GB that a process takes for two updates, Python and its libraries included."""
     main = str(Path(__file__).with_name("main.py"))
     command = [sys.executable, main, "--threads", str(threads), "--peak", size, name]
     return float(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
 
 
 def report_peak(size: str, name: str) -> None:
+    """Print what `peak_memory` asks a process of its own."""
     training = build(name, SIZES[size])
     for _ in range(2):
         training.run("update")
-    # not getrusage, which begins with what the parent process held
+    # getrusage would begin with what the parent process held.
     status = Path("/proc/self/status").read_text()
     print(int(status.partition("VmHWM:")[2].split()[0]) * 1024 / 1e9)
 

@@ -1,9 +1,9 @@
-"""Where the time of a forward and backward pass goes, by what torch does in it.
+"""Show where the time of a forward and backward pass goes, by what torch does in it.
 
     python recipes/benchmark/operations.py --threads 2 --sizes multi30k paper
 
-One pass under torch's profiler, which itself takes a few hundredths of the time; the share of each
-kind of operation is of what it recorded.
+One pass runs under torch's profiler, which itself takes a few hundredths of the time; the share of
+each kind of operation is a share of what was recorded.
 """
 
 import argparse
@@ -35,7 +35,7 @@ def kind(operation: str) -> str:
 
 
 def shares(training: Training, what: str) -> tuple[Counter, Counter]:
-    """Milliseconds and calls of each kind."""
+    """Return the milliseconds and the calls of each kind."""
     training.run(what)
     training.run(what)
     with profile(activities=[ProfilerActivity.CPU]) as recorded:

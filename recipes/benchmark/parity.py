@@ -1,11 +1,11 @@
-"""How far the fast kernels' cost and gradients are from the reference's in float64, on real text.
+"""Measure on real text how far the fast kernels are from the reference in float64.
 
     python recipes/benchmark/parity.py runs/multi30k-rnnsearch/data CHECKPOINT [CHECKPOINT ...]
 
 Each checkpoint is a model of its own; before the first stands its like with the parameters that a
-training begins with. Differences are relative: of the cost of a batch, and of each parameter's
-gradient the norm of the difference over the norm. The largest over batches and parameters is shown,
-without dropout and label smoothing.
+training begins with. Compared are the cost of a batch and the gradient of each parameter, without
+dropout and label smoothing. Differences are relative (of a gradient, the norm of the difference
+over the norm), and the largest over batches and parameters is shown.
 """
 
 import argparse
@@ -18,6 +18,8 @@ from fairseq import checkpoint_utils
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
+import fairseq_rnnsearch.models
+import fairseq_rnnsearch.tasks  # noqa: F401  each registers a part with fairseq
 from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
 
 BATCH = 80
@@ -30,13 +32,14 @@ CANDIDATES = {
 
 @dataclass
 class Largest:
-    """The largest differences so far, and the parameter of the second."""
+    """The largest differences so far, and the parameter whose gradient differs most."""
 
     cost: float = 0.0
     gradient: float = 0.0
     parameter: str = ""
 
     def meet(self, cost: float, gradients: dict[str, float]) -> None:
+        """Take the differences of a batch into account."""
         self.cost = max(self.cost, cost)
         name = max(gradients, key=gradients.__getitem__)
         if gradients[name] > self.gradient:
@@ -46,7 +49,7 @@ class Largest:
 def cost_and_gradients(
     model: nn.Module, criterion: AlignmentHeatmapCriterion, sample: dict
 ) -> tuple[float, dict[str, Tensor]]:
-    """The summed cost of a batch, and the gradient of each parameter in float64."""
+    """Return the summed cost of a batch, and the gradient of each parameter in float64."""
     model.zero_grad()
     cost = criterion(model, sample)[0]
     cost.backward()
@@ -64,7 +67,7 @@ def models(paths: list[str], data: str) -> Iterator[tuple[str, FairseqTask, dict
 
 
 def batches(task: FairseqTask, count: int) -> list[dict]:
-    """Evenly spaced over the validation data sorted by length, whose batches are all different."""
+    """Take batches evenly spaced over the validation data sorted by length: all are different."""
     task.load_dataset("valid")
     data = task.dataset("valid")
     order = sorted(range(len(data)), key=data.size)
@@ -73,7 +76,7 @@ def batches(task: FairseqTask, count: int) -> list[dict]:
 
 
 def compare(task: FairseqTask, config: dict, state: dict, count: int) -> dict[str, Largest]:
-    """The largest differences of each candidate."""
+    """Return the largest differences of each candidate."""
     criterion = AlignmentHeatmapCriterion(task, "sum", 0.0)
 
     def build(options: dict) -> nn.Module:

@@ -1,16 +1,16 @@
-"""How fast beam search is, beside fairseq's `lstm` architecture of the same sizes.
+"""Measure how fast beam search is, beside fairseq's `lstm` architecture of the same sizes.
 
-In one process, in turns, so that whatever else the machine does meets all of them alike:
+In one process these take turns, so that whatever else the machine does meets all of them alike:
 
     rnnsearch            as `--task alignment_heatmap` searches
     bfloat16             the same with `--compute-dtype bfloat16`
     fairseq's generator  the same model as `--task translation` searches
     reference            the same model with `--kernels reference`
-    lstm                 fairseq's: bidirectional, one layer, with attention, whose weights it does
-                         not return (`rnnsearch` does)
+    lstm                 fairseq's own: bidirectional, one layer, with attention, whose weights it
+                         does not return (`rnnsearch` does)
 
-Parameters are random and no translation ends before its last step, so that all of them take as
-many. A table comes last; ``--json`` keeps all.
+Parameters are random and no translation ends before its last step, so that all take as many steps.
+A table comes last; ``--json`` keeps all numbers.
 """
 
 import argparse
@@ -79,7 +79,7 @@ def lstm(size: Size, task: SimpleNamespace) -> torch.nn.Module:
 
 
 class Search:
-    """Beam search of one candidate."""
+    """Searches with one candidate."""
 
     def __init__(self, name: str, size: Size, task: SimpleNamespace) -> None:
         torch.manual_seed(0)
@@ -92,7 +92,7 @@ class Search:
         model.eval()
         model.make_generation_fast_(need_attn=False)
         generator = StepwiseGenerator if name in ("rnnsearch", "bfloat16") else SequenceGenerator
-        longest = size.source - 1  # and the end symbol
+        longest = size.source - 1  # the end symbol is not counted
         self.generator = generator(
             [model], task.target_dictionary, beam_size=BEAM, min_len=longest, max_len_b=longest
         )
@@ -108,6 +108,7 @@ class Search:
 
 
 def sentences(size: Size, count: int) -> torch.Tensor:
+    """Draw sentences of random words, ``(sentences, words)``."""
     words = Dictionary()
     source = torch.randint(words.nspecial, size.symbols, (count, size.source))
     source[:, -1] = words.eos()
@@ -120,7 +121,7 @@ def sentences(size: Size, count: int) -> torch.Tensor:
 def measure(
     name: str, batch: int, names: list[str], rounds: int, clock: Callable[[], float]
 ) -> list[dict]:
-    """One row for each candidate: seconds of each round, after one that is not counted."""
+    """Return a row for each candidate: its seconds of each round, after one that is not counted."""
     size = SIZES[name]
     task = task_of(size)
     candidates = {candidate: Search(candidate, size, task) for candidate in names}
@@ -154,7 +155,7 @@ def measure(
 
 
 def table(rows: list[dict]) -> str:
-    """The rows as text; a ratio is the median over rounds of the ratio within a round."""
+    """Return the rows as text; a ratio is the median over rounds of the ratio within a round."""
     lines = [
         f"{'size':9} {'batch':>5} {'candidate':20} {'median s (least, most)':26} "
         f"{'sentences/s':>11}  of lstm (least, most)"

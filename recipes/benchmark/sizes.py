@@ -7,7 +7,7 @@ from fairseq.data import Dictionary
 
 
 class Size(NamedTuple):
-    """Of a model and a batch, in the paper's letters."""
+    """The sizes of a model and a batch, in the paper's letters where it has any."""
 
     m: int
     n: int
@@ -27,6 +27,7 @@ SIZES = {
 
 
 def dictionary(size: Size) -> Dictionary:
+    """Make a dictionary of as many words as the size has symbols."""
     words = Dictionary()
     for i in range(size.symbols - len(words)):
         words.add_symbol(f"w{i}")
@@ -34,7 +35,7 @@ def dictionary(size: Size) -> Dictionary:
 
 
 def frequencies(count: int) -> torch.Tensor:
-    """Of the words of a dictionary, after Zipf and Mandelbrot.
+    """Return the frequencies of a dictionary's words, after Zipf and Mandelbrot.
 
     With these numbers 0.46 of the 2,400 words of the paper's batch are distinct; in batches of the
     10^9 French-English corpus with 30,000 words 0.47 of the English and 0.42 of the French are.
@@ -43,7 +44,7 @@ def frequencies(count: int) -> torch.Tensor:
 
 
 def sample(size: Size, words: Dictionary) -> dict:
-    """A batch as fairseq's translation data gives it, of random words."""
+    """Return a batch of random words, as fairseq's translation data gives it."""
     generator = torch.Generator().manual_seed(0)
     often = frequencies(size.symbols - words.nspecial)
     source, target = (

@@ -1,4 +1,4 @@
-"""What is measured: models that train through fairseq's own trainer, each as its command would."""
+"""What is measured: models that fairseq's own trainer trains, each as its command would."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -10,7 +10,10 @@ from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 from sizes import Size, dictionary, sample
 
-import fairseq_rnnsearch
+import fairseq_rnnsearch.criterions
+import fairseq_rnnsearch.models
+import fairseq_rnnsearch.optim
+import fairseq_rnnsearch.tasks  # each registers a part with fairseq
 
 OURS = (
     "--task alignment_heatmap --heatmap-samples 0 --arch rnnsearch_50 --criterion alignment_heatmap"
@@ -22,7 +25,7 @@ COMMANDS = {
     "reference": f"{OURS} --kernels reference",
     "fast": f"{OURS} --kernels fast",
     "bfloat16": f"{OURS} --kernels fast --compute-dtype bfloat16",
-    # one layer, bidirectional, attention, and the cheapest optimizer that there is
+    # It has one layer, is bidirectional, attends, and has the cheapest optimizer that there is.
     "lstm": (
         "--task translation --arch lstm --criterion cross_entropy --optimizer sgd --dropout 0"
         " --encoder-embed-dim {m} --decoder-embed-dim {m} --encoder-hidden-size {n}"
@@ -33,7 +36,7 @@ COMMANDS = {
 
 
 class Training:
-    """One batch: its cost, its gradients, an update, or of the update the optimizer's part."""
+    """Does with one batch: its cost, its gradients, an update, or the optimizer's part of it."""
 
     def __init__(self, name: str, size: Size) -> None:
         torch.manual_seed(0)
@@ -71,7 +74,7 @@ class Training:
 
 
 def _configuration(command: str) -> object:
-    """What fairseq-train makes of its options."""
+    """Return the configuration that fairseq-train makes of its options."""
     user_dir = str(Path(fairseq_rnnsearch.__file__).parent)
     always = f"--user-dir {user_dir} --cpu --clip-norm 1 --batch-size 80 -s xx -t yy"
     parser = options.get_training_parser()

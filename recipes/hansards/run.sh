@@ -42,7 +42,7 @@ binarise() {
     TOKENIZER=space LOWERCASE=1 describe_preprocessing en:codes fr:codes
 }
 
-# align SOURCE-TARGET
+# align SOURCE-TARGET: aligns the test sentences by force
 align() {
     python -m fairseq_rnnsearch.align "$WORK/data" \
         --path "$WORK/checkpoints-$1/checkpoint_best.pt" \
@@ -51,7 +51,7 @@ align() {
         --heatmap-source-end "$SOURCE_END"
 }
 
-# train SOURCE-TARGET
+# train SOURCE-TARGET: trains one direction
 train() {
     set_sizes
     set_optimization adam polynomial_decay "$UPDATES"
@@ -60,14 +60,15 @@ train() {
         --source-lang "${1%-*}" --target-lang "${1#*-}" \
         --arch rnnsearch_50 "${SIZES[@]}" --decoder-order "$DECODER_ORDER" --dropout "$DROPOUT" \
         --max-train-words 0 --criterion alignment_heatmap --label-smoothing "$LABEL_SMOOTHING" \
-        "${OPTIMIZATION[@]}" --clip-norm "$CLIP_NORM" --max-tokens "$BATCH_TOKENS" --batch-order fairseq \
+        "${OPTIMIZATION[@]}" --clip-norm "$CLIP_NORM" \
+        --max-tokens "$BATCH_TOKENS" --batch-order fairseq \
         --max-update "$UPDATES" --seed "$SEED" --num-workers 0 \
         --save-dir "$WORK/checkpoints-$1" --no-epoch-checkpoints --save-interval-updates 500 \
         --keep-interval-updates 1 "${JUDGEMENT[@]}" \
         --log-format simple --log-interval 50
 }
 
-# score COMMENT OPTION...: precision, recall and alignment error rate in a line
+# score COMMENT OPTION...: prints precision, recall and alignment error rate in a line
 score() {
     local comment=$1
     shift

@@ -4,8 +4,8 @@
 #     bash recipes/multi30k/run.sh
 #     MODEL=rnnencdec bash recipes/multi30k/run.sh
 #
-# MULTI30K_DIR, a folder with {train,val,test_2016_flickr}.{en,fr}[.gz], saves the download. What else
-# can be set is in recipes/settings.sh. Run again, it goes on where it stopped.
+# MULTI30K_DIR, a folder with {train,val,test_2016_flickr}.{en,fr}[.gz], saves the download. What
+# else can be set is in recipes/settings.sh. Run again, it goes on where it stopped.
 
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 ROOT=$(cd -- "$HERE/../.." && pwd)

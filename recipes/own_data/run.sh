@@ -1,14 +1,14 @@
 #!/usr/bin/env bash
-# Two text files to a trained model, translations, scores and heatmaps.
+# From two text files to a trained model, translations, scores and heatmaps.
 #
 #     bash recipes/own_data/run.sh --source corpus.en --target corpus.fr
 #         [--valid PREFIX] [--test PREFIX] [--dry-run]
 #
 # A line of --source belongs to the same line of --target; the languages are the files' suffixes. A
-# PREFIX stands for PREFIX.en and PREFIX.fr; without one, sentences are held out of the corpus.
-# Size of the model, subwords and length of training follow from the number of pairs (see
-# sizes.sh); each can be set in the environment instead (recipes/settings.sh). WORK names the
-# folder for everything that is made. Run again, it goes on where it stopped.
+# PREFIX stands for PREFIX.en and PREFIX.fr; without one, sentences are held out of the corpus. The
+# size of the model, the subwords and the length of training follow from the number of pairs (see
+# sizes.sh); each can be set in the environment instead (recipes/settings.sh). WORK names the folder
+# for everything that is made. Run again, the recipe goes on where it stopped.
 
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 ROOT=$(cd -- "$HERE/../.." && pwd)
@@ -48,7 +48,8 @@ read_options() {
     [[ -n $SOURCE_FILE && -n $TARGET_FILE ]] || die "--source and --target name the two text files"
     SOURCE=${SOURCE_FILE##*.} TARGET=${TARGET_FILE##*.}
     [[ $SOURCE =~ ^[A-Za-z_]+$ && $TARGET =~ ^[A-Za-z_]+$ && $SOURCE != "$TARGET" ]] ||
-        die "the suffixes of $SOURCE_FILE and $TARGET_FILE must be two languages, such as .en and .fr"
+        die "the suffixes of $SOURCE_FILE and $TARGET_FILE must be two languages," \
+            "such as .en and .fr"
     local file
     for file in "$SOURCE_FILE" "$TARGET_FILE" ${VALID:+"$VALID.$SOURCE" "$VALID.$TARGET"} \
         ${TEST:+"$TEST.$SOURCE" "$TEST.$TARGET"}; do

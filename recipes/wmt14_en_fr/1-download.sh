@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Fetches the archives that are not in the folder ARCHIVES.
+# Fetches the archives that are not in the folder ARCHIVES yet.
 
 # shellcheck source=recipes/wmt14_en_fr/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"

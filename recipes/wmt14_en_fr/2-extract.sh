@@ -6,13 +6,13 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 
 extract() { python "$HERE/extract.py" --out "$PARTIAL" --table "$ARCHIVE_TABLE" "$@"; }
 
-# extract_archives CORPUS...
+# extract_archives CORPUS...: takes the text from their archives
 extract_archives() { extract --archives "$ARCHIVES" "$@"; }
 
-# extract_files SOURCE:TARGET...
+# extract_files SOURCE:TARGET...: takes it from files
 extract_files() { extract --files "$@"; }
 
-# lay_out NAME OWN_TEXT CORPUS...
+# lay_out NAME OWN_TEXT CORPUS...: makes text/NAME of the files OWN_TEXT, or else of the corpora
 lay_out() {
     local name=$1 own
     read -r -a own <<<"$2" || true

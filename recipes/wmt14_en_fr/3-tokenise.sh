@@ -4,7 +4,7 @@
 # shellcheck source=recipes/wmt14_en_fr/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 
-# tokenise NAME OPTION...
+# tokenise NAME OPTION...: makes tokens/NAME of text/NAME
 tokenise() {
     local name=$1
     shift

@@ -13,7 +13,7 @@ estimate() {
         --seed "$SEED"
 }
 
-# score NAME
+# score NAME: scores all pairs of a part
 score() {
     python "$HERE/score.py" score --models "$WORK/scores/models" --text "$WORK/tokens/$1" \
         --out "$PARTIAL" --processes "$PROCESSES"

@@ -1,10 +1,11 @@
 #!/usr/bin/env bash
-# Dictionaries and binary data for fairseq: of the SHORTLIST most frequent words, or of subwords.
+# Makes dictionaries and binary data for fairseq: of the SHORTLIST most frequent words, or of
+# subwords.
 
 # shellcheck source=recipes/wmt14_en_fr/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 
-# sample FILE: BPE_SAMPLE of its lines, evenly spread.
+# sample FILE: prints BPE_SAMPLE of its lines, evenly spread.
 sample() {
     local lines step=1
     lines=$(wc -l <"$1")
@@ -22,7 +23,8 @@ make_subwords() {
     for language in en fr; do
         sample "$SELECTED/train.$language"
     done | subword-nmt learn-bpe --symbols "$BPE_MERGES" >"$PARTIAL/codes" \
-        2>"$WORK/logs/learn-bpe.log" || die "subword-nmt learn-bpe: $(tail -n 1 "$WORK/logs/learn-bpe.log")"
+        2>"$WORK/logs/learn-bpe.log" ||
+        die "subword-nmt learn-bpe: $(tail -n 1 "$WORK/logs/learn-bpe.log")"
     for split in "${splits[@]}"; do
         prefix=${split#*:} split=${split%%:*}
         for language in en fr; do
@@ -34,7 +36,8 @@ make_subwords() {
     done
 }
 
-# binarise TRAIN VALID TEXT_OF OPTION...: all text to $PARTIAL; TEXT_OF prints where a test set is.
+# binarise TRAIN VALID TEXT_OF OPTION...: makes $PARTIAL; TEXT_OF is the command that prints where a
+# test set is.
 binarise() {
     local train=$1 valid=$2 text_of=$3 test tests=
     shift 3

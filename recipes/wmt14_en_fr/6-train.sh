@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# The five models of the paper's Table 1, one after the other, each for the updates of Table 2.
+# Trains the five models of the paper's Table 1, one after the other, each for the updates of its
+# Table 2.
 
 # shellcheck source=recipes/wmt14_en_fr/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
@@ -7,7 +8,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 source "$HERE/models.sh"
 use_training_folder
 
-# RNNsearch-50* is RNNsearch-50 trained on: it begins where that ended.
+# begin_with FROM TO: lets one model begin where another ended, as RNNsearch-50* with RNNsearch-50.
 begin_with() {
     local from to
     from=$CHECKPOINTS/$(folder_of "$1") to=$CHECKPOINTS/$(folder_of "$2")
@@ -17,7 +18,7 @@ begin_with() {
     python "$HERE/begin.py" "$from/checkpoint_last.pt" "$to/checkpoint_last.pt"
 }
 
-# train MODEL
+# train MODEL: trains it, or goes on
 train() {
     local judge=nll_loss longest
     local -a stop=() further=() launch=()

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# The test sets by every model; of their sentences without unknown words also translations that may
-# not have UNK; alignments of RNNsearch, and its UNK replaced by means of them.
+# Translates the test sets by every model, and their sentences without unknown words once more,
+# where UNK is forbidden. RNNsearch also aligns, and its UNK is replaced by means of the alignments.
 
 # shellcheck source=recipes/wmt14_en_fr/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
@@ -10,13 +10,13 @@ use_training_folder
 
 evaluate() { python -m fairseq_rnnsearch.evaluation "$@"; }
 
-# detokenise NAME: NAME.tokens to NAME.text, in $PARTIAL
+# detokenise NAME: makes NAME.text of NAME.tokens, in $PARTIAL
 detokenise() {
     python "$ROOT/recipes/moses.py" detokenize --language fr --tokenizer "$TOKENIZER" \
         <"$PARTIAL/$1.tokens" >"$PARTIAL/$1.text"
 }
 
-# generate MODEL TEST NAME OPTION...: NAME.tokens and NAME.text in $PARTIAL
+# generate MODEL TEST NAME OPTION...: makes NAME.tokens and NAME.text in $PARTIAL
 generate() {
     local model=$1 test=$2 name=$3
     local -a search=(--unnormalized --authors-search)
@@ -31,7 +31,7 @@ generate() {
     detokenise "$name"
 }
 
-# replace_unknown MODEL TEST WAY: WAY.tokens and WAY.text in $PARTIAL
+# replace_unknown MODEL TEST WAY: makes WAY.tokens and WAY.text in $PARTIAL
 replace_unknown() {
     local -a dictionary=()
     [[ $3 = copy ]] || dictionary=(--dictionary "$(dictionary_of "$1")/dictionary")
@@ -41,7 +41,7 @@ replace_unknown() {
     detokenise "$3"
 }
 
-# translate MODEL TEST SUBSET: SUBSET is fairseq's name of the test set
+# translate MODEL TEST SUBSET: makes all translations of a test set, which fairseq calls SUBSET
 translate() {
     local model=$1 test=$2 way
     local -a draw=()
@@ -60,7 +60,7 @@ translate() {
     done
 }
 
-# choose_without_unknown TEST: its sentences without unknown words, as text and binarised
+# choose_without_unknown TEST: makes text and data of its sentences without unknown words
 choose_without_unknown() {
     mkdir -- "$PARTIAL"
     evaluate no-unk --source "$(tokens_of "$1").en" --reference "$(tokens_of "$1").fr" \
@@ -71,7 +71,7 @@ choose_without_unknown() {
         --srcdict "$DATA/dict.en.txt" --tgtdict "$DATA/dict.fr.txt"
 }
 
-# learn_dictionary MODEL: of the training pairs that it aligns
+# learn_dictionary MODEL: makes a dictionary of the training pairs that the model aligns
 learn_dictionary() {
     local language
     mkdir -- "$PARTIAL"
@@ -99,7 +99,8 @@ if [[ $VOCABULARY = shortlist ]]; then
     done
 fi
 for model in "${CHOSEN[@]}"; do
-    if [[ $VOCABULARY = shortlist && " $REPLACE_UNK " = *" dictionary "* ]] && has_attention "$model"; then
+    if [[ $VOCABULARY = shortlist && " $REPLACE_UNK " = *" dictionary "* ]] &&
+        has_attention "$model"; then
         run_step "learn a dictionary by $model, ${TRAINING##*/}" "$(dictionary_of "$model")" \
             learn_dictionary "$model"
     fi
@@ -107,6 +108,7 @@ for model in "${CHOSEN[@]}"; do
         name=${TESTS[test]} subset=test$((test))
         mkdir -p -- "$TRANSLATIONS/$name"
         run_step "translate $name by $model, ${TRAINING##*/}, beam $BEAM" \
-            "$TRANSLATIONS/$name/$(folder_of "$model")" translate "$model" "$name" "${subset/%test0/test}"
+            "$TRANSLATIONS/$name/$(folder_of "$model")" \
+            translate "$model" "$name" "${subset/%test0/test}"
     done
 done

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# For each test set, tables 1 to 3 and figures 2 and 3 beside the paper's: report.md and report.html.
+# Writes report.md and report.html for each test set: tables 1 to 3 and figures 2 and 3 beside the
+# paper's.
 
 # shellcheck source=recipes/wmt14_en_fr/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
@@ -7,7 +8,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 source "$HERE/models.sh"
 use_training_folder
 
-# report TEST
+# report TEST: makes its report of all models that have been trained
 report() {
     local model trained log folder pair name way
     local -a trainings systems=() notes=(

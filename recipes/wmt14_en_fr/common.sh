@@ -47,7 +47,7 @@ ARCHIVES=${ARCHIVES:-$WORK/archives}
 [[ $ARCHIVES = /* ]] || ARCHIVES=$PWD/$ARCHIVES
 ARCHIVE_TABLE=${ARCHIVE_TABLE:-$HERE/archives.tsv}
 
-# the parts of the training text, each a folder of text/, tokens/ and scores/
+# PARTS are the parts of the training text; each is a folder of text/, tokens/ and scores/.
 PARTS=()
 if [[ -n $TRAIN_TEXT ]]; then
     read -r -a files <<<"$TRAIN_TEXT"
@@ -57,7 +57,7 @@ if [[ -n $TRAIN_TEXT ]]; then
 else
     read -r -a PARTS <<<"$CORPORA" || true
 fi
-# the test sets: each has translations and a report of its own
+# TESTS are the test sets; each has translations and a report of its own.
 TESTS=()
 TEST_FILES=()
 if [[ -n $TEST_TEXT ]]; then
@@ -65,7 +65,8 @@ if [[ -n $TEST_TEXT ]]; then
         name=own-$((${#TESTS[@]} + 1))
         [[ $pair != *=* ]] || name=${pair%%=*}
         [[ $name =~ ^[A-Za-z0-9._-]+$ && " ${TESTS[*]-} " != *" $name "* ]] ||
-            die "TEST_TEXT: $name cannot name a test set: must be letters, digits, '.', '_' and '-', once each"
+            die "TEST_TEXT: $name cannot name a test set: must be letters, digits, '.', '_' and" \
+                "'-', once each"
         TESTS+=("$name")
         TEST_FILES+=("${pair#*=}")
     done
@@ -78,7 +79,7 @@ fi
 remember_settings CORPORA VALID_SETS TEST_SETS TRAIN_TEXT VALID_TEXT TEST_TEXT TOKENIZER \
     LOWERCASE LONGEST LENGTH_RATIO IN_DOMAIN LM_ORDER LM_MIN_COUNT SEED
 
-# what later stages read
+# These are what later stages read.
 SELECTED=$WORK/selected-$KEEP_WORDS # train.{en,fr}
 VALID=$WORK/tokens/valid/text       # .{en,fr}
 if [[ $VOCABULARY = shortlist ]]; then
@@ -87,5 +88,6 @@ else
     SUBWORDS=$WORK/subwords-$BPE_MERGES-$KEEP_WORDS # {train,valid,test-NAME}.{en,fr}, codes
     DATA=$WORK/data-bpe-$BPE_MERGES-$KEEP_WORDS
 fi
-# tokens of a test set, .{en,fr}; as people write it in text/test-NAME
+# tokens_of TEST: prints where the tokens of a test set are, .{en,fr}; text/test-NAME has it as
+# people write it
 tokens_of() { echo "$WORK/tokens/test-$1/text"; }

@@ -1,9 +1,9 @@
 # Sourced by run.sh: what disk and time the stages will take.
 #
-# From the bytes to be read, with what all five corpora have: 6.6 GB of archives hold 40.8 million
-# pairs, 14.7 GB of text; and from the products of the models. Rates were measured on an AMD EPYC
-# core, and are per core where a stage uses all of them. The test sets' archives, of unknown size,
-# are small.
+# It is estimated from the bytes that are read, by what all five corpora have (6.6 GB of archives
+# hold 40.8 million pairs, 14.7 GB of text), and from the products of the models. Rates were
+# measured on an AMD EPYC core; they are for one core where a stage uses all of them. The archives
+# of the test sets, whose size is not known, are small.
 
 ARCHIVE_BYTES_PER_PAIR=162
 ARCHIVE_TO_TEXT=2.2
@@ -22,7 +22,7 @@ SENTENCE_WORDS=25           # of a test set
 TEST_SENTENCES=3003
 CHECKPOINTS_KEPT=4 # last, best and two more, each the parameters and two averages of them
 
-# archive_bytes: what is to be read, as if it were archives.
+# archive_bytes: prints how many bytes are to be read, as if all text were in archives.
 archive_bytes() {
     local pair corpora=" $CORPORA "
     if [[ -z $TRAIN_TEXT ]]; then
@@ -36,7 +36,7 @@ archive_bytes() {
         END { printf "%.0f\n", sum }'
 }
 
-# missing_bytes: of the archives that are still to be downloaded.
+# missing_bytes: prints how many bytes of archives are still to be downloaded.
 missing_bytes() {
     local corpus name bytes sum=0 _
     [[ -z $TRAIN_TEXT ]] || { echo 0 && return; }
@@ -47,25 +47,28 @@ missing_bytes() {
     echo "$sum"
 }
 
-# trainings: the updates and the longest pair of each model.
+# trainings: prints the name, with its longest pair, and the updates of each model.
 trainings() {
     local model updates all
     for model in "${CHOSEN[@]}"; do
         updates=$(updates_of "$model")
-        if [[ $model = *\* ]]; then # those beyond RNNsearch-50
-            all=$((LONGEST_TRAINING < PAPERS_STARRED_UPDATES ? LONGEST_TRAINING : PAPERS_STARRED_UPDATES))
+        if [[ $model = *\* ]]; then # only those beyond RNNsearch-50
+            all=$PAPERS_STARRED_UPDATES
+            ((all < LONGEST_TRAINING)) || all=$LONGEST_TRAINING
             updates=$((all > updates ? all - updates : 0))
         fi
         echo "${model%\*} $updates"
     done
 }
 
-# estimate_models STAGE: gigabytes and minutes of the stages that work with models, on CPU cores.
+# estimate_models STAGE: prints gigabytes and minutes of a stage that works with models, on CPUs.
 estimate_models() {
-    trainings | awk -v stage="$1" -v m="$EMBEDDING" -v n="$HIDDEN" -v a="$ATTENTION" -v l="$MAXOUT" \
+    local dictionary=0
+    [[ $VOCABULARY$REPLACE_UNK != shortlist*dictionary* ]] || dictionary=1
+    trainings | awk -v stage="$1" -v m="$EMBEDDING" -v n="$HIDDEN" -v a="$ATTENTION" \
+        -v l="$MAXOUT" -v dictionary="$dictionary" \
         -v k="$([[ $VOCABULARY = bpe ]] && echo "$BPE_MERGES" || echo "$SHORTLIST")" \
         -v batch="$BATCH_SIZE" -v beam="$BEAM" \
-        -v dictionary="$([[ $VOCABULARY$REPLACE_UNK = shortlist*dictionary* ]] && echo 1 || echo 0)" \
         -v pairs="$DICTIONARY_PAIRS" -v words="$SENTENCE_WORDS" -v cores="$PROCESSES" \
         -v sentences="$TEST_SENTENCES" -v tests="${#TESTS[@]}" \
         -v training="${GFLOPS:-$((TRAIN_GFLOPS * PROCESSES))}" -v search="$SEARCH_GFLOPS" \
@@ -81,8 +84,8 @@ estimate_models() {
             longest = $1; sub(/.*-/, "", longest)
             pair = longest * 0.6 * (encoder(attends) + decoder(attends))
             flops += $2 * batch * pair * 3 # backward is two forward
-            parameters += 2 * k * m + 6 * n * (m + n) + 3 * n * (m + 3 * n) + l * (2 * m + 6 * n + k) \
-                + (attends ? 3 * n * a : 0)
+            parameters += 2 * k * m + 6 * n * (m + n) + 3 * n * (m + 3 * n) \
+                + l * (2 * m + 6 * n + k) + (attends ? 3 * n * a : 0)
             translations += tests * sentences * 1.3 # and those without unknown words
             if (attends && dictionary) aligned += pairs * pair
             all += tests * (attends ? sentences : 0)
@@ -98,7 +101,7 @@ estimate_models() {
         }'
 }
 
-# estimate STAGE: gigabytes and minutes, or nothing where there is no estimate.
+# estimate STAGE: prints gigabytes and minutes, or nothing where there is no estimate.
 estimate() {
     awk -v stage="$1" -v bytes="$(archive_bytes)" -v missing="$(missing_bytes)" \
         -v cores="$PROCESSES" -v keep="$KEEP_WORDS" -v vocabulary="$VOCABULARY" \
@@ -139,7 +142,8 @@ print_estimates() {
                 continue
             fi
             printf '%-12s %7s GB %8s  %s\n' "$stage" "$disk" \
-                "$( ((minutes < 300)) && echo "$minutes min" || echo "$((minutes / 60)) h")" "$state"
+                "$( ((minutes < 300)) && echo "$minutes min" || echo "$((minutes / 60)) h")" \
+                "$state"
             [[ -n $state ]] || sum=$(awk -v a="$sum" -v b="$disk" 'BEGIN { print a + b }')
         done
     } >"$WORK/logs/estimates"

@@ -1,16 +1,16 @@
-# Sourced by run.sh and the stages that work with models: the paper's five, and their settings.
+# Sourced by run.sh and by the stages that work with models: the paper's five, and their settings.
 
 PAPERS_UPDATES="RNNencdec-30:846000 RNNsearch-30:471000 RNNencdec-50:600000 RNNsearch-50:288000"
-PAPERS_STARRED_UPDATES=667000 # RNNsearch-50*, those of RNNsearch-50 too
+PAPERS_STARRED_UPDATES=667000 # of RNNsearch-50*, with those of RNNsearch-50
 
-# arch_of MODEL: fairseq's name of RNNsearch-50* is rnnsearch_50
+# arch_of MODEL: prints its name in fairseq, which is rnnsearch_50 for RNNsearch-50*
 arch_of() {
     local name=${1%\*}
     name=${name,,}
     echo "${name//-/_}"
 }
 
-# updates_of MODEL: UPDATES, or those of the paper's Table 2
+# updates_of MODEL: prints UPDATES, or those of the paper's Table 2
 updates_of() {
     local entry
     for entry in $PAPERS_UPDATES; do
@@ -18,18 +18,18 @@ updates_of() {
     done
 }
 
-# folder_of MODEL: a name without a star
+# folder_of MODEL: prints its name without a star
 folder_of() { echo "${1/\*/-star}"; }
 
-# checkpoint_of MODEL: what translates
+# checkpoint_of MODEL: prints which checkpoint translates: the best one, or, trained as in the
+# paper, that after the updates of Table 2
 checkpoint_of() {
     local name=checkpoint_best.pt
-    # after the updates of Table 2
     [[ $OPTIMIZER != adadelta || $1 = *\* ]] || name=checkpoint_last.pt
     echo "$CHECKPOINTS/$(folder_of "$1")/$name"
 }
 
-# of a test set, with the words of this data
+# without_unknown TEST: prints the folder of its sentences that have no unknown words in this data
 without_unknown() { echo "$WORK/no-unk-${DATA##*/data-}/$1"; }
 
 dictionary_of() { echo "$TRAINING/dictionary-$(folder_of "$1")"; }
@@ -55,9 +55,11 @@ TRAINING=$WORK/trained-${DATA##*/data-}
 CHECKPOINTS=$TRAINING/checkpoints
 TRANSLATIONS=$TRAINING/translations-beam$BEAM
 
-# A training belongs to one value of each of these; its data have their own.
+# use_training_folder: dies if these settings are not those of the training folder; its data have
+# settings of their own.
 use_training_folder() {
     mkdir -p -- "$CHECKPOINTS" "$TRANSLATIONS"
-    WORK=$TRAINING remember_settings EMBEDDING HIDDEN ATTENTION MAXOUT DROPOUT OPTIMIZER LEARNING_RATE \
-        WARMUP LABEL_SMOOTHING BATCH_SIZE BATCH_ORDER UPDATES SEED COMPUTE_DTYPE TRAIN_OPTIONS
+    WORK=$TRAINING remember_settings EMBEDDING HIDDEN ATTENTION MAXOUT DROPOUT OPTIMIZER \
+        LEARNING_RATE WARMUP LABEL_SMOOTHING BATCH_SIZE BATCH_ORDER UPDATES SEED COMPUTE_DTYPE \
+        TRAIN_OPTIONS
 }

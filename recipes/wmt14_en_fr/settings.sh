@@ -3,12 +3,12 @@
 #     KEEP_WORDS=100000000 bash recipes/wmt14_en_fr/run.sh
 
 : "${WORK:=}"      # everything that is made (default: runs/wmt14_en_fr)
-: "${PROCESSES:=}" # for tokenising, scoring and binarising (default: one per core)
+: "${PROCESSES:=}" # that tokenise, score and binarise (default: one per core)
 : "${SEED:=1}"
 : "${CHECK_DISK:=1}"                # 0: begin although the disk may become full
 : "${RNNSEARCH_ENVIRONMENT:=make}" # or path: python, fairseq and subword-nmt as found on PATH
 
-# archives: those in the folder are used as they are, the others are downloaded
+# archives: those that are in the folder are used as they are, the others are downloaded
 : "${ARCHIVES:=}"                      # folder (default: $WORK/archives)
 : "${MIRROR:=https://www.statmt.org}" # where paths such as wmt13/training-parallel-un.tgz begin
 : "${ARCHIVE_TABLE:=}"                 # their names, sizes, checksums (default: archives.tsv)
@@ -18,24 +18,24 @@
 : "${VALID_SETS:=newstest2012 newstest2013}"
 : "${TEST_SETS:=newstest2014}" # each has a report of its own
 
-# other text instead of archives: SOURCE:TARGET, several separated by spaces; plain, .gz or .sgm.
-# Each of TRAIN_TEXT is a part of the training text of its own, each of TEST_TEXT a test set, which
-# NAME=SOURCE:TARGET names; those of VALID_TEXT follow each other
+# Other text instead of archives: SOURCE:TARGET, several separated by spaces; plain, .gz or .sgm.
+# Each of TRAIN_TEXT is a part of its own of the training text; each of TEST_TEXT is a test set,
+# which NAME=SOURCE:TARGET names; those of VALID_TEXT follow each other.
 : "${TRAIN_TEXT:=}"
 : "${VALID_TEXT:=}"
 : "${TEST_TEXT:=}"
 
 # tokens
 : "${TOKENIZER:=moses}" # or space: the text is tokenised already
-: "${LOWERCASE:=0}"     # 1: lower-case after tokenising (the paper does not)
-: "${LONGEST:=100}"     # words of a side of a training pair; the 30 and 50 of the models come later
-: "${LENGTH_RATIO:=9}"  # of the two sides of a training pair, at most
+: "${LOWERCASE:=0}"     # 1: tokens become lower case (the paper's do not)
+: "${LONGEST:=100}"     # words that a side of a training pair may have; the models allow fewer
+: "${LENGTH_RATIO:=9}"  # how many times as long one side of a training pair may be as the other
 
 # selection
-: "${KEEP_WORDS:=348000000}" # French words; 0: all, without scoring. May be changed afterwards
-: "${IN_DOMAIN:=valid}"      # what to resemble: valid, names of corpora
+: "${KEEP_WORDS:=348000000}" # French words; 0 keeps all, without scoring. May be changed afterwards
+: "${IN_DOMAIN:=valid}"      # the text to resemble: valid, or names of corpora
 : "${LM_ORDER:=3}"           # words of the longest n-gram
-: "${LM_MIN_COUNT:=2}"       # of a word of the in-domain text, to be in the models' vocabulary
+: "${LM_MIN_COUNT:=2}"       # the models know words that the in-domain text has so often or more
 
 # vocabulary: may be changed afterwards
 : "${VOCABULARY:=shortlist}" # or bpe
@@ -43,7 +43,7 @@
 : "${BPE_MERGES:=32000}"     # one set of merges for both languages
 : "${BPE_SAMPLE:=1000000}"   # sentence pairs to learn them from; 0: all
 
-# models; a work folder's trainings are kept apart by vocabulary and cut only
+# models; the trainings of a work folder are kept apart by vocabulary and cut only
 : "${MODELS:=RNNencdec-30 RNNsearch-30 RNNencdec-50 RNNsearch-50 RNNsearch-50*}"
 : "${EMBEDDING:=620}"  # m
 : "${HIDDEN:=1000}"    # n
@@ -59,21 +59,23 @@
 : "${COMPUTE_DTYPE:=float32}" # or bfloat16, of the operands of matrix products
 : "${BATCH_SIZE:=80}"     # of an update, all processes together
 : "${BATCH_ORDER:=paper}" # or fairseq
-: "${UPDATES:=}"          # of each model (default: those of the paper's Table 2)
-: "${PATIENCE:=10}"       # RNNsearch-50*: validations whose BLEU does not improve, before it stops
-: "${LONGEST_TRAINING:=1000000}" # RNNsearch-50*: updates, at most, those of RNNsearch-50 too
-: "${SAVE_EVERY:=5000}"          # updates; validates too
+: "${UPDATES:=}"          # how many for each model (default: those of the paper's Table 2)
+: "${PATIENCE:=10}"       # RNNsearch-50* stops after so many validations without a better BLEU
+: "${LONGEST_TRAINING:=1000000}" # the most updates of RNNsearch-50*, with those of RNNsearch-50
+: "${SAVE_EVERY:=5000}"          # updates; each time it validates, too
 : "${WORKERS:=1}" # processes that share an update: GPUs here, or all that LAUNCH starts
 : "${LAUNCH:=}"   # in front of fairseq-train, such as "torchrun --nproc_per_node 4"
-: "${GFLOPS:=}" # of the device that trains, for the estimate of its time (default: that of CPU cores)
+: "${GFLOPS:=}" # of the device that trains, to estimate its time (default: those of CPU cores)
 : "${TRAIN_OPTIONS:=}" # further options of fairseq-train, such as "--num-workers 4"
 
 # translation and report: may be changed afterwards
 : "${BEAM:=12}"
 : "${SEARCH_BATCH:=40}"
-: "${REPLACE_UNK=copy dictionary}" # of a shortlist: further rows, UNK replaced: by the source word of most weight;
-# by what a dictionary of the model's own alignments of training pairs has for it, if anything
-: "${DICTIONARY_PAIRS:=200000}" # training pairs to learn it from; 0: all
+# With a shortlist, further rows of the report have UNK replaced: by the source word of most weight
+# (copy), or by what a dictionary, made of the model's own alignments of training pairs, has for
+# that word (dictionary).
+: "${REPLACE_UNK=copy dictionary}"
+: "${DICTIONARY_PAIRS:=200000}" # training pairs to learn the dictionary from; 0: all
 : "${OTHER_SYSTEMS:=}" # further rows: NAME=FILE or NAME@TEST_SET=FILE, tokenised translations
 : "${ALIGNMENT_IDS:=0,1,2,3}" # sentences of Figure 3, from 0
 : "${TITLE:=WMT 2014, English to French}"
