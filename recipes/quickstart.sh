@@ -24,12 +24,6 @@ ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 source "$ROOT/recipes/steps.sh"
 # shellcheck source=recipes/fairseq.sh
 source "$ROOT/recipes/fairseq.sh"
-use_work_folder "$ROOT/runs/quickstart"
-remember_settings EPOCHS LEARNING_RATE ANNEAL_FROM BATCH_SIZE DROPOUT SEED TRAIN_SENTENCES \
-    TEST_SENTENCES
-log "working in $WORK"
-# shellcheck source=recipes/environment.sh
-source "$ROOT/recipes/environment.sh"
 
 make_corpus() {
     python "$ROOT/recipes/quickstart/toy_corpus.py" --out "$PARTIAL" --seed "$SEED" \
@@ -76,9 +70,20 @@ report() {
         die "BLEU $score is below $LEAST_BLEU"
 }
 
-run_step "make the corpus" "$WORK/corpus" make_corpus
-run_step "binarise it" "$WORK/data" binarise
-resume_step "train for $EPOCHS epochs" train
-run_step "translate the test set with beam $BEAM" "$WORK/translations" translate
-report
-log "done in $SECONDS s"
+main() {
+    use_work_folder "$ROOT/runs/quickstart"
+    remember_settings EPOCHS LEARNING_RATE ANNEAL_FROM BATCH_SIZE DROPOUT SEED TRAIN_SENTENCES \
+        TEST_SENTENCES
+    log "working in $WORK"
+    # shellcheck source=recipes/environment.sh
+    source "$ROOT/recipes/environment.sh"
+    run_step "make the corpus" "$WORK/corpus" make_corpus
+    run_step "binarise it" "$WORK/data" binarise
+    resume_step "train for $EPOCHS epochs" train
+    run_step "translate the test set with beam $BEAM" "$WORK/translations" translate
+    report
+    log "done in $SECONDS s"
+}
+
+main
+exit
