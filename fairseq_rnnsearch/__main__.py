@@ -1,4 +1,7 @@
-"""``python -m fairseq_rnnsearch``: the path to give to ``--user-dir``, and the versions in use."""
+"""``python -m fairseq_rnnsearch``: the path to give to ``--user-dir``, and the versions in use.
+
+``rnnsearch-path`` prints the path alone: ``fairseq-train --user-dir "$(rnnsearch-path)" ...``.
+"""
 
 import platform
 from importlib.metadata import PackageNotFoundError, version
@@ -10,6 +13,7 @@ PACKAGES = ("torch", "fairseq-fixed", "numpy", "sacrebleu", "sacremoses", "subwo
 
 
 def main() -> None:
+    """Print the path as an option, and under it a line for each version."""
     print(f"--user-dir {Path(fairseq_rnnsearch.__file__).parent}")
     print(f"fairseq-rnnsearch {fairseq_rnnsearch.__version__}")
     print(f"Python {platform.python_version()}")
@@ -18,6 +22,11 @@ def main() -> None:
             print(package, version(package))
         except PackageNotFoundError:
             print(package, "is not installed")
+
+
+def print_path() -> None:
+    """Print the folder of the package, which is what ``--user-dir`` takes."""
+    print(Path(fairseq_rnnsearch.__file__).parent)
 
 
 if __name__ == "__main__":

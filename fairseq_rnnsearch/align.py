@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command.
 
     Raises:
-        UserError: for every mistake in options or files.
+        UserError: for every mistake in options or files; shown as one line when nobody catches it.
     """
     install_excepthook()
     options = _parser().parse_args(arguments)

@@ -1,9 +1,10 @@
-"""--user-dir however it is written, from the checkout or from an installation."""
+"""--user-dir however it is written, from the checkout or from an installation; distributions."""
 
 import os
 import shutil
 import subprocess
 import sys
+import tarfile
 from importlib.metadata import version
 
 import pytest
@@ -41,11 +42,9 @@ def installed(tmp_path_factory):
     folder = tmp_path_factory.mktemp("installed")
     source = folder / "source"
     source.mkdir()
-    for name in ("pyproject.toml", "LICENSE", "README.md"):
-        if (ROOT / name).exists():
-            shutil.copy(ROOT / name, source)
+    for name in ("pyproject.toml", "LICENSE"):
+        shutil.copy(ROOT / name, source)
     shutil.copytree(PACKAGE, source / PACKAGE.name, ignore=shutil.ignore_patterns("__pycache__"))
-    (source / "README.md").touch()
     subprocess.run(
         [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--no-build-isolation"]
         + ["--target", folder / "site", source],
@@ -75,16 +74,48 @@ def test_an_installed_package_names_the_path_to_give(installed, small_corpus, tm
     )
 
 
-def test_every_file_of_the_package_is_installed(installed):
-    def files(package):
-        return sorted(
-            os.path.relpath(os.path.join(folder, name), package)
-            for folder, _, names in os.walk(package)
-            for name in names
-            if "__pycache__" not in folder
-        )
+def files_in(folder, beside):
+    """The paths of all files of a folder, seen from another one, without what Python compiles."""
+    return sorted(
+        os.path.relpath(os.path.join(inner, name), beside)
+        for inner, _, names in os.walk(folder)
+        for name in names
+        if "__pycache__" not in inner
+    )
 
-    assert files(installed / "fairseq_rnnsearch") == files(PACKAGE)
+
+def test_every_file_of_the_package_is_installed(installed):
+    files = files_in(PACKAGE, PACKAGE)
+    assert files_in(installed / PACKAGE.name, installed / PACKAGE.name) == files
+    assert "py.typed" in files
+
+
+SCRIPTS_OF_THE_PACKAGE = {
+    "rnnsearch-align": "usage: python -m fairseq_rnnsearch.align",
+    "rnnsearch-evaluate": "usage: python -m fairseq_rnnsearch.evaluation",
+}
+
+
+def test_scripts_are_installed(installed, tmp_path):
+    environment = {"PYTHONPATH": str(installed), "cwd": tmp_path}
+    path = run(installed / "bin" / "rnnsearch-path", **environment).ok()
+    assert path.out == f"{installed / PACKAGE.name}\n"
+    for script, usage in SCRIPTS_OF_THE_PACKAGE.items():
+        assert run(installed / "bin" / script, "--help", **environment).ok().out.startswith(usage)
+        error = run(installed / "bin" / script, "--no-such-option", **environment).error()
+        assert error.startswith("the following arguments are required")
+
+
+def test_a_source_distribution_has_the_tests_and_what_they_need(tmp_path):
+    build = "import sys; from flit_core import buildapi; buildapi.build_sdist(sys.argv[1])"
+    subprocess.run([sys.executable, "-c", build, tmp_path], cwd=ROOT, check=True)
+    (archive,) = tmp_path.iterdir()
+    with tarfile.open(archive) as distribution:
+        found = {name.partition("/")[2] for name in distribution.getnames()}
+    expected = {"pyproject.toml", "README.md", "LICENSE"}.union(
+        *(files_in(ROOT / name, ROOT) for name in (PACKAGE.name, "recipes", "tests"))
+    )
+    assert found - {"PKG-INFO"} == expected
 
 
 TWICE = """

@@ -30,7 +30,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run one of the commands.
 
     Raises:
-        UserError: for every mistake in options or files.
+        UserError: for every mistake in options or files; shown as one line when nobody catches it.
     """
     install_excepthook()
     parser = OneLineParser(
