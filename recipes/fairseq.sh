@@ -14,13 +14,15 @@ preprocess() {
 # made (by TOKENIZER, LOWERCASE and files of BPE codes there), for load() and align, which take
 # plain text.
 describe_preprocessing() {
-    local side codes separator='{' lowercase=false
+    local side codes separator='{' lowercase=false tokenizer="\"$TOKENIZER\""
     [[ $LOWERCASE = 0 ]] || lowercase=true
+    [[ $TOKENIZER != moses ]] || tokenizer+=", \"sacremoses\": \"$(python -c \
+        'from importlib.metadata import version; print(version("sacremoses"))')\""
     for side; do
         codes=null
         [[ $side != *:* ]] || codes="\"${side#*:}\""
-        printf '%s"%s": {"tokenizer": "%s", "lowercase": %s, "bpe_codes": %s}' \
-            "$separator" "${side%%:*}" "$TOKENIZER" "$lowercase" "$codes"
+        printf '%s"%s": {"tokenizer": %s, "lowercase": %s, "bpe_codes": %s}' \
+            "$separator" "${side%%:*}" "$tokenizer" "$lowercase" "$codes"
         separator=$',\n '
     done >"$PARTIAL/preprocessing.json"
     echo '}' >>"$PARTIAL/preprocessing.json"

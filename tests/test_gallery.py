@@ -23,7 +23,7 @@ from fairseq_rnnsearch.figures import (
     write_gallery,
 )
 from fairseq_rnnsearch.figures.alignment import bpe_piece
-from fairseq_rnnsearch.figures.late_gallery import LateGallery, finish_all
+from fairseq_rnnsearch.figures.late_gallery import LateGallery
 
 PIECES = Alignment(
     source=("the", "ho@@", "use", "</s>"),
@@ -416,7 +416,7 @@ def test_late_gallery_draws_in_any_order_when_it_is_finished(tmp_path, capsys):
         late.add(alignment)
     assert list((tmp_path / "new").iterdir()) == []
     for _ in range(2):  # the second time there is nothing to do
-        finish_all()
+        late.finish()
     assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [
         "alignments.pharaoh",
         *(f"sentence{number:04d}.png" for number in (0, 3, 6)),
@@ -426,8 +426,7 @@ def test_late_gallery_draws_in_any_order_when_it_is_finished(tmp_path, capsys):
 
 
 def test_late_gallery_without_sentences_says_and_writes_nothing(tmp_path, capsys):
-    LateGallery(tmp_path, ("png", "jsonl"))
-    finish_all()
+    LateGallery(tmp_path, ("png", "jsonl")).finish()
     assert list(tmp_path.iterdir()) == [] and capsys.readouterr().err == ""
 
 
@@ -435,4 +434,3 @@ def test_folder_of_a_late_gallery_is_refused_at_once(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=r"--heatmap-dir .*file: File exists"):
         LateGallery(tmp_path / "file", ("png",))
-    finish_all()

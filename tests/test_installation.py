@@ -62,7 +62,7 @@ def test_an_installed_package_names_the_path_to_give(installed, small_corpus, tm
     assert first == f"--user-dir {installed / 'fairseq_rnnsearch'}"
     assert f"torch {version('torch')}" in versions
     assert f"fairseq-fixed {version('fairseq-fixed')}" in versions
-    data, user_dir = small_corpus.data, first.removeprefix("--user-dir ")
+    user_dir, environment = first.removeprefix("--user-dir "), {"PYTHONPATH": str(installed)}
     together(
         lambda: trains(
             small_corpus.data, tmp_path / "1", user_dir, run_installed, cwd=tmp_path, **environment

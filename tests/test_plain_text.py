@@ -2,9 +2,10 @@
 
 import json
 import subprocess
+from importlib.metadata import version
 
 import pytest
-from commands import SCRIPTS
+from commands import ROOT, SCRIPTS
 
 from fairseq_rnnsearch.data.plain_text import PlainText
 from fairseq_rnnsearch.errors import UserError
@@ -68,6 +69,34 @@ def test_a_folder_says_how_its_text_was_made(tmp_path, codes):
     assert PlainText.of(tmp_path, "en", lowercase=False).tokens("LOW")[-1] == "W"
     assert PlainText.of(tmp_path, "fr").tokens("Low.") == ["Low."]  # nothing is said of French
     assert PlainText.of(tmp_path / "elsewhere", "en").tokens("Low.") == ["Low."]
+
+
+@pytest.mark.parametrize(
+    ("tokenizer", "recorded", "is_named"),
+    [
+        ("moses", version("sacremoses"), False),
+        ("moses", "0.0.1", True),
+        ("space", "0.0.1", False),
+    ],
+)
+def test_another_version_of_the_tokeniser_is_named(tmp_path, caplog, tokenizer, recorded, is_named):
+    settings = {"en": {"tokenizer": tokenizer, "sacremoses": recorded}}
+    (tmp_path / "preprocessing.json").write_text(json.dumps(settings))
+    assert PlainText.of(tmp_path, "en").tokens("Low .") == ["Low", "."]
+    assert [record.levelname for record in caplog.records] == ["WARNING"] * is_named
+    assert not is_named or "sacremoses 0.0.1" in caplog.text
+
+
+def test_recipes_record_the_version_of_the_tokeniser(tmp_path):
+    script = f"source '{ROOT}/recipes/steps.sh'; describe_preprocessing en fr:c"
+    settings = {"TOKENIZER": "moses", "LOWERCASE": "1", "PARTIAL": str(tmp_path)}
+    environment = {"PATH": f"{SCRIPTS}:/usr/bin:/bin", **settings}
+    subprocess.run(["bash", "-c", script], env=environment, check=True)
+    common = {"tokenizer": "moses", "sacremoses": version("sacremoses"), "lowercase": True}
+    assert json.loads((tmp_path / "preprocessing.json").read_text()) == {
+        "en": {**common, "bpe_codes": None},
+        "fr": {**common, "bpe_codes": "c"},
+    }
 
 
 BROKEN = {

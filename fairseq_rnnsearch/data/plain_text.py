@@ -2,25 +2,30 @@
 
 A data folder may hold ``preprocessing.json``, which says for each language how its text was made:
 
-    {"en": {"tokenizer": "moses", "lowercase": false, "bpe_codes": "codes.en"},
-     "fr": {"tokenizer": "moses", "lowercase": false, "bpe_codes": "codes.fr"}}
+    {"en": {"tokenizer": "moses", "sacremoses": "0.2.0", "lowercase": false,
+            "bpe_codes": "codes.en"},
+     "fr": {"tokenizer": "space", "lowercase": false, "bpe_codes": null}}
 
-``tokenizer`` is ``moses`` or ``space`` (the text is tokenised already), and ``bpe_codes`` is a file
-of subword-nmt in the same folder, or null. The recipes write this file; where there is none, text
-is split at spaces.
+``tokenizer`` is ``moses`` or ``space`` (the text is tokenised already), ``sacremoses`` the version
+of the package that split the training text, and ``bpe_codes`` a file of subword-nmt in the same
+folder, or null. The recipes write this file; where there is none, text is split at spaces.
 """
 
 import io
 import json
+import logging
 from collections.abc import Callable, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 from fairseq_rnnsearch.errors import UserError
 
+logger = logging.getLogger(__name__)
+
 FILE_NAME = "preprocessing.json"
 TOKENIZERS = ("moses", "space")
-_TYPES = {"tokenizer": str, "lowercase": bool, "bpe_codes": str | None}
+_TYPES = {"tokenizer": str, "sacremoses": str, "lowercase": bool, "bpe_codes": str | None}
 
 
 class PlainText:
@@ -31,6 +36,8 @@ class PlainText:
         tokenizer: one of ``TOKENIZERS``; Moses makes no XML escapes, as in the recipes.
         lowercase: whether tokens become lower case.
         bpe_codes: subword-nmt's file of merges, or None for whole words.
+        sacremoses: the version of the package that split the training text, if it is known. When
+            another one is installed, a warning says so, because it may split text in other places.
 
     Raises:
         UserError: there is no such tokeniser, or the merges cannot be read.
@@ -42,6 +49,7 @@ class PlainText:
         tokenizer: str = "space",
         lowercase: bool = False,
         bpe_codes: str | Path | None = None,
+        sacremoses: str | None = None,
     ) -> None:
         _check_tokenizer(tokenizer)
         self._lowercase = lowercase
@@ -50,6 +58,12 @@ class PlainText:
         if tokenizer == "moses":
             from sacremoses import MosesDetokenizer, MosesTokenizer
 
+            if sacremoses not in (None, version("sacremoses")):
+                logger.warning(
+                    "the %s text of the training was split into tokens by sacremoses %.20s, and %s "
+                    "is installed: tokens may differ from those that the model has learned",
+                    *(language, sacremoses, version("sacremoses")),
+                )
             moses, inverse = MosesTokenizer(lang=language), MosesDetokenizer(lang=language)
             self._split = lambda sentence: moses.tokenize(sentence, escape=False)
             self._join = lambda words: inverse.detokenize(words, unescape=False)

@@ -2,7 +2,7 @@
 
 Drawing beside the search would slow it, batches do not come in the order of their sentences, and
 fairseq tells a task nothing of the end of `fairseq-generate` and `fairseq-interactive`. So a task
-hands its alignments to a `LateGallery`, and whoever has started the command calls `finish_all`.
+hands its alignments to a `LateGallery`, which is finished when the command has ended.
 """
 
 import os
@@ -15,9 +15,6 @@ from tqdm import tqdm
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures.alignment import Alignment
 from fairseq_rnnsearch.figures.gallery import write_gallery
-
-_unfinished: list["LateGallery"] = []
-
 
 class LateGallery:
     """Collects alignments in any order, and writes them to a folder once it is finished.
@@ -40,7 +37,6 @@ class LateGallery:
         self._folder = folder
         self._formats = formats
         self._alignments: list[Alignment] = []
-        _unfinished.append(self)
 
     def add(self, alignment: Alignment) -> None:
         self._alignments.append(alignment)
@@ -60,13 +56,3 @@ class LateGallery:
 
         write_gallery(self._folder, alignments, self._formats, progress)
         print(f"{len(alignments)} alignments drawn in {self._folder}", file=sys.stderr)
-
-
-def finish_all() -> None:
-    """Finish every gallery of this process; to be called when a command ends, or breaks off.
-
-    Raises:
-        UserError: when a file cannot be written; translations that are printed are not lost.
-    """
-    while _unfinished:
-        _unfinished.pop(0).finish()

@@ -23,14 +23,15 @@ from omegaconf import II
 from torch import Tensor
 
 from fairseq_rnnsearch.compat.interactive import current_session
+from fairseq_rnnsearch.compat.programs import at_the_end
 from fairseq_rnnsearch.contracts import CollectsAlignments, ShowsAlignment
 from fairseq_rnnsearch.errors import UserError, training_goes_on
 from fairseq_rnnsearch.figures import Alignment, parse_formats, parse_samples, text_heatmap
 from fairseq_rnnsearch.figures.alignment import SOURCE_END_CHOICES, bpe_piece
+from fairseq_rnnsearch.figures.late_gallery import LateGallery
 from fairseq_rnnsearch.figures.series import Series
 from fairseq_rnnsearch.search import AuthorsSequenceGenerator, StepwiseGenerator
 from fairseq_rnnsearch.tasks.hypothesis_alignment import hypothesis_alignment, words_only
-from fairseq_rnnsearch.tasks.hypothesis_gallery import HypothesisGallery
 from fairseq_rnnsearch.tasks.memory_limit import rows_of, search_memory, target_positions
 from fairseq_rnnsearch.tasks.parallel_data import ParallelDataConfig, ParallelDataTask
 from fairseq_rnnsearch.tasks.validation_alignments import ValidationAlignments
@@ -109,7 +110,7 @@ class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
             cfg.heatmap_keep,
             Path(cfg.save_dir) if cfg.heatmap_dir else None,
         )
-        self._gallery: HypothesisGallery | None = None
+        self._gallery: LateGallery | None = None
         self._epoch = 0
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
@@ -147,7 +148,8 @@ class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
                 "RNNencdec reads its source through one vector and has no alignment"
             )
         if translates and self.cfg.heatmap_dir and self._gallery is None:
-            self._gallery = HypothesisGallery(Path(self.cfg.heatmap_dir), self._formats)
+            self._gallery = LateGallery(Path(self.cfg.heatmap_dir), self._formats)
+            at_the_end(self._gallery.finish)
         if getattr(args, "score_reference", False):
             generator = SequenceScorer(self.target_dictionary)
         else:
