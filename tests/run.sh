@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Runs the tests, making their environment first (recipes/environment.sh says what can be set).
 #
-#     bash tests/run.sh [what pytest takes]      e.g. -m slow, -k elision, -x
+#     bash tests/run.sh [--all] [what pytest takes]      e.g. -m slow, -k elision, -x
 #
-# Slow tests are left out unless -m asks for them.
+# Slow tests are left out unless --all or -m asks for them. Two processes share the tests unless -n
+# (of pytest-xdist), -p or --pdb is given.
 
 set -euo pipefail
 
@@ -11,4 +12,13 @@ cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 export RNNSEARCH_EXTRAS=${RNNSEARCH_EXTRAS:-test}
 # shellcheck source=recipes/environment.sh
 source recipes/environment.sh
-exec python -m pytest -m "not slow" "$@"
+which=(-m "not slow") processes=(-n 2) arguments=()
+for argument; do
+    case $argument in
+        --all) which=() ;;
+        -n* | --numprocesses* | -p* | --pdb) processes=() && arguments+=("$argument") ;;
+        *) arguments+=("$argument") ;;
+    esac
+done
+exec python -m pytest ${which[@]+"${which[@]}"} ${processes[@]+"${processes[@]}"} \
+    ${arguments[@]+"${arguments[@]}"}
