@@ -4,13 +4,13 @@
 #     bash tests/versions.sh [what pytest takes]
 #     VERSIONS="python3.11:2.6.0 python3.12:2.13.0" bash tests/versions.sh -x
 #
-# Each version has an environment of its own in runs/versions/ (four minutes to make, for fairseq is
-# compiled; some gigabytes where torch comes with NVIDIA's libraries).
+# Each version has an environment of its own in runs/versions/. It takes minutes to make where fairseq
+# is compiled, and some gigabytes where torch comes with NVIDIA's libraries.
 
 set -euo pipefail
 
 cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
-VERSIONS=${VERSIONS:-python3.11:2.6.0 python3.11:2.13.0 python3.12:2.13.0}
+VERSIONS=${VERSIONS:-python3.11:2.6.0 python3.11:2.13.0 python3.12:2.15.0 python3.13:2.15.0}
 mkdir -p runs/versions
 failed=0 table=
 for version in $VERSIONS; do
