@@ -16,6 +16,7 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures.alignment import Alignment
 from fairseq_rnnsearch.figures.gallery import write_gallery
 
+
 class LateGallery:
     """Collects alignments in any order, and writes them to a folder once it is finished.
 
