@@ -2,3 +2,5 @@
 
 ``mends`` has the table of what is replaced, and when; the other files hold what takes its place.
 """
+
+import fairseq  # noqa: F401  (first, because it lets the parts be registered)

@@ -58,15 +58,14 @@ def open_checked(path: str, mode: str) -> tarfile.TarFile:
     except Exception as problem:  # damage can be anywhere, and then raises anything
         unpacked.close()
         raise UserError(f"{path} is no whole archive ({problem}): name a folder") from problem
-    unpacked.is_listed = True
+    unpacked.begin_members()
     return archive
 
 
 class _Bounded(io.RawIOBase):
     """What a file unpacks to, as far as it is allowed.
 
-    Attributes:
-        is_listed: that from now on members are read, and no longer what describes them.
+    What describes its members is read first, and bounded more tightly.
     """
 
     def __init__(self, file: IO[bytes], path: str) -> None:
@@ -74,10 +73,14 @@ class _Bounded(io.RawIOBase):
         self._file, self._path = file, path
         self._most = max(MOST_TIMES_LARGER * os.path.getsize(path), _SMALL)
         self._list = MOST_OF_LIST
-        self.is_listed = False
+        self._is_listed = False
+
+    def begin_members(self) -> None:
+        """Take what is read from now on for members, and no longer for what describes them."""
+        self._is_listed = True
 
     def read(self, size: int = -1) -> bytes:
-        if not self.is_listed:
+        if not self._is_listed:
             self._list -= size
             if size < 0 or self._list < 0:
                 raise UserError(

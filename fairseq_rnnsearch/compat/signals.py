@@ -95,7 +95,7 @@ def heeding_signals(validate_and_save: Callable[..., tuple]) -> Callable[..., tu
                 _save_last(cfg.checkpoint, trainer, epoch_itr)
             if not end_of_epoch:
                 end_training(trainer)
-            trainer.is_ending = True  # after the report of the epoch
+            trainer.end_after_the_report()
         return losses, should_stop
 
     return validate_and_save_and_heed

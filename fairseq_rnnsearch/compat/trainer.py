@@ -55,7 +55,6 @@ class ResumableTrainer(Trainer):
     Attributes:
         stop_request: the signal that this process has got.
         saved_at: the update at which the last checkpoint was written; None: no one was.
-        is_ending: that a signal ends the training after the report of the epoch.
     """
 
     def __init__(self, cfg, task, model, criterion, quantizer=None) -> None:
@@ -64,7 +63,7 @@ class ResumableTrainer(Trainer):
         log_writers.survive_log_files(logging.getLogger("fairseq_cli.train"))
         self.stop_request = StopRequest()
         self.saved_at: int | None = None
-        self.is_ending = False
+        self._is_ending = False
         self._keeps_rate = False
         super().__init__(cfg, task, model, criterion, quantizer)
 
@@ -204,7 +203,7 @@ class ResumableTrainer(Trainer):
 
     def lr_step(self, epoch: int, val_loss: float | None = None) -> float | None:
         """Step the schedule at the end of an epoch; end here where a signal has asked for it."""
-        if self.is_ending:
+        if self._is_ending:
             end_training(self)
         return None if self._keeps_rate else super().lr_step(epoch, val_loss)
 
@@ -239,6 +238,10 @@ class ResumableTrainer(Trainer):
     def get_valid_iterator(self, *args, **options) -> EpochBatchIterator:
         """See ``get_train_iterator``."""
         return _without_keeping(super().get_valid_iterator(*args, **options))
+
+    def end_after_the_report(self) -> None:
+        """End because of a signal, after the report of the epoch that has just been saved."""
+        self._is_ending = True
 
     def train_no_further(self) -> None:
         """Let the program's loop over epochs end before it begins."""

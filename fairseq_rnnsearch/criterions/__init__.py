@@ -1,5 +1,7 @@
 """The paper's cost."""
 
+import fairseq  # noqa: F401  (first, because it lets the parts be registered)
+
 from fairseq_rnnsearch.criterions.alignment_heatmap import (
     AlignmentHeatmapCriterion,
     AlignmentHeatmapCriterionConfig,

@@ -1,0 +1,227 @@
+"""Rules that keep the package easy to find one's way in, read from its source and seen in runs."""
+
+import ast
+import collections
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).resolve().parents[1] / "fairseq_rnnsearch"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+# fairseq wants some files of a plugin to have one name.
+NAMES_TWICE = {"__init__.py", "__main__.py", "alignment_heatmap.py"}
+
+# What fairseq, torch and others let their callers ask for in no other way, by file and name.
+OTHERS_CONTRACTS = {
+    ("contracts.py", "module"),  # of torch's and fairseq's wrappers of models
+    ("compat/resuming.py", "set_checkpoint_dict"),  # of fairseq's tasks
+    ("models/architectures.py", "task"),  # options that fairseq has read so far
+    ("models/architectures.py", "max_train_words"),
+    ("tasks/parallel_data.py", "no_sync"),  # of torch's wrappers of models
+    # options of fairseq, a namespace that need not have them
+    ("tasks/alignment_heatmap.py", "print_alignment"),
+    ("tasks/alignment_heatmap.py", "replace_unk"),
+    ("tasks/alignment_heatmap.py", "score_reference"),
+    ("compat/plain_pickle.py", "__dict__"),  # of any object
+    ("figures/gallery.py", "sched_getaffinity"),  # of Python's os, not everywhere
+    ("groundhog.py", "dtype"),  # of numpy's arrays
+    ("kernels/c_library.py", "stderr"),  # of exceptions of programs that are run
+    ("kernels/compiled.py", "shape"),  # of torch's tensors
+}
+
+
+def relative(path):
+    return str(path.relative_to(PACKAGE))
+
+
+def test_no_file_name_stands_twice():
+    count = collections.Counter(path.name for path in FILES)
+    assert {name for name, times in count.items() if times > 1} <= NAMES_TWICE
+
+
+def literal_contracts(source):
+    """Names that the code asks an object for, written out: getattr(task, "words", None)."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            asks = node.func.id in ("getattr", "hasattr", "setattr", "delattr")
+            if asks and isinstance(node.args[1], ast.Constant):
+                yield node.args[1].value
+
+
+def test_parts_ask_each_other_by_contracts():
+    """Another part's attribute stands in ``contracts``, where a reader and a call graph see it."""
+    found = {(relative(p), name) for p in FILES for name in literal_contracts(p.read_text())}
+    assert found <= OTHERS_CONTRACTS
+
+
+# Objects of fairseq and others whose attributes are theirs to be set.
+OTHERS_OBJECTS = {
+    "cfg",  # fairseq's configuration and its groups
+    "options",
+    "generator",  # fairseq's search
+    "iterator",  # fairseq's batches
+    "state",  # of a checkpoint
+}
+
+
+def written_attributes(source):
+    """Attributes of other objects that the code sets: ``task.words = 3``."""
+    for node in ast.walk(ast.parse(source)):
+        targets = node.targets if isinstance(node, ast.Assign) else []
+        targets = [getattr(node, "target", None)] if isinstance(node, ast.AugAssign) else targets
+        for target in targets:
+            for part in ast.walk(target):
+                if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store):
+                    yield ast.unparse(part)
+
+
+# Attributes of records of the same file, and of objects of torch's and others' that want them set.
+WRITTEN = {
+    "compat/data_loading.py": {"worker._popen.terminate"},
+    "compat/plain_pickle.py": {"value._metadata"},
+    "compat/resuming.py": {"checkpoint_utils.save_checkpoint.best"},
+    "errors.py": {"sys.excepthook"},
+    "evaluation/training_log.py": {"run.seconds", "run.unlogged"},
+    "figures/fonts.py": {"whole.flavor"},
+    "groundhog.py": {"config.model", "config.task"},
+    "kernels/compiled.py": {"function.argtypes", "function.restype"},
+    "models/architectures.py": {"args.max_train_words"},
+    "models/precision.py": {"parameter.data"},
+    "optim/adadelta.py": {"parameter.grad"},
+    "registration.py": {"module.__loader__", "module.__spec__.loader", "spec.loader"},
+    "search/generator.py": {"sentence.ended", "sentence.full"},
+    "tasks/epoch_batches.py": {"share._supports_prefetch", "share.shard_id"},
+    "tasks/vocabulary.py": {"dictionary.path"},
+    "translator.py": {"figure._repr_png_"},
+}
+
+
+def test_parts_write_into_no_other_object():
+    for path in FILES:
+        found = {
+            written
+            for written in written_attributes(path.read_text())
+            if written.split(".")[0] not in {"self", "cls", "ctx", *OTHERS_OBJECTS}
+        }
+        assert found <= WRITTEN.get(relative(path), set()), path
+
+
+def test_the_reader_of_contracts_sees_all_kinds():
+    source = (
+        'a.b = 1\na.b.c += 1\nx, y.z = 1, 2\ngetattr(a, "b", None)\nhasattr(a, "c")\ngetattr(a, n)'
+    )
+    assert set(literal_contracts(source)) == {"b", "c"}
+    assert set(written_attributes(source)) == {"a.b", "a.b.c", "y.z"}
+
+
+# --- what is replaced ---------------------------------------------------------------------------
+
+SEEN = """
+import sys, types
+
+def attributes():
+    found = {}
+    for name, module in list(sys.modules.items()):
+        if name.split(".")[0] in {"fairseq", "fairseq_cli", "torch", "sys", "builtins", "os",
+                                  "logging", "signal", "warnings", "argparse", "atexit"}:
+            for attribute, value in list(vars(module).items()):
+                found[name, attribute] = id(value)
+                if isinstance(value, type) and value.__module__.split(".")[0] in {
+                    "fairseq", "fairseq_cli", "torch", "argparse", "logging"
+                }:
+                    for inner, held in list(vars(value).items()):
+                        found[f"{value.__module__}:{value.__qualname__}", inner] = id(held)
+    return found
+
+def changed(before, after):
+    return sorted({key for key in before.keys() & after.keys() if before[key] != after[key]}
+                  | {key for key in after.keys() - before.keys() if key[0] in old})
+"""
+PROGRAMS = "import fairseq_cli.generate, fairseq_cli.interactive, fairseq_cli.preprocess\n" + (
+    "import fairseq_cli.train, fairseq_cli.validate, torch.utils.data.dataloader\n"
+)
+LOADED = (
+    SEEN
+    + PROGRAMS
+    + """
+import matplotlib, sacrebleu, torch._dynamo
+import fairseq.sequence_scorer, torch.nn.parallel
+IMPORT
+before, old = attributes(), {name for name, _ in attributes()}
+"""
+)
+
+
+def run(program):
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    return ran.stdout
+
+
+def test_importing_the_package_changes_nothing_but_registries():
+    program = LOADED.replace("IMPORT", "") + (
+        "import fairseq_rnnsearch\n"
+        "print([key for key in changed(before, attributes())"
+        " if not key[1].startswith('_') and 'fairseq_rnnsearch' not in key[1]])"
+    )
+    assert run(program).strip() == "[]"
+
+
+def test_importing_the_package_imports_neither_fairseq_nor_torch():
+    program = "import sys, fairseq_rnnsearch, fairseq_rnnsearch.evaluation\n"
+    assert (
+        run(program + "print(sys.modules.keys() & {'fairseq', 'torch', 'numpy.core'})") == "set()\n"
+    )
+
+
+def test_the_table_is_what_is_replaced():
+    program = LOADED.replace("IMPORT", "import fairseq_rnnsearch") + (
+        "from fairseq_rnnsearch.compat import mends\n"
+        "before, old = attributes(), {name for name, _ in attributes()}\n"
+        "mends.start()\n"
+        "replaced = {name for _, name in changed(before, attributes())}\n"
+        "assert len({(mend.owner, mend.name) for mend in mends.MENDS}) == len(mends.MENDS) <= 15\n"
+        "print(sorted(replaced ^ {mend.name for mend in mends.MENDS}))\n"
+        "again = attributes()\n"
+        "mends.start()\n"
+        "print(changed(again, attributes()))\n"
+    )
+    assert run(program).split("\n")[:2] == ["[]", "[]"]
+
+
+def test_what_load_replaces_is_given_back():
+    program = LOADED.replace("IMPORT", "import fairseq_rnnsearch") + (
+        "from fairseq_rnnsearch.compat import mends\n"
+        "before, old = attributes(), {name for name, _ in attributes()}\n"
+        "with mends.applied():\n"
+        "    print({name for _, name in changed(before, attributes())} == set(mends.READING))\n"
+        "print(changed(before, attributes()))\n"
+    )
+    assert run(program).split("\n")[:2] == ["True", "[]"]
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        "import fairseq_rnnsearch\nfrom fairseq_cli import train",
+        "from fairseq_cli import train\nimport fairseq_rnnsearch",
+    ],
+)
+def test_commands_are_mended_in_either_order_of_imports(order, tmp_path):
+    program = order + (
+        "\nimport sys\n"
+        f"sys.argv[1:] = [{str(tmp_path)!r}, '--arch', 'rnnsearch_30', '--task',"
+        " 'alignment_heatmap', '--batch-size', '0', '--cpu']\n"
+        "train.cli_main()"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    message = "fairseq_rnnsearch: error: --batch-size 0: must be 1 or more\n"
+    assert (ran.returncode, ran.stderr[-len(message) :]) == (1, message)
+
+
+def test_the_table_is_printed():
+    printed = run("from fairseq_rnnsearch.__main__ import main; main(['mends'])")
+    assert printed.startswith("15 attributes") and "without it:" in printed
