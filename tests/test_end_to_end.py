@@ -17,9 +17,12 @@ from commands import (
     ROOT,
     TASK,
     Watch,
+    assert_equal_tensors,
     generate,
+    parameters_and_optimizer,
     preprocess,
     run,
+    run_installed,
     sides,
     together,
     train,
@@ -95,6 +98,48 @@ def test_no_debugging_and_no_deprecations(learned, barely_trained):
         assert "DEBUG" not in finished.out + finished.err
         assert not re.search(r"(?i)deprecat|FutureWarning|UserWarning", finished.out + finished.err)
     assert learned.training.err == ""  # the log goes to standard output
+
+
+def test_installed_commands_do_what_the_warm_ones_do(barely_trained, tmp_path):
+    """Each command is started once as users start it; all other tests begin in a warm process."""
+    text, data = barely_trained.corpus.text, barely_trained.corpus.data
+    model = f"{TASK} --cpu --path={barely_trained.checkpoint}"
+    folder = tmp_path / "installed"
+    command_lines = (
+        (
+            "fairseq-preprocess",
+            f"{TASK} -s en -t fr --trainpref={text}/train --validpref={text}/valid",
+            f"--destdir={folder}/data",
+        ),
+        (
+            "fairseq-train",
+            data,
+            f"{TASK} {QUIET} {MODEL} {PAPER} {LAST_ONLY} --max-update 2 --save-dir={folder}/model",
+        ),
+        ("fairseq-generate", data, f"{model} --beam 2 --print-alignment hard"),
+        ("fairseq-interactive", data, f"{model} --beam 2"),
+        ("fairseq-validate", data, f"{model} --batch-size 9"),
+        (
+            *("python", "-m", "fairseq_rnnsearch.align", data),
+            f"--path={barely_trained.checkpoint} --source={text}/test.en --target={text}/test.fr",
+            f"--heatmap-dir={folder}/align --heatmap-format=pharaoh",
+        ),
+    )
+    made = []
+    for start in (run_installed, run):
+        finished = [start(*line, stdin="red house bird\n").ok() for line in command_lines]
+        said = [finished[2].lines("H"), finished[2].lines("A"), finished[3].lines("H")]
+        files = {
+            path.relative_to(folder): path.read_bytes()
+            for path in folder.rglob("*")
+            if path.suffix in (".bin", ".idx", ".txt", ".pharaoh")
+        }
+        checkpoint = parameters_and_optimizer(folder / "model" / "checkpoint_last.pt")
+        made.append((said, files, checkpoint))
+        folder.rename(tmp_path / start.__name__)
+    assert all(made[0][:2]) and made[0][:2] == made[1][:2]
+    assert len(made[0][1]) == 2 * 2 * 2 + 2 + 1 and made[0][0][0].keys() == set(range(13))
+    assert_equal_tensors(made[0][2], made[1][2])
 
 
 SPLITS = (7, 100, 1014, 3003)

@@ -55,22 +55,17 @@ def installed(tmp_path_factory):
 
 @pytest.mark.slow
 def test_an_installed_package_names_the_path_to_give(installed, small_corpus, tmp_path):
-    shown = run_installed(
-        "python", "-m", "fairseq_rnnsearch", cwd=tmp_path, PYTHONPATH=str(installed)
-    ).ok()
+    environment = {"PYTHONPATH": str(installed)}
+    shown = run_installed("python", "-m", "fairseq_rnnsearch", cwd=tmp_path, **environment).ok()
     first, *versions = shown.out.splitlines()
     assert first == f"--user-dir {installed / 'fairseq_rnnsearch'}"
     assert f"torch {version('torch')}" in versions
     assert f"fairseq-fixed {version('fairseq-fixed')}" in versions
     user_dir, environment = first.removeprefix("--user-dir "), {"PYTHONPATH": str(installed)}
     together(
-        lambda: trains(
-            small_corpus.data, tmp_path / "1", user_dir, run_installed, cwd=tmp_path, **environment
-        ),
+        lambda: trains(data, tmp_path / "1", user_dir, run_installed, tmp_path, **environment),
         # the checkout's copy is used, though there is an installed one
-        lambda: trains(
-            small_corpus.data, tmp_path / "2", "fairseq_rnnsearch", run_installed, **environment
-        ),
+        lambda: trains(data, tmp_path / "2", "fairseq_rnnsearch", run_installed, **environment),
     )
 
 

@@ -17,6 +17,7 @@ from commands import (
     generate,
     parameters_and_optimizer,
     run,
+    run_installed,
     together,
     train,
 )
@@ -138,8 +139,8 @@ def test_hydra(small_corpus, tmp_path):
     }
     (tmp_path / "small.yaml").write_text(json.dumps(config))  # every JSON is YAML
 
-    def hydra(*more):
-        return run(
+    def hydra(*more, start=run):
+        return start(
             "fairseq-hydra-train",
             f"--config-dir={tmp_path}",
             "--config-name small",
@@ -148,7 +149,7 @@ def test_hydra(small_corpus, tmp_path):
         )
 
     _, _, refused = together(
-        lambda: hydra().ok(),
+        lambda: hydra(start=run_installed).ok(),
         lambda: train(
             small_corpus.data, tmp_path / "train", f"{MODEL} {PAPER} {LAST_ONLY} --max-update 3"
         ).ok(),
