@@ -87,7 +87,7 @@ UNUSABLE = {  # words for each command, and parts of its one line
     ],
     "fairseq-interactive @data --path=@model --batch-size 3": ["larger than --buffer-size"],
     "fairseq-validate @data --path=@model": ["fairseq-validate: Must specify batch size"],
-    "fairseq-preprocess -s en -t fr --trainpref=@new --destdir=@new": [".en: No such file or"],
+    "fairseq-preprocess -s en -t fr --trainpref=@new --destdir=@new": [".en: no such file"],
     "fairseq_rnnsearch.groundhog import": ["the following arguments are required: --params, --out"],
 }  # fmt: skip
 
