@@ -4,20 +4,21 @@ const at = (id) => document.getElementById(id);
 const SIDES = ["source", "target"];
 const FONT = "system-ui, 'Segoe UI', 'Noto Sans', 'DejaVu Sans', Arial, sans-serif";
 const LONGEST_LABEL = 32;
-const SMALLEST_FONT = 9.5; // pixels, where the picture is made to fit the window
-const SMALLEST_CELL = 18; // pixels, that has room for a weight in figures
-const RIGHT_TO_LEFT = /[\p{Script=Hebrew}\p{Script=Arabic}\p{Script=Syriac}\p{Script=Thaana}\p{Script=Nko}]/u;
+const SMALLEST_FONT = 9.5; // in pixels, below which the picture is not made to fit the window
+const SMALLEST_CELL = 18; // in pixels, in which there is room for a weight in figures
+const RIGHT_TO_LEFT = /[\p{sc=Hebrew}\p{sc=Arabic}\p{sc=Syriac}\p{sc=Thaana}\p{sc=Nko}]/u;
 
-let visible = []; // sentences in the list, as indices into data.sentences, in its order
-let chosen = -1; // an index, too; -1 until there is one
-let sentence, weights; // the chosen one; weights[target][source]
-let hard = false, threshold = 0;
-let active = null; // what is pointed at or focused: {target}, {source}, or both for a cell
-let picture; // where things lie in the drawn heatmap
-let cursor = { target: 0, source: 0 }; // the matrix's own, for arrow keys
+let visible = []; // the sentences that the list shows, as indices into data.sentences, in its order
+let chosen = -1; // the index of the sentence that is shown; -1 until there is one
+let sentence, weights; // that sentence, and its weights as weights[target][source]
+let hard = false, threshold = 0; // what the controls say
+let active = null; // what is pointed at or has the focus: {target}, {source}, or both for a cell
+let picture; // where things lie in the heatmap; null where there is nothing to draw
+let cursor = { target: 0, source: 0 }; // the cell from which arrow keys move in the matrix
 
 // --- weights ------------------------------------------------------------------------------------
 
+/** Read two bytes for each weight, the lower byte first, as page.py has written them. */
 function decode({ weights, source, target }) {
   const bytes = atob(weights);
   let next = 0;
@@ -30,13 +31,14 @@ function decode({ weights, source, target }) {
 /** The rule of shades.py: 0..1 is cut into data.greys equal parts, 0 is black; NaN stays NaN. */
 const grey = (weight) => Math.min(data.greys - 1, Math.floor(data.greys * weight));
 
-/** How strongly a cell is drawn: its weight, 1 for a hard link, 0 where it is hidden. */
+/** Return how strongly a cell is drawn: its weight, 1 for a hard link, 0 where it is hidden. */
 function shade(target, source) {
   const weight = weights[target][source];
   if (weight < threshold) return 0;
   return hard ? Number(sentence.links[target] === source) : weight;
 }
 
+/** Return the links that are not hidden as "0-0 1-2 ...", with the source first. */
 function pharaoh() {
   return sentence.links
     .map((source, target) => (weights[target][source] < threshold ? "" : `${source}-${target}`))
@@ -46,7 +48,7 @@ function pharaoh() {
 const three = (weight) => (Number.isNaN(weight) ? "NaN" : weight.toFixed(3));
 const two = (weight) => (Number.isNaN(weight) ? "NaN" : weight.toFixed(2).replace(/^0/, ""));
 
-/** The other side's words of the active word: [{index, weight, shade}], those that are shown. */
+/** Return the words of the other side that share a cell with the active word and are shown. */
 function partners() {
   if (!active) return [];
   const byTarget = active.target !== undefined;
@@ -58,12 +60,14 @@ function partners() {
 
 // --- the heatmap: one text, for the screen and for files -----------------------------------------
 
+/** Make a word safe to stand in the text of an SVG, and valid XML. */
 function escaped(text) {
   return text
     .replace(/[\p{Surrogate}\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/gu, "\ufffd")
     .replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
 }
 
+/** Shorten a long word in the middle, and put it on one line. */
 function label(word) {
   const letters = Array.from(word.split(/\s+/).join(" ").trim());
   const half = (LONGEST_LABEL - 1) >> 1;
@@ -75,7 +79,11 @@ function label(word) {
 
 const ruler = document.createElement("canvas").getContext("2d");
 
-/** Source words on top, target words on the left, 0 black and 1 white (the paper's Figure 3). */
+/**
+ * Draw source words on top, target words on the left, 0 black and 1 white (the paper's Figure 3).
+ *
+ * Returns the text of an SVG, and where in it things lie. Without `paper` it has no background.
+ */
 function draw(ink, paper) {
   const [columns, rows] = SIDES.map((side) => sentence[side].map(label));
   const cell = Math.round(Math.min(24, Math.max(15, 800 / Math.max(rows.length, columns.length))));
@@ -87,36 +95,46 @@ function draw(ink, paper) {
   const wide = columns.length * cell, high = rows.length * cell;
   const width = left + wide + margin, height = top + high + margin;
 
-  const shades = new Map(); // one path for each grey
+  const squares = new Map(); // the squares of each grey become one path
   weights.forEach((row, i) => row.forEach((_, j) => {
     const tone = grey(shade(i, j));
     if (tone === 0) return; // the ground is black
     const fill = Number.isNaN(tone) ? "#f00" : `rgb(${tone},${tone},${tone})`;
-    shades.set(fill, `${shades.get(fill) ?? ""}M${j} ${i}h1v1h-1z`);
+    squares.set(fill, `${squares.get(fill) ?? ""}M${j} ${i}h1v1h-1z`);
   }));
-  const paths = Array.from(shades, ([fill, d]) => `<path fill="${fill}" d="${d}"/>`).join("");
+  const paths = Array.from(squares, ([fill, d]) => `<path fill="${fill}" d="${d}"/>`);
   const onTop = columns.map((word, j) => {
-    const x = left + (j + 0.5) * cell, y = top - gap;
-    return `<text class="label" transform="translate(${x},${y}) rotate(-90)" dy=".35em">${escaped(word)}</text>`;
+    const place = `translate(${left + (j + 0.5) * cell},${top - gap}) rotate(-90)`;
+    return `<text class="label" transform="${place}" dy=".35em">${escaped(word)}</text>`;
   });
-  const onLeft = rows.map((word, i) =>
-    `<text class="label" x="${left - gap}" y="${top + (i + 0.5) * cell}" dy=".35em" text-anchor="end">${escaped(word)}</text>`);
-  const background = paper ? `<rect width="${width}" height="${height}" fill="${paper}"/>` : "";
-  const text = `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}" ` +
-    `viewBox="0 0 ${width} ${height}" font-family="${FONT}" font-size="${font.toFixed(1)}" fill="${ink}">` +
-    `${background}<rect x="${left}" y="${top}" width="${wide}" height="${high}" fill="#000"/>` +
-    `<g transform="translate(${left},${top}) scale(${cell})" shape-rendering="crispEdges">${paths}</g>` +
-    `<rect x="${left}" y="${top}" width="${wide}" height="${high}" fill="none" stroke="${ink}" stroke-width=".5"/>` +
-    `${onTop.join("")}${onLeft.join("")}</svg>`;
+  const onLeft = rows.map((word, i) => {
+    const place = `x="${left - gap}" y="${top + (i + 0.5) * cell}" text-anchor="end"`;
+    return `<text class="label" ${place} dy=".35em">${escaped(word)}</text>`;
+  });
+  const box = (x, y, width, height, style) =>
+    `<rect x="${x}" y="${y}" width="${width}" height="${height}" ${style}/>`;
+  const text = [
+    `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}"`,
+    ` viewBox="0 0 ${width} ${height}" font-family="${FONT}" font-size="${font.toFixed(1)}"`,
+    ` fill="${ink}">`,
+    paper ? box(0, 0, width, height, `fill="${paper}"`) : "",
+    box(left, top, wide, high, 'fill="#000"'),
+    `<g transform="translate(${left},${top}) scale(${cell})" shape-rendering="crispEdges">`,
+    ...paths, "</g>",
+    box(left, top, wide, high, `fill="none" stroke="${ink}" stroke-width=".5"`),
+    ...onTop, ...onLeft, "</svg>",
+  ].join("");
   return { text, width, height, left, top, cell, font };
 }
 
+/** Draw the chosen sentence anew, as the controls ask for it. */
 function showMatrix() {
   const box = at("matrix");
   const empty = !sentence.source.length || !sentence.target.length;
   for (const id of ["png", "svg"]) at(id).disabled = empty;
+  const [columns, rows] = SIDES.map((side) => sentence[side].length);
   box.setAttribute("aria-label", empty ? "nothing to draw"
-    : `${sentence.target.length} target words by ${sentence.source.length} source words; arrow keys move from cell to cell`);
+    : `${rows} target words by ${columns} source words; arrow keys move from cell to cell`);
   picture = null;
   if (empty) {
     box.textContent = "One of the two sentences has no words: there is nothing to draw.";
@@ -153,7 +171,7 @@ function activate(next) {
   highlight();
 }
 
-/** Mark the active word and its partners in both sentences and in the matrix, and say it. */
+/** Mark the active word and its partners in both sentences and in the matrix, and say them. */
 function highlight() {
   const found = partners();
   const other = !active ? null : active.target !== undefined ? "source" : "target";
@@ -188,7 +206,7 @@ function highlight() {
   at("readout").textContent = spoken(found, own, other);
 }
 
-/** A veil over all but the active row or column, its frame, and its weights in figures. */
+/** Veil all but the active row or column, frame it, and write its weights into it. */
 function overlay(found, isRow) {
   const { left, top, cell } = picture, layer = at("overlay");
   const wide = sentence.source.length * cell, high = sentence.target.length * cell;
@@ -218,23 +236,27 @@ function overlay(found, isRow) {
   }
 }
 
+/** Say the active word and its best partners in one line. */
 function spoken(found, own, other) {
   if (active.source !== undefined && active.target !== undefined) return cellText(active);
   const best = found.filter(({ weight }) => !(weight < 0.005))
     .sort((a, b) => b.weight - a.weight);
-  const list = best.slice(0, 6).map(({ index, weight }) => `${sentence[other][index]} ${three(weight)}`);
-  const more = best.length > 6 ? ` and ${best.length - 6} more` : "";
-  const words = isolated(sentence[own][active[own]]);
-  return `${words} ${own === "target" ? "←" : "→"} ${list.map(isolated).join(", ") || "nothing shown"}${more}`;
+  const list = best.slice(0, 6)
+    .map(({ index, weight }) => isolated(`${sentence[other][index]} ${three(weight)}`));
+  const others = best.length > 6 ? ` and ${best.length - 6} more` : "";
+  const word = isolated(sentence[own][active[own]]), arrow = own === "target" ? "←" : "→";
+  return `${word} ${arrow} ${list.join(", ") || "nothing shown"}${others}`;
 }
 
+/** Keep the direction of a word from turning the text around it. */
 const isolated = (text) => `\u2068${text}\u2069`;
 
 function cellText({ target, source }) {
   const weight = weights[target][source];
   const link = sentence.links[target] === source ? ", hard link" : "";
   const hidden = weight < threshold ? ", hidden" : "";
-  return `${isolated(sentence.target[target])} ← ${isolated(sentence.source[source])} ${three(weight)}${link}${hidden}`;
+  const words = `${isolated(sentence.target[target])} ← ${isolated(sentence.source[source])}`;
+  return `${words} ${three(weight)}${link}${hidden}`;
 }
 
 function showTip(event, text) {
@@ -244,10 +266,11 @@ function showTip(event, text) {
   tip.textContent = text;
   const { width, height } = tip.getBoundingClientRect();
   tip.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - width - 4))}px`;
-  tip.style.top = `${event.clientY + 18 + height > innerHeight ? event.clientY - height - 12 : event.clientY + 18}px`;
+  const below = event.clientY + 18;
+  tip.style.top = `${below + height > innerHeight ? event.clientY - height - 12 : below}px`;
 }
 
-/** The word, label or cell under the pointer. */
+/** Return the word, label or cell under the pointer, in the form of `active`. */
 function pointedAt(event) {
   const marked = event.target.closest?.("[data-side]");
   if (marked) return { [marked.dataset.side]: Number(marked.dataset.index) };
@@ -283,7 +306,7 @@ for (const id of [...SIDES, "matrix"]) {
 
 // --- words and cells by keyboard -----------------------------------------------------------------
 
-/** Where an arrow key, Home or End leads from `index`; undefined for any other key. */
+/** Return where an arrow key, Home or End leads from `index`; undefined for any other key. */
 function step(key, index, count, back, forth) {
   const to = { [back]: index - 1, [forth]: index + 1, Home: 0, End: count - 1 }[key];
   return to === undefined ? undefined : Math.max(0, Math.min(count - 1, to));
@@ -298,7 +321,8 @@ for (const side of SIDES) {
     if (event.key === "Escape") return document.activeElement.blur();
     const arrows = ["ArrowLeft", "ArrowRight"];
     if (getComputedStyle(at(side)).direction === "rtl") arrows.reverse();
-    const to = step(event.key, Number(event.target.dataset.index), sentence[side].length, ...arrows);
+    const index = Number(event.target.dataset.index);
+    const to = step(event.key, index, sentence[side].length, ...arrows);
     if (to === undefined) return;
     event.preventDefault();
     at(side).children[to].focus();
@@ -331,12 +355,14 @@ const KEYS = {
   entropy: (one) => one.entropy, score: (one) => one.score,
 };
 
-/** Case and accents do not matter in a search. */
+/** Drop case and accents, which do not matter in a search. */
 const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
-const texts = data.sentences.map((one) => SIDES.map((side) => plain(one[side].join(" "))).join("\n"));
+const texts = data.sentences.map(
+  (one) => SIDES.map((side) => plain(one[side].join(" "))).join("\n"));
 
 const STATISTICS = ["confidence", "entropy", "score"];
 
+/** Say the length of a sentence and those of its statistics that are known. */
 function facts(one, names = STATISTICS) {
   const known = names.filter((name) => one[name] !== null)
     .map((name) => `${name} ${one[name].toFixed(2).replace("-", "−")}`);
@@ -346,18 +372,15 @@ function facts(one, names = STATISTICS) {
 const items = data.sentences.map((one, n) => {
   const item = document.createElement("li");
   item.id = `item-${n}`;
-  item.setAttribute("role", "option");
-  item.setAttribute("aria-selected", "false");
-  for (const side of SIDES) {
-    const line = document.createElement("span");
-    line.dir = "auto";
-    line.textContent = one[side].join(" ");
-    item.append(line);
-  }
-  item.append(document.createElement("small"));
+  item.role = "option";
+  item.ariaSelected = "false";
+  item.append(...SIDES.map((side) => Object.assign(document.createElement("span"), {
+    dir: "auto", textContent: one[side].join(" "),
+  })), document.createElement("small"));
   return item;
 });
 
+/** List the sentences that the search finds, in the order that is asked for. */
 function arrange() {
   const query = plain(at("search").value.trim().replace(/\s+/g, " "));
   const order = at("sort").value, key = KEYS[order];
@@ -366,7 +389,8 @@ function arrange() {
   visible = [...data.sentences.keys()].filter((n) => texts[n].includes(query));
   visible.sort((a, b) => {
     const x = key(data.sentences[a]), y = key(data.sentences[b]);
-    if (x === null || y === null) return (x === null) - (y === null) || a - b; // unknown goes last
+    // unknown ones go last
+    if (x === null || y === null) return (x === null) - (y === null) || a - b;
     return sign * (x - y) || a - b;
   });
   for (const n of visible) {
@@ -381,6 +405,7 @@ function arrange() {
   else showPlace();
 }
 
+/** Show in the list, and by the buttons beside the heading, where the chosen sentence stands. */
 function showPlace() {
   const place = visible.indexOf(chosen);
   at("previous").disabled = place <= 0;
@@ -389,12 +414,13 @@ function showPlace() {
   else {
     at("list").setAttribute("aria-activedescendant", items[chosen].id);
     const list = at("list"), box = list.getBoundingClientRect();
-    const item = items[chosen].getBoundingClientRect(); // scrolls the list only, never the page
+    const item = items[chosen].getBoundingClientRect(); // the list scrolls, and never the page
     if (item.top < box.top) list.scrollTop -= box.top - item.top;
     else if (item.bottom > box.bottom) list.scrollTop += item.bottom - box.bottom;
   }
 }
 
+/** Show a sentence, given its index into data.sentences. */
 function choose(n) {
   items[chosen]?.setAttribute("aria-selected", "false");
   chosen = n;
@@ -408,12 +434,9 @@ function choose(n) {
   at("done").textContent = "";
   for (const side of SIDES) {
     at(side).replaceChildren(...sentence[side].map((word, index) => {
-      const made = document.createElement("span");
-      made.className = "word";
-      made.textContent = word;
-      made.tabIndex = index ? -1 : 0;
-      made.dataset.side = side;
-      made.dataset.index = index;
+      const shown = { className: "word", textContent: word, tabIndex: index ? -1 : 0 };
+      const made = Object.assign(document.createElement("span"), shown);
+      Object.assign(made.dataset, { side, index });
       return made;
     }));
   }
@@ -423,6 +446,7 @@ function choose(n) {
   if (linked() !== sentence.id) history.replaceState(null, "", `#sentence=${sentence.id}`);
 }
 
+/** Choose another sentence of the list by a key. */
 function move(event) {
   const place = visible.indexOf(chosen), page = 8;
   const to = event.key === "PageDown" ? Math.min(place + page, visible.length - 1)
@@ -466,6 +490,7 @@ at("threshold").addEventListener("input", ({ target: slider }) => {
   showMatrix();
 });
 
+/** Hand a file to the reader. */
 function download(blob, suffix) {
   const link = document.createElement("a");
   link.href = URL.createObjectURL(blob);
@@ -483,7 +508,7 @@ at("png").addEventListener("click", async () => {
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
   await image.decode();
-  const scale = Math.min(3, Math.sqrt(16e6 / (width * height))); // what phones allow
+  const scale = Math.min(3, Math.sqrt(16e6 / (width * height))); // phones allow no more dots
   const canvas = document.createElement("canvas");
   canvas.width = Math.floor(width * scale);
   canvas.height = Math.floor(height * scale);
@@ -516,13 +541,13 @@ at("theme").addEventListener("click", () => {
 
 // --- start ---------------------------------------------------------------------------------------
 
-/** The number in #sentence=17. */
+/** Return the number in an address that ends in #sentence=17, or null. */
 function linked() {
   const match = /^#sentence=(-?\d+)$/.exec(location.hash);
   return match ? Number(match[1]) : null;
 }
 
-/** Show the sentence that the address names; false if it names none that there is. */
+/** Show the sentence that the address names; return false if there is no such sentence. */
 function follow() {
   const n = data.sentences.findIndex((one) => one.id === linked());
   if (n < 0) return false;
