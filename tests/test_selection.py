@@ -2,6 +2,7 @@
 
 import gzip
 import os
+import re
 import sys
 from itertools import islice
 from pathlib import Path
@@ -16,9 +17,10 @@ from fairseq_rnnsearch.errors import UserError
 
 sys.path.insert(0, str(RECIPE))
 
+import parallel_text
 from cut import within_budget
 from demonstration import area_under_curve
-from parallel_text import ordered_map, read_blocks
+from parallel_text import Progress, ordered_map, read_blocks
 from selection import Contrast, Selector
 from sgml import read_pair
 
@@ -123,6 +125,16 @@ def test_the_map_keeps_its_order_and_does_not_run_ahead():
     assert len(taken) < 10
     assert list(found) == list(range(1, 60))
     assert list(ordered_map(length_of, ["", "a"], processes=1)) == [0, 1]
+
+
+def test_progress_is_said_now_and_then(monkeypatch, capsys):
+    progress = Progress()
+    progress.add(7)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(parallel_text, "_SECONDS_BETWEEN_LINES", -1)
+    progress.add(5)
+    assert re.fullmatch(r"  12 pairs, [\d,]+ pairs/s\n", capsys.readouterr().err)
+    assert re.fullmatch(r"[\d,]+ pairs/s, at most [\d,]+ MB in a process", progress.summary())
 
 
 def tokenised(lines, language):

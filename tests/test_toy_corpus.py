@@ -9,11 +9,10 @@ import sys
 import pytest
 from commands import ROOT
 
-FOLDER = ROOT / "recipes" / "quickstart"
-sys.path.insert(0, str(FOLDER))
+sys.path.insert(0, str(ROOT / "recipes" / "quickstart"))
 
-import toy_corpus  # noqa: E402
-from grammar import (  # noqa: E402
+import toy_corpus
+from grammar import (
     both,
     clause,
     name,
@@ -24,7 +23,7 @@ from grammar import (  # noqa: E402
     sentence,
     text,
 )
-from lexicon import LEXICON  # noqa: E402
+from lexicon import LEXICON
 
 VERB = {**LEXICON.intransitive, **LEXICON.ditransitive, **LEXICON.transitive}
 FEW = {"train": 60, "valid": 10, "test": 10}
@@ -254,7 +253,7 @@ def test_as_a_program(tmp_path):
     for hash_seed in ("1", "2"):
         out = tmp_path / hash_seed
         subprocess.run(
-            [sys.executable, "-S", FOLDER / "toy_corpus.py", "--out", out, "--seed", "4", *sizes],
+            [sys.executable, "-S", toy_corpus.__file__, "--out", out, "--seed", "4", *sizes],
             check=True,
             env={**environment, "PYTHONHASHSEED": hash_seed},
         )
