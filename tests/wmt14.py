@@ -31,7 +31,7 @@ DOMAINS = {
 
 
 def sentences(domain: list[str], seed: str, count: int) -> tuple[list[str], list[str]]:
-    """So many different sentences of three to nine words and a full stop, in both languages."""
+    """Draw so many sentences of three to nine words and a full stop, in both languages."""
     draw = random.Random(seed)
     lines = ([], [])
     while len(lines[0]) < count:
@@ -42,7 +42,7 @@ def sentences(domain: list[str], seed: str, count: int) -> tuple[list[str], list
 
 
 def corpus(name: str) -> tuple[list[str], list[str]]:
-    """The text of one of the five corpora, with what real ones have."""
+    """Return the text of one of the five corpora, with the oddities that real ones have."""
     english, french = sentences(DOMAINS[name], name, 40)
     english += ["", "A" + " a" * 120, "One\u2028line & <b>two</b>", "Only", "tab\tand\rreturn"]
     french += ["Vide.", "Un" + " un" * 120, "Une\u00a0ligne & <b>deux</b>", "Un " * 12, "l'été"]
@@ -50,7 +50,7 @@ def corpus(name: str) -> tuple[list[str], list[str]]:
 
 
 def sgml(kind: str, lines: list[str]) -> bytes:
-    """A test set of two documents."""
+    """Return a test set of two documents."""
     half = len(lines) // 2
     text = f'<{kind} setid="newstest" srclang="any">\n'
     for number, part in enumerate((lines[:half], lines[half:])):
@@ -72,7 +72,7 @@ def packed(members: dict[str, bytes], compress: bool) -> bytes:
 
 
 def program(name: str, *arguments: object) -> subprocess.CompletedProcess:
-    """One of the recipe's Python programs in a process of its own."""
+    """Run one of the recipe's Python programs in a process of its own."""
     return subprocess.run(
         [sys.executable, RECIPE / f"{name}.py", *map(str, arguments)],
         capture_output=True,
@@ -81,13 +81,13 @@ def program(name: str, *arguments: object) -> subprocess.CompletedProcess:
 
 
 def rows() -> list[list[str]]:
-    """The columns of the recipe's table of archives."""
+    """Read the columns of the recipe's table of archives."""
     lines = (RECIPE / "archives.tsv").read_text().splitlines()
     return [line.split("\t") for line in lines if line and not line.startswith("#")]
 
 
 def make_archives(folder: Path) -> dict[str, bytes]:
-    """All archives by their path below a mirror, and ``folder/archives.tsv`` with their sums."""
+    """Make all archives, by their path below a mirror, and the table ``folder/archives.tsv``."""
     made, table = {}, ""
     for row in rows():
         name, path, paths = row[0], row[1], row[5:]
