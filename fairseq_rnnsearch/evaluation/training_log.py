@@ -27,11 +27,11 @@ from pathlib import Path
 
 from fairseq_rnnsearch.errors import UserError
 
-NATS = "nats_per_sentence"  # as criterions/alignment_heatmap.py logs it
-_LAST_SHARE = 0.1  # of the updates, over which the training likelihood is averaged
+NATS = "nats_per_sentence"  # the name under which criterions/alignment_heatmap.py logs it
+_LAST_SHARE = 0.1  # the share of the updates over which the training likelihood is averaged
 
 _SETTINGS = "{'_name': "
-_BEGINNINGS = (_SETTINGS, "Preparing to load checkpoint ")  # of a run's messages
+_BEGINNINGS = (_SETTINGS, "Preparing to load checkpoint ")  # what a run says first
 _MESSAGE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) \| INFO \| (\S+) \| (.*)")
 _REPORT = re.compile(r"epoch (\d{1,9}): +(\d{1,9}) / (0*[1-9]\d{0,8}) (.*)")
 _SUMMARY = re.compile(r"epoch \d+ \| (?:valid on '.*?' subset \| )?(.*)")
@@ -42,18 +42,18 @@ _DEVICE = re.compile(r"rank +\d+: capabilities = .* name = (.*\S)")
 
 @dataclass(frozen=True)
 class _Report:
-    """What was known when an update had been done."""
+    """What a message says that was known when an update had been done."""
 
     update: int
     seconds: float
-    """Since the run began."""
+    """The time since the run began."""
     epochs: float | None = None
     nats: float | None = None
-    """Mean over the training sentences since the report before."""
+    """The mean over the training sentences since the report before."""
     sentences: float = 1.0
-    """Of an update, for weighting."""
+    """The sentences of an update, which weight that mean."""
     epoch_nats: float | None = None
-    """Mean over the training sentences of the epoch, at its end."""
+    """The mean over the training sentences of the epoch, at its end."""
     valid_nats: float | None = None
 
 
@@ -70,6 +70,7 @@ class _Run:
 
     @property
     def update(self) -> int:
+        """The last update that a message speaks of."""
         return max((report.update for report in self.reports), default=self.first_update)
 
     def cut(self, update: int) -> None:
@@ -80,6 +81,7 @@ class _Run:
         self.reports = [report for report in self.reports if report.update <= update]
 
     def _reached(self, update: int) -> float:
+        """Return the time at which an update was done, in seconds since the run began."""
         before = _Report(self.first_update, 0.0)
         for report in self.reports:
             if report.update == update:
@@ -98,34 +100,35 @@ class Training:
 
     updates: int
     epochs: float | None
-    """Passes through the training set; None where the log has no report."""
+    """Passes through the training set; None where no message of the log tells."""
     hours: float
     device: str
     train_nats: float | None
-    """Negative log-likelihood of a training sentence, mean over the last tenth of the updates."""
+    """The negative log-likelihood of a training sentence: its mean over the last tenth of the
+    updates."""
     valid_nats: float | None
-    """The lowest of a development sentence's."""
+    """The lowest that was measured for a development sentence."""
     valid_update: int | None
-    """After how many updates that was."""
+    """The number of updates after which that was."""
     last_valid_nats: float | None
     runs: int
     lost_hours: float
-    """Of work that no checkpoint kept; not part of `hours`."""
+    """Hours of work that no checkpoint kept; they are not part of `hours`."""
     unlogged_updates: int
-    """Done by runs whose messages are missing; their hours are too."""
+    """Updates of runs whose messages are missing; their hours are missing, too."""
 
 
 def read_training(paths: Iterable[Path], device: str | None = None) -> Training:
     """Read a training's log, or its logs in the order in which they were written.
 
+    Bytes that are not UTF-8 are passed over: a killed program may leave half a letter.
+
     Args:
         paths: the files.
         device: what it ran on, where that is known better than the log says.
 
-    Bytes that are not UTF-8 are passed over: a killed program may leave half a letter.
-
     Raises:
-        UserError: a file that cannot be read or is empty, or no training in any of them.
+        UserError: a file cannot be read or is empty, or none of them has a training.
     """
     paths = list(paths)
     total = 0.0
@@ -172,7 +175,7 @@ def _summary(runs: list[_Run], total_seconds: float, device: str | None) -> Trai
 
 
 def _epochs(reports: list[_Report], updates: int) -> float | None:
-    """Epochs at the last report, and as many more as the updates after it are worth."""
+    """Return the epochs at the last report, and what the updates after it are worth."""
     known = [report for report in reports if report.epochs is not None]
     if not known:
         return None
@@ -181,7 +184,7 @@ def _epochs(reports: list[_Report], updates: int) -> float | None:
 
 
 def _last_epoch(reports: list[_Report]) -> float | None:
-    """For a log without reports amid the epochs."""
+    """Return the last epoch's mean, for a log without reports amid the epochs."""
     epochs = [report.epoch_nats for report in reports if report.epoch_nats is not None]
     return epochs[-1] if epochs else None
 
@@ -192,10 +195,10 @@ def _mean(values: list[tuple[float, float]]) -> float | None:
 
 
 def _runs(messages: Iterable[tuple[float, str, str]]) -> Iterator[_Run]:
-    """The runs of a log, each as long as its messages say.
+    """Divide a log into its runs, each as long as its messages say.
 
     Args:
-        messages: time in seconds, name of the logger, text.
+        messages: the time in seconds, the name of the logger, and the text of each message.
     """
     run, first_update, devices = None, 0, []
     started = latest = 0.0
@@ -223,7 +226,7 @@ def _runs(messages: Iterable[tuple[float, str, str]]) -> Iterator[_Run]:
 
 
 def _counted(devices: list[str]) -> list[str]:
-    """Equal devices once: ``2 × NVIDIA H100``."""
+    """Name equal devices once, with their number: ``2 × NVIDIA H100``."""
     return [
         f"{devices.count(name)} × {name}" if devices.count(name) > 1 else name
         for name in dict.fromkeys(devices)
@@ -231,6 +234,7 @@ def _counted(devices: list[str]) -> list[str]:
 
 
 def _report(logger: str, text: str, run: _Run) -> _Report | None:
+    """Read what a message reports; return None if it reports nothing."""
     if found := _SAVED.match(text):
         return _Report(int(found[1]), run.seconds)
     if logger not in ("train_inner", "train", "valid"):
@@ -242,13 +246,13 @@ def _report(logger: str, text: str, run: _Run) -> _Report | None:
     nats = _number(values.get(NATS))
     if logger == "valid":
         return _Report(int(update), run.seconds, valid_nats=nats)
-    if logger == "train":  # also where training stops amid an epoch, which still counts as whole
+    if logger == "train":  # fairseq says this at an early stop too, and counts a whole epoch
         return _Report(int(update), run.seconds, epoch_nats=nats)
     return _Report(int(update), run.seconds, epochs, nats, _number(values.get("bsz")) or 1.0)
 
 
 def _values(text: str) -> tuple[dict, float | None]:
-    """A report's values by name, and the epochs done, if it has them."""
+    """Return a report's values by name, and the epochs done, if it has them."""
     if text.startswith("{"):
         try:
             values = json.loads(text)
@@ -275,6 +279,7 @@ def _number(value: object) -> float | None:
 
 
 def _messages(path: Path) -> Iterator[tuple[float, str, str]]:
+    """Find the messages of fairseq-train in a file: time in seconds, name of the logger, text."""
     try:
         text = path.read_bytes().decode("utf-8", "replace")
     except OSError as problem:
@@ -282,7 +287,7 @@ def _messages(path: Path) -> Iterator[tuple[float, str, str]]:
     if not text.strip():
         raise UserError(f"{path} is empty; valid is what fairseq-train prints")
     for number, line in enumerate(text.split("\n"), start=1):
-        # a progress bar or a killed run may stand before the message on its line
+        # A progress bar or a killed run may stand before the message on its line.
         if found := _MESSAGE.search(line):
             try:
                 time = datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S")
