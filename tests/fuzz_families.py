@@ -25,8 +25,9 @@ from fairseq_rnnsearch.data.checksums import check_checksum, write_checksums
 from fairseq_rnnsearch.data.corpus import check_parallel
 from fairseq_rnnsearch.data.dictionary_file import check_dictionary
 from fairseq_rnnsearch.data.plain_text import PlainText
-from fairseq_rnnsearch.evaluation import count_links, read_links, same_sentences, total
 from fairseq_rnnsearch.evaluation.__main__ import main as evaluation
+from fairseq_rnnsearch.evaluation.alignment_error_rate import count_links, total
+from fairseq_rnnsearch.evaluation.links import read_links, same_sentences
 from fairseq_rnnsearch.evaluation.training_log import read_training
 from fairseq_rnnsearch.figures import Alignment, read_alignments, write_gallery
 

@@ -14,6 +14,7 @@ from sacrebleu.significance import PairedTest
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.evaluation.bleu import (
     TOKENISERS,
+    Bootstrap,
     bleu,
     compare,
     resampled_sums,
@@ -107,7 +108,7 @@ def test_sacrebleus_command_prints_the_same(references, systems, kind, tmp_path)
     printed = json.loads(ran.stdout)
 
     counts = {name: sentence_counts(lines, references, kind) for name, lines in systems.items()}
-    found = compare(counts, kind, "one", RESAMPLES, SEED)
+    found = compare(counts, kind, Bootstrap(RESAMPLES, SEED, "one"))
     for theirs, (name, score) in zip(printed, found.scores.items(), strict=True):
         assert theirs["system"].endswith(name)
         assert score.bleu == pytest.approx(theirs["BLEU"]["score"], abs=1e-6)
@@ -122,7 +123,7 @@ def test_paired_bootstrap_is_sacrebleus(references, systems, kind):
         list(systems.items()), {"bleu": metric}, [references], test_type="bs", n_samples=RESAMPLES
     )()
     counts = {name: sentence_counts(lines, references, kind) for name, lines in systems.items()}
-    found = compare(counts, kind, "one", RESAMPLES, SEED)
+    found = compare(counts, kind, Bootstrap(RESAMPLES, SEED, "one"))
     assert found.signature == str(signatures["BLEU"])
     for name, theirs in zip(systems, results["BLEU"], strict=True):
         ours = found.scores[name]
@@ -138,17 +139,16 @@ def test_paired_bootstrap_is_sacrebleus(references, systems, kind):
 
 
 def test_resamples_are_those_drawn_sentence_by_sentence():
-    """Against sums over drawn sentences, beyond the size of one block of resamples."""
-    table = np.random.default_rng(0).integers(0, 9, (31, 10))
-    (found,) = resampled_sums([table], 700, SEED)
+    """All resamples drawn at once, as sacreBLEU does, are the same as one after the other."""
+    tables = np.random.default_rng(0).integers(0, 9, (2, 31, 10))
     drawn = np.random.default_rng(SEED).choice(31, size=(700, 31), replace=True)
-    assert np.array_equal(found, table[drawn].sum(axis=1))
+    assert np.array_equal(resampled_sums(tables, 700, SEED), tables[:, drawn].sum(axis=2))
 
 
 @pytest.mark.parametrize(("sentences", "resamples", "seed"), [(3, 0, 1), (3, 5, -1), (0, 5, 1)])
 def test_impossible_resampling(sentences, resamples, seed):
     with pytest.raises(UserError):
-        resampled_sums([np.ones((sentences, 10))], resamples, seed)
+        resampled_sums(np.ones((1, sentences, 10)), resamples, seed)
 
 
 # --- lengths ------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ def test_bins_of_lengths(references, systems):
     lengths = np.array([len(reference.split()) for reference in references])
     lengths[:4] = 0, 10, 11, 45
     counts = {"one": sentence_counts(systems["one"], references)}
-    bins = by_length(counts, lengths, 10, 30, "tokens", 20, 1)
+    bins = by_length(counts, lengths, 10, 30, Bootstrap(20, 1))
     assert [bin.label for bin in bins] == ["up to 10", "11 to 20", "21 to 30", "over 30"]
     limits = [(0, 10), (11, 20), (21, 30), (31, 99)]
     for bin, (shortest, longest) in zip(bins, limits, strict=True):
@@ -173,10 +173,10 @@ def test_bins_of_lengths(references, systems):
 
 def test_bins_without_sentences():
     counts = {"one": sentence_counts(["a b c d"] * 3, ["a b c d"] * 3)}
-    bins = by_length(counts, np.array([4, 4, 25]), 10, 30, "tokens", 20, 1)
+    bins = by_length(counts, np.array([4, 4, 25]), 10, 30, Bootstrap(20, 1))
     assert [bin.sentences for bin in bins] == [2, 0, 1]
     assert bins[1].comparison is None
-    assert curves(bins, ["one"], 2) == ([4.0], {"one": [100.0]}, [2])
+    assert curves(bins, ["one"], 2) == ([4.0], {"one": [pytest.approx(100)]}, [2])
     with pytest.raises(UserError, match="no bin has 3 sentences"):
         curves(bins, ["one"], 3)
 
@@ -185,4 +185,4 @@ def test_bins_without_sentences():
 def test_impossible_bins(width, longest):
     counts = {"one": sentence_counts(["a"], ["a"])}
     with pytest.raises(UserError, match="bins of"):
-        by_length(counts, np.array([1]), width, longest, "tokens", 20, 1)
+        by_length(counts, np.array([1]), width, longest, Bootstrap(20, 1))

@@ -17,8 +17,9 @@ from fairseq_rnnsearch.data.binarised import check_binarised
 from fairseq_rnnsearch.data.corpus import check_text, lines_as_they_come
 from fairseq_rnnsearch.data.dictionary_file import check_dictionary
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.evaluation import METHODS, count_links, read_links, symmetrise, total
-from fairseq_rnnsearch.evaluation.links import SentenceLinks
+from fairseq_rnnsearch.evaluation.alignment_error_rate import count_links, total
+from fairseq_rnnsearch.evaluation.links import SentenceLinks, read_links
+from fairseq_rnnsearch.evaluation.symmetrisation import METHODS, symmetrise
 from fairseq_rnnsearch.figures import Alignment, read_alignments, write_gallery
 
 pytestmark = pytest.mark.survives("properties", cases=60)

@@ -17,7 +17,7 @@ from fairseq_rnnsearch.evaluation import paper
 from fairseq_rnnsearch.evaluation.__main__ import main
 from fairseq_rnnsearch.evaluation.inline_svg import inlined
 from fairseq_rnnsearch.evaluation.tables import Column, Row, Table, escaped, fixed, markdown, span
-from fairseq_rnnsearch.evaluation.texts import known_sentences, read_dictionary
+from fairseq_rnnsearch.evaluation.texts import known_sentences, read_known_words
 from fairseq_rnnsearch.figures import (
     Alignment,
     draw_heatmap,
@@ -159,7 +159,7 @@ def test_no_sentence_without_unknown_words(files, capsys):
 def test_known_sentences_and_dictionaries(tmp_path):
     path = tmp_path / "dict"
     path.write_text("a 12\n1984\nb\n<unk> 3 #fairseq:overwrite\n1985 1\n")
-    words = read_dictionary(path)
+    words = read_known_words(path)
     assert words == {"a", "1984", "b", "<unk>", "1985"}
     source, reference = ["a b", "a c", "1984", "", "12"], ["x", "x", "x y", "", "x"]
     known = known_sentences(source, reference, words, frozenset("x"))
@@ -209,7 +209,7 @@ ESCAPED = {
     "&lt; &": "&amp;lt; &",
     "two\nlines": "two lines",
     "# no head": "\\# no head",
-    "1. no list": "\\1. no list",
+    "1. no list": "1\\. no list",
     "[a](b) `c`": "\\[a\\](b) \\`c\\`",
 }
 
@@ -336,16 +336,23 @@ class Page(HTMLParser):
     def __init__(self, text):
         super().__init__()
         self.tags, self.attributes, self.text = [], [], ""
+        self.rows = []  # of all tables: the text of each cell
         self.feed(text)
 
     def handle_starttag(self, tag, attributes):
         self.tags.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("th", "td") and self.rows:
+            self.rows[-1].append("")
         self.attributes += [(tag, name, value or "") for name, value in attributes]
 
     handle_startendtag = handle_starttag
 
     def handle_data(self, data):
         self.text += data
+        if self.rows and self.rows[-1] and self.get_starttag_text().startswith(("<th", "<td")):
+            self.rows[-1][-1] += data.strip()
 
 
 @pytest.fixture
@@ -385,6 +392,19 @@ def test_the_report_holds_every_part(report, tmp_path):
     assert linked == ["figures/lengths.svg", "figures/alignment-0-0-7.svg"]
     for path in linked:
         ElementTree.parse(tmp_path / "out" / path)
+
+
+def test_the_page_and_the_markdown_have_the_same_rows(report):
+    text, html = report()
+
+    def plain(row):
+        return [re.sub(r"^\*(.*)\*$", r"\1", cell).replace("\\", "") for cell in row]
+
+    heads = ("System", "Model", "Source words", "---", "&lt;script>")  # EVIL has a cell's border
+    shown = [plain(row) for row in rows(text) if len(row) > 2 and not row[0].startswith(heads)]
+    assert len(shown) > 10
+    found = Page(html).rows
+    assert [row for row in shown if row not in found] == []
 
 
 def test_nothing_in_the_page_comes_from_outside(report):
@@ -522,6 +542,29 @@ def test_mistakes(files, capsys, tmp_path, monkeypatch, command, written, option
     assert "\n" not in str(caught.value)
     assert capsys.readouterr().out == ""
     assert not Path("o").exists()
+
+
+START = """
+import sys, types
+package = types.ModuleType("fairseq_rnnsearch")  # not its __init__, which asks for fairseq
+package.__path__ = [{path!r}]
+sys.modules["fairseq_rnnsearch"] = package
+for name in {blocked}:
+    sys.modules[name] = None  # importing it raises ImportError
+from fairseq_rnnsearch.evaluation.__main__ import main
+main({arguments})
+"""
+
+
+def test_a_command_imports_only_what_it_needs(files):
+    """Logs are read without drawing, scoring or templates, and everything without torch."""
+    path = str(Path(__file__).resolve().parents[1] / "fairseq_rnnsearch")
+    blocked = ["torch", "fairseq", "matplotlib", "sacrebleu", "jinja2", "scipy"]
+    arguments = ["training", "--log", f"a={files['log']}"]
+    script = START.format(path=path, blocked=blocked, arguments=arguments)
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    assert "40.5" in ran.stdout
 
 
 def test_a_mistake_is_one_line_for_the_user(files):

@@ -8,8 +8,8 @@ import pytest
 from commands import LAST_ONLY, MODEL, together, train
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.evaluation.results import table_2, training_remarks
 from fairseq_rnnsearch.evaluation.training_log import read_training
+from fairseq_rnnsearch.evaluation.training_table import training_remarks, training_table
 
 pytest_plugins = ["trained"]
 
@@ -217,7 +217,9 @@ def test_no_training(tmp_path):
 
 def test_the_papers_table(tmp_path):
     training = Log().begin(0).inner(61, 100, 45.25).valid(61, 100, 40.0).read(tmp_path)
-    table = table_2({"rnnenc_50": training, "other": training}, {"rnnenc_50": "RNNencdec-50"})
+    table = training_table(
+        {"rnnenc_50": training, "other": training}, {"rnnenc_50": "RNNencdec-50"}
+    )
     assert [row.cells[0] for row in table.rows] == [
         *("rnnenc_50", "other", "RNNencdec-30 (paper)", "RNNsearch-30 (paper)"),
         *("RNNsearch-50 (paper)", "RNNsearch-50* (paper)"),

@@ -1,45 +1,15 @@
 """Files in, tables and figures out: `python -m fairseq_rnnsearch.evaluation COMMAND`.
 
-    report                              the paper's evaluation in report.md and report.html
-    bleu, training, lengths,            its parts: Tables 1 and 2, Figures 2 and 3, Table 3
+    report                                the paper's evaluation in report.md and report.html
+    bleu, training, lengths,              its parts: Tables 1 and 2, Figures 2 and 3, Table 3
     alignments, examples
-    aer, symmetrise                     hard alignments against gold links
+    aer, symmetrise                       hard alignments against gold links
+    dictionary, replace-unk, no-unk       unknown words
 
-The commands are in `commands/`. What they compute is here: `bleu`, `lengths`, `training_log` and
-`examples` for the report, which `results` lays out as `tables` beside the values of `paper`,
-`report` puts in order, and `document` and `page` write; `links` reads files of links,
-`symmetrisation` joins two directions, `alignment_error_rate` scores them.
+A command is in the file of its idea: `bleu_table`, `training_table`, `lengths` and `examples` make
+the tables, and `report` puts all of them into its templates, beside the values of `paper`.
+`alignment_error_rate` and `symmetrisation` work on `links`, and `unknown_words` on texts and links.
+
+Below them, `texts` reads sentences, `bleu` scores them, `training_log` reads logs, `tables` writes
+Markdown, `inline_svg` puts figures into a page, and `command_line` has what all parsers share.
 """
-
-from fairseq_rnnsearch.evaluation.alignment_error_rate import (
-    Counts,
-    bootstrap_interval,
-    count_links,
-    total,
-)
-from fairseq_rnnsearch.evaluation.links import (
-    Link,
-    LinkFile,
-    SentenceLinks,
-    SentencePairs,
-    read_links,
-    read_sentence_pairs,
-    same_sentences,
-)
-from fairseq_rnnsearch.evaluation.symmetrisation import METHODS, symmetrise
-
-__all__ = [
-    "METHODS",
-    "Counts",
-    "Link",
-    "LinkFile",
-    "SentenceLinks",
-    "SentencePairs",
-    "bootstrap_interval",
-    "count_links",
-    "read_links",
-    "read_sentence_pairs",
-    "same_sentences",
-    "symmetrise",
-    "total",
-]

@@ -11,23 +11,34 @@ each of which wrote its own source word first:
 from collections.abc import Sequence
 
 from fairseq_rnnsearch.errors import OneLineParser, install_excepthook
-from fairseq_rnnsearch.evaluation.commands import (
-    aer,
-    alignments,
-    bleu,
+from fairseq_rnnsearch.evaluation import (
+    alignment_error_rate,
+    bleu_table,
     examples,
     lengths,
     report,
-    symmetrise,
-    training,
+    symmetrisation,
+    training_table,
     unknown_words,
 )
 
-_COMMANDS = (report, bleu, training, lengths, alignments, examples, aer, symmetrise, unknown_words)
+_IDEAS = (
+    report,
+    bleu_table,
+    training_table,
+    lengths,
+    examples,
+    alignment_error_rate,
+    symmetrisation,
+    unknown_words,
+)
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Run one of the commands.
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run one of the commands, as the program `rnnsearch-evaluate` does.
+
+    Args:
+        argv: the command and its options; without them, those of the program.
 
     Raises:
         UserError: for every mistake in options or files; shown as one line when nobody catches it.
@@ -38,9 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description="Files in, tables and figures out; each command's --help has its options.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    for command in _COMMANDS:
-        command.add(commands)
-    options = parser.parse_args(arguments)
+    for idea in _IDEAS:
+        idea.add(commands)
+    options = parser.parse_args(argv)
     options.run(options)
 
 

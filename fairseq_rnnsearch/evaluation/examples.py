@@ -1,28 +1,79 @@
-"""Chosen sentences: side by side, the paper's Table 3; their alignments, its Figure 3."""
+"""`examples` and `alignments`: chosen sentences side by side, the paper's Table 3, and their
+alignments as pictures, its Figure 3."""
 
+import argparse
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.evaluation import paper
-from fairseq_rnnsearch.evaluation.tables import Column, Row, Table
-from fairseq_rnnsearch.evaluation.texts import System, TestSet
-from fairseq_rnnsearch.figures import Alignment, read_alignments
+from fairseq_rnnsearch.evaluation.command_line import add_command, add_file
+from fairseq_rnnsearch.evaluation.tables import Column, Row, Table, markdown
+from fairseq_rnnsearch.evaluation.texts import System, TestSet, Texts, add_texts, read_texts
+from fairseq_rnnsearch.figures import Alignment, parse_formats, read_alignments, write_gallery
 
-_FEW = 3  # as in the paper's Table 3
+_FEW = 3  # sentences, as in the paper's Table 3
+
+
+def add(commands: argparse._SubParsersAction) -> None:
+    """Add both commands to those of the program."""
+    alignments = add_command(
+        commands,
+        "alignments",
+        _draw,
+        "pictures of chosen alignments (Figure 3)",
+        "Draw alignments that fairseq-generate wrote with --heatmap-format jsonl.",
+    )
+    add_file(alignments, "--alignments", "the jsonl", required=True)
+    alignments.add_argument("--ids", required=True, metavar="3,17", help="sentence numbers, from 0")
+    alignments.add_argument("--out", type=Path, required=True, metavar="FOLDER")
+    alignments.add_argument("--format", default="svg", help="as of --heatmap-format (%(default)s)")
+
+    examples = add_command(
+        commands,
+        "examples",
+        _print,
+        "source, reference and translations of chosen sentences (Table 3)",
+        "Source, reference and every system's translation of chosen sentences.",
+    )
+    add_texts(examples)
+    add_choice(examples)
+
+
+def add_choice(parser: argparse.ArgumentParser) -> None:
+    """Add the option that `read_choice` reads."""
+    parser.add_argument(
+        "--examples",
+        metavar="3,17",
+        help="sentence numbers, from 0 (default: the paper's three sentences, where the source has"
+        " them, or else the first three of 30 words or more)",
+    )
+
+
+def _draw(options: argparse.Namespace) -> None:
+    chosen = chosen_alignments(options.alignments, options.ids, "--ids")
+    write_gallery(options.out, chosen, parse_formats(options.format))
+
+
+def _print(options: argparse.Namespace) -> None:
+    test, systems = read_texts(options)
+    print("\n\n".join(map(markdown, example_tables(test, systems, read_choice(options, test)))))
+
+
+# --- the choice ---------------------------------------------------------------------------------
 
 
 def parse_ids(text: str, count: int | None, option: str) -> list[int]:
-    """``"3,17"`` to sentence numbers, which count from 0 as everywhere.
+    """Read sentence numbers such as ``"3,17"``, which count from 0 as everywhere.
 
     Args:
         text: the option's value.
-        count: of sentences, if it is known.
-        option: for the message.
+        count: the number of sentences, if it is known.
+        option: the option's name, for the message.
 
     Raises:
-        UserError: anything else, or a number that no sentence has.
+        UserError: the text is anything else, or has a number that no sentence has.
     """
     ids = []
     for part in text.split(","):
@@ -34,28 +85,39 @@ def parse_ids(text: str, count: int | None, option: str) -> list[int]:
     return ids
 
 
-def parse_ids_or_choose(text: str | None, test: TestSet) -> list[int]:
-    """The sentences of ``--examples``, or else those of `choose`."""
-    return choose(test) if text is None else parse_ids(text, len(test.source), "--examples")
+def read_choice(options: argparse.Namespace, test: TestSet) -> list[int]:
+    """Return the sentences of ``--examples``; without it, the paper's three sentences where the
+    test set has them, or its first long ones.
 
-
-def choose(test: TestSet) -> list[int]:
-    """The paper's three sentences where the test set has them, or its first long ones."""
+    Raises:
+        UserError: as `parse_ids`.
+    """
+    if options.examples is not None:
+        return parse_ids(options.examples, len(test.source["tokens"]), "--examples")
     theirs = {_letters(sentence) for sentence in paper.LONG_SENTENCES}
-    sources = test.detokenised_source or test.source
-    found = [number for number, source in enumerate(sources) if _letters(source) in theirs]
+    found = [i for i, sentence in enumerate(_shown(test.source)) if _letters(sentence) in theirs]
     if found:
         return found
-    long = (test.lengths() >= paper.LONG_SENTENCE).nonzero()[0]
-    return [int(number) for number in long[:_FEW]]
+    return (test.lengths() >= paper.LONG_SENTENCE).nonzero()[0][:_FEW].tolist()
+
+
+def _letters(sentence: str) -> str:
+    """Leave out what tokenisation changes: blanks and punctuation."""
+    sentence = re.sub(r"&\w+;|&#\d+;", "", sentence)  # Moses' tokeniser writes &quot; and &apos;
+    return re.sub(r"[\W_]", "", sentence).lower()
 
 
 def chosen_alignments(path: Path, ids: str, option: str) -> list[Alignment]:
-    """Some of the alignments that fairseq-generate wrote with ``--heatmap-format jsonl``.
+    """Read some of the alignments that fairseq-generate wrote with ``--heatmap-format jsonl``.
+
+    Args:
+        path: the file.
+        ids: sentence numbers such as ``"3,17"``.
+        option: the name of the option with the numbers, for the message.
 
     Raises:
-        UserError: ids that are none, that the file does not have, or whose sentence has no words
-            on a side; and as `figures.read_alignments`.
+        UserError: a number is none, is not in the file, or belongs to a sentence without words on
+            one side; and as `read_alignments`.
     """
     alignments = read_alignments(path)
     chosen = []
@@ -71,26 +133,22 @@ def chosen_alignments(path: Path, ids: str, option: str) -> list[Alignment]:
     return chosen
 
 
-def tables(test: TestSet, systems: Sequence[System], ids: Sequence[int]) -> list[Table]:
-    """A table for each sentence: source, reference, and every system's translation.
+# --- the tables ---------------------------------------------------------------------------------
+
+
+def example_tables(test: TestSet, systems: Sequence[System], ids: Sequence[int]) -> list[Table]:
+    """Make a table for each sentence: source, reference, and every system's translation.
 
     Each line is shown detokenised where that text was given.
     """
-    sources = test.detokenised_source or test.source
-    references = test.detokenised_reference or test.reference
     lengths = test.lengths()
     columns = (Column("", numeric=False, kind="minor"), Column("", numeric=False))
+    texts = {"Source": test.source, "Reference": test.reference}
+    lines = [*texts.items(), *((system.name, system.translations) for system in systems)]
     return [
         Table(
             columns,
-            (
-                Row(("Source", sources[number])),
-                Row(("Reference", references[number])),
-                *(
-                    Row((system.name, (system.detokenised or system.tokens)[number]))
-                    for system in systems
-                ),
-            ),
+            tuple(Row((name, _shown(text)[number])) for name, text in lines),
             title=f"Sentence {number}, {lengths[number]} source words",
             prose=True,
         )
@@ -98,7 +156,5 @@ def tables(test: TestSet, systems: Sequence[System], ids: Sequence[int]) -> list
     ]
 
 
-def _letters(sentence: str) -> str:
-    """Without what tokenisation changes: blanks and punctuation."""
-    sentence = re.sub(r"&\w+;|&#\d+;", "", sentence)  # Moses' tokeniser writes &quot; and &apos;
-    return re.sub(r"[\W_]", "", sentence).lower()
+def _shown(texts: Texts) -> list[str]:
+    return texts.get("detokenised", texts["tokens"])

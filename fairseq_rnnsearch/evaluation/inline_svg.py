@@ -6,7 +6,7 @@ from xml.etree import ElementTree
 from fairseq_rnnsearch.figures.length_curves import BAR, FAINT, INK, LINE, PAGE
 
 _SVG = "http://www.w3.org/2000/svg"
-_LINK = "{http://www.w3.org/1999/xlink}href"
+_XLINK = "http://www.w3.org/1999/xlink"
 _COLOURS = {
     INK: "var(--ink)",
     FAINT: "var(--faint)",
@@ -19,12 +19,12 @@ _COLOUR = re.compile("|".join(_COLOURS))
 
 
 def inlined(svg: str, prefix: str, label: str) -> str:
-    """An SVG file as an element of an HTML page.
+    """Turn an SVG file into an element of an HTML page.
 
     Args:
         svg: the file, as matplotlib writes it.
-        prefix: for its ids, which must be unique on the page.
-        label: read out instead of the picture.
+        prefix: what its ids begin with, which must be unique on the page.
+        label: what is read out instead of the picture.
 
     Returns:
         Markup without style sheets, links and metadata; the colours of `figures.length_curves` and
@@ -36,23 +36,18 @@ def inlined(svg: str, prefix: str, label: str) -> str:
             if child.tag in (f"{{{_SVG}}}metadata", f"{{{_SVG}}}style"):
                 parent.remove(child)
     for element in root.iter():
-        _adapt(element, prefix)
+        for name, value in element.items():
+            if name == "id":
+                element.set(name, prefix + value)
+            elif name in ("href", f"{{{_XLINK}}}href") and value.startswith("#"):
+                element.set(name, f"#{prefix}{value[1:]}")
+            elif name in ("clip-path", "style"):
+                value = value.replace("url(#", f"url(#{prefix}")
+                element.set(name, _COLOUR.sub(lambda colour: _COLOURS[colour[0]], value))
     root.set("role", "img")
     root.set("aria-label", label)
-    root.attrib.pop("height", None)  # it follows the width
+    root.attrib.pop("height", None)  # the height follows the width
     root.set("style", f"--natural: {root.get('width')}")
     ElementTree.register_namespace("", _SVG)
-    ElementTree.register_namespace("xlink", "http://www.w3.org/1999/xlink")
+    ElementTree.register_namespace("xlink", _XLINK)
     return ElementTree.tostring(root, encoding="unicode")
-
-
-def _adapt(element: ElementTree.Element, prefix: str) -> None:
-    if "id" in element.attrib:
-        element.set("id", prefix + element.get("id"))
-    for name in (_LINK, "href"):
-        if element.get(name, "").startswith("#"):
-            element.set(name, f"#{prefix}{element.get(name)[1:]}")
-    for name in ("clip-path", "style"):
-        if name in element.attrib:
-            value = element.get(name).replace("url(#", f"url(#{prefix}")
-            element.set(name, _COLOUR.sub(lambda colour: _COLOURS[colour[0]], value))

@@ -64,7 +64,7 @@ class LinkFile:
 
     @property
     def links(self) -> list[frozenset[Link]]:
-        """All links of each sentence, sure or not: what counts of a hypothesis."""
+        """Return all links of each sentence, sure or not, which is what counts of a hypothesis."""
         return [sentence.possible for sentence in self.sentences]
 
 
@@ -75,7 +75,7 @@ class SentencePairs:
     source: Path
     target: Path
     words: tuple[tuple[int, int], ...]
-    """Of each pair, the words of the source and of the target sentence."""
+    """The numbers of words of the source and of the target sentence, for each pair."""
 
 
 class _Entry(NamedTuple):
@@ -83,7 +83,7 @@ class _Entry(NamedTuple):
 
     line: int
     sentence: int
-    """From 0."""
+    """The sentence's number, from 0."""
     words: tuple[int, int]
     sure: bool
     text: str
@@ -108,9 +108,9 @@ def read_links(
         pairs: the sentences, if every link is to be checked against them.
 
     Raises:
-        UserError: an unreadable file, a malformed link, a word below the file's first word or
-            outside its sentence, sentences that are not those of `pairs`. The message names the
-            file, the line, what was found and what would be valid.
+        UserError: the file cannot be read, a link is malformed, a word lies below the file's first
+            word or outside its sentence, or the sentences are not those of `pairs`. The message
+            names the file, the line, what was found and what would be valid.
     """
     path = Path(path)
     if format != "auto" and format not in FORMATS:
@@ -132,7 +132,7 @@ def read_links(
     if pairs is not None:
         count = _check_count(path, format, entries, count, pairs)
 
-    # a naacl file may number its sentences as it likes: only those with links take memory
+    # A naacl file may number its sentences as it likes: only those with links take memory.
     sure: defaultdict[int, set[Link]] = defaultdict(set)
     possible: defaultdict[int, set[Link]] = defaultdict(set)
     null_links = 0
@@ -151,10 +151,10 @@ def read_links(
 
 
 def read_sentence_pairs(source: Path, target: Path) -> SentencePairs:
-    """The lengths of tokenised sentences, one a line.
+    """Read the lengths of tokenised sentences, one a line.
 
     Raises:
-        UserError: an unreadable file, or different numbers of lines.
+        UserError: a file cannot be read, or their numbers of lines differ.
     """
     sources, targets = (
         [len(line.split()) for line in _read_lines(path)] for path in (source, target)
@@ -168,10 +168,11 @@ def read_sentence_pairs(source: Path, target: Path) -> SentencePairs:
 
 
 def same_sentences(file: LinkFile, count: int, other: Path) -> LinkFile:
-    """The file with that number of sentences; naacl files do not show empty ones at their end.
+    """Return the file with that number of sentences; naacl files do not show empty ones at their
+    end.
 
     Raises:
-        UserError: a naacl file with more, another file with more or fewer.
+        UserError: a naacl file has more, or another file has more or fewer.
     """
     found = len(file.sentences)
     if found == count:
@@ -186,7 +187,7 @@ def same_sentences(file: LinkFile, count: int, other: Path) -> LinkFile:
 
 
 def _read_lines(path: Path) -> list[str]:
-    """Lines as fairseq ends them, with LF or CRLF; a byte order mark is dropped."""
+    """Split lines as fairseq does, at LF or CRLF; a byte order mark is dropped."""
     try:
         text = Path(path).read_bytes().decode("utf-8-sig")
     except OSError as error:
@@ -249,7 +250,7 @@ def _malformed(path: Path, line: int, text: str, format: str) -> UserError:
 def _check_count(
     path: Path, format: str, entries: Sequence[_Entry], count: int, pairs: SentencePairs
 ) -> int:
-    """The number of sentences, which is that of the text."""
+    """Return the number of sentences, which is that of the text."""
     expected = len(pairs.words)
     if format != "naacl" and count != expected:
         raise UserError(
@@ -273,7 +274,7 @@ def _checked(
     pairs: SentencePairs | None,
     entry: _Entry,
 ) -> Link:
-    """The link as (source, target) from 0, if there are such words."""
+    """Return the link as (source, target) from 0, if there are such words."""
     where = f"{path}, line {entry.line}: found word"
     if min(entry.words) < first_word:
         hint = ""

@@ -1,10 +1,15 @@
-"""What the paper measured, each value with its place; nothing here is ours.
+"""What the paper measured, each value with its place, and which of its rows stands beside ours.
 
 Bahdanau, Cho and Bengio, ICLR 2015. Figure 2 is printed without numbers and is not read off here.
 """
 
+import argparse
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.evaluation.command_line import add_list, check_names, named_values
 
 NAME = "Bahdanau et al. (2015)"
 
@@ -63,10 +68,38 @@ BLEU_ON_AXIS = 30
 
 
 def row_named(name: str) -> str | None:
-    """The paper's row of this name, written as freely as `rnnsearch_50` or `RNNenc-50`."""
+    """Find the paper's row of this name, written as freely as `rnnsearch_50` or `RNNenc-50`."""
     return {_plain(row): row for row in BLEU}.get(_plain(name))
 
 
 def _plain(name: str) -> str:
     plain = re.sub(r"[^a-z0-9*]", "", name.lower().replace("⋆", "*"))
     return re.sub(r"^rnnenc(?!dec)", "rnnencdec", plain)
+
+
+def add_paper(parser: argparse.ArgumentParser) -> None:
+    """Add the option that `rows_beside` reads."""
+    add_list(
+        parser,
+        "--paper",
+        "NAME=ROW",
+        "the paper's row to put beside a system, or none (default: the row of the same name;"
+        f" rows: {', '.join(BLEU)})",
+    )
+
+
+def rows_beside(options: argparse.Namespace, names: Sequence[str]) -> dict[str, str | None]:
+    """Return the paper's row that stands beside each name, or None.
+
+    Raises:
+        UserError: the option names something that is no system, or a row that the paper lacks.
+    """
+    given = named_values(options.paper, "--paper")
+    check_names(given, names, "--paper")
+    for name, row in given.items():
+        if row not in (*BLEU, "none"):
+            raise UserError(
+                f"--paper {name}={row}: the paper has no such row; valid: {', '.join(BLEU)}, none"
+            )
+    rows = {name: given.get(name) or row_named(name) for name in names}
+    return {name: None if row == "none" else row for name, row in rows.items()}

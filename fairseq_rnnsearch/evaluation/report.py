@@ -1,125 +1,175 @@
-"""The sections of the report, in the order of the paper's tables and figures."""
+"""`report`: everything together, in the order of the paper, as report.md and as report.html.
 
-from collections.abc import Mapping, Sequence
+A `Report` is what both show. The template `sections.jinja` says it, with the macros of
+`markdown.jinja` or of `html.jinja`; every text that comes from outside is escaped for the one or
+the other as it is put in.
+"""
 
-from fairseq_rnnsearch.evaluation import examples, paper
-from fairseq_rnnsearch.evaluation.bleu import TOKENISERS
-from fairseq_rnnsearch.evaluation.document import (
-    Block,
-    Bullets,
-    Paragraph,
-    Picture,
-    Pictures,
-    Section,
-    Signature,
+import argparse
+import re
+import shlex
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.evaluation import bleu_table, examples, lengths, paper, tables, texts
+from fairseq_rnnsearch.evaluation import training_table as training
+from fairseq_rnnsearch.evaluation.command_line import (
+    add_command,
+    add_list,
+    check_names,
+    given_together,
+    named_paths,
 )
-from fairseq_rnnsearch.evaluation.lengths import Bin, curves
-from fairseq_rnnsearch.evaluation.results import (
-    WHAT_P_COMPARES,
-    Bootstrap,
-    differences,
-    length_table,
-    remark_on_unk,
-    score_sets,
-    table_1,
-    table_2,
-    training_remarks,
-)
-from fairseq_rnnsearch.evaluation.texts import System, TestSet
-from fairseq_rnnsearch.evaluation.training_log import Training
+from fairseq_rnnsearch.evaluation.inline_svg import inlined
+from fairseq_rnnsearch.evaluation.tables import Table
 from fairseq_rnnsearch.figures import Alignment, draw_heatmap, draw_length_curves, svg_text
+from fairseq_rnnsearch.figures.page import STYLE
+from fairseq_rnnsearch.files import write_text
 
-LENGTH_FIGURE = "lengths"
+_TEMPLATES = Path(__file__).parent / "templates"
 
 
-def setup_section(notes: Sequence[str]) -> Section:
+@dataclass(frozen=True)
+class Picture:
+    """A figure, which the page holds as SVG and the Markdown file as a link."""
+
+    name: str
+    """The name of its file, without suffix."""
+    svg: str
+    label: str
+    """What it shows, for those who cannot see it."""
+    caption: str = ""
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that the report shows; what is None or empty has no section."""
+
+    title: str
+    command: str
+    """The command with which the report was made."""
+    notes: Sequence[str]
     """What the caller says about how this experiment departs from the paper's."""
-    return Section("set-up", "Set-up", "what differs from the paper", (Bullets(tuple(notes)),))
+    scores: Sequence[bleu_table.ScoredTexts]
+    resamples: int
+    training: Table | None
+    training_remarks: Sequence[str]
+    length_curves: Picture | None
+    length_table: Table | None
+    fewest: int
+    """The sentences of the smallest bin that the curves show."""
+    alignments: Sequence[Picture]
+    examples: Sequence[Table]
 
 
-def bleu_section(
-    test: TestSet,
-    systems: Sequence[System],
-    bootstrap: Bootstrap,
-    beside: Mapping[str, str | None],
-) -> Section:
-    blocks: list[Block] = []
-    for kind in TOKENISERS:
-        sets = score_sets(test, systems, kind, bootstrap)
-        if sets is None:
-            continue
-        blocks.append(table_1(sets, kind, systems, beside))
-        difference = differences(sets, kind, systems, bootstrap.baseline)
-        blocks += [difference] if difference else []
-        remark = remark_on_unk(sets, systems)
-        blocks += [Paragraph(remark)] if remark else []
-        blocks.append(Signature(sets["All"].signature))
-    blocks.append(
-        Paragraph(
-            f"Intervals hold 95% of {bootstrap.resamples:,} bootstrap resamples of the sentences,"
-            " drawn alike for all systems; p is the share of resamples, as sacreBLEU counts it, in"
-            f" which chance alone makes as large a difference. {WHAT_P_COMPARES}"
-            " Tokenised BLEU is that of multi-bleu.perl and depends on the tokeniser; the paper"
-            " does not say with which program and tokens it scored. Detokenised BLEU is"
-            " sacreBLEU's own."
-            f" Grey: {paper.NAME}, Table 1, section 5.1, on newstest2014."
-        )
+def add(commands: argparse._SubParsersAction) -> None:
+    """Add the command to those of the program."""
+    parser = add_command(
+        commands,
+        "report",
+        _run,
+        "all tables and figures in report.md and report.html",
+        "Write FOLDER/report.md, FOLDER/report.html, which needs nothing but a browser, and the"
+        " figures to FOLDER/figures: Table 1 always, Table 2 with --log, Figure 2 always, Figure 3"
+        " with --alignments, Table 3 where there are long sentences.",
     )
-    return Section("table-1", "Table 1", "translation quality", tuple(blocks))
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="made if missing")
+    parser.add_argument("--title", default="The experiment of the paper", metavar="TEXT")
+    add_list(
+        parser,
+        "--note",
+        "TEXT",
+        "something that differs from the paper's set-up, any number of times",
+    )
+    texts.add_texts(parser)
+    texts.add_dictionaries(parser)
+    bleu_table.add_bootstrap(parser)
+    paper.add_paper(parser)
+    training.add_logs(parser, required=False)
+    lengths.add_bins(parser)
+    add_list(
+        parser,
+        "--alignments",
+        "NAME=FILE",
+        "a model's alignments.jsonl, of which those of --alignment-ids are drawn",
+    )
+    add_list(
+        parser,
+        "--only-scored",
+        "NAME",
+        "a system that Table 1 alone shows, any number of times",
+    )
+    parser.add_argument("--alignment-ids", metavar="3,17", help="sentence numbers, from 0")
+    examples.add_choice(parser)
 
 
-def training_section(
-    trainings: Mapping[str, Training], beside: Mapping[str, str | None]
-) -> Section:
-    remarks = training_remarks(trainings)
-    return Section(
-        "table-2",
-        "Table 2",
-        "learning statistics",
-        (
-            table_2(trainings, beside),
-            *([Bullets(tuple(remarks))] if remarks else []),
-            Paragraph(
-                "NLL: negative log-likelihood of a sentence in nats; the training set's is the mean"
-                " over the last tenth of the updates, under dropout where there is any, the"
-                " development set's the lowest of all validations. Hours count from the first batch"
-                " to the last message of every run, validations and checkpoints included; work that"
-                " an interruption lost is counted once, when it was done again, and the time"
-                f" between runs is not. Grey: {paper.NAME}, Table 2, appendix B.2."
-            ),
-        ),
+def _run(options: argparse.Namespace) -> None:
+    report = _make(options)
+    markdown, page = to_markdown(report), to_html(report)
+    figures = options.out / "figures"
+    try:
+        figures.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise UserError(f"{figures} cannot be made: {problem.strerror}") from problem
+    for picture in (report.length_curves, *report.alignments):
+        if picture is not None:
+            write_text(figures / f"{picture.name}.svg", picture.svg)
+    write_text(options.out / "report.md", markdown)
+    write_text(options.out / "report.html", page)
+    print(options.out / "report.html")
+
+
+def _make(options: argparse.Namespace) -> Report:
+    """Make the report; everything is read before the first score is computed."""
+    test, systems = texts.read_texts(options)
+    bootstrap = bleu_table.read_bootstrap(options, systems)
+    trainings = training.read_logs(options)
+    names = [system.name for system in systems]
+    beside = paper.rows_beside(options, list(dict.fromkeys([*names, *trainings])))
+    chosen = examples.read_choice(options, test)
+    alignments = _read_alignments(options)
+    check_names(options.only_scored, names, "--only-scored")
+
+    shown = [system for system in systems if system.name not in options.only_scored]
+    shown_names = [system.name for system in shown]
+    bins = lengths.read_bins(options, test, shown) if shown else []
+    return Report(
+        title=options.title,
+        command=shlex.join(["python", "-m", "fairseq_rnnsearch.evaluation", *sys.argv[1:]]),
+        notes=options.note,
+        scores=bleu_table.score_texts(test, systems, bootstrap, beside),
+        resamples=bootstrap.resamples,
+        training=training.training_table(trainings, beside) if trainings else None,
+        training_remarks=training.training_remarks(trainings),
+        length_curves=_length_curves(bins, shown_names, options.fewest) if shown else None,
+        length_table=lengths.length_table(bins, shown_names) if shown else None,
+        fewest=options.fewest,
+        alignments=_heatmaps(alignments),
+        examples=examples.example_tables(test, shown, chosen) if shown else [],
     )
 
 
-def length_section(bins: Sequence[Bin], names: Sequence[str], fewest: int) -> Section:
-    svg = svg_text(draw_length_curves(*curves(bins, names, fewest)))
-    label = f"BLEU against source length for {', '.join(names)}"
-    return Section(
-        "figure-2",
-        "Figure 2",
-        "BLEU and sentence length",
-        (
-            Pictures((Picture(LENGTH_FIGURE, svg, label),)),
-            length_table(bins, names),
-            Paragraph(
-                "A bin's BLEU is the tokenised corpus BLEU of its sentences, those with unknown"
-                " words included; its point stands at their mean length. Bins of fewer than"
-                f" {fewest} sentences are in the table only. The paper prints its curves (Figure 2,"
-                " section 5.1) without numbers; there RNNencdec falls with the length and"
-                " RNNsearch-50 shows no deterioration even at 50 words and more."
-            ),
-        ),
-    )
+def _read_alignments(options: argparse.Namespace) -> dict[str, list[Alignment]]:
+    """Read the alignments to draw, by the names of their models."""
+    given_together({"--alignments": options.alignments, "--alignment-ids": options.alignment_ids})
+    return {
+        name: examples.chosen_alignments(path, options.alignment_ids, "--alignment-ids")
+        for name, path in named_paths(options.alignments, "--alignments").items()
+    }
 
 
-def alignment_section(alignments: Mapping[str, Sequence[Alignment]]) -> Section:
-    """
-    Args:
-        alignments: of each model, those to draw.
-    """
+def _length_curves(bins: Sequence[lengths.Bin], names: Sequence[str], fewest: int) -> Picture:
+    svg = svg_text(draw_length_curves(*lengths.curves(bins, names, fewest)))
+    return Picture("lengths", svg, f"BLEU against source length for {', '.join(names)}")
+
+
+def _heatmaps(alignments: Mapping[str, Sequence[Alignment]]) -> list[Picture]:
     drawn = []
-    for model, name in enumerate(alignments):
-        for place, alignment in enumerate(alignments[name]):
+    for model, (name, chosen) in enumerate(alignments.items()):
+        for place, alignment in enumerate(chosen):
             figure = draw_heatmap(alignment.source, alignment.target, alignment.weights)
             drawn.append(
                 Picture(
@@ -129,27 +179,54 @@ def alignment_section(alignments: Mapping[str, Sequence[Alignment]]) -> Section:
                     f"{name}, sentence {alignment.id}",
                 )
             )
-    return Section(
-        "figure-3",
-        "Figure 3",
-        "alignments",
-        (
-            Pictures(tuple(drawn)),
-            Paragraph(
-                "A pixel is the weight of the source word above it for the target word at its left:"
-                " black is 0, white is 1, as in the paper's Figure 3, section 5.2.1."
-            ),
-        ),
+    return drawn
+
+
+def to_html(report: Report) -> str:
+    """Return the report as a page."""
+    style = STYLE.read_text(encoding="utf-8")
+    style += (_TEMPLATES / "report.css").read_text(encoding="utf-8")
+    return _rendered(report, "html.jinja", style=style)
+
+
+def to_markdown(report: Report) -> str:
+    """Return the report as GitHub's Markdown."""
+    from markupsafe import Markup
+
+    def as_markdown(value: object) -> Markup:
+        return value if isinstance(value, Markup) else Markup(tables.escaped(str(value)))
+
+    text = _rendered(report, "markdown.jinja", finalize=as_markdown)
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+
+
+def _rendered(report: Report, form: str, finalize: Callable | None = None, style: str = "") -> str:
+    """Put the report into the templates.
+
+    Args:
+        report: what is shown.
+        form: the template with the macros.
+        finalize: what escapes a value before HTML's escaping, which leaves `Markup` alone.
+        style: the page's style sheet.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # only a report needs it
+
+    environment = Environment(
+        loader=FileSystemLoader(_TEMPLATES),
+        autoescape=True,
+        finalize=finalize,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
-
-
-def example_section(test: TestSet, systems: Sequence[System], ids: Sequence[int]) -> Section | None:
-    """None without sentences."""
-    if not ids:
-        return None
-    return Section(
-        "table-3",
-        "Table 3",
-        "long sentences side by side",
-        tuple(examples.tables(test, systems, ids)),
+    environment.filters.update(
+        markdown=tables.markdown,
+        inlined=lambda picture: inlined(picture.svg, f"{picture.name}-", picture.label),
+    )
+    return environment.get_template("sections.jinja").render(
+        form=form,
+        report=report,
+        style=style,
+        missing=tables.MISSING,
+        what_p_compares=bleu_table.WHAT_P_COMPARES,
     )

@@ -1,4 +1,4 @@
-"""One alignment from two: a model of each direction aligns, and their links are joined.
+"""`symmetrise`: a model of each direction aligns, and their links are joined.
 
     intersection          links that both directions have
     union                 links that either has
@@ -16,14 +16,19 @@ down and as Moses' `symal -alignment=grow -diagonal=yes -final=yes -both=yes` ru
 What is added depends on the order, so the order is Moses' in every particular.
 """
 
+import argparse
+import operator
 from collections.abc import Callable
 from collections.abc import Set as AbstractSet
 from heapq import heappop, heappush
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.evaluation.links import Link
+from fairseq_rnnsearch.evaluation import links
+from fairseq_rnnsearch.evaluation.command_line import add_command, add_file
+from fairseq_rnnsearch.evaluation.link_options import add_format, add_reading, read_link_files
+from fairseq_rnnsearch.evaluation.links import Link, LinkFile
 
-# steps (target, source), in the order in which they are tried
+# These are steps (target, source), in the order in which they are tried.
 NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
@@ -33,43 +38,36 @@ def symmetrise(
     """Join the links of one sentence pair.
 
     Args:
-        forward: ``(source, target)`` by the model that translates source to target; where each
-            target word chooses its source word, as with attention, this is what Moses calls the
-            inverse alignment and what fast_align writes without ``-r``.
-        inverse: ``(source, target)`` too, by the model that translates target to source.
+        forward: links ``(source, target)`` by the model that translates source to target; where
+            each target word chooses its source word, as with attention, this is what Moses calls
+            the inverse alignment and what fast_align writes without ``-r``.
+        inverse: links ``(source, target)`` too, by the model that translates target to source.
         method: one of `METHODS`.
 
     Raises:
-        UserError: for another method.
+        UserError: there is no such method.
     """
     if method not in METHODS:
         raise UserError(f"symmetrisation {method!r}: must be one of {', '.join(METHODS)}")
     return frozenset(METHODS[method](forward, inverse))
 
 
-def _intersection(forward: AbstractSet[Link], inverse: AbstractSet[Link]) -> AbstractSet[Link]:
-    return forward & inverse
-
-
-def _union(forward: AbstractSet[Link], inverse: AbstractSet[Link]) -> AbstractSet[Link]:
-    return forward | inverse
-
-
 def _grow_diag_final_and(forward: AbstractSet[Link], inverse: AbstractSet[Link]) -> set[Link]:
     union = {(target, source) for source, target in forward | inverse}
-    links = {(target, source) for source, target in forward & inverse}
-    linked_targets = {target for target, _ in links}
-    linked_sources = {source for _, source in links}
+    grown_links = {(target, source) for source, target in forward & inverse}
+    linked_targets = {target for target, _ in grown_links}
+    linked_sources = {source for _, source in grown_links}
 
     def add(target: int, source: int) -> None:
-        links.add((target, source))
+        grown_links.add((target, source))
         linked_targets.add(target)
         linked_sources.add(source)
 
     grown = True
     while grown:
         grown = False
-        ahead = sorted(links)  # a sorted list is a heap: the links still to come in this scan
+        # The links still to come in this scan; a sorted list is a heap.
+        ahead = sorted(grown_links)
         while ahead:
             target, source = link = heappop(ahead)
             for step_target, step_source in NEIGHBOURS:
@@ -84,11 +82,53 @@ def _grow_diag_final_and(forward: AbstractSet[Link], inverse: AbstractSet[Link])
         for target, source in sorted((target, source) for source, target in direction):
             if target not in linked_targets and source not in linked_sources:
                 add(target, source)
-    return {(source, target) for target, source in links}
+    return {(source, target) for target, source in grown_links}
 
 
 METHODS: dict[str, Callable[[AbstractSet[Link], AbstractSet[Link]], AbstractSet[Link]]] = {
-    "intersection": _intersection,
-    "union": _union,
+    "intersection": operator.and_,
+    "union": operator.or_,
     "grow-diag-final-and": _grow_diag_final_and,
 }
+
+
+def join_files(forward: LinkFile, inverse: LinkFile, method: str) -> list[frozenset[Link]]:
+    """Join the links of each sentence pair of two files, as `symmetrise` does."""
+    return [
+        symmetrise(there, back, method)
+        for there, back in zip(forward.links, inverse.links, strict=True)
+    ]
+
+
+def add(commands: argparse._SubParsersAction) -> None:
+    """Add the command to those of the program."""
+    parser = add_command(
+        commands,
+        "symmetrise",
+        _run,
+        "join the links of two directions",
+        "Join the links of two directions and write them to standard output in Pharaoh format:"
+        " source-target, from 0, in the order of the target words.",
+        epilog=links.__doc__,
+    )
+    for option, model in {
+        "--forward": "the model that translates source to target",
+        "--inverse": "the model that translates target to source",
+    }.items():
+        add_file(parser, option, f"links by {model}", required=True)
+    parser.add_argument("--method", choices=METHODS, required=True, help="how to join them")
+    add_format(parser, "--format", "both files")
+    add_reading(parser, ("forward", "inverse"))
+
+
+def _run(options: argparse.Namespace) -> None:
+    paths = {"forward": options.forward, "inverse": options.inverse}
+    files = read_link_files(options, paths, dict.fromkeys(paths, options.format))
+    # A naacl file does not show how many sentences there are.
+    longest = max(files.values(), key=lambda file: (len(file.sentences), file.format != "naacl"))
+    forward, inverse = (
+        links.same_sentences(file, len(longest.sentences), longest.path) for file in files.values()
+    )
+    for sentence in join_files(forward, inverse, options.method):
+        ordered = sorted(sentence, key=lambda link: (link[1], link[0]))
+        print(" ".join(f"{source}-{target}" for source, target in ordered))

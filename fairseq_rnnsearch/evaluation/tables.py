@@ -6,6 +6,7 @@ Numbers arrive as text with a fixed number of decimals, so that right alignment 
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 MISSING = "–"
 
@@ -16,19 +17,19 @@ class Column:
 
     head: str
     group: str = ""
-    """Further up, shared with the neighbouring columns of the same group."""
+    """A head further up, shared with the neighbouring columns of the same group."""
     numeric: bool = True
     kind: str = ""
-    """"paper": the paper's values; "minor": intervals and the like. Both in grey."""
+    """"paper": the paper's values; "minor": intervals and the like. Both are shown in grey."""
 
 
 @dataclass(frozen=True)
 class Row:
-    """Cells in the order of the columns; None where there is nothing."""
+    """Cells in the order of the columns; None where there is nothing to show."""
 
     cells: tuple[str | None, ...]
     paper: bool = False
-    """A row of the paper's that has no counterpart here."""
+    """Whether the row is the paper's and has no counterpart here."""
 
 
 @dataclass(frozen=True)
@@ -36,37 +37,42 @@ class Table:
     """Rows of cells under columns.
 
     Raises:
-        ValueError: a row that has not a cell for each column.
+        ValueError: a row has not one cell for each column.
     """
 
     columns: tuple[Column, ...]
     rows: tuple[Row, ...]
     title: str = ""
     prose: bool = False
-    """Cells are sentences, to be broken into lines."""
+    """Whether the cells are sentences, to be broken into lines."""
 
     def __post_init__(self) -> None:
         for row in self.rows:
             if len(row.cells) != len(self.columns):
                 raise ValueError(f"{len(row.cells)} cells for {len(self.columns)} columns: {row}")
 
+    def groups(self) -> list[tuple[str, int]]:
+        """Return the heads further up, each with its number of columns."""
+        found = groupby(column.group for column in self.columns)
+        return [(group, len(list(columns))) for group, columns in found]
+
 
 def fixed(value: float | None, decimals: int, sign: bool = False) -> str | None:
-    """A number with a true minus sign, or None."""
+    """Return a number as text with a true minus sign, and None for None."""
     if value is None:
         return None
     return f"{value:{'+' if sign else ''},.{decimals}f}".replace("-", "−")
 
 
 def span(interval: tuple[float, float] | None, decimals: int, sign: bool = False) -> str | None:
-    """An interval, ``12.3–14.5``, or ``−0.2 to +0.7``."""
+    """Return an interval as text, ``12.3–14.5``, or ``−0.2 to +0.7`` with signs."""
     if interval is None:
         return None
     return (" to " if sign else "–").join(fixed(end, decimals, sign) for end in interval)
 
 
 def markdown(table: Table) -> str:
-    """A Markdown table, its columns padded to equal width."""
+    """Return a table as Markdown whose columns are padded to equal width."""
     heads = [
         escaped(f"{column.group}: {column.head}" if column.group else column.head)
         for column in table.columns
@@ -103,11 +109,12 @@ def _padded(cells: Sequence[str], widths: Sequence[int], columns: Iterable[Colum
 
 
 def escaped(text: str) -> str:
-    """Text that Markdown shows as it is, in one line."""
+    """Return text that Markdown shows as it is, in one line."""
     text = " ".join(text.split())
     text = re.sub(r"([\\`*\[\]|~$])", r"\\\1", text)
-    # within a word an underscore is a letter
+    # An underscore within a word is a letter.
     text = re.sub(r"(?<![^\W_])_|_(?![^\W_])", r"\\_", text)
-    text = re.sub(r"^([#+>-]|\d+[.)])(?=\s|$)", r"\\\1", text)
+    text = re.sub(r"^([#+>-])(?=\s|$)", r"\\\1", text)
+    text = re.sub(r"^(\d+)([.)])(?=\s|$)", r"\1\\\2", text)
     text = re.sub(r"&(?=#?\w+;)", "&amp;", text)
     return re.sub(r"<(?=[a-zA-Z/!?])", "&lt;", text)

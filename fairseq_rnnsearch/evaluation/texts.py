@@ -1,5 +1,10 @@
-"""Sentences, dictionaries and the systems that are compared, read from plain text files."""
+"""The test set and the translations of it that are compared, read from plain text files.
 
+A text comes in two kinds, which have a sentence a line alike: "tokens", whose words are separated
+by blanks, and "detokenised".
+"""
+
+import argparse
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -8,15 +13,61 @@ import numpy as np
 
 from fairseq_rnnsearch.data.corpus import check_text
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.evaluation.command_line import (
+    add_file,
+    add_list,
+    check_names,
+    given_together,
+    named_paths,
+)
+
+Texts = Mapping[str, list[str]]
+"""Sentences by their kind, "tokens" or "detokenised"; a kind that was not given is missing."""
+
+
+@dataclass(frozen=True)
+class System:
+    """A system's translations of the test set."""
+
+    name: str
+    translations: Texts
+    """The translations of all sentences; there are always tokens."""
+    without_unk: Texts
+    """The translations of the No-UNK subset by a search that may not generate UNK. Where there are
+    none of any kind, the subset is scored as it was translated with all sentences."""
+
+
+@dataclass(frozen=True)
+class TestSet:
+    """The sentences that were translated; there are always tokens."""
+
+    __test__ = False  # pytest takes a class of this name for one of its own
+
+    source: Texts
+    reference: Texts
+    known: np.ndarray | None = None
+    """Which sentences are in the No-UNK subset, ``(sentences,)``; None without dictionaries."""
+
+    def lengths(self) -> np.ndarray:
+        """Return the number of words of each source sentence."""
+        return np.array([len(sentence.split()) for sentence in self.source["tokens"]])
+
+
+def pick(sentences: Sequence[str], chosen: Iterable[int]) -> list[str]:
+    """Return the sentences with these numbers."""
+    return [sentences[number] for number in chosen]
+
+
+# --- files --------------------------------------------------------------------------------------
 
 
 def read_sentences(path: Path) -> list[str]:
-    """The lines of a text file, a sentence a line.
+    """Read a text file with a sentence a line.
 
     Lines end as fairseq and sacreBLEU end them: at LF and CRLF, not at U+2028 or a form feed.
 
     Raises:
-        UserError: as `data.corpus.check_text`: no such file, empty, not UTF-8, ...
+        UserError: as `data.corpus.check_text`: there is no such file, it is empty, not UTF-8, ...
     """
     check_text(path)
     with open(path, encoding="utf-8") as file:
@@ -24,10 +75,10 @@ def read_sentences(path: Path) -> list[str]:
 
 
 def read_as_many(path: Path, count: int, other: Path) -> list[str]:
-    """The lines of a file that must have ``count``, as ``other`` has.
+    """Read a file that must have ``count`` lines, as the file ``other`` has.
 
     Raises:
-        UserError: another number of lines, or as `read_sentences`.
+        UserError: it has more or fewer; and as `read_sentences`.
     """
     sentences = read_sentences(path)
     if len(sentences) != count:
@@ -38,15 +89,15 @@ def read_as_many(path: Path, count: int, other: Path) -> list[str]:
     return sentences
 
 
-def read_dictionary(path: Path) -> frozenset[str]:
-    """The known words: fairseq's ``dict.en.txt`` (``word count``) or a shortlist, a word a line.
+def read_known_words(path: Path) -> frozenset[str]:
+    """Read fairseq's ``dict.en.txt`` (``word count``) or a shortlist, which has a word a line.
 
     Raises:
-        UserError: a line that holds anything else, or as `read_sentences`.
+        UserError: a line holds anything else; and as `read_sentences`.
     """
     words = set()
     for number, line in enumerate(read_sentences(path), start=1):
-        # fairseq separates its fields with one blank; its words may hold other spaces
+        # fairseq separates its fields with one blank; its words may hold other spaces.
         fields = line.removesuffix(" #fairseq:overwrite").split(" ")
         if len(fields) > 2 or not fields[0] or (len(fields) == 2 and not fields[1].isdecimal()):
             raise UserError(
@@ -63,8 +114,8 @@ def known_sentences(
     source_words: frozenset[str],
     reference_words: frozenset[str],
 ) -> np.ndarray:
-    """The paper's "No UNK": sentences "without any unknown word in themselves and in the
-    reference translations" (Table 1), as booleans, ``(sentences,)``."""
+    """Tell which sentences are in the paper's "No UNK": those "without any unknown word in
+    themselves and in the reference translations" (Table 1), as booleans, ``(sentences,)``."""
     return np.array(
         [
             source_words.issuperset(here.split()) and reference_words.issuperset(there.split())
@@ -74,51 +125,13 @@ def known_sentences(
     )
 
 
-@dataclass(frozen=True)
-class System:
-    """A system's translations of the test set; lists have a line for each sentence."""
-
-    name: str
-    tokens: list[str]
-    detokenised: list[str] | None = None
-    tokens_without_unk: list[str] | None = None
-    """Of a search that may not generate UNK: of all sentences, or of those of the subset."""
-    detokenised_without_unk: list[str] | None = None
-
-    @property
-    def searched_without_unk(self) -> bool:
-        """Or else the No-UNK subset is scored as it was translated with all sentences."""
-        return self.tokens_without_unk is not None or self.detokenised_without_unk is not None
-
-
-@dataclass(frozen=True)
-class TestSet:
-    """The sentences that were translated."""
-
-    __test__ = False  # its name is no test's
-
-    source: list[str]
-    reference: list[str]
-    detokenised_reference: list[str] | None = None
-    detokenised_source: list[str] | None = None
-    known: np.ndarray | None = None
-    """Sentences of the No-UNK subset; None without dictionaries."""
-
-    def lengths(self) -> np.ndarray:
-        """Words of each source sentence."""
-        return np.array([len(sentence.split()) for sentence in self.source])
-
-
-def pick(sentences: Sequence[str], chosen: Iterable[int]) -> list[str]:
-    return [sentences[number] for number in chosen]
-
-
-def of_subset(sentences: list[str], known: np.ndarray, path: Path) -> list[str]:
-    """The subset's lines of a file that has a line for all sentences, or for the subset's only.
+def read_subset(path: Path, known: np.ndarray) -> list[str]:
+    """Read the subset's lines from a file with a line for all sentences, or for the subset's only.
 
     Raises:
-        UserError: another number of lines.
+        UserError: it has another number of lines; and as `read_sentences`.
     """
+    sentences = read_sentences(path)
     if len(sentences) == len(known):
         return pick(sentences, np.flatnonzero(known))
     if len(sentences) != known.sum():
@@ -129,35 +142,94 @@ def of_subset(sentences: list[str], known: np.ndarray, path: Path) -> list[str]:
     return sentences
 
 
-def named_paths(values: Sequence[str], option: str) -> dict[str, Path]:
-    """``NAME=FILE`` options in their order.
+# --- options ------------------------------------------------------------------------------------
+
+
+def add_texts(parser: argparse.ArgumentParser) -> None:
+    """Add the options that `read_texts` reads."""
+    texts = parser.add_argument_group("texts: plain UTF-8, a sentence a line")
+    again = "the same sentences detokenised"
+    add_file(texts, "--source", "tokenised source sentences", required=True)
+    add_file(texts, "--source-detokenised", again)
+    add_file(texts, "--reference", "tokenised references", required=True)
+    add_file(texts, "--reference-detokenised", again)
+    for option, help in {
+        "--system": "a system's tokenised translations, any number of times, in the order of rows",
+        "--system-detokenised": "its translations detokenised",
+        "--system-no-unk": "its tokenised translations by a search that may not generate UNK, of"
+        " all sentences or of those of the No-UNK subset only; without it the subset is taken from"
+        " --system",
+        "--system-no-unk-detokenised": "those detokenised",
+    }.items():
+        add_list(texts, option, "NAME=FILE", help)
+    # Commands without `add_dictionaries` have no No-UNK subset.
+    parser.set_defaults(source_dictionary=None, target_dictionary=None)
+
+
+def add_dictionaries(parser: argparse.ArgumentParser, required: bool = False) -> None:
+    """Add the options that name the known words of both languages."""
+    for side in ("source", "target"):
+        add_file(
+            parser,
+            f"--{side}-dictionary",
+            f"known {side} words, fairseq's dict.*.txt or a word a line: they decide which"
+            " sentences are in the No-UNK subset",
+            required,
+        )
+
+
+def read_texts(options: argparse.Namespace) -> tuple[TestSet, list[System]]:
+    """Read the test set and the systems that the options name.
 
     Raises:
-        UserError: no name, no file, or a name twice.
+        UserError: for every mistake in these files, and for names that are no system's.
     """
-    return {name: Path(value) for name, value in named_values(values, option).items()}
+    source = read_sentences(options.source)
 
+    def read(tokens: Path | None, detokenised: Path | None) -> Texts:
+        paths = {"tokens": tokens, "detokenised": detokenised}
+        return {
+            kind: read_as_many(path, len(source), options.source)
+            for kind, path in paths.items()
+            if path is not None
+        }
 
-def named_values(values: Sequence[str], option: str) -> dict[str, str]:
-    """``NAME=VALUE`` options in their order; the errors of `named_paths`."""
-    named: dict[str, str] = {}
-    for text in values:
-        name, _, value = text.partition("=")
-        if not name.strip() or not value:
-            raise UserError(f"{option} {text!r}: must be NAME=VALUE, such as RNNsearch-50=out.fr")
-        if name in named:
-            raise UserError(f"{option} names {name!r} twice; valid is once a system")
-        named[name] = value
-    return named
+    reference = read(options.reference, options.reference_detokenised)
+    dictionaries = {
+        "--source-dictionary": options.source_dictionary,
+        "--target-dictionary": options.target_dictionary,
+    }
+    known = None
+    if given_together(dictionaries):
+        words = map(read_known_words, dictionaries.values())
+        known = known_sentences(source, reference["tokens"], *words)
+    test = TestSet({"tokens": source, **read(None, options.source_detokenised)}, reference, known)
 
-
-def check_names(names: Iterable[str], valid: Mapping | Sequence[str], option: str) -> None:
-    """
-    Raises:
-        UserError: a name that is no system's.
-    """
-    for name in names:
-        if name not in valid:
-            raise UserError(
-                f"{option} {name!r}: there is no such system; valid: {', '.join(valid) or 'none'}"
-            )
+    paths = named_paths(options.system, "--system")
+    if not paths:
+        raise UserError("no --system given; at least one NAME=FILE is needed")
+    further = {}
+    for option, values in {
+        "--system-detokenised": options.system_detokenised,
+        "--system-no-unk": options.system_no_unk,
+        "--system-no-unk-detokenised": options.system_no_unk_detokenised,
+    }.items():
+        further[option] = named_paths(values, option)
+        check_names(further[option], paths, option)
+        if values and "no-unk" in option and known is None:
+            raise UserError(f"{option} needs --source-dictionary and --target-dictionary")
+        if values and "detokenised" in option and "detokenised" not in reference:
+            raise UserError("detokenised systems need --reference-detokenised")
+    detokenised, *no_unk = further.values()
+    return test, [
+        System(
+            name,
+            translations=read(path, detokenised.get(name)),
+            without_unk={
+                kind: read_subset(named[name], known)
+                for kind, named in zip(("tokens", "detokenised"), no_unk, strict=True)
+                if name in named
+            },
+        )
+        for name, path in paths.items()
+    ]

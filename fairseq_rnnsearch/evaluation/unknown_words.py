@@ -1,20 +1,85 @@
-"""Unknown words by means of alignments: a dictionary from word links, and words in UNK's place.
+"""`dictionary`, `replace-unk` and `no-unk`: what can be done about words the model does not know.
 
 Luong et al. (2015) and Jean et al. (2015, section 3.3) replace each UNK by a dictionary's
 translation of the source word it is aligned to, or by that word itself. Here the links are
-RNNsearch's own: the source word of most weight.
+RNNsearch's own: each target word is linked to the source word of most weight.
 """
 
+import argparse
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
+import numpy as np
+
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.evaluation.links import Link
-from fairseq_rnnsearch.evaluation.texts import read_sentences
-from fairseq_rnnsearch.figures import Alignment
+from fairseq_rnnsearch.evaluation.command_line import add_command, add_file
+from fairseq_rnnsearch.evaluation.links import Link, read_links, read_sentence_pairs
+from fairseq_rnnsearch.evaluation.texts import (
+    add_dictionaries,
+    known_sentences,
+    pick,
+    read_as_many,
+    read_known_words,
+    read_sentences,
+)
+from fairseq_rnnsearch.figures import Alignment, read_alignments
+from fairseq_rnnsearch.files import write_text
 
 UNKNOWN = "<unk>"
+
+
+def add(commands: argparse._SubParsersAction) -> None:
+    """Add the three commands to those of the program."""
+    dictionary = add_command(
+        commands,
+        "dictionary",
+        _learn,
+        "a dictionary from a model's alignments",
+        "Write `source target` lines, for replace-unk and for fairseq-generate --replace-unk FILE:"
+        " to each source word the target word whose links to it have the largest Dice coefficient.",
+    )
+    add_file(dictionary, "--source", "tokenised", required=True)
+    add_file(dictionary, "--target", "tokenised", required=True)
+    add_file(dictionary, "--alignments", "their links, alignments.pharaoh", required=True)
+    add_file(dictionary, "--out", "to write", required=True)
+    dictionary.add_argument(
+        "--fewest",
+        type=int,
+        default=2,
+        metavar="N",
+        help="times that two words must be linked (default: %(default)s)",
+    )
+
+    replace = add_command(
+        commands,
+        "replace-unk",
+        _replace,
+        "put words in the place of UNK in finished translations",
+        "Replace each <unk> by the source word of most weight, or by what --dictionary has for it,"
+        " as fairseq-generate --replace-unk does while it searches.",
+    )
+    add_file(replace, "--source", "tokenised source sentences, with all words", required=True)
+    add_file(replace, "--translations", "tokenised", required=True)
+    add_file(replace, "--alignments", "theirs, alignments.jsonl", required=True)
+    add_file(replace, "--out", "to write", required=True)
+    add_file(replace, "--dictionary", "`source target` lines")
+
+    subset = add_command(
+        commands,
+        "no-unk",
+        _write_subset,
+        "the sentences without unknown words",
+        "Write the sentence pairs that have no unknown word on either side, the paper's No-UNK"
+        " subset, to FOLDER/text.SOURCE and FOLDER/text.TARGET, named by the files' endings.",
+    )
+    add_file(subset, "--source", "tokenised", required=True)
+    add_file(subset, "--reference", "tokenised", required=True)
+    add_dictionaries(subset, required=True)
+    subset.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="exists")
+
+
+# --- a dictionary of translations ---------------------------------------------------------------
 
 
 def learn_dictionary(
@@ -23,15 +88,15 @@ def learn_dictionary(
     links: Iterable[frozenset[Link]],
     fewest: int = 2,
 ) -> dict[str, str]:
-    """The translation of each source word, by the Dice coefficient of its links.
+    """Return the translation of each source word, by the Dice coefficient of its links.
 
-    2 c(s, t) / (c(s) + c(t)), where c counts links: a frequent target word, which is linked to
-    many source words, is not taken for the translation of each.
+    The coefficient is 2 c(s, t) / (c(s) + c(t)), where c counts links: a frequent target word,
+    which is linked to many source words, is not taken for the translation of each.
 
     Args:
         source, target: tokenised sentences.
-        links: of each pair, source and target word from 0.
-        fewest: times that two words must be linked.
+        links: the links of each pair, source and target word from 0.
+        fewest: the number of times that two words must be linked.
 
     Returns:
         Source words in the order of the alphabet; of equally good translations the more frequent,
@@ -56,15 +121,31 @@ def learn_dictionary(
     return {s: best[s][-1] for s in sorted(best)}
 
 
-def dictionary_lines(words: Mapping[str, str]) -> Sequence[str]:
-    """As ``fairseq-generate --replace-unk FILE`` reads them."""
-    return [f"{source} {target}\n" for source, target in words.items()]
+def _learn(options: argparse.Namespace) -> None:
+    if options.fewest < 1:
+        raise UserError(f"--fewest {options.fewest}: must be 1 or more")
+    pairs = read_sentence_pairs(options.source, options.target)
+    links = read_links(options.alignments, "pharaoh", pairs=pairs).links
+    source, target = map(read_sentences, (options.source, options.target))
+    words = learn_dictionary(source, target, links, options.fewest)
+    if not words:
+        raise UserError(
+            f"{options.alignments}: no two words are linked {options.fewest} times; --fewest 1"
+            " takes all links"
+        )
+    _write_lines(options.out, (f"{word} {translation}" for word, translation in words.items()))
+    print(f"{options.out}: {len(words):,} words")
 
 
-def read_dictionary(path: Path) -> dict[str, str]:
-    """
+def _write_lines(path: Path, lines: Iterable[str]) -> None:
+    write_text(path, "".join(f"{line}\n" for line in lines))
+
+
+def read_translations(path: Path) -> dict[str, str]:
+    """Read a dictionary as `learn_dictionary` makes it, from `source target` lines.
+
     Raises:
-        UserError: a line that is no `source target`, or as `read_sentences`.
+        UserError: a line is anything else; and as `read_sentences`.
     """
     words = {}
     for number, line in enumerate(read_sentences(path), start=1):
@@ -78,19 +159,23 @@ def read_dictionary(path: Path) -> dict[str, str]:
     return words
 
 
+# --- words in the place of UNK ------------------------------------------------------------------
+
+
 def replace_unknown(
     translation: str, alignment: Alignment, source: str, dictionary: Mapping[str, str]
 ) -> str:
-    """A translation without ``<unk>``.
+    """Return a translation without ``<unk>``.
 
     Args:
         translation: tokens, of which some are ``<unk>``.
         alignment: of these tokens; its weights may have the end symbols, and its source words
             need not be the source's, which the model may not have known.
         source: tokens.
+        dictionary: translations of source words; a word that it lacks is copied.
 
     Raises:
-        UserError: an alignment of other sentences.
+        UserError: the alignment is that of other sentences.
     """
     words, sources = translation.split(), source.split()
     links = alignment.links()
@@ -105,3 +190,35 @@ def replace_unknown(
         if words[j] == UNKNOWN:
             words[j] = dictionary.get(sources[i], sources[i])
     return " ".join(words)
+
+
+def _replace(options: argparse.Namespace) -> None:
+    source = read_sentences(options.source)
+    translations = read_as_many(options.translations, len(source), options.source)
+    alignments = read_alignments(options.alignments)
+    dictionary = read_translations(options.dictionary) if options.dictionary else {}
+    for number, translation in enumerate(translations):
+        if UNKNOWN in translation.split() and number not in alignments:
+            raise UserError(
+                f"{options.alignments} has no alignment {number}, whose translation has an unknown"
+                " word; valid is one of each (--heatmap-samples all)"
+            )
+    nothing = Alignment((), (), np.zeros((0, 0)))
+    replaced = [
+        replace_unknown(there, alignments.get(number, nothing), here, dictionary)
+        for number, (here, there) in enumerate(zip(source, translations, strict=True))
+    ]
+    _write_lines(options.out, replaced)
+
+
+# --- the sentences without unknown words --------------------------------------------------------
+
+
+def _write_subset(options: argparse.Namespace) -> None:
+    source = read_sentences(options.source)
+    reference = read_as_many(options.reference, len(source), options.source)
+    words = (options.source_dictionary, options.target_dictionary)
+    chosen = np.flatnonzero(known_sentences(source, reference, *map(read_known_words, words)))
+    for path, sentences in ((options.source, source), (options.reference, reference)):
+        _write_lines(options.out / f"text{path.suffix}", pick(sentences, chosen))
+    print(f"{len(chosen):,} of {len(source):,} sentence pairs without unknown words")

@@ -6,10 +6,21 @@ from pathlib import Path
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.evaluation import links
-from fairseq_rnnsearch.evaluation.symmetrisation import symmetrise
+from fairseq_rnnsearch.evaluation.command_line import add_file, given_together
+
+
+def add_format(parser: argparse.ArgumentParser, option: str, files: str) -> None:
+    """Add an option that names the format of some of the files."""
+    parser.add_argument(
+        option,
+        choices=("auto", *links.FORMATS),
+        default="auto",
+        help=f"of {files} (default: %(default)s)",
+    )
 
 
 def add_reading(parser: argparse.ArgumentParser, files: tuple[str, ...]) -> None:
+    """Add the options that say how to read the files with these names."""
     parser.add_argument(
         "--reverse",
         nargs="+",
@@ -26,33 +37,41 @@ def add_reading(parser: argparse.ArgumentParser, files: tuple[str, ...]) -> None
             default=[],
             help=f"files whose words count from {number}, whatever their format says",
         )
-    parser.add_argument(
+    add_file(
+        parser,
         "--source",
-        type=Path,
-        metavar="FILE",
-        help="the tokenised source sentences: every link is checked against their words",
+        "the tokenised source sentences: every link is checked against their words",
     )
-    parser.add_argument(
-        "--target", type=Path, metavar="FILE", help="the tokenised target sentences"
-    )
+    add_file(parser, "--target", "the tokenised target sentences")
 
 
-def read(
+def read_link_files(
     options: argparse.Namespace, paths: dict[str, Path], formats: dict[str, str]
 ) -> dict[str, links.LinkFile]:
-    """The files as the options say to read them."""
-    for option in ("reverse", "zero_based", "one_based"):
-        for name in getattr(options, option):
+    """Read files of links as the options say to read them.
+
+    Args:
+        options: from `add_reading`.
+        paths, formats: the files and their formats, by the names that the options have for them.
+
+    Raises:
+        UserError: the options contradict each other or name a missing file; and as `read_links`.
+    """
+    for option, names in {
+        "--reverse": options.reverse,
+        "--zero-based": options.zero_based,
+        "--one-based": options.one_based,
+    }.items():
+        for name in names:
             if name not in paths:
                 raise UserError(
-                    f"--{option.replace('_', '-')} {name}: there is no such file; valid:"
-                    f" {', '.join(paths)}"
+                    f"{option} {name}: there is no such file; valid: {', '.join(paths)}"
                 )
     if both := set(options.zero_based) & set(options.one_based):
         raise UserError(f"--zero-based and --one-based both name {', '.join(sorted(both))}")
-    if (options.source is None) != (options.target is None):
-        raise UserError("--source and --target belong together: give both or neither")
-    pairs = options.source and links.read_sentence_pairs(options.source, options.target)
+    pairs = None
+    if given_together({"--source": options.source, "--target": options.target}):
+        pairs = links.read_sentence_pairs(options.source, options.target)
 
     files = {}
     for name, path in paths.items():
@@ -64,17 +83,8 @@ def read(
     return files
 
 
-def joined(
-    forward: links.LinkFile, inverse: links.LinkFile, method: str
-) -> list[frozenset[links.Link]]:
-    return [
-        symmetrise(there, back, method)
-        for there, back in zip(forward.links, inverse.links, strict=True)
-    ]
-
-
 def _warn_if_it_seems_to_count_from_1(name: str, file: links.LinkFile) -> None:
-    """The commonest mistake of all, and one that no number would show."""
+    """Warn of the commonest mistake of all, which no number would show."""
     words = [word for sentence in file.links for link in sentence for word in link]
     if file.first_word == 0 and words and min(words) > 0:
         print(

@@ -1,0 +1,104 @@
+"""What all commands share: their parsers, and options that are files, lists or NAME=VALUE."""
+
+import argparse
+import textwrap
+from collections.abc import Callable, Collection, Iterable, Mapping
+from pathlib import Path
+
+from fairseq_rnnsearch.errors import UserError
+
+
+def add_command(
+    commands: argparse._SubParsersAction,
+    name: str,
+    run: Callable[[argparse.Namespace], None],
+    help: str,
+    description: str,
+    epilog: str | None = None,
+) -> argparse.ArgumentParser:
+    """Add a command, and return the parser of its options.
+
+    Args:
+        commands: the commands of the program.
+        name: the command's name.
+        run: the function that is called with the parsed options.
+        help: one line for the list of all commands.
+        description: what the command's own help says first. A docstring keeps its lines.
+        epilog: what the command's own help says last, in its own lines.
+    """
+    if "\n" not in description:
+        description = textwrap.fill(description, 96, break_on_hyphens=False)
+    parser = commands.add_parser(
+        name,
+        help=help,
+        description=description,
+        epilog=epilog,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.set_defaults(run=run)
+    return parser
+
+
+def add_file(
+    parser: argparse._ActionsContainer, option: str, help: str, required: bool = False
+) -> None:
+    """Add an option that names one file."""
+    parser.add_argument(option, type=Path, required=required, metavar="FILE", help=help)
+
+
+def add_list(
+    parser: argparse._ActionsContainer, option: str, metavar: str, help: str, **more: object
+) -> None:
+    """Add an option that may be given any number of times; its value is the list of them all."""
+    parser.add_argument(option, action="append", default=[], metavar=metavar, help=help, **more)
+
+
+def given_together(options: Mapping[str, object]) -> bool:
+    """Tell whether options that belong together were given.
+
+    Args:
+        options: the value of each option by its name; None and an empty list are not given.
+
+    Raises:
+        UserError: only some of them were given.
+    """
+    given = [value is not None and value != [] for value in options.values()]
+    if any(given) and not all(given):
+        raise UserError(f"{' and '.join(options)} belong together: give both or neither")
+    return all(given)
+
+
+def named_values(values: Iterable[str], option: str) -> dict[str, str]:
+    """Split ``NAME=VALUE`` options and return the values by their names, in the given order.
+
+    Raises:
+        UserError: an option lacks its name or its value, or gives a name a second time.
+    """
+    named: dict[str, str] = {}
+    for text in values:
+        name, _, value = text.partition("=")
+        if not name.strip() or not value:
+            raise UserError(f"{option} {text!r}: must be NAME=VALUE, such as RNNsearch-50=out.fr")
+        if name in named:
+            raise UserError(f"{option} names {name!r} twice; valid is once a system")
+        named[name] = value
+    return named
+
+
+def named_paths(values: Iterable[str], option: str) -> dict[str, Path]:
+    """Split ``NAME=FILE`` options as `named_values` does."""
+    return {name: Path(value) for name, value in named_values(values, option).items()}
+
+
+def check_names(names: Iterable[str], valid: Collection[str], option: str) -> None:
+    """Check that an option speaks of systems that there are.
+
+    Raises:
+        UserError: a name is not among the valid ones.
+    """
+    for name in names:
+        if name not in valid:
+            raise UserError(
+                f"{option} {name!r}: there is no such system; valid: {', '.join(valid) or 'none'}"
+            )

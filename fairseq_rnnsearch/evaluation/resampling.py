@@ -1,0 +1,29 @@
+"""What the two bootstraps share: checked settings and percentile intervals.
+
+The bootstrap of BLEU (`bleu`) draws as sacreBLEU does, and the one of the alignment error rate
+(`alignment_error_rate`) draws how often each sentence comes; each keeps the numbers of its seed.
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from fairseq_rnnsearch.errors import UserError
+
+
+def resampling_generator(resamples: int, seed: int) -> np.random.Generator:
+    """Return the generator that draws the resamples.
+
+    Raises:
+        UserError: there is less than one resample, or the seed is negative.
+    """
+    if resamples < 1:
+        raise UserError(f"{resamples} bootstrap resamples: must be at least 1")
+    if seed < 0:
+        raise UserError(f"bootstrap seed {seed}: must be 0 or more")
+    return np.random.default_rng(seed)
+
+
+def percentile_interval(values: ArrayLike, level: float = 0.95) -> tuple[float, float]:
+    """Return the two ends between which the given share of the values lies."""
+    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
+    return float(low), float(high)
