@@ -16,11 +16,19 @@ from fairseq.logging.meters import AverageMeter, SumMeter
 from fuzz_pickles import CONTENT, as_archive, as_legacy, checkpoint, dictionary_of, numbers, tensor
 from models import build_model, dictionary
 
-from fairseq_rnnsearch.compat import checkpoint_files, plain_pickle
+from fairseq_rnnsearch.compat import checkpoint_files, mends, plain_pickle, trainer
 from fairseq_rnnsearch.compat.checkpoints import progress, read_checkpoint, verify
 from fairseq_rnnsearch.data import zip_files
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.tasks import vocabulary
+
+
+@pytest.fixture(autouse=True)
+def mended():
+    """What is replaced while a checkpoint is read, in commands and in `load`."""
+    with mends.applied():
+        yield
+
 
 pytest_plugins = ["trained"]
 
@@ -89,8 +97,10 @@ def test_meters_keep_arrays_as_lists(tmp_path, kind):
     meter, again = kind(), kind()
     meter.update(np.array([3, 5]))
     meter.update(np.array([1, 1]))
-    torch.save(meter.state_dict(), tmp_path / "meter.pt")
-    again.load_state_dict(torch.load(tmp_path / "meter.pt", weights_only=True))
+    groups = trainer._with_lists({"train": [(10, "n", kind.__name__, meter.state_dict())]})
+    torch.save(groups, tmp_path / "meter.pt")
+    found = trainer._with_arrays(torch.load(tmp_path / "meter.pt", weights_only=True))
+    again.load_state_dict(found["train"][0][3])
     again.update(np.array([1, 0]))
     assert again.sum.tolist() == [5, 6]
 

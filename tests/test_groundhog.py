@@ -16,6 +16,7 @@ from fairseq.data import Dictionary
 from models import authors_words, build_model, fairseq_words, model_from_arrays, score
 from oracles import numpy_rnnsearch as oracle
 
+from fairseq_rnnsearch.compat.checkpoints import load_as_data
 from fairseq_rnnsearch.data import zip_files
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.groundhog import (
@@ -183,7 +184,7 @@ def test_checkpoint_loads_without_unpickling_code(params, tmp_path, monkeypatch)
     assert torch.serialization.get_unsafe_globals_in_checkpoint(tmp_path / "model.pt") == []
     torch.load(tmp_path / "model.pt", weights_only=True)
     monkeypatch.setattr(torch, "load", lambda *_, **__: pytest.fail("torch.load"))
-    state = checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "model.pt"))
+    state = load_as_data(str(tmp_path / "model.pt"))
     assert state["cfg"]["model"]["_name"] == "rnnsearch"
 
 

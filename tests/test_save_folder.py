@@ -253,13 +253,13 @@ def test_what_a_killed_training_has_forked_keeps_no_lock(tmp_path):
 def test_a_file_system_without_locks(monkeypatch, caplog, tmp_path, number):
     from fairseq import checkpoint_utils
 
-    import fairseq_rnnsearch  # noqa: F401
+    from fairseq_rnnsearch.compat.locking import locking
 
     def cannot(*arguments):
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(fcntl, "flock", cannot)
-    checkpoint_utils.verify_checkpoint_directory(str(tmp_path / "new"))
+    locking(checkpoint_utils.verify_checkpoint_directory)(str(tmp_path / "new"))
     (warning,) = caplog.messages
     assert f"new cannot be locked ({os.strerror(number)})" in warning
 
@@ -268,6 +268,7 @@ def test_a_file_system_without_locks(monkeypatch, caplog, tmp_path, number):
 def test_a_save_folder_that_cannot_be_written(monkeypatch, train, tmp_path):
     from fairseq import checkpoint_utils
 
+    from fairseq_rnnsearch.compat.locking import locking
     from fairseq_rnnsearch.errors import UserError
 
     (tmp_path / "file").touch()
@@ -280,7 +281,7 @@ def test_a_save_folder_that_cannot_be_written(monkeypatch, train, tmp_path):
     monkeypatch.setattr(os, "open", read_only)
     monkeypatch.setattr("builtins.open", read_only)
     with pytest.raises(UserError, match="cannot be written: Read-only file system"):
-        checkpoint_utils.verify_checkpoint_directory(str(tmp_path))
+        locking(checkpoint_utils.verify_checkpoint_directory)(str(tmp_path))
 
 
 # --- processes on a machine with GPUs -------------------------------------------------------------
@@ -292,7 +293,7 @@ import torch
 
 import fairseq_rnnsearch
 
-ASKING = "fairseq.distributed.utils", "fairseq_rnnsearch.compat.processes"
+ASKING = "fairseq.distributed.utils", "fairseq_rnnsearch.compat.programs"
 torch.cuda.is_available = lambda: sys._getframe(1).f_globals["__name__"] in ASKING
 torch.cuda.device_count = lambda: 1
 """
@@ -317,7 +318,7 @@ def started(monkeypatch, cpu, gpus, launched=(), **options):
     """How fairseq starts a training on a machine with so many GPUs."""
     from fairseq.distributed import utils
 
-    import fairseq_rnnsearch  # noqa: F401
+    from fairseq_rnnsearch.compat.programs import sharing
 
     for name, value in dict(launched).items():
         monkeypatch.setenv(name, value)
@@ -325,6 +326,7 @@ def started(monkeypatch, cpu, gpus, launched=(), **options):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: gpus)
     begun = []
     monkeypatch.setattr(utils, "distributed_main", lambda *given: begun.append("torchrun"))
+    monkeypatch.setattr(torch.distributed, "init_process_group", lambda *given: None)
     monkeypatch.setattr(torch.multiprocessing, "spawn", lambda **given: begun.append("spawned"))
     training = {
         "distributed_init_method": None,
@@ -340,7 +342,7 @@ def started(monkeypatch, cpu, gpus, launched=(), **options):
     cfg = OmegaConf.create(
         {"common": {"cpu": cpu, "tpu": False}, "distributed_training": training | options}
     )
-    utils.call_main(cfg, lambda cfg: begun.append("alone"))
+    sharing(utils.call_main)(cfg, lambda cfg: begun.append("alone"))
     found = cfg.distributed_training
     return *begun, found.distributed_world_size, found.distributed_backend
 

@@ -47,10 +47,18 @@ from fuzz_pickles import (
 )
 from omegaconf import OmegaConf
 
-from fairseq_rnnsearch.compat import plain_pickle
+from fairseq_rnnsearch.compat import mends, plain_pickle
 from fairseq_rnnsearch.compat.evaluated_options import read_overrides, read_value
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.models import RNNSearchModel
+
+
+@pytest.fixture(autouse=True)
+def mended():
+    """What is replaced while a checkpoint is read, in commands and in `load`."""
+    with mends.applied():
+        yield
+
 
 pytest_plugins = ["trained"]
 

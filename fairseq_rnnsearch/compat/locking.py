@@ -73,6 +73,7 @@ def lock(folder: str) -> OSError | None:
     except OSError as problem:
         return problem
     _held.append(descriptor)
+    _let_go_in_forked_processes()
     atexit.register(_remove, path, descriptor)
     with contextlib.suppress(OSError):  # of a full disk; the file says only who holds the lock
         os.ftruncate(descriptor, 0)
@@ -110,7 +111,12 @@ def _holder(path: str) -> str:
     return ""
 
 
-def let_go() -> None:
+@functools.cache
+def _let_go_in_forked_processes() -> None:
+    os.register_at_fork(after_in_child=_let_go)
+
+
+def _let_go() -> None:
     """Leave the lock to the process that has taken it, in one that was forked from it."""
     while _held:
         os.close(_held.pop())

@@ -8,6 +8,7 @@ What concerns training is in ``trainer``, a subclass of fairseq's ``Trainer``.
 """
 
 import atexit
+import builtins
 import contextlib
 import functools
 import inspect
@@ -18,6 +19,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from types import ModuleType
 from typing import Any
 
@@ -25,11 +27,9 @@ from fairseq_rnnsearch.compat import (
     checkpoints,
     data_loading,
     evaluated_options,
-    interactive,
     locking,
     log_writers,
     options,
-    preprocessing,
     programs,
     resuming,
     signals,
@@ -44,8 +44,9 @@ class Mend:
     """One attribute that is replaced.
 
     Attributes:
-        owner: the module, or ``module:Class``; ``fairseq.*`` stands for every module of fairseq
-            that is loaded. A module that is not loaded is left alone.
+        owner: the module, or ``module:Class``. ``fairseq*.*`` stands for every module of fairseq
+            that is loaded, ``fairseq_cli.*`` for its programs. A module that is not loaded is left
+            alone, and so is one without the attribute, unless that is built into Python.
         name: the attribute.
         replacement: makes what takes its place of what is there.
         without: what happens without it.
@@ -67,22 +68,19 @@ MENDS = (
         without="a mistake in an option prints all options of the command before it",
     ),
     Mend(
-        *("fairseq.*", "eval", evaluated_options.reading_values),
+        *("fairseq*.*", "eval", evaluated_options.reading_values),
         without="options, those of a checkpoint too, are run as Python",
     ),
     Mend(
-        *("fairseq.distributed.utils", "call_main", programs.starting),
-        without="values that make no sense end in a traceback or do nothing in silence; torchrun "
-        "without GPUs starts copies that write to one folder; a lost process is a traceback",
+        *("fairseq.distributed.utils", "call_main", programs.sharing),
+        without="torchrun without GPUs starts copies that write to one folder; a process that is "
+        "lost is a traceback",
     ),
     Mend(
-        *("fairseq_cli.preprocess", "main", preprocessing.checking_text),
-        without="sides with different line counts are binarised without a word; bytes that are no "
-        "UTF-8 end in a traceback; no check sums are written",
-    ),
-    Mend(
-        *("fairseq_cli.interactive", "main", interactive.with_session),
-        without="soft alignments are a traceback; typed bytes are taken for text; no heatmaps",
+        *("fairseq_cli.*", "main", programs.Program),
+        without="values that make no sense end in a traceback or do nothing in silence; "
+        "fairseq-preprocess binarises sides with different line counts without a word; in "
+        "fairseq-interactive soft alignments are a traceback and any bytes are text",
     ),
     Mend(
         *("fairseq_cli.train", "Trainer", trainer.mended),
@@ -146,7 +144,6 @@ def start() -> None:
 
 @functools.cache
 def _once() -> None:
-    os.register_at_fork(after_in_child=locking.let_go)
     atexit.register(data_loading.expect_killed_processes)
     log_writers.close_writers_quietly()
 
@@ -169,9 +166,10 @@ def applied(names: tuple[str, ...] = READING) -> Iterator[None]:
 def _apply(mend: Mend) -> None:
     for owner in _owners(mend.owner):
         key = id(owner), mend.name
-        if key in _replaced:
-            continue
         original = inspect.getattr_static(owner, mend.name, _MISSING)
+        is_built_in = mend.name in vars(builtins)
+        if key in _replaced or (original is _MISSING and not is_built_in):
+            continue
         usable = None if original is _MISSING else getattr(owner, mend.name)
         replacement = mend.replacement(usable)
         if isinstance(original, staticmethod):
@@ -190,9 +188,8 @@ def _take_back(owner: object, original: Any, name: str) -> None:
 def _owners(owner: str) -> list[object]:
     """The modules or the class that a row of the table means, as far as they are loaded."""
     module, _, name = owner.partition(":")
-    if module.startswith(("fairseq.", "fairseq_cli.")):
-        every = module.endswith(".*")
-        found = [loaded for own, loaded in fairseq_modules() if every or own == module]
+    if module.startswith("fairseq"):
+        found = [loaded for own, loaded in fairseq_modules() if fnmatch(own, module)]
     else:
         found = [sys.modules[module]] if module in sys.modules else []
     return [getattr(loaded, name) if name else loaded for loaded in found]

@@ -46,8 +46,6 @@ def check_configuration(cfg: DictConfig) -> None:
         check_options(Namespace(**given))
     else:
         check_options(Namespace(**given, arch=None))
-    read_overrides(cfg.common_eval.model_overrides)
-    read_overrides(cfg.checkpoint.optimizer_overrides)
 
 
 def check_options(options: Namespace) -> None:
@@ -79,6 +77,8 @@ def check_options(options: Namespace) -> None:
         except OSError as problem:
             reason = problem.strerror
             raise UserError(f"--log-file {log_file} cannot be written: {reason}") from problem
+    for name in ("model_overrides", "optimizer_overrides"):
+        read_overrides(given.get(name) or "{}")
     on_cpu = given.get("cpu") or not torch.cuda.is_available()
     if trains and on_cpu and given.get("fp16"):
         raise UserError("--fp16 needs a GPU; on a CPU take --compute-dtype bfloat16")

@@ -1,20 +1,21 @@
-"""How fairseq's programs begin and end: options, processes, and what is done at the end.
-
-Every program but fairseq-preprocess begins with ``fairseq.distributed.utils.call_main``.
-"""
+"""How fairseq's programs begin and end: options, processes, and what is done at the end."""
 
 import atexit
 import contextlib
 import functools
+import importlib
 import os
 import re
+from argparse import Namespace
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
 import torch
 from fairseq.distributed import utils as distributed_utils
+from omegaconf import DictConfig
 
-from fairseq_rnnsearch.compat.options import check_configuration
+from fairseq_rnnsearch.compat import interactive, preprocessing
+from fairseq_rnnsearch.compat.options import check_configuration, check_options
 from fairseq_rnnsearch.errors import UserError, first_sentence
 
 # How long gloo waits for a machine that has fallen silent; torch waits for half an hour. The others
@@ -26,29 +27,27 @@ _LOST = re.compile(r"gloo|nccl|Connection (closed|reset)|Broken pipe|Timed out|t
 _ends: list[list[Callable[[], None]]] = []  # of the programs that run
 
 
-def starting(call_main: Callable) -> Callable:
-    """Check the options, share the work among processes, and name a process that is lost."""
-
-    @functools.wraps(call_main)
-    def call_as_started(cfg, main: Callable, **options) -> None:
-        check_configuration(cfg)
-        _share(cfg)
-        with naming_lost_processes():
-            call_main(cfg, Program(main), **options)
-
-    return call_as_started
+# What a program is taught beside what all of them are.
+_TAUGHT = {
+    "fairseq_cli.interactive": interactive.with_session,
+    "fairseq_cli.preprocess": preprocessing.checking_text,
+}
 
 
 class Program:
-    """A program's ``main``, also in processes that fairseq starts, which unpickle this."""
+    """A program's ``main``: options are checked first, and what is left to do is done last.
+
+    Args:
+        main: the program's own, of a configuration or of what argparse has read.
+    """
 
     def __init__(self, main: Callable) -> None:
-        self._main = main
+        functools.update_wrapper(self, main)
+        self._main = _TAUGHT.get(main.__module__, lambda main: main)(main)
 
-    def __call__(self, cfg, **options) -> None:
-        from fairseq_rnnsearch.compat import mends  # which imports this file
-
-        mends.start()
+    def __call__(self, cfg: DictConfig | Namespace, **options) -> None:
+        check = check_options if isinstance(cfg, Namespace) else check_configuration
+        check(cfg)
         _ends.append([])
         try:
             with naming_lost_processes():
@@ -56,6 +55,30 @@ class Program:
         finally:
             for finish in _ends.pop():
                 finish()
+
+    def __reduce__(self) -> tuple:
+        """Let a process that fairseq starts find the program again, and mend fairseq there."""
+        return _program, (self.__module__,)
+
+
+def _program(module: str) -> Callable:
+    from fairseq_rnnsearch.compat import mends  # which imports this file
+
+    program = importlib.import_module(module)
+    mends.start()
+    return program.main
+
+
+def sharing(call_main: Callable) -> Callable:
+    """Share the work among processes as they were started, and name one that is lost."""
+
+    @functools.wraps(call_main)
+    def call_as_started(cfg: DictConfig, main: Callable, **options) -> None:
+        _share(cfg)
+        with naming_lost_processes():
+            call_main(cfg, main, **options)
+
+    return call_as_started
 
 
 def at_the_end(finish: Callable[[], None]) -> None:

@@ -312,11 +312,13 @@ def _with_lists(groups: dict) -> dict:
     )
 
 
+def _with_arrays(groups: dict) -> dict:
+    return _each_value(groups, lambda value: np.array(value) if isinstance(value, list) else value)
+
+
 def _load_metrics(groups: dict) -> None:
     """Load meters; times that were measured before do not count."""
-    metrics.load_state_dict(
-        _each_value(groups, lambda value: np.array(value) if isinstance(value, list) else value)
-    )
+    metrics.load_state_dict(_with_arrays(groups))
     for meter in metrics.get_meters("default"):
         if isinstance(meter, meters.TimeMeter):
             meter.reset()
