@@ -30,7 +30,7 @@ from omegaconf import OmegaConf
 
 from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.models.batch_memory import FIXED
+from fairseq_rnnsearch.kernels.interface import FIXED
 from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask, memory_limit
 from fairseq_rnnsearch.tasks.memory_limit import MemoryLimit, memory_of, narrowed, rows_of
 

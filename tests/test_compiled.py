@@ -19,9 +19,8 @@ import torch
 from commands import ROOT
 from torch.testing import assert_close
 
-from fairseq_rnnsearch.equations.alignment_model import alignment_weights, energies
-from fairseq_rnnsearch.kernels import c_library, compiled
-from fairseq_rnnsearch.kernels.elementwise import Elementwise
+from fairseq_rnnsearch.kernels.cpu import c_library, compiled_steps
+from fairseq_rnnsearch.kernels.cpu.unit_attention_cost import Operations
 
 
 @pytest.fixture
@@ -29,9 +28,9 @@ def cache(tmp_path, monkeypatch):
     """A home without libraries; nothing is remembered before or afterwards."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
-    compiled._library.cache_clear()
+    compiled_steps._library.cache_clear()
     yield tmp_path / "fairseq_rnnsearch"
-    compiled._library.cache_clear()
+    compiled_steps._library.cache_clear()
 
 
 def libraries(cache):
@@ -40,9 +39,9 @@ def libraries(cache):
 
 def test_libraries_are_made_once_for_each_type(cache):
     for _ in range(2):
-        compiled._library.cache_clear()
-        for dtype in compiled.TYPES:
-            assert isinstance(compiled.elementwise(dtype), compiled.Compiled)
+        compiled_steps._library.cache_clear()
+        for dtype in compiled_steps.TYPES:
+            assert isinstance(compiled_steps.operations(dtype), compiled_steps.CompiledOperations)
         made = libraries(cache)
         assert len(made) == 3 and {path.suffix for path in made} == {".so"}
         assert stat.S_IMODE(cache.stat().st_mode) == 0o700
@@ -51,15 +50,15 @@ def test_libraries_are_made_once_for_each_type(cache):
 
 
 def test_another_source_or_compiler_is_another_library(cache, tmp_path, monkeypatch):
-    compiled.library(torch.float32)
-    source = tmp_path / "elementwise.c"
-    source.write_bytes(compiled.SOURCE.read_bytes() + b"\n")
-    monkeypatch.setattr(compiled, "SOURCE", source)
-    compiled._library.cache_clear()
-    compiled.library(torch.float32)
+    compiled_steps.library(torch.float32)
+    source = tmp_path / "another.c"
+    source.write_bytes(compiled_steps.SOURCE.read_bytes() + b"\n")
+    monkeypatch.setattr(compiled_steps, "SOURCE", source)
+    compiled_steps._library.cache_clear()
+    compiled_steps.library(torch.float32)
     monkeypatch.setenv("CC", "cc -DANOTHER")
-    compiled._library.cache_clear()
-    compiled.library(torch.float32)
+    compiled_steps._library.cache_clear()
+    compiled_steps.library(torch.float32)
     assert len(libraries(cache)) == 3
 
 
@@ -76,7 +75,7 @@ def test_without_a_compiler_torch_does_the_work(compiler, cache, monkeypatch, ca
     monkeypatch.setenv("CC", compiler)
     with caplog.at_level(logging.INFO):
         for _ in range(2):
-            assert type(compiled.elementwise(torch.float32)) is Elementwise
+            assert type(compiled_steps.operations(torch.float32)) is Operations
     [line] = caplog.messages
     assert line.startswith("steps are not compiled, which makes them slower: ")
     assert BROKEN[compiler] in line
@@ -87,13 +86,13 @@ def test_without_a_compiler_torch_does_the_work(compiler, cache, monkeypatch, ca
 def test_a_folder_where_others_may_write_is_not_used(mode, cache):
     cache.mkdir()
     cache.chmod(mode)
-    assert compiled.library(torch.float32)
+    assert compiled_steps.library(torch.float32)
     assert not libraries(cache)
 
 
 def test_a_home_that_cannot_be_written_to_is_done_without(cache):
     cache.write_text("a file")
-    assert compiled.library(torch.float32)
+    assert compiled_steps.library(torch.float32)
     assert cache.read_text() == "a file"
 
 
@@ -105,7 +104,8 @@ def made():
     """A library for float32, as the compiler wrote it, and one for float64."""
     return {
         dtype: c_library._compiled(
-            compiled.SOURCE, ["cc", *compiled.FLAGS.split(), *compiled.TYPES[dtype].split()]
+            compiled_steps.SOURCE,
+            ["cc", *compiled_steps.FLAGS.split(), *compiled_steps.TYPES[dtype].split()],
         )
         for dtype in (torch.float32, torch.float64)
     }
@@ -127,12 +127,12 @@ def compilations(made, monkeypatch):
 
 def begin_again():
     """As another process would: nothing is remembered."""
-    compiled._library.cache_clear()
+    compiled_steps._library.cache_clear()
 
 
 def assert_it_computes(ops=None):
-    ops, out = ops or compiled.elementwise(torch.float32), torch.empty(1, 2)
-    assert type(ops) is compiled.Compiled
+    ops, out = ops or compiled_steps.operations(torch.float32), torch.empty(1, 2)
+    assert type(ops) is compiled_steps.CompiledOperations
     ops.log_softmax(torch.zeros(1, 2), 1.0, out)
     assert_close(out, torch.full((1, 2), -math.log(2)))
 
@@ -158,7 +158,7 @@ def link(path):
 
 
 def another_type(path):
-    compiled.library(torch.float64)
+    compiled_steps.library(torch.float64)
     [other] = [x for x in libraries(path.parent) if x != path]
     other.replace(path)
 
@@ -205,7 +205,7 @@ def test_a_library_that_may_be_doubted_is_compiled_anew(damage, cache, compilati
 
 
 def test_a_library_of_another_user_is_not_loaded(cache, compilations, monkeypatch):
-    compiled.library(torch.float32)
+    compiled_steps.library(torch.float32)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     begin_again()
     assert_it_computes()
@@ -217,7 +217,7 @@ def test_what_happens_to_the_file_once_it_was_read_does_not_matter(
     change, cache, compilations, monkeypatch
 ):
     """Cut while it is in use, a mapped file ends the process by SIGBUS."""
-    compiled.library(torch.float32)
+    compiled_steps.library(torch.float32)
     begin_again()
     read = c_library._read
     monkeypatch.setattr(c_library, "_read", lambda path: (read(path), DAMAGE[change](path))[0])
@@ -230,7 +230,7 @@ def test_threads_that_begin_together_share_one_library(cache, compilations):
 
     def use():
         barrier.wait()
-        found.append(compiled.library(torch.float32))
+        found.append(compiled_steps.library(torch.float32))
 
     threads = [threading.Thread(target=use) for _ in range(8)]
     for thread in threads:
@@ -263,7 +263,7 @@ def test_nobody_else_may_write_to_what_is_made(tmp_path, compilations, cache, mo
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "new" / "cache"))
     before = os.umask(0)
     try:
-        compiled.library(torch.float32)
+        compiled_steps.library(torch.float32)
     finally:
         os.umask(before)
     folder = tmp_path / "new" / "cache" / "fairseq_rnnsearch"
@@ -346,7 +346,7 @@ def test_where_programs_may_not_be_run_the_other_place_is_taken(
 
     monkeypatch.setattr(ctypes, "CDLL", load)
     if runs == "neither":
-        assert type(compiled.elementwise(torch.float32)) is Elementwise
+        assert type(compiled_steps.operations(torch.float32)) is Operations
         assert not libraries(cache)
     else:
         assert_it_computes()
@@ -355,7 +355,7 @@ def test_where_programs_may_not_be_run_the_other_place_is_taken(
 
 def test_a_kept_library_that_does_not_load_is_compiled_anew(cache, compilations, monkeypatch):
     """As one that was linked with a newer system's, in a home that two systems share."""
-    compiled.library(torch.float32)
+    compiled_steps.library(torch.float32)
     begin_again()
     original, calls = c_library._functions, []
 
@@ -389,33 +389,33 @@ def test_there_is_one_pool_of_threads():
         pytest.skip("reads /proc")
     program = """
 import os, torch
-from fairseq_rnnsearch.kernels import c_library, compiled
+from fairseq_rnnsearch.kernels.cpu import c_library, compiled_steps
 torch.set_num_threads(3)
-ops, x, y = compiled.elementwise(torch.float32), torch.rand(1000, 1000), torch.empty(1000, 1000)
+ops = compiled_steps.operations(torch.float32)
+x, y = torch.rand(1000, 1000), torch.empty(1000, 1000)
 counts = []
 for work in (lambda: x.exp(), lambda: ops.log_softmax(x, 1.0, y), lambda: x.exp()):
     work()
     counts.append(len(os.listdir("/proc/self/task")))
-assert type(ops) is compiled.Compiled and counts[0] >= 3 and len(set(counts)) == 1, counts
+assert type(ops) is compiled_steps.CompiledOperations
+assert counts[0] >= 3 and len(set(counts)) == 1, counts
 """
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     subprocess.run([sys.executable, "-c", program], env=environment, check=True)
 
 
-@pytest.mark.parametrize("dtype", compiled.TYPES)
+@pytest.mark.parametrize("dtype", compiled_steps.TYPES)
 def test_padding_does_not_count_however_well_it_would_fit(dtype):
     torch.manual_seed(1)
     exact = torch.promote_types(dtype, torch.float32)
     v, query = torch.full((8,), 50, dtype=exact), torch.randn(2, 8).to(dtype)
     keys, padding = torch.randn(2, 5, 8, dtype=exact), torch.zeros(2, 5, dtype=torch.bool)
     keys[1, 3:], padding[1, 3:] = 20, True
-    one = torch.eye(8, dtype=exact)
-    e = energies(query.to(exact).unsqueeze(1), keys, one, v)
-    expected = alignment_weights(e, padding)
-    for ops in (compiled.elementwise(dtype), Elementwise()):
+    e = (torch.tanh(query.to(exact).unsqueeze(1) + keys) @ v).masked_fill(padding, -torch.inf)
+    for ops in (compiled_steps.operations(dtype), Operations()):
         found = torch.empty(2, 5, dtype=exact)
         ops.align(keys, query, v, padding, found)
-        assert_close(found, expected.squeeze(1), rtol=1e-4, atol=1e-6)
+        assert_close(found, e.softmax(dim=1), rtol=1e-4, atol=1e-6)
         assert found[1, 3:].tolist() == [0, 0]
 
 
@@ -423,7 +423,7 @@ def test_padding_does_not_count_however_well_it_would_fit(dtype):
 def test_what_is_not_a_number_stays_so_in_bfloat16(bits):
     h = torch.full((1, 4), bits, dtype=torch.int32).view(torch.float32)
     x, a, reset_h = torch.zeros(1, 8), torch.empty(1, 12), torch.empty(1, 4, dtype=torch.bfloat16)
-    ops = compiled.elementwise(torch.bfloat16)
+    ops = compiled_steps.operations(torch.bfloat16)
     ops.unit_gates(x, x.bfloat16(), None, h, None, a, reset_h)
     assert reset_h.isnan().all() and not a[:, 4:].isnan().any()
 
@@ -444,29 +444,31 @@ def calls(dtype):
     def operand(*shape):
         return some(*shape).to(dtype)
 
-    unit = {"a": some(B, 3 * N), "h": some(B, N)}
+    unit = {"unit": some(B, 3 * N), "state": some(B, N)}
     return {
-        "unit_gates": {"x": some(B, 3 * N)[:, N:], "y": rows[:, N:], "more": rows[:, N:],
-                       "present": some(B), "reset_h": operand(B, N), **unit},
-        "unit_state": {"x": some(B, N), "y": rows[:, :N], "more": rows[:, :N], "out": some(B, N),
+        "unit_gates": {"inputs": some(B, 3 * N)[:, N:], "recurrent": rows[:, N:],
+                       "context": rows[:, N:], "present": some(B), "reset_state": operand(B, N),
                        **unit},
-        "unit_backward": {"dh": some(B, N), "d_out": rows[:, :N], "more": rows[:, :N], **unit,
-                          "da": operand(B, 4 * N)[:, : 3 * N]},
-        "unit_backward_reset": {"dh": some(B, N), "d_reset_h": operand(B, N), **unit,
-                                "da": operand(B, 4 * N)[:, : 3 * N]},
+        "unit_state": {"inputs": some(B, N), "recurrent": rows[:, :N], "context": rows[:, :N],
+                       "new_state": some(B, N), **unit},
+        "unit_backward": {"d_state": some(B, N), "d_output": rows[:, :N],
+                          "d_from_product": rows[:, :N], **unit,
+                          "d_inputs": operand(B, 4 * N)[:, : 3 * N]},
+        "unit_backward_reset": {"d_state": some(B, N), "d_reset_state": operand(B, N), **unit,
+                                "d_inputs": operand(B, 4 * N)[:, : 3 * N]},
         "align": {"keys": some(B, S, N), "query": operand(2 * B, 2 * N)[:, N:], "v": some(N),
-                  "padding": torch.zeros(B, S, dtype=torch.bool), "out": some(2 * B, S)},
+                  "padding": torch.zeros(B, S, dtype=torch.bool), "alpha": some(2 * B, S)},
         "align_backward": {"keys": some(B, S, N), "query": rows[:, :N], "v": some(N),
                            "alpha": some(B, S), "d_alpha": some(B, S), "d_keys": some(B, S, N),
                            "d_v": some(PARTS, N), "d_query": operand(B, 2 * N)[:, :N]},
-        "cost_of_words": {"x": operand(B, V), "words": torch.tensor([0, 3, V - 1]),
-                          "d_x": operand(B, V), "d_bias": some(PARTS, V)},
-        "log_softmax": {"x": operand(B, V), "out": some(B, V)},
+        "cost_of_words": {"logits": operand(B, V), "words": torch.tensor([0, 3, V - 1]),
+                          "d_logits": operand(B, V), "d_bias": some(PARTS, V)},
+        "log_softmax": {"logits": operand(B, V), "out": some(B, V)},
     }  # fmt: skip
 
 
 OTHERS = {"cost_of_words": {"label_smoothing": 0.1}, "log_softmax": {"temperature": 0.5}}
-MAY_LACK = {"more", "present", "d_out", "d_x"}
+MAY_LACK = {"context", "present", "d_output", "d_from_product", "d_logits"}
 
 
 class Wrapper(torch.Tensor):
@@ -516,11 +518,11 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("dtype", compiled.TYPES)
-@pytest.mark.parametrize("function", compiled.ARGUMENTS)
+@pytest.mark.parametrize("dtype", compiled_steps.TYPES)
+@pytest.mark.parametrize("function", compiled_steps.ARGUMENTS)
 def test_a_wrong_tensor_is_refused_before_anything_is_written(function, dtype):
     torch.manual_seed(1)
-    ops, right = compiled.elementwise(dtype), calls(dtype)[function]
+    ops, right = compiled_steps.operations(dtype), calls(dtype)[function]
     ops.parts = PARTS
     before = {name: x.clone() for name, x in right.items()}
     refused = 0
@@ -540,7 +542,7 @@ def test_a_wrong_tensor_is_refused_before_anything_is_written(function, dtype):
 
 @pytest.mark.parametrize("word", [-1, V, 2**40])
 def test_words_that_are_no_symbols_are_refused(word):
-    for ops in (compiled.elementwise(torch.float32), Elementwise()):
+    for ops in (compiled_steps.operations(torch.float32), Operations()):
         ops.parts = PARTS
         arguments = calls(torch.float32)["cost_of_words"]
         arguments["words"][1] = word
@@ -582,7 +584,7 @@ def assert_exact(found, expected, units=4):
 
 @pytest.fixture(params=["compiled", "torch"])
 def implementation(request):
-    return compiled.elementwise if request.param == "compiled" else lambda dtype: Elementwise()
+    return compiled_steps.operations if request.param == "compiled" else lambda dtype: Operations()
 
 
 def sigmoid(x):

@@ -8,7 +8,12 @@ from fairseq.sequence_generator import SequenceGenerator
 from models import EOS, PAD, padded, random_model
 from torch.testing import assert_close
 
-from fairseq_rnnsearch.kernels import compiled, elementwise, packed, word_inputs
+from fairseq_rnnsearch.kernels.cpu import (
+    compiled_steps,
+    packed_weights,
+    unit_attention_cost,
+    word_inputs,
+)
 from fairseq_rnnsearch.search import AuthorsSequenceGenerator, StepwiseGenerator, generator
 from fairseq_rnnsearch.search.candidates import best
 
@@ -134,8 +139,10 @@ def test_what_is_not_for_here_is_left_to_fairseq(kernels, options, monkeypatch):
 def test_few_sentences_at_a_time_and_forgotten_words_change_nothing(monkeypatch, alone):
     expected = search(SequenceGenerator, [model_of("reference", symbols=70)])
     monkeypatch.setattr(generator, "LOGITS", 1)
-    monkeypatch.setattr(elementwise, "BLOCK", 1)
-    monkeypatch.setattr(compiled, "library", lambda dtype: None)  # which works on one at a time
+    monkeypatch.setattr(unit_attention_cost, "BLOCK", 1)
+    monkeypatch.setattr(
+        compiled_steps, "library", lambda dtype: None
+    )  # which works on one at a time
     monkeypatch.setattr(word_inputs, "BYTES", 8 * 27 * 6)  # six words
     alone()
     assert_same(search(StepwiseGenerator, [model_of("fast", symbols=70)]), expected)
@@ -195,8 +202,8 @@ def test_products_equal_torch_s_with_oneDNN_and_without(monkeypatch, dtype, most
     rounded = (part.to(dtype).double() for part in (x, weight))
     expected = torch.nn.functional.linear(*rounded, bias.double())
     assert 1 < expected.abs().max() < 20
-    for available in (packed._available(dtype), False):
-        monkeypatch.setattr(packed, "_available", lambda _, available=available: available)
+    for available in (packed_weights._available(dtype), False):
+        monkeypatch.setattr(packed_weights, "_available", lambda _, available=available: available)
         weight = weight.to(dtype)
-        packed.forget([weight])
-        assert_close(packed.product(weight)(x, bias).double(), expected, rtol=0, atol=most)
+        packed_weights.forget([weight])
+        assert_close(packed_weights.product(weight)(x, bias).double(), expected, rtol=0, atol=most)

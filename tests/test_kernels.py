@@ -10,20 +10,13 @@ import torch
 from models import EOS, cost_of, padded, previous, random_model, score
 from torch.testing import assert_close
 
-from fairseq_rnnsearch.kernels import (
-    DecoderWeights,
-    Memory,
-    RecurrentWeights,
-    compiled,
-    elementwise,
-    fast,
-    fast_output,
-    reference,
-    select,
-    selection,
-)
-from fairseq_rnnsearch.network import DECODER_ORDERS
+from fairseq_rnnsearch import kernels
+from fairseq_rnnsearch.equations import AlignmentModel, GatedUnit, Memory
+from fairseq_rnnsearch.kernels import BACKENDS, KERNELS, Backend, Direction, check_name, choose
+from fairseq_rnnsearch.kernels.cpu import compiled_steps, output_cost, unit_attention_cost
+from fairseq_rnnsearch.network import DECODER_ORDERS, Decoder, Encoder
 
+fast, reference = BACKENDS["fast"], BACKENDS["reference"]
 CLOSE = {"rtol": 0, "atol": 1e-10}
 
 
@@ -52,28 +45,47 @@ def mask(rows, columns):
 # --- cases: (name of the function, call on it, tensors) ------------------------------------------
 
 
-def one_recurrence(T, B, n, masked, reverse):
-    def call(function, x, h, gates, proposed):
-        present = ~mask(B, T).T if masked else None
-        weights = RecurrentWeights(gates, proposed)
-        return function(x, h, weights, present=present, reverse=reverse)
+def having(module, **tensors):
+    """A module with these tensors in the place of its parameters."""
+    for name, tensor in tensors.items():
+        delattr(module, name)
+        setattr(module, name, tensor)
+    return module
 
-    return "gated_recurrence", call, (randn(T, B, 3 * n), randn(B, n), *unit(n))
+
+def unit_of(gates, proposed, **others):
+    """Without products of words: only the type of W matters, to the states before the first."""
+    return having(
+        GatedUnit(1, len(proposed), 1),
+        recurrent_gates=gates,
+        recurrent_proposed=proposed,
+        input_weight=gates,
+        **others,
+    )
+
+
+def one_recurrence(T, B, n, masked, reverse):
+    def call(function, x, h, *weights):
+        present = ~mask(B, T).T if masked else None
+        return function([Direction(x, unit_of(*weights), reverse)], h, present)
+
+    return "recurrence", call, (randn(T, B, 3 * n), randn(B, n), *unit(n))
 
 
 def two_recurrences(T, B, n):
     def call(function, x, y, *w):
-        weights = RecurrentWeights(*w[:2]), RecurrentWeights(*w[2:])
-        return function(x, y, ~mask(B, T).T, *weights)
+        ways = Direction(x, unit_of(*w[:2])), Direction(y, unit_of(*w[2:]), True)
+        return function(ways, present=~mask(B, T).T)
 
     inputs = randn(T, B, 3 * n), randn(T, B, 3 * n, seed=1)
-    return "bidirectional_recurrence", call, (*inputs, *unit(n), *unit(n, seed=1))
+    return "recurrence", call, (*inputs, *unit(n), *unit(n, seed=1))
 
 
 def decoder(updates, steps, B, S, n, a):
     def call(function, x, s, h, keys, gates, proposed, C, W_a, v_a):
-        weights = DecoderWeights(RecurrentWeights(gates, proposed), C, W_a, v_a)
-        return function(x, s, steps, Memory(h, keys, mask(B, S)), weights)
+        unit = unit_of(gates, proposed, context_weight=C)
+        model = having(AlignmentModel(a, n, 2 * n), state_weight=W_a, energy_weight=v_a)
+        return function(x, s, steps, Memory(h, keys, mask(B, S)), unit, model)
 
     memory = randn(B, S, 2 * n), randn(B, S, a)
     weights = *unit(n), randn(3 * n, 2 * n), randn(a, n), randn(a)
@@ -131,22 +143,22 @@ CASES = {
 def steps(request, monkeypatch):
     """What is no product is done in C, or as on a machine without a compiler."""
     if request.param == "torch":
-        monkeypatch.setattr(compiled, "library", lambda dtype: None)
+        monkeypatch.setattr(compiled_steps, "library", lambda dtype: None)
     else:
-        assert compiled.library(torch.float32), "no C compiler"
+        assert compiled_steps.library(torch.float32), "no C compiler"
 
 
 @pytest.fixture(params=CASES.values(), ids=CASES.keys())
 def case(request, monkeypatch):
-    monkeypatch.setattr(fast_output, "LOGITS", 100)  # one part, whole ones, and a rest
-    monkeypatch.setattr(fast_output, "GRADIENTS", 250)
-    monkeypatch.setattr(elementwise, "BLOCK", 30)
+    monkeypatch.setattr(output_cost, "LOGITS", 100)  # one part, whole ones, and a rest
+    monkeypatch.setattr(output_cost, "GRADIENTS", 250)
+    monkeypatch.setattr(unit_attention_cost, "BLOCK", 30)
     return request.param
 
 
-def outputs(module, case, tensors=None):
+def outputs(backend, case, tensors=None):
     name, call, own = case
-    found = call(getattr(module, name), *(own if tensors is None else tensors))
+    found = call(getattr(backend, name), *(own if tensors is None else tensors))
     return found if isinstance(found, tuple) else (found,)
 
 
@@ -258,11 +270,11 @@ def test_lower_precisions_lose_no_more_than_the_reference(case, dtype, size):
     expected = outputs(reference, case, exact)
     expected = [*expected, *gradients(expected, exact)]
     error = {}
-    for module in (reference, fast):
+    for backend in (reference, fast):
         given = [x.detach().to(dtype).requires_grad_() for x in exact]
-        found = outputs(module, case, given)
+        found = outputs(backend, case, given)
         found = [*found, *gradients(found, given)]
-        error[module] = [
+        error[backend] = [
             0.0 if x is None or y is None else (x.double() - y).norm() / (y.norm() + 1e-30)
             for x, y in zip(found, expected, strict=True)
         ]
@@ -284,8 +296,8 @@ TARGETS = [[4, 8, 8, 11, EOS], [6, EOS], [EOS], [12, 3, 5, EOS]]
 def test_network(order, fixed_context, rows, left):
     sources, targets = SOURCES[rows], TARGETS[rows]
     results = []
-    for kernels in ("reference", "fast"):
-        model = random_model(decoder_order=order, fixed_context=fixed_context, kernels=kernels)
+    for name in BACKENDS:
+        model = random_model(decoder_order=order, fixed_context=fixed_context, kernels=name)
         scored = score(model, sources, targets, left, left)
         cost_of(scored, targets).backward()
         results.append(
@@ -344,54 +356,119 @@ def test_networks_and_batches_of_all_kinds(seed):
 # --- the choice ----------------------------------------------------------------------------------
 
 
-def recurrence_on(kernels, device="cpu", dtype=torch.float32, weight_dtype=None):
-    x, h, *weights = (
-        torch.zeros(s, device=device, dtype=dtype) for s in [(2, 1, 3), (1, 1), (2, 1), (1, 1)]
-    )
-    weights = RecurrentWeights(*(w.to(weight_dtype or dtype) for w in weights))
-    return select(kernels).gated_recurrence(x, h, weights)
+def unit_on(device="cpu", dtype=torch.float32, recurrent_dtype=None):
+    unit = GatedUnit(1, 1).to(device=device, dtype=dtype)
+    unit.recurrent_gates.data = unit.recurrent_gates.data.to(recurrent_dtype or dtype)
+    return unit
+
+
+class OtherUnit(GatedUnit):
+    """A unit of other equations, as somebody may write one."""
+
+    def step(self, inputs, h):
+        return super().step(inputs, h) / 2
+
+
+class OtherModel(AlignmentModel):
+    def energies(self, s, keys):
+        return super().energies(s, keys) * 2
 
 
 CHOICES = [
-    # name, where, what the log says, or the error
-    ("auto", {}, "fast kernels run recurrences and cost (--kernels auto: on a CPU)"),
-    ("auto", {"dtype": torch.bfloat16}, "fast kernels"),
-    ("auto", {"dtype": torch.float64}, "fast kernels"),
-    ("auto", {"dtype": torch.float16}, "reference kernels run recurrences and cost "
-                                       "(--kernels auto: no fast ones for float16)"),
-    ("auto", {"device": "meta"}, "no fast ones for device meta"),
-    ("reference", {}, "reference kernels run recurrences and cost (--kernels reference)"),
-    ("reference", {"dtype": torch.float16}, "reference kernels"),
-    ("fast", {}, "fast kernels run recurrences and cost (--kernels fast)"),
-    ("fast", {"dtype": torch.float16}, ValueError("not with float16: use --kernels auto")),
-    ("fast", {"device": "meta"}, ValueError("not with device meta")),
-    ("fast", {"weight_dtype": torch.float64}, ValueError("not with float32 beside float64")),
+    # name, the unit, what the log says, or the error
+    ("auto", unit_on(), "fast kernels run recurrences and cost (--kernels auto: on a CPU)"),
+    ("auto", unit_on(dtype=torch.bfloat16), "fast kernels"),
+    ("auto", unit_on(dtype=torch.float64), "fast kernels"),
+    ("auto", unit_on(dtype=torch.float16), "reference kernels run recurrences and cost "
+                                           "(--kernels auto: no fast ones for float16)"),
+    ("auto", unit_on("meta"), "no fast ones for device meta"),
+    ("auto", OtherUnit(1, 1), "reference kernels run recurrences and cost "
+                              "(--kernels auto: no fast ones for OtherUnit)"),
+    ("reference", unit_on(), "reference kernels run recurrences and cost (--kernels reference)"),
+    ("reference", unit_on(dtype=torch.float16), "reference kernels"),
+    ("fast", unit_on(), "fast kernels run recurrences and cost (--kernels fast)"),
+    ("fast", unit_on(dtype=torch.float16), ValueError("not with float16: use --kernels auto")),
+    ("fast", unit_on("meta"), ValueError("not with device meta")),
+    ("fast", unit_on(recurrent_dtype=torch.float64), ValueError("with float32 beside float64")),
+    ("fast", OtherUnit(1, 1), ValueError("not with OtherUnit: use --kernels auto")),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "where", "expected"), CHOICES)
-def test_choice_is_made_and_told_once(name, where, expected, caplog, monkeypatch):
-    selection._announce.cache_clear()
-    called = []
-    for module in (fast, reference):
-        original, label = module.gated_recurrence, module.__name__.rpartition(".")[-1]
-        monkeypatch.setattr(
-            module, "gated_recurrence", lambda *a, f=original, l=label: called.append(l) or f(*a)
-        )
+@pytest.mark.parametrize(("name", "unit", "expected"), CHOICES)
+def test_choice_is_made_and_told_once(name, unit, expected, caplog):
+    kernels._announce.cache_clear()
     failure = (
         pytest.raises(type(expected), match=str(expected))
         if isinstance(expected, Exception)
         else nullcontext()
     )
     with caplog.at_level(logging.INFO), failure:
-        recurrence_on(name, **where)
-        recurrence_on(name, **where)
+        for _ in range(2):
+            backend = choose(name, [unit, None])
     if isinstance(expected, str):
         [record] = caplog.records
         assert expected in record.getMessage()
-        assert set(called) == {record.getMessage().split()[0]}
+        assert backend is BACKENDS[record.getMessage().split()[0]]
 
 
 def test_unknown_kernels_are_refused():
     with pytest.raises(ValueError, match="not 'quick'"):
-        select("quick")
+        check_name("quick")
+
+
+class Doubled(type(reference)):
+    """A backend for the other unit alone."""
+
+    name, place = "doubled", "a machine of its own"
+
+    def why_not(self, parts):
+        parts = [part for part in parts if isinstance(part, GatedUnit)]
+        return None if {type(part) for part in parts} <= {OtherUnit} else "a plain unit"
+
+
+def test_another_backend_is_another_entry(monkeypatch, caplog):
+    monkeypatch.setattr(kernels, "BACKENDS", {"doubled": Doubled(), **BACKENDS})
+    kernels._announce.cache_clear()
+    with caplog.at_level(logging.INFO):
+        assert choose("auto", [OtherUnit(1, 1)]).name == "doubled"
+        assert choose("auto", [unit_on("meta")]) is reference
+    assert "(--kernels auto: on a machine of its own)" in caplog.messages[0]
+    assert (
+        "(--kernels auto: no doubled ones for a plain unit, no fast ones for" in caplog.messages[1]
+    )
+
+
+def test_every_backend_can_be_named_and_has_all_functions():
+    assert set(KERNELS) == {"auto", *BACKENDS}
+    assert all(isinstance(backend, Backend) for backend in BACKENDS.values())
+
+
+@torch.no_grad()
+def test_other_equations_are_those_that_run():
+    """Of a unit and an alignment model that no backend was derived for, all is in their classes."""
+    words, padding = torch.tensor([[4, 5, 6, EOS]]), torch.zeros(1, 4, dtype=torch.bool)
+    sizes = {"summary_size": 4, "context_size": 8, "alignment_size": 5, "maxout_size": 2}
+    found = {}
+    for name, given in {
+        "plain": {},
+        "unit": {"unit": OtherUnit},
+        "attention": {"alignment_model": OtherModel},
+    }.items():
+        torch.manual_seed(1)
+        encoder = Encoder(9, 3, 4, unit=given.get("unit", GatedUnit))
+        decoder = Decoder(9, 3, 4, **sizes, **given)
+        for parameter in (*encoder.parameters(), *decoder.parameters()):
+            torch.nn.init.normal_(parameter)
+        source = encoder(words, padding)
+        t, alpha = decoder(words, source)
+        steps = decoder.steps(source, torch.arange(1))
+        for i in range(4):
+            t_i, alpha_i = steps.step(words[:, i])
+            assert_close(t_i, t[:, i])
+            assert_close(alpha_i, alpha[:, i])
+        found[name] = source.annotations, alpha, decoder.steps_are_fast
+    annotations, alpha, are_fast = zip(*found.values(), strict=True)
+    assert not torch.allclose(annotations[1], annotations[0])
+    assert torch.equal(annotations[2], annotations[0])
+    assert not torch.allclose(alpha[2], alpha[0])
+    assert are_fast == (True, False, False)

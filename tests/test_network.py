@@ -8,8 +8,10 @@ import torch
 from models import EOS, PAD, build_model, cost_of, padded, previous, random_model, score
 from torch.testing import assert_close
 
+from fairseq_rnnsearch.equations import BiasedEmbedding, GatedUnit
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.network import DECODER_ORDERS, Decoder, layers
+from fairseq_rnnsearch.network import DECODER_ORDERS, Decoder
+from fairseq_rnnsearch.network.embedded_words import embed_words
 
 MODELS = [
     pytest.param(
@@ -322,13 +324,16 @@ def test_embedding_dropout_drops_the_words_and_keeps_their_mean():
 @pytest.mark.parametrize("positions", [slice(None), slice(1, None), slice(-1)], ids=str)
 def test_distinct_words_are_multiplied_once_and_give_what_all_give(words, positions):
     words = torch.tensor(words, dtype=torch.long)
-    embedding = layers.BiasedEmbedding(10, 4).double()
-    unit = layers.GatedUnit(4, 3).double()
+    embedding = BiasedEmbedding(10, 4).double()
+    unit = GatedUnit(4, 3).double()
     for parameter in (parameters := [*embedding.parameters(), *unit.parameters()]):
         torch.nn.init.normal_(parameter)
-    once = layers.embed_words(words, embedding, torch.nn.Dropout(0.0))
+    once = embed_words(words, embedding, torch.nn.Dropout(0.0))
     assert len(once.rows) == len(set(words.flatten().tolist()))
-    found, expected = once.through(unit.inputs, positions), unit.inputs(embedding(words[positions]))
+    found, expected = (
+        once.through(unit.word_inputs, positions),
+        unit.word_inputs(embedding(words[positions])),
+    )
     assert_close(found, expected)
     weights = torch.randn_like(expected)
     for one, other in zip(

@@ -13,10 +13,10 @@ from torch.testing import assert_close
 
 from fairseq_rnnsearch.compat.trainer import clip_scaled_gradients
 from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
-from fairseq_rnnsearch.equations.alignment_model import alignment_weights, energies
+from fairseq_rnnsearch.equations import AlignmentModel, alignment_weights
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.kernels.compiled import elementwise
-from fairseq_rnnsearch.kernels.elementwise import Elementwise
+from fairseq_rnnsearch.kernels.cpu.compiled_steps import operations
+from fairseq_rnnsearch.kernels.cpu.unit_attention_cost import Operations
 from fairseq_rnnsearch.optim.adadelta import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
 from fairseq_rnnsearch.tasks.memory_limit import rows_of
@@ -193,7 +193,10 @@ def test_names_are_few():
 
 def reference_energies(query, keys, v):
     """``(batch, source)``, of one hypothesis a sentence."""
-    return energies(query.unsqueeze(1), keys, torch.eye(8, dtype=v.dtype), v).squeeze(1)
+    model = AlignmentModel(8, 8, 8)
+    del model.state_weight, model.energy_weight
+    model.state_weight, model.energy_weight = torch.eye(8, dtype=v.dtype), v
+    return model.energies(query.unsqueeze(1), keys).squeeze(1)
 
 
 def largest(dtype, scale):
@@ -223,7 +226,7 @@ def test_energies_of_ten_thousand(dtype):
     d_alpha = torch.arange(10.0, dtype=dtype).view(2, 5)
     wanted = torch.autograd.grad(alpha, (keys, query, v), d_alpha)
 
-    for ops in (elementwise(dtype), Elementwise()):
+    for ops in (operations(dtype), Operations()):
         found, d_query = torch.empty_like(alpha), torch.empty_like(query)
         d_keys, d_v = torch.zeros_like(keys), v.new_zeros(ops.parts, len(v))
         with torch.no_grad():

@@ -14,19 +14,20 @@ from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
-from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.kernels import (
-    DecoderWeights,
+from fairseq_rnnsearch.equations import (
+    AlignmentModel,
+    BiasedEmbedding,
+    DeepOutput,
+    GatedUnit,
     Memory,
-    RecurrentWeights,
-    StepWeights,
-    fast,
-    packed,
-    reference,
+    OutputLayer,
 )
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.kernels import BACKENDS, DecoderParts, Direction, SearchStart
+from fairseq_rnnsearch.kernels.cpu import packed_weights
 from fairseq_rnnsearch.models import precision
 from fairseq_rnnsearch.network import decoder, encoder
-from fairseq_rnnsearch.network.layers import EmbeddedWords
+from fairseq_rnnsearch.network.embedded_words import EmbeddedWords
 from fairseq_rnnsearch.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 
 SOURCES = [[5, 9, EOS], [EOS], [7, 3, 3, 12, 6, EOS], [8, EOS]]
@@ -148,48 +149,54 @@ def slow_inputs(steps, dtype):
     return torch.cat(parts, dim=-1).to(dtype)
 
 
-def recurrent(dtype):
-    return RecurrentWeights(torch.zeros(2 * N, N, dtype=dtype), torch.zeros(N, N, dtype=dtype))
+def zeros(*shape):
+    return torch.zeros(*shape)
+
+
+@torch.no_grad()
+def nothing_but(module, dtype, **values):
+    """A module whose other parameters are zero."""
+    for name, parameter in module.named_parameters():
+        parameter.copy_(torch.as_tensor(values.get(name, 0.0)))
+    return module.to(dtype)
+
+
+def unit(dtype, **values):
+    return nothing_but(GatedUnit(1, N, N), dtype, **values)
 
 
 def one_direction(kernels, inputs, dtype):
-    return kernels.gated_recurrence(inputs, torch.zeros(B, N, dtype=dtype), recurrent(dtype))[-1]
+    return kernels.recurrence([Direction(inputs, unit(dtype))], zeros(B, N).to(dtype))[-1]
 
 
 def both_directions(kernels, inputs, dtype):
-    present = torch.ones(T, B, dtype=torch.bool)
-    weights = recurrent(dtype), recurrent(dtype)
-    states = kernels.bidirectional_recurrence(inputs, inputs, present, *weights)
+    ways = [Direction(inputs, unit(dtype), reverse) for reverse in (False, True)]
+    states = kernels.recurrence(ways, present=torch.ones(T, B, dtype=torch.bool))
     return torch.cat((states[-1, :, :N], states[0, :, N:]))
 
 
 def with_attention(kernels, inputs, dtype):
-    def zeros(*shape):
-        return torch.zeros(*shape, dtype=dtype)
-
-    weights = DecoderWeights(recurrent(dtype), zeros(3 * N, N), zeros(N, N), zeros(N))
-    memory = Memory(zeros(B, 4, N), zeros(B, 4, N), torch.zeros(B, 4, dtype=torch.bool))
-    return kernels.decoder_recurrence(inputs, zeros(B, N), T, memory, weights)[0][-1]
+    given = zeros(B, 4, N).to(dtype)
+    memory = Memory(given, given, torch.zeros(B, 4, dtype=torch.bool))
+    model = nothing_but(AlignmentModel(N, N, N), dtype)
+    initial = zeros(B, N).to(dtype)
+    return kernels.decoder_recurrence(inputs, initial, T, memory, unit(dtype), model)[0][-1]
 
 
 def in_a_search(kernels, inputs, dtype):
     """One word, whose embedding is 1, again and again; the state is what t shows."""
-
-    def full(value, *shape):
-        return torch.full(shape, value, dtype=dtype)
-
-    of_word = inputs[0, 0].unsqueeze(1).to(dtype)
-    shown = torch.eye(N, dtype=dtype).repeat_interleave(2, dim=0)  # by both units of each pair
-    nothing = full(0.0, 2 * N, 1), full(0.0, 2 * N, N), full(0.0, 2 * N)
-    loop = DecoderWeights(recurrent(dtype), full(0.0, 3 * N, N), None, None)
-    weights = StepWeights(
-        full(1.0, 2, 1), full(0.0, 1), of_word, full(0.0, N), loop, shown, *nothing,
-        None, full(0.0, 2, N), full(0.0, 2),
-    )  # fmt: skip
-    summary, words = full(0.0, B, N), torch.zeros(B, dtype=torch.long)
+    shown = torch.eye(N).repeat_interleave(2, dim=0)  # by both units of each pair
+    parts = DecoderParts(
+        nothing_but(BiasedEmbedding(2, 1), dtype, weight=1.0),
+        unit(dtype, input_weight=inputs[0, 0].unsqueeze(1)),
+        None,
+        nothing_but(DeepOutput(N, N, 1, N), dtype, state_weight=shown),
+        nothing_but(OutputLayer(2, N), dtype),
+    )
+    summary, words = zeros(B, N).to(dtype), torch.zeros(B, dtype=torch.long)
     with torch.no_grad():
         steps = kernels.decoder_steps(
-            "section3", weights, None, summary, full(0.0, B, N), torch.arange(B)
+            SearchStart("section3", parts, None, summary, summary, torch.arange(B))
         )
         for _ in range(T + 1):  # before the first step no word has been read
             t, _ = steps.step(words)
@@ -206,7 +213,7 @@ def in_a_search(kernels, inputs, dtype):
     ],
     ids=str,
 )
-@pytest.mark.parametrize("kernels", [fast, reference], ids=["fast", "reference"])
+@pytest.mark.parametrize("kernels", BACKENDS.values(), ids=BACKENDS)
 def test_states_move_on_by_less_than_bfloat16_can_tell(kernels, inputs, parameters, way):
     lowered = parameters == torch.bfloat16
     with torch.autocast("cpu", torch.bfloat16, enabled=not lowered):
@@ -214,27 +221,32 @@ def test_states_move_on_by_less_than_bfloat16_can_tell(kernels, inputs, paramete
     assert (reached.float() - LIFTED).abs().max() < 0.004
 
 
-@pytest.mark.parametrize("kernels", [fast, reference], ids=["fast", "reference"])
+@pytest.mark.parametrize("kernels", BACKENDS.values(), ids=BACKENDS)
 def test_gradients_are_summed_over_steps_in_float32(kernels):
     """Of what each step reads: weights, keys and annotations. In bfloat16 the sum of 600 numbers
     of one size stops growing, at about the 256th."""
     found = {}
     for dtype in (torch.float32, torch.float64):
         torch.manual_seed(1)
-        shapes = [
-            *((B, N), (B, 4, 2 * N), (B, 4, N)),
-            *((2 * N, N), (N, N), (3 * N, 2 * N), (N, N), (N,)),
-        ]
-        leaves = [(0.3 * torch.randn(shape)).to(dtype).requires_grad_() for shape in shapes]
-        initial, annotations, keys, gates, proposed, context, state, energy = leaves
-        weights = DecoderWeights(RecurrentWeights(gates, proposed), context, state, energy)
+        unit, model = GatedUnit(1, N, 2 * N), AlignmentModel(N, N, 2 * N)
+        initial, annotations, keys = (
+            (0.3 * torch.randn(shape)).to(dtype).requires_grad_()
+            for shape in ((B, N), (B, 4, 2 * N), (B, 4, N))
+        )
+        for parameter in (*unit.parameters(), *model.parameters()):
+            torch.nn.init.normal_(parameter, std=0.3)
+        unit, model = unit.to(dtype), model.to(dtype)
         # as from an encoder: of a leaf, autocast keeps the rounded one, and sums its gradient in it
         memory = Memory(annotations * 1, keys * 1, torch.zeros(B, 4, dtype=torch.bool))
         inputs = torch.full((T, B, 3 * N), 0.25, dtype=dtype)
         with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.float32):
-            states, contexts, _ = kernels.decoder_recurrence(inputs, initial, T, memory, weights)
+            states, contexts, _ = kernels.decoder_recurrence(
+                inputs, initial, T, memory, unit, model
+            )
         (states.sum() + contexts.sum()).backward()
-        found[dtype] = [x.grad for x in leaves[1:]]
+        leaves = annotations, keys, *unit.parameters(), *model.parameters()
+        found[dtype] = [x.grad for x in leaves if x.grad is not None]
+        assert len(found[dtype]) == 7
     for one, exact in zip(*found.values(), strict=True):
         assert relative_error(one, exact) < TOLERANCE
 
@@ -250,15 +262,12 @@ def test_states_are_float32_where_words_are_multiplied_again(monkeypatch):
         lowered = copied(plain, "bfloat16")
         source = lowered.encoder(padded(SOURCES), None).source
         assert {source.annotations.dtype, source.summary.dtype} == {torch.float32}
-        states = []
-        for network in (lowered.encoder.network, lowered.decoder.network):
-            kept = network.kernels.gated_recurrence, network.kernels.decoder_recurrence
-            network.kernels = network.kernels._replace(
-                gated_recurrence=_noting(kept[0], states),
-                decoder_recurrence=_noting(kept[1], states),
-            )
-        found, exact = run(lowered), run(plain.double())
-        assert {x.dtype for x in states} <= {torch.float32} and states
+        states, reference = [], BACKENDS["reference"]
+        for name in ("recurrence", "decoder_recurrence"):
+            monkeypatch.setattr(reference, name, _noting(getattr(type(reference), name), states))
+        found = run(lowered)
+        assert {x.dtype for x in states} == {torch.float32}
+        exact = run(plain.double())
         for name, x in exact.items():
             assert relative_error(found[name], x) < 2.5 * TOLERANCE, name  # of one model alone
 
@@ -267,7 +276,7 @@ def _noting(function, seen):
     """Keep the states that a loop over time gives."""
 
     def call(*args, **kwargs):
-        made = function(*args, **kwargs)
+        made = function(BACKENDS["reference"], *args, **kwargs)
         seen.append(made[0] if isinstance(made, tuple) else made)
         return made
 
@@ -414,7 +423,7 @@ def test_reversing_is_learned_and_translated():
 def test_steps_of_a_search_in_bfloat16(name, arranged, monkeypatch):
     """Those of the fast kernels, with matrices that were rounded once, beside float32."""
     if not arranged:
-        monkeypatch.setattr(packed, "_available", lambda dtype: False)
+        monkeypatch.setattr(packed_weights, "_available", lambda dtype: False)
     plain = moderate_model(**VARIANTS[name]).eval()
     lowered = copied(plain, "bfloat16")
     assert not lowered.decoder.steps_are_fast  # as long as matrices are to be rounded at each step

@@ -19,7 +19,7 @@ from fairseq.dataclass.configs import GenerationConfig
 from fairseq_rnnsearch import load, translator
 from fairseq_rnnsearch.align import main as align_main
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.kernels import packed
+from fairseq_rnnsearch.kernels import forget
 from fairseq_rnnsearch.models import RNNSearchModel
 from fairseq_rnnsearch.tasks import AlignmentHeatmapTask
 
@@ -393,7 +393,7 @@ def test_threads_keep_their_options_and_their_models_apart(learned, learned_shor
     expected = [ask(thread) for thread in range(THREADS)]
     for models in (model, other):
         for one in models.models:  # what the searches above have kept
-            packed.forget(one.parameters())
+            forget(one.parameters())
     together, build = threading.Barrier(THREADS, timeout=60), AlignmentHeatmapTask.build_generator
 
     def build_together(*args, **options):

@@ -1,22 +1,29 @@
-"""The paper as pure functions of tensors: appendix A, one idea per module.
+"""The paper's appendix A, one idea per module: its equations, and the parameters that they have.
 
 Paper symbols are used inside these modules; the README's glossary joins them to the names that
 users see. All weights are stored as in the paper, so that a product reads ``x @ W.T``.
 """
 
 from fairseq_rnnsearch.equations.alignment_model import (
+    AlignmentModel,
+    Memory,
     alignment_weights,
+    attend,
     context,
-    energies,
 )
-from fairseq_rnnsearch.equations.deep_output import maxout, maxout_input
-from fairseq_rnnsearch.equations.gated_unit import gated_unit
+from fairseq_rnnsearch.equations.deep_output import DeepOutput, OutputLayer, maxout
+from fairseq_rnnsearch.equations.gated_unit import GatedUnit
+from fairseq_rnnsearch.equations.word_embedding import BiasedEmbedding
 
 __all__ = [
+    "AlignmentModel",
+    "BiasedEmbedding",
+    "DeepOutput",
+    "GatedUnit",
+    "Memory",
+    "OutputLayer",
     "alignment_weights",
+    "attend",
     "context",
-    "energies",
-    "gated_unit",
     "maxout",
-    "maxout_input",
 ]

@@ -8,29 +8,58 @@ The sums run over the source words and their end-of-sentence symbol, never over 
 are no biases. U_a h_j does not depend on i and is computed once per sentence.
 """
 
+from typing import NamedTuple
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
-def energies(s: Tensor, keys: Tensor, W_a: Tensor, v_a: Tensor) -> Tensor:
-    """e_i for one target position, of the keys' type; W_a s may be of a narrower one.
+class Memory(NamedTuple):
+    """What the decoder reads of the source at every step, one sentence per row."""
 
-    Args:
-        s: decoder states s_{i-1}, ``(batch, hypotheses, n)``: of each sentence one in training, as
-            many as the beam is wide in a search.
-        keys: U_a h, ``(batch, source, n')``.
-        W_a: ``(n', n)``.
-        v_a: ``(n',)``.
+    annotations: Tensor  # (batch, source, 2n): h
+    keys: Tensor  # (batch, source, n'): U_a h
+    padding: Tensor  # (batch, source), true where there is no word
 
-    Returns:
-        ``(batch, hypotheses, source)``.
+
+class AlignmentModel(nn.Module):
+    """The energies e_ij: their parameters, and the two halves of the equation.
+
+    Attributes:
+        state_weight: ``(n', n)``: W_a.
+        annotation_weight: ``(n', 2n)``: U_a.
+        energy_weight: ``(n',)``: v_a.
     """
-    hidden = torch.tanh((s.to(W_a.dtype) @ W_a.T).unsqueeze(2) + keys.unsqueeze(1))
-    return (hidden * v_a).sum(dim=-1)  # no matrix product, which autocast would round
+
+    def __init__(self, size: int, state_size: int, annotation_size: int) -> None:
+        super().__init__()
+        self.size = size
+        self.state_weight = nn.Parameter(torch.empty(size, state_size))
+        self.annotation_weight = nn.Parameter(torch.empty(size, annotation_size))
+        self.energy_weight = nn.Parameter(torch.empty(size))
+
+    def keys(self, annotations: Tensor) -> Tensor:
+        """Return U_a h: ``(batch, source, 2n)`` to ``(batch, source, n')``."""
+        return annotations @ self.annotation_weight.T
+
+    def energies(self, s: Tensor, keys: Tensor) -> Tensor:
+        """Return e_i for one target position, of the keys' type; W_a s may be of a narrower one.
+
+        Args:
+            s: decoder states s_{i-1}, ``(batch, hypotheses, n)``: in training one for each
+                sentence, in a search as many as the beam is wide.
+            keys: U_a h, ``(batch, source, n')``.
+
+        Returns:
+            ``(batch, hypotheses, source)``.
+        """
+        W_a, v_a = self.state_weight, self.energy_weight
+        hidden = torch.tanh((s.to(W_a.dtype) @ W_a.T).unsqueeze(2) + keys.unsqueeze(1))
+        return (hidden * v_a).sum(dim=-1)  # no matrix product, which autocast would round
 
 
 def alignment_weights(e: Tensor, padding: Tensor) -> Tensor:
-    """Softmax over the source positions that are not padding.
+    """Return the softmax over the source positions that are not padding.
 
     The largest energy is subtracted first (the authors' program does not, and overflows above
     88), and half-precision energies are normalised in float32.
@@ -48,7 +77,7 @@ def alignment_weights(e: Tensor, padding: Tensor) -> Tensor:
 
 
 def context(alpha: Tensor, h: Tensor) -> Tensor:
-    """c_i, the expected annotation.
+    """Return c_i, the expected annotation.
 
     Args:
         alpha: ``(batch, hypotheses, source)``; rounded where annotations are of a narrower type.
@@ -58,3 +87,15 @@ def context(alpha: Tensor, h: Tensor) -> Tensor:
         ``(batch, hypotheses, 2n)``.
     """
     return torch.bmm(alpha.to(h.dtype), h)
+
+
+def attend(s: Tensor, memory: Memory, alignment_model: AlignmentModel) -> tuple[Tensor, Tensor]:
+    """Return c_i, ``(rows, 2n)``, and alpha_i, ``(rows, source)``, for one target position.
+
+    Args:
+        s: states, ``(rows, n)``: as many rows for every sentence, standing together.
+    """
+    hypotheses = s.unflatten(0, (len(memory.keys), -1))
+    e = alignment_model.energies(hypotheses, memory.keys)
+    alpha = alignment_weights(e, memory.padding)
+    return context(alpha, memory.annotations).flatten(0, 1), alpha.flatten(0, 1)

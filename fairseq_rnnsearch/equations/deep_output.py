@@ -8,27 +8,71 @@ Which state s is depends on the order of the decoder's step: see ``network.decod
 before the maxout is the authors'; the paper leaves biases out of its equations.
 """
 
-from torch import Tensor
+import torch
+from torch import Tensor, nn
 
 
-def maxout_input(
-    s: Tensor, y: Tensor, c: Tensor, U_o: Tensor, V_o: Tensor, C_o: Tensor, b: Tensor
-) -> Tensor:
-    """t~.
+class DeepOutput(nn.Module):
+    """The equations up to t_i, and their parameters.
 
-    Args:
-        s: states, ``(..., n)``.
-        y: embedded previous words, zero before the first, ``(..., m)``.
-        c: contexts, ``(..., 2n)``.
-        U_o, V_o, C_o: ``(2l, n)``, ``(2l, m)``, ``(2l, 2n)``.
-        b: ``(2l,)``.
-
-    Returns:
-        ``(..., 2l)``.
+    Attributes:
+        state_weight, word_weight, context_weight: ``(2l, n)``, ``(2l, m)``, ``(2l, 2n)``: U_o,
+            V_o, C_o.
+        bias: ``(2l,)``.
     """
-    return s @ U_o.T + y @ V_o.T + c @ C_o.T + b
+
+    def __init__(
+        self, maxout_size: int, state_size: int, word_size: int, context_size: int
+    ) -> None:
+        super().__init__()
+        self.state_weight = nn.Parameter(torch.empty(2 * maxout_size, state_size))
+        self.word_weight = nn.Parameter(torch.empty(2 * maxout_size, word_size))
+        self.context_weight = nn.Parameter(torch.empty(2 * maxout_size, context_size))
+        self.bias = nn.Parameter(torch.empty(2 * maxout_size))
+
+    def forward(self, s: Tensor, y: Tensor, c: Tensor) -> Tensor:
+        """Return t_i, ``(..., l)``.
+
+        Args:
+            s: states, ``(..., n)``.
+            y: embedded previous words, zero before the first, ``(..., m)``.
+            c: contexts, ``(..., 2n)``.
+        """
+        of_state, of_context = s @ self.state_weight.T, c @ self.context_weight.T
+        return maxout(of_state + y @ self.word_weight.T + of_context + self.bias)
+
+    def word_inputs(self, y: Tensor) -> Tensor:
+        """Return V_o e(y) and the bias: ``(..., m)`` to ``(..., 2l)``."""
+        return nn.functional.linear(y, self.word_weight, self.bias)
+
+    def given_word_inputs(self, s: Tensor, of_words: Tensor, c: Tensor) -> Tensor:
+        """Return what ``forward`` does where ``word_inputs`` of the words are known."""
+        return maxout(s @ self.state_weight.T + of_words + c @ self.context_weight.T)
+
+
+class OutputLayer(nn.Module):
+    """W_o t + b_o, with W_o as one matrix or as the authors' pair of matrices.
+
+    Attributes:
+        inner_weight: ``(m, l)``, of the pair alone: W_o = weight @ inner_weight.
+        weight: ``(words, l)``, or ``(words, m)`` of the pair.
+        bias: ``(words,)``.
+    """
+
+    def __init__(self, words: int, maxout_size: int, inner_size: int | None = None) -> None:
+        super().__init__()
+        if inner_size is None:
+            self.register_parameter("inner_weight", None)
+        else:
+            self.inner_weight = nn.Parameter(torch.empty(inner_size, maxout_size))
+        self.weight = nn.Parameter(torch.empty(words, inner_size or maxout_size))
+        self.bias = nn.Parameter(torch.empty(words))
+
+    def inner(self, t: Tensor) -> Tensor:
+        """Return what ``weight`` multiplies: ``(..., l)`` to ``(..., l)`` or ``(..., m)``."""
+        return t if self.inner_weight is None else t @ self.inner_weight.T
 
 
 def maxout(t: Tensor) -> Tensor:
-    """The larger of each pair of neighbours: ``(..., 2l)`` to ``(..., l)``."""
+    """Return the larger of each pair of neighbours: ``(..., 2l)`` to ``(..., l)``."""
     return t.unflatten(-1, (-1, 2)).amax(dim=-1)

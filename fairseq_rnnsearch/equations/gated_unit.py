@@ -13,26 +13,63 @@ state where this one replaces it.
 """
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 
-def gated_unit(inputs: Tensor, h: Tensor, U_gates: Tensor, U: Tensor) -> Tensor:
-    """One step.
+class GatedUnit(nn.Module):
+    """One unit: its parameters, and what the loops over time ask of it.
 
-    The state may be wider than the operands of products, so that small changes of it stay: then
-    everything but these operands is of its type.
+    The rows of stacked matrices are [proposed, update, reset]. The state that a unit takes from
+    step to step may be more than the hidden state that others read of it; of this unit it is the
+    same, so that ``begin`` and ``hidden`` return what they are given.
 
-    Args:
-        inputs: ``(batch, 3n)``, the parts [proposed, update, reset] that do not depend on h.
-        h: previous state, ``(batch, n)``.
-        U_gates: ``(2n, n)``, U_z above U_r.
-        U: ``(n, n)``.
-
-    Returns:
-        The new state, ``(batch, n)``.
+    Attributes:
+        input_weight: ``(3n, m)``: W, W_z, W_r.
+        input_bias: ``(n,)``, of the proposed state alone.
+        recurrent_gates: ``(2n, n)``: U_z, U_r.
+        recurrent_proposed: ``(n, n)``: U.
+        context_weight: ``(3n, context)``: C, C_z, C_r; only the decoder has it.
     """
-    n = h.size(-1)
-    x, x_zr = inputs.to(h.dtype).split((n, 2 * n), dim=-1)
-    z, r = torch.sigmoid(x_zr + h.to(U_gates.dtype) @ U_gates.T).chunk(2, dim=-1)
-    proposed = torch.tanh(x + (r * h).to(U.dtype) @ U.T)
-    return torch.lerp(h, proposed, z)
+
+    def __init__(self, input_size: int, hidden_size: int, context_size: int = 0) -> None:
+        super().__init__()
+        self.hidden_size = hidden_size
+        self.input_weight = nn.Parameter(torch.empty(3 * hidden_size, input_size))
+        self.input_bias = nn.Parameter(torch.empty(hidden_size))
+        self.recurrent_gates = nn.Parameter(torch.empty(2 * hidden_size, hidden_size))
+        self.recurrent_proposed = nn.Parameter(torch.empty(hidden_size, hidden_size))
+        if context_size:
+            self.context_weight = nn.Parameter(torch.empty(3 * hidden_size, context_size))
+
+    def word_inputs(self, embedded: Tensor) -> Tensor:
+        """Return W e(y) and the bias, the words' part of x: ``(..., m)`` to ``(..., 3n)``."""
+        bias = nn.functional.pad(self.input_bias, (0, 2 * self.hidden_size))
+        return nn.functional.linear(embedded, self.input_weight, bias)
+
+    def context_inputs(self, c: Tensor) -> Tensor:
+        """Return C c, the context's part of x: ``(..., context)`` to ``(..., 3n)``."""
+        return c @ self.context_weight.T
+
+    def begin(self, h: Tensor) -> Tensor:
+        """Return the state that belongs to a hidden state before the first step."""
+        return h
+
+    def step(self, inputs: Tensor, h: Tensor) -> Tensor:
+        """Return the state after one step, ``(batch, n)``.
+
+        The state may be wider than the operands of products, so that small changes of it stay:
+        then everything but these operands is of its type.
+
+        Args:
+            inputs: x, x_z and x_r side by side, ``(batch, 3n)``.
+            h: the state before the step, ``(batch, n)``.
+        """
+        n, U_gates, U = h.size(-1), self.recurrent_gates, self.recurrent_proposed
+        x, x_zr = inputs.to(h.dtype).split((n, 2 * n), dim=-1)
+        z, r = torch.sigmoid(x_zr + h.to(U_gates.dtype) @ U_gates.T).chunk(2, dim=-1)
+        proposed = torch.tanh(x + (r * h).to(U.dtype) @ U.T)
+        return torch.lerp(h, proposed, z)
+
+    def hidden(self, state: Tensor) -> Tensor:
+        """Return what attention, readout and encoder read of a state, ``(..., n)``."""
+        return state

@@ -1,32 +1,97 @@
-"""What takes the time: the loops over time, and the cost of words among all of a dictionary.
+"""What takes the time, and the choice of who runs it.
 
-The loops hold everything that must wait for the previous step, and nothing else.
-Callers hand in all products that do not depend on a state and get all states back, so that an
-implementation is free to choose its own loop, its own backward pass and its own memory layout.
-``select`` gives them; ``reference`` is the plain one and documents the functions.
+``--kernels`` names a backend, see ``interface.Backend``: ``reference`` is the plain one, ``fast``
+(``cpu``) has backward passes derived by hand and compiled steps. Another one is another entry of
+``BACKENDS``. Nothing outside this folder asks which one runs.
 """
 
-from fairseq_rnnsearch.kernels.fast_steps import arranges
+import logging
+from collections.abc import Iterable
+from functools import cache
+
+from torch import Tensor, nn
+
+from fairseq_rnnsearch.kernels.cpu import CPU
+from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
 from fairseq_rnnsearch.kernels.interface import (
-    DecoderWeights,
-    Memory,
-    RecurrentWeights,
-    StepWeights,
+    Backend,
+    BatchMemory,
+    DecoderParts,
+    Direction,
+    NetworkSizes,
+    SearchStart,
 )
-from fairseq_rnnsearch.kernels.packed import forget
-from fairseq_rnnsearch.kernels.selection import KERNELS, Kernels, runs_fast, select
-from fairseq_rnnsearch.kernels.steps import Steps
+from fairseq_rnnsearch.kernels.reference import Reference
 
 __all__ = [
+    "BACKENDS",
     "KERNELS",
-    "DecoderWeights",
-    "Kernels",
-    "Memory",
-    "RecurrentWeights",
-    "StepWeights",
-    "Steps",
-    "arranges",
+    "Backend",
+    "BatchMemory",
+    "DecoderParts",
+    "DecoderSteps",
+    "Direction",
+    "NetworkSizes",
+    "SearchStart",
+    "check_name",
+    "choose",
     "forget",
-    "runs_fast",
-    "select",
 ]
+
+# ``auto`` takes the first that can run a network; the last can run all
+BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (CPU(), Reference())}
+KERNELS = ("auto", *reversed(BACKENDS))
+
+logger = logging.getLogger(__name__)
+
+
+def check_name(name: str) -> str:
+    """Return a name of ``KERNELS``.
+
+    Raises:
+        ValueError: for another one.
+    """
+    if name not in KERNELS:
+        raise ValueError(f"kernels must be one of {KERNELS}, not {name!r}")
+    return name
+
+
+def choose(name: str, parts: Iterable[nn.Module | None]) -> Backend:
+    """Return the backend of a name for parts of a network as they are now.
+
+    A model may be moved, and so the choice is made anew for each batch. The log tells once which
+    backend runs, and why.
+
+    Raises:
+        ValueError: when the backend of that name cannot run them.
+    """
+    parts = [part for part in parts if part is not None]
+    if name != "auto":
+        backend, why = BACKENDS[name], ""
+        if obstacle := backend.why_not(parts):
+            raise ValueError(
+                f"--kernels {name} runs on {backend.needs}, and not with {obstacle}: "
+                "use --kernels auto or reference"
+            )
+    else:
+        refusals = []
+        for backend in BACKENDS.values():
+            obstacle = backend.why_not(parts)
+            if obstacle is None:
+                break
+            refusals.append(f"no {backend.name} ones for {obstacle}")
+        why = f": {', '.join(refusals) or f'on {backend.place}'}"
+    _announce(backend.name, name, why)
+    return backend
+
+
+def forget(parameters: Iterable[Tensor]) -> None:
+    """Give back whatever a backend keeps of parameters, which are about to be changed."""
+    parameters = list(parameters)
+    for backend in BACKENDS.values():
+        backend.forget(parameters)
+
+
+@cache
+def _announce(running: str, name: str, why: str) -> None:
+    logger.info("%s kernels run recurrences and cost (--kernels %s%s)", running, name, why)

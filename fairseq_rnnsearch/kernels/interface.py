@@ -1,46 +1,188 @@
-"""What goes into a time loop."""
+"""What a backend offers, and what it is given.
 
-from typing import NamedTuple
+A backend runs what takes the time: the loops over time, each of which holds everything that must
+wait for the previous step and nothing else, and the cost of words among all of a dictionary.
+Callers hand in all products that do not depend on a state and get all states back, so that a
+backend is free to choose its own loop, its own backward pass and its own memory layout.
+"""
 
-from torch import Tensor
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple, Protocol, runtime_checkable
 
+from torch import Tensor, nn
 
-class RecurrentWeights(NamedTuple):
-    """Recurrent matrices of one gated unit."""
+from fairseq_rnnsearch.equations import (
+    AlignmentModel,
+    BiasedEmbedding,
+    DeepOutput,
+    GatedUnit,
+    Memory,
+    OutputLayer,
+)
+from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
 
-    gates: Tensor  # (2n, n): U_z above U_r
-    proposed: Tensor  # (n, n): U
-
-
-class DecoderWeights(NamedTuple):
-    """Everything that the decoder multiplies inside its loop."""
-
-    recurrent: RecurrentWeights
-    context: Tensor  # (3n, 2n): C, C_z, C_r
-    state: Tensor  # (n', n): W_a
-    energy: Tensor  # (n',): v_a
-
-
-class StepWeights(NamedTuple):
-    """All that a step multiplies, in the shapes of ``network``."""
-
-    embedding: Tensor  # (words, m)
-    embedding_bias: Tensor  # (m,)
-    input: Tensor  # (3n, m): W, W_z, W_r
-    input_bias: Tensor  # (n,), of the proposed state
-    loop: DecoderWeights  # without attention its last two are None
-    readout_state: Tensor  # (2l, n): U_o
-    readout_word: Tensor  # (2l, m): V_o
-    readout_context: Tensor  # (2l, 2n): C_o
-    readout_bias: Tensor  # (2l,)
-    inner: Tensor | None  # (m, l), of a factorised output layer
-    output: Tensor  # (words, l) or (words, m): W_o
-    output_bias: Tensor  # (words,)
+FLOAT = 4  # bytes
+FIXED = 120_000_000  # bytes of logits and their gradients, a part of them at a time
 
 
-class Memory(NamedTuple):
-    """One source sentence per row, as the alignment model reads it."""
+class Direction(NamedTuple):
+    """One pass over a sentence, from the first position to the last or in reverse."""
 
-    annotations: Tensor  # (batch, source, 2n): h
-    keys: Tensor  # (batch, source, n'): U_a h
-    padding: Tensor  # (batch, source), true where there is no word
+    inputs: Tensor  # (time, batch, 3n): what the unit adds at each position
+    unit: GatedUnit
+    reverse: bool = False
+
+
+class DecoderParts(NamedTuple):
+    """All that a decoder consists of but for its first state."""
+
+    embedding: BiasedEmbedding
+    unit: GatedUnit
+    alignment_model: AlignmentModel | None  # None: RNNencdec
+    readout: DeepOutput
+    output: OutputLayer
+
+
+class SearchStart(NamedTuple):
+    """What the decoder of a search starts from."""
+
+    order: str  # one of ``network.DECODER_ORDERS``
+    parts: DecoderParts
+    memory: Memory | None  # what is attended to, one row per sentence; None: RNNencdec
+    summary: Tensor  # (sentences, n): RNNencdec's context
+    initial: Tensor  # (sentences, n): s_0
+    sentences: Tensor  # (rows,): the sentence of each hypothesis
+
+
+class NetworkSizes(NamedTuple):
+    """The sizes of a network that decide how much memory a batch takes."""
+
+    encoder: int  # n of each direction
+    decoder: int  # n
+    attention: int  # n', 0 without attention
+    maxout: int  # l
+    words: int  # of the target dictionary
+
+
+class BatchMemory(NamedTuple):
+    """An estimate of the bytes that a batch takes beside the parameters.
+
+    Attributes:
+        source, target: bytes for each position of a sentence, padding included.
+        pair: bytes for each pair of a source and a target position.
+    """
+
+    source: int
+    target: int
+    pair: int
+
+    def __call__(self, sentences: int, source: int, target: int) -> int:
+        """Return the bytes of so many sentences, padded to these lengths; of arrays an array."""
+        of_one = source * self.source + target * self.target + source * target * self.pair
+        return FIXED + sentences * of_one
+
+
+@runtime_checkable
+class Backend(Protocol):
+    """One implementation of all that is in this folder.
+
+    Attributes:
+        name: how ``--kernels`` and the log call it.
+        place: what it runs on, for the log.
+        needs: what it runs on and with, for a refusal.
+    """
+
+    name: str
+    place: str
+    needs: str
+
+    def why_not(self, parts: Iterable[nn.Module]) -> str | None:
+        """Return why these parts of a network cannot be run here, or None if they can."""
+
+    def recurrence(
+        self,
+        directions: Sequence[Direction],
+        initial: Tensor | None = None,
+        present: Tensor | None = None,
+    ) -> Tensor:
+        """Return all hidden states of recurrences that do not depend on attention.
+
+        Args:
+            directions: one, or the two of the BiRNN of section 3.2.
+            initial: hidden state before the first step, ``(batch, n)``; None: zeros.
+            present: ``(time, batch)``, false where a position is padding; there the state is
+                carried on unchanged. None: no padding.
+
+        Returns:
+            ``(time, batch, directions * n)``, position t's states at index t also in reverse.
+        """
+
+    def decoder_recurrence(
+        self,
+        word_inputs: Tensor,
+        initial: Tensor,
+        steps: int,
+        memory: Memory,
+        unit: GatedUnit,
+        alignment_model: AlignmentModel,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Attend, update, attend, update ... for teacher-forced words.
+
+        Step i attends with s_{i-1}, giving c_i, and then, as long as there are word inputs, forms
+        s_i = f(s_{i-1}, word_inputs[i-1], c_i). The three orders of the decoder's step differ only
+        in which word's input is handed in at i and in which state is read out.
+
+        Args:
+            word_inputs: ``(updates, batch, 3n)``, with updates either ``steps`` or one fewer.
+            initial: s_0, ``(batch, n)``.
+            steps: number of target positions.
+
+        Returns:
+            hidden states s_0, s_1 ..., ``(updates + 1, batch, n)``; contexts,
+            ``(steps, batch, 2n)``; alignment weights, ``(batch, steps, source)``.
+        """
+
+    def output_cost(
+        self, t: Tensor, weight: Tensor, bias: Tensor, words: Tensor, label_smoothing: float = 0.0
+    ) -> tuple[Tensor, Tensor]:
+        """Return what the right words cost, given the logits x = W t + b of the output layer.
+
+        Args:
+            t: ``(positions, l)``, without padding.
+            weight: ``(symbols, l)``.
+            bias: ``(symbols,)``.
+            words: ``(positions,)``.
+            label_smoothing: probability spread evenly over all symbols but the right one.
+
+        Returns:
+            the cost and, without gradient, -log p of the words; both summed, in float32 or wider,
+            and equal without label smoothing.
+        """
+
+    def output_logits(self, t: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        """Return all logits: ``(..., l)`` to ``(..., symbols)``."""
+
+    def decoder_steps(self, start: SearchStart) -> DecoderSteps:
+        """Return a search's decoder, for as many rows as there are hypotheses."""
+
+    def prefers_steps(self, output: OutputLayer) -> bool:
+        """Return whether a search by ``decoder_steps`` is now faster than one of fairseq's own."""
+
+    def forget(self, parameters: Iterable[Tensor]) -> None:
+        """Give back whatever is kept of parameters, which are about to be changed."""
+
+    def training_memory(self, sizes: NetworkSizes, all_logits: bool) -> BatchMemory:
+        """Return what the forward and the backward pass take.
+
+        Args:
+            all_logits: the criterion asks for logits and not for their cost.
+        """
+
+    def search_memory(self, sizes: NetworkSizes, beam: int) -> BatchMemory:
+        """Return what a beam search takes: the encoder, and all hypotheses' alignment weights."""
+
+
+def estimate_search(sizes: NetworkSizes, kept: float) -> BatchMemory:
+    """Return what a beam search takes that keeps so many alignment weights of each pair."""
+    source = 17 * sizes.encoder + 2 * sizes.attention
+    return BatchMemory(FLOAT * source, 0, int(FLOAT * kept) if sizes.attention else 0)

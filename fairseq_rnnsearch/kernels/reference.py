@@ -1,174 +1,185 @@
-"""Time loops and cost as plain Python over the equations: any device, any floating type.
+"""The plain backend: loops in Python over the equations, on any device, in any floating type.
 
-This is the implementation that others are measured against. States, energies and whatever is summed
-over steps are in float32 or wider, also where the operands of products are in a narrower type, by
+This is what other backends are measured against. States, energies and whatever is summed over
+steps are in float32 or wider, also where the operands of products are in a narrower type, by
 ``torch.autocast`` or because the parameters are.
 """
 
+from collections.abc import Iterable, Sequence
+
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from fairseq_rnnsearch.equations import gated_unit
-from fairseq_rnnsearch.kernels.elementwise import accurate_type
+from fairseq_rnnsearch.equations import AlignmentModel, GatedUnit, Memory, OutputLayer, attend
+from fairseq_rnnsearch.kernels.accuracy import accurate_type, log_softmax
+from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
 from fairseq_rnnsearch.kernels.interface import (
-    DecoderWeights,
-    Memory,
-    RecurrentWeights,
-    StepWeights,
+    FLOAT,
+    BatchMemory,
+    Direction,
+    NetworkSizes,
+    SearchStart,
+    estimate_search,
 )
-from fairseq_rnnsearch.kernels.reference_steps import ReferenceSteps, attend
 
 
-def gated_recurrence(
-    inputs: Tensor,
-    initial: Tensor,
-    weights: RecurrentWeights,
-    *,
-    present: Tensor | None = None,
-    reverse: bool = False,
+class Reference:
+    """The backend that runs everywhere; see ``Backend`` for what the functions do."""
+
+    name, place, needs = "reference", "any device", "any device, in any floating type"
+
+    def why_not(self, parts: Iterable[nn.Module]) -> str | None:
+        return None
+
+    def recurrence(
+        self,
+        directions: Sequence[Direction],
+        initial: Tensor | None = None,
+        present: Tensor | None = None,
+    ) -> Tensor:
+        if initial is None:
+            inputs, unit, _ = directions[0]
+            # of the parameters' type: under autocast the inputs, from products, are narrower
+            dtype = torch.promote_types(inputs.dtype, unit.input_weight.dtype)
+            initial = inputs.new_zeros(inputs.size(1), unit.hidden_size, dtype=dtype)
+        return torch.cat([_one_way(*way, initial, present) for way in directions], dim=-1)
+
+    def decoder_recurrence(
+        self,
+        word_inputs: Tensor,
+        initial: Tensor,
+        steps: int,
+        memory: Memory,
+        unit: GatedUnit,
+        alignment_model: AlignmentModel,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        dtype = accurate_type(initial.dtype)
+        memory = memory._replace(keys=memory.keys.to(dtype))
+        state, states, contexts, alignment = unit.begin(initial.to(dtype)), [], [], []
+        inputs_of = word_inputs.unbind()
+        for i in range(steps):
+            c, alpha = attend(unit.hidden(state), memory, alignment_model)
+            contexts.append(c)
+            alignment.append(alpha)
+            if i < len(inputs_of):
+                inputs = inputs_of[i].to(dtype) + unit.context_inputs(c)
+                state = unit.step(inputs, state)
+                states.append(unit.hidden(state))
+        if states:
+            following = torch.stack(states).to(initial.dtype)
+        else:
+            following = _no_states(word_inputs + unit.context_inputs(c), unit, initial)
+        states = torch.cat((initial.unsqueeze(0), following))
+        return states, torch.stack(contexts), torch.stack(alignment, dim=1).to(initial.dtype)
+
+    def output_cost(
+        self, t: Tensor, weight: Tensor, bias: Tensor, words: Tensor, label_smoothing: float = 0.0
+    ) -> tuple[Tensor, Tensor]:
+        logits = self.output_logits(t, weight, bias)
+        lprobs = torch.log_softmax(logits, dim=-1, dtype=accurate_type(logits.dtype))
+        nll = nn.functional.nll_loss(lprobs, words, reduction="sum")
+        if not label_smoothing:
+            return nll, nll.detach()
+        spread = label_smoothing / (len(bias) - 1)
+        return (1 - label_smoothing - spread) * nll - spread * lprobs.sum(), nll.detach()
+
+    def output_logits(self, t: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        return nn.functional.linear(t, weight, bias)
+
+    def decoder_steps(self, start: SearchStart) -> DecoderSteps:
+        return ReferenceSteps(start)
+
+    def prefers_steps(self, output: OutputLayer) -> bool:
+        return False
+
+    def forget(self, parameters: Iterable[Tensor]) -> None:
+        pass  # nothing is kept
+
+    def training_memory(self, sizes: NetworkSizes, all_logits: bool) -> BatchMemory:
+        encoder, decoder, attention, maxout, words = sizes
+        source = 26 * encoder + 8 * attention
+        target = 19 * decoder + 5 * attention + 6 * maxout + 4 * words
+        # what attention computes is kept for every pair
+        return BatchMemory(FLOAT * source, FLOAT * target, FLOAT * (2 * attention + 4))
+
+    def search_memory(self, sizes: NetworkSizes, beam: int) -> BatchMemory:
+        return estimate_search(sizes, 2.5 * beam)  # fairseq's search keeps them twice
+
+
+def _one_way(
+    inputs: Tensor, unit: GatedUnit, reverse: bool, initial: Tensor, present: Tensor | None
 ) -> Tensor:
-    """All states of one gated recurrence.
-
-    Args:
-        inputs: ``(time, batch, 3n)``: [proposed, update, reset], see ``gated_unit``.
-        initial: state before the first step, ``(batch, n)``.
-        weights: recurrent matrices.
-        present: ``(time, batch)``, false where a position is padding; there the state is
-            carried on unchanged. None: no padding.
-        reverse: run from the last position to the first.
-
-    Returns:
-        ``(time, batch, n)``, position t's state at index t also when reversed.
-    """
-    h = initial.to(accurate_type(initial.dtype))
+    """Return the hidden states of one direction, ``(time, batch, n)``."""
+    state = unit.begin(initial.to(accurate_type(initial.dtype)))
     states: list[Tensor] = []
     step = -1 if reverse else 1
     # unbind, because the backward pass of indexing fills a whole tensor with zeros at each step
     inputs_of = inputs.unbind()[::step]
     present_at = [None] * len(inputs_of) if present is None else present.unbind()[::step]
     for inputs_t, present_t in zip(inputs_of, present_at, strict=True):
-        new = gated_unit(inputs_t, h, weights.gates, weights.proposed)
-        h = new if present_t is None else torch.where(present_t.unsqueeze(-1), new, h)
-        states.append(h)
-    if states:
-        return torch.stack(states[::step]).to(initial.dtype)
-    # the unit over no rows: its gradients are then zero, as sums of nothing are, and not missing
-    return gated_unit(inputs.flatten(0, 1), initial[:0], *weights).view(0, *initial.shape)
+        new = unit.step(inputs_t, state)
+        state = new if present_t is None else torch.where(present_t.unsqueeze(-1), new, state)
+        states.append(unit.hidden(state))
+    if not states:
+        return _no_states(inputs, unit, initial)
+    return torch.stack(states[::step]).to(initial.dtype)
 
 
-def bidirectional_recurrence(
-    forward_inputs: Tensor,
-    backward_inputs: Tensor,
-    present: Tensor,
-    forward_weights: RecurrentWeights,
-    backward_weights: RecurrentWeights,
-) -> Tensor:
-    """The BiRNN of section 3.2, both directions from zero states.
+def _no_states(inputs: Tensor, unit: GatedUnit, initial: Tensor) -> Tensor:
+    """Return what no step gives, ``(0, batch, n)``.
 
-    Returns:
-        ``(time, batch, 2n)``: forward states, then backward states.
+    It is the unit over no rows, so that gradients are zero, as sums of nothing are, not missing.
     """
-    n = forward_weights.proposed.size(0)
-    # of the parameters' type: under autocast the inputs, which come from products, are narrower
-    dtype = torch.promote_types(forward_inputs.dtype, forward_weights.proposed.dtype)
-    zero = forward_inputs.new_zeros(forward_inputs.size(1), n, dtype=dtype)
-    return torch.cat(
-        (
-            gated_recurrence(forward_inputs, zero, forward_weights, present=present),
-            gated_recurrence(
-                backward_inputs, zero, backward_weights, present=present, reverse=True
-            ),
-        ),
-        dim=-1,
-    )
+    state = unit.step(inputs.flatten(0, 1), unit.begin(initial[:0]))
+    return unit.hidden(state).view(0, *initial.shape)
 
 
-def decoder_recurrence(
-    word_inputs: Tensor, initial: Tensor, steps: int, memory: Memory, weights: DecoderWeights
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Attend, update, attend, update ... for teacher-forced words.
+class ReferenceSteps(DecoderSteps):
+    """Equal to the teacher-forced pass, position by position; see ``Backend.decoder_steps``."""
 
-    Step i attends with s_{i-1}, giving c_i, and then, as long as there are word inputs, forms
-    s_i = f(s_{i-1}, word_inputs[i-1], c_i). The three orders of the decoder's step differ only
-    in which word's input is handed in at i and in which state is read out.
+    def __init__(self, start: SearchStart) -> None:
+        self._order, self._parts, memory, summary, initial, sentences = start
+        self._dtype, dtype = initial.dtype, accurate_type(initial.dtype)
+        if memory is not None:
+            memory = memory._replace(keys=memory.keys.to(dtype))
+        state = self._parts.unit.begin(initial.to(dtype))
+        super().__init__(memory or (summary,), (state,), sentences)
 
-    Args:
-        word_inputs: ``(updates, batch, 3n)``, with updates either ``steps`` or one fewer.
-        initial: s_0, ``(batch, n)``.
-        steps: number of target positions.
+    def step(self, previous: Tensor) -> tuple[Tensor, Tensor | None]:
+        """See ``DecoderSteps.step``."""
+        embedding, unit, _, readout, _ = self._parts
+        state = self._state[0]
+        if self.is_first:
+            y = embedding.weight.new_zeros(len(state), embedding.weight.size(1))
+        else:
+            y = embedding(previous)
+            if self._order == "program":
+                state = self._update(state, y, self._state[1])
+        c, alpha = self._context(unit.hidden(state))
+        read = state
+        if self._order != "program":
+            state = self._update(state, y, c)
+        if self._order == "section3":
+            read = state
+        self._state, self.is_first = (state, c), False
+        return readout(unit.hidden(read).to(self._dtype), y, c), alpha
 
-    Returns:
-        states s_0, s_1 ..., ``(updates + 1, batch, n)``; contexts, ``(steps, batch, 2n)``;
-        alignment weights, ``(batch, steps, source)``.
-    """
-    dtype = accurate_type(initial.dtype)
-    memory = memory._replace(keys=memory.keys.to(dtype))
-    s, states, contexts, alignment = initial.to(dtype), [], [], []
-    inputs_of = word_inputs.unbind()
-    for i in range(steps):
-        c, alpha = attend(s, memory, weights)
-        contexts.append(c)
-        alignment.append(alpha)
-        if i < len(inputs_of):
-            inputs = inputs_of[i].to(dtype) + c @ weights.context.T
-            s = gated_unit(inputs, s, *weights.recurrent)
-            states.append(s)
-    if states:
-        following = torch.stack(states).to(initial.dtype)
-    else:
-        inputs = word_inputs + c @ weights.context.T
-        following = gated_recurrence(inputs, initial, weights.recurrent)
-    states = torch.cat((initial.unsqueeze(0), following))
-    return states, torch.stack(contexts), torch.stack(alignment, dim=1).to(initial.dtype)
+    def logits(self, t: Tensor) -> Tensor:
+        """See ``DecoderSteps.logits``."""
+        output = self._parts.output
+        return nn.functional.linear(output.inner(t), output.weight, output.bias)
 
+    def log_probabilities(self, t: Tensor, temperature: float, out: Tensor) -> None:
+        """See ``DecoderSteps.log_probabilities``."""
+        log_softmax(self.logits(t), temperature, out)
 
-def output_cost(
-    t: Tensor, weight: Tensor, bias: Tensor, words: Tensor, label_smoothing: float = 0.0
-) -> tuple[Tensor, Tensor]:
-    """The output layer's logits x = W t + b, and what the right words cost.
+    def _context(self, s: Tensor) -> tuple[Tensor, Tensor | None]:
+        if self._parts.alignment_model is None:
+            return self._memory[0].repeat_interleave(self._width, dim=0), None
+        c, alpha = attend(s, Memory(*self._memory), self._parts.alignment_model)
+        return c, alpha.to(self._dtype)
 
-    Args:
-        t: ``(positions, l)``, without padding.
-        weight: ``(symbols, l)``.
-        bias: ``(symbols,)``.
-        words: ``(positions,)``.
-        label_smoothing: probability spread evenly over all symbols but the right one.
-
-    Returns:
-        the cost and, without gradient, -log p of the words; both summed, in float32 or wider, and
-        equal without label smoothing.
-    """
-    logits = torch.nn.functional.linear(t, weight, bias)
-    accurate = torch.promote_types(logits.dtype, torch.float32)
-    lprobs = torch.log_softmax(logits, dim=-1, dtype=accurate)
-    nll = torch.nn.functional.nll_loss(lprobs, words, reduction="sum")
-    if not label_smoothing:
-        return nll, nll.detach()
-    spread = label_smoothing / (len(bias) - 1)
-    return (1 - label_smoothing - spread) * nll - spread * lprobs.sum(), nll.detach()
-
-
-def decoder_steps(
-    order: str,
-    weights: StepWeights,
-    memory: Memory | None,
-    summary: Tensor,
-    initial: Tensor,
-    sentences: Tensor,
-) -> ReferenceSteps:
-    """A search's decoder, for as many rows as there are hypotheses; see ``steps.Steps``.
-
-    Args:
-        order: one of ``network.DECODER_ORDERS``.
-        weights: all matrices and vectors up to t_i.
-        memory: what is attended to, one row per sentence, or None for RNNencdec.
-        summary: RNNencdec's context, ``(sentences, n)``.
-        initial: s_0, ``(sentences, n)``.
-        sentences: ``(rows,)``, the sentence of each hypothesis.
-    """
-    return ReferenceSteps(order, weights, memory, summary, initial, sentences)
-
-
-def output_logits(t: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    """All logits: ``(..., l)`` to ``(..., symbols)``."""
-    return torch.nn.functional.linear(t, weight, bias)
+    def _update(self, state: Tensor, y: Tensor, c: Tensor) -> Tensor:
+        unit = self._parts.unit
+        inputs = unit.word_inputs(y).to(state.dtype) + unit.context_inputs(c)
+        return unit.step(inputs, state)

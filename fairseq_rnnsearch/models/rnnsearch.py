@@ -24,9 +24,13 @@ from fairseq_rnnsearch.contracts import (
     TakesSteps,
 )
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.kernels import KERNELS, Steps, runs_fast
-from fairseq_rnnsearch.models import batch_memory
-from fairseq_rnnsearch.models.batch_memory import BatchMemory, NetworkSizes
+from fairseq_rnnsearch.kernels import (
+    KERNELS,
+    Backend,
+    BatchMemory,
+    DecoderSteps,
+    NetworkSizes,
+)
 from fairseq_rnnsearch.models.precision import COMPUTE_DTYPES, in_compute_dtype, round_matrices
 from fairseq_rnnsearch.network import (
     DECODER_ORDERS,
@@ -238,8 +242,13 @@ class RNNSearchDecoder(FairseqIncrementalDecoder, ShowsAlignment, TakesSteps):
         return self.network.steps_are_fast
 
     @in_compute_dtype
-    def begin(self, encoder_out: EncoderOut) -> Steps:
-        """The decoder for a search, see ``kernels.Steps``."""
+    def backend(self) -> Backend:
+        """Who runs the decoder, see ``network.Decoder.backend``."""
+        return self.network.backend
+
+    @in_compute_dtype
+    def begin(self, encoder_out: EncoderOut) -> DecoderSteps:
+        """The decoder for a search, see ``kernels.DecoderSteps``."""
         return self.network.steps(encoder_out.source, encoder_out.sentences)
 
     def max_positions(self) -> int:
@@ -310,16 +319,12 @@ class RNNSearchModel(FairseqEncoderDecoderModel, EstimatesMemory, ScoresTargets)
             return super().from_pretrained(model_name_or_path, *args, **options)
 
     def training_memory(self, all_logits: bool) -> BatchMemory:
-        """What a batch takes to be trained on, see ``batch_memory.of_training``."""
-        return batch_memory.of_training(self._sizes, self._is_fast, all_logits)
+        """What a batch takes to be trained on, see ``Backend.training_memory``."""
+        return self.decoder.backend().training_memory(self._sizes, all_logits)
 
     def search_memory(self, beam: int) -> BatchMemory:
-        """What a batch takes to be translated, see ``batch_memory.of_search``."""
-        return batch_memory.of_search(self._sizes, self._is_fast, beam)
-
-    @property
-    def _is_fast(self) -> bool:
-        return runs_fast(self.decoder.network.kernels_name, *self.parameters())
+        """What a batch takes to be translated, see ``Backend.search_memory``."""
+        return self.decoder.backend().search_memory(self._sizes, beam)
 
     @property
     def _sizes(self) -> NetworkSizes:
@@ -328,7 +333,7 @@ class RNNSearchModel(FairseqEncoderDecoderModel, EstimatesMemory, ScoresTargets)
         return NetworkSizes(
             encoder.forward_unit.hidden_size,
             decoder.unit.hidden_size,
-            0 if attention is None else len(attention.energy_weight),
+            0 if attention is None else attention.size,
             len(decoder.readout.bias) // 2,
             len(decoder.output.bias),
         )

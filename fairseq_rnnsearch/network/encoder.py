@@ -5,8 +5,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from fairseq_rnnsearch.kernels import select
-from fairseq_rnnsearch.network.layers import BiasedEmbedding, GatedUnit, embed_words
+from fairseq_rnnsearch.equations import BiasedEmbedding, GatedUnit
+from fairseq_rnnsearch.kernels import Direction, check_name, choose
+from fairseq_rnnsearch.network.embedded_words import embed_words
 
 
 class EncodedSource(NamedTuple):
@@ -34,7 +35,8 @@ class Encoder(nn.Module):
         hidden_size: n, per direction.
         bidirectional: false for RNNencdec.
         dropout: probability of dropping an element of an embedded word, while training.
-        kernels: the implementation of the time loops, one of ``kernels.KERNELS``.
+        kernels: who runs the time loops, one of ``kernels.KERNELS``.
+        unit: what each direction is made of.
     """
 
     def __init__(
@@ -46,16 +48,17 @@ class Encoder(nn.Module):
         bidirectional: bool = True,
         dropout: float = 0.0,
         kernels: str = "auto",
+        unit: type[GatedUnit] = GatedUnit,
     ) -> None:
         super().__init__()
         self.embedding = BiasedEmbedding(words, embedding_size)
-        self.forward_unit = GatedUnit(embedding_size, hidden_size)
-        self.backward_unit = GatedUnit(embedding_size, hidden_size) if bidirectional else None
+        self.forward_unit = unit(embedding_size, hidden_size)
+        self.backward_unit = unit(embedding_size, hidden_size) if bidirectional else None
         self.embedding_dropout = nn.Dropout(dropout)
-        self.kernels = select(kernels)
+        self.kernels = check_name(kernels)
 
     def forward(self, words: Tensor, padding: Tensor) -> EncodedSource:
-        """Encode.
+        """Encode sentences.
 
         Padding may stand on either side: it never changes a state.
 
@@ -64,21 +67,14 @@ class Encoder(nn.Module):
             padding: ``(batch, source)``, true where there is no word.
         """
         embedded = embed_words(words.T, self.embedding, self.embedding_dropout)
-        present = ~padding.T
-        forward_inputs = embedded.through(self.forward_unit.inputs)
+        units = [unit for unit in (self.forward_unit, self.backward_unit) if unit is not None]
+        directions = [
+            Direction(embedded.through(unit.word_inputs), unit, unit is self.backward_unit)
+            for unit in units
+        ]
+        states = choose(self.kernels, units).recurrence(directions, present=~padding.T)
         if self.backward_unit is None:
-            zero = embedded.rows.new_zeros(words.size(0), self.forward_unit.hidden_size)
-            states = self.kernels.gated_recurrence(
-                forward_inputs, zero, self.forward_unit.recurrent, present=present
-            )
             summary = states[-1]
         else:
-            states = self.kernels.bidirectional_recurrence(
-                forward_inputs,
-                embedded.through(self.backward_unit.inputs),
-                present,
-                self.forward_unit.recurrent,
-                self.backward_unit.recurrent,
-            )
             summary = states[0, :, self.forward_unit.hidden_size :]
         return EncodedSource(torch.transpose(states, 0, 1).contiguous(), padding, summary)

@@ -20,6 +20,7 @@ def orthogonal_blocks(parameter: Tensor) -> None:
 
 
 def gaussian(standard_deviation: float) -> Callable[[Tensor], object]:
+    """Return what fills a parameter with random numbers around zero."""
     return lambda parameter: parameter.normal_(0.0, standard_deviation)
 
 

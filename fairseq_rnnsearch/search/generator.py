@@ -1,6 +1,6 @@
 """fairseq's beam search for models that offer single steps, with the same results.
 
-A model offers them with a method ``begin(encoder_out)`` of its decoder: see ``kernels.Steps``.
+A model offers them with a method ``begin(encoder_out)`` of its decoder: see ``DecoderSteps``.
 Where the models do not, or a step cannot be fast, or an option is asked for that is not for here
 (sampling, constraints, n-gram blocking, a language model), fairseq's own generator runs.
 

@@ -1,7 +1,7 @@
 """``--max-batch-memory``: what would take more is computed in parts, and a sentence that alone
 would is refused before anything begins. Where memory runs out nevertheless, the batch is named.
 
-A model offers estimates of what its batches take (``models/batch_memory.py``); the batches of
+A model offers estimates of what its batches take (``kernels/interface.py``); the batches of
 other models are left as they are.
 """
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import torch
 from sizes import Size, dictionary, sample
 
-from fairseq_rnnsearch.kernels.fast_output import LOGITS
-from fairseq_rnnsearch.kernels.packed import batch_product, single_product
+from fairseq_rnnsearch.kernels.cpu.output_cost import LOGITS
+from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product, single_product
 
 
 class Product(NamedTuple):

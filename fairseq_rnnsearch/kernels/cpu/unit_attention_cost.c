@@ -1,6 +1,6 @@
-/* What elementwise.py computes, each function in one pass through memory. compiled.py compiles this
-   file for one type of the products' operands: float, double or (BFLOAT16) bfloat16, whose sums and
-   states are in float. Rows of a matrix lie `..._row` numbers apart. */
+/* What unit_attention_cost.py computes, each function in one pass through memory. compiled_steps.py
+   compiles this file for one type of the products' operands: float, double or (BFLOAT16) bfloat16,
+   whose sums and states are in float. Rows of a matrix lie `..._row` numbers apart. */
 
 #include <math.h>
 #include <stdint.h>
@@ -18,7 +18,7 @@ typedef uint16_t stored;
 typedef real stored;
 #endif
 
-/* less than this is not worth a second thread */
+/* a second thread is not worth less than this */
 #define SMALL 16384
 
 static inline real load(stored x)
@@ -104,92 +104,100 @@ static inline real hyperbolic_tangent(real x)
 #endif
 }
 
-/* out = squash(x + y + more), where `more` may be missing */
-#define SQUASH_SUM(squash, out, x, y, more, n)                                                     \
-    if (more) {                                                                                    \
+/* out = squash(inputs + recurrent + context), where `context` may be missing */
+#define SQUASH_SUM(squash, out, inputs, recurrent, context, n)                                     \
+    if (context) {                                                                                 \
         _Pragma("omp simd") for (int64_t k = 0; k < n; k++)                                        \
-            (out)[k] = squash((x)[k] + load((y)[k]) + load((more)[k]));                            \
+            (out)[k] = squash((inputs)[k] + load((recurrent)[k]) + load((context)[k]));            \
     } else {                                                                                       \
         _Pragma("omp simd") for (int64_t k = 0; k < n; k++)                                        \
-            (out)[k] = squash((x)[k] + load((y)[k]));                                              \
+            (out)[k] = squash((inputs)[k] + load((recurrent)[k]));                                 \
     }
 
-void unit_gates(int64_t threads, int64_t rows, int64_t n, const real *x, int64_t x_row,
-                const stored *y, int64_t y_row, const stored *more, int64_t more_row,
-                const real *h, const real *present, real *a, stored *reset_h)
+void unit_gates(int64_t threads, int64_t rows, int64_t n, const real *inputs, int64_t inputs_row,
+                const stored *recurrent, int64_t recurrent_row, const stored *context,
+                int64_t context_row, const real *state, const real *present, real *unit,
+                stored *reset_state)
 {
 #pragma omp parallel for num_threads(threads) if (rows * n > SMALL)
     for (int64_t i = 0; i < rows; i++) {
-        const real *xi = x + i * x_row, *hi = h + i * n;
-        const stored *yi = y + i * y_row, *mi = more ? more + i * more_row : 0;
-        real *z = a + i * 3 * n + n, *r = z + n;
+        const real *x = inputs + i * inputs_row, *h = state + i * n;
+        const stored *Uh = recurrent + i * recurrent_row;
+        const stored *Cc = context ? context + i * context_row : 0;
+        real *z = unit + i * 3 * n + n, *r = z + n;
         const real here = present ? present[i] : 1;
-        stored *out = reset_h + i * n;
-        SQUASH_SUM(sigmoid, z, xi, yi, mi, 2 * n)
+        stored *out = reset_state + i * n;
+        SQUASH_SUM(sigmoid, z, x, Uh, Cc, 2 * n)
 #pragma omp simd
         for (int64_t k = 0; k < n; k++) {
             z[k] *= here;
-            out[k] = store(r[k] * hi[k]);
+            out[k] = store(r[k] * h[k]);
         }
     }
 }
 
-void unit_state(int64_t threads, int64_t rows, int64_t n, const real *x, int64_t x_row,
-                const stored *y, int64_t y_row, const stored *more, int64_t more_row,
-                const real *h, real *a, real *out)
+void unit_state(int64_t threads, int64_t rows, int64_t n, const real *inputs, int64_t inputs_row,
+                const stored *recurrent, int64_t recurrent_row, const stored *context,
+                int64_t context_row, const real *state, real *unit, real *new_state)
 {
 #pragma omp parallel for num_threads(threads) if (rows * n > SMALL)
     for (int64_t i = 0; i < rows; i++) {
-        const real *xi = x + i * x_row, *hi = h + i * n;
-        const stored *yi = y + i * y_row, *mi = more ? more + i * more_row : 0;
-        real *proposed = a + i * 3 * n, *z = proposed + n, *oi = out + i * n;
-        SQUASH_SUM(hyperbolic_tangent, proposed, xi, yi, mi, n)
+        const real *x = inputs + i * inputs_row, *h = state + i * n;
+        const stored *Uq = recurrent + i * recurrent_row;
+        const stored *Cc = context ? context + i * context_row : 0;
+        real *proposed = unit + i * 3 * n, *z = proposed + n, *out = new_state + i * n;
+        SQUASH_SUM(hyperbolic_tangent, proposed, x, Uq, Cc, n)
 #pragma omp simd
         for (int64_t k = 0; k < n; k++)
-            oi[k] = hi[k] + z[k] * (proposed[k] - hi[k]);
+            out[k] = h[k] + z[k] * (proposed[k] - h[k]);
     }
 }
 
-void unit_backward(int64_t threads, int64_t rows, int64_t n, real *dh,
-                   const stored *d_out, int64_t d_out_row, const stored *more, int64_t more_row,
-                   const real *a, const real *h, stored *da, int64_t da_row)
+/* (1), (2) and the first term of (5) in recurrence.py */
+void unit_backward(int64_t threads, int64_t rows, int64_t n, real *d_state, const stored *d_output,
+                   int64_t d_output_row, const stored *d_from_product, int64_t d_from_product_row,
+                   const real *unit, const real *state, stored *d_inputs, int64_t d_inputs_row)
 {
 #pragma omp parallel for num_threads(threads) if (rows * n > SMALL)
     for (int64_t i = 0; i < rows; i++) {
-        const real *proposed = a + i * 3 * n, *z = proposed + n, *hi = h + i * n;
-        const stored *oi = d_out ? d_out + i * d_out_row : 0, *mi = more ? more + i * more_row : 0;
-        real *di = dh + i * n;
-        stored *d_proposed = da + i * da_row, *dz = d_proposed + n;
+        const real *proposed = unit + i * 3 * n, *z = proposed + n, *h = state + i * n;
+        const stored *from_output = d_output ? d_output + i * d_output_row : 0;
+        const stored *from_product = d_from_product ? d_from_product + i * d_from_product_row : 0;
+        real *d_h = d_state + i * n;
+        stored *d_proposed = d_inputs + i * d_inputs_row, *d_z = d_proposed + n;
 #pragma omp simd
         for (int64_t k = 0; k < n; k++) {
-            real d = di[k] + (oi ? load(oi[k]) : 0) + (mi ? load(mi[k]) : 0);
+            real d = d_h[k] + (from_output ? load(from_output[k]) : 0) +
+                     (from_product ? load(from_product[k]) : 0);
             real changed = d * z[k];
-            dz[k] = store(d * (proposed[k] - hi[k]) * z[k] * (1 - z[k]));
+            d_z[k] = store(d * (proposed[k] - h[k]) * z[k] * (1 - z[k]));
             d_proposed[k] = store(changed * (1 - proposed[k] * proposed[k]));
-            di[k] = d - changed;
+            d_h[k] = d - changed;
         }
     }
 }
 
-void unit_backward_reset(int64_t threads, int64_t rows, int64_t n, real *dh, const stored *d_reset_h,
-                         const real *a, const real *h, stored *da, int64_t da_row)
+/* (4) and the second term of (5) in recurrence.py */
+void unit_backward_reset(int64_t threads, int64_t rows, int64_t n, real *d_state,
+                         const stored *d_reset_state, const real *unit, const real *state,
+                         stored *d_inputs, int64_t d_inputs_row)
 {
 #pragma omp parallel for num_threads(threads) if (rows * n > SMALL)
     for (int64_t i = 0; i < rows; i++) {
-        const real *r = a + i * 3 * n + 2 * n, *hi = h + i * n;
-        const stored *back = d_reset_h + i * n;
-        real *di = dh + i * n;
-        stored *dr = da + i * da_row + 2 * n;
+        const real *r = unit + i * 3 * n + 2 * n, *h = state + i * n;
+        const stored *d_q = d_reset_state + i * n;
+        real *d_h = d_state + i * n;
+        stored *d_r = d_inputs + i * d_inputs_row + 2 * n;
 #pragma omp simd
         for (int64_t k = 0; k < n; k++) {
-            real d = load(back[k]);
-            dr[k] = store(d * hi[k] * r[k] * (1 - r[k]));
-            di[k] += d * r[k];
+            real d = load(d_q[k]);
+            d_r[k] = store(d * h[k] * r[k] * (1 - r[k]));
+            d_h[k] += d * r[k];
         }
     }
 }
 
-/* `width` rows of `query` and `alpha` for each sentence */
+/* There are `width` rows of `query` and `alpha` for each sentence. */
 void align(int64_t threads, int64_t sentences, int64_t width, int64_t source, int64_t n,
            const real *keys, const stored *query, int64_t query_row, const real *v,
            const uint8_t *padding, real *alpha)
@@ -218,11 +226,11 @@ void align(int64_t threads, int64_t sentences, int64_t width, int64_t source, in
     }
 }
 
-/* d_v has a row for each thread */
+/* (5) to (8) in decoder_loop.py; d_v and scratch have a row for each thread */
 void align_backward(int64_t threads, int64_t sentences, int64_t source, int64_t n,
                     const real *keys, const stored *query, int64_t query_row, const real *v,
-                    const real *alpha, const real *d_alpha, real *d_keys, real *d_v, stored *d_query,
-                    int64_t d_query_row, real *scratch)
+                    const real *alpha, const real *d_alpha, real *d_keys, real *d_v,
+                    stored *d_query, int64_t d_query_row, real *scratch)
 {
     const int64_t share = (sentences + threads - 1) / threads; /* of a thread */
     if (sentences == 0)
@@ -254,64 +262,64 @@ void align_backward(int64_t threads, int64_t sentences, int64_t source, int64_t 
     }
 }
 
-/* d_bias has a row for each thread; d_x may be missing; scratch holds `symbols` for each thread */
-void cost_of_words(int64_t threads, int64_t rows, int64_t symbols, const stored *x,
+/* d_bias and scratch have a row of `symbols` numbers for each thread; d_logits may be missing. */
+void cost_of_words(int64_t threads, int64_t rows, int64_t symbols, const stored *logits,
                    const int64_t *words, double kept, double spread, real *nll, real *total,
-                   stored *d_x, real *d_bias, real *scratch)
+                   stored *d_logits, real *d_bias, real *scratch)
 {
     const int64_t share = (rows + threads - 1) / threads; /* of a thread */
     if (rows == 0)
         return;
 #pragma omp parallel for num_threads(threads) schedule(static, share)
     for (int64_t i = 0; i < rows; i++) {
-        const stored *xi = x + i * symbols;
+        const stored *x = logits + i * symbols;
         real *p = scratch + i / share * symbols, *own_d_bias = d_bias + i / share * symbols;
         real most = -INFINITY, sum = 0, all = 0;
 #pragma omp simd reduction(max : most)
         for (int64_t k = 0; k < symbols; k++) {
-            real value = load(xi[k]);
+            real value = load(x[k]);
             most = value > most ? value : most;
         }
 #pragma omp simd reduction(+ : sum) reduction(+ : all)
         for (int64_t k = 0; k < symbols; k++) {
-            real below = load(xi[k]) - most;
+            real below = load(x[k]) - most;
             sum += p[k] = exponential(below);
             all += below;
         }
-        /* the largest is subtracted from each first: beside a large one the logarithm would be lost */
+        /* the largest is subtracted from each first: beside it the logarithm could be lost */
         const real log_sum = log(sum);
-        nll[i] = log_sum - (load(xi[words[i]]) - most);
+        nll[i] = log_sum - (load(x[words[i]]) - most);
         total[i] = symbols * log_sum - all;
-        if (!d_x)
+        if (!d_logits)
             continue;
-        stored *di = d_x + i * symbols;
+        stored *d_x = d_logits + i * symbols;
         const real scale = 1 / sum, less = spread;
         p[words[i]] -= (real)kept * sum;
 #pragma omp simd
         for (int64_t k = 0; k < symbols; k++) {
             real d = p[k] * scale - less;
             own_d_bias[k] += d;
-            di[k] = store(d);
+            d_x[k] = store(d);
         }
     }
 }
 
-void log_softmax(int64_t threads, int64_t rows, int64_t symbols, const stored *x, double temperature,
-                 real *out)
+void log_softmax(int64_t threads, int64_t rows, int64_t symbols, const stored *logits,
+                 double temperature, real *out)
 {
     const real scale = 1 / temperature;
 #pragma omp parallel for num_threads(threads) if (rows * symbols > SMALL)
     for (int64_t i = 0; i < rows; i++) {
-        const stored *xi = x + i * symbols;
+        const stored *x = logits + i * symbols;
         real *oi = out + i * symbols, most = -INFINITY, sum = 0;
 #pragma omp simd reduction(max : most)
         for (int64_t k = 0; k < symbols; k++) {
-            real value = load(xi[k]);
+            real value = load(x[k]);
             most = value > most ? value : most;
         }
 #pragma omp simd reduction(+ : sum)
         for (int64_t k = 0; k < symbols; k++)
-            sum += exponential(oi[k] = (load(xi[k]) - most) * scale);
+            sum += exponential(oi[k] = (load(x[k]) - most) * scale);
         const real log_sum = log(sum);
 #pragma omp simd
         for (int64_t k = 0; k < symbols; k++)

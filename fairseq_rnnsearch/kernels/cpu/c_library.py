@@ -22,7 +22,7 @@ logger = logging.getLogger(__name__)
 
 
 def load(source: Path, options: list[str]) -> ctypes.CDLL:
-    """The functions of a C file.
+    """Return the functions of a C file.
 
     Raises:
         OSError, ValueError, subprocess.SubprocessError: where it cannot be compiled or loaded.
@@ -43,7 +43,9 @@ def load(source: Path, options: list[str]) -> ctypes.CDLL:
 
 
 def _key(source: Path, command: list[str]) -> str:
-    """Of the source, how it is compiled, the compiler and the processor: a home may be shared.
+    """Return what a library depends on, in short, as a home may be shared.
+
+    That is the source, how it is compiled, the compiler and the processor.
 
     What a compiler defines beforehand names its version and, for ``-march=native``, the
     instructions that it will use, whatever the processor and the system.
@@ -54,7 +56,7 @@ def _key(source: Path, command: list[str]) -> str:
 
 
 def _private_folder() -> Path | None:
-    """Where libraries are kept, made if need be; None where others may write there."""
+    """Return the folder of libraries, made if need be; None where others may write there."""
     named = os.environ.get("XDG_CACHE_HOME", "")
     try:
         # a relative one is to be ignored, by the specification
@@ -74,12 +76,12 @@ def _private_folder() -> Path | None:
 
 
 def _is_ours(state: os.stat_result) -> bool:
-    """Whether nobody else may write to a file or folder, as long as permissions are as they are."""
+    """Return whether nobody but us may write to a file or folder, as its permissions are now."""
     return state.st_uid == os.geteuid() and not state.st_mode & (stat.S_IWGRP | stat.S_IWOTH)
 
 
 def _read(path: Path) -> bytes | None:
-    """A library that was kept; None where there is none, or one that is to be doubted."""
+    """Return a library that was kept; None where there is none, or one that is to be doubted."""
     try:
         with open(path, "rb", opener=_no_link) as file:
             state = os.fstat(file.fileno())
@@ -102,7 +104,10 @@ def _no_link(path: str, flags: int) -> int:
 
 
 def _checksum(library: bytes, path: Path) -> bytes:
-    """Of a library and its name: one under another's name would be called with other types."""
+    """Return the checksum of a library and its name.
+
+    One under another's name would be called with other types.
+    """
     return CHECKSUM(path.name.encode() + b"\0" + library).digest()
 
 
@@ -153,7 +158,7 @@ def _run(command: list[str | Path]) -> bytes:
 
 
 def reason(problem: Exception) -> str:
-    """Why ``load`` failed, in a line: the compiler's first, where it said something."""
-    output = getattr(problem, "stderr", None)
-    lines = output.decode(errors="replace").strip().splitlines() if output else []
+    """Return why ``load`` failed, in a line: the compiler's first, where it said something."""
+    output = problem.stderr if isinstance(problem, subprocess.CalledProcessError) else b""
+    lines = output.decode(errors="replace").strip().splitlines()
     return lines[0] if lines else str(problem)

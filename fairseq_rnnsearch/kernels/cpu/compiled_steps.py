@@ -1,4 +1,4 @@
-"""``elementwise`` in C, compiled for this machine the first time that it is wanted.
+"""``unit_attention_cost`` in C, compiled for this machine the first time that it is wanted.
 
 Where there is no compiler, or it fails, torch's operations do the work. C takes the numbers behind
 a pointer for what it was promised, so each tensor is checked at each call, which costs half a
@@ -15,15 +15,11 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.kernels import c_library
-from fairseq_rnnsearch.kernels.elementwise import (
-    Elementwise,
-    accurate_type,
-    check_words,
-    smoothing,
-)
+from fairseq_rnnsearch.kernels.accuracy import accurate_type
+from fairseq_rnnsearch.kernels.cpu import c_library
+from fairseq_rnnsearch.kernels.cpu.unit_attention_cost import Operations, check_words, smoothing
 
-SOURCE = Path(__file__).with_name("elementwise.c")
+SOURCE = Path(__file__).with_name("unit_attention_cost.c")
 # for torch's pool of threads and not a second one, OpenMP must be the library that torch has loaded
 FLAGS = "-O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math -shared -fPIC"
 TYPES = {torch.float32: "", torch.float64: "-DDOUBLE", torch.bfloat16: "-DBFLOAT16"}
@@ -46,22 +42,22 @@ logger = logging.getLogger(__name__)
 _first_use = threading.Lock()
 
 
-def elementwise(operands: torch.dtype) -> Elementwise:
-    """For products in a type, and the number of threads that torch has now."""
+def operations(operands: torch.dtype) -> Operations:
+    """Return the operations beside products in a type, for as many threads as torch has now."""
     made = library(operands)
-    return Elementwise() if made is None else Compiled(made, operands)
+    return Operations() if made is None else CompiledOperations(made, operands)
 
 
-def library(dtype: torch.dtype) -> ctypes.CDLL | None:
-    """The functions for products in a type; None where they cannot be compiled."""
+def library(operands: torch.dtype) -> ctypes.CDLL | None:
+    """Return the functions beside products in a type; None where they cannot be compiled."""
     with _first_use:  # the cache of functools lets two threads in
-        return _library(dtype)
+        return _library(operands)
 
 
 @cache
-def _library(dtype: torch.dtype) -> ctypes.CDLL | None:
+def _library(operands: torch.dtype) -> ctypes.CDLL | None:
     try:
-        functions = c_library.load(SOURCE, [*FLAGS.split(), *TYPES[dtype].split()])
+        functions = c_library.load(SOURCE, [*FLAGS.split(), *TYPES[operands].split()])
     except (OSError, ValueError, subprocess.SubprocessError) as problem:
         why = c_library.reason(problem)
         logger.info("steps are not compiled, which makes them slower: %s", why)
@@ -72,11 +68,11 @@ def _library(dtype: torch.dtype) -> ctypes.CDLL | None:
     return functions
 
 
-class Compiled(Elementwise):
-    """See ``Elementwise``.
+class CompiledOperations(Operations):
+    """See ``Operations``.
 
     Raises:
-        ValueError: by each function, for a tensor that is not as ``Elementwise`` describes it;
+        ValueError: by each function, for a tensor that is not as ``Operations`` describes it;
             nothing has been written then.
     """
 
@@ -87,88 +83,94 @@ class Compiled(Elementwise):
 
     def unit_gates(
         self,
-        x: Tensor,
-        y: Tensor,
-        more: Tensor | None,
-        h: Tensor,
+        inputs: Tensor,
+        recurrent: Tensor,
+        context: Tensor | None,
+        state: Tensor,
         present: Tensor | None,
-        a: Tensor,
-        reset_h: Tensor,
+        unit: Tensor,
+        reset_state: Tensor,
     ) -> None:
         exact, operands = self._exact, self._operands
-        B, n = _sizes("unit_gates: h", h, 2)
+        B, n = _sizes("unit_gates: state", state, 2)
         self._c.unit_gates(
             self.parts, B, n,
-            *_rows("unit_gates: x", x, exact, B, 2 * n),
-            *_rows("unit_gates: y", y, operands, B, 2 * n),
-            *((None, 0) if more is None else _rows("unit_gates: more", more, operands, B, 2 * n)),
-            _whole("unit_gates: h", h, exact, (B, n)),
+            *_rows("unit_gates: inputs", inputs, exact, B, 2 * n),
+            *_rows("unit_gates: recurrent", recurrent, operands, B, 2 * n),
+            *_rows_or_none("unit_gates: context", context, operands, B, 2 * n),
+            _whole("unit_gates: state", state, exact, (B, n)),
             None if present is None else _whole("unit_gates: present", present, exact, (B,)),
-            _whole("unit_gates: a", a, exact, (B, 3 * n)),
-            _whole("unit_gates: reset_h", reset_h, operands, (B, n)),
+            _whole("unit_gates: unit", unit, exact, (B, 3 * n)),
+            _whole("unit_gates: reset_state", reset_state, operands, (B, n)),
         )  # fmt: skip
 
     def unit_state(
-        self, x: Tensor, y: Tensor, more: Tensor | None, h: Tensor, a: Tensor, out: Tensor
+        self,
+        inputs: Tensor,
+        recurrent: Tensor,
+        context: Tensor | None,
+        state: Tensor,
+        unit: Tensor,
+        new_state: Tensor,
     ) -> None:
         exact, operands = self._exact, self._operands
-        B, n = _sizes("unit_state: h", h, 2)
+        B, n = _sizes("unit_state: state", state, 2)
         self._c.unit_state(
             self.parts, B, n,
-            *_rows("unit_state: x", x, exact, B, n),
-            *_rows("unit_state: y", y, operands, B, n),
-            *((None, 0) if more is None else _rows("unit_state: more", more, operands, B, n)),
-            _whole("unit_state: h", h, exact, (B, n)),
-            _whole("unit_state: a", a, exact, (B, 3 * n)),
-            _whole("unit_state: out", out, exact, (B, n)),
+            *_rows("unit_state: inputs", inputs, exact, B, n),
+            *_rows("unit_state: recurrent", recurrent, operands, B, n),
+            *_rows_or_none("unit_state: context", context, operands, B, n),
+            _whole("unit_state: state", state, exact, (B, n)),
+            _whole("unit_state: unit", unit, exact, (B, 3 * n)),
+            _whole("unit_state: new_state", new_state, exact, (B, n)),
         )  # fmt: skip
 
     def unit_backward(
         self,
-        dh: Tensor,
-        d_out: Tensor | None,
-        more: Tensor | None,
-        a: Tensor,
-        h: Tensor,
-        da: Tensor,
+        d_state: Tensor,
+        d_output: Tensor | None,
+        d_from_product: Tensor | None,
+        unit: Tensor,
+        state: Tensor,
+        d_inputs: Tensor,
     ) -> None:
         exact, operands = self._exact, self._operands
-        B, n = _sizes("unit_backward: h", h, 2)
+        B, n = _sizes("unit_backward: state", state, 2)
         self._c.unit_backward(
             self.parts, B, n,
-            _whole("unit_backward: dh", dh, exact, (B, n)),
-            *((None, 0) if d_out is None else _rows("unit_backward: d_out", d_out, operands, B, n)),
-            *((None, 0) if more is None else _rows("unit_backward: more", more, operands, B, n)),
-            _whole("unit_backward: a", a, exact, (B, 3 * n)),
-            _whole("unit_backward: h", h, exact, (B, n)),
-            *_rows("unit_backward: da", da, operands, B, 3 * n),
+            _whole("unit_backward: d_state", d_state, exact, (B, n)),
+            *_rows_or_none("unit_backward: d_output", d_output, operands, B, n),
+            *_rows_or_none("unit_backward: d_from_product", d_from_product, operands, B, n),
+            _whole("unit_backward: unit", unit, exact, (B, 3 * n)),
+            _whole("unit_backward: state", state, exact, (B, n)),
+            *_rows("unit_backward: d_inputs", d_inputs, operands, B, 3 * n),
         )  # fmt: skip
 
     def unit_backward_reset(
-        self, dh: Tensor, d_reset_h: Tensor, a: Tensor, h: Tensor, da: Tensor
+        self, d_state: Tensor, d_reset_state: Tensor, unit: Tensor, state: Tensor, d_inputs: Tensor
     ) -> None:
         exact, operands = self._exact, self._operands
-        B, n = _sizes("unit_backward_reset: h", h, 2)
+        B, n = _sizes("unit_backward_reset: state", state, 2)
         self._c.unit_backward_reset(
             self.parts, B, n,
-            _whole("unit_backward_reset: dh", dh, exact, (B, n)),
-            _whole("unit_backward_reset: d_reset_h", d_reset_h, operands, (B, n)),
-            _whole("unit_backward_reset: a", a, exact, (B, 3 * n)),
-            _whole("unit_backward_reset: h", h, exact, (B, n)),
-            *_rows("unit_backward_reset: da", da, operands, B, 3 * n),
+            _whole("unit_backward_reset: d_state", d_state, exact, (B, n)),
+            _whole("unit_backward_reset: d_reset_state", d_reset_state, operands, (B, n)),
+            _whole("unit_backward_reset: unit", unit, exact, (B, 3 * n)),
+            _whole("unit_backward_reset: state", state, exact, (B, n)),
+            *_rows("unit_backward_reset: d_inputs", d_inputs, operands, B, 3 * n),
         )  # fmt: skip
 
-    def align(self, keys: Tensor, query: Tensor, v: Tensor, padding: Tensor, out: Tensor) -> None:
+    def align(self, keys: Tensor, query: Tensor, v: Tensor, padding: Tensor, alpha: Tensor) -> None:
         exact = self._exact
         B, source, n = _sizes("align: keys", keys, 3)
-        width = _sizes("align: out", out, 2)[0] // max(1, B)
+        width = _sizes("align: alpha", alpha, 2)[0] // max(1, B)
         self._c.align(
             self.parts, B, width, source, n,
             _whole("align: keys", keys, exact, (B, source, n)),
             *_rows("align: query", query, self._operands, B * width, n),
             _whole("align: v", v, exact, (n,)),
             _whole("align: padding", padding, torch.bool, (B, source)),
-            _whole("align: out", out, exact, (B * width, source)),
+            _whole("align: alpha", alpha, exact, (B * width, source)),
         )  # fmt: skip
 
     def align_backward(
@@ -199,19 +201,25 @@ class Compiled(Elementwise):
         )  # fmt: skip
 
     def cost_of_words(
-        self, x: Tensor, words: Tensor, label_smoothing: float, d_x: Tensor | None, d_bias: Tensor
+        self,
+        logits: Tensor,
+        words: Tensor,
+        label_smoothing: float,
+        d_logits: Tensor | None,
+        d_bias: Tensor,
     ) -> tuple[Tensor, Tensor]:
         exact, operands = self._exact, self._operands
-        B, symbols = _sizes("cost_of_words: x", x, 2)
+        B, symbols = shape = _sizes("cost_of_words: logits", logits, 2)
         kept, spread = smoothing(label_smoothing, symbols)
         nll, all_symbols = torch.empty(2, B, dtype=exact)
         scratch = torch.empty(self.parts, symbols, dtype=exact)
         arguments = (
             self.parts, B, symbols,
-            _whole("cost_of_words: x", x, operands, (B, symbols)),
+            _whole("cost_of_words: logits", logits, operands, shape),
             _whole("cost_of_words: words", words, torch.int64, (B,)),
             kept, spread, nll.data_ptr(), all_symbols.data_ptr(),
-            None if d_x is None else _whole("cost_of_words: d_x", d_x, operands, (B, symbols)),
+            None if d_logits is None
+            else _whole("cost_of_words: d_logits", d_logits, operands, shape),
             _whole("cost_of_words: d_bias", d_bias, exact, (self.parts, symbols)),
             scratch.data_ptr(),
         )  # fmt: skip
@@ -221,26 +229,25 @@ class Compiled(Elementwise):
         cost = kept * nll
         return (cost + spread * all_symbols.sum() if label_smoothing else cost), nll
 
-    def log_softmax(self, x: Tensor, temperature: float, out: Tensor) -> None:
-        B, symbols = _sizes("log_softmax: x", x, 2)
+    def log_softmax(self, logits: Tensor, temperature: float, out: Tensor) -> None:
+        B, symbols = shape = _sizes("log_softmax: logits", logits, 2)
         self._c.log_softmax(
             self.parts, B, symbols,
-            _whole("log_softmax: x", x, self._operands, (B, symbols)),
+            _whole("log_softmax: logits", logits, self._operands, shape),
             temperature,
-            _whole("log_softmax: out", out, self._exact, (B, symbols)),
+            _whole("log_softmax: out", out, self._exact, shape),
         )  # fmt: skip
 
 
 def _sizes(name: str, x: Tensor, count: int) -> tuple[int, ...]:
-    """The shape, of ``count`` dimensions, of the argument that the others must fit."""
-    sizes = getattr(x, "shape", ())
-    if len(sizes) != count:
+    """Return the shape, of ``count`` dimensions, of the argument that the others must fit."""
+    if not isinstance(x, Tensor) or x.dim() != count:
         raise _refusal(name, x, f"a tensor of {count} dimensions")
-    return sizes
+    return x.shape
 
 
 def _whole(name: str, x: Tensor, dtype: torch.dtype, shape: tuple[int, ...]) -> int:
-    """Where the numbers of a tensor begin, which all stand together."""
+    """Return where the numbers of a tensor begin, which all stand together."""
     try:
         if x.dtype is dtype and x.is_cpu and x.shape == shape and x.is_contiguous():
             begin = x.data_ptr()
@@ -251,8 +258,15 @@ def _whole(name: str, x: Tensor, dtype: torch.dtype, shape: tuple[int, ...]) -> 
     raise _refusal(name, x, f"contiguous, {dtype} {tuple(shape)} on cpu")
 
 
+def _rows_or_none(
+    name: str, x: Tensor | None, dtype: torch.dtype, rows: int, columns: int
+) -> tuple[int | None, int]:
+    """Return what ``_rows`` does; None, which C takes for a missing matrix, where there is none."""
+    return (None, 0) if x is None else _rows(name, x, dtype, rows, columns)
+
+
 def _rows(name: str, x: Tensor, dtype: torch.dtype, rows: int, columns: int) -> tuple[int, int]:
-    """Where a matrix begins, and how far its rows lie apart; those of a row stand together."""
+    """Return where a matrix begins, and how far its rows lie apart; a row's numbers do not."""
     try:
         if x.dtype is dtype and x.is_cpu and x.shape == (rows, columns):
             apart, together = x.stride()

@@ -11,10 +11,11 @@ results of products.
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.kernels.compiled import elementwise
-from fairseq_rnnsearch.kernels.elementwise import accurate_type, scratch, slices
-from fairseq_rnnsearch.kernels.fast_passes import apply, refuse_second_order, without_autocast
-from fairseq_rnnsearch.kernels.packed import batch_product, single_product
+from fairseq_rnnsearch.kernels.accuracy import accurate_type
+from fairseq_rnnsearch.kernels.cpu.compiled_steps import operations
+from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product, single_product
+from fairseq_rnnsearch.kernels.cpu.passes import apply, first_order
+from fairseq_rnnsearch.kernels.cpu.unit_attention_cost import SCRATCH, slices
 
 # bytes of logits at a time: more, and their memory comes from the system each time, slow at its
 # first touch
@@ -26,7 +27,7 @@ GRADIENTS = 2**26
 def output_cost(
     t: Tensor, weight: Tensor, bias: Tensor, words: Tensor, label_smoothing: float = 0.0
 ) -> tuple[Tensor, Tensor]:
-    """See ``reference.output_cost``."""
+    """See ``Backend.output_cost``."""
     wanted = torch.is_grad_enabled() and any(x.requires_grad for x in (t, weight, bias))
     return apply(_OutputCost, wanted, label_smoothing, words, t, weight, bias)
 
@@ -50,10 +51,10 @@ class _OutputCost(torch.autograd.Function):
         row = len(W) * t.element_size()
         gradients = _Gradients(t, W, max(1, GRADIENTS // row)) if wanted else None
         cost, nll = (torch.zeros((), dtype=dtype) for _ in range(2))
-        times_W, ops = batch_product(W), elementwise(operands)
+        times_W, ops = batch_product(W), operations(operands)
         d_bias = torch.zeros(ops.parts, len(b), dtype=dtype)
         for part in slices(len(t), max(1, min(LOGITS, GRADIENTS) // row)):
-            d_x = gradients.room(part) if wanted else None
+            d_x = gradients.of_logits(part) if wanted else None
             sums = ops.cost_of_words(times_W(t[part], b), words[part], label_smoothing, d_x, d_bias)
             cost, nll = cost + sums[0], nll + sums[1]
         ctx.mark_non_differentiable(nll)
@@ -62,30 +63,33 @@ class _OutputCost(torch.autograd.Function):
         return cost, nll
 
     @staticmethod
-    @without_autocast
+    @first_order
     def backward(
-        ctx: torch.autograd.function.FunctionCtx, scale: Tensor, _: Tensor | None
+        ctx: torch.autograd.function.FunctionCtx, d_cost: Tensor, _: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        refuse_second_order()
         gradients = ctx.saved_tensors
-        if scale != 1:
-            gradients = (gradient * scale for gradient in gradients)
+        if d_cost != 1:
+            gradients = (gradient * d_cost for gradient in gradients)
         return None, None, None, None, *gradients
 
 
 class _Gradients:
-    """Those of t and W, from those of the logits, ``rows`` of them at a time."""
+    """The gradients of t and W, from those of the logits: d_t = d_x W and d_W = d_x^T t.
+
+    Args:
+        rows: so many rows of d_x are collected before they are multiplied.
+    """
 
     def __init__(self, t: Tensor, W: Tensor, rows: int) -> None:
         dtype = accurate_type(t.dtype)
         self._t, self._W = t, W
         numbers = min(len(t), rows) * len(W)
-        self._d_x = scratch("gradients of logits", numbers, t.dtype).view(-1, len(W))
-        self._rows = slice(0, 0)  # of which gradients are in d_x
+        self._d_x = SCRATCH.take("gradients of logits", numbers, t.dtype).view(-1, len(W))
+        self._rows = slice(0, 0)  # the rows of t whose gradients are in d_x
         self._d_t, self._d_W = torch.empty_like(t), torch.empty_like(W, dtype=dtype)
 
-    def room(self, part: slice) -> Tensor:
-        """Where the gradient of the logits of the next rows is to go."""
+    def of_logits(self, part: slice) -> Tensor:
+        """Return where to write the gradients of the logits of the next rows."""
         if part.stop - self._rows.start > len(self._d_x):
             self._multiply()
         self._rows = slice(self._rows.start, part.stop)
@@ -99,13 +103,13 @@ class _Gradients:
         self._rows = slice(rows.stop, rows.stop)
 
     def finished(self) -> tuple[Tensor, Tensor]:
-        """Of t and W."""
+        """Return the gradients of t and W."""
         self._multiply()
         return self._d_t, self._d_W
 
 
 def _add_product(out: Tensor, x: Tensor, y: Tensor, first: bool) -> None:
-    """Out of memory that holds anything when it is the first."""
+    """Add x y to ``out``; the first product replaces what the new memory happens to hold."""
     if out.dtype == x.dtype:
         out.addmm_(x, y, beta=0 if first else 1)
     elif first:

@@ -10,19 +10,6 @@ import torch
 from torch import Tensor
 
 
-def refuse_second_order() -> None:
-    """Called in a backward pass, which records nothing for another one.
-
-    Raises:
-        NotImplementedError: when gradients of the gradients are wanted.
-    """
-    if torch.is_grad_enabled():
-        raise NotImplementedError(
-            "the fast kernels have no second-order gradients (create_graph=True): "
-            "use --kernels reference"
-        )
-
-
 def apply(function: type[torch.autograd.Function], *args: object) -> Tensor | tuple[Tensor, ...]:
     """Run a function whose first argument is autocast's type, or None where autocast is off.
 
@@ -33,10 +20,19 @@ def apply(function: type[torch.autograd.Function], *args: object) -> Tensor | tu
         return function.apply(operands, *args)
 
 
-def without_autocast(backward: Callable) -> Callable:
-    """For a backward pass, which may be called where autocast is on."""
+def first_order(backward: Callable) -> Callable:
+    """Let a backward pass run where autocast is on, and refuse to be differentiated itself.
+
+    Raises:
+        NotImplementedError: by the pass, when gradients of the gradients are wanted.
+    """
 
     def run(*args: object) -> tuple[Tensor | None, ...]:
+        if torch.is_grad_enabled():
+            raise NotImplementedError(
+                "the fast kernels have no second-order gradients (create_graph=True): "
+                "use --kernels reference"
+            )
         with torch.autocast("cpu", enabled=False):
             return backward(*args)
 
@@ -44,5 +40,9 @@ def without_autocast(backward: Callable) -> Callable:
 
 
 def summed_product(d_out: Tensor, x: Tensor) -> Tensor:
-    """The gradient of a matrix over all steps: ``(time, batch, ...)`` both, x of any type."""
+    """Return the gradient of a matrix over all steps, from those of its products with x.
+
+    Args:
+        d_out, x: ``(time, batch, out)`` and ``(time, batch, in)``; x may be of any type.
+    """
     return d_out.flatten(0, 1).T @ x.flatten(0, 1).to(d_out.dtype)

@@ -7,19 +7,15 @@ the rows of a sentence's hypotheses, as many for every sentence, stand together.
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.kernels.elementwise import Elementwise
 
-
-class Steps:
-    """What the steps of ``reference`` and of ``fast`` share: which row belongs to which sentence.
+class DecoderSteps:
+    """What every backend's steps share: which row belongs to which sentence.
 
     Args:
         memory: what does not change, each ``(sentences, ...)``.
         state: what one step leaves for the next, each ``(sentences, ...)`` before the first.
         sentences: ``(rows,)``, the sentence of each row.
     """
-
-    _of_logits = Elementwise()
 
     def __init__(
         self, memory: tuple[Tensor, ...], state: tuple[Tensor, ...], sentences: Tensor
@@ -30,7 +26,7 @@ class Steps:
         self.select(sentences)
 
     def step(self, previous: Tensor) -> tuple[Tensor, Tensor | None]:
-        """One position.
+        """Take one step, to the next target position.
 
         Args:
             previous: ``(rows,)``, the last word of each hypothesis; ignored at the first step.
@@ -41,32 +37,32 @@ class Steps:
         raise NotImplementedError
 
     def logits(self, t: Tensor) -> Tensor:
-        """Unnormalised log-probabilities of the next words, ``(rows, words)``, from t_i."""
+        """Return unnormalised log-probabilities of the next words, ``(rows, words)``, from t_i."""
         raise NotImplementedError
 
     def log_probabilities(self, t: Tensor, temperature: float, out: Tensor) -> None:
-        """log p of the next words, a softmax of the logits divided by a temperature.
+        """Write log p of the next words, a softmax of the logits divided by a temperature.
 
         Args:
             t: t_i, ``(rows, l)``.
             out: ``(rows, words)``, in float32 or wider, where they go.
         """
-        self._of_logits.log_softmax(self.logits(t), temperature, out)
+        raise NotImplementedError
 
     def select(self, order: Tensor) -> None:
-        """Row i goes on from what row ``order[i]`` has read; sentences without rows are dropped."""
+        """Let row i go on from what row ``order[i]`` has read, and drop sentences without rows."""
         sentences, width = _grouped(order // self._width)
         count = len(self._memory[0])
         everyone = torch.arange(count, device=sentences.device)
         self.follow(order, None if torch.equal(sentences, everyone) else sentences, width)
 
     def follow(self, order: Tensor, sentences: Tensor | None, width: int) -> None:
-        """As ``select``, for callers that know what is asked for.
+        """Do as ``select`` does, for callers that know which sentences the rows belong to.
 
         Args:
             order: ``(rows,)``.
             sentences: those that are kept, or None for all.
-            width: rows of each of them, standing together.
+            width: how many rows of each of them stand together.
         """
         self._width = width
         if sentences is not None:
@@ -75,7 +71,7 @@ class Steps:
 
 
 def _grouped(sentences: Tensor) -> tuple[Tensor, int]:
-    """The sentences of rows, and how many rows stand together for each of them.
+    """Return the sentences of rows, and how many rows stand together for each of them.
 
     A sentence is named again for each of its rows where not all have as many in one place.
     """

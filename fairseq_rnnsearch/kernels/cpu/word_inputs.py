@@ -9,14 +9,14 @@ import threading
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.kernels.packed import product
+from fairseq_rnnsearch.kernels.cpu.packed_weights import product
 
-# of rows that are kept; when it is full, all are forgotten
+# how much memory the kept rows may take; when it is full, all are forgotten
 BYTES = 64_000_000
 
 
 class WordInputs:
-    """The rows ``(3n + 2l,)`` of words: [W e(y) + b, V_o e(y) + b] with the biases of all.
+    """A row ``(3n + 2l,)`` for each word: [W e(y) + b, V_o e(y) + b] with the biases of all.
 
     Args:
         embedding, embedding_bias: E^T and its bias.
@@ -44,7 +44,7 @@ class WordInputs:
         self._lock = threading.Lock()
 
     def __call__(self, words: Tensor) -> Tensor:
-        """``(rows,)`` to ``(rows, 3n + 2l)``."""
+        """Return the rows of words: ``(rows,)`` to ``(rows, 3n + 2l)``."""
         with self._lock:
             places = self._place[words]
             if places.amin() < 0:

@@ -1,8 +1,8 @@
 """Products with weights that are used many times, stored as oneDNN wants to read them.
 
-``x @ W.T`` for a beam of twelve rows spends more time on arranging W than on multiplying. Arranged
-once it takes half as long, and for forty sentences a tenth less. Only in float32 and bfloat16, and
-where torch has oneDNN; elsewhere these are torch's own products.
+``x @ W.T`` for a beam of twelve rows spends more time on arranging W than on multiplying. When W is
+arranged once it takes half as long, and for forty sentences a tenth less. That works only in
+float32 and bfloat16, and where torch has oneDNN; elsewhere these are torch's own products.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,14 +18,14 @@ Made = TypeVar("Made")
 
 ARRANGED = (torch.float32, torch.bfloat16)
 
-# what was made of weights, in no module; it goes when the first of its weights goes
+# what was made of weights; it is in no module, and goes when the first of its weights goes
 _made = WeakIdKeyDictionary()
 
 
 def kept(make: Callable[..., Made], *weights: Tensor) -> Made:
-    """``make(*weights)``, made once for as long as none of the weights changes.
+    """Return ``make(*weights)``, made once for as long as none of the weights changes.
 
-    Changes in place are seen, and new memory is. Those that torch does not count, of
+    A change in place is seen, and so is new memory. Changes that torch does not count, of
     ``weight.data``, must be followed by ``forget``.
     """
     state = [(w.data_ptr(), 0 if w.is_inference() else w._version) for w in weights]
@@ -39,13 +39,13 @@ def kept(make: Callable[..., Made], *weights: Tensor) -> Made:
 
 
 def forget(weights: Iterable[Tensor]) -> None:
-    """Give back whatever is kept of these."""
+    """Give back whatever is kept of these weights."""
     for weight in weights:
         _made.pop(weight, None)
 
 
 def product(weight: Tensor) -> Callable[..., Tensor]:
-    """A function of x, ``(rows, in)``, and perhaps a bias: x W^T + b, without a gradient.
+    """Return a function of x, ``(rows, in)``, and perhaps a bias: x W^T + b, without a gradient.
 
     With W in bfloat16, x is rounded to it; the result is of x's type.
     """
@@ -53,9 +53,9 @@ def product(weight: Tensor) -> Callable[..., Tensor]:
 
 
 def single_product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """x W^T + b in new memory, all of one type, for a weight that is used once; no gradient.
+    """Return x W^T + b in new memory, all of one type, for a weight that is used once.
 
-    In float32 oneDNN is up to a tenth faster than torch's own products.
+    It has no gradient. In float32 oneDNN is up to a tenth faster than torch's own products.
     """
     if _available(weight.dtype):
         return _arranged(weight, x, bias)
@@ -63,10 +63,10 @@ def single_product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Ten
 
 
 def batch_product(weight: Tensor) -> Callable[..., Tensor]:
-    """A function of x, ``(rows, in)``, and perhaps a bias of any type: x W^T + b, all of W's type.
+    """Return a function of x, ``(rows, in)``, and perhaps a bias of any type: x W^T + b.
 
-    For the steps or the parts of one batch: nothing is kept, nothing has a gradient. Rows of x may
-    lie apart.
+    All but the bias is of W's type. It is for the steps or the parts of one batch: nothing is kept,
+    nothing has a gradient. Rows of x may lie apart.
     """
     if not _available(weight.dtype):
         return partial(_plain, weight)
@@ -90,8 +90,10 @@ def _arranged(weight: Tensor, x: Tensor, bias: Tensor | None = None) -> Tensor:
 
 @cache
 def _available(dtype: torch.dtype) -> bool:
-    """Whether weights of a type can be arranged: this torch has the operators, which are its own,
-    not public, and they work."""
+    """Return whether weights of a type can be arranged.
+
+    They can where this torch has the operators, which are its own, not public, and they work.
+    """
     if dtype not in ARRANGED:
         return False
     try:

@@ -1,0 +1,27 @@
+"""Words as vectors.
+
+    e(w) = E w + b
+
+The authors' embeddings have a bias; the paper leaves biases out of its equations.
+"""
+
+import torch
+from torch import Tensor, nn
+
+
+class BiasedEmbedding(nn.Module):
+    """The table of all words' vectors, and the bias.
+
+    Attributes:
+        weight: ``(words, m)``, the transpose of the paper's E.
+        bias: ``(m,)``.
+    """
+
+    def __init__(self, words: int, size: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(words, size))
+        self.bias = nn.Parameter(torch.empty(size))
+
+    def forward(self, words: Tensor) -> Tensor:
+        """Return the vectors of word numbers: ``(...)`` to ``(..., m)``."""
+        return nn.functional.embedding(words, self.weight) + self.bias

@@ -1,0 +1,84 @@
+"""The fast backend: a CPU, by backward passes derived by hand and compiled steps.
+
+``recurrence``, ``decoder_loop`` and ``output_cost`` are what training runs, ``search_steps`` what
+translating does; ``unit_attention_cost`` is what they compute beside matrix products, in torch and
+in C.
+"""
+
+from collections.abc import Iterable
+
+import torch
+from torch import nn
+
+from fairseq_rnnsearch.equations import (
+    AlignmentModel,
+    BiasedEmbedding,
+    DeepOutput,
+    GatedUnit,
+    OutputLayer,
+)
+from fairseq_rnnsearch.kernels.cpu import (
+    decoder_loop,
+    output_cost,
+    packed_weights,
+    recurrence,
+    search_steps,
+)
+from fairseq_rnnsearch.kernels.interface import (
+    FLOAT,
+    BatchMemory,
+    NetworkSizes,
+    estimate_search,
+)
+
+# the equations that passes and steps are derived from
+DERIVED_FROM = {AlignmentModel, BiasedEmbedding, DeepOutput, GatedUnit, OutputLayer}
+TYPES = (torch.float32, torch.float64, torch.bfloat16)
+LOWERED = {torch.float32, torch.bfloat16}
+
+
+class CPU:
+    """The backend for a CPU; see ``Backend`` for what the functions do."""
+
+    name, place = "fast", "a CPU"
+    needs = "a CPU, all in one of float32, float64 and bfloat16"
+
+    recurrence = staticmethod(recurrence.recurrence)
+    decoder_recurrence = staticmethod(decoder_loop.decoder_recurrence)
+    output_cost = staticmethod(output_cost.output_cost)
+    output_logits = staticmethod(search_steps.output_logits)
+    decoder_steps = staticmethod(search_steps.decoder_steps)
+    forget = staticmethod(packed_weights.forget)
+
+    def why_not(self, parts: Iterable[nn.Module]) -> str | None:
+        """See ``Backend``. Under ``torch.autocast`` float32 and bfloat16 may stand side by side."""
+        types = set()
+        for part in parts:
+            if type(part) not in DERIVED_FROM:
+                return type(part).__name__
+            for parameter in part.parameters():
+                if parameter.device.type != "cpu":
+                    return f"device {parameter.device.type}"
+                if parameter.dtype not in TYPES:
+                    return _name(parameter.dtype)
+                types.add(parameter.dtype)
+        if torch.is_autocast_enabled("cpu"):
+            operands = torch.get_autocast_dtype("cpu")
+            return None if types | {operands} <= LOWERED else f"autocast to {_name(operands)}"
+        return " beside ".join(sorted(map(_name, types))) if len(types) > 1 else None
+
+    def prefers_steps(self, output: OutputLayer) -> bool:
+        return search_steps.can_arrange(output.weight)
+
+    def training_memory(self, sizes: NetworkSizes, all_logits: bool) -> BatchMemory:
+        encoder, decoder, attention, maxout, words = sizes
+        source = 18 * encoder + 3 * attention
+        target = 18 * decoder + 3 * attention + 11 * maxout + (4 * words if all_logits else 0)
+        return BatchMemory(FLOAT * source, FLOAT * target, FLOAT * 4)
+
+    def search_memory(self, sizes: NetworkSizes, beam: int) -> BatchMemory:
+        return estimate_search(sizes, 1.25 * beam)
+
+
+def _name(dtype: torch.dtype) -> str:
+    return f"{dtype}".removeprefix("torch.")

@@ -1,0 +1,201 @@
+"""The decoder's loop, attention included, with a backward pass derived by hand.
+
+Products with the same state are one product, [U_z; U_r; W_a] times s, and so are backwards those
+with a step's gradients. The weighted sums of annotations, small products that are no faster in
+bfloat16, are in float32 throughout: the softmax's gradient is a difference of their gradients.
+
+**The forward pass.** Step i, from s = s_{i-1} to s' = s_i, in the names of ``equations``, with
+k_j = U_a h_j the key of source position j:
+
+    p = W_a s                                    the query
+    t_j = tanh(k_j + p),  e_j = v . t_j          hidden units and energies
+    alpha = softmax(e),  c = sum_j alpha_j h_j   weights and context
+    [a, a_z, a_r] = [x, x_z, x_r] + C c + [U q, U_z s, U_r s]     with  q = r o s
+    s' = s + z o (h~ - s)                        with  h~ = tanh(a),  z, r = sigma(a_z), sigma(a_r)
+
+**The backward pass.** Write d_v for the gradient of the cost with respect to v. What is known at
+step i is d_s', that is what the readout hands in for s_i plus what step i + 1 hands back, and what
+the readout hands in for c (``d_contexts``) and, rarely, for alpha. The unit comes first, as in
+``recurrence``, whose equations (1) to (4) give
+
+    d_inputs = [d_a, d_a_z, d_a_r]               from d_s', with d_q = U^T d_a in between     (1)
+
+The inputs x and the context's C c are added to the same sums, so that d_inputs are the gradients
+of the word inputs too, and
+
+    d_c += C^T d_inputs                                                                       (2)
+
+The context is a weighted sum, and the weights are a softmax:
+
+    d_alpha_j = h_j . d_c                                                                     (3)
+    d_h_j    += alpha_j d_c                                                                   (4)
+    d_e_j     = alpha_j (d_alpha_j - sum_k alpha_k d_alpha_k)                                 (5)
+
+An energy is a product of v with a squashed sum of key and query, as tanh' = 1 - t^2:
+
+    d_v      += sum_j d_e_j t_j                                                               (6)
+    d_k_j    += d_e_j v o (1 - t_j^2)                                                         (7)
+    d_p       = sum_j d_e_j v o (1 - t_j^2)                                                   (8)
+
+The state s was read by s', by q, by both gates and by the query, and is handed back to step i - 1:
+
+    d_s = d_s' o (1 - z)  +  d_q o r  +  [U_z; U_r; W_a]^T [d_a_z; d_a_r; d_p]                (9)
+
+The last term is one product, for which d_inputs and d_p stand side by side in one buffer. What
+sums over steps, but for (6) and (7), is one product over all steps at the end: (4), and
+
+    d_[U_z; U_r; W_a] = sum_i [d_a_z; d_a_r; d_p] s^T                                        (10)
+    d_U = sum_i d_a q^T,   d_C = sum_i d_inputs c^T
+
+(5) to (8) are ``align_backward``, which computes t_j again: storing all of them would take 290 MB
+in an update of the paper's size, and as long as computing them. In the orders in which the last
+step attends only and makes no state, its d_inputs are zero.
+"""
+
+import torch
+from torch import Tensor
+
+from fairseq_rnnsearch.equations import AlignmentModel, GatedUnit, Memory
+from fairseq_rnnsearch.kernels.accuracy import accurate_type
+from fairseq_rnnsearch.kernels.cpu.compiled_steps import operations
+from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product
+from fairseq_rnnsearch.kernels.cpu.passes import apply, first_order, summed_product
+
+
+def decoder_recurrence(
+    word_inputs: Tensor,
+    initial: Tensor,
+    steps: int,
+    memory: Memory,
+    unit: GatedUnit,
+    alignment_model: AlignmentModel,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """See ``Backend.decoder_recurrence``."""
+    return apply(
+        _DecoderRecurrence,
+        steps,
+        memory.padding,
+        word_inputs,
+        initial,
+        memory.annotations,
+        memory.keys,
+        unit.recurrent_gates,
+        unit.recurrent_proposed,
+        unit.context_weight,
+        alignment_model.state_weight,
+        alignment_model.energy_weight,
+    )
+
+
+class _DecoderRecurrence(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: torch.autograd.function.FunctionCtx,
+        operands: torch.dtype | None,
+        steps: int,
+        padding: Tensor,
+        word_inputs: Tensor,
+        initial: Tensor,
+        annotations: Tensor,
+        keys: Tensor,
+        U_gates: Tensor,
+        U: Tensor,
+        C: Tensor,
+        W_a: Tensor,
+        v_a: Tensor,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        ctx.set_materialize_grads(False)
+        operands = operands or initial.dtype
+        U_gates, U, C, W_a = (x.to(operands) for x in (U_gates, U, C, W_a))
+        updates, B, n = len(word_inputs), *initial.shape
+        units = U.new_empty(updates, B, 3 * n, dtype=accurate_type(operands))  # [h~, z, r]
+        states = units.new_empty(updates + 1, B, n)
+        states[0] = initial
+        contexts = units.new_empty(steps, B, annotations.size(-1))
+        alignment = units.new_empty(steps, *padding.shape)
+        queries = U.new_empty(steps, B, len(W_a))
+        word_inputs, annotations, keys, v_a = (
+            x.to(units.dtype).contiguous() for x in (word_inputs, annotations, keys, v_a)
+        )
+        padding, reset_s = padding.contiguous(), U.new_empty(B, n)
+        times_U_gates_and_W_a, times_C, times_U = (
+            batch_product(x) for x in (torch.cat((U_gates, W_a)), C, U)
+        )
+        ops = operations(operands)
+        for i in range(steps):
+            s = states[i]
+            gates, queries[i] = times_U_gates_and_W_a(s.to(operands)).split((2 * n, len(W_a)), 1)
+            ops.align(keys, queries[i], v_a, padding, alignment[i])
+            torch.bmm(alignment[i].unsqueeze(1), annotations, out=contexts[i].unsqueeze(1))
+            if i < updates:
+                x, c = word_inputs[i], times_C(contexts[i].to(operands))
+                ops.unit_gates(x[:, n:], gates, c[:, n:], s, None, units[i], reset_s)
+                ops.unit_state(x[:, :n], times_U(reset_s), c[:, :n], s, units[i], states[i + 1])
+        ctx.save_for_backward(
+            *(units, states, contexts, alignment, queries, annotations, keys),
+            *(U_gates, U, C, W_a, v_a),
+        )
+        # the state before the first step is as wide as the parameters, and so is the alignment
+        alignment = alignment.to(initial.dtype).transpose(0, 1)
+        return states.to(operands), contexts.to(operands), alignment
+
+    @staticmethod
+    @first_order
+    def backward(
+        ctx: torch.autograd.function.FunctionCtx,
+        d_states: Tensor | None,
+        d_contexts: Tensor | None,
+        d_alignment: Tensor | None,
+    ) -> tuple[Tensor | None, ...]:
+        """Run the equations (1) to (10) of this module's docstring."""
+        units, states, contexts, alignment, queries, *rest = ctx.saved_tensors
+        annotations, keys, U_gates, U, C, W_a, v_a = rest
+        updates, B, width = units.shape
+        steps, n = len(contexts), width // 3
+        times_U_gates_and_W_a_T, times_C_T, times_U_T = (
+            batch_product(x.T) for x in (torch.cat((U_gates, W_a)), C, U)
+        )
+        ops = operations(U.dtype)
+        if d_states is not None:
+            d_states = d_states.contiguous()
+        d_inputs_and_query = U.new_empty(steps, B, width + len(W_a))
+        d_inputs, d_query = d_inputs_and_query.split((width, len(W_a)), dim=-1)
+        d_inputs[updates:] = 0
+        if d_contexts is None:
+            d_c = torch.zeros_like(contexts)
+        else:
+            d_c = torch.empty_like(contexts).copy_(d_contexts)
+        d_alpha = units.new_empty(B, 1, alignment.size(-1))
+        d_keys, d_v = torch.zeros_like(keys), v_a.new_zeros(ops.parts, len(v_a))
+        # d_s is the sum of two: what passes by the product of (9), and that product
+        d_s, d_s_from_product = units.new_zeros(B, n), None
+        for i in reversed(range(steps)):
+            if i < updates:  # (1), the first two terms of (9), and (2)
+                d_out = None if d_states is None else d_states[i + 1]
+                s, d_x = states[i], d_inputs[i]
+                ops.unit_backward(d_s, d_out, d_s_from_product, units[i], s, d_x)
+                ops.unit_backward_reset(d_s, times_U_T(d_x[:, :n]), units[i], s, d_x)
+                d_c[i] += times_C_T(d_x)
+            # (3); this order of the product is several times as fast as annotations @ d_c
+            torch.bmm(d_c[i].unsqueeze(1), annotations.mT, out=d_alpha)
+            if d_alignment is not None:
+                d_alpha += d_alignment[:, i : i + 1]
+            ops.align_backward(  # (5) to (8)
+                keys, queries[i], v_a, alignment[i], d_alpha[:, 0], d_keys, d_v, d_query[i]
+            )
+            d_s_from_product = times_U_gates_and_W_a_T(d_inputs_and_query[i, :, n:])
+        d_s += d_s_from_product
+        if d_states is not None:
+            d_s += d_states[0]
+
+        d_annotations = d_U_gates = d_U = d_C = d_W_a = None
+        if ctx.needs_input_grad[5]:  # (4)
+            d_annotations = torch.bmm(alignment.permute(1, 2, 0), d_c.transpose(0, 1))
+        if any(ctx.needs_input_grad[7:]):  # (10)
+            d_product = summed_product(d_inputs_and_query[..., n:], states[:steps])
+            d_U_gates, d_W_a = d_product.split((2 * n, len(W_a)))
+            d_C = summed_product(d_inputs[:updates], contexts[:updates])
+            reset_s = units[..., 2 * n :] * states[:updates]
+            d_U = summed_product(d_inputs[:updates, :, :n], reset_s)
+        d_tensors = (d_inputs[:updates], d_s, d_annotations, d_keys, d_U_gates, d_U, d_C, d_W_a)
+        return None, None, None, *d_tensors, d_v.sum(dim=0)

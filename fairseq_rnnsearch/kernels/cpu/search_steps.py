@@ -1,0 +1,152 @@
+"""One step of the decoder on a CPU, for the hypotheses of a beam search.
+
+What multiplies a context is multiplied with the annotations instead, once for a sentence:
+
+    C c_i = sum_j alpha_ij (C h_j),   C_o c_i = sum_j alpha_ij (C_o h_j)
+
+so that a step, of each hypothesis, costs some thousand products for every source word instead of
+eight million (at the paper's size, where a sentence has thirty words and its translation twelve
+hypotheses at each of thirty steps).
+"""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from fairseq_rnnsearch.kernels.cpu.compiled_steps import operations
+from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product, kept, product
+from fairseq_rnnsearch.kernels.cpu.word_inputs import WordInputs
+from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
+from fairseq_rnnsearch.kernels.interface import SearchStart
+from fairseq_rnnsearch.kernels.reference import Reference
+
+
+def decoder_steps(start: SearchStart) -> DecoderSteps:
+    """See ``Backend.decoder_steps``; those of ``reference`` where weights cannot be arranged."""
+    if not can_arrange(start.parts.output.weight) or start.initial.dtype == torch.bfloat16:
+        return Reference().decoder_steps(start)
+    return SearchSteps(start)
+
+
+def output_logits(t: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """See ``Backend.output_logits``."""
+    if not can_arrange(weight):
+        return Reference().output_logits(t, weight, bias)
+    with _exact():
+        return product(weight)(t.flatten(0, -2), bias).unflatten(0, t.shape[:-1])
+
+
+def can_arrange(weight: Tensor) -> bool:
+    """Return whether products with a weight can be arranged.
+
+    They cannot for gradients, nor in a type that the weight is yet to be rounded to.
+    """
+    lowered = torch.is_autocast_enabled("cpu") and weight.dtype != torch.bfloat16
+    return not (torch.is_grad_enabled() or lowered)
+
+
+def _exact() -> torch.autocast:
+    """Return a context where everything stays in its type: what is to be bfloat16 is so already."""
+    return torch.autocast("cpu", enabled=False)
+
+
+class SearchSteps(DecoderSteps):
+    """See ``Backend.decoder_steps``; without gradients."""
+
+    def __init__(self, start: SearchStart) -> None:
+        self._order, parts, memory, summary, initial, sentences = start
+        embedding, unit, alignment_model, readout, output = parts
+        self._has_attention = memory is not None
+        self._ops = operations(initial.dtype)
+        self._output, self._output_bias = kept(batch_product, output.weight), output.bias
+        self._output_type = output.weight.dtype
+        self._ops_of_logits = operations(self._output_type)
+        with _exact():
+            self._gates, self._proposed = (
+                product(matrix) for matrix in (unit.recurrent_gates, unit.recurrent_proposed)
+            )
+            self._readout_state = product(readout.state_weight)
+            self._inner = None if output.inner_weight is None else product(output.inner_weight)
+            self._words = kept(
+                WordInputs,
+                *(embedding.weight, embedding.bias, unit.input_weight, unit.input_bias),
+                *(readout.word_weight, readout.bias),
+            )
+            if memory is None:  # one annotation, which has all the weight
+                annotations, attention = summary.unsqueeze(1), ()
+            else:
+                self._query = product(alignment_model.state_weight)
+                self._energy = alignment_model.energy_weight.to(initial.dtype).contiguous()
+                keys = memory.keys.to(initial.dtype).contiguous()
+                annotations, attention = memory.annotations, (keys, memory.padding.contiguous())
+            contexts = (
+                _times(product(matrix), annotations.to(initial.dtype))
+                for matrix in (unit.context_weight, readout.context_weight)
+            )
+            super().__init__((*contexts, *attention), (initial,), sentences)
+
+    def step(self, previous: Tensor) -> tuple[Tensor, Tensor | None]:
+        """See ``DecoderSteps.step``."""
+        with _exact():
+            return self._step(previous)
+
+    def _step(self, previous: Tensor) -> tuple[Tensor, Tensor | None]:
+        s = self._state[0]
+        n = s.size(1)
+        # e(y_0) is zero
+        of_words = self._words.bias.repeat(len(s), 1) if self.is_first else self._words(previous)
+        of_unit, of_readout = of_words[:, : 3 * n], of_words[:, 3 * n :]
+        if self._order == "program":
+            if not self.is_first:
+                s = self._update(s, of_unit, self._state[1])
+            read, alpha = s, self._align(s)
+        else:
+            alpha = self._align(s)
+            following = self._update(s, of_unit, alpha)
+            read, s = s if self._order == "appendix" else following, following
+        self._state, self.is_first = (s, alpha), False
+        t = self._readout_state(read).add_(of_readout)
+        self._add_context(t, alpha, self._memory[1])
+        t = torch.maximum(t[:, ::2], t[:, 1::2])
+        return t, alpha if self._has_attention else None
+
+    def logits(self, t: Tensor) -> Tensor:
+        """See ``DecoderSteps.logits``."""
+        with _exact():
+            t = t if self._inner is None else self._inner(t)
+            return self._output(t.to(self._output_type), self._output_bias)
+
+    def log_probabilities(self, t: Tensor, temperature: float, out: Tensor) -> None:
+        """See ``DecoderSteps.log_probabilities``."""
+        self._ops_of_logits.log_softmax(self.logits(t), temperature, out)
+
+    def _update(self, s: Tensor, inputs: Tensor, alpha: Tensor) -> Tensor:
+        """Return the next state; the context's part is added to ``inputs`` in place."""
+        n = s.size(1)
+        self._add_context(inputs, alpha, self._memory[0])
+        unit, reset_s, following = s.new_empty(len(s), 3 * n), *s.new_empty(2, *s.shape)
+        self._ops.unit_gates(inputs[:, n:], self._gates(s), None, s, None, unit, reset_s)
+        self._ops.unit_state(inputs[:, :n], self._proposed(reset_s), None, s, unit, following)
+        return following
+
+    def _add_context(self, rows: Tensor, alpha: Tensor, annotations: Tensor) -> None:
+        """Add sum_j alpha_ij x_j to rows in place, x being ``(sentences, source, columns)``."""
+        sentences, source, columns = annotations.shape
+        rows.view(sentences, self._width, columns).baddbmm_(
+            alpha.view(sentences, self._width, source), annotations
+        )
+
+    def _align(self, s: Tensor) -> Tensor:
+        """Return alpha_i, ``(rows, source)``."""
+        if not self._has_attention:
+            return s.new_ones(len(s), 1)
+        keys, padding = self._memory[2:]
+        alpha = s.new_empty(len(s), keys.size(1))
+        self._ops.align(keys, self._query(s), self._energy, padding, alpha)
+        return alpha
+
+
+def _times(multiply: Callable[[Tensor], Tensor], annotations: Tensor) -> Tensor:
+    """Return products with all annotations, ``(sentences, source, columns)``."""
+    return multiply(annotations.flatten(0, 1)).unflatten(0, annotations.shape[:2])

@@ -1,0 +1,268 @@
+"""What is no matrix product: the unit's gates, the alignment model, the cost of words; by torch.
+
+``compiled_steps.CompiledOperations`` is the same in C, where each function passes through memory
+once. Matrices that are multiplied are in the type of the products' operands; everything else,
+states and sums above all, is in float32 or wider ("exact" below).
+
+Rows may lie apart; numbers of a row, and everything else, stand together. The equations are those
+of ``equations.gated_unit`` and ``equations.alignment_model``, the gradients those derived in
+``recurrence`` and ``decoder_loop``.
+"""
+
+import threading
+
+import torch
+from torch import Tensor
+
+from fairseq_rnnsearch.kernels.accuracy import log_softmax
+
+# numbers at a time, for the caches of two cores: two megabytes in float32
+BLOCK = 1 << 19
+
+
+class Scratch(threading.local):
+    """Memory that is the same in every batch, one for each thread: new memory is slow."""
+
+    def __init__(self) -> None:
+        self._memory: dict[str, Tensor] = {}
+
+    def take(self, purpose: str, size: int, dtype: torch.dtype) -> Tensor:
+        """Return ``(size,)`` numbers, which the next call for the same purpose uses again."""
+        memory = self._memory.get(purpose)
+        if memory is None or memory.dtype != dtype or len(memory) < size:
+            memory = self._memory[purpose] = torch.empty(size, dtype=dtype)
+        return memory[:size]
+
+
+SCRATCH = Scratch()
+
+
+def slices(length: int, step: int) -> list[slice]:
+    """Return parts of ``length`` rows, as many in each as ``step``, but for the last."""
+    return [slice(start, min(start + step, length)) for start in range(0, length, step)]
+
+
+class Operations:
+    """The operations by torch. Sums over a batch are collected in ``parts`` rows.
+
+    A unit's buffer ``unit``, ``(batch, 3n)``, holds [h~, z, r] of one step, and ``d_inputs`` the
+    gradients of what they were made of, [d_a, d_a_z, d_a_r].
+    """
+
+    parts = 1
+
+    def unit_gates(
+        self,
+        inputs: Tensor,
+        recurrent: Tensor,
+        context: Tensor | None,
+        state: Tensor,
+        present: Tensor | None,
+        unit: Tensor,
+        reset_state: Tensor,
+    ) -> None:
+        """Compute z and r into the last two parts of ``unit``, and r o h into ``reset_state``.
+
+        Args:
+            inputs: [x_z, x_r], exact, ``(batch, 2n)``.
+            recurrent: [U_z h, U_r h], in the operands' type, ``(batch, 2n)``.
+            context: [C_z c, C_r c], likewise, or None.
+            state: h, exact, ``(batch, n)``.
+            present: exact, ``(batch,)``, 1 for a word, 0 for padding, which leaves the state as it
+                was.
+            unit: exact, ``(batch, 3n)``.
+            reset_state: in the operands' type, ``(batch, n)``.
+        """
+        n = state.size(1)
+        torch.sigmoid(_sum(inputs, recurrent, context), out=unit[:, n:])
+        if present is not None:
+            unit[:, n : 2 * n] *= present.unsqueeze(1)
+        torch.mul(unit[:, 2 * n :], state, out=reset_state)
+
+    def unit_state(
+        self,
+        inputs: Tensor,
+        recurrent: Tensor,
+        context: Tensor | None,
+        state: Tensor,
+        unit: Tensor,
+        new_state: Tensor,
+    ) -> None:
+        """Compute h~ into the first part of ``unit`` and h' into ``new_state``, ``(batch, n)``.
+
+        Args:
+            inputs, recurrent, context: x, U (r o h) and C c, as for ``unit_gates``, ``(batch, n)``.
+            state: h.
+        """
+        proposed, z, _ = unit.split(state.size(1), dim=1)
+        torch.tanh(_sum(inputs, recurrent, context), out=proposed)
+        torch.lerp(state, proposed, z, out=new_state)
+
+    def unit_backward(
+        self,
+        d_state: Tensor,
+        d_output: Tensor | None,
+        d_from_product: Tensor | None,
+        unit: Tensor,
+        state: Tensor,
+        d_inputs: Tensor,
+    ) -> None:
+        """Compute d_a and d_a_z into the first two parts of ``d_inputs``, from d_h'.
+
+        Args:
+            d_state: exact, ``(batch, n)``. With ``d_output`` and ``d_from_product``, which are in
+                the operands' type or None, it is d_h'; it becomes d_h' o (1 - z), the part of d_h
+                that passes by all products.
+            unit, state: h~, z, r and h, as after ``unit_state``.
+            d_inputs: in the operands' type, ``(batch, 3n)``.
+        """
+        for addend in (d_output, d_from_product):
+            if addend is not None:
+                d_state += addend
+        proposed, z, _ = unit.split(state.size(1), dim=1)
+        d_proposed, d_z, _ = d_inputs.split(state.size(1), dim=1)
+        d_z.copy_(torch.ops.aten.sigmoid_backward((proposed - state).mul_(d_state), z))
+        changed = d_state * z
+        d_state -= changed
+        d_proposed.copy_(torch.ops.aten.tanh_backward(changed, proposed))
+
+    def unit_backward_reset(
+        self, d_state: Tensor, d_reset_state: Tensor, unit: Tensor, state: Tensor, d_inputs: Tensor
+    ) -> None:
+        """Compute d_a_r into the last part of ``d_inputs``, and add d_q o r to ``d_state``.
+
+        Args:
+            d_reset_state: d_q, the gradient of r o h, in the operands' type, ``(batch, n)``.
+        """
+        n = state.size(1)
+        r, d_reset_state = unit[:, 2 * n :], d_reset_state.to(d_state.dtype)
+        d_inputs[:, 2 * n :] = torch.ops.aten.sigmoid_backward(d_reset_state * state, r)
+        d_state.addcmul_(d_reset_state, r)
+
+    def align(self, keys: Tensor, query: Tensor, v: Tensor, padding: Tensor, alpha: Tensor) -> None:
+        """Compute the alignment weights, a softmax of v . tanh(key + query), into ``alpha``.
+
+        Args:
+            keys: exact, ``(sentences, source, n')``.
+            query: in the operands' type, ``(rows, n')``, as many rows for each sentence.
+            v: exact, ``(n',)``.
+            padding: ``(sentences, source)``, true where there is no word: its weight is 0.
+            alpha: exact, ``(rows, source)``.
+        """
+        sentences, source, _ = keys.shape
+        rows = alpha.view(sentences, -1, source)
+        query = query.unflatten(0, (sentences, -1)).to(keys.dtype)
+        for part in slices(sentences, max(1, BLOCK // max(1, rows[0].numel() * len(v)))):
+            hidden = _hidden_units(keys[part].unsqueeze(1), query[part].unsqueeze(2))
+            torch.mv(hidden.view(-1, len(v)), v, out=rows[part].view(-1))
+        rows.masked_fill_(padding.unsqueeze(1), -torch.inf)
+        torch.softmax(alpha, dim=-1, out=alpha)
+
+    def align_backward(
+        self,
+        keys: Tensor,
+        query: Tensor,
+        v: Tensor,
+        alpha: Tensor,
+        d_alpha: Tensor,
+        d_keys: Tensor,
+        d_v: Tensor,
+        d_query: Tensor,
+    ) -> None:
+        """Compute the query's gradient into ``d_query``; add those of keys and v to theirs.
+
+        There is one row for each sentence. Hidden units are computed again, see ``decoder_loop``.
+
+        Args:
+            keys, query, v, alpha: as for ``align``.
+            d_alpha: exact, ``(sentences, source)``.
+            d_keys: exact, ``(sentences, source, n')``.
+            d_v: exact, ``(parts, n')``.
+            d_query: in the operands' type, ``(sentences, n')``.
+        """
+        d_energies = torch._softmax_backward_data(d_alpha, alpha, -1, alpha.dtype)
+        query = query.to(keys.dtype).unsqueeze(1)
+        for part in slices(len(keys), max(1, BLOCK // max(1, keys[0].numel()))):
+            hidden = _hidden_units(keys[part], query[part])
+            d_v[0].addmv_(hidden.flatten(0, 1).T, d_energies[part].view(-1))
+            slope = torch.ops.aten.tanh_backward(d_energies[part].unsqueeze(-1), hidden).mul_(v)
+            d_keys[part] += slope
+            d_query[part] = slope.sum(dim=1)
+
+    def cost_of_words(
+        self,
+        logits: Tensor,
+        words: Tensor,
+        label_smoothing: float,
+        d_logits: Tensor | None,
+        d_bias: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        """Return cost and negative log-likelihood of some rows, each a sum.
+
+        Args:
+            logits: in the operands' type, ``(rows, symbols)``.
+            words: ``(rows,)``, each below ``symbols``.
+            d_logits: the logits' gradients go here, in the operands' type, or None: not wanted.
+            d_bias: sums of these are added to it, exact, ``(parts, symbols)``.
+
+        Raises:
+            IndexError: for words that are no symbols.
+        """
+        check_words(words, logits.size(1))
+        cost = nll = d_bias.new_zeros(())
+        words, (kept, spread) = words.unsqueeze(1), smoothing(label_smoothing, logits.size(1))
+        for rows in slices(len(logits), max(1, BLOCK // 2 // logits.size(1))):
+            block = logits[rows].to(d_bias.dtype)
+            # beside a large logit, which is subtracted from each first, the logarithm would be lost
+            block = block - block.amax(dim=1, keepdim=True)
+            p = torch.softmax(block, dim=1)
+            # the largest probability, unlike that of the word, is never too small for a logarithm
+            log_sum = -p.amax(dim=1).log()
+            block_nll = log_sum.sum() - block.gather(1, words[rows]).sum()
+            nll = nll + block_nll
+            cost = cost + kept * block_nll
+            if label_smoothing:
+                cost = cost + spread * (logits.size(1) * log_sum.sum() - block.sum())
+            if d_logits is not None:
+                p -= spread
+                p.scatter_add_(1, words[rows], p.new_full((1, 1), -kept).expand_as(words[rows]))
+                d_bias[0] += p.sum(dim=0)
+                d_logits[rows] = p
+        return cost, nll
+
+    def log_softmax(self, logits: Tensor, temperature: float, out: Tensor) -> None:
+        """Write the log-softmax of logits / temperature to ``out``, which is exact."""
+        log_softmax(logits, temperature, out)
+
+
+def check_words(words: Tensor, symbols: int) -> None:
+    """Refuse words that are no symbols.
+
+    Raises:
+        IndexError: for the least and the largest word, when one of them is none.
+    """
+    if len(words):
+        least, most = words.aminmax()
+        if not 0 <= least <= most < symbols:
+            raise IndexError(f"words {least} to {most} of {symbols}")
+
+
+def smoothing(label_smoothing: float, symbols: int) -> tuple[float, float]:
+    """Return the weights of the word's cost and of every symbol's.
+
+    As in fairseq, the probability is spread over the symbols but the right one.
+    """
+    spread = label_smoothing / (symbols - 1)
+    return 1 - label_smoothing - spread, spread
+
+
+def _sum(inputs: Tensor, recurrent: Tensor, context: Tensor | None) -> Tensor:
+    total = inputs + recurrent
+    return total if context is None else total.add_(context)
+
+
+def _hidden_units(keys: Tensor, query: Tensor) -> Tensor:
+    """Return tanh(key + query) in memory that the next call uses again."""
+    shape = torch.broadcast_shapes(keys.shape, query.shape)
+    hidden = SCRATCH.take("hidden units", shape.numel(), keys.dtype).view(shape)
+    return torch.add(keys, query, out=hidden).tanh_()
