@@ -122,6 +122,14 @@ def test_nothing_is_fetched(tmp_path):
     assert "default-src 'none'" in page
 
 
+def test_every_colour_and_width_that_is_used_is_defined(tmp_path):
+    """The shared sheet defines them, the page's own uses them, and the script sets --weight."""
+    page = written(tmp_path).read_text(encoding="utf-8")
+    defined = set(re.findall(r"(--[\w-]+):", page)) | {"--weight", "--natural"}
+    assert set(re.findall(r"var\((--[\w-]+)", page)) <= defined
+    assert {"--page", "--ink", "--line"} <= defined
+
+
 def test_words_are_data(tmp_path):
     weights = np.full((len(HOSTILE), len(HOSTILE)), 1 / len(HOSTILE))
     path = written(tmp_path, [Alignment(HOSTILE, HOSTILE, weights)], title="</title><script>&\"'")
