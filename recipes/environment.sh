@@ -94,6 +94,7 @@ find_python() {
             die "PYTHON=$PYTHON is version $(version_of "$PYTHON"), $NEEDED; name another"
         return
     fi
+    say "looking for a Python, and for a torch without NVIDIA's libraries"
     for candidate in python3.12 python3 python3.11 python3.13 python; do
         [[ $found != none ]] || found=$(version_of "$candidate")
         is_supported "$candidate" || continue

@@ -96,13 +96,20 @@ SCRIPTS_OF_THE_PACKAGE = {
 
 
 def test_scripts_are_installed(installed, tmp_path):
-    environment = {"PYTHONPATH": str(installed), "cwd": tmp_path}
-    path = run(installed / "bin" / "rnnsearch-path", **environment).ok()
-    assert path.out == f"{installed / PACKAGE.name}\n"
-    for script, usage in SCRIPTS_OF_THE_PACKAGE.items():
-        assert run(installed / "bin" / script, "--help", **environment).ok().out.startswith(usage)
-        error = run(installed / "bin" / script, "--no-such-option", **environment).error()
-        assert error.startswith("the following arguments are required")
+    def script(name, *options):
+        return subprocess.run(
+            [sys.executable, installed / "bin" / name, *options],
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": str(installed)},
+        )
+
+    assert script("rnnsearch-path").stdout == f"{installed / PACKAGE.name}\n"
+    for name, usage in SCRIPTS_OF_THE_PACKAGE.items():
+        assert script(name, "--help").stdout.startswith(usage)
+        error = "fairseq_rnnsearch: error: the following arguments are required"
+        assert script(name, "--no-such-option").stderr.splitlines()[-1].startswith(error)
 
 
 def test_a_source_distribution_has_the_tests_and_what_they_need(tmp_path):

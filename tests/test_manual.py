@@ -1,0 +1,58 @@
+"""What README.md, MANUAL.md and the READMEs of the folders say of the code and of each other."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+from commands import PACKAGE, ROOT
+from options_table import in_manual
+
+MANUAL = PACKAGE / "MANUAL.md"
+DOCUMENTS = [
+    path
+    for path in (ROOT / "README.md", *(ROOT / "recipes").rglob("*.md"), *ROOT.glob("tests/**/*.md"))
+    if "runs" not in path.parts
+] + [MANUAL]
+
+
+def test_the_table_counts_what_there_is():
+    """The tests of the table are those that ``-m survives`` runs, slow ones included."""
+    counting = subprocess.run(
+        [sys.executable, "-m", "pytest", "--collect-only", "-q", "-m", "survives"],
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    table = [line for line in counting.stdout.splitlines() if line.startswith("| ")]
+    assert len(table) > 10, counting.stdout[-2000:]
+    assert "\n".join(table[1:]) in MANUAL.read_text(encoding="utf-8")
+
+
+def test_the_manual_has_every_option_with_its_default():
+    made = subprocess.run(
+        [sys.executable, ROOT / "tests" / "options_table.py"], capture_output=True, text=True
+    )
+    assert "| `--decoder-order {" in made.stdout, made.stderr[-2000:]
+    assert in_manual() == made.stdout.removesuffix("\n"), "run tests/options_table.py --write"
+
+
+def test_the_readme_is_short():
+    assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 180
+
+
+def _anchors(text):
+    """The anchors of a document's headings, as GitHub makes them."""
+    headings = re.findall(r"^#+ (.*)$", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(document):
+    for link in re.findall(r"\]\(([^)\s]+)\)", document.read_text(encoding="utf-8")):
+        if link.startswith(("http://", "https://")):
+            continue
+        name, _, anchor = link.partition("#")
+        target = document.parent / name if name else document
+        assert target.exists(), link
+        assert not anchor or anchor in _anchors(target.read_text(encoding="utf-8")), link
