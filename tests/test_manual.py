@@ -37,6 +37,18 @@ def test_the_manual_has_every_option_with_its_default():
     assert in_manual() == made.stdout.removesuffix("\n"), "run tests/options_table.py --write"
 
 
+def test_the_layout_names_every_part_of_the_package():
+    """`test_layout.py` holds the dependencies; here is what the manual shows of them."""
+    text = MANUAL.read_text(encoding="utf-8").partition("## The layout of the code")[2]
+    shown = set(re.findall(r"^  ([a-z]+)(?:/|\.py) ", text.partition("## ")[0], re.M))
+    parts = {
+        path.stem
+        for path in PACKAGE.iterdir()
+        if not path.name.startswith("_") and (path.is_dir() or path.suffix == ".py")
+    }
+    assert parts <= shown
+
+
 def test_the_readme_is_short():
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= 180
 
