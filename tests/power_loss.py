@@ -271,8 +271,11 @@ def record_this_process(folder: str, record: str, as_fairseq: bool = False) -> N
     Args:
         as_fairseq: take back how the package writes checkpoints.
     """
+    import fairseq_cli.train  # noqa: F401  (with the program, so that its mends are made)
     from fairseq import checkpoint_utils
     from fairseq.file_io import PathManager
+
+    import fairseq_rnnsearch  # noqa: F401
 
     if as_fairseq:
         checkpoint_utils.torch_persistent_save = checkpoint_utils.torch_persistent_save.__wrapped__

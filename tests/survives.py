@@ -8,6 +8,7 @@ goes through itself; a row is one of `ROWS`.
 """
 
 from collections import defaultdict
+from collections.abc import Iterable
 
 import pytest
 
@@ -50,6 +51,17 @@ ROWS = {
     "hostile": "files, options, checkpoints and archives that try to run code, reach memory that is"
     " not theirs, leave their folder or fill the disk; 1,000 made-up pickles",
 }
+
+
+def cases(all_of_them: Iterable[object], *quick: object) -> list:
+    """Return the parameters of a test, of which all but the quick ones are slow.
+
+    Args:
+        quick: which ones, the first where none is named.
+    """
+    params = list(all_of_them)
+    quick = quick or params[:1]
+    return [pytest.param(p, marks=[pytest.mark.slow] * (p not in quick)) for p in params]
 
 
 class SurvivalTable:

@@ -9,6 +9,7 @@ from commands import (
     assert_equal_tensors,
     parameters_and_optimizer,
 )
+from survives import cases
 
 from fairseq_rnnsearch.data.batch_order import paper_batches
 from fairseq_rnnsearch.errors import UserError
@@ -170,7 +171,7 @@ def train(launchpad, small_corpus):
 
 
 @pytest.mark.survives("resumed", cases=4)
-@pytest.mark.parametrize("order", ORDERS)
+@pytest.mark.parametrize("order", cases(ORDERS))
 def test_resumed_with_other_options(train, tmp_path, order):
     """In the middle of the second epoch, and at its end."""
     options = f"--batch-order {order}"
@@ -229,7 +230,7 @@ EMA = "--batch-size 20 --store-ema --ema-decay 0.9"
 
 
 @pytest.mark.survives("resumed", cases=2)
-@pytest.mark.parametrize("kind", ["--ema-fp32", "--ema-update-freq 2"])
+@pytest.mark.parametrize("kind", cases(["--ema-fp32", "--ema-update-freq 2"]))
 def test_averages_are_resumed(train, tmp_path, kind):
     broken, whole = tmp_path / "broken", tmp_path / "whole"
     train(whole, EMA, kind, "--max-update 6").ok()

@@ -22,6 +22,7 @@ from commands import (
     train,
 )
 from PIL import Image
+from survives import cases
 
 pytest_plugins = ["trained"]
 
@@ -52,18 +53,10 @@ MIXTURES = {
     " --lr-scheduler inverse_sqrt --warmup-updates 2",
 }
 
-# a quarter of a minute each, and much like the others
-SLOW = (
-    "cross entropy and fairseq's task",
-    "RNNencdec",
-    "batches of so many words",
-    "fairseq's transformer",
-)
+QUICK = "adam and label smoothing", "fairseq's LSTM", "everything else"  # which share nothing
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n in SLOW)) for n in MIXTURES]
-)
+@pytest.mark.parametrize("name", cases(MIXTURES, *QUICK))
 def test_trained_resumed_and_translated(name, small_corpus, tmp_path):
     options = MIXTURES[name]
     data = small_corpus.data

@@ -10,6 +10,7 @@ import pytest
 from commands import MODEL, PAPER, assert_equal_tensors, parameters_and_optimizer
 from fairseq.logging import progress_bar
 from PIL import Image
+from survives import cases
 
 from fairseq_rnnsearch import errors
 from fairseq_rnnsearch.figures import series
@@ -98,7 +99,7 @@ DAMAGES = {
 
 
 @pytest.mark.survives("pictures and logs", cases=2)
-@pytest.mark.parametrize("name", DAMAGES)
+@pytest.mark.parametrize("name", cases(DAMAGES, "unreadable", "in the way"))
 def test_a_damaged_picture_does_not_end_a_training(launchpad, begun, tmp_path, name):
     damages, is_missed, frames = DAMAGES[name]
     folder = shutil.copytree(begun.folder, tmp_path / "model")
@@ -126,7 +127,7 @@ PLACES = {
 
 
 @pytest.mark.survives("pictures and logs")
-@pytest.mark.parametrize("name", PLACES)
+@pytest.mark.parametrize("name", cases(PLACES, "heatmaps", "a log file"))
 def test_a_place_that_cannot_be_written_does_not_end_a_training(launchpad, begun, tmp_path, name):
     if name == "TensorBoard":
         pytest.importorskip("tensorboardX")

@@ -12,6 +12,7 @@ from commands import (
     together,
     train,
 )
+from survives import cases
 
 pytest_plugins = ["trained"]
 
@@ -28,7 +29,7 @@ KINDS = {
 OPTIONS = f"{MODEL} --dropout 0.2 --heatmap-samples 1 --save-interval-updates 1 --seed 5"
 
 
-@pytest.fixture(scope="module", params=KINDS)
+@pytest.fixture(scope="module", params=cases(KINDS))
 def unbroken(request, small_corpus, tmp_path_factory):
     """The options of a training, and the folder of one that ran through."""
     folder = tmp_path_factory.mktemp("unbroken")

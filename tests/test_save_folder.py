@@ -13,6 +13,7 @@ import torch
 from commands import MODEL, ROOT, assert_equal_tensors, parameters_and_optimizer
 from launchpad import Strike
 from omegaconf import OmegaConf
+from survives import cases
 
 pytest_plugins = ["trained"]
 
@@ -66,11 +67,11 @@ BEGINNINGS = ["--finetune-from-model", "--continue-once"]
 
 @pytest.mark.survives("resumed")
 @pytest.mark.parametrize(
-    "option, keeps_last", [(BEGINNINGS[0], True), (BEGINNINGS[0], False), (BEGINNINGS[1], False)]
+    "beginning",
+    cases([(BEGINNINGS[0], True), (BEGINNINGS[0], False), (BEGINNINGS[1], False)]),
 )
-def test_what_began_from_another_model_goes_on_from_its_own(
-    train, other, tmp_path, option, keeps_last
-):
+def test_what_began_from_another_model_goes_on_from_its_own(train, other, tmp_path, beginning):
+    option, keeps_last = beginning
     folder, whole = tmp_path / "broken", tmp_path / "whole"
     options = [f"{option}={other}", *["--no-last-checkpoints"] * (not keeps_last)]
     end = "--max-update 8" if option == BEGINNINGS[0] else "--max-update 12"
@@ -137,7 +138,7 @@ def test_another_checkpoint_does_not_begin_anew_where_there_are_some(
 
 
 @pytest.mark.survives("resumed", cases=2)
-@pytest.mark.parametrize("through_a_link", [False, True])
+@pytest.mark.parametrize("through_a_link", cases([True, False]))
 def test_going_back_on_purpose(train, refused, begun, tmp_path, through_a_link):
     """To a checkpoint of the save folder; the same command again would do it again."""
     (tmp_path / "link").symlink_to(begun)

@@ -19,6 +19,7 @@ from commands import (
     train,
 )
 from launchpad import Strike, unused_port
+from survives import cases
 
 pytest_plugins = ["trained"]
 
@@ -215,9 +216,7 @@ def test_four_processes_are_one_that_takes_four_batches(launchpad, small_corpus,
 SIGNALS = {"SIGTERM": 143, "SIGUSR1": 0}
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.slow] * (n == "SIGTERM")) for n in SIGNALS]
-)
+@pytest.mark.parametrize("name", cases(SIGNALS, "SIGUSR1"))
 def test_a_signal_to_one_stops_all_at_the_same_update(
     launchpad, two_unbroken, small_corpus, tmp_path, name
 ):
@@ -259,9 +258,7 @@ SAVES = {
 
 
 @pytest.mark.survives("circumstances")
-@pytest.mark.parametrize(
-    "which", [pytest.param(w, marks=[pytest.mark.slow] * (w == "the last")) for w in SAVES]
-)
+@pytest.mark.parametrize("which", cases(SAVES))
 def test_one_is_killed_while_it_saves(launchpad, two_unbroken, small_corpus, tmp_path, which):
     command = launchpad, 2, small_corpus.data, tmp_path, "--batch-size 16 --save-interval-updates 2"
     ended = begin(*command, strikes={0: SAVES[which]})

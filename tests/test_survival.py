@@ -15,6 +15,7 @@ import pytest
 import torch
 from commands import MODEL, ROOT, assert_equal_tensors, parameters_and_optimizer
 from launchpad import Strike
+from survives import cases
 
 from fairseq_rnnsearch.errors import UserError
 
@@ -137,9 +138,9 @@ def kill_again_and_again(pad, whole, tmp_path, kills, seed):
     return halves
 
 
-@pytest.mark.survives("killed", cases=5)
-def test_killed_five_times(launchpad, whole, tmp_path):
-    kill_again_and_again(launchpad, whole, tmp_path, 5, seed=1)
+@pytest.mark.survives("killed", cases=2)
+def test_killed_twice(launchpad, whole, tmp_path):
+    kill_again_and_again(launchpad, whole, tmp_path, 2, seed=1)
 
 
 @pytest.mark.survives("killed", cases=50)
@@ -162,14 +163,11 @@ MOMENTS = {
 }
 
 
-SLOW = {"a checkpoint is flushed, not renamed", "half of another copy is written"}
+QUICK = "half of a checkpoint is written", "half of a copy is written"
 
 
 @pytest.mark.survives("killed while saving")
-@pytest.mark.survives("killed while saving")
-@pytest.mark.parametrize(
-    "moment", [pytest.param(m, marks=[pytest.mark.slow] * (m in SLOW)) for m in MOMENTS]
-)
+@pytest.mark.parametrize("moment", cases(MOMENTS, *QUICK))
 def test_killed_when_it_hurts(launchpad, whole, tmp_path, moment):
     killed = launchpad.train(*whole.command(tmp_path), strike=MOMENTS[moment])
     assert killed.rc == -signal.SIGKILL
@@ -291,7 +289,6 @@ def choose(folder, **options):
 
 
 @pytest.mark.survives("damaged checkpoint")
-@pytest.mark.survives("damaged checkpoint")
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_an_older_checkpoint_takes_the_place_of_a_damaged_one(
     stopped_at_10, tmp_path, caplog, damage
@@ -320,7 +317,6 @@ def test_going_on_from_an_older_one_it_ends_the_same(launchpad, whole, stopped_a
 
 
 @pytest.mark.survives("damaged checkpoint")
-@pytest.mark.survives("damaged checkpoint")
 def test_what_holds_no_training_takes_no_place(stopped_at_10, tmp_path):
     """A model without its optimizer, say, under the name of a checkpoint."""
     state = torch.load(stopped_at_10 / LAST, weights_only=True)
@@ -343,7 +339,6 @@ def test_a_new_run_begins_from_nothing_and_a_named_checkpoint_must_exist(stopped
         choose(tmp_path, restore_file=elsewhere)
 
 
-@pytest.mark.survives("damaged checkpoint")
 @pytest.mark.survives("damaged checkpoint")
 def test_without_a_usable_checkpoint_nothing_begins(launchpad, whole, stopped_at_10, tmp_path):
     folder = shutil.copytree(stopped_at_10, tmp_path / "model")
@@ -437,8 +432,7 @@ STOPS = {
 
 
 @pytest.mark.survives("signals")
-@pytest.mark.survives("signals")
-@pytest.mark.parametrize("case", STOPS)
+@pytest.mark.parametrize("case", cases(STOPS, "SIGTERM to its processes too", "in a validation"))
 def test_a_signal_saves_and_stops(launchpad, whole, tmp_path, case):
     strike, status, update = STOPS[case]
     workers = WORKERS if strike.to_all else "--num-workers 0"
@@ -490,6 +484,7 @@ PLATEAU = (
 
 
 @pytest.mark.survives("resumed")
+@pytest.mark.slow
 def test_a_schedule_hears_of_the_epoch_that_was_saved(launchpad, small_corpus, tmp_path):
     """Stopped after each epoch; the learning rate is far too high, so that it falls."""
     data, broken, whole = small_corpus.data, tmp_path / "broken", tmp_path / "whole"
