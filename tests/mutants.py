@@ -1,0 +1,277 @@
+"""Changes to single lines of the package, and whether the tests notice them.
+
+    python tests/mutants.py reach --work ~/mutants                        # once, some 20 minutes
+    python tests/mutants.py run --work ~/mutants --seed 7 --count 60      # goes on where it ended
+    python tests/mutants.py show --work ~/mutants
+
+``reach`` runs each test file alone and records which lines of the package it executes, also in the
+processes that `launchpad` forks. ``run`` draws lines
+at random, changes each in one way, and runs the test files that reach it, the quickest first, until
+one fails or exceeds three times its time. The tests run in a copy of the checkout below --work,
+which must lie outside of the checkout; --tests names another folder of tests for it, such as an
+older one. Two processes share the work with ``--share 0/2`` and ``--share 1/2``.
+"""
+
+import argparse
+import ast
+import atexit
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import FrameType
+
+ROOT = Path(__file__).resolve().parents[1]
+PACKAGE = ROOT / "fairseq_rnnsearch"
+REACHED = "MUTANTS_REACHED"  # the variable that names the folder to write to
+MARGIN = 60  # seconds that a test file may take beyond three times its own
+
+
+# --- which lines are reached ------------------------------------------------------------------
+
+
+def trace() -> None:
+    """Record in this process and its forks which lines of the package are executed.
+
+    What a process has reached is written when its exit functions run.
+    """
+    if REACHED not in os.environ:
+        return
+    folder, package, seen = Path(os.environ[REACHED]), str(PACKAGE) + os.sep, set()
+
+    def in_function(frame: FrameType, event: str, argument: object) -> object:
+        if event == "line":
+            seen.add((frame.f_code.co_filename, frame.f_lineno))
+        return in_function
+
+    def enter(frame: FrameType, event: str, argument: object) -> object:
+        return in_function if frame.f_code.co_filename.startswith(package) else None
+
+    def write() -> None:
+        sys.settrace(None)
+        lines = sorted((name.removeprefix(package), line) for name, line in seen)
+        (folder / f"{os.getpid()}.json").write_text(json.dumps(lines))
+
+    atexit.register(write)
+    threading.settrace(enter)
+    sys.settrace(enter)
+
+
+def reach(tree: Path, work: Path) -> None:
+    """Write for each test file its seconds and the lines that it reaches.
+
+    Python imports a module named sitecustomize when it starts; there each process begins to trace.
+    """
+    begin = f"import sys\nsys.path.append({str(tree / 'tests')!r})\nimport mutants\n"
+    (tree / "sitecustomize.py").write_text(f"{begin}mutants.trace()\n")
+    for file in sorted((tree / "tests").glob("test_*.py")):
+        result = work / "reach" / f"{file.stem}.json"
+        if result.exists():
+            continue
+        folder = work / "traces" / file.stem
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        began = time.monotonic()
+        rc = pytest(tree, file.name, None, **{REACHED: str(folder)})
+        seconds = time.monotonic() - began
+        found: dict[str, set[int]] = defaultdict(set)
+        for part in folder.glob("*.json"):
+            for name, line in json.loads(part.read_text()):
+                found[name].add(line)
+        lines = {name: sorted(numbers) for name, numbers in sorted(found.items())}
+        result.parent.mkdir(exist_ok=True)
+        result.write_text(json.dumps({"seconds": seconds, "lines": lines}))
+        print(f"{file.name}: status {rc}, {seconds:.0f} s", flush=True)
+
+
+def pytest(tree: Path, file: str, limit: float | None, **environment: str) -> int:
+    """Return the status of a test file, run until its first failure; -1 if it took too long."""
+    command = f"{sys.executable} -m pytest -x -q -p no:cacheprovider -m".split()
+    # no bytecode: a changed file may be as old and as long as before
+    settings = {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
+    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    running = subprocess.Popen(
+        [*command, "not slow", f"tests/{file}"],
+        cwd=tree,
+        env={**os.environ, **settings, **environment},
+        start_new_session=True,
+        **silent,
+    )
+    try:
+        return running.wait(limit)
+    except subprocess.TimeoutExpired:
+        os.killpg(running.pid, 9)
+        running.wait()
+        return -1
+
+
+# --- the changes ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """A change of one line: bytes of a file, from where to where, and what takes their place."""
+
+    file: str
+    line: int
+    kind: str
+    begin: int
+    end: int
+    new: str
+
+    def apply(self, content: bytes) -> bytes:
+        return content[: self.begin] + self.new.encode() + content[self.end :]
+
+
+PAIRS = "Lt LtE, Gt GtE, Eq NotEq, Is IsNot, In NotIn, Add Sub, Mult Div, BitAnd BitOr, And Or"
+SWAPPED = {ast.Pow: ast.Mult, ast.FloorDiv: ast.Mult, ast.Mod: ast.Mult}
+for pair in PAIRS.split(", "):
+    one, other = (getattr(ast, name) for name in pair.split())
+    SWAPPED |= {one: other, other: one}
+
+
+def changes(node: ast.AST) -> Iterator[tuple[str, ast.AST, str]]:
+    """Yield for a node each kind of change, the node to replace, and its new text."""
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        other = ast.Compare(node.left, [SWAPPED[type(node.ops[0])]()], node.comparators)
+        yield "comparison", node, f"({ast.unparse(other)})"
+    elif isinstance(node, ast.BinOp) and type(node.op) in SWAPPED:
+        other = ast.BinOp(node.left, SWAPPED[type(node.op)](), node.right)
+        yield "operator", node, f"({ast.unparse(other)})"
+    elif isinstance(node, ast.BoolOp):
+        yield (
+            "operator",
+            node,
+            f"({ast.unparse(ast.BoolOp(SWAPPED[type(node.op)](), node.values))})",
+        )
+    elif isinstance(node, ast.Constant) and isinstance(node.value, bool):
+        yield "constant", node, str(not node.value)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, int | float):
+        yield "constant", node, str(node.value + 1)
+    elif isinstance(node, ast.Constant) and isinstance(node.value, str) and " " not in node.value:
+        yield "constant", node, repr(node.value + "x")  # prose is left alone
+    elif isinstance(node, ast.If | ast.While | ast.IfExp):
+        yield "condition", node.test, f"(not ({ast.unparse(node.test)}))"
+    elif isinstance(node, ast.Return) and node.value is not None:
+        yield "return value", node.value, "None"
+    elif isinstance(node, ast.Expr | ast.Assign | ast.AugAssign | ast.Raise):
+        yield "dropped statement", node, "pass"
+
+
+def mutants(file: Path) -> Iterator[Mutant]:
+    """Yield the changes of a file, without those of docstrings, annotations and f-strings."""
+    content = file.read_bytes()
+    starts = [0]
+    for line in content.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+    tree, left_out = ast.parse(content), set()
+    for node in ast.walk(tree):
+        parts = [node] if isinstance(node, ast.JoinedStr) else []
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+            parts.append(node)
+        parts += [getattr(node, name, None) for name in ("annotation", "returns")]
+        left_out |= {id(inner) for part in parts if part for inner in ast.walk(part)}
+    for node in ast.walk(tree):
+        if id(node) in left_out:
+            continue
+        for kind, place, new in changes(node):
+            begin = starts[place.lineno - 1] + place.col_offset
+            end = starts[place.end_lineno - 1] + place.end_col_offset
+            name = file.relative_to(PACKAGE).as_posix()
+            yield Mutant(name, place.lineno, kind, begin, end, new)
+
+
+def draw(seed: int, count: int) -> list[Mutant]:
+    """Return changes of `count` lines, drawn from all lines that can be changed.
+
+    A change that is none, or no Python (a statement that is dropped between others), is drawn anew.
+    """
+    by_line = defaultdict(list)
+    for file in sorted(PACKAGE.rglob("*.py")):
+        for mutant in mutants(file):
+            by_line[mutant.file, mutant.line].append(mutant)
+    dice, drawn = random.Random(seed), []
+    for line in dice.sample(sorted(by_line), len(by_line)):
+        mutant = dice.choice(by_line[line])
+        content = (PACKAGE / mutant.file).read_bytes()
+        try:
+            changed = ast.dump(ast.parse(mutant.apply(content))) != ast.dump(ast.parse(content))
+        except SyntaxError:
+            continue
+        drawn += [mutant] * changed
+        if len(drawn) == count:
+            break
+    return drawn
+
+
+# --- whether they are noticed -----------------------------------------------------------------
+
+
+def examine(mutant: Mutant, tree: Path, work: Path) -> dict:
+    """Run the test files that reach a mutant and return what is written of it."""
+    path = tree / "fairseq_rnnsearch" / mutant.file
+    content, began = path.read_bytes(), time.monotonic()
+    reached = {file.stem: json.loads(file.read_text()) for file in (work / "reach").glob("*.json")}
+    files = [name for name in reached if mutant.line in reached[name]["lines"].get(mutant.file, ())]
+    caught = None
+    try:
+        path.write_bytes(mutant.apply(content))
+        for name in sorted(files, key=lambda name: reached[name]["seconds"]):
+            if pytest(tree, f"{name}.py", 3 * reached[name]["seconds"] + MARGIN) not in (0, 5):
+                caught = name
+                break
+    finally:
+        path.write_bytes(content)
+    seconds = round(time.monotonic() - began)
+    old = content[mutant.begin : mutant.end].decode()
+    return {**asdict(mutant), "old": old, "caught": caught, "files": files, "seconds": seconds}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("command", choices=["reach", "run", "show"])
+    parser.add_argument("--work", type=Path, required=True)
+    parser.add_argument("--tests", type=Path, default=ROOT / "tests")
+    parser.add_argument("--seed", type=int, default=7)
+    parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--share", default="0/1")
+    options = parser.parse_args()
+    work, (part, parts) = options.work.resolve(), map(int, options.share.split("/"))
+    results = [json.loads(line) for file in work.glob("results*.jsonl") for line in file.open()]
+    if options.command == "show":
+        for result in results:
+            where = f"{result['file']}, line {result['line']}: {result['kind']}"
+            said = result["caught"] or "SURVIVED"
+            print(f"{said}: {where} {result['old']!r} -> {result['new']!r}")
+        print(f"{sum(bool(r['caught']) for r in results)} of {len(results)} are caught")
+        return
+    tree = work / f"tree{part}"
+    shutil.rmtree(tree, ignore_errors=True)
+    without = shutil.ignore_patterns(".git", "__pycache__", ".venv")
+    shutil.copytree(ROOT, tree, ignore=without)
+    if options.tests.resolve() != ROOT / "tests":
+        shutil.rmtree(tree / "tests")
+        shutil.copytree(options.tests, tree / "tests", ignore=without)
+        shutil.copy(__file__, tree / "tests")
+    if options.command == "reach":
+        reach(tree, work)
+        return
+    done = {(result["file"], result["line"], result["begin"]) for result in results}
+    for mutant in draw(options.seed, options.count)[part::parts]:
+        if (mutant.file, mutant.line, mutant.begin) not in done:
+            result = examine(mutant, tree, work)
+            with (work / f"results{part}.jsonl").open("a") as file:
+                print(json.dumps(result), file=file)
+            print(result["caught"] or "SURVIVED", mutant.file, mutant.line, flush=True)
+
+
+if __name__ == "__main__":
+    main()
