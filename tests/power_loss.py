@@ -271,14 +271,15 @@ def record_this_process(folder: str, record: str, as_fairseq: bool = False) -> N
     Args:
         as_fairseq: take back how the package writes checkpoints.
     """
-    import fairseq_cli.train  # noqa: F401  (with the program, so that its mends are made)
+    import fairseq_cli.train  # noqa: F401  (what is mended must be loaded)
     from fairseq import checkpoint_utils
     from fairseq.file_io import PathManager
 
-    import fairseq_rnnsearch  # noqa: F401
+    from fairseq_rnnsearch.compat import mends, trainer
 
     if as_fairseq:
-        checkpoint_utils.torch_persistent_save = checkpoint_utils.torch_persistent_save.__wrapped__
+        mends.start()
+        trainer.write_whole = checkpoint_utils.torch_persistent_save
         PathManager.copy = staticmethod(PathManager.copy.__wrapped__)
     recorder = Recorder(Path(folder))
     save = checkpoint_utils.save_checkpoint
