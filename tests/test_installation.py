@@ -62,6 +62,7 @@ def test_an_installed_package_names_the_path_to_give(installed, small_corpus, tm
     assert f"torch {version('torch')}" in versions
     assert f"fairseq-fixed {version('fairseq-fixed')}" in versions
     user_dir, environment = first.removeprefix("--user-dir "), {"PYTHONPATH": str(installed)}
+    data = small_corpus.data
     together(
         lambda: trains(
             small_corpus.data, tmp_path / "1", user_dir, run_installed, tmp_path, **environment

@@ -189,9 +189,7 @@ def test_shrinking_after_a_nan_equals_the_program(authors_model, reference, grou
 # --- the oracle: other sizes, sentences, orders, models ------------------------------------------
 
 SIZES = {
-    "like the reference": dict(embed=8, hidden=12, attention=12, maxout=6),
     "wide attention": dict(embed=3, hidden=4, attention=7, maxout=2),
-    "narrow attention": dict(embed=5, hidden=6, attention=1, maxout=4),
     "ones": dict(embed=1, hidden=1, attention=1, maxout=1),
 }
 MODELS = list(itertools.product(oracle.ORDERS, (False, True), (False, True)))
