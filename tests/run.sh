@@ -12,7 +12,7 @@ cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 export RNNSEARCH_EXTRAS=${RNNSEARCH_EXTRAS:-test}
 # shellcheck source=recipes/environment.sh
 source recipes/environment.sh
-which=(-m "not slow") processes=(-n 2) arguments=()
+which=(-m "not slow") processes=(-n 2 --dist loadfile --no-loadscope-reorder) arguments=()
 for argument; do
     case $argument in
         --all) which=() ;;
