@@ -27,6 +27,7 @@ from commands import (
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from models import EOS, PAD, batch_of, dictionary, padded, previous, random_model
 from omegaconf import OmegaConf
+from survives import cases
 
 from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.errors import UserError
@@ -175,7 +176,7 @@ def long_pair(barely_trained, tmp_path_factory):
 
 
 @pytest.mark.survives("long lines")
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize("processes", cases([1, 2]))
 def test_training_in_parts(launchpad, long_pair, tmp_path, processes):
     for name, limit in (("whole", 0), ("parts", 0.2)):
         ended = launchpad.train_together(
@@ -301,7 +302,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", cases(CASES, "fast, a long pair", "search"))
 def test_estimates_are_above_what_is_taken_and_not_far(name):
     kind, shape, sizes = CASES[name]
     ran = subprocess.run(

@@ -203,6 +203,7 @@ def test_fairseqs_own_task_is_no_bug_to_report_either(launchpad, small_corpus, t
 
 
 @pytest.mark.survives("several processes")
+@pytest.mark.slow
 def test_two_processes_then_one_then_four(launchpad, train, small_corpus, tmp_path):
     options = "--batch-size 10 --optimizer rnnsearch_adadelta"  # Adam makes much of a rounding
     train(tmp_path / "one", options, "--update-freq 4 --max-epoch 1").ok()

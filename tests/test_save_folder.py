@@ -181,6 +181,7 @@ def test_beginnings_that_make_no_sense(refused, begun, other, tmp_path):
     assert f"{own} is in --save-dir {begun}" in refused(begun, f"--finetune-from-model={own}")
 
 
+@pytest.mark.slow
 def test_all_processes_begin_where_the_first_does(launchpad, small_corpus, begun, other):
     def begin(*more):
         return launchpad.train_together(

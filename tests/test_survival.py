@@ -387,7 +387,7 @@ def somewhere(place, tmp_path):
 
 
 @pytest.mark.survives("circumstances")
-@pytest.mark.parametrize("place", ["link", "memory"])
+@pytest.mark.parametrize("place", cases(["link", "memory"]))
 def test_killed_in_another_place(launchpad, whole, tmp_path, place):
     folder = somewhere(place, tmp_path)
     try:
