@@ -1,4 +1,4 @@
-"""MANUAL's tables of options, made from the dataclasses that fairseq reads them with.
+"""MANUAL's tables: options, from the dataclasses that fairseq reads, and what is replaced.
 
 python tests/options_table.py            # prints them
 python tests/options_table.py --write    # puts them into fairseq_rnnsearch/MANUAL.md
@@ -14,11 +14,25 @@ from typing import get_args
 from commands import PACKAGE
 
 MANUAL = PACKAGE / "MANUAL.md"
-BEGIN = "<!-- options: made by tests/options_table.py --write -->\n"
-END = "<!-- end of options -->\n"
+BEGIN = "<!-- {}: made by tests/options_table.py --write -->\n"
+END = "<!-- end of {} -->\n"
 
 
-def tables() -> str:
+def tables() -> dict[str, str]:
+    """Return what stands between the marks of each name in the manual."""
+    return {"options": options(), "mends": mends()}
+
+
+def mends() -> str:
+    """Return the table of what is replaced while fairseq's commands run."""
+    from fairseq_rnnsearch.compat.mends import MENDS
+
+    lines = ["| attribute | what happens without its replacement |", "|---|---|"]
+    lines += [f"| `{m.owner.replace(':', '.')}.{m.name}` | {m.without} |" for m in MENDS]
+    return "\n".join(lines) + "\n"
+
+
+def options() -> str:
     """Return a table for each part of the plugin, with the options that the plugin has added."""
     from fairseq import registry, utils
     from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
@@ -69,19 +83,23 @@ def _values(kind: type) -> list[str]:
     return []
 
 
-def in_manual() -> str:
-    """Return the tables as the manual has them."""
-    return MANUAL.read_text(encoding="utf-8").partition(BEGIN)[2].partition(END)[0]
+def in_manual(name: str) -> str:
+    """Return the tables of a name as the manual has them."""
+    text = MANUAL.read_text(encoding="utf-8")
+    return text.partition(BEGIN.format(name))[2].partition(END.format(name))[0]
 
 
 def main() -> None:
     made = tables()
     if "--write" not in sys.argv:
-        print(made)
+        print("".join(made.values()))
         return
-    before, begin, rest = MANUAL.read_text(encoding="utf-8").partition(BEGIN)
-    after = rest.partition(END)[2]
-    MANUAL.write_text(before + begin + made + END + after, encoding="utf-8")
+    text = MANUAL.read_text(encoding="utf-8")
+    for name, table in made.items():
+        before, begin, rest = text.partition(BEGIN.format(name))
+        after = rest.partition(END.format(name))[2]
+        text = before + begin + table + END.format(name) + after
+    MANUAL.write_text(text, encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""README's table "What it survives": which tests are its cases, and how many of them passed.
+"""The manual's table "What it survives": which tests are its cases, and how many of them passed.
 
     bash tests/run.sh -m survives                    # with the slow ones; prints the table
     python -m pytest --collect-only -q -m survives   # counts without running

@@ -64,13 +64,9 @@ def test_an_installed_package_names_the_path_to_give(installed, small_corpus, tm
     user_dir, environment = first.removeprefix("--user-dir "), {"PYTHONPATH": str(installed)}
     data = small_corpus.data
     together(
-        lambda: trains(
-            small_corpus.data, tmp_path / "1", user_dir, run_installed, tmp_path, **environment
-        ),
+        lambda: trains(data, tmp_path / "1", user_dir, run_installed, tmp_path, **environment),
         # the checkout's copy is used, though there is an installed one
-        lambda: trains(
-            small_corpus.data, tmp_path / "2", "fairseq_rnnsearch", run_installed, **environment
-        ),
+        lambda: trains(data, tmp_path / "2", "fairseq_rnnsearch", run_installed, **environment),
     )
 
 

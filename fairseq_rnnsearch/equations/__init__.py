@@ -1,6 +1,6 @@
 """The paper's appendix A, one idea per module: its equations, and the parameters that they have.
 
-Paper symbols are used inside these modules; the README's glossary joins them to the names that
+Paper symbols are used inside these modules; the manual's glossary joins them to the names that
 users see. All weights are stored as in the paper, so that a product reads ``x @ W.T``.
 """
 
