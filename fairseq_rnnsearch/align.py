@@ -65,7 +65,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _aligned(
     model: Translator, options: argparse.Namespace, numbers: Iterable[int]
 ) -> Iterator[Alignment]:
-    """Alignments in the order of the files, which are never in memory as a whole."""
+    """Yield alignments in the order of the files, which are never in memory as a whole."""
     with (
         options.source.open(encoding="utf-8") as source,
         options.target.open(encoding="utf-8") as target,

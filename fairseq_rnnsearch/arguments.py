@@ -28,7 +28,7 @@ class _Kind(NamedTuple):
 
 
 def _count(given: Any) -> int:
-    """Of numpy too; neither a bool nor a float, which would be rounded in silence."""
+    """Take whole numbers, numpy's too; not bools, nor floats, which would be rounded in silence."""
     number = operator.index(given)
     if isinstance(given, bool) or number < 1:
         raise ValueError
@@ -102,7 +102,7 @@ _KINDS = {
 
 
 def checked(**given: Any) -> tuple:
-    """The arguments as plain Python values, in their order.
+    """Return the arguments as plain Python values, in their order.
 
     Raises:
         UserError: naming the first that is none of its kind or out of its range.
@@ -111,7 +111,7 @@ def checked(**given: Any) -> tuple:
 
 
 def paths_of(name: str, given: Any) -> list[str]:
-    """One path or several, at least one.
+    """Return one path or several, at least one.
 
     Raises:
         UserError: naming the first that is no path.
@@ -123,7 +123,7 @@ def paths_of(name: str, given: Any) -> list[str]:
 
 
 def sentences_of(name: str, given: Any) -> list[str]:
-    """One sentence or several in an order: a list, a tuple, a generator, an array of numpy.
+    """Return the sentences of a string, a list, a tuple, a generator or an array of numpy.
 
     Raises:
         UserError: naming the first that is no text.

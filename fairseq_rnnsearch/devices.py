@@ -6,7 +6,7 @@ from fairseq_rnnsearch.errors import UserError
 
 
 def usable_device(device: str | torch.device, option: str = "device") -> torch.device:
-    """The device of a name such as "cpu", "cuda" or "cuda:1".
+    """Return the device of a name such as "cpu", "cuda" or "cuda:1".
 
     Args:
         option: what gave the name, for the message.

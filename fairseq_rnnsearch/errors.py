@@ -74,7 +74,7 @@ def install_excepthook() -> None:
 
 
 def line_of(error: BaseException) -> str | None:
-    """What a program says in the place of a traceback; None where that is needed.
+    """Return what a program says in the place of a traceback; None where that is needed.
 
     A `UserError` may be the cause of the exception that was not caught: fairseq wraps some in its
     own.
@@ -93,7 +93,7 @@ def line_of(error: BaseException) -> str | None:
 
 
 def user_error(error: BaseException | None) -> UserError | None:
-    """The mistake behind an exception: fairseq raises another one in the place of some."""
+    """Return the mistake behind an exception: fairseq raises another one in the place of some."""
     for problem in _chain(error):
         text, name = str(problem), f"{UserError.__module__}.{UserError.__name__}: "
         if _OF_ANOTHER_PROCESS in text and _last_line(text).startswith(name):
@@ -104,7 +104,7 @@ def user_error(error: BaseException | None) -> UserError | None:
 
 
 def is_defect(error: BaseException) -> bool:
-    """Whether this package or a plugin has raised it, and neither files nor memory are to blame."""
+    """Tell whether this package or a plugin has raised it, and no file or memory is to blame."""
     if isinstance(error, OSError | MemoryError | KeyboardInterrupt):
         return False
     if _NO_MEMORY.search(str(error)):
@@ -113,7 +113,7 @@ def is_defect(error: BaseException) -> bool:
 
 
 def reason(error: BaseException) -> str:
-    """What an exception says, in one line; a sentence also where it says a name or nothing."""
+    """Return what an exception says in one line, a sentence even where it says only a name."""
     text = str(error)
     if _OF_ANOTHER_PROCESS in text:
         text = _last_line(text)
@@ -149,14 +149,14 @@ def _shortened(text: str) -> str:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """An exception, what it was raised from, and so on."""
+    """Yield an exception, what it was raised from, and so on."""
     while error is not None:
         yield error
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 
 def _frames(error: BaseException) -> list[traceback.FrameSummary]:
-    """From the program's start to where it was raised, in another process where that was so."""
+    """Return the frames from the program's start to where it was raised, in whatever process."""
     frames = list(traceback.extract_tb(error.__traceback__))
     text = str(error)
     if _OF_ANOTHER_PROCESS in text:
@@ -166,7 +166,7 @@ def _frames(error: BaseException) -> list[traceback.FrameSummary]:
 
 
 def _program(error: BaseException) -> str | None:
-    """The command of fairseq or of this package that has ended."""
+    """Return the command of fairseq or of this package that has ended."""
     for frame in _frames(error):
         path = Path(frame.filename)
         if frame.name == "cli_main" and path.parent.name == "fairseq_cli":
@@ -178,7 +178,7 @@ def _program(error: BaseException) -> str | None:
 
 
 def _owner(frames: list[traceback.FrameSummary]) -> str:
-    """Whose code it is: "fairseq" or "plugin", which this package is too; libraries do not count.
+    """Tell whose code it is: "fairseq" or "plugin", as this package is; libraries do not count.
 
     What a library raises, its caller has made it raise.
     """
@@ -209,7 +209,7 @@ def _is_fairseq(path: Path) -> bool:
 
 
 def _place(error: BaseException) -> str:
-    """Where fairseq has raised it, for those who search."""
+    """Tell where fairseq has raised it, for those who search."""
     for frame in reversed(_frames(error)):
         path = Path(frame.filename)
         if _is_fairseq(path):
@@ -220,7 +220,7 @@ def _place(error: BaseException) -> str:
 
 
 def _asserted(error: BaseException) -> str:
-    """The condition of an assertion that says nothing else."""
+    """Return the condition of an assertion that says nothing else."""
     frame = traceback.extract_tb(error.__traceback__)[-1]
     try:
         tree = ast.parse("".join(linecache.getlines(frame.filename)))

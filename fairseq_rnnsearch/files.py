@@ -16,7 +16,7 @@ _UNFINISHED = re.compile(r"\.[0-9a-f]{32}\.unfinished")
 
 @contextlib.contextmanager
 def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterator[Path]:
-    """A file to write instead of ``path``, which it becomes when the block ends without error.
+    """Give a file to write, which becomes ``path`` when the block ends without an error.
 
     Its content is brought to the disk before it gets its name, so that a machine that loses its
     power has the old file or the new one. While the block runs, this process holds a lock on it,
@@ -47,7 +47,7 @@ def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterato
 
 @contextlib.contextmanager
 def _begun(path: Path) -> Iterator[None]:
-    """An empty file, locked as long as this process, or one that it has forked, has it open."""
+    """Make an empty file, locked while this process or one that it has forked has it open."""
     descriptor = _open_locked(path)
     while not path.exists():  # removed before it was locked
         os.close(descriptor)
@@ -109,7 +109,8 @@ def remove_unfinished(folder: str | os.PathLike[str]) -> int:
 
 
 def _remove_if_abandoned(path: Path) -> None:
-    """
+    """Remove a file that no process has locked.
+
     Raises:
         OSError: when it is in use or cannot be removed.
     """

@@ -81,7 +81,7 @@ _SIDES = ("encoder", "decoder")
 
 
 def fairseq_symbols(symbols: int) -> Tensor:
-    """fairseq's number of each of the authors' symbols, ``(symbols,)``."""
+    """Return fairseq's number of each of the authors' symbols, ``(symbols,)``."""
     numbers = torch.arange(symbols) + 2
     numbers[0], numbers[1], numbers[-1] = 0, 3, 2
     return numbers
@@ -92,7 +92,7 @@ def _stored_as_rows(name: str) -> bool:
 
 
 def state_dict_from_groundhog(arrays: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
-    """Parameters of ``RNNSearchModel`` (factorised output layer), in the arrays' own precision.
+    """Return parameters of ``RNNSearchModel`` (factorised output), in the arrays' precision.
 
     Raises:
         UserError: naming arrays that are missing or not the authors'.
@@ -126,7 +126,7 @@ def state_dict_from_groundhog(arrays: Mapping[str, np.ndarray]) -> dict[str, Ten
 
 
 def groundhog_from_state_dict(state: Mapping[str, Tensor]) -> dict[str, np.ndarray]:
-    """The authors' arrays; the inverse of ``state_dict_from_groundhog``, bit for bit.
+    """Return the authors' arrays; the inverse of ``state_dict_from_groundhog``, bit for bit.
 
     Raises:
         UserError: for a model whose parameters the authors' program cannot hold.
@@ -166,7 +166,7 @@ def _check_shapes(state: Mapping[str, Tensor], dictionaries: Sequence[Dictionary
 
 
 def model_config(state: Mapping[str, Tensor]) -> RNNSearchConfig:
-    """The configuration whose model has parameters of these shapes."""
+    """Return the configuration whose model has parameters of these shapes."""
     encoder, decoder = "encoder.network", "decoder.network"
     return RNNSearchConfig(
         encoder_embed_dim=state[f"{encoder}.embedding.weight"].size(1),
@@ -241,7 +241,7 @@ def import_parameters(
 
 
 def _options(config: FairseqDataclass) -> dict:
-    """By name; what refers to other parts of a fairseq configuration is left as a reference."""
+    """Return options by name; what refers to other parts of a configuration stays a reference."""
     return OmegaConf.to_container(OmegaConf.structured(config), resolve=False)
 
 
@@ -271,7 +271,7 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def _state(path: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
-    """As ``state_dict_from_groundhog``, whose messages know no file."""
+    """Return ``state_dict_from_groundhog``, and name the file in what it refuses."""
     try:
         return state_dict_from_groundhog(arrays)
     except UserError as mistake:

@@ -39,7 +39,7 @@ def _register() -> None:
 
 
 def _is_loaded_by_a_command() -> bool:
-    """Whether fairseq's ``--user-dir`` is what imports this package."""
+    """Tell whether fairseq's ``--user-dir`` is what imports this package."""
     from fairseq.utils import import_user_module
 
     frame = sys._getframe()

@@ -111,7 +111,7 @@ class Translation:
         return self.alignment
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Return what a notebook shows."""
         text = f"<p>{html.escape(self.source)}<br><b>{html.escape(self.text)}</b></p>"
         if self.alignment is None:
             return text
@@ -320,7 +320,7 @@ class Translator:
         batch_size: int,
         search: type[SequenceGenerator] | None = None,
     ) -> list[dict]:
-        """fairseq's best hypothesis for each sentence.
+        """Return fairseq's best hypothesis for each sentence.
 
         Nothing is written to what calls share: the task, the models, their settings.
         """
@@ -339,7 +339,7 @@ class Translator:
     def _batches(
         self, sources: list[list[str]], targets: list[list[str]] | None, batch_size: int
     ) -> Iterator[dict]:
-        """Sentences of similar length together."""
+        """Yield sentences of similar length together."""
         source_ids = [_numbers(self._task.source_dictionary, tokens) for tokens in sources]
         sides = [source_ids, [len(ids) for ids in source_ids], self._task.source_dictionary]
         if targets is not None:
@@ -388,7 +388,7 @@ class Translator:
 
 
 def _numbers(dictionary: Dictionary, tokens: Sequence[str]) -> torch.Tensor:
-    """Numbers of the tokens and of the end symbol; a token that looks like a symbol is unknown."""
+    """Return the tokens' numbers and the end symbol's; a token like a symbol is unknown."""
     ids = [dictionary.index(token) for token in tokens]
     ids = [number if number >= dictionary.nspecial else dictionary.unk() for number in ids]
     return torch.tensor([*ids, dictionary.eos()])

@@ -110,7 +110,7 @@ class _Bounded(io.RawIOBase):
 
 
 def _check_members(archive: tarfile.TarFile, path: str, free: int) -> None:
-    """Each before what follows it is unpacked."""
+    """Check each member before what follows it is unpacked."""
     size = 0
     for member in archive:
         if not _stays(member):

@@ -26,7 +26,7 @@ class Damaged(Exception):
 
 
 def read(file: IO[bytes], tensors: bool = True) -> object:
-    """What a checkpoint holds.
+    """Return what a checkpoint holds.
 
     Args:
         file: at its beginning.
@@ -64,7 +64,7 @@ def _size(file: IO[bytes]) -> int:
 
 
 def _next(file: IO[bytes], count: int, part: str) -> bytes:
-    """So many bytes; of a part of an archive, the last ones only if its check sum is right."""
+    """Return so many bytes; the last ones of an archive's part only if its check sum is right."""
     try:
         content = file.read(count)
     except zipfile.BadZipFile as problem:
@@ -89,14 +89,14 @@ def _fill(numbers: Tensor, file: IO[bytes], part: str) -> None:
 
 
 def _is_archive(file: IO[bytes]) -> bool:
-    """Whether a file begins as torch's do."""
+    """Tell whether a file begins as torch's do."""
     found = file.read(4) == b"PK\3\4"
     file.seek(0)
     return found
 
 
 def _parts(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """By the name within the folder that they are all in."""
+    """Return the parts by their names within the folder that they are all in."""
     parts = {}
     for part in archive.infolist():
         name = part.filename.partition("/")[2]
@@ -143,7 +143,7 @@ def _storage(numbers: Tensor | None, dtype: torch.dtype, count: int) -> Storage:
 
 
 def _read_legacy(file: IO[bytes], tensors: bool) -> object:
-    """Five pickles one after the other, the last names the storages, whose numbers follow."""
+    """Read five pickles, the last of which names the storages, and the numbers that follow."""
     size, storages = _size(file), {}
     room = size
 

@@ -30,7 +30,7 @@ def _is_count(value: object) -> bool:
 
 
 def _is_meter(value: object) -> bool:
-    """A priority, a name, a class of fairseq's, and the state of its object."""
+    """Tell whether it is a priority, a name, a class of fairseq's and the state of its object."""
     if not (isinstance(value, list | tuple) and len(value) == 4 and isinstance(value[3], dict)):
         return False
     priority, name, kind, state = value
@@ -46,7 +46,7 @@ def _is_meter(value: object) -> bool:
 
 
 def _is_quantity(value: object) -> bool:
-    """A number, or several: the counts of --eval-bleu."""
+    """Tell whether it is a number, or several: the counts of --eval-bleu."""
     if isinstance(value, list):
         return bool(value) and all(_is_number(item) for item in value)
     return _is_number(value) or isinstance(value, torch.Tensor | np.ndarray | np.generic)
@@ -123,18 +123,18 @@ def check_format(path: str, state: Mapping) -> None:
 
 
 def _shown(value: object) -> str:
-    """A value in a line; tensors are written in several."""
+    """Return a value as one line; tensors are written in several."""
     return f"{' '.join(repr(value).split()):.80}"
 
 
 def _plain(value: object) -> object:
-    """The number in a tensor of one: several processes keep what they have summed so."""
+    """Return the number in a tensor of one: several processes keep their sums so."""
     is_number = isinstance(value, torch.Tensor) and not value.dim()
     return value.item() if is_number else value
 
 
 def _items(value: object, place: str, names: list[str]) -> Iterator[tuple[str, object]]:
-    """The values at a place, which earlier fields have shown to have the right parents."""
+    """Yield the values at a place, which earlier fields have shown to have the right parents."""
     if not names:
         yield place.removeprefix("."), value
         return
@@ -197,7 +197,7 @@ def _is_like(value: object, default: object) -> bool:
 
 
 def _fits(value: object, whole: Sequence[int]) -> bool:
-    """A number, or as many as the parameter has, or rows or columns of it (Adafactor); finite."""
+    """Tell whether it is finite: one number, the parameter's, or those of its rows or columns."""
     if not isinstance(value, torch.Tensor):
         return not whole and _is_finite(value)
     part = 0 < value.dim() < len(whole) and set(value.shape) <= set(whole)

@@ -101,7 +101,7 @@ def task_state_of(path: str) -> dict:
 
 
 def _refuse_references(options: object) -> None:
-    """Options as fairseq saves them hold no ``${...}``, which it would follow.
+    """Refuse options with ``${...}``, which fairseq would follow, and never saves.
 
     One that names another twice, which names a third twice and so on, becomes a text without end.
     """
@@ -114,7 +114,9 @@ def _refuse_references(options: object) -> None:
 
 
 def _refuse_sizes(state: dict) -> None:
-    """fairseq builds a model as large as the options say before it looks at the parameters."""
+    """Refuse sizes that the parameters are too few for.
+
+    fairseq builds a model as large as the options say before it looks at the parameters."""
     cfg, model = state.get("cfg"), state.get("model")
     options = cfg.get("model") if isinstance(cfg, dict) else state.get("args")
     options = vars(options) if isinstance(options, argparse.Namespace) else options

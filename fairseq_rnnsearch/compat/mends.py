@@ -186,7 +186,7 @@ def _take_back(owner: object, original: Any, name: str) -> None:
 
 
 def _owners(owner: str) -> list[object]:
-    """The modules or the class that a row of the table means, as far as they are loaded."""
+    """Return the modules or the class that a row means, as far as they are loaded."""
     module, _, name = owner.partition(":")
     if module.startswith("fairseq"):
         found = [loaded for own, loaded in fairseq_modules() if fnmatch(own, module)]
@@ -196,7 +196,7 @@ def _owners(owner: str) -> list[object]:
 
 
 def fairseq_modules() -> Iterator[tuple[str, ModuleType]]:
-    """The modules of fairseq that are loaded, and its command, by their names."""
+    """Yield the modules of fairseq that are loaded, and its command, with their names."""
     for name, module in list(sys.modules.items()):
         if name == "__main__":  # python -m fairseq_cli.validate
             name = module.__spec__.name if module.__spec__ else name
@@ -225,7 +225,7 @@ def _quieten() -> None:
 
 
 def table() -> str:
-    """The list of what is replaced, as text for people."""
+    """Return the list of what is replaced, as text for people."""
     lines = [f"{len(MENDS)} attributes are replaced while fairseq's commands run:", ""]
     for mend in MENDS:
         lines += [f"{mend.owner.replace(':', '.')}.{mend.name}", f"    without it: {mend.without}"]

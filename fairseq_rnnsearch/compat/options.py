@@ -88,7 +88,7 @@ def check_options(options: Namespace) -> None:
 
 
 def _is_reference(value: object) -> bool:
-    """Whether a value of a configuration stands for another one's."""
+    """Tell whether a value of a configuration stands for another one's."""
     return isinstance(value, str) and value.startswith("${")
 
 

@@ -108,7 +108,7 @@ class PlainUnpickler:
         self._arrays: dict[int, list] = {}  # those that wait for their content
 
     def load(self) -> object:
-        """The value: None, numbers, texts, tensors, and lists, dictionaries and namespaces of them.
+        """Return the value: None, numbers, texts, tensors, or containers and namespaces of them.
 
         Raises:
             Refused: for anything else.
@@ -157,7 +157,7 @@ class PlainUnpickler:
                 self._collect(operation)
 
     def _collect(self, operation: str) -> None:
-        """Lists, tuples and dictionaries."""
+        """Make lists, tuples and dictionaries."""
         stack = self._stack
         match operation:
             case "EMPTY_LIST":
@@ -208,7 +208,7 @@ class PlainUnpickler:
         raise refuse("numbers of an unknown kind")
 
     def _made(self, name: object, arguments: object) -> object:
-        """What a name with these arguments stands for."""
+        """Return what a name with these arguments stands for."""
         match name, arguments:
             case _Name("collections OrderedDict"), ():
                 return OrderedDict()
@@ -254,7 +254,7 @@ class PlainUnpickler:
                 raise refuse(f"content of an unknown kind for {type(value).__name__}")
 
     def _numbers(self, code: str, shape: tuple, content: bytes) -> list:
-        """A contiguous array with at least one number in it, as lists."""
+        """Return a contiguous array with at least one number in it, as lists."""
         _check_numbers(shape)
         self._take(len(content))
         width = int(code[1:])
@@ -263,7 +263,7 @@ class PlainUnpickler:
         return np.frombuffer(content, f"<{code}").reshape(shape).tolist()
 
     def _tensor(self, numbers: Tensor, offset: int, size: tuple, stride: tuple) -> Tensor:
-        """A view of the numbers, all of it within them."""
+        """Return a view of the numbers, all of it within them."""
         _check_numbers((offset, *size, *stride))
         count = math.prod(size)
         self._take(count * numbers.itemsize)
@@ -312,7 +312,7 @@ def _check_values(value: object) -> None:
 
 
 def parts_of(value: object) -> Iterable[object]:
-    """The values directly within one.
+    """Return the values directly within one.
 
     Raises:
         Refused: when it is none that `PlainUnpickler` reads.

@@ -148,7 +148,7 @@ def refuse_place(iterator: EpochBatchIterator, why: str) -> None:
 
 
 def _changed(cfg: CheckpointConfig, **options: object) -> CheckpointConfig:
-    """A copy with other values: checkpoints keep what the user has asked for."""
+    """Return a copy with other values: checkpoints keep what the user has asked for."""
     cfg = copy.copy(cfg)
     for name, value in options.items():
         setattr(cfg, name, value)
@@ -160,7 +160,7 @@ _RESETS = ("reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_datal
 
 
 def choose_beginning(cfg: CheckpointConfig) -> dict[str, object]:
-    """Where a training begins: at the newest checkpoint in --save-dir, or where it is told to.
+    """Choose to begin at the newest checkpoint in --save-dir, or where the options say.
 
     Returns:
         What to change in ``cfg``, so that fairseq has no choice.
@@ -236,13 +236,13 @@ def _check_named(cfg: CheckpointConfig) -> None:
 
 
 def _named_for(checkpoint: str) -> str:
-    """The --restore-file of the command that has saved a checkpoint."""
+    """Return the --restore-file of the command that has saved a checkpoint."""
     state = checkpoint_utils.load_checkpoint_to_cpu(checkpoint)
     return state["cfg"]["checkpoint"]["restore_file"] if state.get("cfg") else _LAST
 
 
 def _is_same(one: str, other: str) -> bool:
-    """Whether two paths lead to the same file or folder."""
+    """Tell whether two paths lead to the same file or folder."""
     try:
         return os.path.samefile(one, other)
     except OSError:
@@ -255,7 +255,7 @@ def _checkpoints(folder: str) -> list[str]:
 
 
 def _newest_in(cfg: CheckpointConfig) -> str | None:
-    """The checkpoint in --save-dir to go on from; None: there is none yet.
+    """Return the checkpoint in --save-dir to go on from, or None where there is none yet.
 
     Raises:
         UserError: when none of those that are there can be used.
@@ -279,7 +279,7 @@ def _newest_in(cfg: CheckpointConfig) -> str | None:
 
 
 def _newest(candidates: list[str], problems: list[str]) -> str:
-    """The usable one that was saved last.
+    """Return the usable checkpoint that was saved last.
 
     Args:
         problems: what is wrong with those before; said in a warning, or in the error.

@@ -63,7 +63,7 @@ class StopRequest:
             os._exit(128 + number)
 
     def of_all(self, trainer: Trainer) -> int:
-        """The signal that any process has got, the same in all of them; 0 for none."""
+        """Return the signal that any process has got, the same in all of them; 0 for none."""
         if distributed_utils.get_global_world_size() == 1:
             return self.number
         number = torch.tensor(self.number, device=trainer.device)

@@ -296,7 +296,7 @@ class _AbandonedError(Exception):
 
 @contextlib.contextmanager
 def _unfinished(path: Path) -> Iterator[IO[str]]:
-    """A text file that appears when the block ends; a lone surrogate stands in it as in JSON."""
+    """Open a text file that appears when the block ends; lone surrogates stand in it as in JSON."""
     with (
         replacing(path) as unfinished,
         unfinished.open("w", encoding="utf-8", errors="backslashreplace") as file,

@@ -58,7 +58,7 @@ def rnnencdec_30(args: Namespace) -> None:
 
 @register_model_architecture(MODEL, "rnnsearch_tiny")
 def rnnsearch_tiny(args: Namespace) -> None:
-    """For the quickstart: minutes on a laptop."""
+    """Choose sizes for the quickstart: minutes on a laptop."""
     _unless_typed(
         args,
         encoder_embed_dim=64,

@@ -39,7 +39,7 @@ def in_compute_dtype(method: Callable) -> Callable:
 
 
 def round_matrices(side: nn.Module) -> None:
-    """For translating: the matrices of products once and for all, instead of at each step.
+    """Round the matrices of products once and for all, for translating.
 
     Embeddings and vectors stay float32: they are no operands.
     """

@@ -116,11 +116,11 @@ class EncoderOut(NamedTuple):
     sentences: Tensor
 
     def select(self, new_order: Tensor) -> "EncoderOut":
-        """Rows in a new order; of ``source`` nothing is copied."""
+        """Return the rows in a new order; of ``source`` nothing is copied."""
         return EncoderOut(self.source, self.sentences.index_select(0, new_order))
 
     def by_row(self) -> EncodedSource:
-        """The sentence of each row."""
+        """Return the sentence of each row."""
         if torch.equal(self.sentences, torch.arange(len(self.sentences)).to(self.sentences)):
             return EncodedSource(*(part[: len(self.sentences)] for part in self.source))
         return EncodedSource(*(part.index_select(0, self.sentences) for part in self.source))
@@ -136,7 +136,7 @@ class RNNSearchEncoder(FairseqEncoder):
 
     @in_compute_dtype
     def forward(self, src_tokens: Tensor, src_lengths: Tensor = None, **_) -> EncoderOut:
-        """``(batch, source)`` word numbers, padded on either side."""
+        """Encode word numbers, ``(batch, source)``, padded on either side."""
         source = self.network(src_tokens, src_tokens.eq(self.dictionary.pad()))
         return EncoderOut(source, torch.arange(src_tokens.size(0), device=src_tokens.device))
 
@@ -197,7 +197,7 @@ class RNNSearchDecoder(FairseqIncrementalDecoder, ShowsAlignment, TakesSteps):
         incremental_state: dict | None = None,
         **_,
     ) -> tuple[Tensor, dict]:
-        """Like ``forward``, but t_i, ``(batch, target, l)``, instead of logits."""
+        """Return what ``forward`` does, but t_i, ``(batch, target, l)``, instead of logits."""
         if incremental_state is not None:
             steps = self.get_incremental_state(incremental_state, "steps")
             if steps is None:
@@ -216,11 +216,11 @@ class RNNSearchDecoder(FairseqIncrementalDecoder, ShowsAlignment, TakesSteps):
 
     @in_compute_dtype
     def output_layer(self, features: Tensor) -> Tensor:
-        """t_i to logits."""
+        """Turn t_i into logits."""
         return self.network.logits(features)
 
     def get_normalized_probs(self, net_output, log_probs: bool, sample=None) -> Tensor:
-        """Softmax of the logits, in float32 or wider."""
+        """Return the softmax of the logits, in float32 or wider."""
         logits = net_output[0]
         accurate = torch.promote_types(logits.dtype, torch.float32)
         softmax = torch.log_softmax if log_probs else torch.softmax
@@ -243,12 +243,12 @@ class RNNSearchDecoder(FairseqIncrementalDecoder, ShowsAlignment, TakesSteps):
 
     @in_compute_dtype
     def backend(self) -> Backend:
-        """Who runs the decoder, see ``network.Decoder.backend``."""
+        """Return who runs the decoder, see ``network.Decoder.backend``."""
         return self.network.backend
 
     @in_compute_dtype
     def begin(self, encoder_out: EncoderOut) -> DecoderSteps:
-        """The decoder for a search, see ``kernels.DecoderSteps``."""
+        """Return the decoder for a search, see ``kernels.DecoderSteps``."""
         return self.network.steps(encoder_out.source, encoder_out.sentences)
 
     def max_positions(self) -> int:
@@ -319,11 +319,11 @@ class RNNSearchModel(FairseqEncoderDecoderModel, EstimatesMemory, ScoresTargets)
             return super().from_pretrained(model_name_or_path, *args, **options)
 
     def training_memory(self, all_logits: bool) -> BatchMemory:
-        """What a batch takes to be trained on, see ``Backend.training_memory``."""
+        """Return what a batch takes to be trained on, see ``Backend.training_memory``."""
         return self.decoder.backend().training_memory(self._sizes, all_logits)
 
     def search_memory(self, beam: int) -> BatchMemory:
-        """What a batch takes to be translated, see ``Backend.search_memory``."""
+        """Return what a batch takes to be translated, see ``Backend.search_memory``."""
         return self.decoder.backend().search_memory(self._sizes, beam)
 
     @property
@@ -339,7 +339,7 @@ class RNNSearchModel(FairseqEncoderDecoderModel, EstimatesMemory, ScoresTargets)
         )
 
     def prepare_for_inference_(self, cfg: DictConfig) -> None:
-        """fairseq calls this before it translates; the parameters are not for training then."""
+        """Prepare for translating; fairseq calls this, and does not train the parameters then."""
         super().prepare_for_inference_(cfg)
         for side in (self.encoder, self.decoder):
             round_matrices(side)
@@ -373,7 +373,7 @@ class RNNSearchModel(FairseqEncoderDecoderModel, EstimatesMemory, ScoresTargets)
 
 
 def _add_younger_options(cfg: RNNSearchConfig | DictConfig) -> None:
-    """Defaults of options that there were not yet when a checkpoint was written."""
+    """Add defaults of options that there were not yet when a checkpoint was written."""
     if isinstance(cfg, DictConfig):
         with open_dict(cfg):
             for option in fields(RNNSearchConfig):
@@ -407,7 +407,7 @@ def _is_number(value: object) -> bool:
 
 
 def _leading_padding(tokens: Tensor, pad: int) -> Tensor:
-    """How many pads each row begins with, ``(batch,)``."""
+    """Return how many pads each row begins with, ``(batch,)``."""
     return tokens.eq(pad).long().cumprod(dim=1).sum(dim=1)
 
 

@@ -177,7 +177,7 @@ class Decoder(nn.Module):
         return self.backend.output_logits(output.inner(t), output.weight, output.bias)
 
     def train(self, mode: bool = True) -> "Decoder":
-        """As any module does, but what searches have kept of the weights is forgotten first."""
+        """Switch as any module does, and forget what searches have kept of the weights."""
         if mode:
             forget(self.parameters())
         return super().train(mode)

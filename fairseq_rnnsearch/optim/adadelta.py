@@ -93,7 +93,7 @@ class RNNSearchAdadelta(FairseqOptimizer, AnswersNonfinite):
 
     @property
     def optimizer_config(self) -> dict:
-        """What overrides the options stored in a checkpoint."""
+        """The values that override the options stored in a checkpoint."""
         return {
             "lr": self.cfg.adadelta_step,
             "rho": self.cfg.adadelta_rho,
@@ -106,7 +106,7 @@ class RNNSearchAdadelta(FairseqOptimizer, AnswersNonfinite):
         return True
 
     def get_lr(self) -> float:
-        """fairseq's learning rate, which here only a scheduler gives a meaning."""
+        """Return fairseq's learning rate, which here only a scheduler gives a meaning."""
         return super().get_lr() / self.cfg.adadelta_step * self._initial_lr
 
     def set_lr(self, lr: float) -> None:
@@ -114,7 +114,7 @@ class RNNSearchAdadelta(FairseqOptimizer, AnswersNonfinite):
         super().set_lr(self.cfg.adadelta_step * (lr / self._initial_lr))
 
     def multiply_grads(self, c: Tensor | float) -> None:
-        """As fairseq's, which also goes through all gradients to multiply them by 1.
+        """Multiply as fairseq does, which also goes through all gradients to multiply them by 1.
 
         What has replaced a gradient stays: ``--bf16`` divides by the batch's size after clipping.
         """

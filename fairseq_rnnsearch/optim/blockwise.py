@@ -19,7 +19,7 @@ class BlockwiseAdadelta(torch.optim.Adadelta):
 
     @torch.no_grad()
     def step(self, closure: Callable | None = None) -> Tensor | float | None:
-        """One update."""
+        """Make one update."""
         parameters = [p for group in self.param_groups for p in group["params"]]
         if not all(_is_plain(p) and (p.grad is None or _is_plain(p.grad)) for p in parameters):
             return super().step(closure)

@@ -43,7 +43,7 @@ class AuthorsBeamSearch(BeamSearch):
         self.stop_on_max_len = True
 
     def set_src_lengths(self, src_lengths: Tensor) -> None:
-        """Source lengths of the batch, each with its end symbol, ``(batch,)``."""
+        """Learn the source lengths of the batch, each with its end symbol, ``(batch,)``."""
         self.src_lengths = src_lengths
 
     def step(
@@ -54,7 +54,7 @@ class AuthorsBeamSearch(BeamSearch):
         prev_output_tokens: Tensor | None = None,
         original_batch_idxs: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """As ``fairseq.search.Search.step``."""
+        """Choose candidates as ``fairseq.search.Search.step`` does."""
         if step == 0:
             self.begin(lprobs.size(1))
         last = None if prev_output_tokens is None else prev_output_tokens[:, -1]
@@ -65,7 +65,7 @@ class AuthorsBeamSearch(BeamSearch):
         return self.accept(words, candidates), words, beams
 
     def begin(self, width: int) -> None:
-        """All sentences of a batch start with as wide a beam."""
+        """Start all sentences of a batch with as wide a beam."""
         self.widths = torch.full_like(self.src_lengths, width)
 
     def limit(self, step: int, lprobs: Tensor, previous: Tensor | None, part: slice) -> None:
@@ -83,7 +83,7 @@ class AuthorsBeamSearch(BeamSearch):
         lprobs[step >= MAX_SYMBOLS_PER_SOURCE_SYMBOL * source] = -math.inf
 
     def accept(self, words: Tensor, scores: Tensor) -> Tensor:
-        """Scores of candidates, best first, ``(sentences, candidates)``, within narrower beams."""
+        """Return candidates' scores, ``(sentences, candidates)``, best first, in narrower beams."""
         rank = torch.arange(scores.size(1), device=scores.device)
         scores = scores.masked_fill(rank >= self.widths.unsqueeze(1), -math.inf)
         self.widths = self.widths - (words.eq(self.eos) & scores.isfinite()).sum(dim=1)
@@ -110,7 +110,7 @@ class AuthorsSequenceGenerator(StepwiseGenerator):
 
     @torch.no_grad()
     def generate(self, models, sample: dict, **kwargs) -> list[list[dict]]:
-        """As ``SequenceGenerator.generate``; every sentence has at least one hypothesis."""
+        """Search as ``SequenceGenerator.generate``; every sentence has at least one hypothesis."""
         beam_size, unk_penalty = self.beam_size, self.unk_penalty
         largest_beam = min(LARGEST_BEAM, self.vocab_size - 1)  # the pad symbol is never chosen
         prefix = kwargs.pop("prefix_tokens", None)

@@ -13,7 +13,7 @@ RUN = 64
 
 
 def best(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
-    """The k best continuations of each sentence, best first.
+    """Return the k best continuations of each sentence, best first.
 
     Args:
         lprobs: log p of each next word, ``(sentences, hypotheses, words)``, contiguous. NaN is
@@ -32,7 +32,7 @@ def best(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor
 
 
 def _best(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Values, and places among all words of all hypotheses, ``(sentences, k)``."""
+    """Return values, and places among all words of all hypotheses, ``(sentences, k)``."""
     sentences, width, words = lprobs.shape
     runs = words // RUN
     if width * runs < k:
@@ -54,7 +54,7 @@ def _best(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 @lru_cache(maxsize=4)
 def _places(width: int, words: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Where words stand, hypothesis by hypothesis: those of each run, and those in no run."""
+    """Return where words stand, hypothesis by hypothesis: those of each run, and the others."""
     place = torch.arange(width * words, device=device).view(width, words)
     in_runs = words // RUN * RUN
     return place[:, :in_runs].reshape(-1, RUN), place[:, in_runs:].flatten()

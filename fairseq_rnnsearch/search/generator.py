@@ -29,7 +29,7 @@ LOGITS = 8_000_000
 
 @dataclass
 class _Sentence:
-    """One that is still searched.
+    """A sentence that is still searched.
 
     Attributes:
         number: in the batch.
@@ -78,7 +78,7 @@ class StepwiseGenerator(SequenceGenerator):
         """
 
     def accept(self, words: Tensor, scores: Tensor) -> Tensor:
-        """The scores of candidates, ``(sentences, candidates)``, after such limits."""
+        """Return the scores of candidates, ``(sentences, candidates)``, after such limits."""
         return scores
 
 
@@ -87,7 +87,7 @@ def _steps_are_fast(decoder: torch.nn.Module) -> bool:
 
 
 def longest_translation(generator: SequenceGenerator, source: int | np.ndarray) -> np.ndarray:
-    """Words before the end symbol that a search allows, for sources of so many positions."""
+    """Return how many words a search allows before the end symbol, by the source's positions."""
     longest = np.asarray(generator.max_len_a * source + generator.max_len_b).astype(int)
     return np.minimum(longest, generator.max_len - 1)
 
@@ -117,7 +117,7 @@ class _Search:
         self._lprobs: Tensor | None = None
 
     def run(self) -> list[list[dict]]:
-        """All hypotheses of each sentence, best first."""
+        """Return all hypotheses of each sentence, best first."""
         generator, count = self._generator, len(self._sentences)
         words, scores = torch.full((count,), generator.eos), torch.zeros(count)
         history = History()
@@ -138,7 +138,7 @@ class _Search:
         return history.hypotheses(count, generator.eos, power, scores.dtype)
 
     def _step(self, words: Tensor) -> tuple[list[Tensor], Tensor | None]:
-        """t_i of each model and the mean of their alignment weights."""
+        """Return t_i of each model and the mean of their alignment weights."""
         results = [steps.step(words) for steps in self._steps]
         weights = [alpha for _, alpha in results if alpha is not None]
         mean = sum(weights[1:], weights[0]) / len(results) if weights else None
@@ -149,7 +149,7 @@ class _Search:
     def _candidates(
         self, step: int, features: list[Tensor], words: Tensor, scores: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Scores, words and hypotheses, ``(sentences, candidates)``, best first."""
+        """Return scores, words and hypotheses, ``(sentences, candidates)``, best first."""
         generator, sentences = self._generator, len(self._sentences)
         if generator.should_set_src_lengths:
             generator.search.set_src_lengths(self._lengths)
@@ -170,7 +170,7 @@ class _Search:
         return generator.accept(chosen, values), chosen, hypotheses
 
     def _log_probabilities(self, features: list[Tensor], dtype: torch.dtype) -> Tensor:
-        """``(rows, words)``, of an ensemble the log of the mean probability."""
+        """Return log p, ``(rows, words)``; of an ensemble the log of the mean probability."""
         shape = len(features[0]), self._generator.vocab_size
         if self._lprobs is None or len(self._lprobs) < shape[0]:
             self._lprobs = features[0].new_empty(shape, dtype=dtype)
@@ -183,7 +183,7 @@ class _Search:
         return torch.logsumexp(torch.stack(lprobs), dim=0) - math.log(len(lprobs))
 
     def _limit(self, step: int, lprobs: Tensor, part: slice) -> None:
-        """What fairseq's options forbid, in place."""
+        """Forbid in place what fairseq's options forbid."""
         generator = self._generator
         eos = generator.eos
         lprobs[..., generator.pad] = -math.inf
@@ -212,7 +212,7 @@ class _Search:
         words: list[list[int]],
         hypotheses: list[list[int]],
     ) -> tuple[Rows, Tensor | None]:
-        """Go on with the best candidates; sentences with a full beam of ends are dropped.
+        """Advance with the best candidates, and drop sentences with a full beam of ends.
 
         Returns:
             the rows, and the sentences that are kept, None for all.
@@ -248,7 +248,7 @@ class _Search:
         words: list[int],
         hypotheses: list[int],
     ) -> list[int]:
-        """Candidates to go on with, by rank; complete ones go to the history.
+        """Return the candidates to go on with, by rank; complete ones go to the history.
 
         As in fairseq, an end counts among the best ``beam`` candidates alone, and where others
         are too few, candidates that are complete fill the beam and do not count again.

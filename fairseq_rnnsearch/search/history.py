@@ -37,21 +37,21 @@ class History:
         self._ends: list[_End] = []
 
     def begin_step(self, weights: Tensor | None) -> None:
-        """Alignment weights, ``(rows, source)``, of the rows that now look for words."""
+        """Keep the alignment weights, ``(rows, source)``, of the rows that now look for words."""
         self._weights.append(weights)
 
     def end_hypothesis(self, row: int, sentence: int, score: float) -> None:
-        """A row of the current step is complete with this score, the sum of all log p."""
+        """Note that a row of the current step is complete with this score, the sum of all log p."""
         self._ends.append(_End(len(self._weights) - 1, row, sentence, score))
 
     def end_step(self, rows: Rows) -> None:
-        """The rows that go on."""
+        """Keep the rows that go on."""
         self._steps.append(rows)
 
     def hypotheses(
         self, sentences: int, eos: int, power: float, dtype: torch.dtype
     ) -> list[list[dict]]:
-        """For each sentence its hypotheses, best first, as fairseq's generator returns them.
+        """Return each sentence's hypotheses, best first, as fairseq's generator returns them.
 
         Called once: what the steps have kept is gone afterwards.
 
@@ -83,7 +83,7 @@ class History:
         return [sorted(beam, key=lambda one: -one["score"].float().item()) for beam in found]
 
     def _follow(self, end: _End, eos: int) -> tuple[list[int], list[float], list[int]]:
-        """Words, sums of log p, and the row that found each; zeros after the end."""
+        """Return words, sums of log p, and the row that found each; zeros after the end."""
         after = [0] * (len(self._weights) - 1 - end.step)
         words, sums, rows = [*after, eos], [*after, end.score], [*after, end.row]
         row = end.row
@@ -95,7 +95,7 @@ class History:
         return words[::-1], sums[::-1], rows[::-1]
 
     def _weights_of(self, rows: list[list[int]]) -> Tensor | None:
-        """``(ends, steps, source)``, in float32 as fairseq keeps them; steps forget theirs."""
+        """Return weights, ``(ends, steps, source)``, in float32; steps forget theirs."""
         if self._weights[0] is None:
             return None
         by_step = torch.tensor(rows, dtype=torch.long).view(-1, len(self._weights)).T

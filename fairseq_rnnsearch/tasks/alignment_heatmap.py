@@ -114,7 +114,7 @@ class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
         self._epoch = 0
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
-        """As for any parallel data, and checks that the chosen samples exist."""
+        """Load as any parallel data, and check that the chosen samples exist."""
         super().load_dataset(split, epoch, combine, **kwargs)
         if not combine:  # only training combines
             self._samples.check(len(self.datasets[split]), f"the {split!r} data")
@@ -129,7 +129,7 @@ class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
         extra_gen_cls_kwargs: dict | None = None,
         **options,
     ) -> SequenceGenerator | SequenceScorer:
-        """fairseq's generator or scorer, or the authors' search.
+        """Build fairseq's generator or scorer, or the authors' search.
 
         Raises:
             UserError: when alignments are asked of a model that has none, or the authors' search
@@ -172,7 +172,7 @@ class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
     def _checked(
         self, generator: SequenceGenerator | SequenceScorer, models: Sequence[torch.nn.Module]
     ) -> SequenceGenerator | SequenceScorer:
-        """The generator, after a check that each sentence of the data can be translated by it.
+        """Return the generator, after a check that it can translate each sentence of the data.
 
         Raises:
             UserError: as ``MemoryLimit.check``.
@@ -231,7 +231,7 @@ class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
     def _search_parts(
         self, generator: SequenceGenerator | SequenceScorer, models: Sequence, sample: dict
     ) -> list[slice]:
-        """Rows of a batch that are translated together; they stay as wide as the batch is."""
+        """Return the rows that are translated together; they stay as wide as the batch is."""
         memory, words = search_memory(generator, models), sample["net_input"]["src_tokens"]
         rows, source = words.shape
         target = sample.get("target")
@@ -273,7 +273,7 @@ class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
         weights: Tensor,
         score: float | None = None,
     ) -> Alignment:
-        """Padded words and weights ``(target, source)`` as ``--heatmap-*`` ask for them."""
+        """Return padded words and weights ``(target, source)`` as ``--heatmap-*`` ask for them."""
         source, target = source.cpu(), target.cpu()
         is_source, is_target = source.ne(self.src_dict.pad()), target.ne(self.tgt_dict.pad())
         alignment = Alignment(

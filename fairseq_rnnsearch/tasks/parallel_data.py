@@ -161,7 +161,7 @@ class ParallelDataTask(TranslationTask, ExplainsUpdates):
         nwords: int = -1,
         padding_factor: int = 1,
     ) -> Dictionary:
-        """A shortlist of ``nwords`` words plus fairseq's four special symbols.
+        """Build a shortlist of ``nwords`` words plus fairseq's four special symbols.
 
         fairseq counts the special symbols as words and fills the dictionary up to a multiple of
         eight with made-up words, which the output layer would then have to learn to avoid.
