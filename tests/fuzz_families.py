@@ -20,6 +20,7 @@ from test_data_folder import write as write_binarised
 from test_training_log import Log
 
 from fairseq_rnnsearch import groundhog
+from fairseq_rnnsearch.compat import mends
 from fairseq_rnnsearch.data.binarised import check_split
 from fairseq_rnnsearch.data.checksums import check_checksum, write_checksums
 from fairseq_rnnsearch.data.corpus import check_parallel
@@ -251,7 +252,8 @@ def _checkpoint(work: Path) -> Family:
     torch.save({**state, "optimizer_history": [history], "extra_state": {}}, work / "model.pt")
 
     def read(folder: Path) -> dict:
-        state = checkpoint_utils.load_checkpoint_to_cpu(str(folder / "model.pt"))
+        with mends.applied():
+            state = checkpoint_utils.load_checkpoint_to_cpu(str(folder / "model.pt"))
         return _rounded(state["model"])
 
     return Family({"model.pt": (work / "model.pt").read_bytes()}, read, lambda _: _rounded(model))

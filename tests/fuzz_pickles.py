@@ -26,6 +26,7 @@ from pathlib import Path
 import torch
 from fairseq import checkpoint_utils
 
+from fairseq_rnnsearch.compat import mends
 from fairseq_rnnsearch.compat.plain_pickle import NAMES, STORAGES, PlainUnpickler
 from fairseq_rnnsearch.errors import UserError
 
@@ -325,8 +326,8 @@ def run(
         how many BUILD were reached; the findings.
     """
     counts, findings = Counter(), []
-    _warm()
-    with tempfile.TemporaryDirectory() as folder:
+    with mends.applied(), tempfile.TemporaryDirectory() as folder:
+        _warm()
         path = Path(folder) / "model.pt"
         path.touch()
         at, end = first, first + cases

@@ -259,6 +259,8 @@ def main() -> None:
     shutil.rmtree(tree, ignore_errors=True)
     without = shutil.ignore_patterns(".git", "__pycache__", ".venv")
     shutil.copytree(ROOT, tree, ignore=without)
+    if (ROOT / ".venv").exists():  # in which the tests of recipes look for programs
+        (tree / ".venv").symlink_to(ROOT / ".venv")
     if options.tests.resolve() != ROOT / "tests":
         shutil.rmtree(tree / "tests")
         shutil.copytree(options.tests, tree / "tests", ignore=without)

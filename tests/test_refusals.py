@@ -12,11 +12,20 @@ from commands import LAST_ONLY, MODEL, PACKAGE, PAPER, QUIET, ROOT, TASK
 from fairseq import checkpoint_utils
 
 from fairseq_rnnsearch import align
+from fairseq_rnnsearch.compat import mends
 from fairseq_rnnsearch.compat.checkpoints import progress
 from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import UserError, is_defect, line_of, reason
 
 pytest_plugins = ["trained"]
+
+
+@pytest.fixture(autouse=True)
+def mended():
+    """What is replaced while a checkpoint is read, in commands and in `load`."""
+    with mends.applied():
+        yield
+
 
 TRAIN = f"{MODEL} {PAPER} {LAST_ONLY} --max-update 1"
 
