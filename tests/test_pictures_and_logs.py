@@ -13,6 +13,7 @@ from PIL import Image
 from survives import cases
 
 from fairseq_rnnsearch import errors
+from fairseq_rnnsearch.compat.log_writers import outliving
 from fairseq_rnnsearch.figures import series
 
 pytest_plugins = ["trained"]
@@ -199,6 +200,11 @@ def test_what_asks_to_end_is_heeded(signal):
         raise signal
 
 
+def logged(**logs):
+    """A bar that shows nothing, with logs, as a training has it."""
+    return outliving(progress_bar.progress_bar)([], log_format="none", **logs)
+
+
 @pytest.mark.survives("pictures and logs")
 def test_a_full_disk_does_not_stop_the_thread_of_tensorboard(tmp_path, monkeypatch, warned):
     """Eleven events would then wait for ever."""
@@ -207,11 +213,11 @@ def test_a_full_disk_does_not_stop_the_thread_of_tensorboard(tmp_path, monkeypat
     def fail(*_):
         raise OSError(28, "No space left on device")
 
-    bar = progress_bar.TensorboardProgressBarWrapper(SimpleNamespace(), str(tmp_path))
-    bar._log_to_tensorboard({"loss": 1.0, "num_updates": 1}, "full")
+    bar = logged(tensorboard_logdir=str(tmp_path))
+    bar.log({"loss": 1.0, "num_updates": 1}, "full")
     monkeypatch.setattr(record_writer.RecordWriter, "write", fail)
     for update in range(2, 40):
-        bar._log_to_tensorboard({"loss": 1.0, "num_updates": update}, "full")
+        bar.log({"loss": 1.0, "num_updates": update}, "full")
     progress_bar._tensorboard_writers.pop("full").close()
     (message,) = warned.messages
     assert message.startswith("TensorBoard: ") and "No space left" in message
@@ -220,8 +226,7 @@ def test_a_full_disk_does_not_stop_the_thread_of_tensorboard(tmp_path, monkeypat
 @pytest.mark.survives("pictures and logs")
 def test_a_service_that_fails_is_one_warning(monkeypatch, warned):
     monkeypatch.setattr(progress_bar, "wandb", SimpleNamespace())  # without init, log and config
-    inner = SimpleNamespace(update_config=None, log=lambda *_, **__: None)
-    bar = progress_bar.WandBProgressBarWrapper(inner, "project")
+    bar = logged(wandb_project="project")
     bar.update_config({})
     bar.log({"loss": 1.0, "num_updates": 1})
     (message,) = warned.messages

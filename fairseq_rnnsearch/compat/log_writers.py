@@ -152,11 +152,16 @@ class LogFile(logging.FileHandler):
             raise
 
 
-def survive_log_files(logger: logging.Logger) -> None:
-    """Put a `LogFile` in the place of each of fairseq's own files of a logger."""
-    for handler in list(logger.handlers):
-        if type(handler) is logging.FileHandler:
-            logger.removeHandler(handler)
-            handler.close()
-            with training_goes_on("--log-file"):
-                logger.addHandler(LogFile(handler.baseFilename))
+def survive_log_files() -> None:
+    """Let the first line of fairseq-train find a `LogFile` in the place of fairseq's file."""
+    logger = logging.getLogger("fairseq_cli.train")
+
+    def replace_files(_: logging.LogRecord) -> bool:
+        for handler in list(logger.handlers):
+            if type(handler) is logging.FileHandler:
+                logger.removeHandler(handler)
+                with training_goes_on("--log-file"):
+                    logger.addHandler(LogFile(handler.baseFilename))
+        return True
+
+    logger.addFilter(replace_files)

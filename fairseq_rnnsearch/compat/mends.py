@@ -146,6 +146,7 @@ def start() -> None:
 def _once() -> None:
     atexit.register(data_loading.expect_killed_processes)
     log_writers.close_writers_quietly()
+    log_writers.survive_log_files()
 
 
 @contextlib.contextmanager

@@ -26,7 +26,7 @@ from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode
 from torch import Tensor
 
-from fairseq_rnnsearch.compat import checkpoints, log_writers, patience
+from fairseq_rnnsearch.compat import checkpoints, patience
 from fairseq_rnnsearch.compat.checkpoint_format import check_optimizer
 from fairseq_rnnsearch.compat.options import check_configuration
 from fairseq_rnnsearch.compat.signals import StopRequest, end_training
@@ -60,7 +60,6 @@ class ResumableTrainer(Trainer):
     def __init__(self, cfg, task, model, criterion, quantizer=None) -> None:
         """Check the options once more: fairseq-hydra-train loads plugins late."""
         check_configuration(cfg)
-        log_writers.survive_log_files(logging.getLogger("fairseq_cli.train"))
         self.stop_request = StopRequest()
         self.saved_at: int | None = None
         self._is_ending = False
