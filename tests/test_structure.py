@@ -225,3 +225,23 @@ def test_commands_are_mended_in_either_order_of_imports(order, tmp_path):
 def test_the_table_is_printed():
     printed = run("from fairseq_rnnsearch.__main__ import main; main(['mends'])")
     assert printed.startswith("14 attributes") and "without it:" in printed
+
+
+def test_a_process_that_fairseq_starts_is_mended_too():
+    """fairseq hands a program's main to the processes of a machine with several GPUs."""
+    begun = (
+        "import pickle, sys, fairseq_rnnsearch\n"
+        "from fairseq_cli import train\n"
+        "from fairseq_rnnsearch.compat import mends\n"
+        "mends.start()\n"
+        "print(pickle.dumps(train.main).hex())"
+    )
+    child = (
+        "import pickle, sys\n"
+        "main = pickle.loads(bytes.fromhex(sys.argv[1]))\n"
+        "from fairseq_cli import train\n"
+        "print(main is train.main, train.Trainer.__name__)"
+    )
+    sent = run(begun).split()[-1]
+    ran = subprocess.run([sys.executable, "-c", child, sent], capture_output=True, text=True)
+    assert ran.stdout == "True ResumableTrainer\n", ran.stderr

@@ -11,6 +11,7 @@ import atexit
 import builtins
 import contextlib
 import functools
+import importlib
 import inspect
 import logging
 import os
@@ -58,6 +59,19 @@ class Mend:
     without: str
 
 
+class MendedProgram(programs.Program):
+    """A program's ``main`` that mends fairseq in the processes that fairseq starts, too."""
+
+    def __reduce__(self) -> tuple:
+        return _mended_program, (self.__module__,)
+
+
+def _mended_program(module: str) -> Callable:
+    program = importlib.import_module(module)
+    start()
+    return program.main
+
+
 MENDS = (
     Mend(
         *("sys", "excepthook", shown_in_one_line),
@@ -77,7 +91,7 @@ MENDS = (
         "lost is a traceback",
     ),
     Mend(
-        *("fairseq_cli.*", "main", programs.Program),
+        *("fairseq_cli.*", "main", MendedProgram),
         without="values that make no sense end in a traceback or do nothing in silence; "
         "fairseq-preprocess binarises sides with different line counts without a word; in "
         "fairseq-interactive soft alignments are a traceback and any bytes are text",

@@ -3,7 +3,6 @@
 import atexit
 import contextlib
 import functools
-import importlib
 import os
 import re
 from argparse import Namespace
@@ -55,18 +54,6 @@ class Program:
         finally:
             for finish in _ends.pop():
                 finish()
-
-    def __reduce__(self) -> tuple:
-        """Let a process that fairseq starts find the program again, and mend fairseq there."""
-        return _program, (self.__module__,)
-
-
-def _program(module: str) -> Callable:
-    from fairseq_rnnsearch.compat import mends  # which imports this file
-
-    program = importlib.import_module(module)
-    mends.start()
-    return program.main
 
 
 def sharing(call_main: Callable) -> Callable:
