@@ -11,6 +11,7 @@ from commands import (
 )
 from survives import cases
 
+from fairseq_rnnsearch.compat.resuming import go_on_at
 from fairseq_rnnsearch.data.batch_order import paper_batches
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.tasks.epoch_batches import InOrderIterator, ResumedIterator
@@ -156,7 +157,7 @@ def test_more_batches_than_there_are_is_no_bug_to_report():
     """Saved before there were fingerprints."""
     state = {"version": 2, "epoch": 2, "iterations_in_epoch": 9, "shuffle": True}
     with pytest.raises(UserError, match="9 of its batches have been used, and it has 6 now"):
-        iterator("paper", epoch=2, batch_size=20).load_state_dict(state)
+        go_on_at(iterator("paper", epoch=2, batch_size=20), state)
 
 
 # --- through the training command -----------------------------------------------------------------

@@ -128,11 +128,12 @@ import fairseq_rnnsearch, fairseq.utils
 from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq import checkpoint_utils
 
+fairseq_rnnsearch.errors.install_excepthook()
 before = sys.excepthook, checkpoint_utils.load_checkpoint_to_cpu, len(warnings.filters)
 assert "rnnsearch_50" in ARCH_MODEL_REGISTRY
 for path in sys.argv[1:]:
     fairseq.utils.import_user_module(Namespace(user_dir=path))
-    fairseq_rnnsearch.compat.install_excepthook()
+    fairseq_rnnsearch.errors.install_excepthook()
 assert before == (sys.excepthook, checkpoint_utils.load_checkpoint_to_cpu, len(warnings.filters))
 """
 

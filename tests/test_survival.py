@@ -17,6 +17,7 @@ from commands import MODEL, ROOT, assert_equal_tensors, parameters_and_optimizer
 from launchpad import Strike
 from survives import cases
 
+from fairseq_rnnsearch.compat import writing
 from fairseq_rnnsearch.errors import UserError
 
 pytest_plugins = ["trained"]
@@ -179,7 +180,6 @@ def test_killed_when_it_hurts(launchpad, whole, tmp_path, moment):
 
 def test_it_is_flushed_before_it_is_renamed(tmp_path, monkeypatch):
     """A kill cannot show it, and power failures are rare."""
-    from fairseq import checkpoint_utils
     from fairseq.file_io import PathManager
 
     done = []
@@ -198,8 +198,8 @@ def test_it_is_flushed_before_it_is_renamed(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", note_flush)
     monkeypatch.setattr(os, "replace", note_rename)
     source, copy = str(tmp_path / "checkpoint1.pt"), str(tmp_path / "checkpoint_last.pt")
-    checkpoint_utils.torch_persistent_save({"model": torch.zeros(3)}, source)
-    assert PathManager.copy(source, copy, overwrite=True)
+    writing.write_whole({"model": torch.zeros(3)}, source)
+    assert writing.copying_whole(PathManager.copy)(source, copy, overwrite=True)
     for name, steps in (("checkpoint1.pt", done[:3]), ("checkpoint_last.pt", done[3:])):
         temporary = steps[0][1]
         assert steps == [
@@ -215,15 +215,13 @@ def test_it_is_flushed_before_it_is_renamed(tmp_path, monkeypatch):
 def test_a_full_disk_leaves_the_checkpoint_before(tmp_path):
     import resource
 
-    from fairseq import checkpoint_utils
-
     path = tmp_path / "checkpoint_last.pt"
-    checkpoint_utils.torch_persistent_save({"model": 1}, str(path))
+    writing.write_whole({"model": 1}, str(path))
     before, limits = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
     try:
         with pytest.raises(UserError, match=r"last.pt cannot be written: File too large"):
-            checkpoint_utils.torch_persistent_save({"model": torch.zeros(10_000)}, str(path))
+            writing.write_whole({"model": torch.zeros(10_000)}, str(path))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert [file.name for file in tmp_path.iterdir()] == [path.name]

@@ -100,16 +100,26 @@ def _place_in_the_data(
         metrics.reset_meters("train")
         logger.info(f"epoch {place['epoch']} begins anew (--reset-dataloader)")
     iterator = trainer.get_train_iterator(epoch=place["epoch"], load_dataset=True, **options)
-    try:
-        iterator.load_state_dict(place)
-    except RuntimeError:  # fairseq asks for a report
-        used = place["iterations_in_epoch"]
-        held = len(iterator)
-        refuse_place(iterator, f"{used} of its batches have been used, and it has {held} now")
+    go_on_at(iterator, place)
     task = trainer.task
     if hasattr(task, "set_checkpoint_dict") and (state := extra_state.get(type(task).__name__)):
         task.set_checkpoint_dict(state)
     return iterator
+
+
+def go_on_at(iterator: EpochBatchIterator, place: dict) -> None:
+    """Let batches begin where a checkpoint has left off, if there are so many.
+
+    Where there are not, fairseq asks for a report of a bug.
+
+    Raises:
+        UserError: as ``refuse_place``.
+    """
+    try:
+        iterator.load_state_dict(place)
+    except RuntimeError:
+        used, held = place["iterations_in_epoch"], len(iterator)
+        refuse_place(iterator, f"{used} of its batches have been used, and it has {held} now")
 
 
 def _step_schedule(
