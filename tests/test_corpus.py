@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from commands import ROOT
 
 from fairseq_rnnsearch.data import corpus
 from fairseq_rnnsearch.data.corpus import check_parallel, check_text
@@ -183,21 +184,14 @@ def test_both_parallel_files_are_checked(tmp_path, side):
         check_parallel(tmp_path / "text.en", tmp_path / "text.fr")
 
 
-# How a mistake is shown (fairseq_rnnsearch/errors.py), in a process of its own. The file is loaded
-# by path: importing the package would import fairseq for seconds.
+# How a mistake is shown (fairseq_rnnsearch/errors.py), in a process of its own.
 HOOK = """
-import importlib.util, sys
-def load():
-    spec = importlib.util.spec_from_file_location("errors", sys.argv[1])
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+import sys
+from fairseq_rnnsearch import errors
 sys.excepthook = lambda kind, error, trace: print("previous hook:", kind.__name__, file=sys.stderr)
-errors = load()
 errors.install_excepthook()
 hook = sys.excepthook
 errors.install_excepthook()
-load().install_excepthook()
 assert sys.excepthook is hook, "not idempotent"
 """
 
@@ -216,14 +210,9 @@ assert sys.excepthook is hook, "not idempotent"
 )
 def test_excepthook(raised, shown):
     done = subprocess.run(
-        [
-            sys.executable,
-            "-c",
-            f"{HOOK}\nraise {raised}",
-            Path(sys.modules[UserError.__module__].__file__),
-        ],
+        [sys.executable, "-c", f"{HOOK}\nraise {raised}"],
         capture_output=True,
         encoding="utf-8",
-        env={**os.environ, "PYTHONIOENCODING": "utf-8"},
+        env={**os.environ, "PYTHONIOENCODING": "utf-8", "PYTHONPATH": str(ROOT)},
     )
     assert (done.returncode, done.stdout, done.stderr) == (1, "", shown)
