@@ -1,4 +1,4 @@
-"""What is measured: models that fairseq's own trainer trains, each as its command would."""
+"""What is measured: models that are trained, each as its command would."""
 
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -7,13 +7,13 @@ import torch
 from fairseq import options, tasks
 from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.logging import metrics
-from fairseq.trainer import Trainer
 from sizes import Size, dictionary, sample
 
 import fairseq_rnnsearch.criterions
 import fairseq_rnnsearch.models
 import fairseq_rnnsearch.optim
 import fairseq_rnnsearch.tasks  # each registers a part with fairseq
+from fairseq_rnnsearch.compat.trainer import ResumableTrainer
 
 OURS = (
     "--task alignment_heatmap --heatmap-samples 0 --arch rnnsearch_50 --criterion alignment_heatmap"
@@ -48,7 +48,7 @@ class Training:
             task = tasks.setup_task(cfg.task)
         self.model = task.build_model(cfg.model)
         self.criterion = task.build_criterion(cfg.criterion)
-        self.trainer = Trainer(cfg, task, self.model, self.criterion)
+        self.trainer = ResumableTrainer(cfg, task, self.model, self.criterion)
         self.sample = sample(size, words)
         self.parameters = sum(p.numel() for p in self.model.parameters())
 

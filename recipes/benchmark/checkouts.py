@@ -1,0 +1,104 @@
+"""Whether a change has cost speed: updates of two checkouts, in turns.
+
+    git worktree add ../before OLD_COMMIT
+    python recipes/benchmark/checkouts.py --old ../before --sizes paper multi30k --pairs 15
+
+Each checkout runs in a process of its own, which makes an update when it is asked to. The two take
+turns in changing order, so that whatever else the machine does meets both alike.
+"""
+
+import argparse
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+RESAMPLES = 10_000
+
+WORKER = """
+import sys, time
+from sizes import SIZES
+from training import Training
+training = Training(sys.argv[2], SIZES[sys.argv[1]])
+for _ in range(3):
+    training.run("update")
+print("ready", flush=True)
+for _ in sys.stdin:
+    start = time.perf_counter()
+    training.run("update")
+    print(f"seconds {time.perf_counter() - start}", flush=True)
+"""
+
+
+class Checkout:
+    """A process that makes updates with the code of one checkout."""
+
+    def __init__(self, folder: Path, size: str, candidate: str) -> None:
+        paths = (folder, folder / "recipes" / "benchmark")
+        self._process = subprocess.Popen(
+            [sys.executable, "-c", WORKER, size, candidate],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=folder,
+            env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, paths))},
+        )
+        self._read("ready")
+
+    def seconds(self) -> float:
+        """Make an update and return its time."""
+        self._process.stdin.write("\n")
+        self._process.stdin.flush()
+        return float(self._read("seconds").split()[1])
+
+    def close(self) -> None:
+        self._process.stdin.close()
+        self._process.wait()
+
+    def _read(self, first: str) -> str:
+        for line in self._process.stdout:  # fairseq may print other lines
+            if line.startswith(first):
+                return line
+        raise SystemExit("a checkout's process has ended; its error is above")
+
+
+def interval(ratios: np.ndarray) -> tuple[float, float]:
+    """Return the 95% bootstrap interval of the geometric mean."""
+    draw = np.random.default_rng(0).integers(len(ratios), size=(RESAMPLES, len(ratios)))
+    low, high = np.quantile(np.log(ratios)[draw].mean(axis=1), (0.025, 0.975))
+    return float(np.exp(low)), float(np.exp(high))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--old", type=Path, required=True, help="the checkout from before")
+    parser.add_argument("--new", type=Path, default=HERE.parents[1], help="default: this one")
+    parser.add_argument("--sizes", nargs="+", default=["paper", "multi30k"])
+    parser.add_argument("--candidate", default="fast", help="default: %(default)s")
+    parser.add_argument("--pairs", type=int, default=15, help="default: %(default)s")
+    options = parser.parse_args()
+    for size in options.sizes:
+        both = [
+            Checkout(folder.resolve(), size, options.candidate)
+            for folder in (options.old, options.new)
+        ]
+        seconds = np.empty((options.pairs, 2))
+        for pair in range(options.pairs):
+            for which in (0, 1) if pair % 2 else (1, 0):
+                seconds[pair, which] = both[which].seconds()
+        for checkout in both:
+            checkout.close()
+        low, high = interval(seconds[:, 0] / seconds[:, 1])
+        old, new = np.median(seconds, axis=0)
+        ratio = np.exp(np.log(seconds[:, 0] / seconds[:, 1]).mean())
+        print(
+            f"{size}: old {old:.3f} s, new {new:.3f} s (medians of {options.pairs}); "
+            f"old / new {ratio:.3f}, 95% interval {low:.3f} to {high:.3f}"
+        )
+
+
+if __name__ == "__main__":
+    main()
