@@ -28,8 +28,8 @@ OTHERS_CONTRACTS = {
     ("compat/plain_pickle.py", "__dict__"),  # of any object
     ("figures/gallery.py", "sched_getaffinity"),  # of Python's os, not everywhere
     ("groundhog.py", "dtype"),  # of numpy's arrays
-    ("kernels/c_library.py", "stderr"),  # of exceptions of programs that are run
-    ("kernels/compiled.py", "shape"),  # of torch's tensors
+    ("kernels/cpu/c_library.py", "stderr"),  # of exceptions of programs that are run
+    ("kernels/cpu/compiled_steps.py", "shape"),  # of torch's tensors
 }
 
 
@@ -87,7 +87,7 @@ WRITTEN = {
     "evaluation/training_log.py": {"run.seconds", "run.unlogged"},
     "figures/fonts.py": {"whole.flavor"},
     "groundhog.py": {"config.model", "config.task"},
-    "kernels/compiled.py": {"function.argtypes", "function.restype"},
+    "kernels/cpu/compiled_steps.py": {"function.argtypes", "function.restype"},
     "models/architectures.py": {"args.max_train_words"},
     "models/precision.py": {"parameter.data"},
     "optim/adadelta.py": {"parameter.grad"},
