@@ -32,8 +32,7 @@ class Collecting(SimpleNamespace, CollectsAlignments):
 def task_of(model, collect=None):
     kind = SimpleNamespace if collect is None else partial(Collecting, collect=collect)
     return kind(
-        source_dictionary=model.encoder.dictionary,
-        target_dictionary=model.decoder.dictionary,
+        source_dictionary=model.encoder.dictionary, target_dictionary=model.decoder.dictionary
     )
 
 

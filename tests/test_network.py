@@ -484,14 +484,7 @@ def test_the_paper_s_sizes_are_the_defaults():
 def test_unknown_order_is_refused():
     with pytest.raises(ValueError, match="not 'paper'"):
         Decoder(
-            9,
-            3,
-            4,
-            summary_size=4,
-            context_size=8,
-            alignment_size=5,
-            maxout_size=2,
-            order="paper",
+            9, 3, 4, summary_size=4, context_size=8, alignment_size=5, maxout_size=2, order="paper"
         )
 
 

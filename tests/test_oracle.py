@@ -14,14 +14,7 @@ from oracles import numpy_rnnsearch as oracle
 
 EXACT = {"rtol": 1e-12, "atol": 1e-12}
 
-SIZES = {
-    "embed": 3,
-    "hidden": 4,
-    "attention": 5,
-    "maxout": 2,
-    "source_words": 7,
-    "target_words": 6,
-}
+SIZES = {"embed": 3, "hidden": 4, "attention": 5, "maxout": 2, "source_words": 7, "target_words": 6}
 X, Y = [3, 1, 4, 6], [2, 1, 3, 5]
 
 

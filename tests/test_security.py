@@ -186,11 +186,7 @@ def task(symbols=8):
 @pytest.mark.parametrize("kind", ["cfg", "args"])
 @pytest.mark.parametrize(
     ("architecture", "option"),
-    [
-        ("fconv", "encoder_layers"),
-        ("fconv", "decoder_layers"),
-        ("fconv_self_att", "pretrained"),
-    ],
+    [("fconv", "encoder_layers"), ("fconv", "decoder_layers"), ("fconv_self_att", "pretrained")],
 )
 def test_a_checkpoint_of_plain_values_runs_nothing(tmp_path, trace, kind, architecture, option):
     options = {"arch": architecture, "max_source_positions": 9, option: code(trace)}
