@@ -5,11 +5,16 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 from fairseq.data import Dictionary
+from omegaconf import OmegaConf
 
 from fairseq_rnnsearch.groundhog import PARAMETERS
 from fairseq_rnnsearch.models import RNNSearchConfig, RNNSearchModel
+from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
 
 PAD, EOS, UNK = 1, 2, 3  # fairseq's numbers in every dictionary
+# lengths from one word on, in orders that no sorting would give
+SOURCES = [[5, 9, EOS], [EOS], [7, 3, 3, 12, 6, EOS], [8, EOS]]
+TARGETS = [[4, 8, 8, 11, EOS], [6, EOS], [EOS], [12, 3, 5, EOS]]
 PAPER_ARRAYS = {"decoder.network.output.weight": ("W_dec_deep_softmax",)}  # --output-layer single
 
 
@@ -129,6 +134,14 @@ def padded(sentences, left=False):
 def previous(targets):
     """What fairseq feeds the decoder: the end symbol moved from the end to the front."""
     return [[EOS, *target[:-1]] for target in targets]
+
+
+def training_task(folder, source_symbols=14, target_symbols=13, **options):
+    """Return the task of a training, which writes below a folder."""
+    cfg = AlignmentHeatmapConfig(data="d", source_lang="en", target_lang="fr", **options)
+    cfg = OmegaConf.structured(cfg)
+    cfg.save_dir, cfg.tensorboard_logdir = str(folder), None
+    return AlignmentHeatmapTask(cfg, dictionary(source_symbols), dictionary(target_symbols))
 
 
 def batch_of(sources, targets, left=False):

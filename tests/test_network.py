@@ -5,11 +5,23 @@ import math
 
 import pytest
 import torch
-from models import EOS, PAD, build_model, cost_of, padded, previous, random_model, score
+from models import (
+    EOS,
+    PAD,
+    SOURCES,
+    TARGETS,
+    build_model,
+    cost_of,
+    padded,
+    previous,
+    random_model,
+    score,
+)
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.equations import BiasedEmbedding, GatedUnit
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.models import RNNSearchConfig
 from fairseq_rnnsearch.network import DECODER_ORDERS, Decoder
 from fairseq_rnnsearch.network.embedded_words import embed_words
 
@@ -23,10 +35,6 @@ MODELS = [
     )
 ]
 EXACT = {"rtol": 1e-12, "atol": 1e-13}
-
-# lengths from one word on, in orders that no sorting would give
-SOURCES = [[5, 9, EOS], [EOS], [7, 3, 3, 12, 6, EOS], [8, EOS]]
-TARGETS = [[4, 8, 8, 11, EOS], [6, EOS], [EOS], [12, 3, 5, EOS]]
 
 
 def gradients(model, scored, targets):
@@ -71,12 +79,11 @@ def test_weights_at_padding_are_zero_and_rows_sum_to_one(left):
 
 @pytest.mark.parametrize("options", MODELS)
 def test_more_padding_than_words(options):
-    """Twenty columns of nothing on either side."""
     model = random_model(**options)
     source, target = torch.tensor([SOURCES[0]]), torch.tensor(previous(TARGETS[:1]))
     expected, _ = model(source, None, target)
-    pads = torch.full((1, 20), PAD)
-    for wide in (torch.cat((pads, source), 1), torch.cat((source, pads), 1)):
+    for sides in ((20, 0), (0, 20)):
+        wide = torch.nn.functional.pad(source, sides, value=PAD)
         assert_close(model(wide, None, target)[0], expected, **EXACT)
 
 
@@ -92,12 +99,11 @@ def test_rnnencdec_shows_no_alignment():
 def test_features_are_what_the_output_layer_reads():
     model = random_model()
     source, target = padded(SOURCES), padded(previous(TARGETS))
-    encoder_out = model.encoder(source)
-    features, extra = model.decoder(target, encoder_out, features_only=True)
+    features, extra = model.decoder(target, model.encoder(source), features_only=True)
     assert features.shape == (4, 5, 3)
-    logits, same_extra = model(source, None, target)
-    assert_close(model.decoder.output_layer(features), logits, **EXACT)
-    assert_close(extra["attn"][0], same_extra["attn"][0], **EXACT)
+    found = model.decoder.output_layer(features), extra["attn"][0]
+    logits, expected = model(source, None, target)
+    assert_close(found, (logits, expected["attn"][0]), **EXACT)
 
 
 # --- one step at a time --------------------------------------------------------------------------
@@ -153,34 +159,23 @@ def test_reordered_beam_equals_starting_again(options):
     words = torch.Generator().manual_seed(2)
     sources = [SOURCES[0], SOURCES[2], SOURCES[1]]
     encoder_out, incremental = model.encoder(padded(sources)), {}
-    rows = [0, 0, 1, 1, 2, 2]
-    encoder_out = model.encoder.reorder_encoder_out(encoder_out, torch.tensor(rows))
-    tokens = torch.full((6, 1), EOS)
-    for order in [None, *BEAM_ORDERS]:
-        if order is not None:
-            new_order = torch.tensor(order)
-            model.decoder.reorder_incremental_state(incremental, new_order)
-            encoder_out = model.encoder.reorder_encoder_out(encoder_out, new_order)
-            rows = [rows[i] for i in order]
-            # each row goes on with another word, so that no two histories are the same
+    rows = torch.arange(3)
+    tokens = torch.full((3, 1), EOS)
+    for order in map(torch.tensor, [[0, 0, 1, 1, 2, 2], *BEAM_ORDERS]):
+        model.decoder.reorder_incremental_state(incremental, order)  # nothing before any step
+        encoder_out = model.encoder.reorder_encoder_out(encoder_out, order)
+        rows, tokens = rows[order], tokens[order]
+        if incremental:  # each row goes on with another word: no two histories are the same
             new = torch.randint(4, 13, (len(order), 1), generator=words)
-            tokens = torch.cat((tokens[new_order], new), 1)
+            tokens = torch.cat((tokens, new), 1)
         lprobs, weights = step(model, tokens, encoder_out, incremental)
-        assert len(lprobs) == len(rows)
         again = model(padded([sources[row] for row in rows]), None, tokens)
         expected = model.get_normalized_probs(again, log_probs=True)[:, -1]
         assert_close(lprobs, expected, **EXACT)
         if weights is not None:
             expected = again[1]["attn"][0][:, -1]
             assert_close(weights[:, : expected.size(1)], expected, **EXACT)
-    assert rows == [2, 2]
-
-
-def test_reordering_before_the_first_step_does_nothing():
-    model = random_model()
-    incremental = {}
-    model.decoder.reorder_incremental_state(incremental, torch.tensor([1, 0]))
-    assert incremental == {}
+    assert rows.tolist() == [2, 2]
 
 
 @pytest.mark.usefixtures("either_steps")
@@ -204,15 +199,12 @@ def test_weights_that_are_changed_from_outside_do_not_change_what_follows():
     """As fairseq changes them when it averages an ensemble's."""
     model = random_model()
     encoder_out, tokens = model.encoder(padded(SOURCES)), padded(previous(TARGETS))
-    expected = {}
-    step(model, tokens[:, :1], encoder_out, expected)
-    changed = {}
-    step(model, tokens[:, :1], encoder_out, changed)[1].mul_(3)
-    for one, other in zip(
-        *(step(model, tokens[:, :2], encoder_out, state) for state in (changed, expected)),
-        strict=True,
-    ):
-        assert_close(one, other, **EXACT)
+    found = []
+    for factor in (1, 3):
+        state = {}
+        step(model, tokens[:, :1], encoder_out, state)[1].mul_(factor)
+        found.append(step(model, tokens[:, :2], encoder_out, state))
+    assert_close(*found, **EXACT)
 
 
 # --- precision -----------------------------------------------------------------------------------
@@ -324,80 +316,58 @@ def test_embedding_dropout_drops_the_words_and_keeps_their_mean():
 @pytest.mark.parametrize("positions", [slice(None), slice(1, None), slice(-1)], ids=str)
 def test_distinct_words_are_multiplied_once_and_give_what_all_give(words, positions):
     words = torch.tensor(words, dtype=torch.long)
-    embedding = BiasedEmbedding(10, 4).double()
-    unit = GatedUnit(4, 3).double()
+    embedding, unit = BiasedEmbedding(10, 4).double(), GatedUnit(4, 3).double()
     for parameter in (parameters := [*embedding.parameters(), *unit.parameters()]):
         torch.nn.init.normal_(parameter)
     once = embed_words(words, embedding, torch.nn.Dropout(0.0))
     assert len(once.rows) == len(set(words.flatten().tolist()))
-    found, expected = (
-        once.through(unit.word_inputs, positions),
-        unit.word_inputs(embedding(words[positions])),
-    )
+    found = once.through(unit.word_inputs, positions)
+    expected = unit.word_inputs(embedding(words[positions]))
     assert_close(found, expected)
     weights = torch.randn_like(expected)
-    for one, other in zip(
-        *(
-            torch.autograd.grad((x * weights).sum(), parameters, allow_unused=True)
-            for x in (found, expected)
-        ),
-        strict=True,
-    ):
-        assert_close(one, other)
+    costs = [(inputs * weights).sum() for inputs in (found, expected)]
+    assert_close(*(torch.autograd.grad(cost, parameters, allow_unused=True) for cost in costs))
 
 
 # --- the start of training -----------------------------------------------------------------------
 
-UNITS = ("encoder.network.forward_unit", "encoder.network.backward_unit", "decoder.network.unit")
-# appendix B.1, parameter by parameter: standard deviation, or None for orthogonal blocks
+BY_STANDARD_DEVIATION = {  # appendix B.1, parameter by parameter; None: orthogonal blocks
+    0.01: "encoder.embedding.weight decoder.embedding.weight decoder.initial_weight"
+    " decoder.unit.context_weight decoder.readout.state_weight decoder.readout.word_weight"
+    " decoder.readout.context_weight decoder.output.inner_weight decoder.output.weight"
+    " encoder.forward_unit.input_weight encoder.backward_unit.input_weight"
+    " decoder.unit.input_weight",
+    0.001: "decoder.alignment_model.state_weight decoder.alignment_model.annotation_weight",
+    0.0: "encoder.embedding.bias decoder.embedding.bias decoder.initial_bias"
+    " decoder.alignment_model.energy_weight decoder.readout.bias decoder.output.bias"
+    " encoder.forward_unit.input_bias encoder.backward_unit.input_bias decoder.unit.input_bias",
+    None: "encoder.forward_unit.recurrent_gates encoder.forward_unit.recurrent_proposed"
+    " encoder.backward_unit.recurrent_gates encoder.backward_unit.recurrent_proposed"
+    " decoder.unit.recurrent_gates decoder.unit.recurrent_proposed",
+}
 INITIAL = {
-    "encoder.network.embedding.weight": 0.01,
-    "encoder.network.embedding.bias": 0.0,
-    "decoder.network.embedding.weight": 0.01,
-    "decoder.network.embedding.bias": 0.0,
-    "decoder.network.initial_weight": 0.01,
-    "decoder.network.initial_bias": 0.0,
-    "decoder.network.unit.context_weight": 0.01,
-    "decoder.network.alignment_model.state_weight": 0.001,
-    "decoder.network.alignment_model.annotation_weight": 0.001,
-    "decoder.network.alignment_model.energy_weight": 0.0,
-    "decoder.network.readout.state_weight": 0.01,
-    "decoder.network.readout.word_weight": 0.01,
-    "decoder.network.readout.context_weight": 0.01,
-    "decoder.network.readout.bias": 0.0,
-    "decoder.network.output.inner_weight": 0.01,
-    "decoder.network.output.weight": 0.01,
-    "decoder.network.output.bias": 0.0,
-    **{f"{unit}.input_weight": 0.01 for unit in UNITS},
-    **{f"{unit}.input_bias": 0.0 for unit in UNITS},
-    **{f"{unit}.recurrent_gates": None for unit in UNITS},
-    **{f"{unit}.recurrent_proposed": None for unit in UNITS},
+    name.replace("coder.", "coder.network.", 1): std
+    for std, names in BY_STANDARD_DEVIATION.items()
+    for name in names.split()
 }
 
 
 @pytest.fixture(scope="module")
 def fresh_model():
     torch.manual_seed(0)
-    return build_model(
-        400,
-        300,
-        encoder_embed_dim=100,
-        encoder_hidden_size=120,
-        decoder_embed_dim=110,
-        decoder_hidden_size=130,
-        attention_size=140,
-        maxout_size=90,
-        output_layer="factorised",
-    )
+    sizes = {"encoder_embed_dim": 100, "encoder_hidden_size": 120, "decoder_embed_dim": 110}
+    sizes |= {"decoder_hidden_size": 130, "attention_size": 140, "maxout_size": 90}
+    return build_model(400, 300, **sizes, output_layer="factorised")
 
 
 def test_the_table_names_every_parameter(fresh_model):
     assert {name for name, _ in fresh_model.named_parameters()} == set(INITIAL)
 
 
-@pytest.mark.parametrize("name", [name for name, std in INITIAL.items() if std == 0.0])
-def test_biases_and_energy_weights_start_at_zero(fresh_model, name):
-    assert not fresh_model.get_parameter(name).any()
+def test_biases_and_energy_weights_start_at_zero(fresh_model):
+    assert {name for name, p in fresh_model.named_parameters() if not p.any()} == {
+        name for name, std in INITIAL.items() if std == 0
+    }
 
 
 @pytest.mark.parametrize(("name", "std"), [(n, std) for n, std in INITIAL.items() if std])
@@ -427,24 +397,17 @@ def test_recurrent_matrices_are_orthogonal(fresh_model, name):
 
 
 def test_models_start_differently_and_repeatably():
-    def start(seed):
+    started = []
+    for seed in (1, 1, 2):
         torch.manual_seed(seed)
-        return build_model().state_dict()
-
-    first, same, other = start(1), start(1), start(2)
+        started.append(build_model().state_dict())
+    assert_close(started[0], started[1], rtol=0, atol=0)
     name = "encoder.network.forward_unit.input_weight"
-    assert_close(first, same, rtol=0, atol=0)
-    assert not torch.equal(first[name], other[name])
+    assert not torch.equal(started[0][name], started[2][name])
 
 
-PAPER = {
-    "encoder_embed_dim": 620,
-    "encoder_hidden_size": 1000,
-    "decoder_embed_dim": 620,
-    "decoder_hidden_size": 1000,
-    "attention_size": 1000,
-    "maxout_size": 500,
-}
+PAPER_SIZES = {"encoder_embed_dim": 620, "encoder_hidden_size": 1000, "decoder_embed_dim": 620}
+PAPER_SIZES |= {"decoder_hidden_size": 1000, "attention_size": 1000, "maxout_size": 500}
 
 
 @pytest.mark.parametrize(
@@ -465,27 +428,24 @@ PAPER = {
 )
 def test_parameter_count_at_the_paper_s_size(options, count):
     with torch.device("meta"):
-        model = build_model(30_001, 30_001, **PAPER, **options)
+        model = build_model(30_001, 30_001, **PAPER_SIZES, **options)
     assert sum(parameter.numel() for parameter in model.parameters()) == count
 
 
 def test_the_paper_s_sizes_are_the_defaults():
-    from fairseq_rnnsearch.models import RNNSearchConfig
-
+    paper = PAPER_SIZES | {"decoder_order": "program", "output_layer": "single"}
+    paper |= {"dropout": 0.0, "fixed_context": False}
     config = RNNSearchConfig()
-    assert {name: getattr(config, name) for name in PAPER} == PAPER
-    assert (config.decoder_order, config.output_layer) == ("program", "single")
-    assert (config.dropout, config.fixed_context) == (0.0, False)
+    assert {name: getattr(config, name) for name in paper} == paper
 
 
 # --- refusals ------------------------------------------------------------------------------------
 
 
 def test_unknown_order_is_refused():
+    sizes = {"summary_size": 4, "context_size": 8, "alignment_size": 5, "maxout_size": 2}
     with pytest.raises(ValueError, match="not 'paper'"):
-        Decoder(
-            9, 3, 4, summary_size=4, context_size=8, alignment_size=5, maxout_size=2, order="paper"
-        )
+        Decoder(9, 3, 4, **sizes, order="paper")
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,22 @@ row come to 1 percent of a gradient's norm, and the tolerance is 2.
 
 import copy
 import math
+from types import SimpleNamespace
 
 import pytest
 import torch
-from models import EOS, PAD, build_model, padded, previous, random_model, score
+from models import (
+    EOS,
+    PAD,
+    SOURCES,
+    TARGETS,
+    batch_of,
+    build_model,
+    padded,
+    previous,
+    random_model,
+    score,
+)
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
@@ -30,16 +42,8 @@ from fairseq_rnnsearch.network import decoder, encoder
 from fairseq_rnnsearch.network.embedded_words import EmbeddedWords
 from fairseq_rnnsearch.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 
-SOURCES = [[5, 9, EOS], [EOS], [7, 3, 3, 12, 6, EOS], [8, EOS]]
-TARGETS = [[4, 8, 8, 11, EOS], [6, EOS], [EOS], [12, 3, 5, EOS]]
-SIZES = {
-    "encoder_embed_dim": 24,
-    "encoder_hidden_size": 32,
-    "decoder_embed_dim": 28,
-    "decoder_hidden_size": 36,
-    "attention_size": 40,
-    "maxout_size": 20,
-}
+SIZES = {"encoder_embed_dim": 24, "encoder_hidden_size": 32, "decoder_embed_dim": 28}
+SIZES |= {"decoder_hidden_size": 36, "attention_size": 40, "maxout_size": 20}
 VARIANTS = {
     "paper": {},
     "reference kernels": {"kernels": "reference"},
@@ -48,6 +52,7 @@ VARIANTS = {
     "RNNencdec": {"fixed_context": True},
 }
 TOLERANCE = 0.02
+GENERATION = SimpleNamespace(generation=None)  # as much of a configuration as a model asks for
 
 
 def relative_error(found, expected):
@@ -75,41 +80,29 @@ def copied(model, compute_dtype):
     return model
 
 
-def criterion_and_sample(model):
-    task = type("Task", (), {})()
-    task.source_dictionary = model.encoder.dictionary
-    task.target_dictionary = model.decoder.dictionary
-    sample = {
-        "id": torch.arange(len(SOURCES)),
-        "ntokens": sum(map(len, TARGETS)),
-        "target": padded(TARGETS),
-        "net_input": {
-            "src_tokens": padded(SOURCES),
-            "src_lengths": torch.tensor([len(s) for s in SOURCES]),
-            "prev_output_tokens": padded(previous(TARGETS)),
-        },
-    }
-    return AlignmentHeatmapCriterion(task, "sum", 0.1), sample
+def criterion_of(model):
+    dictionaries = model.encoder.dictionary, model.decoder.dictionary
+    task = SimpleNamespace(source_dictionary=dictionaries[0], target_dictionary=dictionaries[1])
+    return AlignmentHeatmapCriterion(task, "sum", 0.1)
 
 
 def run(model):
     """Cost, alignment weights, and the gradient of each parameter, by name."""
-    criterion, sample = criterion_and_sample(model)
-    loss, _, _ = criterion(model, sample)
+    sample = batch_of(SOURCES, TARGETS)
+    loss, _, _ = criterion_of(model)(model, sample)
     loss.backward()
     attention = model(**sample["net_input"])[1]["attn"]
     found = {name: p.grad for name, p in model.named_parameters() if p.grad is not None}
     return found | {"loss": loss.detach()} | ({} if attention is None else {"attn": attention[0]})
 
 
+@torch.no_grad()
 def rounded(model):
     """In float64, with the matrices rounded as the operands of products are."""
     model = copied(model, "float32").double()
-    with torch.no_grad():
-        for name, parameter in model.named_parameters():
-            vector = parameter.dim() == 1
-            if not vector and "embedding" not in name:
-                parameter.copy_(parameter.bfloat16())
+    for name, parameter in model.named_parameters():
+        if parameter.dim() > 1 and "embedding" not in name:
+            parameter.copy_(parameter.bfloat16())
     return model
 
 
@@ -149,10 +142,6 @@ def slow_inputs(steps, dtype):
     return torch.cat(parts, dim=-1).to(dtype)
 
 
-def zeros(*shape):
-    return torch.zeros(*shape)
-
-
 @torch.no_grad()
 def nothing_but(module, dtype, **values):
     """A module whose other parameters are zero."""
@@ -166,7 +155,7 @@ def unit(dtype, **values):
 
 
 def one_direction(kernels, inputs, dtype):
-    return kernels.recurrence([Direction(inputs, unit(dtype))], zeros(B, N).to(dtype))[-1]
+    return kernels.recurrence([Direction(inputs, unit(dtype))], torch.zeros(B, N).to(dtype))[-1]
 
 
 def both_directions(kernels, inputs, dtype):
@@ -176,10 +165,10 @@ def both_directions(kernels, inputs, dtype):
 
 
 def with_attention(kernels, inputs, dtype):
-    given = zeros(B, 4, N).to(dtype)
-    memory = Memory(given, given, torch.zeros(B, 4, dtype=torch.bool))
+    given = torch.zeros(B, 4, N).to(dtype)
+    memory = Memory(given, given, torch.torch.zeros(B, 4, dtype=torch.bool))
     model = nothing_but(AlignmentModel(N, N, N), dtype)
-    initial = zeros(B, N).to(dtype)
+    initial = torch.zeros(B, N).to(dtype)
     return kernels.decoder_recurrence(inputs, initial, T, memory, unit(dtype), model)[0][-1]
 
 
@@ -193,7 +182,7 @@ def in_a_search(kernels, inputs, dtype):
         nothing_but(DeepOutput(N, N, 1, N), dtype, state_weight=shown),
         nothing_but(OutputLayer(2, N), dtype),
     )
-    summary, words = zeros(B, N).to(dtype), torch.zeros(B, dtype=torch.long)
+    summary, words = torch.zeros(B, N).to(dtype), torch.torch.zeros(B, dtype=torch.long)
     with torch.no_grad():
         steps = kernels.decoder_steps(
             SearchStart("section3", parts, None, summary, summary, torch.arange(B))
@@ -237,7 +226,7 @@ def test_gradients_are_summed_over_steps_in_float32(kernels):
             torch.nn.init.normal_(parameter, std=0.3)
         unit, model = unit.to(dtype), model.to(dtype)
         # as from an encoder: of a leaf, autocast keeps the rounded one, and sums its gradient in it
-        memory = Memory(annotations * 1, keys * 1, torch.zeros(B, 4, dtype=torch.bool))
+        memory = Memory(annotations * 1, keys * 1, torch.torch.zeros(B, 4, dtype=torch.bool))
         inputs = torch.full((T, B, 3 * N), 0.25, dtype=dtype)
         with torch.autocast("cpu", torch.bfloat16, enabled=dtype == torch.float32):
             states, contexts, _ = kernels.decoder_recurrence(
@@ -262,25 +251,20 @@ def test_states_are_float32_where_words_are_multiplied_again(monkeypatch):
         lowered = copied(plain, "bfloat16")
         source = lowered.encoder(padded(SOURCES), None).source
         assert {source.annotations.dtype, source.summary.dtype} == {torch.float32}
-        states, reference = [], BACKENDS["reference"]
+        made, reference = [], BACKENDS["reference"]
+
+        def noted(name, made=made, reference=reference):
+            loop = getattr(type(reference), name)
+            return lambda *args, **kwargs: made.append(loop(reference, *args, **kwargs)) or made[-1]
+
         for name in ("recurrence", "decoder_recurrence"):
-            monkeypatch.setattr(reference, name, _noting(getattr(type(reference), name), states))
+            monkeypatch.setattr(reference, name, noted(name))
         found = run(lowered)
+        states = [x[0] if isinstance(x, tuple) else x for x in made]
         assert {x.dtype for x in states} == {torch.float32}
         exact = run(plain.double())
         for name, x in exact.items():
             assert relative_error(found[name], x) < 2.5 * TOLERANCE, name  # of one model alone
-
-
-def _noting(function, seen):
-    """Keep the states that a loop over time gives."""
-
-    def call(*args, **kwargs):
-        made = function(BACKENDS["reference"], *args, **kwargs)
-        seen.append(made[0] if isinstance(made, tuple) else made)
-        return made
-
-    return call
 
 
 def test_frequent_words_collect_their_gradient_in_float32():
@@ -309,9 +293,8 @@ class _Roundings(TorchDispatchMode):
 def test_each_matrix_is_rounded_once_an_update():
     model = copied(moderate_model(), "bfloat16")
     matrices = [p for name, p in model.named_parameters() if p.dim() > 1 and "embed" not in name]
-    criterion, sample = criterion_and_sample(model)
     with _Roundings(matrices) as roundings:
-        criterion(model, sample)[0].backward()
+        criterion_of(model)(model, batch_of(SOURCES, TARGETS))[0].backward()
     assert list(roundings.count.values()) == [1] * len(matrices)
 
 
@@ -334,8 +317,7 @@ def test_an_update_from_what_was_saved_is_the_update_itself():
     its_own.load_state_dict(copy.deepcopy(optimizer.state_dict()))
     update(model, optimizer)
     update(again, its_own)
-    for name, parameter in model.state_dict().items():
-        assert torch.equal(parameter, again.state_dict()[name]), name
+    assert_close(again.state_dict(), model.state_dict(), rtol=0, atol=0)
 
 
 def test_parameters_optimizer_and_checkpoints_stay_float32():
@@ -348,19 +330,14 @@ def test_parameters_optimizer_and_checkpoints_stay_float32():
     assert {x.dtype for x in tensors} == {torch.float32}
     plain.load_state_dict(saved)
     lowered.load_state_dict(plain.state_dict())
-    assert all(torch.equal(x, saved[name]) for name, x in plain.state_dict().items())
-
-
-def float16_autocast(model):
-    with torch.autocast("cpu", torch.float16):
-        run(model)
+    assert_close(plain.state_dict(), saved, rtol=0, atol=0)
 
 
 REFUSED = {
     "parameters are float16": lambda model: run(model.half()),
     "parameters are bfloat16": lambda model: run(model.bfloat16()),
-    "leave out --fp16": lambda model: model.half().prepare_for_inference_(_generation()),
-    "leave out --amp": float16_autocast,
+    "leave out --fp16": lambda model: model.half().prepare_for_inference_(GENERATION),
+    "leave out --amp": torch.autocast("cpu", torch.float16)(run),
 }
 
 
@@ -384,10 +361,6 @@ def test_a_processor_without_instructions_for_it_is_named(avx512, amx, warned, m
     precision._warn_of_a_slow_processor.cache_clear()
 
 
-def _generation():
-    return type("Config", (), {"generation": None})()
-
-
 def test_reversing_is_learned_and_translated():
     """200 updates in both types; afterwards both write the same words, step by step."""
     costs, written = {}, {}
@@ -408,7 +381,7 @@ def test_reversing_is_learned_and_translated():
         costs[dtype] = cost.item()
         written[dtype] = _write(model.eval(), source)
         rounded_once = copy.deepcopy(model)
-        rounded_once.prepare_for_inference_(_generation())
+        rounded_once.prepare_for_inference_(GENERATION)
         assert torch.equal(_write(rounded_once, source), written[dtype])
         kept = {name for name, p in rounded_once.named_parameters() if p.dtype == torch.float32}
         assert ("decoder.network.output.weight" in kept) == (dtype == "float32")
@@ -427,7 +400,7 @@ def test_steps_of_a_search_in_bfloat16(name, arranged, monkeypatch):
     plain = moderate_model(**VARIANTS[name]).eval()
     lowered = copied(plain, "bfloat16")
     assert not lowered.decoder.steps_are_fast  # as long as matrices are to be rounded at each step
-    lowered.prepare_for_inference_(_generation())
+    lowered.prepare_for_inference_(GENERATION)
     assert lowered.decoder.steps_are_fast
     source, rows = padded(SOURCES), torch.tensor([0, 1, 2, 3])
     found = {}
@@ -460,15 +433,13 @@ def _write(model, source):
     return tokens[:, 1:]
 
 
+@torch.no_grad()
 def test_steps_equal_teacher_forcing():
     model = copied(moderate_model(), "bfloat16")
     expected = [lprobs for lprobs, _ in score(model, SOURCES, TARGETS)]
-    with torch.no_grad():
-        encoded = model.encoder(padded(SOURCES), None)
-        tokens, state = padded(previous(TARGETS)), {}
-        for i in range(tokens.size(1)):
-            output = model.decoder(tokens[:, : i + 1], encoded, state)
-            lprobs = model.get_normalized_probs(output, log_probs=True)
-            for row, target in enumerate(TARGETS):
-                if i < len(target):
-                    assert relative_error(lprobs[row, 0], expected[row][i]) < TOLERANCE
+    encoded, tokens, state = model.encoder(padded(SOURCES), None), padded(previous(TARGETS)), {}
+    for i in range(tokens.size(1)):
+        output = model.decoder(tokens[:, : i + 1], encoded, state)
+        lprobs = model.get_normalized_probs(output, log_probs=True)
+        for found, row in zip(lprobs[:, 0], expected, strict=True):
+            assert i >= len(row) or relative_error(found, row[i]) < TOLERANCE
