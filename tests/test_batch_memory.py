@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -25,19 +26,19 @@ from commands import (
     write_text,
 )
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
-from models import EOS, PAD, batch_of, dictionary, padded, previous, random_model
-from omegaconf import OmegaConf
+from models import EOS, PAD, batch_of, padded, previous, random_model, training_task
 from survives import cases
 
 from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels.interface import FIXED
-from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask, memory_limit
+from fairseq_rnnsearch.tasks import memory_limit
 from fairseq_rnnsearch.tasks.memory_limit import MemoryLimit, memory_of, narrowed, rows_of
 
 pytest_plugins = ["trained"]
 
 CPU = torch.device("cpu")
+OPTIMIZER = SimpleNamespace(backward=torch.Tensor.backward)  # what a task asks of one
 SOURCES = [[4, 5, 6, 7, EOS], [8, 9, EOS], [5, EOS], [EOS]]
 TARGETS = [[4, EOS], [5, 6, 7, 8, 9, EOS], [7, EOS], [4, 4, EOS]]
 
@@ -64,26 +65,15 @@ def test_rows_of_a_batch(left):
     assert narrow["id"].tolist() == [17, 170]
 
 
-def words(sentences, source, target):
-    return sentences * (source + target) * 10**9
-
-
 @pytest.mark.parametrize(
     ("limit", "expected"),
-    [
-        (44, [4]),
-        (43, [3, 1]),
-        (33, [3, 1]),
-        (32, [2, 2]),
-        (21, [1, 2, 1]),
-        (10, [1, 1, 2]),
-        (1, [1, 1, 1, 1]),
-    ],
+    [(44, [4]), (43, [3, 1]), (33, [3, 1]), (32, [2, 2]), (21, [1, 2, 1]), (10, [1, 1, 2])]
+    + [(1, [1, 1, 1, 1])],
 )
 def test_parts_take_no_more_than_they_may(limit, expected):
     """Sizes of parts from the first row on, each padded to its own longest."""
-    source, target = ([len(words) for words in side] for side in (SOURCES, TARGETS))
-    parts = MemoryLimit(limit).parts(words, CPU, source, target)
+    lengths = ([len(words) for words in side] for side in (SOURCES, TARGETS))
+    parts = MemoryLimit(limit).parts(lambda b, x, y: b * (x + y) * 10**9, CPU, *lengths)
     assert [part.stop - part.start for part in parts] == expected
     assert [row for part in parts for row in range(4)[part]] == list(range(4))
 
@@ -109,12 +99,7 @@ def training(request, tmp_path):
     """A function that makes a task with that limit, its model and its criterion."""
 
     def make(gigabytes):
-        cfg = AlignmentHeatmapConfig(
-            data="d", source_lang="en", target_lang="fr", max_batch_memory=gigabytes
-        )
-        cfg = OmegaConf.structured(cfg)
-        cfg.save_dir, cfg.tensorboard_logdir = str(tmp_path), None
-        task = AlignmentHeatmapTask(cfg, dictionary(14), dictionary(13))
+        task = training_task(tmp_path, max_batch_memory=gigabytes)
         if request.param in ("sum", "sentence", "word"):
             criterion = AlignmentHeatmapCriterion(task, request.param, 0.1)
         else:
@@ -124,13 +109,6 @@ def training(request, tmp_path):
     return make
 
 
-class Backward:
-    """What a task asks of an optimizer."""
-
-    def backward(self, loss):
-        loss.backward()
-
-
 @pytest.mark.survives("long lines")
 def test_in_parts_it_is_the_same(training):
     found = []
@@ -138,7 +116,7 @@ def test_in_parts_it_is_the_same(training):
         task, model, criterion = training(gigabytes)
         assert len(task._parts(sample(), model, criterion)) == (1 if gigabytes == 0 else 3)
         model.train()
-        cost, size, logged = task.train_step(sample(), model, criterion, Backward(), 0)
+        cost, size, logged = task.train_step(sample(), model, criterion, OPTIMIZER, 0)
         gradients = {name: p.grad for name, p in model.named_parameters()}
         model.eval()
         valid = task.valid_step(sample(), model, criterion)

@@ -1,24 +1,25 @@
 """The cost, the gradient that fairseq's trainer makes of it, and every number that is logged."""
 
+import inspect
 import math
-from functools import partial
 from types import SimpleNamespace
 
+import models
 import pytest
 import torch
-from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from fairseq.logging import metrics
+from fairseq.trainer import Trainer
 from models import EOS, PAD, batch_of, build_model, previous, random_model
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.contracts import CollectsAlignments
-from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
+from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion, AlignmentHeatmapCriterionConfig
 from fairseq_rnnsearch.criterions.alignment_heatmap import attention_statistics
 from fairseq_rnnsearch.errors import UserError
 
-SOURCES = [[5, 9, EOS], [EOS], [7, 3, 3, 12, 6, EOS], [8, EOS], [4, 4, EOS]]
-TARGETS = [[4, 8, 8, 11, EOS], [6, EOS], [EOS], [12, 3, 5, EOS], [7, EOS]]
+SOURCES = [*models.SOURCES, [4, 4, EOS]]
+TARGETS = [*models.TARGETS, [7, EOS]]
 WORDS = sum(map(len, TARGETS))
 
 
@@ -29,15 +30,19 @@ class Collecting(SimpleNamespace, CollectsAlignments):
         self.collect(*arguments)
 
 
-def task_of(model, collect=None):
-    kind = SimpleNamespace if collect is None else partial(Collecting, collect=collect)
-    return kind(
-        source_dictionary=model.encoder.dictionary, target_dictionary=model.decoder.dictionary
-    )
-
-
 def criterion_of(model, cost_scale="sum", label_smoothing=0.0, collect=None):
     return AlignmentHeatmapCriterion(task_of(model, collect), cost_scale, label_smoothing)
+
+
+def task_of(model, collect=None):
+    words = {"source_dictionary": model.encoder.dictionary}
+    words |= {"target_dictionary": model.decoder.dictionary}
+    return Collecting(**words, collect=collect) if collect else SimpleNamespace(**words)
+
+
+def outputs_of_two_batches(criterion, model):
+    parts = slice(0, 3), slice(3, 5)
+    return [criterion(model, batch_of(SOURCES[part], TARGETS[part]))[2] for part in parts]
 
 
 def log_probabilities(model, source, target):
@@ -104,16 +109,11 @@ def test_gradient_of_an_update(cost_scale, divisor, cuts):
 
 
 def test_the_trainer_still_multiplies_as_these_tests_assume():
-    import inspect
-
-    from fairseq.trainer import Trainer
-
-    assert "multiply_grads(numer / (sample_size or 1.0))" in inspect.getsource(Trainer.train_step)
+    source = inspect.getsource(Trainer.train_step)
+    assert "multiply_grads(numer / (sample_size or 1.0))" in source
 
 
 def test_sum_is_the_default():
-    from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterionConfig
-
     config = AlignmentHeatmapCriterionConfig()
     assert (config.cost_scale, config.label_smoothing) == ("sum", 0.0)
 
@@ -133,32 +133,19 @@ def test_padding_is_not_counted(left):
 # --- label smoothing -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 0.5])
-def test_label_smoothing_equals_fairseq_s(epsilon):
-    model = random_model()
-    theirs = LabelSmoothedCrossEntropyCriterion(
-        task_of(model), sentence_avg=False, label_smoothing=epsilon
-    )
-    batch = batch_of(SOURCES, TARGETS)
-    expected_loss, _, expected = theirs(model, batch)
-    expected_loss.backward()
-    gradients = {name: p.grad.clone() for name, p in model.named_parameters()}
-    model.zero_grad()
-    loss, _, output = criterion_of(model, label_smoothing=epsilon)(model, batch)
-    loss.backward()
-    assert_close(loss, expected_loss, rtol=1e-13, atol=0)
-    for key in ("loss", "nll_loss"):
-        assert_close(output[key], expected[key], rtol=1e-13, atol=0)
-    for name, parameter in model.named_parameters():
-        assert_close(parameter.grad, gradients[name], rtol=1e-12, atol=1e-14)
-    assert output["loss"] != output["nll_loss"]
-
-
-def test_without_smoothing_it_is_fairseq_s_cross_entropy():
-    model = random_model()
-    batch = batch_of(SOURCES, TARGETS)
-    expected, _, _ = CrossEntropyCriterion(task_of(model), sentence_avg=False)(model, batch)
-    assert_close(criterion_of(model)(model, batch)[0], expected, rtol=1e-13, atol=0)
+@pytest.mark.parametrize("epsilon", [0.0, 0.1, 0.5])
+def test_costs_and_gradients_equal_fairseq_s(epsilon):
+    model, batch = random_model(), batch_of(SOURCES, TARGETS)
+    theirs = LabelSmoothedCrossEntropyCriterion(task_of(model), False, epsilon)
+    found = []
+    for criterion in (theirs, criterion_of(model, label_smoothing=epsilon)):
+        model.zero_grad()
+        loss, _, output = criterion(model, batch)
+        loss.backward()
+        costs = loss.detach(), output["loss"], output["nll_loss"]
+        found.append([*costs, *(p.grad for p in model.parameters())])
+    assert_close(*found, rtol=1e-12, atol=1e-14)
+    assert (output["loss"] != output["nll_loss"]) == (epsilon > 0)
 
 
 @pytest.mark.parametrize("epsilon", [-0.1, 1.0, 1.5])
@@ -174,10 +161,7 @@ def test_impossible_label_smoothing_is_refused(epsilon):
 def test_costs_are_logged_in_their_units(cost_scale, divisor):
     model = random_model()
     criterion = criterion_of(model, cost_scale, label_smoothing=0.2)
-    outputs = [
-        criterion(model, batch_of(SOURCES[part], TARGETS[part]))[2]
-        for part in (slice(0, 3), slice(3, 5))
-    ]
+    outputs = outputs_of_two_batches(criterion, model)
     nats = costs(model).sum().item()
     smoothed = float(sum(output["loss"] for output in outputs))
     found = logged(criterion, outputs)
@@ -225,45 +209,36 @@ def by_hand():
     return model, batch
 
 
-def test_numbers_by_hand(by_hand):
+@pytest.mark.parametrize("weights", [torch.tensor(WEIGHTS), [torch.tensor(WEIGHTS)]])
+def test_numbers_by_hand(by_hand, weights):
+    """Weights come alone, or as the one item of a list."""
     model, batch = by_hand
+    model.output = (model.output[0], {"attn": weights})
     criterion = criterion_of(build_model())
     found = logged(criterion, [criterion(model, batch)[2]])
-    expected = {
-        "loss": 6.0,  # bits per sentence: four words in two sentences
-        "nll_loss": 3.0,
-        "ppl": 8.0,
-        "nats_per_sentence": 2 * math.log(8),
-        **ATTENTION,
-    }
+    expected = {"nll_loss": 3.0, "ppl": 8.0, "nats_per_sentence": 2 * math.log(8), **ATTENTION}
+    expected["loss"] = 6.0  # bits per sentence: four words in two sentences
     assert found == pytest.approx(expected, abs=6e-4)
 
 
 def test_statistics_of_a_real_model_by_definition():
     model = random_model()
-    batch = batch_of(SOURCES, TARGETS, left=True)
-    _, _, output = criterion_of(model)(model, batch)
-    entropy = largest = end = 0.0
+    _, _, output = criterion_of(model)(model, batch_of(SOURCES, TARGETS, left=True))
+    expected = dict.fromkeys(ATTENTION, 0.0)
     for source, target in zip(SOURCES, TARGETS, strict=True):
         [rows] = model(torch.tensor([source]), None, torch.tensor(previous([target])))[1]["attn"]
         for row in rows[0].tolist():
-            entropy -= sum(weight * math.log2(weight) for weight in row)
-            largest += max(row)
-            end += row[-1]
-    assert output["attn_entropy"].item() == pytest.approx(entropy, rel=1e-5)
-    assert output["attn_max"].item() == pytest.approx(largest, rel=1e-5)
-    assert output["attn_eos"].item() == pytest.approx(end, rel=1e-5)
+            expected["attn_entropy"] -= sum(weight * math.log2(weight) for weight in row)
+            expected["attn_max"] += max(row)
+            expected["attn_eos"] += row[-1]
+    assert {key: output[key].item() for key in expected} == pytest.approx(expected, rel=1e-5)
 
 
 def test_statistics_in_half_precision_are_summed_in_single():
     """In bfloat16 a total of 1,001 would be 1,000."""
     weights = torch.ones(1, 1001, 1, dtype=torch.bfloat16)
     totals = attention_statistics(weights, torch.ones(1, 1001).bool(), torch.ones(1, 1).bool())
-    assert {key: value.item() for key, value in totals.items()} == {
-        "attn_entropy": 0.0,
-        "attn_max": 1001.0,
-        "attn_eos": 1001.0,
-    }
+    assert totals == {"attn_entropy": 0, "attn_max": 1001, "attn_eos": 1001}
 
 
 # --- models of every kind ------------------------------------------------------------------------
@@ -271,13 +246,8 @@ def test_statistics_in_half_precision_are_summed_in_single():
 
 @pytest.mark.parametrize(
     "extra",
-    [
-        [{"attn": None}],  # RNNencdec
-        [{"attn": [None]}],  # fairseq's transformer without cross-attention
-        [{"inner_states": []}],
-        [None],
-        [],
-    ],
+    # RNNencdec; fairseq's transformer without cross-attention; others
+    [[{"attn": None}], [{"attn": [None]}], [{"inner_states": []}], [None], []],
     ids=str,
 )
 def test_model_without_attention(by_hand, extra):
@@ -287,14 +257,6 @@ def test_model_without_attention(by_hand, extra):
     found = logged(criterion, [criterion(model, batch)[2]])
     assert found["nats_per_sentence"] == pytest.approx(2 * math.log(8), abs=6e-4)
     assert not [key for key in found if key.startswith("attn")]
-
-
-def test_weights_may_come_as_a_list_or_alone(by_hand):
-    model, batch = by_hand
-    criterion = criterion_of(build_model())
-    model.output = (model.output[0], {"attn": torch.tensor(WEIGHTS)})
-    found = logged(criterion, [criterion(model, batch)[2]])
-    assert {key: found[key] for key in ATTENTION} == pytest.approx(ATTENTION, abs=6e-4)
 
 
 def test_alignments_are_collected_in_validation_only(by_hand):
@@ -314,10 +276,7 @@ def test_logging_outputs_may_be_summed_over_processes():
     """fairseq's other way of sending them needs a GPU."""
     model = random_model()
     criterion = criterion_of(model)
-    outputs = [
-        criterion(model, batch_of(SOURCES[part], TARGETS[part]))[2]
-        for part in (slice(0, 3), slice(3, 5))
-    ]
+    outputs = outputs_of_two_batches(criterion, model)
     assert criterion.logging_outputs_can_be_summed()
     summed = {key: sum(output[key] for output in outputs) for key in outputs[0]}
     assert logged(criterion, [summed]) == pytest.approx(logged(criterion, outputs))

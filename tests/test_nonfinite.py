@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 import torch
 from fairseq.optim import AMPOptimizer
-from models import EOS, PAD, batch_of, build_model, dictionary, padded
+from models import EOS, PAD, batch_of, build_model, padded, training_task
 from omegaconf import OmegaConf
 from torch.testing import assert_close
 
@@ -18,7 +18,6 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels.cpu.compiled_steps import operations
 from fairseq_rnnsearch.kernels.cpu.unit_attention_cost import Operations
 from fairseq_rnnsearch.optim.adadelta import RNNSearchAdadelta, RNNSearchAdadeltaConfig
-from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
 from fairseq_rnnsearch.tasks.memory_limit import rows_of
 from fairseq_rnnsearch.tasks.nonfinite import name_sentences
 
@@ -35,13 +34,9 @@ def sample():
 
 @pytest.fixture
 def training(tmp_path):
-    """A model, its task, its cost and its optimizer, as fairseq's trainer calls them."""
-    words = dictionary(16), dictionary(16)
-    cfg = OmegaConf.structured(AlignmentHeatmapConfig(data="d", source_lang="en", target_lang="fr"))
-    cfg.save_dir, cfg.tensorboard_logdir = str(tmp_path), None
-    task = AlignmentHeatmapTask(cfg, *words)
-    model = build_model(16, 16)
-    return task, model, AlignmentHeatmapCriterion(task, "sum", 0.0)
+    """A task, a model and its cost, as fairseq's trainer calls them."""
+    task = training_task(tmp_path, 16, 16)
+    return task, build_model(16, 16), AlignmentHeatmapCriterion(task, "sum", 0.0)
 
 
 def optimizer(model, **options):
