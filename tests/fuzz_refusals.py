@@ -11,7 +11,6 @@ a checkpoint that a refused command has changed or written.
 import argparse
 import copy
 import math
-import os
 import random
 import shlex
 import shutil
@@ -20,14 +19,13 @@ import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-os.environ.setdefault("OMP_NUM_THREADS", "1")
-sys.path[:0] = [str(Path(__file__).parent), str(Path(__file__).parents[1])]
-
-import torch  # noqa: E402
-from commands import LAST_ONLY, MODEL, PACKAGE, PAPER, QUIET, Finished, write_text  # noqa: E402
-from launchpad import Launchpad  # noqa: E402
+import torch
+from commands import LAST_ONLY, MODEL, PACKAGE, PAPER, QUIET, Finished, write_text
+from fuzz import Finding
+from launchpad import Launchpad
 
 TASK = f"--user-dir={PACKAGE} --task alignment_heatmap"
 # every command ends soon, whatever one of its options is
@@ -46,10 +44,6 @@ VALUES = {
 _LEFT_OUT = ("help", "distributed", "tpu", "wandb", "azureml", "aim", "plasma", "profile")
 
 
-class Finding(Exception):
-    """A case that was neither taken nor refused in one line."""
-
-
 @dataclass(frozen=True)
 class Family:
     """Commands that are right but for one thing.
@@ -66,49 +60,39 @@ class Family:
 def families(work: Path, pad: Launchpad) -> dict[str, Family]:
     """All of them; first a corpus is binarised and a model trained for three updates."""
     data, model = work / "data", work / "model"
-    text = write_text(work / "text", train=30, valid=5, test=5)
-    prefixes = [f"--{split}pref={text / split}" for split in ("train", "valid", "test")]
-    pair = f"{TASK} -s en -t fr"
-    pad.run("fairseq-preprocess", pair, *prefixes, f"--destdir={data}").ok()
-    pad.train(data, TASK, f"--save-dir={model}", MODEL, PAPER, LAST_ONLY, "--max-update 3").ok()
     checkpoint = model / "checkpoint_last.pt"
+    text = write_text(work / "text", train=30, valid=5, test=5)
+    sides = f"--trainpref={text}/train --validpref={text}/valid --testpref={text}/test"
+    searched = f"{SEARCH} --batch-size 4 --path={checkpoint}"
+    lines = {
+        "preprocess": f"{TASK} -s en -t fr {sides} --destdir=@/out",
+        "train": f"{data} {TASK} {QUIET} --save-dir=@/out {TRAIN}",
+        "generate": f"{data} {searched}",
+        "interactive": f"{data} {searched} --buffer-size 4",
+        "validate": f"{data} {TASK} {QUIET} --batch-size 4 --path={checkpoint}",
+    }
+
+    def run(name: str, folder: Path, *more: str) -> Finished:
+        words = lines[name].replace("@", str(folder)).split()
+        return pad.run(f"fairseq-{name}", *words, *more, stdin="red house\nbird\n")
+
+    run("preprocess", work, f"--destdir={data}").ok()
+    run("train", work, f"--save-dir={model} --max-update 3 --max-epoch 9").ok()
     state = torch.load(checkpoint, weights_only=True)
-
-    def preprocess(folder: Path, *more: str) -> Finished:
-        return pad.run("fairseq-preprocess", pair, *prefixes, f"--destdir={folder}/out", *more)
-
-    def train(folder: Path, *more: str) -> Finished:
-        return pad.train(data, TASK, f"--save-dir={folder}/out", TRAIN, *more)
-
-    def generate(folder: Path, *more: str, path: Path = checkpoint) -> Finished:
-        return pad.run("fairseq-generate", data, SEARCH, f"--batch-size 4 --path={path}", *more)
-
-    def interactive(folder: Path, *more: str) -> Finished:
-        words = [f"--buffer-size 4 --batch-size 4 --path={checkpoint}", *more]
-        return pad.run("fairseq-interactive", data, SEARCH, *words, stdin="red house\nbird\n")
-
-    def validate(folder: Path, *more: str) -> Finished:
-        words = [f"{TASK} {QUIET} --batch-size 4 --path={checkpoint}", *more]
-        return pad.run("fairseq-validate", data, *words)
-
     made = {
-        f"fairseq-{run.__name__}, options": Family(options_of(run.__name__), _wrong_option(run))
-        for run in (preprocess, train, generate, interactive, validate)
+        f"fairseq-{name}, options": Family(options_of(name), _wrong_option(partial(run, name)))
+        for name in lines
     }
     used = ("model", "task", "criterion")
     read = [p for p in places(state) if p[0] != "cfg" or len(p) < 3 or p[1] in used]
+    goes_on = partial(run, "train"), "--max-update 5 --max-epoch 9 --restore-file="
     made["fairseq-train, fields"] = Family(
         [place for place in read if place[0] != "cfg" or len(place) < 3],
-        _wrong_field(
-            state,
-            lambda folder, path: train(
-                folder, "--max-update 5 --max-epoch 9", f"--restore-file={path}"
-            ),
-        ),
+        _wrong_field(state, *goes_on),
     )
     made["fairseq-generate, fields"] = Family(
         [place for place in read if place[0] in ("args", "cfg", "model", "task_state")],
-        _wrong_field(state, lambda folder, path: generate(folder, path=path)),
+        _wrong_field(state, partial(run, "generate"), "--path="),
     )
     return made
 
@@ -160,17 +144,17 @@ def places(value: object, place: tuple = ()) -> Iterator[tuple]:
         yield from places(item, (*place, key))
 
 
-def _wrong_field(state: dict, run: Callable[[Path, Path], Finished]) -> Callable:
+def _wrong_field(state: dict, run: Callable[[Path, str], Finished], option: str) -> Callable:
     def run_with(place: tuple, draw: random.Random, folder: Path) -> tuple[str, Finished]:
         altered, what = _altered(state, place, draw)
         path = folder / "altered.pt"
         torch.save(altered, path)
         before = path.read_bytes()
-        finished = run(folder, path)
-        changed = path.read_bytes() != before
+        finished = run(folder, f"{option}{path}")
+        changed, what = path.read_bytes() != before, f"{'.'.join(map(str, place))} {what}"
         if changed or (finished.rc and list((folder / "out").rglob("*.pt"))):
-            raise Finding(f"{'.'.join(map(str, place))} {what}: a checkpoint was written")
-        return f"{'.'.join(map(str, place))} {what}", finished
+            raise Finding(f"{what}: a checkpoint was written")
+        return what, finished
 
     return run_with
 
