@@ -95,8 +95,7 @@ def test_arrays_of_older_files_become_lists(tmp_path):
 @pytest.mark.parametrize("kind", [AverageMeter, SumMeter])
 def test_meters_keep_arrays_as_lists(tmp_path, kind):
     meter, again = kind(), kind()
-    meter.update(np.array([3, 5]))
-    meter.update(np.array([1, 1]))
+    meter.update(np.array([4, 6]))
     groups = trainer._with_lists({"train": [(10, "n", kind.__name__, meter.state_dict())]})
     torch.save(groups, tmp_path / "meter.pt")
     found = trainer._with_arrays(torch.load(tmp_path / "meter.pt", weights_only=True))
@@ -115,17 +114,13 @@ def test_truth_values_are_true_or_false(tmp_path):
         assert found.view(torch.uint8).tolist() == [0] + [1] * 15
 
 
-def without_tensors(path):
-    return read_checkpoint(path, tensors=False)["model"]
-
-
 @pytest.mark.parametrize("is_zip", [True, False])
 def test_progress_is_read_without_the_numbers(tmp_path, is_zip):
     state = sound(extra_state={"train_iterator": {}}, last_optimizer_state={"state": 1})
     path = tmp_path / "model.pt"
     torch.save(state, path, _use_new_zipfile_serialization=is_zip)
     assert progress(path) == (1, 0)
-    assert set(without_tensors(path).values()) == {None}
+    assert set(read_checkpoint(path, tensors=False)["model"].values()) == {None}
 
 
 # --- files that are more than they seem -----------------------------------------------------------
@@ -160,6 +155,8 @@ def twice_in_the_list():
     return content[:-22] + content[start : start + size] + head
 
 
+DECLARED = "the numbers that it declares"
+UNDECLARED = f"does not hold {DECLARED}"
 BOMBS = {
     "compressed": (lambda: archive(zipfile.ZIP_DEFLATED), "is compressed"),
     "a part twice": (lambda: archive(again=["archive/data/0"]), "data/0' twice"),
@@ -181,16 +178,10 @@ BOMBS = {
     ),
     "more numbers than the file has bytes": (
         lambda: as_legacy(dictionary_of(a=tensor(numbers("0", 2**33), (2,), (1,)))),
-        "shorter than the numbers that it declares",
+        f"shorter than {DECLARED}",
     ),
-    "numbers that are left out": (
-        lambda: as_legacy(checkpoint(), {}),
-        "does not hold the numbers that it declares",
-    ),
-    "numbers that nobody declares": (
-        lambda: as_legacy(checkpoint(), CONTENT),
-        "does not hold the numbers that it declares",
-    ),
+    "numbers that are left out": (lambda: as_legacy(checkpoint(), {}), UNDECLARED),
+    "numbers that nobody declares": (lambda: as_legacy(checkpoint(), CONTENT), UNDECLARED),
     "numbers of another size": (
         lambda: as_legacy(checkpoint(), {"0": bytes(20)}),
         "has not the size that it declares",
@@ -256,11 +247,9 @@ NONE = {
 @pytest.mark.parametrize("name", NONE)
 def test_something_else_that_torch_loads(tmp_path, name):
     torch.save(NONE[name], tmp_path / "model.pt")
-    with pytest.raises(
-        UserError, match=r"model\.pt (cannot be read|holds no parameters)"
-    ) as caught:
+    message = r"model\.pt (cannot be read|holds no parameters)[^\n]*$"
+    with pytest.raises(UserError, match=message):
         load(tmp_path / "model.pt")
-    assert "\n" not in str(caught.value)
 
 
 def test_no_file_and_no_zip(tmp_path):
@@ -309,14 +298,12 @@ LSTM = (
 def as_before(checkpoint):
     """With the counts of BLEU as fairseq saves them."""
     state = torch.load(checkpoint, weights_only=True)
-    changed = 0
-    for meters in state["extra_state"]["metrics"].values():
-        for *_, meter in meters:
-            for name, value in meter.items():
-                if isinstance(value, list):
-                    meter[name] = np.array(value)
-                    changed += 1
-    assert changed
+    groups = state["extra_state"]["metrics"].values()
+    meters = [meter for group in groups for *_, meter in group]
+    lists = [(meter, name) for meter in meters for name in meter if type(meter[name]) is list]
+    assert lists
+    for meter, name in lists:
+        meter[name] = np.array(meter[name])
     torch.save(state, checkpoint)
 
 
