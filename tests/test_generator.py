@@ -5,7 +5,7 @@ from itertools import chain
 import pytest
 import torch
 from fairseq.sequence_generator import SequenceGenerator
-from models import EOS, PAD, padded, random_model
+from models import EOS, PAD, batch_of, random_model
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.kernels.cpu import (
@@ -31,14 +31,8 @@ def model_of(kernels, seed=0, symbols=13, **options):
 def search(cls, models, prefix=None, left=False, dtype=torch.float64, beam=4, **options):
     dictionary = models[0].decoder.dictionary
     found = cls([m.to(dtype) for m in models], dictionary, beam_size=beam, **options)
-    sample = {
-        "net_input": {
-            "src_tokens": padded(SOURCES, left),
-            "src_lengths": torch.tensor([len(source) for source in SOURCES]),
-        }
-    }
     prefix = {} if prefix is None else {"prefix_tokens": torch.tensor(prefix)}
-    return found.generate(None, sample, **prefix)
+    return found.generate(None, batch_of(SOURCES, SOURCES, left), **prefix)
 
 
 def assert_same(found, expected, atol=1e-10):
@@ -54,8 +48,7 @@ def assert_same(found, expected, atol=1e-10):
 @pytest.fixture
 def alone(monkeypatch):
     """fairseq's search must not run in place of ours."""
-    with monkeypatch.context() as patch:
-        yield lambda: patch.setattr(SequenceGenerator, "_generate", None)
+    return lambda: monkeypatch.setattr(SequenceGenerator, "_generate", None)
 
 
 CASES = {
@@ -83,22 +76,23 @@ CASES = {
     "section3": {"decoder_order": "section3"},
     "section3 RNNencdec": {"decoder_order": "section3", "fixed_context": True},
     "factorised": {"output_layer": "factorised"},
-    "two models": {"models": 2},
-    "two models, one with attention": {"models": 2, "mixed": True},
+    "two models": {"others": [{}]},
+    "two models, one with attention": {"others": [{"fixed_context": True}]},
 }
 OF_MODEL = ("symbols", "fixed_context", "decoder_order", "output_layer")
 
 
 def models_and_options(case):
+    """Return a function that makes the models of a case, and the options of its search."""
     of_search = {name: value for name, value in case.items() if name not in OF_MODEL}
     of_model = {name: value for name, value in case.items() if name in OF_MODEL}
-    count, mixed = of_search.pop("models", 1), of_search.pop("mixed", False)
-    return (
-        lambda kernels: [
-            model_of(kernels, seed, **of_model, **({"fixed_context": True} if mixed * seed else {}))
-            for seed in range(count)
-        ]
-    ), of_search
+    others = of_search.pop("others", ())
+
+    def make(kernels):
+        first = model_of(kernels, **of_model)
+        return [first, *(model_of(kernels, 1, **of_model | more) for more in others)]
+
+    return make, of_search
 
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
@@ -170,27 +164,21 @@ def test_best_equals_sorting_everything(words, width, broken):
 # --- weights that are kept in another arrangement ------------------------------------------------
 
 
+@torch.no_grad()
 def test_a_change_of_weights_is_seen():
-    dictionary = model_of("fast").decoder.dictionary
-
     def result(model):
-        return StepwiseGenerator([model], dictionary, beam_size=3).generate(
-            None, {"net_input": {"src_tokens": padded(SOURCES)}}
-        )
+        return search(StepwiseGenerator, [model], dtype=torch.float32, beam=3)
 
-    model = model_of("fast").float()
+    model, fresh = model_of("fast").float(), model_of("fast").float()
     result(model)
-    with torch.no_grad():
-        model.decoder.network.output.weight.mul_(-1.5)
-        model.decoder.network.embedding.weight.mul_(2)
-    fresh = model_of("fast").float()
+    model.decoder.network.output.weight.mul_(-1.5)
+    model.decoder.network.embedding.weight.mul_(2)
     fresh.load_state_dict(model.state_dict())
     assert_same(result(model), result(fresh))
     model.train()  # where optimizers write to .data, which torch does not count
     for own, other in zip(model.parameters(), fresh.parameters(), strict=True):
         own.data.mul_(0.9)
-        with torch.no_grad():
-            other.mul_(0.9)
+        other.mul_(0.9)
     assert_same(result(model), result(fresh))
 
 

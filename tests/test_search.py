@@ -12,11 +12,10 @@ from models import (
     EOS,
     PAD,
     UNK,
-    authors_words,
+    batch_of,
     build_model,
     fairseq_words,
     model_from_arrays,
-    padded,
     random_model,
 )
 from numpy.testing import assert_allclose
@@ -25,27 +24,17 @@ from oracles import numpy_rnnsearch as oracle
 from fairseq_rnnsearch.search import AuthorsSequenceGenerator
 
 
-def generator_of(models, beam, ignore_unk=False, **options):
+def generator_of(models, beam, ignore_unk=False, normalize_scores=False):
     models = models if isinstance(models, list) else [models]
-    return AuthorsSequenceGenerator(
-        models,
-        models[0].decoder.dictionary,
-        beam_size=beam,
-        normalize_scores=options.pop("normalize_scores", False),
-        unk_penalty=math.inf if ignore_unk else 0.0,
-        **options,
-    )
+    options = {"normalize_scores": normalize_scores, "unk_penalty": math.inf if ignore_unk else 0}
+    words = models[0].decoder.dictionary
+    return AuthorsSequenceGenerator(models, words, beam_size=beam, **options)
 
 
 def translate(generator, sources, left=False, prefix=None):
     """For each sentence its translations and costs -log p, best first."""
-    sample = {
-        "id": torch.arange(len(sources)) + 40,  # numbers in the corpus, not in the batch
-        "net_input": {
-            "src_tokens": padded(sources, left),
-            "src_lengths": torch.tensor([len(source) for source in sources]),
-        },
-    }
+    sample = batch_of(sources, sources, left)
+    sample["id"] += 40  # numbers in the corpus, not in the batch
     options = {} if prefix is None else {"prefix_tokens": prefix}
     return [
         [(hypothesis["tokens"].tolist(), -float(hypothesis["score"])) for hypothesis in beam]
@@ -55,7 +44,8 @@ def translate(generator, sources, left=False, prefix=None):
 
 def assert_same(found, expected):
     assert [words for words, _ in found] == [words for words, _ in expected]
-    assert_allclose([cost for _, cost in found], [cost for _, cost in expected], atol=1e-10)
+    costs = ([cost for _, cost in translations] for translations in (found, expected))
+    assert_allclose(*costs, rtol=0, atol=1e-10)
 
 
 # --- the authors' recorded runs ------------------------------------------------------------------
@@ -70,24 +60,27 @@ def test_recorded_runs(groundhog_params, label):
     for run in runs:
         generator = generator_of(model, run["beam"], run["ignore_unk"])
         [found] = translate(generator, [fairseq_words(run["source"], 25)])
-        translations = [authors_words(words, 25) for words, _ in found]
-        assert translations[0] == run["best"]
-        assert translations == run["translations"]
-        assert_allclose([cost for _, cost in found], run["costs"], rtol=0, atol=1e-10)
+        assert run["translations"][0] == run["best"]
+        assert_same(found, recorded(run))
+
+
+def recorded(run):
+    """Return the translations and costs of one of the authors' runs, in our numbers."""
+    words = [fairseq_words(words, 25) for words in run["translations"]]
+    return list(zip(words, run["costs"], strict=True))
 
 
 def test_recorded_runs_in_one_batch(groundhog_params):
     """Different lengths and different fates, padded on either side: as if each were alone."""
-    recorded, changed = recorded_searches(MIXED_LABEL)
+    all_runs, changed = recorded_searches(MIXED_LABEL)
     model = model_from_arrays(groundhog_params | changed)
     for beam, ignore_unk, left in itertools.product((5, 10), (False, True), (False, True)):
-        runs = [run for run in recorded if (run["beam"], run["ignore_unk"]) == (beam, ignore_unk)]
+        runs = [run for run in all_runs if (run["beam"], run["ignore_unk"]) == (beam, ignore_unk)]
         assert len({len(run["source"]) for run in runs}) == 3
         sources = [fairseq_words(run["source"], 25) for run in runs]
         generator = generator_of(model, beam, ignore_unk)
         for run, found in zip(runs, translate(generator, sources, left), strict=True):
-            assert [authors_words(words, 25) for words, _ in found] == run["translations"]
-            assert_allclose([cost for _, cost in found], run["costs"], rtol=0, atol=1e-10)
+            assert_same(found, recorded(run))
 
 
 MIXED_LABEL = "scaled3_eos1_unk5"
@@ -133,8 +126,7 @@ def oracle_translations(arrays, x, beam, ignore_unk, order="program"):
             return [([EOS], math.inf)]
 
 
-CASES = [
-    # symbols, beam, eos, unk
+CASES = [  # symbols, beam, eos, unk
     (20, 1, 1.0, 0.0),
     (20, 4, 0.0, 0.0),
     (20, 4, 3.0, 2.0),
@@ -142,6 +134,7 @@ CASES = [
     (9, 3, -1.0, 1.0),
     (9, 9, 0.0, 0.0),  # as wide as there are symbols
     (5, 5, 0.0, 0.0),  # wider than what the first step leaves to choose from
+    (5, 50, 0.0, 0.0),  # fairseq bounds it by the dictionary's size, all symbols but the pad
     (4, 4, 1.0, 0.0),
     (4, 3, -2.0, 3.0),
 ]
@@ -155,7 +148,7 @@ def test_translations_equal_the_oracle_s(symbols, beam, eos, unk, ignore_unk):
         generator = generator_of(model_from_arrays(arrays), beam, ignore_unk)
         sources = [fairseq_words(x, SOURCE_SYMBOLS) for x in SOURCES]
         for x, found in zip(SOURCES, translate(generator, sources), strict=True):
-            assert_same(found, oracle_translations(arrays, x, beam, ignore_unk))
+            assert_same(found, oracle_translations(arrays, x, min(beam, symbols), ignore_unk))
 
 
 @pytest.mark.parametrize("order", oracle.ORDERS)
@@ -168,15 +161,6 @@ def test_translations_in_every_order(order, rnnencdec):
         assert_same(found, oracle_translations(arrays, x, 5, False, order))
 
 
-def test_a_beam_wider_than_the_dictionary():
-    """fairseq bounds it by the dictionary's size, all symbols but the pad."""
-    arrays = random_arrays(5, 5)
-    generator = generator_of(model_from_arrays(arrays), 50)
-    for x in SOURCES:
-        [found] = translate(generator, [fairseq_words(x, SOURCE_SYMBOLS)])
-        assert_same(found, oracle_translations(arrays, x, 5, False))
-
-
 # --- batches -------------------------------------------------------------------------------------
 
 
@@ -184,21 +168,16 @@ def test_a_beam_wider_than_the_dictionary():
 @pytest.mark.parametrize("normalize_scores", [False, True])
 @pytest.mark.parametrize(("beam", "ignore_unk"), [(1, False), (4, True), (7, False)])
 def test_batch_size_never_changes_a_translation(beam, ignore_unk, normalize_scores, left):
-    arrays = random_arrays(6, 15, eos=0.5, unk=3.0)
-    generator = generator_of(
-        model_from_arrays(arrays), beam, ignore_unk, normalize_scores=normalize_scores
-    )
+    model = model_from_arrays(random_arrays(6, 15, eos=0.5, unk=3.0))
+    generator = generator_of(model, beam, ignore_unk, normalize_scores)
     sources = [fairseq_words(x, SOURCE_SYMBOLS) for x in [*SOURCES, [9, 8, 1, 10], SOURCES[1]]]
     alone = [translate(generator, [source], left)[0] for source in sources]
-    for size in (2, 3, 7):
-        together = []
-        for start in range(0, len(sources), size):
-            together += translate(generator, sources[start : start + size], left)
-        for found, expected in zip(together, alone, strict=True):
-            assert_same(found, expected)
-    backwards = translate(generator, sources[::-1], left)[::-1]
-    for found, expected in zip(backwards, alone, strict=True):
-        assert_same(found, expected)
+    for ordered, expected in ((sources, alone), (sources[::-1], alone[::-1])):
+        for size in (2, 3, 7):
+            batches = [ordered[start : start + size] for start in range(0, 7, size)]
+            found = [beam for batch in batches for beam in translate(generator, batch, left)]
+            for one, other in zip(found, expected, strict=True):
+                assert_same(one, other)
 
 
 # --- limits and further attempts, with words that are as likely at every step ---------------------
@@ -223,15 +202,11 @@ def test_limits_follow_each_sentence_s_own_length(together):
     """One word and the end, equally likely: every length that is allowed is a translation."""
     generator = generator_of(steady_model({4: 0.0, EOS: 0.0}), 29)
     sources = [[7] * (length - 1) + [EOS] for length in (1, 2, 3, 4, 7, 2)]
-    if together:
-        translated = translate(generator, sources)
-    else:
-        translated = [translate(generator, [source])[0] for source in sources]
+    batches = [sources] if together else [[source] for source in sources]
+    translated = [found for batch in batches for found in translate(generator, batch)]
     for source, found in zip(sources, translated, strict=True):
-        shortest, longest = len(source) // 2 + 1, 3 * len(source)
-        lengths = range(shortest, longest + 1)
-        assert [words for words, _ in found] == [[4] * (i - 1) + [EOS] for i in lengths]
-        assert_allclose([cost for _, cost in found], [i * math.log(2) for i in lengths])
+        lengths = range(len(source) // 2 + 1, 3 * len(source) + 1)
+        assert_same(found, [([4] * (i - 1) + [EOS], i * math.log(2)) for i in lengths])
 
 
 @pytest.mark.parametrize("beam", [1, 2, 3, 5])
@@ -289,8 +264,7 @@ def test_forbidden_words_are_not_renormalised():
     """log p keeps the unknown word's share."""
     generator = generator_of(steady_model({4: 0.0, UNK: 0.0, EOS: 0.0}), 2, ignore_unk=True)
     [found] = translate(generator, [[7, EOS]])
-    assert [words for words, _ in found] == [[4, EOS], [4, 4, EOS]]
-    assert_allclose([cost for _, cost in found], [2 * math.log(3), 3 * math.log(3)])
+    assert_same(found, [([4, EOS], 2 * math.log(3)), ([4, 4, EOS], 3 * math.log(3))])
 
 
 def test_a_sentence_without_translation_is_left_empty(attempts, caplog):
@@ -311,14 +285,14 @@ def test_the_beam_doubles_up_to_five_hundred(attempts):
 
 def test_only_what_has_failed_is_tried_again(attempts, groundhog_params):
     """One sentence of the recorded batch needs another attempt, the others must not notice."""
-    recorded, changed = recorded_searches(MIXED_LABEL)
-    runs = [run for run in recorded if (run["beam"], run["ignore_unk"]) == (5, True)]
+    all_runs, changed = recorded_searches(MIXED_LABEL)
+    runs = [run for run in all_runs if (run["beam"], run["ignore_unk"]) == (5, True)]
     needed = [len(run["search_calls"]) for run in runs]
     assert min(needed) < max(needed)
     generator = generator_of(model_from_arrays(groundhog_params | changed), 5, ignore_unk=True)
     translated = translate(generator, [fairseq_words(run["source"], 25) for run in runs])
     for run, found in zip(runs, translated, strict=True):
-        assert [authors_words(words, 25) for words, _ in found] == run["translations"]
+        assert_same(found, recorded(run))
     # attempt k is made for the sentences that needed k or more
     counts = [sum(n > k for n in needed) for k in range(max(needed))]
     assert [sentences for sentences, _, _ in attempts] == counts
@@ -335,11 +309,14 @@ def talker(seed, **options):
     return model
 
 
-def forced_cost(model, source, words):
-    """-log p of given words, in one pass."""
+def probabilities_of(model, source, words):
+    """Return p of given words, in one pass."""
     output = model(torch.tensor([source]), None, torch.tensor([[EOS, *words[:-1]]]))
-    lprobs = model.get_normalized_probs(output, log_probs=True)[0]
-    return -lprobs[range(len(words)), words].sum().item()
+    return model.get_normalized_probs(output, log_probs=False)[0, range(len(words)), words]
+
+
+def forced_cost(model, source, words):
+    return -probabilities_of(model, source, words).log().sum().item()
 
 
 @pytest.mark.parametrize("options", [{}, {"fixed_context": True}, {"decoder_order": "section3"}])
@@ -378,17 +355,12 @@ def test_a_forced_prefix_is_kept_in_further_attempts(attempts):
 
 
 def test_an_ensemble_averages_probabilities():
-    models = [talker(seed) for seed in (10, 11)]
-    sources = [[5, 9, 12, EOS], [8, EOS]]
+    models, sources = [talker(seed) for seed in (10, 11)], [[5, 9, 12, EOS], [8, EOS]]
     both = translate(generator_of(models, 3), sources)
     for source, found in zip(sources, both, strict=True):
         for words, cost in found:
-            steps = []
-            for model in models:
-                output = model(torch.tensor([source]), None, torch.tensor([[EOS, *words[:-1]]]))
-                probabilities = model.get_normalized_probs(output, log_probs=False)[0]
-                steps.append(probabilities[range(len(words)), words])
-            assert cost == pytest.approx(-(sum(steps) / 2).log().sum().item(), rel=1e-12)
+            mean = sum(probabilities_of(model, source, words) for model in models) / 2
+            assert cost == pytest.approx(-mean.log().sum().item(), rel=1e-12)
     twice = translate(generator_of([models[0]] * 2, 3), sources)
     for found, expected in zip(twice, translate(generator_of(models[0], 3), sources), strict=True):
         assert_same(found, expected)

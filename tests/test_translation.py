@@ -32,24 +32,23 @@ def scores(finished):
     return {n: [float(h.split("\t")[0]) for h in lines] for n, lines in finished.lines("H").items()}
 
 
+def generate_each(data, checkpoint, *options):
+    """Run fairseq-generate once for each of these options."""
+    return together(*[lambda o=o: generate(data, checkpoint, o).ok() for o in options])
+
+
+PADDED = "--batch-size 1", "--batch-size 16", "--batch-size 16 --left-pad-source"
+
+
 # --- alignments -------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
 def alignments(learned):
     """Hard and soft alignments: one sentence at a time, and in batches padded on either side."""
-    batches = "--batch-size 1", "--batch-size 16", "--batch-size 16 --left-pad-source"
-    finished = together(
-        *[
-            lambda kind=kind, batch=batch: generate(
-                learned.corpus.data,
-                learned.checkpoint,
-                f"--beam 3 --nbest 2 --print-alignment {kind} {batch}",
-            ).ok()
-            for kind in ("hard", "soft")
-            for batch in batches
-        ]
-    )
+    best = "--beam 3 --nbest 2 --print-alignment"
+    options = [f"{best} {kind} {batch}" for kind in ("hard", "soft") for batch in PADDED]
+    finished = generate_each(learned.corpus.data, learned.checkpoint, *options)
     return finished[:3], finished[3:]
 
 
@@ -80,12 +79,9 @@ def test_soft_alignments_are_rows_of_weights_and_the_hard_ones_their_largest(lea
 
 
 def test_references_are_scored_with_soft_alignments(learned):
-    forced, free = together(
-        lambda: generate(
-            learned.corpus.data, learned.checkpoint, "--score-reference --print-alignment soft"
-        ).ok(),
-        lambda: generate(learned.corpus.data, learned.checkpoint, "--beam 1").ok(),
-    )
+    data, checkpoint = learned.corpus.data, learned.checkpoint
+    options = "--score-reference --print-alignment soft", "--beam 1"
+    forced, free = generate_each(data, checkpoint, *options)
     compared = 0
     for number, (source, target) in enumerate(sides(learned.corpus.text, "test")):
         assert forced.hypotheses()[number] == [" ".join(target)]
@@ -128,14 +124,9 @@ def test_a_prefix_is_kept(learned):
 
 def test_the_authors_search_does_not_depend_on_the_batch(learned_shortlist):
     options = "--authors-search --unnormalized --forbid-unk --beam 6 --nbest 4"
-    alone, batched, left = together(
-        *[
-            lambda more=more: generate(
-                learned_shortlist.corpus.data, learned_shortlist.checkpoint, options, more
-            ).ok()
-            for more in ("--batch-size 1", "--batch-size 16", "--batch-size 16 --left-pad-source")
-        ]
-    )
+    corpus, checkpoint = learned_shortlist.corpus, learned_shortlist.checkpoint
+    kinds = [f"{options} {batch}" for batch in PADDED]
+    alone, batched, left = generate_each(corpus.data, checkpoint, *kinds)
     assert sorted(alone.hypotheses()) == list(range(60))
     for finished in (batched, left):
         assert finished.hypotheses() == alone.hypotheses()
@@ -165,21 +156,14 @@ def raw(learned_shortlist, tmp_path_factory):
 
 
 def test_unknown_words_are_replaced_by_what_they_look_at(learned_shortlist, raw):
-    plain, *replaced = together(
-        *[
-            lambda more=more: generate(
-                raw,
-                learned_shortlist.checkpoint,
-                "--source-lang en --target-lang fr --dataset-impl raw --beam 2",
-                more,
-            ).ok()
-            for more in (
-                "--print-alignment hard",
-                "--print-alignment hard --replace-unk ''",
-                "--print-alignment soft --replace-unk ''",
-                "--replace-unk '' --batch-size 16",
-            )
-        ]
+    options = "--source-lang en --target-lang fr --dataset-impl raw --beam 2"
+    plain, *replaced = generate_each(
+        raw,
+        learned_shortlist.checkpoint,
+        f"{options} --print-alignment hard",
+        f"{options} --print-alignment hard --replace-unk ''",
+        f"{options} --print-alignment soft --replace-unk ''",
+        f"{options} --replace-unk '' --batch-size 16",
     )
     texts = sides(learned_shortlist.corpus.text, "test")
     unknown = 0
@@ -206,15 +190,11 @@ def test_interactive_replaces_unknown_words_without_falling_over(learned_shortli
 
 
 def test_unknown_words_can_be_forbidden_or_made_dearer(learned_shortlist):
-    checkpoint = learned_shortlist.checkpoint
-    plain, forbidden, dearer = together(
-        *[
-            lambda more=more: generate(learned_shortlist.corpus.data, checkpoint, more).ok()
-            for more in ("--beam 2", "--beam 2 --forbid-unk", "--beam 2 --unkpen 100")
-        ]
-    )
+    data, checkpoint = learned_shortlist.corpus.data, learned_shortlist.checkpoint
+    options = "--beam 2", "--beam 2 --forbid-unk", "--beam 2 --unkpen 100"
+    plain, *without = generate_each(data, checkpoint, *options)
     assert "<unk>" in str(plain.hypotheses())
-    for finished in (forbidden, dearer):
+    for finished in without:
         assert sorted(finished.hypotheses()) == list(range(60))
         assert "<unk>" not in str(finished.hypotheses())
 
