@@ -10,6 +10,8 @@ from xml.etree import ElementTree
 import matplotlib
 import numpy as np
 import pytest
+from commands import PACKAGE
+from commands import run as run_command
 from sacrebleu.metrics import BLEU
 
 from fairseq_rnnsearch.errors import UserError
@@ -29,12 +31,8 @@ from fairseq_rnnsearch.figures import (
 )
 
 SOURCE = ["a man rides a horse .", "the zebra sleeps .", "one two three four five six .", "a man ."]
-REFERENCE = [
-    "un homme monte un cheval .",
-    "le zèbre dort .",
-    "un deux trois quatre cinq six .",
-    "un homme .",
-]
+REFERENCE = "un homme monte un cheval ._le zèbre dort ._un deux trois quatre cinq six ._un homme ."
+REFERENCE = REFERENCE.split("_")
 FIRST = ["un homme monte un cheval .", "le <unk> dort .", "un deux trois quatre six .", "homme ."]
 SECOND = ["un homme monte .", "le zèbre dort .", "un deux quatre cinq six .", "un homme ."]
 EVIL = "<script>alert('x')</script> | *a* `b` $c$ ]]> {{style}} &amp;"
@@ -45,15 +43,14 @@ LOG = """2026-11-21 10:00:00 | INFO | fairseq_cli.train | Start iterating over s
 
 @pytest.fixture
 def files(tmp_path):
-    """Paths of the inputs by name."""
-    known = sorted({word for line in REFERENCE for word in line.split()} - {"zèbre"})
+    """Return the paths of the inputs by name."""
     texts = {
         "source": SOURCE,
         "reference": REFERENCE,
         "first": FIRST,
         "second": SECOND,
         "dict.en": [f"{w} 3" for w in sorted({w for s in SOURCE for w in s.split()} - {"zebra"})],
-        "dict.fr": known,
+        "dict.fr": sorted({word for line in REFERENCE for word in line.split()} - {"zèbre"}),
         "no-unk": ["un homme monte un cheval .", "un deux trois quatre cinq six .", "homme ."],
         "evil": [EVIL] * 4,
         "log": LOG.splitlines(),
@@ -62,15 +59,8 @@ def files(tmp_path):
     for name, lines in texts.items():
         paths[name] = tmp_path / name
         paths[name].write_text("".join(line + "\n" for line in lines), encoding="utf-8")
-    weights = np.full((3, 4), 0.25)
-    write_gallery(
-        tmp_path,
-        [
-            Alignment(("a", "b", "c", "</s>"), ("x", EVIL, "\x01"), weights, id=7),
-            Alignment((), (), np.zeros((0, 0)), id=9),
-        ],
-        ["jsonl"],
-    )
+    alignment = Alignment(("a", "b", "c", "</s>"), ("x", EVIL, "\x01"), np.full((3, 4), 0.25), id=7)
+    write_gallery(tmp_path, [alignment, Alignment((), (), np.zeros((0, 0)), id=9)], ["jsonl"])
     paths["alignments"] = tmp_path / "alignments.jsonl"
     return paths
 
@@ -92,7 +82,7 @@ def run(capsys, *arguments):
 
 
 def rows(printed):
-    """The cells of all Markdown tables, row by row."""
+    """Return the cells of all Markdown tables, row by row."""
     lines = [line for line in printed.splitlines() if line.startswith("|")]
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
@@ -166,19 +156,12 @@ def test_known_sentences_and_dictionaries(tmp_path):
     assert known.tolist() == [True, False, False, True, False]
 
 
-PAPERS_NAMES = {
-    "RNNsearch-50": "RNNsearch-50",
-    "rnnsearch_50": "RNNsearch-50",
-    "RNNsearch-50*": "RNNsearch-50*",
-    "RNNenc-30": "RNNencdec-30",
-    "rnnencdec_30": "RNNencdec-30",
-    "moses": "Moses",
-    "RNNsearch-50 BPE": None,
-    "Google": None,
-}
-
-
-@pytest.mark.parametrize(("name", "row"), PAPERS_NAMES.items())
+@pytest.mark.parametrize(
+    ("name", "row"),
+    [("RNNsearch-50", "RNNsearch-50"), ("rnnsearch_50", "RNNsearch-50"), ("moses", "Moses")]
+    + [("RNNsearch-50*", "RNNsearch-50*"), ("RNNenc-30", "RNNencdec-30"), ("Google", None)]
+    + [("rnnencdec_30", "RNNencdec-30"), ("RNNsearch-50 BPE", None)],
+)
 def test_the_papers_row_of_a_name(name, row):
     assert paper.row_named(name) == row
 
@@ -203,29 +186,19 @@ def test_markdown_shows_what_it_is_given():
         Table(table.columns, (Row(("a",)),))
 
 
-ESCAPED = {
-    "a_b _c_": "a_b \\_c\\_",
-    "1 < 2 & <b>": "1 < 2 & &lt;b>",
-    "&lt; &": "&amp;lt; &",
-    "two\nlines": "two lines",
-    "# no head": "\\# no head",
-    "1. no list": "1\\. no list",
-    "[a](b) `c`": "\\[a\\](b) \\`c\\`",
-}
-
-
-@pytest.mark.parametrize(("text", "expected"), ESCAPED.items())
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("a_b _c_", "a_b \\_c\\_"), ("1 < 2 & <b>", "1 < 2 & &lt;b>"), ("&lt; &", "&amp;lt; &")]
+    + [("two\nlines", "two lines"), ("# no head", "\\# no head"), ("1. no list", "1\\. no list")]
+    + [("[a](b) `c`", "\\[a\\](b) \\`c\\`")],
+)
 def test_markdown_escapes(text, expected):
     assert escaped(text) == expected
 
 
 def test_numbers():
-    assert fixed(-1.255, 1) == "−1.3"
-    assert (fixed(0.5, 2, sign=True), fixed(None, 2), fixed(12345.0, 0)) == (
-        "+0.50",
-        None,
-        "12,345",
-    )
+    assert (fixed(-1.255, 1), fixed(0.5, 2, sign=True)) == ("−1.3", "+0.50")
+    assert (fixed(None, 2), fixed(12345.0, 0)) == (None, "12,345")
     assert (span((1, 2.25), 1), span((-1, 2), 1, sign=True)) == ("1.0–2.2", "−1.0 to +2.0")
 
 
@@ -286,9 +259,8 @@ def test_lengths_command(files, capsys, tmp_path):
 def test_alignments_command(files, tmp_path):
     options = ["--alignments", files["alignments"], "--ids", "7", "--out", tmp_path / "drawn"]
     main([*map(str, ["alignments", *options]), "--format", "svg,text"])
-    assert {path.name for path in (tmp_path / "drawn").iterdir()} == {
-        *("sentence0007.svg", "sentence0007.txt")
-    }
+    names = {path.name for path in (tmp_path / "drawn").iterdir()}
+    assert names == {"sentence0007.svg", "sentence0007.txt"}
 
 
 def test_alignments_are_read_as_they_were_written(files, tmp_path):
@@ -310,10 +282,8 @@ def test_alignments_are_read_as_they_were_written(files, tmp_path):
 
 def test_examples_command(files, capsys):
     printed = run(capsys, "examples", *texts(files), "--examples", "1,0")
-    assert re.findall(r"\*\*(.*)\*\*", printed) == [
-        "Sentence 1, 4 source words",
-        "Sentence 0, 6 source words",
-    ]
+    titles = re.findall(r"\*\*(.*)\*\*", printed)
+    assert titles == ["Sentence 1, 4 source words", "Sentence 0, 6 source words"]
     assert ["first", "le &lt;unk> dort ."] in rows(printed)
 
 
@@ -357,7 +327,7 @@ class Page(HTMLParser):
 
 @pytest.fixture
 def report(files, capsys, tmp_path):
-    """Makes a report and returns its Markdown and its page."""
+    """Return a function that makes a report and returns its Markdown and its page."""
 
     def report(*more):
         options = [*texts(files, **{"RNNsearch-50": files["first"], EVIL: files["evil"]})]
@@ -378,13 +348,8 @@ def test_the_report_holds_every_part(report, tmp_path):
     for part in ("Set-up", "Table 1", "Table 2", "Figure 2", "Figure 3", "Table 3", "Command"):
         assert f"## {part}" in text
         assert part in page.text
-    for value in (
-        sacrebleu(FIRST, REFERENCE),
-        "26.75",
-        "288,000",
-        "40.5",
-        "un deux trois quatre six",
-    ):
+    sentence = "un deux trois quatre six"
+    for value in (sacrebleu(FIRST, REFERENCE), "26.75", "288,000", "40.5", sentence):
         assert value in text
         assert value in page.text
     assert page.tags.count("svg") == 2
@@ -460,64 +425,40 @@ MISTAKES = {
     "no name": ("bleu", None, "--system x", "--system 'x': must be NAME=VALUE"),
     "a name twice": ("bleu", None, "--system first=x", "--system names 'first' twice"),
     "unknown name": (
-        "bleu",
-        None,
-        "--baseline x",
+        *("bleu", None, "--baseline x"),
         "--baseline 'x': there is no such system; valid: first,",
     ),
     "unknown row": ("bleu", None, "--paper first=x", "--paper first=x: the paper has no such row"),
     "one dictionary": ("bleu", None, "--source-dictionary dict.en", "belong together"),
     "no dictionaries": ("bleu", None, "--system-no-unk first=no-unk", "needs --source-dictionary"),
     "no-UNK lines": (
-        "bleu",
-        ("no-unk", b"a\n"),
-        "DICTIONARIES --system-no-unk first=no-unk",
+        *("bleu", ("no-unk", b"a\n"), "DICTIONARIES --system-no-unk first=no-unk"),
         "no-unk has 1 lines; valid is a line for each of the 4 sentences, or",
     ),
     "a dictionary of sentences": (
-        "bleu",
-        ("dict.fr", b"a b c\n"),
-        "DICTIONARIES",
+        *("bleu", ("dict.fr", b"a b c\n"), "DICTIONARIES"),
         "dict.fr, line 1: found 'a b c'; valid is a word",
     ),
-    "detokenised": (
-        "bleu",
-        None,
-        "--system-detokenised first=first",
-        "need --reference-detokenised",
-    ),
+    "detokenised": ("bleu", None, "--system-detokenised first=a", "need --reference-detokenised"),
     "resamples": ("bleu", None, "--resamples 0", "0 bootstrap resamples: must be at least 1"),
     "bins": ("lengths", None, "--bin-width 7", "bins of 7 words up to 60"),
     "figure": (
-        "lengths",
-        None,
-        "--fewest 1 --figure x.gif",
+        *("lengths", None, "--fewest 1 --figure x.gif"),
         "x.gif: its name must end in one of .png",
     ),
     "ids": ("examples", None, "--examples 1,b", "--examples '1,b': must be sentence numbers"),
-    "an id too high": (
-        "examples",
-        None,
-        "--examples 4",
-        "there is no sentence 4; valid are 0 to 3",
-    ),
+    "an id too high": ("examples", None, "--examples 4", "no sentence 4; valid are 0 to 3"),
     "an unknown id": (
-        "report",
-        None,
-        "JSONL --alignment-ids 8",
+        *("report", None, "JSONL --alignment-ids 8"),
         "has no sentence 8; its 2 sentences are between 7 and",
     ),
     "nothing to draw": (
-        "report",
-        None,
-        "JSONL --alignment-ids 9",
+        *("report", None, "JSONL --alignment-ids 9"),
         "sentence 9 of alignments.jsonl has no words",
     ),
     "no ids": ("report", None, "JSONL", "belong together"),
     "no jsonl": (
-        "report",
-        ("alignments.jsonl", b"{}\n"),
-        "JSONL --alignment-ids 8",
+        *("report", ("alignments.jsonl", b"{}\n"), "JSONL --alignment-ids 8"),
         "alignments.jsonl, line 1: not an alignment",
     ),
     "no log": ("report", ("log", b""), "--out o --log a=log", "log is empty"),
@@ -525,10 +466,9 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize(
-    ("command", "written", "options", "message"), MISTAKES.values(), ids=MISTAKES
-)
-def test_mistakes(files, capsys, tmp_path, monkeypatch, command, written, options, message):
+@pytest.mark.parametrize("case", MISTAKES)
+def test_mistakes(files, capsys, tmp_path, monkeypatch, case):
+    command, written, options, message = MISTAKES[case]
     monkeypatch.chdir(tmp_path)
     if written:
         Path(written[0]).write_bytes(written[1])
@@ -558,9 +498,8 @@ main({arguments})
 
 def test_a_command_imports_only_what_it_needs(files):
     """Logs are read without drawing, scoring or templates, and everything without torch."""
-    path = str(Path(__file__).resolve().parents[1] / "fairseq_rnnsearch")
+    path, arguments = str(PACKAGE), ["training", "--log", f"a={files['log']}"]
     blocked = ["torch", "fairseq", "matplotlib", "sacrebleu", "jinja2", "scipy"]
-    arguments = ["training", "--log", f"a={files['log']}"]
     script = START.format(path=path, blocked=blocked, arguments=arguments)
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
@@ -568,12 +507,6 @@ def test_a_command_imports_only_what_it_needs(files):
 
 
 def test_a_mistake_is_one_line_for_the_user(files):
-    command = [sys.executable, "-m", "fairseq_rnnsearch.evaluation", "bleu"]
-    ran = subprocess.run(
-        [*command, *map(str, texts(files, x="nowhere"))],
-        cwd=Path(__file__).resolve().parents[1],
-        capture_output=True,
-        text=True,
-    )
-    assert (ran.returncode, ran.stdout) == (1, "")
-    assert ran.stderr == "fairseq_rnnsearch: error: nowhere: no such file\n"
+    finished = run_command("fairseq_rnnsearch.evaluation", "bleu", *texts(files, x="nowhere"))
+    assert (finished.rc, finished.out) == (1, "")
+    assert finished.err == "fairseq_rnnsearch: error: nowhere: no such file\n"
