@@ -7,10 +7,11 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
+from commands import PACKAGE, run
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures import (
@@ -29,12 +30,7 @@ PIECES = Alignment(
     source=("the", "ho@@", "use", "</s>"),
     target=("la", "mai@@", "son", "</s>"),
     weights=np.array(
-        [
-            [0.7, 0.1, 0.1, 0.1],
-            [0.0, 0.5, 0.3, 0.2],
-            [0.2, 0.1, 0.7, 0.0],
-            [0.0, 0.0, 0.1, 0.9],
-        ]
+        [[0.7, 0.1, 0.1, 0.1], [0.0, 0.5, 0.3, 0.2], [0.2, 0.1, 0.7, 0.0], [0.0, 0.0, 0.1, 0.9]]
     ),
     id=3,
     score=-0.5,
@@ -58,11 +54,8 @@ def test_a_dangling_piece_does_not_swallow_the_end_symbol():
 
 @pytest.mark.parametrize(
     ("choice", "first_row"),
-    [
-        ("keep", [0.7, 0.1, 0.1, 0.1]),
-        ("drop", [0.7, 0.1, 0.1]),
-        ("renormalise", [7 / 9, 1 / 9, 1 / 9]),
-    ],
+    [("keep", [0.7, 0.1, 0.1, 0.1]), ("drop", [0.7, 0.1, 0.1])]
+    + [("renormalise", [7 / 9, 1 / 9, 1 / 9])],
 )
 def test_source_end(choice, first_row):
     np.testing.assert_allclose(PIECES.with_source_end(choice).weights[0], first_row)
@@ -130,13 +123,8 @@ def test_gallery_writes_what_is_asked_for(tmp_path):
     other = Alignment(("a", "</s>"), ("b", "</s>"), np.array([[0.9, 0.1], [0.2, 0.8]]), id=0)
     write_gallery(folder, [PIECES, other], parse_formats("png,text,html,jsonl,pharaoh"))
     assert sorted(path.name for path in folder.iterdir()) == [
-        "alignments.jsonl",
-        "alignments.pharaoh",
-        "index.html",
-        "sentence0000.png",
-        "sentence0000.txt",
-        "sentence0003.png",
-        "sentence0003.txt",
+        *("alignments.jsonl", "alignments.pharaoh", "index.html", "sentence0000.png"),
+        *("sentence0000.txt", "sentence0003.png", "sentence0003.txt"),
     ]
     assert (folder / "alignments.pharaoh").read_text() == "0-0\n0-0 1-1 2-2\n"
     first, second = map(json.loads, (folder / "alignments.jsonl").read_text().splitlines())
@@ -167,9 +155,17 @@ def contents(folder):
     return {path.name: path.read_bytes() for path in folder.iterdir()}
 
 
-def assert_nothing_is_left(folder):
-    assert not list(folder.glob(".*"))
-    assert not multiprocessing.active_children()
+@contextmanager
+def drawing(folder, formats, processes=1, count=0):
+    """Draw so many alignments into a folder, and nothing that is not finished stays."""
+    try:
+        with Gallery(folder, formats, processes) as writer:
+            for alignment in some_alignments(count):
+                writer.add(alignment)
+            yield
+    finally:
+        assert not list(folder.glob(".*"))
+        assert not multiprocessing.active_children()
 
 
 @pytest.fixture
@@ -180,10 +176,8 @@ def few(monkeypatch):
 
 def test_files_do_not_depend_on_the_number_of_processes(tmp_path, few):
     for processes in (1, 2, 3):
-        with Gallery(tmp_path / str(processes), ALL, processes) as writer:
-            for alignment in some_alignments(9):
-                writer.add(alignment)
-        assert_nothing_is_left(tmp_path / str(processes))
+        with drawing(tmp_path / str(processes), ALL, processes, 9):
+            pass
     one = contents(tmp_path / "1")
     assert len(one) == 4 * 9 + 3
     assert one == contents(tmp_path / "2") == contents(tmp_path / "3")
@@ -200,9 +194,8 @@ def test_pictures_are_drawn_by_the_other_processes(tmp_path, few, monkeypatch):
         (path.parent / f"{path.stem}.{os.getpid()}").touch()
 
     monkeypatch.setattr(gallery, "save_heatmap", save)
-    with Gallery(tmp_path, ("png",), 3) as writer:
-        for alignment in some_alignments(12):
-            writer.add(alignment)
+    with drawing(tmp_path, ("png",), 3, 12):
+        pass
     names = [path.name.removeprefix("sentence").split(".") for path in tmp_path.iterdir()]
     assert sorted(int(number) for number, _ in names) == list(range(0, 36, 3))
     processes = [int(process) for _, process in names]
@@ -223,9 +216,7 @@ def test_write_gallery_sorts_and_reports_its_progress(tmp_path, few):
 
 
 def test_lines_are_written_as_they_come(tmp_path):
-    with Gallery(tmp_path, ("jsonl",)) as writer:
-        for alignment in some_alignments(300):
-            writer.add(alignment)
+    with drawing(tmp_path, ("jsonl",), count=300):
         (unfinished,) = tmp_path.iterdir()
         assert unfinished.name != "alignments.jsonl" and unfinished.stat().st_size > 10_000
     assert [path.name for path in tmp_path.iterdir()] == ["alignments.jsonl"]
@@ -242,27 +233,22 @@ def test_lone_surrogate_is_written_as_json_writes_it(tmp_path):
 @pytest.mark.parametrize("problem", [KeyboardInterrupt, OSError(2, "of another file"), UserError])
 @pytest.mark.parametrize("processes", [1, 2])
 def test_interrupted_gallery_leaves_finished_pictures_only(tmp_path, few, problem, processes):
-    with (
-        pytest.raises(type(problem) if isinstance(problem, OSError) else problem),
-        Gallery(tmp_path, ("png", "jsonl", "html"), processes) as writer,
-    ):
-        for alignment in some_alignments(5):
-            writer.add(alignment)
+    expected = type(problem) if isinstance(problem, OSError) else problem
+    formats = "png", "jsonl", "html"
+    with pytest.raises(expected), drawing(tmp_path, formats, processes, 5):
         raise problem
-    assert_nothing_is_left(tmp_path)
     assert {path.suffix for path in tmp_path.iterdir()} == {".png"}
 
 
 @pytest.mark.parametrize("processes", [1, 2])
 def test_picture_that_cannot_be_written(tmp_path, few, processes):
     (tmp_path / "sentence0009.png").mkdir()
+    message = r"sentence0009\.png cannot be written: Is a directory"
     with (
-        pytest.raises(UserError, match=r"sentence0009\.png cannot be written: Is a directory"),
-        Gallery(tmp_path, ("png", "jsonl"), processes) as writer,
+        pytest.raises(UserError, match=message),
+        drawing(tmp_path, ("png", "jsonl"), processes, 8),
     ):
-        for alignment in some_alignments(8):
-            writer.add(alignment)
-    assert_nothing_is_left(tmp_path)
+        pass
     assert not (tmp_path / "alignments.jsonl").exists()
 
 
@@ -282,12 +268,10 @@ def test_accident_in_another_process_is_one_line(tmp_path, few, monkeypatch, acc
     monkeypatch.setattr(gallery, "save_heatmap", save)
     with (
         pytest.raises(UserError, match=message) as caught,
-        Gallery(tmp_path, ("png", "jsonl"), 2) as writer,
+        drawing(tmp_path, ("png", "jsonl"), 2, 30),
     ):
-        for alignment in some_alignments(30):
-            writer.add(alignment)
+        pass
     assert "\n" not in str(caught.value)
-    assert_nothing_is_left(tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -303,17 +287,15 @@ def test_without_fork_one_process_draws_all(tmp_path, few, monkeypatch, begun):
         return fork()
 
     monkeypatch.setattr(os, "fork", refuse)
-    with Gallery(tmp_path, ("png",), 3) as writer:
-        for alignment in some_alignments(6):
-            writer.add(alignment)
+    with drawing(tmp_path, ("png",), 3, 6):
+        pass
     assert len(list(tmp_path.iterdir())) == 6
-    assert_nothing_is_left(tmp_path)
 
 
 def test_ids_must_increase(tmp_path):
     with pytest.raises(UserError, match="alignment 3 after 3"):
         write_gallery(tmp_path, [PIECES, PIECES], ("jsonl",))
-    assert_nothing_is_left(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 PROGRAM = """
@@ -323,7 +305,7 @@ package.__path__ = [{package!r}]
 sys.modules["fairseq_rnnsearch"] = package
 from pathlib import Path
 import numpy as np
-from fairseq_rnnsearch.figures import Alignment, Gallery, gallery
+from fairseq_rnnsearch.figures import Alignment, Gallery, fonts, gallery
 
 def draw(letter=lambda number: "b"):
     with Gallery(Path({folder!r}), ("png", "jsonl"), 2) as writer:
@@ -336,38 +318,29 @@ def draw(letter=lambda number: "b"):
 
 
 def program(folder, count, how):
-    package = str(Path(gallery.__file__).parents[1])
-    return [
-        sys.executable,
-        "-c",
-        PROGRAM.format(package=package, folder=str(folder), count=count, how=how),
-    ]
+    return PROGRAM.format(package=str(PACKAGE), folder=str(folder), count=count, how=how)
 
 
 def test_gallery_of_a_program_that_is_ending(tmp_path):
-    done = subprocess.run(
-        program(tmp_path, 40, "atexit.register(draw)"), capture_output=True, text=True
-    )
+    """In a process of its own: Python's own end is what may break the processes that draw."""
+    command = [sys.executable, "-c", program(tmp_path, 40, "atexit.register(draw)")]
+    done = subprocess.run(command, capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (0, "")
     assert len(list(tmp_path.iterdir())) == 41
 
 
 def test_missing_font_is_said_once_and_not_by_every_process(tmp_path):
     """Not before the processes have begun, or they would know that it has been said."""
-    how = """
-from fairseq_rnnsearch.figures import fonts
-fonts._faces = lambda: ()
-draw(lambda number: "b" if number < 30 else chr(0x4E00 + number))
-"""
-    done = subprocess.run(program(tmp_path, 40, how), capture_output=True, text=True)
-    assert (done.returncode, done.stderr.count("heatmaps:")) == (0, 1)
+    letters = 'draw(lambda number: "b" if number < 30 else chr(0x4E00 + number))'
+    done = run("python", "-c", program(tmp_path, 40, f"fonts._faces = lambda: ()\n{letters}"))
+    assert (done.rc, done.err.count("heatmaps:")) == (0, 1)
 
 
 @pytest.fixture
 def running(tmp_path):
     """A program that draws endlessly, with two processes, as a terminal would start it."""
     running = subprocess.Popen(
-        program(tmp_path, 10**6, "draw()"),
+        [sys.executable, "-c", program(tmp_path, 10**6, "draw()")],
         stderr=subprocess.PIPE,
         start_new_session=True,
         # a shell's background jobs ignore it
@@ -417,10 +390,8 @@ def test_late_gallery_draws_in_any_order_when_it_is_finished(tmp_path, capsys):
     assert list((tmp_path / "new").iterdir()) == []
     for _ in range(2):  # the second time there is nothing to do
         late.finish()
-    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == [
-        "alignments.pharaoh",
-        *(f"sentence{number:04d}.png" for number in (0, 3, 6)),
-    ]
+    names = sorted(path.name for path in (tmp_path / "new").iterdir())
+    assert names == ["alignments.pharaoh", *(f"sentence{n:04d}.png" for n in (0, 3, 6))]
     said = capsys.readouterr().err
     assert said.count(f"3 alignments drawn in {tmp_path}/new") == 1 and "3/3" in said
 
