@@ -1,6 +1,5 @@
 """The heatmap's data, not its pixels: weights, words, places; and how its file is written."""
 
-import os
 import re
 import subprocess
 import sys
@@ -11,6 +10,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pytest
+from commands import PACKAGE
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 from PIL.Image import Image
@@ -27,6 +27,19 @@ from fairseq_rnnsearch.figures.shades import grey
 
 SOURCE = ["The", "agreement", "on", "the", "European", "Economic", "Area", "</s>"]
 TARGET = ["L'", "accord", "sur", "la", "zone", "économique", "européenne", "</s>", "<unk>"]
+
+
+def drawn_image(source, target, weights):
+    (image,) = draw_heatmap(source, target, weights).axes[0].images
+    return image
+
+
+def save_a(path):
+    save_heatmap(path, ["a"], ["b"], [[1.0]])
+
+
+def save_sentence(path):
+    save_heatmap(path, SOURCE, TARGET, soft_alignment(9, 8))
 
 
 def soft_alignment(target, source, seed=0):
@@ -59,11 +72,9 @@ def test_weights_words_and_axes():
 
 
 def test_weights_as_lists_and_single_precision():
-    (image,) = draw_heatmap(["a"], ["b", "c"], [[1], [0]]).axes[0].images
-    assert image.get_array().tolist() == [[1], [0]]
+    assert drawn_image(["a"], ["b", "c"], [[1], [0]]).get_array().tolist() == [[1], [0]]
     half = soft_alignment(2, 1).astype(np.float16)
-    (image,) = draw_heatmap(["a"], ["b", "c"], half).axes[0].images
-    assert np.array_equal(image.get_array(), half)
+    assert np.array_equal(drawn_image(["a"], ["b", "c"], half).get_array(), half)
 
 
 EVERY_WEIGHT = np.unique(
@@ -83,7 +94,7 @@ def test_greys_are_equal_parts_of_0_to_1():
 def test_every_way_of_drawing_has_the_same_greys(tmp_path):
     """The page is held to them in test_page."""
     weights = EVERY_WEIGHT[None]
-    (image,) = draw_heatmap(["a"] * weights.size, ["b"], weights).axes[0].images
+    image = drawn_image(["a"] * weights.size, ["b"], weights)
     figure = 255 * image.cmap(image.norm(image.get_array()))[..., 0]
     assert np.allclose(figure, grey(weights), rtol=0, atol=1e-9)
     few = np.array([[0.1, 0.3, 0.999]])
@@ -96,9 +107,8 @@ def test_every_way_of_drawing_has_the_same_greys(tmp_path):
 
 
 def test_nan_is_no_shade_of_grey():
-    (image,) = draw_heatmap(["a", "b"], ["c"], [[np.nan, 1.0]]).axes[0].images
-    red, green, blue = image.cmap(image.norm(image.get_array()))[0, 0, :3]
-    assert (red, green, blue) == (1, 0, 0)
+    image = drawn_image(["a", "b"], ["c"], [[np.nan, 1.0]])
+    assert tuple(image.cmap(image.norm(image.get_array()))[0, 0, :3]) == (1, 0, 0)
 
 
 @pytest.mark.parametrize(
@@ -166,7 +176,7 @@ def test_mathematics_is_plain_text(tmp_path):
 @pytest.mark.parametrize("name", ["a.png", "a.PNG", "a.pdf", "a.svg"])
 def test_formats(tmp_path, name):
     path = tmp_path / name
-    save_heatmap(path, SOURCE, TARGET, soft_alignment(9, 8))
+    save_sentence(path)
     content = path.read_bytes()
     kind = path.suffix.lower()
     if kind == ".png":
@@ -177,7 +187,7 @@ def test_formats(tmp_path, name):
         drawing = content.decode()
         assert all(f">{word}</text>" in drawing for word in ("agreement", "économique"))
         assert "DejaVu Sans" in drawing
-    save_heatmap(str(path), SOURCE, TARGET, soft_alignment(9, 8))
+    save_sentence(str(path))
     assert path.read_bytes() == content  # the same picture is the same file
     assert [entry.name for entry in tmp_path.iterdir()] == [name]
 
@@ -193,7 +203,7 @@ def test_cells_of_a_png_are_even(tmp_path):
 
 def test_huge_picture_has_bounded_dots(tmp_path, monkeypatch):
     def size():
-        save_heatmap(tmp_path / "a.png", SOURCE, TARGET, soft_alignment(9, 8))
+        save_sentence(tmp_path / "a.png")
         return np.array(imread(tmp_path / "a.png").shape)
 
     usual = size()
@@ -205,25 +215,16 @@ def test_huge_picture_has_bounded_dots(tmp_path, monkeypatch):
 
 
 def test_style_of_the_user_stays_out_and_untouched(tmp_path):
-    weights = soft_alignment(9, 8)
-    save_heatmap(tmp_path / "plain.png", SOURCE, TARGET, weights)
+    save_sentence(tmp_path / "plain.png")
     style = {
-        "font.size": 30,
-        "text.color": "red",
-        "xtick.bottom": True,
-        "xtick.labelcolor": "blue",
-        "axes.grid": True,
-        "axes.linewidth": 9,
-        "image.origin": "lower",
-        "image.cmap": "viridis",
-        "figure.autolayout": True,
-        "savefig.bbox": "tight",
-        "savefig.transparent": True,
-        "savefig.facecolor": "blue",
+        **{"font.size": 30, "text.color": "red", "xtick.bottom": True, "axes.grid": True},
+        **{"xtick.labelcolor": "blue", "axes.linewidth": 9, "image.origin": "lower"},
+        **{"image.cmap": "viridis", "figure.autolayout": True, "savefig.bbox": "tight"},
+        **{"savefig.transparent": True, "savefig.facecolor": "blue"},
     }
     with matplotlib.rc_context(style):
         before = dict(matplotlib.rcParams)
-        save_heatmap(tmp_path / "styled.png", SOURCE, TARGET, weights)
+        save_sentence(tmp_path / "styled.png")
         assert dict(matplotlib.rcParams) == before
     assert (tmp_path / "styled.png").read_bytes() == (tmp_path / "plain.png").read_bytes()
 
@@ -243,7 +244,7 @@ def test_failure_leaves_the_old_file_and_no_rest(tmp_path, monkeypatch, name, ow
 
     monkeypatch.setattr(owner, method, fill_the_disk)
     with pytest.raises(UserError, match=rf"{name} cannot be written: No space left on device"):
-        save_heatmap(path, ["a"], ["b"], [[1.0]])
+        save_a(path)
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
 
@@ -262,7 +263,7 @@ def test_files_that_cannot_be_written(tmp_path, name, message):
     (tmp_path / "folder.png").mkdir()
     (tmp_path / "file").touch()
     with pytest.raises(UserError, match=message):
-        save_heatmap(tmp_path / name, ["a"], ["b"], [[1.0]])
+        save_a(tmp_path / name)
     assert {entry.name for entry in tmp_path.iterdir()} == {"folder.png", "file"}
 
 
@@ -278,26 +279,25 @@ def test_no_words():
         draw_heatmap([], ["a"], np.zeros((1, 0)))
 
 
-def test_imports_are_late_and_few():
-    """Seen from a fresh process; a stand-in for the package spares it fairseq."""
-    package = Path(sys.modules["fairseq_rnnsearch.figures"].__file__).parents[1]
-    program = f"""
+IMPORTS = f"""
 import sys, types
-package = types.ModuleType("fairseq_rnnsearch")
-package.__path__ = [{str(package)!r}]
+package = types.ModuleType("fairseq_rnnsearch")  # not its __init__, which asks for fairseq
+package.__path__ = [{str(PACKAGE)!r}]
 sys.modules["fairseq_rnnsearch"] = package
 from fairseq_rnnsearch.figures import draw_heatmap
 assert "matplotlib" not in sys.modules
 draw_heatmap(["a"], ["b"], [[1.0]])
 print(sorted({{"matplotlib.pyplot", "torch", "fairseq"}} & set(sys.modules)))
 """
-    done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, env=dict(os.environ)
-    )
+
+
+def test_imports_are_late_and_few():
+    """They are seen from a fresh process, which the warm one is not."""
+    done = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
 
 
 def test_drawing_warns_of_nothing(tmp_path):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        save_heatmap(tmp_path / "a.png", SOURCE, TARGET, soft_alignment(9, 8))
+        save_sentence(tmp_path / "a.png")

@@ -12,33 +12,24 @@ pytest_plugins = ["trained"]
 @pytest.fixture(scope="module")
 def drawn(learned, tmp_path_factory):
     """Translations and references, drawn in every format."""
-    folders = [tmp_path_factory.mktemp(name) for name in ("translations", "references")]
     formats = "--heatmap-format png,pdf,svg,text,html,jsonl,pharaoh"
+    folders = [tmp_path_factory.mktemp(name) for name in ("translations", "references")]
+
+    def draw(folder, *more):
+        options = f"--heatmap-dir={folder}/deep/er {formats} --batch-size 16"
+        return generate(learned.corpus.data, learned.checkpoint, options, *more).ok()
+
+    references = "--score-reference --heatmap-samples 3 --heatmap-source-end renormalise"
     return folders, together(
-        *[
-            lambda folder=folder, more=more: generate(
-                learned.corpus.data,
-                learned.checkpoint,
-                f"--heatmap-dir={folder}/deep/er {formats} --batch-size 16 {more}",
-            ).ok()
-            for folder, more in zip(
-                folders,
-                (
-                    "--beam 2 --heatmap-samples ids:3,17",
-                    "--score-reference --heatmap-samples 3 --heatmap-source-end renormalise",
-                ),
-                strict=True,
-            )
-        ]
+        lambda: draw(folders[0], "--beam 2 --heatmap-samples ids:3,17"),
+        lambda: draw(folders[1], references),
     )
 
 
 def test_every_format_of_the_chosen_sentences_and_nothing_else(drawn):
     for folder, numbers in zip(drawn[0], (["0003", "0017"], ["0000", "0001", "0002"]), strict=True):
         assert {path.name for path in (folder / "deep" / "er").iterdir()} == {
-            "index.html",
-            "alignments.jsonl",
-            "alignments.pharaoh",
+            *("index.html", "alignments.jsonl", "alignments.pharaoh"),
             *(f"sentence{n}.{suffix}" for n in numbers for suffix in ("png", "pdf", "svg", "txt")),
         }
 
@@ -90,11 +81,8 @@ def test_a_typed_sentence_is_shown_in_the_terminal(typed):
 
 def test_typed_sentences_are_drawn_into_files(typed):
     folder, finished = typed
-    assert {path.name for path in folder.iterdir()} == {
-        "sentence0000.png",
-        "sentence0001.png",
-        "index.html",
-    }
+    names = {path.name for path in folder.iterdir()}
+    assert names == {"sentence0000.png", "sentence0001.png", "index.html"}
     assert "2 alignments drawn in" in finished.err
 
 
@@ -123,14 +111,12 @@ MISTAKES = {
 def test_mistakes_are_one_line_before_the_search(learned, without_attention, tmp_path):
     file = tmp_path / "file"
     file.touch()
-    calls = [
-        lambda options=options: generate(
-            learned.corpus.data,
-            learned.checkpoint,
-            f"--heatmap-dir={tmp_path}/out {options.format(file=file)}",
-        )
-        for options, _ in MISTAKES.values()
-    ]
+
+    def draw(options):
+        options = f"--heatmap-dir={tmp_path}/out {options.format(file=file)}"
+        return generate(learned.corpus.data, learned.checkpoint, options)
+
+    calls = [lambda options=options: draw(options) for options, _ in MISTAKES.values()]
     for finished, (name, (_, message)) in zip(together(*calls), MISTAKES.items(), strict=True):
         assert message in finished.error(), name
         assert not finished.hypotheses()
@@ -138,11 +124,10 @@ def test_mistakes_are_one_line_before_the_search(learned, without_attention, tmp
 
 
 def test_rnnencdec_explains_that_it_has_no_alignment(small_corpus, without_attention, tmp_path):
+    command = small_corpus.data, without_attention
     for finished in together(
-        lambda: generate(small_corpus.data, without_attention, f"--heatmap-dir={tmp_path}/out"),
-        lambda: interactive(
-            small_corpus.data, without_attention, "--heatmap-terminal", stdin="red\n"
-        ),
+        lambda: generate(*command, f"--heatmap-dir={tmp_path}/out"),
+        lambda: interactive(*command, "--heatmap-terminal", stdin="red\n"),
     ):
         assert "RNNencdec reads its source through one vector" in finished.error()
     assert not (tmp_path / "out").exists()

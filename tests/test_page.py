@@ -6,6 +6,7 @@ The weights that a test expects are computed here from the alignment, never read
 import base64
 import io
 import json
+import operator
 import os
 import re
 import shutil
@@ -25,18 +26,10 @@ from fairseq_rnnsearch.figures.alignment import Alignment
 from fairseq_rnnsearch.figures.shades import grey
 
 SVG = "{http://www.w3.org/2000/svg}"
-HOSTILE = (
-    "<script>window.ran=1</script>",
-    "</script><script>window.ran=2</script>",
-    "<img/src=x/onerror=window.ran=3>",
-    "<!--",
-    "&amp;",
-    "\"'`${1}",
-    "{{script}}",
-    "a\u2028b\u2029c",
-    "\\u003c\\",
-    "\x07",
-)
+HOSTILE = ("<script>window.ran=1</script>", "</script><script>window.ran=2</script>")
+HOSTILE += ("<img/src=x/onerror=window.ran=3>", "<!--", "&amp;", "\"'`${1}", "{{script}}")
+HOSTILE += ("a\u2028b\u2029c", "\\u003c\\", "\x07")
+HOSTILE_ALIGNMENT = Alignment(HOSTILE, HOSTILE, np.full((10, 10), 0.1))
 
 
 def soft_alignment(target, source, seed=0):
@@ -131,8 +124,7 @@ def test_every_colour_and_width_that_is_used_is_defined(tmp_path):
 
 
 def test_words_are_data(tmp_path):
-    weights = np.full((len(HOSTILE), len(HOSTILE)), 1 / len(HOSTILE))
-    path = written(tmp_path, [Alignment(HOSTILE, HOSTILE, weights)], title="</title><script>&\"'")
+    path = written(tmp_path, [HOSTILE_ALIGNMENT], title="</title><script>&\"'")
     elements = Elements(path.read_text(encoding="utf-8"))
     assert len(elements.scripts) == 2
     assert not set("<\u2028\u2029") & set(elements.scripts[0])
@@ -147,7 +139,6 @@ def test_lone_surrogate(tmp_path):
 
 
 def test_stored_weights_and_statistics(tmp_path):
-
     weights = np.array([[0.25, 0.7, 0.05], [0.3, np.nan, 1.5], [-0.1, 0.00001, 1 / 3]])
     stored = data_of(written(tmp_path, [Alignment("abc", "def", weights)]))
     steps = np.frombuffer(base64.b64decode(stored["sentences"][0]["weights"]), dtype="<u2")
@@ -170,41 +161,34 @@ def test_the_script_maps_weights_to_greys_as_python_does(tmp_path):
     page = written(tmp_path).read_text(encoding="utf-8")
     _, script = Elements(page).scripts
     (rule,) = re.findall(r"^const grey = .*$", script, re.M)
-    weights = np.arange(50_001) / 50_000
     values = {key: value for key, value in data_of(written(tmp_path)).items() if key != "sentences"}
     program = (
         f"const data = {json.dumps(values)}; {rule}\n"
         "console.log(JSON.stringify(Array.from({length: 50001}, (_, n) => grey(n / data.steps))))"
     )
+    weights = np.arange(50_001) / 50_000
     ran = subprocess.run([node, "-e", program], capture_output=True, text=True, check=True)
     assert json.loads(ran.stdout) == grey(weights).tolist()
 
 
-def test_precision_is_said(tmp_path):
-    assert "steps of 0.00002" in written(tmp_path).read_text(encoding="utf-8")
-
-
 def test_same_arguments_same_bytes(tmp_path):
     first = written(tmp_path).read_bytes()
+    assert b"steps of 0.00002" in first  # the precision is said
     assert written(tmp_path, iter(ALIGNMENTS)).read_bytes() == first
 
 
 def test_five_hundred_sentences_stay_small(tmp_path):
-    sentence = alignment(" ".join(["word"] * 30), " ".join(["mot"] * 30))
-    path = written(tmp_path, [sentence] * 500)
-    assert path.stat().st_size < 2_000_000
+    sentence = alignment("word " * 30, "mot " * 30)
+    assert written(tmp_path, [sentence] * 500).stat().st_size < 2_000_000
 
 
 @pytest.mark.parametrize(
     ("place", "message"),
-    [
-        ("missing/index.html", "cannot be written: No such file or directory"),
-        ("folder", "cannot be written: Is a directory"),
-    ],
+    [("missing/index.html", "No such file or directory"), ("folder", "Is a directory")],
 )
 def test_cannot_be_written(tmp_path, place, message):
     (tmp_path / "folder").mkdir()
-    with pytest.raises(UserError, match=f"{place} {message}"):
+    with pytest.raises(UserError, match=f"{place} cannot be written: {message}"):
         write_page(tmp_path / place, ALIGNMENTS)
     assert os.listdir(tmp_path) == ["folder"]
 
@@ -252,12 +236,17 @@ class Page:
 
         self.browser, self.path, self.keys = browser, path, Keys
         self.actions = lambda: ActionChains(browser, duration=0)
-        self.run = browser.execute_script
+        self.run, self.errors = browser.execute_script, lambda: browser.get_log("browser")
 
     def open(self, fragment=""):
         self.browser.get("about:blank")  # or a change of fragment would be no new visit
         self.browser.get(self.path.as_uri() + fragment)
         return self
+
+    def of(self, css, what):
+        """Return what JavaScript says of each element `one` that a selector finds."""
+        code = f"return Array.from(document.querySelectorAll(arguments[0]), (one) => {what})"
+        return self.run(code, css)
 
     def all(self, css):
         return self.browser.find_elements("css selector", css)
@@ -272,10 +261,10 @@ class Page:
     def hover_cell(self, target, source):
         """Where a reader sees the cell: from the matrix's black ground, not from the script."""
         self.run("arguments[0].scrollIntoView({block: 'center'})", self.one("#matrix"))
-        box = self.run(
-            "const {left, top, width, height} ="
-            " document.querySelector('#matrix svg > rect').getBoundingClientRect();"
-            "return [left, top, width, height]"
+        (box,) = self.of(
+            "#matrix svg > rect",
+            "(({left, top, width, height}) => [left, top, width, height])"
+            "(one.getBoundingClientRect())",
         )
         rows, columns = len(self.all("#target .word")), len(self.all("#source .word"))
         x = box[0] + (source + 0.5) * box[2] / columns
@@ -307,36 +296,32 @@ class Page:
         return int(self.one("#name").text.removeprefix("Sentence "))
 
     def listed(self):
-        return self.run(
-            "return Array.from(document.querySelectorAll('#list li small'),"
-            " (one) => parseInt(one.textContent))"
-        )
+        return self.of("#list li small", "parseInt(one.textContent)")
 
     def words(self, side):
         """[(word, weight in figures or None, opacity of its mark)]"""
-        return self.run(
-            "return Array.from(document.querySelectorAll(`#${arguments[0]} .word`), (one) =>"
-            " [one.textContent, one.dataset.weight ?? null,"
-            "  Number(one.style.getPropertyValue('--weight'))])",
-            side,
-        )
+        opacity = "Number(one.style.getPropertyValue('--weight'))"
+        what = f"[one.textContent, one.dataset.weight ?? null, {opacity}]"
+        return self.of(f"#{side} .word", what)
+
+    def labels(self):
+        return self.of("#matrix .label", "one.textContent")
 
     def active(self):
         return [(found.get_dom_attribute("data-side"), found.text) for found in self.all(".active")]
 
     def figures(self):
         """The weights written into the matrix: {(target, source): weight}"""
-        found = self.run(
-            "return Array.from(document.querySelectorAll('#overlay [data-weight]'), (one) =>"
-            " [one.dataset.row, one.dataset.column, one.dataset.weight].map(Number))"
-        )
+        what = "[one.dataset.row, one.dataset.column, one.dataset.weight].map(Number)"
+        found = self.of("#overlay [data-weight]", what)
         return {(int(row), int(column)): weight for row, column, weight in found}
+
+    def readout(self, name="#readout"):
+        """What is said of a cell, without the marks that keep the order of its words."""
+        return re.sub("[\u2068\u2069]", "", self.one(name).text)
 
     def greys(self, shape):
         return greys(self.run("return document.querySelector('#matrix svg').outerHTML"), shape)
-
-    def errors(self):
-        return self.browser.get_log("browser")
 
 
 def greys(svg, shape):
@@ -385,45 +370,41 @@ def test_loads_without_errors(page):
     assert page.errors() == []
 
 
-def test_target_word_shows_its_source_words(page):
+@pytest.mark.parametrize(
+    ("side", "number", "word"), [("target", 5, "économique"), ("source", 4, "European")]
+)
+def test_a_word_shows_those_of_the_other_side(page, side, number, word):
     weights = ALIGNMENTS[0].weights
-    page.open("#sentence=17").hover(page.all("#target .word")[5])
-    for j, (_, figure, mark) in enumerate(page.words("source")):
-        if weights[5, j] < 0.005:
+    other, looked_at, cell = (
+        ("source", weights[number], lambda i: (number, i))
+        if side == "target"
+        else ("target", weights[:, number], lambda i: (i, number))
+    )
+    page.open("#sentence=17").hover(page.all(f"#{side} .word")[number])
+    for weight, (_, figure, mark) in zip(looked_at, page.words(other), strict=True):
+        if weight < 0.005:
             assert figure is None
         else:
-            assert float(figure) == pytest.approx(weights[5, j], abs=0.00052)
-            assert mark == pytest.approx(weights[5, j], abs=0.00002)
-    assert page.active() == [("target", "économique"), ("target", "économique")]
+            assert float(figure) == pytest.approx(weight, abs=0.00052)
+            assert mark == pytest.approx(weight, abs=0.00002)
+    assert page.active() == [(side, word)] * 2
     figures = page.figures()
-    assert set(figures) == {(5, j) for j in range(8) if weights[5, j] >= 0.005}
+    assert set(figures) == {cell(i) for i in range(8) if looked_at[i] >= 0.005}
     assert all(abs(weights[cell] - figure) < 0.00052 for cell, figure in figures.items())
-    best = weights[5].argmax()
-    assert f"{ENGLISH.split()[best]} {weights[5, best]:.3f}" in page.one("#readout").text
+    if side == "target":
+        best = looked_at.argmax()
+        assert f"{ENGLISH.split()[best]} {looked_at[best]:.3f}" in page.one("#readout").text
     page.hover(page.one("h1"))
     assert page.active() == [] and page.figures() == {}
-    assert {figure for _, figure, _ in page.words("source")} == {None}
+    assert {figure for _, figure, _ in page.words(other)} == {None}
     assert page.errors() == []
 
 
-def test_source_word_shows_its_target_words(page):
-    weights = ALIGNMENTS[0].weights
-    page.open("#sentence=17").hover(page.all("#source .word")[4])
-    for i, (_, figure, mark) in enumerate(page.words("target")):
-        if weights[i, 4] < 0.005:
-            assert figure is None
-        else:
-            assert float(figure) == pytest.approx(weights[i, 4], abs=0.00052)
-            assert mark == pytest.approx(weights[i, 4], abs=0.00002)
-    assert page.active() == [("source", "European"), ("source", "European")]
-    assert set(page.figures()) == {(i, 4) for i in range(8) if weights[i, 4] >= 0.005}
-
-
 def test_labels_of_the_matrix_do_the_same(page):
-    page.open("#sentence=17").hover(page.all("#matrix [data-side=target]")[6])
-    assert page.active() == [("target", "européenne")] * 2
-    page.hover(page.all("#matrix [data-side=source]")[2])
-    assert page.active() == [("source", "on")] * 2
+    page.open("#sentence=17")
+    for side, number, word in (("target", 6, "européenne"), ("source", 2, "on")):
+        page.hover(page.all(f"#matrix [data-side={side}]")[number])
+        assert page.active() == [(side, word)] * 2
 
 
 def test_cell_under_the_pointer(page):
@@ -433,7 +414,7 @@ def test_cell_under_the_pointer(page):
         page.hover_cell(target, source)
         assert page.active() == [("target", FRENCH.split()[target])] * 2
         said = f"{FRENCH.split()[target]} ← {ENGLISH.split()[source]} {weights[target, source]:.3f}"
-        assert said in re.sub("[\u2068\u2069]", "", page.one("#tip").text)
+        assert said in page.readout("#tip")
     page.hover(page.one("h1"))
     assert not page.one("#tip").is_displayed()
 
@@ -457,18 +438,14 @@ def test_search(page):
     assert page.errors() == []
 
 
-KEYS = {
-    "id": lambda one: one.id,
-    "length": lambda one: len(one.source),
-    "confidence": lambda one: one.confidence(),
-    "entropy": lambda one: one.entropy(),
-    "score": lambda one: one.score,
-}
-
-
 def test_sort(page):
     page.open("#sentence=4")
-    for order, key in KEYS.items():
+    keys = {
+        **{name: operator.attrgetter(name) for name in ("id", "score")},
+        **{name: operator.methodcaller(name) for name in ("confidence", "entropy")},
+        "length": lambda one: len(one.source),
+    }
+    for order, key in keys.items():
         known = [one for one in ALIGNMENTS if key(one) is not None]
         unknown = [one.id for one in ALIGNMENTS if key(one) is None]
         rising = [one.id for one in sorted(known, key=key)]
@@ -526,23 +503,24 @@ def test_soft_and_hard(page):
     assert np.array_equal(page.greys((8, 8)), as_greys(first.weights))
 
 
-def downloaded(path):
-    assert eventually(path.exists)
-    return path.read_bytes()
+@pytest.fixture
+def downloaded(browser, tmp_path):
+    """Return a function that returns the content of a file that the browser has been given."""
+    options = {"behavior": "allow", "downloadPath": str(tmp_path)}
+    browser.execute_cdp_cmd("Browser.setDownloadBehavior", options)
+
+    def downloaded(name):
+        assert eventually((tmp_path / name).exists)
+        return (tmp_path / name).read_bytes()
+
+    return downloaded
 
 
-def allow_downloads(browser, folder):
-    browser.execute_cdp_cmd(
-        "Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)}
-    )
-
-
-def test_download_svg(page, tmp_path):
-    allow_downloads(page.browser, tmp_path)
+def test_download_svg(page, downloaded):
     page.open("#sentence=17").one("#theme").click()  # the file does not follow the window
     page.hover(page.all("#target .word")[5])
     page.one("#svg").click()
-    svg = downloaded(tmp_path / "alignment-17.svg")
+    svg = downloaded("alignment-17.svg")
     assert np.array_equal(greys(svg, (8, 8)), as_greys(ALIGNMENTS[0].weights))
     root = ElementTree.fromstring(svg)
     assert [text.text for text in root.iter(f"{SVG}text")] == ENGLISH.split() + FRENCH.split()
@@ -550,10 +528,9 @@ def test_download_svg(page, tmp_path):
     assert page.errors() == []
 
 
-def test_download_png(page, tmp_path):
-    allow_downloads(page.browser, tmp_path)
+def test_download_png(page, downloaded):
     page.open("#sentence=17").one("#png").click()
-    png = downloaded(tmp_path / "alignment-17.png")
+    png = downloaded("alignment-17.png")
     pixels = (imread(io.BytesIO(png), format="png")[..., :3] * 255).round().astype(int)
     assert (pixels[0, 0] == 255).all()
     # The cells' places from the picture on the screen, which is the same.
@@ -606,18 +583,15 @@ def test_keyboard_in_the_list(page):
     for key in (keys.ARROW_DOWN, keys.ARROW_DOWN, keys.ARROW_UP, keys.END, keys.END, keys.HOME):
         page.press(key)
         seen.append(page.chosen())
-        chosen = page.one("#list [aria-selected=true]")
-        assert page.one("#list").get_dom_attribute("aria-activedescendant") == chosen.get_property(
-            "id"
-        )
+        chosen = page.one("#list [aria-selected=true]").get_property("id")
+        assert page.one("#list").get_dom_attribute("aria-activedescendant") == chosen
         assert page.browser.current_url.endswith(f"#sentence={page.chosen()}")
     assert seen == [4, 17, 4, 101, 101, 3]
     page.one("#search").send_keys(keys.ARROW_DOWN)
     assert page.chosen() == 4
-    page.one("#next").click()
-    assert page.chosen() == 17
-    page.one("#previous").click()
-    assert page.chosen() == 4
+    for button, number in (("#next", 17), ("#previous", 4)):
+        page.one(button).click()
+        assert page.chosen() == number
 
 
 def test_keyboard_through_the_whole_page(page):
@@ -635,11 +609,9 @@ def test_keyboard_through_the_whole_page(page):
             break
         assert outline != "none", name
         seen.append(name)
-    expected = (
-        "theme search sort direction list previous next The L' soft threshold matrix pharaoh"
-        " copy png svg"
-    ).split()
-    assert [name for name in seen if "How to read" not in name] == expected
+    expected = "theme search sort direction list previous next The L' soft threshold matrix pharaoh"
+    found = [name for name in seen if "How to read" not in name]
+    assert found == [*expected.split(), "copy", "png", "svg"]
 
 
 def test_keyboard_in_words_and_matrix(page):
@@ -654,8 +626,7 @@ def test_keyboard_in_words_and_matrix(page):
     # From the last control before it: focus given by a script or the mouse moves no cursor.
     page.run("document.getElementById('threshold').focus()")
     page.press(keys.TAB, keys.ARROW_DOWN, keys.ARROW_RIGHT, keys.ARROW_RIGHT)
-    said = re.sub("[\u2068\u2069]", "", page.one("#readout").text)
-    assert said.startswith(f"accord ← on {ALIGNMENTS[0].weights[1, 2]:.3f}")
+    assert page.readout().startswith(f"accord ← on {ALIGNMENTS[0].weights[1, 2]:.3f}")
     assert page.one("#readout").get_dom_attribute("role") == "status"
 
 
@@ -668,8 +639,7 @@ def test_right_to_left(page):
     page.press(page.keys.ARROW_LEFT)  # the next word stands on the left
     assert [side for side, _ in page.active()] == ["target", "target"]
     assert page.active()[0][1] == ","
-    labels = [text.get_property("textContent") for text in page.all("#matrix .label")]
-    assert "\u2068עולם.\u2069" in labels
+    assert "\u2068עולם.\u2069" in page.labels()
 
 
 def test_deep_link(page):
@@ -686,11 +656,9 @@ def test_light_and_dark(page):
     def ground():
         return page.run("return getComputedStyle(document.body).backgroundColor")
 
-    def system(scheme):
-        page.browser.execute_cdp_cmd(
-            "Emulation.setEmulatedMedia",
-            {"features": [{"name": "prefers-color-scheme", "value": scheme}]},
-        )
+    def system(*schemes):
+        features = [{"name": "prefers-color-scheme", "value": scheme} for scheme in schemes]
+        page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": features})
 
     try:
         system("light")
@@ -704,29 +672,23 @@ def test_light_and_dark(page):
         assert ground() == light
         assert np.array_equal(page.greys((3, 2)), as_greys(ALIGNMENTS[1].weights))
     finally:
-        page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+        system()
 
 
-def test_hostile_words_are_shown_and_never_run(browser, tmp_path):
-    weights = np.full((len(HOSTILE), len(HOSTILE)), 1 / len(HOSTILE))
+def test_hostile_words_are_shown_and_never_run(browser, tmp_path, downloaded):
     surrogate = Alignment(["\udc80"], ["b"], [[1.0]], id=1)
-    path = written(tmp_path, [Alignment(HOSTILE, HOSTILE, weights), surrogate])
-    page = Page(browser, path).open()
-    shown = page.run(
-        "return Array.from(document.querySelectorAll('#source .word'), (one) => one.textContent)"
-    )
-    assert shown == list(HOSTILE)
-    labels = [text.get_property("textContent") for text in page.all("#matrix .label")]
+    page = Page(browser, written(tmp_path, [HOSTILE_ALIGNMENT, surrogate])).open()
+    assert [word for word, *_ in page.words("source")] == list(HOSTILE)
+    labels = page.labels()
     assert labels[0] == HOSTILE[0] and "…" in labels[1] and labels[3:5] == list(HOSTILE[3:5])
     page.hover(page.all("#source .word")[0])
     page.hover_cell(0, 1)
-    allow_downloads(browser, tmp_path)
     page.one("#svg").click()
-    ElementTree.fromstring(downloaded(tmp_path / "alignment-0.svg"))
+    ElementTree.fromstring(downloaded("alignment-0.svg"))
     page.one("#png").click()
-    downloaded(tmp_path / "alignment-0.png")
+    downloaded("alignment-0.png")
     page.open("#sentence=1").one("#png").click()
-    downloaded(tmp_path / "alignment-1.png")
+    downloaded("alignment-1.png")
     assert page.run("return window.ran === undefined")
     assert page.all("img, #matrix script, #list script") == []
     assert page.errors() == []
@@ -767,11 +729,10 @@ def test_five_hundred_sentences(browser, tmp_path):
     page.run("document.getElementById('list').focus()")
     page.press(page.keys.END)
     assert page.chosen() == 499
-    box, item = (
-        page.run("const b = arguments[0].getBoundingClientRect(); return [b.top, b.bottom]", found)
-        for found in (page.one("#list"), page.one("#list [aria-selected=true]"))
-    )
-    assert box[0] <= item[0] and item[1] <= box[1] + 1
+    what = "[one.getBoundingClientRect().top, one.getBoundingClientRect().bottom]"
+    ((top, bottom),) = page.of("#list", what)
+    ((first, last),) = page.of("#list [aria-selected=true]", what)
+    assert top <= first and last <= bottom + 1
     last = alignments[499].weights
     assert np.array_equal(page.greys(last.shape), as_greys(last))
     page.search("w123")
