@@ -261,7 +261,7 @@ class Page:
     def hover_cell(self, target, source):
         """Where a reader sees the cell: from the matrix's black ground, not from the script."""
         self.run("arguments[0].scrollIntoView({block: 'center'})", self.one("#matrix"))
-        (box,) = self.of(
+        box, *_ = self.of(
             "#matrix svg > rect",
             "(({left, top, width, height}) => [left, top, width, height])"
             "(one.getBoundingClientRect())",

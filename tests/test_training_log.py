@@ -89,15 +89,18 @@ def log(request):
     return Log(request.param)
 
 
+def minutes(*values):
+    return pytest.approx(sum(values) / 60)
+
+
 def test_one_run(log, tmp_path):
     log.begin(0).inner(21, 100, 90.0).inner(41, 200, 70.0).valid(46, 200, 60.0).saved(47, 200)
     log.epoch_end(48, 200, 80.0).inner(68, 300, 50.0).valid(69, 300, 64.0).saved(70, 300)
     found = log.read(tmp_path)
     assert (found.updates, found.epochs, found.runs) == (300, 1.5, 1)
-    assert found.hours == pytest.approx(69 / 60)  # from minute 1 to minute 70
+    assert found.hours == minutes(69)  # from minute 1 to minute 70
     assert (found.valid_nats, found.valid_update, found.last_valid_nats) == (60.0, 200, 64.0)
-    assert found.train_nats == 50.0
-    assert found.device == "CPU"
+    assert (found.train_nats, found.device) == (50.0, "CPU")
     assert (found.lost_hours, found.unlogged_updates) == (0, 0)
 
 
@@ -108,14 +111,10 @@ def test_lost_work_is_counted_once(log, tmp_path):
     log.begin(500, loaded=200).inner(521, 300, 40.0).inner(541, 400, 30.0).saved(543, 400)
     found = log.read(tmp_path)
     assert (found.updates, found.epochs, found.runs) == (400, 2.0, 2)
-    assert found.hours == pytest.approx((44 + 42) / 60)
-    assert found.lost_hours == pytest.approx(16 / 60)
-    assert found.valid_nats == 60.0, "the validation of lost work"
-    assert found.train_nats == 30.0
-    (remark,) = training_remarks({"M": found})
-    assert remark == (
-        "M: lowest dev. NLL after 200 updates; trained in 2 runs; 0.27 h of lost work not counted."
-    )
+    assert (found.hours, found.lost_hours) == (minutes(44, 42), minutes(16))
+    assert (found.valid_nats, found.train_nats) == (60.0, 30.0)  # not those of lost work
+    begin = "M: lowest dev. NLL after 200 updates; trained in 2 runs; 0.27 h of lost work not"
+    assert training_remarks({"M": found}) == [f"{begin} counted."]
 
 
 def test_twice_from_the_same_checkpoint(log, tmp_path):
@@ -123,9 +122,7 @@ def test_twice_from_the_same_checkpoint(log, tmp_path):
     log.begin(100, loaded=100).inner(121, 190)
     log.begin(200, loaded=100).inner(211, 200).saved(211, 200)
     found = log.read(tmp_path)
-    assert found.hours == pytest.approx((10 + 10) / 60)
-    assert found.lost_hours == pytest.approx(20 / 60)
-    assert found.runs == 2
+    assert (found.hours, found.lost_hours, found.runs) == (minutes(10, 10), minutes(20), 2)
 
 
 def test_far_back_past_a_whole_run(log, tmp_path):
@@ -134,8 +131,8 @@ def test_far_back_past_a_whole_run(log, tmp_path):
     log.begin(100, loaded=200).inner(121, 300).saved(121, 300)
     log.begin(200, loaded=100).inner(221, 200).saved(221, 200)
     found = log.read(tmp_path)
-    assert found.updates == 200
-    assert found.hours == pytest.approx((20 + 20) / 60)  # update 100 lies in the middle of 40 min
+    # update 100 lies in the middle of 40 minutes
+    assert (found.updates, found.hours) == (200, minutes(20, 20))
 
 
 def test_a_new_beginning_makes_everything_before_it_void(log, tmp_path):
@@ -143,7 +140,7 @@ def test_a_new_beginning_makes_everything_before_it_void(log, tmp_path):
     log.begin(100).inner(111, 50, 70.0).valid(111, 50, 50.0)
     found = log.read(tmp_path)
     assert (found.updates, found.valid_nats, found.runs) == (50, 50.0, 1)
-    assert found.hours == pytest.approx(10 / 60)
+    assert found.hours == minutes(10)
 
 
 def test_a_finished_training_called_again_adds_nothing(log, tmp_path):
@@ -155,14 +152,12 @@ def test_a_finished_training_called_again_adds_nothing(log, tmp_path):
 
 
 def test_logs_in_several_files_and_missing_ones(log, tmp_path):
-    first = tmp_path / "first"
-    log.begin(0).inner(31, 100).saved(31, 100)
-    first.write_text("\n".join(log.lines))
-    log.lines = []
-    log.begin(100, loaded=100).inner(131, 200).saved(131, 200)
-    second = tmp_path / "second"
-    second.write_text("\n".join(log.lines))
-    whole, part = read_training([first, second]), read_training([second])
+    paths = tmp_path / "first", tmp_path / "second"
+    for path, loaded in zip(paths, (None, 100), strict=True):
+        log.lines, update = [], loaded or 0
+        log.begin(update, loaded).inner(update + 31, update + 100).saved(update + 31, update + 100)
+        path.write_text("\n".join(log.lines))
+    whole, part = read_training(paths), read_training(paths[1:])
     assert (whole.hours, whole.unlogged_updates) == (pytest.approx(1.0), 0)
     assert (part.hours, part.unlogged_updates) == (pytest.approx(0.5), 100)
     assert "the log lacks 100 updates" in training_remarks({"M": part})[0]
@@ -205,21 +200,21 @@ def test_broken_lines_are_passed_over(log, tmp_path):
 
 def test_no_training(tmp_path):
     path = tmp_path / "log"
-    with pytest.raises(UserError, match="cannot be read: No such file"):
-        read_training([path])
-    path.write_text("")
-    with pytest.raises(UserError, match="is empty"):
-        read_training([path])
-    path.write_text("something else\n")
-    with pytest.raises(UserError, match="found no training; valid is what fairseq-train prints"):
-        read_training([path])
+    for text, message in (
+        (None, "cannot be read: No such file"),
+        ("", "is empty"),
+        ("something else\n", "found no training; valid is what fairseq-train prints"),
+    ):
+        if text is not None:
+            path.write_text(text)
+        with pytest.raises(UserError, match=message):
+            read_training([path])
 
 
 def test_the_papers_table(tmp_path):
     training = Log().begin(0).inner(61, 100, 45.25).valid(61, 100, 40.0).read(tmp_path)
-    table = training_table(
-        {"rnnenc_50": training, "other": training}, {"rnnenc_50": "RNNencdec-50"}
-    )
+    runs = {"rnnenc_50": training, "other": training}
+    table = training_table(runs, {"rnnenc_50": "RNNencdec-50"})
     assert [row.cells[0] for row in table.rows] == [
         *("rnnenc_50", "other", "RNNencdec-30 (paper)", "RNNsearch-30 (paper)"),
         *("RNNsearch-50 (paper)", "RNNsearch-50* (paper)"),
@@ -236,11 +231,9 @@ def test_what_fairseq_train_prints(small_corpus, tmp_path):
 
     def log_of(style):
         folder = tmp_path / style
-        options = (
-            f"{MODEL} {LAST_ONLY} --criterion alignment_heatmap --optimizer rnnsearch_adadelta"
-        )
-        options += " --batch-size 20 --save-interval-updates 2 --keep-interval-updates -1 --seed 3"
-        options += f" --log-interval 1 --log-format {style}"
+        options = f"{MODEL} {LAST_ONLY} --criterion alignment_heatmap --seed 3 --log-interval 1"
+        options += f" --optimizer rnnsearch_adadelta --batch-size 20 --log-format {style}"
+        options += " --save-interval-updates 2 --keep-interval-updates -1"
         first = train(small_corpus.data, folder, options, "--max-update 9").ok()
         shutil.copy(folder / "checkpoint_1_4.pt", folder / "checkpoint_last.pt")
         second = train(small_corpus.data, folder, options, "--max-update 15").ok()
@@ -253,8 +246,7 @@ def test_what_fairseq_train_prints(small_corpus, tmp_path):
         assert (found.updates, found.epochs, found.runs) == (15, 2.5, 2)
         assert found.hours + found.lost_hours < 0.2
     assert simple.train_nats == json_format.train_nats > 0
-    assert (simple.valid_nats, simple.valid_update) == (
-        *(json_format.valid_nats, json_format.valid_update),
-    )
+    simple_best, json_best = ((run.valid_nats, run.valid_update) for run in (simple, json_format))
+    assert simple_best == json_best
     last = [line for line in (printed.err + printed.out).splitlines() if "| valid |" in line][-1]
     assert f"nats_per_sentence {simple.last_valid_nats:g} " in last

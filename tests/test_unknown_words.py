@@ -23,10 +23,10 @@ def parsed(lines):
 
 
 def test_by_hand():
-    assert learn_dictionary(SOURCE, TARGET, parsed(LINKS)) == FOUND
-    assert list(learn_dictionary(SOURCE, TARGET, parsed(LINKS))) == sorted(FOUND)
-    assert learn_dictionary(SOURCE, TARGET, parsed(LINKS), fewest=3) == {"the": "la"}
-    assert learn_dictionary(SOURCE, TARGET, parsed(LINKS), fewest=1) == {"a": "une", **FOUND}
+    links = parsed(LINKS)
+    assert list(learn_dictionary(SOURCE, TARGET, links).items()) == sorted(FOUND.items())
+    assert learn_dictionary(SOURCE, TARGET, links, fewest=3) == {"the": "la"}
+    assert learn_dictionary(SOURCE, TARGET, links, fewest=1) == {"a": "une", **FOUND}
 
 
 def test_a_frequent_word_is_not_everybodys_translation():
@@ -64,20 +64,26 @@ def test_unknown_words_are_replaced_as_fairseq_does(known):
     assert replaced > 50
 
 
+def write(folder, texts):
+    for name, lines in texts.items():
+        (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def run(command, folder, files, *further):
+    main([command, *(f"--{option}={folder / file}" for option, file in files.items()), *further])
+
+
+LEARNED_FROM = {"source": "s", "target": "t", "alignments": "links", "out": "out"}
+
+
 @pytest.fixture
 def files(tmp_path):
-    for name, lines in {"s": SOURCE, "t": TARGET, "links": LINKS}.items():
-        (tmp_path / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write(tmp_path, {"s": SOURCE, "t": TARGET, "links": LINKS})
     return tmp_path
 
 
-def run(files, *further):
-    options = {"source": "s", "target": "t", "alignments": "links", "out": "out"}
-    main(["dictionary", *(f"--{k}={files / v}" for k, v in options.items()), *further])
-
-
 def test_command(files, capsys):
-    run(files)
+    run("dictionary", files, LEARNED_FROM)
     lines = (files / "out").read_text(encoding="utf-8").splitlines()
     assert dict(line.split() for line in lines) == FOUND
     assert "out: 4 words" in capsys.readouterr().out
@@ -86,9 +92,7 @@ def test_command(files, capsys):
 @pytest.fixture
 def translated(files):
     """Two translations, the second without an alignment because it needs none."""
-    texts = {"s": ["a b", "c d"], "t": ["x <unk>", "y z"], "d": ["b B", "a A"]}
-    for name, lines in texts.items():
-        (files / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    write(files, {"s": ["a b", "c d"], "t": ["x <unk>", "y z"], "d": ["b B", "a A"]})
     weights = [[0.1, 0.8, 0.1], [0.2, 0.3, 0.5], [0, 0, 1]]
     alignment = Alignment(("a", "<unk>", "</s>"), ("x", "<unk>", "</s>"), weights)
     write_gallery(files, [alignment], ("jsonl",))
@@ -97,7 +101,7 @@ def translated(files):
 
 def replace(files, *further):
     options = {"source": "s", "translations": "t", "alignments": "alignments.jsonl", "out": "out"}
-    main(["replace-unk", *(f"--{k}={files / v}" for k, v in options.items()), *further])
+    run("replace-unk", files, options, *further)
 
 
 def test_replace_command(translated):
@@ -125,17 +129,10 @@ def test_mistakes_in_replacing(translated, name):
 
 
 def test_sentences_without_unknown_words(files, capsys):
-    texts = {
-        "t.en": ["a b", "a q", "b a"],
-        "t.fr": ["x", "x", "r"],
-        "en": ["a 2", "b 1"],
-        "fr": ["x 3"],
-    }
-    for name, lines in texts.items():
-        (files / name).write_text("\n".join(lines) + "\n", encoding="utf-8")
+    texts = {"t.en": ["a b", "a q", "b a"], "t.fr": ["x", "x", "r"]}
+    write(files, {**texts, "en": ["a 2", "b 1"], "fr": ["x 3"]})
     options = {"source": "t.en", "reference": "t.fr", "source-dictionary": "en", "out": "."}
-    options["target-dictionary"] = "fr"
-    main(["no-unk", *(f"--{k}={files / v}" for k, v in options.items())])
+    run("no-unk", files, {**options, "target-dictionary": "fr"})
     assert (files / "text.en").read_text() == "a b\n" and (files / "text.fr").read_text() == "x\n"
     assert "1 of 3 sentence pairs" in capsys.readouterr().out
 
@@ -153,5 +150,5 @@ def test_mistakes(files, name):
     file, text, further, message = WRONG[name]
     (files / file).write_text(text, encoding="utf-8")
     with pytest.raises(UserError, match=message):
-        run(files, *further)
+        run("dictionary", files, LEARNED_FROM, *further)
     assert not (files / "out").exists()
