@@ -159,13 +159,9 @@ def links(folder: Path) -> tuple:
 
 def links_again(folder: Path) -> tuple:
     """Och and Ney's definitions on sets of (sentence, source, target)."""
-    (_, sure, possible), (_, _, found) = (_links(folder / name) for name in ("gold", "hypothesis"))
-    both = len(found & sure), len(found & possible)
-    ratios = (
-        (both[1], len(found)),
-        (both[0], len(sure)),
-        (len(found) + len(sure) - sum(both), len(found) + len(sure)),
-    )
+    (sure, possible), (_, found) = (_links(folder / name) for name in ("gold", "hypothesis"))
+    both, number = (len(found & sure), len(found & possible)), len(found) + len(sure)
+    ratios = (both[1], len(found)), (both[0], len(sure)), (number - sum(both), number)
     return tuple(round(part / whole, 9) for part, whole in ratios if whole)
 
 
@@ -181,7 +177,7 @@ def _links(path: Path) -> tuple:
                 possible.add(link)
                 if "P" not in fields[3:4] or link in sure:
                     sure.add(link)
-        return "naacl", sure, possible
+        return sure, possible
     base = 0 if "p" in "".join(lines) else 1  # talp counts from 1, pharaoh from 0
     for number, line in enumerate(lines, start=1):
         for text in line.split():
@@ -190,7 +186,7 @@ def _links(path: Path) -> tuple:
             possible.add(link)
             if kind == "-":
                 sure.add(link)
-    return "lines", sure, possible
+    return sure, possible
 
 
 def _jsonl(work: Path) -> Files:
@@ -222,20 +218,12 @@ def alignments(folder: Path) -> str:
 
 def alignments_again(folder: Path) -> str:
     content = (folder / "alignments.jsonl").read_text(encoding="utf-8")
-    made = [json.loads(line) for line in content.split("\n") if line.strip()]
-    shape = [(len(entry["target"]), len(entry["source"])) for entry in made]
-    return _values(
-        {
-            entry["id"]: Alignment(
-                entry["source"],
-                entry["target"],
-                np.array(entry["weights"], float).reshape(size),
-                entry["id"],
-                entry.get("score"),
-            )
-            for entry, size in zip(made, shape, strict=True)
-        }
-    )
+    found = {}
+    for entry in map(json.loads, filter(str.strip, content.split("\n"))):
+        source, target, number = entry["source"], entry["target"], entry["id"]
+        weights = np.array(entry["weights"], float).reshape(len(target), len(source))
+        found[number] = Alignment(source, target, weights, number, entry.get("score"))
+    return _values(found)
 
 
 # --- parameters -----------------------------------------------------------------------------------
@@ -292,17 +280,13 @@ def _log() -> bytes:
     log = Log().begin(0)
     log.say(1, "fairseq.trainer", "Start iterating over samples")
     for minute, update in ((10, 100), (20, 200)):
-        log.say(
-            minute,
-            "train_inner",
-            f"epoch 001: {update:6d} / 200 loss=9, nats_per_sentence={60 - minute}, bsz=20,"
-            f" num_updates={update}, wall={60 * minute}",
-        )
-    log.say(
-        21, "valid", "epoch 001 | valid on 'valid' subset | nats_per_sentence 41 | num_updates 200"
-    )
-    text = '{"epoch": 2, "update": 1.5, "nats_per_sentence": "30", "num_updates": "300"}'
-    log.say(30, "train_inner", text)
+        values = f"nats_per_sentence={60 - minute}, bsz=20, num_updates={update}"
+        line = f"epoch 001: {update:6d} / 200 loss=9, {values}, wall={60 * minute}"
+        log.say(minute, "train_inner", line)
+    line = "epoch 001 | valid on 'valid' subset | nats_per_sentence 41 | num_updates 200"
+    log.say(21, "valid", line)
+    line = '{"epoch": 2, "update": 1.5, "nats_per_sentence": "30", "num_updates": "300"}'
+    log.say(30, "train_inner", line)
     return ("\n".join(log.lines) + "\n").encode()
 
 
@@ -316,24 +300,17 @@ def training(folder: Path) -> None:
 
 
 def _translations() -> Files:
-    return {
-        "source.en": ENGLISH.encode(),
-        "reference.fr": FRENCH.encode(),
-        "system.fr": FRENCH.replace("rouge", "bleue").encode(),
-        "dict.en.txt": "".join(f"{word} 1\n" for word in sorted(set(ENGLISH.split()))).encode(),
-        "dict.fr.txt": "".join(f"{word} 1\n" for word in sorted(set(FRENCH.split()))).encode(),
-    }
+    files = {"source.en": ENGLISH, "reference.fr": FRENCH}
+    files["system.fr"] = FRENCH.replace("rouge", "bleue")
+    for name, text in (("dict.en.txt", ENGLISH), ("dict.fr.txt", FRENCH)):
+        files[name] = "".join(f"{word} 1\n" for word in sorted(set(text.split())))
+    return {name: content.encode() for name, content in files.items()}
 
 
 def translations(folder: Path) -> str:
-    names = {
-        "source": "source.en",
-        "reference": "reference.fr",
-        "source-dictionary": "dict.en.txt",
-        "target-dictionary": "dict.fr.txt",
-    }
+    names = {"source": "source.en", "reference": "reference.fr", "system=S": "system.fr"}
+    names |= {"source-dictionary": "dict.en.txt", "target-dictionary": "dict.fr.txt"}
     options = [f"--{option}={folder / name}" for option, name in names.items()]
-    options.append(f"--system=S={folder / 'system.fr'}")
     with contextlib.redirect_stdout(io.StringIO()) as out:
         evaluation(["bleu", *options, "--resamples", "2"])
     row = next(line for line in out.getvalue().splitlines() if line.startswith("| S "))

@@ -431,10 +431,9 @@ def test_archives_stay_in_their_folder(tmp_path, name):
     assert [path.name for path in tmp_path.iterdir()] == ["model.tar.gz"]
 
 
-def packed(path, content, opener=gzip.open):
-    with opener(path, "wb") as file:
-        for part in content:
-            file.write(part)
+def packed(path, content):
+    with gzip.open(path, "wb") as file:
+        file.writelines(content)
 
 
 def header(name, size, kind=tarfile.REGTYPE):
@@ -452,22 +451,18 @@ def sparse(blocks):
     return [bytes(info), *[bytes(504) + b"\1" + bytes(7)] * blocks]
 
 
-ZEROS = [bytes(2**20)]
+ZEROS, DESCRIBED = [bytes(2**20)], "described in more than"
 BOMBS = {
     "a member that grows": ([header("model/a", 2**26), *ZEROS * 64], "more than [0-9,]+ bytes"),
     "a member larger than the disk": ([header("model/a", 2**60)], "are free"),
     "a name that grows": (
-        [header("././@LongLink", 2**28, tarfile.GNUTYPE_LONGNAME), *ZEROS],
-        "described in more than",
+        [header("././@LongLink", 2**28, tarfile.GNUTYPE_LONGNAME), *ZEROS], DESCRIBED
     ),
-    "properties that grow": (
-        [header("x", 2**28, tarfile.XHDTYPE), *ZEROS],
-        "described in more than",
-    ),
-    "a hundred thousand empty members": ([header("model/a", 0)] * 10**5, "described in more than"),
+    "properties that grow": ([header("x", 2**28, tarfile.XHDTYPE), *ZEROS], DESCRIBED),
+    "a hundred thousand empty members": ([header("model/a", 0)] * 10**5, DESCRIBED),
     "holes without end": (sparse(10**5), "(described in|unpacks to) more than"),
     "holes": (sparse(0) + [bytes(10240)], "is a link, no plain file"),
-}
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", BOMBS)
