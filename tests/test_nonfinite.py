@@ -1,6 +1,5 @@
 """Numbers that are not finite: who is named, what happens to the update, when training stops."""
 
-import logging
 import math
 from functools import partial
 
@@ -79,8 +78,7 @@ def test_the_sentence_with_the_gradient_is_named(training, caplog, word):
     task, model, criterion = training
     poison(model, word)
     before = [p.clone() for p in model.parameters()]
-    with caplog.at_level(logging.WARNING):
-        assert update(task, model, criterion, optimizer(model)) == 0
+    assert update(task, model, criterion, optimizer(model)) == 0
     number = {6: 17, 8: 170}[word]
     assert f"of 3 sentences, sentence {number} alone has no finite gradient" in caplog.text
     assert "update skipped (--nonfinite skip; 1 so far)" in caplog.text
@@ -92,8 +90,7 @@ def test_a_cost_of_infinity_is_no_sound_update(training, caplog):
     task, model, criterion = training
     model.decoder.network.output.bias.data[7] = -math.inf
     ours = optimizer(model)
-    with caplog.at_level(logging.WARNING):
-        assert update(task, model, criterion, ours) == 0
+    assert update(task, model, criterion, ours) == 0
     assert "the parameter decoder.network.output.bias is not finite itself" in caplog.text
     # the same without a parameter to blame
     model.decoder.network.output.bias.data[7] = 0
@@ -106,16 +103,14 @@ def test_a_cost_of_infinity_is_no_sound_update(training, caplog):
 
     model.decoder.network.cost = cost
     caplog.clear()
-    with caplog.at_level(logging.WARNING):
-        assert update(task, model, criterion, ours) == 0
+    assert update(task, model, criterion, ours) == 0
     assert "sentence 170 alone has no finite gradient" in caplog.text
 
 
 def test_a_sum_that_overflows_names_the_largest(training, caplog):
     task, model, criterion = training
     poison(model, 6, 3e38)
-    with caplog.at_level(logging.WARNING):
-        update(task, model, criterion, optimizer(model))
+    update(task, model, criterion, optimizer(model))
     assert "each of its 3 sentences alone has a finite gradient, 17 the largest" in caplog.text
 
 
@@ -166,15 +161,13 @@ def test_an_overflow_under_amp_reaches_its_scaler_if_there_is_one(training, monk
     assert torch.isfinite(update(task, model, criterion, amp)) != enabled
     assert amp.scaler.get_scale() == (64 if enabled else 1)
     assert amp.fp32_optimizer._nonfinite_updates == (0 if enabled else 1)
-    for parameter, old in zip(model.parameters(), before, strict=True):
-        assert_close(parameter, old, rtol=0, atol=0)
+    assert_close(list(map(torch.detach, model.parameters())), before, rtol=0, atol=0)
 
 
 def test_validation_warns(training, caplog):
     task, model, criterion = training
     model.decoder.network.output.bias.data[7] = math.nan
-    with caplog.at_level(logging.WARNING):
-        task.valid_step(sample(), model, criterion)
+    task.valid_step(sample(), model, criterion)
     assert "the validation cost is nan in a batch of sentences 3, 17, 170" in caplog.text
 
 

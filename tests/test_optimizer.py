@@ -16,6 +16,7 @@ from fairseq.optim.lr_scheduler.fixed_schedule import FixedLRSchedule, FixedLRSc
 from numpy.testing import assert_allclose
 from omegaconf import OmegaConf
 from oracles import numpy_rnnsearch as oracle
+from torch.testing import assert_close
 
 from fairseq_rnnsearch.compat.trainer import clip_scaled_gradients
 from fairseq_rnnsearch.contracts import AnswersNonfinite
@@ -180,10 +181,10 @@ def test_blocks_equal_torch_s_own(dtype, weight_decay, monkeypatch):
             for optimizer, state in zip(optimizers, reversed(states), strict=True):
                 optimizer.load_state_dict(state)
         rtol = 4 * torch.finfo(dtype).eps
+        assert_close(ours, theirs, rtol=rtol, atol=rtol)
         for one, other in zip(ours, theirs, strict=True):
-            torch.testing.assert_close(one, other, rtol=rtol, atol=rtol)
-            for key, value in optimizers[1].state[other].items():
-                torch.testing.assert_close(optimizers[0].state[one][key], value, rtol=rtol, atol=0)
+            states = optimizers[0].state[one], optimizers[1].state[other]
+            assert_close(*map(dict, states), rtol=rtol, atol=0)
 
 
 def test_numbers_that_are_stored_in_another_way_are_updated_too():
@@ -395,11 +396,8 @@ def learn(optimizer, params, seed, clip_norm=1.0, spoil=1.0):
     cost = sum(((p - goal) ** 2).sum() for p, goal in zip(params, goals, strict=True))
     optimizer.backward(cost * spoil)
     optimizer.multiply_grads(1 / 4)
-    clip = (
-        clip_scaled_gradients
-        if isinstance(optimizer, AMPOptimizer)
-        else type(optimizer).clip_grad_norm
-    )
+    scaled = isinstance(optimizer, AMPOptimizer)
+    clip = clip_scaled_gradients if scaled else type(optimizer).clip_grad_norm
     norm = clip(optimizer, clip_norm)  # as our trainer does
     optimizer.step()
     return norm
@@ -415,9 +413,8 @@ def test_amp_moves_as_far_as_float32(with_amp, name, scale, clip_norm):
     amp = with_amp(OPTIMIZERS[name](scaled), fp16_init_scale=scale)
     for seed in range(3):
         norms = [learn(o, p, seed, clip_norm) for o, p in ((optimizer, plain), (amp, scaled))]
-        torch.testing.assert_close(*norms)
-    for one, other in zip(plain, scaled, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-6, atol=0)
+        assert_close(*norms)
+    assert_close(plain, scaled, rtol=1e-6, atol=0)
     assert not same(plain, parameters(torch.float32))
 
 
@@ -489,8 +486,8 @@ def test_shrink_with_bf16_takes_a_tenth_of_the_parameter_too():
     for spoil in (1.0, math.nan, 1.0):
         learn(optimizer, plain, 1, spoil=spoil)
         learn(bf16, halves, 1, spoil=spoil)
-    for one, other in zip(accumulators(optimizer), accumulators(inner), strict=True):
-        torch.testing.assert_close(one, other, rtol=0.05, atol=0)  # rounded to 8 bits
+    # the parameters are rounded to 8 bits
+    assert_close(accumulators(optimizer), accumulators(inner), rtol=0.05, atol=0)
 
 
 def test_the_smallest_scale_ends_a_training(with_amp):
