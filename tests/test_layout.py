@@ -22,7 +22,7 @@ ALLOWED = {
     "kernels": {"equations"},
     "network": {"equations", "kernels"},
     "compat": {"arguments", "contracts", "data"},
-    "models": {"compat", "contracts", "kernels", "network"},
+    "models": {"compat", "contracts", "equations", "kernels", "network"},
     "optim": {"contracts"},
     "criterions": {"contracts"},
     "data": set(),
