@@ -133,8 +133,8 @@ def groundhog_from_state_dict(state: Mapping[str, Tensor]) -> dict[str, np.ndarr
     """
     if set(state) != set(PARAMETERS):
         raise UserError(
-            "only an RNNsearch with --output-layer factorised fits the authors' program; "
-            f"these parameters differ: {', '.join(sorted(set(state) ^ set(PARAMETERS)))}"
+            "only an RNNsearch of the paper's equations with --output-layer factorised fits the "
+            f"authors' program; these parameters differ: {', '.join(sorted(set(state) ^ set(PARAMETERS)))}"
         )
     arrays = {}
     for name, parts in PARAMETERS.items():
