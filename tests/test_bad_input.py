@@ -66,17 +66,32 @@ BROKEN_TEXT = {
 }
 
 
-@pytest.mark.survives("bad input", cases=len(BROKEN_TEXT))
-def test_broken_text_is_refused_before_anything_is_written(tmp_path):
-    texts = []
-    for number, (change, _) in enumerate(BROKEN_TEXT.values()):
-        texts.append(write_text(tmp_path / str(number), train=30, valid=5))
-        change(texts[-1])
-    refused = together(*[lambda text=text: preprocess(text, text / "data") for text in texts])
-    for text, finished, (_, parts) in zip(texts, refused, BROKEN_TEXT.values(), strict=True):
+def all_refused(calls):
+    """Run commands, two at a time, each of which has to say some words in its one line.
+
+    Args:
+        calls: pairs of a call that runs a command, and the words.
+
+    Returns:
+        how the commands ended.
+    """
+    commands, words = zip(*calls, strict=True)
+    ended = together(*commands)
+    for finished, parts in zip(ended, words, strict=True):
         message = finished.error()
         assert all(part in message for part in parts), message
-        assert not complete(text)
+    return ended
+
+
+@pytest.mark.survives("bad input", cases=len(BROKEN_TEXT))
+def test_broken_text_is_refused_before_anything_is_written(tmp_path):
+    calls = []
+    for number, (change, parts) in enumerate(BROKEN_TEXT.values()):
+        text = write_text(tmp_path / str(number), train=30, valid=5)
+        change(text)
+        calls.append((lambda text=text: preprocess(text, text / "data"), parts))
+    all_refused(calls)
+    assert not complete(tmp_path)
 
 
 def test_empty_lines_are_sentences_without_words(tmp_path):
@@ -85,21 +100,15 @@ def test_empty_lines_are_sentences_without_words(tmp_path):
         for language, line in (("en", 1), ("fr", 1), ("en", 2), ("fr", 3)):
             path = text / f"{split}.{language}"
             lines = path.read_text(encoding="utf-8").splitlines()
-            path.write_text(
-                "\n".join([*lines[:line], "", *lines[line + 1 :], ""]), encoding="utf-8"
-            )
+            changed = "\n".join([*lines[:line], "", *lines[line + 1 :], ""])
+            path.write_text(changed, encoding="utf-8")
     preprocess(text, tmp_path / "data").ok()
     train(tmp_path / "data", tmp_path / "model", TRAIN).ok()
+    checkpoint = tmp_path / "model" / "checkpoint_last.pt"
+    options = "--max-len-a 0 --max-len-b 3 --print-alignment hard"
     translated, scored = together(
-        *[
-            lambda more=more: generate(
-                tmp_path / "data",
-                tmp_path / "model" / "checkpoint_last.pt",
-                "--max-len-a 0 --max-len-b 3 --print-alignment hard",
-                more,
-            ).ok()
-            for more in ("--beam 2", "--score-reference")
-        ]
+        lambda: generate(tmp_path / "data", checkpoint, options, "--beam 2").ok(),
+        lambda: generate(tmp_path / "data", checkpoint, options, "--score-reference").ok(),
     )
     assert sorted(translated.hypotheses()) == list(range(5))
     assert [scored.hypotheses()[i] == [""] for i in range(5)] == [False, True, False, True, False]
@@ -121,16 +130,10 @@ def test_a_sentence_of_two_thousand_words(tmp_path):
         lambda: train(tmp_path / "data", tmp_path / "kept", TRAIN).ok(),
     )
     assert "30 of 31 training pairs have at most 50 words" in dropped.out
+    options, typing = "--beam 2 --max-len-b 5", 1000 * "red house " + "\n"
     translated, typed = together(
-        lambda: generate(
-            tmp_path / "data", checkpoint, "--beam 2 --max-len-b 5 --print-alignment soft"
-        ).ok(),
-        lambda: interactive(
-            tmp_path / "data",
-            checkpoint,
-            "--beam 2 --max-len-b 5",
-            stdin=1000 * "red house " + "\n",
-        ).ok(),
+        lambda: generate(tmp_path / "data", checkpoint, options, "--print-alignment soft").ok(),
+        lambda: interactive(tmp_path / "data", checkpoint, options, stdin=typing).ok(),
     )
     assert sorted(translated.hypotheses()) == list(range(6))
     assert translated.hypotheses()[5] == typed.hypotheses()[0]
@@ -145,15 +148,12 @@ def test_lines_that_are_no_text(barely_trained, tmp_path):
     """fairseq-interactive takes them for words, or dies of them."""
     file = tmp_path / "latin"
     file.write_bytes(b"red house\nred \xe9\n")
-    data, checkpoint = barely_trained.corpus.data, barely_trained.checkpoint
-    options = "--beam 2 --max-len-b 5"
+    begin = barely_trained.corpus.data, barely_trained.checkpoint, "--beam 2 --max-len-b 5"
     typed, marked, read, missing = together(
-        lambda: interactive(
-            data, checkpoint, options, "--buffer-size 9", stdin=b"red\n\nred \0\nbird\n"
-        ),
-        lambda: interactive(data, checkpoint, options, stdin=b"\xef\xbb\xbfred\n"),
-        lambda: interactive(data, checkpoint, options, f"--input={file}"),
-        lambda: interactive(data, checkpoint, options, "--input=nowhere"),
+        lambda: interactive(*begin, "--buffer-size 9", stdin=b"red\n\nred \0\nbird\n"),
+        lambda: interactive(*begin, stdin=b"\xef\xbb\xbfred\n"),
+        lambda: interactive(*begin, f"--input={file}"),
+        lambda: interactive(*begin, "--input=nowhere"),
     )
     assert typed.error().startswith("standard input, line 3, byte 5: a NUL byte")
     assert sorted(typed.hypotheses()) == [0, 1]  # what came before is translated
@@ -169,26 +169,22 @@ def test_data_that_cannot_be_trained_on(tmp_path, small_corpus):
     with (text / "train.fr").open("a") as file:
         file.write("maison\n")
     options = [f"--{split}pref={text / split}" for split in ("train", "valid")]
-    run(
-        "fairseq-preprocess",
-        "--source-lang en --target-lang fr",
-        f"--destdir={tmp_path / 'uneven'}",
-        *options,
-    ).ok()
+    destination = f"--destdir={tmp_path / 'uneven'}"
+    run("fairseq-preprocess", "--source-lang en --target-lang fr", destination, *options).ok()
     (tmp_path / "empty").mkdir()
     no_valid = shutil.copytree(small_corpus.data, tmp_path / "no valid")
     for file in no_valid.glob("valid*"):
         file.unlink()
-    refused = together(
-        *[
-            lambda name=name: train(tmp_path / name, tmp_path / f"{name} model", TRAIN)
-            for name in ("uneven", "nowhere", "empty", "no valid")
-        ]
+    expected = {
+        "uneven": ["train", "same number"],
+        "nowhere": ["nowhere"],
+        "empty": ["empty"],
+        "no valid": ["valid"],
+    }
+    all_refused(
+        (lambda name=name: train(tmp_path / name, tmp_path / f"{name} model", TRAIN), parts)
+        for name, parts in expected.items()
     )
-    uneven, nowhere, empty, no_valid = [finished.error() for finished in refused]
-    assert "train" in uneven and "same number" in uneven
-    assert "nowhere" in nowhere and "empty" in empty
-    assert "valid" in no_valid
     assert not list(tmp_path.rglob("*.pt"))
 
 
@@ -201,7 +197,6 @@ WRONG_OPTIONS = {
     "--adadelta-rho 1": ["--adadelta-rho 1", "between 0 and 1"],
     "--batch-size 0": ["--batch-size 0", "1 or more"],
 }
-
 
 REFUSED = {  # of fairseq's own options, which has no limits for them
     "beam": 0,
@@ -242,48 +237,38 @@ PREPROCESSINGS = {
 def test_preprocessing_that_cannot_begin(tmp_path):
     text = write_text(tmp_path / "text", train=5)
     (text / "dict.en.txt").touch()
-    refused = together(
-        *(
-            lambda options=options: run(
-                "fairseq-preprocess",
-                TASK,
-                f"--destdir={tmp_path / 'data'}",
-                options.replace("@", str(text)),
-            )
-            for options in PREPROCESSINGS
-        )
+    begin = "fairseq-preprocess", TASK, f"--destdir={tmp_path / 'data'}"
+    all_refused(
+        (lambda options=options: run(*begin, options.replace("@", str(text))), [message])
+        for options, message in PREPROCESSINGS.items()
     )
-    for finished, message in zip(refused, PREPROCESSINGS.values(), strict=True):
-        assert message in finished.error()
     assert not (tmp_path / "data").exists()
 
 
 @pytest.mark.survives("bad input", cases=len(WRONG_OPTIONS))
 def test_options_that_make_no_sense(small_corpus, tmp_path):
-    refused = together(
-        *[
-            lambda number=number, options=options: train(
-                small_corpus.data, tmp_path / str(number), TRAIN, options
-            )
-            for number, options in enumerate(WRONG_OPTIONS)
-        ]
+
+    def call(number, options):
+        return lambda: train(small_corpus.data, tmp_path / str(number), TRAIN, options)
+
+    all_refused(
+        (call(number, options), parts)
+        for number, (options, parts) in enumerate(WRONG_OPTIONS.items())
     )
-    for finished, parts in zip(refused, WRONG_OPTIONS.values(), strict=True):
-        message = finished.error()
-        assert all(part in message for part in parts), message
     assert not complete(tmp_path)
 
 
 def test_alignments_of_a_model_that_has_none(small_corpus, tmp_path):
     train(small_corpus.data, tmp_path, f"--arch rnnencdec_30 {SIZES} {PAPER} --max-update 1").ok()
-    checkpoint = tmp_path / "checkpoint_last.pt"
-    refused = together(
-        lambda: generate(small_corpus.data, checkpoint, "--print-alignment hard"),
-        lambda: interactive(small_corpus.data, checkpoint, "--print-alignment soft", stdin="red\n"),
-        lambda: interactive(small_corpus.data, checkpoint, "--replace-unk ''", stdin="red\n"),
-    )
-    for finished in refused:
-        assert "has no alignment" in finished.error()
+    model = small_corpus.data, tmp_path / "checkpoint_last.pt"
+    for finished in all_refused(
+        (call, ["has no alignment"])
+        for call in (
+            lambda: generate(*model, "--print-alignment hard"),
+            lambda: interactive(*model, "--print-alignment soft", stdin="red\n"),
+            lambda: interactive(*model, "--replace-unk ''", stdin="red\n"),
+        )
+    ):
         assert not finished.hypotheses()
 
 
@@ -291,19 +276,15 @@ def test_alignments_of_a_model_that_has_none(small_corpus, tmp_path):
 
 
 def every_command(data, checkpoint):
-    """The commands that open a checkpoint, each given this one."""
+    """Run the commands that open a checkpoint, each with this one, and return how they ended."""
     folder = checkpoint.parent
+    validation = "--user-dir fairseq_rnnsearch --task alignment_heatmap --batch-size 8 --cpu"
     return together(
         lambda: train(data, folder, TRAIN, f"--restore-file={checkpoint}"),
         lambda: train(data, folder / "new", TRAIN, f"--finetune-from-model={checkpoint}"),
         lambda: generate(data, checkpoint),
         lambda: interactive(data, checkpoint, stdin="red house\n"),
-        lambda: run(
-            "fairseq-validate",
-            data,
-            "--user-dir fairseq_rnnsearch --task alignment_heatmap --batch-size 8 --cpu",
-            f"--path={checkpoint}",
-        ),
+        lambda: run("fairseq-validate", data, validation, f"--path={checkpoint}"),
     )
 
 
@@ -330,27 +311,27 @@ def test_a_truncated_checkpoint_is_refused(barely_trained, tmp_path, kept):
     checkpoint = tmp_path / "cut.pt"
     checkpoint.write_bytes(content[: kept if kept != 0.5 else len(content) // 2])
     data = barely_trained.corpus.data
-    refused = together(
-        lambda: generate(data, checkpoint),
-        lambda: train(data, tmp_path, TRAIN, f"--restore-file={checkpoint}"),
+    all_refused(
+        (call, [str(checkpoint), "truncated"])
+        for call in (
+            lambda: generate(data, checkpoint),
+            lambda: train(data, tmp_path, TRAIN, f"--restore-file={checkpoint}"),
+        )
     )
-    for finished in refused:
-        message = finished.error()
-        assert str(checkpoint) in message and "truncated" in message
     assert sorted(path.name for path in tmp_path.iterdir()) == ["cut.pt"]
 
 
 def test_no_checkpoint_and_no_data(barely_trained, tmp_path):
-    refused = together(
-        lambda: generate(barely_trained.corpus.data, tmp_path / "nowhere.pt"),
-        lambda: interactive(barely_trained.corpus.data, tmp_path / "nowhere.pt", stdin="red\n"),
-        lambda: generate(tmp_path / "nowhere.d", barely_trained.checkpoint),
-        lambda: generate(
-            barely_trained.corpus.data, barely_trained.checkpoint, "--gen-subset lost"
-        ),
+    data, checkpoint = barely_trained.corpus.data, barely_trained.checkpoint
+    nowhere = tmp_path / "nowhere"
+    all_refused(
+        [
+            (lambda: generate(data, nowhere), [str(nowhere)]),
+            (lambda: interactive(data, nowhere, stdin="red\n"), [str(nowhere)]),
+            (lambda: generate(nowhere, checkpoint), [str(nowhere)]),
+            (lambda: generate(data, checkpoint, "--gen-subset lost"), ["lost"]),
+        ]
     )
-    for finished, part in zip(refused, ("nowhere.pt",) * 2 + ("nowhere.d", "lost"), strict=True):
-        assert part in finished.error()
 
 
 @pytest.mark.survives("damaged checkpoint")
@@ -372,20 +353,16 @@ def test_other_words_in_as_large_a_dictionary(barely_trained, tmp_path):
     lines = (data / "dict.en.txt").read_text(encoding="utf-8").splitlines(keepends=True)
     (data / "SHA256SUMS").unlink()
     (data / "dict.en.txt").write_text("".join([lines[1], lines[0], *lines[2:]]), encoding="utf-8")
-    state = torch.load(barely_trained.checkpoint, weights_only=True)
-    older = tmp_path / "older.pt"
-    torch.save({**state, "task_state": {}}, older)
-    refused = together(
-        lambda: train(data, tmp_path / "a", TRAIN, f"--restore-file={barely_trained.checkpoint}"),
-        lambda: train(
-            data, tmp_path / "b", TRAIN, f"--finetune-from-model={barely_trained.checkpoint}"
-        ),
-        lambda: generate(data, barely_trained.checkpoint),
+    checkpoint, older = barely_trained.checkpoint, tmp_path / "older.pt"
+    torch.save({**torch.load(checkpoint, weights_only=True), "task_state": {}}, older)
+    words = f"source dictionary has 17 symbols ({data / 'dict.en.txt'})"
+    all_refused(
+        (call, [words, "other words or another order", str(checkpoint)])
+        for call in (
+            lambda: train(data, tmp_path / "a", TRAIN, f"--restore-file={checkpoint}"),
+            lambda: train(data, tmp_path / "b", TRAIN, f"--finetune-from-model={checkpoint}"),
+            lambda: generate(data, checkpoint),
+        )
     )
-    for finished in refused:
-        message = finished.error()
-        assert f"source dictionary has 17 symbols ({data / 'dict.en.txt'})" in message
-        assert "other words or another order" in message
-        assert str(barely_trained.checkpoint) in message
     assert not list((tmp_path / "a").glob("*.pt")) and not list((tmp_path / "b").glob("*.pt"))
     generate(data, older).ok()

@@ -17,7 +17,7 @@ from commands import MODEL, ROOT, assert_equal_tensors, parameters_and_optimizer
 from launchpad import Strike
 from survives import cases
 
-from fairseq_rnnsearch.compat import writing
+from fairseq_rnnsearch.compat.writing import copying_whole, write_whole
 from fairseq_rnnsearch.errors import UserError
 
 pytest_plugins = ["trained"]
@@ -84,10 +84,10 @@ class Whole:
     """A training that was never interrupted."""
 
     def __init__(self, pad, data, folder, options):
-        begun = time.monotonic()
-        self.log = pad.train(data, options, f"--save-dir={folder}").ok().out
-        self.seconds = time.monotonic() - begun
         self.folder, self.options, self.data = folder, options, data
+        begun = time.monotonic()
+        self.log = pad.train(*self.command(folder)).ok().out
+        self.seconds = time.monotonic() - begun
         assert len(reported(self.log)) == 15 + 8 + 3  # updates, validations, epochs
 
     def command(self, folder, *more):
@@ -164,11 +164,10 @@ MOMENTS = {
 }
 
 
-QUICK = "half of a checkpoint is written", "half of a copy is written"
-
-
 @pytest.mark.survives("killed while saving")
-@pytest.mark.parametrize("moment", cases(MOMENTS, *QUICK))
+@pytest.mark.parametrize(
+    "moment", cases(MOMENTS, "half of a checkpoint is written", "half of a copy is written")
+)
 def test_killed_when_it_hurts(launchpad, whole, tmp_path, moment):
     killed = launchpad.train(*whole.command(tmp_path), strike=MOMENTS[moment])
     assert killed.rc == -signal.SIGKILL
@@ -198,15 +197,12 @@ def test_it_is_flushed_before_it_is_renamed(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "fsync", note_flush)
     monkeypatch.setattr(os, "replace", note_rename)
     source, copy = str(tmp_path / "checkpoint1.pt"), str(tmp_path / "checkpoint_last.pt")
-    writing.write_whole({"model": torch.zeros(3)}, source)
-    assert writing.copying_whole(PathManager.copy)(source, copy, overwrite=True)
+    write_whole({"model": torch.zeros(3)}, source)
+    assert copying_whole(PathManager.copy)(source, copy, overwrite=True)
     for name, steps in (("checkpoint1.pt", done[:3]), ("checkpoint_last.pt", done[3:])):
         temporary = steps[0][1]
-        assert steps == [
-            ("flush", temporary),
-            ("rename", temporary, name),
-            ("flush", tmp_path.name),
-        ]
+        renaming = "rename", temporary, name
+        assert steps == [("flush", temporary), renaming, ("flush", tmp_path.name)]
         assert temporary != name
     assert torch.load(copy, weights_only=True)["model"].tolist() == [0, 0, 0]
 
@@ -216,12 +212,12 @@ def test_a_full_disk_leaves_the_checkpoint_before(tmp_path):
     import resource
 
     path = tmp_path / "checkpoint_last.pt"
-    writing.write_whole({"model": 1}, str(path))
+    write_whole({"model": 1}, str(path))
     before, limits = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (10_000, limits[1]))
     try:
         with pytest.raises(UserError, match=r"last.pt cannot be written: File too large"):
-            writing.write_whole({"model": torch.zeros(10_000)}, str(path))
+            write_whole({"model": torch.zeros(10_000)}, str(path))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert [file.name for file in tmp_path.iterdir()] == [path.name]
@@ -244,16 +240,12 @@ def zero(path):  # what some file systems make of a file that was not flushed
 
 
 def flip(path):
-    """One bit of the largest part; between parts is padding, which nobody reads."""
+    """Flip one bit of the largest part; between parts is padding, which nobody reads."""
     content = bytearray(path.read_bytes())
     with zipfile.ZipFile(path) as archive:
         part = archive.read(max(archive.infolist(), key=lambda part: part.file_size))
     content[content.index(part) + len(part) // 2] ^= 1
     path.write_bytes(content)
-
-
-def remove(path):
-    path.unlink()
 
 
 LAST, BEST = "checkpoint_last.pt", "checkpoint_best.pt"
@@ -264,7 +256,7 @@ DAMAGES = {
     "empty": ({LAST: empty}, BEST, "0 bytes"),
     "zeros": ({LAST: zero}, BEST, "cannot be read"),
     "one bit": ({LAST: flip}, BEST, "is not what was written"),
-    "missing": ({LAST: remove}, BEST, "does not exist"),
+    "missing": ({LAST: Path.unlink}, BEST, "does not exist"),
     "two, the last the best": ({LAST: flip, BEST: truncate}, TEN, "is not what was written"),
     "three": ({LAST: truncate, BEST: flip, TEN: empty}, EIGHT, "cannot be read"),
 }
@@ -288,9 +280,7 @@ def choose(folder, **options):
 
 @pytest.mark.survives("damaged checkpoint")
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_an_older_checkpoint_takes_the_place_of_a_damaged_one(
-    stopped_at_10, tmp_path, caplog, damage
-):
+def test_an_older_one_takes_the_place_of_a_damaged(stopped_at_10, tmp_path, caplog, damage):
     changes, other, reason = DAMAGES[damage]
     folder = shutil.copytree(stopped_at_10, tmp_path / "model")
     for spelling in (str(folder), f"{folder}/", f"{folder.parent}/./{folder.name}"):
@@ -362,14 +352,9 @@ def test_without_last_checkpoints_the_newest_is_taken(launchpad, whole, tmp_path
 
 # --- circumstances ------------------------------------------------------------------------------
 
-_A_YEAR_AGO = """
-import time
-
-import fairseq_rnnsearch
-
-now = time.time
-time.time = lambda: now() - 3e7
-"""
+_A_YEAR_AGO = (
+    "import time\nimport fairseq_rnnsearch\nnow = time.time\ntime.time = lambda: now() - 3e7\n"
+)
 
 
 def somewhere(place, tmp_path):
