@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -102,9 +103,8 @@ class Recipe:
             str(path.relative_to(self.work)): hashlib.sha256(path.read_bytes()).hexdigest()
             for path in self.work.rglob("*")
             if path.is_file()
-            and path.name != "report.json"
+            and path.name not in ("report.json", "preprocess.log")
             and "logs" not in path.parts
-            and path.name != "preprocess.log"
         }
 
     def text(self, name: str) -> list[str]:
@@ -163,13 +163,10 @@ def test_the_news_is_selected(unbroken):
 
 def test_the_shortlist_has_exactly_so_many_words(unbroken):
     for language in LANGUAGES:
-        words = [
-            ln.split()[0] for ln in unbroken.text(f"data-shortlist-12-300/dict.{language}.txt")
-        ]
-        counts = {}
-        for line in unbroken.text(f"selected-300/train.{language}"):
-            for word in line.split():
-                counts[word] = counts.get(word, 0) + 1
+        lines = unbroken.text(f"data-shortlist-12-300/dict.{language}.txt")
+        words = [line.split()[0] for line in lines]
+        text = unbroken.text(f"selected-300/train.{language}")
+        counts = Counter(word for line in text for word in line.split())
         assert len(words) == SHORTLIST < len(counts)
         rarest = min(counts[word] for word in words)
         assert all(counts[word] <= rarest for word in counts if word not in words)
@@ -305,9 +302,8 @@ def test_a_full_disk(unbroken, archives, tmp_path):
         recipe = Recipe(tmp_path / "recipe", mirror.address, table, disk / "work")
         recipe.work.mkdir()
         ballast = disk / "ballast"
-        for stage, name in zip(
-            STAGES, ("archives", "text", "tokens", "scores", "data"), strict=True
-        ):
+        folders = "archives", "text", "tokens", "scores", "data"
+        for stage, name in zip(STAGES, folders, strict=True):
             free = shutil.disk_usage(disk).free
             ballast.write_bytes(bytes(free - 20_000))
             error = recipe.error("--from", stage, "--to", stage)
@@ -338,39 +334,27 @@ def test_text_of_ones_own(tmp_path, archives):
 
 @pytest.mark.slow
 def test_from_the_data_to_the_reports(unbroken, tmp_path):
-    sizes = dict.fromkeys(("EMBEDDING", "HIDDEN", "ATTENTION", "MAXOUT"), "8")
     texts = {
         name: ":".join(str(unbroken.work / f"text/{part}/text.{ln}") for ln in LANGUAGES)
         for name, part in (("train", "un"), ("valid", "valid"), ("test", "test-newstest2014"))
     }
     recipe = Recipe(tmp_path, "http://127.0.0.1:9", unbroken.environment["ARCHIVE_TABLE"])
     settings = {
-        **sizes,
-        "TRAIN_TEXT": texts["train"],
-        "VALID_TEXT": texts["valid"],
+        **dict.fromkeys(("EMBEDDING", "HIDDEN", "ATTENTION", "MAXOUT"), "8"),
+        **{"TRAIN_TEXT": texts["train"], "VALID_TEXT": texts["valid"]},
         "TEST_TEXT": f"news={texts['test']} {texts['valid']}",
-        "KEEP_WORDS": "0",
         "MODELS": "RNNencdec-30 RNNsearch-50 RNNsearch-50*",
-        "OPTIMIZER": "adam",
-        "UPDATES": "6",
-        "LONGEST_TRAINING": "12",
-        "BATCH_SIZE": "10",
-        "BEAM": "2",
-        "TRAIN_OPTIONS": "--heatmap-samples 0 --cpu",
+        **{"OPTIMIZER": "adam", "UPDATES": "6", "LONGEST_TRAINING": "12", "KEEP_WORDS": "0"},
+        **{"BATCH_SIZE": "10", "BEAM": "2", "TRAIN_OPTIONS": "--heatmap-samples 0 --cpu"},
+        "OTHER_SYSTEMS": f"Moses@news={recipe.work}/tokens/test-news/text.fr",
         "ALIGNMENT_IDS": "0",
     }
-    settings["OTHER_SYSTEMS"] = f"Moses@news={recipe.work}/tokens/test-news/text.fr"
     recipe.ok("--to", "report", **settings)
     news, web = (
         next(recipe.work.glob(f"trained-*/report-{t}/report.md")) for t in ("news", "own-2")
     )
-    names = (
-        "RNNencdec-30",
-        "RNNsearch-50",
-        "RNNsearch-50\\*",
-        "50, UNK by copy",
-        "UNK by dictionary",
-    )
+    names = ["RNNencdec-30", "RNNsearch-50", "RNNsearch-50\\*"]
+    names += ["50, UNK by copy", "UNK by dictionary"]
     for report in (news, web):
         rows = [line for line in report.read_text().splitlines() if line.startswith("|")]
         assert all(any(name in row for row in rows) for name in names)

@@ -81,9 +81,8 @@ def test_an_interrupted_download_goes_on(made, tmp_path):
     content = files[EUROPARL]
     with serving(files) as mirror:
         mirror.cut = [100, 200]
-        with pytest.raises(
-            UserError, match=rf"v7\.tgz: .* have {len(content):,} bytes, found 300;"
-        ):
+        message = rf"v7\.tgz: .* have {len(content):,} bytes, found 300;"
+        with pytest.raises(UserError, match=message):
             fetch(mirror, table["europarl-v7"], tmp_path)
         assert [p.name for p in tmp_path.iterdir()] == ["training-parallel-europarl-v7.tgz.part"]
         path = fetch(mirror, table["europarl-v7"], tmp_path)
@@ -111,9 +110,8 @@ def test_a_wrong_file_is_not_kept(made, tmp_path):
     archive = table["europarl-v7"]
     wrong = bytes(len(files[EUROPARL]))
     with serving({EUROPARL: wrong}) as mirror:
-        with pytest.raises(
-            UserError, match=rf"v7\.tgz: .* but is sha256:\w+, expected {archive.checksum}"
-        ):
+        expected = rf"v7\.tgz: .* but is sha256:\w+, expected {archive.checksum}"
+        with pytest.raises(UserError, match=expected):
             fetch(mirror, archive, tmp_path)
         assert not list(tmp_path.iterdir())
         mirror.files[EUROPARL] = wrong + b"!"
@@ -131,22 +129,14 @@ def test_archives_that_are_there_are_used(made, tmp_path):
     files, table = made
     (tmp_path / "training-parallel-europarl-v7.tgz").write_bytes(files[EUROPARL])
     (tmp_path / "training-parallel-un.tgz").write_bytes(b"my own")
+    rows = [[a.corpus, a.path, a.name, str(a.size), a.checksum, *a.members] for a in table.values()]
     with serving(files) as mirror:
-        ran = program(
-            *("download", "--out", tmp_path, "--mirror", mirror.address),
-            *("--table", tmp_path / "table", "europarl-v7", "un"),
-        )
+        command = ["download", "--out", tmp_path, "--mirror", mirror.address]
+        command += ["--table", tmp_path / "table", "europarl-v7", "un"]
+        ran = program(*command)
         assert ran.returncode == 1 and "table cannot be read" in ran.stderr
-        (tmp_path / "table").write_text(
-            "".join(
-                "\t".join([a.corpus, a.path, a.name, str(a.size), a.checksum, *a.members]) + "\n"
-                for a in table.values()
-            )
-        )
-        ran = program(
-            *("download", "--out", tmp_path, "--mirror", mirror.address),
-            *("--table", tmp_path / "table", "europarl-v7", "un"),
-        )
+        (tmp_path / "table").write_text("".join("\t".join(row) + "\n" for row in rows))
+        ran = program(*command)
     assert ran.returncode == 0, ran.stderr
     assert not mirror.asked
     assert "training-parallel-un.tgz has 6 bytes, the known one" in ran.stdout
@@ -169,71 +159,49 @@ def test_either_side_of_each_archive(made, tmp_path, name):
     assert [p.name for p in tmp_path.iterdir()] == [table[name].name]
 
 
-def member(name, kind, target=""):
-    info = tarfile.TarInfo(name)
-    info.type, info.linkname = kind, target
-    return info
-
-
 def tar_of(*members):
+    """Return an archive of members ``(name, kind, what a link leads to, content)``."""
     out = io.BytesIO()
     with tarfile.open(fileobj=out, mode="w:gz") as archive:
-        for info, content in members:
-            info.size = len(content)
+        for name, kind, target, content in members:
+            info = tarfile.TarInfo(name)
+            info.type, info.linkname, info.size = kind, target, len(content)
             archive.addfile(info, io.BytesIO(content))
     return out.getvalue()
 
 
-def zlib_stored(members):
-    """In gzip's format, but as it is: a changed byte can only be found by its checksum."""
-    return gzip.compress(packed(members, False), compresslevel=0)
+def sides(english, french=b"c\n", compress=True):
+    return packed({ENGLISH: english, FRENCH: french}, compress)
 
 
 ENGLISH, FRENCH = (f"training/europarl-v7.fr-en.{language}" for language in ("en", "fr"))
 FINE = packed({ENGLISH: b"a\nb\n", f"./{FRENCH}": b"c\nd"}, True)
+# in gzip's format, but as it is: a changed byte can only be found by its checksum
+STORED = gzip.compress(sides(b"a\n", b"b\n", False), compresslevel=0)
 TEXT = os.urandom(4000).hex().encode() + b"\n"
+BROKEN = "broken or not whole"
+LINK = "europarl-v7.fr-en.en is a link"
 HOSTILE = {
-    "a link": (
-        tar_of((member(ENGLISH, tarfile.SYMTYPE, "/etc/passwd"), b"")),
-        "europarl-v7.fr-en.en is a link",
-    ),
-    "a hard link": (
-        tar_of((member(ENGLISH, tarfile.LNKTYPE, "../../x"), b"")),
-        "europarl-v7.fr-en.en is a link",
-    ),
-    "a folder": (tar_of((member(FRENCH, tarfile.DIRTYPE), b"")), "is a link or no file"),
+    "a link": (tar_of((ENGLISH, tarfile.SYMTYPE, "/etc/passwd", b"")), LINK),
+    "a hard link": (tar_of((ENGLISH, tarfile.LNKTYPE, "../../x", b"")), LINK),
+    "a folder": (tar_of((FRENCH, tarfile.DIRTYPE, "", b"")), "is a link or no file"),
     "paths that climb": (
-        tar_of((member(f"../{ENGLISH}", tarfile.REGTYPE), b"a\n"), (member("/tmp/x", b"0"), b"")),
+        tar_of((f"../{ENGLISH}", tarfile.REGTYPE, "", b"a\n"), ("/tmp/x", b"0", "", b"")),
         "holds no training/europarl-v7.fr-en.en and no training",
     ),
     "one side": (packed({ENGLISH: b"a\n"}, True), f"holds no {FRENCH}$"),
     "too large": (packed({ENGLISH: bytes(2 * 10**6)}, True), "has 2,000,000 bytes, more than"),
-    "truncated": (packed({ENGLISH: TEXT}, True)[:3000], "broken or not whole"),
-    "truncated, not packed": (
-        packed({ENGLISH: TEXT, FRENCH: TEXT}, False)[:12_000],
-        r"\(12,000 bytes\) is broken or not whole",
-    ),
-    "truncated behind the text": (FINE[:-6], "broken or not whole"),
-    "one bit of the text": (
-        zlib_stored({ENGLISH: b"a\n", FRENCH: b"b\n"}).replace(b"b\n", b"c\n"),
-        "broken or not whole: CRC",
-    ),
-    "corrupted": (FINE[:60] + b"\0\0\0\0\0\0\0\0" + FINE[68:], "broken or not whole"),
-    "no archive": (b"<html>404</html>" * 99, "broken or not whole"),
-    "empty": (b"", "broken or not whole"),
-    "sides of two lengths": (
-        packed({ENGLISH: b"a\nb\n", FRENCH: b"c\n"}, True),
-        r"fr-en.en has 2 lines and .*fr-en.fr has 1;",
-    ),
-    "no line": (packed({ENGLISH: b"", FRENCH: b""}, True), "fr-en.en is empty"),
-    "a gzip bomb": (
-        packed({ENGLISH: gzip.compress(bytes(2 * 10**6)), FRENCH: b"c\n"}, True),
-        "fr-en.en: more than 1,000,000 bytes",
-    ),
-    "half a gzip file": (
-        packed({ENGLISH: gzip.compress(TEXT)[:2000], FRENCH: b"c\n"}, True),
-        "fr-en.en is broken or not whole",
-    ),
+    "truncated": (packed({ENGLISH: TEXT}, True)[:3000], BROKEN),
+    "truncated, not packed": (sides(TEXT, TEXT, False)[:12_000], rf"\(12,000 bytes\) is {BROKEN}"),
+    "truncated behind the text": (FINE[:-6], BROKEN),
+    "one bit of the text": (STORED.replace(b"b\n", b"c\n"), f"{BROKEN}: CRC"),
+    "corrupted": (FINE[:60] + b"\0\0\0\0\0\0\0\0" + FINE[68:], BROKEN),
+    "no archive": (b"<html>404</html>" * 99, BROKEN),
+    "empty": (b"", BROKEN),
+    "sides of two lengths": (sides(b"a\nb\n"), r"fr-en.en has 2 lines and .*fr-en.fr has 1;"),
+    "no line": (sides(b"", b""), "fr-en.en is empty"),
+    "a gzip bomb": (sides(gzip.compress(bytes(2 * 10**6))), "fr-en.en: more than 1,000,000 bytes"),
+    "half a gzip file": (sides(gzip.compress(TEXT)[:2000]), f"fr-en.en is {BROKEN}"),
 }
 
 
@@ -322,13 +290,10 @@ def test_broken_sgml_is_named(tmp_path, name):
 
 @pytest.mark.parametrize(
     ("target", "message"),
-    [
-        (["a", "b", "c"], r"b\.sgm lacks segment 2 of d0"),
-        (["a", "b", "c", "d", "e", "f"], r"a\.sgm lacks segment 3 of d0"),
-    ],
+    [("abc", r"b\.sgm lacks segment 2 of d0"), ("abcdef", r"a\.sgm lacks segment 3 of d0")],
 )
 def test_sides_that_do_not_match(tmp_path, target, message):
-    (tmp_path / "a.sgm").write_bytes(sgml("srcset", ["a", "b", "c", "d"]))
+    (tmp_path / "a.sgm").write_bytes(sgml("srcset", [*"abcd"]))
     (tmp_path / "b.sgm").write_bytes(sgml("refset", [*target]))
     with pytest.raises(UserError, match=message):
         reader.read_pair(tmp_path / "a.sgm", tmp_path / "b.sgm")

@@ -39,9 +39,13 @@ CLEANED = [  # English, French, why it is left out
 ]
 
 
+def tokenise(text, out, *more):
+    return program("tokenise", "--text", text, "--out", out, *more)
+
+
 def test_what_is_kept_and_what_not(tmp_path):
     text = write_sides(tmp_path / "text", *([case[i] for case in CLEANED] for i in (0, 1)))
-    program("tokenise", "--text", text, "--out", tmp_path / "out").check_returncode()
+    tokenise(text, tmp_path / "out").check_returncode()
     for side, language in enumerate(("en", "fr")):
         plain = PlainText(language, "moses")
         expected = [" ".join(plain.tokens(c[side].decode())) for c in CLEANED if not c[2]]
@@ -55,9 +59,7 @@ def test_what_is_kept_and_what_not(tmp_path):
 
 def test_reserved_words_in_text_that_is_tokenised_already(tmp_path):
     text = write_sides(tmp_path / "text", [b"a <s> b", b"a <unk>"], [b"c", b"c"])
-    program(
-        "tokenise", "--text", text, "--out", tmp_path / "out", "--tokenizer", "space"
-    ).check_returncode()
+    tokenise(text, tmp_path / "out", "--tokenizer", "space").check_returncode()
     assert (tmp_path / "out/text.en").read_text() == "a <unk>\n"
 
 
@@ -66,10 +68,7 @@ def test_the_same_with_any_number_of_processes(tmp_path):
     lines[3000] = b"\xff"
     text = write_sides(tmp_path / "text", lines, lines)
     for processes in (1, 3):
-        out = tmp_path / str(processes)
-        program(
-            "tokenise", "--text", text, "--out", out, "--processes", processes
-        ).check_returncode()
+        tokenise(text, tmp_path / str(processes), "--processes", processes).check_returncode()
     for name in ("text.en", "text.fr"):
         assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "3" / name).read_bytes()
     assert (tmp_path / "1/text.en").read_bytes().count(b"\n") == 4499
@@ -77,11 +76,11 @@ def test_the_same_with_any_number_of_processes(tmp_path):
 
 def test_text_that_cannot_be_tokenised(tmp_path):
     text = write_sides(tmp_path / "text", [b"a", b"\xff"], [b"c", b"c"])
-    ran = program("tokenise", "--text", text, "--out", tmp_path / "out", "--keep-all")
+    ran = tokenise(text, tmp_path / "out", "--keep-all")
     assert ran.returncode == 1
     assert ran.stderr.splitlines()[-1].endswith(f"{text}: not UTF-8: the line b'\\xff'")
     text = write_sides(tmp_path / "none", [b""], [b"c"])
-    ran = program("tokenise", "--text", text, "--out", tmp_path / "out2")
+    ran = tokenise(text, tmp_path / "out2")
     assert ran.returncode == 1 and "none of its 1 pairs can be used" in ran.stderr
 
 
@@ -113,19 +112,17 @@ def test_scores_are_the_same_with_any_number_of_processes(tmp_path):
     text = write_sides(tmp_path / "text", lines, lines[::-1])
     models = tmp_path / "models"
     program("score", "estimate", "--inside", news, "--pool", text, "--out", models)
+    command = "score", "score", "--text", text
     for processes in (1, 3):
-        out = tmp_path / str(processes)
-        program(
-            *("score", "score", "--models", models, "--text", text, "--out", out),
-            *("--processes", processes),
-        ).check_returncode()
+        more = "--models", models, "--out", tmp_path / str(processes), "--processes", processes
+        program(*command, *more).check_returncode()
     found = [np.load(tmp_path / n / "scores.npy") for n in ("1", "3")]
     whole = [b"".join(ln + b"\n" for ln in side).decode() for side in (lines, lines[::-1])]
     assert np.array_equal(found[0], Selector.load(models).scores(*whole))
     assert np.array_equal(found[0], found[1])
     words = np.load(tmp_path / "3/words.npy")
     assert words.tolist() == [len(line.split()) for line in lines[::-1]]
-    ran = program("score", "score", "--models", text, "--text", text, "--out", tmp_path / "4")
+    ran = program(*command, "--models", text, "--out", tmp_path / "4")
     assert ran.returncode == 1 and "in.source.npz cannot be read" in ran.stderr
     assert ran.stderr.count("\n") == 1
 
@@ -150,19 +147,16 @@ def test_the_cut_over_all_corpora(tmp_path):
         scores = draw.integers(-20, 20, size).astype(np.float32)
         english = [f"{name} {i}" for i in range(size)]
         french = [" ".join([f"{name}{i}"] * n) for i, n in enumerate(words)]
-        write_sides(
-            tmp_path / "tokens" / name, *([ln.encode() for ln in s] for s in (english, french))
-        )
+        sides = ([line.encode() for line in side] for side in (english, french))
+        write_sides(tmp_path / "tokens" / name, *sides)
         (tmp_path / "scores" / name).mkdir(parents=True)
         np.save(tmp_path / "scores" / name / "scores.npy", scores)
         np.save(tmp_path / "scores" / name / "words.npy", words)
         pairs += zip(scores, words, [name] * size, english, french, strict=True)
 
-    def run(words, *more):
-        return program(
-            *("cut", "--tokens", tmp_path / "tokens", "--scores", tmp_path / "scores"),
-            *("--words", words, "--out", tmp_path / f"out{words}", "a", "b", *more),
-        )
+    def run(words):
+        command = "cut", "--tokens", tmp_path / "tokens", "--scores", tmp_path / "scores"
+        return program(*command, "--words", words, "--out", tmp_path / f"out{words}", "a", "b")
 
     for budget in (100, 0):
         run(budget).check_returncode()

@@ -21,13 +21,8 @@ LANGUAGES = ("en", "fr")
 # English and French of each domain, so different that selection has to find the news
 NEWS = "minister:ministre court:tribunal police:police vote:vote the:le of:de a:un said:dit".split()
 WEB = "click:cliquez here:ici page:page site:site home:accueil the:le of:de a:un".split()
-DOMAINS = {
-    "europarl-v7": WEB,
-    "news-commentary-v9": NEWS,
-    "un": WEB,
-    "commoncrawl": WEB,
-    "giga-fren": WEB,
-}
+WEB_CORPORA = "europarl-v7", "un", "commoncrawl", "giga-fren"
+DOMAINS = {**dict.fromkeys(WEB_CORPORA, WEB), "news-commentary-v9": NEWS}
 
 
 def sentences(domain: list[str], seed: str, count: int) -> tuple[list[str], list[str]]:
@@ -73,11 +68,8 @@ def packed(members: dict[str, bytes], compress: bool) -> bytes:
 
 def program(name: str, *arguments: object) -> subprocess.CompletedProcess:
     """Run one of the recipe's Python programs in a process of its own."""
-    return subprocess.run(
-        [sys.executable, RECIPE / f"{name}.py", *map(str, arguments)],
-        capture_output=True,
-        text=True,
-    )
+    command = [sys.executable, RECIPE / f"{name}.py", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True)
 
 
 def rows() -> list[list[str]]:
@@ -97,10 +89,8 @@ def make_archives(folder: Path) -> dict[str, bytes]:
                 texts = [gzip.compress(text, mtime=0) for text in texts]
         else:
             lines = sentences(NEWS, name, 30)
-            texts = [
-                sgml("srcset", lines[0]),
-                sgml("refset" if "ref" in paths[1] else "srcset", lines[1]),
-            ]
+            refset = "refset" if "ref" in paths[1] else "srcset"
+            texts = [sgml("srcset", lines[0]), sgml(refset, lines[1])]
         others = {"training/europarl-v7.de-en.de": b"Nein.\n", "README": b"Of something else.\n"}
         made[path] = packed(others | dict(zip(paths, texts, strict=True)), path.endswith("gz"))
         digest = hashlib.sha256(made[path]).hexdigest()
