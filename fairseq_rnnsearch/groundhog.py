@@ -131,10 +131,10 @@ def groundhog_from_state_dict(state: Mapping[str, Tensor]) -> dict[str, np.ndarr
     Raises:
         UserError: for a model whose parameters the authors' program cannot hold.
     """
-    if set(state) != set(PARAMETERS):
+    if differing := sorted(set(state) ^ set(PARAMETERS)):
         raise UserError(
             "only an RNNsearch of the paper's equations with --output-layer factorised fits the "
-            f"authors' program; these parameters differ: {', '.join(sorted(set(state) ^ set(PARAMETERS)))}"
+            f"authors' program; these parameters differ: {', '.join(differing)}"
         )
     arrays = {}
     for name, parts in PARAMETERS.items():

@@ -44,18 +44,9 @@ def as_lists(batches):
 @pytest.mark.parametrize("max_words", [None, 30])
 @pytest.mark.parametrize(
     ("pairs", "batch_size", "group"),
-    [
-        (0, 80, 20),
-        (1, 80, 20),
-        (7, 80, 20),  # a batch bigger than the corpus
-        (7, 3, 2),
-        (100, 8, 20),
-        (100, 10, 1),  # a group of one: nothing to sort into, shuffled order between batches
-        (1014, 80, 20),
-        (3003, 80, 20),
-        (3003, 1, 7),
-        (29000, 80, 20),
-    ],
+    # also a batch bigger than the corpus; a group of one: nothing to sort into, shuffled order
+    [(0, 80, 20), (1, 80, 20), (7, 80, 20), (7, 3, 2), (100, 8, 20), (100, 10, 1), (1014, 80, 20)]
+    + [(3003, 80, 20), (3003, 1, 7), (29000, 80, 20)],
 )
 def test_equals_the_description(pairs, batch_size, group, max_words):
     source, target = lengths(pairs)
@@ -70,9 +61,8 @@ def test_equals_the_description(pairs, batch_size, group, max_words):
 
 def test_default_group_is_twenty():
     source, target = lengths(3003)
-    assert as_lists(paper_batches(source, target, 80, 1)) == order_by_hand(
-        source, target, 80, 1, None, 20
-    )
+    expected = order_by_hand(source, target, 80, 1, None, 20)
+    assert as_lists(paper_batches(source, target, 80, 1)) == expected
 
 
 def test_pinned_order():
@@ -126,12 +116,8 @@ def test_order_and_type_of_candidates_do_not_matter():
     ],
 )
 def test_mistakes_are_named(change, message):
-    good = {
-        "source_words": np.ones(5, int),
-        "target_words": np.ones(5, int),
-        "batch_size": 2,
-        "seed": 1,
-    }
+    good = {name: np.ones(5, int) for name in ("source_words", "target_words")}
+    good |= {"batch_size": 2, "seed": 1}
     with pytest.raises(ValueError, match=message):
         paper_batches(**{**good, **change})
 
@@ -159,9 +145,8 @@ class Pairs(torch.utils.data.Dataset):
 def share(batches, pairs, processes, process, begun=0):
     """A process's batches of two epochs; where one was begun, of what is left of it and another."""
     dataset = Pairs(pairs)
-    iterator = InOrderIterator(
-        dataset, dataset.collater, batches, num_shards=processes, shard_id=process
-    )
+    shard = {"num_shards": processes, "shard_id": process}
+    iterator = InOrderIterator(dataset, dataset.collater, batches, **shard)
     if begun:
         iterator.load_state_dict({"version": 2, "epoch": 1, "iterations_in_epoch": begun})
     return [list(iterator.next_epoch_itr()) for _ in range(2)]
@@ -175,7 +160,7 @@ def test_processes_share_the_pairs_without_dropping_or_repeating_one(pairs, proc
     shares = [share(batches, pairs, processes, process) for process in range(processes)]
     updates = -(-len(batches) // processes)
     for epoch in (0, 1):
-        dealt = [batches_of_one[epoch] for batches_of_one in shares]
+        dealt = [epochs[epoch] for epochs in shares]
         # all make the same updates, so that none waits for another; who has none left, has []
         assert [len(batches_of_one) for batches_of_one in dealt] == [updates] * processes
         together = [batch for update in zip(*dealt, strict=True) for batch in update if batch]

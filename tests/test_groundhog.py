@@ -341,7 +341,7 @@ def refused(params, folder, options, message):
 )
 def test_models_that_the_program_cannot_hold_are_refused(tmp_path, options, named):
     save_checkpoint(build_model(**options), tmp_path / "model.pt")
-    with pytest.raises(UserError, match=f"only an RNNsearch with --output-layer.*{named}"):
+    with pytest.raises(UserError, match=f"only an RNNsearch of the paper's.*{named}"):
         export(tmp_path / "model.pt", tmp_path / "params.npz")
     assert_nothing_written(tmp_path, but=["model.pt"])
 

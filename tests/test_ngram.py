@@ -117,17 +117,10 @@ def test_a_bigram_by_hand():
     """ "a a b" and "a b": the text is too small for an estimate, so that D = 0.5, 1, 1.5."""
     model = NGramModel.estimate(Vocabulary(["a", "b"]), "a a b\na b\n", 2)
     # different words before: a has 2 (<s>, a), b has 1, </s> has 1; 4 words without <s>
-    a, b, end = (
-        (2 - 1) / 4 + (1 + 0.5 + 0.5) / 4 / 4,
-        (1 - 0.5) / 4 + (1 + 0.5 + 0.5) / 4 / 4,
-        (1 - 0.5) / 4 + (1 + 0.5 + 0.5) / 4 / 4,
-    )
+    a = (2 - 1) / 4 + (1 + 0.5 + 0.5) / 4 / 4
+    b = end = (1 - 0.5) / 4 + (1 + 0.5 + 0.5) / 4 / 4
     # after <s>: a twice; after a: a once, b twice; after b: </s> twice
-    expected = [
-        (2 - 1) / 2 + 1 / 2 * a,
-        (2 - 1) / 3 + (0.5 + 1) / 3 * b,
-        (2 - 1) / 2 + 1 / 2 * end,
-    ]
+    expected = [(2 - 1) / 2 + a / 2, (2 - 1) / 3 + (0.5 + 1) / 3 * b, (2 - 1) / 2 + end / 2]
     found = np.exp(model.log_probabilities(model.vocabulary.encode("a b\n")))
     assert found == pytest.approx(expected, abs=1e-15)
 

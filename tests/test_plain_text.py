@@ -16,20 +16,19 @@ CODES = "#version: 0.2\nl o\nlo w</w>\nlo w\nlow e\n"
 
 @pytest.fixture
 def codes(tmp_path):
-    path = tmp_path / "codes"
-    path.write_text(CODES)
-    return path
+    (tmp_path / "codes").write_text(CODES)
+    return tmp_path / "codes"
 
 
-MOSES = [
-    ("fr", "L'homme n'est-il pas là ?", "L' homme n' est-il pas là ?"),
-    ("en", "He doesn't (really) care.", "He doesn 't ( really ) care ."),
-    ("en", "a & b <c> | d", "a & b < c > | d"),
-    ("fr", "", ""),
-]
-
-
-@pytest.mark.parametrize(("language", "text", "tokens"), MOSES)
+@pytest.mark.parametrize(
+    ("language", "text", "tokens"),
+    [
+        ("fr", "L'homme n'est-il pas là ?", "L' homme n' est-il pas là ?"),
+        ("en", "He doesn't (really) care.", "He doesn 't ( really ) care ."),
+        ("en", "a & b <c> | d", "a & b < c > | d"),
+        ("fr", "", ""),
+    ],
+)
 def test_moses_without_escapes(language, text, tokens):
     assert " ".join(PlainText(language, "moses").tokens(text)) == tokens
 
@@ -49,13 +48,10 @@ def test_lower_case_comes_after_tokenising_and_is_not_undone():
 def test_pieces_are_subword_nmts_and_are_merged_again(codes):
     plain = PlainText("en", bpe_codes=codes)
     text = "low lower lowest xyz"
-    theirs = subprocess.run(
-        [SCRIPTS / "subword-nmt", "apply-bpe", "--codes", codes],
-        input=text,
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    text = "low lower lowest xyz"
+    command = [SCRIPTS / "subword-nmt", "apply-bpe", "--codes", codes]
+    ran = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+    theirs = ran.stdout
     assert plain.tokens(text) == theirs.split()
     assert any(piece.endswith("@@") for piece in theirs.split())
     assert plain.text(plain.tokens(text)) == text
@@ -73,11 +69,7 @@ def test_a_folder_says_how_its_text_was_made(tmp_path, codes):
 
 @pytest.mark.parametrize(
     ("tokenizer", "recorded", "is_named"),
-    [
-        ("moses", version("sacremoses"), False),
-        ("moses", "0.0.1", True),
-        ("space", "0.0.1", False),
-    ],
+    [("moses", version("sacremoses"), False), ("moses", "0.0.1", True), ("space", "0.0.1", False)],
 )
 def test_another_version_of_the_tokeniser_is_named(tmp_path, caplog, tokenizer, recorded, is_named):
     settings = {"en": {"tokenizer": tokenizer, "sacremoses": recorded}}
@@ -104,19 +96,19 @@ BROKEN = {
     "a list": ("[]", "must be an object"),
     "an unknown name": ('{"en": {"tokeniser": "moses"}}', "'tokeniser' is none of tokenizer, "),
     "a wrong type": ('{"en": {"lowercase": "yes"}}', "lowercase cannot be 'yes'"),
-    "an unknown tokenizer": (
-        '{"en": {"tokenizer": "magic"}}',
-        "json: en: tokenizer 'magic': must be one of",
-    ),
+    "an unknown tokenizer": ('{"en": {"tokenizer": "magic"}}', "json: en: tokenizer 'magic': must"),
     "codes elsewhere": ('{"en": {"bpe_codes": "../codes"}}', "a file of the same folder"),
     "codes that are missing": ('{"en": {"bpe_codes": "lost"}}', "lost cannot be read"),
     "codes that are none": ('{"en": {"bpe_codes": "text"}}', "text, line 2: 'a b c' is no pair"),
     "codes with two spaces": ('{"en": {"bpe_codes": "wide"}}', "wide, line 2: 'a  b' is no pair"),
     "codes without merges": ('{"en": {"bpe_codes": "none"}}', "none has no merges"),
-    "codes of the future": (
-        '{"en": {"bpe_codes": "new"}}',
-        "new, line 1: '#version: 1.3' names no",
-    ),
+    "codes of the future": ('{"en": {"bpe_codes": "new"}}', "line 1: '#version: 1.3' names no"),
+}
+FILES = {
+    "text": "a b\na b c\n",
+    "wide": "#version: 0.2\na  b\n",
+    "none": "#version: 0.2\n",
+    "new": "#version: 1.3\na b\n",
 }
 
 
@@ -124,10 +116,8 @@ BROKEN = {
 def test_broken_settings_are_named_in_one_line(tmp_path, name):
     content, message = BROKEN[name]
     (tmp_path / "preprocessing.json").write_text(content)
-    (tmp_path / "text").write_text("a b\na b c\n")
-    (tmp_path / "wide").write_text("#version: 0.2\na  b\n")
-    (tmp_path / "none").write_text("#version: 0.2\n")
-    (tmp_path / "new").write_text("#version: 1.3\na b\n")
+    for file, text in FILES.items():
+        (tmp_path / file).write_text(text)
     with pytest.raises(UserError) as caught:
         PlainText.of(tmp_path, "en")
     assert message in str(caught.value) and "\n" not in str(caught.value)

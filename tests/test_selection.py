@@ -39,12 +39,8 @@ def test_scores_are_axelrods():
             slow = SlowModel(words, text, 2)
             logs = [slow.log_probabilities(sentence) for sentence in new[side]]
             expected -= sign * np.array([sum(each) / len(each) for each in logs])
-    selector = Selector(
-        *(
-            Contrast.estimate(text_of(i), text_of(o), 2, 2)
-            for i, o in zip(inside, outside, strict=True)
-        )
-    )
+    texts = ((text_of(i), text_of(o)) for i, o in zip(inside, outside, strict=True))
+    selector = Selector(*(Contrast.estimate(*pair, 2, 2) for pair in texts))
     assert np.allclose(selector.scores(text_of(new[0]), text_of(new[1])), expected, atol=1e-6)
 
 
@@ -151,10 +147,9 @@ def real_text(name, language, step):
 @pytest.mark.skipif(not SHARED.is_dir(), reason=f"no real corpora: {SHARED} is not there")
 def test_news_is_told_from_web_text():
     """Held-out news ranks above held-out web text; see recipes/wmt14_en_fr/demonstration.py."""
-    news = read_pair(
-        SHARED / "newstest2014" / "newstest2014-fren-src.en.sgm",
-        SHARED / "newstest2014" / "newstest2014-fren-ref.fr.sgm",
-    )
+    folder = SHARED / "newstest2014"
+    names = "newstest2014-fren-src.en.sgm", "newstest2014-fren-ref.fr.sgm"
+    news = read_pair(*(folder / name for name in names))
     contrasts, held_out, web = [], [], []
     for side, language in enumerate(("en", "fr")):
         lines = [pair[side] for pair in news]

@@ -156,32 +156,29 @@ CLAUSES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("what", "options", "english", "french"), NOUN_PHRASES)
-def test_noun_phrases(what, options, english, french):
-    assert sentence(noun_phrase(*what, **options).text) == (f"{english} .", f"{french} .")
-
-
-@pytest.mark.parametrize(("preposition", "phrase", "english", "french"), PREPOSITIONS)
-def test_prepositions_contract(preposition, phrase, english, french):
-    assert sentence(prepositional(preposition, phrase)) == (f"{english} .", f"{french} .")
-
-
-@pytest.mark.parametrize(("words", "english", "french"), CLAUSES)
-def test_clauses(words, english, french):
+@pytest.mark.parametrize(
+    ("words", "english", "french"),
+    [(noun_phrase(*what, **options).text, *both) for what, options, *both in NOUN_PHRASES]
+    + [(prepositional(word, phrase), *both) for word, phrase, *both in PREPOSITIONS]
+    + CLAUSES,
+)
+def test_words_in_both_languages(words, english, french):
     assert sentence(words) == (f"{english} .", f"{french} .")
 
 
-def test_what_french_would_leave_open_is_refused():
-    with pytest.raises(ValueError, match="gender"):
-        predicate("happy", pronoun("we"))
-    with pytest.raises(ValueError, match="gender"):
-        clause(pronoun("i"), VERB["arrive"], tense="past")
-    with pytest.raises(ValueError, match="gender"):
-        clause(pronoun("he"), VERB["see"], pronoun("you"), tense="past")
-    with pytest.raises(ValueError, match="direct object"):
-        clause(pronoun("he"), VERB["answer"], pronoun("she"))
-    with pytest.raises(ValueError, match="owner"):
-        noun_phrase("a", "dog", owner=name("paul"))
+@pytest.mark.parametrize(
+    ("begin", "arguments", "options", "message"),
+    [
+        (predicate, ("happy", pronoun("we")), {}, "gender"),
+        (clause, (pronoun("i"), VERB["arrive"]), {"tense": "past"}, "gender"),
+        (clause, (pronoun("he"), VERB["see"], pronoun("you")), {"tense": "past"}, "gender"),
+        (clause, (pronoun("he"), VERB["answer"], pronoun("she")), {}, "direct object"),
+        (noun_phrase, ("a", "dog"), {"owner": name("paul")}, "owner"),
+    ],
+)
+def test_what_french_would_leave_open_is_refused(begin, arguments, options, message):
+    with pytest.raises(ValueError, match=message):
+        begin(*arguments, **options)
 
 
 @pytest.fixture(scope="module")
@@ -209,9 +206,8 @@ def test_elision_is_never_missing(drawn):
                 assert not is_vowel, french
             if word.endswith("'"):
                 assert is_vowel or following == "y" or word == "s'", french
-        assert not {("de", "le"), ("de", "les"), ("à", "le"), ("à", "les")} & set(
-            itertools.pairwise(words)
-        ), french
+        pairs = set(itertools.pairwise(words))
+        assert not {("de", "le"), ("de", "les"), ("à", "le"), ("à", "les")} & pairs, french
 
 
 def test_lengths_and_words(drawn):
@@ -249,14 +245,11 @@ def test_more_sentences_than_there_are(monkeypatch):
 def test_as_a_program(tmp_path):
     """The same bytes as ever: whatever order Python gives its sets, and without any package."""
     sizes = [word for split, size in FEW.items() for word in (f"--{split}", str(size))]
+    command = [sys.executable, "-S", toy_corpus.__file__, "--seed", "4", *sizes]
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     for hash_seed in ("1", "2"):
-        out = tmp_path / hash_seed
-        subprocess.run(
-            [sys.executable, "-S", toy_corpus.__file__, "--out", out, "--seed", "4", *sizes],
-            check=True,
-            env={**environment, "PYTHONHASHSEED": hash_seed},
-        )
+        out, environment["PYTHONHASHSEED"] = tmp_path / hash_seed, hash_seed
+        subprocess.run([*command, "--out", out], check=True, env=environment)
         files = [out / f"{split}.{side}" for split in FEW for side in ("en", "fr")]
         assert set(out.iterdir()) == set(files)
         text = b"".join(file.read_bytes() for file in files)
