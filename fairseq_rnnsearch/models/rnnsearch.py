@@ -23,6 +23,8 @@ from fairseq_rnnsearch.contracts import (
     ShowsAlignment,
     TakesSteps,
 )
+from fairseq_rnnsearch.equations import GatedUnit
+from fairseq_rnnsearch.equations.long_short_term_memory import LongShortTermMemory
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import (
     KERNELS,
@@ -41,6 +43,7 @@ from fairseq_rnnsearch.network import (
 )
 
 MODEL = "rnnsearch"
+UNITS = {"gated": GatedUnit, "lstm": LongShortTermMemory}  # by their names for --unit
 
 # the recurrences set no limit; fairseq wants a number
 ANY_LENGTH = 1_000_000
@@ -69,6 +72,11 @@ class RNNSearchConfig(FairseqDataclass):
     maxout_size: int = field(
         default=500, metadata={"help": "maxout units l of the deep output (paper: 500)"}
     )
+    unit: ChoiceEnum(list(UNITS)) = field(
+        default="gated",
+        metadata={"help": "f of the encoder and the decoder: the gated hidden unit of appendix "
+                  "A.1.1, or the long short-term memory that it allows instead"},
+    )  # fmt: skip
     decoder_order: ChoiceEnum(list(DECODER_ORDERS)) = field(
         default="program",
         metadata={"help": "order inside one decoder step: the authors' program, or as printed in "
@@ -268,7 +276,7 @@ class RNNSearchModel(FairseqEncoderDecoderModel, EstimatesMemory, ScoresTargets)
         """Build from a configuration and the task's dictionaries.
 
         Raises:
-            UserError: for a size below one or a dropout outside [0, 1).
+            UserError: for an option, or two together, that cannot be.
         """
         _add_younger_options(cfg)
         _check(cfg)
@@ -284,6 +292,7 @@ class RNNSearchModel(FairseqEncoderDecoderModel, EstimatesMemory, ScoresTargets)
             bidirectional=not cfg.fixed_context,
             dropout=embedding_dropout,
             kernels=str(cfg.kernels),
+            unit=UNITS[str(cfg.unit)],
         )
         decoder = Decoder(
             len(target),
@@ -298,6 +307,7 @@ class RNNSearchModel(FairseqEncoderDecoderModel, EstimatesMemory, ScoresTargets)
             embedding_dropout=embedding_dropout,
             readout_dropout=readout_dropout,
             kernels=str(cfg.kernels),
+            unit=UNITS[str(cfg.unit)],
         )
         compute_dtype = str(cfg.compute_dtype)
         model = cls(
@@ -330,9 +340,11 @@ class RNNSearchModel(FairseqEncoderDecoderModel, EstimatesMemory, ScoresTargets)
     def _sizes(self) -> NetworkSizes:
         encoder, decoder = self.encoder.network, self.decoder.network
         attention = decoder.alignment_model
+        # estimates are for gated units; of the other one half as many numbers more are kept
+        kept = 1 if isinstance(decoder.unit, GatedUnit) else 1.5
         return NetworkSizes(
-            encoder.forward_unit.hidden_size,
-            decoder.unit.hidden_size,
+            int(kept * encoder.forward_unit.hidden_size),
+            int(kept * decoder.unit.hidden_size),
             0 if attention is None else attention.size,
             len(decoder.readout.bias) // 2,
             len(decoder.output.bias),
@@ -400,6 +412,8 @@ def _check(cfg: RNNSearchConfig | DictConfig) -> None:
             valid = f"one of {', '.join(option.type.__members__)}"
         if valid:
             raise UserError(f"--{name.replace('_', '-')} {value}: must be {valid}")
+    if str(cfg.kernels) == "fast" and str(cfg.unit) != "gated":
+        raise UserError(f"--unit {cfg.unit} runs with --kernels auto or reference, not fast")
 
 
 def _is_number(value: object) -> bool:

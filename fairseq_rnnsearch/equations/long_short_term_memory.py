@@ -1,0 +1,68 @@
+"""The long short-term memory, which appendix A.1.1 allows in the gated hidden unit's place.
+
+    i = sigma(x_i + U_i h)                  input gate
+    f = sigma(x_f + U_f h)                  forget gate
+    g = tanh(x_g + U_g h)                   proposed state
+    o = sigma(x_o + U_o h)                  output gate
+    c' = f o c + i o g                      new cell state
+    h' = o o tanh(c')                       new hidden state
+
+``x_i`` to ``x_o`` stand for all that does not depend on h: W e(word) with the biases, and in the
+decoder the context's C c_i. ``torch.nn.LSTM`` is the same unit with two vectors of biases.
+
+The first cell state is zero, also in the decoder, where the first h is s_0. By appendix B.1 all
+biases start at zero, the forget gate's too: at first it lets half of the cell state pass.
+"""
+
+import torch
+from torch import Tensor, nn
+
+
+class LongShortTermMemory(nn.Module):
+    """One unit, as ``GatedUnit`` is one.
+
+    The rows of stacked matrices are [input, forget, proposed, output], as in ``torch.nn.LSTM``.
+    The state that it takes from step to step is [h, c], ``(..., 2n)``.
+
+    Attributes:
+        input_weight: ``(4n, m)``: W_i, W_f, W_g, W_o.
+        input_bias: ``(4n,)``.
+        recurrent_weight: ``(4n, n)``: U_i, U_f, U_g, U_o.
+        context_weight: ``(4n, context)``: C_i, C_f, C_g, C_o; only the decoder has it.
+    """
+
+    def __init__(self, input_size: int, hidden_size: int, context_size: int = 0) -> None:
+        super().__init__()
+        self.hidden_size = hidden_size
+        self.input_weight = nn.Parameter(torch.empty(4 * hidden_size, input_size))
+        self.input_bias = nn.Parameter(torch.empty(4 * hidden_size))
+        self.recurrent_weight = nn.Parameter(torch.empty(4 * hidden_size, hidden_size))
+        if context_size:
+            self.context_weight = nn.Parameter(torch.empty(4 * hidden_size, context_size))
+
+    def word_inputs(self, embedded: Tensor) -> Tensor:
+        """Return W e(y) and the biases, the words' part of x: ``(..., m)`` to ``(..., 4n)``."""
+        return nn.functional.linear(embedded, self.input_weight, self.input_bias)
+
+    def context_inputs(self, c: Tensor) -> Tensor:
+        """Return C c_i, the context's part of x: ``(..., context)`` to ``(..., 4n)``."""
+        return c @ self.context_weight.T
+
+    def begin(self, h: Tensor) -> Tensor:
+        """Return the state of a hidden state before the first step: its cell state is zero."""
+        return torch.cat((h, torch.zeros_like(h)), dim=-1)
+
+    def step(self, inputs: Tensor, state: Tensor) -> Tensor:
+        """Return [h', c'] from x_i to x_o side by side, ``(batch, 4n)``, and [h, c].
+
+        The state may be of a wider type than the operands of products, as that of ``GatedUnit``.
+        """
+        U = self.recurrent_weight
+        h, c = state.chunk(2, dim=-1)
+        i, f, g, o = (inputs.to(h.dtype) + h.to(U.dtype) @ U.T).chunk(4, dim=-1)
+        c = torch.sigmoid(f) * c + torch.sigmoid(i) * torch.tanh(g)
+        return torch.cat((torch.sigmoid(o) * torch.tanh(c), c), dim=-1)
+
+    def hidden(self, state: Tensor) -> Tensor:
+        """Return h, what attention, readout and encoder read of a state: ``(..., n)``."""
+        return state[..., : self.hidden_size]

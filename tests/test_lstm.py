@@ -1,0 +1,153 @@
+"""--unit lstm: against an oracle in NumPy float64, torch's own LSTM, and itself step by step."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import test_network
+import torch
+from fairseq.sequence_generator import SequenceGenerator
+from models import PAD, SOURCES, TARGETS, build_model, cost_of, padded, random_model, score
+from omegaconf import OmegaConf
+from oracles import numpy_rnnsearch as oracle
+from test_network import EXACT
+from torch.testing import assert_close
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.groundhog import PARAMETERS, groundhog_from_state_dict
+from fairseq_rnnsearch.models import RNNSearchConfig, RNNSearchModel
+from fairseq_rnnsearch.network import DECODER_ORDERS
+from fairseq_rnnsearch.search import AuthorsSequenceGenerator
+
+MODELS = [{"decoder_order": o, "fixed_context": f} for o in DECODER_ORDERS for f in (False, True)]
+EVERY_MODEL = pytest.mark.parametrize("options", MODELS, ids=str)
+SIDES = {"encoder.network.forward_unit": "enc", "encoder.network.backward_unit": "back_enc"}
+SIDES |= {"decoder.network.unit": "dec"}
+
+
+# --- the oracle: NumPy alone, a sentence at a time, every matrix used as x @ W -------------------
+
+
+def lstm(p, unit, e, context, h, c):
+    """h' and c', each (n,), from e (m,), h, c and the context (C,), None in the encoder."""
+    x = e @ p[f"{unit}.input_weight"] + h @ p[f"{unit}.recurrent_weight"] + p[f"{unit}.input_bias"]
+    if context is not None:
+        x = x + context @ p[f"{unit}.context_weight"]
+    i, f, g, o = np.split(x, 4)
+    c = oracle.sigmoid(f) * c + oracle.sigmoid(i) * np.tanh(g)
+    return oracle.sigmoid(o) * np.tanh(c), c
+
+
+def encode(p, x):
+    """Annotations, (Tx, 2n), or (Tx, n) for RNNencdec."""
+    e, sides = p["W_0_enc_approx_embdr"][x] + p["b_0_enc_approx_embdr"], []
+    for unit, order in (("enc", 1), ("back_enc", -1))[: 1 if oracle.is_rnnencdec(p) else 2]:
+        states = [np.zeros((2, len(p["enc.recurrent_weight"])))]  # h and c
+        for e_j in e[::order]:
+            states.append(lstm(p, unit, e_j, None, *states[-1]))
+        sides.append([h for h, _ in states[1:]][::order])
+    return np.concatenate(sides, axis=1)
+
+
+def forward(p, x, y, order):
+    """log p(. | y_<i, x), (Ty, K)."""
+    annotations, y_prev, found = encode(p, x), None, []
+    h = oracle.initial_state(p, annotations)
+    c = np.zeros_like(h)
+    for word in y:
+        context, _ = oracle.attend(p, annotations, h)
+        e = oracle.embed_target(p, word if order == "program" else y_prev)
+        s, c = lstm(p, "dec", e, context, h, c)
+        found.append(oracle.readout(p, s if order == "section3" else h, y_prev, context))
+        h, y_prev = s, word
+    return np.array(found)
+
+
+def cost(p, order):
+    pairs = zip(SOURCES, TARGETS, strict=True)
+    return -sum(forward(p, x, y, order)[range(len(y)), y].sum() for x, y in pairs)
+
+
+def array_name(name):
+    unit, _, kind = name.rpartition(".")
+    return f"{SIDES[unit]}.{kind}" if unit in SIDES else PARAMETERS[name][0]
+
+
+@EVERY_MODEL
+def test_outputs_and_gradients_equal_the_oracle(options):
+    model = random_model(unit="lstm", output_layer="factorised", **options)
+    order, scored = options["decoder_order"], score(model, SOURCES, TARGETS)
+    tensors = {name: value.numpy().copy() for name, value in model.state_dict().items()}
+    p = {array_name(name): v if "embedding" in name else v.T for name, v in tensors.items()}
+    p |= {name: v_a[:, None] for name, v_a in p.items() if name == "D_dec_transition_0"}
+    for x, y, (lprobs, _) in zip(SOURCES, TARGETS, scored, strict=True):
+        assert_close(lprobs, torch.tensor(forward(p, x, y, order)), **EXACT)
+    cost_of(scored, TARGETS).backward()
+    for name in filter(lambda name: "unit." in name, tensors):
+        parts = np.split(p[array_name(name)], 4, axis=-1)  # views: a part for each gate
+        for part, gradient in zip(parts, model.get_parameter(name).grad.chunk(4), strict=True):
+            place = np.unravel_index(gradient.abs().argmax().item(), gradient.shape)
+            slope = oracle.numeric_gradient(lambda: cost(p, order), part, place[::-1])
+            assert gradient[place].item() == pytest.approx(slope, rel=1e-6), name
+
+
+def test_the_encoder_equals_torch_s():
+    model, theirs = random_model(unit="lstm"), torch.nn.LSTM(4, 5, bidirectional=True).double()
+    network, weights = model.encoder.network, []
+    for unit in (network.forward_unit, network.backward_unit):
+        weights += [unit.input_weight, unit.recurrent_weight, unit.input_bias, 0 * unit.input_bias]
+    theirs.load_state_dict(dict(zip(theirs.state_dict(), weights, strict=True)))
+    for tokens in (padded(SOURCES), padded(SOURCES, left=True)):
+        found = model.encoder(tokens).source.annotations
+        for row, words, source in zip(found, tokens, SOURCES, strict=True):
+            expected, _ = theirs(network.embedding(torch.tensor(source)))
+            assert_close(row[words.ne(PAD)], expected, **EXACT)
+
+
+@EVERY_MODEL
+def test_what_holds_for_any_parameters_holds_for_these(options):
+    """Padding, steps, a beam that is reordered, and bfloat16, as of gated units."""
+    options = options | {"unit": "lstm"}
+    for left in (False, True):
+        test_network.test_padding_changes_nothing(options, left, left)
+        test_network.test_steps_equal_teacher_forcing(options, left)
+    test_network.test_reordered_beam_equals_starting_again(options)
+    test_network.test_bfloat16_is_close_to_float32(options)
+
+
+@pytest.mark.parametrize("search", [SequenceGenerator, AuthorsSequenceGenerator])
+@EVERY_MODEL
+def test_searches_add_up_what_teacher_forcing_gives(search, options):
+    model = random_model(unit="lstm", **options)
+    generator = search([model], model.decoder.dictionary, beam_size=4, normalize_scores=False)
+    batch = {"src_tokens": padded(SOURCES), "src_lengths": torch.ones(4)}
+    translated = generator.generate(None, {"id": torch.arange(4), "net_input": batch})
+    for source, beam in zip(SOURCES, translated, strict=True):
+        for words, found in [(found["tokens"].tolist(), found["score"]) for found in beam]:
+            expected = cost_of(score(model, [source], [words]), [words]).item()
+            assert -float(found) == pytest.approx(expected, rel=1e-6)
+
+
+def test_it_starts_by_the_table_of_appendix_b1():
+    model = build_model(unit="lstm")
+    for unit in map(model.get_submodule, SIDES):
+        assert not unit.input_bias.any()
+        for U in unit.recurrent_weight.detach().split(unit.hidden_size):
+            assert_close(U @ U.T, torch.eye(len(U)), rtol=0, atol=1e-5)
+
+
+def test_what_excludes_it_is_refused_and_old_checkpoints_are_gated():
+    with pytest.raises(
+        UserError, match="--unit lstm runs with --kernels auto or reference, not fast"
+    ):
+        build_model(unit="lstm", kernels="fast")
+    model = build_model(unit="lstm", output_layer="factorised")
+    assert model.decoder.backend().name == "reference"
+    with pytest.raises(UserError, match=r"these parameters differ: .*unit\.recurrent_weight"):
+        groundhog_from_state_dict(model.state_dict())
+    old = OmegaConf.to_container(OmegaConf.structured(RNNSearchConfig(encoder_hidden_size=9)))
+    assert old.pop("unit") == "gated"
+    words = model.encoder.dictionary
+    task = SimpleNamespace(source_dictionary=words, target_dictionary=words)
+    gated = RNNSearchModel.build_model(OmegaConf.create(old), task).state_dict()
+    assert "encoder.network.forward_unit.recurrent_gates" in gated
