@@ -23,8 +23,9 @@ from fairseq_rnnsearch.contracts import (
     ShowsAlignment,
     TakesSteps,
 )
-from fairseq_rnnsearch.equations import GatedUnit
+from fairseq_rnnsearch.equations import AlignmentModel, GatedUnit
 from fairseq_rnnsearch.equations.long_short_term_memory import LongShortTermMemory
+from fairseq_rnnsearch.equations.product_alignment import DotAlignment, GeneralAlignment
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import (
     KERNELS,
@@ -45,6 +46,8 @@ from fairseq_rnnsearch.network import (
 MODEL = "rnnsearch"
 UNITS = {"gated": GatedUnit, "lstm": LongShortTermMemory}  # by their names for --unit
 
+# by their names for --alignment-model
+ALIGNMENTS = {"additive": AlignmentModel, "general": GeneralAlignment, "dot": DotAlignment}
 # the recurrences set no limit; fairseq wants a number
 ANY_LENGTH = 1_000_000
 MOST_UNITS = 1_000_000  # of a layer: a square matrix of them has 4 TB
@@ -76,6 +79,11 @@ class RNNSearchConfig(FairseqDataclass):
         default="gated",
         metadata={"help": "f of the encoder and the decoder: the gated hidden unit of appendix "
                   "A.1.1, or the long short-term memory that it allows instead"},
+    )  # fmt: skip
+    alignment_model: ChoiceEnum(list(ALIGNMENTS)) = field(
+        default="additive",
+        metadata={"help": "a: the paper's of appendix A.1.2, or s W h (general) or s . h (dot), "
+                  "which it allows instead"},
     )  # fmt: skip
     decoder_order: ChoiceEnum(list(DECODER_ORDERS)) = field(
         default="program",
@@ -308,6 +316,7 @@ class RNNSearchModel(FairseqEncoderDecoderModel, EstimatesMemory, ScoresTargets)
             readout_dropout=readout_dropout,
             kernels=str(cfg.kernels),
             unit=UNITS[str(cfg.unit)],
+            alignment_model=ALIGNMENTS[str(cfg.alignment_model)],
         )
         compute_dtype = str(cfg.compute_dtype)
         model = cls(
@@ -414,6 +423,19 @@ def _check(cfg: RNNSearchConfig | DictConfig) -> None:
             raise UserError(f"--{name.replace('_', '-')} {value}: must be {valid}")
     if str(cfg.kernels) == "fast" and str(cfg.unit) != "gated":
         raise UserError(f"--unit {cfg.unit} runs with --kernels auto or reference, not fast")
+    model, encoder, decoder = cfg.alignment_model, cfg.encoder_hidden_size, cfg.decoder_hidden_size
+    obstacle = None
+    if str(model) != "additive" and str(cfg.kernels) == "fast":
+        obstacle = "runs with --kernels auto or reference, not fast"
+    elif str(model) != "additive" and cfg.fixed_context:
+        obstacle = "and --fixed-context: RNNencdec has no alignment model, leave one of them out"
+    elif str(model) == "dot" and decoder != 2 * encoder:
+        obstacle = (
+            f"multiplies states of --decoder-hidden-size {decoder} with annotations of twice "
+            f"--encoder-hidden-size {encoder}: the first must be {2 * encoder}"
+        )
+    if obstacle:
+        raise UserError(f"--alignment-model {model} {obstacle}")
 
 
 def _is_number(value: object) -> bool:

@@ -1,0 +1,124 @@
+"""--alignment-model general and dot: against NumPy float64, and step by step."""
+
+import numpy as np
+import pytest
+import test_network
+import torch
+from fairseq.sequence_generator import SequenceGenerator
+from models import (
+    PAD,
+    SOURCES,
+    TARGETS,
+    build_model,
+    cost_of,
+    padded,
+    previous,
+    random_model,
+    score,
+)
+from oracles import numpy_rnnsearch as oracle
+from test_network import EXACT
+from torch.testing import assert_close
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.groundhog import PARAMETERS, groundhog_from_state_dict
+from fairseq_rnnsearch.network import DECODER_ORDERS
+from fairseq_rnnsearch.search import AuthorsSequenceGenerator
+
+DOT = {"alignment_model": "dot", "decoder_hidden_size": 10}  # twice the 5 of the encoder
+MODELS = [
+    {"alignment_model": "general", "decoder_order": DECODER_ORDERS[0], "unit": "lstm"},
+    *({"alignment_model": "general", "decoder_order": order} for order in DECODER_ORDERS),
+    *(DOT | {"decoder_order": order} for order in DECODER_ORDERS),
+]
+EVERY_MODEL = pytest.mark.parametrize("options", MODELS, ids=str)
+
+
+# --- the oracle: the authors' arrays, but another a ---------------------------------------------
+
+
+def attend(p, annotations, s):
+    """c_i, (2n,), and alpha_i, (Tx,), of e_ij = s . h_j A; A, (2n, n), is the identity for dot."""
+    energies = np.array([s @ (h_j @ p["A_dec_transition_0"]) for h_j in annotations])
+    alpha = np.exp(oracle.log_softmax(energies))
+    return sum(alpha_j * h_j for alpha_j, h_j in zip(alpha, annotations, strict=True)), alpha
+
+
+def arrays_of(model):
+    arrays = {"A_dec_transition_0": np.eye(10)}
+    for name, value in model.state_dict().items():
+        parts = PARAMETERS[name]
+        for part, block in zip(parts, value.chunk(len(parts)), strict=True):
+            arrays[part] = (block if name.endswith("embedding.weight") else block.T).numpy().copy()
+    return arrays
+
+
+@pytest.mark.parametrize("options", MODELS[1:], ids=str)
+def test_outputs_and_gradients_equal_the_oracle(options, monkeypatch):
+    monkeypatch.setattr(oracle, "attend", attend)
+    model = random_model(output_layer="factorised", **options)
+    arrays, order = arrays_of(model), options["decoder_order"]
+    scored, pairs = score(model, SOURCES, TARGETS), list(zip(SOURCES, TARGETS, strict=True))
+    for (x, y), (lprobs, weights) in zip(pairs, scored, strict=True):
+        expected = oracle.forward(arrays, x, y, order)
+        assert_close(lprobs, torch.tensor(expected.next_logprobs), **EXACT)
+        assert_close(weights, torch.tensor(expected.alignment), **EXACT)
+    cost_of(scored, TARGETS).backward()
+    for name, parameter in model.named_parameters():
+        if len(PARAMETERS[name]) == 1 and parameter.dim() == 2 and "embedding" not in name:
+            place = np.unravel_index(parameter.grad.abs().argmax().item(), parameter.shape)
+            slope = oracle.numeric_gradient(
+                lambda: oracle.cost(arrays, pairs, order), arrays[PARAMETERS[name][0]], place[::-1]
+            )
+            assert parameter.grad[place].item() == pytest.approx(slope, rel=1e-6), name
+
+
+@EVERY_MODEL
+def test_what_holds_for_any_parameters_holds_for_these(options):
+    """Padding, gradients of all parameters, steps, a beam that is reordered, and bfloat16."""
+    for left in (False, True):
+        test_network.test_padding_changes_nothing(options, left, left)
+        test_network.test_steps_equal_teacher_forcing(options, left)
+        source = padded(SOURCES, left)
+        weights = random_model(**options)(source, None, padded(previous(TARGETS)))[1]["attn"][0]
+        assert not weights.transpose(1, 2)[source.eq(PAD)].any()
+        assert_close(weights.sum(-1), torch.ones(4, 5).double(), **EXACT)
+    test_network.test_reordered_beam_equals_starting_again(options)
+    test_network.test_bfloat16_is_close_to_float32(options)
+
+
+@pytest.mark.parametrize("search", [SequenceGenerator, AuthorsSequenceGenerator])
+@EVERY_MODEL
+def test_searches_add_up_what_teacher_forcing_gives(search, options):
+    model = random_model(**options)
+    generator = search([model], model.decoder.dictionary, beam_size=4, normalize_scores=False)
+    batch = {"src_tokens": padded(SOURCES), "src_lengths": torch.ones(4)}
+    translated = generator.generate(None, {"id": torch.arange(4), "net_input": batch})
+    for source, beam in zip(SOURCES, translated, strict=True):
+        for words, found in [(found["tokens"].tolist(), found["score"]) for found in beam]:
+            expected = cost_of(score(model, [source], [words]), [words]).item()
+            assert -float(found) == pytest.approx(expected, rel=1e-6)
+
+
+REFUSED = [
+    (DOT | {"kernels": "fast"}, "dot runs with --kernels auto or reference, not fast"),
+    ({"alignment_model": "general", "kernels": "fast"}, "general runs with --kernels auto or ref"),
+    (DOT | {"fixed_context": True}, "dot and --fixed-context: RNNencdec has no alignment model"),
+    ({"alignment_model": "general", "fixed_context": True}, "general and --fixed-context: RNN"),
+    ({"alignment_model": "dot"}, "dot .*decoder-hidden-size 7 .*size 5: the first must be 10"),
+    ({"alignment_model": "cosine"}, "cosine: must be one of additive, general, dot"),
+]
+
+
+@pytest.mark.parametrize(("options", "message"), REFUSED)
+def test_what_excludes_it_is_refused(options, message):
+    with pytest.raises(UserError, match=f"--alignment-model {message}"):
+        build_model(**options)
+
+
+@pytest.mark.parametrize("options", [DOT, {"alignment_model": "general"}])
+def test_the_reference_kernels_run_it_and_the_authors_program_does_not(options):
+    model = build_model(output_layer="factorised", **options)
+    assert model.decoder.backend().name == "reference"
+    with pytest.raises(UserError, match=r"these parameters differ: .*alignment_model\.state_wei"):
+        groundhog_from_state_dict(model.state_dict())
