@@ -3,8 +3,9 @@
     git worktree add ../before OLD_COMMIT
     python recipes/benchmark/checkouts.py --old ../before --sizes paper multi30k --pairs 15
 
-Each checkout runs in a process of its own, which makes an update when it is asked to. The two take
-turns in changing order, so that whatever else the machine does meets both alike.
+Each checkout runs in a process of its own, which makes updates for some seconds when it is asked
+to. The two take turns in changing order, so that whatever else the machine does meets both alike.
+``--clock cpu`` counts the processor time of all threads, which others disturb less.
 """
 
 import argparse
@@ -17,6 +18,8 @@ import numpy as np
 
 HERE = Path(__file__).resolve().parent
 RESAMPLES = 10_000
+TURN = 4  # seconds
+CLOCKS = {"wall": "perf_counter", "cpu": "process_time"}
 
 WORKER = """
 import sys, time
@@ -27,19 +30,22 @@ for _ in range(3):
     training.run("update")
 print("ready", flush=True)
 for _ in sys.stdin:
-    start = time.perf_counter()
-    training.run("update")
-    print(f"seconds {time.perf_counter() - start}", flush=True)
+    begun, start, updates = time.perf_counter(), CLOCK(), 0
+    while time.perf_counter() - begun < TURN:
+        training.run("update")
+        updates += 1
+    print(f"seconds {(CLOCK() - start) / updates}", flush=True)
 """
 
 
 class Checkout:
     """A process that makes updates with the code of one checkout."""
 
-    def __init__(self, folder: Path, size: str, candidate: str) -> None:
+    def __init__(self, folder: Path, size: str, candidate: str, clock: str) -> None:
+        worker = WORKER.replace("TURN", str(TURN)).replace("CLOCK", f"time.{CLOCKS[clock]}")
         paths = (folder, folder / "recipes" / "benchmark")
         self._process = subprocess.Popen(
-            [sys.executable, "-c", WORKER, size, candidate],
+            [sys.executable, "-c", worker, size, candidate],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -49,7 +55,7 @@ class Checkout:
         self._read("ready")
 
     def seconds(self) -> float:
-        """Make an update and return its time."""
+        """Return the mean time of the updates of a turn."""
         self._process.stdin.write("\n")
         self._process.stdin.flush()
         return float(self._read("seconds").split()[1])
@@ -79,10 +85,11 @@ def main() -> None:
     parser.add_argument("--sizes", nargs="+", default=["paper", "multi30k"])
     parser.add_argument("--candidate", default="fast", help="default: %(default)s")
     parser.add_argument("--pairs", type=int, default=15, help="default: %(default)s")
+    parser.add_argument("--clock", choices=CLOCKS, default="wall", help="default: %(default)s")
     options = parser.parse_args()
     for size in options.sizes:
         both = [
-            Checkout(folder.resolve(), size, options.candidate)
+            Checkout(folder.resolve(), size, options.candidate, options.clock)
             for folder in (options.old, options.new)
         ]
         seconds = np.empty((options.pairs, 2))
