@@ -3,8 +3,8 @@
 #
 #     bash tests/run.sh [--all] [what pytest takes]      e.g. -m slow, -k elision, -x
 #
-# Slow tests are left out unless --all or -m asks for them. Two processes share the tests unless -n
-# (of pytest-xdist), -p or --pdb is given.
+# Slow tests are left out unless --all or -m asks for them. Three processes share the tests, because
+# some of them wait for others much of the time, unless -n (of pytest-xdist), -p or --pdb is given.
 
 set -euo pipefail
 
@@ -12,7 +12,7 @@ cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.."
 export RNNSEARCH_EXTRAS=${RNNSEARCH_EXTRAS:-test}
 # shellcheck source=recipes/environment.sh
 source recipes/environment.sh
-which=(-m "not slow") processes=(-n 2 --dist loadfile --no-loadscope-reorder) arguments=()
+which=(-m "not slow") processes=(-n 3 --dist loadfile --no-loadscope-reorder) arguments=()
 for argument; do
     case $argument in
         --all) which=() ;;

@@ -307,6 +307,7 @@ def as_before(checkpoint):
     torch.save(state, checkpoint)
 
 
+@pytest.mark.slow
 def test_counts_of_bleu_go_on(launchpad, small_corpus, tmp_path):
     begun = tmp_path / "begun"
     launchpad.train(small_corpus.data, BLEU, f"--save-dir={begun} --max-update 2").ok()

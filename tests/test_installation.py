@@ -92,6 +92,7 @@ SCRIPTS_OF_THE_PACKAGE = {
 }
 
 
+@pytest.mark.slow
 def test_scripts_are_installed(installed, tmp_path):
     def script(name, *options):
         return subprocess.run(

@@ -361,6 +361,7 @@ def test_a_processor_without_instructions_for_it_is_named(avx512, amx, warned, m
     precision._warn_of_a_slow_processor.cache_clear()
 
 
+@pytest.mark.slow
 def test_reversing_is_learned_and_translated():
     """200 updates in both types; afterwards both write the same words, step by step."""
     costs, written = {}, {}

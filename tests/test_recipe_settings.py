@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from commands import ROOT, write_text
+from survives import cases
 
 RECIPES = ROOT / "recipes"
 SHARED = ["steps.sh", "stages.sh", "settings.sh"]
@@ -24,7 +25,7 @@ def settings(recipe):
 
 
 @pytest.mark.survives("hostile", cases=4)
-@pytest.mark.parametrize("recipe", FILES)
+@pytest.mark.parametrize("recipe", cases(FILES))
 def test_none_is_run(tmp_path, recipe):
     """bash runs commands in whatever it takes for arithmetic, an index or a pattern of words."""
     text = write_text(tmp_path / "text", train=20)

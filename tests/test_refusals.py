@@ -291,6 +291,7 @@ def test_a_configuration_that_no_model_can_have(barely_trained, tmp_path):
 DRAWN, SEED = 2, 1  # of each family
 
 
+@pytest.mark.slow
 @pytest.mark.survives("bad input", cases=7 * DRAWN)
 def test_options_and_fields_drawn_at_random(launchpad, tmp_path, monkeypatch):
     """`fuzz_refusals.py` draws more."""

@@ -139,6 +139,7 @@ def kill_again_and_again(pad, whole, tmp_path, kills, seed):
     return halves
 
 
+@pytest.mark.slow
 @pytest.mark.survives("killed", cases=2)
 def test_killed_twice(launchpad, whole, tmp_path):
     kill_again_and_again(launchpad, whole, tmp_path, 2, seed=1)

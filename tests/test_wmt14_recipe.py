@@ -179,6 +179,7 @@ def test_a_second_run_does_nothing(unbroken):
     assert "done before" in log and all(path.stat().st_mtime_ns == t for path, t in before.items())
 
 
+@pytest.mark.slow
 def test_another_cut_and_subwords_without_scoring_again(unbroken, tmp_path):
     recipe = copy_of(unbroken, tmp_path)
     log = recipe.ok(KEEP_WORDS="200", VOCABULARY="bpe")
