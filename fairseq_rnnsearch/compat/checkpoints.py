@@ -96,7 +96,7 @@ def _read_state(path: str) -> dict:
 
 def task_state_of(path: str) -> dict:
     """Return what a task has left in a checkpoint, such as its words; read without tensors."""
-    state = read_checkpoint(path, tensors=False)
+    state = read_checkpoint(PathManager.get_local_path(path), tensors=False)
     return (state.get("task_state") if isinstance(state, dict) else None) or {}
 
 

@@ -48,7 +48,7 @@ def outliving(make_bar: Callable) -> Callable:
                 aim_param_checkpoint_dir=aim_param_checkpoint_dir,
             )
         if tensorboard_logdir:
-            bar = SurvivingLog(bar, "TensorBoard", _tensorboard, tensorboard_logdir)
+            bar = SurvivingLog(bar, "TensorBoard", _Tensorboard, tensorboard_logdir)
         if wandb_project:
             wrapper = progress_bar.WandBProgressBarWrapper
             bar = SurvivingLog(
@@ -119,10 +119,6 @@ class _Tensorboard(progress_bar.TensorboardProgressBarWrapper):
             for name in ("write_event", "flush", "close"):
                 setattr(events, name, _surviving(getattr(events, name), "TensorBoard"))
         return writer
-
-
-def _tensorboard(bar: BaseProgressBar, folder: str) -> BaseProgressBar:
-    return _Tensorboard(bar, folder)
 
 
 def _surviving(function: Callable, name: str) -> Callable:

@@ -181,9 +181,10 @@ def applied(names: tuple[str, ...] = READING) -> Iterator[None]:
 def _apply(mend: Mend) -> None:
     for owner in _owners(mend.owner):
         key = id(owner), mend.name
+        if key in _replaced:
+            continue
         original = inspect.getattr_static(owner, mend.name, _MISSING)
-        is_built_in = mend.name in vars(builtins)
-        if key in _replaced or (original is _MISSING and not is_built_in):
+        if original is _MISSING and mend.name not in vars(builtins):
             continue
         usable = None if original is _MISSING else getattr(owner, mend.name)
         replacement = mend.replacement(usable)

@@ -42,10 +42,9 @@ def check_configuration(cfg: DictConfig) -> None:
     """
     groups = [group for group in OmegaConf.to_container(cfg).values() if isinstance(group, dict)]
     given = {k: v for group in groups for k, v in group.items() if not _is_reference(v)}
-    if cfg.get("model") is None:  # only training has one
-        check_options(Namespace(**given))
-    else:
-        check_options(Namespace(**given, arch=None))
+    if cfg.get("model") is not None:  # only training has one
+        given["arch"] = None
+    check_options(Namespace(**given))
 
 
 def check_options(options: Namespace) -> None:
@@ -54,13 +53,13 @@ def check_options(options: Namespace) -> None:
     Raises:
         UserError: naming the first option whose value is none.
     """
+    given = vars(options)
     for least, names in _LEAST.items():
         for name in names:
-            given = vars(options).get(name)
-            for value in given if isinstance(given, list | tuple) else [given]:
+            values = given.get(name)
+            for value in values if isinstance(values, list | tuple) else [values]:
                 if isinstance(value, numbers.Real) and not value >= least:
                     raise UserError(f"{_option(name)} {value}: must be {least} or more")
-    given = vars(options)
     lenpen = given.get("lenpen", 1)
     if isinstance(lenpen, numbers.Real) and not abs(lenpen) <= LARGEST_LENPEN:
         raise UserError(

@@ -5,7 +5,6 @@ from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
 
-from fairseq_rnnsearch.compat.options import check_options
 from fairseq_rnnsearch.data.checksums import write_checksums
 from fairseq_rnnsearch.data.corpus import check_parallel, check_text
 from fairseq_rnnsearch.errors import UserError
@@ -20,7 +19,6 @@ def checking_text(main: Callable) -> Callable:
 
     @functools.wraps(main)
     def check_and_preprocess(options: Namespace) -> None:
-        check_options(options)
         _check_dictionaries(options)
         _check_text(options)
         main(options)
