@@ -25,6 +25,7 @@ import sys
 import tempfile
 import threading
 import time
+from argparse import Namespace
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -278,7 +279,9 @@ def _serve() -> None:
     import matplotlib.backends.backend_agg  # noqa: F401
     import sacrebleu  # noqa: F401
     import torch._dynamo  # noqa: F401  (the first optimizer imports it)
+    from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 
+    convert_namespace_to_omegaconf(Namespace())  # fills what hydra's parser keeps from call to call
     gc.freeze()
     logging.root.handlers.clear()  # a module of fairseq's made one; programs make their own
     logging.root.setLevel(logging.WARNING)
