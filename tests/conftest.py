@@ -14,7 +14,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_configure(config):
-    config.pluginmanager.register(SurvivalTable())
+    config.pluginmanager.register(SurvivalTable(), "survival table")
 
 
 @pytest.hookimpl(tryfirst=True)

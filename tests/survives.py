@@ -72,11 +72,13 @@ class SurvivalTable:
     """
 
     def __init__(self):
-        self.cases = {}  # of each test that is collected or has passed: see `table`
+        self.passed, self.collected = {}, {}  # what `table` takes, of each test
+        self.files = set()  # names of those that were collected
 
-    @pytest.hookimpl(trylast=True)
-    def pytest_collection_modifyitems(self, items, config):
+    def pytest_collection_modifyitems(self, items):
+        """Count the tests before -m and -k leave some out."""
         for item in items:
+            self.files.add(item.path.name)
             mark = item.get_closest_marker("survives")
             if mark is None:
                 continue
@@ -86,20 +88,20 @@ class SurvivalTable:
             slow = item.get_closest_marker("slow") is not None
             counted = row, mark.kwargs.get("cases", 1), slow, item.path.name
             item.user_properties.append(("survives", counted))
-            if config.option.collectonly:
-                self.cases[item.nodeid] = counted
+            self.collected[item.nodeid] = counted
 
     def pytest_runtest_logreport(self, report):
         if report.when == "call" and report.passed:
             for name, counted in report.user_properties:
                 if name == "survives":
-                    self.cases[report.nodeid] = tuple(counted)
+                    self.passed[report.nodeid] = tuple(counted)
 
     def pytest_terminal_summary(self, terminalreporter, config):
         if "survives" not in config.option.markexpr:
             return
         terminalreporter.section("what it survives")
-        for line in table(self.cases.values()):
+        cases = self.collected if config.option.collectonly else self.passed
+        for line in table(cases.values()):
             terminalreporter.write_line(line)
 
 

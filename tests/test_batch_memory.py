@@ -160,7 +160,7 @@ def test_training_in_parts(launchpad, long_pair, tmp_path, processes):
         ended = launchpad.train_together(
             processes,
             long_pair,
-            f"{OPTIONS} --save-dir={tmp_path / name} --max-batch-memory {limit}",
+            f"{OPTIONS} --max-epoch 1 --save-dir={tmp_path / name} --max-batch-memory {limit}",
         )
         logs = [process.ok().out for process in ended]
         said = "the longest of 1,001 source and 1,001 target" in logs[0]

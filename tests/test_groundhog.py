@@ -2,8 +2,6 @@
 
 import pickle
 import shutil
-import subprocess
-import sys
 import warnings
 import zipfile
 
@@ -11,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 from authors import GROUNDHOG
+from commands import run, run_installed
 from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
 from models import authors_words, build_model, fairseq_words, model_from_arrays, score
@@ -96,18 +95,14 @@ def test_the_authors_own_file_survives(tmp_path):
 def test_as_a_command(params, arrays, tmp_path):
     """`python -m`, as documented, and its one line for a mistake."""
 
-    def import_of(name, out):
-        line = ["fairseq_rnnsearch.groundhog", "import", "--params", tmp_path / name, "--out", out]
-        return subprocess.run([sys.executable, "-m", *line], capture_output=True, text=True)
+    def line(name, out):
+        return "fairseq_rnnsearch.groundhog", "import", "--params", tmp_path / name, "--out", out
 
-    made = import_of("params.npz", tmp_path / "model.pt")
-    assert made.returncode == 0, made.stderr
-    assert made.stderr.splitlines()[-1] == f"wrote {tmp_path / 'model.pt'}"
+    made = run_installed("python", "-m", *line("params.npz", tmp_path / "model.pt")).ok()
+    assert made.err.splitlines()[-1] == f"wrote {tmp_path / 'model.pt'}"
     assert_bit_for_bit(export(tmp_path / "model.pt", tmp_path / "again.npz"), arrays)
-    failed = import_of("none.npz", tmp_path / "other.pt")
-    assert failed.returncode != 0 and "Traceback" not in failed.stderr
-    expected = f"fairseq_rnnsearch: error: {tmp_path / 'none.npz'} does not exist"
-    assert failed.stderr.splitlines()[-1] == expected
+    message = run(*line("none.npz", tmp_path / "other.pt")).error()
+    assert message == f"{tmp_path / 'none.npz'} does not exist"
 
 
 def test_state_dict_and_back(arrays):
