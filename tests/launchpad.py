@@ -15,6 +15,7 @@ import json
 import logging
 import os
 import runpy
+import select
 import shlex
 import shutil
 import signal
@@ -123,12 +124,12 @@ class Run:
 
     def finish(self) -> Finished:
         """Wait for its end; what a training has said is in both `out` and `err`."""
-        end = time.monotonic() + LIMIT
-        while (rc := self._pad.ask(do="look", pid=self.pid)["rc"]) is None:
-            if time.monotonic() > end:
-                self.send(signal.SIGKILL, to_all=True)
-                end += LIMIT
-            time.sleep(0.005)
+        ended = os.pidfd_open(self.pid)
+        if not select.select([ended], [], [], LIMIT)[0]:
+            self.send(signal.SIGKILL, to_all=True)
+            select.select([ended], [], [])
+        os.close(ended)
+        rc = self._pad.ask(do="wait", pid=self.pid)["rc"]
         out, err = (path.read_text(errors="backslashreplace") for path in (self.log, self._err))
         return Finished(shlex.join(self._words), rc, out, err)
 
@@ -288,10 +289,9 @@ def _serve() -> None:
     sys.dont_write_bytecode, sys.pycache_prefix = False, sys.argv[1]  # for the next child
     for line in sys.stdin:
         request = json.loads(line)
-        if request.pop("do") == "look":
-            ended, status = os.waitpid(request["pid"], os.WNOHANG)
-            rc = os.waitstatus_to_exitcode(status) if ended else None
-            print(json.dumps({"rc": rc}), flush=True)
+        if request.pop("do") == "wait":
+            _, status = os.waitpid(request["pid"], 0)
+            print(json.dumps({"rc": os.waitstatus_to_exitcode(status)}), flush=True)
             continue
         pid = os.fork()
         if pid == 0:
