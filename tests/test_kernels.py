@@ -349,17 +349,17 @@ class OtherModel(AlignmentModel):
 
 CHOICES = [
     # name, the unit, what the log says, or the error
-    ("auto", unit_on(), "fast kernels run recurrences and cost (--kernels auto: on a CPU)"),
+    ("auto", unit_on(), "fast kernels run the encoder (--kernels auto: on a CPU)"),
     ("auto", unit_on(dtype=torch.bfloat16), "fast kernels"),
     ("auto", unit_on(dtype=torch.float64), "fast kernels"),
-    ("auto", unit_on(dtype=torch.float16), "reference kernels run recurrences and cost "
+    ("auto", unit_on(dtype=torch.float16), "reference kernels run the encoder "
                                            "(--kernels auto: no fast ones for float16)"),
     ("auto", unit_on("meta"), "no fast ones for device meta"),
-    ("auto", OtherUnit(1, 1), "reference kernels run recurrences and cost "
+    ("auto", OtherUnit(1, 1), "reference kernels run the encoder "
                               "(--kernels auto: no fast ones for OtherUnit)"),
-    ("reference", unit_on(), "reference kernels run recurrences and cost (--kernels reference)"),
+    ("reference", unit_on(), "reference kernels run the encoder (--kernels reference)"),
     ("reference", unit_on(dtype=torch.float16), "reference kernels"),
-    ("fast", unit_on(), "fast kernels run recurrences and cost (--kernels fast)"),
+    ("fast", unit_on(), "fast kernels run the encoder (--kernels fast)"),
     ("fast", unit_on(dtype=torch.float16), ValueError("not with float16: use --kernels auto")),
     ("fast", unit_on("meta"), ValueError("not with device meta")),
     ("fast", unit_on(recurrent_dtype=torch.float64), ValueError("with float32 beside float64")),
@@ -372,11 +372,11 @@ def test_choice_is_made_and_told_once(name, unit, expected, caplog):
     kernels._announce.cache_clear()
     if isinstance(expected, Exception):
         with pytest.raises(type(expected), match=str(expected)):
-            choose(name, [unit, None])
+            choose(name, [unit, None], "encoder")
         return
     with caplog.at_level(logging.INFO):
         for _ in range(2):
-            backend = choose(name, [unit, None])
+            backend = choose(name, [unit, None], "encoder")
     [record] = caplog.records
     assert expected in record.getMessage()
     assert backend is BACKENDS[record.getMessage().split()[0]]
@@ -396,8 +396,8 @@ def test_another_backend_is_another_entry(monkeypatch, caplog):
     monkeypatch.setattr(kernels, "BACKENDS", {"doubled": Doubled(), **BACKENDS})
     kernels._announce.cache_clear()
     with caplog.at_level(logging.INFO):
-        assert choose("auto", [OtherUnit(1, 1)]).name == "doubled"
-        assert choose("auto", [unit_on("meta")]) is reference
+        assert choose("auto", [OtherUnit(1, 1)], "encoder").name == "doubled"
+        assert choose("auto", [unit_on("meta")], "encoder") is reference
     assert "(--kernels auto: on a machine of its own)" in caplog.messages[0]
     assert (
         "(--kernels auto: no doubled ones for a plain unit, no fast ones for" in caplog.messages[1]

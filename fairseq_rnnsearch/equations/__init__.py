@@ -12,16 +12,19 @@ from fairseq_rnnsearch.equations.alignment_model import (
     context,
 )
 from fairseq_rnnsearch.equations.deep_output import DeepOutput, OutputLayer, maxout
+from fairseq_rnnsearch.equations.exchangeable import Alignment, Unit
 from fairseq_rnnsearch.equations.gated_unit import GatedUnit
 from fairseq_rnnsearch.equations.word_embedding import BiasedEmbedding
 
 __all__ = [
+    "Alignment",
     "AlignmentModel",
     "BiasedEmbedding",
     "DeepOutput",
     "GatedUnit",
     "Memory",
     "OutputLayer",
+    "Unit",
     "alignment_weights",
     "attend",
     "context",

@@ -56,11 +56,14 @@ def check_name(name: str) -> str:
     return name
 
 
-def choose(name: str, parts: Iterable[nn.Module | None]) -> Backend:
+def choose(name: str, parts: Iterable[nn.Module | None], of: str) -> Backend:
     """Return the backend of a name for parts of a network as they are now.
 
     A model may be moved, and so the choice is made anew for each batch. The log tells once which
     backend runs, and why.
+
+    Args:
+        of: what these are the parts of, for the log.
 
     Raises:
         ValueError: when the backend of that name cannot run them.
@@ -81,7 +84,7 @@ def choose(name: str, parts: Iterable[nn.Module | None]) -> Backend:
                 break
             refusals.append(f"no {backend.name} ones for {obstacle}")
         why = f": {', '.join(refusals) or f'on {backend.place}'}"
-    _announce(backend.name, name, why)
+    _announce(backend.name, of, name, why)
     return backend
 
 
@@ -93,5 +96,5 @@ def forget(parameters: Iterable[Tensor]) -> None:
 
 
 @cache
-def _announce(running: str, name: str, why: str) -> None:
-    logger.info("%s kernels run recurrences and cost (--kernels %s%s)", running, name, why)
+def _announce(running: str, of: str, name: str, why: str) -> None:
+    logger.info("%s kernels run the %s (--kernels %s%s)", running, of, name, why)

@@ -12,12 +12,12 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from torch import Tensor, nn
 
 from fairseq_rnnsearch.equations import (
-    AlignmentModel,
+    Alignment,
     BiasedEmbedding,
     DeepOutput,
-    GatedUnit,
     Memory,
     OutputLayer,
+    Unit,
 )
 from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
 
@@ -29,7 +29,7 @@ class Direction(NamedTuple):
     """One pass over a sentence, from the first position to the last or in reverse."""
 
     inputs: Tensor  # (time, batch, 3n): what the unit adds at each position
-    unit: GatedUnit
+    unit: Unit
     reverse: bool = False
 
 
@@ -37,8 +37,8 @@ class DecoderParts(NamedTuple):
     """All that a decoder consists of but for its first state."""
 
     embedding: BiasedEmbedding
-    unit: GatedUnit
-    alignment_model: AlignmentModel | None  # None: RNNencdec
+    unit: Unit
+    alignment_model: Alignment | None  # None: RNNencdec
     readout: DeepOutput
     output: OutputLayer
 
@@ -57,9 +57,9 @@ class SearchStart(NamedTuple):
 class NetworkSizes(NamedTuple):
     """The sizes of a network that decide how much memory a batch takes."""
 
-    encoder: int  # n of each direction
-    decoder: int  # n
-    attention: int  # n', 0 without attention
+    encoder: int  # n of each direction, or of gated units that keep as much
+    decoder: int  # n, likewise
+    attention: int  # width of a key: n', or 0 without attention
     maxout: int  # l
     words: int  # of the target dictionary
 
@@ -123,8 +123,8 @@ class Backend(Protocol):
         initial: Tensor,
         steps: int,
         memory: Memory,
-        unit: GatedUnit,
-        alignment_model: AlignmentModel,
+        unit: Unit,
+        alignment_model: Alignment,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Attend, update, attend, update ... for teacher-forced words.
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
-from fairseq_rnnsearch.equations import AlignmentModel, GatedUnit, Memory, OutputLayer, attend
+from fairseq_rnnsearch.equations import Alignment, Memory, OutputLayer, Unit, attend
 from fairseq_rnnsearch.kernels.accuracy import accurate_type, log_softmax
 from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
 from fairseq_rnnsearch.kernels.interface import (
@@ -50,8 +50,8 @@ class Reference:
         initial: Tensor,
         steps: int,
         memory: Memory,
-        unit: GatedUnit,
-        alignment_model: AlignmentModel,
+        unit: Unit,
+        alignment_model: Alignment,
     ) -> tuple[Tensor, Tensor, Tensor]:
         dtype = accurate_type(initial.dtype)
         memory = memory._replace(keys=memory.keys.to(dtype))
@@ -107,7 +107,7 @@ class Reference:
 
 
 def _one_way(
-    inputs: Tensor, unit: GatedUnit, reverse: bool, initial: Tensor, present: Tensor | None
+    inputs: Tensor, unit: Unit, reverse: bool, initial: Tensor, present: Tensor | None
 ) -> Tensor:
     """Return the hidden states of one direction, ``(time, batch, n)``."""
     state = unit.begin(initial.to(accurate_type(initial.dtype)))
@@ -125,7 +125,7 @@ def _one_way(
     return torch.stack(states[::step]).to(initial.dtype)
 
 
-def _no_states(inputs: Tensor, unit: GatedUnit, initial: Tensor) -> Tensor:
+def _no_states(inputs: Tensor, unit: Unit, initial: Tensor) -> Tensor:
     """Return what no step gives, ``(0, batch, n)``.
 
     It is the unit over no rows, so that gradients are zero, as sums of nothing are, not missing.

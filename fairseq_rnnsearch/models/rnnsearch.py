@@ -23,7 +23,7 @@ from fairseq_rnnsearch.contracts import (
     ShowsAlignment,
     TakesSteps,
 )
-from fairseq_rnnsearch.equations import AlignmentModel, GatedUnit
+from fairseq_rnnsearch.equations import AlignmentModel, GatedUnit, Unit
 from fairseq_rnnsearch.equations.long_short_term_memory import LongShortTermMemory
 from fairseq_rnnsearch.equations.product_alignment import DotAlignment, GeneralAlignment
 from fairseq_rnnsearch.errors import UserError
@@ -349,11 +349,9 @@ class RNNSearchModel(FairseqEncoderDecoderModel, EstimatesMemory, ScoresTargets)
     def _sizes(self) -> NetworkSizes:
         encoder, decoder = self.encoder.network, self.decoder.network
         attention = decoder.alignment_model
-        # estimates are for gated units; of the other one half as many numbers more are kept
-        kept = 1 if isinstance(decoder.unit, GatedUnit) else 1.5
         return NetworkSizes(
-            int(kept * encoder.forward_unit.hidden_size),
-            int(kept * decoder.unit.hidden_size),
+            _as_gated_units(encoder.forward_unit),
+            _as_gated_units(decoder.unit),
             0 if attention is None else attention.size,
             len(decoder.readout.bias) // 2,
             len(decoder.output.bias),
@@ -393,6 +391,11 @@ class RNNSearchModel(FairseqEncoderDecoderModel, EstimatesMemory, ScoresTargets)
         return super().load_state_dict(state_dict, strict, model_cfg, args)
 
 
+def _as_gated_units(unit: Unit) -> int:
+    """Return how many gated units keep as many numbers of a position, inputs and state."""
+    return (unit.inputs_size + unit.state_size) // 4
+
+
 def _add_younger_options(cfg: RNNSearchConfig | DictConfig) -> None:
     """Add defaults of options that there were not yet when a checkpoint was written."""
     if isinstance(cfg, DictConfig):
@@ -421,13 +424,14 @@ def _check(cfg: RNNSearchConfig | DictConfig) -> None:
             valid = f"one of {', '.join(option.type.__members__)}"
         if valid:
             raise UserError(f"--{name.replace('_', '-')} {value}: must be {valid}")
-    if str(cfg.kernels) == "fast" and str(cfg.unit) != "gated":
-        raise UserError(f"--unit {cfg.unit} runs with --kernels auto or reference, not fast")
+    if str(cfg.kernels) == "fast":
+        for option, derived in (("unit", "gated"), ("alignment_model", "additive")):
+            if (value := str(getattr(cfg, option))) != derived:
+                name = option.replace("_", "-")
+                raise UserError(f"--{name} {value} runs with --kernels auto or reference, not fast")
     model, encoder, decoder = cfg.alignment_model, cfg.encoder_hidden_size, cfg.decoder_hidden_size
     obstacle = None
-    if str(model) != "additive" and str(cfg.kernels) == "fast":
-        obstacle = "runs with --kernels auto or reference, not fast"
-    elif str(model) != "additive" and cfg.fixed_context:
+    if str(model) != "additive" and cfg.fixed_context:
         obstacle = "and --fixed-context: RNNencdec has no alignment model, leave one of them out"
     elif str(model) == "dot" and decoder != 2 * encoder:
         obstacle = (

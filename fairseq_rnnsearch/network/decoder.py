@@ -14,12 +14,14 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_rnnsearch.equations import (
+    Alignment,
     AlignmentModel,
     BiasedEmbedding,
     DeepOutput,
     GatedUnit,
     Memory,
     OutputLayer,
+    Unit,
 )
 from fairseq_rnnsearch.kernels import (
     Backend,
@@ -74,8 +76,8 @@ class Decoder(nn.Module):
         embedding_dropout: float = 0.0,
         readout_dropout: float = 0.0,
         kernels: str = "auto",
-        unit: type[GatedUnit] = GatedUnit,
-        alignment_model: type[AlignmentModel] = AlignmentModel,
+        unit: type[Unit] = GatedUnit,
+        alignment_model: type[Alignment] = AlignmentModel,
     ) -> None:
         super().__init__()
         if order not in DECODER_ORDERS:
@@ -153,7 +155,7 @@ class Decoder(nn.Module):
         Raises:
             ValueError: when ``kernels`` names one that cannot.
         """
-        return choose(self.kernels, self.parts)
+        return choose(self.kernels, self.parts, "decoder")
 
     def steps(self, source: EncodedSource, sentences: Tensor) -> DecoderSteps:
         """Return the decoder one position at a time, as beam search needs it; equals ``forward``.

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from fairseq_rnnsearch.equations import BiasedEmbedding, GatedUnit
+from fairseq_rnnsearch.equations import BiasedEmbedding, GatedUnit, Unit
 from fairseq_rnnsearch.kernels import Direction, check_name, choose
 from fairseq_rnnsearch.network.embedded_words import embed_words
 
@@ -48,7 +48,7 @@ class Encoder(nn.Module):
         bidirectional: bool = True,
         dropout: float = 0.0,
         kernels: str = "auto",
-        unit: type[GatedUnit] = GatedUnit,
+        unit: type[Unit] = GatedUnit,
     ) -> None:
         super().__init__()
         self.embedding = BiasedEmbedding(words, embedding_size)
@@ -72,7 +72,7 @@ class Encoder(nn.Module):
             Direction(embedded.through(unit.word_inputs), unit, unit is self.backward_unit)
             for unit in units
         ]
-        states = choose(self.kernels, units).recurrence(directions, present=~padding.T)
+        states = choose(self.kernels, units, "encoder").recurrence(directions, present=~padding.T)
         if self.backward_unit is None:
             summary = states[-1]
         else:
