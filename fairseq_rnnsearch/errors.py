@@ -9,6 +9,7 @@ in the environment everything does.
 import argparse
 import ast
 import contextlib
+import difflib
 import functools
 import linecache
 import logging
@@ -17,7 +18,7 @@ import re
 import sys
 import sysconfig
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import NoReturn
@@ -41,11 +42,42 @@ class UserError(ValueError):
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """A parser of options whose every mistake is a `UserError`, without the usage before it."""
+    """A parser of options whose every mistake is a `UserError`, without the usage before it.
+
+    A name that is mistyped is shown with its neighbours.
+    """
+
+    def parse_known_args(
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Refuse unknown options: argparse hands those of a command to the program's parser."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
 
     def error(self, message: str) -> NoReturn:
         message = message.replace("<lambda> ", "")  # what fairseq reads lists of numbers with
-        raise UserError(f"{_shortened(message)} ({self.prog} --help shows the options)")
+        message = _shortened(_with_neighbours(message, self.format_usage()))
+        raise UserError(f"{message} ({self.prog} --help shows the options)")
+
+
+def neighbours(name: str, valid: Iterable[str]) -> str:
+    """Return "; did you mean NAME?" for a mistyped name; nothing where no name is like it."""
+    near = difflib.get_close_matches(name, list(valid), n=2, cutoff=0.7)
+    return f"; did you mean {' or '.join(near)}?" if near else ""
+
+
+def _with_neighbours(message: str, usage: str) -> str:
+    """Name what was meant, after what argparse says of a choice or of options."""
+    if chosen := re.match(r"(.*invalid choice: '?(.*?)'?) \(choose from (.*)\)$", message):
+        near = neighbours(chosen[2], re.findall(r"[^\s',]+", chosen[3]))
+        return chosen[1] + near if near else message
+    if message.startswith("unrecognized arguments: "):
+        options = re.findall(r"--[\w-]+", usage)
+        for word in re.findall(r"--[\w-]+", message):
+            message += neighbours(word, options)
+    return message
 
 
 def shown_in_one_line(previous: Callable[..., None]) -> Callable[..., None]:

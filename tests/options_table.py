@@ -4,10 +4,9 @@ python tests/options_table.py            # prints them
 python tests/options_table.py --write    # puts them into fairseq_rnnsearch/MANUAL.md
 """
 
-import inspect
 import sys
 from argparse import Namespace
-from dataclasses import MISSING, fields
+from dataclasses import MISSING
 from enum import Enum
 from typing import get_args
 
@@ -34,40 +33,28 @@ def mends() -> str:
 
 def options() -> str:
     """Return a table for each part of the plugin, with the options that the plugin has added."""
-    from fairseq import registry, utils
-    from fairseq.models import ARCH_MODEL_NAME_REGISTRY, MODEL_DATACLASS_REGISTRY
-    from fairseq.tasks import TASK_DATACLASS_REGISTRY
+    from fairseq import utils
+
+    from fairseq_rnnsearch.compat.command_lines import OURS, dataclass_of
 
     utils.import_user_module(Namespace(user_dir=str(PACKAGE)))
-    criteria, optimizers = (
-        registry.REGISTRIES[kind]["dataclass_registry"] for kind in ("criterion", "optimizer")
+    return "\n".join(
+        _table(
+            f"`--{kind} {name}`" + " and the other presets" * (kind == "arch"),
+            dataclass_of(kind, name),
+        )
+        for kind, name in OURS.items()
     )
-    parts = {
-        "`--arch rnnsearch_50` and the other presets": MODEL_DATACLASS_REGISTRY[
-            ARCH_MODEL_NAME_REGISTRY["rnnsearch_50"]
-        ],
-        "`--task alignment_heatmap`": TASK_DATACLASS_REGISTRY["alignment_heatmap"],
-        "`--criterion alignment_heatmap`": criteria["alignment_heatmap"],
-        "`--optimizer rnnsearch_adadelta`": optimizers["rnnsearch_adadelta"],
-    }
-    return "\n".join(_table(title, dataclass) for title, dataclass in parts.items())
 
 
 def _table(title: str, dataclass: type) -> str:
-    ours = {
-        name
-        for base in dataclass.__mro__
-        if base.__module__.startswith(PACKAGE.name)
-        for name in inspect.get_annotations(base)
-    }
+    from fairseq_rnnsearch.compat.command_lines import option_of, own_options
+
     lines = [f"| {title} | default | what it is |", "|---|---|---|"]
-    for field in fields(dataclass):
+    for field in own_options(dataclass):
         default = None if field.default is MISSING else field.default
-        is_of_another_part = isinstance(default, str) and default.startswith("${")
-        if field.name not in ours or is_of_another_part:
-            continue
         values = _values(field.type)
-        option = "--" + field.name.replace("_", "-") + f" {{{','.join(values)}}}" * bool(values)
+        option = option_of(field.name) + f" {{{','.join(values)}}}" * bool(values)
         if isinstance(default, bool):
             default = "on" if default else "off"
         shown = "" if default is None else default

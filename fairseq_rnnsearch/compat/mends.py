@@ -26,11 +26,11 @@ from typing import Any
 
 from fairseq_rnnsearch.compat import (
     checkpoints,
+    command_lines,
     data_loading,
     evaluated_options,
     locking,
     log_writers,
-    options,
     programs,
     resuming,
     signals,
@@ -78,8 +78,9 @@ MENDS = (
         without="a user's mistake ends in a traceback instead of one line",
     ),
     Mend(
-        *("fairseq.options", "argparse", options.argparse_in_one_line),
-        without="a mistake in an option prints all options of the command before it",
+        *("fairseq.options", "argparse", command_lines.with_help_and_advice),
+        without="--help shows no option of the plugin; a mistake in an option prints all options "
+        "of the command before it; options without an effect are taken",
     ),
     Mend(
         *("fairseq*.*", "eval", evaluated_options.reading_values),

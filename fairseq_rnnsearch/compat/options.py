@@ -4,14 +4,13 @@ import numbers
 import os
 from argparse import Namespace
 from importlib.util import find_spec
-from types import ModuleType, SimpleNamespace
 
 import torch
 from omegaconf import DictConfig, OmegaConf
 
 from fairseq_rnnsearch.arguments import LARGEST_LENPEN
 from fairseq_rnnsearch.compat.evaluated_options import read_overrides
-from fairseq_rnnsearch.errors import OneLineParser, UserError
+from fairseq_rnnsearch.errors import UserError
 
 _LEAST = {
     1: (
@@ -27,11 +26,6 @@ _LEAST = {
     ),
 }
 _FOLDERS = ("results_path", "destdir", "tensorboard_logdir")
-
-
-def argparse_in_one_line(argparse: ModuleType) -> SimpleNamespace:
-    """Return the module with a parser whose mistakes are one line each."""
-    return SimpleNamespace(**{**vars(argparse), "ArgumentParser": OneLineParser})
 
 
 def check_configuration(cfg: DictConfig) -> None:
