@@ -19,7 +19,7 @@ from oracles import numpy_rnnsearch as oracle
 from test_data_folder import write as write_binarised
 from test_training_log import Log
 
-from fairseq_rnnsearch import groundhog
+from fairseq_rnnsearch import authors_parameters, groundhog
 from fairseq_rnnsearch.compat import mends
 from fairseq_rnnsearch.data.binarised import check_split
 from fairseq_rnnsearch.data.checksums import check_checksum, write_checksums
@@ -253,7 +253,7 @@ def _groundhog(work: Path) -> Family:
     arrays = {name: array.astype(np.float32) for name, array in arrays.items()}
     np.savez(work / "params.npz", **arrays)
     words = [f"w{i}" for i in range(6)]
-    sound = _rounded(groundhog.state_dict_from_groundhog(arrays))
+    sound = _rounded(authors_parameters.state_dict_from_groundhog(arrays))
 
     def read(folder: Path) -> tuple:
         out = folder / "out" / "model.pt"

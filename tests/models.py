@@ -7,7 +7,7 @@ import torch
 from fairseq.data import Dictionary
 from omegaconf import OmegaConf
 
-from fairseq_rnnsearch.groundhog import PARAMETERS
+from fairseq_rnnsearch.authors_parameters import PARAMETERS
 from fairseq_rnnsearch.models import RNNSearchConfig, RNNSearchModel
 from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
 

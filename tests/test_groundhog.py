@@ -15,15 +15,15 @@ from fairseq.data import Dictionary
 from models import authors_words, build_model, fairseq_words, model_from_arrays, score
 from oracles import numpy_rnnsearch as oracle
 
+from fairseq_rnnsearch.authors_parameters import (
+    fairseq_symbols,
+    groundhog_from_state_dict,
+    state_dict_from_groundhog,
+)
 from fairseq_rnnsearch.compat.checkpoints import load_as_data
 from fairseq_rnnsearch.data import zip_files
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.groundhog import (
-    fairseq_symbols,
-    groundhog_from_state_dict,
-    main,
-    state_dict_from_groundhog,
-)
+from fairseq_rnnsearch.groundhog import main
 
 SOURCE_SYMBOLS, TARGET_SYMBOLS = 11, 9
 

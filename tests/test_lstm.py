@@ -13,8 +13,8 @@ from oracles import numpy_rnnsearch as oracle
 from test_network import EXACT
 from torch.testing import assert_close
 
+from fairseq_rnnsearch.authors_parameters import PARAMETERS, groundhog_from_state_dict
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.groundhog import PARAMETERS, groundhog_from_state_dict
 from fairseq_rnnsearch.models import RNNSearchConfig, RNNSearchModel
 from fairseq_rnnsearch.network import DECODER_ORDERS
 from fairseq_rnnsearch.search import AuthorsSequenceGenerator

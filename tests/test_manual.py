@@ -38,7 +38,7 @@ def test_the_manual_has_every_option_with_its_default_and_every_mend():
 def test_the_layout_names_every_part_of_the_package():
     """`test_layout.py` holds the dependencies; here is what the manual shows of them."""
     text = MANUAL.read_text(encoding="utf-8").partition("## The layout of the code")[2]
-    shown = set(re.findall(r"^  ([a-z]+)(?:/|\.py) ", text.partition("## ")[0], re.M))
+    shown = set(re.findall(r"^  ([a-z_]+)(?:/|\.py) ", text.partition("## ")[0], re.M))
     parts = {
         path.stem
         for path in PACKAGE.iterdir()

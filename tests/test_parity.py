@@ -21,7 +21,10 @@ from models import (
 from numpy.testing import assert_allclose
 from oracles import numpy_rnnsearch as oracle
 
-from fairseq_rnnsearch.groundhog import groundhog_from_state_dict, state_dict_from_groundhog
+from fairseq_rnnsearch.authors_parameters import (
+    groundhog_from_state_dict,
+    state_dict_from_groundhog,
+)
 from fairseq_rnnsearch.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 
 EXACT = {"rtol": 0, "atol": 1e-10}

@@ -29,7 +29,7 @@ OTHERS_CONTRACTS = {
     ("tasks/alignment_heatmap.py", "score_reference"),
     ("compat/plain_pickle.py", "__dict__"),  # of any object
     ("figures/gallery.py", "sched_getaffinity"),  # of Python's os, not everywhere
-    ("groundhog.py", "dtype"),  # of numpy's arrays
+    ("authors_parameters.py", "dtype"),  # of numpy's arrays
     ("kernels/cpu/c_library.py", "stderr"),  # of exceptions of programs that are run
     ("kernels/cpu/compiled_steps.py", "shape"),  # of torch's tensors
 }
@@ -88,7 +88,7 @@ WRITTEN = {
     "errors.py": {"sys.excepthook"},
     "evaluation/training_log.py": {"run.seconds", "run.unlogged"},
     "figures/fonts.py": {"whole.flavor"},
-    "groundhog.py": {"config.model", "config.task"},
+    "authors_parameters.py": {"config.model", "config.task"},
     "kernels/cpu/compiled_steps.py": {"function.argtypes", "function.restype"},
     "models/architectures.py": {"args.max_train_words"},
     "models/precision.py": {"parameter.data"},
