@@ -12,8 +12,10 @@ QUICK = {
     "fairseq_rnnsearch.groundhog": ["--help", "import --help", "import", "improt"],
     "fairseq_rnnsearch.evaluation": ["--help", "raport", "aer --gold /nosuch --hypothesis /nosuch"],
 }
-COMMANDS = "report bleu training lengths examples alignments aer symmetrise dictionary replace-unk no-unk"
-QUICK["fairseq_rnnsearch.evaluation"] += [f"{command} --help" for command in COMMANDS.split()]
+COMMANDS = "report bleu training lengths examples alignments aer symmetrise dictionary replace-unk"
+QUICK["fairseq_rnnsearch.evaluation"] += [
+    f"{command} --help" for command in f"{COMMANDS} no-unk".split()
+]
 
 STARTS = """
 import contextlib, io, runpy, sys

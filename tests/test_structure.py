@@ -20,8 +20,7 @@ NAMES_TWICE = {"__init__.py", "__main__.py", "alignment_heatmap.py"}
 OTHERS_CONTRACTS = {
     ("contracts.py", "module"),  # of torch's and fairseq's wrappers of models
     ("compat/resuming.py", "set_checkpoint_dict"),  # of fairseq's tasks
-    ("models/architectures.py", "task"),  # options that fairseq has read so far
-    ("models/architectures.py", "max_train_words"),
+    ("models/architectures.py", "max_train_words"),  # options that fairseq has read so far
     ("tasks/parallel_data.py", "no_sync"),  # of torch's wrappers of models
     # options of fairseq, a namespace that need not have them
     ("tasks/alignment_heatmap.py", "print_alignment"),

@@ -1,4 +1,4 @@
-"""Logs that cannot be written: --log-file, --tensorboard-logdir, --wandb-project and the like.
+"""Log files that are whole, and logs that cannot be written, --tensorboard-logdir's and others.
 
 fairseq ends a training because of them; tensorboardX's writer, a thread, lets it wait for ever.
 """
@@ -6,27 +6,34 @@ fairseq ends a training because of them; tensorboardX's writer, a thread, lets i
 import atexit
 import functools
 import logging
+import sys
 from collections.abc import Callable, Iterator
 
 from fairseq.logging import progress_bar
 from fairseq.logging.progress_bar import BaseProgressBar
 
+from fairseq_rnnsearch.compat import progress_lines, screen
 from fairseq_rnnsearch.errors import training_goes_on
 
-_log_files: set[str] = set()  # those that this process writes already
+PROGRAMS = ("train", "generate", "interactive", "validate", "preprocess")
+_log_files: list["LogFile"] = []  # that of this process, if it has one
 
 
 def outliving(make_bar: Callable) -> Callable:
     """Warn once of each log that cannot be written, and go on without it.
 
-    fairseq also opens ``--log-file`` anew in each epoch, and each line is there as often.
+    The bar has lines every ten seconds, see ``progress_lines``. ``--log-file`` is opened by the
+    program: fairseq opens it anew in each epoch, and each line is there as often.
     """
 
     @functools.wraps(make_bar)
     def make_surviving_bar(
         iterator,
-        *args,
+        log_format: str | None = None,
+        log_interval: int = 100,
         log_file: str | None = None,
+        epoch: int | None = None,
+        prefix: str | None = None,
         tensorboard_logdir: str | None = None,
         aim_repo: str | None = None,
         aim_run_hash: str | None = None,
@@ -34,13 +41,14 @@ def outliving(make_bar: Callable) -> Callable:
         wandb_project: str | None = None,
         wandb_run_name: str | None = None,
         azureml_logging: bool | None = False,
-        **options,
+        default_log_format: str = "tqdm",
     ) -> BaseProgressBar:
-        bar = make_bar(iterator, *args, **options)
-        if log_file and log_file not in _log_files:
-            _log_files.add(log_file)
-            with training_goes_on("--log-file"):
-                progress_bar.logger.addHandler(LogFile(log_file))
+        kind = log_format or default_log_format
+        if kind == "tqdm" and not sys.stderr.isatty():
+            kind = "simple"
+        if kind != "none":
+            iterator = progress_lines.WithLines(iterator, kind, epoch, prefix)
+        bar = make_bar(iterator, kind, log_interval, epoch=epoch, prefix=prefix)
         if aim_repo:
             bar = SurvivingLog(
                 *(bar, "Aim", progress_bar.AimProgressBarWrapper, aim_repo),
@@ -140,7 +148,11 @@ def close_writers_quietly() -> None:
 
 
 class LogFile(logging.FileHandler):
-    """A log whose lines are lost with one warning where they cannot be written."""
+    """A log of all messages, whose lines are lost with one warning where they cannot be written."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self.setFormatter(screen.FORMAT)
 
     def handleError(self, record: logging.LogRecord) -> None:
         """Warn; logging calls this while the error is handled."""
@@ -148,16 +160,31 @@ class LogFile(logging.FileHandler):
             raise
 
 
-def survive_log_files() -> None:
-    """Let the first line of fairseq-train find a `LogFile` in the place of fairseq's file."""
-    logger = logging.getLogger("fairseq_cli.train")
+def open_log_file(path: str | None) -> None:
+    """Let ``--log-file`` have every message of the process, as the screen shows it, and whole.
 
-    def replace_files(_: logging.LogRecord) -> bool:
+    fairseq's has the messages of two of its loggers, without the time at which they were written,
+    and only in training.
+    """
+    if path and not _log_files:
+        with training_goes_on("--log-file"):
+            _log_files.append(LogFile(path))
+            logging.root.addHandler(_log_files[0])
+
+
+def keep_log_file() -> None:
+    """Let the log file outlive programs that replace all handlers, or add one for the same file."""
+    for name in PROGRAMS:
+        logger = logging.getLogger(f"fairseq_cli.{name}")
+        logger.addFilter(functools.partial(_keep, logger))
+
+
+def _keep(logger: logging.Logger, _: logging.LogRecord) -> bool:
+    for ours in _log_files:
         for handler in list(logger.handlers):
-            if type(handler) is logging.FileHandler:
+            is_file = isinstance(handler, logging.FileHandler)
+            if is_file and handler.baseFilename == ours.baseFilename:
                 logger.removeHandler(handler)
-                with training_goes_on("--log-file"):
-                    logger.addHandler(LogFile(handler.baseFilename))
-        return True
-
-    logger.addFilter(replace_files)
+        if ours not in logging.root.handlers:
+            logging.root.addHandler(ours)
+    return True

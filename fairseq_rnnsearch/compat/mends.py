@@ -32,7 +32,9 @@ from fairseq_rnnsearch.compat import (
     locking,
     log_writers,
     programs,
+    progress_lines,
     resuming,
+    screen,
     signals,
     trainer,
     writing,
@@ -128,7 +130,8 @@ MENDS = (
     ),
     Mend(
         *("fairseq.logging.progress_bar", "progress_bar", log_writers.outliving),
-        without="a log that cannot be written ends the training, or lets it wait for ever",
+        without="a log that cannot be written ends the training, or lets it wait for ever; for "
+        "minutes there is no line of progress",
     ),
     Mend(
         *("torch.utils.data.dataloader", "_MultiProcessingDataLoaderIter", data_loading.ending),
@@ -161,7 +164,9 @@ def start() -> None:
 def _once() -> None:
     atexit.register(data_loading.expect_killed_processes)
     log_writers.close_writers_quietly()
-    log_writers.survive_log_files()
+    log_writers.keep_log_file()
+    progress_lines.watch_bars()
+    screen.shorten()
 
 
 @contextlib.contextmanager

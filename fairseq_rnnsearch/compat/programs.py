@@ -14,6 +14,7 @@ from fairseq.distributed import utils as distributed_utils
 from omegaconf import DictConfig
 
 from fairseq_rnnsearch.compat import interactive, preprocessing
+from fairseq_rnnsearch.compat.log_writers import open_log_file
 from fairseq_rnnsearch.compat.options import check_configuration, check_options
 from fairseq_rnnsearch.errors import UserError, first_sentence
 
@@ -47,6 +48,7 @@ class Program:
     def __call__(self, cfg: DictConfig | Namespace, **options) -> None:
         check = check_options if isinstance(cfg, Namespace) else check_configuration
         check(cfg)
+        open_log_file((cfg if isinstance(cfg, Namespace) else cfg.common).log_file)
         _ends.append([])
         try:
             with naming_lost_processes():

@@ -14,7 +14,8 @@ messages were written:
   between two reports in proportion;
 - a run that begins without a checkpoint makes everything before it void.
 
-Both of fairseq's formats that suit files are read, ``--log-format simple`` and ``json``.
+Both of fairseq's formats that suit files are read, ``--log-format simple`` and ``json``, whole (as
+in ``--log-file``) or as short as on the screen. Lines of "progress" say nothing new.
 """
 
 import json
@@ -30,8 +31,8 @@ from fairseq_rnnsearch.errors import UserError
 NATS = "nats_per_sentence"  # the name under which criterions/alignment_heatmap.py logs it
 _LAST_SHARE = 0.1  # the share of the updates over which the training likelihood is averaged
 
-_SETTINGS = "{'_name': "
-_BEGINNINGS = (_SETTINGS, "Preparing to load checkpoint ")  # what a run says first
+_SETTINGS = ("{'_name': ", "command: ")  # whole messages, and what the plugin makes of them
+_BEGINNINGS = (*_SETTINGS, "Preparing to load checkpoint ")  # what a run says first
 _MESSAGE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) \| INFO \| (\S+) \| (.*)")
 _REPORT = re.compile(r"epoch (\d{1,9}): +(\d{1,9}) / (0*[1-9]\d{0,8}) (.*)")
 _SUMMARY = re.compile(r"epoch \d+ \| (?:valid on '.*?' subset \| )?(.*)")

@@ -4,14 +4,11 @@ A number in a preset's name is the longest training sentence in words, as in the
 RNNsearch-30 and RNNsearch-50; the ``alignment_heatmap`` task drops longer pairs.
 """
 
-import logging
 from argparse import Namespace
 
 from fairseq.models import register_model_architecture
 
 from fairseq_rnnsearch.models.rnnsearch import MODEL
-
-logger = logging.getLogger(__name__)
 
 
 def _unless_typed(args: Namespace, **defaults) -> None:
@@ -21,16 +18,8 @@ def _unless_typed(args: Namespace, **defaults) -> None:
 
 
 def _max_train_words(args: Namespace, words: int) -> None:
-    if not hasattr(args, "task"):
-        return  # called again with the model's own options alone
-    if not hasattr(args, "max_train_words"):
-        logger.warning(
-            "--task %s trains on sentences of every length: the preset's limit of %d words is an "
-            "option of --task alignment_heatmap",
-            args.task,
-            words,
-        )
-    elif args.max_train_words is None:
+    """Give the limit to the task that has one; ``RNNSearchModel`` warns where the task has none."""
+    if hasattr(args, "max_train_words") and args.max_train_words is None:
         args.max_train_words = words
 
 

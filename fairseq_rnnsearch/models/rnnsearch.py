@@ -1,5 +1,7 @@
 """RNNsearch and RNNencdec as fairseq models. The mathematics is in ``network``."""
 
+import functools
+import logging
 from dataclasses import dataclass, field, fields
 from typing import NamedTuple, Optional
 
@@ -11,12 +13,14 @@ from fairseq.models import (
     FairseqIncrementalDecoder,
     register_model,
 )
+from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig, open_dict
 from torch import Tensor
 
 from fairseq_rnnsearch.compat import mends
 from fairseq_rnnsearch.compat.archives import check_archive
 from fairseq_rnnsearch.contracts import (
+    CollectsAlignments,
     EstimatesMemory,
     ReadFromFile,
     ScoresTargets,
@@ -42,6 +46,8 @@ from fairseq_rnnsearch.network import (
     Encoder,
     initialize,
 )
+
+logger = logging.getLogger(__name__)
 
 MODEL = "rnnsearch"
 UNITS = {"gated": GatedUnit, "lstm": LongShortTermMemory}  # by their names for --unit
@@ -288,6 +294,8 @@ class RNNSearchModel(FairseqEncoderDecoderModel, EstimatesMemory, ScoresTargets)
         """
         _add_younger_options(cfg)
         _check(cfg)
+        if isinstance(task, FairseqTask) and not isinstance(task, CollectsAlignments):
+            _warn_of(type(task).__name__)
         embedding_dropout, readout_dropout = (
             cfg.dropout if part is None else part
             for part in (cfg.embedding_dropout, cfg.readout_dropout)
@@ -394,6 +402,17 @@ class RNNSearchModel(FairseqEncoderDecoderModel, EstimatesMemory, ScoresTargets)
 def _as_gated_units(unit: Unit) -> int:
     """Return how many gated units keep as many numbers of a position, inputs and state."""
     return (unit.inputs_size + unit.state_size) // 4
+
+
+@functools.cache
+def _warn_of(task: str) -> None:
+    """Warn once of a task of fairseq's own."""
+    logger.warning(
+        "%s in the place of --task alignment_heatmap goes without the paper's batches and its "
+        "limit of words, checks of the data, the fast search, heatmaps and "
+        "alignments that do not depend on the batch",
+        task,
+    )
 
 
 def _add_younger_options(cfg: RNNSearchConfig | DictConfig) -> None:
