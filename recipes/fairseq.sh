@@ -2,6 +2,7 @@
 # share. ROOT is the root of the repository.
 
 PLUGIN=(--user-dir "$ROOT/fairseq_rnnsearch" --task alignment_heatmap)
+export RNNSEARCH_WHOLE_LOG=1 # logs have all that fairseq says; the screen has what is picked here
 
 # preprocess LOG SOURCE TARGET OPTION...: fairseq-preprocess from one language to the other, to
 # $PARTIAL.
@@ -42,7 +43,7 @@ train_logged() {
 # show_training: reads fairseq-train's messages; writes a short line for each report, and warnings
 # as they are.
 show_training() {
-    local line batch='train_inner \| epoch ([0-9]+): +([0-9]+) / ([0-9]+) .* ppl=([^ ,]+)'
+    local line batch='\| epoch ([0-9]+): +([0-9]+) / ([0-9]+) .* ppl=([^ ,]+)'
     batch+='.* wall=([0-9]+)'
     local validation='\| valid \| epoch ([0-9]+) .* nll_loss ([^ ]+) .* ppl ([^ ]+)' on_line=
     while IFS= read -r line; do
