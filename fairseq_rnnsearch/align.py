@@ -24,6 +24,7 @@ from fairseq_rnnsearch.figures import Gallery, parse_formats, parse_samples
 from fairseq_rnnsearch.figures.alignment import SOURCE_END_CHOICES, Alignment
 from fairseq_rnnsearch.figures.gallery import FORMATS
 from fairseq_rnnsearch.translator import Translator, load
+from fairseq_rnnsearch.wording import counted
 
 AT_ONCE = 320  # pairs that are read, sorted by length and aligned together
 
@@ -59,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with Gallery(options.heatmap_dir, formats) as gallery:
         for alignment in progress:
             gallery.add(alignment)
-    print(f"{len(chosen)} pairs aligned in {options.heatmap_dir}", file=sys.stderr)
+    print(f"{counted(len(chosen), 'pair')} aligned in {options.heatmap_dir}", file=sys.stderr)
 
 
 def _aligned(

@@ -22,6 +22,7 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.models import RNNSearchConfig, RNNSearchModel
 from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, vocabulary
+from fairseq_rnnsearch.wording import counted
 
 # softmax weight exp(-1e9) = 0: the authors' program has no pad symbol to generate
 PAD_OUTPUT_BIAS = -1e9
@@ -278,7 +279,9 @@ def _dictionary(symbols: int, words: Path | None) -> Dictionary:
     dictionary = Dictionary()
     named = list(_read_words(words)) if words else [f"w{i + 2}" for i in range(symbols - 4)]
     if len(named) != symbols - 4:
-        raise UserError(f"{words} has {len(named)} words, the parameters have {symbols - 4}")
+        raise UserError(
+            f"{words} has {counted(len(named), 'word')}, the parameters have {symbols - 4}"
+        )
     for word in named:
         dictionary.add_symbol(word)
     if len(dictionary) != symbols:

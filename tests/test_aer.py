@@ -467,7 +467,7 @@ def test_unreadable_files(write, tmp_path):
     path.write_bytes(b"0-0\n\xe9\n")
     with pytest.raises(UserError, match="latin1, line 2: is not UTF-8"):
         read_links(path)
-    with pytest.raises(UserError, match=r"a has 1 lines but .*b has 2;"):
+    with pytest.raises(UserError, match=r"a has 1 line but .*b has 2;"):
         read_sentence_pairs(write("a", "x\n"), write("b", "x\ny\n"))
     with pytest.raises(UserError, match="'giza': must be one of auto, naacl, talp, pharaoh"):
         read_links(path, format="giza")

@@ -11,10 +11,11 @@ PACKAGE = Path(__file__).resolve().parents[1] / "fairseq_rnnsearch"
 NAME = PACKAGE.name
 
 # what the files of a folder may import of the package
-COMMON = {"errors", "files"}  # nor does the mathematics need these
+COMMON = {"errors", "files", "wording"}  # nor does the mathematics need these
 ALLOWED = {
     "errors": set(),
     "files": set(),
+    "wording": set(),
     "arguments": set(),
     "devices": set(),
     "contracts": set(),
@@ -40,7 +41,9 @@ MATHEMATICS = ("equations", "kernels", "network")
 NO_FAIRSEQ = {"fairseq", "fairseq_cli", "omegaconf", "hydra"}
 FORBIDDEN = {
     **dict.fromkeys(MATHEMATICS, NO_FAIRSEQ),
-    **dict.fromkeys(("errors", "files", "data", "figures", "evaluation"), NO_FAIRSEQ | {"torch"}),
+    **dict.fromkeys(
+        ("errors", "files", "wording", "data", "figures", "evaluation"), NO_FAIRSEQ | {"torch"}
+    ),
 }
 
 

@@ -418,7 +418,7 @@ def test_an_inlined_figure_keeps_its_words_and_takes_the_pages_colours():
 
 MISTAKES = {
     # command, what is written to a file before, further options: message
-    "fewer lines": ("bleu", ("first", b"a\n"), "", "first has 1 lines but SOURCE has 4 lines"),
+    "fewer lines": ("bleu", ("first", b"a\n"), "", "first has 1 line but SOURCE has 4 lines"),
     "no file": ("bleu", None, "--system x=nowhere", "nowhere: no such file"),
     "empty": ("bleu", ("second", b""), "", "second is empty"),
     "not UTF-8": ("bleu", ("second", b"a\n\xff\nb\nc\n"), "", "second, line 2"),
@@ -433,7 +433,7 @@ MISTAKES = {
     "no dictionaries": ("bleu", None, "--system-no-unk first=no-unk", "needs --source-dictionary"),
     "no-UNK lines": (
         *("bleu", ("no-unk", b"a\n"), "DICTIONARIES --system-no-unk first=no-unk"),
-        "no-unk has 1 lines; valid is a line for each of the 4 sentences, or",
+        "no-unk has 1 line; valid is a line for each of the 4 sentences, or",
     ),
     "a dictionary of sentences": (
         *("bleu", ("dict.fr", b"a b c\n"), "DICTIONARIES"),

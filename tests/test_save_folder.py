@@ -372,5 +372,5 @@ def test_processes_with_gpus(monkeypatch, gpus):
     assert started(monkeypatch, False, gpus) == expected
     assert started(monkeypatch, False, gpus, TORCHRUN) == ("torchrun", 2, "nccl")
     here = {**TORCHRUN, "LOCAL_WORLD_SIZE": "3"}
-    with pytest.raises(UserError, match=re.escape(f"on a machine with {gpus} GPU(s)")):
+    with pytest.raises(UserError, match=re.escape(f"on a machine with {gpus} GPU")):
         started(monkeypatch, False, gpus, here)

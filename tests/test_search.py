@@ -273,7 +273,7 @@ def test_a_sentence_without_translation_is_left_empty(attempts, caplog):
         found = translate(generator, [[7, EOS], [EOS]])
     assert found == [[([EOS], math.inf)], [([EOS], math.inf)]]
     assert [beam for _, beam, _ in attempts] == [3, 6, 10]  # all symbols but the pad
-    assert "2 sentences have no translation" in caplog.text
+    assert "no translation of 2 sentences within" in caplog.text
     assert generator.beam_size == 3
 
 

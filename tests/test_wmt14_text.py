@@ -81,7 +81,7 @@ def test_text_that_cannot_be_tokenised(tmp_path):
     assert ran.stderr.splitlines()[-1].endswith(f"{text}: not UTF-8: the line b'\\xff'")
     text = write_sides(tmp_path / "none", [b""], [b"c"])
     ran = tokenise(text, tmp_path / "out2")
-    assert ran.returncode == 1 and "none of its 1 pairs can be used" in ran.stderr
+    assert ran.returncode == 1 and "no pair of 1 can be used" in ran.stderr
 
 
 # --- scores and the cut -------------------------------------------------------------------------

@@ -17,6 +17,7 @@ from fairseq_rnnsearch.compat import interactive, preprocessing
 from fairseq_rnnsearch.compat.log_writers import open_log_file
 from fairseq_rnnsearch.compat.options import check_configuration, check_options
 from fairseq_rnnsearch.errors import UserError, first_sentence
+from fairseq_rnnsearch.wording import counted
 
 # How long gloo waits for a machine that has fallen silent; torch waits for half an hour. The others
 # wait meanwhile for the process that saves and draws. A process that dies is noticed at once.
@@ -171,7 +172,8 @@ def _share_gpus(options) -> None:
     if processes > 1:
         if here > gpus:
             raise UserError(
-                f"torchrun has started {here} processes on a machine with {gpus} GPU(s): give "
-                f"--nproc_per_node {gpus}, or train without GPUs (--cpu)"
+                f"torchrun has started {counted(here, 'process', 'processes')} on a machine with"
+                f" {counted(gpus, 'GPU')}: give --nproc_per_node {gpus}, or train without GPUs"
+                " (--cpu)"
             )
         options.distributed_world_size = processes  # fairseq then asks torchrun for the rest

@@ -15,6 +15,7 @@ import numpy as np
 
 from fairseq_rnnsearch.data.checksums import check_checksum
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.wording import counted
 
 _MAGIC = b"MMIDIDX\x00\x00"
 _HEADER = np.dtype([("magic", "V9"), ("version", "<u8"), ("type", "u1"), ("count", "<u8")])
@@ -94,7 +95,9 @@ def _read_index(path: Path) -> tuple[np.ndarray, np.dtype]:
     """Return (sentences,) the length of each with its end symbol, and the type of the numbers."""
     content = path.read_bytes()
     if not content.startswith(_MAGIC) or len(content) < _HEADER.itemsize:
-        raise UserError(f"{path} is no index of fairseq ({len(content)} bytes); {_AGAIN}")
+        raise UserError(
+            f"{path} is no index of fairseq ({counted(len(content), 'byte')}); {_AGAIN}"
+        )
     header = np.frombuffer(content, _HEADER, 1)[0]
     count, code = int(header["count"]), int(header["type"])
     if header["version"] != 1 or code not in _TYPES:
@@ -105,8 +108,8 @@ def _read_index(path: Path) -> tuple[np.ndarray, np.dtype]:
     expected = _HEADER.itemsize + 12 * count
     if len(content) != expected:
         raise UserError(
-            f"{path} has {len(content):,} bytes, its {count:,} sentences need {expected:,}: it is "
-            f"truncated or damaged; {_AGAIN}"
+            f"{path} has {counted(len(content), 'byte')}, its {counted(count, 'sentence')} need"
+            f" {expected:,}: it is truncated or damaged; {_AGAIN}"
         )
     sizes = np.frombuffer(content, "<i4", count, _HEADER.itemsize)
     pointers = np.frombuffer(content, "<i8", count, _HEADER.itemsize + 4 * count)
@@ -129,8 +132,8 @@ def _numbers(path: Path, count: int, kind: np.dtype) -> np.ndarray:
     found, expected = path.stat().st_size, count * kind.itemsize
     if found != expected:
         raise UserError(
-            f"{path} has {found:,} bytes, its .idx says {expected:,}: one of the two is truncated "
-            f"or of other data; {_AGAIN}"
+            f"{path} has {counted(found, 'byte')}, its .idx says {expected:,}: one of the two is"
+            f" truncated or of other data; {_AGAIN}"
         )
     return np.memmap(path, kind, "r") if count else np.zeros(0, kind)
 

@@ -22,6 +22,7 @@ from fairseq_rnnsearch.evaluation.command_line import add_command, add_list
 from fairseq_rnnsearch.evaluation.tables import Column, Row, Table, fixed, markdown, span
 from fairseq_rnnsearch.evaluation.texts import System, TestSet, add_texts, read_texts
 from fairseq_rnnsearch.figures import save_length_curves
+from fairseq_rnnsearch.wording import counted
 
 
 def add(commands: argparse._SubParsersAction) -> None:
@@ -120,8 +121,8 @@ def by_length(
     """
     if width < 1 or longest < width or longest % width:
         raise UserError(
-            f"bins of {width} words up to {longest}: the width must be at least 1, and the longest"
-            " sentence a multiple of it"
+            f"bins of {counted(width, 'word')} up to {longest}: the width must be at least 1, and"
+            " the longest sentence a multiple of it"
         )
     upper = np.arange(width, longest + 1, width)
     places = np.searchsorted(upper, lengths)
@@ -149,7 +150,9 @@ def curves(
     """
     drawn = [bin for bin in bins if bin.comparison is not None and bin.sentences >= fewest]
     if not drawn:
-        raise UserError(f"no figure of the lengths: no bin has {fewest} sentences or more")
+        raise UserError(
+            f"no figure of the lengths: no bin has {counted(fewest, 'sentence')} or more"
+        )
     return (
         [bin.mean_length for bin in drawn],
         {name: [bin.comparison.scores[name].bleu for bin in drawn] for name in names},

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.wording import counted
 
 Link = tuple[int, int]
 """Source word and target word, from 0."""
@@ -161,8 +162,8 @@ def read_sentence_pairs(source: Path, target: Path) -> SentencePairs:
     )
     if len(sources) != len(targets):
         raise UserError(
-            f"{source} has {len(sources)} lines but {target} has {len(targets)}; each line of the"
-            " one must translate the same line of the other"
+            f"{source} has {counted(len(sources), 'line')} but {target} has {len(targets):,}; each"
+            " line of the one must translate the same line of the other"
         )
     return SentencePairs(source, target, tuple(zip(sources, targets, strict=True)))
 
@@ -179,10 +180,10 @@ def same_sentences(file: LinkFile, count: int, other: Path) -> LinkFile:
         return file
     if file.format == "naacl" and found < count:
         return replace(file, sentences=file.sentences + (SentenceLinks(),) * (count - found))
-    what = f"links of sentence {found}" if file.format == "naacl" else f"{found} lines"
+    what = f"links of sentence {found}" if file.format == "naacl" else counted(found, "line")
     raise UserError(
-        f"{file.path} has {what}, but {other} has {count} sentences; valid is a file of the same"
-        " sentences, with an empty line (in naacl: no line) for one without links"
+        f"{file.path} has {what}, but {other} has {counted(count, 'sentence')}; valid is a file of"
+        " the same sentences, with an empty line (in naacl: no line) for one without links"
     )
 
 
@@ -254,8 +255,8 @@ def _check_count(
     expected = len(pairs.words)
     if format != "naacl" and count != expected:
         raise UserError(
-            f"{path} has {count} lines but {pairs.source} has {expected}; valid is a line for each"
-            " sentence, empty if it has no links"
+            f"{path} has {counted(count, 'line')} but {pairs.source} has {expected:,}; valid is a"
+            " line for each sentence, empty if it has no links"
         )
     for entry in entries:
         if entry.sentence >= expected:

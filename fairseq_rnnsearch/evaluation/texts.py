@@ -20,6 +20,7 @@ from fairseq_rnnsearch.evaluation.command_line import (
     given_together,
     named_paths,
 )
+from fairseq_rnnsearch.wording import counted
 
 Texts = Mapping[str, list[str]]
 """Sentences by their kind, "tokens" or "detokenised"; a kind that was not given is missing."""
@@ -83,8 +84,8 @@ def read_as_many(path: Path, count: int, other: Path) -> list[str]:
     sentences = read_sentences(path)
     if len(sentences) != count:
         raise UserError(
-            f"{path} has {len(sentences)} lines but {other} has {count}; valid is a line for each"
-            " sentence"
+            f"{path} has {counted(len(sentences), 'line')} but {other} has {count:,}; valid is a"
+            " line for each sentence"
         )
     return sentences
 
@@ -136,8 +137,8 @@ def read_subset(path: Path, known: np.ndarray) -> list[str]:
         return pick(sentences, np.flatnonzero(known))
     if len(sentences) != known.sum():
         raise UserError(
-            f"{path} has {len(sentences)} lines; valid is a line for each of the {len(known)}"
-            f" sentences, or for each of the {known.sum()} without unknown words"
+            f"{path} has {counted(len(sentences), 'line')}; valid is a line for each of the"
+            f" {len(known)} sentences, or for each of the {known.sum()} without unknown words"
         )
     return sentences
 

@@ -14,6 +14,7 @@ from fairseq_rnnsearch.evaluation.command_line import (
 )
 from fairseq_rnnsearch.evaluation.tables import Column, Row, Table, fixed, markdown
 from fairseq_rnnsearch.evaluation.training_log import Training, read_training
+from fairseq_rnnsearch.wording import counted
 
 
 def add(commands: argparse._SubParsersAction) -> None:
@@ -121,7 +122,7 @@ def training_remarks(trainings: Mapping[str, Training]) -> list[str]:
     for name, training in trainings.items():
         parts = []
         if training.valid_nats is not None:
-            parts.append(f"lowest dev. NLL after {training.valid_update:,} updates")
+            parts.append(f"lowest dev. NLL after {counted(training.valid_update, 'update')}")
             if training.last_valid_nats != training.valid_nats:
                 parts.append(f"{training.last_valid_nats:.1f} at the end")
         if training.runs > 1:
@@ -130,8 +131,8 @@ def training_remarks(trainings: Mapping[str, Training]) -> list[str]:
             parts.append(f"{training.lost_hours:.2f} h of lost work not counted")
         if training.unlogged_updates:
             parts.append(
-                f"the log lacks {training.unlogged_updates:,} updates, and the hours are without"
-                " theirs"
+                f"the log lacks {counted(training.unlogged_updates, 'update')}, and the hours are"
+                " without theirs"
             )
         if parts:
             remarks.append(f"{name}: {'; '.join(parts)}.")

@@ -25,6 +25,7 @@ from fairseq_rnnsearch.evaluation.texts import (
 )
 from fairseq_rnnsearch.figures import Alignment, read_alignments
 from fairseq_rnnsearch.files import write_text
+from fairseq_rnnsearch.wording import counted
 
 UNKNOWN = "<unk>"
 
@@ -130,11 +131,11 @@ def _learn(options: argparse.Namespace) -> None:
     words = learn_dictionary(source, target, links, options.fewest)
     if not words:
         raise UserError(
-            f"{options.alignments}: no two words are linked {options.fewest} times; --fewest 1"
-            " takes all links"
+            f"{options.alignments}: no two words are linked {counted(options.fewest, 'time')};"
+            " --fewest 1 takes all links"
         )
     _write_lines(options.out, (f"{word} {translation}" for word, translation in words.items()))
-    print(f"{options.out}: {len(words):,} words")
+    print(f"{options.out}: {counted(len(words), 'word')}")
 
 
 def _write_lines(path: Path, lines: Iterable[str]) -> None:

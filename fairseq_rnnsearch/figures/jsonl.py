@@ -12,6 +12,7 @@ import numpy as np
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures.alignment import Alignment
+from fairseq_rnnsearch.wording import counted
 
 _LARGEST_ID = 10**12
 _VALID = "valid is the jsonl of --heatmap-format"
@@ -72,8 +73,8 @@ def _from_json(line: str, where: str) -> Alignment:
     fits = isinstance(rows, list) and len(rows) == len(target)
     if not fits or not all(isinstance(row, list) and len(row) == len(source) for row in rows):
         raise UserError(
-            f"{where}: weights must be {len(target)} rows, one for each target word, of "
-            f"{len(source)} numbers, one for each source word"
+            f"{where}: weights must be {counted(len(target), 'row')}, one for each target word, of"
+            f" {counted(len(source), 'number')}, one for each source word"
         )
     if wrong := [weight for row in rows for weight in row if not _is_weight(weight)]:
         raise UserError(f"{where}: {str(wrong[0])[:40]!r} is no weight; valid is 0 to 1, or NaN")

@@ -15,6 +15,7 @@ from tqdm import tqdm
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures.alignment import Alignment
 from fairseq_rnnsearch.figures.gallery import write_gallery
+from fairseq_rnnsearch.wording import counted
 
 
 class LateGallery:
@@ -56,4 +57,4 @@ class LateGallery:
             return tqdm(alignments, desc="drawing alignments", unit="sentence", file=sys.stderr)
 
         write_gallery(self._folder, alignments, self._formats, progress)
-        print(f"{len(alignments)} alignments drawn in {self._folder}", file=sys.stderr)
+        print(f"{counted(len(alignments), 'alignment')} drawn in {self._folder}", file=sys.stderr)

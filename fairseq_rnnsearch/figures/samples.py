@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.wording import counted
 
 
 @dataclass(frozen=True)
@@ -31,8 +32,8 @@ class Samples:
         missing = sorted(number for number in self.ids or () if number >= sentences)
         if missing:
             raise UserError(
-                f"--heatmap-samples ids:{missing[0]}: {where} has {sentences} sentences, valid are "
-                f"0 to {sentences - 1}"
+                f"--heatmap-samples ids:{missing[0]}: {where} has {counted(sentences, 'sentence')},"
+                f" valid are 0 to {sentences - 1}"
             )
 
 

@@ -24,6 +24,7 @@ from torch import Tensor
 from fairseq_rnnsearch.contracts import AnswersNonfinite
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.optim.blockwise import BlockwiseAdadelta
+from fairseq_rnnsearch.wording import counted
 
 logger = logging.getLogger(__name__)
 
@@ -148,10 +149,10 @@ class RNNSearchAdadelta(FairseqOptimizer, AnswersNonfinite):
         why = self._explain()
         if self.cfg.nonfinite_limit and self._nonfinite_in_a_row >= self.cfg.nonfinite_limit:
             raise UserError(
-                f"{self._nonfinite_in_a_row} updates in a row had a gradient that is not finite "
-                f"(--nonfinite-limit {self.cfg.nonfinite_limit}), the last because {why}; the "
-                "checkpoints are as they were: go on from one with --restore-file, with a smaller "
-                "--adadelta-step or --clip-norm, or without those sentences"
+                f"{counted(self._nonfinite_in_a_row, 'update')} in a row had a gradient that is not"
+                f" finite (--nonfinite-limit {self.cfg.nonfinite_limit}), the last because {why};"
+                " the checkpoints are as they were: go on from one with --restore-file, with a"
+                " smaller --adadelta-step or --clip-norm, or without those sentences"
             )
         if self.cfg.nonfinite == "shrink":
             self._skip_update, self._is_shrunk = False, True

@@ -20,6 +20,7 @@ from fairseq.search import BeamSearch
 from torch import Tensor
 
 from fairseq_rnnsearch.search.generator import StepwiseGenerator
+from fairseq_rnnsearch.wording import counted
 
 logger = logging.getLogger(__name__)
 
@@ -123,9 +124,9 @@ class AuthorsSequenceGenerator(StepwiseGenerator):
                     self.beam_size = min(2 * self.beam_size, largest_beam)
                 else:
                     logger.warning(
-                        "%d sentences have no translation within 3 x the source's length, even "
-                        "with a beam of %d: left empty",
-                        len(unfinished),
+                        "no translation of %s within 3 x the source's length, even with a beam of "
+                        "%d: left empty",
+                        counted(len(unfinished), "sentence"),
                         self.beam_size,
                     )
                     for i in unfinished:

@@ -22,6 +22,7 @@ from torch import Tensor
 from fairseq_rnnsearch.contracts import AsksForCost, Estimate, EstimatesMemory, unwrapped
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.search.generator import longest_translation
+from fairseq_rnnsearch.wording import counted
 
 logger = logging.getLogger(__name__)
 
@@ -117,10 +118,10 @@ class MemoryLimit:
             self._announced = True
             whole = memory(len(source), max(source), max(target)) / GIGABYTE
             logger.info(
-                "a batch of %d sentences, the longest of %s source and %s target positions, would "
+                "a batch of %s, the longest of %s source and %s target positions, would "
                 "take about %.1f GB: it is computed in %d parts, as later ones are without a word "
                 "(--max-batch-memory %.3g)",
-                *(len(source), f"{max(source):,}", f"{max(target):,}", whole),
+                *(counted(len(source), "sentence"), f"{max(source):,}", f"{max(target):,}", whole),
                 *(len(found), limit / GIGABYTE),
             )
         return found
@@ -273,7 +274,7 @@ def _explanation(sample: dict, problem: Exception) -> str:
     target = sample["target"].shape[1]
     reason = (str(problem) or "none is left").splitlines()[0][:200]
     return (
-        f"out of memory in a batch of {len(ids)} sentences ({shown}), the longest of {source}"
-        f" source and {target} target words; a smaller --batch-size, --max-tokens or"
+        f"out of memory in a batch of {counted(len(ids), 'sentence')} ({shown}), the longest of"
+        f" {source} source and {target} target words; a smaller --batch-size, --max-tokens or"
         f" --max-train-words makes it smaller: {reason}"
     )

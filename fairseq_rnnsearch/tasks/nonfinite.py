@@ -11,6 +11,7 @@ from torch import Tensor
 
 from fairseq_rnnsearch.contracts import unwrapped
 from fairseq_rnnsearch.tasks.memory_limit import rows_of
+from fairseq_rnnsearch.wording import counted
 
 _NAMED = 10
 
@@ -43,7 +44,10 @@ class UpdateRecord:
             norms = dict(self._norms())
         bad = sorted(number for number, norm in norms.items() if not torch.isfinite(norm))
         if bad:
-            return f"of {len(norms)} sentences, {name_sentences(bad)} alone has no finite gradient"
+            return (
+                f"of {counted(len(norms), 'sentence')}, {name_sentences(bad)} alone has no finite"
+                " gradient"
+            )
         largest = max(norms, key=norms.__getitem__, default=None)
         return (
             f"each of its {len(norms)} sentences alone has a finite gradient, {largest} the "

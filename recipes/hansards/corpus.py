@@ -27,6 +27,7 @@ from sacremoses import MosesTokenizer
 
 from fairseq_rnnsearch.errors import UserError, install_excepthook
 from fairseq_rnnsearch.files import write_text
+from fairseq_rnnsearch.wording import counted
 
 Pair = tuple[str, str]
 
@@ -141,8 +142,10 @@ def usable(pairs: Iterable[Pair], longest: int, forbidden: set[str]) -> Iterator
 def write(out: Path, split: str, pairs: list[Pair]) -> None:
     for side, language in enumerate(("en", "fr")):
         write_text(out / f"{split}.{language}", "".join(pair[side] + "\n" for pair in pairs))
-    words = [sum(len(pair[side].split()) for pair in pairs) for side in (0, 1)]
-    print(f"{split}: {len(pairs)} pairs, {words[0]} English and {words[1]} French words")
+    english, french = (sum(len(pair[side].split()) for pair in pairs) for side in (0, 1))
+    print(
+        f"{split}: {counted(len(pairs), 'pair')}, {english:,} English and {french:,} French words"
+    )
 
 
 def lay_out(options: argparse.Namespace) -> None:

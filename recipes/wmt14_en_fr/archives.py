@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.wording import counted
 
 TABLE = Path(__file__).with_name("archives.tsv")
 
@@ -51,7 +52,9 @@ def read_table(path: Path = TABLE) -> dict[str, Archive]:
             continue
         columns = line.split("\t")
         if len(columns) != 7:
-            raise UserError(f"{path}, line {number}: {len(columns)} columns where 7 should be")
+            raise UserError(
+                f"{path}, line {number}: {counted(len(columns), 'column')} where 7 should be"
+            )
         corpus, below, name, size, checksum, english, french = columns
         known = None if checksum == "-" else checksum
         if not (size == "-" or size.isdigit()) or (known and not _is_checksum(known)):

@@ -14,6 +14,7 @@ import numpy as np
 from parallel_text import new_sides, read_blocks, sides
 
 from fairseq_rnnsearch.errors import UserError, install_excepthook
+from fairseq_rnnsearch.wording import counted
 
 BLOCK_LINES = 20_000
 
@@ -86,7 +87,10 @@ def write_kept(corpus: Path, kept: np.ndarray | None, outputs: tuple) -> list[in
         words = [sum(len(line.split()) for line in lines) for lines in kept_sides]
         counts += [size, len(chosen), *words]
     if kept is not None and counts[0] != len(kept):
-        raise UserError(f"{corpus} has {counts[0]} pairs and {len(kept)} scores: score it again")
+        raise UserError(
+            f"{corpus} has {counted(counts[0], 'pair')} and {counted(len(kept), 'score')}: score it"
+            " again"
+        )
     return counts.tolist()
 
 

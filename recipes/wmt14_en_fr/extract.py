@@ -26,6 +26,7 @@ from parallel_text import LANGUAGES, new_sides
 from sgml import read_pair
 
 from fairseq_rnnsearch.errors import UserError, install_excepthook
+from fairseq_rnnsearch.wording import counted
 
 MOST_BYTES = 20 * 10**9
 """The larger side of the largest corpus has about 4e9 bytes."""
@@ -184,7 +185,7 @@ def main() -> None:
                 pairs += add_archive(archive, options.archives, outputs, options.out, options.most)
     except OSError as problem:
         raise UserError(f"{problem.filename or options.out}: {problem.strerror}") from problem
-    print(f"  {pairs:,} pairs")
+    print(f"  {counted(pairs, 'pair')}")
 
 
 if __name__ == "__main__":

@@ -161,7 +161,7 @@ def main() -> None:
     except OSError as problem:
         raise UserError(f"{problem.filename or options.out}: {problem.strerror}") from problem
     if not report["kept"]:
-        raise UserError(f"{options.text}: none of its {report['pairs']} pairs can be used")
+        raise UserError(f"{options.text}: no pair of {report['pairs']:,} can be used")
     reasons = ", ".join(f"{count:,} {reason}" for reason, count in report["left out"].items())
     print(
         f"  {report['kept']:,} of {report['pairs']:,} pairs kept"
