@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+import sys
 from importlib.metadata import version
 
 import pytest
@@ -37,6 +38,47 @@ def test_moses_puts_together_what_it_took_apart():
     french = PlainText("fr", "moses")
     for text in ("L'homme n'est pas là.", "Il dit (oui), puis non !"):
         assert french.text(french.tokens(text)) == text
+
+
+CHARACTERS = {  # a space is a token too; accents and vowel signs stay on their letters
+    "zh": ("我用 iPhone 。", "我 用 ▁ i P h o n e ▁ 。"),
+    "th": ("ที่นี่ ครับ", "ที่ นี่ ▁ ค รั บ"),
+    "fr": ("e\u0301te\u0301", "e\u0301 t e\u0301"),
+    "en": ("a@@ b", "a @ @ ▁ b"),
+}
+
+
+@pytest.mark.parametrize("language", CHARACTERS)
+def test_text_by_characters_comes_back_as_it_was(tmp_path, language):
+    text, tokens = CHARACTERS[language]
+    settings = {language: {"tokenizer": "character", "lowercase": False, "bpe_codes": None}}
+    (tmp_path / "preprocessing.json").write_text(json.dumps(settings))
+    plain = PlainText.of(tmp_path, language)
+    assert " ".join(plain.tokens(f" {text}  ")) == tokens
+    assert plain.text(tokens.split()) == text
+    assert plain.text(["▁", *tokens.split(), "▁", "▁"]) == text
+
+
+def test_characters_have_no_subwords(codes):
+    with pytest.raises(UserError, match="zh: the tokenizer character goes with no subwords"):
+        PlainText("zh", "character", bpe_codes=codes)
+
+
+def test_one_start_tokenises_all_files_as_their_languages_are(tmp_path):
+    texts = {"train.en": "It's me.", "test.zh": "我在。", "test.fr": "L'homme n'est pas là."}
+    for name, text in texts.items():
+        (tmp_path / name).write_text(f"{text}\n\n{text}\n", encoding="utf-8")
+    command = [sys.executable, ROOT / "recipes" / "moses.py", "tokenize", "--out", tmp_path / "out"]
+    command += ["--tokenizer-of", "zh=character", *(tmp_path / name for name in texts)]
+    subprocess.run(command, check=True)
+    tokens = {
+        "train.en": "It 's me .",
+        "test.zh": "我 在 。",
+        "test.fr": "L' homme n' est pas là .",
+    }
+    for name, line in tokens.items():
+        made = (tmp_path / "out" / name).read_text(encoding="utf-8")
+        assert made == f"{line}\n\n{line}\n"
 
 
 def test_lower_case_comes_after_tokenising_and_is_not_undone():
@@ -84,8 +126,13 @@ def test_recipes_record_the_version_of_the_tokeniser(tmp_path):
     settings = {"TOKENIZER": "moses", "LOWERCASE": "1", "PARTIAL": str(tmp_path)}
     environment = {"PATH": f"{SCRIPTS}:/usr/bin:/bin", **settings}
     subprocess.run(["bash", "-c", script], env=environment, check=True)
+    made = (tmp_path / "preprocessing.json").read_text()
+    environment["TOKENIZER_fr"] = "character"
+    subprocess.run(["bash", "-c", script.replace(":c", "")], env=environment, check=True)
+    of_one_language = json.loads((tmp_path / "preprocessing.json").read_text())["fr"]
+    assert of_one_language == {"tokenizer": "character", "lowercase": True, "bpe_codes": None}
     common = {"tokenizer": "moses", "sacremoses": version("sacremoses"), "lowercase": True}
-    assert json.loads((tmp_path / "preprocessing.json").read_text()) == {
+    assert json.loads(made) == {
         "en": {**common, "bpe_codes": None},
         "fr": {**common, "bpe_codes": "c"},
     }

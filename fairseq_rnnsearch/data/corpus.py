@@ -18,9 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-import numpy as np
-
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.wording import counted
 
 # Blocks this small stay in the processor's cache; larger ones measured slower.
 _BLOCK_BYTES = 1 << 18
@@ -39,19 +38,6 @@ _LONE_RETURN = re.compile(rb"\r(?!\n)")
 # These words fairseq's Dictionary would take for its own symbols; `<unk>` is harmless.
 _SPECIAL_BYTES = re.compile(rb"<(?:pad|/?s)>")
 _SPECIAL_WORD = re.compile(r"(?<!\S)<(?:pad|/?s)>(?!\S)")
-
-# What str.split and \s take for a space: one byte in UTF-8, or two or three.
-_ASCII_SPACES = b"\t\n\v\f\r\x1c\x1d\x1e\x1f "
-_WIDE_SPACES = (
-    "\u0085\u00a0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
-    "\u2028\u2029\u202f\u205f\u3000"
-)
-_IS_SPACE = np.isin(np.arange(256), np.frombuffer(_ASCII_SPACES, np.uint8))
-_LEADS_WIDE_SPACE = np.isin(np.arange(256), [space.encode()[0] for space in _WIDE_SPACES])
-_TWO_BYTE_SPACES, _THREE_BYTE_SPACES = (
-    np.array([int.from_bytes(s.encode(), "big") for s in _WIDE_SPACES if len(s.encode()) == size])
-    for size in (2, 3)
-)
 
 
 @dataclass(frozen=True)
@@ -83,8 +69,9 @@ def check_parallel(source: Path, target: Path) -> tuple[CorpusReport, CorpusRepo
     reports = check_text(source), check_text(target)
     if reports[0].lines != reports[1].lines:
         raise UserError(
-            f"{source} has {_lines(reports[0].lines)} but {target} has {_lines(reports[1].lines)};"
-            " each line of the one must translate the same line of the other"
+            f"{source} has {counted(reports[0].lines, 'line')} but {target} has"
+            f" {counted(reports[1].lines, 'line')}; each line of the one must translate the same"
+            " line of the other"
         )
     return reports
 
@@ -102,6 +89,9 @@ def check_text(path: Path, has_symbols: bool = False) -> CorpusReport:
             `<pad>`, `<s>`, `</s>`. Of several mistakes the first in the file is named, with its
             line and the column of its byte, both from 1.
     """
+    # numpy comes with this: whoever reads single lines does without.
+    from fairseq_rnnsearch.data.word_counts import words_per_line
+
     path = Path(path)
     if not path.exists():
         raise UserError(f"{path}: no such file")
@@ -116,12 +106,12 @@ def check_text(path: Path, has_symbols: bool = False) -> CorpusReport:
             if lines == 0:
                 _check_beginning(path, block)
             _check_block(path, block, lines, has_symbols)
-            counts = _words_per_line(block)
+            counts = words_per_line(block)
             if counts.max() > longest_words:
                 longest_words = int(counts.max())
                 longest_line = lines + int(counts.argmax()) + 1
             lines += len(counts)
-            blank_lines += int(np.count_nonzero(counts == 0))
+            blank_lines += int((counts == 0).sum())
             words += int(counts.sum())
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
@@ -221,34 +211,3 @@ def _check_block(path: Path | str, block: bytes, lines_before: int, has_symbols:
         line = lines_before + block.count(b"\n", 0, offset) + 1
         column = offset - block.rfind(b"\n", 0, offset)
         raise UserError(f"{path}, line {line}, byte {column}: {wrong}")
-
-
-def _words_per_line(block: bytes) -> np.ndarray:
-    """Return (lines,) int64, the words of each line, for whole lines in valid UTF-8."""
-    codes = np.frombuffer(block, np.uint8)
-    is_space = _IS_SPACE[codes]
-    if not block.isascii():
-        _mark_wide_spaces(codes, is_space)
-    # A word begins where a space, or the block's beginning, is followed by something else.
-    begins = ~is_space
-    begins[1:] &= is_space[:-1]
-    line_starts = np.flatnonzero(codes == ord("\n")) + 1
-    line_starts[1:] = line_starts[:-1]
-    line_starts[0] = 0
-    return np.add.reduceat(begins.view(np.uint8), line_starts, dtype=np.int64)
-
-
-def _mark_wide_spaces(codes: np.ndarray, is_space: np.ndarray) -> None:
-    """Set is_space (bytes,) at every byte of the spaces that take two or three bytes."""
-    lead = np.flatnonzero(_LEADS_WIDE_SPACE[codes])
-    # In valid UTF-8 that ends in LF, two bytes always follow a leading one.
-    two = (codes[lead].astype(np.int64) << 8) | codes[lead + 1]
-    three = (two << 8) | codes[lead + 2]
-    for width, spaces, values in ((2, _TWO_BYTE_SPACES, two), (3, _THREE_BYTE_SPACES, three)):
-        first = lead[np.isin(values, spaces)]
-        for step in range(width):
-            is_space[first + step] = True
-
-
-def _lines(count: int) -> str:
-    return f"{count:,} line" if count == 1 else f"{count:,} lines"

@@ -6,9 +6,11 @@ A data folder may hold ``preprocessing.json``, which says for each language how 
             "bpe_codes": "codes.en"},
      "fr": {"tokenizer": "space", "lowercase": false, "bpe_codes": null}}
 
-``tokenizer`` is ``moses`` or ``space`` (the text is tokenised already), ``sacremoses`` the version
-of the package that split the training text, and ``bpe_codes`` a file of subword-nmt in the same
-folder, or null. The recipes write this file; where there is none, text is split at spaces.
+``tokenizer`` is ``moses``, ``space`` (the text is tokenised already) or ``character`` (each
+character is a token, as for Chinese, Japanese and Thai, which have no spaces between words);
+``sacremoses`` is the version of the package that split the training text, and ``bpe_codes`` a file
+of subword-nmt in the same folder, or null. The recipes write this file; where there is none, text
+is split at spaces.
 """
 
 import io
@@ -24,7 +26,8 @@ from fairseq_rnnsearch.errors import UserError
 logger = logging.getLogger(__name__)
 
 FILE_NAME = "preprocessing.json"
-TOKENIZERS = ("moses", "space")
+TOKENIZERS = ("moses", "space", "character")
+SPACE = "\u2581"  # a space as a token of its own, as in fairseq's `characters` and in SentencePiece
 _TYPES = {"tokenizer": str, "sacremoses": str, "lowercase": bool, "bpe_codes": str | None}
 
 
@@ -67,6 +70,12 @@ class PlainText:
             moses, inverse = MosesTokenizer(lang=language), MosesDetokenizer(lang=language)
             self._split = lambda sentence: moses.tokenize(sentence, escape=False)
             self._join = lambda words: inverse.detokenize(words, unescape=False)
+        elif tokenizer == "character":
+            if bpe_codes:
+                raise UserError(
+                    f"{language}: the tokenizer character goes with no subwords (bpe_codes)"
+                )
+            self._split, self._join = _characters, _sentence_of_characters
         self._segment = _segmenter(Path(bpe_codes)) if bpe_codes else None
 
     @classmethod
@@ -96,6 +105,17 @@ class PlainText:
         """Return a sentence from tokens; pieces are merged, and lower case stays."""
         joined = " ".join(tokens) + " "
         return self._join(joined.replace("@@ ", "").split())
+
+
+def _characters(sentence: str) -> list[str]:
+    """Split into what a reader calls characters: accents and vowel signs stay on their letters."""
+    import regex
+
+    return regex.findall(r"\X", SPACE.join(sentence.split()))
+
+
+def _sentence_of_characters(characters: Sequence[str]) -> str:
+    return " ".join("".join(characters).replace(SPACE, " ").split())
 
 
 def _check_tokenizer(name: str, where: str = "") -> None:
