@@ -1,7 +1,10 @@
+#!/usr/bin/env bash
 # The Python environment of the recipes and tests: made once, then reused.
 #
 #   source recipes/environment.sh     makes or completes it and puts its programs first on PATH
 #   bash recipes/environment.sh       only makes or completes it
+#   bash recipes/environment.sh --python    makes nothing; prints the path of its Python, or, where
+#                                           there is none yet, of one that could make it
 #
 # VENV               where it lies (default: .venv at the root of the repository)
 # PYTHON             the Python that makes it. By default it is the first of python3.12 and what else
@@ -36,13 +39,27 @@ EXTRAS=${RNNSEARCH_EXTRAS:-}
 FAIRSEQ=$(sed -n 's/^ *"\(fairseq-fixed==.*\)",$/\1/p' "$ROOT/pyproject.toml")
 read -r OLDEST TOO_NEW <<<"$(sed -n 's/^requires-python = ">=\(.*\),<\(.*\)"$/\1 \2/p' \
     "$ROOT/pyproject.toml")"
-NEEDED="needed is $OLDEST or newer, and older than $TOO_NEW"
+NEEDED="needed is Python $OLDEST or newer, and older than $TOO_NEW"
 # What compiles fairseq where it has no ready wheel, and what installs this project.
 BUILD_TOOLS=("setuptools>=77" wheel cython numpy ninja "flit_core>=3.12,<5")
 
 NOTES=$VENV/.rnnsearch
 UNFINISHED=$NOTES/unfinished # there while the environment is changed
 MADE_HERE=$NOTES/made-here   # where this script has made it
+
+ACTION=make
+case ${1-} in
+    '') ;;
+    --python) ACTION=find ;;
+    -h | --help)
+        sed -n '2,/^$/s/^# \{0,1\}//p' -- "$0"
+        exit
+        ;;
+    *)
+        printf 'environment: error: unknown argument %s; valid are --python and --help\n' "$1" >&2
+        exit 1
+        ;;
+esac
 
 say() { printf 'environment: %s\n' "$*" >&2; }
 
@@ -72,8 +89,14 @@ step() {
 
 run_pip() { "$VENV/bin/python" -m pip --disable-pip-version-check "$@"; }
 
-version_of() {
-    "$1" -c 'import platform; print(platform.python_version())' 2>/dev/null || echo none
+# describe PYTHON: prints "Python 3.9.2", for example, or why it is none.
+describe() {
+    if ! command -v -- "$1" >/dev/null; then
+        echo "no such program"
+    else
+        "$1" -c 'import platform; print("Python", platform.python_version())' 2>/dev/null ||
+            echo "no working Python"
+    fi
 }
 
 is_supported() {
@@ -88,24 +111,25 @@ finds_wheel() {
 }
 
 find_python() {
-    local candidate first='' found=none
+    local candidate first='' found=
     if [[ -n ${PYTHON:-} ]]; then
         is_supported "$PYTHON" ||
-            die "PYTHON=$PYTHON is version $(version_of "$PYTHON"), $NEEDED; name another"
+            die "PYTHON=$PYTHON: $(describe "$PYTHON"); $NEEDED"
         return
     fi
-    say "looking for a Python, and for a torch without NVIDIA's libraries"
+    [[ $ACTION = find ]] || say "looking for a Python, and for a torch without NVIDIA's libraries"
     for candidate in python3.12 python3 python3.11 python3.13 python; do
-        [[ $found != none ]] || found=$(version_of "$candidate")
+        found=${found:-$(command -v -- "$candidate" >/dev/null && describe "$candidate" || true)}
         is_supported "$candidate" || continue
         first=${first:-$candidate}
-        if [[ -z ${RNNSEARCH_TORCH:-} ]] && finds_wheel "$candidate" "$TORCH+cpu"; then
+        if [[ $ACTION = find ]] ||
+            { [[ -z ${RNNSEARCH_TORCH:-} ]] && finds_wheel "$candidate" "$TORCH+cpu"; }; then
             first=$candidate
             break
         fi
     done
     PYTHON=$first
-    [[ -n $PYTHON ]] || die "found Python $found, $NEEDED; install one (Debian, Ubuntu: apt install" \
+    [[ -n $PYTHON ]] || die "found ${found:-no Python}; $NEEDED; install one (Debian, Ubuntu: apt install" \
         "python3 python3-venv python3-dev) or name one with PYTHON=/path/to/python3"
 }
 
@@ -124,8 +148,8 @@ check_folder() {
         rm -f -- "$NOTES"/project-*
     fi
     [[ -e $VENV/pyvenv.cfg ]] || return 0
-    is_supported "$VENV/bin/python" || die "$VENV has Python $(version_of "$VENV/bin/python")," \
-        "$NEEDED; remove it or name another VENV"
+    is_supported "$VENV/bin/python" || die "$VENV/bin/python: $(describe "$VENV/bin/python");" \
+        "$NEEDED; remove $VENV or name another VENV"
     run_pip --version >/dev/null 2>&1 ||
         die "$VENV has no pip; run \"$VENV/bin/python\" -m ensurepip"
 }
@@ -160,6 +184,15 @@ is_complete() {
 }
 
 PROJECT="$TORCH $(cksum <"$ROOT/pyproject.toml") $ROOT $VENV"
+if [[ $ACTION = find ]]; then
+    if is_supported "$VENV/bin/python"; then
+        PYTHON=$VENV/bin/python
+    else
+        find_python
+    fi
+    command -v -- "$PYTHON"
+    exit
+fi
 if is_complete; then
     exit
 fi
@@ -181,14 +214,14 @@ if [[ -e $VENV/pyvenv.cfg ]]; then
     PYTHON=$VENV/bin/python
 else
     find_python
-    "$PYTHON" -c 'import venv, ensurepip' 2>/dev/null || die "$PYTHON ($(version_of "$PYTHON"))" \
+    "$PYTHON" -c 'import venv, ensurepip' 2>/dev/null || die "$PYTHON ($(describe "$PYTHON"))" \
         "has no venv module; install it (Debian, Ubuntu: apt install python3-venv)"
 fi
 check_compiler
 touch -- "$UNFINISHED"
 if [[ ! -e $VENV/pyvenv.cfg ]]; then
     echo "$VENV" >"$MADE_HERE"
-    step venv "making $VENV with Python $(version_of "$PYTHON")" "$PYTHON" -m venv "$VENV"
+    step venv "making $VENV with $(describe "$PYTHON")" "$PYTHON" -m venv "$VENV"
 fi
 if [[ -n ${RNNSEARCH_TORCH:-} || -z $(version_in_venv torch) ]]; then
     step torch "installing $TORCH" run_pip install "$TORCH"

@@ -4,8 +4,8 @@
 #
 #     bash recipes/quickstart.sh
 #
-# Run again, it goes on where it stopped. The variables below and those of environment.sh can be set
-# in the environment.
+# Run again, it goes on where it stopped. The variables at the top of this script, and those of
+# recipes/environment.sh, can be set in the environment.
 
 : "${EPOCHS:=14}"
 : "${LEARNING_RATE:=0.002}"
@@ -24,6 +24,8 @@ ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 source "$ROOT/recipes/steps.sh"
 # shellcheck source=recipes/fairseq.sh
 source "$ROOT/recipes/fairseq.sh"
+
+only_help "$@"
 
 make_corpus() {
     python "$ROOT/recipes/quickstart/toy_corpus.py" --out "$PARTIAL" --seed "$SEED" \

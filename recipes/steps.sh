@@ -17,6 +17,19 @@ die() {
     exit 1
 }
 
+# counted NUMBER NOUN: prints "1 pair" or "2 pairs".
+counted() { printf '%s %s%s' "$1" "$2" "$([[ $1 = 1 ]] || echo s)"; }
+
+# show_help: prints the comment that the recipe begins with.
+show_help() { sed -n '2,/^$/s/^# \{0,1\}//p' -- "$0"; }
+
+# only_help ARGUMENT...: for a recipe without arguments; shows its help where that is asked for.
+only_help() {
+    (($#)) || return 0
+    [[ $1 != -h && $1 != --help ]] || { show_help && exit; }
+    die "unknown argument $1; the only one is --help, which says what can be set"
+}
+
 # ended STATUS: says how the step ended that this shell was in the middle of.
 ended() {
     [[ -n $STEP ]] || return 0
@@ -150,5 +163,5 @@ same_length() {
     local first second
     first=$(wc -l <"$1") second=$(wc -l <"$2")
     ((first == second)) ||
-        die "$1 has $((first)) lines and $2 has $((second)), which should be equal"
+        die "$1 has $(counted $((first)) line) and $2 has $((second)), which should be equal"
 }

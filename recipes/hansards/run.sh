@@ -4,7 +4,7 @@
 #
 #     HANSARDS_DIR=... TRAIN="..." VALID=... bash recipes/hansards/run.sh
 #
-# settings.sh beside this file has all that can be set. Run again, it goes on where it stopped.
+# recipes/hansards/settings.sh has all that can be set. Run again, it goes on where it stopped.
 
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 ROOT=$(cd -- "$HERE/../.." && pwd)
@@ -14,6 +14,8 @@ source "$HERE/settings.sh"
 source "$ROOT/recipes/steps.sh"
 # shellcheck source=recipes/fairseq.sh
 source "$ROOT/recipes/fairseq.sh"
+
+only_help "$@"
 
 lay_out_corpus() {
     local -a train

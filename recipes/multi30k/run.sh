@@ -21,6 +21,8 @@ source "$ROOT/recipes/stages.sh"
 
 SOURCE=en TARGET=fr
 
+only_help "$@"
+
 lay_out_corpus() {
     local pair language
     python "$HERE/corpus.py" --out "$PARTIAL" ${MULTI30K_DIR:+--folder "$MULTI30K_DIR"}

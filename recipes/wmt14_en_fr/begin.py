@@ -6,20 +6,26 @@ Everything stays but the best score so far and the count of validations since, w
 measure that judged the training before.
 """
 
-import sys
+import argparse
+from pathlib import Path
 
 import torch
 
 from fairseq_rnnsearch.compat.checkpoints import read_checkpoint
+from fairseq_rnnsearch.errors import install_excepthook
 from fairseq_rnnsearch.files import replacing
 
 
 def main() -> None:
-    source, target = sys.argv[1:]
-    checkpoint = read_checkpoint(source)
+    install_excepthook()
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("source", type=Path, metavar="FROM")
+    parser.add_argument("target", type=Path, metavar="TO")
+    options = parser.parse_args()
+    checkpoint = read_checkpoint(options.source)
     for name in ("best", "val_loss", "patience"):
         checkpoint["extra_state"].pop(name, None)
-    with replacing(target, durable=True) as partial:
+    with replacing(options.target, durable=True) as partial:
         torch.save(checkpoint, partial)
 
 

@@ -9,6 +9,9 @@ source "$ROOT/recipes/steps.sh"
 # shellcheck source=recipes/fairseq.sh
 source "$ROOT/recipes/fairseq.sh"
 
+# A stage has no arguments; those of run.sh have been read.
+[[ ${0##*/} = run.sh ]] || only_help "$@"
+
 # need COMMAND...: dies unless all are on PATH.
 need() {
     local command

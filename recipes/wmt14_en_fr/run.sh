@@ -6,23 +6,15 @@
 # A stage is a numbered script in this folder; settings.sh has all that can be set. Run again, it
 # goes on where it stopped.
 
-# shellcheck source=recipes/wmt14_en_fr/common.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
-# shellcheck source=recipes/wmt14_en_fr/models.sh
-source "$HERE/models.sh"
-# shellcheck source=recipes/wmt14_en_fr/estimates.sh
-source "$HERE/estimates.sh"
+HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+# shellcheck source=recipes/steps.sh
+source "$HERE/../steps.sh"
 
 STAGES=()
 for script in "$HERE"/[0-9]-*.sh; do
     script=${script##*/[0-9]-}
     STAGES+=("${script%.sh}")
 done
-
-usage() {
-    sed -n '2,/^$/s/^# \{0,1\}//p' "$HERE/run.sh"
-    echo "Stages: ${STAGES[*]}"
-}
 
 # place_of STAGE: its place in STAGES.
 place_of() {
@@ -33,37 +25,54 @@ place_of() {
     return 1
 }
 
-main() {
-    local from=0 to=$((${#STAGES[@]} - 1)) dry_run= option place
+FROM=0 TO=$((${#STAGES[@]} - 1)) DRY_RUN=
+
+read_options() {
+    local option place
     while (($#)); do
         option=$1
         case $option in
             --from | --to)
                 (($# > 1)) || die "$option needs a stage: ${STAGES[*]}"
                 place=$(place_of "$2") || die "$option $2: no stage; valid are ${STAGES[*]}"
-                [[ $option = --to ]] || from=$place
-                [[ $option = --from ]] || to=$place
+                [[ $option = --to ]] || FROM=$place
+                [[ $option = --from ]] || TO=$place
                 shift
                 ;;
-            --dry-run) dry_run=yes ;;
-            -h | --help) usage && exit ;;
+            --dry-run) DRY_RUN=yes ;;
+            -h | --help)
+                show_help
+                echo "Stages: ${STAGES[*]}"
+                exit
+                ;;
             *) die "$option: must be --from STAGE, --to STAGE, --dry-run or --help" ;;
         esac
         shift
     done
-    ((from <= to)) || die "--from ${STAGES[from]} comes after --to ${STAGES[to]}"
+    ((FROM <= TO)) || die "--from ${STAGES[FROM]} comes after --to ${STAGES[TO]}"
+}
+
+main() {
+    local place
     log "working in $WORK"
-    print_estimates "${STAGES[@]:from:to-from+1}"
-    if [[ -n $dry_run ]]; then
+    print_estimates "${STAGES[@]:FROM:TO-FROM+1}"
+    if [[ -n $DRY_RUN ]]; then
         log "nothing was done (--dry-run)"
         return
     fi
-    for ((place = from; place <= to; place++)); do
+    for ((place = FROM; place <= TO; place++)); do
         log "== stage ${STAGES[place]}"
         bash "$HERE/$((place + 1))-${STAGES[place]}.sh" || exit
         touch -- "$WORK/.done/stage ${STAGES[place]}"
     done
 }
 
-main "$@"
+read_options "$@" # before the files below make a work folder
+# shellcheck source=recipes/wmt14_en_fr/common.sh
+source "$HERE/common.sh"
+# shellcheck source=recipes/wmt14_en_fr/models.sh
+source "$HERE/models.sh"
+# shellcheck source=recipes/wmt14_en_fr/estimates.sh
+source "$HERE/estimates.sh"
+main
 exit
