@@ -11,15 +11,21 @@ preprocess() {
         --destdir "$PARTIAL" "${@:4}"
 }
 
+# tokenizer_of LANGUAGE: prints TOKENIZER, or what TOKENIZER_fr, for example, says of one language.
+tokenizer_of() {
+    local name=TOKENIZER_$1
+    echo "${!name:-$TOKENIZER}"
+}
+
 # describe_preprocessing LANGUAGE[:CODES]...: writes how the text in the data folder $PARTIAL was
-# made (by TOKENIZER, LOWERCASE and files of BPE codes there), for load() and align, which take
-# plain text.
+# made (by the tokenisers, LOWERCASE and files of BPE codes there), for what takes plain text.
 describe_preprocessing() {
-    local side codes separator='{' lowercase=false tokenizer="\"$TOKENIZER\""
+    local side codes separator='{' lowercase=false tokenizer
     [[ $LOWERCASE = 0 ]] || lowercase=true
-    [[ $TOKENIZER != moses ]] || tokenizer+=", \"sacremoses\": \"$(python -c \
-        'from importlib.metadata import version; print(version("sacremoses"))')\""
     for side; do
+        tokenizer="\"$(tokenizer_of "${side%%:*}")\""
+        [[ $tokenizer != '"moses"' ]] || tokenizer+=", \"sacremoses\": \"$(python -c \
+            'from importlib.metadata import version; print(version("sacremoses"))')\""
         codes=null
         [[ $side != *:* ]] || codes="\"${side#*:}\""
         printf '%s"%s": {"tokenizer": %s, "lowercase": %s, "bpe_codes": %s}' \
@@ -31,31 +37,63 @@ describe_preprocessing() {
 
 # train_logged NAME COMMAND...: does as logged, but adds to the log and shows how training goes.
 train_logged() {
-    local file=$WORK/logs/$1.log status=0
+    local file=$WORK/logs/$1.log status=0 argument previous='' updates=0 epochs=0
     shift
-    "$@" 2>&1 | tee -a -- "$file" | show_training || status=${PIPESTATUS[0]}
+    for argument; do
+        [[ $previous != --max-update ]] || updates=$argument
+        [[ $previous != --max-epoch ]] || epochs=$argument
+        previous=$argument
+    done
+    "$@" 2>&1 | tee -a -- "$file" | show_training "$updates" "$epochs" || status=${PIPESTATUS[0]}
     if ((status != 0)); then
         tail -n 15 -- "$file" >&2
         die "$STEP failed with status $status; the end of $file is above"
     fi
 }
 
-# show_training: reads fairseq-train's messages; writes a short line for each report, and warnings
-# as they are.
+# duration SECONDS: prints it in the unit that suits it.
+duration() {
+    if (($1 < 120)); then
+        echo "$1 s"
+    elif (($1 < 7200)); then
+        echo "$((($1 + 30) / 60)) min"
+    else
+        echo "$((($1 + 1800) / 3600)) h"
+    fi
+}
+
+# show_training UPDATES EPOCHS: reads fairseq-train's messages; writes a short line for each report,
+# with the time that is left until the training has so many updates or epochs (0: without a limit),
+# and warnings as they are.
 show_training() {
-    local line batch='\| epoch ([0-9]+): +([0-9]+) / ([0-9]+) .* ppl=([^ ,]+)'
-    batch+='.* wall=([0-9]+)'
+    local report='\| epoch ([0-9]+): +([0-9]+) / ([0-9]+) .* ppl=([^ ,]+)'
+    report+='.* num_updates=([0-9]+).* wall=([0-9]+)'
     local validation='\| valid \| epoch ([0-9]+) .* nll_loss ([^ ]+) .* ppl ([^ ]+)' on_line=
+    local kept='([0-9]+) of ([0-9]+) training pairs have at most ([0-9]+) words'
+    local line epoch update total first_update='' first_second text
     while IFS= read -r line; do
-        if [[ $line =~ $batch ]]; then
-            [[ -t 1 ]] && printf '\r' && on_line=yes
-            printf '  epoch %d, batch %d of %d: training perplexity %s, %d s ' \
-                "$((10#${BASH_REMATCH[1]}))" "${BASH_REMATCH[@]:2}"
+        if [[ $line =~ $report ]]; then
+            epoch=$((10#${BASH_REMATCH[1]})) update=${BASH_REMATCH[5]} total=$1
+            ((total && (!$2 || total < $2 * BASH_REMATCH[3]))) || total=$(($2 * BASH_REMATCH[3]))
+            text="update $update of $total, epoch $epoch: training perplexity ${BASH_REMATCH[4]}"
+            text+=", $(duration "${BASH_REMATCH[6]}")"
+            if [[ -z $first_update ]]; then
+                first_update=$update first_second=$SECONDS
+            elif ((update < total)); then
+                text+=", $(duration $(((total - update) * (SECONDS - first_second) \
+                    / (update - first_update)))) left"
+            fi
+            [[ -t 1 ]] && printf '\r\e[K' && on_line=yes
+            printf '  %s ' "$text"
             [[ -t 1 ]] || echo
             continue
         fi
         [[ -z $on_line ]] || { echo && on_line=; }
-        if [[ $line =~ $validation ]]; then
+        if [[ $line =~ $kept ]]; then
+            ((BASH_REMATCH[1] == BASH_REMATCH[2])) ||
+                printf '  left out of training: %d of %d pairs, of more than %d words or pieces\n' \
+                    $((BASH_REMATCH[2] - BASH_REMATCH[1])) "${BASH_REMATCH[@]:2}"
+        elif [[ $line =~ $validation ]]; then
             printf '  epoch %d: validation perplexity %s\n' \
                 "$((10#${BASH_REMATCH[1]}))" "${BASH_REMATCH[3]}"
         elif [[ $line = *Loaded\ checkpoint* || $line = *[Ee]rror* || $line = *WARNING* ]]; then

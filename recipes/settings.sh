@@ -7,7 +7,8 @@
 : "${WORK:=}"           # everything that is made (default: a folder in runs/)
 
 # text
-: "${TOKENIZER:=moses}" # or space: the text is tokenised already
+: "${TOKENIZER:=moses}" # or space: the text is tokenised already; or character: each is a token
+# TOKENIZER_fr, for example, stands in its place for one language.
 : "${LOWERCASE:=0}"          # 1: train and translate in lower case
 : "${VOCABULARY:=bpe}" # or shortlist
 : "${MIN_COUNT:=3}"          # a shortlist has the words that training text has so often or more
@@ -23,6 +24,7 @@
 : "${DROPOUT:=0.3}" # of embeddings and readout
 
 # training
+: "${LONGEST:=50}" # words or subwords that a side of a training pair may have; 0: any number
 : "${OPTIMIZER:=adam}" # or adadelta, the paper's, with its summed cost; it needs far more updates
 : "${LEARNING_RATE:=0.0015}"
 : "${WARMUP:=300}"        # updates
@@ -39,6 +41,7 @@
 : "${TRAIN_OPTIONS:=}" # further options of fairseq-train, separated by spaces
 
 # translation: may be changed afterwards, in the same WORK
+: "${BLEU_TOKENIZER:=13a}" # sacreBLEU's, of text: zh for Chinese, char for what else has no spaces
 : "${CHECKPOINT:=best}" # or average, the mean of the best ones
 : "${BEAM:=12}"
 : "${LENGTH_PENALTY:=1}"

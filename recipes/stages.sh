@@ -5,7 +5,7 @@
 
 check_settings() {
     one_of MODEL rnnsearch rnnencdec
-    one_of TOKENIZER moses space
+    one_of TOKENIZER moses space character
     one_of LOWERCASE 0 1
     one_of VOCABULARY shortlist bpe
     one_of BPE_JOINT 0 1
@@ -14,6 +14,13 @@ check_settings() {
     one_of LR_SCHEDULER polynomial_decay fixed
     one_of CHECKPOINT best average
     one_of UNKNOWN forbid keep replace
+    local name
+    for name in BPE_MERGES EMBEDDING HIDDEN ATTENTION MAXOUT BATCH_SIZE UPDATES AVERAGE BEAM; do
+        whole "$name" 1
+    done
+    for name in LONGEST MIN_COUNT WARMUP DRAWN SEED; do
+        whole "$name" 0
+    done
     [[ $MODEL$UNKNOWN != rnnencdecreplace ]] ||
         die "UNKNOWN=replace needs alignments: MODEL=rnnsearch"
 }
@@ -21,7 +28,7 @@ check_settings() {
 # These settings cannot be changed in a work folder.
 TRAINING_SETTINGS=(MODEL TOKENIZER LOWERCASE VOCABULARY MIN_COUNT BPE_MERGES BPE_JOINT EMBEDDING
     HIDDEN ATTENTION MAXOUT DECODER_ORDER DROPOUT OPTIMIZER LEARNING_RATE LR_SCHEDULER CLIP_NORM
-    LABEL_SMOOTHING BATCH_SIZE BATCH_ORDER UPDATES WARMUP PATIENCE VALID_BLEU AVERAGE SEED
+    LABEL_SMOOTHING LONGEST BATCH_SIZE BATCH_ORDER UPDATES WARMUP PATIENCE VALID_BLEU AVERAGE SEED
     TRAIN_OPTIONS)
 
 # prepare_stages: sets the names that follow from the settings.
@@ -34,33 +41,47 @@ prepare_stages() {
     TRANSLATIONS=$WORK/translations-$CHECKPOINT-beam$BEAM-length$LENGTH_PENALTY-$UNKNOWN
 }
 
-moses() { python "$ROOT/recipes/moses.py" "$1" --tokenizer "$TOKENIZER" "${@:2}"; }
+by_characters() { [[ $(tokenizer_of "$1") = character ]]; }
+
+has_codes() { [[ $VOCABULARY = bpe ]] && ! by_characters "$1"; }
 
 # 1. text
 
 tokenise() {
-    local split language
     local -a lowercase=()
     [[ $LOWERCASE = 0 ]] || lowercase=(--lowercase)
-    mkdir -- "$PARTIAL"
-    for split in train valid test; do
-        for language in "${LANGUAGES[@]}"; do
-            moses tokenize --language "$language" ${lowercase[@]+"${lowercase[@]}"} \
-                <"$WORK/corpus/$split.$language" >"$PARTIAL/$split.$language"
-        done
-    done
+    python "$ROOT/recipes/moses.py" tokenize --out "$PARTIAL" ${lowercase[@]+"${lowercase[@]}"} \
+        --tokenizer-of "$SOURCE=$(tokenizer_of "$SOURCE")" \
+        --tokenizer-of "$TARGET=$(tokenizer_of "$TARGET")" \
+        "$WORK"/corpus/{train,valid,test}.{"$SOURCE","$TARGET"}
+}
+
+# learn_codes LANGUAGE...: prints the merges of their training text.
+learn_codes() {
+    cat -- "${@/#/$WORK/tokens/train.}" |
+        subword-nmt learn-bpe --symbols "$BPE_MERGES" 2>"$WORK/logs/learn-bpe.log"
 }
 
 make_subwords() {
     local split language codes
+    local -a with_codes=()
     mkdir -- "$PARTIAL"
     for language in "${LANGUAGES[@]}"; do
+        ! has_codes "$language" || with_codes+=("$language")
+    done
+    for language in "${LANGUAGES[@]}"; do
+        if ! has_codes "$language"; then
+            cp -- "$WORK"/tokens/{train,valid,test}."$language" "$PARTIAL/"
+            continue
+        fi
         codes=$PARTIAL/codes.$language
-        if [[ $BPE_JOINT = 1 ]]; then
-            cat -- "$WORK/tokens/train.$SOURCE" "$WORK/tokens/train.$TARGET"
+        if [[ $BPE_JOINT = 0 ]]; then
+            learn_codes "$language" >"$codes"
+        elif [[ $language = "${with_codes[0]}" ]]; then
+            learn_codes "${with_codes[@]}" >"$codes"
         else
-            cat -- "$WORK/tokens/train.$language"
-        fi | subword-nmt learn-bpe --symbols "$BPE_MERGES" >"$codes" 2>"$WORK/logs/learn-bpe.log"
+            cp -- "$PARTIAL/codes.${with_codes[0]}" "$codes"
+        fi
         for split in train valid test; do
             subword-nmt apply-bpe --codes "$codes" \
                 <"$WORK/tokens/$split.$language" >"$PARTIAL/$split.$language"
@@ -69,16 +90,20 @@ make_subwords() {
 }
 
 binarise() {
-    local -a thresholds=()
+    local language
+    local -a thresholds=() sides=()
     [[ $VOCABULARY = bpe ]] || thresholds=(--thresholdsrc "$MIN_COUNT" --thresholdtgt "$MIN_COUNT")
     preprocess preprocess "$SOURCE" "$TARGET" --workers 2 ${thresholds[@]+"${thresholds[@]}"} \
         --trainpref "$TEXT/train" --validpref "$TEXT/valid" --testpref "$TEXT/test"
-    if [[ $VOCABULARY = bpe ]]; then
-        cp -- "$WORK/subwords/codes.$SOURCE" "$WORK/subwords/codes.$TARGET" "$PARTIAL/"
-        describe_preprocessing "$SOURCE:codes.$SOURCE" "$TARGET:codes.$TARGET"
-    else
-        describe_preprocessing "$SOURCE" "$TARGET"
-    fi
+    for language in "${LANGUAGES[@]}"; do
+        if has_codes "$language"; then
+            cp -- "$WORK/subwords/codes.$language" "$PARTIAL/"
+            sides+=("$language:codes.$language")
+        else
+            sides+=("$language")
+        fi
+    done
+    describe_preprocessing "${sides[@]}"
 }
 
 # keep_test_words: keeps those that the dictionary lacks too, because --replace-unk needs them.
@@ -97,7 +122,7 @@ train() {
     read -r -a further <<<"$TRAIN_OPTIONS" || true
     train_logged train fairseq-train "$WORK/data" "${PLUGIN[@]}" \
         --arch "${MODEL}_50" "${SIZES[@]}" --decoder-order "$DECODER_ORDER" --dropout "$DROPOUT" \
-        --criterion alignment_heatmap --label-smoothing "$LABEL_SMOOTHING" \
+        --max-train-words "$LONGEST" --criterion alignment_heatmap --label-smoothing "$LABEL_SMOOTHING" \
         "${OPTIMIZATION[@]}" --clip-norm "$CLIP_NORM" \
         --batch-size "$BATCH_SIZE" --batch-order "$BATCH_ORDER" \
         --max-update "$UPDATES" --patience "$PATIENCE" --seed "$SEED" --num-workers 0 \
@@ -131,25 +156,48 @@ translate() {
         --beam "$BEAM" --lenpen "$LENGTH_PENALTY" --batch-size 40 --results-path "$PARTIAL" \
         ${words[@]+"${words[@]}"} ${draw[@]+"${draw[@]}"}
     translations "$PARTIAL/generate-test.txt" >"$PARTIAL/tokens.$TARGET"
-    moses detokenize --language "$TARGET" <"$PARTIAL/tokens.$TARGET" >"$PARTIAL/text.$TARGET"
-    moses tokenize --language "$TARGET" <"$WORK/corpus/test.$TARGET" \
-        >"$PARTIAL/reference-tokens.$TARGET"
-    same_length "$PARTIAL/tokens.$TARGET" "$PARTIAL/reference-tokens.$TARGET"
+    same_length "$PARTIAL/tokens.$TARGET" "$WORK/tokens/test.$TARGET"
+    python "$ROOT/recipes/moses.py" detokenize --language "$TARGET" \
+        --tokenizer "$(tokenizer_of "$TARGET")" <"$PARTIAL/tokens.$TARGET" >"$PARTIAL/text.$TARGET"
 }
 
+# show_translations: prints the first three with their sources and references.
+show_translations() {
+    paste -- "$WORK/corpus/test.$SOURCE" "$TRANSLATIONS/text.$TARGET" "$WORK/corpus/test.$TARGET" |
+        awk -F '\t' 'NR <= 3 {
+            printf "\nsource       %s\ntranslation  %s\nreference    %s\n", $1, $2, $3 }'
+}
+
+# score FILE OPTION...: prints BLEU of a file of translations with its signature.
+score() { echo "  $(sacrebleu "${@:2}" --input "$TRANSLATIONS/$1" --format text)"; }
+
 report() {
+    local alignments=$TRANSLATIONS/alignments picture
+    show_translations
+    echo
     echo "$MODEL, $SOURCE to $TARGET, in $TRANSLATIONS:"
-    echo "lower-cased, tokenised:"
-    echo "  $(sacrebleu "$TRANSLATIONS/reference-tokens.$TARGET" \
-        --input "$TRANSLATIONS/tokens.$TARGET" --tokenize none --lowercase --force --format text)"
+    if ! by_characters "$TARGET"; then
+        echo "lower-cased, tokenised:"
+        score "tokens.$TARGET" "$WORK/tokens/test.$TARGET" --tokenize none --lowercase --force
+    fi
     if [[ $LOWERCASE = 0 ]]; then
         echo "cased, detokenised:"
     else
         echo "detokenised, against a cased reference (LOWERCASE=1):"
     fi
-    echo "  $(sacrebleu "$WORK/corpus/test.$TARGET" \
-        --input "$TRANSLATIONS/text.$TARGET" --format text)"
-    [[ $MODEL = rnnencdec ]] || echo "alignments: $TRANSLATIONS/alignments/index.html"
+    score "text.$TARGET" "$WORK/corpus/test.$TARGET" --tokenize "$BLEU_TOKENIZER"
+    if [[ $MODEL != rnnencdec ]]; then
+        echo "alignments: $alignments/index.html"
+        for picture in "$alignments"/*.png; do
+            [[ ! -e $picture ]] || echo "  and as pictures, such as $picture"
+            break
+        done
+        grep -o -m 1 'no installed font can draw.*' "$WORK/logs/generate.log" || true
+        picture=$WORK/checkpoints/heatmaps/emerging.gif
+        [[ ! -e $picture ]] || echo "  how they emerged in training: $picture"
+    fi
+    echo "to translate more:"
+    echo " $(printf ' %q' "$VENV/bin/python" -m fairseq_rnnsearch.translate "$WORK")"
 }
 
 run_stages() {

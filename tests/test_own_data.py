@@ -1,5 +1,6 @@
-"""The recipe for one's own text: two files to a model, translations, scores and heatmaps."""
+"""The recipe for one's own text: its pairs to a model, translations, scores and heatmaps."""
 
+import gzip
 import os
 import re
 import subprocess
@@ -95,18 +96,49 @@ SIZES = [(100, 192, 1500), (19_999, 192, 7499), (29_000, 256, 6162), (200_000, 5
 
 
 @pytest.mark.parametrize(("pairs", "hidden", "updates"), SIZES)
-def test_sizes_follow_from_the_corpus(tmp_path, pairs, hidden, updates):
-    for language in ("en", "fr"):
-        (tmp_path / f"a.{language}").write_text("x\n" * pairs)
-    shown = run("--source", tmp_path / "a.en", "--target", tmp_path / "a.fr", "--dry-run")
-    assert shown.returncode == 0
-    assert f"/{hidden}/" in shown.stderr and f" {updates} updates of 80 pairs" in shown.stderr
+def test_sizes_follow_from_the_corpus(pairs, hidden, updates):
+    sources = f"source steps.sh; source own_data/sizes.sh {pairs}; source settings.sh"
+    spaced = {"SOURCE_UNSPACED": "0", "TARGET_UNSPACED": "0", "TARGET_CHINESE": "0"}
+    shown = subprocess.run(
+        ["bash", "-c", f"{sources}; echo $HIDDEN $UPDATES $LONGEST $BLEU_TOKENIZER"],
+        cwd=ROOT / "recipes",
+        env={"PATH": os.environ["PATH"], **spaced},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert shown.stdout == f"{hidden} {updates} 50 13a\n"
+
+
+def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path):
+    """It needs no environment either: an empty folder is named as one."""
+    sides = [f"{n} gets warm\t{'天气很好我们去公园' if n else ''}。{n}" for n in range(100)]
+    with gzip.open(tmp_path / "weather.tsv.gz", "wt", encoding="utf-8") as file:
+        file.write("\n".join([*sides, "warm\t", "no column"]))
+    files = "--pairs", tmp_path / "weather.tsv.gz", "--languages", "en,zh"
+    settings = {"WORK": str(tmp_path / "work"), "VENV": str(tmp_path / "venv")}
+    shown = run(*files, "--dry-run", **settings, PYTHON=sys.executable)
+    assert shown.returncode == 0 and not shown.stdout, shown.stderr
+    for part in (
+        "  102 pairs read\n",
+        "  left out: 1 pair with an empty side; 1 pair with no tab\n",
+        "  zh: 1,181 characters, each of them a token, because there are no spaces between words\n",
+        "train: 91 pairs, valid: 5 pairs, test: 4 pairs\n",
+        " 100 pairs: 128/192/128/128 units, 3000 merges, dropout 0.4, 1500 updates of 80 pairs\n",
+        "million parameters; training and translating take about",
+        "the Python environment is made",
+    ):
+        assert part in shown.stderr, shown.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["weather.tsv.gz"]
+    by_words = run(*files, "--dry-run", **settings, PYTHON=sys.executable, TOKENIZER_zh="moses")
+    assert by_words.returncode == 1
+    assert "TOKENIZER_zh=moses: text without spaces" in by_words.stderr.splitlines()[-1]
 
 
 def test_a_setting_is_a_number_and_never_run(tmp_path):
     """In bash's arithmetic a subscript is evaluated, commands in it too."""
     for language in ("en", "fr"):
-        (tmp_path / f"a.{language}").write_text("x\n")
+        (tmp_path / f"a.{language}").write_text("".join(f"{n} {language}\n" for n in range(9)))
     files = "--source", tmp_path / "a.en", "--target", tmp_path / "a.fr"
     ended = run(*files, "--dry-run", BATCH_SIZE=f"a[$(touch {tmp_path}/trace)]")
     assert ended.returncode == 1
@@ -117,6 +149,8 @@ def test_a_setting_is_a_number_and_never_run(tmp_path):
 MISTAKES = {
     "no files": ([], "--source and --target name the two text files"),
     "one language": (["--source", "{f}/a.en", "--target", "{f}/b.en"], "must be two languages"),
+    "no languages": (["--pairs", "{f}/a.en"], "--languages must name two languages"),
+    "pairs and a source": (["--pairs", "{f}/a.en", "--source", "{f}/a.en"], "in the place of"),
     "a missing file": (["--source", "{f}/a.en", "--target", "{f}/a.de"], "there is no file"),
     "a missing prefix": (
         ["--source", "{f}/a.en", "--target", "{f}/a.fr", "--test", "{f}/x"],

@@ -14,6 +14,17 @@ SHARED = ["steps.sh", "stages.sh", "settings.sh"]
 FILES = {"own_data": [*SHARED, "own_data"], "wmt14_en_fr": ["steps.sh", "wmt14_en_fr"]}
 
 
+# The shell's own part is tried: the programs that it asks are in tests/test_own_pairs.py.
+PYTHON = """#!/bin/sh
+case $* in *split.py*)
+    for fact in PAIRS TRAIN_PAIRS TEST_PAIRS; do echo $fact=20; done
+    for side in SOURCE TARGET; do
+        for fact in WORDS CHARACTERS DISTINCT UNSPACED CHINESE; do echo ${side}_$fact=1; done
+    done
+esac
+"""
+
+
 def settings(recipe):
     """The names of what its files take from the environment."""
     found = set()
@@ -33,6 +44,8 @@ def test_none_is_run(tmp_path, recipe):
         "own_data": ["--source", text / "train.en", "--target", text / "train.fr"],
         "wmt14_en_fr": [],
     }[recipe]
+    (tmp_path / "python").write_text(PYTHON)
+    (tmp_path / "python").chmod(0o755)
     trace = tmp_path / "trace"
     hostile = (
         f"a[$(touch {trace})]",
@@ -43,6 +56,7 @@ def test_none_is_run(tmp_path, recipe):
 
     def run(name, value, number):
         environment = {"PATH": os.environ["PATH"], "CHECK_DISK": "0"}
+        environment |= {"PYTHON": str(tmp_path / "python"), "VENV": str(tmp_path / "none")}
         environment |= {"WORK": str(tmp_path / f"{name}-{number}"), name: value}
         return name, subprocess.run(
             ["bash", RECIPES / recipe / "run.sh", "--dry-run", *options],

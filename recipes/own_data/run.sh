@@ -1,14 +1,20 @@
 #!/usr/bin/env bash
-# From two text files to a trained model, translations, scores and heatmaps.
+# From one's own sentence pairs to a trained model, translations, scores and heatmaps.
 #
 #     bash recipes/own_data/run.sh --source corpus.en --target corpus.fr
+#     bash recipes/own_data/run.sh --pairs corpus.tsv --languages en,fr
 #         [--valid PREFIX] [--test PREFIX] [--dry-run]
 #
-# A line of --source belongs to the same line of --target; the languages are the files' suffixes. A
-# PREFIX stands for PREFIX.en and PREFIX.fr; without one, sentences are held out of the corpus. The
-# size of the model, the subwords and the length of training follow from the number of pairs (see
-# sizes.sh); each can be set in the environment instead (recipes/settings.sh). WORK names the folder
-# for everything that is made. Run again, the recipe goes on where it stopped.
+# A line of --source belongs to the same line of --target, and the languages are the files'
+# suffixes; or a line of --pairs has a source sentence, a tab, and its translation. All files may be
+# packed by gzip. A PREFIX stands for PREFIX.en and PREFIX.fr; without one, sentences are held out
+# of the corpus. --dry-run checks the files and says what would be done, and what time, disk and
+# memory it takes.
+#
+# The size of the model, the subwords and the length of training follow from the number of pairs
+# (see sizes.sh); each can be set in the environment instead (recipes/settings.sh). Text without
+# spaces between words, such as Chinese, Japanese and Thai, is trained by characters. WORK names the
+# folder for everything that is made. Run again, the recipe goes on where it stopped.
 
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 ROOT=$(cd -- "$HERE/../.." && pwd)
@@ -19,16 +25,18 @@ source "$ROOT/recipes/fairseq.sh"
 # shellcheck source=recipes/stages.sh
 source "$ROOT/recipes/stages.sh"
 
-SOURCE_FILE='' TARGET_FILE='' VALID='' TEST='' DRY_RUN=''
+SOURCE_FILE='' TARGET_FILE='' PAIRS_FILE='' LANGUAGE_PAIR='' VALID='' TEST='' DRY_RUN=''
 
 read_options() {
     while (($#)); do
         case $1 in
-            --source | --target | --valid | --test)
+            --source | --target | --pairs | --languages | --valid | --test)
                 (($# > 1)) || die "$1 needs a value"
                 case $1 in
                     --source) SOURCE_FILE=$2 ;;
                     --target) TARGET_FILE=$2 ;;
+                    --pairs) PAIRS_FILE=$2 ;;
+                    --languages) LANGUAGE_PAIR=$2 ;;
                     --valid) VALID=$2 ;;
                     --test) TEST=$2 ;;
                 esac
@@ -38,52 +46,131 @@ read_options() {
                 DRY_RUN=yes
                 shift
                 ;;
-            -h | --help)
-                sed -n '2,/^$/s/^# \{0,1\}//p' -- "${BASH_SOURCE[0]}"
-                exit
-                ;;
-            *) die "unknown option $1; valid are --source, --target, --valid, --test, --dry-run" ;;
+            -h | --help) show_help && exit ;;
+            *) die "unknown option $1; valid are --source, --target, --pairs, --languages," \
+                "--valid, --test, --dry-run and --help" ;;
         esac
     done
-    [[ -n $SOURCE_FILE && -n $TARGET_FILE ]] || die "--source and --target name the two text files"
-    SOURCE=${SOURCE_FILE##*.} TARGET=${TARGET_FILE##*.}
+    check_options
+}
+
+check_options() {
+    local file names='the suffixes of the files must be'
+    if [[ -n $PAIRS_FILE ]]; then
+        [[ -z $SOURCE_FILE$TARGET_FILE ]] ||
+            die "--pairs stands in the place of --source and --target"
+        names='--languages must name'
+        SOURCE=${LANGUAGE_PAIR%%,*} TARGET=${LANGUAGE_PAIR#*,}
+    else
+        [[ -n $SOURCE_FILE && -n $TARGET_FILE ]] ||
+            die "--source and --target name the two text files, or --pairs one of two columns"
+        [[ -z $LANGUAGE_PAIR ]] ||
+            die "--languages goes with --pairs; of --source and --target the suffixes are the" \
+                "languages"
+        SOURCE=${SOURCE_FILE%.gz} TARGET=${TARGET_FILE%.gz}
+        SOURCE=${SOURCE##*.} TARGET=${TARGET##*.}
+    fi
     [[ $SOURCE =~ ^[A-Za-z_]+$ && $TARGET =~ ^[A-Za-z_]+$ && $SOURCE != "$TARGET" ]] ||
-        die "the suffixes of $SOURCE_FILE and $TARGET_FILE must be two languages," \
-            "such as .en and .fr"
-    local file
-    for file in "$SOURCE_FILE" "$TARGET_FILE" ${VALID:+"$VALID.$SOURCE" "$VALID.$TARGET"} \
+        die "$names two languages, such as en and fr"
+    for file in "$PAIRS_FILE" "$SOURCE_FILE" "$TARGET_FILE"; do
+        [[ -z $file || -f $file ]] || die "there is no file $file"
+    done
+    for file in ${VALID:+"$VALID.$SOURCE" "$VALID.$TARGET"} \
         ${TEST:+"$TEST.$SOURCE" "$TEST.$TARGET"}; do
-        [[ -f $file ]] || die "there is no file $file"
+        [[ -f $file || -f $file.gz ]] || die "there is no file $file"
     done
 }
 
-lay_out_corpus() {
-    python "$HERE/split.py" --out "$PARTIAL" --source "$SOURCE_FILE" --target "$TARGET_FILE" \
-        ${VALID:+--valid "$VALID"} ${TEST:+--test "$TEST"} --seed "$SEED"
+# check PROGRAM OPTION...: runs a program of this folder that needs Python alone.
+check() { PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH} "$CHECKER" "$HERE/$1" "${@:2}"; }
+
+# split OPTION...: checks the files; prints facts, or with --out lays the corpus out.
+split() {
+    check split.py --languages "$SOURCE,$TARGET" ${SEED:+--seed "$SEED"} \
+        ${PAIRS_FILE:+--pairs "$PAIRS_FILE"} \
+        ${SOURCE_FILE:+--source "$SOURCE_FILE" --target "$TARGET_FILE"} \
+        ${VALID:+--valid "$VALID"} ${TEST:+--test "$TEST"} "$@"
+}
+
+lay_out_corpus() { split --out "$PARTIAL"; }
+
+# read_facts: sets the variables that split.py prints, such as PAIRS and TARGET_UNSPACED.
+read_facts() {
+    local facts name value
+    facts=$(split) || exit
+    while IFS='=' read -r name value; do
+        [[ ! $name =~ ^[A-Z_]+$ || ! $value =~ ^[0-9]+$ ]] || printf -v "$name" %s "$value"
+    done <<<"$facts"
+}
+
+# choose_tokenizer SOURCE|TARGET: by characters, where a text has no spaces between words. Leaves
+# how many tokens there will be about, and how many different ones.
+choose_tokenizer() {
+    local name=TOKENIZER_${!1} unspaced=$1_UNSPACED words=$1_WORDS characters=$1_CHARACTERS
+    local distinct=$1_DISTINCT
+    if [[ -z ${!name:-} ]]; then
+        printf -v "$name" %s "$TOKENIZER"
+        ((!${!unspaced})) || printf -v "$name" character
+    fi
+    one_of "$name" moses space character
+    if [[ ${!name} = character ]]; then
+        printf -v "$1_TOKENS" %s "${!characters}"
+        printf -v "$1_TYPES" %s "${!distinct}"
+        return
+    fi
+    ((!${!unspaced})) ||
+        die "$name=${!name}: text without spaces between words has whole sentences for words;" \
+            "must be character, or cut the text into words"
+    printf -v "$1_TOKENS" %s $((${!words} * 6 / 5)) # a word is 1.2 subwords in Multi30k
+    # and two languages have two thirds of the merges that they share each.
+    printf -v "$1_TYPES" %s $((BPE_MERGES * (3 - BPE_JOINT) / 3))
+}
+
+# say_plan: says what is trained, and what time, disk and memory it takes.
+say_plan() {
+    local needs line
+    log "$(counted "$PAIRS" pair): $EMBEDDING/$HIDDEN/$ATTENTION/$MAXOUT units," \
+        "$(counted "$BPE_MERGES" merge), dropout $DROPOUT, $(counted "$UPDATES" update) of" \
+        "$(counted "$BATCH_SIZE" pair)"
+    needs=$(check estimate.py --work "$WORK" --pairs "$TRAIN_PAIRS" --test-pairs "$TEST_PAIRS" \
+        --tokens "$SOURCE_TOKENS" "$TARGET_TOKENS" --types "$SOURCE_TYPES" "$TARGET_TYPES" \
+        --sizes "$EMBEDDING" "$HIDDEN" "$ATTENTION" "$MAXOUT" --updates "$UPDATES" \
+        --batch-size "$BATCH_SIZE" --beam "$BEAM" --checkpoints $((AVERAGE + 2)))
+    while read -r line; do
+        log "$line"
+    done <<<"$needs"
+    [[ -e ${VENV:-$ROOT/.venv}/bin/fairseq-train ]] ||
+        log "before that the Python environment is made: some minutes, and 1.5 GB of disk"
 }
 
 main() {
-    local pairs
     read_options "$@"
-    pairs=$(wc -l <"$SOURCE_FILE")
+    [[ -z ${SEED:-} ]] || whole SEED 0
+    CHECKER=$(bash "$ROOT/recipes/environment.sh" --python) || exit
+    log "reading ${PAIRS_FILE:-$SOURCE_FILE and $TARGET_FILE}"
+    read_facts
     # shellcheck source=recipes/own_data/sizes.sh
-    source "$HERE/sizes.sh" "$pairs"
+    source "$HERE/sizes.sh" "$PAIRS"
     # shellcheck source=recipes/settings.sh
     source "$ROOT/recipes/settings.sh"
     check_settings
-    log "$pairs pairs: $EMBEDDING/$HIDDEN/$ATTENTION/$MAXOUT units, $BPE_MERGES merges," \
-        "dropout $DROPOUT, $UPDATES updates of $BATCH_SIZE pairs"
-    [[ -z $DRY_RUN ]] || exit 0
-    use_work_folder "$ROOT/runs/own-$SOURCE-$TARGET-$MODEL"
-    remember_settings SOURCE_FILE TARGET_FILE VALID TEST "${TRAINING_SETTINGS[@]}"
+    choose_tokenizer SOURCE
+    choose_tokenizer TARGET
+    WORK=${WORK:-$ROOT/runs/own-$SOURCE-$TARGET-$MODEL}
+    say_plan
+    if [[ -n $DRY_RUN ]]; then
+        log "nothing was done (--dry-run)"
+        exit
+    fi
+    use_work_folder "$WORK"
+    remember_settings SOURCE_FILE TARGET_FILE PAIRS_FILE VALID TEST "TOKENIZER_$SOURCE" \
+        "TOKENIZER_$TARGET" "${TRAINING_SETTINGS[@]}"
     log "working in $WORK"
     # shellcheck source=recipes/environment.sh
     source "$ROOT/recipes/environment.sh"
     prepare_stages
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
     run_stages
-    echo "in Python: from fairseq_rnnsearch import load;" \
-        "load(\"$BEST\", \"$WORK/data\").translate(\"...\")"
 }
 
 main "$@"

@@ -1,4 +1,6 @@
-# source sizes.sh PAIRS: settings for a corpus of so many pairs, unless they are set already.
+# source sizes.sh PAIRS: settings for a corpus of so many pairs, unless they are set already, and
+# for text without spaces between words, of which SOURCE_UNSPACED, TARGET_UNSPACED and
+# TARGET_CHINESE say 0 or 1.
 #
 # From 20,000 to 200,000 pairs they are Multi30k's, which are measured (RESULTS.md). For more the
 # model grows towards the paper's, for less it shrinks and drops out more.
@@ -26,3 +28,8 @@ if [[ -z ${UPDATES:-} ]]; then
     ((UPDATES >= 1500)) || UPDATES=1500 # fewer may end before the alignment has been learned
 fi
 unset epochs
+# A sentence has more characters than words.
+((SOURCE_UNSPACED + TARGET_UNSPACED == 0)) || : "${LONGEST:=150}"
+# Chinese is scored by characters also where it was cut into words.
+((!TARGET_CHINESE)) || : "${BLEU_TOKENIZER:=zh}"
+((!TARGET_UNSPACED)) || : "${BLEU_TOKENIZER:=char}"

@@ -1,69 +1,190 @@
 """Check a parallel corpus and part it into training, validation and test.
 
-    python recipes/own_data/split.py --out DIR --source corpus.en --target corpus.fr
-        [--valid PREFIX] [--test PREFIX]
+    python recipes/own_data/split.py --source corpus.en --target corpus.fr
+        [--valid PREFIX] [--test PREFIX] [--out DIR]
+    python recipes/own_data/split.py --pairs corpus.tsv --languages en,fr ...
 
-writes DIR/{train,valid,test}.{en,fr}. Where no PREFIX is given, up to 1,000 pairs, and at most one
-in twenty, are drawn at random and held out; no source sentence of them remains in training.
+says what the files hold and what is left out, and writes DIR/{train,valid,test}.{en,fr}. Where no
+PREFIX is given, up to 1,000 pairs, and at most one in twenty, are drawn at random and held out; no
+source sentence of them remains in training. Without --out nothing is written but, on standard
+output, the facts on which the size of a model depends, as NAME=NUMBER.
 """
 
 import argparse
 import random
+import sys
 from pathlib import Path
 
-from fairseq_rnnsearch.data.corpus import check_parallel
+from pairs import Pair, Pairs, read_columns, read_two_files
+from writing_systems import Text, describe
+
 from fairseq_rnnsearch.errors import UserError, install_excepthook
+from fairseq_rnnsearch.wording import counted
 
 MOST_HELD_OUT, SHARE_HELD_OUT = 1000, 20
+MOST_TIMES_AS_LONG = 9  # as in Moses' clean-corpus-n.perl
+HELD_OUT = "a source sentence that is held out"
 
 
-def read_pairs(source: Path, target: Path) -> list[tuple[str, str]]:
-    """Check two files and read their pairs; those with an empty side are left out."""
-    check_parallel(source, target)
-    with source.open(encoding="utf-8") as first, target.open(encoding="utf-8") as second:
-        pairs = [
-            tuple(" ".join(line.split()) for line in pair)
-            for pair in zip(first, second, strict=True)
-        ]
-    return [pair for pair in pairs if all(pair)]
+def read_corpus(options: argparse.Namespace) -> Pairs:
+    """Read the corpus; pairs with an empty side are left out."""
+    corpus = (
+        read_columns(options.pairs)
+        if options.pairs
+        else read_two_files(options.source, options.target)
+    )
+    repeated = len(corpus.kept) - len(set(corpus.kept))
+    if repeated:
+        corpus.notes.append(f"{counted(repeated, 'pair')} occurred before, and stay")
+    same = sum(source == target for source, target in corpus.kept)
+    if 2 * same > len(corpus.kept) > 0:
+        raise UserError(
+            f"{options.pairs or options.source}: source and target are the same text in {same:,} of"
+            f" {counted(len(corpus.kept), 'pair')}"
+        )
+    return corpus
 
 
-def hold_out(
-    pairs: list[tuple[str, str]], draw: random.Random
-) -> tuple[list[tuple[str, str]], list[tuple[str, str]]]:
+def leave_out_unequal(corpus: Pairs, texts: tuple[Text, Text]) -> None:
+    """Leave out the pairs of which one side is much longer; its words, or its characters, count."""
+    units = [len if text.unspaced else lambda side: len(side.split()) for text in texts]
+
+    def is_equal(pair: Pair) -> bool:
+        shorter, longer = sorted(count(side) for count, side in zip(units, pair, strict=True))
+        return longer <= MOST_TIMES_AS_LONG * shorter
+
+    kept = [pair for pair in corpus.kept if is_equal(pair)]
+    reason = f"one side more than {MOST_TIMES_AS_LONG} times as long as the other"
+    corpus.left_out[reason] += len(corpus.kept) - len(kept)
+    corpus.kept = kept
+
+
+def read_prefix(prefix: str, languages: list[str]) -> Pairs:
+    """Read PREFIX.en and PREFIX.fr, each of which may have .gz at its end."""
+    files = [Path(f"{prefix}.{language}") for language in languages]
+    return read_two_files(*(file if file.exists() else Path(f"{file}.gz") for file in files))
+
+
+def hold_out(pairs: list[Pair], draw: random.Random) -> tuple[list[Pair], list[Pair]]:
     """Hold some pairs out; return what remains, and what is held out."""
-    count = min(MOST_HELD_OUT, max(1, len(pairs) // SHARE_HELD_OUT))
-    held_out = draw.sample(sorted(set(pairs)), min(count, len(set(pairs)) - 1))
+    distinct = sorted(set(pairs))
+    count = min(MOST_HELD_OUT, max(1, len(pairs) // SHARE_HELD_OUT), len(distinct) - 1)
+    held_out = draw.sample(distinct, max(count, 0))
     sources = {source for source, _ in held_out}
     return [pair for pair in pairs if pair[0] not in sources], held_out
 
 
-def main() -> None:
-    install_excepthook()
+def split(corpus: Pairs, options: argparse.Namespace) -> dict[str, list[Pair]]:
+    """Part a corpus, or read the parts that are given.
+
+    Raises:
+        UserError: a part would have no pair.
+    """
+    draw = random.Random(options.seed)
+    splits = {"train": corpus.kept}
+    for name, prefix in (("valid", options.valid), ("test", options.test)):
+        if not prefix:
+            before = len(splits["train"])
+            splits["train"], splits[name] = hold_out(splits["train"], draw)
+            lost = before - len(splits["train"]) - len(splits[name])
+            corpus.left_out[HELD_OUT] += max(lost, 0)
+            continue
+        given = read_prefix(prefix, options.languages)
+        splits[name] = given.kept
+        sources = {source for source, _ in given.kept}
+        common = sum(source in sources for source, _ in corpus.kept)
+        corpus.notes += given.notes
+        if given.left_out:
+            corpus.notes.append(f"{prefix}: {_reasons(given)}")
+        if common:
+            corpus.notes.append(
+                f"{counted(common, 'pair')} of the corpus with a source sentence of {prefix}"
+            )
+    if not all(splits.values()):
+        raise UserError(
+            f"{options.pairs or options.source}: {counted(len(corpus.kept), 'pair')} that can be"
+            " used are too few to train, validate and test on"
+        )
+    return splits
+
+
+def _reasons(pairs: Pairs) -> str:
+    reasons = [
+        f"{counted(count, 'pair')} with {why}" for why, count in pairs.left_out.items() if count
+    ]
+    return f"left out: {'; '.join(reasons)}"
+
+
+def show(corpus: Pairs, splits: dict[str, list[Pair]], texts: dict[str, Text]) -> None:
+    """Say what the corpus holds, what is left out of it and why, and how it is parted."""
+    say = [f"{counted(corpus.read, 'pair')} read"]
+    if any(corpus.left_out.values()):
+        say.append(_reasons(corpus))
+    say += corpus.notes
+    for language, text in texts.items():
+        say.append(f"{language}: {counted(text.words, 'word')}")
+        if text.unspaced:
+            say[-1] = f"{language}: {counted(text.characters, 'character')}, each of them a token,"
+            say[-1] += " because there are no spaces between words"
+    say.append(
+        ", ".join(f"{name}: {counted(len(pairs), 'pair')}" for name, pairs in splits.items())
+    )
+    print("\n".join(f"  {line}" for line in say), file=sys.stderr)
+
+
+def print_facts(corpus: Pairs, splits: dict[str, list[Pair]], texts: dict[str, Text]) -> None:
+    print(f"PAIRS={len(corpus.kept)}")
+    print(f"TRAIN_PAIRS={len(splits['train'])}")
+    print(f"TEST_PAIRS={len(splits['test'])}")
+    for side, text in zip(("SOURCE", "TARGET"), texts.values(), strict=True):
+        for name, value in vars(text).items():
+            print(f"{side}_{name.upper()}={int(value)}")
+
+
+def write(out: Path, splits: dict[str, list[Pair]], languages: list[str]) -> None:
+    out.mkdir(parents=True)
+    for name, pairs in splits.items():
+        for side, language in enumerate(languages):
+            text = "".join(pair[side] + "\n" for pair in pairs)
+            (out / f"{name}.{language}").write_text(text, encoding="utf-8", newline="\n")
+
+
+def read_options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--source", type=Path, required=True)
-    parser.add_argument("--target", type=Path, required=True)
-    parser.add_argument("--valid")
-    parser.add_argument("--test")
+    parser.add_argument("--source", type=Path)
+    parser.add_argument("--target", type=Path)
+    parser.add_argument("--pairs", type=Path, help="source, a tab and target in each line")
+    parser.add_argument("--languages", help="default: the suffixes of --source and --target")
+    parser.add_argument("--valid", metavar="PREFIX")
+    parser.add_argument("--test", metavar="PREFIX")
+    parser.add_argument("--out", type=Path, metavar="DIR")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    suffixes = options.source.suffix, options.target.suffix
-    draw = random.Random(options.seed)
-    splits = {"train": read_pairs(options.source, options.target)}
-    for split in ("valid", "test"):
-        if prefix := getattr(options, split):
-            splits[split] = read_pairs(*(Path(prefix + suffix) for suffix in suffixes))
-        else:
-            splits["train"], splits[split] = hold_out(splits["train"], draw)
-    if not all(splits.values()):
-        raise UserError(f"{options.source}: too few pairs to train, validate and test on")
-    options.out.mkdir(parents=True)
-    for split, pairs in splits.items():
-        print(f"{split}: {len(pairs)} pairs")
-        for side, suffix in enumerate(suffixes):
-            text = "".join(pair[side] + "\n" for pair in pairs)
-            (options.out / (split + suffix)).write_text(text, encoding="utf-8", newline="\n")
+    if bool(options.pairs) == bool(options.source and options.target):
+        parser.error("valid are --source and --target, or --pairs and --languages")
+    if options.languages:
+        options.languages = options.languages.split(",")
+    elif options.pairs:
+        parser.error("--pairs needs --languages, such as en,fr")
+    else:
+        files = options.source, options.target
+        options.languages = [file.name.removesuffix(".gz").rpartition(".")[2] for file in files]
+    return options
+
+
+def main() -> None:
+    install_excepthook()
+    options = read_options()
+    corpus = read_corpus(options)
+    texts = tuple(describe(pair[side] for pair in corpus.kept) for side in (0, 1))
+    leave_out_unequal(corpus, texts)
+    splits = split(corpus, options)
+    if options.out:
+        write(options.out, splits, options.languages)
+        return
+    of_languages = dict(zip(options.languages, texts, strict=True))
+    show(corpus, splits, of_languages)
+    print_facts(corpus, splits, of_languages)
 
 
 if __name__ == "__main__":

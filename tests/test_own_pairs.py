@@ -1,0 +1,148 @@
+"""Pairs as people keep them: what is read, what is left out, and what is no parallel text."""
+
+import argparse
+import gzip
+import sys
+
+import pytest
+from commands import ROOT
+
+from fairseq_rnnsearch.errors import UserError
+
+sys.path.insert(0, str(ROOT / "recipes" / "own_data"))
+import split
+from pairs import read_columns, read_two_files
+from writing_systems import describe
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(name, text):
+        opened = gzip.open if name.endswith(".gz") else open
+        with opened(tmp_path / name, "wb") as out:
+            out.write(text.encode() if isinstance(text, str) else text)
+        return tmp_path / name
+
+    return write
+
+
+def test_plain_and_packed_files_are_read_alike(file):
+    source, target = "a  b\nc\r\nd\n \n", "A\nB\tb\nD\nE"
+    kept = [("a b", "A"), ("c", "B b"), ("d", "D")]
+    for end in ("", ".gz"):
+        read = read_two_files(file(f"t.en{end}", source), file(f"t.fr{end}", target))
+        assert (read.kept, read.read) == (kept, 4)
+        assert read.left_out == {"an empty side": 1}
+        (note,) = read.notes
+        assert f"t.fr{end}: 1 line with a tab" in note and "the first is line 2" in note
+    columns = read_columns(file("t.tsv.gz", "a b\tA\tTom\nno tab\nc\tB\nd \t\n"))
+    assert columns.kept == [("a b", "A"), ("c", "B")] and columns.read == 4
+    assert columns.left_out == {"no tab": 1, "an empty side": 1}
+    assert "1 line with more than two columns" in columns.notes[0]
+
+
+NONE = {
+    "other lengths": ("a\nb\nc\n", "A\n", r"t.fr has 1 line but .*t.en has 3 lines; each line"),
+    "other lengths, the other way": ("a\n", "A\nB\n", r"t.en has 1 line but .*t.fr has 2 lines"),
+    "two columns": (
+        "a\tA\nb\tB\nc\n",
+        "A\nB\nC\n",
+        r"t.en: 2 of its 3 lines have a tab; .*--pairs",
+    ),
+    "nothing": ("", "A\n", r"t.en is empty; expected a sentence in each line"),
+    "no text": (b"\xff\xfea\0", "A\n", r"t.en starts with a UTF-16 byte order mark"),
+    "half a gzip file": (
+        gzip.compress(b"a\n" * 99)[:-9],
+        "A\n",
+        r"t.en cannot be read: broken gzip",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NONE)
+def test_what_is_no_parallel_text_is_named(file, name):
+    *texts, message = NONE[name]
+    with pytest.raises(UserError, match=message):
+        read_two_files(
+            *(file(f"t.{side}", text) for side, text in zip(("en", "fr"), texts, strict=True))
+        )
+
+
+def test_one_column_is_no_file_of_pairs(file):
+    with pytest.raises(UserError, match=r"t.tsv, line 2: no tab, as in 2 of 3 lines; valid is"):
+        read_columns(file("t.tsv", "a\tA\nb\nc\n"))
+
+
+TEXTS = {  # unspaced and chinese, as people would say it of the text
+    "English": (["A man rides a horse."], False, False),
+    "Korean": (["남자가 말을 타고 있다."], False, False),
+    "Chinese": (["一个男人骑着马。", "天气很好，我们去公园。"], True, True),
+    "short Chinese": (["谢谢！", "你好。"], True, True),
+    "Chinese cut into words": (["一个 男人 骑着 马 。", "天气 很 好 。"], False, True),
+    "Chinese with a name": (["我在 London 见过他一次。"], True, True),
+    "Japanese": (["男の人が馬に乗っています。"], True, False),
+    "Thai": (["ผู้ชายกำลังขี่ม้า", "วันนี้อากาศดีมาก เราไปสวนสาธารณะกัน"], True, False),
+    "Greek": (["Ένας άντρας ιππεύει ένα άλογο."], False, False),
+}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_whether_words_are_parted_by_spaces(name):
+    sentences, unspaced, chinese = TEXTS[name]
+    text = describe(sentences)
+    assert (text.unspaced, text.chinese) == (unspaced, chinese)
+    assert text.characters == sum(len(sentence.replace(" ", "")) for sentence in sentences)
+
+
+def options(file, pairs, **more):
+    text = "".join(f"{source}\t{target}\n" for source, target in pairs)
+    defaults = {"pairs": file("t.tsv", text), "languages": ["en", "fr"], "seed": 1}
+    return argparse.Namespace(**{**defaults, "valid": None, "test": None, **more})
+
+
+def test_what_is_left_out_is_counted_once(file, capsys):
+    pairs = [(f"source {n // 2}", f"target {n}") for n in range(60)]  # each source sentence twice
+    pairs += [("one", "w " * 10), ("one", "w " * 9), ("", "nothing"), pairs[0]]
+    given = options(file, pairs)
+    corpus = split.read_corpus(given)
+    texts = {
+        name: describe(side)
+        for name, side in zip(("en", "fr"), zip(*corpus.kept, strict=True), strict=True)
+    }
+    split.leave_out_unequal(corpus, tuple(texts.values()))
+    splits = split.split(corpus, given)
+    split.show(corpus, splits, texts)
+    assert corpus.read == 64 and corpus.left_out["an empty side"] == 1
+    assert corpus.left_out["one side more than 9 times as long as the other"] == 1
+    # What was read is in a part, or has been left out for one reason.
+    assert sum(map(len, splits.values())) + corpus.left_out.total() == 64
+    said = capsys.readouterr().err
+    assert "1 pair occurred before" in said and corpus.left_out[split.HELD_OUT] > 0
+    assert f"{corpus.left_out[split.HELD_OUT]} pairs with a source sentence that is held" in said
+    for part in ("valid", "test"):
+        assert not {s for s, _ in splits[part]} & {s for s, _ in splits["train"]}
+
+
+def test_a_corpus_that_is_given_twice_is_refused(file):
+    pairs = [(f"a {n}", f"a {n}" if n else "b") for n in range(9)]
+    with pytest.raises(UserError, match="the same text in 8 of 9 pairs"):
+        split.read_corpus(options(file, pairs))
+
+
+def test_too_few_pairs_are_refused(file):
+    given = options(file, [("a", "A"), ("b", "B")])
+    with pytest.raises(UserError, match="2 pairs that can be used are too few"):
+        split.split(split.read_corpus(given), given)
+
+
+def test_text_of_a_test_set_is_named_where_it_is_trained_on(file):
+    pairs = [(f"a {n}", f"b {n}") for n in range(60)]
+    for side, language in enumerate(("en", "fr")):
+        file(f"given.{language}.gz", "".join(f"{pair[side]}\n" for pair in pairs[:3]))
+    given = options(file, pairs)
+    given.test = given.pairs.with_name("given")
+    corpus = split.read_corpus(given)
+    splits = split.split(corpus, given)
+    assert splits["test"] == pairs[:3] and len(splits["train"]) == 60 - len(splits["valid"])
+    assert "3 pairs of the corpus with a source sentence of " in corpus.notes[0]
+    assert set(splits["train"]) | set(splits["valid"]) == set(pairs)
