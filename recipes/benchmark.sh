@@ -16,7 +16,8 @@ for argument; do # before the environment is made
             sed -n '2,/^$/s/^# \{0,1\}//p' -- "$0"
             exit
             ;;
-        --sizes | --growth | --rounds | --candidates | --passes | --threads | --cpu-time | --json) ;;
+        --sizes | --growth | --rounds | --candidates | --passes) ;;
+        --threads | --cpu-time | --json) ;;
         -*)
             echo "benchmark.sh: error: unknown option $argument (--help shows the options)" >&2
             exit 1

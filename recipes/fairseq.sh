@@ -20,12 +20,15 @@ tokenizer_of() {
 # describe_preprocessing LANGUAGE[:CODES]...: writes how the text in the data folder $PARTIAL was
 # made (by the tokenisers, LOWERCASE and files of BPE codes there), for what takes plain text.
 describe_preprocessing() {
-    local side codes separator='{' lowercase=false tokenizer
+    local side codes tokenizer version='' separator='{' lowercase=false
     [[ $LOWERCASE = 0 ]] || lowercase=true
     for side; do
         tokenizer="\"$(tokenizer_of "${side%%:*}")\""
-        [[ $tokenizer != '"moses"' ]] || tokenizer+=", \"sacremoses\": \"$(python -c \
-            'from importlib.metadata import version; print(version("sacremoses"))')\""
+        if [[ $tokenizer = '"moses"' ]]; then
+            version=${version:-$(python -c \
+                'from importlib.metadata import version; print(version("sacremoses"))')}
+            tokenizer+=", \"sacremoses\": \"$version\""
+        fi
         codes=null
         [[ $side != *:* ]] || codes="\"${side#*:}\""
         printf '%s"%s": {"tokenizer": %s, "lowercase": %s, "bpe_codes": %s}' \

@@ -13,10 +13,12 @@ normalised, and hyphens are not split.
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import TextIO
+
+from tqdm import tqdm
 
 from fairseq_rnnsearch.data.plain_text import TOKENIZERS, PlainText
 from fairseq_rnnsearch.errors import UserError, install_excepthook
@@ -37,6 +39,14 @@ def convert(lines: Iterable[str], out: TextIO, plain_text: PlainText, action: st
                 print(plain_text.text(line.split()), file=out)
     except UnicodeDecodeError as problem:
         raise UserError(f"the text is not UTF-8: {problem}") from problem
+
+
+def counted_by(bar: tqdm, lines: TextIO) -> Iterator[str]:
+    """Yield the lines of a file, and tell the bar how many bytes have been read."""
+    before = bar.n
+    for line in lines:
+        yield line
+        bar.update(before + lines.buffer.tell() - bar.n)
 
 
 def of_language(given: str) -> tuple[str, str]:
@@ -90,13 +100,16 @@ def main() -> None:
         convert(sys.stdin, sys.stdout, plain_text(options.language), options.action)
         return
     options.out.mkdir(parents=True, exist_ok=True)
-    for path in options.files:
-        made = options.out / path.name
-        try:
-            with path.open(**as_text) as lines, made.open("w", **as_text) as out:
-                convert(lines, out, plain_text(path.suffix[1:]), options.action)
-        except OSError as problem:
-            raise UserError(f"{problem.filename}: {problem.strerror}") from problem
+    try:
+        total = sum(path.stat().st_size for path in options.files)
+        # Without a terminal nothing is shown.
+        with tqdm(total=total, unit="B", unit_scale=True, leave=False, disable=None) as bar:
+            for path in options.files:
+                made, rules = options.out / path.name, plain_text(path.suffix[1:])
+                with path.open(**as_text) as lines, made.open("w", **as_text) as out:
+                    convert(counted_by(bar, lines), out, rules, options.action)
+    except OSError as problem:
+        raise UserError(f"{problem.filename}: {problem.strerror}") from problem
 
 
 if __name__ == "__main__":

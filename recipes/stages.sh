@@ -122,7 +122,8 @@ train() {
     read -r -a further <<<"$TRAIN_OPTIONS" || true
     train_logged train fairseq-train "$WORK/data" "${PLUGIN[@]}" \
         --arch "${MODEL}_50" "${SIZES[@]}" --decoder-order "$DECODER_ORDER" --dropout "$DROPOUT" \
-        --max-train-words "$LONGEST" --criterion alignment_heatmap --label-smoothing "$LABEL_SMOOTHING" \
+        --max-train-words "$LONGEST" \
+        --criterion alignment_heatmap --label-smoothing "$LABEL_SMOOTHING" \
         "${OPTIMIZATION[@]}" --clip-norm "$CLIP_NORM" \
         --batch-size "$BATCH_SIZE" --batch-order "$BATCH_ORDER" \
         --max-update "$UPDATES" --patience "$PATIENCE" --seed "$SEED" --num-workers 0 \
