@@ -1,8 +1,9 @@
 """Alignments as one HTML page: a list to search and sort, and the heatmap of the chosen sentence.
 
 The page is one file without network access: it opens from disk, can be mailed, and still works in
-ten years. It is put together from `page.html`, `style.css` (which the report shares), `page.css`
-and `page.js` beside this module.
+ten years. It is put together from files beside this module: `page.html`, `page.css` and `page.js`
+with the list, `heatmap.css` and `heatmap.js` with the words and the matrix, which other pages can
+use, and `style.css`, which the report shares.
 
 Why no library: plotting libraries such as Plotly, Vega and Observable Plot know a matrix, but
 neither running text nor the link between the two, which is what this page is for. The drawing is
@@ -27,7 +28,6 @@ import numpy as np
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures.alignment import Alignment
-from fairseq_rnnsearch.figures.shades import GREYS
 from fairseq_rnnsearch.files import replacing
 
 # A weight is stored in two bytes as a number of steps of 1/50000, so that decimals such as 0.25 and
@@ -67,15 +67,25 @@ def write_page(
         unfinished.write_bytes(page)
 
 
+def heatmap_component() -> tuple[str, str]:
+    """Return the style sheet and the script of the words and the matrix, for any page.
+
+    The head of `heatmap.js` tells how a script uses it. The style sheet begins with the look of
+    whole pages, `style.css`.
+    """
+    return STYLE.read_text(encoding="utf-8") + _read("heatmap.css"), _read("heatmap.js")
+
+
 def _page(title: str, sentences: list[str]) -> bytes:
-    script = _read("page.js")
+    style, script = heatmap_component()
+    style, script = style + _read("page.css"), script + _read("page.js")
     lines = ",\n".join(sentences)
-    numbers = f'"steps":{STEPS},"nan":{NOT_A_NUMBER},"greys":{GREYS}'
+    numbers = f'"steps":{STEPS},"nan":{NOT_A_NUMBER}'
     digest = hashlib.sha256(script.encode()).digest()
     parts = {
         "title": html.escape(title),
         "policy": f"sha256-{base64.b64encode(digest).decode()}",
-        "style": STYLE.read_text(encoding="utf-8") + _read("page.css"),
+        "style": style,
         "script": script,
         "step": f"{1 / STEPS:.5f}",
         "data": f'{{{numbers},"sentences":[\n{lines}\n]}}',

@@ -1,6 +1,6 @@
 """From a weight to a grey, for every way in which an alignment is drawn.
 
-The page's script cannot import Python: it is handed ``GREYS`` and follows the same rule. So does
+The script of pages, heatmap.js, cannot import Python and follows the same rule. So does
 matplotlib with a map of as many colours. Tests hold them equal.
 """
 

@@ -1,0 +1,425 @@
+"use strict";
+/*
+ * The heatmap component: two sentences as words, and the matrix of weights between them, linked by
+ * hovering, tapping, focus and arrow keys. It fetches nothing, and knows of no page around it; any
+ * number of them can stand in one page. Its look is heatmap.css, with the colours of style.css.
+ *
+ *   const view = new Heatmap(element);            // fills the empty element
+ *   view.show({ source, target, weights, links }); // words, weights[target][source] in 0..1 or NaN;
+ *                                                 // links[target]: its hard link (default: best)
+ *   view.set({ hard, threshold });                // any of them; false and 0 at first
+ *   view.pharaoh()                                // the links that are not hidden, "0-0 1-2"
+ *   view.draw("#000", "#fff")                     // {text, width, height} of an SVG for a file
+ */
+
+const SIDES = ["source", "target"];
+const END = "</s>";
+const GREYS = 256; // as in shades.py
+const FONT = "system-ui, 'Segoe UI', 'Noto Sans', 'DejaVu Sans', Arial, sans-serif";
+const LONGEST_LABEL = 32;
+const SMALLEST_CELL = 18; // in pixels, in which there is room for a weight in figures
+const RIGHT_TO_LEFT = /[\p{sc=Hebrew}\p{sc=Arabic}\p{sc=Syriac}\p{sc=Thaana}\p{sc=Nko}]/u;
+
+/** The rule of shades.py: 0..1 is cut into GREYS equal parts, 0 is black; NaN stays NaN. */
+const grey = (weight) => Math.max(0, Math.min(GREYS - 1, Math.floor(GREYS * weight)));
+
+const three = (weight) => (Number.isNaN(weight) ? "NaN" : weight.toFixed(3));
+const two = (weight) => (Number.isNaN(weight) ? "NaN" : weight.toFixed(2).replace(/^0/, ""));
+
+/** Keep the direction of a word from turning the text around it. */
+const isolated = (text) => `\u2068${text}\u2069`;
+
+/** Make a word safe to stand in the text of an SVG, and valid XML. */
+function escaped(text) {
+  return text
+    .replace(/[\p{Surrogate}\u0000-\u0008\u000b\u000c\u000e-\u001f\ufffe\uffff]/gu, "\ufffd")
+    .replace(/[&<>"']/g, (character) => `&#${character.charCodeAt(0)};`);
+}
+
+/** Shorten a long word in the middle, and put it on one line. */
+function label(word) {
+  const letters = Array.from(word.split(/\s+/).join(" ").trim());
+  const half = (LONGEST_LABEL - 1) >> 1;
+  const text = letters.length <= LONGEST_LABEL ? letters.join("")
+    : `${letters.slice(0, half).join("")}…${letters.slice(-half).join("")}`;
+  // Isolated, so that a full stop stands on the side where the word ends.
+  return RIGHT_TO_LEFT.test(text) ? isolated(text) : text;
+}
+
+/** Count the words of a sentence; its end symbol is none. */
+const wordCount = (words) => words.length - (words.at(-1) === END);
+
+/** Return where an arrow key, Home or End leads from `index`; undefined for any other key. */
+function step(key, index, count, back, forth) {
+  const to = { [back]: index - 1, [forth]: index + 1, Home: 0, End: count - 1 }[key];
+  return to === undefined ? undefined : Math.max(0, Math.min(count - 1, to));
+}
+
+/** Return the best source word of each target word; end symbols have no link. */
+function bestLinks({ source, target, weights }) {
+  const count = wordCount(source);
+  if (!count) return [];
+  return weights.slice(0, wordCount(target)).map((row) => {
+    const words = row.slice(0, count);
+    return words.indexOf(Math.max(...words));
+  });
+}
+
+function svgElement(name, attributes, text = "") {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  made.textContent = text;
+  return made;
+}
+
+const same = (a, b) => a?.source === b?.source && a?.target === b?.target;
+const isCell = (place) => place?.source !== undefined && place?.target !== undefined;
+
+class Heatmap {
+  #root;
+  #parts; // the elements source, target, readout, matrix and tip
+  #sentence; // {source, target, weights, links}
+  #hard = false;
+  #threshold = 0;
+  #active = null; // what is pointed at or has the focus: {target}, {source}, or both for a cell
+  #picture = null; // where things lie in the heatmap; null where there is nothing to draw
+  #cursor = { target: 0, source: 0 }; // the cell from which arrow keys move in the matrix
+  #ruler = document.createElement("canvas").getContext("2d");
+
+  /** Fill an element; `names` are what the two sentences are called. */
+  constructor(root, names = { source: "Source", target: "Target" }) {
+    this.#root = root;
+    root.classList.add("heatmap");
+    root.innerHTML = `
+      <dl class="pairs">
+        <div><dt></dt><dd class="source" dir="auto" role="group"></dd></div>
+        <div><dt></dt><dd class="target" dir="auto" role="group"></dd></div>
+      </dl>
+      <p class="readout" role="status"></p>
+      <div class="matrix" tabindex="0" role="application" aria-roledescription="alignment matrix">
+      </div>
+      <div class="tip" aria-hidden="true" hidden></div>`;
+    const find = (part) => [part, root.querySelector(`.${part}`)];
+    this.#parts = Object.fromEntries([...SIDES, "readout", "matrix", "tip"].map(find));
+    for (const side of SIDES) {
+      this.#parts[side].previousElementSibling.textContent = names[side];
+      this.#parts[side].ariaLabel = names[side];
+      this.#followWords(side);
+    }
+    this.#followMatrix();
+    for (const part of [...SIDES, "matrix"].map((name) => this.#parts[name])) {
+      for (const kind of ["pointermove", "pointerdown"]) {
+        part.addEventListener(kind, (event) => this.#followPointer(event));
+      }
+      part.addEventListener("pointerleave", (event) => {
+        if (event.pointerType === "mouse") this.#leave(event);
+      });
+      part.addEventListener("focusout", (event) => this.#leave(event));
+    }
+  }
+
+  /** Show another sentence pair: {source, target, weights, links}. */
+  show(sentence) {
+    this.#sentence = { ...sentence, links: sentence.links ?? bestLinks(sentence) };
+    this.#cursor = { target: 0, source: 0 };
+    this.#active = null;
+    for (const side of SIDES) {
+      this.#parts[side].replaceChildren(...sentence[side].map((word, index) => {
+        const shown = { className: "word", textContent: word, tabIndex: index ? -1 : 0 };
+        const made = Object.assign(document.createElement("span"), shown);
+        Object.assign(made.dataset, { side, index });
+        return made;
+      }));
+    }
+    this.#drawMatrix();
+  }
+
+  /** Draw hard links instead of weights, or hide the weights below a threshold. */
+  set({ hard = this.#hard, threshold = this.#threshold }) {
+    this.#hard = hard;
+    this.#threshold = threshold;
+    if (this.#sentence) this.#drawMatrix();
+  }
+
+  /** Return the links that are not hidden as "0-0 1-2 ...", with the source first. */
+  pharaoh() {
+    const { links, weights } = this.#sentence;
+    return links
+      .map((source, target) =>
+        (weights[target][source] < this.#threshold ? "" : `${source}-${target}`))
+      .filter(Boolean).join(" ");
+  }
+
+  /** Return how strongly a cell is drawn: its weight, 1 for a hard link, 0 where it is hidden. */
+  #shade(target, source) {
+    const weight = this.#sentence.weights[target][source];
+    if (weight < this.#threshold) return 0;
+    return this.#hard ? Number(this.#sentence.links[target] === source) : weight;
+  }
+
+  /** Return the words of the other side that share a cell with the active word and are shown. */
+  #partners() {
+    const active = this.#active, { weights } = this.#sentence;
+    const byTarget = active.target !== undefined;
+    return this.#sentence[byTarget ? "source" : "target"].map((_, index) => {
+      const [row, column] = byTarget ? [active.target, index] : [index, active.source];
+      const shade = this.#shade(row, column);
+      return { index, row, column, weight: weights[row][column], shade };
+    }).filter((partner) => partner.shade !== 0);
+  }
+
+  // --- the picture: one text, for the screen and for files ---------------------------------------
+
+  /**
+   * Draw source words on top, target words on the left, 0 black and 1 white (the paper's Figure 3).
+   *
+   * Returns the text of an SVG, and where in it things lie. Without `paper` it has no background.
+   */
+  draw(ink, paper) {
+    const [columns, rows] = SIDES.map((side) => this.#sentence[side].map(label));
+    const most = Math.max(rows.length, columns.length);
+    const cell = Math.round(Math.min(24, Math.max(15, 800 / most)));
+    const font = Math.min(13, cell / 1.4), gap = 5, margin = 4;
+    this.#ruler.font = `bold ${font}px ${FONT}`; // as wide as the active label
+    const measured = (word) => this.#ruler.measureText(word).width;
+    const longest = (words) => Math.max(...words.map(measured));
+    const left = Math.ceil(longest(rows)) + gap + margin;
+    const top = Math.ceil(longest(columns)) + gap + margin;
+    const wide = columns.length * cell, high = rows.length * cell;
+    const width = left + wide + margin, height = top + high + margin;
+
+    const squares = new Map(); // the squares of each grey become one path
+    rows.forEach((_, i) => columns.forEach((_, j) => {
+      const tone = grey(this.#shade(i, j));
+      if (tone === 0) return; // the ground is black
+      const fill = Number.isNaN(tone) ? "#f00" : `rgb(${tone},${tone},${tone})`;
+      squares.set(fill, `${squares.get(fill) ?? ""}M${j} ${i}h1v1h-1z`);
+    }));
+    const paths = Array.from(squares, ([fill, d]) => `<path fill="${fill}" d="${d}"/>`);
+    const onTop = columns.map((word, j) => {
+      const place = `translate(${left + (j + 0.5) * cell},${top - gap}) rotate(-90)`;
+      return `<text class="label" transform="${place}" dy=".35em">${escaped(word)}</text>`;
+    });
+    const onLeft = rows.map((word, i) => {
+      const place = `x="${left - gap}" y="${top + (i + 0.5) * cell}" text-anchor="end"`;
+      return `<text class="label" ${place} dy=".35em">${escaped(word)}</text>`;
+    });
+    const box = (x, y, width, height, style) =>
+      `<rect x="${x}" y="${y}" width="${width}" height="${height}" ${style}/>`;
+    const text = [
+      `<svg xmlns="http://www.w3.org/2000/svg" width="${width}" height="${height}"`,
+      ` viewBox="0 0 ${width} ${height}" font-family="${FONT}" font-size="${font.toFixed(1)}"`,
+      ` fill="${ink}">`,
+      paper ? box(0, 0, width, height, `fill="${paper}"`) : "",
+      box(left, top, wide, high, 'fill="#000"'),
+      `<g transform="translate(${left},${top}) scale(${cell})" shape-rendering="crispEdges">`,
+      ...paths, "</g>",
+      box(left, top, wide, high, `fill="none" stroke="${ink}" stroke-width=".5"`),
+      ...onTop, ...onLeft, "</svg>",
+    ].join("");
+    return { text, width, height, left, top, cell, font };
+  }
+
+  #drawMatrix() {
+    const { matrix } = this.#parts, { source, target } = this.#sentence;
+    const empty = !source.length || !target.length;
+    matrix.setAttribute("aria-label", empty ? "nothing to draw"
+      : `${target.length} rows of the target by ${source.length} columns of the source;`
+        + " arrow keys move from cell to cell");
+    this.#picture = null;
+    if (empty) {
+      matrix.textContent = "One of the two sentences has no words: there is nothing to draw.";
+    } else {
+      this.#picture = this.draw("currentColor");
+      matrix.innerHTML = this.#picture.text; // every word in it went through escaped()
+      const svg = matrix.firstChild;
+      svg.setAttribute("aria-hidden", "true");
+      svg.style.maxWidth = `${this.#picture.width}px`;
+      svg.querySelectorAll("text").forEach((text, n) => {
+        const onTop = n < source.length;
+        text.dataset.side = onTop ? "source" : "target";
+        text.dataset.index = onTop ? n : n - source.length;
+      });
+      svg.append(svgElement("g", { class: "overlay" }));
+    }
+    this.#highlight();
+  }
+
+  // --- the active word or cell -------------------------------------------------------------------
+
+  #activate(next) {
+    this.#active = next;
+    this.#highlight();
+  }
+
+  /** Mark the active word and its partners in both sentences and in the matrix, and say them. */
+  #highlight() {
+    const { readout, matrix } = this.#parts, active = this.#active;
+    for (const one of this.#root.querySelectorAll(".active, [data-weight], [data-shade]")) {
+      one.classList.remove("active");
+      delete one.dataset.weight;
+      one.removeAttribute("style");
+    }
+    matrix.querySelector(".overlay")?.replaceChildren();
+    readout.textContent = "";
+    if (!active) return;
+
+    const found = this.#partners();
+    const [own, other] = active.target !== undefined ? ["target", "source"] : ["source", "target"];
+    const isActive = (side, index) => side === own && index === active[own];
+    for (const side of SIDES) {
+      for (const marked of this.#root.querySelectorAll(`[data-side="${side}"]`)) {
+        const index = Number(marked.dataset.index);
+        if (isActive(side, index)) marked.classList.add("active");
+        if (side !== other) continue;
+        const partner = found.find((one) => one.index === index);
+        if (marked.classList.contains("label")) {
+          marked.dataset.shade = partner?.shade ?? 0;
+          marked.style.opacity = 0.35 + 0.65 * (partner?.shade || 0);
+        } else if (partner
+            && (partner.weight >= 0.005 || this.#hard || Number.isNaN(partner.weight))) {
+          marked.dataset.weight = three(partner.weight);
+          marked.dataset.short = two(partner.weight);
+          marked.style.setProperty("--weight", partner.shade || 0);
+        }
+      }
+    }
+    if (this.#picture) this.#overlay(found, own === "target");
+    readout.textContent = isCell(active) ? this.#cellText(active) : this.#spoken(found, own, other);
+  }
+
+  /** Veil all but the active row or column, frame it, and write its weights into it. */
+  #overlay(found, isRow) {
+    const { left, top, cell } = this.#picture, { source, target } = this.#sentence;
+    const layer = this.#parts.matrix.querySelector(".overlay"), active = this.#active;
+    const wide = source.length * cell, high = target.length * cell;
+    const box = (kind, x, y, width, height) =>
+      layer.append(svgElement("rect", { class: kind, x, y, width, height }));
+    const start = cell * (isRow ? active.target : active.source);
+    if (isRow) {
+      box("veil", left, top, wide, start);
+      box("veil", left, top + start + cell, wide, high - start - cell);
+      box("frame", left, top + start, wide, cell);
+    } else {
+      box("veil", left, top, start, high);
+      box("veil", left + start + cell, top, wide - start - cell, high);
+      box("frame", left + start, top, cell, high);
+    }
+    for (const { row, column, weight, shade } of found) {
+      if (weight < 0.005 || cell < SMALLEST_CELL) continue;
+      layer.append(svgElement("text", {
+        x: left + (column + 0.5) * cell, y: top + (row + 0.5) * cell, dy: ".35em",
+        "text-anchor": "middle", "font-size": (cell * 0.44).toFixed(1),
+        fill: shade > 0.5 ? "#000" : "#fff", "data-weight": three(weight),
+        "data-row": row, "data-column": column,
+      }, two(weight)));
+    }
+    if (isCell(active)) {
+      box("cell", left + active.source * cell, top + active.target * cell, cell, cell);
+    }
+  }
+
+  /** Say the active word and its best partners in one line. */
+  #spoken(found, own, other) {
+    const best = found.filter(({ weight }) => !(weight < 0.005))
+      .sort((a, b) => b.weight - a.weight);
+    const list = best.slice(0, 6)
+      .map(({ index, weight }) => isolated(`${this.#sentence[other][index]} ${three(weight)}`));
+    const others = best.length > 6 ? ` and ${best.length - 6} more` : "";
+    const word = isolated(this.#sentence[own][this.#active[own]]);
+    const arrow = own === "target" ? "←" : "→";
+    return `${word} ${arrow} ${list.join(", ") || "nothing shown"}${others}`;
+  }
+
+  #cellText({ target, source }) {
+    const { weights, links, ...words } = this.#sentence;
+    const weight = weights[target][source];
+    const link = links[target] === source ? ", hard link" : "";
+    const hidden = weight < this.#threshold ? ", hidden" : "";
+    const pair = `${isolated(words.target[target])} ← ${isolated(words.source[source])}`;
+    return `${pair} ${three(weight)}${link}${hidden}`;
+  }
+
+  // --- pointer and keys --------------------------------------------------------------------------
+
+  #showTip(event, text) {
+    const { tip } = this.#parts;
+    tip.hidden = !text;
+    if (!text) return;
+    tip.textContent = text;
+    const { width, height } = tip.getBoundingClientRect();
+    tip.style.left = `${Math.max(4, Math.min(event.clientX + 14, innerWidth - width - 4))}px`;
+    const below = event.clientY + 18;
+    tip.style.top = `${below + height > innerHeight ? event.clientY - height - 12 : below}px`;
+  }
+
+  /** Return the word, label or cell under the pointer, in the form of #active. */
+  #pointedAt(event) {
+    const marked = event.target.closest?.("[data-side]");
+    if (marked) return { [marked.dataset.side]: Number(marked.dataset.index) };
+    const svg = event.target.closest?.(".matrix svg");
+    if (!svg) return null;
+    const { left, top, width } = svg.getBoundingClientRect();
+    const scale = this.#picture.width / width, { cell } = this.#picture;
+    const source = Math.floor(((event.clientX - left) * scale - this.#picture.left) / cell);
+    const target = Math.floor(((event.clientY - top) * scale - this.#picture.top) / cell);
+    return this.#sentence.weights[target]?.[source] === undefined ? null : { target, source };
+  }
+
+  #followPointer(event) {
+    const pointed = this.#pointedAt(event);
+    if (!same(pointed, this.#active)) this.#activate(pointed);
+    const isMouse = event.pointerType === "mouse";
+    this.#showTip(event, isMouse && isCell(pointed) ? this.#cellText(pointed) : "");
+  }
+
+  #leave(event) {
+    this.#showTip(event, "");
+    const focused = this.#root.querySelector(".word:focus");
+    this.#activate(focused ? { [focused.dataset.side]: Number(focused.dataset.index) } : null);
+  }
+
+  /** Let arrow keys walk through the words of a sentence, of which one can have the focus. */
+  #followWords(side) {
+    const words = this.#parts[side];
+    words.addEventListener("focusin", ({ target: word }) => {
+      for (const one of words.children) one.tabIndex = one === word ? 0 : -1;
+      this.#activate({ [side]: Number(word.dataset.index) });
+    });
+    words.addEventListener("keydown", (event) => {
+      if (event.key === "Escape") return event.target.blur();
+      const arrows = ["ArrowLeft", "ArrowRight"];
+      if (getComputedStyle(words).direction === "rtl") arrows.reverse();
+      const index = Number(event.target.dataset.index);
+      const to = step(event.key, index, words.children.length, ...arrows);
+      if (to === undefined) return;
+      event.preventDefault();
+      words.children[to].focus();
+    });
+  }
+
+  /** Let arrow keys walk from cell to cell. */
+  #followMatrix() {
+    const { matrix } = this.#parts;
+    matrix.addEventListener("focusin", () => {
+      if (this.#picture && matrix.matches(":focus-visible")) this.#activate({ ...this.#cursor });
+    });
+    matrix.addEventListener("pointerdown", (event) => {
+      this.#cursor = { ...this.#cursor, ...this.#pointedAt(event) };
+    });
+    matrix.addEventListener("keydown", (event) => {
+      if (!this.#picture) return;
+      if (event.key === "Escape") return matrix.blur();
+      const { source, target } = this.#sentence, { key } = event, cursor = this.#cursor;
+      const row = step(key, cursor.target, target.length, "ArrowUp", "ArrowDown");
+      const column = step(key, cursor.source, source.length, "ArrowLeft", "ArrowRight");
+      if (row === undefined && column === undefined) return;
+      event.preventDefault();
+      if (key.startsWith("Arrow")) cursor.target = row ?? cursor.target;
+      cursor.source = column ?? cursor.source;
+      this.#activate({ ...cursor });
+      const nearest = { block: "nearest", inline: "nearest" };
+      matrix.querySelector(".overlay .cell").scrollIntoView(nearest);
+    });
+  }
+}
