@@ -23,6 +23,7 @@ from fairseq_rnnsearch.errors import OneLineParser, UserError, install_excepthoo
 from fairseq_rnnsearch.figures import Gallery, parse_formats, parse_samples
 from fairseq_rnnsearch.figures.alignment import SOURCE_END_CHOICES, Alignment
 from fairseq_rnnsearch.figures.gallery import FORMATS
+from fairseq_rnnsearch.figures.styles import STYLES, Look, title_of
 from fairseq_rnnsearch.translator import Translator, load
 from fairseq_rnnsearch.wording import counted
 
@@ -57,10 +58,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = [number for number in range(lines) if number in samples]
     aligned = _aligned(model, options, chosen)
     progress = tqdm(aligned, "aligning", total=len(chosen), unit="pair", file=sys.stderr)
-    with Gallery(options.heatmap_dir, formats) as gallery:
+    with Gallery(options.heatmap_dir, formats, look=_look(options)) as gallery:
         for alignment in progress:
             gallery.add(alignment)
     print(f"{counted(len(chosen), 'pair')} aligned in {options.heatmap_dir}", file=sys.stderr)
+
+
+def _look(options: argparse.Namespace) -> Look:
+    languages = options.source_lang, options.target_lang
+    title = options.heatmap_title or title_of(languages, [options.source.name, options.target.name])
+    return Look(options.heatmap_style, title, options.path)
 
 
 def _aligned(
@@ -107,6 +114,18 @@ def _parser() -> argparse.ArgumentParser:
         "--heatmap-samples",
         default="all",
         help="a number (the first N), all, or ids:3,17, from 0 (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--heatmap-style",
+        choices=tuple(STYLES),
+        default="paper",
+        help="of pictures and the page: paper (white on black), inverted (black on white, for"
+        " print), slides (black on white, large) (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--heatmap-title",
+        metavar="TEXT",
+        help="title of the page (default: the names of the files)",
     )
     parser.add_argument(
         "--heatmap-pieces",

@@ -76,6 +76,19 @@ def test_entropy_and_confidence():
     halves = Alignment(("a", "b"), ("c", "d"), np.array([[0.5, 0.5], [1.0, 0.0]]))
     assert halves.entropy() == pytest.approx(0.5)
     assert halves.confidence() == pytest.approx(0.75)
+    weights = np.array([[0.5, 0.5], [0.25, 0.75]])
+    ended = Alignment(("a", "</s>"), ("c", "</s>"), weights)  # the last row is no word's
+    assert (ended.entropy(), ended.confidence()) == (pytest.approx(1), pytest.approx(0.5))
+    alone = Alignment(("a", "</s>"), ("</s>",), weights[1:])
+    assert alone.confidence() == pytest.approx(0.75)
+
+
+def test_the_probability_of_a_word_is_the_product_of_its_pieces():
+    pieces = ("ma@@", "i@@", "son", "</s>")
+    of_pieces = Alignment(("a",), pieces, np.ones((4, 1)), probabilities=(0.5, 0.5, 0.8, 0.9))
+    assert of_pieces.merge_pieces(bpe_piece).probabilities == pytest.approx((0.2, 0.9))
+    with pytest.raises(UserError, match="1 probabilities for 2 target words"):
+        Alignment(("a",), ("b", "c"), np.ones((2, 1)), probabilities=(0.5,))
 
 
 def test_weights_of_another_shape_are_refused():
@@ -188,7 +201,7 @@ def test_pictures_are_drawn_by_the_other_processes(tmp_path, few, monkeypatch):
     begun = []
     here = os.getpid()
 
-    def save(path, *_):
+    def save(path, *_, style):
         if os.getpid() != here and not begun:
             begun.append(all_draw.wait(60))  # no process draws them all while others begin
         (path.parent / f"{path.stem}.{os.getpid()}").touch()
@@ -261,7 +274,7 @@ def test_picture_that_cannot_be_written(tmp_path, few, processes):
     ],
 )
 def test_accident_in_another_process_is_one_line(tmp_path, few, monkeypatch, accident, message):
-    def save(path, *_):
+    def save(path, *_, style):
         if path.name == "sentence0006.png":
             accident()
 

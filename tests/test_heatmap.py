@@ -19,6 +19,7 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures import (
     Alignment,
     draw_heatmap,
+    draw_heatmap_into,
     heatmap,
     save_heatmap,
     text_heatmap,
@@ -104,6 +105,87 @@ def test_every_way_of_drawing_has_the_same_greys(tmp_path):
     in_svg = re.findall(r'<path fill="#(..)\1\1"', (tmp_path / "a.svg").read_text("utf-8"))
     assert [int(one) for one in in_terminal] == [int(one, 16) for one in in_svg] == [25, 76, 255]
     # the PNG's are compared with the figure's in test_fonts
+
+
+@pytest.mark.parametrize("style", ["inverted", "slides"])
+def test_black_on_white_everywhere(tmp_path, style):
+    """Each way of drawing has the paper's greys turned round; the page is held in test_page."""
+    few = np.array([[0.1, 0.3, 0.999]])
+    words = (["a", "b", "c"], ["d"], few)
+    figure = draw_heatmap(*words, style=style)
+    (image,) = figure.axes[0].images
+    assert np.allclose(255 * image.cmap(few)[..., 0], [[230, 179, 0]])
+    save_heatmap(tmp_path / "a.svg", *words, style=style)
+    svg = (tmp_path / "a.svg").read_text("utf-8")
+    assert re.findall(r'<path fill="#(..)\1\1"', svg) == ["00", "b3", "e6"]
+    assert '<rect width="3" height="1" fill="white"/>' in svg
+    save_heatmap(tmp_path / "a.png", *words, style=style)
+    picture = (255 * imread(tmp_path / "a.png")).round()
+    assert picture.shape == tuple(figure.bbox.size[::-1].round())
+    greys, counts = np.unique(picture, return_counts=True)
+    cell = round(figure.axes[0].get_window_extent().height) ** 2
+    assert {230, 179} <= set(greys[counts >= cell].tolist()) and picture[0, 0] == 255
+
+
+def test_slides_are_larger():
+    def font(style, words):
+        figure = draw_heatmap(words, words, np.eye(len(words)), style=style)
+        return figure.axes[0].get_xticklabels()[0].get_fontsize(), figure.get_size_inches()
+
+    assert font("slides", SOURCE)[0] == 22 and font("paper", SOURCE)[0] == 10
+    size, inches = font("slides", random_words(25))
+    assert size > 11 and inches.max() < 7.5
+
+
+def test_axes_of_the_user_are_drawn_into():
+    figure, (axes, other) = pyplot_free_subplots()
+    axes.set_gid("mine")
+    weights = soft_alignment(9, 8)
+    look = {"title": "$5 and 3_4", "values": True, "style": "inverted", "cmap": "viridis"}
+    draw_heatmap_into(axes, SOURCE, TARGET, weights, **look)
+    assert axes.get_gid() == "mine" and not other.images
+    assert np.array_equal(axes.images[0].get_array(), weights)
+    assert axes.images[0].cmap.name == "viridis" and axes.get_title() == "$5 and 3_4"
+    assert texts(axes.get_xticklabels()) == SOURCE and texts(axes.get_yticklabels()) == TARGET
+    written = {text.get_position(): text.get_text() for text in axes.texts}
+    assert written == {
+        (column, row): f"{weights[row, column]:.2f}"[1:]
+        for row, column in np.argwhere(weights >= 0.005)
+    }
+    figure.draw_without_rendering()
+    boxes = [label.get_window_extent() for label in axes.get_xticklabels()]
+    assert all(left.x1 < right.x0 for left, right in pairwise(boxes))
+
+
+def pyplot_free_subplots():
+    figure = Figure(figsize=(7, 3))
+    return figure, figure.subplots(1, 2)
+
+
+@pytest.mark.parametrize("title", ["short", "a title that is much wider than its picture"])
+def test_a_title_has_room(title):
+    figure = draw_heatmap(["a" * 9], ["b"], [[1.0]], title=title)
+    figure.draw_without_rendering()
+    (axes,) = figure.axes
+    assert axes.get_title() == title
+    box, (label,) = axes.title.get_window_extent(), axes.get_xticklabels()
+    assert box.y0 >= label.get_window_extent().y1
+    assert figure.bbox.x0 < box.x0 and box.x1 < figure.bbox.x1 and box.y1 < figure.bbox.y1
+
+
+def test_resolution_and_what_only_matplotlib_draws(tmp_path):
+    def size(**options):
+        save_heatmap(tmp_path / "a.png", SOURCE, TARGET, soft_alignment(9, 8), **options)
+        return np.array(imread(tmp_path / "a.png").shape[:2])
+
+    usual = size()
+    assert size(dpi=300) == pytest.approx(2 * usual, rel=0.03)
+    assert size(values=True) == pytest.approx(usual, abs=1)
+    assert size(title="a title")[0] > usual[0] + 10
+    with pytest.raises(UserError, match=r"cmap 'greyish': must be a colour map of matplotlib"):
+        size(cmap="greyish")
+    with pytest.raises(UserError, match=r"style 'dark' is unknown: choose from paper, inverted"):
+        size(style="dark")
 
 
 def test_nan_is_no_shade_of_grey():

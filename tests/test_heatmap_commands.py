@@ -21,7 +21,7 @@ def drawn(learned, tmp_path_factory):
 
     references = "--score-reference --heatmap-samples 3 --heatmap-source-end renormalise"
     return folders, together(
-        lambda: draw(folders[0], "--beam 2 --heatmap-samples ids:3,17"),
+        lambda: draw(folders[0], "--beam 2 --heatmap-samples ids:3,17 --heatmap-style slides"),
         lambda: draw(folders[1], references),
     )
 
@@ -52,6 +52,14 @@ def test_they_show_what_was_translated_or_scored(learned, drawn):
         for row in line["weights"]:
             assert sum(row) == pytest.approx(1, abs=1e-4)
     assert "3 alignments drawn in" in scored.err
+
+
+def test_the_page_says_of_what_it_is(learned, drawn):
+    for folder, inverted in zip(drawn[0], ("true", "false"), strict=True):
+        page = (folder / "deep/er/index.html").read_text()
+        assert "<title>Alignments of test, en → fr</title>" in page
+        assert f'id="model" class="faint">{learned.checkpoint}</p>' in page
+        assert f'"inverted":{inverted}' in page and '"probabilities":[' in page
 
 
 @pytest.fixture(scope="module")

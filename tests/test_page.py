@@ -4,6 +4,7 @@ The weights that a test expects are computed here from the alignment, never read
 """
 
 import base64
+import dataclasses
 import io
 import json
 import operator
@@ -21,8 +22,9 @@ import pytest
 from matplotlib.image import imread
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.figures import write_page
+from fairseq_rnnsearch.figures import Look, write_page
 from fairseq_rnnsearch.figures.alignment import Alignment
+from fairseq_rnnsearch.figures.page import embedded_page
 from fairseq_rnnsearch.figures.shades import grey
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -86,7 +88,7 @@ class Elements(HTMLParser):
 
 def written(tmp_path, alignments=ALIGNMENTS, **options):
     path = tmp_path / "index.html"
-    write_page(path, alignments, **options)
+    write_page(path, alignments, Look(**options))
     return path
 
 
@@ -609,7 +611,9 @@ def test_keyboard_through_the_whole_page(page):
             break
         assert outline != "none", name
         seen.append(name)
-    expected = "theme search sort direction list previous next soft threshold The L' matrix"
+    expected = (
+        "theme search sort direction list previous next soft threshold inverted The L' matrix"
+    )
     found = [name.removeprefix("alignment ") for name in seen if "How to read" not in name]
     assert found == [*expected.split(), "pharaoh", "copy", "png", "svg"]
 
@@ -673,6 +677,48 @@ def test_light_and_dark(page):
         assert np.array_equal(page.greys((3, 2)), as_greys(ALIGNMENTS[1].weights))
     finally:
         system()
+
+
+def test_black_on_white(browser, tmp_path):
+    page = Page(browser, written(tmp_path, style="inverted")).open("#sentence=3")
+    expected = 255 - as_greys(ALIGNMENTS[1].weights)
+    svg = page.run("return document.querySelector('.matrix svg').outerHTML")
+    drawn = greys(svg, (3, 2))
+    drawn[as_greys(ALIGNMENTS[1].weights) == 0] = 255  # as the ground
+    assert np.array_equal(drawn, expected) and 'fill="#fff"' in svg
+    page.one("#inverted").click()
+    assert np.array_equal(page.greys((3, 2)), as_greys(ALIGNMENTS[1].weights))
+    assert page.errors() == []
+
+
+def test_end_symbols_are_no_words(page):
+    page.open("#sentence=17")
+    assert page.one("#lengths").text == "7 → 7 words"
+    (listed,) = page.of("#list li[aria-selected=true]", "one.textContent")
+    assert "</s>" not in listed and "17 · 7 → 7 words" in listed
+    terms = page.of("#facts dt", "one.textContent")
+    assert [term.split()[0] for term in terms] == ["confidence", "entropy", "score"]
+
+
+def test_a_frame_for_notebooks(browser, tmp_path):
+    """Two on one page: each shows its own weights, and is as high as what is in it."""
+    likely = dataclasses.replace(ALIGNMENTS[1], probabilities=(0.5, 0.25, 1.0))
+    frames = [embedded_page(likely), embedded_page(ALIGNMENTS[0], "inverted")]
+    (tmp_path / "index.html").write_text("<p>text</p>".join(frames), encoding="utf-8")
+    page = Page(browser, tmp_path / "index.html").open()
+    heights = "Number.parseInt(one.style.height) === one.contentDocument.body.scrollHeight + 2"
+    assert eventually(lambda: page.of("iframe", heights) == [True, True])
+    browser.switch_to.frame(0)
+    page.hover(page.all(".target .word")[1])
+    best = ALIGNMENTS[1].weights[1].argmax()
+    said = page.readout()
+    assert said.startswith(f"chat ← {['a', 'cat'][best]} {ALIGNMENTS[1].weights[1, best]:.3f}")
+    assert said.endswith("; probability 0.250")
+    browser.switch_to.parent_frame()
+    browser.switch_to.frame(1)
+    assert len(page.all(".target .word")) == 8 and page.active() == []
+    browser.switch_to.default_content()
+    assert page.errors() == []
 
 
 def test_hostile_words_are_shown_and_never_run(browser, tmp_path, downloaded):

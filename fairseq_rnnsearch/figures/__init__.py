@@ -10,19 +10,23 @@ from fairseq_rnnsearch.figures.gallery import (
     parse_formats,
     write_gallery,
 )
-from fairseq_rnnsearch.figures.heatmap import draw_heatmap, save_heatmap
+from fairseq_rnnsearch.figures.heatmap import draw_heatmap, draw_heatmap_into, save_heatmap
 from fairseq_rnnsearch.figures.jsonl import read_alignments
 from fairseq_rnnsearch.figures.length_curves import draw_length_curves, save_length_curves
 from fairseq_rnnsearch.figures.page import write_page
 from fairseq_rnnsearch.figures.picture_files import svg_text
 from fairseq_rnnsearch.figures.samples import Samples, parse_samples
+from fairseq_rnnsearch.figures.styles import STYLES, Look
 from fairseq_rnnsearch.figures.terminal import text_heatmap
 
 __all__ = [
+    "STYLES",
     "Alignment",
     "Gallery",
+    "Look",
     "Samples",
     "draw_heatmap",
+    "draw_heatmap_into",
     "draw_length_curves",
     "parse_formats",
     "parse_samples",

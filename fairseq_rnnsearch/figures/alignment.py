@@ -25,9 +25,12 @@ class Alignment:
         id: the sentence's number in its data set, counted from 0.
         score: the model's score of the target, if it is known (log-probability, base 2, as
             fairseq prints it).
+        probabilities: of each target token, given the source and the tokens before it, if they
+            are known.
 
     Raises:
-        UserError: when the shape of the weights does not fit the tokens.
+        UserError: when the shape of the weights, or the number of probabilities, does not fit the
+            tokens.
     """
 
     source: tuple[str, ...]
@@ -35,6 +38,7 @@ class Alignment:
     weights: np.ndarray
     id: int = 0
     score: float | None = None
+    probabilities: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", tuple(self.source))
@@ -46,13 +50,19 @@ class Alignment:
                 f"alignment weights have shape {self.weights.shape}, but {expected[0]} target "
                 f"and {expected[1]} source words need {expected}"
             )
+        if self.probabilities is not None:
+            object.__setattr__(self, "probabilities", tuple(self.probabilities))
+            if len(self.probabilities) != len(self.target):
+                raise UserError(
+                    f"{len(self.probabilities)} probabilities for {len(self.target)} target words"
+                )
 
     def merge_pieces(self, is_continued: Callable[[str], tuple[str, bool]]) -> "Alignment":
         """Return the alignment of words instead of subword pieces.
 
         The weight of a source word is the sum of its pieces' weights, because they are parts of
         one distribution; the row of a target word is the mean of its pieces' rows, so that it
-        remains a distribution.
+        remains a distribution. The probability of a word is the product of its pieces'.
 
         Args:
             is_continued: a function of a piece that returns its text without its marker, and
@@ -65,7 +75,15 @@ class Alignment:
         rows = np.zeros((len(target), len(self.target)))
         rows[target_words, np.arange(len(self.target))] = 1
         rows /= rows.sum(axis=1, keepdims=True)
-        return replace(self, source=source, target=target, weights=rows @ self.weights @ columns.T)
+        weights = rows @ self.weights @ columns.T
+        probabilities = self.probabilities
+        if probabilities is not None:
+            probabilities = np.ones(len(target))
+            np.multiply.at(probabilities, target_words, self.probabilities)
+            probabilities = probabilities.tolist()
+        return replace(
+            self, source=source, target=target, weights=weights, probabilities=probabilities
+        )
 
     def with_source_end(self, choice: str) -> "Alignment":
         """Keep the column of the source's end symbol, drop it, or drop it and let rows sum to one.
@@ -90,11 +108,10 @@ class Alignment:
 
         End symbols have no links.
         """
-        source_words = len(self.source) - (self.source[-1:] == (END,))
-        target_words = len(self.target) - (self.target[-1:] == (END,))
+        source_words = word_count(self.source)
         if not source_words:
             return []
-        best = self.weights[:target_words, :source_words].argmax(axis=1)
+        best = self.weights[: word_count(self.target), :source_words].argmax(axis=1)
         return [(int(source), target) for target, source in enumerate(best)]
 
     def pharaoh(self) -> str:
@@ -102,17 +119,26 @@ class Alignment:
         return " ".join(f"{source}-{target}" for source, target in self.links())
 
     def entropy(self) -> float:
-        """Return the mean entropy of the rows in bits.
+        """Return the mean over target words of the entropy of their weights, in bits.
 
-        It is 0 when every target word looks at one source word only.
+        It is 0 when every target word looks at one source word only, and 1 when every one looks at
+        two alike. The end symbol is no word, unless it stands alone.
         """
-        weights = self.weights
+        weights = self._rows_of_words()
         logarithms = np.log2(weights, out=np.zeros_like(weights, dtype=float), where=weights > 0)
         return float(-(weights * logarithms).sum(axis=1).mean())
 
     def confidence(self) -> float:
-        """Return the mean over target words of the largest weight."""
-        return float(self.weights.max(axis=1).mean())
+        """Return the mean over target words of the largest weight; 1 is sure of every word."""
+        return float(self._rows_of_words().max(axis=1).mean())
+
+    def _rows_of_words(self) -> np.ndarray:
+        return self.weights[: word_count(self.target) or None]
+
+
+def word_count(tokens: Sequence[str]) -> int:
+    """Count the words of a sentence; its end symbol is none."""
+    return len(tokens) - (tuple(tokens[-1:]) == (END,))
 
 
 def bpe_piece(piece: str) -> tuple[str, bool]:

@@ -35,6 +35,7 @@ from fairseq_rnnsearch.figures.jsonl import json_line
 from fairseq_rnnsearch.figures.layout import label_of
 from fairseq_rnnsearch.figures.page import write_page
 from fairseq_rnnsearch.figures.picture_files import FORMATS as PICTURES
+from fairseq_rnnsearch.figures.styles import Look
 from fairseq_rnnsearch.figures.terminal import text_heatmap
 from fairseq_rnnsearch.files import remove_unfinished, replacing, write_text
 
@@ -50,6 +51,7 @@ LINES: dict[str, tuple[str, Callable[[Alignment], str]]] = {
     "pharaoh": ("alignments.pharaoh", Alignment.pharaoh),
 }
 FORMATS = (*PICTURES, "text", "html", *LINES)
+_PLAIN = Look()
 
 
 def parse_formats(text: str) -> tuple[str, ...]:
@@ -84,15 +86,24 @@ class Gallery:
         processes: is how many processes draw pictures, by default as many as there are cores. This
             one alone draws the first few, and all where processes cannot be forked. The files do
             not depend on it.
+        look: is how pictures and the page look, and what the page is called.
 
     Raises:
         UserError: when something cannot be written.
     """
 
-    def __init__(self, folder: Path, formats: Sequence[str], processes: int | None = None) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        formats: Sequence[str],
+        processes: int | None = None,
+        look: Look = _PLAIN,
+    ) -> None:
         self._folder = Path(folder)
         self._formats = tuple(formats)
-        self._pictures = _Pictures(self._folder, self._formats, processes or _usable_cores())
+        self._look = look
+        write = functools.partial(_write_files, self._folder, style=look.style)
+        self._pictures = _Pictures(write, self._formats, processes or _usable_cores())
         self._lines: dict[str, IO[str]] = {}
         self._files = contextlib.ExitStack()
         self._page: list[Alignment] = []
@@ -146,7 +157,7 @@ class Gallery:
         with self._abandoned_on_error():
             self._pictures.finish()
             if self._page:
-                write_page(self._folder / "index.html", self._page)
+                write_page(self._folder / "index.html", self._page, self._look)
             self._files.close()
 
     @contextlib.contextmanager
@@ -172,6 +183,7 @@ def write_gallery(
     alignments: Iterable[Alignment],
     formats: Sequence[str],
     progress: Callable[[Sequence[Alignment]], Iterable[Alignment]] = iter,
+    look: Look = _PLAIN,
 ) -> None:
     """Write every alignment in every format, in the order of their ids.
 
@@ -179,11 +191,12 @@ def write_gallery(
         folder: is made if it is not there.
         formats: are some of ``FORMATS``.
         progress: wraps the loop over sentences, such as ``tqdm``.
+        look: is as for `Gallery`.
 
     Raises:
         UserError: when something cannot be written, and for two alignments with one id.
     """
-    with Gallery(folder, formats) as gallery:
+    with Gallery(folder, formats, look=look) as gallery:
         for alignment in progress(sorted(alignments, key=lambda alignment: alignment.id)):
             gallery.add(alignment)
 
@@ -191,9 +204,9 @@ def write_gallery(
 class _Pictures:
     """The files of single sentences: this process draws the first few, others draw the rest."""
 
-    def __init__(self, folder: Path, formats: Sequence[str], processes: int) -> None:
+    def __init__(self, write: Callable[..., None], formats: Sequence[str], processes: int) -> None:
         self._formats = tuple(name for name in formats if name in (*PICTURES, "text"))
-        self._write = functools.partial(_write_files, folder, self._formats)
+        self._write = functools.partial(write, self._formats)
         self._processes = processes
         self._count = 0
         self._pool: ProcessPoolExecutor | None = None
@@ -304,11 +317,12 @@ def _unfinished(path: Path) -> Iterator[IO[str]]:
         yield file
 
 
-def _write_files(folder: Path, formats: Sequence[str], alignment: Alignment) -> None:
+def _write_files(folder: Path, formats: Sequence[str], alignment: Alignment, style: str) -> None:
     name = f"sentence{alignment.id:04d}"
     for suffix in formats:
         if suffix == "text":
             write_text(folder / f"{name}.txt", text_heatmap(alignment, TEXT_WIDTH) + "\n")
         else:
             path = folder / f"{name}.{suffix}"
-            save_heatmap(path, alignment.source, alignment.target, alignment.weights)
+            words = alignment.source, alignment.target
+            save_heatmap(path, *words, alignment.weights, style=style)

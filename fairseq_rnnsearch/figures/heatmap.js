@@ -5,9 +5,10 @@
  * number of them can stand in one page. Its look is heatmap.css, with the colours of style.css.
  *
  *   const view = new Heatmap(element);            // fills the empty element
- *   view.show({ source, target, weights, links }); // words, weights[target][source] in 0..1 or NaN;
- *                                                 // links[target]: its hard link (default: best)
- *   view.set({ hard, threshold });                // any of them; false and 0 at first
+ *   view.show({ source, target, weights, links, probabilities });
+ *     // words with their end symbols; weights[target][source] in 0..1, or NaN;
+ *     // links[target] is its hard link (default: the best); probabilities of target words, if known
+ *   view.set({ hard, threshold, inverted });      // any of them; false, 0 and false at first
  *   view.pharaoh()                                // the links that are not hidden, "0-0 1-2"
  *   view.draw("#000", "#fff")                     // {text, width, height} of an SVG for a file
  */
@@ -65,6 +66,16 @@ function bestLinks({ source, target, weights }) {
   });
 }
 
+/** Read two bytes for each weight, the lower byte first, as page.py has written them. */
+function decoded({ weights, source, target }, { steps, nan }) {
+  const bytes = atob(weights);
+  let next = 0;
+  return target.map(() => Array.from(source, () => {
+    const value = bytes.charCodeAt(next++) | (bytes.charCodeAt(next++) << 8);
+    return value === nan ? NaN : value / steps;
+  }));
+}
+
 function svgElement(name, attributes, text = "") {
   const made = document.createElementNS("http://www.w3.org/2000/svg", name);
   for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
@@ -81,6 +92,7 @@ class Heatmap {
   #sentence; // {source, target, weights, links}
   #hard = false;
   #threshold = 0;
+  #inverted = false; // 0 white and 1 black
   #active = null; // what is pointed at or has the focus: {target}, {source}, or both for a cell
   #picture = null; // where things lie in the heatmap; null where there is nothing to draw
   #cursor = { target: 0, source: 0 }; // the cell from which arrow keys move in the matrix
@@ -118,7 +130,7 @@ class Heatmap {
     }
   }
 
-  /** Show another sentence pair: {source, target, weights, links}. */
+  /** Show another sentence pair. */
   show(sentence) {
     this.#sentence = { ...sentence, links: sentence.links ?? bestLinks(sentence) };
     this.#cursor = { target: 0, source: 0 };
@@ -134,10 +146,12 @@ class Heatmap {
     this.#drawMatrix();
   }
 
-  /** Draw hard links instead of weights, or hide the weights below a threshold. */
-  set({ hard = this.#hard, threshold = this.#threshold }) {
+  /** Draw hard links instead of weights, hide the weights below a threshold, or invert shades. */
+  set({ hard = this.#hard, threshold = this.#threshold, inverted = this.#inverted }) {
     this.#hard = hard;
     this.#threshold = threshold;
+    this.#inverted = inverted;
+    this.#root.classList.toggle("inverted", inverted);
     if (this.#sentence) this.#drawMatrix();
   }
 
@@ -171,7 +185,8 @@ class Heatmap {
   // --- the picture: one text, for the screen and for files ---------------------------------------
 
   /**
-   * Draw source words on top, target words on the left, 0 black and 1 white (the paper's Figure 3).
+   * Draw source words on top, target words on the left, 0 black and 1 white (the paper's Figure 3),
+   * unless inverted.
    *
    * Returns the text of an SVG, and where in it things lie. Without `paper` it has no background.
    */
@@ -190,8 +205,9 @@ class Heatmap {
 
     const squares = new Map(); // the squares of each grey become one path
     rows.forEach((_, i) => columns.forEach((_, j) => {
-      const tone = grey(this.#shade(i, j));
-      if (tone === 0) return; // the ground is black
+      const light = grey(this.#shade(i, j));
+      if (light === 0) return; // as the ground
+      const tone = this.#inverted ? GREYS - 1 - light : light;
       const fill = Number.isNaN(tone) ? "#f00" : `rgb(${tone},${tone},${tone})`;
       squares.set(fill, `${squares.get(fill) ?? ""}M${j} ${i}h1v1h-1z`);
     }));
@@ -211,7 +227,7 @@ class Heatmap {
       ` viewBox="0 0 ${width} ${height}" font-family="${FONT}" font-size="${font.toFixed(1)}"`,
       ` fill="${ink}">`,
       paper ? box(0, 0, width, height, `fill="${paper}"`) : "",
-      box(left, top, wide, high, 'fill="#000"'),
+      box(left, top, wide, high, `fill="${this.#inverted ? "#fff" : "#000"}"`),
       `<g transform="translate(${left},${top}) scale(${cell})" shape-rendering="crispEdges">`,
       ...paths, "</g>",
       box(left, top, wide, high, `fill="none" stroke="${ink}" stroke-width=".5"`),
@@ -310,7 +326,7 @@ class Heatmap {
       layer.append(svgElement("text", {
         x: left + (column + 0.5) * cell, y: top + (row + 0.5) * cell, dy: ".35em",
         "text-anchor": "middle", "font-size": (cell * 0.44).toFixed(1),
-        fill: shade > 0.5 ? "#000" : "#fff", "data-weight": three(weight),
+        fill: shade > 0.5 !== this.#inverted ? "#000" : "#fff", "data-weight": three(weight),
         "data-row": row, "data-column": column,
       }, two(weight)));
     }
@@ -328,7 +344,9 @@ class Heatmap {
     const others = best.length > 6 ? ` and ${best.length - 6} more` : "";
     const word = isolated(this.#sentence[own][this.#active[own]]);
     const arrow = own === "target" ? "←" : "→";
-    return `${word} ${arrow} ${list.join(", ") || "nothing shown"}${others}`;
+    const likely = own === "target" && this.#sentence.probabilities;
+    const probability = likely ? `; probability ${three(likely[this.#active.target])}` : "";
+    return `${word} ${arrow} ${list.join(", ") || "nothing shown"}${others}${probability}`;
   }
 
   #cellText({ target, source }) {

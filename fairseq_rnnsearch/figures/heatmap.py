@@ -14,59 +14,142 @@ neither pyplot nor a display, and the user's backend and style stay as they are.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.figures import fonts
 from fairseq_rnnsearch.figures.alignment import Alignment
-from fairseq_rnnsearch.figures.layout import LABEL_GAP, Layout, lay_out
+from fairseq_rnnsearch.figures.layout import (
+    CELL_PER_FONT,
+    DOTS_PER_INCH,
+    MARGIN,
+    Layout,
+    ink,
+    lay_out,
+)
 from fairseq_rnnsearch.figures.picture_files import picture_format, save_figure
 from fairseq_rnnsearch.figures.raster import write_png
 from fairseq_rnnsearch.figures.shades import GREYS
+from fairseq_rnnsearch.figures.styles import Style, style_named
 from fairseq_rnnsearch.figures.vector import write_svg
 from fairseq_rnnsearch.files import replacing
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
 
+# A title is so much larger than the words; a weight's figures are so large beside their cell.
+TITLE_PER_FONT = 1.15
+VALUE_PER_CELL = 0.42
+_PLAIN = {"parse_math": False, "usetex": False}  # a word with dollars is no formula
 # A PNG has at most 64 million dots, and 32,768 along one side: beyond some 400 words its resolution
 # falls.
 MOST_DOTS = 1 << 26
 _MOST_DOTS_ALONG = 1 << 15
 
 
-def draw_heatmap(source: Sequence[str], target: Sequence[str], weights: np.ndarray) -> Figure:
+def draw_heatmap(
+    source: Sequence[str],
+    target: Sequence[str],
+    weights: np.ndarray,
+    *,
+    style: str = "paper",
+    cmap: str | Colormap | None = None,
+    title: str | None = None,
+    values: bool = False,
+    dpi: float | None = None,
+) -> Figure:
     """Draw an alignment: source words on top, target words on the left, 0 black and 1 white.
 
     Args:
         source, target: the words of both sentences, end symbol included if it has a weight.
         weights: (target, source), in 0..1; values outside are drawn as the nearer limit, and
             NaN in red, so that it is not mistaken for a weight.
+        style: one of `STYLES`.
+        cmap: a colour map of matplotlib for 0 to 1, or its name, in place of the style's greys.
+        title: a line above the picture.
+        values: whether weights are written into the cells, from 0.005 on.
+        dpi: dots in an inch (default: 150); the size in inches does not depend on it.
 
     Returns:
         A figure whose size follows the number and length of the words; `figure.savefig` or
         `save_heatmap` writes it.
 
     Raises:
-        UserError: weights of another shape, or no words on a side.
+        UserError: weights of another shape, no words on a side, or a style or colour map that
+            there is not.
     """
     weights = _checked(source, target, weights)
-    layout = lay_out(source, target)
+    layout = lay_out(source, target, dpi or DOTS_PER_INCH, style_named(style))
 
-    import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    size = layout.width / layout.dots_per_inch, layout.height / layout.dots_per_inch
+    columns, rows = (len(words) * layout.cell for words in (source, target))
+    room = _room_for(title, layout, layout.left + columns / 2)
+    width, height = layout.width + room.left + room.right, layout.height + room.above
+    size = width / layout.dots_per_inch, height / layout.dots_per_inch
     figure = Figure(size, dpi=layout.dots_per_inch, facecolor="white", layout="none")
     FigureCanvasAgg(figure)
-    axes = figure.add_axes(_place(layout))
-    axes.imshow(
+    left, below = layout.left + room.left, layout.height - layout.top - rows
+    axes = figure.add_axes((left / width, below / height, columns / width, rows / height))
+    _fill(axes, layout, weights, cmap, values)
+    _set_title(axes, title, layout.font_size)
+    return figure
+
+
+def draw_heatmap_into(
+    axes: Axes,
+    source: Sequence[str],
+    target: Sequence[str],
+    weights: np.ndarray,
+    *,
+    style: str = "paper",
+    cmap: str | Colormap | None = None,
+    title: str | None = None,
+    values: bool = False,
+) -> None:
+    """Draw an alignment into axes of a figure that is the caller's.
+
+    The letters are as large as the style allows and the cells let them be.
+
+    Args:
+        axes: matplotlib's; what lies in them already stays.
+        source, target, weights, style, cmap, title, values: as for `draw_heatmap`.
+
+    Raises:
+        UserError: as `draw_heatmap`.
+    """
+    weights = _checked(source, target, weights)
+    chosen = style_named(style)
+    box = axes.get_window_extent()
+    cell = min(box.width / len(source), box.height / len(target)) / axes.figure.dpi * 72
+    chosen = replace(
+        chosen,
+        largest_cell=cell,
+        smallest_font=min(chosen.smallest_font, cell / CELL_PER_FONT),
+        comfortable_side=math.inf,
+    )
+    layout = lay_out(source, target, axes.figure.dpi, chosen)
+    _fill(axes, layout, weights, cmap, values)
+    _set_title(axes, title, layout.font_size)
+
+
+def _fill(
+    axes: Axes, layout: Layout, weights: np.ndarray, cmap: str | Colormap | None, values: bool
+) -> None:
+    """Draw cells, words and frame into axes."""
+    image = axes.imshow(
         weights,
-        cmap=matplotlib.colormaps["gray"].resampled(GREYS).with_extremes(bad="red"),
+        cmap=_colour_map(cmap, layout.style),
         vmin=0,
         vmax=1,
         interpolation="nearest",
@@ -74,20 +157,90 @@ def draw_heatmap(source: Sequence[str], target: Sequence[str], weights: np.ndarr
         aspect="equal",
     )
     axes.grid(False)
-    # A hairline surrounds the cells, because a white one at the border would melt into the page.
-    axes.spines[:].set(linewidth=0.4, color="black", visible=True)
+    # A line surrounds the cells, because those of the page's colour would melt into it.
+    axes.spines[:].set(linewidth=layout.style.line, color="black", visible=True)
 
-    text = {"fontsize": layout.font_size, "color": "black", "parse_math": False, "usetex": False}
-    axes.set_xticks(range(len(source)), [label.text for label in layout.source], **text)
-    axes.set_yticks(range(len(target)), [label.text for label in layout.target], **text)
+    text = {"fontsize": layout.font_size, "color": "black", **_PLAIN}
+    axes.set_xticks(range(len(layout.source)), [label.text for label in layout.source], **text)
+    axes.set_yticks(range(len(layout.target)), [label.text for label in layout.target], **text)
     axes.tick_params(axis="x", top=False, bottom=False, labeltop=True, labelbottom=False)
     axes.tick_params(axis="x", labelrotation=90)
     axes.tick_params(axis="y", left=False, right=False, labelleft=True, labelright=False)
-    axes.tick_params(axis="both", which="both", length=0, pad=LABEL_GAP)
+    axes.tick_params(axis="both", which="both", length=0, pad=layout.style.gap)
     for axis, labels in ((axes.xaxis, layout.source), (axes.yaxis, layout.target)):
         for drawn, label in zip(axis.get_ticklabels(), labels, strict=True):
             drawn.set_fontfamily(label.families)
-    return figure
+    if values:
+        size = VALUE_PER_CELL * layout.cell / layout.dots_per_point
+        _write_values(axes, image, weights, min(size, layout.font_size))
+
+
+def _write_values(axes: Axes, image: AxesImage, weights: np.ndarray, size: float) -> None:
+    """Write each weight that is not nearly 0 into its cell, in black or white as is seen better."""
+    shown = np.asarray(weights, dtype=float)
+    colours = image.cmap(image.norm(shown))
+    brightness = colours[..., :3] @ (0.299, 0.587, 0.114)
+    for row, column in np.argwhere(~(shown < 0.005)):
+        text = f"{shown[row, column]:.2f}".removeprefix("0")
+        colour = "black" if brightness[row, column] > 0.5 else "white"
+        place = {"ha": "center", "va": "center_baseline", "fontfamily": fonts.MAIN}
+        axes.text(column, row, text, fontsize=size, color=colour, **place, **_PLAIN)
+
+
+def _colour_map(cmap: str | Colormap | None, style: Style) -> Colormap:
+    """Return the map from 0..1, with red for NaN.
+
+    Raises:
+        UserError: matplotlib has none of this name.
+    """
+    import matplotlib
+    from matplotlib.colors import Colormap
+
+    if cmap is None:
+        cmap = matplotlib.colormaps["gray_r" if style.inverted else "gray"].resampled(GREYS)
+    elif not isinstance(cmap, Colormap):
+        if not isinstance(cmap, str) or cmap not in matplotlib.colormaps:
+            raise UserError(
+                f"cmap {cmap!r}: must be a colour map of matplotlib or its name, such as viridis,"
+                " Blues or gray_r"
+            )
+        cmap = matplotlib.colormaps[cmap]
+    return cmap.with_extremes(bad="red")
+
+
+class _Room(NamedTuple):
+    """What a title adds around a layout, in dots."""
+
+    left: float = 0
+    right: float = 0
+    above: float = 0
+
+
+def _room_for(title: str | None, layout: Layout, middle: float) -> _Room:
+    """Return the room for a title that stands above the middle of the cells."""
+    if not title:
+        return _Room()
+    size = layout.font_size * TITLE_PER_FONT
+    drawn = ink(fonts.label(" ".join(title.split())), size, layout.dots_per_inch).dots
+    half, margin = drawn.shape[1] / 2, MARGIN * layout.dots_per_point
+    return _Room(
+        left=max(0, half + margin - middle),
+        right=max(0, middle + half + margin - layout.width),
+        above=size * layout.dots_per_point + margin,
+    )
+
+
+def _set_title(axes: Axes, title: str | None, font_size: float) -> None:
+    """Write a title above the words on top, where matplotlib puts it."""
+    if title:
+        label = fonts.label(" ".join(title.split()))
+        axes.set_title(
+            label.text,
+            fontsize=font_size * TITLE_PER_FONT,
+            fontfamily=label.families,
+            color="black",
+            **_PLAIN,
+        )
 
 
 def save_heatmap(
@@ -95,6 +248,12 @@ def save_heatmap(
     source: Sequence[str],
     target: Sequence[str],
     weights: np.ndarray,
+    *,
+    style: str = "paper",
+    cmap: str | Colormap | None = None,
+    title: str | None = None,
+    values: bool = False,
+    dpi: float | None = None,
 ) -> None:
     """Draw an alignment into a file; the suffix (.png, .pdf, .svg) chooses the format.
 
@@ -103,21 +262,25 @@ def save_heatmap(
 
     Args:
         path: the file; its folder must exist.
-        source, target, weights: as for `draw_heatmap`.
+        source, target, weights, style, cmap, title, values, dpi: as for `draw_heatmap`.
 
     Raises:
         UserError: another suffix, a file that cannot be written, and as `draw_heatmap`.
     """
     suffix = picture_format(path, "heatmap")
     weights = _checked(source, target, weights)
-    if suffix == "pdf":
-        save_figure(path, draw_heatmap(source, target, weights))
+    if suffix == "pdf" or cmap is not None or title or values:
+        words = source, target, weights
+        figure = draw_heatmap(*words, style=style, cmap=cmap, title=title, values=values, dpi=dpi)
+        save_figure(path, figure)
         return
+    chosen = style_named(style)
     with replacing(path) as unfinished:
         if suffix == "png":
-            write_png(unfinished, _bounded_layout(source, target), weights)
+            layout = _bounded_layout(source, target, dpi or DOTS_PER_INCH, chosen)
+            write_png(unfinished, layout, weights)
         else:
-            write_svg(unfinished, lay_out(source, target), weights)
+            write_svg(unfinished, lay_out(source, target, style=chosen), weights)
 
 
 def _checked(source: Sequence[str], target: Sequence[str], weights: np.ndarray) -> np.ndarray:
@@ -132,21 +295,11 @@ def _checked(source: Sequence[str], target: Sequence[str], weights: np.ndarray) 
     return weights
 
 
-def _place(layout: Layout) -> tuple[float, float, float, float]:
-    """Return the cells' left, bottom, width and height in parts of the figure."""
-    columns, rows = len(layout.source), len(layout.target)
-    below = layout.height - layout.top - rows * layout.cell
-    return (
-        layout.left / layout.width,
-        below / layout.height,
-        columns * layout.cell / layout.width,
-        rows * layout.cell / layout.height,
-    )
-
-
-def _bounded_layout(source: Sequence[str], target: Sequence[str]) -> Layout:
-    """Lay out a PNG at the usual resolution, or at the highest that keeps to the limits."""
-    layout = lay_out(source, target)
+def _bounded_layout(
+    source: Sequence[str], target: Sequence[str], dots_per_inch: float, style: Style
+) -> Layout:
+    """Lay out a PNG at the given resolution, or at the highest that keeps to the limits."""
+    layout = lay_out(source, target, dots_per_inch, style)
     while (
         layout.width * layout.height > MOST_DOTS
         or max(layout.width, layout.height) > _MOST_DOTS_ALONG
@@ -156,5 +309,5 @@ def _bounded_layout(source: Sequence[str], target: Sequence[str]) -> Layout:
             _MOST_DOTS_ALONG / max(layout.width, layout.height),
         )
         # Lengths are rounded up, so that the fraction alone may not be enough.
-        layout = lay_out(source, target, layout.dots_per_inch * min(fraction, 0.99))
+        layout = lay_out(source, target, layout.dots_per_inch * min(fraction, 0.99), style)
     return layout

@@ -15,7 +15,10 @@ from tqdm import tqdm
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures.alignment import Alignment
 from fairseq_rnnsearch.figures.gallery import write_gallery
+from fairseq_rnnsearch.figures.styles import Look
 from fairseq_rnnsearch.wording import counted
+
+_PLAIN = Look()
 
 
 class LateGallery:
@@ -24,12 +27,13 @@ class LateGallery:
     Args:
         folder: is made at once, so that a mistake is known before the search.
         formats: are some of ``gallery.FORMATS``.
+        look: is as for ``gallery.Gallery``.
 
     Raises:
         UserError: when the folder cannot be made or written.
     """
 
-    def __init__(self, folder: Path, formats: Sequence[str]) -> None:
+    def __init__(self, folder: Path, formats: Sequence[str], look: Look = _PLAIN) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
@@ -38,6 +42,7 @@ class LateGallery:
             raise UserError(f"--heatmap-dir {folder}: not writable")
         self._folder = folder
         self._formats = formats
+        self._look = look
         self._alignments: list[Alignment] = []
 
     def add(self, alignment: Alignment) -> None:
@@ -56,5 +61,5 @@ class LateGallery:
         def progress(alignments: Sequence[Alignment]) -> tqdm:
             return tqdm(alignments, desc="drawing alignments", unit="sentence", file=sys.stderr)
 
-        write_gallery(self._folder, alignments, self._formats, progress)
+        write_gallery(self._folder, alignments, self._formats, progress, self._look)
         print(f"{counted(len(alignments), 'alignment')} drawn in {self._folder}", file=sys.stderr)

@@ -15,17 +15,13 @@ from typing import NamedTuple
 import numpy as np
 
 from fairseq_rnnsearch.figures import fonts
+from fairseq_rnnsearch.figures.styles import PAPER, Style
 
 DOTS_PER_INCH = 150
 
-# Lengths in points (1/72 inch). The font follows the cell, so that labels of neighbouring cells
-# never touch; both shrink with the number of words, and then the figure grows.
-LARGEST_FONT, SMALLEST_FONT = 10.0, 6.0
 CELL_PER_FONT = 1.4
-LARGEST_CELL = 20.0
-COMFORTABLE_SIDE = 640.0
+# Lengths in points (1/72 inch); those that differ between styles are in `styles`.
 MARGIN = 6.0
-LABEL_GAP = 3.0
 # The middle of the letters lies this far above the baseline, in parts of the font size.
 MIDDLE = 0.34
 # A cell grows for tall letters, but not for one word with a tower of accents.
@@ -40,6 +36,7 @@ class Layout:
 
     Attributes:
         source, target: labels of the columns and of the rows.
+        style: what the lengths follow.
         font_size: in points.
         dots_per_inch: the resolution.
         cell, gap, left, top, width, height: in dots; ``gap`` lies between labels and cells, and
@@ -48,6 +45,7 @@ class Layout:
 
     source: tuple[fonts.Label, ...]
     target: tuple[fonts.Label, ...]
+    style: Style
     font_size: float
     dots_per_inch: float
     cell: int
@@ -79,7 +77,10 @@ class Ink(NamedTuple):
 
 
 def lay_out(
-    source: Sequence[str], target: Sequence[str], dots_per_inch: float = DOTS_PER_INCH
+    source: Sequence[str],
+    target: Sequence[str],
+    dots_per_inch: float = DOTS_PER_INCH,
+    style: Style = PAPER,
 ) -> Layout:
     """Place the words of an alignment; each label is shortened, and measured once."""
 
@@ -87,8 +88,8 @@ def lay_out(
         return math.ceil(points / 72 * dots_per_inch)
 
     columns, rows = tuple(map(label_of, source)), tuple(map(label_of, target))
-    cell = min(COMFORTABLE_SIDE / max(len(rows), len(columns)), LARGEST_CELL)
-    font_size = min(max(cell / CELL_PER_FONT, SMALLEST_FONT), LARGEST_FONT)
+    cell = min(style.comfortable_side / max(len(rows), len(columns)), style.largest_cell)
+    font_size = min(max(cell / CELL_PER_FONT, style.smallest_font), style.largest_font)
     across, aside = (
         [ink(label, font_size, dots_per_inch) for label in labels] for labels in (columns, rows)
     )
@@ -97,12 +98,13 @@ def lay_out(
         min(_tallest(across), dots(TALLEST * font_size)),
         min(_tallest(aside), dots(TALLEST * font_size)),
     )
-    margin, gap = dots(MARGIN), dots(LABEL_GAP)
+    margin, gap = dots(MARGIN), dots(style.gap)
     left = margin + max(drawn.dots.shape[1] for drawn in aside) + gap
     top = margin + max(drawn.dots.shape[1] for drawn in across) + gap
     return Layout(
         source=columns,
         target=rows,
+        style=style,
         font_size=font_size,
         dots_per_inch=dots_per_inch,
         cell=side,

@@ -14,6 +14,7 @@ import numpy as np
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures import fonts
+from fairseq_rnnsearch.figures.layout import DOTS_PER_INCH
 from fairseq_rnnsearch.figures.picture_files import picture_format, save_figure
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ def draw_length_curves(
     from matplotlib.figure import Figure
 
     with matplotlib.style.context("default"):
-        figure = Figure(figsize=_INCHES, facecolor=PAGE, layout="constrained")
+        figure = Figure(figsize=_INCHES, dpi=DOTS_PER_INCH, facecolor=PAGE, layout="constrained")
         FigureCanvasAgg(figure)
         upper, lower = figure.subplots(2, sharex=True, height_ratios=(4.5, 1))
         for place, (name, points) in enumerate(curves.items()):

@@ -7,16 +7,6 @@ let chosen = -1; // the index of the sentence that is shown; -1 until there is o
 let sentence; // that sentence
 const view = new Heatmap(at("heatmap"));
 
-/** Read two bytes for each weight, the lower byte first, as page.py has written them. */
-function decode({ weights, source, target }) {
-  const bytes = atob(weights);
-  let next = 0;
-  return target.map(() => Array.from(source, () => {
-    const steps = bytes.charCodeAt(next++) | (bytes.charCodeAt(next++) << 8);
-    return steps === data.nan ? NaN : steps / data.steps;
-  }));
-}
-
 /** Show the sentence's links, and allow only what can be done with it. */
 function showLinks() {
   const links = view.pharaoh();
@@ -29,7 +19,7 @@ function showLinks() {
 // --- the list ------------------------------------------------------------------------------------
 
 const KEYS = {
-  id: (one) => one.id, length: (one) => one.source.length, confidence: (one) => one.confidence,
+  id: (one) => one.id, length: (one) => wordCount(one.source), confidence: (one) => one.confidence,
   entropy: (one) => one.entropy, score: (one) => one.score,
 };
 
@@ -39,12 +29,24 @@ const texts = data.sentences.map(
   (one) => SIDES.map((side) => plain(one[side].join(" "))).join("\n"));
 
 const STATISTICS = ["confidence", "entropy", "score"];
+const MEANINGS = {
+  confidence: "mean over the target words of their largest weight; 1: each looks at one source word",
+  entropy: "bits, mean over the target words; 0: each looks at one source word, 1: at two alike",
+  score: "log-probability of the target, base 2, divided by its length as the search did",
+};
 
-/** Say the length of a sentence and those of its statistics that are known. */
-function facts(one, names = STATISTICS) {
-  const known = names.filter((name) => one[name] !== null)
-    .map((name) => `${name} ${one[name].toFixed(2).replace("-", "−")}`);
-  return [`${one.source.length} → ${one.target.length} words`, ...known].join(" · ");
+const lengths = (one) => SIDES.map((side) => wordCount(one[side])).join(" → ") + " words";
+const rounded = (value) => value.toFixed(2).replace(/^-(?=.*[1-9])/, "−").replace("-", "");
+
+/** Say what is known of a sentence, each number with its meaning. */
+function showFacts() {
+  at("lengths").textContent = lengths(sentence);
+  at("facts").replaceChildren(...STATISTICS.filter((name) => sentence[name] !== null)
+    .flatMap((name) => [
+      Object.assign(document.createElement("dt"), {
+        textContent: `${name} ${rounded(sentence[name])}` }),
+      Object.assign(document.createElement("dd"), { textContent: MEANINGS[name] }),
+    ]));
 }
 
 const items = data.sentences.map((one, n) => {
@@ -53,7 +55,7 @@ const items = data.sentences.map((one, n) => {
   item.role = "option";
   item.ariaSelected = "false";
   item.append(...SIDES.map((side) => Object.assign(document.createElement("span"), {
-    dir: "auto", textContent: one[side].join(" "),
+    dir: "auto", textContent: one[side].slice(0, wordCount(one[side])).join(" "),
   })), document.createElement("small"));
   return item;
 });
@@ -73,7 +75,8 @@ function arrange() {
   });
   for (const n of visible) {
     const one = data.sentences[n];
-    items[n].lastChild.textContent = `${one.id} · ${facts(one, [statistic])}`;
+    const value = one[statistic] === null ? [] : [`${statistic} ${rounded(one[statistic])}`];
+    items[n].lastChild.textContent = [one.id, lengths(one), ...value].join(" · ");
   }
   at("list").replaceChildren(...visible.map((n) => items[n]));
   const total = data.sentences.length;
@@ -105,9 +108,9 @@ function choose(n) {
   items[chosen].setAttribute("aria-selected", "true");
   sentence = data.sentences[n];
   at("name").textContent = `Sentence ${sentence.id}`;
-  at("facts").textContent = facts(sentence);
+  showFacts();
   at("done").textContent = "";
-  view.show({ ...sentence, weights: decode(sentence) });
+  view.show({ ...sentence, weights: decoded(sentence, data) });
   showLinks();
   showPlace();
   if (linked() !== sentence.id) history.replaceState(null, "", `#sentence=${sentence.id}`);
@@ -150,6 +153,10 @@ for (const radio of document.querySelectorAll("[name=mode]")) {
     view.set({ hard: radio.value === "hard" });
   });
 }
+at("inverted").addEventListener("change", ({ target: box }) => {
+  view.set({ inverted: box.checked });
+  at("legend").classList.toggle("inverted", box.checked);
+});
 at("threshold").addEventListener("input", ({ target: slider }) => {
   const threshold = Number(slider.value);
   at("threshold-value").textContent = threshold.toFixed(2);
@@ -225,6 +232,7 @@ function follow() {
 }
 
 followSystem();
+if (data.inverted) at("inverted").click();
 for (const option of at("sort").options) {
   option.disabled = data.sentences.every((one) => KEYS[option.value](one) === null);
 }

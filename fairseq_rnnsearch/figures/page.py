@@ -3,7 +3,7 @@
 The page is one file without network access: it opens from disk, can be mailed, and still works in
 ten years. It is put together from files beside this module: `page.html`, `page.css` and `page.js`
 with the list, `heatmap.css` and `heatmap.js` with the words and the matrix, which other pages can
-use, and `style.css`, which the report shares.
+use, and `style.css`, which the report shares. A notebook shows `embedded.html` in a frame.
 
 Why no library: plotting libraries such as Plotly, Vega and Observable Plot know a matrix, but
 neither running text nor the link between the two, which is what this page is for. The drawing is
@@ -28,6 +28,7 @@ import numpy as np
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures.alignment import Alignment
+from fairseq_rnnsearch.figures.styles import Look, Style, style_named
 from fairseq_rnnsearch.files import replacing
 
 # A weight is stored in two bytes as a number of steps of 1/50000, so that decimals such as 0.25 and
@@ -38,10 +39,11 @@ NOT_A_NUMBER = 0xFFFF
 _HERE = Path(__file__).parent
 # The look that this page and the report share.
 STYLE = _HERE / "style.css"
+_PLAIN = Look()
 
 
 def write_page(
-    path: str | os.PathLike[str], alignments: Iterable[Alignment], title: str = "Alignments"
+    path: str | os.PathLike[str], alignments: Iterable[Alignment], look: Look = _PLAIN
 ) -> None:
     """Write a page of alignments that needs nothing but a browser.
 
@@ -53,7 +55,8 @@ def write_page(
         alignments: in the order in which sentences with equal numbers are listed. Weights outside
             0..1 are shown as the nearer limit, NaN in red. A sentence without words on one side
             is listed, without a heatmap.
-        title: heading of the page and name of its window.
+        look: heading of the page and name of its window, the model that it names, and whether it
+            begins with black on white.
 
     Raises:
         UserError: no alignment to show, or a file that cannot be written.
@@ -62,7 +65,7 @@ def write_page(
     sentences = [_json(_sentence(alignment)) for alignment in alignments]
     if not sentences:
         raise UserError(f"page {path}: there is no alignment to show, at least one is needed")
-    page = _page(title, sentences)
+    page = _page(look, sentences)
     with replacing(path) as unfinished:
         unfinished.write_bytes(page)
 
@@ -76,25 +79,56 @@ def heatmap_component() -> tuple[str, str]:
     return STYLE.read_text(encoding="utf-8") + _read("heatmap.css"), _read("heatmap.js")
 
 
-def _page(title: str, sentences: list[str]) -> bytes:
-    style, script = heatmap_component()
-    style, script = style + _read("page.css"), script + _read("page.js")
-    lines = ",\n".join(sentences)
-    numbers = f'"steps":{STEPS},"nan":{NOT_A_NUMBER}'
-    digest = hashlib.sha256(script.encode()).digest()
-    parts = {
-        "title": html.escape(title),
-        "policy": f"sha256-{base64.b64encode(digest).decode()}",
-        "style": style,
-        "script": script,
-        "step": f"{1 / STEPS:.5f}",
-        "data": f'{{{numbers},"sentences":[\n{lines}\n]}}',
-    }
-    template = _read("page.html")
-    # In one pass: a sentence or a title that says {{script}} is left alone.
-    page = re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], template)
+def embedded_page(alignment: Alignment, style: str = "paper") -> str:
+    """Return an element of HTML that shows one alignment with all that it needs.
+
+    It is a page in a frame, so that neither its style nor its script meets those around it, and so
+    that several can stand in one notebook.
+
+    Raises:
+        UserError: there is no such style.
+    """
+    page = _filled(
+        "embedded.html",
+        "embedded.js",
+        heatmap_component()[0],
+        _data([_json(_sentence(alignment))], style_named(style)),
+    )
+    # The page corrects its height once it is laid out.
+    height = 300 + 26 * len(alignment.target)
+    return (
+        f'<iframe title="alignment" style="width: 100%; height: {height}px; border: 0"'
+        f' srcdoc="{html.escape(page)}"></iframe>'
+    )
+
+
+def _page(look: Look, sentences: list[str]) -> bytes:
+    page = _filled(
+        "page.html",
+        "page.js",
+        heatmap_component()[0] + _read("page.css"),
+        _data(sentences, style_named(look.style)),
+        title=html.escape(look.title),
+        model=f'<p id="model" class="faint">{html.escape(look.model)}</p>\n' if look.model else "",
+        step=f"{1 / STEPS:.5f}",
+    )
     # A lone surrogate has no UTF-8; as \udc80 it is JSON's own notation for itself.
     return page.encode("utf-8", "backslashreplace")
+
+
+def _filled(template: str, script: str, style: str, data: str, **parts: str) -> str:
+    """Put the parts into a template: the component with the page's own script, and the rest."""
+    script = heatmap_component()[1] + _read(script)
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    parts |= {"policy": f"sha256-{digest}", "style": style, "script": script, "data": data}
+    # In one pass: a sentence or a title that says {{script}} is left alone.
+    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _read(template))
+
+
+def _data(sentences: list[str], style: Style) -> str:
+    lines = ",\n".join(sentences)
+    settings = {"steps": STEPS, "nan": NOT_A_NUMBER, "inverted": style.inverted}
+    return f'{_json(settings)[:-1]},"sentences":[\n{lines}\n]}}'
 
 
 def _read(name: str) -> str:
@@ -114,7 +148,13 @@ def _sentence(alignment: Alignment) -> dict:
         "confidence": _number(alignment.confidence()) if drawn else None,
         "entropy": _number(alignment.entropy()) if drawn else None,
         "score": _number(alignment.score),
+        **_probabilities(alignment),
     }
+
+
+def _probabilities(alignment: Alignment) -> dict:
+    known = [_number(value) for value in alignment.probabilities or ()]
+    return {"probabilities": known} if known and None not in known else {}
 
 
 def _encoded(weights: np.ndarray) -> str:

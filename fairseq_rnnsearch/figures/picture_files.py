@@ -27,7 +27,6 @@ _FILE_SETTINGS = {
     "savefig.facecolor": "auto",
 }
 _NO_DATE = {"png": {}, "pdf": {"CreationDate": None}, "svg": {"Date": None}}
-_DOTS_PER_INCH = 150
 
 
 def picture_format(path: str | os.PathLike[str], what: str) -> str:
@@ -71,4 +70,4 @@ def _write(figure: Figure, file: Path | IO[bytes], suffix: str) -> None:
     # Otherwise it tells of every glyph that goes into a PDF, where a program shows what is logged.
     logging.getLogger("fontTools").setLevel(logging.WARNING)
     with matplotlib.style.context(["default", _FILE_SETTINGS]):
-        figure.savefig(file, format=suffix, dpi=_DOTS_PER_INCH, metadata=_NO_DATE[suffix])
+        figure.savefig(file, format=suffix, dpi="figure", metadata=_NO_DATE[suffix])

@@ -26,9 +26,12 @@ def write_png(path: Path, layout: Layout, weights: np.ndarray) -> None:
     picture = np.full((layout.height, layout.width), WHITE, np.uint8)
     rows = slice(layout.top, layout.top + len(layout.target) * layout.cell)
     columns = slice(layout.left, layout.left + len(layout.source) * layout.cell)
-    # A hairline surrounds the cells, because a white one at the border would melt into the page.
-    picture[rows.start - 1 : rows.stop + 1, columns.start - 1 : columns.stop + 1] = 0
-    picture[rows, columns] = _enlarged(grey(weights), layout.cell)
+    # A line surrounds the cells, because a white one at the border would melt into the page.
+    frame = max(1, round(layout.style.line * layout.dots_per_point))
+    picture[
+        rows.start - frame : rows.stop + frame, columns.start - frame : columns.stop + frame
+    ] = 0
+    picture[rows, columns] = _enlarged(grey(weights, layout.style.inverted), layout.cell)
     _draw_labels(picture, layout)
     missing = np.isnan(weights)
     if missing.any():

@@ -10,6 +10,7 @@ import contextlib
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from fairseq_rnnsearch.errors import UserError, training_goes_on
 from fairseq_rnnsearch.figures.alignment import Alignment
 from fairseq_rnnsearch.figures.gallery import write_gallery
 from fairseq_rnnsearch.figures.heatmap import MOST_DOTS, save_heatmap
+from fairseq_rnnsearch.figures.styles import Look
 from fairseq_rnnsearch.files import remove_unfinished, replacing, write_text
 
 if TYPE_CHECKING:
@@ -29,6 +31,7 @@ _NAME = re.compile(r"valid(\d+)-update(\d+)\.png")
 _ANIMATED_SENTENCES, _COLUMNS = 4, 2
 # The width of the widest animation and the height of the caption are in dots.
 _WIDEST, _CAPTION = 1600, 40
+_PLAIN = Look()
 _FRAME_MS, _LAST_FRAME_MS = 400, 2500
 
 
@@ -42,13 +45,19 @@ class Series:
         most: how many validations are kept; 0 keeps all.
         save_dir: the training's ``--save-dir``, if other trainings might draw into the same folder.
             The folder is then marked as this training's.
+        look: how they look.
 
     Raises:
         UserError: a negative number of validations.
     """
 
     def __init__(
-        self, folder: Path, formats: Sequence[str], most: int, save_dir: Path | None = None
+        self,
+        folder: Path,
+        formats: Sequence[str],
+        most: int,
+        save_dir: Path | None = None,
+        look: Look = _PLAIN,
     ) -> None:
         if most < 0:
             raise UserError(f"--heatmap-keep {most}: must be 0 (all validations) or more")
@@ -56,6 +65,7 @@ class Series:
         self._formats = formats
         self._most = most
         self._save_dir = save_dir
+        self._look = look
         self._is_begun = False
 
     def add(self, epoch: int, update: int, alignments: Sequence[Alignment]) -> dict[int, Path]:
@@ -80,13 +90,17 @@ class Series:
             for shown in alignments:
                 path = folder / f"valid{shown.id:04d}-update{update:07d}.png"
                 with training_goes_on("heatmaps"):
-                    save_heatmap(path, shown.source, shown.target, shown.weights)
+                    words = shown.source, shown.target
+                    save_heatmap(path, *words, shown.weights, style=self._look.style)
                     pictures[shown.id] = path
             with training_goes_on("heatmaps"):
                 _animate(self._folder / ANIMATION, self._thin(self.frames()))
         if others := [name for name in self._formats if name != "png"]:
-            write_gallery(folder, alignments, others)
+            write_gallery(folder, alignments, others, look=self._look_after(epoch, update))
         return pictures
+
+    def _look_after(self, epoch: int, update: int) -> Look:
+        return replace(self._look, model=f"epoch {epoch}, after {update:,} updates")
 
     def _claim(self) -> None:
         """Mark the folder as this training's, so that no other overwrites or removes pictures.

@@ -9,16 +9,18 @@ import numpy as np
 GREYS = 256
 
 
-def grey(weights: np.ndarray) -> np.ndarray:
+def grey(weights: np.ndarray, inverted: bool = False) -> np.ndarray:
     """Map weights to greys, 0 black and 255 white.
 
     The range from 0 to 1 is cut into ``GREYS`` equal parts; a weight outside gets the nearer end.
 
     Args:
-        weights: of any shape. NaN becomes black: who can show that it is no weight does so.
+        weights: of any shape. NaN is drawn as 0: who can show that it is no weight does so.
+        inverted: draw 0 white and 1 black.
 
     Returns:
         Bytes of the same shape.
     """
     weights = np.nan_to_num(np.asarray(weights, dtype=np.float64), nan=0.0)
-    return np.minimum(np.floor(np.clip(weights, 0, 1) * GREYS), GREYS - 1).astype(np.uint8)
+    greys = np.minimum(np.floor(np.clip(weights, 0, 1) * GREYS), GREYS - 1).astype(np.uint8)
+    return GREYS - 1 - greys if inverted else greys

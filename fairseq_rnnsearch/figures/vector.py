@@ -31,6 +31,7 @@ def _lines(layout: Layout, weights: np.ndarray) -> list[str]:
     width, height = _number(layout.width * points), _number(layout.height * points)
     left, top = _number(layout.left * points), _number(layout.top * points)
     side = _number(layout.cell * points)
+    ground = ' fill="white"' if layout.style.inverted else ""
     return [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}pt" height="{height}pt"'
         f' viewBox="0 0 {width} {height}">',
@@ -38,12 +39,12 @@ def _lines(layout: Layout, weights: np.ndarray) -> list[str]:
         '<rect width="100%" height="100%" fill="white"/>',
         f'<g transform="translate({left} {top})">',
         f'<g transform="scale({side})" shape-rendering="crispEdges">',
-        f'<rect width="{columns}" height="{rows}"/>',
-        *_squares(weights),
+        f'<rect width="{columns}" height="{rows}"{ground}/>',
+        *_squares(weights, layout.style.inverted),
         "</g>",
         f'<rect width="{_number(columns * layout.cell * points)}"'
         f' height="{_number(rows * layout.cell * points)}"'
-        ' fill="none" stroke="black" stroke-width="0.4"/>',
+        f' fill="none" stroke="black" stroke-width="{_number(layout.style.line)}"/>',
         f'<g font-family="{_families([MAIN])}" font-size="{_number(layout.font_size)}">',
         *_words(layout.target, layout, ends=True),
         '<g transform="rotate(-90)">',
@@ -52,14 +53,15 @@ def _lines(layout: Layout, weights: np.ndarray) -> list[str]:
     ]
 
 
-def _squares(weights: np.ndarray) -> list[str]:
-    """Draw one path for each grey, of squares of side 1; the black ground is there already."""
-    greys = grey(weights)
+def _squares(weights: np.ndarray, inverted: bool) -> list[str]:
+    """Draw one path for each grey, of squares of side 1; the ground, weight 0, is there already."""
+    greys = grey(weights, inverted)
+    (ground,) = grey([0], inverted).tolist()
     missing = np.isnan(weights)
     paths = [
         (f"#{shade:02x}{shade:02x}{shade:02x}", (greys == shade) & ~missing)
         for shade in np.unique(greys[~missing]).tolist()
-        if shade
+        if shade != ground
     ]
     paths += [("red", missing)] * bool(missing.any())
     return [

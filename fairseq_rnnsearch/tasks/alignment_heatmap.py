@@ -30,6 +30,7 @@ from fairseq_rnnsearch.figures import Alignment, parse_formats, parse_samples, t
 from fairseq_rnnsearch.figures.alignment import SOURCE_END_CHOICES, bpe_piece
 from fairseq_rnnsearch.figures.late_gallery import LateGallery
 from fairseq_rnnsearch.figures.series import Series
+from fairseq_rnnsearch.figures.styles import STYLES, Look, title_of
 from fairseq_rnnsearch.search import AuthorsSequenceGenerator, StepwiseGenerator
 from fairseq_rnnsearch.tasks.hypothesis_alignment import hypothesis_alignment, words_only
 from fairseq_rnnsearch.tasks.memory_limit import rows_of, search_memory, target_positions
@@ -67,6 +68,15 @@ class AlignmentHeatmapConfig(ParallelDataConfig):
                   "(one page), jsonl (weights), pharaoh (hard links); in training png makes a "
                   "series and an animation"},
     )  # fmt: skip
+    heatmap_style: ChoiceEnum(list(STYLES)) = field(
+        default="paper",
+        metadata={"help": "of pictures and the page: paper (white on black, as in Figure 3), "
+                  "inverted (black on white, for print), slides (black on white, large)"},
+    )  # fmt: skip
+    heatmap_title: Optional[str] = field(
+        default=None,
+        metadata={"help": "title of the page (default: the data's name and languages)"},
+    )
     heatmap_pieces: ChoiceEnum(["merge", "keep"]) = field(
         default="merge",
         metadata={"help": "subword pieces (@@): merged to words, summed over the source and "
@@ -86,6 +96,7 @@ class AlignmentHeatmapConfig(ParallelDataConfig):
                   "out evenly (0: all are kept)"},
     )  # fmt: skip
     save_dir: str = II("checkpoint.save_dir")
+    path: Optional[str] = II("common_eval.path")
     tensorboard_logdir: Optional[str] = II("common.tensorboard_logdir")
 
 
@@ -109,9 +120,16 @@ class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
             self._formats,
             cfg.heatmap_keep,
             Path(cfg.save_dir) if cfg.heatmap_dir else None,
+            self._look(["validation"]),
         )
         self._gallery: LateGallery | None = None
         self._epoch = 0
+
+    def _look(self, texts: Sequence[str]) -> Look:
+        """Return how alignments of these texts look, and what their page says of itself."""
+        languages = self.cfg.source_lang, self.cfg.target_lang
+        title = self.cfg.heatmap_title or title_of(languages, texts)
+        return Look(str(self.cfg.heatmap_style), title, self.cfg.path or "")
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
         """Load as any parallel data, and check that the chosen samples exist."""
@@ -148,7 +166,9 @@ class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
                 "RNNencdec reads its source through one vector and has no alignment"
             )
         if translates and self.cfg.heatmap_dir and self._gallery is None:
-            self._gallery = LateGallery(Path(self.cfg.heatmap_dir), self._formats)
+            self._gallery = LateGallery(
+                Path(self.cfg.heatmap_dir), self._formats, self._look(list(self.datasets))
+            )
             at_the_end(self._gallery.finish)
         if getattr(args, "score_reference", False):
             generator = SequenceScorer(self.target_dictionary)
@@ -256,6 +276,7 @@ class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
             hypothesis["tokens"],
             hypothesis["attention"].T,
             score=float(hypothesis["score"]) / math.log(2),
+            probabilities=hypothesis["positional_scores"].double().exp().tolist(),
         )
         if is_drawn:
             self._gallery.add(alignment)
@@ -272,6 +293,7 @@ class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
         target: Tensor,
         weights: Tensor,
         score: float | None = None,
+        probabilities: Sequence[float] | None = None,
     ) -> Alignment:
         """Return padded words and weights ``(target, source)`` as ``--heatmap-*`` ask for them."""
         source, target = source.cpu(), target.cpu()
@@ -282,6 +304,7 @@ class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
             weights.cpu()[is_target][:, is_source].float().numpy(),
             sentence,
             score,
+            probabilities,
         )
         if self.cfg.heatmap_pieces == "merge":
             alignment = alignment.merge_pieces(bpe_piece)

@@ -1,0 +1,12 @@
+// One alignment in a frame, such as a notebook's.
+const data = JSON.parse(document.getElementById("data").textContent);
+const view = new Heatmap(document.getElementById("heatmap"));
+const [sentence] = data.sentences;
+view.set({ inverted: data.inverted });
+view.show({ ...sentence, weights: decoded(sentence, data) });
+
+/** Make the frame as high as what is in it; a page that is no frame, or a stranger's, has none. */
+function fit() {
+  if (frameElement) frameElement.style.height = `${document.body.scrollHeight + 2}px`;
+}
+new ResizeObserver(fit).observe(document.body);
