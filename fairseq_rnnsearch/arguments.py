@@ -13,6 +13,7 @@ from fairseq_rnnsearch.errors import UserError
 # A length to the power of a larger lenpen is no longer a float32.
 LARGEST_LENPEN = 10
 PIECES = ("merge", "keep")
+MOST_DPI = 2400
 
 
 class _Kind(NamedTuple):
@@ -74,6 +75,21 @@ def _file(given: Any) -> str:
     return path
 
 
+def _axes(given: Any) -> Any:
+    from matplotlib.axes import Axes
+
+    if not isinstance(given, Axes):
+        raise TypeError
+    return given
+
+
+def _dpi(given: Any) -> float:
+    is_number = isinstance(given, numbers.Real) and not isinstance(given, bool)
+    if not is_number or not 1 <= given <= MOST_DPI:
+        raise ValueError
+    return float(given)
+
+
 def _or_none(kind: _Kind) -> _Kind:
     return _Kind(
         lambda given: None if given is None else kind.take(given), f"{kind.valid}, or None"
@@ -98,6 +114,10 @@ _KINDS = {
     "authors_search": _SWITCH,
     "pieces": _Kind(_pieces, " or ".join(PIECES)),
     "path": _FILE,
+    "ax": _or_none(_Kind(_axes, "axes of matplotlib, as plt.subplots gives them")),
+    "title": _NAME,
+    "values": _SWITCH,
+    "dpi": _or_none(_Kind(_dpi, f"a number from 1 to {MOST_DPI}")),
 }
 
 

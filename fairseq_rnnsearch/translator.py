@@ -13,17 +13,12 @@ Text is tokenised, split into subwords and put together again as the data folder
 heatmap.
 """
 
-import base64
-import html
-import io
 import math
-import threading
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 import torch
@@ -38,90 +33,15 @@ from fairseq_rnnsearch.compat import mends
 from fairseq_rnnsearch.data.plain_text import PlainText
 from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.figures import Alignment, draw_heatmap, save_heatmap
+from fairseq_rnnsearch.figures import Alignment
 from fairseq_rnnsearch.figures.alignment import END, bpe_piece
 from fairseq_rnnsearch.search import AuthorsSequenceGenerator
 from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
 from fairseq_rnnsearch.tasks.alignment_heatmap import has_alignment
 from fairseq_rnnsearch.tasks.hypothesis_alignment import words_only
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+from fairseq_rnnsearch.translation import Translation, one_at_a_time
 
 LONGEST = (3, 10)  # a translation has at most 3 x the source's tokens + 10, end symbol included
-
-# fairseq's reading of a checkpoint and matplotlib's drawing change settings of the whole process
-_one_at_a_time = threading.Lock()
-
-
-@dataclass(frozen=True)
-class Translation:
-    """A sentence, its translation, and what the model looked at.
-
-    Attributes:
-        source, text: both sentences as people write them.
-        source_tokens, tokens: the columns and rows of ``weights``: words, or subword pieces where
-            they were not to be merged, with the end symbols.
-        score: log-probability to base 2 over the number of tokens to the power of ``lenpen``, as
-            fairseq prints it.
-        alignment: the same with its weights, for ``figures``; None if the model has no attention.
-    """
-
-    source: str
-    text: str
-    source_tokens: tuple[str, ...]
-    tokens: tuple[str, ...]
-    score: float
-    alignment: Alignment | None
-
-    @property
-    def weights(self) -> np.ndarray:
-        """Alignment weights, ``(target, source)``, rows sum to one.
-
-        Raises:
-            UserError: when the model has no attention.
-        """
-        return self._alignment.weights
-
-    def plot(self, path: str | Path | None = None) -> "Figure":
-        """Draw the alignment as in the paper's Figure 3.
-
-        Args:
-            path: a file to write as well: .png, .pdf or .svg.
-
-        Raises:
-            UserError: when the model has no attention, or the file cannot be written.
-        """
-        (path,) = checked(path=path)
-        drawn = (self._alignment.source, self._alignment.target, self._alignment.weights)
-        with _one_at_a_time:
-            if path is not None:
-                save_heatmap(path, *drawn)
-            figure = draw_heatmap(*drawn)
-        figure._repr_png_ = lambda: _png(figure)  # notebooks know pyplot's figures only
-        return figure
-
-    @property
-    def _alignment(self) -> Alignment:
-        if self.alignment is None:
-            raise UserError(
-                "this translation has no alignment: its model has no attention (RNNencdec reads "
-                "the source through one vector)"
-            )
-        return self.alignment
-
-    def _repr_html_(self) -> str:
-        """Return what a notebook shows."""
-        text = f"<p>{html.escape(self.source)}<br><b>{html.escape(self.text)}</b></p>"
-        if self.alignment is None:
-            return text
-        picture = base64.b64encode(_png(self.plot())).decode()
-        return (
-            f'{text}<img alt="alignment" style="zoom: 0.6" src="data:image/png;base64,{picture}">'
-        )
-
-    def __str__(self) -> str:
-        return self.text
 
 
 def load(
@@ -162,7 +82,7 @@ def load(
         tokenizer=tokenizer, lowercase=lowercase, bpe_codes=bpe_codes
     )
     device = usable_device(device)
-    with _one_at_a_time, mends.applied():
+    with one_at_a_time, mends.applied():
         models, cfg, its_task = checkpoint_utils.load_model_ensemble_and_task(paths, changes)
     if not isinstance(its_task, TranslationTask):
         raise UserError(
@@ -261,12 +181,9 @@ class Translator:
         )
         search = AuthorsSequenceGenerator if authors_search else None
         sources = [self.source_text.tokens(sentence) for sentence in sentences]
-        found = self._run(options, sources, None, batch_size, search)
-        targets = [self._target_tokens(hypothesis) for hypothesis in found]
-        texts = [self.target_text.text(tokens) for tokens in targets]
+        beams = self._run(options, sources, None, batch_size, search)
         translations = [
-            self._translation(*each, pieces)
-            for each in zip(sentences, texts, sources, targets, found, strict=True)
+            self._translated(*each, pieces) for each in zip(sentences, sources, beams, strict=True)
         ]
         return translations[0] if is_one else translations
 
@@ -306,8 +223,8 @@ class Translator:
         targets = [self.target_text.tokens(sentence) for sentence in target]
         found = self._run(Namespace(score_reference=True), sources, targets, batch_size)
         aligned = [
-            self._translation(*each, pieces)
-            for each in zip(source, target, sources, targets, found, strict=True)
+            self._translation(*each, scored, pieces)
+            for *each, (scored,) in zip(source, target, sources, targets, found, strict=True)
         ]
         return aligned[0] if is_one else aligned
 
@@ -319,21 +236,22 @@ class Translator:
         targets: list[list[str]] | None,
         batch_size: int,
         search: type[SequenceGenerator] | None = None,
-    ) -> list[dict]:
-        """Return fairseq's best hypothesis for each sentence.
+    ) -> list[list[dict]]:
+        """Return fairseq's hypotheses for each sentence, best first.
 
         Nothing is written to what calls share: the task, the models, their settings.
         """
         generator = self._task.build_generator(self.models, options, search)
-        found: list[dict] = [{}] * len(sources)
+        found: list[list[dict]] = [[]] * len(sources)
         for sample in self._batches(sources, targets, batch_size):
             hypotheses = self._task.inference_step(generator, self.models, sample)
             words = sample["net_input"]["src_tokens"]
             for number, row, beam in zip(sample["id"].tolist(), words, hypotheses, strict=True):
-                best = found[number] = beam[0]
-                if self.has_alignment and best["attention"] is not None:
-                    pad = self._task.source_dictionary.pad()
-                    best["weights"] = words_only(best["attention"], row, pad).float().numpy()
+                found[number] = beam
+                for one in beam:
+                    if self.has_alignment and one["attention"] is not None:
+                        pad = self._task.source_dictionary.pad()
+                        one["weights"] = words_only(one["attention"], row, pad).float().numpy()
         return found
 
     def _batches(
@@ -358,6 +276,17 @@ class Translator:
         ids = [i for i in hypothesis["tokens"].tolist() if i != dictionary.eos()]
         return [dictionary[i] for i in ids]
 
+    def _translated(
+        self, source: str, source_tokens: list[str], beam: list[dict], pieces: str
+    ) -> Translation:
+        """Return the best hypothesis, with the others."""
+        found = []
+        for hypothesis in beam:
+            tokens = self._target_tokens(hypothesis)
+            text = self.target_text.text(tokens)
+            found.append(self._translation(source, text, source_tokens, tokens, hypothesis, pieces))
+        return replace(found[0], others=tuple(found[1:]))
+
     def _translation(
         self,
         source: str,
@@ -374,6 +303,7 @@ class Translator:
             rows,
             np.zeros((len(rows), len(columns))) if weights is None else weights,
             score=float(hypothesis["score"]) / math.log(2),
+            probabilities=hypothesis["positional_scores"].double().exp().tolist(),
         )
         if pieces == "merge":
             alignment = alignment.merge_pieces(bpe_piece)
@@ -384,6 +314,7 @@ class Translator:
             alignment.target,
             alignment.score,
             None if weights is None else alignment,
+            alignment.probabilities,
         )
 
 
@@ -392,10 +323,3 @@ def _numbers(dictionary: Dictionary, tokens: Sequence[str]) -> torch.Tensor:
     ids = [dictionary.index(token) for token in tokens]
     ids = [number if number >= dictionary.nspecial else dictionary.unk() for number in ids]
     return torch.tensor([*ids, dictionary.eos()])
-
-
-def _png(figure: "Figure") -> bytes:
-    file = io.BytesIO()
-    with _one_at_a_time:
-        figure.savefig(file, format="png")
-    return file.getvalue()

@@ -33,7 +33,10 @@ ALLOWED = {
     "tasks": {"compat", "contracts", "data", "figures", "search"},
     "authors_parameters": {"compat", "data", "models", "tasks"},
     "groundhog": {"authors_parameters"},
-    "translator": {"arguments", "compat", "data", "devices", "figures", "search", "tasks"},
+    "translation": {"arguments", "figures"},
+    "translator": {
+        *("arguments", "compat", "data", "devices", "figures", "search", "tasks", "translation"),
+    },
     "align": {"data", "devices", "figures", "translator"},
     "registration": {"compat", "criterions", "models", "optim", "tasks"},
 }

@@ -96,7 +96,7 @@ WRITTEN = {
     "search/generator.py": {"sentence.ended", "sentence.full"},
     "tasks/epoch_batches.py": {"share._supports_prefetch", "share.shard_id"},
     "tasks/vocabulary.py": {"dictionary.path"},
-    "translator.py": {"figure._repr_png_"},
+    "translation.py": {"ax._repr_png_", "figure._repr_png_"},
 }
 
 

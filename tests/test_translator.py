@@ -16,7 +16,8 @@ from commands import ERROR, MODEL, generate, run, sides, train
 from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import GenerationConfig
 
-from fairseq_rnnsearch import load, translator
+from fairseq_rnnsearch import load
+from fairseq_rnnsearch import translation as translation_module
 from fairseq_rnnsearch.align import main as align_main
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import forget
@@ -141,10 +142,47 @@ def test_pieces_are_merged_or_kept(learned, tmp_path):
 def test_a_notebook_shows_text_and_heatmap(model, tmp_path):
     page = model.align("<b>red</b> house", "maison rouge")._repr_html_()
     assert "&lt;b&gt;red&lt;/b&gt; house" in page and "<b>red" not in page
-    assert "data:image/png;base64," in page
-    figure = model.translate("red house").plot(tmp_path / "picture.svg")
+    assert page.count("<iframe") == 1
+    axes = model.translate("red house").plot(tmp_path / "picture.svg")
     assert ">house</text>" in (tmp_path / "picture.svg").read_text()
-    assert figure._repr_png_().startswith(b"\x89PNG")
+    assert axes._repr_png_().startswith(b"\x89PNG")
+
+
+def test_the_other_hypotheses_and_the_probability_of_each_word(learned, model):
+    found = model.translate("red house", beam=4)
+    assert found.nbest[0] is found and len(found.nbest) == 4
+    scores = [one.score for one in found.nbest]
+    assert scores == sorted(scores, reverse=True)
+    assert len({one.text for one in found.nbest}) > 1
+    for one in found.nbest:
+        assert (one.weights.shape == (len(one.tokens), 3) and one.others == ()) or one is found
+        bits = np.log2(one.probabilities)
+        assert bits.sum() / len(one.tokens) == pytest.approx(one.score, abs=1e-4)
+    (scored,) = model.align("red house", found.nbest[1].text).nbest
+    assert scored.probabilities == pytest.approx(found.nbest[1].probabilities, abs=1e-5)
+
+
+def test_a_translation_is_shown_in_one_short_line(model):
+    shown = repr(model.align("red house " * 30, "maison rouge"))
+    assert shown.startswith("Translation('red house red") and len(shown) < 120
+    assert "…' -> 'maison rouge', score -" in shown
+
+
+def test_a_picture_in_axes_of_ones_own(model, tmp_path):
+    from matplotlib.figure import Figure
+
+    found, figure = model.align("red house", "maison rouge"), Figure()
+    axes = figure.subplots()
+    assert found.plot(ax=axes, title="mine") is axes
+    assert axes.get_title() == "mine" and axes.images[0].get_array().shape == (3, 3)
+    assert found.plot(dpi=300).figure.dpi == 300
+    with pytest.raises(UserError, match="plot: path and dpi are those of a new figure"):
+        found.plot(tmp_path / "a.png", ax=axes)
+    wrong = {"ax": 5, "dpi": 0, "title": 5, "values": "yes", "style": "dark", "cmap": "greyish"}
+    for name, value in wrong.items():
+        with pytest.raises(UserError, match=rf"{name} {value!r}"):
+            found.plot(**{name: value})
+    assert not list(tmp_path.iterdir())
 
 
 def test_ensembles(learned, model):
@@ -179,7 +217,7 @@ def without_attention(small_corpus, tmp_path_factory):
 def test_rnnencdec_translates_and_says_that_it_has_no_alignment(without_attention):
     translation = without_attention.translate("red house", beam=2)
     assert translation.alignment is None and translation.tokens[-1] == "</s>"
-    assert "<img" not in translation._repr_html_()
+    assert "<iframe" not in translation._repr_html_()
     for call in (
         lambda: translation.weights,
         translation.plot,
@@ -444,7 +482,7 @@ def test_threads_load_and_draw_one_after_the_other(
         monkeypatch.setattr(owner, name, run)
 
     let_meet(checkpoint_utils, "load_model_ensemble_and_task")
-    let_meet(translator, "draw_heatmap")
+    let_meet(translation_module, "draw_heatmap")
 
     def load_and_draw(one):
         translation = load(one.checkpoint, one.corpus.data).translate("red house")
@@ -473,6 +511,7 @@ def test_two_text_files_are_aligned_in_one_command(learned, model, test_pairs, t
         *("--path", learned.checkpoint),
         *written(tmp_path, test_pairs),
         f"--heatmap-dir={tmp_path / 'out'} --heatmap-format pharaoh,jsonl,html",
+        "--heatmap-style inverted",
     ).ok()
     assert f"{len(test_pairs)} pairs aligned" in finished.err
     links = (tmp_path / "out/alignments.pharaoh").read_text().splitlines()
@@ -483,7 +522,10 @@ def test_two_text_files_are_aligned_in_one_command(learned, model, test_pairs, t
         assert json.loads(line)["id"] == number
         assert tuple(json.loads(line)["target"]) == pair.tokens
         np.testing.assert_allclose(json.loads(line)["weights"], pair.weights, atol=1e-5)
-    assert (tmp_path / "out/index.html").exists()
+    page = (tmp_path / "out/index.html").read_text()
+    assert "<title>Alignments of source and target</title>" in page
+    assert f'id="model" class="faint">{learned.checkpoint}</p>' in page
+    assert '"inverted":true' in page
 
 
 def test_chosen_sentences_keep_their_numbers_also_over_chunks(
