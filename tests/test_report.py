@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from commands import PACKAGE
 from commands import run as run_command
-from sacrebleu.metrics import BLEU
+from sacrebleu.metrics import BLEU, CHRF, TER
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.evaluation import paper
@@ -87,8 +87,8 @@ def rows(printed):
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
 
 
-def sacrebleu(hypotheses, references, tokenize="none", decimals=2):
-    metric = BLEU(tokenize=tokenize, force=True)
+def sacrebleu(hypotheses, references, tokenize="none", decimals=2, by=None):
+    metric = by() if by else BLEU(tokenize=tokenize, force=True)
     return f"{metric.corpus_score(hypotheses, [references]).score:.{decimals}f}"
 
 
@@ -98,6 +98,7 @@ def sacrebleu(hypotheses, references, tokenize="none", decimals=2):
 def test_bleu_of_all_and_of_the_sentences_without_unknown_words(files, capsys):
     """Sentence 1 has "zebra" and "zèbre", which the dictionaries lack."""
     options = ["--system-no-unk", f"first={files['no-unk']}", "--paper", "first=RNNsearch-50"]
+    options += ["--paper-rows", "show"]
     options += ["--reference-detokenised", files["reference"]]
     options += ["--system-detokenised", f"second={files['second']}", "--resamples", 50]
     printed = run(capsys, "bleu", *texts(files), *dictionaries(files), *options)
@@ -106,17 +107,22 @@ def test_bleu_of_all_and_of_the_sentences_without_unknown_words(files, capsys):
     no_unk = files["no-unk"].read_text(encoding="utf-8").splitlines()
     table = {row[0]: row for row in reversed(rows(printed.split("\n\n**")[0]))}
     assert "4 sentences, 3 of them without unknown words" in printed
+    # name; of all: BLEU, interval, paper, chrF, TER; of the subset: the same again
     first, second = table["first"], table["second"]
-    assert [first[1], first[4]] == [sacrebleu(FIRST, REFERENCE), sacrebleu(no_unk, subset)]
-    assert [first[3], first[6]] == ["*26.75*", "*34.16*"]
+    assert [first[1], first[6]] == [sacrebleu(FIRST, REFERENCE), sacrebleu(no_unk, subset)]
+    assert [first[3], first[8]] == ["*26.75*", "*34.16*"]
+    assert first[4:6] == [sacrebleu(FIRST, REFERENCE, decimals=1, by=by) for by in (CHRF, TER)]
+    assert first[9:] == [sacrebleu(no_unk, subset, decimals=1, by=by) for by in (CHRF, TER)]
     assert second[1] == sacrebleu(SECOND, REFERENCE)
-    assert second[4] == sacrebleu([SECOND[i] for i in kept], subset)
-    assert [second[3], second[6]] == ["–", "–"]
-    assert table["*Moses (paper)*"] == ["*Moses (paper)*", "–", "–", "*33.30*", "–", "–", "*35.63*"]
+    assert second[6] == sacrebleu([SECOND[i] for i in kept], subset)
+    assert [second[3], second[8]] == ["–", "–"]
+    theirs = ["–", "–", "*33.30*", "–", "–", "–", "–", "*35.63*", "–", "–"]
+    assert table["*Moses (paper)*"] == ["*Moses (paper)*", *theirs]
     assert "*RNNsearch-50 (paper)*" not in table
     assert "UNK not forbidden: second." in printed
     for tokeniser in ("none", "13a"):
-        assert f"nrefs:1|bs:50|seed:12345|case:mixed|eff:no|tok:{tokeniser}|" in printed
+        assert f"BLEU|nrefs:1|bs:50|seed:12345|case:mixed|eff:no|tok:{tokeniser}|" in printed
+    assert "chrF2|nrefs:1|case:mixed" in printed and "TER|nrefs:1|case:lc" in printed
     assert "Detokenised BLEU (sacreBLEU), difference" not in printed  # the baseline has none
     detokenised = rows(printed.split("Detokenised BLEU")[1])
     assert ["second", sacrebleu(SECOND, REFERENCE, "13a")] in [row[:2] for row in detokenised]
@@ -127,7 +133,8 @@ def test_a_no_unk_file_of_all_sentences_is_cut_to_the_subset(files, capsys):
     options = [*texts(files), *dictionaries(files), "--resamples", 5]
     whole = run(capsys, "bleu", *options, "--system-no-unk", f"first={files['second']}")
     plain = run(capsys, "bleu", *texts(files, first=files["second"]), *options[-6:])
-    assert rows(whole)[2][4] == rows(plain)[2][4]
+    assert rows(whole)[2][5] == rows(plain)[2][5]
+    assert rows(whole)[2][1] != rows(plain)[2][1]
 
 
 def test_differences_are_those_to_the_baseline(files, capsys):
@@ -143,7 +150,43 @@ def test_no_sentence_without_unknown_words(files, capsys):
     files["dict.en"].write_text("horse\n")
     printed = run(capsys, "bleu", *texts(files), *dictionaries(files), "--resamples", 5)
     assert "Every sentence has an unknown word" in printed
-    assert rows(printed)[2][4:6] == ["–", "–"]
+    assert rows(printed)[2][5:] == ["–"] * 4
+
+
+def test_several_references(files, capsys):
+    options = [*texts(files), "--reference", files["second"], "--resamples", 5]
+    printed = run(capsys, "bleu", *options)
+    metric = BLEU(tokenize="none", force=True)
+    expected = metric.corpus_score(FIRST, [REFERENCE, SECOND]).score
+    assert rows(printed)[2][:2] == ["first", f"{expected:.2f}"]
+    assert rows(printed)[3][1] == "100.00"  # it is a reference itself
+    assert "BLEU|nrefs:2|" in printed and "TER|nrefs:2|" in printed
+    shown = run(capsys, "examples", *options[:-2], "--examples", "0")
+    assert [row[0] for row in rows(shown)[2:5]] == ["Source", "Reference 1", "Reference 2"]
+
+
+NEWSTEST2014 = [*paper.LONG_SENTENCES, "a man ."]
+
+
+@pytest.mark.parametrize(
+    ("source", "options", "shown", "further"),
+    [
+        (SOURCE, "", False, False),
+        (NEWSTEST2014, "", True, True),
+        (NEWSTEST2014, "--paper-rows hide", False, False),
+        (SOURCE, "--paper-rows show", True, True),
+        (SOURCE, "--paper rnnsearch_50=RNNsearch-50", True, False),
+        (NEWSTEST2014, "--paper rnnsearch_50=none", True, True),
+    ],
+)
+def test_the_papers_rows_are_those_of_its_test_set(files, capsys, source, options, shown, further):
+    """They stand beside ours where the test set is newstest2014 or the user says so."""
+    files["source"].write_text("".join(f"{line}\n" for line in source))
+    given = [*texts(files, rnnsearch_50=files["first"]), "--resamples", 5, *options.split()]
+    table = rows(run(capsys, "bleu", *given))
+    assert ("All: paper" in table[0]) == shown
+    assert ("*Moses (paper)*" in [row[0] for row in table]) == further
+    assert ("*26.75*" in table[2]) == (shown and "none" not in options)
 
 
 def test_known_sentences_and_dictionaries(tmp_path):
@@ -152,8 +195,11 @@ def test_known_sentences_and_dictionaries(tmp_path):
     words = read_known_words(path)
     assert words == {"a", "1984", "b", "<unk>", "1985"}
     source, reference = ["a b", "a c", "1984", "", "12"], ["x", "x", "x y", "", "x"]
-    known = known_sentences(source, reference, words, frozenset("x"))
+    known = known_sentences(source, [reference], words, frozenset("x"))
     assert known.tolist() == [True, False, False, True, False]
+    several = [reference, ["y", "x", "x", "x", "x"]]  # each of them must be known
+    known = known_sentences(source, several, words, frozenset("x"))
+    assert known.tolist() == [False, False, False, True, False]
 
 
 @pytest.mark.parametrize(
@@ -334,6 +380,7 @@ def report(files, capsys, tmp_path):
         options += [*dictionaries(files), "--log", f"RNNsearch-50={files['log']}"]
         options += ["--alignments", f"RNNsearch-50={files['alignments']}", "--alignment-ids", "7"]
         options += ["--examples", "2", "--fewest", "1", "--resamples", "20", "--note", EVIL, *more]
+        options += ["--paper-rows", "show"]
         run(capsys, "report", "--out", tmp_path / "out", "--title", EVIL, *options)
         return [(tmp_path / "out" / f"report.{kind}").read_text("utf-8") for kind in ("md", "html")]
 
@@ -403,6 +450,8 @@ def test_the_least_report(files, capsys, tmp_path):
     text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
     assert re.findall("^## (.*?):", text, re.MULTILINE) == ["Table 1", "Figure 2"]
     assert "No UNK" not in text
+    assert text.startswith("# Translations of source\n")  # nobody has said that it is the paper's
+    assert "paper’s values" not in text and "Grey" not in text and "own values are left out" in text
 
 
 def test_an_inlined_figure_keeps_its_words_and_takes_the_pages_colours():
@@ -429,6 +478,14 @@ MISTAKES = {
         "--baseline 'x': there is no such system; valid: first,",
     ),
     "unknown row": ("bleu", None, "--paper first=x", "--paper first=x: the paper has no such row"),
+    "hidden and named": (
+        *("bleu", None, "--paper first=Moses --paper-rows hide"),
+        "--paper first=Moses and --paper-rows hide: give one of them",
+    ),
+    "fewer references": (
+        *("bleu", ("no-unk", b"a\n"), "--reference no-unk"),
+        "no-unk has 1 lines but SOURCE has 4 lines",
+    ),
     "one dictionary": ("bleu", None, "--source-dictionary dict.en", "belong together"),
     "no dictionaries": ("bleu", None, "--system-no-unk first=no-unk", "needs --source-dictionary"),
     "no-UNK lines": (

@@ -6,8 +6,9 @@
 sacreBLEU counts ten numbers in a sentence: its words, the words of the reference, the matches of
 1- to 4-grams, and its 1- to 4-grams. A corpus is the sum of its sentences, and so is each of the
 thousand resamples (Koehn, EMNLP 2004). Scores, resamples, p-values and signatures are those of
-``sacrebleu`` and ``sacrebleu --paired-bs`` with the same seed. sacreBLEU gives half the width of a
-system's interval; both ends are given here, and those of the differences too.
+``sacrebleu`` and ``sacrebleu --paired-bs`` with the same seed, but for ties: two systems with equal
+translations have p = 1 here, and 0.001 there. sacreBLEU gives half the width of a system's
+interval; both ends are given here, and those of the differences too.
 
 ``tokens`` splits at blanks, as multi-bleu.perl: the score differs from that program's only where a
 corpus has no match at all of some order, which sacreBLEU smooths and multi-bleu.perl scores 0.
@@ -52,8 +53,8 @@ class Score:
     """BLEU above the baseline's; None for the baseline itself."""
     difference_interval: tuple[float, float] | None = None
     p_value: float | None = None
-    """The share of resampled differences, once centred, that are larger; two-sided, as
-    sacreBLEU computes it."""
+    """The share of resampled differences, once centred, that are as large or larger; two-sided, as
+    sacreBLEU computes it, where they must be larger."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +73,14 @@ def _metric(kind: str, **options: bool) -> BLEU:
 
 
 def sentence_counts(
-    hypotheses: Sequence[str], references: Sequence[str], kind: str = "tokens"
+    hypotheses: Sequence[str], references: Sequence[Sequence[str]], kind: str = "tokens"
 ) -> np.ndarray:
     """Count what BLEU needs to know of each sentence.
 
     Args:
-        hypotheses, references: as many of the one as of the other.
+        hypotheses: the translations.
+        references: one text or several, each with a sentence for each hypothesis. Of several, the
+            matches are those with any, and the words those of the one whose length is closest.
         kind: the kind of text, from `TOKENISERS`.
 
     Returns:
@@ -85,8 +88,8 @@ def sentence_counts(
     """
     metric = _metric(kind, effective_order=True)
     rows = []
-    for hypothesis, reference in zip(hypotheses, references, strict=True):
-        score = metric.sentence_score(hypothesis, [reference])
+    for hypothesis, *theirs in zip(hypotheses, *references, strict=True):
+        score = metric.sentence_score(hypothesis, theirs)
         rows.append((score.sys_len, score.ref_len, *score.counts, *score.totals))
     return np.array(rows, dtype=np.int64).reshape(-1, 10)
 
@@ -125,12 +128,15 @@ def resampled_sums(tables: np.ndarray, resamples: int, seed: int) -> np.ndarray:
     return np.stack(sums, axis=1)
 
 
-def compare(counts: Mapping[str, np.ndarray], kind: str, bootstrap: Bootstrap) -> Comparison:
+def compare(
+    counts: Mapping[str, np.ndarray], kind: str, bootstrap: Bootstrap, references: int = 1
+) -> Comparison:
     """Score systems on the same sentences, with 95% intervals and paired differences.
 
     Args:
         counts: of each system, from `sentence_counts`.
-        kind: the kind of text; it only goes to the signature.
+        kind, references: the kind of text and the number of references; they only go to the
+            signature.
         bootstrap: where its baseline is not among the systems, there are no differences.
     """
     sums = resampled_sums(np.stack(list(counts.values())), bootstrap.resamples, bootstrap.seed)
@@ -153,13 +159,15 @@ def compare(counts: Mapping[str, np.ndarray], kind: str, bootstrap: Bootstrap) -
             }
         scores[name] = Score(whole[name], percentile_interval(values), **paired)
     sentences = len(next(iter(counts.values())))
-    return Comparison(scores, sentences, signature(kind, bootstrap))
+    return Comparison(scores, sentences, signature(kind, bootstrap, references))
 
 
-def signature(kind: str, bootstrap: Bootstrap | None = None) -> str:
+def signature(kind: str, bootstrap: Bootstrap | None = None, references: int = 1) -> str:
     """Return sacreBLEU's own signature, with its names for the bootstrap."""
     metric = _metric(kind)
-    metric.corpus_score(["a"], [["a"]])  # it knows the number of references only afterwards
+    metric.corpus_score(
+        ["a"], [["a"]] * references
+    )  # it knows the number of references only afterwards
     own = metric.get_signature()
     if bootstrap is not None:
         own.update("bs", bootstrap.resamples)
@@ -168,6 +176,11 @@ def signature(kind: str, bootstrap: Bootstrap | None = None) -> str:
 
 
 def _p_value(differences: np.ndarray, difference: float) -> float:
+    """Return how often chance alone makes as large a difference.
+
+    sacreBLEU counts only larger ones, so that systems without any difference would be the least
+    alike of all.
+    """
     sizes = np.abs(differences)
-    larger = np.count_nonzero(sizes - sizes.mean() > abs(difference))
-    return float((larger + 1) / (len(sizes) + 1))
+    as_large = np.count_nonzero(sizes - sizes.mean() >= abs(difference))
+    return float((as_large + 1) / (len(sizes) + 1))

@@ -1,4 +1,7 @@
-"""`bleu`: the paper's Table 1, with intervals and differences, for any systems' translations."""
+"""`bleu`: the paper's Table 1, with intervals and differences, for any systems' translations.
+
+BLEU has 95% intervals and paired differences to a baseline; chrF and TER stand beside it.
+"""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -8,6 +11,7 @@ import numpy as np
 
 from fairseq_rnnsearch.evaluation import bleu, paper
 from fairseq_rnnsearch.evaluation.bleu import Bootstrap, Comparison, Score, compare, sentence_counts
+from fairseq_rnnsearch.evaluation.chrf_and_ter import OtherScores, chrf_and_ter
 from fairseq_rnnsearch.evaluation.command_line import add_command, check_names
 from fairseq_rnnsearch.evaluation.tables import Column, Row, Table, fixed, markdown, span
 from fairseq_rnnsearch.evaluation.texts import (
@@ -35,7 +39,21 @@ class ScoredTexts:
     """How far each system is from the baseline; None without another system."""
     remark: str | None
     """By which search the translations of the No-UNK columns were made."""
-    signature: str
+    signatures: Sequence[str]
+    """Of BLEU, chrF and TER, as sacreBLEU writes them."""
+
+
+@dataclass(frozen=True)
+class _ScoredSet:
+    """The scores of all systems on one set of sentences."""
+
+    bleu: Comparison
+    others: dict[str, OtherScores]
+
+    @property
+    def signatures(self) -> list[str]:
+        others = next(iter(self.others.values()))
+        return [f"BLEU|{self.bleu.signature}", *others.signatures]
 
 
 def add(commands: argparse._SubParsersAction) -> None:
@@ -44,7 +62,7 @@ def add(commands: argparse._SubParsersAction) -> None:
         commands,
         "bleu",
         _run,
-        "BLEU of translations with paired bootstrap intervals (Table 1)",
+        "BLEU with paired bootstrap intervals, chrF and TER of translations (Table 1)",
         bleu.__doc__,
     )
     add_texts(parser)
@@ -56,12 +74,13 @@ def add(commands: argparse._SubParsersAction) -> None:
 def _run(options: argparse.Namespace) -> None:
     test, systems = read_texts(options)
     bootstrap = read_bootstrap(options, systems)
-    beside = paper.rows_beside(options, [system.name for system in systems])
+    names = [system.name for system in systems]
+    rows = paper.rows_beside(options, names, test.is_the_papers())
     parts: list[str | None] = []
-    for scored in score_texts(test, systems, bootstrap, beside):
+    for scored in score_texts(test, systems, bootstrap, rows):
         parts.append(markdown(scored.scores))
         parts.append(scored.differences and markdown(scored.differences))
-        parts += [scored.remark, scored.signature]
+        parts += [scored.remark, "\n".join(scored.signatures)]
     if len(systems) > 1:
         parts.append(WHAT_P_COMPARES)
     print("\n\n".join(part for part in parts if part))
@@ -99,14 +118,14 @@ def score_texts(
     test: TestSet,
     systems: Sequence[System],
     bootstrap: Bootstrap,
-    beside: Mapping[str, str | None],
+    theirs: paper.PaperRows,
 ) -> list[ScoredTexts]:
     """Score each kind of text of which there are references and translations.
 
     Args:
         test, systems: from `read_texts`.
         bootstrap: how intervals and differences are made.
-        beside: the paper's row beside each system, or None.
+        theirs: the paper's rows.
     """
     scored = []
     for kind in bleu.TOKENISERS:
@@ -114,10 +133,10 @@ def score_texts(
         if sets:
             scored.append(
                 ScoredTexts(
-                    _scores(sets, kind, systems, beside),
+                    _scores(sets, kind, systems, theirs),
                     _differences(sets, kind, systems, bootstrap.baseline),
                     _remark_on_unk(sets, systems),
-                    sets["All"].signature,
+                    sets["All"].signatures,
                 )
             )
     return scored
@@ -125,7 +144,7 @@ def score_texts(
 
 def _score_sets(
     test: TestSet, systems: Sequence[System], kind: str, bootstrap: Bootstrap
-) -> dict[str, Comparison | None]:
+) -> dict[str, _ScoredSet | None]:
     """Score all sentences and, with dictionaries, the No-UNK subset, under these two names.
 
     Nothing is returned if no system has this kind of text; None stands for an empty subset.
@@ -144,13 +163,13 @@ def _score_sets(
 
 def _score(
     test: TestSet, systems: Sequence[System], kind: str, subset: bool, bootstrap: Bootstrap
-) -> Comparison | None:
+) -> _ScoredSet | None:
     """Score all systems that have this kind of text; return None if none has."""
-    references = test.reference.get(kind)
-    if references is None:
+    if kind not in test.references:
         return None
-    known = np.flatnonzero(test.known) if subset else range(len(references))
-    counts = {}
+    known = np.flatnonzero(test.known) if subset else range(len(test.lengths()))
+    references = [pick(reference, known) for reference in test.references[kind]]
+    counts, others = {}, {}
     for system in systems:
         if subset and system.without_unk:
             translations = system.without_unk.get(kind)
@@ -158,41 +177,46 @@ def _score(
             translations = system.translations.get(kind)
             translations = translations and pick(translations, known)
         if translations is not None:
-            counts[system.name] = sentence_counts(translations, pick(references, known), kind)
-    return compare(counts, kind, bootstrap) if counts else None
+            counts[system.name] = sentence_counts(translations, references, kind)
+            others[system.name] = chrf_and_ter(translations, references)
+    if not counts:
+        return None
+    return _ScoredSet(compare(counts, kind, bootstrap, len(references)), others)
 
 
 def _scores(
-    sets: Mapping[str, Comparison | None],
+    sets: Mapping[str, _ScoredSet | None],
     kind: str,
     systems: Sequence[System],
-    beside: Mapping[str, str | None],
+    theirs: paper.PaperRows,
 ) -> Table:
-    """Make the table of BLEU.
+    """Make the table of scores.
 
     The paper's values stand beside the tokenised scores, which are of their kind; its rows
     without a counterpart follow.
     """
-    with_paper = kind == "tokens"
+    with_paper = kind == "tokens" and theirs.are_shown
     columns = [Column("System", numeric=False)]
     for group in sets:
         columns += [Column("BLEU", group), Column("95% interval", group, kind="minor")]
         columns += [Column("paper", group, kind="paper")] * with_paper
+        columns += [Column("chrF", group), Column("TER", group)]
     rows = []
     for system in systems:
         cells: list[str | None] = [system.name]
-        for place, comparison in enumerate(sets.values()):
-            found = comparison and comparison.scores.get(system.name)
+        for place, scored in enumerate(sets.values()):
+            found = scored and scored.bleu.scores.get(system.name)
             cells += [fixed(found.bleu, 2), span(found.interval, 2)] if found else [None, None]
-            cells += [_paper_bleu(beside[system.name], place)] * with_paper
+            cells += [_paper_bleu(theirs.beside[system.name], place)] * with_paper
+            others = scored and scored.others.get(system.name)
+            cells += [fixed(others.chrf, 1), fixed(others.ter, 1)] if others else [None, None]
         rows.append(Row(tuple(cells)))
-    for name in paper.BLEU if with_paper else ():
-        if name not in beside.values():
-            cells = [f"{name} (paper)"]
-            for place in range(len(sets)):
-                cells += [None, None, _paper_bleu(name, place)]
-            rows.append(Row(tuple(cells), paper=True))
-    sizes = [comparison.sentences if comparison else 0 for comparison in sets.values()]
+    for name in theirs.without_counterpart(paper.BLEU) if with_paper else ():
+        cells = [f"{name} (paper)"]
+        for place in range(len(sets)):
+            cells += [None, None, _paper_bleu(name, place), None, None]
+        rows.append(Row(tuple(cells), paper=True))
+    sizes = [scored.bleu.sentences if scored else 0 for scored in sets.values()]
     counted = f"{sizes[0]:,} sentences"
     if len(sizes) > 1:
         counted += f", {sizes[1]:,} of them without unknown words"
@@ -204,21 +228,22 @@ def _paper_bleu(row: str | None, place: int) -> str | None:
 
 
 def _differences(
-    sets: Mapping[str, Comparison | None], kind: str, systems: Sequence[System], baseline: str
+    sets: Mapping[str, _ScoredSet | None], kind: str, systems: Sequence[System], baseline: str
 ) -> Table | None:
     """Make the table of differences to the baseline; return None without another system.
 
     A set of sentences for which the baseline has no translations has no columns.
     """
-    sets = {name: found for name, found in sets.items() if found and baseline in found.scores}
+    compared = {name: scored.bleu for name, scored in sets.items() if scored}
+    compared = {name: found for name, found in compared.items() if baseline in found.scores}
     columns = [Column("System", numeric=False)]
-    for group in sets:
+    for group in compared:
         columns += [Column("BLEU", group), Column("95% interval", group, kind="minor")]
         columns += [Column("p", group, kind="minor")]
     rows = []
     for system in systems:
         cells: list[str | None] = [system.name]
-        for comparison in sets.values():
+        for comparison in compared.values():
             found = comparison.scores.get(system.name)
             cells += _difference(found) if found else [None] * 3
         if system.name != baseline and any(cells[1:]):
@@ -236,7 +261,7 @@ def _difference(found: Score) -> list[str | None]:
     ]
 
 
-def _remark_on_unk(sets: Mapping[str, Comparison | None], systems: Sequence[System]) -> str | None:
+def _remark_on_unk(sets: Mapping[str, _ScoredSet | None], systems: Sequence[System]) -> str | None:
     if "No UNK" not in sets:
         return None
     if sets["No UNK"] is None:

@@ -3,15 +3,22 @@ alignments as pictures, its Figure 3."""
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.evaluation import paper
 from fairseq_rnnsearch.evaluation.command_line import add_command, add_file
 from fairseq_rnnsearch.evaluation.tables import Column, Row, Table, markdown
-from fairseq_rnnsearch.evaluation.texts import System, TestSet, Texts, add_texts, read_texts
-from fairseq_rnnsearch.figures import Alignment, parse_formats, read_alignments, write_gallery
+from fairseq_rnnsearch.evaluation.texts import System, TestSet, add_texts, read_texts
+from fairseq_rnnsearch.figures import (
+    STYLES,
+    Alignment,
+    Look,
+    parse_formats,
+    read_alignments,
+    write_gallery,
+)
 
 _FEW = 3  # sentences, as in the paper's Table 3
 
@@ -29,6 +36,12 @@ def add(commands: argparse._SubParsersAction) -> None:
     alignments.add_argument("--ids", required=True, metavar="3,17", help="sentence numbers, from 0")
     alignments.add_argument("--out", type=Path, required=True, metavar="FOLDER")
     alignments.add_argument("--format", default="svg", help="as of --heatmap-format (%(default)s)")
+    alignments.add_argument(
+        "--style",
+        choices=tuple(STYLES),
+        default="paper",
+        help="white on black, black on white, or large for a slide (%(default)s)",
+    )
 
     examples = add_command(
         commands,
@@ -53,7 +66,8 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
 
 def _draw(options: argparse.Namespace) -> None:
     chosen = chosen_alignments(options.alignments, options.ids, "--ids")
-    write_gallery(options.out, chosen, parse_formats(options.format))
+    look = Look(options.style, f"Alignments of {options.alignments}")
+    write_gallery(options.out, chosen, parse_formats(options.format), look=look)
 
 
 def _print(options: argparse.Namespace) -> None:
@@ -94,17 +108,12 @@ def read_choice(options: argparse.Namespace, test: TestSet) -> list[int]:
     """
     if options.examples is not None:
         return parse_ids(options.examples, len(test.source["tokens"]), "--examples")
-    theirs = {_letters(sentence) for sentence in paper.LONG_SENTENCES}
-    found = [i for i, sentence in enumerate(_shown(test.source)) if _letters(sentence) in theirs]
+    theirs = set(map(paper.letters, paper.LONG_SENTENCES))
+    source = map(paper.letters, _shown(test.source))
+    found = [number for number, sentence in enumerate(source) if sentence in theirs]
     if found:
         return found
     return (test.lengths() >= paper.LONG_SENTENCE).nonzero()[0][:_FEW].tolist()
-
-
-def _letters(sentence: str) -> str:
-    """Leave out what tokenisation changes: blanks and punctuation."""
-    sentence = re.sub(r"&\w+;|&#\d+;", "", sentence)  # Moses' tokeniser writes &quot; and &apos;
-    return re.sub(r"[\W_]", "", sentence).lower()
 
 
 def chosen_alignments(path: Path, ids: str, option: str) -> list[Alignment]:
@@ -143,12 +152,15 @@ def example_tables(test: TestSet, systems: Sequence[System], ids: Sequence[int])
     """
     lengths = test.lengths()
     columns = (Column("", numeric=False, kind="minor"), Column("", numeric=False))
-    texts = {"Source": test.source, "Reference": test.reference}
-    lines = [*texts.items(), *((system.name, system.translations) for system in systems)]
+    lines = [("Source", _shown(test.source))]
+    references = _shown(test.references)
+    for place, reference in enumerate(references, start=1):
+        lines.append(("Reference" if len(references) == 1 else f"Reference {place}", reference))
+    lines += [(system.name, _shown(system.translations)) for system in systems]
     return [
         Table(
             columns,
-            tuple(Row((name, _shown(text)[number])) for name, text in lines),
+            tuple(Row((name, text[number])) for name, text in lines),
             title=f"Sentence {number}, {lengths[number]} source words",
             prose=True,
         )
@@ -156,5 +168,6 @@ def example_tables(test: TestSet, systems: Sequence[System], ids: Sequence[int])
     ]
 
 
-def _shown(texts: Texts) -> list[str]:
+def _shown(texts: Mapping[str, list]) -> list:
+    """Return the detokenised text where it was given, or else the tokens."""
     return texts.get("detokenised", texts["tokens"])

@@ -92,7 +92,7 @@ class Bin:
 def read_bins(options: argparse.Namespace, test: TestSet, systems: Sequence[System]) -> list[Bin]:
     """Score the systems' tokens in the bins that the options ask for; the errors of `by_length`."""
     counts = {
-        system.name: sentence_counts(system.translations["tokens"], test.reference["tokens"])
+        system.name: sentence_counts(system.translations["tokens"], test.references["tokens"])
         for system in systems
     }
     bootstrap = Bootstrap(options.resamples, options.seed)

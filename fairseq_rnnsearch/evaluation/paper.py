@@ -5,7 +5,7 @@ Bahdanau, Cho and Bengio, ICLR 2015. Figure 2 is printed without numbers and is 
 
 import argparse
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from fairseq_rnnsearch.errors import UserError
@@ -77,22 +77,66 @@ def _plain(name: str) -> str:
     return re.sub(r"^rnnenc(?!dec)", "rnnencdec", plain)
 
 
+def is_its_test_set(sentences: Iterable[str]) -> bool:
+    """Tell whether sentences hold those of Table 3, and so are the source of newstest2014."""
+    theirs = set(map(letters, LONG_SENTENCES))
+    return theirs <= set(map(letters, sentences))
+
+
+def letters(sentence: str) -> str:
+    """Leave out what tokenisation changes: blanks, punctuation and case."""
+    sentence = re.sub(r"&\w+;|&#\d+;", "", sentence)  # Moses' tokeniser writes &quot; and &apos;
+    return re.sub(r"[\W_]", "", sentence).lower()
+
+
+@dataclass(frozen=True)
+class PaperRows:
+    """What of the paper's tables is shown.
+
+    Attributes:
+        beside: the paper's row beside each system, or None.
+        further: whether the rows without a counterpart are shown below.
+    """
+
+    beside: Mapping[str, str | None]
+    further: bool = False
+
+    @property
+    def are_shown(self) -> bool:
+        """Whether anything of the paper's is shown."""
+        return self.further or any(self.beside.values())
+
+    def without_counterpart(self, rows: Iterable[str]) -> list[str]:
+        """Return those of the paper's rows that stand below, in their order."""
+        return [row for row in rows if self.further and row not in self.beside.values()]
+
+
 def add_paper(parser: argparse.ArgumentParser) -> None:
-    """Add the option that `rows_beside` reads."""
+    """Add the options that `rows_beside` reads."""
+    parser.add_argument(
+        "--paper-rows",
+        choices=("auto", "show", "hide"),
+        default="auto",
+        help="the paper's values, which are of newstest2014, English to French: show them, hide"
+        " them, or show them where that is the test set (default: %(default)s)",
+    )
     add_list(
         parser,
         "--paper",
         "NAME=ROW",
-        "the paper's row to put beside a system, or none (default: the row of the same name;"
-        f" rows: {', '.join(BLEU)})",
+        "the paper's row to put beside a system whatever the test set, or none (default, where they"
+        f" are shown: the row of the same name; rows: {', '.join(BLEU)})",
     )
 
 
-def rows_beside(options: argparse.Namespace, names: Sequence[str]) -> dict[str, str | None]:
-    """Return the paper's row that stands beside each name, or None.
+def rows_beside(
+    options: argparse.Namespace, names: Sequence[str], is_its_test_set: bool = False
+) -> PaperRows:
+    """Return what of the paper's tables is shown beside and below these names.
 
     Raises:
-        UserError: the option names something that is no system, or a row that the paper lacks.
+        UserError: the options name something that is no system, a row that the paper lacks, or a
+            row although the paper's values are hidden.
     """
     given = named_values(options.paper, "--paper")
     check_names(given, names, "--paper")
@@ -101,5 +145,9 @@ def rows_beside(options: argparse.Namespace, names: Sequence[str]) -> dict[str, 
             raise UserError(
                 f"--paper {name}={row}: the paper has no such row; valid: {', '.join(BLEU)}, none"
             )
-    rows = {name: given.get(name) or row_named(name) for name in names}
-    return {name: None if row == "none" else row for name, row in rows.items()}
+        if row != "none" and options.paper_rows == "hide":
+            raise UserError(f"--paper {name}={row} and --paper-rows hide: give one of them")
+    shown = {"auto": is_its_test_set, "show": True, "hide": False}[options.paper_rows]
+    rows = {name: given.get(name) or (row_named(name) if shown else None) for name in names}
+    beside = {name: None if row == "none" else row for name, row in rows.items()}
+    return PaperRows(beside, shown)

@@ -49,6 +49,8 @@ class Report:
     """All that the report shows; what is None or empty has no section."""
 
     title: str
+    with_paper: bool
+    """Whether the paper's values stand beside ours."""
     command: str
     """The command with which the report was made."""
     notes: Sequence[str]
@@ -77,7 +79,12 @@ def add(commands: argparse._SubParsersAction) -> None:
         " with --alignments, Table 3 where there are long sentences.",
     )
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="made if missing")
-    parser.add_argument("--title", default="The experiment of the paper", metavar="TEXT")
+    parser.add_argument(
+        "--title",
+        metavar="TEXT",
+        help="default: the name of the source file, or, with the paper's values, that it is its"
+        " experiment",
+    )
     add_list(
         parser,
         "--note",
@@ -128,7 +135,8 @@ def _make(options: argparse.Namespace) -> Report:
     bootstrap = bleu_table.read_bootstrap(options, systems)
     trainings = training.read_logs(options)
     names = [system.name for system in systems]
-    beside = paper.rows_beside(options, list(dict.fromkeys([*names, *trainings])))
+    every_name = list(dict.fromkeys([*names, *trainings]))
+    theirs = paper.rows_beside(options, every_name, test.is_the_papers())
     chosen = examples.read_choice(options, test)
     alignments = _read_alignments(options)
     check_names(options.only_scored, names, "--only-scored")
@@ -137,12 +145,13 @@ def _make(options: argparse.Namespace) -> Report:
     shown_names = [system.name for system in shown]
     bins = lengths.read_bins(options, test, shown) if shown else []
     return Report(
-        title=options.title,
+        title=options.title or _title(options.source, theirs),
+        with_paper=theirs.are_shown,
         command=shlex.join(["python", "-m", "fairseq_rnnsearch.evaluation", *sys.argv[1:]]),
         notes=options.note,
-        scores=bleu_table.score_texts(test, systems, bootstrap, beside),
+        scores=bleu_table.score_texts(test, systems, bootstrap, theirs),
         resamples=bootstrap.resamples,
-        training=training.training_table(trainings, beside) if trainings else None,
+        training=training.training_table(trainings, theirs) if trainings else None,
         training_remarks=training.training_remarks(trainings),
         length_curves=_length_curves(bins, shown_names, options.fewest) if shown else None,
         length_table=lengths.length_table(bins, shown_names) if shown else None,
@@ -150,6 +159,10 @@ def _make(options: argparse.Namespace) -> Report:
         alignments=_heatmaps(alignments),
         examples=examples.example_tables(test, shown, chosen) if shown else [],
     )
+
+
+def _title(source: Path, theirs: paper.PaperRows) -> str:
+    return "The experiment of the paper" if theirs.are_shown else f"Translations of {source.name}"
 
 
 def _read_alignments(options: argparse.Namespace) -> dict[str, list[Alignment]]:

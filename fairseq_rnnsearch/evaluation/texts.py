@@ -13,6 +13,7 @@ import numpy as np
 
 from fairseq_rnnsearch.data.corpus import check_text
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.evaluation import paper
 from fairseq_rnnsearch.evaluation.command_line import (
     add_file,
     add_list,
@@ -40,14 +41,24 @@ class System:
 
 @dataclass(frozen=True)
 class TestSet:
-    """The sentences that were translated; there are always tokens."""
+    """The sentences that were translated; there are always tokens.
+
+    Attributes:
+        source: the text itself.
+        references: translations by people, one text or several of each kind.
+        known: which sentences are in the No-UNK subset, ``(sentences,)``; None without
+            dictionaries.
+    """
 
     __test__ = False  # pytest takes a class of this name for one of its own
 
     source: Texts
-    reference: Texts
+    references: Mapping[str, list[list[str]]]
     known: np.ndarray | None = None
-    """Which sentences are in the No-UNK subset, ``(sentences,)``; None without dictionaries."""
+
+    def is_the_papers(self) -> bool:
+        """Tell whether it is newstest2014, of which the paper's values are."""
+        return any(map(paper.is_its_test_set, self.source.values()))
 
     def lengths(self) -> np.ndarray:
         """Return the number of words of each source sentence."""
@@ -111,7 +122,7 @@ def read_known_words(path: Path) -> frozenset[str]:
 
 def known_sentences(
     source: Sequence[str],
-    reference: Sequence[str],
+    references: Sequence[Sequence[str]],
     source_words: frozenset[str],
     reference_words: frozenset[str],
 ) -> np.ndarray:
@@ -119,8 +130,9 @@ def known_sentences(
     themselves and in the reference translations" (Table 1), as booleans, ``(sentences,)``."""
     return np.array(
         [
-            source_words.issuperset(here.split()) and reference_words.issuperset(there.split())
-            for here, there in zip(source, reference, strict=True)
+            source_words.issuperset(here.split())
+            and all(reference_words.issuperset(there.split()) for there in theirs)
+            for here, *theirs in zip(source, *references, strict=True)
         ],
         dtype=bool,
     )
@@ -152,8 +164,11 @@ def add_texts(parser: argparse.ArgumentParser) -> None:
     again = "the same sentences detokenised"
     add_file(texts, "--source", "tokenised source sentences", required=True)
     add_file(texts, "--source-detokenised", again)
-    add_file(texts, "--reference", "tokenised references", required=True)
-    add_file(texts, "--reference-detokenised", again)
+    several = "any number of times where there are several for each sentence"
+    add_list(
+        texts, "--reference", "FILE", f"tokenised references, {several}", type=Path, required=True
+    )
+    add_list(texts, "--reference-detokenised", "FILE", again, type=Path)
     for option, help in {
         "--system": "a system's tokenised translations, any number of times, in the order of rows",
         "--system-detokenised": "its translations detokenised",
@@ -195,7 +210,14 @@ def read_texts(options: argparse.Namespace) -> tuple[TestSet, list[System]]:
             if path is not None
         }
 
-    reference = read(options.reference, options.reference_detokenised)
+    references = {
+        kind: [read_as_many(path, len(source), options.source) for path in paths]
+        for kind, paths in {
+            "tokens": options.reference,
+            "detokenised": options.reference_detokenised,
+        }.items()
+        if paths
+    }
     dictionaries = {
         "--source-dictionary": options.source_dictionary,
         "--target-dictionary": options.target_dictionary,
@@ -203,8 +225,8 @@ def read_texts(options: argparse.Namespace) -> tuple[TestSet, list[System]]:
     known = None
     if given_together(dictionaries):
         words = map(read_known_words, dictionaries.values())
-        known = known_sentences(source, reference["tokens"], *words)
-    test = TestSet({"tokens": source, **read(None, options.source_detokenised)}, reference, known)
+        known = known_sentences(source, references["tokens"], *words)
+    test = TestSet({"tokens": source, **read(None, options.source_detokenised)}, references, known)
 
     paths = named_paths(options.system, "--system")
     if not paths:
@@ -219,7 +241,7 @@ def read_texts(options: argparse.Namespace) -> tuple[TestSet, list[System]]:
         check_names(further[option], paths, option)
         if values and "no-unk" in option and known is None:
             raise UserError(f"{option} needs --source-dictionary and --target-dictionary")
-        if values and "detokenised" in option and "detokenised" not in reference:
+        if values and "detokenised" in option and "detokenised" not in references:
             raise UserError("detokenised systems need --reference-detokenised")
     detokenised, *no_unk = further.values()
     return test, [

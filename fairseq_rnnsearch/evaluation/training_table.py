@@ -32,7 +32,8 @@ def add(commands: argparse._SubParsersAction) -> None:
 
 def _run(options: argparse.Namespace) -> None:
     trainings = read_logs(options)
-    print(markdown(training_table(trainings, paper.rows_beside(options, list(trainings)))))
+    theirs = paper.rows_beside(options, list(trainings))
+    print(markdown(training_table(trainings, theirs)))
     for remark in training_remarks(trainings):
         print(f"\n{remark}")
 
@@ -71,18 +72,20 @@ def read_logs(options: argparse.Namespace) -> dict[str, Training]:
     return {name: read_training(logs, devices.get(name)) for name, logs in paths.items()}
 
 
-def training_table(trainings: Mapping[str, Training], beside: Mapping[str, str | None]) -> Table:
+def training_table(trainings: Mapping[str, Training], theirs: paper.PaperRows) -> Table:
     """Return the paper's Table 2: how long the models were trained, and what they reached.
 
     Args:
         trainings: each model's training.
-        beside: the paper's row beside each model, or None.
+        theirs: the paper's rows.
     """
     columns = [Column("Model", numeric=False)]
-    for head in ("Updates", "Epochs", "Hours", "Train NLL", "Dev. NLL"):
-        columns += [Column("ours", head), Column("paper", head, kind="paper")]
-    for whose, kind in (("ours", ""), ("paper", "paper")):
-        columns.append(Column(whose, "Device", numeric=False, kind=kind))
+    for head in ("Updates", "Epochs", "Hours", "Train NLL", "Dev. NLL", "Device"):
+        is_number = head != "Device"
+        if theirs.are_shown:
+            columns += [Column("ours", head, is_number), Column("paper", head, is_number, "paper")]
+        else:
+            columns += [Column(head, numeric=is_number)]
     rows = []
     for name, training in trainings.items():
         ours = (
@@ -93,12 +96,13 @@ def training_table(trainings: Mapping[str, Training], beside: Mapping[str, str |
             fixed(training.valid_nats, 1),
             training.device,
         )
-        pairs = zip(ours, _paper_cells(beside.get(name)), strict=True)
-        rows.append(Row((name, *(cell for pair in pairs for cell in pair))))
-    for name in paper.TRAINING:
-        if name not in [beside.get(ours) for ours in trainings]:
-            cells = (cell for value in _paper_cells(name) for cell in (None, value))
-            rows.append(Row((f"{name} (paper)", *cells), paper=True))
+        if theirs.are_shown:
+            pairs = zip(ours, _paper_cells(theirs.beside.get(name)), strict=True)
+            ours = tuple(cell for pair in pairs for cell in pair)
+        rows.append(Row((name, *ours)))
+    for name in theirs.without_counterpart(paper.TRAINING):
+        cells = (cell for value in _paper_cells(name) for cell in (None, value))
+        rows.append(Row((f"{name} (paper)", *cells), paper=True))
     return Table(tuple(columns), tuple(rows))
 
 

@@ -219,7 +219,7 @@ def _write_subset(options: argparse.Namespace) -> None:
     source = read_sentences(options.source)
     reference = read_as_many(options.reference, len(source), options.source)
     words = (options.source_dictionary, options.target_dictionary)
-    chosen = np.flatnonzero(known_sentences(source, reference, *map(read_known_words, words)))
+    chosen = np.flatnonzero(known_sentences(source, [reference], *map(read_known_words, words)))
     for path, sentences in ((options.source, source), (options.reference, reference)):
         _write_lines(options.out / f"text{path.suffix}", pick(sentences, chosen))
     print(f"{len(chosen):,} of {len(source):,} sentence pairs without unknown words")

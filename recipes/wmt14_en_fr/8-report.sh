@@ -47,6 +47,7 @@ report() {
     [[ $VOCABULARY = bpe ]] || systems+=(--source-dictionary "$DATA/dict.en.txt"
         --target-dictionary "$DATA/dict.fr.txt")
     python -m fairseq_rnnsearch.evaluation report --out "$PARTIAL" --title "$TITLE: $1" \
+        --paper-rows show \
         "${notes[@]}" --source "$(tokens_of "$1").en" --reference "$(tokens_of "$1").fr" \
         --source-detokenised "$WORK/text/test-$1/text.en" \
         --reference-detokenised "$WORK/text/test-$1/text.fr" \
