@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# The lecture about attention: runs the notebook, or opens it in Jupyter.
+#
+#     bash recipes/lecture/run.sh           # runs it without a screen, in about three minutes
+#     bash recipes/lecture/run.sh --open    # opens it in a browser
+#
+# WORK names the folder of what it makes (default: runs/lecture): the notebook with its outputs, the
+# same as a page, and slides/.
+
+set -euo pipefail
+
+HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+export WORK=${WORK:-$HERE/../../runs/lecture}
+case ${1-} in
+    '' | --open) ;;
+    -h | --help)
+        sed -n '2,/^$/s/^# \{0,1\}//p' -- "${BASH_SOURCE[0]}"
+        exit
+        ;;
+    *)
+        echo "error: unknown option $1; valid is --open" >&2
+        exit 1
+        ;;
+esac
+export RNNSEARCH_EXTRAS=${RNNSEARCH_EXTRAS:-lecture}
+# shellcheck source=recipes/environment.sh
+source "$HERE/../environment.sh"
+mkdir -p -- "$WORK"
+WORK=$(cd -- "$WORK" && pwd)
+if [[ ${1-} = --open ]]; then
+    exec jupyter lab "$HERE/attention.ipynb"
+fi
+echo "running the lecture ..." >&2
+OMP_NUM_THREADS=1 jupyter nbconvert --log-level WARN --to notebook --execute \
+    --ExecutePreprocessor.timeout=-1 --output-dir "$WORK" "$HERE/attention.ipynb"
+jupyter nbconvert --log-level ERROR --to html "$WORK/attention.ipynb"
+printf '%s\n' "$WORK/attention.ipynb" "$WORK/attention.html" "$WORK/slides"
