@@ -308,7 +308,7 @@ def test_word_lists_that_do_not_fit_are_refused(params, tmp_path, words, message
     ("options", "message"),
     [
         (["--source-words", "latin-1"], "cannot be read as UTF-8"),
-        (["--target-words", "words"], "has 1 words"),  # nor is there half of the import
+        (["--target-words", "words"], "has 1 word"),  # nor is there half of the import
         (["--source-lang", "fr"], "must differ"),
     ],
 )

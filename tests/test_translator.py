@@ -549,7 +549,7 @@ COMMAND_MISTAKES = {
     "a missing option": (["--path", "x"], "required: --source, --target"),
     "an unknown format": (["--heatmap-format", "bmp"], "'bmp' is unknown"),
     "unknown ids": (["--heatmap-samples", "some"], "'some': must be a number"),
-    "ids that do not exist": (["--heatmap-samples", "ids:0,7,9"], "ids:7: .* has 1 sentences"),
+    "ids that do not exist": (["--heatmap-samples", "ids:0,7,9"], "ids:7: .* has 1 sentence,"),
     "an empty batch": (["--batch-size", "0"], "--batch-size 0"),
     "another number of lines": ([], "1 line"),
 }
