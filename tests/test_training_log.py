@@ -214,7 +214,7 @@ def test_no_training(tmp_path):
 def test_the_papers_table(tmp_path):
     training = Log().begin(0).inner(61, 100, 45.25).valid(61, 100, 40.0).read(tmp_path)
     runs = {"rnnenc_50": training, "other": training}
-    table = training_table(runs, {"rnnenc_50": "RNNencdec-50"})
+    table = training_table(runs, PaperRows({"rnnenc_50": "RNNencdec-50"}))
     assert [row.cells[0] for row in table.rows] == [
         *("rnnenc_50", "other", "RNNencdec-30 (paper)", "RNNsearch-30 (paper)"),
         *("RNNsearch-50 (paper)", "RNNsearch-50* (paper)"),

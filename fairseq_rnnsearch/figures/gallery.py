@@ -35,7 +35,7 @@ from fairseq_rnnsearch.figures.jsonl import json_line
 from fairseq_rnnsearch.figures.layout import label_of
 from fairseq_rnnsearch.figures.page import write_page
 from fairseq_rnnsearch.figures.picture_files import FORMATS as PICTURES
-from fairseq_rnnsearch.figures.styles import Look
+from fairseq_rnnsearch.figures.styles import PLAIN, Look
 from fairseq_rnnsearch.figures.terminal import text_heatmap
 from fairseq_rnnsearch.files import remove_unfinished, replacing, write_text
 
@@ -51,7 +51,6 @@ LINES: dict[str, tuple[str, Callable[[Alignment], str]]] = {
     "pharaoh": ("alignments.pharaoh", Alignment.pharaoh),
 }
 FORMATS = (*PICTURES, "text", "html", *LINES)
-_PLAIN = Look()
 
 
 def parse_formats(text: str) -> tuple[str, ...]:
@@ -97,7 +96,7 @@ class Gallery:
         folder: Path,
         formats: Sequence[str],
         processes: int | None = None,
-        look: Look = _PLAIN,
+        look: Look = PLAIN,
     ) -> None:
         self._folder = Path(folder)
         self._formats = tuple(formats)
@@ -183,7 +182,7 @@ def write_gallery(
     alignments: Iterable[Alignment],
     formats: Sequence[str],
     progress: Callable[[Sequence[Alignment]], Iterable[Alignment]] = iter,
-    look: Look = _PLAIN,
+    look: Look = PLAIN,
 ) -> None:
     """Write every alignment in every format, in the order of their ids.
 

@@ -15,10 +15,8 @@ from tqdm import tqdm
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures.alignment import Alignment
 from fairseq_rnnsearch.figures.gallery import write_gallery
-from fairseq_rnnsearch.figures.styles import Look
+from fairseq_rnnsearch.figures.styles import PLAIN, Look
 from fairseq_rnnsearch.wording import counted
-
-_PLAIN = Look()
 
 
 class LateGallery:
@@ -33,7 +31,7 @@ class LateGallery:
         UserError: when the folder cannot be made or written.
     """
 
-    def __init__(self, folder: Path, formats: Sequence[str], look: Look = _PLAIN) -> None:
+    def __init__(self, folder: Path, formats: Sequence[str], look: Look = PLAIN) -> None:
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as problem:

@@ -28,7 +28,7 @@ import numpy as np
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures.alignment import Alignment
-from fairseq_rnnsearch.figures.styles import Look, Style, style_named
+from fairseq_rnnsearch.figures.styles import PLAIN, Look, Style, style_named
 from fairseq_rnnsearch.files import replacing
 
 # A weight is stored in two bytes as a number of steps of 1/50000, so that decimals such as 0.25 and
@@ -39,11 +39,10 @@ NOT_A_NUMBER = 0xFFFF
 _HERE = Path(__file__).parent
 # The look that this page and the report share.
 STYLE = _HERE / "style.css"
-_PLAIN = Look()
 
 
 def write_page(
-    path: str | os.PathLike[str], alignments: Iterable[Alignment], look: Look = _PLAIN
+    path: str | os.PathLike[str], alignments: Iterable[Alignment], look: Look = PLAIN
 ) -> None:
     """Write a page of alignments that needs nothing but a browser.
 

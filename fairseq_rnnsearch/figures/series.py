@@ -18,7 +18,7 @@ from fairseq_rnnsearch.errors import UserError, training_goes_on
 from fairseq_rnnsearch.figures.alignment import Alignment
 from fairseq_rnnsearch.figures.gallery import write_gallery
 from fairseq_rnnsearch.figures.heatmap import MOST_DOTS, save_heatmap
-from fairseq_rnnsearch.figures.styles import Look
+from fairseq_rnnsearch.figures.styles import PLAIN, Look
 from fairseq_rnnsearch.files import remove_unfinished, replacing, write_text
 
 if TYPE_CHECKING:
@@ -31,7 +31,6 @@ _NAME = re.compile(r"valid(\d+)-update(\d+)\.png")
 _ANIMATED_SENTENCES, _COLUMNS = 4, 2
 # The width of the widest animation and the height of the caption are in dots.
 _WIDEST, _CAPTION = 1600, 40
-_PLAIN = Look()
 _FRAME_MS, _LAST_FRAME_MS = 400, 2500
 
 
@@ -57,7 +56,7 @@ class Series:
         formats: Sequence[str],
         most: int,
         save_dir: Path | None = None,
-        look: Look = _PLAIN,
+        look: Look = PLAIN,
     ) -> None:
         if most < 0:
             raise UserError(f"--heatmap-keep {most}: must be 0 (all validations) or more")

@@ -66,6 +66,9 @@ class Look:
     model: str = ""
 
 
+PLAIN = Look()
+
+
 def style_named(name: str) -> Style:
     """Return a style.
 
