@@ -138,6 +138,7 @@ def test_words_are_data(tmp_path):
 def test_lone_surrogate(tmp_path):
     path = written(tmp_path, [Alignment(["\udc80"], ["b"], [[1.0]])])
     assert data_of(path)["sentences"][0]["source"] == ["\udc80"]
+    assert "\\udc80" in embedded_page(Alignment(["\udc80"], ["b"], [[1.0]])).encode().decode()
 
 
 def test_stored_weights_and_statistics(tmp_path):

@@ -111,8 +111,7 @@ def _page(look: Look, sentences: list[str]) -> bytes:
         model=f'<p id="model" class="faint">{html.escape(look.model)}</p>\n' if look.model else "",
         step=f"{1 / STEPS:.5f}",
     )
-    # A lone surrogate has no UTF-8; as \udc80 it is JSON's own notation for itself.
-    return page.encode("utf-8", "backslashreplace")
+    return page.encode("utf-8")
 
 
 def _filled(template: str, script: str, style: str, data: str, **parts: str) -> str:
@@ -121,7 +120,9 @@ def _filled(template: str, script: str, style: str, data: str, **parts: str) -> 
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     parts |= {"policy": f"sha256-{digest}", "style": style, "script": script, "data": data}
     # In one pass: a sentence or a title that says {{script}} is left alone.
-    return re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _read(template))
+    page = re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _read(template))
+    # A lone surrogate has no UTF-8; as \udc80 it is JSON's own notation for itself.
+    return page.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _data(sentences: list[str], style: Style) -> str:
