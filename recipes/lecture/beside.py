@@ -48,5 +48,6 @@ class Beside:
         for row in self.rows:
             code, place = line_of(row.code, row.mark)
             code = code.replace("|", r"\|")  # which would begin another column
-            lines.append(f"| ${row.equation}$ | `{code}`<br><small>{place}</small> |")
+            equation = rf"$\displaystyle {{{row.equation}}}$"
+            lines.append(f"| {equation} | `{code}`<br><small>{place}</small> |")
         return "\n".join(lines)

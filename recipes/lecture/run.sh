@@ -34,4 +34,6 @@ echo "running the lecture ..." >&2
 OMP_NUM_THREADS=1 jupyter nbconvert --log-level WARN --to notebook --execute \
     --ExecutePreprocessor.timeout=-1 --output-dir "$WORK" "$HERE/attention.ipynb"
 jupyter nbconvert --log-level ERROR --to html "$WORK/attention.ipynb"
+# In tables, MathJax would break every equation into one line for each symbol.
+sed -i 's/automatic: true/automatic: false/' "$WORK/attention.html"
 printf '%s\n' "$WORK/attention.ipynb" "$WORK/attention.html" "$WORK/slides"
