@@ -8,6 +8,7 @@ import pytest
 from commands import LAST_ONLY, MODEL, together, train
 
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.evaluation.paper import PaperRows
 from fairseq_rnnsearch.evaluation.training_log import read_training
 from fairseq_rnnsearch.evaluation.training_table import training_remarks, training_table
 
