@@ -131,7 +131,7 @@ def test_a_line_every_ten_seconds(lines):
     ]
     assert lines("none") == []
     (_, first), *_ = lines("json")
-    assert json.loads(first) == {"seconds_left": 28}
+    assert json.loads(first) == {"seconds_left": "28"}
 
 
 def test_what_a_training_knows_is_in_its_lines(lines):

@@ -16,7 +16,8 @@ from fairseq_rnnsearch.compat import progress_lines, screen
 from fairseq_rnnsearch.errors import training_goes_on
 
 PROGRAMS = ("train", "generate", "interactive", "validate", "preprocess")
-_log_files: list["LogFile"] = []  # that of this process, if it has one
+_wanted: list[str] = []  # a log file that is not open yet
+_log_files: list["LogFile"] = []
 
 
 def outliving(make_bar: Callable) -> Callable:
@@ -161,15 +162,13 @@ class LogFile(logging.FileHandler):
 
 
 def open_log_file(path: str | None) -> None:
-    """Let ``--log-file`` have every message of the process, as the screen shows it, and whole.
+    """Let ``--log-file`` have every message from the program's first on, with its time.
 
     fairseq's has the messages of two of its loggers, without the time at which they were written,
     and only in training.
     """
-    if path and not _log_files:
-        with training_goes_on("--log-file"):
-            _log_files.append(LogFile(path))
-            logging.root.addHandler(_log_files[0])
+    if path:
+        _wanted.append(path)  # a program makes its own handlers only where there are none yet
 
 
 def keep_log_file() -> None:
@@ -180,6 +179,9 @@ def keep_log_file() -> None:
 
 
 def _keep(logger: logging.Logger, _: logging.LogRecord) -> bool:
+    while _wanted:
+        with training_goes_on("--log-file"):
+            _log_files.append(LogFile(_wanted.pop()))
     for ours in _log_files:
         for handler in list(logger.handlers):
             is_file = isinstance(handler, logging.FileHandler)

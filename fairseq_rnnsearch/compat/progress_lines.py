@@ -24,11 +24,15 @@ class _LatestLine(logging.Filter):
     def __init__(self) -> None:
         super().__init__()
         self.time = 0.0
-        self.avoids_terminals = False
+        self._avoids_terminals = False
+
+    def begin(self, bar_is_shown: bool) -> None:
+        """Count from now on, for a bar that is shown on a terminal or writes lines itself."""
+        self.time, self._avoids_terminals = time.monotonic(), bar_is_shown
 
     def filter(self, record: logging.LogRecord) -> bool:
         self.time = time.monotonic()
-        if not (self.avoids_terminals and record.name == _TAG):
+        if not (self._avoids_terminals and record.name == _TAG):
             return True
         for handler in handlers(record.name):
             is_stream = isinstance(handler, logging.StreamHandler)
@@ -68,8 +72,8 @@ class WithLines:
         return len(self._lines)
 
     def __iter__(self) -> Iterator:
-        _latest.avoids_terminals = self._is_shown
-        _latest.time = began = time.monotonic()
+        began = time.monotonic()
+        _latest.begin(self._is_shown)
         for done, batch in enumerate(self._lines, start=1):
             yield batch
             now = time.monotonic()
