@@ -35,6 +35,7 @@ make_corpus() {
 binarise() {
     preprocess preprocess en fr --trainpref "$WORK/corpus/train" \
         --validpref "$WORK/corpus/valid" --testpref "$WORK/corpus/test"
+    TOKENIZER=words LOWERCASE=1 describe_preprocessing en fr
 }
 
 train() {
@@ -70,6 +71,11 @@ report() {
     score=$(sacrebleu "$reference" --input "$translation" --tokenize none --force --score-only)
     awk -v score="$score" -v least="$LEAST_BLEU" 'BEGIN { exit !(score >= least) }' ||
         die "BLEU $score is below $LEAST_BLEU"
+    echo
+    echo "your own sentence, of the words in $WORK/data/dict.en.txt:"
+    echo '  echo "The young woman buys a red car near the white church." |'
+    printf '    %q -m fairseq_rnnsearch.translate %q --heatmap-dir heatmaps\n' \
+        "$(command -v python)" "$WORK"
 }
 
 main() {

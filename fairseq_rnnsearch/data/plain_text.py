@@ -6,16 +6,18 @@ A data folder may hold ``preprocessing.json``, which says for each language how 
             "bpe_codes": "codes.en"},
      "fr": {"tokenizer": "space", "lowercase": false, "bpe_codes": null}}
 
-``tokenizer`` is ``moses``, ``space`` (the text is tokenised already) or ``character`` (each
-character is a token, as for Chinese, Japanese and Thai, which have no spaces between words);
-``sacremoses`` is the version of the package that split the training text, and ``bpe_codes`` a file
-of subword-nmt in the same folder, or null. The recipes write this file; where there is none, text
-is split at spaces.
+``tokenizer`` is ``moses``, ``words`` (see `word_tokenizer`), ``character`` (each character is a
+token, as for Chinese, Japanese and Thai, which have no spaces between words) or ``space`` (the text
+is tokenised already); ``sacremoses`` is the version of the package that split the training text,
+and ``bpe_codes`` a file of subword-nmt in the same folder, or null. The recipes write this file;
+where there is none, text is split at spaces.
 """
 
 import io
+import itertools
 import json
 import logging
+import re
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -26,8 +28,11 @@ from fairseq_rnnsearch.errors import UserError
 logger = logging.getLogger(__name__)
 
 FILE_NAME = "preprocessing.json"
-TOKENIZERS = ("moses", "space", "character")
+TOKENIZERS = ("moses", "words", "character", "space")
 SPACE = "\u2581"  # a space as a token of its own, as in fairseq's `characters` and in SentencePiece
+Split = Callable[[str], list[str]]
+Join = Callable[[Sequence[str]], str]
+
 _TYPES = {"tokenizer": str, "sacremoses": str, "lowercase": bool, "bpe_codes": str | None}
 
 
@@ -55,21 +60,14 @@ class PlainText:
         sacremoses: str | None = None,
     ) -> None:
         _check_tokenizer(tokenizer)
-        self._lowercase = lowercase
-        self._split: Callable[[str], list[str]] = str.split
-        self._join: Callable[[Sequence[str]], str] = " ".join
+        self._settings = {"tokenizer": tokenizer, "lowercase": lowercase}
+        self._unchanged = {"language": language, "bpe_codes": bpe_codes, "sacremoses": sacremoses}
+        self._split: Split = str.split
+        self._join: Join = " ".join
         if tokenizer == "moses":
-            from sacremoses import MosesDetokenizer, MosesTokenizer
-
-            if sacremoses not in (None, version("sacremoses")):
-                logger.warning(
-                    "the %s text of the training was split into tokens by sacremoses %.20s, and %s "
-                    "is installed: tokens may differ from those that the model has learned",
-                    *(language, sacremoses, version("sacremoses")),
-                )
-            moses, inverse = MosesTokenizer(lang=language), MosesDetokenizer(lang=language)
-            self._split = lambda sentence: moses.tokenize(sentence, escape=False)
-            self._join = lambda words: inverse.detokenize(words, unescape=False)
+            self._split, self._join = _moses_tokenizer(language, sacremoses)
+        elif tokenizer == "words":
+            self._split, self._join = word_tokenizer(language)
         elif tokenizer == "character":
             if bpe_codes:
                 raise UserError(
@@ -97,7 +95,7 @@ class PlainText:
     def tokens(self, sentence: str) -> list[str]:
         """Return the tokens of a sentence, which are subword pieces if the model has them."""
         tokens = self._split(sentence)
-        if self._lowercase:
+        if self._settings["lowercase"]:
             tokens = [token.lower() for token in tokens]
         return self._segment(tokens) if self._segment else tokens
 
@@ -105,6 +103,59 @@ class PlainText:
         """Return a sentence from tokens; pieces are merged, and lower case stays."""
         joined = " ".join(tokens) + " "
         return self._join(joined.replace("@@ ", "").split())
+
+    def others(self) -> dict[str, Split]:
+        """Return what makes tokens in each other way, by the words that describe it."""
+        found = {}
+        for tokenizer, lowercase in itertools.product(TOKENIZERS, (False, True)):
+            way = {"tokenizer": tokenizer, "lowercase": lowercase}
+            if way != self._settings:
+                described = f"tokenizer {tokenizer}{' and lower case' * lowercase}"
+                found[described] = PlainText(**self._unchanged, **way).tokens
+        return found
+
+
+def word_tokenizer(language: str) -> tuple[Split, Join]:
+    """Return functions that split a sentence into words and punctuation marks, and join them again.
+
+    This is plainer than Moses' rules, and takes text that is split already as well: a word is
+    letters and digits, with hyphens and apostrophes inside. The English 's and the elided words of
+    French (l', qu') stand alone, as in the quickstart's corpus. Every apostrophe becomes "'".
+    """
+    alone = {"en": r"'s\b", "fr": r"\b(?:[cdjlmnst]|\w*qu)'"}.get(language, r"(?!)")
+    word = re.compile(rf"{alone}|\w+(?:[-'](?!s\b)\w+)*|[^\w\s]", re.IGNORECASE)
+    # French has a space before the marks of two parts.
+    close = {"fr": ".,)", "en": ".,;:?!)'"}.get(language, ".,;:?!)")
+
+    def split(sentence: str) -> list[str]:
+        return word.findall(sentence.replace("’", "'"))
+
+    def join(words: Sequence[str]) -> str:
+        text = ""
+        for before, word in zip(["", *words], words, strict=False):
+            tight = not before or before == "(" or word[0] in close
+            tight = tight or (language == "fr" and before.endswith("'"))
+            text += word if tight else f" {word}"
+        return text
+
+    return split, join
+
+
+def _moses_tokenizer(language: str, sacremoses: str | None) -> tuple[Split, Join]:
+    """Return Moses' functions; a warning says that another version split the training text."""
+    from sacremoses import MosesDetokenizer, MosesTokenizer
+
+    if sacremoses not in (None, version("sacremoses")):
+        logger.warning(
+            "the %s text of the training was split into tokens by sacremoses %.20s, and %s is "
+            "installed: tokens may differ from those that the model has learned",
+            *(language, sacremoses, version("sacremoses")),
+        )
+    moses, inverse = MosesTokenizer(lang=language), MosesDetokenizer(lang=language)
+    return (
+        lambda sentence: moses.tokenize(sentence, escape=False),
+        lambda words: inverse.detokenize(words, unescape=False),
+    )
 
 
 def _characters(sentence: str) -> list[str]:

@@ -1,0 +1,220 @@
+"""How much of a text a model knows, and one warning where that is too little.
+
+A *word* is what the tokeniser makes of a text, punctuation marks too, with its subword pieces
+(``@@``) put together. It is *unknown* if the dictionary lacks one of its pieces, so that the model
+reads ``<unk>`` there. A warning tells of more than ``MOST_UNKNOWN`` of a text's words, or of words
+that fall into more than ``MOST_PIECES`` times the pieces that they had in the training. It also
+tells what would have made the text better known: the model's other language, or another way to
+make tokens.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+logger = logging.getLogger(__name__)
+
+UNKNOWN = "<unk>"
+MOST_UNKNOWN = 0.05
+MOST_PIECES = 2
+ENOUGH = 1000  # words, after which a text is judged before its end
+EXAMPLES = 5
+
+Tokens = Callable[[str], Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """One language of a model.
+
+    Attributes:
+        language: its code.
+        counts: how often each piece, or word, stood in the training text; without fairseq's
+            symbols.
+        tokens: makes the tokens of a sentence.
+        ways: other ways to make them, each with its description; called when a warning wants them.
+    """
+
+    language: str
+    counts: Mapping[str, int]
+    tokens: Tokens = str.split
+    ways: Callable[[], Mapping[str, Tokens]] = dict
+
+    @cached_property
+    def pieces_per_word(self) -> float:
+        """How many pieces a word of the training text had."""
+        ends = sum(n for piece, n in self.counts.items() if not piece.endswith("@@"))
+        return sum(self.counts.values()) / ends if ends > 0 else 1.0
+
+
+@dataclass
+class Count:
+    """What was counted of one side of a text.
+
+    Attributes:
+        unknown_examples, split_examples: different words that are unknown, and that have very many
+            pieces.
+        sentences: the first plain sentences, to try what else they may be.
+    """
+
+    vocabulary: Vocabulary
+    words: int = 0
+    unknown: int = 0
+    pieces: int = 0
+    unknown_examples: dict[str, None] = field(default_factory=dict)
+    split_examples: dict[str, None] = field(default_factory=dict)
+    sentences: list[str] = field(default_factory=list)
+
+    def add(self, tokens: Sequence[str], sentence: str | None = None) -> None:
+        """Count a sentence.
+
+        Args:
+            tokens: as the model reads them.
+            sentence: the plain text, where it is known.
+        """
+        known, many = self.vocabulary.counts, MOST_PIECES * self.vocabulary.pieces_per_word
+        if sentence is not None and self.words < ENOUGH:
+            self.sentences.append(sentence)
+        for pieces in _words(tokens):
+            self.words += 1
+            self.pieces += len(pieces)
+            name = "".join(piece.removesuffix("@@") for piece in pieces)
+            if any(piece not in known for piece in pieces):
+                self.unknown += 1
+                _keep(name, self.unknown_examples)
+            if len(pieces) > many:
+                _keep(name, self.split_examples)
+
+    @property
+    def unknown_rate(self) -> float:
+        return self.unknown / max(self.words, 1)
+
+    @property
+    def pieces_per_word(self) -> float:
+        return self.pieces / max(self.words, 1)
+
+    @property
+    def trouble(self) -> float:
+        """Above 1 where a warning is due: the larger of both numbers as a multiple of its limit."""
+        pieces = self.pieces_per_word / self.vocabulary.pieces_per_word
+        return max(self.unknown_rate / MOST_UNKNOWN, pieces / MOST_PIECES)
+
+    def finding(self) -> str:
+        """Say which number is too large, with examples."""
+        words = f"{self.words:,} {self.vocabulary.language} words"
+        if self.unknown_rate > MOST_UNKNOWN:
+            shown = _shown(self.unknown_examples)
+            return f"{self.unknown_rate:.1%} of the {words} are unknown to the model{shown}"
+        return (
+            f"the {words} have {self.pieces_per_word:.1f} subword pieces each, and those of the "
+            f"training had {self.vocabulary.pieces_per_word:.1f}{_shown(self.split_examples)}"
+        )
+
+
+class Coverage:
+    """Judges texts by a model's two vocabularies, and warns once in its life.
+
+    Args:
+        source, target: the language that the model reads, and the one that it writes.
+    """
+
+    def __init__(self, source: Vocabulary, target: Vocabulary) -> None:
+        self._vocabularies = (source, target)
+        self._has_warned = False
+
+    def text(self) -> "CountedText":
+        """Begin to count a text."""
+        return CountedText(*map(Count, self._vocabularies), self._judge)
+
+    def _judge(self, *sides: Count) -> None:
+        """Warn where a side of a text is hardly known."""
+        bad = [(one, other) for one, other in zip(sides, sides[::-1], strict=True) if _is_bad(one)]
+        if bad and not self._has_warned:
+            self._has_warned = True
+            logger.warning("; ".join(_explained(one, other.vocabulary) for one, other in bad))
+
+
+class CountedText:
+    """A text that is counted while it is read.
+
+    Args:
+        source, target: the counts of its sides, of which the target may stay empty.
+        judge: takes both; called once the text is long enough, and at its end.
+    """
+
+    def __init__(self, source: Count, target: Count, judge: Callable[[Count, Count], None]) -> None:
+        self._source, self._target, self._judge = source, target, judge
+
+    def add_source(self, tokens: Sequence[str], sentence: str | None = None) -> None:
+        """Count a source sentence; see `Count.add`."""
+        self._source.add(tokens, sentence)
+        if self._source.words >= ENOUGH:
+            self.end()
+
+    def add_target(self, tokens: Sequence[str], sentence: str | None = None) -> None:
+        """Count a given target sentence, before its source; see `Count.add`."""
+        self._target.add(tokens, sentence)
+
+    def end(self) -> None:
+        """Warn now if it is due, however short the text was."""
+        self._judge(self._source, self._target)
+
+
+def _is_bad(count: Count) -> bool:
+    return count.trouble > 1
+
+
+def _explained(count: Count, other: Vocabulary) -> str:
+    """Return the finding, and what would make at most half of the trouble."""
+    tried = [(other, other.tokens, f"it looks like {other.language}: are the languages swapped?")]
+    for way, tokens in count.vocabulary.ways().items():
+        tried.append((count.vocabulary, tokens, f"{way} would suit it better"))
+    best, suspicion = count, ""
+    for vocabulary, tokens, said in tried if count.sentences else ():
+        again = Count(vocabulary)
+        for sentence in count.sentences:
+            again.add(tokens(sentence))
+        if again.trouble < best.trouble and again.trouble <= count.trouble / 2:
+            best = again
+            suspicion = f"; {said} ({again.unknown_rate:.1%} unknown"
+            pieces = again.pieces_per_word
+            suspicion += f", {pieces:.1f} pieces a word)" if pieces > 1 else ")"
+    return count.finding() + suspicion
+
+
+def marked(tokens: Sequence[str], vocabulary: Vocabulary) -> list[str]:
+    """Return tokens as pictures show them: an unknown word is ``<unk:word>``.
+
+    Of a word in pieces the first one begins with the mark, and the last one ends with it.
+    """
+    shown: list[str] = []
+    for pieces in _words(tokens):
+        if pieces != [UNKNOWN] and any(piece not in vocabulary.counts for piece in pieces):
+            pieces[0] = f"<unk:{pieces[0]}"
+            pieces[-1] = f"{pieces[-1].removesuffix('@@')}>"
+        shown += pieces
+    return shown
+
+
+def _words(tokens: Sequence[str]) -> Iterator[list[str]]:
+    """Yield the pieces of each word."""
+    word: list[str] = []
+    for token in tokens:
+        word.append(token)
+        if not token.endswith("@@"):
+            yield word
+            word = []
+    if word:
+        yield word
+
+
+def _keep(name: str, examples: dict[str, None]) -> None:
+    if len(examples) < EXAMPLES and name != UNKNOWN:
+        examples[name] = None
+
+
+def _shown(examples: dict[str, None]) -> str:
+    printable = ("".join(c if c.isprintable() else "?" for c in name) for name in examples)
+    names = ", ".join(name if len(name) <= 30 else f"{name[:29]}…" for name in printable)
+    return f" (such as {names})" if names else ""
