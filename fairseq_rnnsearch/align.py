@@ -5,6 +5,7 @@
 
 Each line of the target file is scored as the translation of the same line of the source file, and
 the alignment weights that the model computes on the way are written. Nothing has to be binarised.
+A warning tells when the model does not know many of the words, or when the languages seem swapped.
 """
 
 import argparse
@@ -13,19 +14,26 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import islice
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tqdm import tqdm
+from tqdm.contrib.logging import logging_redirect_tqdm
 
+from fairseq_rnnsearch.command_options import (
+    add_heatmap_options,
+    add_model_options,
+    load_options,
+    look_of,
+    show_warnings,
+)
 from fairseq_rnnsearch.data.corpus import check_parallel
-from fairseq_rnnsearch.data.plain_text import TOKENIZERS
-from fairseq_rnnsearch.devices import usable_device
-from fairseq_rnnsearch.errors import OneLineParser, UserError, install_excepthook
+from fairseq_rnnsearch.errors import OneLineParser, install_excepthook
 from fairseq_rnnsearch.figures import Gallery, parse_formats, parse_samples
-from fairseq_rnnsearch.figures.alignment import SOURCE_END_CHOICES, Alignment
-from fairseq_rnnsearch.figures.gallery import FORMATS
-from fairseq_rnnsearch.figures.styles import STYLES, Look, title_of
-from fairseq_rnnsearch.translator import Translator, load
+from fairseq_rnnsearch.figures.alignment import Alignment
 from fairseq_rnnsearch.wording import counted
+
+if TYPE_CHECKING:
+    from fairseq_rnnsearch.translator import Translator
 
 AT_ONCE = 320  # pairs that are read, sorted by length and aligned together
 
@@ -37,41 +45,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
         UserError: for every mistake in options or files; shown as one line when nobody catches it.
     """
     install_excepthook()
+    show_warnings()
     options = _parser().parse_args(arguments)
     formats = parse_formats(options.heatmap_format)
     samples = parse_samples(options.heatmap_samples)
-    if options.batch_size < 1:
-        raise UserError(f"--batch-size {options.batch_size}: must be at least 1")
-    device = usable_device(options.device, "--device")
     lines = check_parallel(options.source, options.target)[0].lines
     samples.check(lines, str(options.source))
-    model = load(
-        options.path.split(":"),
-        options.data,
-        source_lang=options.source_lang,
-        target_lang=options.target_lang,
-        tokenizer=options.tokenizer,
-        lowercase=options.lowercase,
-        bpe_codes=options.bpe_codes,
-        device=device,
-    )
+    from fairseq_rnnsearch.devices import usable_device  # torch, which --help need not import
+    from fairseq_rnnsearch.translator import load
+
+    usable_device(options.device, "--device")
+    model = load(options.path.split(":"), options.data, **load_options(options))
     chosen = [number for number in range(lines) if number in samples]
     aligned = _aligned(model, options, chosen)
     progress = tqdm(aligned, "aligning", total=len(chosen), unit="pair", file=sys.stderr)
-    with Gallery(options.heatmap_dir, formats, look=_look(options)) as gallery:
+    look = look_of(options, [options.source.name, options.target.name], options.path)
+    with (
+        logging_redirect_tqdm(),
+        Gallery(options.heatmap_dir, formats, look=look) as gallery,
+        model.as_one_text(),
+    ):
         for alignment in progress:
             gallery.add(alignment)
     print(f"{counted(len(chosen), 'pair')} aligned in {options.heatmap_dir}", file=sys.stderr)
 
 
-def _look(options: argparse.Namespace) -> Look:
-    languages = options.source_lang, options.target_lang
-    title = options.heatmap_title or title_of(languages, [options.source.name, options.target.name])
-    return Look(options.heatmap_style, title, options.path)
-
-
 def _aligned(
-    model: Translator, options: argparse.Namespace, numbers: Iterable[int]
+    model: "Translator", options: argparse.Namespace, numbers: Iterable[int]
 ) -> Iterator[Alignment]:
     """Yield alignments in the order of the files, which are never in memory as a whole."""
     with (
@@ -105,50 +105,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--source", type=Path, required=True, metavar="FILE")
     parser.add_argument("--target", type=Path, required=True, metavar="FILE")
     parser.add_argument("--heatmap-dir", type=Path, required=True, metavar="DIR")
-    parser.add_argument(
-        "--heatmap-format",
-        default="pharaoh,jsonl",
-        help=f"any of {','.join(FORMATS)} (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--heatmap-samples",
-        default="all",
-        help="a number (the first N), all, or ids:3,17, from 0 (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--heatmap-style",
-        choices=tuple(STYLES),
-        default="paper",
-        help="of pictures and the page: paper (white on black), inverted (black on white, for"
-        " print), slides (black on white, large) (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--heatmap-title",
-        metavar="TEXT",
-        help="title of the page (default: the names of the files)",
-    )
-    parser.add_argument(
-        "--heatmap-pieces",
-        choices=("merge", "keep"),
-        default="merge",
-        help="subword pieces: merged to words, or kept (default: %(default)s)",
-    )
-    parser.add_argument(
-        "--heatmap-source-end",
-        choices=SOURCE_END_CHOICES,
-        default="keep",
-        help="column of the source's end symbol (default: %(default)s)",
-    )
-    parser.add_argument("-s", "--source-lang", help="default: the checkpoint's")
-    parser.add_argument("-t", "--target-lang", help="default: the checkpoint's")
-    text = parser.add_argument_group(
-        "how text becomes tokens", "default: as preprocessing.json in the data folder says"
-    )
-    text.add_argument("--tokenizer", choices=TOKENIZERS)
-    text.add_argument("--lowercase", action=argparse.BooleanOptionalAction)
-    text.add_argument("--bpe-codes", type=Path, metavar="FILE", help="of subword-nmt")
-    parser.add_argument("--batch-size", type=int, default=32, help="default: %(default)s")
-    parser.add_argument("--device", default="cpu", help="default: %(default)s")
+    add_heatmap_options(parser, "pharaoh,jsonl")
+    add_model_options(parser)
     return parser
 
 

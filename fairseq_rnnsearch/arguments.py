@@ -1,5 +1,6 @@
 """What the functions of ``translator`` accept: the kind and the range of each argument."""
 
+import argparse
 import numbers
 import operator
 import os
@@ -186,3 +187,11 @@ def _refuse(name: str, given: Any, valid: str) -> NoReturn:
         shown = type(given).__name__
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
     raise UserError(f"{name} {shown}: must be {valid}") from None
+
+
+def count_of(text: str) -> int:
+    """Read a whole number of 1 or more, for argparse."""
+    try:
+        return _count(int(text))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r:.60} must be {_COUNT.valid}") from None

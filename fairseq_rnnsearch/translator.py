@@ -13,6 +13,7 @@ Text is tokenised, split into subwords and put together again as the data folder
 heatmap.
 """
 
+import contextlib
 import math
 from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,6 +31,7 @@ from fairseq.tasks.translation import TranslationTask
 
 from fairseq_rnnsearch.arguments import checked, paths_of, sentences_of
 from fairseq_rnnsearch.compat import mends
+from fairseq_rnnsearch.data.coverage import CountedText, Coverage, marked
 from fairseq_rnnsearch.data.plain_text import PlainText
 from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import UserError
@@ -39,7 +41,9 @@ from fairseq_rnnsearch.search import AuthorsSequenceGenerator
 from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
 from fairseq_rnnsearch.tasks.alignment_heatmap import has_alignment
 from fairseq_rnnsearch.tasks.hypothesis_alignment import words_only
+from fairseq_rnnsearch.tasks.vocabulary import words_of
 from fairseq_rnnsearch.translation import Translation, one_at_a_time
+from fairseq_rnnsearch.work_folder import checkpoint_of, data_of
 
 LONGEST = (3, 10)  # a translation has at most 3 x the source's tokens + 10, end symbol included
 
@@ -58,9 +62,10 @@ def load(
     """Load a trained model.
 
     Args:
-        checkpoint: a file of fairseq-train, or several for an ensemble.
+        checkpoint: a file of fairseq-train, or several for an ensemble. A folder, such as the work
+            folder of a recipe, means the best checkpoint in it, or else the last.
         data: the folder with the dictionaries that it was trained with (default: the one that the
-            checkpoint names).
+            checkpoint names, or one of that name beside the checkpoint).
         source_lang, target_lang: default: the checkpoint's.
         tokenizer, lowercase, bpe_codes: how text becomes tokens, in place of what the folder's
             ``preprocessing.json`` says; see ``PlainText``.
@@ -74,7 +79,7 @@ def load(
         UserError: for a checkpoint or folder that is not there or cannot be used, or an argument
             that is none of its kind.
     """
-    paths = paths_of("checkpoint", checkpoint)
+    paths = [checkpoint_of(path) for path in paths_of("checkpoint", checkpoint)]
     changes = {"data": data, "source_lang": source_lang, "target_lang": target_lang}
     given = zip(changes, checked(**changes), strict=True)
     changes = {name: value for name, value in given if value is not None}
@@ -82,6 +87,8 @@ def load(
         tokenizer=tokenizer, lowercase=lowercase, bpe_codes=bpe_codes
     )
     device = usable_device(device)
+    if "data" not in changes:
+        changes["data"] = data_of(paths[0])
     with one_at_a_time, mends.applied():
         models, cfg, its_task = checkpoint_utils.load_model_ensemble_and_task(paths, changes)
     if not isinstance(its_task, TranslationTask):
@@ -133,11 +140,31 @@ class Translator:
         self.source_text = source_text
         self.target_text = target_text
         self._task = task
+        self._vocabularies = (
+            words_of(task.source_dictionary, task.cfg.source_lang, source_text),
+            words_of(task.target_dictionary, task.cfg.target_lang, target_text),
+        )
+        self._coverage = Coverage(*self._vocabularies)
+        self._text: CountedText | None = None  # that all calls belong to
 
     @cached_property
     def has_alignment(self) -> bool:
         """Whether a model of the ensemble has attention."""
         return any(has_alignment(model) for model in self.models)
+
+    @contextlib.contextmanager
+    def as_one_text(self) -> Iterator[None]:
+        """Judge by all calls in the block together how many of the words are unknown.
+
+        Otherwise each call is a text of its own. A `Translator` warns once, through ``logging``:
+        see ``data.coverage`` for what is counted.
+        """
+        self._text = self._coverage.text()
+        try:
+            yield
+        finally:
+            text, self._text = self._text, None
+            text.end()
 
     def translate(
         self,
@@ -151,6 +178,9 @@ class Translator:
         batch_size: int = 32,
     ) -> Translation | list[Translation]:
         """Translate one sentence, or several.
+
+        A sentence without words has a translation without words. One warning tells when more than
+        5% of the words are unknown (see `as_one_text`); pictures show each as ``<unk:word>``.
 
         Args:
             sentences: plain text.
@@ -181,6 +211,7 @@ class Translator:
         )
         search = AuthorsSequenceGenerator if authors_search else None
         sources = [self.source_text.tokens(sentence) for sentence in sentences]
+        self._count(zip(sources, sentences, strict=True))
         beams = self._run(options, sources, None, batch_size, search)
         translations = [
             self._translated(*each, pieces) for each in zip(sentences, sources, beams, strict=True)
@@ -196,6 +227,8 @@ class Translator:
         batch_size: int = 32,
     ) -> Translation | list[Translation]:
         """Align given pairs: score each target as the translation of its source.
+
+        One warning tells when more than 5% of a side's words are unknown (see `as_one_text`).
 
         Args:
             source, target: two sentences, or two lists of as many.
@@ -221,12 +254,25 @@ class Translator:
             )
         sources = [self.source_text.tokens(sentence) for sentence in source]
         targets = [self.target_text.tokens(sentence) for sentence in target]
+        self._count(zip(sources, source, strict=True), zip(targets, target, strict=True))
         found = self._run(Namespace(score_reference=True), sources, targets, batch_size)
         aligned = [
             self._translation(*each, scored, pieces)
             for *each, (scored,) in zip(source, target, sources, targets, found, strict=True)
         ]
         return aligned[0] if is_one else aligned
+
+    def _count(
+        self, source: Iterable[tuple[list[str], str]], target: Iterable[tuple[list[str], str]] = ()
+    ) -> None:
+        """Count the words of tokens and their sentences, and warn of what the model knows ill."""
+        text = self._text or self._coverage.text()
+        for tokens, sentence in target:
+            text.add_target(tokens, sentence)
+        for tokens, sentence in source:
+            text.add_source(tokens, sentence)
+        if self._text is None:
+            text.end()
 
     @torch.inference_mode()
     def _run(
@@ -296,25 +342,29 @@ class Translator:
         hypothesis: dict,
         pieces: str,
     ) -> Translation:
-        columns, rows = (*source_tokens, END), (*tokens, END)
         weights = hypothesis.get("weights")
-        alignment = Alignment(
-            columns,
-            rows,
-            np.zeros((len(rows), len(columns))) if weights is None else weights,
-            score=float(hypothesis["score"]) / math.log(2),
-            probabilities=hypothesis["positional_scores"].double().exp().tolist(),
-        )
-        if pieces == "merge":
-            alignment = alignment.merge_pieces(bpe_piece)
+        shape = len(tokens) + 1, len(source_tokens) + 1
+
+        def aligned(columns: Sequence[str], rows: Sequence[str]) -> Alignment:
+            alignment = Alignment(
+                (*columns, END),
+                (*rows, END),
+                np.zeros(shape) if weights is None else weights,
+                score=float(hypothesis["score"]) / math.log(2),
+                probabilities=hypothesis["positional_scores"].double().exp().tolist(),
+            )
+            return alignment.merge_pieces(bpe_piece) if pieces == "merge" else alignment
+
+        words = aligned(source_tokens, tokens)
+        shown = aligned(*map(marked, (source_tokens, tokens), self._vocabularies))
         return Translation(
             source,
             text,
-            alignment.source,
-            alignment.target,
-            alignment.score,
-            None if weights is None else alignment,
-            alignment.probabilities,
+            words.source,
+            words.target,
+            words.score,
+            None if weights is None else shown,
+            words.probabilities,
         )
 
 

@@ -33,11 +33,15 @@ ALLOWED = {
     "tasks": {"compat", "contracts", "data", "figures", "search"},
     "authors_parameters": {"compat", "data", "models", "tasks"},
     "groundhog": {"authors_parameters"},
+    "work_folder": {"compat"},
     "translation": {"arguments", "figures"},
     "translator": {
         *("arguments", "compat", "data", "devices", "figures", "search", "tasks", "translation"),
+        "work_folder",
     },
-    "align": {"data", "devices", "figures", "translator"},
+    "command_options": {"arguments", "data", "figures"},
+    "align": {"command_options", "data", "devices", "figures", "translator"},
+    "translate": {"arguments", "command_options", "data", "devices", "figures", "translator"},
     "registration": {"compat", "criterions", "models", "optim", "tasks"},
 }
 MATHEMATICS = ("equations", "kernels", "network")

@@ -3,6 +3,7 @@
 import contextlib
 import itertools
 import json
+import shutil
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -23,6 +24,7 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import forget
 from fairseq_rnnsearch.models import RNNSearchModel
 from fairseq_rnnsearch.tasks import AlignmentHeatmapTask
+from fairseq_rnnsearch.work_folder import checkpoint_of
 
 pytest_plugins = ["trained"]
 
@@ -105,6 +107,8 @@ def test_words_that_the_model_does_not_know_keep_their_names(model):
     pair = model.align("red zebra <pad> </s>", "zèbre rouge <unk>")
     assert pair.source_tokens == ("red", "zebra", "<pad>", "</s>", "</s>")
     assert pair.tokens == ("zèbre", "rouge", "<unk>", "</s>")
+    marked = ("red", "<unk:zebra>", "<unk:<pad>>", "<unk:</s>>", "</s>")
+    assert pair.alignment.source == marked and pair.alignment.target[0] == "<unk:zèbre>"
     assert np.isfinite(pair.weights).all() and pair.weights.shape == (4, 5)
     for empty in (model.align("", "rouge"), model.align("red", ""), model.translate("")):
         np.testing.assert_allclose(empty.weights.sum(axis=1), 1, atol=1e-5)
@@ -328,13 +332,29 @@ def test_wrong_arguments_of_load_are_named_in_one_line(learned):
 
 
 @pytest.mark.survives("bad input", cases=2)
-def test_a_folder_is_no_checkpoint(learned, tmp_path):
-    names = "checkpoint_best.pt, checkpoint_last.pt$"
-    for given in (learned.folder, [learned.checkpoint, learned.folder]):
-        with pytest.raises(UserError, match=f"^checkpoint {learned.folder} is a folder.*{names}"):
-            load(given, learned.corpus.data)
+def test_a_folder_means_its_best_checkpoint_if_there_is_one(learned, tmp_path):
+    best = learned.folder / "checkpoint_best.pt"
+    for given in (learned.folder, best.parent.parent):  # the work folder has it one deeper
+        assert checkpoint_of(str(given)) == str(best)
     with pytest.raises(UserError, match="is a folder; it holds no file named like"):
         load(tmp_path, learned.corpus.data)
+    for name in ("a", "b"):
+        (tmp_path / "trained/checkpoints" / name).mkdir(parents=True)
+        shutil.copy(best, tmp_path / "trained/checkpoints" / name)
+    with pytest.raises(UserError, match=r"holds several models: name one of .*/a/.*, .*/b/"):
+        load(tmp_path)
+
+
+def test_the_data_are_found_beside_a_checkpoint_that_was_moved(learned, tmp_path):
+    state = torch.load(learned.checkpoint, weights_only=True)
+    state["cfg"]["task"]["data"] = "/gone/data-words"
+    work = tmp_path / "work"  # as wmt14_en_fr lays it out
+    (work / "trained-words/checkpoints/RNNsearch-50").mkdir(parents=True)
+    torch.save(state, work / "trained-words/checkpoints/RNNsearch-50/checkpoint_best.pt")
+    with pytest.raises(UserError, match=r"'/gone/data-words', which is neither .*--data DIR"):
+        load(work)
+    shutil.copytree(learned.corpus.data, work / "data-words")
+    assert load(work).translate("red house").text == "maison rouge"
 
 
 @pytest.mark.survives("bad input", cases=4)
@@ -550,7 +570,7 @@ COMMAND_MISTAKES = {
     "an unknown format": (["--heatmap-format", "bmp"], "'bmp' is unknown"),
     "unknown ids": (["--heatmap-samples", "some"], "'some': must be a number"),
     "ids that do not exist": (["--heatmap-samples", "ids:0,7,9"], "ids:7: .* has 1 sentence,"),
-    "an empty batch": (["--batch-size", "0"], "--batch-size 0"),
+    "an empty batch": (["--batch-size", "0"], "argument --batch-size: '0' must be"),
     "another number of lines": ([], "1 line"),
 }
 

@@ -4,14 +4,14 @@ It takes any bytes for text or dies of them, formats every row of an alignment a
 hands no sentence numbers to the task, and prints a translation after the task is done with it.
 """
 
-import contextlib
 import functools
-import sys
+import itertools
 from collections.abc import Callable, Iterator
 from types import FunctionType
 
-from fairseq_rnnsearch.data.corpus import lines_as_they_come
-from fairseq_rnnsearch.errors import UserError
+from fairseq.tokenizer import tokenize_line
+
+from fairseq_rnnsearch.data.line_batches import line_batches
 
 ROW_END = "\N{SYMBOL FOR RECORD SEPARATOR}"
 
@@ -46,27 +46,12 @@ def current_session() -> "InteractiveSession | None":
 
 
 def read_lines(path: str, count: int) -> Iterator[list[str]]:
-    """Read the lines of a file, or of standard input for "-", so many at a time.
+    """Read the lines of a file, or of standard input for "-", up to so many at a time.
 
     Raises:
-        UserError: the file cannot be read, or as ``lines_as_they_come``.
+        UserError: as `line_batches`.
     """
-    try:
-        file = sys.stdin.buffer if path == "-" else open(path, "rb")  # noqa: SIM115
-    except OSError as problem:
-        raise UserError(f"--input {path}: {problem.strerror}") from problem
-    batch: list[str] = []
-    with contextlib.nullcontext() if path == "-" else file:
-        try:
-            for line in lines_as_they_come(file, "standard input" if path == "-" else path):
-                batch.append(line.strip())
-                if len(batch) >= count:
-                    yield batch
-                    batch = []
-        except UserError:
-            yield from [batch] * bool(batch)  # the lines before it are translated
-            raise
-    yield from [batch] * bool(batch)
+    yield from line_batches(path, itertools.repeat(count), option="--input")
 
 
 class InteractiveRow(list):
@@ -83,11 +68,11 @@ class InteractiveSession:
         make_batches: the program's own function.
 
     Attributes:
-        ids: numbers of the sentences of the batch that is being translated.
+        sentences: the batch that is being translated: by their numbers lines and their words.
     """
 
     def __init__(self, make_batches: Callable[..., Iterator]) -> None:
-        self.ids: list[int] = []
+        self.sentences: dict[int, tuple[str, list[str]]] = {}
         self._lines_before = 0
         self._after_translation: dict[int, str] = {}
         self._make_batches = make_batches
@@ -96,10 +81,15 @@ class InteractiveSession:
         """Print ``text`` below what fairseq prints of a sentence's best translation."""
         self._after_translation[sentence] = text
 
-    def numbered_batches(self, lines: list[str], *args, **kwargs) -> Iterator:
-        """Make batches as the program does, and remember the numbers of their sentences."""
-        for batch in self._make_batches(lines, *args, **kwargs):
-            self.ids = [self._lines_before + i for i in batch.ids.tolist()]
+    def numbered_batches(
+        self, lines: list[str], cfg, task, max_positions, encode: Callable[[str], str]
+    ) -> Iterator:
+        """Make batches as the program does, and remember the numbers and words of their lines."""
+        for batch in self._make_batches(lines, cfg, task, max_positions, encode):
+            self.sentences = {
+                self._lines_before + i: (lines[i], tokenize_line(encode(lines[i])))
+                for i in batch.ids.tolist()
+            }
             yield batch
         self._lines_before += len(lines)
 

@@ -109,7 +109,7 @@ class PlainText:
         found = {}
         for tokenizer, lowercase in itertools.product(TOKENIZERS, (False, True)):
             way = {"tokenizer": tokenizer, "lowercase": lowercase}
-            if way != self._settings:
+            if way != self._settings and (tokenizer != "character" or self._segment is None):
                 described = f"tokenizer {tokenizer}{' and lower case' * lowercase}"
                 found[described] = PlainText(**self._unchanged, **way).tokens
         return found

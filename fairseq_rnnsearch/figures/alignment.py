@@ -57,6 +57,11 @@ class Alignment:
                     f"{len(self.probabilities)} probabilities for {len(self.target)} target words"
                 )
 
+    @property
+    def has_words(self) -> bool:
+        """Whether the source has a word: there is nothing to see of a blank line."""
+        return any(word != END for word in self.source)
+
     def merge_pieces(self, is_continued: Callable[[str], tuple[str, bool]]) -> "Alignment":
         """Return the alignment of words instead of subword pieces.
 

@@ -124,7 +124,7 @@ class Gallery:
         return self
 
     def add(self, alignment: Alignment) -> None:
-        """Write one more alignment.
+        """Write one more alignment; that of a blank line is a line, and no picture.
 
         Raises:
             UserError: when it, or one before it, cannot be written; or for an id that is not
@@ -140,6 +140,8 @@ class Gallery:
             except OSError as problem:
                 path = self._folder / path
                 raise UserError(f"{path} cannot be written: {problem.strerror}") from problem
+        if not alignment.has_words:
+            return
         if "html" in self._formats:
             self._page.append(alignment)
         self._pictures.draw(alignment)

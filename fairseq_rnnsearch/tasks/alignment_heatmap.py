@@ -12,6 +12,7 @@ from typing import Optional
 
 import numpy as np
 import torch
+from fairseq import utils
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum
 from fairseq.distributed.utils import get_global_rank
@@ -32,9 +33,14 @@ from fairseq_rnnsearch.figures.late_gallery import LateGallery
 from fairseq_rnnsearch.figures.series import Series
 from fairseq_rnnsearch.figures.styles import STYLES, Look, title_of
 from fairseq_rnnsearch.search import AuthorsSequenceGenerator, StepwiseGenerator
-from fairseq_rnnsearch.tasks.hypothesis_alignment import hypothesis_alignment, words_only
+from fairseq_rnnsearch.tasks.hypothesis_alignment import (
+    empty_hypothesis,
+    hypothesis_alignment,
+    words_only,
+)
 from fairseq_rnnsearch.tasks.memory_limit import rows_of, search_memory, target_positions
 from fairseq_rnnsearch.tasks.parallel_data import ParallelDataConfig, ParallelDataTask
+from fairseq_rnnsearch.tasks.source_words import SourceWords
 from fairseq_rnnsearch.tasks.validation_alignments import ValidationAlignments
 
 
@@ -123,6 +129,11 @@ class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
             self._look(["validation"]),
         )
         self._gallery: LateGallery | None = None
+        self._words = SourceWords(
+            (src_dict, tgt_dict),
+            (cfg.source_lang, cfg.target_lang),
+            Path(utils.split_paths(cfg.data or "")[0]),
+        )
         self._epoch = 0
 
     def _look(self, texts: Sequence[str]) -> Look:
@@ -194,9 +205,13 @@ class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
     ) -> SequenceGenerator | SequenceScorer:
         """Return the generator, after a check that it can translate each sentence of the data.
 
+        A warning tells when it knows few of their words.
+
         Raises:
             UserError: as ``MemoryLimit.check``.
         """
+        scores = isinstance(generator, SequenceScorer)
+        self._words.count_data(self.datasets.values(), with_target=scores)
         memory = search_memory(generator, models)
         for split, dataset in self.datasets.items() if memory else ():
             source, target = np.asarray(dataset.src_sizes), dataset.tgt_sizes
@@ -211,14 +226,21 @@ class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
         """Translate or score one batch, with alignments that can be printed and looked up.
 
         Every hypothesis' ``attention`` is ``(source, target)``, padding included. What would take
-        much memory is translated in parts.
+        much memory is translated in parts. A sentence without words has a translation without
+        words, and is not searched for one.
 
         Raises:
             UserError: for a sentence that alone takes more than ``--max-batch-memory``.
         """
         session = current_session()
         if session and "id" not in sample:
-            sample = {**sample, "id": torch.tensor(session.ids)}
+            sample = {**sample, "id": torch.tensor(list(session.sentences))}
+            self._words.count_typed(session)
+        words = sample["net_input"]["src_tokens"]
+        blank = words.ne(self.source_dictionary.pad()).sum(dim=1) <= 1  # the end symbol alone
+        is_searched = not isinstance(generator, SequenceScorer) and prefix_tokens is None
+        if is_searched and blank.any():
+            return self._without_blanks(generator, models, sample, constraints, blank)
         parts = self._search_parts(generator, models, sample)
         if len(parts) > 1:
             padding, hypotheses = self.source_dictionary.pad(), []
@@ -246,6 +268,31 @@ class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
                 )
                 if rank == 0 and ids is not None:
                     self._show(ids[row], source, hypothesis)
+        return hypotheses
+
+    def _without_blanks(
+        self, generator, models, sample: dict, constraints: Tensor | None, blank: Tensor
+    ) -> list[list[dict]]:
+        """Translate the rows that have words; the others' best translation is the end symbol."""
+        found: list[list[dict]] = []
+        rows = blank.logical_not().nonzero().flatten()
+        if len(rows):
+            part = rows_of(sample, rows, self.source_dictionary.pad())
+            given = None if constraints is None else constraints[rows]
+            found = self.inference_step(generator, models, part, constraints=given)
+        translations, printed = iter(found), getattr(generator, "print_alignment", None)
+        attends = any(has_alignment(model) for model in models)
+        pad, eos = self.source_dictionary.pad(), self.target_dictionary.eos()
+        hypotheses = []
+        for row, is_blank in enumerate(blank.tolist()):
+            source = sample["net_input"]["src_tokens"][row]
+            if not is_blank:
+                hypotheses.append(next(translations))
+                continue
+            nothing = empty_hypothesis(source.ne(pad), eos, printed, attends)
+            if attends and "id" in sample:
+                self._show(int(sample["id"][row]), source, nothing)
+            hypotheses.append([nothing])
         return hypotheses
 
     def _search_parts(
@@ -281,7 +328,7 @@ class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
         if is_drawn:
             self._gallery.add(alignment)
         session = current_session()
-        if self.cfg.heatmap_terminal and session:
+        if self.cfg.heatmap_terminal and session and alignment.has_words:
             columns = shutil.get_terminal_size().columns
             text = text_heatmap(alignment, columns, colour=sys.stdout.isatty())
             session.print_after_translation(sentence, text)
@@ -299,7 +346,7 @@ class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
         source, target = source.cpu(), target.cpu()
         is_source, is_target = source.ne(self.src_dict.pad()), target.ne(self.tgt_dict.pad())
         alignment = Alignment(
-            tuple(self.src_dict[word] for word in source[is_source]),
+            self._words.labels(sentence, source[is_source], current_session(), self.datasets),
             tuple(self.tgt_dict[word] for word in target[is_target]),
             weights.cpu()[is_target][:, is_source].float().numpy(),
             sentence,

@@ -7,6 +7,7 @@ decoder gave while it searched; fairseq's own lists crash the look-up.
 
 from collections.abc import Iterable
 
+import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.compat.interactive import InteractiveRow, current_session
@@ -52,3 +53,24 @@ def hypothesis_alignment(weights: Tensor, print_alignment: str | None) -> Hypoth
         if current_session():
             printed = [InteractiveRow(row) for row in printed]
     return HypothesisAlignment(printed, best)
+
+
+def empty_hypothesis(
+    is_source: Tensor, eos: int, print_alignment: str | None, attends: bool
+) -> dict:
+    """Return the translation without words of a sentence without words, as fairseq returns one.
+
+    Args:
+        is_source: where its end symbol stands, ``(source,)``; elsewhere is padding.
+        eos: the target's end symbol.
+        print_alignment: as for `hypothesis_alignment`.
+        attends: whether the model has attention, which looks at the end symbol then.
+    """
+    shown = hypothesis_alignment(torch.ones(1, 1), print_alignment if attends else None)
+    return {
+        "tokens": torch.tensor([eos], device=is_source.device),
+        "score": torch.tensor(0.0),
+        "attention": is_source.float()[:, None].cpu() if attends else None,
+        "alignment": shown,
+        "positional_scores": torch.zeros(1),
+    }

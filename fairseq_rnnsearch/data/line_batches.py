@@ -1,0 +1,100 @@
+"""Lines of a file, a pipe or a terminal, in batches that never wait for more to come."""
+
+import contextlib
+import os
+import select
+from collections.abc import Callable, Iterable, Iterator
+
+from fairseq_rnnsearch.data.corpus import lines_as_they_come
+from fairseq_rnnsearch.errors import UserError
+
+_AT_ONCE = 1 << 16  # bytes
+
+
+def line_batches(
+    path: str,
+    counts: Iterable[int],
+    before_waiting: Callable[[], None] = lambda: None,
+    option: str = "",
+) -> Iterator[list[str]]:
+    """Yield the lines of a file without the spaces around them, as many at a time as are there.
+
+    Args:
+        path: a file, or "-" for standard input.
+        counts: how many lines the first batch may have, the second, and so on without end.
+        before_waiting: is called before a line is waited for.
+        option: what has named the file, for messages.
+
+    Raises:
+        UserError: the file cannot be read, or as `lines_as_they_come`; the lines before are
+            yielded first.
+    """
+    name = "standard input" if path == "-" else path
+    counts = iter(counts)
+    batch, most = [], next(counts)
+    with _opened(path, name, f"{option} {name}".strip()) as stream:
+        lines = lines_as_they_come(stream, name)
+        try:
+            while True:
+                if not stream.has_more():
+                    before_waiting()
+                line = next(lines, None)
+                if line is None:
+                    break
+                batch.append(line.strip())
+                if len(batch) >= most or not stream.has_more():
+                    yield batch
+                    batch, most = [], next(counts)
+        except UserError:
+            yield from [batch] * bool(batch)
+            raise
+    yield from [batch] * bool(batch)
+
+
+class _Stream:
+    """Bytes that come in lines, and whether more of them are there.
+
+    Python's own files keep what they have read ahead, so that nobody can tell this of them.
+    """
+
+    def __init__(self, descriptor: int, name: str) -> None:
+        self._descriptor, self._name = descriptor, name
+        self._held = b""
+
+    def readline(self, most: int) -> bytes:
+        """Wait for a line, and return it or so many bytes of it; nothing at the end."""
+        while b"\n" not in self._held and len(self._held) < most:
+            try:
+                piece = os.read(self._descriptor, _AT_ONCE)
+            except OSError as problem:
+                raise UserError(f"{self._name}: {problem.strerror}") from problem
+            if not piece:
+                break
+            self._held += piece
+        end = min(self._held.find(b"\n") + 1 or len(self._held), most)
+        line, self._held = self._held[:end], self._held[end:]
+        return line
+
+    def has_more(self) -> bool:
+        """Tell whether a line, or the end, can be read without waiting for who writes it."""
+        if b"\n" in self._held:
+            return True
+        try:
+            return bool(select.select([self._descriptor], [], [], 0)[0])
+        except (OSError, ValueError):  # reading it says what is wrong
+            return True
+
+
+@contextlib.contextmanager
+def _opened(path: str, name: str, given: str) -> Iterator[_Stream]:
+    if path == "-":
+        yield _Stream(0, name)
+        return
+    try:
+        descriptor = os.open(path, os.O_RDONLY)
+    except OSError as problem:
+        raise UserError(f"{given}: {problem.strerror}") from problem
+    try:
+        yield _Stream(descriptor, name)
+    finally:
+        os.close(descriptor)

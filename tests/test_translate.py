@@ -1,0 +1,249 @@
+"""`rnnsearch-translate`: plain text in, its translation out, from wherever it comes."""
+
+import json
+import logging
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+
+import pytest
+from commands import ROOT, generate, interactive, run, sides
+
+from fairseq_rnnsearch import load
+from fairseq_rnnsearch.data.line_batches import line_batches
+from fairseq_rnnsearch.translate import main
+
+pytest_plugins = ["trained"]
+
+
+@pytest.fixture(scope="module")
+def work(learned, tmp_path_factory):
+    """A recipe's work folder that was moved: the data folder of the training is elsewhere."""
+    folder = tmp_path_factory.mktemp("work")
+    (folder / "checkpoints").mkdir()
+    shutil.copy(learned.folder / "checkpoint_best.pt", folder / "checkpoints")
+    shutil.copytree(learned.corpus.data, folder / "data")
+    settings = {"tokenizer": "words", "lowercase": True}
+    (folder / "data/preprocessing.json").write_text(json.dumps({"en": settings, "fr": settings}))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def model(work):
+    return load(work, work / "data")
+
+
+def translate(work, *more, **options):
+    data = f"--data={work / 'data'}"
+    return run("fairseq_rnnsearch.translate", work, data, *more, "--beam=3", **options)
+
+
+TEXT = "Red house.\n\nvast tree bird\n"
+
+
+def test_lines_of_files_and_of_standard_input(work, model, tmp_path):
+    (tmp_path / "a").write_text(TEXT)
+    (tmp_path / "b").write_text("Bird")  # no line feed at its end
+    finished = translate(work, tmp_path / "a", "-", tmp_path / "b", stdin="Key\n").ok()
+    sentences = [*TEXT.splitlines(), "Key", "Bird"]
+    assert finished.out == "".join(f"{t.text}\n" for t in model.translate(sentences, beam=3))
+    assert finished.out.splitlines()[1] == ""
+    assert translate(work, stdin="").ok().out == "" == translate(work, stdin="").err
+
+
+def test_one_object_a_line(work, model):
+    finished = translate(work, "--json --nbest 2", stdin=TEXT).ok()
+    found = [json.loads(line) for line in finished.out.splitlines()]
+    expected = model.translate(TEXT.splitlines(), beam=3)
+    for number, (one, translation) in enumerate(zip(found, expected, strict=True)):
+        assert one["id"] == number and one["source"] == translation.source
+        assert one["source_tokens"] == list(translation.source_tokens)
+        assert one["text"] == one["nbest"][0]["text"] == translation.text
+        assert one["score"] == pytest.approx(translation.score, abs=1e-4)
+        assert [best["text"] for best in one["nbest"]] == [t.text for t in translation.nbest[:2]]
+        rows = [sum(row) for row in one["weights"]]
+        assert len(rows) == len(one["tokens"]) and rows == pytest.approx([1] * len(rows), abs=1e-4)
+    assert [len(one["nbest"]) for one in found] == [2, 1, 2]
+    assert found[1] | {"nbest": 0} == {
+        **{"id": 1, "source": "", "source_tokens": ["</s>"], "text": "", "score": 0.0},
+        **{"tokens": ["</s>"], "weights": [[1.0]], "nbest": 0},
+    }
+
+
+def test_several_translations_of_each_line_are_those_of_fairseq(work, learned):
+    text = [" ".join(source) for source, _ in sides(learned.corpus.text, "test")]
+    finished = translate(work, "--nbest 2", stdin="\n".join(text)).ok()
+    options = "--beam 3 --nbest 2 --max-len-a 3 --max-len-b 10"
+    best = learned.folder / "checkpoint_best.pt"
+    expected = generate(learned.corpus.data, best, options).ok().hypotheses()
+    found = {}
+    for line in finished.out.splitlines():
+        number, _, translation = line.split("\t")
+        found.setdefault(int(number) - 1, []).append(translation)
+    assert found == expected
+
+
+def test_pictures_name_unknown_words_and_leave_blank_lines_out(work, tmp_path):
+    options = f"--heatmap-dir={tmp_path} --heatmap-format text,png,jsonl,pharaoh"
+    finished = translate(work, options, stdin="red zebra\n\nbird\n").ok()
+    pictures = {f"sentence000{i}.{kind}" for i in (0, 2) for kind in ("txt", "png")}
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names == pictures | {"alignments.jsonl", "alignments.pharaoh"}
+    lines = (tmp_path / "alignments.jsonl").read_text().splitlines()
+    assert json.loads(lines[0])["source"] == ["red", "<unk:zebra>", "</s>"]
+    assert len(lines) == len((tmp_path / "alignments.pharaoh").read_text().splitlines()) == 3
+    warning, drawn = finished.err.splitlines()
+    assert warning.startswith("fairseq_rnnsearch: warning: 33.3% of the 3 en words are unknown")
+    assert drawn == f"2 alignments drawn in {tmp_path}"
+
+
+def test_what_is_wrong_is_said_in_one_line(work, tmp_path):
+    (tmp_path / "latin").write_bytes(b"red house\nred \xe9\n")
+    finished = translate(work, tmp_path / "latin")
+    assert finished.error().startswith(f"{tmp_path / 'latin'}, line 2, byte 5: byte 0xe9 is not")
+    assert finished.out == "maison rouge\n"  # what came before is translated
+    for options, message in {
+        "--nbest 4": "--nbest 4: must be --beam, 3, or less",
+        "--beam 0": "argument --beam: '0' must be a whole number, 1 or more",
+        "--heatmap-format png": "--heatmap-format png: nothing is drawn without --heatmap-dir",
+        "--no-such": "unrecognized arguments: --no-such",
+        "--device xyz": "--device 'xyz': must be one of",
+    }.items():
+        assert translate(work, options).error().startswith(message)
+    assert translate(work, "nowhere").error() == "nowhere: no such file"
+    assert translate(work, tmp_path).error() == f"{tmp_path}: Is a directory"
+
+
+def test_help_needs_neither_torch_nor_fairseq():
+    program = (
+        "import sys, contextlib\n"
+        "from fairseq_rnnsearch import translate, align\n"
+        "for main in (translate.main, align.main):\n"
+        "    with contextlib.suppress(SystemExit): main(['--help'])\n"
+        "print(sys.modules.keys() & {'torch', 'fairseq'})"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
+    assert ran.stdout.endswith("\nset()\n") and "--heatmap-dir" in ran.stdout, ran.stderr
+
+
+# --- what comes slowly, and what ends early -------------------------------------------------------
+
+
+def test_lines_do_not_wait_for_each_other(monkeypatch):
+    """A batch is what is there; the end of the input is not waited for."""
+    ours, theirs = os.pipe()
+    waited = []
+    monkeypatch.setattr(os, "open", lambda *_: ours)
+    batches = line_batches("pipe", iter([2, 2, 2, 9, 9]), lambda: waited.append(len(waited)))
+    os.write(theirs, b"a\nb\nc\n")
+    assert next(batches) == ["a", "b"]
+    assert next(batches) == ["c"] and not waited
+    later = threading.Timer(0.2, lambda: (os.write(theirs, b"d\r\n"), os.close(theirs)))
+    later.start()
+    assert next(batches) == ["d"] and waited == [0]
+    assert list(batches) == []
+
+
+@pytest.mark.parametrize("text", [b"", b"a", b"a\n", b"\n", b"\n\n", b" a \n\xc2\xa0b"])
+def test_lines_are_those_of_the_file(tmp_path, text):
+    (tmp_path / "text").write_bytes(text)
+    batches = line_batches(str(tmp_path / "text"), iter([1] * 9))
+    lines = text.removesuffix(b"\n").decode().split("\n") if text else []
+    assert [line for batch in batches for line in batch] == [line.strip() for line in lines]
+
+
+class Begun:
+    """The command in a process of its own, forked from this one, which has imported torch."""
+
+    def __init__(self, work, stdin):
+        reading, writing = zip(os.pipe(), os.pipe(), strict=True)
+        self.pid = os.fork()
+        if self.pid == 0:
+            for number, descriptor in enumerate((stdin, *writing)):
+                os.dup2(descriptor, number)
+            for descriptor in reading:
+                os.close(descriptor)
+            self._run([str(work), f"--data={work / 'data'}", "--beam=1", "--batch-size=1"])
+        for descriptor in (stdin, *writing):
+            os.close(descriptor)
+        self.out, self.err = map(os.fdopen, reading)
+
+    def _run(self, arguments):
+        sys.stdin, sys.stdout, sys.stderr = open(0), open(1, "w"), open(2, "w")  # noqa: SIM115
+        logging.root.handlers.clear()  # pytest's
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        status = 1
+        try:
+            main(arguments)
+            status = 0
+        except SystemExit as end:
+            status = end.code
+        finally:
+            sys.stderr.flush()
+            os._exit(status)
+
+    def end(self):
+        """Its status, and what it said on standard error."""
+        _, status = os.waitpid(self.pid, 0)
+        self.out.close()
+        with self.err:
+            return os.waitstatus_to_exitcode(status), self.err.read()
+
+
+def test_a_person_types_sees_each_answer_and_ends_by_ctrl_c(work):
+    ours, theirs = pty.openpty()
+    process = Begun(work, theirs)
+    for typed, answer in (("Red bird\n", "oiseau rouge\n"), ("\n", "\n"), ("Red zebra\n", "")):
+        os.write(ours, typed.encode())
+        assert process.out.readline().startswith(answer)
+    os.kill(process.pid, signal.SIGINT)
+    status, said = process.end()
+    assert status == 130 and "Traceback" not in said
+    assert said.startswith("Type a sentence") and "> " in said and said.count("such as zebra") == 1
+
+
+def test_nobody_reads_the_output_any_more(work):
+    theirs, ours = os.pipe()
+    process = Begun(work, theirs)
+    os.write(ours, b"red bird\n")
+    assert process.out.readline() == "oiseau rouge\n"  # the input has not ended
+    process.out.close()
+    os.write(ours, b"red bird\n")
+    assert process.end() == (141, "")
+
+
+# --- fairseq's commands ---------------------------------------------------------------------------
+
+
+def test_interactive_warns_names_unknown_words_and_leaves_blank_lines_blank(work, tmp_path):
+    finished = interactive(
+        work / "data",
+        work / "checkpoints/checkpoint_best.pt",
+        f"--beam 2 --heatmap-terminal --heatmap-dir={tmp_path} --heatmap-format jsonl",
+        stdin="Red House Bird\n\nzebra\n",
+    ).ok()
+    assert finished.hypotheses()[1] == [""]
+    said = (finished.out + finished.err).splitlines()
+    (warning,) = [line for line in said if "are unknown" in line]
+    assert "100.0% of the 4 en words" in warning and "fairseq_rnnsearch.translate, which" in warning
+    lines = map(json.loads, (tmp_path / "alignments.jsonl").read_text().splitlines())
+    shown = [["<unk:Red>", "<unk:House>", "<unk:Bird>"], [], ["<unk:zebra>"]]
+    assert [line["source"][:-1] for line in lines] == shown
+    blank = finished.out.partition("\nS-1")[2].partition("\nS-2")[0]
+    assert "▒" not in blank and "</s>" not in blank
+
+
+def test_generate_warns_before_it_translates(learned_shortlist):
+    data, checkpoint = learned_shortlist.corpus.data, learned_shortlist.checkpoint
+    scored = generate(data, checkpoint, "--beam 1 --score-reference").ok()
+    pairs = sides(learned_shortlist.corpus.text, "test")
+    known = {line.split()[0] for line in (data / "dict.en.txt").read_text().splitlines()}
+    text = [word for source, _ in pairs for word in source]
+    rate = sum(word not in known for word in text) / len(text)
+    said = scored.out + scored.err
+    assert f"{rate:.1%} of the {len(text)} en words are unknown to the model; " in said
+    assert "fr words are unknown to the model" in said
