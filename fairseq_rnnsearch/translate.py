@@ -166,6 +166,7 @@ def _ranked(translation: "Translation") -> dict[str, Any]:
         "text": translation.text,
         "score": round(translation.score, 6),
         "tokens": translation.tokens,
+        "probabilities": [round(p, 6) for p in translation.probabilities],
         "weights": translation.alignment and np.round(translation.weights, 6).tolist(),
     }
 

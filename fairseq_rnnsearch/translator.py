@@ -147,6 +147,16 @@ class Translator:
         self._coverage = Coverage(*self._vocabularies)
         self._text: CountedText | None = None  # that all calls belong to
 
+    @property
+    def source_dictionary(self) -> Dictionary:
+        """The source words that the models know."""
+        return self._task.source_dictionary
+
+    @property
+    def target_dictionary(self) -> Dictionary:
+        """The target words that the models know."""
+        return self._task.target_dictionary
+
     @cached_property
     def has_alignment(self) -> bool:
         """Whether a model of the ensemble has attention."""

@@ -47,6 +47,9 @@ class PlainText:
         sacremoses: the version of the package that split the training text, if it is known. When
             another one is installed, a warning says so, because it may split text in other places.
 
+    Attributes:
+        language, tokenizer, lowercase, bpe_codes: as they were given.
+
     Raises:
         UserError: there is no such tokeniser, or the merges cannot be read.
     """
@@ -60,8 +63,9 @@ class PlainText:
         sacremoses: str | None = None,
     ) -> None:
         _check_tokenizer(tokenizer)
-        self._settings = {"tokenizer": tokenizer, "lowercase": lowercase}
-        self._unchanged = {"language": language, "bpe_codes": bpe_codes, "sacremoses": sacremoses}
+        self.language, self.tokenizer, self.lowercase = language, tokenizer, lowercase
+        self.bpe_codes = Path(bpe_codes) if bpe_codes else None
+        self._sacremoses = sacremoses
         self._split: Split = str.split
         self._join: Join = " ".join
         if tokenizer == "moses":
@@ -74,7 +78,7 @@ class PlainText:
                     f"{language}: the tokenizer character goes with no subwords (bpe_codes)"
                 )
             self._split, self._join = _characters, _sentence_of_characters
-        self._segment = _segmenter(Path(bpe_codes)) if bpe_codes else None
+        self._segment = _segmenter(self.bpe_codes) if self.bpe_codes else None
 
     @classmethod
     def of(cls, folder: Path, language: str, **changes: Any) -> "PlainText":
@@ -95,7 +99,7 @@ class PlainText:
     def tokens(self, sentence: str) -> list[str]:
         """Return the tokens of a sentence, which are subword pieces if the model has them."""
         tokens = self._split(sentence)
-        if self._settings["lowercase"]:
+        if self.lowercase:
             tokens = [token.lower() for token in tokens]
         return self._segment(tokens) if self._segment else tokens
 
@@ -108,10 +112,12 @@ class PlainText:
         """Return what makes tokens in each other way, by the words that describe it."""
         found = {}
         for tokenizer, lowercase in itertools.product(TOKENIZERS, (False, True)):
-            way = {"tokenizer": tokenizer, "lowercase": lowercase}
-            if way != self._settings and (tokenizer != "character" or self._segment is None):
-                described = f"tokenizer {tokenizer}{' and lower case' * lowercase}"
-                found[described] = PlainText(**self._unchanged, **way).tokens
+            is_this = (tokenizer, lowercase) == (self.tokenizer, self.lowercase)
+            if is_this or (tokenizer == "character" and self.bpe_codes):
+                continue
+            way = PlainText(self.language, tokenizer, lowercase, self.bpe_codes, self._sacremoses)
+            described = f"tokenizer {tokenizer}{' and lower case' * lowercase}"
+            found[described] = way.tokens
         return found
 
 

@@ -11,6 +11,9 @@
  *   view.set({ hard, threshold, inverted });      // any of them; false, 0 and false at first
  *   view.pharaoh()                                // the links that are not hidden, "0-0 1-2"
  *   view.draw("#000", "#fff")                     // {text, width, height} of an SVG for a file
+ *
+ * The element gets an event "activate" when a word or a cell becomes active; its detail is
+ * {target}, {source}, both for a cell, or null.
  */
 
 const SIDES = ["source", "target"];
@@ -266,6 +269,7 @@ class Heatmap {
   #activate(next) {
     this.#active = next;
     this.#highlight();
+    this.#root.dispatchEvent(new CustomEvent("activate", { detail: next }));
   }
 
   /** Mark the active word and its partners in both sentences and in the matrix, and say them. */

@@ -1,0 +1,118 @@
+"""``python -m fairseq_rnnsearch.living``: a trained model as a page that translates, offline.
+
+    python -m fairseq_rnnsearch.living checkpoint_best.pt --data data-bin --out living.html
+
+Open the file with a double click: it translates as one types, shows what the model looks at, and
+lets one change words and attention. Nothing is fetched, and nothing leaves the page. A second
+checkpoint with the same dictionaries stands beside the first.
+"""
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from fairseq_rnnsearch.data.plain_text import TOKENIZERS
+from fairseq_rnnsearch.errors import OneLineParser, UserError, install_excepthook
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command.
+
+    Raises:
+        UserError: for every mistake in options or files; shown as one line when nobody catches it.
+    """
+    install_excepthook()
+    options = _parser().parse_args(arguments)
+    if len(options.checkpoint) > 2:
+        raise UserError(f"{len(options.checkpoint)} checkpoints: one, or two side by side")
+    if options.name and len(options.name) != len(options.checkpoint):
+        raise UserError(f"--name: give one for each of the {len(options.checkpoint)} checkpoints")
+    # they import torch and fairseq, which --help does not need
+    from fairseq_rnnsearch.living.living_page import write_living_page
+    from fairseq_rnnsearch.translator import load
+
+    models = [
+        load(
+            checkpoint,
+            options.data,
+            source_lang=options.source_lang,
+            target_lang=options.target_lang,
+            tokenizer=options.tokenizer,
+            lowercase=options.lowercase,
+            bpe_codes=options.bpe_codes,
+        )
+        for checkpoint in options.checkpoint
+    ]
+    size = write_living_page(
+        options.out,
+        models,
+        names=options.name,
+        title=options.title,
+        examples=options.example,
+        licence=options.licence,
+        weights=options.weights,
+        most_megabytes=options.max_megabytes,
+    )
+    print(f"{options.out}: {size / 1e6:.1f} MB; open it in a browser", file=sys.stderr)
+
+
+def _megabytes(text: str) -> float:
+    """Take the size of a page."""
+    size = float(text)
+    if not 0 < size < math.inf:
+        raise ValueError
+    return size
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = OneLineParser(
+        prog="python -m fairseq_rnnsearch.living",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "checkpoint", nargs="+", help="of a training; two with the same dictionaries side by side"
+    )
+    parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the page")
+    parser.add_argument(
+        "--data", metavar="DIR",
+        help="folder with the dictionaries of the training (default: the checkpoint's)",
+    )  # fmt: skip
+    parser.add_argument("--title", default="RNNsearch", help="heading (default: %(default)s)")
+    parser.add_argument(
+        "--name", action="append", default=[],
+        help="of a model, once for each (default: RNNsearch or RNNencdec)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--example", action="append", default=[], metavar="SENTENCE",
+        help="that the page offers, any number of times; it begins with the first",
+    )  # fmt: skip
+    parser.add_argument(
+        "--licence", default="", metavar="TEXT",
+        help="a line about the data that the model was trained on",
+    )  # fmt: skip
+    parser.add_argument(
+        "--weights", choices=("int8", "float32"), default="int8",
+        help="how parameters are stored: 8 bits with a scale for each row of a matrix, or "
+        "unrounded and four times as large (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--max-megabytes", type=_megabytes, default=30, metavar="N",
+        help="a larger page is refused (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument("-s", "--source-lang", help="default: the checkpoint's")
+    parser.add_argument("-t", "--target-lang", help="default: the checkpoint's")
+    text = parser.add_argument_group(
+        "how text becomes tokens", "default: as preprocessing.json in the data folder says"
+    )
+    text.add_argument("--tokenizer", choices=TOKENIZERS)
+    text.add_argument("--lowercase", action=argparse.BooleanOptionalAction)
+    text.add_argument("--bpe-codes", type=Path, metavar="FILE", help="of subword-nmt")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

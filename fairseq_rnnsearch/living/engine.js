@@ -1,0 +1,189 @@
+"use strict";
+/*
+ * What the page asks of its models, and the answers, in the terms of `load()` and its results.
+ *
+ * Runs in a worker that the page makes of its own text, and in Node. Target positions are counted
+ * in the model's steps, which are subword pieces where it has them; `words` and `rows` of the
+ * options `touched` name such positions.
+ */
+const END = "</s>";
+
+/** Return the words of pieces, and the number of the word that each piece belongs to. */
+function joinedPieces(pieces) {
+  const found = [], belongs = [];
+  let joined = false;
+  for (const piece of pieces) {
+    const continues = piece.endsWith("@@"), text = continues ? piece.slice(0, -2) : piece;
+    if (joined && piece !== END) found[found.length - 1] += text;
+    else found.push(text);
+    belongs.push(found.length - 1);
+    joined = continues;
+  }
+  return { words: found, belongs };
+}
+
+/** Merge pieces to words: sums over the source's pieces, means over the target's. */
+function mergedWeights(weights, source, target) {
+  const found = target.words.map(() => new Array(source.words.length).fill(0));
+  const pieces = target.words.map((_, i) => target.belongs.filter((word) => word === i).length);
+  weights.forEach((row, i) => row.forEach((weight, j) => {
+    found[target.belongs[i]][source.belongs[j]] += weight / pieces[target.belongs[i]];
+  }));
+  return found;
+}
+
+class Dictionary {
+  constructor(symbols) {
+    this.symbols = symbols;
+    this.numbers = new Map(symbols.map((symbol, number) => [symbol, number]));
+  }
+
+  /** Return the number of a token that a text has; one like a special symbol is unknown. */
+  number(token) {
+    const number = this.numbers.get(token) ?? SPECIAL.unknown;
+    return number > SPECIAL.unknown ? number : SPECIAL.unknown;
+  }
+
+  /** Return tokens' numbers and the end symbol's. */
+  sentence(tokens) {
+    return [...tokens.map((token) => this.number(token)), SPECIAL.end];
+  }
+}
+
+class Engine {
+  /** Take what page.py has stored. */
+  constructor(stored, plain = false) {
+    const merges = stored.merges.map((text) => text.split("\n"));
+    const textOf = (rules) => new PlainText(rules, merges[rules.merges]);
+    this.sourceText = textOf(stored.source.text);
+    this.targetText = textOf(stored.target.text);
+    this.source = new Dictionary(stored.source.symbols);
+    this.target = new Dictionary(stored.target.symbols);
+    this.networks = stored.models.map(({ tensors, options }) =>
+      new Network(new Parameters(tensors, new Products(plain)), options));
+  }
+
+  /** Translate a sentence; see the manual for the options and the answer. */
+  translate(text, options = {}) {
+    const beam = options.beam ?? 5;
+    if (!Number.isInteger(beam) || beam < 1 || beam > 12) {
+      throw new RangeError(`beam ${beam}: must be a whole number from 1 to 12`);
+    }
+    const { network, pieces, sentence } = this.begin(text, options);
+    const [best, ...others] = beamSearch(network, sentence, {
+      beam,
+      lenpen: options.lenpen ?? 1,
+      forbidUnknown: options.forbidUnknown ?? false,
+      touched: this.touched(options, pieces.length),
+    });
+    const nbest = [best, ...others].map((one) => ({
+      text: this.targetText.text(this.tokens(one).slice(0, -1)), score: one.score / Math.LN2,
+    }));
+    return { ...this.answer(pieces, best, nbest[0].text), nbest };
+  }
+
+  /** Score a given translation, and show what the model looks at on the way. */
+  force(text, translation, options = {}) {
+    const { network, pieces, sentence } = this.begin(text, options);
+    const target = this.target.sentence(this.targetText.tokens(translation));
+    const found = forced(network, sentence, target, this.touched(options, pieces.length));
+    return this.answer(pieces, found, translation);
+  }
+
+  /**
+   * Return all that is computed at one step of a translation, which is given as its steps' tokens.
+   */
+  step(text, tokens, i, options = {}) {
+    const { network, sentence } = this.begin(text, options);
+    const touched = this.touched(options, sentence.length);
+    const target = tokens.map((token) => this.stepNumber(token));
+    let seen;
+    forced(network, sentence, target, touched, (at, looked) => {
+      if (at === i) seen = looked;
+    });
+    const { order } = network.options;
+    const update = order === "program" ? network.updateWith(seen, [0], [target[i]]) : seen.update;
+    const plain = (vector) => vector && Array.from(vector);
+    const values = Object.fromEntries(Object.entries(update).map(([k, v]) => [k, plain(v)]));
+    return {
+      order,
+      unit: network.options.unit,
+      alignment: network.options.alignment,
+      previous: i ? tokens[i - 1] : null,
+      chosen: tokens[i],
+      ...Object.fromEntries(["s", "energies", "alpha", "c", "y", "read", "sum", "t"]
+        .map((name) => [name, plain(seen[name])])),
+      update: { ...values, state: plain(network.unit.hidden(update.state)) },
+      likeliest: this.named(likeliest(seen.logp, network.words, 1)[0]),
+    };
+  }
+
+  begin(text, { model = 0 }) {
+    if (typeof text !== "string") throw new TypeError("a sentence must be a string");
+    const network = this.networks[model];
+    if (!network) throw new RangeError(`model ${model}: there are ${this.networks.length}`);
+    const tokens = this.sourceText.tokens(text);
+    return { network, pieces: [...tokens, END], sentence: this.source.sentence(tokens) };
+  }
+
+  /** Return what was touched, with numbers for tokens. */
+  touched({ words: chosen = {}, rows = {} }, positions) {
+    const numbers = Object.entries(chosen).map(([i, token]) => [i, this.stepNumber(token)]);
+    for (const [i, row] of Object.entries(rows)) {
+      const isRow = row.length === positions && row.every((weight) => weight >= 0);
+      if (!isRow) throw new RangeError(`rows ${i}: must be ${positions} numbers of 0 or more`);
+    }
+    return { words: Object.fromEntries(numbers), rows };
+  }
+
+  /** Return the number of a token that a step may choose, special ones too. */
+  stepNumber(token) {
+    const number = this.target.numbers.get(token);
+    if (number === undefined) throw new RangeError(`${token} is not in the target dictionary`);
+    return number;
+  }
+
+  tokens({ words: numbers }) {
+    return numbers.map((number) => this.target.symbols[number]);
+  }
+
+  named(best) {
+    return best.map(([number, logp]) => [this.target.symbols[number], Math.exp(logp)]);
+  }
+
+  answer(sourcePieces, found, text) {
+    const pieces = this.tokens(found);
+    const [source, target] = [joinedPieces(sourcePieces), joinedPieces(pieces)];
+    const stepWeights = found.steps[0].alpha ? found.steps.map(({ alpha }) => Array.from(alpha)) : null;
+    return {
+      text,
+      tokens: target.words,
+      sourceTokens: source.words,
+      score: found.score / Math.LN2,
+      weights: stepWeights && mergedWeights(stepWeights, source, target),
+      alternatives: found.steps.map((step) => this.named(step.likeliest.slice(0, 5))),
+      // in the model's steps
+      pieces,
+      sourcePieces,
+      stepWeights,
+      belongs: { target: target.belongs, source: source.belongs },
+      unknown: sourcePieces.flatMap((piece, j) =>
+        (piece !== END && this.source.number(piece) === SPECIAL.unknown ? [source.belongs[j]] : [])),
+      probabilities: found.logp.map(Math.exp),
+    };
+  }
+}
+
+/** Answer the page's messages, when this is a worker. */
+function serve(scope) {
+  let engine;
+  scope.onmessage = ({ data: { id, call, given } }) => {
+    try {
+      if (call === "load") engine = new Engine(JSON.parse(given[0]));
+      const value = call === "load" ? null : engine[call](...given);
+      scope.postMessage({ id, value });
+    } catch (error) {
+      scope.postMessage({ id, error: error.message });
+    }
+  };
+}

@@ -1,0 +1,143 @@
+"""Putting the page together: models, words, rules for text, scripts and look, in one file."""
+
+import base64
+import hashlib
+import os
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.figures.page import heatmap_component
+from fairseq_rnnsearch.files import replacing
+from fairseq_rnnsearch.living.stored_weights import WEIGHTS, stored_model
+from fairseq_rnnsearch.living.text_rules import text_rules
+from fairseq_rnnsearch.translator import Translator
+
+_HERE = Path(__file__).parent
+_ENGINE = ("matrix_product", "weights", "model", "search", "text", "engine")
+_INTERFACE = ("glass", "interface")
+MOST_MEGABYTES = 30.0
+
+
+def write_living_page(
+    path: str | os.PathLike[str],
+    models: Sequence[Translator],
+    *,
+    names: Sequence[str] = (),
+    title: str = "RNNsearch",
+    examples: Sequence[str] = (),
+    licence: str = "",
+    weights: str = WEIGHTS[0],
+    most_megabytes: float = MOST_MEGABYTES,
+) -> int:
+    """Write a page in which models translate, and return its size in bytes.
+
+    The file appears whole or not at all. The same arguments give the same bytes.
+
+    Args:
+        path: the file; its folder must exist.
+        models: one or two that ``load`` gave, with the same dictionaries and rules for text.
+        names: what the models are called (default: RNNsearch or RNNencdec, as they are).
+        title: heading of the page.
+        examples: sentences that the page offers; the first is translated when it opens.
+        licence: a line about the data that the models were trained on.
+        weights: how parameters are stored: "int8", or "float32", unrounded and four times as large.
+        most_megabytes: a larger page is not written.
+
+    Raises:
+        UserError: for models that the page cannot compute or that do not fit together, a page that
+            would be too large, or a file that cannot be written.
+    """
+    page = _page(models, list(names), title, list(examples), licence, weights)
+    megabytes = len(page) / 1e6
+    if megabytes > most_megabytes:
+        raise UserError(
+            f"{path} would have {megabytes:.1f} MB, more than {most_megabytes:g}: browsers open "
+            f"large pages slowly; --max-megabytes {megabytes + 1:.0f} writes it all the same"
+        )
+    with replacing(path) as unfinished:
+        unfinished.write_bytes(page)
+    return len(page)
+
+
+def _page(
+    models: Sequence[Translator],
+    names: list[str],
+    title: str,
+    examples: list[str],
+    licence: str,
+    weights: str,
+) -> bytes:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    stored = _stored(models, weights)
+    options = [model["options"] for model in stored["models"]]
+    style, heatmap = heatmap_component()
+    script = heatmap + "".join(_read(f"{name}.js") for name in _INTERFACE)
+    facts = {
+        "models": [
+            one | {"name": name}
+            for one, name in zip(options, names or _names(options), strict=True)
+        ],
+        "languages": [models[0].source_text.language, models[0].target_text.language],
+        "examples": examples,
+    }
+    environment = Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined,
+        trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    page = environment.get_template("living.html").render(
+        title=title,
+        licence=licence,
+        weights=weights,
+        facts=facts,
+        stored=stored,
+        style=style + _read("living.css"),
+        engine="".join(_read(f"{name}.js") for name in _ENGINE),
+        script=script,
+        policy=f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}",
+        notices=_read("notices.txt"),
+        sacremoses=version("sacremoses"),
+    )
+    return page.encode()
+
+
+def _stored(models: Sequence[Translator], weights: str) -> dict[str, Any]:
+    """Return what the engine reads: parameters, dictionaries and rules for text."""
+    first = models[0]
+    rules, merges = text_rules((first.source_text, first.target_text))
+    found = {
+        "source": {"text": rules[0], "symbols": first.source_dictionary.symbols},
+        "target": {"text": rules[1], "symbols": first.target_dictionary.symbols},
+        "merges": merges,
+        "models": [],
+    }
+    for translator in models:
+        same = all(
+            dictionary.symbols == found[side]["symbols"]
+            for side, dictionary in (
+                ("source", translator.source_dictionary),
+                ("target", translator.target_dictionary),
+            )
+        )
+        if not same:
+            raise UserError("the two models have other dictionaries; side by side must be the same")
+        if len(translator.models) != 1:
+            raise UserError("the page shows single models, not an ensemble; give one checkpoint")
+        found["models"].append(stored_model(translator.models[0], weights))
+    return found
+
+
+def _names(options: Sequence[dict[str, str]]) -> list[str]:
+    """Return the models' names in the paper, numbered where they are the same."""
+    names = ["RNNencdec" if one["alignment"] == "none" else "RNNsearch" for one in options]
+    if len(names) == len(set(names)):
+        return names
+    return [f"{name} {number}" for number, name in enumerate(names, start=1)]
+
+
+def _read(name: str) -> str:
+    """Return the text of one of the page's parts beside this module."""
+    return (_HERE / name).read_text(encoding="utf-8")

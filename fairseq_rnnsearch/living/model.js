@@ -1,0 +1,348 @@
+"use strict";
+/*
+ * RNNsearch and RNNencdec as in equations/ and network/, equation by equation.
+ *
+ * A vector is a Float32Array; several of them (the hypotheses of a beam, the words of a sentence)
+ * stand one after the other in one array. Names are the paper's; the manual's glossary joins them
+ * to those of the options. `options` are the architecture's:
+ *
+ *   order        program | appendix | section3
+ *   unit         gated | lstm
+ *   alignment    additive | general | dot | none (RNNencdec)
+ */
+
+// --- vectors --------------------------------------------------------------------------------------
+
+const sigmoid = (a) => 1 / (1 + Math.exp(-a));
+
+/** Return the parts of several vectors side by side: `split(x, 3, n)` is [x, x_z, x_r]. */
+function split(x, parts, size) {
+  const vectors = x.length / (parts * size);
+  return Array.from({ length: parts }, (_, part) => {
+    const found = new Float32Array(vectors * size);
+    for (let v = 0; v < vectors; v++) {
+      const start = (v * parts + part) * size;
+      found.set(x.subarray(start, start + size), v * size);
+    }
+    return found;
+  });
+}
+
+/** Add vectors, or a single bias to each of several vectors, in place. */
+function plus(x, ...others) {
+  for (const other of others) {
+    for (let start = 0; start < x.length; start += other.length) {
+      for (let k = 0; k < other.length; k++) x[start + k] += other[k];
+    }
+  }
+  return x;
+}
+
+/** Select vectors of a size by their numbers. */
+function gather(x, size, numbers) {
+  const found = new Float32Array(numbers.length * size);
+  numbers.forEach((from, to) => found.set(x.subarray(from * size, (from + 1) * size), to * size));
+  return found;
+}
+
+/** Return the logarithms of the softmax of each of several vectors of logits. */
+function logSoftmax(logits, size) {
+  const found = new Float32Array(logits.length);
+  for (let start = 0; start < logits.length; start += size) {
+    let largest = -Infinity, sum = 0;
+    for (let k = start; k < start + size; k++) if (logits[k] > largest) largest = logits[k];
+    for (let k = start; k < start + size; k++) sum += Math.exp(logits[k] - largest);
+    const log = largest + Math.log(sum);
+    for (let k = start; k < start + size; k++) found[k] = logits[k] - log;
+  }
+  return found;
+}
+
+// --- word embedding -------------------------------------------------------------------------------
+
+/** e(w) = E w + b, and the zero vector for y_0, the word before the first: null. */
+class Embedding {
+  constructor(parameters) {
+    this.E = parameters.rows("weight");
+    this.b = parameters.vector("bias");
+    this.size = this.b.length;
+  }
+
+  of(words) {
+    const { size } = this, found = new Float32Array(words.length * size);
+    words.forEach((word, place) => {
+      if (word === null) return;
+      const row = this.E(word);
+      for (let k = 0; k < size; k++) found[place * size + k] = row[k] + this.b[k];
+    });
+    return found;
+  }
+}
+
+// --- units ----------------------------------------------------------------------------------------
+
+/**
+ * The gated hidden unit (appendix A.1.1); x is W e(word) with the bias, and in the decoder C c_i.
+ *
+ *   z = sigma(x_z + U_z h)          update gate
+ *   r = sigma(x_r + U_r h)          reset gate
+ *   h~ = tanh(x + U [r o h])        proposed state
+ *   h' = (1 - z) o h + z o h~       new state
+ */
+class GatedUnit {
+  constructor(parameters) {
+    this.W = parameters.matrix("input_weight"); // W, W_z, W_r
+    this.U_zr = parameters.matrix("recurrent_gates");
+    this.U = parameters.matrix("recurrent_proposed");
+    this.C = parameters.matrix("context_weight"); // C, C_z, C_r; null in the encoder
+    this.n = this.U.rows;
+    this.stateSize = this.n;
+    this.b = new Float32Array(3 * this.n);
+    this.b.set(parameters.vector("input_bias"));
+    this.multiply = parameters.multiply;
+  }
+
+  begin(h) {
+    return h;
+  }
+
+  hidden(state) {
+    return state;
+  }
+
+  /** Return the new states and what led to them, from inputs and states of several vectors. */
+  step(inputs, h) {
+    const { n } = this, [x, x_z, x_r] = split(inputs, 3, n);
+    const [of_z, of_r] = split(this.multiply(this.U_zr, h), 2, n);
+    const z = plus(of_z, x_z).map(sigmoid);
+    const r = plus(of_r, x_r).map(sigmoid);
+    const proposed = plus(this.multiply(this.U, r.map((gate, k) => gate * h[k])), x).map(Math.tanh);
+    const state = h.map((before, k) => (1 - z[k]) * before + z[k] * proposed[k]);
+    return { state, r, z, proposed };
+  }
+}
+
+/**
+ * The long short-term memory, which the paper allows instead; its state is [h, c].
+ *
+ *   i = sigma(x_i + U_i h)    f = sigma(x_f + U_f h)    o = sigma(x_o + U_o h)
+ *   g = tanh(x_g + U_g h)
+ *   c' = f o c + i o g
+ *   h' = o o tanh(c')
+ */
+class LongShortTermMemory {
+  constructor(parameters) {
+    this.W = parameters.matrix("input_weight"); // of i, f, g, o
+    this.U = parameters.matrix("recurrent_weight");
+    this.C = parameters.matrix("context_weight");
+    this.b = parameters.vector("input_bias");
+    this.n = this.U.columns;
+    this.stateSize = 2 * this.n;
+    this.multiply = parameters.multiply;
+  }
+
+  begin(h) {
+    const state = new Float32Array(2 * h.length), { n } = this;
+    for (let start = 0; start < h.length; start += n) {
+      state.set(h.subarray(start, start + n), 2 * start);
+    }
+    return state;
+  }
+
+  hidden(state) {
+    return split(state, 2, this.n)[0];
+  }
+
+  step(inputs, state) {
+    const { n } = this, [h, c] = split(state, 2, n);
+    const gates = split(plus(this.multiply(this.U, h), inputs), 4, n);
+    const [i, f, o] = [gates[0], gates[1], gates[3]].map((gate) => gate.map(sigmoid));
+    const g = gates[2].map(Math.tanh);
+    const cell = c.map((before, k) => f[k] * before + i[k] * g[k]);
+    const after = new Float32Array(state.length);
+    cell.forEach((value, k) => {
+      const place = Math.floor(k / n) * 2 * n + (k % n);
+      after[place] = o[k] * Math.tanh(value);
+      after[place + n] = value;
+    });
+    return { state: after, i, f, g, o, cell };
+  }
+}
+
+const UNITS = { gated: GatedUnit, lstm: LongShortTermMemory };
+
+// --- the alignment model --------------------------------------------------------------------------
+
+/**
+ * How well each source position matches the target word to come, for several states.
+ *
+ *   additive   e_ij = v_a . tanh(W_a s_{i-1} + U_a h_j)
+ *   general    e_ij = s_{i-1} W h_j
+ *   dot        e_ij = s_{i-1} . h_j
+ */
+class AlignmentModel {
+  constructor(parameters, kind) {
+    this.kind = kind;
+    this.multiply = parameters.multiply;
+    if (kind !== "dot") this.U_a = parameters.matrix("annotation_weight");
+    if (kind === "additive") {
+      this.W_a = parameters.matrix("state_weight");
+      this.v_a = parameters.vector("energy_weight");
+    }
+  }
+
+  /** Return what is computed once for a sentence: U_a h. */
+  keys(annotations) {
+    return this.U_a ? this.multiply(this.U_a, annotations) : annotations;
+  }
+
+  /** Return e, the energies of all source positions for each state. */
+  energies(s, keys, positions) {
+    const additive = this.kind === "additive", of_s = additive ? this.multiply(this.W_a, s) : s;
+    const size = keys.length / positions, states = of_s.length / size;
+    const e = new Float32Array(states * positions);
+    for (let v = 0; v < states; v++) {
+      for (let j = 0; j < positions; j++) {
+        let sum = 0;
+        for (let k = 0; k < size; k++) {
+          const state = of_s[v * size + k], key = keys[j * size + k];
+          sum += additive ? this.v_a[k] * Math.tanh(state + key) : state * key;
+        }
+        e[v * positions + j] = sum;
+      }
+    }
+    return e;
+  }
+}
+
+/** c_i = sum_j alpha_ij h_j, for the weights of several states. */
+function expectedAnnotation(alpha, h, positions) {
+  const size = h.length / positions, states = alpha.length / positions;
+  const c = new Float32Array(states * size);
+  for (let v = 0; v < states; v++) {
+    for (let j = 0; j < positions; j++) {
+      const weight = alpha[v * positions + j];
+      for (let k = 0; k < size; k++) c[v * size + k] += weight * h[j * size + k];
+    }
+  }
+  return c;
+}
+
+// --- the network ----------------------------------------------------------------------------------
+
+class Network {
+  /** Build it from what gives parameters by their names in a checkpoint (see weights.js). */
+  constructor(parameters, options) {
+    const encoder = parameters.of("encoder.network."), decoder = parameters.of("decoder.network.");
+    const Unit = UNITS[options.unit];
+    this.options = options;
+    this.multiply = parameters.multiply;
+    this.sourceEmbedding = new Embedding(encoder.of("embedding."));
+    this.forwardUnit = new Unit(encoder.of("forward_unit."));
+    this.hasAttention = options.alignment !== "none";
+    this.backwardUnit = this.hasAttention ? new Unit(encoder.of("backward_unit.")) : null;
+    this.targetEmbedding = new Embedding(decoder.of("embedding."));
+    this.W_s = decoder.matrix("initial_weight");
+    this.b_s = decoder.vector("initial_bias");
+    this.unit = new Unit(decoder.of("unit."));
+    this.alignmentModel = this.hasAttention
+      ? new AlignmentModel(decoder.of("alignment_model."), options.alignment) : null;
+    this.U_o = decoder.matrix("readout.state_weight");
+    this.V_o = decoder.matrix("readout.word_weight");
+    this.C_o = decoder.matrix("readout.context_weight");
+    this.b = decoder.vector("readout.bias");
+    this.W_inner = decoder.matrix("output.inner_weight"); // null where W_o is one matrix
+    this.W_o = decoder.matrix("output.weight");
+    this.b_o = decoder.vector("output.bias");
+    this.words = this.b_o.length;
+  }
+
+  /** Run a unit over a sentence; return its hidden states in the order of the words. */
+  recurrence(unit, embedded, positions, backwards) {
+    const inputs = plus(this.multiply(unit.W, embedded), unit.b);
+    const size = inputs.length / positions, states = new Float32Array(positions * unit.n);
+    let state = unit.begin(new Float32Array(unit.n));
+    for (let step = 0; step < positions; step++) {
+      const j = backwards ? positions - 1 - step : step;
+      ({ state } = unit.step(inputs.subarray(j * size, (j + 1) * size), state));
+      states.set(unit.hidden(state), j * unit.n);
+    }
+    return states;
+  }
+
+  /** Encode word numbers, the end symbol included (section 3.2, appendix A.2.1). */
+  encode(words) {
+    const positions = words.length, embedded = this.sourceEmbedding.of(words);
+    const forward = this.recurrence(this.forwardUnit, embedded, positions, false);
+    const { n } = this.forwardUnit;
+    let annotations = null, keys = null, summary = forward.slice(-n); // the last forward state
+    if (this.hasAttention) {
+      const backward = this.recurrence(this.backwardUnit, embedded, positions, true);
+      annotations = new Float32Array(2 * n * positions);
+      for (let j = 0; j < positions; j++) {
+        annotations.set(forward.subarray(j * n, (j + 1) * n), 2 * n * j);
+        annotations.set(backward.subarray(j * n, (j + 1) * n), 2 * n * j + n);
+      }
+      keys = this.alignmentModel.keys(annotations);
+      summary = backward.slice(0, n); // the backward state of the first word
+    }
+    const s_0 = plus(this.multiply(this.W_s, summary), this.b_s).map(Math.tanh);
+    return { positions, annotations, keys, summary, state: this.unit.begin(s_0) };
+  }
+
+  /**
+   * Look for the next word: c_i = attend(s_{i-1}), and p(y_i) from s_{i-1} or s_i.
+   *
+   * Takes the states of several hypotheses, the words before (null before the first one), the
+   * encoded source, and weights that stand in the place of alpha_i for all of them, or null.
+   * Returns all that was computed. `next` are the states s_i, or null in the program's order, in
+   * which s_i reads y_i.
+   */
+  look(state, previous, source, row = null) {
+    const { order } = this.options, s = this.unit.hidden(state), hypotheses = previous.length;
+    const { energies, alpha, c } = this.attend(s, source, hypotheses, row);
+    const y = this.targetEmbedding.of(previous);
+    const update = order === "program" ? null : this.update(state, y, c);
+    const read = order === "section3" ? this.unit.hidden(update.state) : s;
+    const sum = plus(this.multiply(this.U_o, read), this.multiply(this.V_o, y),
+      this.multiply(this.C_o, c), this.b); // t~_i = U_o s + V_o e(y_{i-1}) + C_o c_i + b
+    const t = new Float32Array(sum.length / 2); // the larger of each pair
+    for (let j = 0; j < t.length; j++) t[j] = Math.max(sum[2 * j], sum[2 * j + 1]);
+    const inner = this.W_inner ? this.multiply(this.W_inner, t) : t;
+    const logits = plus(this.multiply(this.W_o, inner), this.b_o); // W_o t + b_o
+    const logp = logSoftmax(logits, this.words);
+    return { state, s, energies, alpha, c, y, update, read, sum, t, logp };
+  }
+
+  attend(s, source, hypotheses, row) {
+    const { positions } = source;
+    if (!this.hasAttention) { // RNNencdec: always the last forward state
+      const c = gather(source.summary, source.summary.length, new Array(hypotheses).fill(0));
+      return { energies: null, alpha: null, c };
+    }
+    const energies = this.alignmentModel.energies(s, source.keys, positions);
+    const alpha = row ? gather(Float32Array.from(row), positions, new Array(hypotheses).fill(0))
+      : logSoftmax(energies, positions).map(Math.exp);
+    return { energies, alpha, c: expectedAnnotation(alpha, source.annotations, positions) };
+  }
+
+  /** s_i = f(s_{i-1}, y, c_i), with what led to it. */
+  update(state, y, c) {
+    const x = plus(this.multiply(this.unit.W, y), this.unit.b, this.multiply(this.unit.C, c));
+    return this.unit.step(x, state);
+  }
+
+  /** Return the states after words are chosen, each for the hypothesis that it continues. */
+  follow(looked, parents, words) {
+    const { stateSize } = this.unit;
+    if (looked.update) return gather(looked.update.state, stateSize, parents);
+    return this.updateWith(looked, parents, words).state;
+  }
+
+  /** Return s_i = f(s_{i-1}, y_i, c_i) of the program's order, with what led to it. */
+  updateWith(looked, parents, words) {
+    const width = looked.c.length / (looked.state.length / this.unit.stateSize);
+    const state = gather(looked.state, this.unit.stateSize, parents);
+    return this.update(state, this.targetEmbedding.of(words), gather(looked.c, width, parents));
+  }
+}

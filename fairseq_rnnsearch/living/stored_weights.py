@@ -1,0 +1,82 @@
+"""The parameters of a model as the page stores them.
+
+A matrix is rounded to 8 bits with one scale for each of its rows, the largest absolute value over
+127; a vector stays float32, and so does everything with ``weights="float32"``.
+"""
+
+import base64
+from typing import Any
+
+import numpy as np
+import torch
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.models import RNNSearchModel
+from fairseq_rnnsearch.models.rnnsearch import ALIGNMENTS, UNITS
+
+WEIGHTS = ("int8", "float32")
+
+# what model.js can compute
+_UNITS = ("gated", "lstm")
+_ALIGNMENTS = ("additive", "general", "dot")
+_ORDERS = ("program", "appendix", "section3")
+
+
+def stored_model(model: torch.nn.Module, weights: str) -> dict[str, Any]:
+    """Return a model's options and parameters, for JSON.
+
+    Args:
+        weights: one of ``WEIGHTS``.
+
+    Raises:
+        UserError: for a model that the page cannot compute.
+    """
+    options = _options(model)
+    tensors = {
+        name: _stored(parameter.detach().float().cpu().numpy(), weights)
+        for name, parameter in model.named_parameters()
+    }
+    return {"options": options, "tensors": tensors}
+
+
+def rounded(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Round a matrix, and return its 8-bit numbers and the scales of its rows."""
+    scales = np.abs(values).max(axis=1).astype(np.float32) / np.float32(127)
+    steps = np.divide(values, scales[:, None], out=np.zeros_like(values), where=scales[:, None] > 0)
+    return np.rint(steps).astype(np.int8), scales
+
+
+def _options(model: torch.nn.Module) -> dict[str, str]:
+    if not isinstance(model, RNNSearchModel):
+        raise UserError(
+            f"the checkpoint holds a {type(model).__name__}; the page computes RNNsearch and "
+            "RNNencdec (--arch rnnsearch_50 and its kin)"
+        )
+    decoder = model.decoder.network
+    names = {kind: name for table in (UNITS, ALIGNMENTS) for name, kind in table.items()}
+    alignment = decoder.alignment_model
+    options = {
+        "order": decoder.order,
+        "unit": names.get(type(decoder.unit), type(decoder.unit).__name__),
+        "alignment": "none" if alignment is None else names.get(type(alignment), f"{alignment}"),
+    }
+    valid = {"order": _ORDERS, "unit": _UNITS, "alignment": (*_ALIGNMENTS, "none")}
+    for name, value in options.items():
+        if value not in valid[name]:
+            raise UserError(
+                f"{name} {value}: the page computes {', '.join(valid[name])}, and no other"
+            )
+    return options
+
+
+def _stored(values: np.ndarray, weights: str) -> dict[str, Any]:
+    if values.ndim < 2 or weights == "float32":
+        return {"shape": values.shape, "values": _base64(values.astype("<f4")), "scales": None}
+    steps, scales = rounded(values)
+    return {
+        "shape": values.shape, "values": _base64(steps), "scales": _base64(scales.astype("<f4")),
+    }  # fmt: skip
+
+
+def _base64(values: np.ndarray) -> str:
+    return base64.b64encode(values.tobytes()).decode()

@@ -1,0 +1,185 @@
+"use strict";
+/*
+ * From sentences to tokens and back, as data/plain_text.py with sacremoses and subword-nmt.
+ *
+ * The rules are those of the Moses tokeniser and detokeniser (LGPL) in sacremoses' port (MIT), the
+ * splitting into subwords is subword-nmt's (MIT). `rules` come from text_rules.py: classes of
+ * characters as ranges for regular expressions, abbreviations of the language, merges.
+ */
+const SPACE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
+const SPACES = new RegExp(`[${SPACE}]+`, "u"); // what Python's \s and str.split take for space
+const EDGES = new RegExp(`^[${SPACE}]+|[${SPACE}]+$`, "gu");
+const strip = (text) => text.replace(EDGES, "");
+const words = (text) => text.split(SPACES).filter(Boolean);
+
+/** Return a function that replaces everything that a pattern finds. */
+const rule = (pattern, replacement) => {
+  const expression = new RegExp(pattern, "gu");
+  return (text) => text.replace(expression, replacement);
+};
+
+// --- Moses' tokeniser -----------------------------------------------------------------------------
+
+function mosesTokenizer({ language, classes, prefixes, numericPrefixes }) {
+  const { alnum, alpha, number, lower } = classes;
+  const all = new Set(prefixes), numeric = new Set(numericPrefixes);
+  const isLower = new RegExp(`^[${lower}]`, "u"), hasLetter = new RegExp(`[${alpha}]`, "u");
+  const before = [
+    rule(`[${SPACE}]+`, " "), rule("[\\x00-\\x1f]", ""), strip,
+    rule(`([^${alnum}${SPACE}.'\`,\\-])`, " $1 "),
+    (text) => text.replace(/\.{2,}/g, (dots, at) =>
+      ` ${"DOT".repeat(dots.length)}MULTI${at + dots.length < text.length ? " " : ""}`),
+    rule(`([^${number}]),`, "$1 , "), rule(`,([^${number}])`, " , $1"),
+    rule(`([${number}]),$`, "$1 , "),
+    ...apostrophes(language, alpha, number),
+  ];
+  const abbreviations = (text) => {
+    const tokens = words(text);
+    const kept = (prefix, next) => (prefix.includes(".") && hasLetter.test(prefix))
+      || (all.has(prefix) && !numeric.has(prefix))
+      || (next !== undefined && isLower.test(next))
+      || (numeric.has(prefix) && next !== undefined && /^[0-9]/.test(next));
+    return tokens.map((token, i) => (token.length > 1 && token.endsWith(".")
+      && !kept(token.slice(0, -1), tokens[i + 1]) ? `${token.slice(0, -1)} .` : token)).join(" ");
+  };
+  const after = [
+    abbreviations, rule(`[${SPACE}]+`, " "), strip, rule("\\.' ?$", " . ' "),
+    rule("(?:DOT)+MULTI", (marker) => ".".repeat((marker.length - 5) / 3)),
+  ];
+  return (sentence) => words([...before, ...after].reduce((text, step) => step(text), sentence));
+}
+
+/** Return the rules that split at apostrophes, which differ between languages. */
+function apostrophes(language, alpha, number) {
+  if (language === "en") {
+    return [
+      rule(`([^${alpha}])'([^${alpha}])`, "$1 ' $2"),
+      rule(`([^${alpha}${number}])'([${alpha}])`, "$1 ' $2"),
+      rule(`([${alpha}])'([^${alpha}])`, "$1 ' $2"),
+      rule(`([${alpha}])'([${alpha}])`, "$1 '$2"),
+      rule(`([${number}])'(s)`, "$1 '$2"),
+    ];
+  }
+  if (language === "fr" || language === "it") {
+    return [
+      rule(`([^${alpha}])'([^${alpha}])`, "$1 ' $2"),
+      rule(`([^${alpha}])'([${alpha}])`, "$1 ' $2"),
+      rule(`([${alpha}])'([^${alpha}])`, "$1 ' $2"),
+      rule(`([${alpha}])'([${alpha}])`, "$1' $2"),
+    ];
+  }
+  return [rule("'", " ' ")];
+}
+
+// --- Moses' detokeniser ---------------------------------------------------------------------------
+
+function mosesDetokenizer({ language, classes }) {
+  const { plainAlpha: alpha, currency, cjk } = classes;
+  const isCjk = new RegExp(`^[${cjk}]`, "u"), endsCjk = new RegExp(`[${cjk}]$`, "u");
+  const isCurrency = new RegExp(`^[${currency}(\\[{¿¡]+$`, "u");
+  const isPunctuation = /^[,.?!:;\\%}\])]+$/;
+  const english = new RegExp(`^'[${alpha}]`, "u"), french = new RegExp(`[${alpha}]'$`, "u");
+  const isWord = new RegExp(`^[${alpha}]`, "u");
+  const elides = ["fr", "it", "ga"].includes(language), isCzech = language === "cs";
+  return (given) => {
+    const tokens = words(` ${given.join(" ")} `.replaceAll(" @-@ ", "-"));
+    const quotes = {};
+    let text = "", space = " ";
+    const put = (token, left, right) => { // with a space on its left, and on its right
+      text += (left ? space : "") + token;
+      space = right ? " " : "";
+    };
+    for (let i = 0; i < tokens.length; i++) {
+      const token = tokens[i], last = tokens.length - 1;
+      if (isCjk.test(token) && language !== "ko") {
+        put(token, !(i > 0 && endsCjk.test(tokens[i - 1])), true);
+      } else if (isCurrency.test(token)) put(token, true, false);
+      else if (isPunctuation.test(token)) {
+        if (language === "fr" && /^[?!:;\\%]$/.test(token)) text += " ";
+        put(token, false, true);
+      } else if (language === "en" && i > 0 && english.test(token)) put(token, false, true);
+      else if (isCzech && i > 1 && /^[0-9]+$/.test(tokens[last - 1]) && /^[.,]$/.test(tokens[last])
+        && /^[0-9]+$/.test(token)) put(token, false, true);
+      else if (elides && i < last && french.test(token) && isWord.test(tokens[i + 1])) {
+        put(token, true, false);
+      } else if (/^['"„“`]+$/.test(token)) {
+        const kind = /^[„“”]+$/.test(token) ? '"' : token;
+        quotes[kind] ??= 0;
+        if (isCzech && token === "„") quotes[kind] = 0;
+        if (isCzech && token === "“") quotes[kind] = 1;
+        const opens = quotes[kind] % 2 === 0;
+        if (opens && language === "en" && token === "'" && i > 0 && tokens[i - 1].endsWith("s")) {
+          put(token, false, true); // the Jones' house
+        } else {
+          put(token, opens, !opens);
+          quotes[kind]++;
+        }
+      } else put(token, true, true);
+    }
+    return strip(text.replace(/ {2,}/g, " "));
+  };
+}
+
+// --- subwords -------------------------------------------------------------------------------------
+
+function subwords(lines) {
+  const hasVersion = lines[0].startsWith("#version:");
+  const [major, minor] = hasVersion ? lines[0].split(/\s+/).at(-1).split(".").map(Number) : [0, 1];
+  const newer = major > 0 || minor >= 2, ranks = new Map();
+  lines.slice(hasVersion ? 1 : 0).forEach((line, rank) => {
+    const pair = line.replace(/^[\r\n ]+|[\r\n ]+$/g, "");
+    if (!ranks.has(pair)) ranks.set(pair, rank);
+  });
+  const known = new Map();
+  const pieces = (word) => {
+    const letters = Array.from(word);
+    if (letters.length === 1) return letters;
+    let parts = newer ? [...letters.slice(0, -1), `${letters.at(-1)}</w>`] : [...letters, "</w>"];
+    while (parts.length > 1) {
+      let best = Infinity, pair;
+      for (let i = 0; i + 1 < parts.length; i++) {
+        const rank = ranks.get(`${parts[i]} ${parts[i + 1]}`);
+        if (rank < best) [best, pair] = [rank, [parts[i], parts[i + 1]]];
+      }
+      if (best === Infinity) break;
+      const merged = [];
+      for (let i = 0; i < parts.length; i++) {
+        const fits = parts[i] === pair[0] && parts[i + 1] === pair[1];
+        merged.push(fits ? parts[i] + parts[++i] : parts[i]);
+      }
+      parts = merged;
+    }
+    if (parts.at(-1) === "</w>") parts.pop();
+    else parts.push(parts.pop().replace(/<\/w>$/, ""));
+    return parts;
+  };
+  return (tokens) => tokens.flatMap((token) => {
+    if (!known.has(token)) {
+      const found = pieces(token);
+      known.set(token, found.map((piece, i) => (i + 1 < found.length ? `${piece}@@` : piece)));
+    }
+    return known.get(token);
+  });
+}
+
+// --- both directions ------------------------------------------------------------------------------
+
+/** One language's way from text to tokens (`tokens`) and back (`text`), as PlainText has it. */
+class PlainText {
+  constructor(rules, merges) {
+    const moses = rules.tokenizer === "moses";
+    this.split = moses ? mosesTokenizer(rules) : words;
+    this.join = moses ? mosesDetokenizer(rules) : (tokens) => tokens.join(" ");
+    this.lowercase = rules.lowercase;
+    this.segment = merges ? subwords(merges) : (tokens) => tokens;
+  }
+
+  tokens(sentence) {
+    const found = this.split(sentence);
+    return this.segment(this.lowercase ? found.map((token) => token.toLowerCase()) : found);
+  }
+
+  text(tokens) {
+    return this.join(words(`${tokens.join(" ")} `.replaceAll("@@ ", "")));
+  }
+}

@@ -1,0 +1,63 @@
+"""What the page needs to turn text into tokens as ``data.plain_text`` does here.
+
+Classes of characters and abbreviations are those of the installed sacremoses, so that the page
+splits text as this machine does, whatever Unicode the browser knows.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+from fairseq_rnnsearch.data.plain_text import PlainText
+
+
+def text_rules(texts: Iterable[PlainText]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the rules of each language, and the files of merges that they name by number."""
+    merges: list[str] = []
+    found = []
+    for text in texts:
+        rules = {"tokenizer": text.tokenizer, "lowercase": text.lowercase, "merges": None}
+        if text.bpe_codes:
+            codes = text.bpe_codes.read_text(encoding="utf-8").rstrip("\n")
+            if codes not in merges:  # languages may share them
+                merges.append(codes)
+            rules["merges"] = merges.index(codes)
+        if text.tokenizer == "moses":
+            rules |= _moses(text.language)
+        found.append(rules)
+    return found, merges
+
+
+def _moses(language: str) -> dict[str, Any]:
+    from sacremoses import MosesDetokenizer, MosesTokenizer
+    from sacremoses.util import CJKChars
+
+    moses, inverse = MosesTokenizer(lang=language), MosesDetokenizer(lang=language)
+    return {
+        "language": language,
+        "classes": {
+            "alnum": ranges(moses.IsAlnum),
+            "alpha": ranges(moses.IsAlpha),
+            "number": ranges(moses.IsN),
+            "lower": ranges(moses.IsLower),
+            "plainAlpha": ranges(inverse.IsAlpha),
+            "currency": ranges(inverse.IsSc),
+            "cjk": "".join(_range(first, last) for first, last in CJKChars().ranges),
+        },
+        "prefixes": moses.NONBREAKING_PREFIXES,
+        "numericPrefixes": moses.NUMERIC_ONLY_PREFIXES,
+    }
+
+
+def ranges(characters: str) -> str:
+    r"""Return characters as ranges inside a class of a regular expression, ``\u{61}-\u{7a}``."""
+    found: list[list[int]] = []
+    for code in sorted({ord(character) for character in characters}):
+        if found and found[-1][1] == code - 1:
+            found[-1][1] = code
+        else:
+            found.append([code, code])
+    return "".join(_range(first, last) for first, last in found)
+
+
+def _range(first: int, last: int) -> str:
+    return f"\\u{{{first:x}}}" + (f"-\\u{{{last:x}}}" if last > first else "")

@@ -1,0 +1,28 @@
+// Runs the engine of a living page in Node: node living_page.js PAGE [plain] < calls > answers
+// A line of the input is [function, arguments...]; a line of the output is its answer.
+"use strict";
+const fs = require("fs"), readline = require("readline"), vm = require("vm");
+
+const page = fs.readFileSync(process.argv[2], "utf-8");
+const script = (id) => page.split(`id="${id}">`)[1].split("</script>")[0];
+vm.runInThisContext(`${script("engine")}; globalThis.Engine = Engine;`);
+const engine = new Engine(JSON.parse(script("stored")), process.argv[3] === "plain");
+// what is not behind a call of the page
+engine.tokens_of = (side, text) => engine[`${side}Text`].tokens(text);
+engine.text_of = (side, tokens) => engine[`${side}Text`].text(tokens);
+engine.timed = (text, options) => {
+  const start = performance.now();
+  const { text: found } = engine.translate(text, options);
+  return [performance.now() - start, found];
+};
+
+readline.createInterface({ input: process.stdin }).on("line", (line) => {
+  const [call, ...given] = JSON.parse(line);
+  let answer;
+  try {
+    answer = { value: engine[call](...given) };
+  } catch (error) {
+    answer = { error: error.message };
+  }
+  process.stdout.write(`${JSON.stringify(answer)}\n`);
+});
