@@ -89,6 +89,7 @@ def test_every_file_of_the_package_is_installed(installed):
 SCRIPTS_OF_THE_PACKAGE = {
     "rnnsearch-align": "usage: python -m fairseq_rnnsearch.align",
     "rnnsearch-evaluate": "usage: python -m fairseq_rnnsearch.evaluation",
+    "rnnsearch-living": "usage: python -m fairseq_rnnsearch.living",
 }
 
 

@@ -39,7 +39,10 @@ function limit(logp, words, step, longest, touched, forbidUnknown) {
   for (let start = 0; start < logp.length; start += words) {
     logp[start + SPECIAL.pad] = -Infinity;
     if (forbidUnknown) logp[start + SPECIAL.unknown] = -Infinity;
-    if (only === undefined) continue;
+    if (only === undefined) {
+      if (step === 0) logp[start + SPECIAL.end] = -Infinity; // fairseq's --min-len is 1
+      continue;
+    }
     for (let k = 0; k < words; k++) if (k !== only) logp[start + k] = -Infinity;
   }
 }

@@ -1,0 +1,450 @@
+"""The living page: what its engine answers, run in Node, against `load()`'s translator.
+
+The page's own bytes are run: the tests read the engine and the stored model out of the file. After
+a touch the expectation comes from torch: a forced word is a prefix of fairseq's search, and a moved
+row of weights stands in for what the reference kernels attend with.
+"""
+
+import itertools
+import json
+import math
+import shutil
+import subprocess
+import sys
+from dataclasses import fields
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from fairseq.dataclass.configs import GenerationConfig
+from models import build_model, random_model
+
+from fairseq_rnnsearch.data.plain_text import PlainText
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.kernels import reference
+from fairseq_rnnsearch.living.__main__ import main
+from fairseq_rnnsearch.living.living_page import write_living_page
+from fairseq_rnnsearch.living.stored_weights import rounded, stored_model
+from fairseq_rnnsearch.living.text_rules import ranges
+from fairseq_rnnsearch.models import RNNSearchConfig
+from fairseq_rnnsearch.network import DECODER_ORDERS
+from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
+from fairseq_rnnsearch.translator import Translator
+
+pytest_plugins = ["trained"]
+
+NODE = shutil.which("node")
+needs_node = pytest.mark.skipif(not NODE, reason="node is not installed; it runs the page's engine")
+RUNNER = Path(__file__).with_name("living_page.js")
+CLOSE = {"atol": 1e-5, "rtol": 0}
+TEXTS = ["w3", "w1 w0 w5 w1 w2", "w4 w9 zebra <pad> w7 w2 w8"]
+
+
+def translator(**options):
+    """A random model as `load` gives it; words 1 and 4 of both sides are pieces that go on."""
+    symbols = {"source_symbols": 20, "target_symbols": 32} | options
+    model = random_model(**symbols).float().eval()
+    dictionaries = model.encoder.dictionary, model.decoder.dictionary
+    for dictionary in dictionaries:
+        for word in ("w1", "w4"):
+            number = dictionary.indices.pop(word)
+            dictionary.symbols[number] = f"{word}@@"
+            dictionary.indices[f"{word}@@"] = number
+    cfg = AlignmentHeatmapConfig(data="d", source_lang="en", target_lang="fr")
+    task = AlignmentHeatmapTask(cfg, *dictionaries)
+    return Translator([model], task, PlainText("en"), PlainText("fr"))
+
+
+def ask(page, *calls, plain=False):
+    """What the engine of a page answers to calls, each [function, arguments...]."""
+    command = [NODE, RUNNER, page, *(["plain"] if plain else [])]
+    typed = "".join(json.dumps(call) + "\n" for call in calls)
+    ran = subprocess.run(command, input=typed, capture_output=True, text=True, check=True)
+    answers = [json.loads(line) for line in ran.stdout.splitlines()]
+    assert len(answers) == len(calls), ran.stderr
+    return [answer.get("value", answer) for answer in answers]
+
+
+# --- what is expected, by torch -------------------------------------------------------------------
+
+
+class Touched:
+    """Lets the reference kernels attend with given rows of weights at some steps, within a block.
+
+    Every step attends once, in a search as in a pass over given words.
+    """
+
+    def __init__(self, rows):
+        self.rows = {int(i): torch.tensor(row, dtype=torch.float32) for i, row in rows.items()}
+
+    def __enter__(self):
+        self.attend, steps = reference.attend, itertools.count()
+
+        def attend(s, memory, alignment_model):
+            row = self.rows.get(next(steps))
+            if row is None:
+                return self.attend(s, memory, alignment_model)
+            alpha = row.expand(len(s), -1)
+            return alpha @ memory.annotations[0], alpha
+
+        reference.attend = attend
+
+    def __exit__(self, *_):
+        reference.attend = self.attend
+
+
+def searched(model, text, beam, words=(), rows=()):
+    """All hypotheses of fairseq's search with forced words and rows, best first."""
+    task, (sample,) = model._task, model._batches([model.source_text.tokens(text)], None, 1)
+    numbers = {int(i): model.target_dictionary.index(token) for i, token in dict(words).items()}
+    pad = model.target_dictionary.pad()
+    prefix = [[numbers.get(i, pad) for i in range(max(numbers, default=-1) + 1)]]
+    options = GenerationConfig(beam=beam, max_len_a=3, max_len_b=10)
+    generator = task.build_generator(model.models, options)
+    with Touched(dict(rows)), torch.inference_mode():
+        forced = torch.tensor(prefix) if numbers else None
+        return task.inference_step(generator, model.models, sample, prefix_tokens=forced)[0]
+
+
+def check(answer, model, text, hypothesis, rows=()):
+    """Compare an answer with a hypothesis of fairseq, and with a pass over its words."""
+    source = model.source_text.tokens(text)
+    expected = model._translation(
+        text, "", source, model._target_tokens(hypothesis), weighted(hypothesis), "merge"
+    )
+    assert answer["tokens"] == list(expected.tokens)
+    assert answer["sourceTokens"] == list(expected.source_tokens)
+    assert answer["score"] == pytest.approx(expected.score, abs=1e-5)
+    if expected.alignment is None:
+        assert answer["weights"] is None
+    else:
+        np.testing.assert_allclose(answer["weights"], expected.weights, **CLOSE)
+    (sample,) = model._batches([source], None, 1)
+    words = hypothesis["tokens"].roll(1).unsqueeze(0)  # the end symbol first
+    with Touched(dict(rows)), torch.inference_mode():
+        output = model.models[0](
+            sample["net_input"]["src_tokens"], sample["net_input"]["src_lengths"], words
+        )
+    probabilities = output[0].softmax(-1)[0]
+    for expected, found in zip(probabilities, answer["alternatives"], strict=True):
+        words = [model.target_dictionary.symbols.index(token) for token, _ in found]
+        assert len(set(words)) == 5
+        for best in (expected[words], expected.topk(5).values):  # two words may be as likely
+            np.testing.assert_allclose([p for _, p in found], best, **CLOSE)
+
+
+def weighted(hypothesis):
+    if hypothesis["attention"] is None or not hypothesis["attention"].numel():
+        return hypothesis
+    return hypothesis | {"weights": hypothesis["attention"].T.numpy()}
+
+
+# --- every model ----------------------------------------------------------------------------------
+
+VARIANTS = [
+    *({"decoder_order": order} for order in DECODER_ORDERS),
+    {"output_layer": "factorised", "decoder_order": "appendix"},
+    *({"unit": "lstm", "decoder_order": order} for order in DECODER_ORDERS),
+    {"alignment_model": "general", "unit": "lstm"},
+    {"alignment_model": "dot", "encoder_hidden_size": 4, "decoder_hidden_size": 8},
+    *({"fixed_context": True, "decoder_order": order} for order in DECODER_ORDERS),
+    {"fixed_context": True, "unit": "lstm"},
+]
+
+
+@needs_node
+@pytest.mark.parametrize("options", VARIANTS, ids=str)
+def test_answers_are_those_of_python(options, tmp_path):
+    model = translator(kernels="reference", **options)
+    path = tmp_path / "living.html"
+    write_living_page(path, [model], weights="float32")
+    text = TEXTS[1]
+    (first,) = ask(path, ["translate", text])
+    word = {"1": first["alternatives"][1][2][0]}
+    prefix = {str(i): piece for i, piece in enumerate(first["pieces"][:3])} | {"3": "w7"}
+    row = list(np.linspace(0, 1, 6) / 3)
+    rows = {} if options.get("fixed_context") else {"1": row, "2": row[::-1]}
+    touches = [{"words": word}, {"words": prefix}, {"words": word, "rows": rows}, {"rows": rows}]
+    calls = [["translate", text, {"beam": beam}] for beam in (1, 12)]
+    calls += [["translate", other] for other in TEXTS]
+    calls += [["translate", text, {"beam": 3} | touched] for touched in touches]
+    forced = [["force", text, "w4 w6 w2 w0", touched] for touched in ({}, *touches[2:])]
+    answers = ask(path, *calls, *forced)
+    for (_, asked, *given), answer in zip(calls, answers, strict=False):
+        given = given[0] if given else {}
+        touched = given.get("words", {}), given.get("rows", {})
+        hypotheses = searched(model, asked, given.get("beam", 5), *touched)
+        check(answer, model, asked, hypotheses[0], touched[1])
+        finite = [one for one in hypotheses if one["score"] > -math.inf]
+        scores = [float(one["score"]) / math.log(2) for one in finite]
+        np.testing.assert_allclose([one["score"] for one in answer["nbest"]], scores, **CLOSE)
+    for (_, asked, target, given), answer in zip(forced, answers[len(calls) :], strict=True):
+        words = target.split()
+        for i, token in given.get("words", {}).items():
+            words[int(i)] = token
+        (sample,) = model._batches([asked.split()], [words], 1)
+        generator = model._task.build_generator(model.models, SimpleNamespace(score_reference=True))
+        with Touched(given.get("rows", {})), torch.inference_mode():
+            ((best, *_),) = model._task.inference_step(generator, model.models, sample)
+        check(answer, model, asked, best, given.get("rows", {}))
+
+
+@needs_node
+def test_every_option_of_the_architecture_runs_or_is_refused(tmp_path):
+    """Those of speed and precision leave the answers of the page as they are."""
+    for option in fields(RNNSearchConfig):
+        if option.name.startswith("_"):
+            continue
+        if names := getattr(option.type, "__members__", None):
+            values = list(names)
+        elif isinstance(option.default, bool):
+            values = [True, False]
+        elif option.name.endswith("dropout"):
+            values = [0.5]
+        else:
+            assert isinstance(option.default, int)  # a size
+            values = [11]
+        for value in values:
+            sizes = {"encoder_hidden_size": 4, "decoder_hidden_size": 8, option.name: value}
+            if option.name in ("encoder_hidden_size", "decoder_hidden_size"):
+                sizes = {option.name: value}
+            model = translator(**sizes)
+            path = tmp_path / f"{option.name}-{value}.html"
+            try:
+                write_living_page(path, [model], weights="float32")
+            except UserError as refused:
+                assert option.name in str(refused) and str(value) in str(refused)
+                continue
+            if option.name == "compute_dtype":
+                model = translator(**sizes | {"compute_dtype": "float32"})
+            check(*ask(path, ["translate", TEXTS[1]]), model, TEXTS[1], model_best(model, TEXTS[1]))
+
+
+def model_best(model, text):
+    return searched(model, text, 5)[0]
+
+
+@needs_node
+def test_rounded_weights_are_those_that_are_stored(tmp_path):
+    """The page with 8-bit weights equals a model whose matrices were rounded in Python."""
+    model = translator()
+    path = tmp_path / "living.html"
+    write_living_page(path, [model])
+    for parameter in model.models[0].parameters():
+        if parameter.dim() > 1:
+            steps, scales = rounded(parameter.detach().numpy())
+            assert steps.dtype == np.int8 and np.abs(steps).max() == 127
+            again = torch.from_numpy(steps * scales[:, None])
+            assert (again - parameter).abs().max() <= scales.max() / 2
+            parameter.data = again
+    answers = ask(path, *(["translate", text] for text in TEXTS))
+    for text, answer in zip(TEXTS, answers, strict=True):
+        check(answer, model, text, model_best(model, text))
+
+
+@needs_node
+def test_the_loop_in_javascript_equals_webassembly(tmp_path):
+    path = tmp_path / "living.html"
+    write_living_page(path, [translator()], weights="float32")
+    calls = [["translate", text, {"beam": 12}] for text in TEXTS]
+    for fast, plain in zip(ask(path, *calls), ask(path, *calls, plain=True), strict=True):
+        assert fast["pieces"] == plain["pieces"]
+        np.testing.assert_allclose(fast["stepWeights"], plain["stepWeights"], **CLOSE)
+
+
+@needs_node
+def test_a_step_under_the_glass_follows_the_equations(tmp_path):
+    """Each value from the ones before it, by numpy and the paper's equations."""
+    for order in DECODER_ORDERS:
+        model = translator(decoder_order=order)
+        path = tmp_path / f"{order}.html"
+        write_living_page(path, [model], weights="float32")
+        (found,) = ask(path, ["translate", TEXTS[1]])
+        (seen,) = ask(path, ["step", TEXTS[1], found["pieces"], 2])
+        p = {name: value.numpy() for name, value in model.models[0].decoder.state_dict().items()}
+        p = {name.removeprefix("network."): value for name, value in p.items()}
+        v = {name: np.array(value) for name, value in seen.items() if isinstance(value, list)}
+        word = found["pieces"][2 if order == "program" else 1]
+        y = p["embedding.weight"][model.target_dictionary.index(word)] + p["embedding.bias"]
+        np.testing.assert_allclose(v["alpha"], softmax(v["energies"]), **CLOSE)
+        x, x_z, x_r = np.split(p["unit.input_weight"] @ y + p["unit.context_weight"] @ v["c"], 3)
+        z, r = np.split(p["unit.recurrent_gates"] @ v["s"], 2)
+        z, r = 1 / (1 + np.exp(-x_z - z)), 1 / (1 + np.exp(-x_r - r))
+        recurrent = p["unit.recurrent_proposed"] @ (r * v["s"])
+        proposed = np.tanh(x + p["unit.input_bias"] + recurrent)
+        state = (1 - z) * v["s"] + z * proposed
+        for name, expected in {"r": r, "z": z, "proposed": proposed, "state": state}.items():
+            np.testing.assert_allclose(seen["update"][name], expected, **CLOSE)
+        read = state if order == "section3" else v["s"]
+        total = p["readout.state_weight"] @ read + p["readout.word_weight"] @ v["y"]
+        total += p["readout.context_weight"] @ v["c"] + p["readout.bias"]
+        np.testing.assert_allclose(v["sum"], total, **CLOSE)
+        np.testing.assert_allclose(v["t"], np.maximum(total[::2], total[1::2]), **CLOSE)
+        logits = p["output.weight"] @ v["t"] + p["output.bias"]
+        likeliest = np.sort(softmax(logits))[::-1][:10]
+        np.testing.assert_allclose([q for _, q in seen["likeliest"]], likeliest, **CLOSE)
+
+
+def softmax(x):
+    x = np.exp(x - x.max())
+    return x / x.sum()
+
+
+@needs_node
+def test_the_step_that_a_row_has_moved(tmp_path):
+    """Its context is that of the row, and the weights after it are those of the answer."""
+    model = translator()
+    path = tmp_path / "living.html"
+    write_living_page(path, [model], weights="float32")
+    touched = {"rows": {"1": [0, 0, 1, 0, 0, 0]}}
+    (found,) = ask(path, ["translate", TEXTS[1], touched])
+    steps = ask(path, *(["step", TEXTS[1], found["pieces"], i, touched] for i in (1, 2)))
+    for i, step in enumerate(steps, start=1):
+        np.testing.assert_allclose(step["alpha"], found["stepWeights"][i], **CLOSE)
+
+
+@needs_node
+def test_what_cannot_be_is_said(tmp_path):
+    path = tmp_path / "living.html"
+    write_living_page(path, [translator()])
+    calls = {
+        "beam 13: must be a whole number from 1 to 12": ["translate", "w1", {"beam": 13}],
+        "model 1: there are 1": ["translate", "w1", {"model": 1}],
+        "rows 0: must be 2 numbers of 0 or more": ["translate", "w1", {"rows": {"0": [1]}}],
+        "zebra is not in the target dictionary": ["force", "w1", "w2", {"words": {"0": "zebra"}}],
+        "a sentence must be a string": ["translate", None],
+    }
+    assert [answer["error"] for answer in ask(path, *calls.values())] == list(calls)
+
+
+# --- text -----------------------------------------------------------------------------------------
+
+SENTENCES = [
+    "Mr. Smith's dog (a 5.5 kg one, I'm told) isn't here... is it?",
+    'He said: "It\'s 1,000.5 dollars, e.g. $3 a.m. or Fig. 3."  ',
+    "No. 5 is alive. No. one cares.Nos. 7, p. 9 and pp. 10-12!",
+    "L'homme qu'il a vu n'est pas l'ami d'aujourd'hui ; 5 % ?",
+    "Dell'arte c'è un po' di '68, l'1 'e'",
+    "Ein Mann - z. B. Hr. Müller's Freund, usw. - «geht» 3. Stock.",
+    "東京は2020年、人口1,000万。 漢字 カタカナ ひらがな 한국어 테스트",
+    "Dr. 'n' the ''quoted'' “text” „hier“ `code` … …. .. ... a..b",
+    "\u00a0nbsp\u2003em\tspace\x1c\x85x\u200bzero\ufeffbom\u3000ideo",
+    "हिन्दी क़लम, Ελλάς. ΟΔΟΣ İstanbul ß ǅ 🎉🎉 x² ½ №5 €5 £3.50 x'y' ''",
+    "The Jones' house 'tis ' a ' b' c 's don't 1990's rock'n'roll",
+    "www.example.com/a?b=c&d e-mail@x.org <b>bold</b> [1] {2} |3| a@-@b",
+    "",
+    "   ",
+    ".",
+    "A. B. c. D.",
+]
+
+
+@needs_node
+@pytest.mark.parametrize(
+    "language",
+    ["en", "fr", "it", "de", "cs", "fi", "ko", "xx"]
+    + [pytest.param(language, marks=pytest.mark.slow) for language in ("ja", "zh")],  # seconds each
+)
+def test_text_is_split_and_joined_as_in_python(language, tmp_path):
+    model = translator()
+    model.source_text = PlainText(language, "moses", lowercase=language == "de")
+    path = tmp_path / "living.html"
+    write_living_page(path, [model])
+    tokens = [model.source_text.tokens(sentence) for sentence in SENTENCES]
+    split = ask(path, *(["tokens_of", "source", sentence] for sentence in SENTENCES))
+    assert split == tokens
+    joined = ask(path, *(["text_of", "source", found] for found in tokens))
+    assert joined == [model.source_text.text(found) for found in tokens]
+
+
+@needs_node
+@pytest.mark.parametrize("version", ["#version: 0.2\n", "#version: 0.1\n", ""])
+def test_subwords_are_those_of_subword_nmt(version, tmp_path):
+    codes = tmp_path / "codes"
+    old = "e s\nes t\nest </w>\n" if version != "#version: 0.2\n" else "e s\nes t</w>\n"
+    codes.write_text(version + old + "l o\nlo w\na a\naa a\nlo w\n")
+    model = translator()
+    model.source_text = model.target_text = PlainText("en", bpe_codes=codes)
+    path = tmp_path / "living.html"
+    write_living_page(path, [model])
+    words = ["lowest low slow aaaaa aaaa a é lowé 🎉🎉 est</w> e"]
+    assert ask(path, ["tokens_of", "source", *words]) == [model.source_text.tokens(*words)]
+    pieces = model.source_text.tokens(*words)
+    assert ask(path, ["text_of", "target", pieces]) == words
+
+
+def test_characters_become_ranges():
+    assert ranges("bcda-é]") == "\\u{2d}\\u{5d}\\u{61}-\\u{64}\\u{e9}"
+
+
+# --- the page and the command ---------------------------------------------------------------------
+
+
+def test_what_the_page_cannot_show_is_refused(tmp_path):
+    model, path = translator(), tmp_path / "living.html"
+    larger = r"living.html would have 0\.\d MB, more than 0\.01: .*--max-megabytes 1 writes"
+    refusals = {
+        larger: lambda: write_living_page(path, [model], most_megabytes=0.01),
+        "other dictionaries": lambda: write_living_page(
+            path, [model, translator(target_symbols=33)]
+        ),
+        "not an ensemble": lambda: write_living_page(
+            path, [Translator(model.models * 2, model._task, model.source_text, model.target_text)]
+        ),
+        "holds a Linear": lambda: stored_model(torch.nn.Linear(1, 1), "int8"),
+        "cannot be written": lambda: write_living_page(tmp_path / "missing" / "x.html", [model]),
+    }
+    for message, refused in refusals.items():
+        with pytest.raises(UserError, match=message):
+            refused()
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_unit_that_the_page_does_not_know_is_refused():
+    class Other(type(build_model().decoder.network.unit)):
+        pass
+
+    model = build_model()
+    model.decoder.network.unit.__class__ = Other
+    with pytest.raises(UserError, match="unit Other: the page computes gated, lstm, and no other"):
+        stored_model(model, "int8")
+
+
+def test_nothing_is_fetched_and_text_is_data(tmp_path):
+    path, hostile = tmp_path / "living.html", "</script><script>window.ran=1</script>"
+    model = translator()
+    model.source_dictionary.symbols[7] = hostile
+    options = {"title": hostile, "licence": hostile, "examples": [hostile], "names": [hostile]}
+    write_living_page(path, [model], **options)
+    page = path.read_text(encoding="utf-8")
+    assert hostile not in page
+    assert "default-src 'none'" in page and "'unsafe-eval'" not in page
+    assert page.count("<script") == 4
+    assert not [tag for tag in ("src=", "@import", "url(", "fetch(", "XMLHttp") if tag in page]
+    assert "Copyright (c) 2020 alvations" in page and "University of Edinburgh" in page
+    write_living_page(tmp_path / "again.html", [model], **options)
+    assert (tmp_path / "again.html").read_bytes() == path.read_bytes()
+
+
+def test_the_command(learned, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(sys, "excepthook", sys.excepthook)
+    out = tmp_path / "living.html"
+    main(
+        [str(learned.checkpoint), f"--data={learned.corpus.data}", f"--out={out}", "--title=Birds"]
+        + ["--licence=made up, free for all", "--example=red house bird"]
+    )
+    assert f"{out}: 0." in capsys.readouterr().err
+    page = out.read_text()
+    assert "<title>Birds</title>" in page and page.count("made up, free for all") == 2
+    if NODE:
+        (answer,) = ask(out, ["translate", "red house bird"])
+        assert answer["text"] == "maison rouge oiseau"
+    for wrong, message in {
+        "a b c": "3 checkpoints: one, or two side by side",
+        "a --name x --name y": "--name: give one for each of the 1 checkpoints",
+        "a --max-megabytes -1": "argument --max-megabytes: invalid _megabytes value: '-1'",
+    }.items():
+        with pytest.raises(UserError, match=message):
+            main([*wrong.split(), "--out=x.html"])

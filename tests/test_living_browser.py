@@ -1,0 +1,256 @@
+"""The living page in headless Chromium: every touch by mouse and keyboard, and no network."""
+
+import re
+import time
+
+import numpy as np
+import pytest
+from test_living import searched
+from test_page import eventually
+
+from fairseq_rnnsearch import load
+from fairseq_rnnsearch.living.living_page import write_living_page
+from fairseq_rnnsearch.models import RNNSearchConfig, RNNSearchModel
+from fairseq_rnnsearch.translator import Translator
+
+pytest_plugins = ["trained"]
+
+TEXT = "red house bird vast lamp"
+IDLE = "return /ms$/.test(document.getElementById('status').textContent)"
+
+
+@pytest.fixture(scope="module")
+def model(learned):
+    return load(learned.checkpoint, learned.corpus.data)
+
+
+@pytest.fixture(scope="module")
+def path(model, tmp_path_factory):
+    path = tmp_path_factory.mktemp("living") / "living.html"
+    write_living_page(path, [model], weights="float32", examples=[TEXT, "bird"])
+    return path
+
+
+class Living:
+    """The page, and what a reader sees and does."""
+
+    def __init__(self, browser, path):
+        from selenium.webdriver import ActionChains, Keys
+
+        self.browser, self.path, self.keys = browser, path, Keys
+        self.actions = lambda: ActionChains(browser, duration=0)
+        self.run = browser.execute_script
+
+    def open(self, fragment=""):
+        self.browser.get("about:blank")  # or a change of fragment would be no new visit
+        self.browser.get(self.path.as_uri() + fragment)
+        assert eventually(lambda: self.run(IDLE))
+        return self
+
+    def all(self, css):
+        return self.browser.find_elements("css selector", css)
+
+    def one(self, css):
+        (found,) = self.all(css)
+        return found
+
+    def texts(self, css):
+        code = "return Array.from(document.querySelectorAll(arguments[0]), (one) => one.textContent)"
+        return self.run(code, css)
+
+    def chips(self):
+        return self.texts(".chip")
+
+    def press(self, *keys):
+        self.actions().send_keys(*keys).perform()
+
+    def shows(self, hypothesis, model):
+        """Wait until the chips are the words of a hypothesis of fairseq."""
+        words = [*model._target_tokens(hypothesis), "</s>"]
+        assert eventually(lambda: self.chips() == words), (self.chips(), words)
+
+    def cell(self, target, source):
+        """Where a reader sees a cell, in the window."""
+        self.run("arguments[0].scrollIntoView({block: 'center'})", self.one(".matrix"))
+        code = """const {left, top, width, height} = document.querySelector('.matrix svg > rect')
+            .getBoundingClientRect(); return [left, top, width, height]"""
+        left, top, width, height = self.run(code)
+        rows, columns = (len(self.all(f".label[data-side={s}]")) for s in ("target", "source"))
+        x, y = left + (source + 0.5) * width / columns, top + (target + 0.5) * height / rows
+        return round(x), round(y)
+
+    def drag(self, target, start, end):
+        actions = self.actions()
+        pointer = actions.w3c_actions.pointer_action
+        pointer.move_to_location(*self.cell(target, start)).pointer_down()
+        pointer.move_to_location(*self.cell(target, end))
+        actions.perform()
+        assert self.all(".move")  # an arrow shows where the weight would go
+        actions = self.actions()
+        actions.w3c_actions.pointer_action.pointer_up()
+        actions.perform()
+
+    def weights(self):
+        """The rows that the page shows, from the tips of the matrix' cells."""
+        found = []
+        for target in range(len(self.all(".label[data-side=target]"))):
+            row = []
+            for source in range(len(self.all(".label[data-side=source]"))):
+                actions = self.actions()
+                actions.w3c_actions.pointer_action.move_to_location(*self.cell(target, source))
+                actions.perform()
+                row.append(float(re.search(r"[01]\.\d{3}", self.one(".tip").text)[0]))
+            found.append(row)
+        return np.array(found)
+
+    def errors(self):
+        return self.browser.get_log("browser")
+
+
+@pytest.fixture
+def page(browser, path):
+    shown = Living(browser, path)
+    yield shown.open()
+    assert shown.errors() == []
+
+
+def test_it_translates_what_is_typed(page, model):
+    page.shows(searched(model, TEXT, 5)[0], model)
+    assert page.one(".translation").text == model.translate(TEXT, beam=5).text
+    field = page.one("#sentence")
+    field.send_keys(page.keys.CONTROL + "a")
+    field.send_keys("rare key")
+    page.shows(searched(model, "rare key", 5)[0], model)
+    assert "score −" in page.one(".score").text
+    page.one("#beam").send_keys(page.keys.END)
+    assert page.one("#beam-value").text == "12"
+    page.shows(searched(model, "rare key", 12)[0], model)
+    field.send_keys(page.keys.CONTROL + "a" + page.keys.BACKSPACE)
+    assert eventually(lambda: page.chips() == [])
+
+
+def test_another_word_and_undo(page, model):
+    before = page.chips()
+    page.all(".chip")[1].click()
+    choices = [re.sub(r"[\d.]+$", "", text) for text in page.texts(".choice-of-word")]
+    assert len(choices) == 5 and before[1] in choices
+    other = next(word for word in choices if word not in (before[1], "</s>"))
+    page.all(".choice-of-word")[choices.index(other)].click()
+    words = {0: before[0], 1: other}
+    page.shows(searched(model, TEXT, 5, words)[0], model)
+    assert "touched" in page.all(".chip")[1].get_dom_attribute("class")
+    assert eventually(lambda: page.all(".chip.changed"))
+    page.press(page.keys.CONTROL + "z")
+    assert eventually(lambda: page.chips() == before)
+    assert not page.one("#undo").is_enabled()
+
+
+def test_weight_is_moved_by_dragging(page, model):
+    row = searched(model, TEXT, 5)[0]["attention"].T.numpy()[1].copy()
+    start = int(row.argmax())
+    end = (start + 2) % 5
+    row[end], row[start] = row[end] + row[start], 0
+    word = page.chips()[0]
+    page.drag(1, start, end)
+    assert eventually(lambda: page.all(".label.touched"))
+    moved = searched(model, TEXT, 5, {0: word}, {1: row})[0]
+    page.shows(moved, model)
+    np.testing.assert_allclose(page.weights(), moved["attention"].T, atol=6e-4)
+    page.one("#undo").click()
+    page.shows(searched(model, TEXT, 5)[0], model)
+    assert not page.all(".label.touched")
+
+
+def test_weight_is_given_by_keys(page, model):
+    page.one("#sentence").click()
+    page.run("document.querySelector('.matrix').focus({focusVisible: true})")
+    page.press(page.keys.ARROW_DOWN, page.keys.ARROW_RIGHT, page.keys.ARROW_RIGHT, page.keys.ENTER)
+    word, row = page.chips()[0], np.eye(6)[2]
+    assert eventually(lambda: page.all(".label.touched"))
+    page.shows(searched(model, TEXT, 5, {0: word}, {1: row})[0], model)
+
+
+def test_a_step_under_the_glass(page):
+    page.all(".chip")[2].click()
+    page.all(".choices button")[-1].click()
+    assert eventually(lambda: page.all(".equation"))
+    assert page.one("#glass-name").text.startswith("RNNsearch, step 3 of 6")
+    equations = " ".join(page.texts(".equation p"))
+    order = ["eij =", "αij =", "ci =", "t̃i =", "tij =", "p(yi)", "ri =", "zi =", "s̃i =", "si = ("]
+    places = [equations.index(part) for part in order]
+    assert places == sorted(places)
+    assert len(page.all(".likeliest li")) == 10
+    strip = page.all(".strip")[1]
+    page.actions().move_to_element(strip.find_element("css selector", "canvas")).perform()
+    assert re.fullmatch(r"state before, number \d+: −?\d\.\d{3}", strip.text)
+    strip.send_keys(page.keys.ARROW_RIGHT)
+    assert re.fullmatch(r"state before, number \d+: −?\d\.\d{3}", strip.text)
+    page.one("#after").click()
+    assert eventually(lambda: "step 4 of 6" in page.one("#glass-name").text)
+    page.one("#close").click()
+    assert eventually(lambda: not page.one("#glass").is_displayed())
+
+
+def test_two_models_side_by_side(browser, model, tmp_path):
+    cfg = RNNSearchConfig(fixed_context=True, encoder_hidden_size=8, decoder_hidden_size=8)
+    network = RNNSearchModel.build_model(cfg, model._task)
+    other = Translator([network], model._task, model.source_text, model.target_text)
+    write_living_page(tmp_path / "two.html", [model, other], weights="float32", examples=[TEXT])
+    page = Living(browser, tmp_path / "two.html").open()
+    assert page.texts(".model h2") == ["RNNsearch", "RNNencdec"]
+    assert page.texts(".translation") == [m.translate(TEXT, beam=5).text for m in (model, other)]
+    assert len(page.all(".matrix")) == 1
+    page.all(".model")[1].find_elements("css selector", ".chip")[0].click()
+    page.all(".choices button")[-1].click()
+    assert eventually(lambda: "RNNencdec, step 1" in page.one("#glass-name").text)
+    assert page.errors() == []
+
+
+def test_it_needs_no_network_and_a_link_holds_the_sentence(page):
+    page.one("#link").click()
+    address = page.run("return location.hash")
+    assert address == "#beam=5&text=" + TEXT.replace(" ", "+")
+    page.open("#beam=2&text=vast+key")
+    assert page.run("return document.getElementById('sentence').value") == "vast key"
+    assert page.one("#beam-value").text == "2"
+    loaded = page.run("return performance.getEntriesByType('resource').map((one) => one.name)")
+    assert [name for name in loaded if not name.startswith(("blob:", "data:"))] == []
+    refused = page.browser.execute_async_script(
+        "const done = arguments[0]; fetch('http://localhost/').then(() => done(false),"
+        " (error) => done(error.message))"
+    )
+    assert refused == "Failed to fetch"
+    assert "Content Security Policy" in page.errors()[0]["message"]
+
+
+def test_the_page_does_not_freeze_while_it_translates(page):
+    long = " ".join([TEXT] * 12)
+    gaps = """
+        const done = arguments[1]; let last = performance.now(), worst = 0, runs = true;
+        const watch = (now) => { worst = Math.max(worst, now - last); last = now;
+          if (runs) requestAnimationFrame(watch); };
+        requestAnimationFrame(watch);
+        const start = performance.now();
+        rnnsearch.translate(arguments[0], {beam: 12}).then(() => { runs = false;
+          done([worst, performance.now() - start]); });"""
+    page.browser.set_script_timeout(60)
+    worst, took = page.browser.execute_async_script(gaps, long)
+    assert worst < max(100, took / 2), (worst, took)
+
+
+def test_look(page):
+    page.one("#theme").click()
+    dark = page.run("return document.documentElement.dataset.theme")
+    page.one("#theme").click()
+    assert {dark, page.run("return document.documentElement.dataset.theme")} == {"dark", "light"}
+    size = page.one(".translation").size["height"]
+    page.one("#large").click()
+    assert page.one(".translation").size["height"] > size
+    page.browser.set_window_size(500, 900)
+    try:
+        time.sleep(0.2)
+        width = "return [document.documentElement.scrollWidth, innerWidth]"
+        wide, window = page.run(width)
+        assert wide <= window  # wide parts scroll in boxes of their own
+    finally:
+        page.browser.set_window_size(1280, 1000)
