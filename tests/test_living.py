@@ -21,13 +21,13 @@ import torch
 from fairseq.dataclass.configs import GenerationConfig
 from models import build_model, random_model
 
-from fairseq_rnnsearch.data.plain_text import PlainText
+from fairseq_rnnsearch.data.plain_text import TOKENIZERS, PlainText
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import reference
 from fairseq_rnnsearch.living.__main__ import main
 from fairseq_rnnsearch.living.living_page import write_living_page
 from fairseq_rnnsearch.living.stored_weights import rounded, stored_model
-from fairseq_rnnsearch.living.text_rules import ranges
+from fairseq_rnnsearch.living.text_rules import ranges, text_rules
 from fairseq_rnnsearch.models import RNNSearchConfig
 from fairseq_rnnsearch.network import DECODER_ORDERS
 from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
@@ -60,7 +60,7 @@ def translator(**options):
 def ask(page, *calls, plain=False):
     """What the engine of a page answers to calls, each [function, arguments...]."""
     command = [NODE, RUNNER, page, *(["plain"] if plain else [])]
-    typed = "".join(json.dumps(call) + "\n" for call in calls)
+    typed = "".join(json.dumps(call, default=str) + "\n" for call in calls)
     ran = subprocess.run(command, input=typed, capture_output=True, text=True, check=True)
     answers = [json.loads(line) for line in ran.stdout.splitlines()]
     assert len(answers) == len(calls), ran.stderr
@@ -342,21 +342,40 @@ SENTENCES = [
 
 
 @needs_node
-@pytest.mark.parametrize(
-    "language",
-    ["en", "fr", "it", "de", "cs", "fi", "ko", "xx"]
-    + [pytest.param(language, marks=pytest.mark.slow) for language in ("ja", "zh")],  # seconds each
-)
-def test_text_is_split_and_joined_as_in_python(language, tmp_path):
-    model = translator()
-    model.source_text = PlainText(language, "moses", lowercase=language == "de")
-    path = tmp_path / "living.html"
-    write_living_page(path, [model])
-    tokens = [model.source_text.tokens(sentence) for sentence in SENTENCES]
-    split = ask(path, *(["tokens_of", "source", sentence] for sentence in SENTENCES))
-    assert split == tokens
-    joined = ask(path, *(["text_of", "source", found] for found in tokens))
-    assert joined == [model.source_text.text(found) for found in tokens]
+@pytest.mark.parametrize("tokenizer", TOKENIZERS)
+def test_text_is_split_and_joined_as_in_python(tokenizer, tmp_path):
+    languages = "en fr it de cs fi ko xx".split() if tokenizer == "moses" else ["en", "fr", "ja"]
+    check_text([PlainText(one, tokenizer, lowercase=one == "de") for one in languages], tmp_path)
+
+
+@needs_node
+@pytest.mark.slow
+def test_text_in_chinese_characters(tmp_path):
+    """sacremoses takes seconds to learn of them."""
+    check_text([PlainText(language, "moses") for language in ("ja", "zh")], tmp_path)
+
+
+def check_text(texts, folder):
+    rules, _ = text_rules(texts)
+    (folder / "rules.json").write_text(json.dumps(rules))
+    write_living_page(folder / "living.html", [translator()])
+    cases = [(n, text, sentence) for n, text in enumerate(texts) for sentence in SENTENCES]
+    calls = [["tokens_by", folder / "rules.json", n, sentence] for n, _, sentence in cases]
+    split = [text.tokens(sentence) for _, text, sentence in cases]
+    assert ask(folder / "living.html", *calls) == split
+    calls = [
+        ["text_by", folder / "rules.json", n, tokens]
+        for (n, *_), tokens in zip(cases, split, strict=True)
+    ]
+    joined = [text.text(tokens) for (_, text, _), tokens in zip(cases, split, strict=True)]
+    assert ask(folder / "living.html", *calls) == joined
+
+
+def test_a_tokeniser_that_the_page_does_not_have_is_refused():
+    text = PlainText("en")
+    text.tokenizer = "other"
+    with pytest.raises(UserError, match="tokenizer other: the page has moses, .*, and no other"):
+        text_rules([text])
 
 
 @needs_node

@@ -120,6 +120,37 @@ function mosesDetokenizer({ language, classes }) {
   };
 }
 
+// --- words, and characters ------------------------------------------------------------------------
+
+/** Split into words and punctuation marks, as `word_tokenizer` does. */
+function wordSplitter({ language, classes }) {
+  const word = `[${classes.word}]`, begins = `(?<!${word})`, ends = `(?!${word})`;
+  const alone = { en: `'s${ends}|`, fr: `${begins}(?:[cdjlmnst]|${word}*qu)'|` }[language] ?? "";
+  const pattern = `${alone}${word}+(?:[-'](?!s${ends})${word}+)*|[^${classes.word}${SPACE}]`;
+  const expression = new RegExp(pattern, "giu");
+  return (sentence) => sentence.replaceAll("’", "'").match(expression) ?? [];
+}
+
+function wordJoiner({ language }) {
+  const close = { fr: ".,)", en: ".,;:?!)'" }[language] ?? ".,;:?!)";
+  return (tokens) => tokens.reduce((text, word, i) => {
+    const before = tokens[i - 1] ?? "", elided = language === "fr" && before.endsWith("'");
+    const tight = !before || before === "(" || close.includes(word[0]) || elided;
+    return text + (tight ? "" : " ") + word;
+  }, "");
+}
+
+const SPACE_AS_TOKEN = "\u2581";
+
+/** Split into what a reader calls characters; a space is one, too. */
+function characters(sentence) {
+  const segments = new Intl.Segmenter("und", { granularity: "grapheme" });
+  return Array.from(segments.segment(words(sentence).join(SPACE_AS_TOKEN)), (one) => one.segment);
+}
+
+const sentenceOfCharacters = (tokens) =>
+  words(tokens.join("").replaceAll(SPACE_AS_TOKEN, " ")).join(" ");
+
 // --- subwords -------------------------------------------------------------------------------------
 
 function subwords(lines) {
@@ -167,9 +198,12 @@ function subwords(lines) {
 /** One language's way from text to tokens (`tokens`) and back (`text`), as PlainText has it. */
 class PlainText {
   constructor(rules, merges) {
-    const moses = rules.tokenizer === "moses";
-    this.split = moses ? mosesTokenizer(rules) : words;
-    this.join = moses ? mosesDetokenizer(rules) : (tokens) => tokens.join(" ");
+    [this.split, this.join] = {
+      moses: () => [mosesTokenizer(rules), mosesDetokenizer(rules)],
+      words: () => [wordSplitter(rules), wordJoiner(rules)],
+      character: () => [characters, sentenceOfCharacters],
+      space: () => [words, (tokens) => tokens.join(" ")],
+    }[rules.tokenizer]();
     this.lowercase = rules.lowercase;
     this.segment = merges ? subwords(merges) : (tokens) => tokens;
   }

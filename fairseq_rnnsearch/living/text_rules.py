@@ -4,18 +4,37 @@ Classes of characters and abbreviations are those of the installed sacremoses, s
 splits text as this machine does, whatever Unicode the browser knows.
 """
 
+import functools
+import sys
 from collections.abc import Iterable
 from typing import Any
 
 from fairseq_rnnsearch.data.plain_text import PlainText
+from fairseq_rnnsearch.errors import UserError
+
+# what text.js can split and join
+TOKENIZERS = ("moses", "words", "character", "space")
 
 
 def text_rules(texts: Iterable[PlainText]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the rules of each language, and the files of merges that they name by number."""
+    """Return the rules of each language, and the files of merges that they name by number.
+
+    Raises:
+        UserError: for a tokeniser that the page does not have.
+    """
     merges: list[str] = []
     found = []
     for text in texts:
-        rules = {"tokenizer": text.tokenizer, "lowercase": text.lowercase, "merges": None}
+        if text.tokenizer not in TOKENIZERS:
+            raise UserError(
+                f"tokenizer {text.tokenizer}: the page has {', '.join(TOKENIZERS)}, and no other"
+            )
+        rules = {
+            "language": text.language,
+            "tokenizer": text.tokenizer,
+            "lowercase": text.lowercase,
+            "merges": None,
+        }
         if text.bpe_codes:
             codes = text.bpe_codes.read_text(encoding="utf-8").rstrip("\n")
             if codes not in merges:  # languages may share them
@@ -23,6 +42,8 @@ def text_rules(texts: Iterable[PlainText]) -> tuple[list[dict[str, Any]], list[s
             rules["merges"] = merges.index(codes)
         if text.tokenizer == "moses":
             rules |= _moses(text.language)
+        if text.tokenizer == "words":
+            rules["classes"] = {"word": _word_characters()}
         found.append(rules)
     return found, merges
 
@@ -33,7 +54,6 @@ def _moses(language: str) -> dict[str, Any]:
 
     moses, inverse = MosesTokenizer(lang=language), MosesDetokenizer(lang=language)
     return {
-        "language": language,
         "classes": {
             "alnum": ranges(moses.IsAlnum),
             "alpha": ranges(moses.IsAlpha),
@@ -48,7 +68,14 @@ def _moses(language: str) -> dict[str, Any]:
     }
 
 
-def ranges(characters: str) -> str:
+@functools.cache
+def _word_characters() -> str:
+    r"""Return what Python's \w finds."""
+    everything = map(chr, range(sys.maxunicode + 1))
+    return ranges(c for c in everything if c.isalnum() or c == "_")
+
+
+def ranges(characters: Iterable[str]) -> str:
     r"""Return characters as ranges inside a class of a regular expression, ``\u{61}-\u{7a}``."""
     found: list[list[int]] = []
     for code in sorted({ord(character) for character in characters}):

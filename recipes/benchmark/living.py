@@ -48,8 +48,13 @@ def chromium() -> Iterator[Any]:
     try:
         from selenium import webdriver
     except ImportError:
-        raise UserError("selenium is not installed: pip install 'fairseq-rnnsearch[browser]'") from None
-    programs = shutil.which("chromium") or shutil.which("google-chrome"), shutil.which("chromedriver")
+        raise UserError(
+            "selenium is not installed: pip install 'fairseq-rnnsearch[browser]'"
+        ) from None
+    programs = (
+        shutil.which("chromium") or shutil.which("google-chrome"),
+        shutil.which("chromedriver"),
+    )
     if not all(programs):
         raise UserError("chromium and chromedriver must be installed")
     with tempfile.TemporaryDirectory() as profile:
