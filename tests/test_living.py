@@ -374,7 +374,7 @@ def check_text(texts, folder):
 def test_a_tokeniser_that_the_page_does_not_have_is_refused():
     text = PlainText("en")
     text.tokenizer = "other"
-    with pytest.raises(UserError, match="tokenizer other: the page has moses, .*, and no other"):
+    with pytest.raises(UserError, match=r"tokenizer other: the page has moses, .*, and no other"):
         text_rules([text])
 
 

@@ -133,11 +133,11 @@ class Heatmap {
     }
   }
 
-  /** Show another sentence pair. */
-  show(sentence) {
+  /** Show another sentence pair: {source, target, weights, links}; a cell may be active then. */
+  show(sentence, active = null) {
     this.#sentence = { ...sentence, links: sentence.links ?? bestLinks(sentence) };
-    this.#cursor = { target: 0, source: 0 };
-    this.#active = null;
+    this.#cursor = { target: 0, source: 0, ...active };
+    this.#active = active;
     for (const side of SIDES) {
       this.#parts[side].replaceChildren(...sentence[side].map((word, index) => {
         const shown = { className: "word", textContent: word, tabIndex: index ? -1 : 0 };

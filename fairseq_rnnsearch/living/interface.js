@@ -79,6 +79,7 @@ class ModelView {
   touched = untouched;
   answer = null; // to what is shown
   open = null; // the step whose likely words are shown
+  active = null; // the cell or word of the matrix that is pointed at, {target, source}
   changed = { words: new Set(), rows: new Set() };
 
   constructor(number, { name, alignment }) {
@@ -134,9 +135,10 @@ class ModelView {
     if (this.open >= answer.pieces.length) this.open = null;
     this.showChoices();
     if (this.hasAttention) {
-      this.heatmap.show({
-        source: answer.sourceTokens, target: answer.tokens, weights: answer.weights,
-      });
+      const { sourceTokens: source, tokens: target, weights } = answer, cell = this.active;
+      const stays = this.matrix.contains(document.activeElement) && isCell(cell)
+        && cell.target < target.length && cell.source < source.length;
+      this.heatmap.show({ source, target, weights }, stays ? cell : null);
       this.markRows();
     }
     this.drawLines();
@@ -243,10 +245,10 @@ class ModelView {
 
   async touch(touched) {
     const before = this.answer;
-    history_.push({ view: this, touched: this.touched });
+    past.push({ view: this, touched: this.touched });
     this.touched = touched;
     await refresh();
-    this.markChanges(before);
+    if (this.touched === touched) this.markChanges(before); // not another sentence meanwhile
   }
 
   /** Mark the words and the rows that are others than before. */
@@ -275,17 +277,17 @@ class ModelView {
 
   /** Let a reader drag weight within a row, or give it by keys. */
   followMatrix() {
-    let active = null, held = null;
-    this.matrix.addEventListener("activate", ({ detail }) => { active = detail; });
+    let held = null;
+    this.matrix.addEventListener("activate", ({ detail }) => { this.active = detail; });
     this.matrix.addEventListener("pointerdown", () => {
-      held = isCell(active) ? { ...active } : null;
+      held = isCell(this.active) ? { ...this.active } : null;
       this.matrix.classList.toggle("held", held !== null);
     });
     this.matrix.addEventListener("pointermove", () => {
-      if (held) this.drawMove(held, active?.source ?? held.source);
+      if (held) this.drawMove(held, this.active?.source ?? held.source);
     });
     const letGo = (event) => {
-      const { target, source } = held ?? {}, to = active?.source;
+      const { target, source } = held ?? {}, to = this.active?.source;
       const moves = held && event.type === "pointerup" && to !== undefined && to !== source;
       held = null;
       this.matrix.classList.remove("held");
@@ -296,10 +298,8 @@ class ModelView {
     this.matrix.addEventListener("pointercancel", letGo);
     this.matrix.addEventListener("pointerleave", letGo);
     this.matrix.addEventListener("keydown", ({ key }) => {
-      const share = { Enter: 1, "+": 0.1 }[key];
-      if (share && isCell(active)) {
-        this.moveWeight(active.target, null, active.source, share);
-      }
+      const share = { Enter: 1, "+": 0.1 }[key], { active } = this;
+      if (share && isCell(active)) this.moveWeight(active.target, null, active.source, share);
     });
   }
 
@@ -357,7 +357,7 @@ class ModelView {
 // --- the whole page -------------------------------------------------------------------------------
 
 const views = facts.models.map((model, number) => new ModelView(number, model));
-const history_ = []; // what was touched before: {view, touched}
+const past = []; // what was touched before: {view, touched}
 at("models").append(...views.map((view) => view.root));
 at("sentence-name").textContent = `Type a sentence (${facts.languages[0]} to ${facts.languages[1]})`;
 
@@ -378,7 +378,7 @@ function refresh() {
       }
       await glass.refresh();
     }
-    at("undo").disabled = !history_.length;
+    at("undo").disabled = !past.length;
     at("reset").disabled = views.every((view) => view.touched === untouched);
     busy = null;
   })();
@@ -387,13 +387,13 @@ function refresh() {
 
 /** Another sentence or another beam: what was touched is forgotten. */
 function begin() {
-  history_.length = 0;
+  past.length = 0;
   for (const view of views) view.forget();
   return refresh();
 }
 
 async function undo() {
-  const last = history_.pop();
+  const last = past.pop();
   if (!last) return;
   const before = last.view.answer;
   last.view.touched = last.touched;
