@@ -17,7 +17,7 @@ from fairseq_rnnsearch.translator import Translator
 
 _HERE = Path(__file__).parent
 _ENGINE = ("matrix_product", "weights", "model", "search", "text", "engine")
-_INTERFACE = ("glass", "interface")
+_INTERFACE = ("glass", "model_view", "interface")
 MOST_MEGABYTES = 30.0
 
 
@@ -106,28 +106,26 @@ def _page(
 
 def _stored(models: Sequence[Translator], weights: str) -> dict[str, Any]:
     """Return what the engine reads: parameters, dictionaries and rules for text."""
-    first = models[0]
+    first, *others = models
     rules, merges = text_rules((first.source_text, first.target_text))
-    found = {
+    for other in others:
+        if (
+            other.source_dictionary.symbols != first.source_dictionary.symbols
+            or other.target_dictionary.symbols != first.target_dictionary.symbols
+            or text_rules((other.source_text, other.target_text)) != (rules, merges)
+        ):
+            raise UserError(
+                "the second model has other dictionaries, or other rules for text, than the first; "
+                "side by side both must have the same"
+            )
+    if any(len(translator.models) != 1 for translator in models):
+        raise UserError("the page shows single models, not an ensemble; give one checkpoint")
+    return {
         "source": {"text": rules[0], "symbols": first.source_dictionary.symbols},
         "target": {"text": rules[1], "symbols": first.target_dictionary.symbols},
         "merges": merges,
-        "models": [],
+        "models": [stored_model(translator.models[0], weights) for translator in models],
     }
-    for translator in models:
-        same = all(
-            dictionary.symbols == found[side]["symbols"]
-            for side, dictionary in (
-                ("source", translator.source_dictionary),
-                ("target", translator.target_dictionary),
-            )
-        )
-        if not same:
-            raise UserError("the two models have other dictionaries; side by side must be the same")
-        if len(translator.models) != 1:
-            raise UserError("the page shows single models, not an ensemble; give one checkpoint")
-        found["models"].append(stored_model(translator.models[0], weights))
-    return found
 
 
 def _names(options: Sequence[dict[str, str]]) -> list[str]:

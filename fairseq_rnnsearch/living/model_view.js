@@ -1,0 +1,310 @@
+/*
+ * What one model says of the sentence, and what a reader can touch of it: another word, the weights
+ * of a row. The view of a page with two models is there twice.
+ */
+const untouched = { words: {}, rows: {} };
+
+/** Keep the entries of an object whose numbers are below a limit. */
+const entriesBelow = (limit, object) =>
+  Object.fromEntries(Object.entries(object).filter(([i]) => Number(i) < limit));
+
+/** Return which items of a list are not in the longest common subsequence with another one. */
+function changedItems(before, after) {
+  const length = after.map(() => before.map(() => 0));
+  const longest = (i, j) => length[i]?.[j] ?? 0;
+  for (let i = after.length - 1; i >= 0; i--) {
+    for (let j = before.length - 1; j >= 0; j--) {
+      length[i][j] = after[i] === before[j] ? 1 + longest(i + 1, j + 1)
+        : Math.max(longest(i + 1, j), longest(i, j + 1));
+    }
+  }
+  const changed = new Set(after.keys());
+  for (let i = 0, j = 0; i < after.length && j < before.length;) {
+    if (after[i] === before[j]) {
+      changed.delete(i);
+      i++;
+      j++;
+    } else if (longest(i + 1, j) >= longest(i, j + 1)) i++;
+    else j++;
+  }
+  return changed;
+}
+
+class ModelView {
+  touched = untouched;
+  answer = null; // to what is shown
+  open = null; // the step whose likely words are shown
+  active = null; // the cell or word of the matrix that is pointed at, {target, source}
+  changed = { words: new Set(), rows: new Set() };
+
+  constructor(number, { name, alignment }) {
+    this.number = number;
+    this.hasAttention = alignment !== "none";
+    this.score = made("p", { className: "faint score" });
+    this.source = made("div", { className: "words", role: "group", ariaLabel: "Source" });
+    this.lines = svgElement("svg", { class: "lines", "aria-hidden": "true" });
+    this.target = made("div", { className: "words", role: "group", ariaLabel: `Translation, ${name}` });
+    this.choices = made("div", { className: "choices", role: "group" });
+    this.matrix = made("div", { className: "view" });
+    this.text = made("p", { className: "translation", dir: "auto", ariaLive: "polite" });
+    this.root = made("section", { className: "model", ariaLabel: name }, made("h2", { textContent: name }),
+      this.text, this.score,
+      made("div", { className: "scroll pair" }, this.source, this.lines, this.target), this.choices);
+    if (this.hasAttention) {
+      this.heatmap = new Heatmap(this.matrix);
+      this.root.append(this.matrix);
+      this.followMatrix();
+    } else {
+      this.root.append(made("p", { className: "faint" },
+        "RNNencdec reads the source through one vector, and has no alignment."));
+    }
+  }
+
+  get name() {
+    return facts.models[this.number].name;
+  }
+
+  /** Translate a text again, with what was touched. */
+  async update(text, beam) {
+    const options = { model: this.number, beam, ...this.touched };
+    const answer = text.trim() ? await rnnsearch.translate(text, options) : null;
+    this.answer = answer;
+    this.show();
+  }
+
+  show() {
+    const { answer } = this;
+    this.root.classList.toggle("empty", !answer);
+    this.text.textContent = answer?.text ?? "";
+    if (!answer) {
+      for (const part of [this.score, this.source, this.target, this.choices]) part.textContent = "";
+      return;
+    }
+    const steps = `${answer.pieces.length} steps`;
+    this.score.textContent = `score ${answer.score.toFixed(3).replace("-", "−")} · ${steps}`;
+    this.source.replaceChildren(...answer.sourceTokens.map((word, j) => made("span", {
+      className: answer.unknown.includes(j) ? "unknown" : "", textContent: word,
+      title: answer.unknown.includes(j) ? "the model does not know this word" : "",
+    })));
+    this.target.replaceChildren(...answer.pieces.map((piece, i) => this.chip(piece, i)));
+    if (this.open >= answer.pieces.length) this.open = null;
+    this.showChoices();
+    if (this.hasAttention) {
+      const { sourceTokens: source, tokens: target, weights } = answer, cell = this.active;
+      const stays = this.matrix.contains(document.activeElement) && isCell(cell)
+        && cell.target < target.length && cell.source < source.length;
+      this.heatmap.show({ source, target, weights }, stays ? cell : null);
+      this.markRows();
+    }
+    this.drawLines();
+  }
+
+  /** Return the button of one step's piece; pieces of one word stand together. */
+  chip(piece, i) {
+    const joins = this.answer.pieces[i - 1]?.endsWith("@@") && piece !== END;
+    const probability = this.answer.probabilities[i];
+    const touched = this.isTouched(i), changed = this.changed.words.has(i);
+    const classes = ["chip", joins && "joined", touched && "touched", changed && "changed"];
+    const chip = made("button", {
+      type: "button", className: classes.filter(Boolean).join(" "),
+      textContent: piece.replace(/@@$/, ""), ariaExpanded: String(this.open === i),
+      title: `probability ${probability.toFixed(3)}`, data: { step: i },
+    });
+    chip.style.setProperty("--probability", probability);
+    chip.addEventListener("click", () => {
+      this.open = this.open === i ? null : i;
+      for (const one of this.target.children) {
+        one.ariaExpanded = String(Number(one.dataset.step) === this.open);
+      }
+      this.showChoices();
+      if (glass.view === this && this.open !== null) lookAt(this, i);
+    });
+    return chip;
+  }
+
+  /** Tell whether a step was touched by hand: an attention row, or the last of forced words. */
+  isTouched(i) {
+    return this.touched.rows[i] !== undefined || this.touched.chosen?.includes(i);
+  }
+
+  /** Show the likeliest words of the open step, each to be chosen. */
+  showChoices() {
+    const i = this.open;
+    if (i === null || !this.answer) return this.choices.replaceChildren();
+    const chosen = this.answer.pieces[i];
+    const buttons = this.answer.alternatives[i].map(([token, probability]) => {
+      const button = made("button", { type: "button", className: "choice-of-word", disabled: token === chosen },
+        made("span", { textContent: token }), made("small", { textContent: probability.toFixed(3) }));
+      button.style.setProperty("--probability", probability);
+      button.addEventListener("click", () => this.chooseWord(i, token));
+      return button;
+    });
+    const inspect = made("button", { type: "button", textContent: "Look at this step" });
+    inspect.addEventListener("click", () => lookAt(this, i));
+    this.choices.replaceChildren(made("span", { className: "faint", textContent: "Likeliest here:" }),
+      ...buttons, inspect);
+  }
+
+  // --- touching -----------------------------------------------------------------------------------
+
+  /** Keep the words before a step as they are, and what was touched before it. */
+  kept(step) {
+    const { pieces } = this.answer;
+    return {
+      words: Object.fromEntries(pieces.slice(0, step).map((piece, i) => [i, piece])),
+      rows: entriesBelow(step, this.touched.rows),
+      chosen: (this.touched.chosen ?? []).filter((i) => i < step),
+    };
+  }
+
+  chooseWord(i, token) {
+    const { words, rows, chosen } = this.kept(i);
+    const row = this.touched.rows[i];
+    this.touch({
+      words: { ...words, [i]: token },
+      rows: row === undefined ? rows : { ...rows, [i]: row },
+      chosen: [...chosen, i],
+    });
+  }
+
+  /** Change the rows of a word, given by a function of a row and the columns of each source word. */
+  changeRow(word, change) {
+    const { belongs, stepWeights } = this.answer;
+    const steps = [...belongs.target.keys()].filter((i) => belongs.target[i] === word);
+    const columns = this.answer.sourceTokens.map((_, j) =>
+      [...belongs.source.keys()].filter((k) => belongs.source[k] === j));
+    const { words, rows, chosen } = this.kept(steps[0]);
+    const forced = this.touched.chosen?.includes(steps[0]);
+    for (const i of steps) rows[i] = change([...stepWeights[i]], columns);
+    this.touch({
+      words: forced ? { ...words, [steps[0]]: this.answer.pieces[steps[0]] } : words,
+      rows,
+      chosen: forced ? [...chosen, steps[0]] : chosen,
+    });
+  }
+
+  /** Move a share of other columns' weight to one source word, as its pieces have it already. */
+  moveWeight(word, from, to, share = 1) {
+    this.changeRow(word, (row, columns) => {
+      const target = columns[to], before = target.reduce((sum, k) => sum + row[k], 0);
+      const givers = from === null ? [...row.keys()].filter((k) => !target.includes(k)) : columns[from];
+      let moved = 0;
+      for (const k of givers) {
+        moved += share * row[k];
+        row[k] *= 1 - share;
+      }
+      for (const k of target) row[k] += moved * (before ? row[k] / before : 1 / target.length);
+      return row;
+    });
+  }
+
+  async touch(touched) {
+    const before = this.answer;
+    past.push({ view: this, touched: this.touched });
+    this.touched = touched;
+    await refresh();
+    if (this.touched === touched) this.markChanges(before); // not another sentence meanwhile
+  }
+
+  /** Mark the words and the rows that are others than before. */
+  markChanges(before) {
+    const { answer } = this;
+    if (!answer || !before) return;
+    this.changed.words = changedItems(before.pieces, answer.pieces);
+    const differs = (row, i) => !before.weights[i]
+      || row.some((weight, j) => Math.abs(weight - (before.weights[i][j] ?? 0)) >= 0.01);
+    const rows = this.hasAttention ? answer.weights.map(differs) : [];
+    this.changed.rows = new Set([...rows.keys()].filter((i) => rows[i]));
+    this.show();
+  }
+
+  forget() {
+    this.touched = untouched;
+    this.open = null;
+    this.forgetChanges();
+  }
+
+  forgetChanges() {
+    this.changed = { words: new Set(), rows: new Set() };
+  }
+
+  // --- the matrix and the lines -------------------------------------------------------------------
+
+  /** Let a reader drag weight within a row, or give it by keys. */
+  followMatrix() {
+    let held = null;
+    this.matrix.addEventListener("activate", ({ detail }) => { this.active = detail; });
+    this.matrix.addEventListener("pointerdown", () => {
+      held = isCell(this.active) ? { ...this.active } : null;
+      this.matrix.classList.toggle("held", held !== null);
+    });
+    this.matrix.addEventListener("pointermove", () => {
+      if (held) this.drawMove(held, this.active?.source ?? held.source);
+    });
+    const letGo = (event) => {
+      const { target, source } = held ?? {}, to = this.active?.source;
+      const moves = held && event.type === "pointerup" && to !== undefined && to !== source;
+      held = null;
+      this.matrix.classList.remove("held");
+      this.matrix.querySelector(".move")?.remove();
+      if (moves) this.moveWeight(target, source, to);
+    };
+    this.matrix.addEventListener("pointerup", letGo);
+    this.matrix.addEventListener("pointercancel", letGo);
+    this.matrix.addEventListener("pointerleave", letGo);
+    this.matrix.addEventListener("keydown", ({ key }) => {
+      const share = { Enter: 1, "+": 0.1 }[key], { active } = this;
+      if (share && isCell(active)) this.moveWeight(active.target, null, active.source, share);
+    });
+  }
+
+  /** Draw an arrow from the cell that is held to the column where its weight would go. */
+  drawMove({ target, source }, to) {
+    const svg = this.matrix.querySelector(".matrix svg");
+    svg.querySelector(".move")?.remove();
+    const ground = svg.querySelector("rect"), cell = ground.width.baseVal.value
+      / this.answer.sourceTokens.length;
+    const x = (column) => ground.x.baseVal.value + (column + 0.5) * cell;
+    const y = ground.y.baseVal.value + (target + 0.5) * cell;
+    const tip = x(to) - Math.sign(to - source) * cell * 0.2;
+    svg.append(svgElement("path", {
+      class: "move", d: `M${x(source)} ${y}H${x(to)}M${tip} ${y - 4}L${x(to)} ${y}L${tip} ${y + 4}`,
+    }));
+  }
+
+  markRows() {
+    const { belongs } = this.answer;
+    const touched = new Set(Object.keys(this.touched.rows).map((i) => belongs.target[i]));
+    for (const one of this.matrix.querySelectorAll(".label[data-side=target]")) {
+      const word = Number(one.dataset.index);
+      one.classList.toggle("touched", touched.has(word));
+      one.classList.toggle("changed", this.changed.rows.has(word));
+    }
+  }
+
+  /** Draw a line from each source word to each word of the translation, as strong as its weight. */
+  drawLines() {
+    this.lines.replaceChildren();
+    const { answer } = this;
+    if (!answer?.weights) return;
+    const box = this.lines.getBoundingClientRect();
+    const middle = (element) => {
+      const { left, width } = element.getBoundingClientRect();
+      return left + width / 2 - box.left;
+    };
+    const top = [...this.source.children].map(middle);
+    const chips = [...this.target.children].map(middle);
+    const bottom = answer.tokens.map((_, word) => {
+      const places = chips.filter((_, i) => answer.belongs.target[i] === word);
+      return places.reduce((sum, x) => sum + x, 0) / places.length;
+    });
+    answer.weights.forEach((row, i) => row.forEach((weight, j) => {
+      if (weight < 0.05) return;
+      this.lines.append(svgElement("line", {
+        x1: top[j].toFixed(1), y1: 2, x2: bottom[i].toFixed(1), y2: box.height - 2,
+        "stroke-opacity": weight.toFixed(3), "stroke-width": (1 + 2.5 * weight).toFixed(2),
+        class: this.changed.rows.has(i) ? "changed" : "",
+      }));
+    }));
+  }
+}
