@@ -170,16 +170,19 @@ def test_answers_are_those_of_python(options, tmp_path):
     calls = [["translate", text, {"beam": beam}] for beam in (1, 12)]
     calls += [["translate", other] for other in TEXTS]
     calls += [["translate", text, {"beam": 3} | touched] for touched in touches]
+    calls.append(["translate", text, {"prefix": "w7 w0"}])
     forced = [["force", text, "w4 w6 w2 w0", touched] for touched in ({}, *touches[2:])]
     answers = ask(path, *calls, *forced)
     for (_, asked, *given), answer in zip(calls, answers, strict=False):
         given = given[0] if given else {}
-        touched = given.get("words", {}), given.get("rows", {})
+        begins = dict(enumerate(given.get("prefix", "").split()))
+        touched = given.get("words", begins), given.get("rows", {})
         hypotheses = searched(model, asked, given.get("beam", 5), *touched)
         check(answer, model, asked, hypotheses[0], touched[1])
         finite = [one for one in hypotheses if one["score"] > -math.inf]
         scores = [float(one["score"]) / math.log(2) for one in finite]
         np.testing.assert_allclose([one["score"] for one in answer["nbest"]], scores, **CLOSE)
+        check_tree(answer, given.get("beam", 5))
     for (_, asked, target, given), answer in zip(forced, answers[len(calls) :], strict=True):
         words = target.split()
         for i, token in given.get("words", {}).items():
@@ -189,6 +192,19 @@ def test_answers_are_those_of_python(options, tmp_path):
         with Touched(given.get("rows", {})), torch.inference_mode():
             ((best, *_),) = model._task.inference_step(generator, model.models, sample)
         check(answer, model, asked, best, given.get("rows", {}))
+
+
+def check_tree(answer, beam):
+    """The tree holds the translation, and at each step no more than the beam and the ends."""
+    tree, depths = answer["tree"], []
+    for node in tree:
+        depths.append(0 if node["parent"] is None else depths[node["parent"]] + 1)
+    best = [(node["token"], node["probability"]) for node in tree if node["isBest"]]
+    assert [token for token, _ in best] == answer["pieces"]
+    np.testing.assert_allclose([p for _, p in best], answer["probabilities"], **CLOSE)
+    ends = [node["token"] for node in tree].count("</s>")
+    assert ends >= len(answer["nbest"])
+    assert max(map(depths.count, depths)) <= 2 * beam
 
 
 @needs_node

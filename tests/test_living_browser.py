@@ -129,6 +129,12 @@ def test_it_translates_what_is_typed(page, model):
     page.one("#beam").send_keys(page.keys.END)
     assert page.one("#beam-value").text == "12"
     page.shows(searched(model, "rare key", 12)[0], model)
+    page.one("#prefix").send_keys("table")
+    page.shows(searched(model, "rare key", 12, {0: "table"})[0], model)
+    page.one("#prefix").send_keys("x")
+    message = "tablex is not in the target dictionary"
+    assert eventually(lambda: page.one("#status").text == message)
+    page.one("#prefix").clear()
     field.send_keys(page.keys.CONTROL + "a" + page.keys.BACKSPACE)
     assert eventually(lambda: page.chips() == [])
 
@@ -147,6 +153,16 @@ def test_another_word_and_undo(page, model):
     page.one("body").send_keys(page.keys.CONTROL + "z")
     assert eventually(lambda: page.chips() == before)
     assert not page.one("#undo").is_enabled()
+
+
+def test_the_search_goes_on_from_a_word_that_the_beam_has_held(page, model):
+    page.one(".model summary").click()
+    assert eventually(lambda: page.all(".tree text"))
+    assert page.texts(".tree text.best title")[0].startswith(f"{page.chips()[0]}, probability")
+    other = next(one for one in page.all(".tree text") if "best" not in one.get_attribute("class"))
+    first = page.run("return arguments[0].firstChild.textContent", other)
+    other.click()
+    page.shows(searched(model, TEXT, 5, {0: first})[0], model)
 
 
 def test_weight_is_moved_by_dragging(page, model):

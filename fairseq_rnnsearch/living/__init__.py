@@ -13,6 +13,6 @@ in a worker that the page makes of its own text, and in Node:
     text.js             from sentences to tokens and back, as in ``data.plain_text``
     engine.js           what the page asks, and the answers, as ``load()`` gives them
 
-What one sees and touches is in interface.js, model_view.js, glass.js, living.css and living.html;
-the heatmap is that of the alignment page (``figures``).
+What one sees and touches is in interface.js, model_view.js, beam_tree.js and glass.js, with
+living.css and living.html; the heatmap is that of the alignment page (``figures``).
 """

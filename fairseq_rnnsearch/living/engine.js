@@ -70,16 +70,23 @@ class Engine {
       throw new RangeError(`beam ${beam}: must be a whole number from 1 to 12`);
     }
     const { network, pieces, sentence } = this.begin(text, options);
-    const [best, ...others] = beamSearch(network, sentence, {
+    const { hypotheses, nodes } = beamSearch(network, sentence, {
       beam,
       lenpen: options.lenpen ?? 1,
       forbidUnknown: options.forbidUnknown ?? false,
       touched: this.touched(options, pieces.length),
     });
-    const nbest = [best, ...others].map((one) => ({
+    const [best] = hypotheses;
+    const nbest = hypotheses.map((one) => ({
       text: this.targetText.text(this.tokens(one).slice(0, -1)), score: one.score / Math.LN2,
     }));
-    return { ...this.answer(pieces, best, nbest[0].text), nbest };
+    const tree = nodes.map(({ word, parent, logp }, number) => ({
+      token: this.target.symbols[word],
+      parent,
+      probability: Math.exp(logp),
+      isBest: best.path.includes(number),
+    }));
+    return { ...this.answer(pieces, best, nbest[0].text), nbest, tree };
   }
 
   /** Score a given translation, and show what the model looks at on the way. */
@@ -127,8 +134,9 @@ class Engine {
   }
 
   /** Return what was touched, with numbers for tokens. */
-  touched({ words: chosen = {}, rows = {} }, positions) {
-    const numbers = Object.entries(chosen).map(([i, token]) => [i, this.stepNumber(token)]);
+  touched({ prefix = "", words: chosen = {}, rows = {} }, positions) {
+    const given = { ...this.targetText.tokens(prefix), ...chosen };
+    const numbers = Object.entries(given).map(([i, token]) => [i, this.stepNumber(token)]);
     for (const [i, row] of Object.entries(rows)) {
       const isRow = row.length === positions && row.every((weight) => weight >= 0);
       if (!isRow) throw new RangeError(`rows ${i}: must be ${positions} numbers of 0 or more`);

@@ -50,7 +50,14 @@ at("stored").remove(); // the worker has it now
 const views = facts.models.map((model, number) => new ModelView(number, model));
 const past = []; // what was touched before: {view, touched}
 at("models").append(...views.map((view) => view.root));
-at("sentence-name").textContent = `Type a sentence (${facts.languages[0]} to ${facts.languages[1]})`;
+const [from, to] = facts.languages.map((code) => {
+  try {
+    return new Intl.DisplayNames("en", { type: "language" }).of(code);
+  } catch { // it is no code of a language
+    return code;
+  }
+});
+at("sentence-name").textContent = `Type a sentence, ${from} to ${to}`;
 
 let busy = null, isStale = false;
 
@@ -62,7 +69,8 @@ function refresh() {
       isStale = false;
       const text = at("sentence").value, start = performance.now();
       try {
-        await Promise.all(views.map((view) => view.update(text, Number(at("beam").value))));
+        const options = { beam: Number(at("beam").value), prefix: at("prefix").value };
+        await Promise.all(views.map((view) => view.update(text, options)));
         at("status").textContent = text.trim() ? `${Math.round(performance.now() - start)} ms` : "";
       } catch (error) {
         at("status").textContent = error.message;
@@ -94,6 +102,7 @@ async function undo() {
 }
 
 at("sentence").addEventListener("input", begin);
+at("prefix").addEventListener("input", begin);
 at("beam").addEventListener("input", () => {
   at("beam-value").textContent = at("beam").value;
   begin();
@@ -107,7 +116,7 @@ at("undo").addEventListener("click", undo);
 at("reset").addEventListener("click", begin);
 addEventListener("keydown", (event) => {
   const isUndo = event.key === "z" && (event.ctrlKey || event.metaKey);
-  if (!isUndo || event.target === at("sentence")) return;
+  if (!isUndo || event.target.matches("textarea, [type=text]")) return;
   event.preventDefault();
   undo();
 });

@@ -17,7 +17,7 @@ from fairseq_rnnsearch.translator import Translator
 
 _HERE = Path(__file__).parent
 _ENGINE = ("matrix_product", "weights", "model", "search", "text", "engine")
-_INTERFACE = ("glass", "model_view", "interface")
+_INTERFACE = ("glass", "beam_tree", "model_view", "interface")
 MOST_MEGABYTES = 30.0
 
 

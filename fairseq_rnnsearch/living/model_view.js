@@ -47,6 +47,10 @@ class ModelView {
     this.choices = made("div", { className: "choices", role: "group" });
     this.matrix = made("div", { className: "view" });
     this.text = made("p", { className: "translation", dir: "auto", ariaLive: "polite" });
+    this.tree = made("div", { className: "scroll tree", role: "group", ariaLabel: "Beam" });
+    this.beam = made("details", {}, made("summary", { textContent: "What the beam has held" }),
+      this.tree);
+    this.beam.addEventListener("toggle", () => this.showTree());
     this.root = made("section", { className: "model", ariaLabel: name }, made("h2", { textContent: name }),
       this.text, this.score,
       made("div", { className: "scroll pair" }, this.source, this.lines, this.target), this.choices);
@@ -58,15 +62,16 @@ class ModelView {
       this.root.append(made("p", { className: "faint" },
         "RNNencdec reads the source through one vector, and has no alignment."));
     }
+    this.root.append(this.beam);
   }
 
   get name() {
     return facts.models[this.number].name;
   }
 
-  /** Translate a text again, with what was touched. */
-  async update(text, beam) {
-    const options = { model: this.number, beam, ...this.touched };
+  /** Translate a text again, with options and what was touched. */
+  async update(text, given) {
+    const options = { model: this.number, ...given, ...this.touched };
     const answer = text.trim() ? await rnnsearch.translate(text, options) : null;
     this.answer = answer;
     this.show();
@@ -97,6 +102,12 @@ class ModelView {
       this.markRows();
     }
     this.drawLines();
+    this.showTree();
+  }
+
+  showTree() {
+    if (!this.beam.open || !this.answer) return;
+    drawTree(this.tree, this.answer.tree, (tokens) => this.goOnFrom(tokens));
   }
 
   /** Return the button of one step's piece; pieces of one word stand together. */
@@ -164,6 +175,15 @@ class ModelView {
       words: { ...words, [i]: token },
       rows: row === undefined ? rows : { ...rows, [i]: row },
       chosen: [...chosen, i],
+    });
+  }
+
+  /** Translate again with these tokens as the first ones. */
+  goOnFrom(tokens) {
+    this.touch({
+      words: { ...tokens },
+      rows: entriesBelow(tokens.length, this.touched.rows),
+      chosen: [tokens.length - 1],
     });
   }
 

@@ -72,15 +72,21 @@ function sortOut(candidates, beam, full, ended) {
 /**
  * Translate word numbers, the end symbol included.
  *
- * Returns complete hypotheses, best first: {words, logp (of each word), score, steps}, with the
- * weights and the likeliest words of each step in `steps`.
+ * Returns complete hypotheses, best first: {words, logp (of each word), score, steps, path}, with
+ * the weights and the likeliest words of each step in `steps`. Also returns all words that the beam
+ * has held, as `nodes` of a tree: {word, parent, logp}, of which `path` gives the numbers.
  */
 function beamSearch(network, sourceWords, { beam, lenpen, forbidUnknown, touched }) {
   const source = network.encode(sourceWords), { words } = network;
   const longest = 3 * source.positions + 10;
   let state = source.state, rows = [{ word: null, score: 0, parent: null }];
   let full = new Set();
-  const finished = [];
+  const finished = [], nodes = [];
+  const grow = (candidate) => {
+    const { word, parent, score } = candidate;
+    const node = { word, parent: parent.node ?? null, logp: score - parent.score };
+    candidate.node = nodes.push(node) - 1;
+  };
   for (let step = 0; step <= longest && rows.length && finished.length < beam; step++) {
     const previous = rows.map((row) => row.word);
     const looked = network.look(state, previous, source, touched.rows[step]);
@@ -103,9 +109,11 @@ function beamSearch(network, sourceWords, { beam, lenpen, forbidUnknown, touched
     // those that cannot be any more would never be chosen where there are others
     rows = found.rows.filter(({ score }) => score !== -Infinity);
     full = found.full;
+    new Set([...rows, ...found.ends]).forEach(grow);
     state = network.follow(looked, rows.map((row) => row.row), rows.map((row) => row.word));
   }
-  return finished.map((end) => hypothesis(end, lenpen)).sort((a, b) => b.score - a.score);
+  const hypotheses = finished.map((end) => hypothesis(end, lenpen));
+  return { hypotheses: hypotheses.sort((a, b) => b.score - a.score), nodes };
 }
 
 /** Follow a hypothesis back from its end. */
@@ -117,6 +125,7 @@ function hypothesis(end, lenpen) {
     logp: steps.map(({ score, parent }) => score - parent.score),
     score: end.score / steps.length ** lenpen,
     steps: steps.map(({ alpha, likeliest: best }) => ({ alpha, likeliest: best })),
+    path: steps.map(({ node }) => node),
   };
 }
 

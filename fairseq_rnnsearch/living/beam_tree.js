@@ -1,0 +1,60 @@
+/*
+ * The words that a beam has held, as a tree from left to right. Those of the translation are set
+ * off, and the search goes on from the one that is chosen.
+ */
+const COLUMN = 104, ROW = 24, LONGEST_IN_TREE = 12; // in pixels; in letters
+
+/** Return the place of each node, in columns and rows; children stand below each other. */
+function placed(tree) {
+  const children = new Map([[null, []]]);
+  tree.forEach((_, number) => children.set(number, []));
+  tree.forEach(({ parent }, number) => children.get(parent).push(number));
+  const places = [];
+  let rows = 0;
+  const place = (number, column) => {
+    const row = rows;
+    const below = children.get(number).sort((a, b) => tree[b].isBest - tree[a].isBest
+      || tree[b].probability - tree[a].probability);
+    below.forEach((child, n) => {
+      if (n) rows++;
+      place(child, column + 1);
+    });
+    if (number !== null) places[number] = { column, row };
+  };
+  place(null, -1);
+  return { places, rows: rows + 1 };
+}
+
+/** Fill an element with a tree; `chosen` is called with the tokens up to the node that is chosen. */
+function drawTree(element, tree, chosen) {
+  const { places, rows } = placed(tree);
+  const wide = (Math.max(...places.map(({ column }) => column)) + 1) * COLUMN;
+  const svg = svgElement("svg", { width: wide, height: rows * ROW });
+  const x = ({ column }) => column * COLUMN + 4, y = ({ row }) => (row + 0.5) * ROW;
+  tree.forEach(({ parent, isBest }, number) => {
+    if (parent === null) return;
+    const [from, to] = [places[parent], places[number]], end = x(to) - 3, start = end - 14;
+    svg.append(svgElement("path", {
+      class: isBest ? "best" : "",
+      d: `M${start - 4} ${y(from)}C${end - 6} ${y(from)} ${start} ${y(to)} ${end} ${y(to)}`,
+    }));
+  });
+  const tokensTo = (number) => {
+    const { parent, token } = tree[number];
+    return [...(parent === null ? [] : tokensTo(parent)), token];
+  };
+  tree.forEach(({ token, probability, isBest }, number) => {
+    const letters = Array.from(token), long = letters.length > LONGEST_IN_TREE;
+    const shownToken = long ? `${letters.slice(0, LONGEST_IN_TREE - 1).join("")}…` : token;
+    const text = svgElement("text", {
+      x: x(places[number]), y: y(places[number]), dy: ".35em", tabindex: 0, role: "button",
+      class: isBest ? "best" : "", "fill-opacity": (0.45 + 0.55 * probability).toFixed(2),
+    }, shownToken);
+    text.append(svgElement("title", {}, `${token}, probability ${probability.toFixed(3)}`));
+    const choose = () => chosen(tokensTo(number));
+    text.addEventListener("click", choose);
+    text.addEventListener("keydown", ({ key }) => { if (key === "Enter") choose(); });
+    svg.append(text);
+  });
+  element.replaceChildren(svg);
+}
