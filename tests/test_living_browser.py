@@ -1,10 +1,12 @@
 """The living page in headless Chromium: every touch by mouse and keyboard, and no network."""
 
+import json
 import re
 import time
 
 import numpy as np
 import pytest
+from commands import ROOT
 from test_living import searched
 from test_page import eventually
 
@@ -230,7 +232,8 @@ def test_it_needs_no_network_and_a_link_holds_the_sentence(page):
     page.one("#link").click()
     address = page.run("return location.hash")
     assert address == "#beam=5&text=" + TEXT.replace(" ", "+")
-    page.open("#beam=2&text=vast+key")
+    page.open("#beam=2&text=vast+key&step=0.2")
+    assert eventually(lambda: "step 2 of 3" in page.one("#glass-name").text)
     assert page.run("return document.getElementById('sentence').value") == "vast key"
     assert page.one("#beam-value").text == "2"
     loaded = page.run("return performance.getEntriesByType('resource').map((one) => one.name)")
@@ -274,3 +277,20 @@ def test_look(page):
         assert wide <= window  # wide parts scroll in boxes of their own
     finally:
         page.browser.set_window_size(1280, 1000)
+
+
+def test_the_benchmark(learned, path, model, monkeypatch, capsys):
+    monkeypatch.syspath_prepend(str(ROOT / "recipes" / "benchmark"))
+    from living import main
+
+    text = learned.corpus.text
+    options = f"--text={text}/test.en --reference={text}/test.fr --data={learned.corpus.data}"
+    options += f" --checkpoint={learned.checkpoint} --words=3 --timed=4 --sentences=20"
+    main([str(path), *options.split()])
+    found = json.loads(capsys.readouterr().out)
+    assert found["milliseconds"]["sentences"] == 4
+    assert 0 < found["milliseconds"]["median"] <= found["milliseconds"]["95%"]
+    compared = found["agreement"]
+    assert compared["tokens that differ"] == [] and compared["float32"]["same"] == 20
+    assert compared["float32"]["largest difference of weights"] < 1e-5
+    assert compared["BLEU of page"] == pytest.approx(compared["BLEU of float32"])

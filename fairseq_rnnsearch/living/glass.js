@@ -165,8 +165,9 @@ const glass = {
   },
 };
 
-/** Put a step of a view under the glass. */
+/** Put a step of a view under the glass, and show what else was likely there. */
 function lookAt(view, i) {
   Object.assign(glass, { view, step: i });
+  view.openStep(i);
   return glass.refresh().then(() => at("glass").scrollIntoView({ block: "nearest" }));
 }

@@ -124,8 +124,7 @@ addEventListener("resize", () => views.forEach((view) => view.drawLines()));
 
 for (const [id, by] of [["before", -1], ["after", 1]]) {
   at(id).addEventListener("click", () => {
-    glass.step += by;
-    glass.refresh();
+    lookAt(glass.view, glass.step + by);
   });
 }
 at("close").addEventListener("click", () => {
@@ -134,17 +133,22 @@ at("close").addEventListener("click", () => {
 });
 
 at("link").addEventListener("click", () => {
-  const sentence = new URLSearchParams({ beam: at("beam").value, text: at("sentence").value });
-  history.replaceState(null, "", `#${sentence}`);
+  const named = new URLSearchParams({ beam: at("beam").value, text: at("sentence").value });
+  if (at("prefix").value) named.set("prefix", at("prefix").value);
+  if (glass.view) named.set("step", `${glass.view.number}.${glass.step + 1}`);
+  history.replaceState(null, "", `#${named}`);
   at("status").textContent = "the address of this page now holds the sentence";
 });
 
-/** Take sentence and beam from the address. */
-function followAddress() {
+/** Take the sentence, the beam and the step under the glass from the address. */
+async function followAddress() {
   const named = new URLSearchParams(location.hash.slice(1)), beam = Number(named.get("beam"));
   if (beam >= 1 && beam <= 12) at("beam").value = at("beam-value").textContent = Math.round(beam);
   at("sentence").value = named.get("text") ?? (at("sentence").value || (facts.examples[0] ?? ""));
-  return begin();
+  at("prefix").value = named.get("prefix") ?? "";
+  await begin();
+  const [view, step] = (named.get("step") ?? "").split(".").map(Number);
+  if (views[view]?.answer && step > 0) lookAt(views[view], step - 1);
 }
 addEventListener("hashchange", followAddress);
 

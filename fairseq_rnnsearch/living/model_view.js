@@ -123,14 +123,19 @@ class ModelView {
     });
     chip.style.setProperty("--probability", probability);
     chip.addEventListener("click", () => {
-      this.open = this.open === i ? null : i;
-      for (const one of this.target.children) {
-        one.ariaExpanded = String(Number(one.dataset.step) === this.open);
-      }
-      this.showChoices();
-      if (glass.view === this && this.open !== null) lookAt(this, i);
+      if (glass.view === this) lookAt(this, i);
+      else this.openStep(this.open === i ? null : i);
     });
     return chip;
+  }
+
+  /** Show the likeliest words of a step, or of none. */
+  openStep(step) {
+    this.open = step;
+    for (const one of this.target.children) {
+      one.ariaExpanded = String(Number(one.dataset.step) === step);
+    }
+    this.showChoices();
   }
 
   /** Tell whether a step was touched by hand: an attention row, or the last of forced words. */

@@ -12,6 +12,7 @@ the page has rounded them, and with the unrounded ones. `--json` keeps all numbe
 
 import argparse
 import json
+import logging
 import shutil
 import statistics
 import sys
@@ -178,6 +179,7 @@ def lines_of(path: Path) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command, and print what it has measured."""
     install_excepthook()
+    logging.disable(logging.INFO)  # selenium writes down every answer
     parser = OneLineParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
