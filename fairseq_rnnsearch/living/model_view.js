@@ -51,7 +51,7 @@ class ModelView {
     this.beam = made("details", {}, made("summary", { textContent: "What the beam has held" }),
       this.tree);
     this.beam.addEventListener("toggle", () => this.showTree());
-    this.root = made("section", { className: "model", ariaLabel: name }, made("h2", { textContent: name }),
+    this.root = made("section", { className: "model empty", ariaLabel: name }, made("h2", { textContent: name }),
       this.text, this.score,
       made("div", { className: "scroll pair" }, this.source, this.lines, this.target), this.choices);
     if (this.hasAttention) {

@@ -7,7 +7,8 @@
 Time is that of `rnnsearch.translate` as the page calls it, for sentences of so many words; memory
 is that of Chromium's process with the page, beyond that with an empty one. With a checkpoint, the
 page's translations of the first sentences are compared with those of `load()`: with the weights as
-the page has rounded them, and with the unrounded ones. `--json` keeps all numbers.
+the page has rounded them, and with the unrounded ones. `--json` keeps all numbers, and `--picture`
+what the page then shows at an address such as "#text=A+man+reads.&step=0.4".
 """
 
 import argparse
@@ -17,6 +18,7 @@ import shutil
 import statistics
 import sys
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -28,7 +30,7 @@ from machine import description
 
 from fairseq_rnnsearch import Translator, load
 from fairseq_rnnsearch.errors import OneLineParser, UserError, install_excepthook
-from fairseq_rnnsearch.files import write_text
+from fairseq_rnnsearch.files import replacing, write_text
 from fairseq_rnnsearch.living.stored_weights import rounded
 
 FLAGS = "--headless=new --no-sandbox --disable-gpu --disable-background-networking --no-first-run"
@@ -153,6 +155,7 @@ def compare(driver: Any, args: argparse.Namespace, text: Sequence[str]) -> dict:
               if answer["sourcePieces"][:-1] != tokens]  # fmt: skip
     found = {"sentences": len(sentences), "tokens that differ": differ}
     found["float32"] = agreement(answers, model, sentences, args.beam)
+    model = load(args.checkpoint, args.data)  # anew, because kernels keep what they have packed
     round_matrices(model)
     found["rounded"] = agreement(answers, model, sentences, args.beam)
     if args.reference:
@@ -167,6 +170,26 @@ def compare(driver: Any, args: argparse.Namespace, text: Sequence[str]) -> dict:
     for name in ("float32", "rounded"):
         del found[name]["texts"]
     return found
+
+
+def take_picture(driver: Any, address: str, path: Path) -> None:
+    """Keep what the page shows at an address when it has translated."""
+    driver.get("about:blank")
+    driver.get(address)
+    driver.set_window_size(1280, 1100)
+    wait(driver, "return /ms$/.test(document.getElementById('status').textContent)")
+    if "step=" in address:
+        wait(driver, "return !document.getElementById('glass').hidden")
+    with replacing(path) as unfinished:
+        unfinished.write_bytes(driver.get_screenshot_as_png())
+
+
+def wait(driver: Any, condition: str) -> None:
+    for _ in range(300):
+        if driver.execute_script(condition):
+            return
+        time.sleep(0.1)
+    raise UserError("the page does not answer")
 
 
 def lines_of(path: Path) -> list[str]:
@@ -193,6 +216,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--sentences", type=int, default=200, help="so many are compared")
     parser.add_argument("--beam", type=int, default=5)
     parser.add_argument("--json", type=Path, metavar="FILE")
+    parser.add_argument("--picture", type=Path, metavar="FILE", help="a screenshot, .png")
+    parser.add_argument("--address", default="", help="what it shows, from # on")
     args = parser.parse_args(arguments)
     args.threads, args.cpu_time = 1, False  # a page translates in one thread
     text = lines_of(args.text)
@@ -208,6 +233,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         found["memory"] = resident(driver) - empty
         if args.checkpoint:
             found["agreement"] = compare(driver, args, text)
+        if args.picture:
+            take_picture(driver, args.page.absolute().as_uri() + args.address, args.picture)
     print(json.dumps(found, indent=1, ensure_ascii=False))
     if args.json:
         write_text(args.json, json.dumps(found, ensure_ascii=False))
