@@ -25,7 +25,7 @@ function placed(tree) {
   return { places, rows: rows + 1 };
 }
 
-/** Fill an element with a tree; `chosen` is called with the tokens up to the node that is chosen. */
+/** Fill an element with a tree; `chosen` is called with the tokens up to the one that is chosen. */
 function drawTree(element, tree, chosen) {
   const { places, rows } = placed(tree);
   const wide = (Math.max(...places.map(({ column }) => column)) + 1) * COLUMN;

@@ -162,7 +162,7 @@ class Engine {
   answer(sourcePieces, found, text) {
     const pieces = this.tokens(found);
     const [source, target] = [joinedPieces(sourcePieces), joinedPieces(pieces)];
-    const stepWeights = found.steps[0].alpha ? found.steps.map(({ alpha }) => Array.from(alpha)) : null;
+    const stepWeights = found.steps[0].alpha && found.steps.map(({ alpha }) => Array.from(alpha));
     return {
       text,
       tokens: target.words,
@@ -175,8 +175,8 @@ class Engine {
       sourcePieces,
       stepWeights,
       belongs: { target: target.belongs, source: source.belongs },
-      unknown: sourcePieces.flatMap((piece, j) =>
-        (piece !== END && this.source.number(piece) === SPECIAL.unknown ? [source.belongs[j]] : [])),
+      unknown: sourcePieces.slice(0, -1).flatMap((piece, j) =>
+        (this.source.number(piece) === SPECIAL.unknown ? [source.belongs[j]] : [])),
       probabilities: found.logp.map(Math.exp),
     };
   }

@@ -2,19 +2,23 @@
  * One step under the glass: the paper's equations in the order in which this model takes them, each
  * with its live values. A vector is a strip of colour, with the number under the pointer.
  */
-const sub = (letter, index) => `${letter}<sub>${index}</sub>`;
-const NOW = "i", BEFORE = "i−1";
 const ORDERS = {
-  program: "in the order of the authors' program: s<sub>i</sub> is made after the word is chosen, and reads y<sub>i</sub>",
-  appendix: "in the order of appendix A.2.2: the word is read from s<sub>i−1</sub>, and s<sub>i</sub> reads y<sub>i−1</sub>",
-  section3: "in the order of section 3.1: s<sub>i</sub> reads y<sub>i−1</sub>, and the word is read from s<sub>i</sub>",
+  program: "the order of the authors' program: s_i is made after the word, and reads y_i",
+  appendix: "the order of appendix A.2.2: the word is read from s_{i−1}, and s_i reads y_{i−1}",
+  section3: "the order of section 3.1: s_i reads y_{i−1}, and the word is read from s_i",
 };
 const ENERGIES = {
-  additive: "e<sub>ij</sub> = v<sub>a</sub> · tanh(W<sub>a</sub> s<sub>i−1</sub> + U<sub>a</sub> h<sub>j</sub>)",
-  general: "e<sub>ij</sub> = s<sub>i−1</sub> W h<sub>j</sub>",
-  dot: "e<sub>ij</sub> = s<sub>i−1</sub> · h<sub>j</sub>",
+  additive: "e_{ij} = v_a · tanh(W_a s_{i−1} + U_a h_j)",
+  general: "e_{ij} = s_{i−1} W h_j",
+  dot: "e_{ij} = s_{i−1} · h_j",
 };
 const POSITIVE = [200, 60, 30], ZERO = [244, 243, 240], NEGATIVE = [30, 96, 190];
+
+/** Return an equation such as "s_i = f(s_{i−1})" with its indices set low. */
+function typeset(equation) {
+  return equation.split(/_(\{[^}]*\}|\p{L})/u).map((part, k) =>
+    (k % 2 ? made("sub", { textContent: part.replace(/[{}]/g, "") }) : part));
+}
 
 /** Mix the colours of numbers from -1 to 1. */
 function colourOf(value) {
@@ -35,8 +39,8 @@ function strip(values, name, say, rows = 1) {
   const canvas = made("canvas", { width: columns, height: rows });
   const image = new ImageData(columns, rows);
   values.forEach((value, k) => {
-    const place = rows === 1 ? k : Math.floor(k / rows) + (k % rows) * columns;
-    image.data.set([...colourOf(value / most), 255], 4 * place);
+    const pixel = rows === 1 ? k : Math.floor(k / rows) + (k % rows) * columns;
+    image.data.set([...colourOf(value / most), 255], 4 * pixel);
   });
   canvas.getContext("2d").putImageData(image, 0, 0);
   const said = made("output", { textContent: `${values.length} numbers within ±${shown(most)}` });
@@ -61,9 +65,10 @@ function strip(values, name, say, rows = 1) {
   return box;
 }
 
-/** Return a line: an equation, made here, and its values. */
-function line(equation, ...values) {
-  return made("div", { className: "equation" }, made("p", { innerHTML: equation }),
+/** Return a line: equations, and their values. */
+function line(equations, ...values) {
+  const lines = equations.split("\n").map((one) => made("p", {}, ...typeset(one)));
+  return made("div", { className: "equation" }, made("div", {}, ...lines),
     made("div", {}, ...values));
 }
 
@@ -72,61 +77,72 @@ const vector = (equation, values, name) =>
 
 /** Return source words with their energies and weights. */
 function attention({ energies, alpha }, words) {
-  const cell = (text, className = "number") => made("td", { textContent: text, className });
-  const row = (name, cells) => made("tr", {}, made("th", { scope: "row", innerHTML: name }), ...cells);
-  const weights = alpha.map((weight) => {
-    const one = cell(shown(weight), "number weight");
-    one.style.setProperty("--probability", weight);
-    return one;
-  });
-  return made("div", { className: "scroll", tabIndex: 0, role: "region", ariaLabel: "energies and weights" },
-    made("table", {},
-      row("h<sub>j</sub>", words.map((word) => cell(word, ""))),
-      row("e<sub>ij</sub>", energies.map((energy) => cell(shown(energy)))),
-      row("α<sub>ij</sub>", weights)));
+  const row = (name, texts, className) => made("tr", {},
+    made("th", { scope: "row" }, ...typeset(name)),
+    ...texts.map((text) => made("td", { textContent: text, className })));
+  const weights = row("α_{ij}", alpha.map(shown), "number weight");
+  [...weights.children].slice(1).forEach((cell, j) =>
+    cell.style.setProperty("--probability", alpha[j]));
+  const table = made("table", {}, row("h_j", words, ""),
+    row("e_{ij}", energies.map(shown), "number"), weights);
+  return made("div", {
+    className: "scroll", tabIndex: 0, role: "region", ariaLabel: "energies and weights",
+  }, table);
 }
 
 /** Return the equations of the new state. */
 function update({ unit, order, update: values }) {
-  const read = `e(${sub("y", order === "program" ? NOW : BEFORE)})`;
-  const given = (gate) => `${sub("W", gate)} ${read} + ${sub("U", gate)} ${sub("s", BEFORE)} + ${sub("C", gate)} ${sub("c", NOW)}`;
+  const y = order === "program" ? "e(y_i)" : "e(y_{i−1})";
+  const gate = (k) => `W_${k} ${y} + U_${k} s_{i−1} + C_${k} c_i`;
   if (unit === "lstm") {
     return [
-      vector(`${sub("i", NOW)} = σ(${given("i")})`, values.i, "input gate"),
-      vector(`${sub("f", NOW)} = σ(${given("f")})`, values.f, "forget gate"),
-      vector(`${sub("o", NOW)} = σ(${given("o")})`, values.o, "output gate"),
-      vector(`${sub("g", NOW)} = tanh(${given("g")})`, values.g, "proposed state"),
-      vector(`cell = ${sub("f", NOW)} ∘ cell before + ${sub("i", NOW)} ∘ ${sub("g", NOW)}`, values.cell, "cell"),
-      vector(`${sub("s", NOW)} = ${sub("o", NOW)} ∘ tanh(cell)`, values.state, "new state"),
+      vector(`i = σ(${gate("i")})`, values.i, "input gate"),
+      vector(`f = σ(${gate("f")})`, values.f, "forget gate"),
+      vector(`o = σ(${gate("o")})`, values.o, "output gate"),
+      vector(`g = tanh(${gate("g")})`, values.g, "proposed state"),
+      vector("cell = f ∘ cell before + i ∘ g", values.cell, "cell"),
+      vector("s_i = o ∘ tanh(cell)", values.state, "new state"),
     ];
   }
+  const proposed = `s̃_i = tanh(W ${y} + U [r_i ∘ s_{i−1}] + C c_i)`;
   return [
-    vector(`${sub("r", NOW)} = σ(${given("r")})`, values.r, "reset gate"),
-    vector(`${sub("z", NOW)} = σ(${given("z")})`, values.z, "update gate"),
-    vector(`${sub("s̃", NOW)} = tanh(W ${read} + U [${sub("r", NOW)} ∘ ${sub("s", BEFORE)}] + C ${sub("c", NOW)})`,
-      values.proposed, "proposed state"),
-    vector(`${sub("s", NOW)} = (1 − ${sub("z", NOW)}) ∘ ${sub("s", BEFORE)} + ${sub("z", NOW)} ∘ ${sub("s̃", NOW)}`,
-      values.state, "new state"),
+    vector(`r_i = σ(${gate("r")})`, values.r, "reset gate"),
+    vector(`z_i = σ(${gate("z")})`, values.z, "update gate"),
+    vector(proposed, values.proposed, "proposed state"),
+    vector("s_i = (1 − z_i) ∘ s_{i−1} + z_i ∘ s̃_i", values.state, "new state"),
   ];
 }
 
 /** Return the equations from the state to the word. */
 function output({ order, sum, t, likeliest, chosen }) {
-  const state = sub("s", order === "section3" ? NOW : BEFORE);
+  const state = order === "section3" ? "s_i" : "s_{i−1}";
   const pair = (j) => `pair ${j + 1}: ${shown(sum[2 * j])} and ${shown(sum[2 * j + 1])}, `
     + `the larger is ${shown(t[j])}`;
   const words = likeliest.map(([token, probability]) => {
     const one = made("li", { className: token === chosen ? "chosen" : "" },
-      made("span", { textContent: token }), made("small", { textContent: probability.toFixed(4) }));
+      made("span", { textContent: token }),
+      made("small", { textContent: probability.toFixed(4) }));
     one.style.setProperty("--probability", probability);
     return one;
   });
   return [
-    line(`${sub("t̃", NOW)} = ${sub("U", "o")} ${state} + ${sub("V", "o")} e(${sub("y", BEFORE)}) + ${sub("C", "o")} ${sub("c", NOW)} + b`,
-      strip(sum, "maxout pairs", pair, 2)),
-    vector(`${sub("t", "ij")} = max(${sub("t̃", "i,2j−1")}, ${sub("t̃", "i,2j")})`, t, "maxout"),
-    line(`p(${sub("y", NOW)}) = softmax(${sub("W", "o")} ${sub("t", NOW)} + ${sub("b", "o")}), the ten likeliest words`,
+    line(`t̃_i = U_o ${state} + V_o e(y_{i−1}) + C_o c_i + b`, strip(sum, "maxout pairs", pair, 2)),
+    vector("t_{ij} = max(t̃_{i,2j−1}, t̃_{i,2j})", t, "maxout"),
+    line("p(y_i) = softmax(W_o t_i + b_o), the ten likeliest words",
       made("ol", { className: "likeliest" }, ...words)),
+  ];
+}
+
+/** Return the equations from the source to c_i. */
+function looking(values, words, isMoved) {
+  if (!values.alpha) {
+    return [vector("c_i = the last forward state, at every step", values.c, "context")];
+  }
+  const weights = isMoved ? "α_{ij} as they were moved by hand"
+    : "α_{ij} = exp e_{ij} / Σ_k exp e_{ik}";
+  return [
+    line(`${ENERGIES[values.alignment]}\n${weights}`, attention(values, words)),
+    vector("c_i = Σ_j α_{ij} h_j", values.c, "context"),
   ];
 }
 
@@ -139,28 +155,23 @@ const glass = {
     const { view } = this, answer = view?.answer;
     at("glass").hidden = !answer;
     if (!answer) return;
-    this.step = Math.max(0, Math.min(answer.pieces.length - 1, this.step));
-    const { number, touched: { rows } } = view;
-    const values = await rnnsearch.step(at("sentence").value, answer.pieces, this.step, { model: number, rows });
+    const last = answer.pieces.length - 1, { number, name, touched: { rows } } = view;
+    this.step = Math.max(0, Math.min(last, this.step));
+    const values = await rnnsearch.step(
+      at("sentence").value, answer.pieces, this.step, { model: number, rows });
     if (answer !== view.answer) return; // another sentence meanwhile, which has its own refresh
     const word = values.chosen.replace(/@@$/, "");
-    at("glass-name").textContent = `${view.name}, step ${this.step + 1} of ${answer.pieces.length}: ${word}`;
+    at("glass-name").textContent = `${name}, step ${this.step + 1} of ${last + 1}: ${word}`;
     at("before").disabled = this.step === 0;
-    at("after").disabled = this.step === answer.pieces.length - 1;
-    const before = values.previous ?? "none yet, e(y) is zero";
-    const weights = rows[this.step] ? "as they were moved by hand"
-      : `= exp ${sub("e", "ij")} / Σ<sub>k</sub> exp ${sub("e", "ik")}`;
-    const looks = values.alpha
-      ? [line(`${ENERGIES[values.alignment]}<br>${sub("α", "ij")} ${weights}`,
-        attention(values, answer.sourcePieces)),
-        vector(`${sub("c", NOW)} = Σ<sub>j</sub> ${sub("α", "ij")} ${sub("h", "j")}`, values.c, "context")]
-      : [vector(`${sub("c", NOW)} = the last forward state, at every step (RNNencdec)`, values.c, "context")];
+    at("after").disabled = this.step === last;
+    const before = values.previous ?? "none yet: e(y) is zero";
     const [making, reading] = [update(values), output(values)];
     at("equations").replaceChildren(
-      made("p", { className: "faint", innerHTML: ORDERS[values.order] }),
-      line(sub("y", BEFORE), made("span", { textContent: before })),
-      vector(`e(${sub("y", BEFORE)})`, values.y, "word before"),
-      vector(sub("s", BEFORE), values.s, "state before"), ...looks,
+      made("p", { className: "faint" }, ...typeset(ORDERS[values.order])),
+      line("y_{i−1}", made("span", { textContent: before })),
+      vector("e(y_{i−1})", values.y, "word before"),
+      vector("s_{i−1}", values.s, "state before"),
+      ...looking(values, answer.sourcePieces, rows[this.step] !== undefined),
       ...(values.order === "section3" ? [...making, ...reading] : [...reading, ...making]));
   },
 };

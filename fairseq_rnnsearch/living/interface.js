@@ -15,7 +15,7 @@ function made(name, properties = {}, ...children) {
   return element;
 }
 
-// --- the engine -----------------------------------------------------------------------------------
+// --- the engine ----------------------------------------------------------------------------------
 
 const code = new Blob([at("engine").textContent, "serve(self);"], { type: "text/javascript" });
 const worker = new Worker(URL.createObjectURL(code));
@@ -45,7 +45,7 @@ globalThis.rnnsearch = {
 };
 at("stored").remove(); // the worker has it now
 
-// --- the whole page -------------------------------------------------------------------------------
+// --- the whole page ------------------------------------------------------------------------------
 
 const views = facts.models.map((model, number) => new ModelView(number, model));
 const past = []; // what was touched before: {view, touched}

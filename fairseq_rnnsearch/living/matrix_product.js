@@ -11,7 +11,7 @@
 const AT_ONCE = 6; // vectors; two rows of each are in registers, of which processors have sixteen
 const PAGE = 65536; // bytes, the unit in which WebAssembly counts memory
 
-// --- the inner loop, assembled --------------------------------------------------------------------
+// --- the inner loop, assembled -------------------------------------------------------------------
 
 const number = (value) => { // LEB128, signed, as WebAssembly writes its constants
   const bytes = [];
@@ -25,7 +25,10 @@ const number = (value) => { // LEB128, signed, as WebAssembly writes its constan
 };
 const count = (value) => (value < 128 ? [value] : [(value & 127) | 128, ...count(value >> 7)]);
 const list = (items) => [...count(items.length), ...items.flat()];
-const section = (id, items) => { const body = list(items); return [id, ...count(body.length), ...body]; };
+const section = (id, items) => {
+  const body = list(items);
+  return [id, ...count(body.length), ...body];
+};
 
 const I32 = 0x7f, V128 = 0x7b;
 const get = (local) => [0x20, ...count(local)];
@@ -53,7 +56,8 @@ function kernel(vectors) {
   const each = (body) => Array.from({ length: vectors }, (_, v) => body(v)).flat();
   const move = (local, by) => [...get(local), ...by, ...add, ...set(local)];
   const fourColumns = [
-    ...[w, next].flatMap((at, r) => [...get(at), ...get(k), ...add, ...loadFour, ...set(first + r)]),
+    ...[w, next].flatMap((row, r) =>
+      [...get(row), ...get(k), ...add, ...loadFour, ...set(first + r)]),
     ...each((v) => [
       ...get(input(v)), ...get(k), ...add, ...loadFour, ...set(first + 2 + 2 * vectors),
       ...[0, 1].flatMap((r) => [
@@ -99,7 +103,7 @@ function assembled() {
   ]);
 }
 
-// --- matrices -------------------------------------------------------------------------------------
+// --- matrices ------------------------------------------------------------------------------------
 
 const upTo = (value, multiple) => Math.ceil(value / multiple) * multiple;
 
@@ -111,8 +115,8 @@ class Products {
     const code = plain || typeof WebAssembly === "undefined" ? null : assembled();
     if (code && WebAssembly.validate(code)) {
       this.memory = new WebAssembly.Memory({ initial: 1 });
-      const made = new WebAssembly.Instance(new WebAssembly.Module(code), { m: { m: this.memory } });
-      this.kernels = made.exports;
+      const compiled = new WebAssembly.Module(code);
+      this.kernels = new WebAssembly.Instance(compiled, { m: { m: this.memory } }).exports;
     } else {
       this.memory = { buffer: new ArrayBuffer(PAGE) };
     }

@@ -11,7 +11,7 @@
  *   alignment    additive | general | dot | none (RNNencdec)
  */
 
-// --- vectors --------------------------------------------------------------------------------------
+// --- vectors -------------------------------------------------------------------------------------
 
 const sigmoid = (a) => 1 / (1 + Math.exp(-a));
 
@@ -58,7 +58,7 @@ function logSoftmax(logits, size) {
   return found;
 }
 
-// --- word embedding -------------------------------------------------------------------------------
+// --- word embedding ------------------------------------------------------------------------------
 
 /** e(w) = E w + b, and the zero vector for y_0, the word before the first: null. */
 class Embedding {
@@ -79,7 +79,7 @@ class Embedding {
   }
 }
 
-// --- units ----------------------------------------------------------------------------------------
+// --- units ---------------------------------------------------------------------------------------
 
 /**
  * The gated hidden unit (appendix A.1.1); x is W e(word) with the bias, and in the decoder C c_i.
@@ -171,7 +171,7 @@ class LongShortTermMemory {
 
 const UNITS = { gated: GatedUnit, lstm: LongShortTermMemory };
 
-// --- the alignment model --------------------------------------------------------------------------
+// --- the alignment model -------------------------------------------------------------------------
 
 /**
  * How well each source position matches the target word to come, for several states.
@@ -228,7 +228,7 @@ function expectedAnnotation(alpha, h, positions) {
   return c;
 }
 
-// --- the network ----------------------------------------------------------------------------------
+// --- the network ---------------------------------------------------------------------------------
 
 class Network {
   /** Build it from what gives parameters by their names in a checkpoint (see weights.js). */

@@ -43,7 +43,7 @@ class ModelView {
     this.score = made("p", { className: "faint score" });
     this.source = made("div", { className: "words", role: "group", ariaLabel: "Source" });
     this.lines = svgElement("svg", { class: "lines", "aria-hidden": "true" });
-    this.target = made("div", { className: "words", role: "group", ariaLabel: `Translation, ${name}` });
+    this.target = made("div", { className: "words", role: "group", ariaLabel: "Translation" });
     this.choices = made("div", { className: "choices", role: "group" });
     this.matrix = made("div", { className: "view" });
     this.text = made("p", { className: "translation", dir: "auto", ariaLive: "polite" });
@@ -51,9 +51,9 @@ class ModelView {
     this.beam = made("details", {}, made("summary", { textContent: "What the beam has held" }),
       this.tree);
     this.beam.addEventListener("toggle", () => this.showTree());
-    this.root = made("section", { className: "model empty", ariaLabel: name }, made("h2", { textContent: name }),
-      this.text, this.score,
-      made("div", { className: "scroll pair" }, this.source, this.lines, this.target), this.choices);
+    const pair = made("div", { className: "scroll pair" }, this.source, this.lines, this.target);
+    this.root = made("section", { className: "model empty", ariaLabel: name },
+      made("h2", { textContent: name }), this.text, this.score, pair, this.choices);
     if (this.hasAttention) {
       this.heatmap = new Heatmap(this.matrix);
       this.root.append(this.matrix);
@@ -82,7 +82,8 @@ class ModelView {
     this.root.classList.toggle("empty", !answer);
     this.text.textContent = answer?.text ?? "";
     if (!answer) {
-      for (const part of [this.score, this.source, this.target, this.choices]) part.textContent = "";
+      const { score, source, target, choices } = this;
+      for (const part of [score, source, target, choices]) part.textContent = "";
       return;
     }
     const steps = `${answer.pieces.length} steps`;
@@ -149,19 +150,21 @@ class ModelView {
     if (i === null || !this.answer) return this.choices.replaceChildren();
     const chosen = this.answer.pieces[i];
     const buttons = this.answer.alternatives[i].map(([token, probability]) => {
-      const button = made("button", { type: "button", className: "choice-of-word", disabled: token === chosen },
-        made("span", { textContent: token }), made("small", { textContent: probability.toFixed(3) }));
+      const button = made("button", {
+        type: "button", className: "choice-of-word", disabled: token === chosen,
+      }, made("span", { textContent: token }),
+      made("small", { textContent: probability.toFixed(3) }));
       button.style.setProperty("--probability", probability);
       button.addEventListener("click", () => this.chooseWord(i, token));
       return button;
     });
     const inspect = made("button", { type: "button", textContent: "Look at this step" });
     inspect.addEventListener("click", () => lookAt(this, i));
-    this.choices.replaceChildren(made("span", { className: "faint", textContent: "Likeliest here:" }),
-      ...buttons, inspect);
+    const name = made("span", { className: "faint", textContent: "Likeliest here:" });
+    this.choices.replaceChildren(name, ...buttons, inspect);
   }
 
-  // --- touching -----------------------------------------------------------------------------------
+  // --- touching ----------------------------------------------------------------------------------
 
   /** Keep the words before a step as they are, and what was touched before it. */
   kept(step) {
@@ -192,7 +195,7 @@ class ModelView {
     });
   }
 
-  /** Change the rows of a word, given by a function of a row and the columns of each source word. */
+  /** Change the rows of a word by a function of a row and the columns of each source word. */
   changeRow(word, change) {
     const { belongs, stepWeights } = this.answer;
     const steps = [...belongs.target.keys()].filter((i) => belongs.target[i] === word);
@@ -212,7 +215,8 @@ class ModelView {
   moveWeight(word, from, to, share = 1) {
     this.changeRow(word, (row, columns) => {
       const target = columns[to], before = target.reduce((sum, k) => sum + row[k], 0);
-      const givers = from === null ? [...row.keys()].filter((k) => !target.includes(k)) : columns[from];
+      const others = [...row.keys()].filter((k) => !target.includes(k));
+      const givers = from === null ? others : columns[from];
       let moved = 0;
       for (const k of givers) {
         moved += share * row[k];
@@ -253,7 +257,7 @@ class ModelView {
     this.changed = { words: new Set(), rows: new Set() };
   }
 
-  // --- the matrix and the lines -------------------------------------------------------------------
+  // --- the matrix and the lines ------------------------------------------------------------------
 
   /** Let a reader drag weight within a row, or give it by keys. */
   followMatrix() {

@@ -65,8 +65,9 @@ function sortOut(candidates, beam, full, ended) {
       if (rank + 1 >= beam && going.length >= beam) break;
     }
   }
-  const missing = Array.from({ length: Math.max(0, beam - going.length) }, (_, k) => going.length + k);
-  return { rows: [...going, ...complete].slice(0, beam), ends, full: new Set(missing) };
+  const places = Array.from({ length: beam }, (_, place) => place);
+  const missing = new Set(places.slice(going.length));
+  return { rows: [...going, ...complete].slice(0, beam), ends, full: missing };
 }
 
 /**

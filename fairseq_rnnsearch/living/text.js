@@ -6,7 +6,8 @@
  * splitting into subwords is subword-nmt's (MIT). `rules` come from text_rules.py: classes of
  * characters as ranges for regular expressions, abbreviations of the language, merges.
  */
-const SPACE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a\\u2028\\u2029\\u202f\\u205f\\u3000";
+const SPACE = "\\t-\\r\\x1c-\\x20\\x85\\xa0\\u1680\\u2000-\\u200a"
+  + "\\u2028\\u2029\\u202f\\u205f\\u3000";
 const SPACES = new RegExp(`[${SPACE}]+`, "u"); // what Python's \s and str.split take for space
 const EDGES = new RegExp(`^[${SPACE}]+|[${SPACE}]+$`, "gu");
 const strip = (text) => text.replace(EDGES, "");
@@ -18,7 +19,7 @@ const rule = (pattern, replacement) => {
   return (text) => text.replace(expression, replacement);
 };
 
-// --- Moses' tokeniser -----------------------------------------------------------------------------
+// --- Moses' tokeniser ----------------------------------------------------------------------------
 
 function mosesTokenizer({ language, classes, prefixes, numericPrefixes }) {
   const { alnum, alpha, number, lower } = classes;
@@ -71,7 +72,7 @@ function apostrophes(language, alpha, number) {
   return [rule("'", " ' ")];
 }
 
-// --- Moses' detokeniser ---------------------------------------------------------------------------
+// --- Moses' detokeniser --------------------------------------------------------------------------
 
 function mosesDetokenizer({ language, classes }) {
   const { plainAlpha: alpha, currency, cjk } = classes;
@@ -120,7 +121,7 @@ function mosesDetokenizer({ language, classes }) {
   };
 }
 
-// --- words, and characters ------------------------------------------------------------------------
+// --- words, and characters -----------------------------------------------------------------------
 
 /** Split into words and punctuation marks, as `word_tokenizer` does. */
 function wordSplitter({ language, classes }) {
@@ -151,7 +152,7 @@ function characters(sentence) {
 const sentenceOfCharacters = (tokens) =>
   words(tokens.join("").replaceAll(SPACE_AS_TOKEN, " ")).join(" ");
 
-// --- subwords -------------------------------------------------------------------------------------
+// --- subwords ------------------------------------------------------------------------------------
 
 function subwords(lines) {
   const hasVersion = lines[0].startsWith("#version:");
@@ -193,7 +194,7 @@ function subwords(lines) {
   });
 }
 
-// --- both directions ------------------------------------------------------------------------------
+// --- both directions -----------------------------------------------------------------------------
 
 /** One language's way from text to tokens (`tokens`) and back (`text`), as PlainText has it. */
 class PlainText {
