@@ -81,8 +81,11 @@ function attention({ energies, alpha }, words) {
     made("th", { scope: "row" }, ...typeset(name)),
     ...texts.map((text) => made("td", { textContent: text, className })));
   const weights = row("α_{ij}", alpha.map(shown), "number weight");
-  [...weights.children].slice(1).forEach((cell, j) =>
-    cell.style.setProperty("--probability", alpha[j]));
+  const largest = Math.max(...alpha);
+  [...weights.children].slice(1).forEach((cell, j) => {
+    cell.style.setProperty("--probability", alpha[j]);
+    cell.classList.toggle("largest", alpha[j] === largest);
+  });
   const table = made("table", {}, row("h_j", words, ""),
     row("e_{ij}", energies.map(shown), "number"), weights);
   return made("div", {
@@ -173,6 +176,8 @@ const glass = {
       vector("s_{i−1}", values.s, "state before"),
       ...looking(values, answer.sourcePieces, rows[this.step] !== undefined),
       ...(values.order === "section3" ? [...making, ...reading] : [...reading, ...making]));
+    const seen = at("equations").querySelector(".largest"), box = seen?.closest(".scroll");
+    if (seen) box.scrollLeft = seen.offsetLeft + (seen.offsetWidth - box.clientWidth) / 2;
   },
 };
 
