@@ -136,6 +136,12 @@ def test_it_translates_what_is_typed(page, model):
     page.one("#prefix").send_keys("x")
     message = "tablex is not in the target dictionary"
     assert eventually(lambda: page.one("#status").text == message)
+    page.one("#prefix").send_keys(page.keys.BACKSPACE)
+    page.shows(searched(model, "rare key", 12, {0: "table"})[0], model)
+    page.all(".chip")[0].click()
+    page.all(".choice-of-word:enabled")[0].click()  # in the place of what was typed
+    assert eventually(lambda: page.chips()[0] != "table")
+    page.shows(searched(model, "rare key", 12, {0: page.chips()[0]})[0], model)
     page.one("#prefix").clear()
     field.send_keys(page.keys.CONTROL + "a" + page.keys.BACKSPACE)
     assert eventually(lambda: page.chips() == [])
@@ -229,6 +235,9 @@ def test_two_models_side_by_side(browser, model, tmp_path):
 
 
 def test_it_needs_no_network_and_a_link_holds_the_sentence(page):
+    no_network = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
+    page.browser.execute_cdp_cmd("Network.enable", {})
+    page.browser.execute_cdp_cmd("Network.emulateNetworkConditions", no_network)
     page.one("#link").click()
     address = page.run("return location.hash")
     assert address == "#beam=5&text=" + TEXT.replace(" ", "+")
@@ -244,6 +253,7 @@ def test_it_needs_no_network_and_a_link_holds_the_sentence(page):
     )
     assert refused == "Failed to fetch"
     assert "Content Security Policy" in page.errors()[0]["message"]
+    page.browser.execute_cdp_cmd("Network.disable", {})
 
 
 def test_the_page_does_not_freeze_while_it_translates(page):

@@ -161,7 +161,7 @@ const glass = {
     const last = answer.pieces.length - 1, { number, name, touched: { rows } } = view;
     this.step = Math.max(0, Math.min(last, this.step));
     const values = await rnnsearch.step(
-      at("sentence").value, answer.pieces, this.step, { model: number, rows });
+      view.asked, answer.pieces, this.step, { model: number, rows });
     if (answer !== view.answer) return; // another sentence meanwhile, which has its own refresh
     const word = values.chosen.replace(/@@$/, "");
     at("glass-name").textContent = `${name}, step ${this.step + 1} of ${last + 1}: ${word}`;
@@ -183,7 +183,8 @@ const glass = {
 
 /** Put a step of a view under the glass, and show what else was likely there. */
 function lookAt(view, i) {
-  Object.assign(glass, { view, step: i });
-  view.openStep(i);
+  const step = Math.max(0, Math.min(view.answer.pieces.length - 1, i));
+  Object.assign(glass, { view, step });
+  view.openStep(step);
   return glass.refresh().then(() => at("glass").scrollIntoView({ block: "nearest" }));
 }

@@ -71,11 +71,12 @@ function refresh() {
       try {
         const options = { beam: Number(at("beam").value), prefix: at("prefix").value };
         await Promise.all(views.map((view) => view.update(text, options)));
-        at("status").textContent = text.trim() ? `${Math.round(performance.now() - start)} ms` : "";
+        const took = Math.round(performance.now() - start);
+        await glass.refresh();
+        at("status").textContent = text.trim() ? `${took} ms` : "";
       } catch (error) {
         at("status").textContent = error.message;
       }
-      await glass.refresh();
     }
     at("undo").disabled = !past.length;
     at("reset").disabled = views.every((view) => view.touched === untouched);

@@ -32,7 +32,8 @@ function changedItems(before, after) {
 
 class ModelView {
   touched = untouched;
-  answer = null; // to what is shown
+  asked = ""; // the sentence that is shown
+  answer = null; // to it
   open = null; // the step whose likely words are shown
   active = null; // the cell or word of the matrix that is pointed at, {target, source}
   changed = { words: new Set(), rows: new Set() };
@@ -72,8 +73,9 @@ class ModelView {
   /** Translate a text again, with options and what was touched. */
   async update(text, given) {
     const options = { model: this.number, ...given, ...this.touched };
+    if (Object.keys(this.touched.words).length) options.prefix = ""; // it is among the words
     const answer = text.trim() ? await rnnsearch.translate(text, options) : null;
-    this.answer = answer;
+    Object.assign(this, { asked: text, answer });
     this.show();
   }
 
@@ -229,6 +231,7 @@ class ModelView {
 
   async touch(touched) {
     const before = this.answer;
+    if (this.asked !== at("sentence").value) return; // another one is on its way
     past.push({ view: this, touched: this.touched });
     this.touched = touched;
     await refresh();

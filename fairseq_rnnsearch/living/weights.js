@@ -48,7 +48,10 @@ class Parameters {
       return (row) => all.subarray(row * columns, (row + 1) * columns);
     }
     const all = new Int8Array(bytesOf(values).buffer), scale = floatsOf(scales);
-    return (row) => Float32Array.from(all.subarray(row * columns, (row + 1) * columns),
-      (value) => value * scale[row]);
+    return (row) => {
+      const found = new Float32Array(columns), start = row * columns;
+      for (let k = 0; k < columns; k++) found[k] = all[start + k] * scale[row];
+      return found;
+    };
   }
 }
