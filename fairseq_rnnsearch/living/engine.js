@@ -162,7 +162,8 @@ class Engine {
   answer(sourcePieces, found, text) {
     const pieces = this.tokens(found);
     const [source, target] = [joinedPieces(sourcePieces), joinedPieces(pieces)];
-    const stepWeights = found.steps[0].alpha && found.steps.map(({ alpha }) => Array.from(alpha));
+    const rows = found.steps.map(({ alpha }) => alpha && Array.from(alpha));
+    const stepWeights = rows[0] ? rows : null; // RNNencdec has none
     return {
       text,
       tokens: target.words,
