@@ -136,6 +136,7 @@ class Heatmap {
   /** Show another sentence pair: {source, target, weights, links}; a cell may be active then. */
   show(sentence, active = null) {
     this.#sentence = { ...sentence, links: sentence.links ?? bestLinks(sentence) };
+    this.#parts.tip.hidden = true; // it is of the cell that was there
     this.#cursor = { target: 0, source: 0, ...active };
     this.#active = active;
     for (const side of SIDES) {

@@ -172,16 +172,45 @@ def compare(driver: Any, args: argparse.Namespace, text: Sequence[str]) -> dict:
     return found
 
 
-def take_picture(driver: Any, address: str, path: Path) -> None:
-    """Keep what the page shows at an address when it has translated."""
+def take_picture(driver: Any, address: str, drag: Sequence[int] | None, path: Path) -> None:
+    """Keep what the page shows at an address when it has translated.
+
+    Args:
+        drag: a row of the matrix, and the columns from which and to which its weight is dragged.
+    """
     driver.get("about:blank")
     driver.get(address)
     driver.set_window_size(1280, 1100)
     wait(driver, "return /ms$/.test(document.getElementById('status').textContent)")
     if "step=" in address:
         wait(driver, "return !document.getElementById('glass').hidden")
+    if drag:
+        row, start, end = drag
+        drag_weight(driver, row, start, end)
+        wait(driver, "return document.querySelector('.chip.changed')")
     with replacing(path) as unfinished:
         unfinished.write_bytes(driver.get_screenshot_as_png())
+
+
+def drag_weight(driver: Any, row: int, start: int, end: int) -> None:
+    """Do by the mouse what a reader does; rows and columns are counted from 0."""
+    from selenium.webdriver.common.actions.action_builder import ActionBuilder
+
+    left, top, width, height = driver.execute_script(
+        "const {left, top, width, height} ="
+        " document.querySelector('.matrix svg > rect').getBoundingClientRect();"
+        "return [left, top, width, height]"
+    )
+    rows, columns = (
+        len(driver.find_elements("css selector", f".label[data-side={side}]"))
+        for side in ("target", "source")
+    )
+    actions = ActionBuilder(driver)
+    for column, act in ((start, "pointer_down"), (end, "pointer_up")):
+        x, y = left + (column + 0.5) * width / columns, top + (row + 0.5) * height / rows
+        actions.pointer_action.move_to_location(round(x), round(y))
+        getattr(actions.pointer_action, act)()
+    actions.perform()
 
 
 def wait(driver: Any, condition: str) -> None:
@@ -218,6 +247,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--json", type=Path, metavar="FILE")
     parser.add_argument("--picture", type=Path, metavar="FILE", help="a screenshot, .png")
     parser.add_argument("--address", default="", help="what it shows, from # on")
+    parser.add_argument(
+        "--drag", type=int, nargs=3, metavar=("ROW", "FROM", "TO"),
+        help="weight of the matrix that is dragged to another column first, counted from 0",
+    )  # fmt: skip
     args = parser.parse_args(arguments)
     args.threads, args.cpu_time = 1, False  # a page translates in one thread
     text = lines_of(args.text)
@@ -234,7 +267,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if args.checkpoint:
             found["agreement"] = compare(driver, args, text)
         if args.picture:
-            take_picture(driver, args.page.absolute().as_uri() + args.address, args.picture)
+            address = args.page.absolute().as_uri() + args.address
+            take_picture(driver, address, args.drag, args.picture)
     print(json.dumps(found, indent=1, ensure_ascii=False))
     if args.json:
         write_text(args.json, json.dumps(found, ensure_ascii=False))
