@@ -8,6 +8,7 @@ checkpoint with the same dictionaries stands beside the first.
 """
 
 import argparse
+import contextlib
 import math
 import sys
 from collections.abc import Sequence
@@ -60,10 +61,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _megabytes(text: str) -> float:
     """Take the size of a page."""
-    size = float(text)
-    if not 0 < size < math.inf:
-        raise ValueError
-    return size
+    with contextlib.suppress(ValueError):
+        if 0 < float(text) < math.inf:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"{text}: must be a number above 0")
 
 
 def _parser() -> argparse.ArgumentParser:
