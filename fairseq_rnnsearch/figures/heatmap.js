@@ -5,9 +5,10 @@
  * number of them can stand in one page. Its look is heatmap.css, with the colours of style.css.
  *
  *   const view = new Heatmap(element);            // fills the empty element
- *   view.show({ source, target, weights, links, probabilities });
+ *   view.show({ source, target, weights, links, probabilities }, active);
  *     // words with their end symbols; weights[target][source] in 0..1, or NaN;
- *     // links[target] is its hard link (default: the best); probabilities of target words, if known
+ *     // links[target] is its hard link (default: the best); probabilities of target words, if
+ *     // known; active: the cell that is active then, if any
  *   view.set({ hard, threshold, inverted });      // any of them; false, 0 and false at first
  *   view.pharaoh()                                // the links that are not hidden, "0-0 1-2"
  *   view.draw("#000", "#fff")                     // {text, width, height} of an SVG for a file

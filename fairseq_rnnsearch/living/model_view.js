@@ -41,7 +41,9 @@ class ModelView {
   constructor(number, { name, alignment }) {
     this.number = number;
     this.hasAttention = alignment !== "none";
-    this.score = made("p", { className: "faint score" });
+    this.score = made("p", {
+      className: "faint score", title: "log-probability to base 2, divided by the number of steps",
+    });
     this.source = made("div", { className: "words", role: "group", ariaLabel: "Source" });
     this.lines = svgElement("svg", { class: "lines", "aria-hidden": "true" });
     this.target = made("div", { className: "words", role: "group", ariaLabel: "Translation" });
