@@ -103,6 +103,15 @@ function assembled() {
   ]);
 }
 
+/** Return the compiled module, or null where a browser does not have it or allow it. */
+function compile() {
+  try {
+    return new WebAssembly.Module(assembled());
+  } catch {
+    return null;
+  }
+}
+
 // --- matrices ------------------------------------------------------------------------------------
 
 const upTo = (value, multiple) => Math.ceil(value / multiple) * multiple;
@@ -112,10 +121,9 @@ class Products {
   /** `plain` takes the loop in JavaScript, also where WebAssembly would run. */
   constructor(plain = false) {
     this.used = 0;
-    const code = plain || typeof WebAssembly === "undefined" ? null : assembled();
-    if (code && WebAssembly.validate(code)) {
+    const compiled = plain ? null : compile();
+    if (compiled) {
       this.memory = new WebAssembly.Memory({ initial: 1 });
-      const compiled = new WebAssembly.Module(code);
       this.kernels = new WebAssembly.Instance(compiled, { m: { m: this.memory } }).exports;
     } else {
       this.memory = { buffer: new ArrayBuffer(PAGE) };
