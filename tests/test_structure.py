@@ -83,6 +83,7 @@ def written_attributes(source):
 WRITTEN = {
     "compat/data_loading.py": {"worker._popen.terminate"},
     "compat/plain_pickle.py": {"value._metadata"},
+    "compat/screen.py": {"record.msg"},  # of a message, as logging has its filters do
     "compat/resuming.py": {"checkpoint_utils.save_checkpoint.best"},
     "errors.py": {"sys.excepthook"},
     "evaluation/training_log.py": {"run.seconds", "run.unlogged"},
