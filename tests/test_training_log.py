@@ -215,7 +215,11 @@ def test_no_training(tmp_path):
 def test_the_papers_table(tmp_path):
     training = Log().begin(0).inner(61, 100, 45.25).valid(61, 100, 40.0).read(tmp_path)
     runs = {"rnnenc_50": training, "other": training}
-    table = training_table(runs, PaperRows({"rnnenc_50": "RNNencdec-50"}))
+    beside = {"rnnenc_50": "RNNencdec-50", "other": None}
+    hidden = training_table(runs, PaperRows({name: None for name in runs}))
+    assert [row.cells[0] for row in hidden.rows] == ["rnnenc_50", "other"]
+    assert hidden.rows[0].cells[1:] == ("100", "0.5", "1.0", "45.2", "40.0", "CPU")
+    table = training_table(runs, PaperRows(beside, further=True))
     assert [row.cells[0] for row in table.rows] == [
         *("rnnenc_50", "other", "RNNencdec-30 (paper)", "RNNsearch-30 (paper)"),
         *("RNNsearch-50 (paper)", "RNNsearch-50* (paper)"),
