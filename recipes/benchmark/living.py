@@ -34,6 +34,8 @@ from fairseq_rnnsearch.files import replacing, write_text
 from fairseq_rnnsearch.living.stored_weights import rounded
 
 FLAGS = "--headless=new --no-sandbox --disable-gpu --disable-background-networking --no-first-run"
+FLAGS += " --hide-scrollbars"
+WIDTH = 1080  # of a picture, in pixels
 CALL = """
     const done = arguments[2], start = performance.now();
     rnnsearch.translate(arguments[0], {beam: arguments[1]})
@@ -180,10 +182,12 @@ def take_picture(driver: Any, address: str, drag: Sequence[int] | None, path: Pa
     """
     driver.get("about:blank")
     driver.get(address)
-    driver.set_window_size(1280, 1100)
+    driver.set_window_size(WIDTH, WIDTH)
     wait(driver, "return /ms$/.test(document.getElementById('status').textContent)")
     if "step=" in address:
         wait(driver, "return !document.getElementById('glass').hidden")
+    frame = "return outerHeight - innerHeight + document.documentElement.scrollHeight"
+    driver.set_window_size(WIDTH, driver.execute_script(frame))  # all of it in sight
     if drag:
         row, start, end = drag
         drag_weight(driver, row, start, end)
