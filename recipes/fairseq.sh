@@ -135,3 +135,15 @@ set_judgement() {
 
 # translations FILE: prints the translations in fairseq-generate's output, in the test set's order.
 translations() { sed -n 's/^D-//p' -- "$1" | sort -n | cut -f 3-; }
+
+# living_page CHECKPOINT SENTENCES OPTION...: makes $PARTIAL, a page that translates in the browser.
+# It offers the first two sentences of a file, and the longest one.
+living_page() {
+    local sentence
+    local -a examples=()
+    while IFS= read -r sentence; do
+        examples+=(--example="$sentence")
+    done < <(awk 'NR <= 2 { print } length($0) > length(most) { most = $0 } END { print most }' "$2")
+    logged living python -m fairseq_rnnsearch.living "$1" --data "$WORK/data" --out "$PARTIAL" \
+        ${examples[@]+"${examples[@]}"} "${@:3}"
+}

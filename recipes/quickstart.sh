@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # From nothing to a trained RNNsearch in minutes on a laptop: makes a small English-French corpus,
-# trains, translates the test set, prints BLEU, three translations and the path of a heatmap.
+# trains, translates the test set, prints BLEU, three translations, and the paths of a heatmap and of
+# a page that translates in the browser.
 #
 #     bash recipes/quickstart.sh
 #
@@ -78,6 +79,12 @@ report() {
         "$(command -v python)" "$WORK"
 }
 
+write_page() {
+    living_page "$WORK/checkpoints/checkpoint_best.pt" "$WORK/corpus/test.en" \
+        --title "RNNsearch of the quickstart" \
+        --licence "trained on sentences that recipes/quickstart has made up, which are free"
+}
+
 main() {
     use_work_folder "$ROOT/runs/quickstart"
     remember_settings EPOCHS LEARNING_RATE ANNEAL_FROM BATCH_SIZE DROPOUT SEED TRAIN_SENTENCES \
@@ -89,7 +96,9 @@ main() {
     run_step "binarise it" "$WORK/data" binarise
     resume_step "train for $EPOCHS epochs" train
     run_step "translate the test set with beam $BEAM" "$WORK/translations" translate
+    run_step "write a page that translates" "$WORK/living.html" write_page
     report
+    echo "a page that translates, for any browser: $WORK/living.html"
     log "done in $SECONDS s"
 }
 

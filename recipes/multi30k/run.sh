@@ -36,6 +36,14 @@ lay_out_corpus() {
     done
 }
 
+write_page() {
+    local checkpoint=$BEST
+    [[ $CHECKPOINT = best ]] || checkpoint=$AVERAGED
+    living_page "$checkpoint" "$WORK/corpus/test.en" --title "$MODEL on Multi30k" \
+        --licence "trained on Multi30k (Elliott et al., 2016 and 2017), translated descriptions of \
+Flickr30k's pictures; terms: github.com/multi30k/dataset"
+}
+
 main() {
     check_settings
     use_work_folder "$ROOT/runs/multi30k-$MODEL"
@@ -46,6 +54,8 @@ main() {
     prepare_stages
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
     run_stages
+    run_step "write a page that translates ($CHECKPOINT)" "$WORK/living-$CHECKPOINT.html" write_page
+    echo "a page that translates, for any browser: $WORK/living-$CHECKPOINT.html"
 }
 
 main
