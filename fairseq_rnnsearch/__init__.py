@@ -8,6 +8,7 @@ fairseq, as soon as that is imported, and changes nothing else (see ``registrati
 gives a trained model to Python.
 """
 
+import logging
 from typing import TYPE_CHECKING
 
 from fairseq_rnnsearch.registration import register_with_fairseq
@@ -25,6 +26,10 @@ def __getattr__(name: str) -> object:
     """Import what needs torch and fairseq when it is first asked for."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    level, handlers = logging.root.level, logging.root.handlers[:]
     from fairseq_rnnsearch import translator
 
+    # modules of fairseq make the root logger show everything, of other packages too
+    logging.root.setLevel(level)
+    logging.root.handlers[:] = handlers
     return vars(translator)[name]

@@ -49,12 +49,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     formats = parse_formats(options.heatmap_format)
     samples = parse_samples(options.heatmap_samples)
-    lines = check_parallel(options.source, options.target)[0].lines
-    samples.check(lines, str(options.source))
     from fairseq_rnnsearch.devices import usable_device  # torch, which --help need not import
-    from fairseq_rnnsearch.translator import load
 
     usable_device(options.device, "--device")
+    lines = check_parallel(options.source, options.target)[0].lines
+    samples.check(lines, str(options.source))
+    from fairseq_rnnsearch.translator import load
+
     model = load(options.path.split(":"), options.data, **load_options(options))
     chosen = [number for number in range(lines) if number in samples]
     aligned = _aligned(model, options, chosen)

@@ -140,7 +140,7 @@ def training_task(folder, source_symbols=14, target_symbols=13, **options):
     """Return the task of a training, which writes below a folder."""
     cfg = AlignmentHeatmapConfig(data="d", source_lang="en", target_lang="fr", **options)
     cfg = OmegaConf.structured(cfg)
-    cfg.save_dir, cfg.tensorboard_logdir = str(folder), None
+    cfg.save_dir, cfg.tensorboard_logdir, cfg.path = str(folder), None, None
     return AlignmentHeatmapTask(cfg, dictionary(source_symbols), dictionary(target_symbols))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 from authors import GROUNDHOG
-from commands import run, run_installed
+from commands import run
 from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
 from models import authors_words, build_model, fairseq_words, model_from_arrays, score
@@ -98,7 +98,7 @@ def test_as_a_command(params, arrays, tmp_path):
     def line(name, out):
         return "fairseq_rnnsearch.groundhog", "import", "--params", tmp_path / name, "--out", out
 
-    made = run_installed("python", "-m", *line("params.npz", tmp_path / "model.pt")).ok()
+    made = run(*line("params.npz", tmp_path / "model.pt")).ok()
     assert made.err.splitlines()[-1] == f"wrote {tmp_path / 'model.pt'}"
     assert_bit_for_bit(export(tmp_path / "model.pt", tmp_path / "again.npz"), arrays)
     message = run(*line("none.npz", tmp_path / "other.pt")).error()

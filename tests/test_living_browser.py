@@ -289,7 +289,9 @@ def test_look(page):
         page.browser.set_window_size(1280, 1000)
 
 
+@pytest.mark.slow
 def test_the_benchmark(learned, path, model, monkeypatch, capsys):
+    pytest.importorskip("selenium", reason="selenium is not installed")
     monkeypatch.syspath_prepend(str(ROOT / "recipes" / "benchmark"))
     from living import main
 

@@ -484,7 +484,7 @@ MISTAKES = {
     ),
     "fewer references": (
         *("bleu", ("no-unk", b"a\n"), "--reference no-unk"),
-        "no-unk has 1 lines but SOURCE has 4 lines",
+        "no-unk has 1 line but SOURCE has 4 lines",
     ),
     "one dictionary": ("bleu", None, "--source-dictionary dict.en", "belong together"),
     "no dictionaries": ("bleu", None, "--system-no-unk first=no-unk", "needs --source-dictionary"),

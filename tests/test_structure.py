@@ -181,6 +181,18 @@ def test_importing_the_package_imports_neither_fairseq_nor_torch():
     assert ran.stdout == "set()\n", ran.stderr
 
 
+@pytest.mark.slow
+def test_load_leaves_the_root_logger_alone():
+    """A module of fairseq makes it show what every other package says for debugging."""
+    program = (
+        "import logging\n"
+        "from fairseq_rnnsearch import load\n"
+        "print(logging.root.level == logging.WARNING, logging.root.handlers)"
+    )
+    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
+    assert ran.stdout.splitlines()[-1:] == ["True []"], ran.stderr
+
+
 def test_the_table_is_what_is_replaced():
     program = LOADED.replace("IMPORT", "import fairseq_rnnsearch") + (
         "from fairseq_rnnsearch.compat import mends\n"

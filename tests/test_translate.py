@@ -71,6 +71,7 @@ def test_one_object_a_line(work, model):
     assert found[1] | {"nbest": 0} == {
         **{"id": 1, "source": "", "source_tokens": ["</s>"], "text": "", "score": 0.0},
         **{"tokens": ["</s>"], "weights": [[1.0]], "nbest": 0},
+        "probabilities": [1.0],
     }
 
 

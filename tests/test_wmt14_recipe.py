@@ -195,6 +195,7 @@ def test_another_cut_and_subwords_without_scoring_again(unbroken, tmp_path):
     assert "data-bpe-30-200" in log
 
 
+@pytest.mark.slow
 def test_killed_in_every_stage_and_resumed(unbroken, archives, tmp_path):
     files, table = archives
     with serving(files) as mirror:
