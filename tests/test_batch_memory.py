@@ -27,7 +27,6 @@ from commands import (
 )
 from fairseq.criterions.label_smoothed_cross_entropy import LabelSmoothedCrossEntropyCriterion
 from models import EOS, PAD, batch_of, padded, previous, random_model, training_task
-from survives import cases
 
 from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.errors import UserError
@@ -153,8 +152,9 @@ def long_pair(barely_trained, tmp_path_factory):
     return text / "data"
 
 
+@pytest.mark.slow
 @pytest.mark.survives("long lines")
-@pytest.mark.parametrize("processes", cases([1, 2]))
+@pytest.mark.parametrize("processes", [1, 2])
 def test_training_in_parts(launchpad, long_pair, tmp_path, processes):
     for name, limit in (("whole", 0), ("parts", 0.2)):
         ended = launchpad.train_together(
@@ -280,7 +280,8 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", cases(CASES, "all logits"))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
 def test_estimates_are_above_what_is_taken_and_not_far(name):
     kind, shape, sizes = CASES[name]
     ran = subprocess.run(

@@ -92,6 +92,7 @@ def test_a_case_follows_from_its_number(tmp_path):
 # --- checkpoints made up from the names that they may hold ----------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.survives("hostile", cases=CASES)
 def test_a_thousand_pickles():
     counts, findings = fuzz_pickles.run(CASES, SEED)

@@ -212,6 +212,7 @@ def test_killed_in_every_stage_and_resumed(unbroken, archives, tmp_path):
     assert recipe.made() == unbroken.made()
 
 
+@pytest.mark.slow
 def test_stages_by_name(archives, tmp_path):
     files, table = archives
     with serving(files) as mirror:
