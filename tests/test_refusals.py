@@ -197,10 +197,10 @@ OPTIMIZERS = (  # the same, for what is compared with the optimizer
     ("last_optimizer_state.param_groups.0.rho", None, "rho of the optimizer's group 0 is None"),
 )
 TRANSLATED = {
-    "cfg.model.compute_dtype": [("float8", "--compute-dtype float8: must be one of float32, bf")],
+    "cfg.model.compute_dtype": [("float8", "--compute-dtype float8: must be one of float32, tf")],
     "cfg.model.output_layer": [(None, "--output-layer None: must be one of single, factorised")],
     "cfg.model.decoder_order": [(7, "--decoder-order 7: must be one of program, appendix, sect")],
-    "cfg.model.kernels": [("gpu", "--kernels gpu: must be one of auto, ")],
+    "cfg.model.kernels": [("tpu", "--kernels tpu: must be one of auto, ")],
     "cfg.model.encoder_hidden_size": [
         (size, f"size {size}: must be a whole number from 1") for size in (0, None, True)
     ],

@@ -156,12 +156,12 @@ def attention_statistics(attention: Tensor, is_word: Tensor, is_eos: Tensor) -> 
         is_word: false at padding, ``(batch, target)``.
         is_eos: true at the end symbol, ``(batch, source)``.
     """
-    weights = attention[is_word].float()
-    eos = is_eos.unsqueeze(1).expand(attention.shape)[is_word]
+    # the rows of words are not picked out: a GPU would have to be waited for, to count them
+    weights = torch.where(is_word.unsqueeze(-1), attention.float(), 0.0)
     return {
         "attn_entropy": torch.special.entr(weights).sum() / math.log(2),
         "attn_max": weights.amax(dim=-1).sum(),
-        "attn_eos": (weights * eos).sum(),
+        "attn_eos": (weights * is_eos.unsqueeze(1)).sum(),
     }
 
 

@@ -1,8 +1,8 @@
 """What takes the time, and the choice of who runs it.
 
 ``--kernels`` names a backend, see ``interface.Backend``: ``reference`` is the plain one, ``fast``
-(``cpu``) has backward passes derived by hand and compiled steps. Another one is another entry of
-``BACKENDS``. Nothing outside this folder asks which one runs.
+(``cpu``) has backward passes derived by hand and compiled steps, ``gpu`` has them in few launches.
+Another one is another entry of ``BACKENDS``. Nothing outside this folder asks which one runs.
 """
 
 import logging
@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from fairseq_rnnsearch.kernels.cpu import CPU
 from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
+from fairseq_rnnsearch.kernels.gpu import GPU
 from fairseq_rnnsearch.kernels.interface import (
     Backend,
     BatchMemory,
@@ -39,7 +40,7 @@ __all__ = [
 ]
 
 # ``auto`` takes the first that can run a network; the last can run all
-BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (CPU(), Reference())}
+BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (CPU(), GPU(), Reference())}
 KERNELS = ("auto", *reversed(BACKENDS))
 
 logger = logging.getLogger(__name__)
@@ -82,7 +83,8 @@ def choose(name: str, parts: Iterable[nn.Module | None], of: str) -> Backend:
             obstacle = backend.why_not(parts)
             if obstacle is None:
                 break
-            refusals.append(f"no {backend.name} ones for {obstacle}")
+            if not obstacle.startswith("device "):  # that a GPU's are not for a CPU goes unsaid
+                refusals.append(f"no {backend.name} ones for {obstacle}")
         why = f": {', '.join(refusals) or f'on {backend.place}'}"
     _announce(backend.name, of, name, why)
     return backend

@@ -70,16 +70,18 @@ class BatchMemory(NamedTuple):
     Attributes:
         source, target: bytes for each position of a sentence, padding included.
         pair: bytes for each pair of a source and a target position.
+        sentence: bytes for each sentence, however long.
     """
 
     source: int
     target: int
     pair: int
+    sentence: int = 0
 
     def __call__(self, sentences: int, source: int, target: int) -> int:
         """Return the bytes of so many sentences, padded to these lengths; of arrays an array."""
         of_one = source * self.source + target * self.target + source * target * self.pair
-        return FIXED + sentences * of_one
+        return FIXED + sentences * (self.sentence + of_one)
 
 
 @runtime_checkable
@@ -143,16 +145,24 @@ class Backend(Protocol):
         """
 
     def output_cost(
-        self, t: Tensor, weight: Tensor, bias: Tensor, words: Tensor, label_smoothing: float = 0.0
+        self,
+        t: Tensor,
+        weight: Tensor,
+        bias: Tensor,
+        words: Tensor,
+        label_smoothing: float = 0.0,
+        present: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """Return what the right words cost, given the logits x = W t + b of the output layer.
 
         Args:
-            t: ``(positions, l)``, without padding.
+            t: ``(positions, l)``.
             weight: ``(symbols, l)``.
             bias: ``(symbols,)``.
             words: ``(positions,)``.
             label_smoothing: probability spread evenly over all symbols but the right one.
+            present: ``(positions,)``, false where a position is padding, which costs nothing.
+                None: no padding.
 
         Returns:
             the cost and, without gradient, -log p of the words; both summed, in float32 or wider,
@@ -182,7 +192,13 @@ class Backend(Protocol):
         """Return what a beam search takes: the encoder, and all hypotheses' alignment weights."""
 
 
-def estimate_search(sizes: NetworkSizes, kept: float) -> BatchMemory:
-    """Return what a beam search takes that keeps so many alignment weights of each pair."""
+def estimate_search(sizes: NetworkSizes, kept: float, logits: int = 0) -> BatchMemory:
+    """Return what a beam search takes.
+
+    Args:
+        kept: how many alignment weights of each pair it keeps.
+        logits: how many of each word it has at a time; 0: of a few sentences, within ``FIXED``.
+    """
     source = 17 * sizes.encoder + 2 * sizes.attention
-    return BatchMemory(FLOAT * source, 0, int(FLOAT * kept) if sizes.attention else 0)
+    pair = int(FLOAT * kept) if sizes.attention else 0
+    return BatchMemory(FLOAT * source, 0, pair, FLOAT * logits * sizes.words)

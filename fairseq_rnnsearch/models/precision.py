@@ -2,7 +2,8 @@
 
 With bfloat16 the model runs under ``torch.autocast``: parameters, their gradients, the optimizer's
 averages and checkpoints stay float32, each matrix is rounded once an update, and sums that go on
-for long (states, their gradients, softmaxes, the cost) are in float32.
+for long (states, their gradients, softmaxes, the cost) are in float32. With tf32 a GPU rounds the
+operands of float32 products to ten bits by itself, in all of this process.
 """
 
 import logging
@@ -14,7 +15,8 @@ from torch import nn
 
 from fairseq_rnnsearch.errors import UserError
 
-COMPUTE_DTYPES = ("float32", "bfloat16")
+_NEEDS = "needs an NVIDIA GPU of compute capability 8.0 or newer"
+COMPUTE_DTYPES = ("float32", "tf32", "bfloat16")
 
 logger = logging.getLogger(__name__)
 
@@ -28,6 +30,9 @@ def in_compute_dtype(method: Callable) -> Callable:
     @wraps(method)
     def run(self: nn.Module, *args: object, **kwargs: object) -> object:
         if self.compute_dtype == "float32":
+            return method(self, *args, **kwargs)
+        if self.compute_dtype == "tf32":
+            _allow_tf32(self.network.embedding.weight, self.training)
             return method(self, *args, **kwargs)
         dtype = getattr(torch, self.compute_dtype)
         device = self.network.embedding.weight.device.type
@@ -43,7 +48,7 @@ def round_matrices(side: nn.Module) -> None:
 
     Embeddings and vectors stay float32: they are no operands.
     """
-    if side.compute_dtype == "float32":
+    if side.compute_dtype != "bfloat16":
         return
     dtype = getattr(torch, side.compute_dtype)
     _check(side, dtype, side.network.embedding.weight.device.type)
@@ -65,6 +70,26 @@ def _check(side: nn.Module, dtype: torch.dtype, device: str) -> None:
         raise UserError(f"{option}: autocast to {name} is on already: leave out --amp")
     if device == "cpu":
         _warn_of_a_slow_processor(option)
+    elif device == "cuda" and side.training and not _is_ampere():
+        raise UserError(f"{option} {_NEEDS}: take float32")
+
+
+def _allow_tf32(weight: torch.Tensor, trains: bool) -> None:
+    """Let products be rounded; without such a GPU, models can be run with float32 all the same.
+
+    Raises:
+        UserError: for a training without such a GPU.
+    """
+    if weight.dtype == torch.float32 and weight.device.type == "cuda" and _is_ampere():
+        torch.set_float32_matmul_precision("high")
+    elif trains:
+        where = f"{weight.dtype} on {weight.device.type}".removeprefix("torch.")
+        raise UserError(f"--compute-dtype tf32 {_NEEDS}, and this is {where}: take float32")
+
+
+@cache
+def _is_ampere() -> bool:
+    return torch.cuda.get_device_capability() >= (8, 0)
 
 
 @cache

@@ -116,13 +116,14 @@ class RNNSearchConfig(FairseqDataclass):
     )
     kernels: ChoiceEnum(list(KERNELS)) = field(
         default="auto",
-        metadata={"help": "implementation of the recurrences: fast (CPU), reference (plain, runs "
-                  "anywhere), or auto, the fast one wherever it runs"},
+        metadata={"help": "implementation of the recurrences: fast (CPU), gpu, reference (plain, "
+                  "runs anywhere), or auto, the first of these that runs"},
     )  # fmt: skip
     compute_dtype: ChoiceEnum(list(COMPUTE_DTYPES)) = field(
         default="float32",
-        metadata={"help": "type of the operands of matrix products; parameters, optimizer and "
-                  "checkpoints stay float32, and so do sums (states, softmax, cost)"},
+        metadata={"help": "type of the operands of matrix products (tf32: on NVIDIA GPUs from "
+                  "Ampere on); parameters, optimizer and checkpoints stay float32, and so do sums "
+                  "(states, softmax, cost)"},
     )  # fmt: skip
 
 
@@ -131,20 +132,23 @@ class EncoderOut(NamedTuple):
 
     Attributes:
         source: one row per sentence, whatever a search makes of them.
-        sentences: ``(rows,)``, the row of ``source`` that each row or hypothesis translates.
+        sentences: ``(rows,)``, the row of ``source`` that each row or hypothesis translates; None
+            before a search has selected any: each its own.
     """
 
     source: EncodedSource
-    sentences: Tensor
+    sentences: Tensor | None = None
 
     def select(self, new_order: Tensor) -> "EncoderOut":
         """Return the rows in a new order; of ``source`` nothing is copied."""
-        return EncoderOut(self.source, self.sentences.index_select(0, new_order))
+        if self.sentences is not None:
+            new_order = self.sentences.index_select(0, new_order)
+        return EncoderOut(self.source, new_order)
 
     def by_row(self) -> EncodedSource:
         """Return the sentence of each row."""
-        if torch.equal(self.sentences, torch.arange(len(self.sentences)).to(self.sentences)):
-            return EncodedSource(*(part[: len(self.sentences)] for part in self.source))
+        if self.sentences is None:
+            return self.source
         return EncodedSource(*(part.index_select(0, self.sentences) for part in self.source))
 
 
@@ -159,8 +163,7 @@ class RNNSearchEncoder(FairseqEncoder):
     @in_compute_dtype
     def forward(self, src_tokens: Tensor, src_lengths: Tensor = None, **_) -> EncoderOut:
         """Encode word numbers, ``(batch, source)``, padded on either side."""
-        source = self.network(src_tokens, src_tokens.eq(self.dictionary.pad()))
-        return EncoderOut(source, torch.arange(src_tokens.size(0), device=src_tokens.device))
+        return EncoderOut(self.network(src_tokens, src_tokens.eq(self.dictionary.pad())))
 
     def reorder_encoder_out(self, encoder_out: EncoderOut, new_order: Tensor) -> EncoderOut:
         """Select rows: one for each hypothesis of the beam, in a new order."""
@@ -206,9 +209,9 @@ class RNNSearchDecoder(FairseqIncrementalDecoder, ShowsAlignment, TakesSteps):
         """
         x, extra = self.extract_features(prev_output_tokens, encoder_out, incremental_state)
         if target is not None:
-            rows = target.flatten().ne(self.dictionary.pad()).nonzero().squeeze(1)
-            t, words = (part.index_select(0, rows) for part in (x.flatten(0, 1), target.flatten()))
-            return self.network.cost(t, words, label_smoothing), extra
+            t, words = x.flatten(0, 1), target.flatten()
+            present = words.ne(self.dictionary.pad())
+            return self.network.cost(t, words, label_smoothing, present), extra
         return (x if features_only else self.output_layer(x)), extra
 
     @in_compute_dtype
@@ -271,7 +274,10 @@ class RNNSearchDecoder(FairseqIncrementalDecoder, ShowsAlignment, TakesSteps):
     @in_compute_dtype
     def begin(self, encoder_out: EncoderOut) -> DecoderSteps:
         """Return the decoder for a search, see ``kernels.DecoderSteps``."""
-        return self.network.steps(encoder_out.source, encoder_out.sentences)
+        source, sentences = encoder_out
+        if sentences is None:
+            sentences = torch.arange(len(source.padding), device=source.padding.device)
+        return self.network.steps(source, sentences)
 
     def max_positions(self) -> int:
         return ANY_LENGTH
@@ -443,11 +449,13 @@ def _check(cfg: RNNSearchConfig | DictConfig) -> None:
             valid = f"one of {', '.join(option.type.__members__)}"
         if valid:
             raise UserError(f"--{name.replace('_', '-')} {value}: must be {valid}")
-    if str(cfg.kernels) == "fast":
+    if (kernels := str(cfg.kernels)) in ("fast", "gpu"):
         for option, derived in (("unit", "gated"), ("alignment_model", "additive")):
             if (value := str(getattr(cfg, option))) != derived:
                 name = option.replace("_", "-")
-                raise UserError(f"--{name} {value} runs with --kernels auto or reference, not fast")
+                raise UserError(
+                    f"--{name} {value} runs with --kernels auto or reference, not {kernels}"
+                )
     model, encoder, decoder = cfg.alignment_model, cfg.encoder_hidden_size, cfg.decoder_hidden_size
     obstacle = None
     if str(model) != "additive" and cfg.fixed_context:
@@ -472,8 +480,8 @@ def _leading_padding(tokens: Tensor, pad: int) -> Tensor:
 
 def _roll_rows(x: Tensor, shift: Tensor) -> Tensor:
     """Move row i of ``(batch, time, ...)`` by ``shift[i]`` positions to the right, cyclically."""
-    if not shift.any():
+    if x.device.type == "cpu" and not shift.any():  # the answer of a GPU would be waited for
         return x
     time = torch.arange(x.size(1), device=x.device)
     index = (time - shift.unsqueeze(1)) % x.size(1)
-    return x[torch.arange(x.size(0), device=x.device).unsqueeze(1), index]
+    return x.gather(1, index.view(*index.shape, *[1] * (x.dim() - 2)).expand(x.shape))

@@ -184,16 +184,23 @@ class Decoder(nn.Module):
             forget(self.parameters())
         return super().train(mode)
 
-    def cost(self, t: Tensor, words: Tensor, label_smoothing: float) -> tuple[Tensor, Tensor]:
+    def cost(
+        self, t: Tensor, words: Tensor, label_smoothing: float, present: Tensor
+    ) -> tuple[Tensor, Tensor]:
         """Return what given words cost, and their -log p, both summed.
 
         Args:
             t: t_i, ``(positions, l)``.
             words: ``(positions,)``.
+            present: ``(positions,)``, false at padding. It is left out before anything is
+                multiplied where that does not mean to wait for a GPU to count it.
         """
+        if words.device.type == "cpu":
+            rows = present.nonzero().squeeze(1)
+            t, words, present = t.index_select(0, rows), words.index_select(0, rows), None
         output = self.output
         return self.backend.output_cost(
-            output.inner(t), output.weight, output.bias, words, label_smoothing
+            output.inner(t), output.weight, output.bias, words, label_smoothing, present
         )
 
     def _embed(self, previous: Tensor) -> EmbeddedWords:

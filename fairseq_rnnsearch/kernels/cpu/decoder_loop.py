@@ -57,9 +57,13 @@ from torch import Tensor
 
 from fairseq_rnnsearch.equations import AlignmentModel, GatedUnit, Memory
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
-from fairseq_rnnsearch.kernels.cpu.compiled_steps import operations
-from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product
-from fairseq_rnnsearch.kernels.cpu.passes import apply, first_order, summed_product
+from fairseq_rnnsearch.kernels.cpu.passes import (
+    THIS_CPU,
+    Machine,
+    apply,
+    first_order,
+    summed_product,
+)
 
 
 def decoder_recurrence(
@@ -69,10 +73,12 @@ def decoder_recurrence(
     memory: Memory,
     unit: GatedUnit,
     alignment_model: AlignmentModel,
+    machine: Machine = THIS_CPU,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """See ``Backend.decoder_recurrence``."""
+    """See ``Backend.decoder_recurrence``; another machine than this CPU may run it too."""
     return apply(
         _DecoderRecurrence,
+        machine,
         steps,
         memory.padding,
         word_inputs,
@@ -92,6 +98,7 @@ class _DecoderRecurrence(torch.autograd.Function):
     def forward(
         ctx: torch.autograd.function.FunctionCtx,
         operands: torch.dtype | None,
+        machine: Machine,
         steps: int,
         padding: Tensor,
         word_inputs: Tensor,
@@ -105,36 +112,18 @@ class _DecoderRecurrence(torch.autograd.Function):
         v_a: Tensor,
     ) -> tuple[Tensor, Tensor, Tensor]:
         ctx.set_materialize_grads(False)
-        operands = operands or initial.dtype
-        U_gates, U, C, W_a = (x.to(operands) for x in (U_gates, U, C, W_a))
-        updates, B, n = len(word_inputs), *initial.shape
-        units = U.new_empty(updates, B, 3 * n, dtype=accurate_type(operands))  # [h~, z, r]
-        states = units.new_empty(updates + 1, B, n)
-        states[0] = initial
-        contexts = units.new_empty(steps, B, annotations.size(-1))
-        alignment = units.new_empty(steps, *padding.shape)
-        queries = U.new_empty(steps, B, len(W_a))
+        operands, exact = operands or initial.dtype, accurate_type(operands or initial.dtype)
+        weights = [x.to(operands) for x in (U_gates, U, C, W_a)]
         word_inputs, annotations, keys, v_a = (
-            x.to(units.dtype).contiguous() for x in (word_inputs, annotations, keys, v_a)
+            x.to(exact).contiguous() for x in (word_inputs, annotations, keys, v_a)
         )
-        padding, reset_s = padding.contiguous(), U.new_empty(B, n)
-        times_U_gates_and_W_a, times_C, times_U = (
-            batch_product(x) for x in (torch.cat((U_gates, W_a)), C, U)
+        given = (annotations, keys, *weights, v_a)
+        computed = machine.run(
+            _forward, machine, steps, padding.contiguous(), word_inputs, initial, *given
         )
-        ops = operations(operands)
-        for i in range(steps):
-            s = states[i]
-            gates, queries[i] = times_U_gates_and_W_a(s.to(operands)).split((2 * n, len(W_a)), 1)
-            ops.align(keys, queries[i], v_a, padding, alignment[i])
-            torch.bmm(alignment[i].unsqueeze(1), annotations, out=contexts[i].unsqueeze(1))
-            if i < updates:
-                x, c = word_inputs[i], times_C(contexts[i].to(operands))
-                ops.unit_gates(x[:, n:], gates, c[:, n:], s, None, units[i], reset_s)
-                ops.unit_state(x[:, :n], times_U(reset_s), c[:, :n], s, units[i], states[i + 1])
-        ctx.save_for_backward(
-            *(units, states, contexts, alignment, queries, annotations, keys),
-            *(U_gates, U, C, W_a, v_a),
-        )
+        _, states, contexts, alignment, _ = computed
+        ctx.machine = machine
+        ctx.save_for_backward(*computed, *given)
         # the state before the first step is as wide as the parameters, and so is the alignment
         alignment = alignment.to(initial.dtype).transpose(0, 1)
         return states.to(operands), contexts.to(operands), alignment
@@ -147,55 +136,119 @@ class _DecoderRecurrence(torch.autograd.Function):
         d_contexts: Tensor | None,
         d_alignment: Tensor | None,
     ) -> tuple[Tensor | None, ...]:
-        """Run the equations (1) to (10) of this module's docstring."""
-        units, states, contexts, alignment, queries, *rest = ctx.saved_tensors
-        annotations, keys, U_gates, U, C, W_a, v_a = rest
-        updates, B, width = units.shape
-        steps, n = len(contexts), width // 3
-        times_U_gates_and_W_a_T, times_C_T, times_U_T = (
-            batch_product(x.T) for x in (torch.cat((U_gates, W_a)), C, U)
-        )
-        ops = operations(U.dtype)
         if d_states is not None:
             d_states = d_states.contiguous()
-        d_inputs_and_query = U.new_empty(steps, B, width + len(W_a))
-        d_inputs, d_query = d_inputs_and_query.split((width, len(W_a)), dim=-1)
-        d_inputs[updates:] = 0
-        if d_contexts is None:
-            d_c = torch.zeros_like(contexts)
-        else:
-            d_c = torch.empty_like(contexts).copy_(d_contexts)
-        d_alpha = units.new_empty(B, 1, alignment.size(-1))
-        d_keys, d_v = torch.zeros_like(keys), v_a.new_zeros(ops.parts, len(v_a))
-        # d_s is the sum of two: what passes by the product of (9), and that product
-        d_s, d_s_from_product = units.new_zeros(B, n), None
-        for i in reversed(range(steps)):
-            if i < updates:  # (1), the first two terms of (9), and (2)
-                d_out = None if d_states is None else d_states[i + 1]
-                s, d_x = states[i], d_inputs[i]
-                ops.unit_backward(d_s, d_out, d_s_from_product, units[i], s, d_x)
-                ops.unit_backward_reset(d_s, times_U_T(d_x[:, :n]), units[i], s, d_x)
-                d_c[i] += times_C_T(d_x)
-            # (3); this order of the product is several times as fast as annotations @ d_c
-            torch.bmm(d_c[i].unsqueeze(1), annotations.mT, out=d_alpha)
-            if d_alignment is not None:
-                d_alpha += d_alignment[:, i : i + 1]
-            ops.align_backward(  # (5) to (8)
-                keys, queries[i], v_a, alignment[i], d_alpha[:, 0], d_keys, d_v, d_query[i]
-            )
-            d_s_from_product = times_U_gates_and_W_a_T(d_inputs_and_query[i, :, n:])
-        d_s += d_s_from_product
-        if d_states is not None:
-            d_s += d_states[0]
+        given, machine = ctx.saved_tensors, ctx.machine
+        wanted = ctx.needs_input_grad[6], any(ctx.needs_input_grad[8:])
+        d_tensors = machine.run(
+            _backward, machine, *wanted, d_states, d_contexts, d_alignment, *given
+        )
+        return None, None, None, None, *d_tensors
 
-        d_annotations = d_U_gates = d_U = d_C = d_W_a = None
-        if ctx.needs_input_grad[5]:  # (4)
-            d_annotations = torch.bmm(alignment.permute(1, 2, 0), d_c.transpose(0, 1))
-        if any(ctx.needs_input_grad[7:]):  # (10)
-            d_product = summed_product(d_inputs_and_query[..., n:], states[:steps])
-            d_U_gates, d_W_a = d_product.split((2 * n, len(W_a)))
-            d_C = summed_product(d_inputs[:updates], contexts[:updates])
-            reset_s = units[..., 2 * n :] * states[:updates]
-            d_U = summed_product(d_inputs[:updates, :, :n], reset_s)
-        d_tensors = (d_inputs[:updates], d_s, d_annotations, d_keys, d_U_gates, d_U, d_C, d_W_a)
-        return None, None, None, *d_tensors, d_v.sum(dim=0)
+
+def _forward(
+    machine: Machine,
+    steps: int,
+    padding: Tensor,
+    word_inputs: Tensor,
+    initial: Tensor,
+    annotations: Tensor,
+    keys: Tensor,
+    U_gates: Tensor,
+    U: Tensor,
+    C: Tensor,
+    W_a: Tensor,
+    v_a: Tensor,
+) -> tuple[Tensor, ...]:
+    """Return units [h~, z, r], states, contexts, alignment weights and queries of all steps."""
+    updates, B, n = len(word_inputs), *initial.shape
+    units = keys.new_empty(updates, B, 3 * n)
+    states = units.new_empty(updates + 1, B, n)
+    states[0] = initial
+    contexts = units.new_empty(steps, B, annotations.size(-1))
+    alignment = units.new_empty(steps, *padding.shape)
+    queries, reset_s = U.new_empty(steps, B, len(W_a)), U.new_empty(B, n)
+    times_U_gates_and_W_a, times_C, times_U = (
+        machine.product(x) for x in (torch.cat((U_gates, W_a)), C, U)
+    )
+    ops = machine.operations(U.dtype)
+    for i in range(steps):
+        s = states[i]
+        gates, queries[i] = times_U_gates_and_W_a(s.to(U.dtype)).split((2 * n, len(W_a)), 1)
+        ops.align(keys, queries[i], v_a, padding, alignment[i])
+        torch.bmm(alignment[i].unsqueeze(1), annotations, out=contexts[i].unsqueeze(1))
+        if i < updates:
+            x, c = word_inputs[i], times_C(contexts[i].to(U.dtype))
+            ops.unit_gates(x[:, n:], gates, c[:, n:], s, None, units[i], reset_s)
+            ops.unit_state(x[:, :n], times_U(reset_s), c[:, :n], s, units[i], states[i + 1])
+    return units, states, contexts, alignment, queries
+
+
+def _backward(
+    machine: Machine,
+    wants_annotations: bool,
+    wants_weights: bool,
+    d_states: Tensor | None,
+    d_contexts: Tensor | None,
+    d_alignment: Tensor | None,
+    units: Tensor,
+    states: Tensor,
+    contexts: Tensor,
+    alignment: Tensor,
+    queries: Tensor,
+    annotations: Tensor,
+    keys: Tensor,
+    U_gates: Tensor,
+    U: Tensor,
+    C: Tensor,
+    W_a: Tensor,
+    v_a: Tensor,
+) -> tuple[Tensor | None, ...]:
+    """Run the equations (1) to (10) of this module's docstring; return the tensors' gradients."""
+    updates, B, width = units.shape
+    steps, n = len(contexts), width // 3
+    times_U_gates_and_W_a_T, times_C_T, times_U_T = (
+        machine.product(x.T) for x in (torch.cat((U_gates, W_a)), C, U)
+    )
+    ops = machine.operations(U.dtype)
+    d_inputs_and_query = U.new_empty(steps, B, width + len(W_a))
+    d_inputs, d_query = d_inputs_and_query.split((width, len(W_a)), dim=-1)
+    d_inputs[updates:] = 0
+    if d_contexts is None:
+        d_c = torch.zeros_like(contexts)
+    else:
+        d_c = torch.empty_like(contexts).copy_(d_contexts)
+    d_alpha = units.new_empty(B, 1, alignment.size(-1))
+    d_keys, d_v = torch.zeros_like(keys), v_a.new_zeros(ops.rows_of_sums(B), len(v_a))
+    # d_s is the sum of two: what passes by the product of (9), and that product
+    d_s, d_s_from_product = units.new_zeros(B, n), None
+    for i in reversed(range(steps)):
+        if i < updates:  # (1), the first two terms of (9), and (2)
+            d_out = None if d_states is None else d_states[i + 1]
+            s, d_x = states[i], d_inputs[i]
+            ops.unit_backward(d_s, d_out, d_s_from_product, units[i], s, d_x)
+            ops.unit_backward_reset(d_s, times_U_T(d_x[:, :n]), units[i], s, d_x)
+            d_c[i] += times_C_T(d_x)
+        # (3); this order of the product is several times as fast as annotations @ d_c
+        torch.bmm(d_c[i].unsqueeze(1), annotations.mT, out=d_alpha)
+        if d_alignment is not None:
+            d_alpha += d_alignment[:, i : i + 1]
+        ops.align_backward(  # (5) to (8)
+            keys, queries[i], v_a, alignment[i], d_alpha[:, 0], d_keys, d_v, d_query[i]
+        )
+        d_s_from_product = times_U_gates_and_W_a_T(d_inputs_and_query[i, :, n:])
+    d_s += d_s_from_product
+    if d_states is not None:
+        d_s += d_states[0]
+
+    d_annotations = d_U_gates = d_U = d_C = d_W_a = None
+    if wants_annotations:  # (4)
+        d_annotations = torch.bmm(alignment.permute(1, 2, 0), d_c.transpose(0, 1))
+    if wants_weights:  # (10)
+        d_product = summed_product(d_inputs_and_query[..., n:], states[:steps])
+        d_U_gates, d_W_a = d_product.split((2 * n, len(W_a)))
+        d_C = summed_product(d_inputs[:updates], contexts[:updates])
+        reset_s = units[..., 2 * n :] * states[:updates]
+        d_U = summed_product(d_inputs[:updates, :, :n], reset_s)
+    d_tensors = (d_inputs[:updates], d_s, d_annotations, d_keys, d_U_gates, d_U, d_C, d_W_a)
+    return *d_tensors, d_v.sum(dim=0)

@@ -25,9 +25,16 @@ GRADIENTS = 2**26
 
 
 def output_cost(
-    t: Tensor, weight: Tensor, bias: Tensor, words: Tensor, label_smoothing: float = 0.0
+    t: Tensor,
+    weight: Tensor,
+    bias: Tensor,
+    words: Tensor,
+    label_smoothing: float = 0.0,
+    present: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """See ``Backend.output_cost``."""
+    if present is not None:
+        t, words = t[present], words[present]
     wanted = torch.is_grad_enabled() and any(x.requires_grad for x in (t, weight, bias))
     return apply(_OutputCost, wanted, label_smoothing, words, t, weight, bias)
 

@@ -5,9 +5,31 @@ everything else, states and their gradients above all, is in float32.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
+
+from fairseq_rnnsearch.kernels.cpu.compiled_steps import operations
+from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product
+from fairseq_rnnsearch.kernels.cpu.unit_attention_cost import Operations
+
+
+class Machine(NamedTuple):
+    """What a pass computes with.
+
+    Attributes:
+        operations: for a type of the products' operands, what is no product.
+        product: for a weight W, the function of x, ``(rows, in)``, that returns x W^T.
+        run: runs a function of tensors and returns what it returns.
+    """
+
+    operations: Callable[[torch.dtype], Operations]
+    product: Callable[[Tensor], Callable[[Tensor], Tensor]]
+    run: Callable[..., tuple[Tensor | None, ...]]
+
+
+THIS_CPU = Machine(operations, batch_product, lambda function, *args: function(*args))
 
 
 def apply(function: type[torch.autograd.Function], *args: object) -> Tensor | tuple[Tensor, ...]:
@@ -15,8 +37,9 @@ def apply(function: type[torch.autograd.Function], *args: object) -> Tensor | tu
 
     Inside, autocast is off: which operand is in which type is the function's business.
     """
-    operands = torch.get_autocast_dtype("cpu") if torch.is_autocast_enabled("cpu") else None
-    with torch.autocast("cpu", enabled=False):
+    kind = _kind_of(args)
+    operands = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
+    with torch.autocast(kind, enabled=False):
         return function.apply(operands, *args)
 
 
@@ -33,10 +56,15 @@ def first_order(backward: Callable) -> Callable:
                 "the fast kernels have no second-order gradients (create_graph=True): "
                 "use --kernels reference"
             )
-        with torch.autocast("cpu", enabled=False):
+        with torch.autocast(_kind_of(args), enabled=False):
             return backward(*args)
 
     return run
+
+
+def _kind_of(args: tuple[object, ...]) -> str:
+    """Return the kind of device that tensors among some arguments lie on, if there are any."""
+    return next((x.device.type for x in args if isinstance(x, Tensor)), "cpu")
 
 
 def summed_product(d_out: Tensor, x: Tensor) -> Tensor:

@@ -18,6 +18,8 @@ from fairseq_rnnsearch.kernels.accuracy import log_softmax
 
 # numbers at a time, for the caches of two cores: two megabytes in float32
 BLOCK = 1 << 19
+# a gigabyte in float32: launches count there, and not caches
+BLOCK_OF_A_GPU = 1 << 28
 
 
 class Scratch(threading.local):
@@ -50,6 +52,10 @@ class Operations:
     """
 
     parts = 1
+
+    def rows_of_sums(self, batch: int) -> int:
+        """Return in how many rows ``align_backward`` collects the gradient of v."""
+        return self.parts
 
     def unit_gates(
         self,
@@ -152,7 +158,7 @@ class Operations:
         sentences, source, _ = keys.shape
         rows = alpha.view(sentences, -1, source)
         query = query.unflatten(0, (sentences, -1)).to(keys.dtype)
-        for part in slices(sentences, max(1, BLOCK // max(1, rows[0].numel() * len(v)))):
+        for part in slices(sentences, _at_once(keys, rows[0].numel() * len(v))):
             hidden = _hidden_units(keys[part].unsqueeze(1), query[part].unsqueeze(2))
             torch.mv(hidden.view(-1, len(v)), v, out=rows[part].view(-1))
         rows.masked_fill_(padding.unsqueeze(1), -torch.inf)
@@ -177,12 +183,12 @@ class Operations:
             keys, query, v, alpha: as for ``align``.
             d_alpha: exact, ``(sentences, source)``.
             d_keys: exact, ``(sentences, source, n')``.
-            d_v: exact, ``(parts, n')``.
+            d_v: exact, ``(rows_of_sums(sentences), n')``.
             d_query: in the operands' type, ``(sentences, n')``.
         """
         d_energies = torch._softmax_backward_data(d_alpha, alpha, -1, alpha.dtype)
         query = query.to(keys.dtype).unsqueeze(1)
-        for part in slices(len(keys), max(1, BLOCK // max(1, keys[0].numel()))):
+        for part in slices(len(keys), _at_once(keys, keys[0].numel())):
             hidden = _hidden_units(keys[part], query[part])
             d_v[0].addmv_(hidden.flatten(0, 1).T, d_energies[part].view(-1))
             slope = torch.ops.aten.tanh_backward(d_energies[part].unsqueeze(-1), hidden).mul_(v)
@@ -256,13 +262,21 @@ def smoothing(label_smoothing: float, symbols: int) -> tuple[float, float]:
     return 1 - label_smoothing - spread, spread
 
 
+def _at_once(keys: Tensor, numbers: int) -> int:
+    """Return for how many sentences, of so many numbers each, to compute hidden units at a time."""
+    block = BLOCK if keys.device.type == "cpu" else BLOCK_OF_A_GPU
+    return max(1, block // max(1, numbers))
+
+
 def _sum(inputs: Tensor, recurrent: Tensor, context: Tensor | None) -> Tensor:
     total = inputs + recurrent
     return total if context is None else total.add_(context)
 
 
 def _hidden_units(keys: Tensor, query: Tensor) -> Tensor:
-    """Return tanh(key + query) in memory that the next call uses again."""
+    """Return tanh(key + query), on a CPU in memory that the next call uses again."""
+    if keys.device.type != "cpu":
+        return torch.add(keys, query).tanh_()
     shape = torch.broadcast_shapes(keys.shape, query.shape)
     hidden = SCRATCH.take("hidden units", shape.numel(), keys.dtype).view(shape)
     return torch.add(keys, query, out=hidden).tanh_()

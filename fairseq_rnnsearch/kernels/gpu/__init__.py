@@ -1,0 +1,135 @@
+"""The backend for a GPU: the backward passes of ``cpu``, with few launches and no waiting.
+
+Small operations one after the other leave a GPU idle, for it takes longer to launch one than to
+run it. So both directions of the encoder take their steps together (``joint_recurrence``), the
+decoder's loop is that of ``cpu.decoder_loop``, and on CUDA each loop is recorded once for batches
+of similar lengths and then launched as a whole (``recordings``). Nothing here asks the device a
+question. A search takes the steps of ``reference``, whose launches are few beside its products.
+"""
+
+from collections.abc import Iterable, Sequence
+from functools import cache, partial
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_rnnsearch.equations import AlignmentModel, GatedUnit, Memory
+from fairseq_rnnsearch.kernels.cpu import DERIVED_FROM, decoder_loop
+from fairseq_rnnsearch.kernels.cpu.passes import Machine
+from fairseq_rnnsearch.kernels.cpu.unit_attention_cost import Operations
+from fairseq_rnnsearch.kernels.gpu import joint_recurrence, masked_cost
+from fairseq_rnnsearch.kernels.gpu.recordings import CudaRecording, Recordings
+from fairseq_rnnsearch.kernels.interface import FLOAT, BatchMemory, Direction, NetworkSizes
+from fairseq_rnnsearch.kernels.reference import Reference
+
+TYPES = {torch.float32, torch.float64, torch.bfloat16}
+
+
+class GPU(Reference):
+    """The backend for a GPU; see ``Backend`` for what the functions do.
+
+    What is not said here is as in ``reference``, which runs on any device.
+
+    Args:
+        recordings: of the loops, on devices that can record.
+    """
+
+    name, place = "gpu", "a GPU"
+    needs = "a GPU, all in one of float32, float64 and bfloat16"
+    output_cost = staticmethod(masked_cost.output_cost)
+
+    def __init__(self, recordings: Recordings | None = None) -> None:
+        self._recordings = recordings or Recordings(CudaRecording)
+
+    def why_not(self, parts: Iterable[nn.Module]) -> str | None:
+        parts = list(parts)
+        parameters = [parameter for part in parts for parameter in part.parameters()]
+        if any(parameter.device.type == "cpu" for parameter in parameters):
+            return "device cpu"
+        for part in parts:
+            if type(part) not in DERIVED_FROM:
+                return type(part).__name__
+        types = {parameter.dtype for parameter in parameters}
+        kind = parameters[0].device.type
+        if torch.is_autocast_enabled(kind):
+            types.add(torch.get_autocast_dtype(kind))
+            types -= {torch.float32} if torch.bfloat16 in types else set()
+        # in float16 the gradients of the logits would have to be scaled before they are rounded
+        if len(types) == 1 and types < TYPES:
+            return None
+        return " beside ".join(sorted(f"{dtype}".removeprefix("torch.") for dtype in types))
+
+    def recurrence(
+        self,
+        directions: Sequence[Direction],
+        initial: Tensor | None = None,
+        present: Tensor | None = None,
+    ) -> Tensor:
+        steps, batch, _ = directions[0].inputs.shape
+        more = self._recordings.padding(directions[0].inputs, steps)
+        if more:
+            if present is None and any(way.reverse for way in directions):
+                present = torch.ones(steps, batch, dtype=torch.bool).to(directions[0].inputs.device)
+            present = None if present is None else _longer(present, 0, more, False)
+            directions = [way._replace(inputs=_longer(way.inputs, 0, more)) for way in directions]
+        machine = self._machine
+        return joint_recurrence.recurrence(directions, initial, present, machine)[:steps]
+
+    def decoder_recurrence(
+        self,
+        word_inputs: Tensor,
+        initial: Tensor,
+        steps: int,
+        memory: Memory,
+        unit: GatedUnit,
+        alignment_model: AlignmentModel,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        updates, source = len(word_inputs), memory.padding.size(1)
+        if more := self._recordings.padding(word_inputs, source):
+            annotations, keys, padding = memory
+            memory = Memory(
+                *(_longer(part, 1, more) for part in (annotations, keys)),
+                _longer(padding, 1, more, True),
+            )
+        more = self._recordings.padding(word_inputs, steps)
+        if more:
+            word_inputs = _longer(word_inputs, 0, more)
+        states, contexts, alignment = decoder_loop.decoder_recurrence(
+            *(word_inputs, initial, steps + more, memory, unit, alignment_model, self._machine)
+        )
+        return states[: updates + 1], contexts[:steps], alignment[:, :steps, :source]
+
+    def prefers_steps(self, output: object) -> bool:
+        return True
+
+    def training_memory(self, sizes: NetworkSizes, all_logits: bool) -> BatchMemory:
+        encoder, decoder, attention, maxout, words = sizes
+        # a recording has memory of its own for what a loop is given and returns
+        source = 2 * (18 * encoder + 3 * attention)
+        target = 2 * (18 * decoder + 3 * attention) + 11 * maxout + (4 * words if all_logits else 0)
+        return BatchMemory(FLOAT * source, FLOAT * target, FLOAT * 4, FLOAT * 3 * attention)
+
+    @property
+    def _machine(self) -> Machine:
+        return Machine(_operations, _product, self._recordings.run)
+
+
+@cache
+def _operations(operands: torch.dtype) -> Operations:
+    """Return Triton's operations where there are some: they come with torch's builds for CUDA."""
+    if not (torch.cuda.is_available() and find_spec("triton")):
+        return Operations()
+    from fairseq_rnnsearch.kernels.gpu.fused_steps import FusedOperations
+
+    return FusedOperations()
+
+
+def _product(weight: Tensor) -> partial:
+    return partial(nn.functional.linear, weight=weight)
+
+
+def _longer(x: Tensor, dim: int, more: int, value: float = 0.0) -> Tensor:
+    """Return a tensor with ``more`` rows of a value at the end of a dimension."""
+    before = (0, 0) * (x.dim() - 1 - dim)
+    return nn.functional.pad(x, (*before, 0, more), value=value)

@@ -1,0 +1,263 @@
+"""What is no matrix product, a launch each: ``Operations`` in Triton.
+
+Equations and arguments are those of ``cpu.unit_attention_cost``. Each program of a launch has some
+numbers of one row, or in the alignment model all source positions of one row, whose keys it reads
+once. Sums over a batch are collected in a row for each sentence, so that their order is always the
+same. tanh comes from exponentials, with an absolute error of 1e-7.
+
+In the kernels a name is a pointer, and ``to_`` before it says how far its rows lie apart.
+"""
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from fairseq_rnnsearch.kernels.cpu.unit_attention_cost import Operations
+
+COLUMNS = 512  # of a row, for each program of the unit
+WIDTH = 64  # of a key at a time
+LONGEST = 128  # source positions of a program; torch's operations take longer sentences
+
+
+class FusedOperations(Operations):
+    """See ``Operations``."""
+
+    def rows_of_sums(self, batch: int) -> int:
+        return batch
+
+    def unit_gates(
+        self,
+        inputs: Tensor,
+        recurrent: Tensor,
+        context: Tensor | None,
+        state: Tensor,
+        present: Tensor | None,
+        unit: Tensor,
+        reset_state: Tensor,
+    ) -> None:
+        tensors = inputs, recurrent, context, state, unit, reset_state
+        _launch(_unit_gates, state, *_pointers(tensors), present, HAS_PRESENT=present is not None,
+                HAS_CONTEXT=context is not None)  # fmt: skip
+
+    def unit_state(
+        self,
+        inputs: Tensor,
+        recurrent: Tensor,
+        context: Tensor | None,
+        state: Tensor,
+        unit: Tensor,
+        new_state: Tensor,
+    ) -> None:
+        tensors = inputs, recurrent, context, state, unit, new_state
+        _launch(_unit_state, state, *_pointers(tensors), HAS_CONTEXT=context is not None)
+
+    def unit_backward(
+        self,
+        d_state: Tensor,
+        d_output: Tensor | None,
+        d_from_product: Tensor | None,
+        unit: Tensor,
+        state: Tensor,
+        d_inputs: Tensor,
+    ) -> None:
+        tensors = d_state, d_output, d_from_product, unit, state, d_inputs
+        _launch(_unit_backward, state, *_pointers(tensors), HAS_OUTPUT=d_output is not None,
+                HAS_PRODUCT=d_from_product is not None)  # fmt: skip
+
+    def unit_backward_reset(
+        self, d_state: Tensor, d_reset_state: Tensor, unit: Tensor, state: Tensor, d_inputs: Tensor
+    ) -> None:
+        tensors = d_state, d_reset_state, unit, state, d_inputs
+        _launch(_unit_backward_reset, state, *_pointers(tensors))
+
+    def align(self, keys: Tensor, query: Tensor, v: Tensor, padding: Tensor, alpha: Tensor) -> None:
+        rows, source = alpha.shape
+        if source > LONGEST:
+            return super().align(keys, query, v, padding, alpha)
+        _align[(rows,)](
+            *(keys, query, query.stride(0), v, padding, alpha, rows // len(keys), source, len(v)),
+            SOURCE=triton.next_power_of_2(source),
+            WIDTH=WIDTH,
+        )
+
+    def align_backward(
+        self,
+        keys: Tensor,
+        query: Tensor,
+        v: Tensor,
+        alpha: Tensor,
+        d_alpha: Tensor,
+        d_keys: Tensor,
+        d_v: Tensor,
+        d_query: Tensor,
+    ) -> None:
+        rows, source = alpha.shape
+        if source > LONGEST:
+            return super().align_backward(keys, query, v, alpha, d_alpha, d_keys, d_v, d_query)
+        _align_backward[(rows,)](
+            *(keys, query, query.stride(0), v, alpha, d_alpha, d_alpha.stride(0)),
+            *(d_keys, d_v, d_query, d_query.stride(0), source, len(v)),
+            SOURCE=triton.next_power_of_2(source),
+            WIDTH=WIDTH,
+        )
+
+
+def _pointers(tensors: tuple[Tensor | None, ...]) -> list[Tensor | int | None]:
+    """Return each tensor and how far its rows lie apart."""
+    return [part for x in tensors for part in (x, 0 if x is None else x.stride(0))]
+
+
+def _launch(kernel: triton.JITFunction, state: Tensor, *args: object, **kinds: bool) -> None:
+    rows, n = state.shape
+    kernel[(rows, triton.cdiv(n, COLUMNS))](*args, n, COLUMNS=COLUMNS, **kinds)
+
+
+# --- kernels --------------------------------------------------------------------------------------
+
+
+@triton.jit
+def _tanh(x) -> tl.tensor:
+    e = tl.exp(-2 * tl.abs(x))
+    t = (1 - e) / (1 + e)
+    return tl.where(x < 0, -t, t)
+
+
+@triton.jit
+def _sum(
+    inputs, to_inputs, recurrent, to_recurrent, context, to_context, row, column, here,
+    HAS_CONTEXT: tl.constexpr,
+) -> tl.tensor:  # fmt: skip
+    total = tl.load(inputs + row * to_inputs + column, mask=here, other=0.0)
+    total += tl.load(recurrent + row * to_recurrent + column, mask=here, other=0.0).to(total.dtype)
+    if HAS_CONTEXT:
+        total += tl.load(context + row * to_context + column, mask=here, other=0.0).to(total.dtype)
+    return total
+
+
+@triton.jit
+def _unit_gates(
+    inputs, to_inputs, recurrent, to_recurrent, context, to_context, state, to_state,
+    unit, to_unit, reset_state, to_reset, present, n,
+    COLUMNS: tl.constexpr, HAS_CONTEXT: tl.constexpr, HAS_PRESENT: tl.constexpr,
+) -> None:  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    j = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    here = j < n
+    a_z = _sum(inputs, to_inputs, recurrent, to_recurrent, context, to_context, row, j, here,
+               HAS_CONTEXT)  # fmt: skip
+    a_r = _sum(inputs, to_inputs, recurrent, to_recurrent, context, to_context, row, n + j, here,
+               HAS_CONTEXT)  # fmt: skip
+    z, r = 1 / (1 + tl.exp(-a_z)), 1 / (1 + tl.exp(-a_r))
+    if HAS_PRESENT:
+        z *= tl.load(present + row)
+    h = tl.load(state + row * to_state + j, mask=here, other=0.0)
+    tl.store(unit + row * to_unit + n + j, z, mask=here)
+    tl.store(unit + row * to_unit + 2 * n + j, r, mask=here)
+    tl.store(reset_state + row * to_reset + j, r * h, mask=here)
+
+
+@triton.jit
+def _unit_state(
+    inputs, to_inputs, recurrent, to_recurrent, context, to_context, state, to_state,
+    unit, to_unit, new_state, to_new, n, COLUMNS: tl.constexpr, HAS_CONTEXT: tl.constexpr,
+) -> None:  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    j = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    here = j < n
+    proposed = _tanh(_sum(inputs, to_inputs, recurrent, to_recurrent, context, to_context, row, j,
+                          here, HAS_CONTEXT))  # fmt: skip
+    z = tl.load(unit + row * to_unit + n + j, mask=here, other=0.0)
+    h = tl.load(state + row * to_state + j, mask=here, other=0.0)
+    tl.store(unit + row * to_unit + j, proposed, mask=here)
+    tl.store(new_state + row * to_new + j, h + z * (proposed - h), mask=here)
+
+
+@triton.jit
+def _unit_backward(
+    d_state, to_d_state, d_output, to_output, d_product, to_product, unit, to_unit,
+    state, to_state, d_inputs, to_d_inputs, n,
+    COLUMNS: tl.constexpr, HAS_OUTPUT: tl.constexpr, HAS_PRODUCT: tl.constexpr,
+) -> None:  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    j = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    here = j < n
+    d = tl.load(d_state + row * to_d_state + j, mask=here, other=0.0)
+    if HAS_OUTPUT:
+        d += tl.load(d_output + row * to_output + j, mask=here, other=0.0).to(d.dtype)
+    if HAS_PRODUCT:
+        d += tl.load(d_product + row * to_product + j, mask=here, other=0.0).to(d.dtype)
+    proposed = tl.load(unit + row * to_unit + j, mask=here, other=0.0)
+    z = tl.load(unit + row * to_unit + n + j, mask=here, other=0.0)
+    h = tl.load(state + row * to_state + j, mask=here, other=0.0)
+    changed = d * z
+    tl.store(d_inputs + row * to_d_inputs + j, changed * (1 - proposed * proposed), mask=here)
+    tl.store(d_inputs + row * to_d_inputs + n + j, (proposed - h) * changed * (1 - z), mask=here)
+    tl.store(d_state + row * to_d_state + j, d - changed, mask=here)
+
+
+@triton.jit
+def _unit_backward_reset(
+    d_state, to_d_state, d_reset, to_d_reset, unit, to_unit, state, to_state,
+    d_inputs, to_d_inputs, n, COLUMNS: tl.constexpr,
+) -> None:  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    j = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
+    here = j < n
+    d = tl.load(d_state + row * to_d_state + j, mask=here, other=0.0)
+    d_q = tl.load(d_reset + row * to_d_reset + j, mask=here, other=0.0).to(d.dtype)
+    r = tl.load(unit + row * to_unit + 2 * n + j, mask=here, other=0.0)
+    h = tl.load(state + row * to_state + j, mask=here, other=0.0)
+    tl.store(d_inputs + row * to_d_inputs + 2 * n + j, d_q * h * r * (1 - r), mask=here)
+    tl.store(d_state + row * to_d_state + j, d + d_q * r, mask=here)
+
+
+@triton.jit
+def _align(
+    keys, query, to_query, v, padding, alpha, hypotheses, source, width,
+    SOURCE: tl.constexpr, WIDTH: tl.constexpr,
+) -> None:  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    sentence = row // hypotheses
+    s, k = tl.arange(0, SOURCE), tl.arange(0, WIDTH)
+    is_position = s < source
+    e = tl.zeros((SOURCE,), keys.dtype.element_ty)
+    for start in range(0, width, WIDTH):
+        column = start + k
+        here = column < width
+        q = tl.load(query + row * to_query + column, mask=here, other=0.0).to(e.dtype)
+        v_here = tl.load(v + column, mask=here, other=0.0)
+        at = (sentence * source + s[:, None]) * width + column[None, :]
+        key = tl.load(keys + at, mask=is_position[:, None] & here[None, :], other=0.0)
+        e += tl.sum(_tanh(key + q[None, :]) * v_here[None, :], axis=1)
+    no_word = tl.load(padding + sentence * source + s, mask=is_position, other=1)
+    e = tl.where(no_word != 0, float("-inf"), e)
+    e = tl.exp(e - tl.max(e, axis=0))
+    tl.store(alpha + row * source + s, e / tl.sum(e, axis=0), mask=is_position)
+
+
+@triton.jit
+def _align_backward(
+    keys, query, to_query, v, alpha, d_alpha, to_d_alpha, d_keys, d_v, d_query, to_d_query,
+    source, width, SOURCE: tl.constexpr, WIDTH: tl.constexpr,
+) -> None:  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    s, k = tl.arange(0, SOURCE), tl.arange(0, WIDTH)
+    is_position = s < source
+    a = tl.load(alpha + row * source + s, mask=is_position, other=0.0)
+    d_a = tl.load(d_alpha + row * to_d_alpha + s, mask=is_position, other=0.0)
+    d_e = a * (d_a - tl.sum(a * d_a, axis=0))
+    for start in range(0, width, WIDTH):
+        column = start + k
+        here = column < width
+        q = tl.load(query + row * to_query + column, mask=here, other=0.0).to(a.dtype)
+        v_here = tl.load(v + column, mask=here, other=0.0)
+        at = (row * source + s[:, None]) * width + column[None, :]
+        there = is_position[:, None] & here[None, :]
+        t = _tanh(tl.load(keys + at, mask=there, other=0.0) + q[None, :])
+        slope = d_e[:, None] * v_here[None, :] * (1 - t * t)
+        d_key = tl.load(d_keys + at, mask=there, other=0.0)
+        tl.store(d_keys + at, d_key + slope, mask=there)
+        at_v = d_v + row * width + column
+        before = tl.load(at_v, mask=here, other=0.0)
+        tl.store(at_v, before + tl.sum(d_e[:, None] * t, axis=0), mask=here)
+        tl.store(d_query + row * to_d_query + column, tl.sum(slope, axis=0), mask=here)

@@ -1,0 +1,109 @@
+"""Loops that are recorded once and launched as a whole: CUDA graphs.
+
+A recording holds for one shape and for the memory that it was made with. So lengths are rounded up
+to a multiple of ``STEP``, tensors are copied into the recording's own before it is launched, and
+what it returns is copied out: the next launch may use that memory again. A shape is recorded when
+it comes a second time; shapes beyond the ``MOST``-th run step by step.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.utils._pytree import tree_map_only
+
+STEP = 8  # positions: a batch of 30 words is computed as one of 32
+MOST = 128
+
+Function = Callable[..., tuple[Tensor | None, ...]]
+
+
+class Recording(Protocol):
+    """One function of tensors in memory of its own, with what it returns."""
+
+    returned: tuple[Tensor | None, ...]
+
+    def __init__(self, function: Callable[[], tuple[Tensor | None, ...]]) -> None: ...
+
+    def launch(self) -> None:
+        """Compute ``returned`` again, from what the function's tensors hold now."""
+
+
+class CudaRecording:
+    """A CUDA graph; see ``Recording``."""
+
+    def __init__(self, function: Callable[[], tuple[Tensor | None, ...]]) -> None:
+        aside = torch.cuda.Stream()
+        aside.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(aside):  # libraries allocate their memory at the first call
+            for _ in range(2):
+                function()
+        torch.cuda.current_stream().wait_stream(aside)
+        self._graph = torch.cuda.CUDAGraph()
+        # the backward pass runs in another thread, beside those that load data
+        with torch.cuda.graph(self._graph, pool=_pool(), capture_error_mode="thread_local"):
+            self.returned = function()
+
+    def launch(self) -> None:
+        """See ``Recording``."""
+        self._graph.replay()
+
+
+@cache
+def _pool() -> tuple[int, int]:
+    """Return the memory of all recordings: what one leaves is copied before the next begins."""
+    return torch.cuda.graph_pool_handle()
+
+
+class Recordings:
+    """All recordings.
+
+    Args:
+        record: makes one.
+        kind: the kind of device that can record.
+    """
+
+    def __init__(self, record: type[Recording], kind: str = "cuda") -> None:
+        self._record, self._kind = record, kind
+        self._seen: set[tuple] = set()
+        self._made: dict[tuple, tuple[list[Tensor], Recording]] = {}
+
+    def padding(self, like: Tensor, length: int) -> int:
+        """Return how many positions are to be added to a length for the device of a tensor."""
+        return -length % STEP if like.device.type == self._kind else 0
+
+    def run(self, function: Function, *args: object) -> tuple[Tensor | None, ...]:
+        """Return what a function returns, in memory that nothing else uses.
+
+        Args:
+            args: tensors, None, and whatever else can be compared.
+        """
+        tensors = [x for x in args if isinstance(x, Tensor)]
+        if tensors[0].device.type != self._kind:
+            return function(*args)
+        key = function, *map(_description, args)
+        if key not in self._seen:
+            self._seen.add(key)
+            return function(*args)
+        if key not in self._made:
+            if len(self._made) >= MOST:
+                return function(*args)
+            self._made[key] = self._make(function, args)
+        given, recording = self._made[key]
+        for place, tensor in zip(given, tensors, strict=True):
+            place.copy_(tensor)
+        recording.launch()
+        return tree_map_only(Tensor, torch.clone, recording.returned)
+
+    def _make(self, function: Function, args: tuple) -> tuple[list[Tensor], Recording]:
+        given = tree_map_only(Tensor, lambda x: x.detach().clone(), args)
+        with torch.no_grad():
+            recording = self._record(lambda: function(*given))
+        return [x for x in given if isinstance(x, Tensor)], recording
+
+
+def _description(x: object) -> object:
+    """Return what makes two arguments the same to a recording."""
+    return (x.shape, x.dtype, x.device) if isinstance(x, Tensor) else x

@@ -1,0 +1,146 @@
+"""The functions of the GPU backend, on a CPU, beside the reference: they run on any device."""
+
+import os
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import torch
+from test_kernels import CASES
+from torch.testing import assert_close
+
+from fairseq_rnnsearch.kernels import BACKENDS
+from fairseq_rnnsearch.kernels.gpu import GPU
+from fairseq_rnnsearch.kernels.gpu.recordings import Recordings
+
+
+class Stub:
+    """In the place of a CUDA graph: computes again, into the same memory."""
+
+    def __init__(self, function):
+        self._function, self.returned = function, function()
+
+    def launch(self):
+        for place, result in zip(self.returned, self._function(), strict=True):
+            if place is not None:
+                place.copy_(result)
+
+
+def gradients_and_results(function, call, tensors, dtype=torch.float64):
+    leaves = [x.detach().clone().to(dtype).requires_grad_() for x in tensors]
+    found = call(function, *leaves)
+    found = found if isinstance(found, tuple) else (found,)
+    draw = torch.Generator().manual_seed(0)
+    weights = [torch.randn(x.shape, generator=draw, dtype=torch.float64) for x in found]
+    pairs = zip(found, weights, strict=True)
+    total = sum((x * weight).sum() for x, weight in pairs if x.requires_grad)
+    gradients = torch.autograd.grad(total, leaves, allow_unused=True)
+    missing = zip(gradients, leaves, strict=True)
+    gradients = [torch.zeros_like(leaf) if x is None else x for x, leaf in missing]
+    return [x.detach().double() for x in (*found, *gradients)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_results_and_gradients_are_the_references(name):
+    kind, call, tensors = CASES[name]
+    expected = gradients_and_results(getattr(BACKENDS["reference"], kind), call, tensors)
+    found = gradients_and_results(getattr(BACKENDS["gpu"], kind), call, tensors)
+    assert_close(found, expected, rtol=0, atol=1e-10)
+
+
+def test_recordings_are_launched_for_similar_lengths():
+    """A shape is recorded when it comes again, and other numbers do not see the last ones."""
+    recordings = Recordings(Stub, kind="cpu")
+    backend, launched = GPU(recordings), []
+    names = [name for name in CASES if not name.startswith("cost")]
+    for _ in range(3):
+        for name in names:
+            kind, call, tensors = CASES[name]
+            for scale in (1.0, 0.5):
+                scaled = [scale * x for x in tensors]
+                expected = gradients_and_results(getattr(BACKENDS["reference"], kind), call, scaled)
+                found = gradients_and_results(getattr(backend, kind), call, scaled)
+                assert_close(found, expected, rtol=0, atol=1e-10)
+        launched.append(len(recordings._made))
+    assert launched[0] > 0 and launched[-1] == launched[1] <= 2 * len(names)
+
+
+def test_what_was_recorded_returns_memory_of_its_own():
+    recordings = Recordings(Stub, kind="cpu")
+
+    def double(x):
+        return (2 * x,)
+
+    results = [recordings.run(double, torch.full((2,), float(i)))[0] for i in range(4)]
+    assert [x.tolist() for x in results] == [[0, 0], [2, 2], [4, 4], [6, 6]]
+    assert len(recordings._made) == 1
+
+
+@pytest.mark.parametrize("name", BACKENDS)
+def test_padding_costs_nothing(name):
+    leaves = [torch.randn(shape, requires_grad=True) for shape in ((4, 3), (5, 3), (5,))]
+    t, weight, bias = leaves
+    words, present = torch.tensor([1, 2, 3, 4]), torch.tensor([True, False, True, True])
+    costs = BACKENDS[name].output_cost(t, weight, bias, words, 0.1, present)
+    kept = BACKENDS[name].output_cost(t[present], weight, bias, words[present], 0.1)
+    assert_close(costs, kept)
+    assert_close(*(torch.autograd.grad(cost, leaves) for cost, _ in (costs, kept)))
+
+
+# --- Triton's kernels, run by its interpreter -----------------------------------------------------
+
+INTERPRETED = """
+import sys
+
+import torch
+from test_gpu_kernels import CASES, gradients_and_results
+from torch.testing import assert_close
+
+import fairseq_rnnsearch.kernels.gpu as gpu
+from fairseq_rnnsearch.kernels import BACKENDS, NetworkSizes
+from fairseq_rnnsearch.kernels.gpu.fused_steps import FusedOperations
+from fairseq_rnnsearch.optim import fused_adadelta
+from fairseq_rnnsearch.optim.blockwise import BlockwiseAdadelta
+
+operations = FusedOperations()
+gpu._operations = lambda operands: operations
+for name, (kind, call, tensors) in CASES.items():
+    if kind == "output_cost":
+        continue
+    expected = gradients_and_results(getattr(BACKENDS["reference"], kind), call, tensors)
+    for dtype, close in ((torch.float64, 1e-9), (torch.float32, 2e-5), (torch.bfloat16, 0.3)):
+        found = gradients_and_results(getattr(BACKENDS["gpu"], kind), call, tensors, dtype)
+        assert_close(found, expected, rtol=close, atol=close, msg=lambda m: f"{name} {dtype}: {m}")
+
+for sound in (None, True, False):
+    torch.manual_seed(0)
+    start = torch.randn(37, 41)
+    one, other = (torch.nn.Parameter(start.clone()) for _ in "ab")
+    plain, fused = (BlockwiseAdadelta([p], rho=0.95, weight_decay=0.1) for p in (one, other))
+    for _ in range(3):
+        one.grad = torch.randn(37, 41)
+        if sound is not False:
+            plain.step()
+        truth = None if sound is None else torch.tensor(sound)
+        averages = fused._state_of(other)
+        fused_adadelta.update(other.data, one.grad, *averages, truth, fused.param_groups[0])
+    assert_close(other, one)
+    if sound is not False:
+        assert_close(averages, plain._state_of(one))
+print("all equal")
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not find_spec("triton"), reason="triton is not installed: pip install .[gpu]")
+def test_triton_computes_what_torch_does():
+    ran = subprocess.run(
+        [sys.executable, "-c", INTERPRETED],
+        cwd=Path(__file__).parent,
+        env=os.environ | {"TRITON_INTERPRET": "1"},
+        capture_output=True,
+        text=True,
+    )
+    assert ran.stdout == "all equal\n", ran.stderr
