@@ -109,6 +109,19 @@ class AnswersNonfinite(Protocol):
     def begin_update(self, explain: Callable[[], str], has_loss_scaler: bool) -> None:
         """Learn who can explain the update, and whether a loss scaler answers overflows."""
 
+    def answers_later(self) -> bool:
+        """Tell whether the norm of the gradient that was clipped last is still on its GPU.
+
+        What follows from it has been decided there, and nobody else needs to look at it.
+        """
+
+    def answer(self) -> None:
+        """Read what is still on the GPU, and answer what is not finite.
+
+        Raises:
+            UserError: where that ends the training.
+        """
+
 
 @runtime_checkable
 class ReadFromFile(Protocol):

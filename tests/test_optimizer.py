@@ -18,6 +18,7 @@ from omegaconf import OmegaConf
 from oracles import numpy_rnnsearch as oracle
 from torch.testing import assert_close
 
+from fairseq_rnnsearch.compat.half_precision import load_scaler, scaler_state
 from fairseq_rnnsearch.compat.trainer import clip_scaled_gradients
 from fairseq_rnnsearch.contracts import AnswersNonfinite
 from fairseq_rnnsearch.errors import UserError
@@ -488,6 +489,30 @@ def test_shrink_with_bf16_takes_a_tenth_of_the_parameter_too():
         learn(bf16, halves, 1, spoil=spoil)
     # the parameters are rounded to 8 bits
     assert_close(accumulators(optimizer), accumulators(inner), rtol=0.05, atol=0)
+
+
+@pytest.mark.parametrize("kind", ["fp16", "amp"])
+def test_a_loss_scaler_goes_on_where_it_was(with_amp, kind):
+    """fairseq saves the scale of --fp16 alone, and not for how long it has been right."""
+
+    def made():
+        halves = kind == "fp16"
+        params = parameters(torch.float16 if halves else torch.float32)
+        copies = parameters(torch.float32)
+        return (with_halves(adam(copies), params), params) if halves else (
+            with_amp(adam(params), fp16_init_scale=128), params
+        )  # fmt: skip
+
+    one, params = made()
+    for seed in range(3):
+        learn(one, params, seed)
+    state, (again, _) = scaler_state(one), made()
+    assert scaler_state(again) != state
+    load_scaler(again, state)
+    assert scaler_state(again) == state
+    load_scaler(again, {"scale": 7.0})  # of another kind
+    assert scaler_state(again) == state
+    assert scaler_state(adam(parameters())) is None
 
 
 def test_the_smallest_scale_ends_a_training(with_amp):

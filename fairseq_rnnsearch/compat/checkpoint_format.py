@@ -101,6 +101,8 @@ _FORMAT: dict[str, tuple[str, _Check]] = {
     "extra_state.patience": _MAPPING,
     "extra_state.patience.best": ("a number", _is_number),
     "extra_state.patience.num_runs": _COUNT,
+    "extra_state.loss_scaler": _MAPPING,
+    "extra_state.loss_scaler.*": ("a number", _is_number),
     "extra_state.metrics": _MAPPING,
     "extra_state.metrics.*": _LIST,
     "extra_state.metrics.*.*": ("a meter of fairseq's", _is_meter),

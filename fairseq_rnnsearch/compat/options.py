@@ -75,6 +75,14 @@ def check_options(options: Namespace) -> None:
     on_cpu = given.get("cpu") or not torch.cuda.is_available()
     if trains and on_cpu and given.get("fp16"):
         raise UserError("--fp16 needs a GPU; on a CPU take --compute-dtype bfloat16")
+    if trains and given.get("optimizer") == "rnnsearch_adadelta":
+        for name in ("memory_efficient_fp16", "memory_efficient_bf16"):
+            if given.get(name):
+                raise UserError(
+                    f"{_option(name)}: --optimizer rnnsearch_adadelta keeps its averages in the "
+                    "type of the parameters, in halves of too few digits: take --fp16, --bf16, "
+                    "--amp or --compute-dtype bfloat16"
+                )
     if given.get("write_checkpoints_asynchronously") and not find_spec("iopath"):
         # fairseq says so, trains nothing and ends with status 0
         raise UserError("--write-checkpoints-asynchronously needs the package iopath: install it")

@@ -87,6 +87,8 @@ def heeding_signals(validate_and_save: Callable[..., tuple]) -> Callable[..., tu
     def validate_and_save_and_heed(
         cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch
     ) -> tuple[list, bool]:
+        if end_of_epoch:
+            trainer.log_updates()
         losses, should_stop = validate_and_save(
             cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch
         )

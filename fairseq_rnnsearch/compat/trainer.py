@@ -25,13 +25,15 @@ from omegaconf import DictConfig, ListConfig
 from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode
 from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from fairseq_rnnsearch.compat import checkpoints, patience
 from fairseq_rnnsearch.compat.checkpoint_format import check_optimizer
+from fairseq_rnnsearch.compat.half_precision import innermost, load_scaler, scaler_state
 from fairseq_rnnsearch.compat.options import check_configuration
 from fairseq_rnnsearch.compat.signals import StopRequest, end_training
 from fairseq_rnnsearch.compat.writing import write_whole
-from fairseq_rnnsearch.contracts import ExplainsUpdates
+from fairseq_rnnsearch.contracts import AnswersNonfinite, ExplainsUpdates
 from fairseq_rnnsearch.errors import UserError
 
 logger = logging.getLogger("fairseq.trainer")  # its lines are fairseq's
@@ -64,6 +66,8 @@ class ResumableTrainer(Trainer):
         self.saved_at: int | None = None
         self._is_ending = False
         self._keeps_rate = False
+        self._norm: Tensor | None = None
+        self._unlogged: list[tuple[list[dict], float, Tensor]] = []
         super().__init__(cfg, task, model, criterion, quantizer)
 
     # --- checkpoints ----------------------------------------------------------------------------
@@ -71,8 +75,10 @@ class ResumableTrainer(Trainer):
     def save_checkpoint(self, filename: str, extra_state: dict) -> str | None:
         """Save as fairseq does, with the counts that it forgets, and whole or not at all.
 
-        fairseq counts ``--patience`` and ``--ema-update-freq`` anew whenever it is resumed.
+        fairseq counts ``--patience``, ``--ema-update-freq`` and what changes the loss scale anew
+        whenever it is resumed.
         """
+        self.log_updates()
         if not self.should_save_checkpoint_on_current_rank:
             return None
         path = os.path.abspath(filename)
@@ -81,6 +87,8 @@ class ResumableTrainer(Trainer):
         state["extra_state"].update(extra_state, patience=patience.state())
         if self.cfg.ema.store_ema:
             state["extra_state"]["ema_updates"] = self.ema.update_freq_counter
+        if (scaler := scaler_state(self.optimizer)) is not None:
+            state["extra_state"]["loss_scaler"] = scaler
         write_whole(state, filename, self.cfg.checkpoint.write_checkpoints_asynchronously)
         logger.info(f"Finished saving checkpoint to {path}")
         self.saved_at = self.get_num_updates()
@@ -134,6 +142,8 @@ class ResumableTrainer(Trainer):
                 _load_metrics(extra_state["metrics"])
             if not (reset_optimizer or reset_lr_scheduler):
                 self._load_plateau()
+            if not reset_optimizer:
+                load_scaler(self.optimizer, extra_state.get("loss_scaler"))
             if self.cfg.ema.store_ema:
                 self._load_averages(filename, extra_state)
         return extra_state
@@ -195,10 +205,49 @@ class ResumableTrainer(Trainer):
             ) from problem
 
     def clip_grad_norm(self, clip_norm: float) -> Tensor:
-        """Clip as fairseq does, and rightly with ``--amp``."""
+        """Clip as fairseq does, and rightly with ``--amp``.
+
+        fairseq then waits for a GPU to know whether the norm is finite. Where the optimizer has
+        answered that on the GPU, the norm is kept for the log, and this returns a zero.
+        """
         if isinstance(self.optimizer, AMPOptimizer):
             return clip_scaled_gradients(self.optimizer, clip_norm)
-        return super().clip_grad_norm(clip_norm)
+        norm = super().clip_grad_norm(clip_norm)
+        inside = innermost(self.optimizer)
+        answers_later = isinstance(inside, AnswersNonfinite) and inside.answers_later()
+        if not answers_later or self._grad_norm_buf is not None:  # several compare their norms
+            return norm
+        self._norm = norm
+        return torch.zeros((), dtype=norm.dtype)
+
+    def _reduce_and_log_stats(
+        self, logging_outputs: list[dict], sample_size: float, grad_norm: Tensor | None = None
+    ) -> dict:
+        """Log as fairseq does, which reads each number of a GPU by itself after every update.
+
+        Here those of all updates since the last line of the log are read together.
+        """
+        if self.device.type == "cpu":
+            return super()._reduce_and_log_stats(logging_outputs, sample_size, grad_norm)
+        if grad_norm is None:  # of a validation
+            return super()._reduce_and_log_stats(on_the_cpu(logging_outputs), sample_size)
+        norm, self._norm = grad_norm if self._norm is None else self._norm, None
+        self._unlogged.append((logging_outputs, sample_size, norm))
+        # the first one starts fairseq's clocks
+        is_first = metrics.get_meter("train", "ups") is None
+        if is_first or self.get_num_updates() % self.cfg.common.log_interval == 0:
+            self.log_updates()
+        return {}
+
+    def log_updates(self) -> None:
+        """Log the updates that have not been, and answer what is not finite in them."""
+        unlogged, self._unlogged = on_the_cpu(self._unlogged), []
+        with metrics.aggregate("train"), metrics.aggregate("train_inner"):
+            for update in unlogged:
+                super()._reduce_and_log_stats(*update)
+            inside = innermost(self.optimizer)
+            if isinstance(inside, AnswersNonfinite):
+                inside.answer()
 
     def lr_step(self, epoch: int, val_loss: float | None = None) -> float | None:
         """Step the schedule at the end of an epoch; end here where a signal has asked for it."""
@@ -276,6 +325,17 @@ def clip_scaled_gradients(optimizer: AMPOptimizer, max_norm: float) -> Tensor:
         )
     logger.info("the gradient is not finite: the loss scale becomes %g", optimizer.next_loss_scale)
     return norm
+
+
+def on_the_cpu(numbers: Any) -> Any:
+    """Return the same with the numbers of a GPU, which are copied together."""
+    leaves, tree = tree_flatten(numbers)
+    there = [i for i, x in enumerate(leaves) if isinstance(x, Tensor) and x.device.type != "cpu"]
+    if there:
+        copied = torch.stack([leaves[i].double() for i in there]).cpu()
+        for i, number in zip(there, copied.unbind(), strict=True):
+            leaves[i] = number.to(leaves[i].dtype)
+    return tree_unflatten(leaves, tree)
 
 
 def _without_keeping(iterator: EpochBatchIterator) -> EpochBatchIterator:

@@ -24,6 +24,7 @@ from torch import Tensor
 from fairseq_rnnsearch.contracts import AnswersNonfinite
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.optim.blockwise import BlockwiseAdadelta
+from fairseq_rnnsearch.optim.later import Later
 from fairseq_rnnsearch.wording import counted
 
 logger = logging.getLogger(__name__)
@@ -62,6 +63,11 @@ class RNNSearchAdadeltaConfig(FairseqDataclass):
 class RNNSearchAdadelta(FairseqOptimizer, AnswersNonfinite):
     """``torch.optim.Adadelta`` with the authors' step, clipping and treatment of overflows.
 
+    On a GPU, with ``--nonfinite skip`` or ``shrink``, nothing waits to see whether a norm is
+    finite: the device itself leaves the update out, or takes a tenth of the parameters as the
+    gradient. The norm is looked at before the next update is made, so that what is said and when
+    training stops is the same as on a CPU.
+
     Raises:
         UserError: for a value outside its range.
     """
@@ -84,6 +90,9 @@ class RNNSearchAdadelta(FairseqOptimizer, AnswersNonfinite):
                 "initial lr, its own value has no effect"
             )
         self._skip_update = self._is_shrunk = False
+        self._sound: Tensor | None = None  # whether the gradient that was clipped is finite
+        # the norm of the last update, and who explains it, where that norm is still on a GPU
+        self._unseen: tuple[Later, Callable[[], str]] | None = None
         self._nonfinite_updates = self._nonfinite_in_a_row = 0
         self.begin_update(lambda: "sentences unknown", has_loss_scaler=False)
         self._optimizer = BlockwiseAdadelta(params, **self.optimizer_config)
@@ -119,7 +128,11 @@ class RNNSearchAdadelta(FairseqOptimizer, AnswersNonfinite):
 
         What has replaced a gradient stays: ``--bf16`` divides by the batch's size after clipping.
         """
-        if c != 1 and not self._is_shrunk:
+        if self._is_shrunk:
+            return
+        if self.answers_later() and self.cfg.nonfinite == "shrink":
+            c = torch.where(self._sound, c, 1.0)
+        if isinstance(c, Tensor) or c != 1:
             super().multiply_grads(c)
 
     def clip_grad_norm(
@@ -137,16 +150,62 @@ class RNNSearchAdadelta(FairseqOptimizer, AnswersNonfinite):
         Raises:
             UserError: after ``--nonfinite-limit`` such updates in a row.
         """
+        self.answer()
         norm = _clip(self.params, max_norm, aggregate_norm_fn)
+        others_answer = self.cfg.nonfinite == "raise" or self._has_loss_scaler
+        if norm.device.type != "cpu" and not others_answer:
+            return self._decide_on_the_device(norm)
         self._skip_update = not torch.isfinite(norm)
         if not self._skip_update:
             self._nonfinite_in_a_row = 0
             return norm
-        if self.cfg.nonfinite == "raise" or self._has_loss_scaler:
-            return norm  # whoever gets it answers it; with --amp a step is taken all the same
+        if others_answer:
+            return norm  # with --amp a step is taken all the same
+        self._report(norm, self._explain)
+        if self.cfg.nonfinite == "shrink":
+            self._skip_update, self._is_shrunk = False, True
+            for parameter in self.params:
+                parameter.grad = 0.1 * parameter.detach()
+        return torch.zeros_like(norm)
+
+    def _decide_on_the_device(self, norm: Tensor) -> Tensor:
+        """Settle what a non-finite norm means without asking the device whether it is one."""
+        self._sound = torch.isfinite(norm)
+        if self.cfg.nonfinite == "skip":
+            self._optimizer.sound = self._sound
+        else:
+            for parameter in self.params:
+                gradient = 0.0 if parameter.grad is None else parameter.grad
+                instead = 0.1 * parameter.detach()
+                parameter.grad = torch.where(self._sound, gradient, instead)
+        self._unseen = Later(norm), self._explain
+        return torch.where(self._sound, norm, 0.0)
+
+    def answers_later(self) -> bool:
+        """See ``contracts.AnswersNonfinite``."""
+        return self._sound is not None
+
+    def answer(self) -> None:
+        """See ``contracts.AnswersNonfinite``."""
+        if self._unseen is None:
+            return
+        (norm, explain), self._unseen = self._unseen, None
+        norm = norm.read()
+        if torch.isfinite(norm):
+            self._nonfinite_in_a_row = 0
+        else:
+            self._report(norm, explain)
+
+    def state_dict(self) -> dict:
+        """Return fairseq's, when all updates that it has are known to be sound."""
+        self.answer()
+        return super().state_dict()
+
+    def _report(self, norm: Tensor, explain: Callable[[], str]) -> None:
+        """Say why a norm is not finite, or end the training when too many in a row are not."""
         self._nonfinite_updates += 1
         self._nonfinite_in_a_row += 1
-        why = self._explain()
+        why = explain()
         if self.cfg.nonfinite_limit and self._nonfinite_in_a_row >= self.cfg.nonfinite_limit:
             raise UserError(
                 f"{counted(self._nonfinite_in_a_row, 'update')} in a row had a gradient that is not"
@@ -154,26 +213,22 @@ class RNNSearchAdadelta(FairseqOptimizer, AnswersNonfinite):
                 " the checkpoints are as they were: go on from one with --restore-file, with a"
                 " smaller --adadelta-step or --clip-norm, or without those sentences"
             )
-        if self.cfg.nonfinite == "shrink":
-            self._skip_update, self._is_shrunk = False, True
-            for parameter in self.params:
-                parameter.grad = 0.1 * parameter.detach()
+        skips = self.cfg.nonfinite == "skip"
         logger.warning(
             "gradient norm is %s: %s; %s (--nonfinite %s; %d so far)",
             norm.item(),
             why,
-            "update skipped" if self._skip_update else "0.1 x parameter used as the gradient",
+            "update skipped" if skips else "0.1 x parameter used as the gradient",
             self.cfg.nonfinite,
             self._nonfinite_updates,
         )
         metrics.log_scalar("nonfinite", self._nonfinite_updates, weight=0, priority=600)
-        return torch.zeros_like(norm)
 
     def step(self, closure=None, scale: float = 1.0, groups=None) -> None:
         """Update, unless ``clip_grad_norm`` has found nothing to go by."""
         if not self._skip_update:
             super().step(closure, scale, groups)
-        self._is_shrunk = False
+        self._is_shrunk, self._sound, self._optimizer.sound = False, None, None
 
 
 def _clip(
@@ -188,10 +243,11 @@ def _clip(
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     if not gradients:
         return torch.tensor(0.0)
-    norms = [
-        torch.linalg.vector_norm(gradient, dtype=torch.promote_types(gradient.dtype, torch.float32))
-        for gradient in gradients
-    ]
+    dtype = torch.promote_types(gradients[0].dtype, torch.float32)
+    if gradients[0].device.type == "cpu":
+        norms = [torch.linalg.vector_norm(gradient, dtype=dtype) for gradient in gradients]
+    else:
+        norms = torch._foreach_norm(gradients, 2, dtype=dtype)  # a few launches for all
     norm = torch.linalg.vector_norm(torch.stack(norms))
     if aggregate_norm_fn is not None:
         norm = aggregate_norm_fn(norm)

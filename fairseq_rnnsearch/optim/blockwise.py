@@ -1,10 +1,16 @@
-"""torch's Adadelta a block of numbers at a time: what it computes on the way stays in the cache.
+"""torch's Adadelta, on a CPU a block of numbers at a time, elsewhere all parameters together.
 
 torch's own makes two copies of every parameter and goes through memory for each of ten operations.
-The operations and their order are the same here; a checkpoint of one goes on with the other.
+On a CPU, what a block computes on the way stays in the cache. On a GPU each operation is a few
+launches for all parameters, and an update can be left out without asking the device. The operations
+and their order are the same; a checkpoint of one goes on with the other.
 """
 
-from collections.abc import Callable, Iterator
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache
+from importlib.util import find_spec
+from types import ModuleType
 
 import torch
 from torch import Tensor
@@ -15,32 +21,73 @@ BLOCK = 2**19
 
 
 class BlockwiseAdadelta(torch.optim.Adadelta):
-    """Elsewhere than on a CPU, torch's own."""
+    """For real parameters; where memory of one lies apart on a CPU, torch's own.
+
+    Attributes:
+        sound: on a GPU, whether the next update is made, as one truth value there; None: it is.
+    """
+
+    sound: Tensor | None = None
 
     @torch.no_grad()
     def step(self, closure: Callable | None = None) -> Tensor | float | None:
         """Make one update."""
         parameters = [p for group in self.param_groups for p in group["params"]]
-        if not all(_is_plain(p) and (p.grad is None or _is_plain(p.grad)) for p in parameters):
+        on_cpu = any(p.device.type == "cpu" for p in parameters)
+        plain = all(_is_plain(p) and (p.grad is None or _is_plain(p.grad)) for p in parameters)
+        if on_cpu and not plain:
             return super().step(closure)
         loss = None
         if closure is not None:
             with torch.enable_grad():
                 loss = closure()
         for group in self.param_groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    self._update(parameter, group)
+            learning = [p for p in group["params"] if p.grad is not None]
+            if not on_cpu:
+                self._update_together(learning, group)
+                continue
+            for parameter in learning:
+                self._update(parameter, group)
         return loss
 
-    def _update(self, parameter: Tensor, group: dict) -> None:
+    def _state_of(self, parameter: Tensor) -> tuple[Tensor, Tensor]:
+        """Return E[g^2] and E[D^2] before an update."""
         state = self.state[parameter]
         if not state:
             state["step"] = torch.zeros(())
             state["square_avg"], state["acc_delta"] = (torch.zeros_like(parameter) for _ in "gd")
         state["step"] += 1
+        return state["square_avg"], state["acc_delta"]
+
+    def _update_together(self, parameters: Sequence[Tensor], group: dict) -> None:
+        if not parameters:
+            return
+        rho, eps = group["rho"], group["eps"]
+        gradients = [parameter.grad for parameter in parameters]
+        square_avgs, acc_deltas = zip(*map(self._state_of, parameters), strict=True)
+        if fused := _fused():
+            for tensors in zip(parameters, gradients, square_avgs, acc_deltas, strict=True):
+                fused.update(*tensors, self.sound, group)
+            return
+        if decay := group["weight_decay"]:
+            gradients = torch._foreach_add(gradients, parameters, alpha=decay)
+        if self.sound is not None:
+            gradients = [torch.where(self.sound, gradient, 0.0) for gradient in gradients]
+        kept = rho if self.sound is None else torch.where(self.sound, rho, 1.0).to(parameters[0])
+        torch._foreach_mul_(square_avgs, kept)
+        torch._foreach_addcmul_(square_avgs, gradients, gradients, value=1 - rho)
+        roots, deltas = (torch._foreach_add(x, eps) for x in (square_avgs, acc_deltas))
+        torch._foreach_sqrt_(roots)
+        torch._foreach_sqrt_(deltas)
+        torch._foreach_div_(deltas, roots)
+        torch._foreach_mul_(deltas, gradients)
+        torch._foreach_mul_(acc_deltas, kept)
+        torch._foreach_addcmul_(acc_deltas, deltas, deltas, value=1 - rho)
+        torch._foreach_add_(parameters, deltas, alpha=-float(group["lr"]))
+
+    def _update(self, parameter: Tensor, group: dict) -> None:
         rho, eps, decay = group["rho"], group["eps"], group["weight_decay"]
-        tensors = (parameter, parameter.grad, state["square_avg"], state["acc_delta"])
+        tensors = (parameter, parameter.grad, *self._state_of(parameter))
         root, delta = parameter.new_empty(2, min(BLOCK, parameter.numel()))
         for p, g, square_avg, acc_delta in _blocks(*tensors):
             r, d = root[: len(p)], delta[: len(p)]
@@ -52,6 +99,14 @@ class BlockwiseAdadelta(torch.optim.Adadelta):
             d.div_(r).mul_(g)
             acc_delta.mul_(rho).addcmul_(d, d, value=1 - rho)
             p.add_(d, alpha=-float(group["lr"]))
+
+
+@cache
+def _fused() -> ModuleType | None:
+    """Return the update in Triton where there is one: it comes with torch's builds for CUDA."""
+    if not (torch.cuda.is_available() and find_spec("triton")):
+        return None
+    return importlib.import_module("fairseq_rnnsearch.optim.fused_adadelta")
 
 
 def _is_plain(tensor: Tensor) -> bool:

@@ -78,10 +78,11 @@ class AuthorsBeamSearch(BeamSearch):
         """
         if previous is not None:
             # fairseq fills a beam that has too few hypotheses with some that have ended
-            lprobs[previous.eq(self.eos)] = -math.inf
-        source = self.src_lengths[part]
-        lprobs[step < source // 2, :, self.eos] = -math.inf
-        lprobs[step >= MAX_SYMBOLS_PER_SOURCE_SYMBOL * source] = -math.inf
+            lprobs.masked_fill_(previous.eq(self.eos).unsqueeze(2), -math.inf)
+        source = self.src_lengths[part].unsqueeze(1)
+        lprobs[..., self.eos].masked_fill_(step < source // 2, -math.inf)
+        is_over = step >= MAX_SYMBOLS_PER_SOURCE_SYMBOL * source
+        lprobs.masked_fill_(is_over.unsqueeze(2), -math.inf)
 
     def accept(self, words: Tensor, scores: Tensor) -> Tensor:
         """Return candidates' scores, ``(sentences, candidates)``, best first, in narrower beams."""
@@ -132,7 +133,7 @@ class AuthorsSequenceGenerator(StepwiseGenerator):
                     for i in unfinished:
                         hypotheses[i] = [self._empty_hypothesis(sample, i)]
                     break
-                rows = torch.tensor(unfinished)
+                rows = torch.tensor(unfinished).to(sample["net_input"]["src_tokens"].device)
                 again = self._generate(
                     {"net_input": _rows(sample["net_input"], rows)},
                     prefix_tokens=None if prefix is None else prefix[rows],

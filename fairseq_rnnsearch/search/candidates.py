@@ -23,8 +23,10 @@ def best(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor
     Returns:
         scores, words and hypotheses, ``(sentences, k)``.
     """
+    if lprobs.device.type != "cpu":  # the answer would be waited for
+        lprobs.nan_to_num_(-torch.inf, torch.inf, -torch.inf)
     values, chosen = _best(lprobs, scores, k)
-    if values[:, 0].isnan().any():  # sorted first
+    if lprobs.device.type == "cpu" and values[:, 0].isnan().any():  # sorted first
         lprobs.masked_fill_(lprobs.isnan(), -torch.inf)
         values, chosen = _best(lprobs, scores, k)
     words = lprobs.size(2)

@@ -23,7 +23,7 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.search.candidates import best
 from fairseq_rnnsearch.search.history import History, Rows
 
-# bytes of logits at a time
+# bytes of logits at a time, for the caches of a CPU
 LOGITS = 8_000_000
 
 
@@ -92,12 +92,21 @@ def longest_translation(generator: SequenceGenerator, source: int | np.ndarray) 
     return np.minimum(longest, generator.max_len - 1)
 
 
+def _read(
+    scores: Tensor, words: Tensor, hypotheses: Tensor
+) -> tuple[list[list[float]], list[list[int]], list[list[int]]]:
+    """Return candidates as lists, for which a GPU is waited for once."""
+    numbers = torch.stack([part.double() for part in (scores, words, hypotheses)]).cpu()
+    return numbers[0].tolist(), numbers[1].long().tolist(), numbers[2].long().tolist()
+
+
 class _Search:
     """The search for one batch."""
 
     def __init__(self, generator: StepwiseGenerator, sample: dict, prefix: Tensor | None) -> None:
         self._generator, self._prefix = generator, prefix
         source = sample["net_input"]["src_tokens"]
+        self._device = source.device
         sentences, source_length = source.shape
         self._max_len = int(longest_translation(generator, source_length))
         if generator.min_len > self._max_len:
@@ -119,23 +128,31 @@ class _Search:
     def run(self) -> list[list[dict]]:
         """Return all hypotheses of each sentence, best first."""
         generator, count = self._generator, len(self._sentences)
-        words, scores = torch.full((count,), generator.eos), torch.zeros(count)
+        words = torch.full((count,), generator.eos, device=self._device)
+        scores = torch.zeros(count, device=self._device)
         history = History()
         for step in range(self._max_len + 1):
             features, weights = self._step(words)
             scores = scores.to(torch.promote_types(features[0].dtype, torch.float32))
             history.begin_step(weights)
             candidates = self._candidates(step, features, words, scores)
-            rows, kept = self._advance(step, history, *(part.tolist() for part in candidates))
+            rows, kept = self._advance(step, history, *_read(*candidates))
             if not self._sentences or (generator.search.stop_on_max_len and step >= self._max_len):
                 break
             assert step < self._max_len, f"{step} < {self._max_len}"
             history.end_step(rows)
-            words, scores = torch.tensor(rows.words), torch.tensor(rows.scores, dtype=scores.dtype)
+            words, parents, scores = self._sent(rows, scores.dtype)
             for steps in self._steps:
-                steps.follow(torch.tensor(rows.parents), kept, generator.beam_size)
+                steps.follow(parents, kept, generator.beam_size)
         power = generator.len_penalty if generator.normalize_scores else 0
         return history.hypotheses(count, generator.eos, power, scores.dtype)
+
+    def _sent(self, rows: Rows, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+        """Return words, parents and scores on the model's device, by one copy to it."""
+        numbers = torch.tensor([rows.words, rows.parents, rows.scores], dtype=torch.float64)
+        numbers = numbers.to(self._device, non_blocking=True)
+        words, parents = numbers[:2].long()
+        return words, parents, numbers[2].to(dtype)
 
     def _step(self, words: Tensor) -> tuple[list[Tensor], Tensor | None]:
         """Return t_i of each model and the mean of their alignment weights."""
@@ -156,7 +173,9 @@ class _Search:
         width, symbols = len(scores) // sentences, generator.vocab_size
         previous = words.view(sentences, width) if step else None
         k = min(2 * generator.beam_size, width * symbols - 1)
-        at_once = max(1, LOGITS // (width * symbols * scores.element_size()))
+        at_once = sentences
+        if self._device.type == "cpu":
+            at_once = max(1, LOGITS // (width * symbols * scores.element_size()))
         found = []
         for start in range(0, sentences, at_once):
             part = slice(start, min(start + at_once, sentences))
@@ -193,11 +212,10 @@ class _Search:
             lprobs[..., :eos] = -math.inf
             lprobs[..., eos + 1 :] = -math.inf
         elif self._prefix is not None and step < self._prefix.size(1):
-            words = self._prefix[part, step]
-            for row in words.ne(generator.pad).nonzero().squeeze(1).tolist():
-                kept = lprobs[row, :, words[row]].clone()
-                lprobs[row] = -math.inf
-                lprobs[row, :, words[row]] = kept
+            words = self._prefix[part, step].view(-1, 1, 1)
+            given = words.expand(-1, lprobs.size(1), 1)
+            kept = lprobs.gather(2, given)  # where no word is given, that of the pad symbol
+            lprobs.masked_fill_(words.ne(generator.pad), -math.inf).scatter_(2, given, kept)
             return
         if step < generator.min_len:
             lprobs[..., eos] = -math.inf
@@ -231,7 +249,7 @@ class _Search:
             rows.scores.extend([scores[i][rank] for rank in going])
         if len(remaining) == len(self._sentences):
             return rows, None
-        kept = torch.tensor(remaining, dtype=torch.long)
+        kept = torch.tensor(remaining, dtype=torch.long).to(self._device)
         self._sentences = [self._sentences[i] for i in remaining]
         self._lengths = self._lengths[kept]
         if self._prefix is not None:

@@ -95,12 +95,13 @@ class History:
         return words[::-1], sums[::-1], rows[::-1]
 
     def _weights_of(self, rows: list[list[int]]) -> Tensor | None:
-        """Return weights, ``(ends, steps, source)``, in float32; steps forget theirs."""
+        """Return weights, ``(ends, steps, source)``, in float32 on the CPU; steps forget theirs."""
         if self._weights[0] is None:
             return None
-        by_step = torch.tensor(rows, dtype=torch.long).view(-1, len(self._weights)).T
-        found = torch.empty(len(rows), len(by_step), self._weights[0].size(1))
+        device = self._weights[0].device
+        by_step = torch.tensor(rows, dtype=torch.long).view(-1, len(self._weights)).T.to(device)
+        found = torch.empty(len(rows), len(by_step), self._weights[0].size(1), device=device)
         for step, chosen in enumerate(by_step):
             found[:, step] = self._weights[step][chosen]
             self._weights[step] = None  # of long sentences they are gigabytes
-        return found
+        return found.cpu()

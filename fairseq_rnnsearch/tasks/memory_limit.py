@@ -33,7 +33,8 @@ class MemoryLimit:
     """The memory that a batch may take.
 
     Args:
-        gigabytes: 0: any amount; None: half of what there is, shared by this machine's processes.
+        gigabytes: 0: any amount; None: half of what there is, shared by this machine's processes,
+            or of what is free on a GPU.
 
     Raises:
         UserError: for a negative number.
@@ -143,9 +144,14 @@ class MemoryLimit:
 
 @cache
 def memory_of(device: torch.device) -> float:
-    """Return the bytes of a GPU, or this process's share of the machine or of its cgroup."""
+    """Return the bytes that are free on a GPU, or this process's share of the machine or cgroup.
+
+    They are asked for once: what fits shall not depend on the batches before.
+    """
     if device.type == "cuda":
-        return torch.cuda.get_device_properties(device).total_memory
+        free, _ = torch.cuda.mem_get_info(device)
+        # torch has taken this from the GPU and gives it to nobody else
+        return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     sizes = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"), *_cgroup_limits()]
     return min(sizes) / int(os.environ.get("LOCAL_WORLD_SIZE", 1))
 

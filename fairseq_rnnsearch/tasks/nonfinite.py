@@ -17,18 +17,20 @@ _NAMED = 10
 
 
 class UpdateRecord:
-    """The batches of one update, kept until the next."""
+    """The batches of one update, kept until its gradient is known to be finite.
 
-    def __init__(self) -> None:
-        self._update: int | None = None
+    Attributes:
+        update: its number; None: of no update.
+    """
+
+    def __init__(self, update: int | None = None) -> None:
+        self.update = update
         self._batches: list[dict] = []
         self._model: torch.nn.Module | None = None
         self._criterion: torch.nn.Module | None = None
 
-    def add(self, update: int, sample: dict, model: torch.nn.Module, criterion: Any) -> None:
-        """Remember a batch of an update."""
-        if update != self._update:
-            self._update, self._batches = update, []
+    def add(self, sample: dict, model: torch.nn.Module, criterion: Any) -> None:
+        """Remember a batch."""
         self._batches.append(sample)
         # what makes processes wait for each other is left out: others may have nothing to look for
         self._model, self._criterion = unwrapped(model), criterion

@@ -27,14 +27,9 @@ from fairseq.data import (
 from fairseq.data.indexed_dataset import dataset_exists
 from fairseq.dataclass import ChoiceEnum
 from fairseq.models import BaseFairseqModel
-from fairseq.optim import (
-    AMPOptimizer,
-    FairseqOptimizer,
-    FP16Optimizer,
-    MemoryEfficientFP16Optimizer,
-)
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
+from fairseq_rnnsearch.compat.half_precision import innermost, scales_losses
 from fairseq_rnnsearch.contracts import AnswersNonfinite, ExplainsUpdates
 from fairseq_rnnsearch.data.batch_order import paper_batches
 from fairseq_rnnsearch.data.binarised import check_split
@@ -271,10 +266,12 @@ class ParallelDataTask(TranslationTask, ExplainsUpdates):
         What the update was made of is kept, to name it if it is not finite.
         """
         if not ignore_grad:
-            self._update_record.add(update_num, sample, model, criterion)
-        inside = _innermost(optimizer)
+            if update_num != self._update_record.update:
+                self._update_record = UpdateRecord(update_num)
+            self._update_record.add(sample, model, criterion)
+        inside = innermost(optimizer)
         if isinstance(inside, AnswersNonfinite):
-            inside.begin_update(self.explain_update, _scales_losses(optimizer))
+            inside.begin_update(self._update_record.explain, scales_losses(optimizer))
         step, results = super().train_step, []
         with in_fairseqs_words(sample):
             parts = self._parts(sample, model, criterion)
@@ -422,24 +419,6 @@ class ParallelDataTask(TranslationTask, ExplainsUpdates):
         )
         self.dataset_to_epoch_iter[dataset] = iterator
         return iterator
-
-
-def _innermost(optimizer: FairseqOptimizer) -> FairseqOptimizer:
-    """Return the optimizer inside fairseq's for half precision."""
-    if isinstance(optimizer, FP16Optimizer | AMPOptimizer):
-        return optimizer.fp32_optimizer
-    if isinstance(optimizer, MemoryEfficientFP16Optimizer):
-        return optimizer.wrapped_optimizer
-    return optimizer
-
-
-def _scales_losses(optimizer: FairseqOptimizer) -> bool:
-    """Tell whether it has a loss scaler: that of --bf16 is None, that of --amp is off on a CPU."""
-    if isinstance(optimizer, AMPOptimizer):
-        return optimizer.scaler.is_enabled()
-    if isinstance(optimizer, FP16Optimizer | MemoryEfficientFP16Optimizer):
-        return optimizer.scaler is not None
-    return False
 
 
 def _words(dataset: LanguagePairDataset) -> tuple[np.ndarray, np.ndarray]:

@@ -1,0 +1,46 @@
+"""Adadelta in Triton: a launch for each parameter, and memory is read and written once."""
+
+import triton
+import triton.language as tl
+from torch import Tensor
+
+BLOCK = 1024  # numbers of each program
+
+
+def update(
+    parameter: Tensor,
+    gradient: Tensor,
+    square_avg: Tensor,
+    acc_delta: Tensor,
+    sound: Tensor | None,
+    group: dict,
+) -> None:
+    """Make an update in place, as ``BlockwiseAdadelta`` describes it; all four are contiguous."""
+    numbers = parameter.numel()
+    _update[(triton.cdiv(numbers, BLOCK),)](
+        *(parameter, gradient, square_avg, acc_delta),
+        None if sound is None else sound.int(),
+        *(group["rho"], group["eps"], group["weight_decay"], float(group["lr"]), numbers),
+        HAS_SOUND=sound is not None,
+        BLOCK=BLOCK,
+    )
+
+
+@triton.jit
+def _update(
+    parameter, gradient, square_avg, acc_delta, sound, rho, eps, decay, step, numbers,
+    HAS_SOUND: tl.constexpr, BLOCK: tl.constexpr,
+) -> None:  # fmt: skip
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    if HAS_SOUND:
+        numbers *= tl.load(sound)  # by 0 or 1: nothing is read or written
+    here = at < numbers
+    p = tl.load(parameter + at, mask=here, other=0.0)
+    g = tl.load(gradient + at, mask=here, other=0.0) + decay * p
+    e_g = tl.load(square_avg + at, mask=here, other=0.0)
+    e_d = tl.load(acc_delta + at, mask=here, other=0.0)
+    e_g = rho * e_g + (1 - rho) * g * g
+    d = tl.sqrt(e_d + eps) / tl.sqrt(e_g + eps) * g
+    tl.store(square_avg + at, e_g, mask=here)
+    tl.store(acc_delta + at, rho * e_d + (1 - rho) * d * d, mask=here)
+    tl.store(parameter + at, p - step * d, mask=here)

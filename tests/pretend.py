@@ -1,0 +1,339 @@
+"""A pretend accelerator: tensors that say they lie on a device and compute on the CPU.
+
+The numbers are real. What CUDA refuses, tensors of two devices in one operation, is refused. What
+takes a GPU's time is counted by the line of the package or of fairseq that asked for it:
+
+- launches: operations that are no views;
+- waits: whatever makes the program wait for the device, reading a number above all;
+- copies: from the program's memory to the device, and back where nothing waits for them;
+- late: events that the program made sure of, of which a GPU is past when they are old enough.
+
+``--amp`` and ``--compute-dtype`` round what a GPU rounds: see ``_AUTOCAST``.
+"""
+
+import sys
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from unittest import mock
+
+import pytest
+import torch
+from torch.utils import backend_registration
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_flatten, tree_map
+
+if "_setup_privateuseone_for_python_backend" not in vars(backend_registration):
+    pytest.skip("this torch has no devices written in Python", allow_module_level=True)
+
+NAME = "pretend"
+aten = torch.ops.aten
+
+
+class MixedDevices(RuntimeError):
+    """An operation has met tensors of the device and of the CPU."""
+
+
+@dataclass
+class Counts:
+    """What the device was asked for, by the lines that asked."""
+
+    launches: Counter = field(default_factory=Counter)
+    waits: Counter = field(default_factory=Counter)
+    copies: Counter = field(default_factory=Counter)
+    late: Counter = field(default_factory=Counter)
+
+    def total(self, kind):
+        """How many there are of a kind."""
+        return vars(self)[kind].total()
+
+    def __str__(self):
+        return "\n".join(
+            f"{kind}: {count} x {line}"
+            for kind in ("waits", "copies", "late")
+            for line, count in vars(self)[kind].most_common()
+        )
+
+
+_counts = Counts()
+
+_WAITS = {
+    aten._local_scalar_dense.default,
+    aten.equal.default,
+    aten.is_nonzero.default,
+    aten.masked_select.default,
+    aten.nonzero.default,
+    aten.repeat_interleave.Tensor,
+    aten._unique2.default,
+    aten.unique_consecutive.default,
+    aten.unique_dim.default,
+}
+_INDEXING = {
+    aten.index.Tensor,
+    aten._unsafe_index.Tensor,
+    aten.index_put.default,
+    aten.index_put_.default,
+    aten._index_put_impl_.default,
+}
+_NO_LAUNCH = {
+    *("detach", "alias", "lift_fresh", "_unsafe_view", "set_", "resize_", "_has_compatible"),
+    *("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"),
+}
+# these take no number of the CPU beside the device's tensors; elementwise operations do
+_NO_SCALARS = {"cat", "stack", "mm", "addmm", "bmm", "baddbmm", "index_select", "gather"}
+
+
+def _line():
+    """The line of the package or of fairseq that has asked."""
+    frame = sys._getframe(2)
+    while frame:
+        name = frame.f_code.co_filename
+        if "/fairseq_rnnsearch/" in name or "/site-packages/fairseq/" in name:
+            return f"{'/'.join(name.rsplit('/', 2)[1:])}:{frame.f_lineno}"
+        frame = frame.f_back
+    return "elsewhere"
+
+
+class OnDevice(torch.Tensor):
+    """A tensor that says that it lies on the device; ``numbers`` has what it holds."""
+
+    @staticmethod
+    def __new__(cls, real, requires_grad=False):
+        return torch.Tensor._make_wrapper_subclass(
+            cls,
+            real.size(),
+            strides=real.stride(),
+            storage_offset=real.storage_offset(),
+            dtype=real.dtype,
+            device=DEVICE,
+            requires_grad=requires_grad,
+        )
+
+    def __init__(self, real, requires_grad=False):
+        self.numbers = real
+
+    def __repr__(self):
+        return f"OnDevice({self.numbers})"
+
+    @classmethod
+    def __torch_dispatch__(cls, function, types, args=(), kwargs=None):
+        return _run(function, args, kwargs or {})
+
+    # what torch does in C++ for tensors that have memory of their own
+
+    def tolist(self):
+        return self.cpu().tolist()
+
+    def new_tensor(self, data, dtype=None, **_):
+        _counts.copies[_line()] += 1
+        return OnDevice(torch.tensor(data, dtype=dtype or self.dtype))
+
+    def __getitem__(self, index):
+        return super().__getitem__(self._sent(index))
+
+    def __setitem__(self, index, value):
+        if isinstance(value, int | float):  # CUDA takes it along with the launch
+            self[index].fill_(value)
+        else:
+            super().__setitem__(self._sent(index), value)
+
+    @staticmethod
+    def _sent(index):
+        if not isinstance(index, list):
+            return index
+        _counts.copies[_line()] += 1
+        return OnDevice(torch.tensor(index, dtype=torch.long))
+
+
+def _is_device(device):
+    return device is not None and torch.device(device).type == NAME
+
+
+def _run(function, args, kwargs):
+    flat, _ = tree_flatten((args, kwargs))
+    tensors = [x for x in flat if isinstance(x, torch.Tensor)]
+    ours = [x for x in tensors if isinstance(x, OnDevice)]
+    others = [x for x in tensors if not isinstance(x, OnDevice)]
+    goes_to = kwargs.get("device")
+    if not ours and not _is_device(goes_to):
+        return function(*args, **kwargs)
+    name = function._schema.name.removeprefix("aten::")
+    to_host = _count_copies(function, args, kwargs, ours, others)
+    if to_host is None:
+        _refuse_mixing(function, name, args, ours, others)
+    if function in _WAITS:
+        _counts.waits[f"{name} {_line()}"] += 1
+    is_view = any(r.alias_info and not r.alias_info.is_write for r in function._schema.returns)
+    if not is_view and name not in _NO_LAUNCH:
+        _counts.launches[name] += 1
+    if _is_device(goes_to):
+        kwargs = {**kwargs, "device": torch.device("cpu")}
+    real = tree_map(lambda x: x.numbers if isinstance(x, OnDevice) else x, (args, kwargs))
+    out = function(*real[0], **real[1])
+    if to_host or function in (aten.equal.default, aten._local_scalar_dense.default):
+        return out
+
+    def wrapped(x):
+        if not isinstance(x, torch.Tensor) or isinstance(x, OnDevice):
+            return x
+        in_place = next((t for t in tensors if getattr(t, "numbers", t) is x), None)
+        return OnDevice(x) if in_place is None else in_place
+
+    return tree_map(wrapped, out)
+
+
+def _count_copies(function, args, kwargs, ours, others):
+    """Count a copy between the two memories; return whether it goes to the host, or None."""
+    if function is aten._to_copy.default:
+        to_host = bool(ours) and kwargs.get("device") is not None
+        to_host = to_host and not _is_device(kwargs["device"])
+        to_device = bool(others) and _is_device(kwargs.get("device"))
+    elif function is aten.copy_.default:
+        to_host = isinstance(args[1], OnDevice) and not isinstance(args[0], OnDevice)
+        to_device = isinstance(args[0], OnDevice) and not isinstance(args[1], OnDevice)
+    else:
+        return None
+    does_not_wait = kwargs.get("non_blocking") or (len(args) > 2 and args[2])
+    if to_host and not does_not_wait:
+        _counts.waits[f"copy to the host {_line()}"] += 1
+    elif to_host or to_device:
+        _counts.copies[_line()] += 1
+    return to_host
+
+
+def _refuse_mixing(function, name, args, ours, others):
+    if function in _INDEXING:
+        indices = [x for x in args[1] if x is not None]
+        if not isinstance(args[0], OnDevice):
+            raise MixedDevices(f"{name}: indices on the device, the tensor on the CPU")
+        if any(not isinstance(x, OnDevice) for x in indices):
+            _counts.copies[_line()] += 1
+        if any(x.dtype == torch.bool for x in indices):
+            _counts.waits[f"{name} of a mask {_line()}"] += 1
+    elif any(x.dim() for x in others) or (others and name in _NO_SCALARS):
+        raise MixedDevices(f"{name}: tensors of the device and of the CPU")
+
+
+class _Mode(TorchDispatchMode):
+    """Lets tensors that are made for the device be made."""
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        return _run(function, args, kwargs or {})
+
+
+# --- the device, as torch wants to know it --------------------------------------------------------
+
+
+class _Event:
+    """In the place of ``torch.Event``, which has no such device."""
+
+    def __init__(self, device):
+        assert device.type == NAME
+
+    def record(self):
+        self.is_recorded = True
+
+    def synchronize(self):
+        assert self.is_recorded
+        _counts.late[_line()] += 1
+
+
+class _Module(backend_registration._DummyBackendModule):
+    @staticmethod
+    def is_available():
+        return False  # torch shall not take it for this machine's accelerator
+
+    @staticmethod
+    def get_amp_supported_dtype():
+        return [torch.bfloat16, torch.float16]
+
+    # nothing is drawn on the device
+
+    @staticmethod
+    def get_rng_state(device):
+        return torch.empty(0)
+
+    @staticmethod
+    def set_rng_state(state, device):
+        pass
+
+
+class _Hooks(backend_registration._DummyPrivateUse1Hook):
+    def is_available(self):
+        return False
+
+
+# in the narrower type; all others run in the types of what they are given
+_AUTOCAST = ("mm", "bmm", "addmm", "baddbmm", "matmul", "linear")
+# in float32, as of their inputs some are narrow
+_IN_FLOAT32 = ("log_softmax.int", "softmax.int", "nll_loss", "sum", "sum.dim_IntList")
+
+
+def _rounding(operation, dtype_of):
+    def run(*args, **kwargs):
+        dtype = dtype_of()
+
+        def cast(x):
+            fits = isinstance(x, torch.Tensor) and x.dtype in (
+                *(torch.float32, torch.float16, torch.bfloat16),
+            )
+            return x.to(dtype) if fits else x
+
+        with torch.autocast(NAME, enabled=False):
+            return operation(*tree_map(cast, args), **kwargs)
+
+    return run
+
+
+def _register():
+    backend_registration._setup_privateuseone_for_python_backend(
+        NAME, backend_module=_Module(), hook=_Hooks()
+    )
+    others = torch.library.Library("_", "IMPL")
+    others.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
+    library = torch.library.Library("aten", "IMPL")
+    for name in _AUTOCAST + _IN_FLOAT32:
+        packet, _, overload = name.partition(".")
+        operation = getattr(getattr(aten, packet), overload or "default")
+        narrow = name in _AUTOCAST
+        dtype_of = (lambda: torch.get_autocast_dtype(NAME)) if narrow else (lambda: torch.float32)
+        library.impl(name, _rounding(operation, dtype_of), "AutocastPrivateUse1")
+    return library, others  # what they hold ends with them
+
+
+_LIBRARIES = _register()
+DEVICE = torch.device(NAME, 0)
+
+
+# --- for tests ------------------------------------------------------------------------------------
+
+
+@contextmanager
+def pretending():
+    """Let tensors be made on the device; yields the counts, which begin at zero."""
+    _counts.__init__()
+    with _Mode(), mock.patch("torch.Event", _Event):
+        yield _counts
+
+
+def on_device(x):
+    """Copy a tensor, or those of a dictionary, to the device."""
+    if isinstance(x, dict):
+        return {key: on_device(value) for key, value in x.items()}
+    return OnDevice(x.clone()) if isinstance(x, torch.Tensor) else x
+
+
+def move(model):
+    """Move a model's parameters to the device in place; returns it."""
+    for module in model.modules():
+        for name, parameter in module._parameters.items():
+            if parameter is not None:
+                real = OnDevice(parameter.detach().clone())
+                module._parameters[name] = torch.nn.Parameter(real)
+    return model
+
+
+def numbers(x):
+    """Return a tensor's numbers, wherever it lies."""
+    x = x.detach()
+    return x.numbers if isinstance(x, OnDevice) else x

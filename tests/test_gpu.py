@@ -1,0 +1,479 @@
+"""A GPU's part, on a pretend one: the same numbers as on a CPU, and nothing waits.
+
+What was counted at the paper's batch of 80 pairs of 30 words is bounded from above, so that it
+cannot grow unseen. Times are measured on a real GPU by recipes/gpu.
+"""
+
+import copy
+import itertools
+import logging
+import math
+import os
+import random
+import subprocess
+import sys
+from argparse import Namespace
+from functools import partial
+from pathlib import Path
+
+import pytest
+import torch
+from fairseq.dataclass.configs import FairseqConfig
+from fairseq.logging import metrics
+from fairseq.optim.lr_scheduler.fixed_schedule import FixedLRScheduleConfig
+from fairseq.search import DiverseBeamSearch
+from fairseq.sequence_scorer import SequenceScorer
+from models import EOS, PAD, SOURCES, TARGETS, batch_of, build_model, training_task
+from omegaconf import OmegaConf
+from pretend import DEVICE, MixedDevices, OnDevice, move, numbers, on_device, pretending
+from torch.testing import assert_close
+
+from fairseq_rnnsearch.compat.options import check_options
+from fairseq_rnnsearch.compat.trainer import ResumableTrainer
+from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.kernels import BACKENDS, NetworkSizes
+from fairseq_rnnsearch.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
+from fairseq_rnnsearch.search import AuthorsSequenceGenerator, StepwiseGenerator, generator
+from fairseq_rnnsearch.tasks.memory_limit import MemoryLimit, memory_of
+
+ROOT = Path(__file__).resolve().parents[1]
+CLOSE = {"rtol": 1e-4, "atol": 1e-6}
+
+
+# --- the pretend device itself --------------------------------------------------------------------
+
+
+def test_it_refuses_what_cuda_refuses_and_counts():
+    with pretending() as counts:
+        x, y = on_device(torch.ones(2, 2)), torch.ones(2, 2)
+        with pytest.raises(MixedDevices):
+            x + y
+        with pytest.raises(MixedDevices):
+            y[on_device(torch.tensor([0]))]
+        assert isinstance(x + torch.tensor(1.0), OnDevice)
+        assert counts.total("launches") == 1 and not counts.waits
+        for ask in (lambda: x[0, 0].item(), lambda: bool(x[0, 0]), x.tolist, x.nonzero):
+            before = counts.total("waits")
+            ask()
+            assert counts.total("waits") == before + 1
+        x[x > 2]
+        assert counts.total("waits") == before + 2
+        x.to("cpu", non_blocking=True)
+        torch.zeros(3, device=DEVICE).copy_(torch.ones(3))
+        assert counts.total("waits") == before + 2 and counts.total("copies") == 2
+
+
+# --- updates --------------------------------------------------------------------------------------
+
+
+def criterion_of(model, task=None):
+    task = task or training_task("", 14, 13)
+    return AlignmentHeatmapCriterion(task, "sum", 0.0)
+
+
+def adadelta(model, **options):
+    cfg = RNNSearchAdadeltaConfig(lr=[1.0], **options)
+    return RNNSearchAdadelta(cfg, list(model.parameters()))
+
+
+def update(model, batch, optimizer, smoothing=0.0):
+    criterion = criterion_of(model)
+    criterion.label_smoothing = smoothing
+    optimizer.zero_grad()
+    loss, _, logged = criterion(model, batch)
+    optimizer.backward(loss)
+    norm = optimizer.clip_grad_norm(1.0)
+    optimizer.step()
+    return loss, norm, *(logged[key] for key in sorted(logged) if key.startswith("attn"))
+
+
+def parameters(model):
+    return [numbers(parameter) for parameter in model.parameters()]
+
+
+def lively(**options):
+    """A model in which everything has an effect."""
+    model = build_model(**options)
+    torch.manual_seed(0)
+    for parameter in model.parameters():
+        torch.nn.init.normal_(parameter, std=0.3)
+    return model
+
+
+MODELS = {
+    "paper": {},
+    "RNNencdec": {"fixed_context": True},
+    "appendix": {"decoder_order": "appendix"},
+    "section3": {"decoder_order": "section3"},
+    "factorised": {"output_layer": "factorised"},
+    "lstm": {"unit": "lstm"},
+    "general": {"alignment_model": "general"},
+    "reference": {"kernels": "reference"},
+}
+
+
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("name", MODELS)
+def test_updates_are_those_of_a_cpu_and_wait_for_nothing(name, left):
+    smoothing = 0.1 if left else 0.0
+    batch = batch_of(SOURCES, TARGETS, left)
+    model = lively(**MODELS[name])
+    there = move(copy.deepcopy(model))
+    optimizer, its_own = adadelta(model), adadelta(there)
+    for _ in range(2):
+        found = update(model, batch, optimizer, smoothing)
+        with pretending() as counts:
+            found_there = update(there, on_device(batch), its_own, smoothing)
+            assert not counts.waits, counts
+        assert_close([numbers(x) for x in found_there], [*map(torch.detach, found)], **CLOSE)
+    assert_close(parameters(there), parameters(model), **CLOSE)
+
+
+def test_lowered_products_are_those_of_a_cpu():
+    model = lively(compute_dtype="bfloat16", kernels="reference")
+    batch, there = batch_of(SOURCES, TARGETS), move(copy.deepcopy(model))
+    update(model, batch, adadelta(model))
+    with pretending() as counts:
+        source = there.encoder(on_device(batch["net_input"]["src_tokens"])).source
+        assert source.annotations.dtype == torch.float32
+        update(there, on_device(batch), adadelta(there))
+        assert not counts.waits, counts
+    assert_close(parameters(there), parameters(model), rtol=0.01, atol=2e-3)
+
+
+def test_a_target_padded_on_the_left_is_rolled_without_a_question():
+    model = lively()
+    words = torch.tensor([[1, 1, EOS, 5], [EOS, 4, 6, 7]])
+    source = batch_of(SOURCES[:2], TARGETS[:2])["net_input"]["src_tokens"]
+    expected, extra = model(source, None, words)
+    with pretending() as counts:
+        there = move(copy.deepcopy(model))
+        logits, found = there(on_device(source), None, on_device(words))
+        assert not counts.waits
+    assert_close(numbers(logits), expected.detach(), **CLOSE)
+    assert_close(numbers(found["attn"][0]), extra["attn"][0].detach(), **CLOSE)
+
+
+# --- what fairseq's trainer adds ------------------------------------------------------------------
+
+
+def trainer_of(model, folder, on=None, optimizer=None, **common):
+    """Our trainer with a model on a device, as fairseq's command makes it."""
+    cfg = OmegaConf.structured(FairseqConfig)
+    OmegaConf.set_struct(cfg, False)
+    cfg.common.update({"cpu": True, "log_interval": 4} | common)
+    cfg.optimization.update({"clip_norm": 1.0, "lr": [1.0]})
+    cfg.checkpoint.save_dir = str(folder)
+    parts = {
+        "optimizer": ("rnnsearch_adadelta", RNNSearchAdadeltaConfig(lr=[1.0], **optimizer or {})),
+        "lr_scheduler": ("fixed", FixedLRScheduleConfig(lr=[1.0])),
+    }
+    for part, (name, config) in parts.items():
+        cfg[part] = {**OmegaConf.to_container(OmegaConf.structured(config)), "_name": name}
+    task = training_task(folder)
+    trainer = ResumableTrainer(cfg, task, model, criterion_of(model, task))
+    if on is not None:
+        move(trainer.get_model())
+        trainer.device = on
+        trainer._prepare_sample = lambda sample, is_dummy=False: (on_device(sample), False)
+    return trainer
+
+
+@pytest.fixture(autouse=True)
+def fresh_metrics():
+    metrics.reset()
+    yield
+    metrics.reset()
+
+
+def train(trainer, updates, batch=None, each=lambda: None):
+    with metrics.aggregate("train"):
+        for _ in range(updates):
+            with metrics.aggregate("train_inner"):
+                trainer.train_step([copy.deepcopy(batch or batch_of(SOURCES, TARGETS))])
+            each()
+    return metrics.get_smoothed_values("train")
+
+
+def without_times(logged):
+    return {key: value for key, value in logged.items() if key not in ("ups", "wps", "train_wall")}
+
+
+def test_the_trainer_waits_once_a_log_interval(tmp_path):
+    model, waits = lively(), []
+    there = copy.deepcopy(model)
+    expected = train(trainer_of(model, tmp_path), 9)
+    metrics.reset()
+    with pretending() as counts:
+        trainer = trainer_of(there, tmp_path, DEVICE)
+        train(trainer, 9, each=lambda: waits.append(counts.total("waits")))
+        assert [b - a for a, b in itertools.pairwise(waits)] == [0, 0, 1, 0, 0, 0, 1, 0]
+        assert counts.total("late") == 9 - 1
+        trainer.log_updates()
+        found = metrics.get_smoothed_values("train")
+    assert without_times(found) == pytest.approx(without_times(expected), abs=2e-3)
+    assert_close(parameters(there), parameters(model), **CLOSE)
+
+
+def poison(model, word, value=math.nan):
+    """A source word's gradient, by a hook: the parameters and the cost stay finite."""
+
+    def spoil(module, words, embedded):
+        if embedded.requires_grad:
+            hit = words[0].eq(word).unsqueeze(-1)
+            embedded.register_hook(lambda grad: torch.where(hit, value, grad))
+
+    model.encoder.network.embedding.register_forward_hook(spoil)
+
+
+BAD = batch_of([[6, EOS], [12, 5, EOS], [7, EOS]], TARGETS[:3]) | {"id": torch.tensor([3, 17, 9])}
+
+
+@pytest.mark.parametrize("answer", ["skip", "shrink"])
+def test_what_is_not_finite_is_answered_as_on_a_cpu(tmp_path, caplog, answer):
+    model = lively()
+    poison(model, 12)
+    there, said, found = copy.deepcopy(model), [], []
+    batches = [batch_of(SOURCES[:2], TARGETS[:2]), BAD, BAD, batch_of(SOURCES[:2], TARGETS[:2])]
+    for on, one in ((None, model), (DEVICE, there)):
+        caplog.clear()
+        with pretending():
+            trainer = trainer_of(one, tmp_path, on, {"nonfinite": answer}, log_interval=100)
+            for batch in batches:
+                train(trainer, 1, batch)
+            trainer.log_updates()
+            state = trainer.optimizer.state_dict()["state"]
+        said.append([line for line in caplog.messages if "gradient norm is" in line])
+        averages = [[x[key] for key in ("square_avg", "acc_delta")] for x in state.values()]
+        averages = [numbers(x) for pair in averages for x in pair]
+        found.append((parameters(one), averages))
+    assert_close(*found, **CLOSE)
+    assert said[0] == said[1] and len(said[0]) == 2
+    assert "sentence 17 alone has no finite gradient" in said[1][0]
+
+
+def test_too_many_in_a_row_stop_before_the_next_update(tmp_path):
+    model = lively()
+    poison(model, 12)
+    before = [parameter.detach().clone() for parameter in model.parameters()]
+    with pretending():
+        trainer = trainer_of(model, tmp_path, DEVICE, {"nonfinite_limit": 2}, log_interval=100)
+        train(trainer, 2, BAD)
+        with pytest.raises(UserError, match=r"2 updates in a row .*sentence 17"):
+            train(trainer, 1, batch_of(SOURCES, TARGETS))
+    assert_close(parameters(model), before, rtol=0, atol=0)
+
+
+def test_raise_looks_at_once(tmp_path):
+    model = lively()
+    poison(model, 12)
+    with pretending():
+        trainer = trainer_of(model, tmp_path, DEVICE, {"nonfinite": "raise"})
+        trainer.save_checkpoint = lambda *_: None  # crash.pt
+        with pytest.raises(UserError, match=r"update 1: .*sentence 17"):
+            train(trainer, 1, BAD)
+
+
+def test_batches_in_parts(tmp_path):
+    model = lively()
+    there = copy.deepcopy(model)
+    train(trainer_of(model, tmp_path), 2)
+    with pretending():
+        trainer = trainer_of(there, tmp_path, DEVICE)
+        limit = trainer.task.memory_limit
+        limit.bytes = lambda device: there.training_memory(False)(2, 6, 5)
+        assert len(limit.parts_of(batch_of(SOURCES, TARGETS), there, trainer.criterion, 1)) > 1
+        train(trainer, 2)
+    assert_close(parameters(there), parameters(model), **CLOSE)
+
+
+def test_heatmaps_of_a_validation(tmp_path):
+    model, found = lively(), []
+    for on in (None, DEVICE):
+        with pretending():
+            trainer = trainer_of(copy.deepcopy(model), tmp_path, on)
+            trainer.criterion.task.collect_alignments = lambda *given: found.append(given)
+            trainer.criterion._collects = True
+            trainer.valid_step(batch_of(SOURCES, TARGETS))
+    for one, there in zip(*found, strict=True):
+        assert_close(numbers(there), one, **CLOSE)
+
+
+def test_the_memory_limit_is_half_of_what_is_free(monkeypatch):
+    """What torch has taken from the GPU and does not use is free too."""
+    for name, value in (
+        ("mem_get_info", (70, 100)),
+        ("memory_reserved", 20),
+        ("memory_allocated", 8),
+    ):
+        monkeypatch.setattr(torch.cuda, name, lambda device, value=value: value)
+    memory_of.cache_clear()
+    assert MemoryLimit(None).bytes(torch.device("cuda", 0)) == (70 + 20 - 8) / 2
+    memory_of.cache_clear()
+
+
+@pytest.mark.parametrize("kernels", ["reference", "gpu"])
+def test_logits_of_all_hypotheses_count(kernels):
+    sizes = NetworkSizes(5, 7, 8, 3, 30_000)
+    narrow, wide = (BACKENDS[kernels].search_memory(sizes, beam)(10, 6, 6) for beam in (1, 12))
+    assert (
+        wide - narrow > 10 * 11 * 30_000 * 4 * 2
+    )  # logits, and what fairseq's search makes of them
+
+
+@pytest.mark.parametrize("name", ["memory_efficient_fp16", "memory_efficient_bf16"])
+def test_what_adadelta_cannot_is_refused_in_one_line(name):
+    options = Namespace(arch="rnnsearch_50", optimizer="rnnsearch_adadelta", **{name: True})
+    with pytest.raises(UserError, match=f"--{name.replace('_', '-')}: .*--compute-dtype bfloat16"):
+        check_options(options)
+    options.optimizer = "adam"
+    check_options(options)
+
+
+# --- half precision -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("option", ["fp16", "bf16", "amp"])
+def test_half_precision_moves_as_far_as_float32(tmp_path, monkeypatch, option):
+    monkeypatch.setattr("torch.cuda.current_device", lambda: 0)
+    scaler = partial(torch.amp.GradScaler, "cpu", init_scale=128.0)
+    monkeypatch.setattr("torch.cuda.amp.GradScaler", lambda **_: scaler())
+    monkeypatch.setattr("torch.cuda.amp.autocast", partial(_autocast, option == "amp"))
+    monkeypatch.setattr("torch.Tensor.cuda", lambda x, *_, **__: on_device(x))
+    # fairseq counts devices by number, and this one has none
+    monkeypatch.setattr("torch.get_device_module", lambda *_: torch.cpu)
+    model = lively()
+    for parameter in model.parameters():  # the same in all types
+        parameter.data = parameter.data.bfloat16().float()
+    start, there = together(model.parameters()), copy.deepcopy(model)
+    train(trainer_of(model, tmp_path), 2)
+    metrics.reset()
+    with pretending():
+        trainer = trainer_of(there, tmp_path, DEVICE, **{option: True})
+        train(trainer, 2)
+        moved = together(trainer.optimizer.fp32_optimizer.params) - start
+    expected = together(model.parameters()) - start
+    assert (moved - expected).norm() < 0.15 * expected.norm()
+
+
+def together(parameters):
+    return torch.cat([numbers(parameter).flatten().clone() for parameter in parameters])
+
+
+def _autocast(is_on, enabled=True):
+    return torch.autocast(DEVICE.type, torch.bfloat16, enabled=is_on and enabled)
+
+
+# --- search ---------------------------------------------------------------------------------------
+
+SEARCHES = {
+    "stepwise": (StepwiseGenerator, {}),
+    "authors": (AuthorsSequenceGenerator, {}),
+    "authors, no unknown words": (AuthorsSequenceGenerator, {"unk_penalty": math.inf}),
+    "stepwise, prefix": (StepwiseGenerator, {"prefix": True}),
+    "authors, prefix": (AuthorsSequenceGenerator, {"prefix": True}),
+    "two models": (StepwiseGenerator, {"models": 2}),
+    "least length": (StepwiseGenerator, {"min_len": 3}),
+    "diverse": (StepwiseGenerator, {"diverse": True}),
+    "no end": (AuthorsSequenceGenerator, {"no_end": True}),
+    "scores": (SequenceScorer, {}),
+}
+
+
+def searched(model, sample, kind, options):
+    options = dict(options)
+    prefix = sample["prefix"] if options.pop("prefix", False) else None
+    words, models = model.decoder.dictionary, [model] * options.pop("models", 1)
+    if kind is SequenceScorer:
+        return SequenceScorer(words).generate(models, sample)
+    if options.pop("diverse", False):
+        options["search_strategy"] = DiverseBeamSearch(words, 2, 0.5)
+    if options.pop("no_end", False):
+        model.decoder.network.output.bias.data[EOS] -= 1000.0
+    unk_penalty = options.pop("unk_penalty", 0.0)
+    if kind is StepwiseGenerator:
+        options |= {"max_len_a": 0, "max_len_b": 12}
+    search = kind(models, words, beam_size=4, **options)
+    search.unk_penalty = unk_penalty
+    return search.generate(models, sample, prefix_tokens=prefix)
+
+
+@pytest.mark.parametrize("order", [{}, {"decoder_order": "section3"}, {"fixed_context": True}])
+@pytest.mark.parametrize("name", SEARCHES)
+def test_searches_find_what_a_cpu_finds(name, order, monkeypatch, caplog):
+    """One wait a step, and some before the first and after the last."""
+    caplog.set_level(logging.ERROR)  # a search that finds no end says so
+    steps, step = [], generator._Search._step
+    monkeypatch.setattr(
+        generator._Search, "_step", lambda self, words: steps.append(1) or step(self, words)
+    )
+    kind, options = SEARCHES[name]
+    model = lively(**order).eval()
+    batch = batch_of(SOURCES, TARGETS)
+    batch["prefix"] = torch.tensor([[4, 8], [6, PAD], [9, 9], [12, 5]])
+    there = copy.deepcopy(model)
+    with torch.no_grad():
+        expected = searched(model, batch, kind, options)
+        steps.clear()
+        with pretending() as counts:
+            found = searched(move(there), on_device(batch), kind, options)
+            waits = counts.total("waits")
+    for theirs, ours in zip(expected, found, strict=True):
+        for one, other in zip(theirs, ours, strict=True):
+            assert one["tokens"].tolist() == numbers(other["tokens"]).tolist()
+            assert float(one["score"]) == pytest.approx(float(other["score"]), abs=1e-4)
+            if one["attention"] is not None:
+                assert_close(numbers(other["attention"]), one["attention"], **CLOSE)
+    assert bool(steps) == (kind is not SequenceScorer and name != "diverse")
+    if steps:
+        assert waits <= 2 * len(steps), counts
+
+
+# --- how often a GPU is asked ---------------------------------------------------------------------
+
+
+def paper_batch(length=30, sentences=80):
+    """Sentences of the paper's number and length; the widths of ``build_model`` are tiny."""
+    draw = random.Random(0)
+
+    def side():
+        return [[draw.randrange(4, 13) for _ in range(length - 1)] + [EOS]] * sentences
+
+    return batch_of(side(), side())
+
+
+# backend: launches, copies
+BOUNDS = {"auto": (2600, 1), "reference": (4150, 1)}
+
+
+@pytest.mark.parametrize("kernels", BOUNDS)
+def test_an_update_of_the_papers_batch(kernels):
+    model = move(lively(kernels=kernels))
+    optimizer, batch = adadelta(model), paper_batch()
+    with pretending() as counts:
+        update(model, on_device(batch), optimizer)
+    launches, copies = BOUNDS[kernels]
+    assert counts.total("launches") <= launches
+    assert counts.total("copies") <= copies, counts
+    assert not counts.waits, counts
+
+
+# --- the measurements of a real one ---------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_measurements_run_at_tiny_sizes(tmp_path):
+    environment = os.environ | {"PYTHON": sys.executable, "OUT": str(tmp_path), "DEVICE": "cpu"}
+
+    def measure(*part):
+        command = ["bash", str(ROOT / "recipes/gpu/measure.sh"), *part]
+        return subprocess.run(command, env=environment, capture_output=True, text=True)
+
+    for part in ("ceilings", "correctness", "memory", "search"):
+        ran = measure(part)
+        assert ran.returncode == 0, ran.stderr
+    assert "auto kernels, float32" in ran.stdout and "lstm, 40 together" in ran.stdout
+    again = measure("search")
+    assert "measuring" not in again.stderr and again.stdout == ran.stdout
+    assert "must be one of ceilings" in measure("speed").stderr
