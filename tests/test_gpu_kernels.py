@@ -19,6 +19,12 @@ from fairseq_rnnsearch.kernels.gpu.recordings import Recordings
 class Stub:
     """In the place of a CUDA graph: computes again, into the same memory."""
 
+    room = True
+
+    @classmethod
+    def has_room(cls):
+        return cls.room
+
     def __init__(self, function):
         self._function, self.returned = function, function()
 
@@ -78,6 +84,14 @@ def test_what_was_recorded_returns_memory_of_its_own():
     assert len(recordings._made) == 1
 
 
+def test_nothing_is_recorded_without_room(monkeypatch):
+    monkeypatch.setattr(Stub, "room", False)
+    recordings = Recordings(Stub, kind="cpu")
+    for number in range(3):
+        assert recordings.run(torch.neg, torch.tensor(number)) == -number
+    assert not recordings._made
+
+
 @pytest.mark.parametrize("name", BACKENDS)
 def test_padding_costs_nothing(name):
     leaves = [torch.randn(shape, requires_grad=True) for shape in ((4, 3), (5, 3), (5,))]
@@ -105,7 +119,7 @@ from fairseq_rnnsearch.optim import fused_adadelta
 from fairseq_rnnsearch.optim.blockwise import BlockwiseAdadelta
 
 operations = FusedOperations()
-gpu._operations = lambda operands: operations
+gpu._by_torch = lambda operands: operations
 for name, (kind, call, tensors) in CASES.items():
     if kind == "output_cost":
         continue

@@ -65,7 +65,7 @@ class BlockwiseAdadelta(torch.optim.Adadelta):
         rho, eps = group["rho"], group["eps"]
         gradients = [parameter.grad for parameter in parameters]
         square_avgs, acc_deltas = zip(*map(self._state_of, parameters), strict=True)
-        if fused := _fused():
+        if parameters[0].is_cuda and (fused := _fused()):
             for tensors in zip(parameters, gradients, square_avgs, acc_deltas, strict=True):
                 fused.update(*tensors, self.sound, group)
             return
@@ -103,8 +103,8 @@ class BlockwiseAdadelta(torch.optim.Adadelta):
 
 @cache
 def _fused() -> ModuleType | None:
-    """Return the update in Triton where there is one: it comes with torch's builds for CUDA."""
-    if not (torch.cuda.is_available() and find_spec("triton")):
+    """Return the update in Triton, which comes with torch's builds for CUDA."""
+    if not find_spec("triton"):
         return None
     return importlib.import_module("fairseq_rnnsearch.optim.fused_adadelta")
 

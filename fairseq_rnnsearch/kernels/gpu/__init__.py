@@ -73,7 +73,7 @@ class GPU(Reference):
                 present = torch.ones(steps, batch, dtype=torch.bool).to(directions[0].inputs.device)
             present = None if present is None else _longer(present, 0, more, False)
             directions = [way._replace(inputs=_longer(way.inputs, 0, more)) for way in directions]
-        machine = self._machine
+        machine = self._machine(directions[0].inputs)
         return joint_recurrence.recurrence(directions, initial, present, machine)[:steps]
 
     def decoder_recurrence(
@@ -95,8 +95,9 @@ class GPU(Reference):
         more = self._recordings.padding(word_inputs, steps)
         if more:
             word_inputs = _longer(word_inputs, 0, more)
+        machine = self._machine(word_inputs)
         states, contexts, alignment = decoder_loop.decoder_recurrence(
-            *(word_inputs, initial, steps + more, memory, unit, alignment_model, self._machine)
+            word_inputs, initial, steps + more, memory, unit, alignment_model, machine
         )
         return states[: updates + 1], contexts[:steps], alignment[:, :steps, :source]
 
@@ -110,15 +111,18 @@ class GPU(Reference):
         target = 2 * (18 * decoder + 3 * attention) + 11 * maxout + (4 * words if all_logits else 0)
         return BatchMemory(FLOAT * source, FLOAT * target, FLOAT * 4, FLOAT * 3 * attention)
 
-    @property
-    def _machine(self) -> Machine:
-        return Machine(_operations, _product, self._recordings.run)
+    def _machine(self, like: Tensor) -> Machine:
+        return Machine(_fused if like.is_cuda else _by_torch, _product, self._recordings.run)
+
+
+def _by_torch(operands: torch.dtype) -> Operations:
+    return Operations()
 
 
 @cache
-def _operations(operands: torch.dtype) -> Operations:
-    """Return Triton's operations where there are some: they come with torch's builds for CUDA."""
-    if not (torch.cuda.is_available() and find_spec("triton")):
+def _fused(operands: torch.dtype) -> Operations:
+    """Return the operations in Triton, which comes with torch's builds for CUDA; or torch's."""
+    if not find_spec("triton"):
         return Operations()
     from fairseq_rnnsearch.kernels.gpu.fused_steps import FusedOperations
 

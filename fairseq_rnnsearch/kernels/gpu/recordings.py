@@ -3,7 +3,7 @@
 A recording holds for one shape and for the memory that it was made with. So lengths are rounded up
 to a multiple of ``STEP``, tensors are copied into the recording's own before it is launched, and
 what it returns is copied out: the next launch may use that memory again. A shape is recorded when
-it comes a second time; shapes beyond the ``MOST``-th run step by step.
+it comes a second time, as long as there is room; others run step by step, with the same result.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,6 @@ from torch import Tensor
 from torch.utils._pytree import tree_map_only
 
 STEP = 8  # positions: a batch of 30 words is computed as one of 32
-MOST = 128
 
 Function = Callable[..., tuple[Tensor | None, ...]]
 
@@ -26,6 +25,10 @@ class Recording(Protocol):
     returned: tuple[Tensor | None, ...]
 
     def __init__(self, function: Callable[[], tuple[Tensor | None, ...]]) -> None: ...
+
+    @staticmethod
+    def has_room() -> bool:
+        """Tell whether there is memory for another one, which keeps what it takes and returns."""
 
     def launch(self) -> None:
         """Compute ``returned`` again, from what the function's tensors hold now."""
@@ -45,6 +48,12 @@ class CudaRecording:
         # the backward pass runs in another thread, beside those that load data
         with torch.cuda.graph(self._graph, pool=_pool(), capture_error_mode="thread_local"):
             self.returned = function()
+
+    @staticmethod
+    def has_room() -> bool:
+        """See ``Recording``; a quarter of the GPU is left to the batches."""
+        free, whole = torch.cuda.mem_get_info()
+        return free > whole / 4
 
     def launch(self) -> None:
         """See ``Recording``."""
@@ -88,7 +97,7 @@ class Recordings:
             self._seen.add(key)
             return function(*args)
         if key not in self._made:
-            if len(self._made) >= MOST:
+            if not self._record.has_room():
                 return function(*args)
             self._made[key] = self._make(function, args)
         given, recording = self._made[key]
