@@ -28,6 +28,7 @@ from omegaconf import OmegaConf
 from pretend import DEVICE, MixedDevices, OnDevice, move, numbers, on_device, pretending
 from torch.testing import assert_close
 
+from fairseq_rnnsearch.compat.half_precision import scaler_state
 from fairseq_rnnsearch.compat.options import check_options
 from fairseq_rnnsearch.compat.trainer import ResumableTrainer
 from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
@@ -355,6 +356,33 @@ def test_half_precision_moves_as_far_as_float32(tmp_path, monkeypatch, option):
         moved = together(trainer.optimizer.fp32_optimizer.params) - start
     expected = together(model.parameters()) - start
     assert (moved - expected).norm() < 0.15 * expected.norm()
+
+
+@pytest.mark.parametrize("option", ["fp16", "amp"])
+def test_half_precision_goes_on_with_its_scale(tmp_path, monkeypatch, option):
+    """On a CPU, with a scale that doubles after every fourth update."""
+    scaler = partial(torch.amp.GradScaler, "cpu", init_scale=128.0, growth_interval=4)
+    monkeypatch.setattr("torch.cuda.amp.GradScaler", lambda **_: scaler())
+    common = {option: True, "fp16_no_flatten_grads": True, "fp16_scale_window": 4}
+
+    def made():
+        trainer = trainer_of(lively(), tmp_path, **common)
+        trainer.cfg.update({name: {"_name": name} for name in ("task", "model", "criterion")})
+        return trainer
+
+    unbroken, first, second = made(), made(), made()
+    train(unbroken, 5)
+    train(first, 3)
+    first.consolidate_optimizer()
+    first.save_checkpoint(str(tmp_path / "last.pt"), {"train_iterator": {"epoch": 1}})
+    second.load_checkpoint(str(tmp_path / "last.pt"))
+    train(second, 2)
+    states = [scaler_state(trainer.optimizer) for trainer in (unbroken, second, first)]
+    assert states[0] == states[1] != states[2]
+    one, other = (trainer.get_model().parameters() for trainer in (unbroken, second))
+    if option == "fp16":  # fairseq saves the halves, and not the parameters that they are made of
+        return
+    assert all(map(torch.equal, one, other))
 
 
 def together(parameters):
