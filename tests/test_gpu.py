@@ -143,6 +143,17 @@ def test_lowered_products_are_those_of_a_cpu():
     assert_close(parameters(there), parameters(model), rtol=0.01, atol=2e-3)
 
 
+def test_tf32_is_refused_in_training_where_there_is_none():
+    """A model that was trained with it runs everywhere."""
+    batch, model, plain = batch_of(SOURCES, TARGETS), lively(compute_dtype="tf32"), lively()
+    with pytest.raises(
+        UserError, match=r"--compute-dtype tf32 needs .* and this is float32 on cpu"
+    ):
+        criterion_of(model)(model, batch)
+    costs = [criterion_of(one)(one.eval(), batch)[0] for one in (model, plain)]
+    assert_close(*costs, rtol=0, atol=0)
+
+
 def test_a_target_padded_on_the_left_is_rolled_without_a_question():
     model = lively()
     words = torch.tensor([[1, 1, EOS, 5], [EOS, 4, 6, 7]])
