@@ -26,6 +26,7 @@ from fairseq.sequence_scorer import SequenceScorer
 from models import EOS, PAD, SOURCES, TARGETS, batch_of, build_model, training_task
 from omegaconf import OmegaConf
 from pretend import DEVICE, MixedDevices, OnDevice, move, numbers, on_device, pretending
+from survives import cases
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.compat.half_precision import scaler_state
@@ -114,8 +115,8 @@ MODELS = {
 }
 
 
-@pytest.mark.parametrize("left", [False, True])
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("left", cases([False, True], True))
+@pytest.mark.parametrize("name", cases(MODELS, "paper", "RNNencdec"))
 def test_updates_are_those_of_a_cpu_and_wait_for_nothing(name, left):
     smoothing = 0.1 if left else 0.0
     batch = batch_of(SOURCES, TARGETS, left)
@@ -242,7 +243,7 @@ def poison(model, word, value=math.nan):
 BAD = batch_of([[6, EOS], [12, 5, EOS], [7, EOS]], TARGETS[:3]) | {"id": torch.tensor([3, 17, 9])}
 
 
-@pytest.mark.parametrize("answer", ["skip", "shrink"])
+@pytest.mark.parametrize("answer", cases(["skip", "shrink"], "skip"))
 def test_what_is_not_finite_is_answered_as_on_a_cpu(tmp_path, caplog, answer):
     model = lively()
     poison(model, 12)
@@ -346,7 +347,7 @@ def test_what_adadelta_cannot_is_refused_in_one_line(name):
 # --- half precision -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("option", ["fp16", "bf16", "amp"])
+@pytest.mark.parametrize("option", cases(["fp16", "bf16", "amp"], "bf16"))
 def test_half_precision_moves_as_far_as_float32(tmp_path, monkeypatch, option):
     monkeypatch.setattr("torch.cuda.current_device", lambda: 0)
     scaler = partial(torch.amp.GradScaler, "cpu", init_scale=128.0)
@@ -369,7 +370,7 @@ def test_half_precision_moves_as_far_as_float32(tmp_path, monkeypatch, option):
     assert (moved - expected).norm() < 0.15 * expected.norm()
 
 
-@pytest.mark.parametrize("option", ["fp16", "amp"])
+@pytest.mark.parametrize("option", cases(["fp16", "amp"], "amp"))
 def test_half_precision_goes_on_with_its_scale(tmp_path, monkeypatch, option):
     """On a CPU, with a scale that doubles after every fourth update."""
     scaler = partial(torch.amp.GradScaler, "cpu", init_scale=128.0, growth_interval=4)
@@ -418,6 +419,11 @@ SEARCHES = {
     "no end": (AuthorsSequenceGenerator, {"no_end": True}),
     "scores": (SequenceScorer, {}),
 }
+ORDERS = {
+    "program": {},
+    "section3": {"decoder_order": "section3"},
+    "RNNencdec": {"fixed_context": True},
+}
 
 
 def searched(model, sample, kind, options):
@@ -438,8 +444,8 @@ def searched(model, sample, kind, options):
     return search.generate(models, sample, prefix_tokens=prefix)
 
 
-@pytest.mark.parametrize("order", [{}, {"decoder_order": "section3"}, {"fixed_context": True}])
-@pytest.mark.parametrize("name", SEARCHES)
+@pytest.mark.parametrize("order", cases(ORDERS, "program"))
+@pytest.mark.parametrize("name", cases(SEARCHES, "stepwise", "stepwise, prefix", "scores"))
 def test_searches_find_what_a_cpu_finds(name, order, monkeypatch, caplog):
     """One wait a step, and some before the first and after the last."""
     caplog.set_level(logging.ERROR)  # a search that finds no end says so
@@ -448,7 +454,7 @@ def test_searches_find_what_a_cpu_finds(name, order, monkeypatch, caplog):
         generator._Search, "_step", lambda self, words: steps.append(1) or step(self, words)
     )
     kind, options = SEARCHES[name]
-    model = lively(**order).eval()
+    model = lively(**ORDERS[order]).eval()
     batch = batch_of(SOURCES, TARGETS)
     batch["prefix"] = torch.tensor([[4, 8], [6, PAD], [9, 9], [12, 5]])
     there = copy.deepcopy(model)
@@ -486,7 +492,7 @@ def paper_batch(length=30, sentences=80):
 BOUNDS = {"auto": (2600, 1), "reference": (4150, 1)}
 
 
-@pytest.mark.parametrize("kernels", BOUNDS)
+@pytest.mark.parametrize("kernels", cases(BOUNDS, "auto"))
 def test_an_update_of_the_papers_batch(kernels):
     model = move(lively(kernels=kernels))
     optimizer, batch = adadelta(model), paper_batch()

@@ -52,7 +52,7 @@ class GPU(Reference):
                 return type(part).__name__
         types = {parameter.dtype for parameter in parameters}
         kind = parameters[0].device.type
-        if torch.is_autocast_enabled(kind):
+        if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
             types.add(torch.get_autocast_dtype(kind))
             types -= {torch.float32} if torch.bfloat16 in types else set()
         # in float16 the gradients of the logits would have to be scaled before they are rounded
