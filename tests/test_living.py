@@ -233,8 +233,8 @@ def test_every_option_of_the_architecture_runs_or_is_refused(tmp_path):
             except UserError as refused:
                 assert option.name in str(refused) and str(value) in str(refused)
                 continue
-            if option.name == "compute_dtype":
-                model = translator(**sizes | {"compute_dtype": "float32"})
+            if option.name in ("compute_dtype", "kernels"):  # of which some need a GPU
+                model = translator(**sizes | {option.name: option.default})
             check(*ask(path, ["translate", TEXTS[1]]), model, TEXTS[1], model_best(model, TEXTS[1]))
 
 

@@ -25,6 +25,13 @@ die() {
     exit 1
 }
 
+(($# <= 1)) || die "give one part at most: ${PARTS[*]} table"
+case ${1:-} in
+    -h | --help) sed -n '2,/^$/s/^# \{0,1\}//p' -- "$0" && exit ;;
+esac
+[[ -z ${1:-} || " ${PARTS[*]} table " = *" $1 "* ]] ||
+    die "part $1: must be one of ${PARTS[*]} table"
+
 command -v "$PYTHON" >/dev/null || die "PYTHON=$PYTHON: there is no such program"
 for module in torch fairseq matplotlib sacremoses; do
     "$PYTHON" -c "import $module" 2>/dev/null || die "$PYTHON has no module $module: install it"
@@ -42,12 +49,9 @@ measure() {
         ${DATA:+--data "$DATA"} || die "part $1 failed or took more than nine minutes"
 }
 
-if (($# > 1)); then
-    die "give one part at most: ${PARTS[*]} table"
-elif (($# == 0)); then
+if (($# == 0)); then
     for part in "${PARTS[@]}"; do measure "$part"; done
 elif [[ $1 != table ]]; then
-    [[ " ${PARTS[*]} " = *" $1 "* ]] || die "part $1: must be one of ${PARTS[*]} table"
     measure "$1"
 fi
 "$PYTHON" "$HERE/measure.py" table --out "$OUT" --device "$DEVICE"

@@ -6,6 +6,7 @@ run as the updates, and whoever has done so should put them here and predict aga
     python recipes/gpu/predict.py
 """
 
+import argparse
 from typing import NamedTuple
 
 M, N, ATTENTION, MAXOUT, WORDS = 620, 1000, 1000, 500, 30_000  # the paper's sizes
@@ -102,5 +103,6 @@ def scale() -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
     steps()
     scale()
