@@ -1,4 +1,4 @@
-"""What the commands `translate` and `align` share: options, and how they warn."""
+"""What commands for trained models share: options, and how they warn."""
 
 import argparse
 import logging

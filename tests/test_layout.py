@@ -42,7 +42,7 @@ ALLOWED = {
     "command_options": {"arguments", "data", "figures"},
     "align": {"command_options", "data", "devices", "figures", "translator"},
     "translate": {"arguments", "command_options", "data", "devices", "figures", "translator"},
-    "living": {"data", "figures", "models", "translator"},
+    "living": {"command_options", "data", "figures", "models", "translator"},
     "registration": {"compat", "criterions", "models", "optim", "tasks"},
 }
 MATHEMATICS = ("equations", "kernels", "network")

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from fairseq_rnnsearch.command_options import show_warnings
 from fairseq_rnnsearch.data.plain_text import TOKENIZERS
 from fairseq_rnnsearch.errors import OneLineParser, UserError, install_excepthook
 
@@ -25,6 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         UserError: for every mistake in options or files; shown as one line when nobody catches it.
     """
     install_excepthook()
+    show_warnings()
     options = _parser().parse_args(arguments)
     if len(options.checkpoint) > 2:
         raise UserError(f"{len(options.checkpoint)} checkpoints: one, or two side by side")
