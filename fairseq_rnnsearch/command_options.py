@@ -69,8 +69,8 @@ def look_of(options: argparse.Namespace, files: Sequence[str], model: str) -> Lo
     return Look(options.heatmap_style, title, model)
 
 
-def add_model_options(parser: argparse.ArgumentParser) -> None:
-    """Add what ``load`` takes, and how many sentences are computed at a time."""
+def add_text_options(parser: argparse.ArgumentParser) -> None:
+    """Add the languages, and how text becomes tokens."""
     parser.add_argument("-s", "--source-lang", metavar="LANG", help="default: the checkpoint's")
     parser.add_argument("-t", "--target-lang", metavar="LANG", help="default: the checkpoint's")
     text = parser.add_argument_group(
@@ -79,6 +79,11 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     text.add_argument("--tokenizer", choices=TOKENIZERS)
     text.add_argument("--lowercase", action=argparse.BooleanOptionalAction)
     text.add_argument("--bpe-codes", type=Path, metavar="FILE", help="of subword-nmt")
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """Add what ``load`` takes, and how many sentences are computed at a time."""
+    add_text_options(parser)
     parser.add_argument(
         "--batch-size",
         type=count_of,
@@ -90,9 +95,9 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 
 def load_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of ``load`` among the options that `add_model_options` has added."""
+    """Return the arguments of ``load`` among the options that the functions above have added."""
     names = ("source_lang", "target_lang", "tokenizer", "lowercase", "bpe_codes", "device")
-    return {name: vars(options)[name] for name in names}
+    return {name: value for name, value in vars(options).items() if name in names}
 
 
 def show_warnings() -> None:

@@ -14,8 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_rnnsearch.command_options import show_warnings
-from fairseq_rnnsearch.data.plain_text import TOKENIZERS
+from fairseq_rnnsearch.command_options import add_text_options, load_options, show_warnings
 from fairseq_rnnsearch.errors import OneLineParser, UserError, install_excepthook
 
 
@@ -37,16 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from fairseq_rnnsearch.translator import load
 
     models = [
-        load(
-            checkpoint,
-            options.data,
-            source_lang=options.source_lang,
-            target_lang=options.target_lang,
-            tokenizer=options.tokenizer,
-            lowercase=options.lowercase,
-            bpe_codes=options.bpe_codes,
-        )
-        for checkpoint in options.checkpoint
+        load(checkpoint, options.data, **load_options(options)) for checkpoint in options.checkpoint
     ]
     size = write_living_page(
         options.out,
@@ -106,14 +96,7 @@ def _parser() -> argparse.ArgumentParser:
         "--max-megabytes", type=_megabytes, default=30, metavar="N",
         help="a larger page is refused (default: %(default)s)",
     )  # fmt: skip
-    parser.add_argument("-s", "--source-lang", help="default: the checkpoint's")
-    parser.add_argument("-t", "--target-lang", help="default: the checkpoint's")
-    text = parser.add_argument_group(
-        "how text becomes tokens", "default: as preprocessing.json in the data folder says"
-    )
-    text.add_argument("--tokenizer", choices=TOKENIZERS)
-    text.add_argument("--lowercase", action=argparse.BooleanOptionalAction)
-    text.add_argument("--bpe-codes", type=Path, metavar="FILE", help="of subword-nmt")
+    add_text_options(parser)
     return parser
 
 
