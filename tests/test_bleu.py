@@ -1,23 +1,23 @@
-"""BLEU and its bootstrap against sacreBLEU: its scores and its paired resampling."""
+"""BLEU, chrF and TER against sacreBLEU: its scores and its paired resampling."""
 
 import random
 
 import numpy as np
 import pytest
-from sacrebleu.metrics import BLEU
+from sacrebleu.metrics import BLEU, CHRF, TER
 from sacrebleu.significance import PairedTest
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.evaluation.bleu import (
+from fairseq_rnnsearch.evaluation.lengths import by_length, curves
+from fairseq_rnnsearch.evaluation.scores import (
     TOKENISERS,
     Bootstrap,
-    bleu,
     compare,
+    corpus_score,
+    new_metric,
     resampled_sums,
     sentence_counts,
-    signature,
 )
-from fairseq_rnnsearch.evaluation.lengths import by_length, curves
 
 RESAMPLES, SEED = 300, 12345  # sacreBLEU's seed
 
@@ -60,7 +60,8 @@ BY_HAND = {
 @pytest.mark.parametrize("case", BY_HAND)
 def test_a_sentence_by_hand_and_by_sacrebleu(case):
     hypothesis, reference, expected = BY_HAND[case]
-    found = bleu(sentence_counts([hypothesis], [[reference]]).sum(axis=0))
+    metric = new_metric("BLEU")
+    found = corpus_score(metric, sentence_counts(metric, [hypothesis], [[reference]]).sum(axis=0))
     assert found == pytest.approx(expected, abs=1e-9)
     own = BLEU(tokenize="none", force=True).corpus_score([hypothesis], [[reference]]).score
     assert found == pytest.approx(own, abs=1e-9)
@@ -71,42 +72,57 @@ def test_a_corpus_is_scored_as_sacrebleu_scores_it(references, systems, kind):
     for translations in systems.values():
         metric = BLEU(tokenize=TOKENISERS[kind], force=True)
         expected = metric.corpus_score(translations, [references])
-        counts = sentence_counts(translations, [references], kind).sum(axis=0)
-        assert bleu(counts) == pytest.approx(expected.score, abs=1e-9)
+        ours = new_metric("BLEU", kind)
+        counts = sentence_counts(ours, translations, [references]).sum(axis=0)
+        assert corpus_score(ours, counts) == pytest.approx(expected.score, abs=1e-9)
         lengths = expected.sys_len, expected.ref_len
         assert counts.tolist() == [*lengths, *expected.counts, *expected.totals]
-        assert signature(kind) == str(metric.get_signature())
+        assert str(ours.get_signature()) == str(metric.get_signature())
 
 
-@pytest.mark.parametrize("kind", TOKENISERS)
-def test_paired_bootstrap_is_sacrebleus(references, systems, kind):
+THEIRS = {
+    "BLEU": lambda kind: BLEU(tokenize=TOKENISERS[kind], force=True),
+    "chrF": lambda kind: CHRF(),
+    "TER": lambda kind: TER(),
+}
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [*(("BLEU", kind) for kind in TOKENISERS), ("chrF", "tokens"), ("TER", "tokens")],
+)
+def test_paired_bootstrap_is_sacrebleu(references, systems, name, kind):
     """The seed is that of ``sacrebleu --paired-bs``, which is this test as a command."""
-    metric = BLEU(tokenize=TOKENISERS[kind], force=True)
     signatures, results = PairedTest(
-        list(systems.items()), {"bleu": metric}, [references], test_type="bs", n_samples=RESAMPLES
+        list(systems.items()),
+        {name: THEIRS[name](kind)},
+        [references],
+        test_type="bs",
+        n_samples=RESAMPLES,
     )()
-    counts = {name: sentence_counts(lines, [references], kind) for name, lines in systems.items()}
-    found = compare(counts, kind, Bootstrap(RESAMPLES, SEED, "one"))
-    assert found.signature == str(signatures["BLEU"])
-    for name, theirs in zip(systems, results["BLEU"], strict=True):
-        ours = found.scores[name]
-        assert ours.bleu == pytest.approx(theirs.score)
-        if name != "the same":  # for sacreBLEU it is the least alike of all
+    ((scored, signature),) = signatures.items()  # sacreBLEU's name for chrF is chrF2
+    found = compare(systems, [references], Bootstrap(RESAMPLES, SEED, "one"), name, kind)
+    assert found.signature == f"{scored}|{signature}"
+    for system, theirs in zip(systems, results[scored], strict=True):
+        ours = found.scores[system]
+        assert ours.value == pytest.approx(theirs.score)
+        if system != "the same":  # for sacreBLEU it is the least alike of all
             assert ours.p_value == theirs.p_value
         # theirs takes order statistics, ours interpolates between them
         half = (ours.interval[1] - ours.interval[0]) / 2
         assert half == pytest.approx(theirs.ci, abs=0.15)
+        assert half > 0.5
     baseline, same = found.scores["one"], found.scores["the same"]
     assert baseline.difference is None and baseline.p_value is None
     assert (same.difference, same.difference_interval, same.p_value) == (0, (0, 0), 1)
-    assert found.scores["three"].difference_interval[1] < 0
+    worse = found.scores["three"].difference_interval
+    assert worse[0] > 0 if name == "TER" else worse[1] < 0
 
 
 def test_systems_that_are_nearly_equal_are_no_surer_to_differ(references):
     """One sentence of 150 differs: most resamples hold it never, once or twice."""
     systems = {"one": references, "two": [*references[:-1], "x y z w"]}
-    counts = {name: sentence_counts(lines, [references]) for name, lines in systems.items()}
-    found = compare(counts, "tokens", Bootstrap(RESAMPLES, SEED, "one"))
+    found = compare(systems, [references], Bootstrap(RESAMPLES, SEED, "one"))
     assert found.scores["two"].difference < 0 and found.scores["two"].p_value > 0.05
 
 
@@ -115,14 +131,13 @@ def test_several_references(references, systems, kind):
     several = [references, noisy(references, 0.2, 3), noisy(references, 0.4, 4)]
     metric = BLEU(tokenize=TOKENISERS[kind], force=True)
     expected = metric.corpus_score(systems["one"], several)
-    counts = {"one": sentence_counts(systems["one"], several, kind)}
-    assert counts["one"].sum(axis=0).tolist() == [
+    counts = sentence_counts(new_metric("BLEU", kind), systems["one"], several)
+    assert counts.sum(axis=0).tolist() == [
         *(expected.sys_len, expected.ref_len, *expected.counts, *expected.totals)
     ]
-    found = compare(counts, kind, Bootstrap(RESAMPLES, SEED), len(several))
-    assert found.scores["one"].bleu == pytest.approx(expected.score, abs=1e-9)
-    assert found.signature.startswith("nrefs:3|")
-    assert signature(kind, references=3) == str(metric.get_signature())
+    found = compare({"one": systems["one"]}, several, Bootstrap(RESAMPLES, SEED), kind=kind)
+    assert found.scores["one"].value == pytest.approx(expected.score, abs=1e-9)
+    assert found.signature.startswith("BLEU|nrefs:3|")
 
 
 def test_resamples_are_those_drawn_sentence_by_sentence():
@@ -144,8 +159,8 @@ def test_impossible_resampling(sentences, resamples, seed):
 def test_bins_of_lengths(references, systems):
     lengths = np.array([len(reference.split()) for reference in references])
     lengths[:4] = 0, 10, 11, 45
-    counts = {"one": sentence_counts(systems["one"], [references])}
-    bins = by_length(counts, lengths, 10, 30, Bootstrap(20, 1))
+    own = {"one": systems["one"]}
+    bins = by_length(own, [references], lengths, 10, 30, Bootstrap(20, 1))
     assert [bin.label for bin in bins] == ["up to 10", "11 to 20", "21 to 30", "over 30"]
     limits = [(0, 10), (11, 20), (21, 30), (31, 99)]
     for bin, (shortest, longest) in zip(bins, limits, strict=True):
@@ -155,14 +170,14 @@ def test_bins_of_lengths(references, systems):
         expected = BLEU(tokenize="none", force=True).corpus_score(
             [systems["one"][i] for i in inside], [[references[i] for i in inside]]
         )
-        assert bin.comparison.scores["one"].bleu == pytest.approx(expected.score)
+        assert bin.scores["one"].value == pytest.approx(expected.score)
 
 
 def test_bins_without_sentences():
-    counts = {"one": sentence_counts(["a b c d"] * 3, [["a b c d"] * 3])}
-    bins = by_length(counts, np.array([4, 4, 25]), 10, 30, Bootstrap(20, 1))
+    same = ["a b c d"] * 3
+    bins = by_length({"one": same}, [same], np.array([4, 4, 25]), 10, 30, Bootstrap(20, 1))
     assert [bin.sentences for bin in bins] == [2, 0, 1]
-    assert bins[1].comparison is None
+    assert bins[1].scores == {}
     assert curves(bins, ["one"], 2) == ([4.0], {"one": [pytest.approx(100)]}, [2])
     with pytest.raises(UserError, match="no bin has 3 sentences"):
         curves(bins, ["one"], 3)
@@ -170,6 +185,5 @@ def test_bins_without_sentences():
 
 @pytest.mark.parametrize(("width", "longest"), [(0, 60), (10, 5), (7, 60)])
 def test_impossible_bins(width, longest):
-    counts = {"one": sentence_counts(["a"], [["a"]])}
     with pytest.raises(UserError, match="bins of"):
-        by_length(counts, np.array([1]), width, longest, Bootstrap(20, 1))
+        by_length({"one": ["a"]}, [["a"]], np.array([1]), width, longest, Bootstrap(20, 1))

@@ -212,22 +212,29 @@ def test_no_training(tmp_path):
             read_training([path])
 
 
+def cells(table):
+    """Return the cells of all rows, as they stand below each other."""
+    rows = *table.rows, *table.paper_rows
+    return [[row.get(column) for column in table.columns] for row in rows]
+
+
 def test_the_papers_table(tmp_path):
     training = Log().begin(0).inner(61, 100, 45.25).valid(61, 100, 40.0).read(tmp_path)
     runs = {"rnnenc_50": training, "other": training}
     beside = {"rnnenc_50": "RNNencdec-50", "other": None}
-    hidden = training_table(runs, PaperRows({name: None for name in runs}))
-    assert [row.cells[0] for row in hidden.rows] == ["rnnenc_50", "other"]
-    assert hidden.rows[0].cells[1:] == ("100", "0.5", "1.0", "45.2", "40.0", "CPU")
-    table = training_table(runs, PaperRows(beside, further=True))
-    assert [row.cells[0] for row in table.rows] == [
+    hidden = cells(training_table(runs, PaperRows({name: None for name in runs})))
+    assert [row[0] for row in hidden] == ["rnnenc_50", "other"]
+    assert hidden[0][1:] == ["100", "0.5", "1.0", "45.2", "40.0", "CPU"]
+    table = cells(training_table(runs, PaperRows(beside, further=True)))
+    assert [row[0] for row in table] == [
         *("rnnenc_50", "other", "RNNencdec-30 (paper)", "RNNsearch-30 (paper)"),
         *("RNNsearch-50 (paper)", "RNNsearch-50* (paper)"),
     ]
     expected = "100 600,000 0.5 4.5 1.0 108 45.2 44.0 40.0 43.6 CPU"
-    assert table.rows[0].cells[1:] == (*expected.split(), "Quadro K-6000")
-    assert table.rows[1].cells[2::2] == (None,) * 6
-    assert table.rows[2].cells[2::2] == ("846,000", "6.4", "109", "28.1", "53.0", "TITAN BLACK")
+    assert table[0][1:] == [*expected.split(), "Quadro K-6000"]
+    assert table[1][2::2] == [None] * 6
+    assert table[2][2::2] == ["846,000", "6.4", "109", "28.1", "53.0", "TITAN BLACK"]
+    assert table[2][1::2] == [None] * 6
 
 
 @pytest.mark.slow

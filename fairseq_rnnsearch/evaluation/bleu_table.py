@@ -1,25 +1,22 @@
 """`bleu`: the paper's Table 1, with intervals and differences, for any systems' translations.
 
-BLEU has 95% intervals and paired differences to a baseline; chrF and TER stand beside it.
+BLEU, chrF and TER have 95% intervals, and BLEU has paired differences to a baseline.
 """
 
 import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 
-import numpy as np
-
-from fairseq_rnnsearch.evaluation import bleu, paper
-from fairseq_rnnsearch.evaluation.bleu import Bootstrap, Comparison, Score, compare, sentence_counts
-from fairseq_rnnsearch.evaluation.chrf_and_ter import OtherScores, chrf_and_ter
-from fairseq_rnnsearch.evaluation.command_line import add_command, check_names
+from fairseq_rnnsearch.evaluation import paper, scores
+from fairseq_rnnsearch.evaluation.command_line import add_command, add_number, check_names
+from fairseq_rnnsearch.evaluation.scores import METRICS, Bootstrap, Comparison, Score, compare
 from fairseq_rnnsearch.evaluation.tables import Column, Row, Table, fixed, markdown, span
 from fairseq_rnnsearch.evaluation.texts import (
     System,
     TestSet,
     add_dictionaries,
     add_texts,
-    pick,
     read_texts,
 )
 
@@ -28,6 +25,12 @@ WHAT_P_COMPARES = (
     " with other seeds would differ."
 )
 _TITLES = {"tokens": "Tokenised BLEU", "detokenised": "Detokenised BLEU (sacreBLEU)"}
+_DECIMALS = {"BLEU": 2, "chrF": 1, "TER": 1}
+_SYSTEM = Column("System", numeric=False)
+
+ScoredSets = Mapping[str, Mapping[str, Comparison]]
+"""The scores by each metric's name of all sentences, "All", and with dictionaries of the No-UNK
+subset, "No UNK", which has no metrics if it has no sentences."""
 
 
 @dataclass(frozen=True)
@@ -43,27 +46,14 @@ class ScoredTexts:
     """Of BLEU, chrF and TER, as sacreBLEU writes them."""
 
 
-@dataclass(frozen=True)
-class _ScoredSet:
-    """The scores of all systems on one set of sentences."""
-
-    bleu: Comparison
-    others: dict[str, OtherScores]
-
-    @property
-    def signatures(self) -> list[str]:
-        others = next(iter(self.others.values()))
-        return [f"BLEU|{self.bleu.signature}", *others.signatures]
-
-
 def add(commands: argparse._SubParsersAction) -> None:
     """Add the command to those of the program."""
     parser = add_command(
         commands,
         "bleu",
         _run,
-        "BLEU with paired bootstrap intervals, chrF and TER of translations (Table 1)",
-        bleu.__doc__,
+        "BLEU, chrF and TER with paired bootstrap intervals of translations (Table 1)",
+        scores.__doc__,
     )
     add_texts(parser)
     add_dictionaries(parser)
@@ -83,7 +73,7 @@ def _run(options: argparse.Namespace) -> None:
         parts += [scored.remark, "\n".join(scored.signatures)]
     if len(systems) > 1:
         parts.append(WHAT_P_COMPARES)
-    print("\n\n".join(part for part in parts if part))
+    print("\n\n".join(filter(None, parts)))
 
 
 def add_bootstrap(parser: argparse.ArgumentParser) -> None:
@@ -91,15 +81,8 @@ def add_bootstrap(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--baseline", metavar="NAME", help="the system compared with (default: the first)"
     )
-    parser.add_argument(
-        "--resamples", type=int, default=1000, metavar="N", help="default: %(default)s"
-    )
-    parser.add_argument(
-        "--seed",
-        type=int,
-        default=12345,
-        help="of the resampling (default: sacreBLEU's %(default)s)",
-    )
+    add_number(parser, "--resamples", 1000)
+    add_number(parser, "--seed", 12345, "SEED", "of the resampling, as sacreBLEU's")
 
 
 def read_bootstrap(options: argparse.Namespace, systems: Sequence[System]) -> Bootstrap:
@@ -128,15 +111,14 @@ def score_texts(
         theirs: the paper's rows.
     """
     scored = []
-    for kind in bleu.TOKENISERS:
-        sets = _score_sets(test, systems, kind, bootstrap)
-        if sets:
+    for kind in _TITLES:
+        if sets := _score_sets(test, systems, kind, bootstrap):
             scored.append(
                 ScoredTexts(
                     _scores(sets, kind, systems, theirs),
                     _differences(sets, kind, systems, bootstrap.baseline),
                     _remark_on_unk(sets, systems),
-                    sets["All"].signatures,
+                    [found.signature for found in sets["All"].values()],
                 )
             )
     return scored
@@ -144,51 +126,30 @@ def score_texts(
 
 def _score_sets(
     test: TestSet, systems: Sequence[System], kind: str, bootstrap: Bootstrap
-) -> dict[str, _ScoredSet | None]:
-    """Score all sentences and, with dictionaries, the No-UNK subset, under these two names.
-
-    Nothing is returned if no system has this kind of text; None stands for an empty subset.
-    """
-    whole = _score(test, systems, kind, False, bootstrap)
-    if whole is None:
+) -> ScoredSets:
+    """Score all sentences and the No-UNK subset; there are no sets if no system has the kind."""
+    references = test.references.get(kind)
+    whole = {own.name: own.translations[kind] for own in systems if kind in own.translations}
+    if not references or not whole:
         return {}
-    if test.known is None:
-        return {"All": whole}
-    if not test.known.any():
-        return {"All": whole, "No UNK": None}
-    subset = _score(test, systems, kind, True, bootstrap)
-    # There may be no translations of this kind by a search without UNK.
-    return {"All": whole, "No UNK": subset} if subset else {"All": whole}
-
-
-def _score(
-    test: TestSet, systems: Sequence[System], kind: str, subset: bool, bootstrap: Bootstrap
-) -> _ScoredSet | None:
-    """Score all systems that have this kind of text; return None if none has."""
-    if kind not in test.references:
-        return None
-    known = np.flatnonzero(test.known) if subset else range(len(test.lengths()))
-    references = [pick(reference, known) for reference in test.references[kind]]
-    counts, others = {}, {}
-    for system in systems:
-        if subset and system.without_unk:
-            translations = system.without_unk.get(kind)
-        else:
-            translations = system.translations.get(kind)
-            translations = translations and pick(translations, known)
-        if translations is not None:
-            counts[system.name] = sentence_counts(translations, references, kind)
-            others[system.name] = chrf_and_ter(translations, references)
-    if not counts:
-        return None
-    return _ScoredSet(compare(counts, kind, bootstrap, len(references)), others)
+    sets = {"All": (whole, references)}
+    if test.known is not None:
+        known = {own.name: own.known[kind] for own in systems if kind in own.known}
+        if known or not any(test.known):  # no search without UNK may have this kind
+            subset = [list(compress(reference, test.known)) for reference in references]
+            sets["No UNK"] = known, subset
+    return {
+        group: {
+            name: compare(translations, references, bootstrap, name, kind)
+            for name in METRICS
+            if references[0]
+        }
+        for group, (translations, references) in sets.items()
+    }
 
 
 def _scores(
-    sets: Mapping[str, _ScoredSet | None],
-    kind: str,
-    systems: Sequence[System],
-    theirs: paper.PaperRows,
+    sets: ScoredSets, kind: str, systems: Sequence[System], theirs: paper.PaperRows
 ) -> Table:
     """Make the table of scores.
 
@@ -196,31 +157,31 @@ def _scores(
     without a counterpart follow.
     """
     with_paper = kind == "tokens" and theirs.are_shown
-    columns = [Column("System", numeric=False)]
-    for group in sets:
-        columns += [Column("BLEU", group), Column("95% interval", group, kind="minor")]
-        columns += [Column("paper", group, kind="paper")] * with_paper
-        columns += [Column("chrF", group), Column("TER", group)]
     rows = []
     for system in systems:
-        cells: list[str | None] = [system.name]
-        for place, scored in enumerate(sets.values()):
-            found = scored and scored.bleu.scores.get(system.name)
-            cells += [fixed(found.bleu, 2), span(found.interval, 2)] if found else [None, None]
-            cells += [_paper_bleu(theirs.beside[system.name], place)] * with_paper
-            others = scored and scored.others.get(system.name)
-            cells += [fixed(others.chrf, 1), fixed(others.ter, 1)] if others else [None, None]
-        rows.append(Row(tuple(cells)))
+        row: Row = {_SYSTEM: system.name}
+        for place, (group, scored) in enumerate(sets.items()):
+            for metric, decimals in _DECIMALS.items():
+                found = scored[metric].scores.get(system.name) if scored else None
+                interval = "95% interval" if metric == "BLEU" else f"95% of {metric}"
+                row[Column(metric, group)] = found and fixed(found.value, decimals)
+                row[_minor(interval, group)] = found and span(found.interval, decimals)
+                if metric == "BLEU" and with_paper:
+                    row[_paper(group)] = _paper_bleu(theirs.beside[system.name], place)
+        rows.append(row)
+    paper_rows = []
     for name in theirs.without_counterpart(paper.BLEU) if with_paper else ():
-        cells = [f"{name} (paper)"]
-        for place in range(len(sets)):
-            cells += [None, None, _paper_bleu(name, place), None, None]
-        rows.append(Row(tuple(cells), paper=True))
-    sizes = [scored.bleu.sentences if scored else 0 for scored in sets.values()]
+        cells = {_paper(group): _paper_bleu(name, place) for place, group in enumerate(sets)}
+        paper_rows.append({_SYSTEM: f"{name} (paper)", **cells})
+    sizes = [scored["BLEU"].sentences if scored else 0 for scored in sets.values()]
     counted = f"{sizes[0]:,} sentences"
     if len(sizes) > 1:
         counted += f", {sizes[1]:,} of them without unknown words"
-    return Table(tuple(columns), tuple(rows), f"{_TITLES[kind]}, {counted}")
+    return Table(rows, paper_rows, f"{_TITLES[kind]}, {counted}")
+
+
+def _paper(group: str) -> Column:
+    return Column("paper", group, kind="paper")
 
 
 def _paper_bleu(row: str | None, place: int) -> str | None:
@@ -228,45 +189,44 @@ def _paper_bleu(row: str | None, place: int) -> str | None:
 
 
 def _differences(
-    sets: Mapping[str, _ScoredSet | None], kind: str, systems: Sequence[System], baseline: str
+    sets: ScoredSets, kind: str, systems: Sequence[System], baseline: str
 ) -> Table | None:
     """Make the table of differences to the baseline; return None without another system.
 
     A set of sentences for which the baseline has no translations has no columns.
     """
-    compared = {name: scored.bleu for name, scored in sets.items() if scored}
-    compared = {name: found for name, found in compared.items() if baseline in found.scores}
-    columns = [Column("System", numeric=False)]
-    for group in compared:
-        columns += [Column("BLEU", group), Column("95% interval", group, kind="minor")]
-        columns += [Column("p", group, kind="minor")]
+    compared = {group: scored["BLEU"].scores for group, scored in sets.items() if scored}
+    compared = {group: scores for group, scores in compared.items() if baseline in scores}
     rows = []
     for system in systems:
-        cells: list[str | None] = [system.name]
-        for comparison in compared.values():
-            found = comparison.scores.get(system.name)
-            cells += _difference(found) if found else [None] * 3
-        if system.name != baseline and any(cells[1:]):
-            rows.append(Row(tuple(cells)))
-    title = f"{_TITLES[kind]}, difference to {baseline}"
-    return Table(tuple(columns), tuple(rows), title) if rows else None
+        found = {group: scores.get(system.name) for group, scores in compared.items()}
+        if system.name != baseline and any(found.values()):
+            row: Row = {_SYSTEM: system.name}
+            for group, score in found.items():
+                row |= _difference(group, score)
+            rows.append(row)
+    return Table(rows, title=f"{_TITLES[kind]}, difference to {baseline}") if rows else None
 
 
-def _difference(found: Score) -> list[str | None]:
-    p_value = found.p_value
-    return [
-        fixed(found.difference, 2, sign=True),
-        span(found.difference_interval, 2, sign=True),
-        "< 0.001" if p_value is not None and p_value < 0.001 else fixed(p_value, 3),
-    ]
+def _difference(group: str, score: Score | None) -> Row:
+    return {
+        Column("BLEU", group): score and fixed(score.difference, 2, sign=True),
+        _minor("95% interval", group): score and span(score.difference_interval, 2, sign=True),
+        _minor("p", group): score
+        and ("< 0.001" if score.p_value < 0.001 else fixed(score.p_value, 3)),
+    }
 
 
-def _remark_on_unk(sets: Mapping[str, _ScoredSet | None], systems: Sequence[System]) -> str | None:
+def _minor(head: str, group: str) -> Column:
+    return Column(head, group, kind="minor")
+
+
+def _remark_on_unk(sets: ScoredSets, systems: Sequence[System]) -> str | None:
     if "No UNK" not in sets:
         return None
-    if sets["No UNK"] is None:
+    if not sets["No UNK"]:
         return "Every sentence has an unknown word, so nothing is scored without them."
-    same = [system.name for system in systems if not system.without_unk]
+    same = [system.name for system in systems if not system.forbids_unk]
     if not same:
         return "No UNK: by a search that may not generate UNK, as in the paper."
     allowed = "No UNK, the same translations as of all sentences, UNK not forbidden:"

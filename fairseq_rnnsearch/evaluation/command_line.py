@@ -54,6 +54,18 @@ def add_list(
     parser.add_argument(option, action="append", default=[], metavar=metavar, help=help, **more)
 
 
+def add_number(
+    parser: argparse._ActionsContainer,
+    option: str,
+    default: int,
+    metavar: str = "N",
+    help: str = "",
+) -> None:
+    """Add an option that is a whole number; its help ends with its default."""
+    help = f"{help} (default: {default})" if help else f"default: {default}"
+    parser.add_argument(option, type=int, default=default, metavar=metavar, help=help)
+
+
 def given_together(options: Mapping[str, object]) -> bool:
     """Tell whether options that belong together were given.
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.evaluation import paper
 from fairseq_rnnsearch.evaluation.command_line import add_command, add_file
-from fairseq_rnnsearch.evaluation.tables import Column, Row, Table, markdown
+from fairseq_rnnsearch.evaluation.tables import Column, Table, markdown
 from fairseq_rnnsearch.evaluation.texts import System, TestSet, add_texts, read_texts
 from fairseq_rnnsearch.figures import (
     STYLES,
@@ -151,7 +151,7 @@ def example_tables(test: TestSet, systems: Sequence[System], ids: Sequence[int])
     Each line is shown detokenised where that text was given.
     """
     lengths = test.lengths()
-    columns = (Column("", numeric=False, kind="minor"), Column("", numeric=False))
+    who, what = Column("", numeric=False, kind="minor"), Column("", numeric=False)
     lines = [("Source", _shown(test.source))]
     references = _shown(test.references)
     for place, reference in enumerate(references, start=1):
@@ -159,8 +159,7 @@ def example_tables(test: TestSet, systems: Sequence[System], ids: Sequence[int])
     lines += [(system.name, _shown(system.translations)) for system in systems]
     return [
         Table(
-            columns,
-            tuple(Row((name, text[number])) for name, text in lines),
+            [{who: name, what: text[number]} for name, text in lines],
             title=f"Sentence {number}, {lengths[number]} source words",
             prose=True,
         )

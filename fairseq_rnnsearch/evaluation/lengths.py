@@ -8,17 +8,19 @@ with unknown words included, as in the paper.
 """
 
 import argparse
-from collections.abc import Sequence
+import math
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.evaluation import paper
-from fairseq_rnnsearch.evaluation.bleu import Bootstrap, Comparison, compare, sentence_counts
 from fairseq_rnnsearch.evaluation.bleu_table import add_bootstrap
-from fairseq_rnnsearch.evaluation.command_line import add_command, add_list
+from fairseq_rnnsearch.evaluation.command_line import add_command, add_list, add_number
+from fairseq_rnnsearch.evaluation.scores import Bootstrap, Score, compare
 from fairseq_rnnsearch.evaluation.tables import Column, Row, Table, fixed, markdown, span
 from fairseq_rnnsearch.evaluation.texts import System, TestSet, add_texts, read_texts
 from fairseq_rnnsearch.figures import save_length_curves
@@ -57,24 +59,15 @@ def _run(options: argparse.Namespace) -> None:
 
 def add_bins(parser: argparse.ArgumentParser) -> None:
     """Add the options that `read_bins` and `curves` need."""
-    parser.add_argument(
-        "--bin-width", type=int, default=10, metavar="WORDS", help="default: %(default)s"
-    )
-    parser.add_argument(
+    add_number(parser, "--bin-width", 10, "WORDS")
+    add_number(
+        parser,
         "--longest",
-        type=int,
-        default=paper.LONGEST_ON_AXIS,
-        metavar="WORDS",
-        help="where the last bin ends; longer sentences have one of their own (default:"
-        " %(default)s)",
+        paper.LONGEST_ON_AXIS,
+        "WORDS",
+        "where the last bin ends; longer sentences have one of their own",
     )
-    parser.add_argument(
-        "--fewest",
-        type=int,
-        default=10,
-        metavar="N",
-        help="smaller bins are in the table and not in the figure (default: %(default)s)",
-    )
+    add_number(parser, "--fewest", 10, "N", "smaller bins are in the table and not in the figure")
 
 
 @dataclass(frozen=True)
@@ -85,22 +78,25 @@ class Bin:
     sentences: int
     mean_length: float
     """In source words; NaN without sentences."""
-    comparison: Comparison | None
-    """The scores of all systems; None without sentences."""
+    scores: Mapping[str, Score]
+    """BLEU of each system; empty without sentences."""
 
 
 def read_bins(options: argparse.Namespace, test: TestSet, systems: Sequence[System]) -> list[Bin]:
     """Score the systems' tokens in the bins that the options ask for; the errors of `by_length`."""
-    counts = {
-        system.name: sentence_counts(system.translations["tokens"], test.references["tokens"])
-        for system in systems
-    }
-    bootstrap = Bootstrap(options.resamples, options.seed)
-    return by_length(counts, test.lengths(), options.bin_width, options.longest, bootstrap)
+    return by_length(
+        {system.name: system.translations["tokens"] for system in systems},
+        test.references["tokens"],
+        test.lengths(),
+        options.bin_width,
+        options.longest,
+        Bootstrap(options.resamples, options.seed),
+    )
 
 
 def by_length(
-    counts: dict[str, np.ndarray],
+    translations: Mapping[str, Sequence[str]],
+    references: Sequence[Sequence[str]],
     lengths: np.ndarray,
     width: int,
     longest: int,
@@ -109,7 +105,8 @@ def by_length(
     """Score each bin.
 
     Args:
-        counts: of each system's tokens, from `bleu.sentence_counts`.
+        translations: of each system, tokens.
+        references: one text or several, tokens.
         lengths: the source words of each sentence, ``(sentences,)``.
         width: the width of a bin, in words.
         longest: the words of the last bin's longest sentence; longer ones go to a bin of their
@@ -124,19 +121,22 @@ def by_length(
             f"bins of {counted(width, 'word')} up to {longest}: the width must be at least 1, and"
             " the longest sentence a multiple of it"
         )
-    upper = np.arange(width, longest + 1, width)
-    places = np.searchsorted(upper, lengths)
-    labels = [f"up to {width}"]
-    labels += [f"{end - width + 1} to {end}" for end in upper[1:]]
+    ends = range(width, longest + 1, width)
+    labels = [f"{end - width + 1} to {end}" for end in ends]
+    labels[0] = f"up to {width}"
     if lengths.max() > longest:
         labels.append(f"over {longest}")
+    places = np.searchsorted(ends, lengths)
     bins = []
     for place, label in enumerate(labels):
         inside = places == place
-        chosen = {name: table[inside] for name, table in counts.items()}
-        comparison = compare(chosen, "tokens", bootstrap) if inside.any() else None
-        mean = float(lengths[inside].mean()) if inside.any() else float("nan")
-        bins.append(Bin(label, int(inside.sum()), mean, comparison))
+        if not inside.any():
+            bins.append(Bin(label, 0, math.nan, {}))
+            continue
+        own = {name: list(compress(text, inside)) for name, text in translations.items()}
+        theirs = [list(compress(text, inside)) for text in references]
+        scores = compare(own, theirs, bootstrap).scores
+        bins.append(Bin(label, int(inside.sum()), float(lengths[inside].mean()), scores))
     return bins
 
 
@@ -148,28 +148,29 @@ def curves(
     Raises:
         UserError: no bin has as many.
     """
-    drawn = [bin for bin in bins if bin.comparison is not None and bin.sentences >= fewest]
+    drawn = [bin for bin in bins if bin.sentences >= max(fewest, 1)]
     if not drawn:
         raise UserError(
             f"no figure of the lengths: no bin has {counted(fewest, 'sentence')} or more"
         )
     return (
         [bin.mean_length for bin in drawn],
-        {name: [bin.comparison.scores[name].bleu for bin in drawn] for name in names},
+        {name: [bin.scores[name].value for bin in drawn] for name in names},
         [bin.sentences for bin in drawn],
     )
 
 
 def length_table(bins: Sequence[Bin], names: Sequence[str]) -> Table:
     """Return the paper's Figure 2 in numbers."""
-    columns = [Column("Source words", numeric=False), Column("Sentences")]
-    for name in names:
-        columns += [Column("BLEU", name), Column("95%", name, kind="minor")]
     rows = []
     for bin in bins:
-        cells: list[str | None] = [bin.label, f"{bin.sentences:,}"]
+        row: Row = {
+            Column("Source words", numeric=False): bin.label,
+            Column("Sentences"): f"{bin.sentences:,}",
+        }
         for name in names:
-            found = bin.comparison and bin.comparison.scores[name]
-            cells += [fixed(found.bleu, 1), span(found.interval, 1)] if found else [None, None]
-        rows.append(Row(tuple(cells)))
-    return Table(tuple(columns), tuple(rows))
+            score = bin.scores.get(name)
+            row[Column("BLEU", name)] = score and fixed(score.value, 1)
+            row[Column("95%", name, kind="minor")] = score and span(score.interval, 1)
+        rows.append(row)
+    return Table(rows)

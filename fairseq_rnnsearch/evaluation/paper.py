@@ -31,9 +31,10 @@ class LearningStatistics:
     updates: int
     epochs: float
     hours: int
-    gpu: str
-    train_nll: float
-    dev_nll: float
+    device: str
+    train_nats: float
+    """Negative log-likelihood of a training sentence, as `valid_nats` of a development sentence."""
+    valid_nats: float
 
 
 TRAINING = {

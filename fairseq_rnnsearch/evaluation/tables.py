@@ -4,7 +4,7 @@ Numbers arrive as text with a fixed number of decimals, so that right alignment 
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 
@@ -23,33 +23,25 @@ class Column:
     """"paper": the paper's values; "minor": intervals and the like. Both are shown in grey."""
 
 
-@dataclass(frozen=True)
-class Row:
-    """Cells in the order of the columns; None where there is nothing to show."""
-
-    cells: tuple[str | None, ...]
-    paper: bool = False
-    """Whether the row is the paper's and has no counterpart here."""
+Row = Mapping[Column, str | None]
+"""Cells by their columns; there is nothing to show where one is None or missing."""
 
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of cells under columns.
+    """Rows of cells under columns."""
 
-    Raises:
-        ValueError: a row has not one cell for each column.
-    """
-
-    columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    rows: Sequence[Row]
+    """At least one; the first has all columns, in their order."""
+    paper_rows: Sequence[Row] = ()
+    """Rows of the paper's that have no counterpart here and stand below, in grey."""
     title: str = ""
     prose: bool = False
     """Whether the cells are sentences, to be broken into lines."""
 
-    def __post_init__(self) -> None:
-        for row in self.rows:
-            if len(row.cells) != len(self.columns):
-                raise ValueError(f"{len(row.cells)} cells for {len(self.columns)} columns: {row}")
+    @property
+    def columns(self) -> list[Column]:
+        return list(self.rows[0])
 
     def groups(self) -> list[tuple[str, int]]:
         """Return the heads further up, each with its number of columns."""
@@ -64,48 +56,30 @@ def fixed(value: float | None, decimals: int, sign: bool = False) -> str | None:
     return f"{value:{'+' if sign else ''},.{decimals}f}".replace("-", "−")
 
 
-def span(interval: tuple[float, float] | None, decimals: int, sign: bool = False) -> str | None:
+def span(interval: tuple[float, float], decimals: int, sign: bool = False) -> str:
     """Return an interval as text, ``12.3–14.5``, or ``−0.2 to +0.7`` with signs."""
-    if interval is None:
-        return None
     return (" to " if sign else "–").join(fixed(end, decimals, sign) for end in interval)
 
 
 def markdown(table: Table) -> str:
     """Return a table as Markdown whose columns are padded to equal width."""
-    heads = [
-        escaped(f"{column.group}: {column.head}" if column.group else column.head)
-        for column in table.columns
-    ]
-    rows = [
-        [
-            _markdown_cell(cell, column, row)
-            for cell, column in zip(row.cells, table.columns, strict=True)
-        ]
-        for row in table.rows
-    ]
-    widths = [max(3, *map(len, cells)) for cells in zip(heads, *rows, strict=True)]
-    rule = [
-        "-" * (width - 1) + ":" if column.numeric else "-" * width
-        for column, width in zip(table.columns, widths, strict=True)
-    ]
-    lines = [_padded(cells, widths, table.columns) for cells in (heads, rule, *rows)]
+    padded = []
+    for column in table.columns:
+        head = escaped(f"{column.group}: {column.head}" if column.group else column.head)
+        cells = [_markdown_cell(row.get(column), column.kind == "paper") for row in table.rows]
+        cells += [_markdown_cell(row.get(column), True) for row in table.paper_rows]
+        width = max(3, len(head), *map(len, cells))
+        rule = "-" * (width - 1) + ":" if column.numeric else "-" * width
+        adjusted = str.rjust if column.numeric else str.ljust
+        padded.append([adjusted(cell, width) for cell in (head, rule, *cells)])
+    lines = [f"| {' | '.join(cells)} |" for cells in zip(*padded, strict=True)]
     title = f"**{escaped(table.title)}**\n\n" if table.title else ""
     return title + "\n".join(lines)
 
 
-def _markdown_cell(cell: str | None, column: Column, row: Row) -> str:
+def _markdown_cell(cell: str | None, grey: bool) -> str:
     text = escaped(MISSING if cell is None else cell)
-    grey = (row.paper or column.kind == "paper") and cell
-    return f"*{text}*" if grey else text  # Markdown has no grey
-
-
-def _padded(cells: Sequence[str], widths: Sequence[int], columns: Iterable[Column]) -> str:
-    padded = (
-        cell.rjust(width) if column.numeric else cell.ljust(width)
-        for cell, width, column in zip(cells, widths, columns, strict=True)
-    )
-    return "| " + " | ".join(padded) + " |"
+    return f"*{text}*" if grey and cell else text  # Markdown has no grey
 
 
 def escaped(text: str) -> str:

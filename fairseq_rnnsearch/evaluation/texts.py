@@ -5,8 +5,9 @@ by blanks, and "detokenised".
 """
 
 import argparse
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -34,9 +35,11 @@ class System:
     name: str
     translations: Texts
     """The translations of all sentences; there are always tokens."""
-    without_unk: Texts
-    """The translations of the No-UNK subset by a search that may not generate UNK. Where there are
-    none of any kind, the subset is scored as it was translated with all sentences."""
+    known: Texts
+    """The translations of the No-UNK subset; empty without dictionaries."""
+    forbids_unk: bool
+    """Whether `known` is by a search of its own, which may not generate UNK. Otherwise the subset
+    is as it was translated with all sentences."""
 
 
 @dataclass(frozen=True)
@@ -63,11 +66,6 @@ class TestSet:
     def lengths(self) -> np.ndarray:
         """Return the number of words of each source sentence."""
         return np.array([len(sentence.split()) for sentence in self.source["tokens"]])
-
-
-def pick(sentences: Sequence[str], chosen: Iterable[int]) -> list[str]:
-    """Return the sentences with these numbers."""
-    return [sentences[number] for number in chosen]
 
 
 # --- files --------------------------------------------------------------------------------------
@@ -146,7 +144,7 @@ def read_subset(path: Path, known: np.ndarray) -> list[str]:
     """
     sentences = read_sentences(path)
     if len(sentences) == len(known):
-        return pick(sentences, np.flatnonzero(known))
+        return list(compress(sentences, known))
     if len(sentences) != known.sum():
         raise UserError(
             f"{path} has {counted(len(sentences), 'line')}; valid is a line for each of the"
@@ -202,21 +200,15 @@ def read_texts(options: argparse.Namespace) -> tuple[TestSet, list[System]]:
     """
     source = read_sentences(options.source)
 
-    def read(tokens: Path | None, detokenised: Path | None) -> Texts:
-        paths = {"tokens": tokens, "detokenised": detokenised}
-        return {
-            kind: read_as_many(path, len(source), options.source)
-            for kind, path in paths.items()
-            if path is not None
-        }
+    def read(path: Path) -> list[str]:
+        return read_as_many(path, len(source), options.source)
 
+    sources = {"tokens": source}
+    if options.source_detokenised:
+        sources["detokenised"] = read(options.source_detokenised)
+    references = {"tokens": options.reference, "detokenised": options.reference_detokenised}
     references = {
-        kind: [read_as_many(path, len(source), options.source) for path in paths]
-        for kind, paths in {
-            "tokens": options.reference,
-            "detokenised": options.reference_detokenised,
-        }.items()
-        if paths
+        kind: [read(path) for path in paths] for kind, paths in references.items() if paths
     }
     dictionaries = {
         "--source-dictionary": options.source_dictionary,
@@ -226,33 +218,34 @@ def read_texts(options: argparse.Namespace) -> tuple[TestSet, list[System]]:
     if given_together(dictionaries):
         words = map(read_known_words, dictionaries.values())
         known = known_sentences(source, references["tokens"], *words)
-    test = TestSet({"tokens": source, **read(None, options.source_detokenised)}, references, known)
 
-    paths = named_paths(options.system, "--system")
-    if not paths:
-        raise UserError("no --system given; at least one NAME=FILE is needed")
-    further = {}
-    for option, values in {
+    options_of_systems = {
+        "--system": options.system,
         "--system-detokenised": options.system_detokenised,
         "--system-no-unk": options.system_no_unk,
         "--system-no-unk-detokenised": options.system_no_unk_detokenised,
-    }.items():
-        further[option] = named_paths(values, option)
-        check_names(further[option], paths, option)
-        if values and "no-unk" in option and known is None:
+    }
+    paths = {option: named_paths(values, option) for option, values in options_of_systems.items()}
+    names = paths["--system"]
+    if not names:
+        raise UserError("no --system given; at least one NAME=FILE is needed")
+    for option, named in paths.items():
+        check_names(named, names, option)
+        if named and "no-unk" in option and known is None:
             raise UserError(f"{option} needs --source-dictionary and --target-dictionary")
-        if values and "detokenised" in option and "detokenised" not in references:
+        if named and "detokenised" in option and "detokenised" not in references:
             raise UserError("detokenised systems need --reference-detokenised")
-    detokenised, *no_unk = further.values()
-    return test, [
-        System(
-            name,
-            translations=read(path, detokenised.get(name)),
-            without_unk={
-                kind: read_subset(named[name], known)
-                for kind, named in zip(("tokens", "detokenised"), no_unk, strict=True)
-                if name in named
-            },
-        )
-        for name, path in paths.items()
-    ]
+
+    def read_kinds(option: str, name: str, read: Callable[[Path], list[str]]) -> Texts:
+        kinds = {"tokens": option, "detokenised": f"{option}-detokenised"}
+        return {kind: read(paths[own][name]) for kind, own in kinds.items() if name in paths[own]}
+
+    systems = []
+    for name in names:
+        whole = read_kinds("--system", name, read)
+        subset = read_kinds("--system-no-unk", name, lambda path: read_subset(path, known))
+        forbids_unk = bool(subset)
+        if known is not None and not subset:
+            subset = {kind: list(compress(text, known)) for kind, text in whole.items()}
+        systems.append(System(name, whole, subset, forbids_unk))
+    return TestSet(sources, references, known), systems

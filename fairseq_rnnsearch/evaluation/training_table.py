@@ -16,6 +16,8 @@ from fairseq_rnnsearch.evaluation.tables import Column, Row, Table, fixed, markd
 from fairseq_rnnsearch.evaluation.training_log import Training, read_training
 from fairseq_rnnsearch.wording import counted
 
+_MODEL = Column("Model", numeric=False)
+
 
 def add(commands: argparse._SubParsersAction) -> None:
     """Add the command to those of the program."""
@@ -79,45 +81,46 @@ def training_table(trainings: Mapping[str, Training], theirs: paper.PaperRows) -
         trainings: each model's training.
         theirs: the paper's rows.
     """
-    columns = [Column("Model", numeric=False)]
-    for head in ("Updates", "Epochs", "Hours", "Train NLL", "Dev. NLL", "Device"):
-        is_number = head != "Device"
-        if theirs.are_shown:
-            columns += [Column("ours", head, is_number), Column("paper", head, is_number, "paper")]
-        else:
-            columns += [Column(head, numeric=is_number)]
     rows = []
     for name, training in trainings.items():
-        ours = (
-            f"{training.updates:,}",
-            fixed(training.epochs, 1),
-            fixed(training.hours, 1 if training.hours >= 0.95 else 2),
-            fixed(training.train_nats, 1),
-            fixed(training.valid_nats, 1),
-            training.device,
-        )
-        if theirs.are_shown:
-            pairs = zip(ours, _paper_cells(theirs.beside.get(name)), strict=True)
-            ours = tuple(cell for pair in pairs for cell in pair)
-        rows.append(Row((name, *ours)))
-    for name in theirs.without_counterpart(paper.TRAINING):
-        cells = (cell for value in _paper_cells(name) for cell in (None, value))
-        rows.append(Row((f"{name} (paper)", *cells), paper=True))
-    return Table(tuple(columns), tuple(rows))
+        ours = _cells(training, 1 if training.hours >= 0.95 else 2)
+        row: Row = {_MODEL: name}
+        for head, cell in ours.items():
+            if theirs.are_shown:
+                row[Column("ours", head, head != "Device")] = cell
+                row[_paper(head)] = None
+            else:
+                row[Column(head, numeric=head != "Device")] = cell
+        rows.append(row | _paper_cells(theirs.beside.get(name)))
+    paper_rows = [
+        {_MODEL: f"{name} (paper)", **_paper_cells(name)}
+        for name in theirs.without_counterpart(paper.TRAINING)
+    ]
+    return Table(rows, paper_rows)
 
 
-def _paper_cells(row: str | None) -> tuple[str | None, ...]:
-    theirs = paper.TRAINING.get(row or "")
-    if theirs is None:
-        return (None,) * 6
-    return (
-        f"{theirs.updates:,}",
-        fixed(theirs.epochs, 1),
-        fixed(theirs.hours, 0),
-        fixed(theirs.train_nll, 1),
-        fixed(theirs.dev_nll, 1),
-        theirs.gpu,
-    )
+def _cells(
+    training: Training | paper.LearningStatistics, decimals_of_hours: int
+) -> dict[str, str | None]:
+    return {
+        "Updates": fixed(training.updates, 0),
+        "Epochs": fixed(training.epochs, 1),
+        "Hours": fixed(training.hours, decimals_of_hours),
+        "Train NLL": fixed(training.train_nats, 1),
+        "Dev. NLL": fixed(training.valid_nats, 1),
+        "Device": training.device,
+    }
+
+
+def _paper_cells(name: str | None) -> Row:
+    """Return what the paper says of one of its models, if it is in its table."""
+    if name not in paper.TRAINING:
+        return {}
+    return {_paper(head): cell for head, cell in _cells(paper.TRAINING[name], 0).items()}
+
+
+def _paper(head: str) -> Column:
+    return Column("paper", head, head != "Device", kind="paper")
 
 
 def training_remarks(trainings: Mapping[str, Training]) -> list[str]:

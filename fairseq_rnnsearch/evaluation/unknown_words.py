@@ -8,6 +8,7 @@ RNNsearch's own: each target word is linked to the source word of most weight.
 import argparse
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from itertools import compress
 from pathlib import Path
 
 import numpy as np
@@ -18,7 +19,6 @@ from fairseq_rnnsearch.evaluation.links import Link, read_links, read_sentence_p
 from fairseq_rnnsearch.evaluation.texts import (
     add_dictionaries,
     known_sentences,
-    pick,
     read_as_many,
     read_known_words,
     read_sentences,
@@ -219,7 +219,7 @@ def _write_subset(options: argparse.Namespace) -> None:
     source = read_sentences(options.source)
     reference = read_as_many(options.reference, len(source), options.source)
     words = (options.source_dictionary, options.target_dictionary)
-    chosen = np.flatnonzero(known_sentences(source, [reference], *map(read_known_words, words)))
+    known = known_sentences(source, [reference], *map(read_known_words, words))
     for path, sentences in ((options.source, source), (options.reference, reference)):
-        _write_lines(options.out / f"text{path.suffix}", pick(sentences, chosen))
-    print(f"{len(chosen):,} of {len(source):,} sentence pairs without unknown words")
+        _write_lines(options.out / f"text{path.suffix}", compress(sentences, known))
+    print(f"{known.sum():,} of {len(source):,} sentence pairs without unknown words")

@@ -1,0 +1,184 @@
+"""BLEU, chrF and TER with paired bootstrap intervals, from the counts of single sentences.
+
+    BLEU = BP · exp(1/4 Σ_n log p_n),  p_n = matches_n / n-grams_n,
+    BP = min(1, exp(1 - reference words / words))            (Papineni et al., ACL 2002)
+
+chrF is the F-score of letters in common (Popović, WMT 2015), 0 to 100, with more weight on recall.
+TER counts the edits that turn a translation into its reference, in percent of the reference's words
+(Snover et al., AMTA 2006): less is better.
+
+sacreBLEU counts some numbers in a sentence, for BLEU its words, the words of the reference, the
+matches of 1- to 4-grams, and its 1- to 4-grams. A corpus is the sum of its sentences, and so is
+each of the thousand resamples (Koehn, EMNLP 2004). Scores, resamples, p-values and signatures are
+those of ``sacrebleu`` and ``sacrebleu --paired-bs`` with the same seed, but for ties: two systems
+with equal translations have p = 1 here, and 0.001 there. sacreBLEU gives half the width of a
+system's interval; both ends are given here, and those of the differences too.
+
+BLEU's ``tokens`` are split at blanks, as by multi-bleu.perl: the score differs from that program's
+only where a corpus has no match at all of some order, which sacreBLEU smooths and multi-bleu.perl
+scores 0. chrF and TER have their own ways with a text of either kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.evaluation.resampling import percentile_interval, resampling_generator
+
+if TYPE_CHECKING:
+    from sacrebleu.metrics.base import Metric
+
+METRICS = {"BLEU": "BLEU", "chrF": "chrF2", "TER": "TER"}
+"""The name of each metric here and in sacreBLEU's signatures."""
+TOKENISERS = {"tokens": "none", "detokenised": "13a"}
+"""The name of sacreBLEU's tokeniser for BLEU of each kind of text."""
+
+
+@dataclass(frozen=True)
+class Bootstrap:
+    """How intervals and differences are made."""
+
+    resamples: int
+    seed: int
+    baseline: str | None = None
+    """The system to which the others are compared; where it is None there are no differences."""
+
+
+@dataclass(frozen=True)
+class Score:
+    """A system's score on a set of sentences, and how it compares with the baseline's."""
+
+    value: float
+    interval: tuple[float, float]
+    """95% of the resamples lie inside."""
+    difference: float | None = None
+    """The score above the baseline's; None for the baseline itself."""
+    difference_interval: tuple[float, float] | None = None
+    p_value: float | None = None
+    """The share of resampled differences, once centred, that are as large or larger; two-sided, as
+    sacreBLEU computes it, where they must be larger."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The scores of several systems on the same sentences."""
+
+    scores: dict[str, Score]
+    sentences: int
+    signature: str
+    """How the scores were made, in sacreBLEU's own words."""
+
+
+def new_metric(name: str, kind: str = "tokens") -> Metric:
+    """Return sacreBLEU's metric.
+
+    Args:
+        name: one of `METRICS`.
+        kind: the kind of text, from `TOKENISERS`.
+    """
+    from sacrebleu import metrics  # it takes a tenth of a second to import
+
+    if name == "BLEU":
+        return metrics.BLEU(tokenize=TOKENISERS[kind], force=True)
+    return {"chrF": metrics.CHRF, "TER": metrics.TER}[name]()
+
+
+def sentence_counts(
+    metric: Metric, hypotheses: Sequence[str], references: Sequence[Sequence[str]]
+) -> np.ndarray:
+    """Count what the metric needs to know of each sentence, ``(sentences, columns)``.
+
+    Args:
+        metric: sacreBLEU's; it sees the number of references, for its signature.
+        hypotheses: the translations.
+        references: one text or several, each with a sentence for each hypothesis.
+    """
+    return np.array(metric._extract_corpus_statistics(hypotheses, references))
+
+
+def corpus_score(metric: Metric, counts: np.ndarray) -> float:
+    """Return the score of summed counts ``(columns,)``."""
+    return metric._compute_score_from_stats(counts.tolist()).score
+
+
+def resampled_sums(tables: np.ndarray, resamples: int, seed: int) -> np.ndarray:
+    """Sum the counts of resampled sentences, which are drawn alike for all systems.
+
+    Args:
+        tables: ``(systems, sentences, columns)``.
+        resamples, seed: the same numbers draw the same sentences as ``sacrebleu --paired-bs``
+            with that many resamples and ``SACREBLEU_SEED``.
+
+    Returns:
+        ``(systems, resamples, columns)``.
+
+    Raises:
+        UserError: there are no sentences; and as `resampling_generator`.
+    """
+    generator = resampling_generator(resamples, seed)
+    sentences = tables.shape[1]
+    if not sentences:
+        raise UserError("no sentences to score; at least one is needed")
+    # One resample at a time bounds the memory, and draws the same as all of them at once.
+    sums = [
+        tables[:, generator.choice(sentences, size=sentences)].sum(axis=1) for _ in range(resamples)
+    ]
+    return np.stack(sums, axis=1)
+
+
+def compare(
+    translations: Mapping[str, Sequence[str]],
+    references: Sequence[Sequence[str]],
+    bootstrap: Bootstrap,
+    name: str = "BLEU",
+    kind: str = "tokens",
+) -> Comparison:
+    """Score systems on the same sentences, with 95% intervals and paired differences.
+
+    Args:
+        translations: of each system.
+        references: one text or several, each with a sentence for each translation.
+        bootstrap: where its baseline is not among the systems, there are no differences.
+        name: one of `METRICS`.
+        kind: the kind of text, from `TOKENISERS`.
+
+    Raises:
+        UserError: as `resampled_sums`.
+    """
+    metric = new_metric(name, kind)
+    tables = np.stack([sentence_counts(metric, own, references) for own in translations.values()])
+    sums = resampled_sums(tables, bootstrap.resamples, bootstrap.seed)
+    whole, resampled = {}, {}
+    for system, table, resamples in zip(translations, tables, sums, strict=True):
+        whole[system] = corpus_score(metric, table.sum(axis=0))
+        resampled[system] = np.array([corpus_score(metric, resample) for resample in resamples])
+    baseline = bootstrap.baseline
+    scores = {}
+    for system, values in resampled.items():
+        paired = ()
+        if baseline in whole and system != baseline:
+            difference = whole[system] - whole[baseline]
+            differences = values - resampled[baseline]
+            interval = percentile_interval(differences)
+            paired = difference, interval, _p_value(differences, difference)
+        scores[system] = Score(whole[system], percentile_interval(values), *paired)
+    signature = metric.get_signature()
+    signature.update("bs", bootstrap.resamples)
+    signature.update("seed", bootstrap.seed)
+    return Comparison(scores, tables.shape[1], f"{METRICS[name]}|{signature}")
+
+
+def _p_value(differences: np.ndarray, difference: float) -> float:
+    """Return how often chance alone makes as large a difference.
+
+    sacreBLEU counts only larger ones, so that systems without any difference would be the least
+    alike of all.
+    """
+    sizes = np.abs(differences)
+    as_large = np.count_nonzero(sizes - sizes.mean() >= abs(difference))
+    return float((as_large + 1) / (len(sizes) + 1))
