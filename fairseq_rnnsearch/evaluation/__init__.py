@@ -10,6 +10,7 @@ A command is in the file of its idea: `bleu_table`, `training_table`, `lengths` 
 the tables, and `report` puts all of them into its templates, beside the values of `paper`.
 `alignment_error_rate` and `symmetrisation` work on `links`, and `unknown_words` on texts and links.
 
-Below them, `texts` reads sentences, `bleu` scores them, `training_log` reads logs, `tables` writes
-Markdown, `inline_svg` puts figures into a page, and `command_line` has what all parsers share.
+Below them, `texts` reads sentences, `scores` scores them, `training_log` reads logs, `tables`
+writes Markdown, `inline_svg` puts figures into a page, and `command_line` has what all parsers
+share.
 """

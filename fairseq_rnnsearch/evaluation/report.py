@@ -1,8 +1,8 @@
 """`report`: everything together, in the order of the paper, as report.md and as report.html.
 
-A `Report` is what both show. The template `sections.jinja` says it, with the macros of
-`markdown.jinja` or of `html.jinja`; every text that comes from outside is escaped for the one or
-the other as it is put in.
+The template `sections.jinja` says what both show, with the macros of `markdown.jinja` or of
+`html.jinja`; every text that comes from outside is escaped for the one or the other as it is put
+in.
 """
 
 import argparse
@@ -12,6 +12,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.evaluation import bleu_table, examples, lengths, paper, tables, texts
@@ -24,7 +25,6 @@ from fairseq_rnnsearch.evaluation.command_line import (
     named_paths,
 )
 from fairseq_rnnsearch.evaluation.inline_svg import inlined
-from fairseq_rnnsearch.evaluation.tables import Table
 from fairseq_rnnsearch.figures import Alignment, draw_heatmap, draw_length_curves, svg_text
 from fairseq_rnnsearch.figures.page import STYLE
 from fairseq_rnnsearch.files import write_text
@@ -44,27 +44,9 @@ class Picture:
     caption: str = ""
 
 
-@dataclass(frozen=True)
-class Report:
-    """All that the report shows; what is None or empty has no section."""
-
-    title: str
-    with_paper: bool
-    """Whether the paper's values stand beside ours."""
-    command: str
-    """The command with which the report was made."""
-    notes: Sequence[str]
-    """What the caller says about how this experiment departs from the paper's."""
-    scores: Sequence[bleu_table.ScoredTexts]
-    resamples: int
-    training: Table | None
-    training_remarks: Sequence[str]
-    length_curves: Picture | None
-    length_table: Table | None
-    fewest: int
-    """The sentences of the smallest bin that the curves show."""
-    alignments: Sequence[Picture]
-    examples: Sequence[Table]
+Report = Mapping[str, Any]
+"""What the templates show, by the names that they have for it; what is None or empty has no
+section."""
 
 
 def add(commands: argparse._SubParsersAction) -> None:
@@ -114,22 +96,21 @@ def add(commands: argparse._SubParsersAction) -> None:
 
 
 def _run(options: argparse.Namespace) -> None:
-    report = _make(options)
+    report = _made(options)
     markdown, page = to_markdown(report), to_html(report)
     figures = options.out / "figures"
     try:
         figures.mkdir(parents=True, exist_ok=True)
     except OSError as problem:
         raise UserError(f"{figures} cannot be made: {problem.strerror}") from problem
-    for picture in (report.length_curves, *report.alignments):
-        if picture is not None:
-            write_text(figures / f"{picture.name}.svg", picture.svg)
+    for picture in (*report["length_curves"], *report["alignments"]):
+        write_text(figures / f"{picture.name}.svg", picture.svg)
     write_text(options.out / "report.md", markdown)
     write_text(options.out / "report.html", page)
     print(options.out / "report.html")
 
 
-def _make(options: argparse.Namespace) -> Report:
+def _made(options: argparse.Namespace) -> Report:
     """Make the report; everything is read before the first score is computed."""
     test, systems = texts.read_texts(options)
     bootstrap = bleu_table.read_bootstrap(options, systems)
@@ -144,8 +125,11 @@ def _make(options: argparse.Namespace) -> Report:
     shown = [system for system in systems if system.name not in options.only_scored]
     shown_names = [system.name for system in shown]
     bins = lengths.read_bins(options, test, shown) if shown else []
-    return Report(
-        title=options.title or _title(options.source, theirs),
+    title = f"Translations of {options.source.name}"
+    if theirs.are_shown:
+        title = "The experiment of the paper"
+    return dict(
+        title=options.title or title,
         with_paper=theirs.are_shown,
         command=shlex.join(["python", "-m", "fairseq_rnnsearch.evaluation", *sys.argv[1:]]),
         notes=options.note,
@@ -153,16 +137,12 @@ def _make(options: argparse.Namespace) -> Report:
         resamples=bootstrap.resamples,
         training=training.training_table(trainings, theirs) if trainings else None,
         training_remarks=training.training_remarks(trainings),
-        length_curves=_length_curves(bins, shown_names, options.fewest) if shown else None,
+        length_curves=_length_curves(bins, shown_names, options.fewest) if shown else [],
         length_table=lengths.length_table(bins, shown_names) if shown else None,
         fewest=options.fewest,
         alignments=_heatmaps(alignments),
         examples=examples.example_tables(test, shown, chosen) if shown else [],
     )
-
-
-def _title(source: Path, theirs: paper.PaperRows) -> str:
-    return "The experiment of the paper" if theirs.are_shown else f"Translations of {source.name}"
 
 
 def _read_alignments(options: argparse.Namespace) -> dict[str, list[Alignment]]:
@@ -174,9 +154,9 @@ def _read_alignments(options: argparse.Namespace) -> dict[str, list[Alignment]]:
     }
 
 
-def _length_curves(bins: Sequence[lengths.Bin], names: Sequence[str], fewest: int) -> Picture:
+def _length_curves(bins: Sequence[lengths.Bin], names: Sequence[str], fewest: int) -> list[Picture]:
     svg = svg_text(draw_length_curves(*lengths.curves(bins, names, fewest)))
-    return Picture("lengths", svg, f"BLEU against source length for {', '.join(names)}")
+    return [Picture("lengths", svg, f"BLEU against source length for {', '.join(names)}")]
 
 
 def _heatmaps(alignments: Mapping[str, Sequence[Alignment]]) -> list[Picture]:
@@ -232,10 +212,7 @@ def _rendered(report: Report, form: str, finalize: Callable | None = None, style
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(
-        markdown=tables.markdown,
-        inlined=lambda picture: inlined(picture.svg, f"{picture.name}-", picture.label),
-    )
+    environment.filters.update(markdown=tables.markdown, inlined=inlined)
     return environment.get_template("sections.jinja").render(
         form=form,
         report=report,

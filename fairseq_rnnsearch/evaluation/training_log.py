@@ -26,6 +26,8 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
 
+import numpy as np
+
 from fairseq_rnnsearch.errors import UserError
 
 NATS = "nats_per_sentence"  # the name under which criterions/alignment_heatmap.py logs it
@@ -34,8 +36,8 @@ _LAST_SHARE = 0.1  # the share of the updates over which the training likelihood
 _SETTINGS = ("{'_name': ", "command: ")  # whole messages, and what the plugin makes of them
 _BEGINNINGS = (*_SETTINGS, "Preparing to load checkpoint ")  # what a run says first
 _MESSAGE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) \| INFO \| (\S+) \| (.*)")
-_REPORT = re.compile(r"epoch (\d{1,9}): +(\d{1,9}) / (0*[1-9]\d{0,8}) (.*)")
-_SUMMARY = re.compile(r"epoch \d+ \| (?:valid on '.*?' subset \| )?(.*)")
+_PLACE = re.compile(r"epoch (\d{1,9}): +(\d{1,9}) / (0*[1-9]\d{0,8}) ")
+_VALUE = re.compile(r"(\w+)[= ]([^\s,|=]+)(?=,| \||$)")  # "loss=6.7, " or "loss 6.7 | "
 _LOADED = re.compile(r"Loaded checkpoint .* \(epoch \d+ @ (\d{1,15}) updates\)")
 _SAVED = re.compile(r"Saved checkpoint .* \(epoch \d+ @ (\d{1,15}) updates,")
 _DEVICE = re.compile(r"rank +\d+: capabilities = .* name = (.*\S)")
@@ -45,17 +47,18 @@ _DEVICE = re.compile(r"rank +\d+: capabilities = .* name = (.*\S)")
 class _Report:
     """What a message says that was known when an update had been done."""
 
+    kind: str
+    """The logger: `train_inner` amid an epoch, `train` at its end, `valid`; or a saved checkpoint's
+    `saved`."""
     update: int
     seconds: float
     """The time since the run began."""
-    epochs: float | None = None
     nats: float | None = None
-    """The mean over the training sentences since the report before."""
+    """The mean over the sentences: of training since the report before or in the whole epoch, or
+    of development."""
+    epochs: float | None = None
     sentences: float = 1.0
-    """The sentences of an update, which weight that mean."""
-    epoch_nats: float | None = None
-    """The mean over the training sentences of the epoch, at its end."""
-    valid_nats: float | None = None
+    """The sentences of an update, which weight the mean amid an epoch."""
 
 
 @dataclass
@@ -76,23 +79,13 @@ class _Run:
 
     def cut(self, update: int) -> None:
         """Forget what came after this update."""
-        if update > self.update:
-            return
-        self.seconds = self._reached(update)
-        self.reports = [report for report in self.reports if report.update <= update]
-
-    def _reached(self, update: int) -> float:
-        """Return the time at which an update was done, in seconds since the run began."""
-        before = _Report(self.first_update, 0.0)
-        for report in self.reports:
-            if report.update == update:
-                before = report  # the last message about it, with its validation and checkpoint
-            elif report.update > update:
-                share = (update - before.update) / (report.update - before.update)
-                return before.seconds + share * (report.seconds - before.seconds)
-            else:
-                before = report
-        return before.seconds
+        if update <= self.update:
+            updates = [self.first_update, *(report.update for report in self.reports)]
+            seconds = [0.0, *(report.seconds for report in self.reports)]
+            # Of several messages about the update this takes the last one, with its validation and
+            # checkpoint; between the messages before and after it, in proportion.
+            self.seconds = float(np.interp(update, updates, seconds))
+            self.reports = [report for report in self.reports if report.update <= update]
 
 
 @dataclass(frozen=True)
@@ -153,22 +146,26 @@ def read_training(paths: Iterable[Path], device: str | None = None) -> Training:
 
 
 def _summary(runs: list[_Run], total_seconds: float, device: str | None) -> Training:
-    reports = [report for run in runs for report in run.reports]
+    known = [report for run in runs for report in run.reports]
+    inner, train, valid = (
+        [report for report in known if report.kind == kind and report.nats is not None]
+        for kind in ("train_inner", "train", "valid")
+    )
     updates = max(run.update for run in runs)
-    train = [r for r in reports if r.nats is not None and r.update > (1 - _LAST_SHARE) * updates]
-    valid = [report for report in reports if report.valid_nats is not None]
-    best = min(valid, key=lambda report: report.valid_nats, default=None)
+    last_part = [report for report in inner if report.update > (1 - _LAST_SHARE) * updates]
+    best = min(valid, key=lambda report: report.nats, default=None)
     seconds = sum(run.seconds for run in runs)
     devices = list(dict.fromkeys(device for run in runs for device in run.devices))
     return Training(
         updates=updates,
-        epochs=_epochs(reports, updates),
+        epochs=_epochs(known, updates),
         hours=seconds / 3600,
         device=device or ", ".join(devices) or "CPU",
-        train_nats=_mean([(r.nats, r.sentences) for r in train]) or _last_epoch(reports),
-        valid_nats=best and best.valid_nats,
+        # A log may have no reports amid the epochs.
+        train_nats=_mean(last_part) or (train[-1].nats if train else None),
+        valid_nats=best and best.nats,
         valid_update=best and best.update,
-        last_valid_nats=valid[-1].valid_nats if valid else None,
+        last_valid_nats=valid[-1].nats if valid else None,
         runs=len(runs),
         lost_hours=(total_seconds - seconds) / 3600,
         unlogged_updates=sum(run.unlogged for run in runs),
@@ -184,15 +181,9 @@ def _epochs(reports: list[_Report], updates: int) -> float | None:
     return last.epochs * updates / last.update if last.update else last.epochs
 
 
-def _last_epoch(reports: list[_Report]) -> float | None:
-    """Return the last epoch's mean, for a log without reports amid the epochs."""
-    epochs = [report.epoch_nats for report in reports if report.epoch_nats is not None]
-    return epochs[-1] if epochs else None
-
-
-def _mean(values: list[tuple[float, float]]) -> float | None:
-    weight = sum(weight for _, weight in values)
-    return sum(value * weight for value, weight in values) / weight if weight else None
+def _mean(reports: list[_Report]) -> float | None:
+    weight = sum(report.sentences for report in reports)
+    return sum(report.nats * report.sentences for report in reports) / weight if weight else None
 
 
 def _runs(messages: Iterable[tuple[float, str, str]]) -> Iterator[_Run]:
@@ -237,38 +228,32 @@ def _counted(devices: list[str]) -> list[str]:
 def _report(logger: str, text: str, run: _Run) -> _Report | None:
     """Read what a message reports; return None if it reports nothing."""
     if found := _SAVED.match(text):
-        return _Report(int(found[1]), run.seconds)
+        return _Report("saved", int(found[1]), run.seconds)
     if logger not in ("train_inner", "train", "valid"):
         return None
-    values, epochs = _values(text)
-    update = _number(values.get("num_updates"))
+    values = _values(text)
+    update, nats, epochs, sentences = (
+        _number(values.get(name)) for name in ("num_updates", NATS, "update", "bsz")
+    )
     if update is None:
         return None
-    nats = _number(values.get(NATS))
-    if logger == "valid":
-        return _Report(int(update), run.seconds, valid_nats=nats)
-    if logger == "train":  # fairseq says this at an early stop too, and counts a whole epoch
-        return _Report(int(update), run.seconds, epoch_nats=nats)
-    return _Report(int(update), run.seconds, epochs, nats, _number(values.get("bsz")) or 1.0)
+    # At an early stop, too, fairseq says that it has done a whole epoch.
+    epochs = epochs if logger == "train_inner" else None
+    return _Report(logger, int(update), run.seconds, nats, epochs, sentences or 1.0)
 
 
-def _values(text: str) -> tuple[dict, float | None]:
-    """Return a report's values by name, and the epochs done, if it has them."""
+def _values(text: str) -> dict[str, object]:
+    """Return a report's values by name, as fairseq's JSON has them: `update` is the epochs."""
     if text.startswith("{"):
         try:
             values = json.loads(text)
         except (ValueError, RecursionError):  # half a line, of a program that was killed
-            return {}, None
-        bare = {re.sub("^(train|valid)_", "", key): value for key, value in values.items()}
-        return bare, _number(values.get("update"))
-    if found := _REPORT.match(text):
-        pairs = (part.partition("=") for part in found[4].split(", "))
-        epochs = int(found[1]) - 1 + int(found[2]) / int(found[3])
-        return {name: value for name, _, value in pairs}, epochs
-    if found := _SUMMARY.match(text):
-        pairs = (part.strip().partition(" ") for part in found[1].split(" | "))
-        return {name: value for name, _, value in pairs}, None
-    return {}, None
+            return {}
+        return {re.sub("^(train|valid)_", "", key): value for key, value in values.items()}
+    values = dict(_VALUE.findall(text))
+    if found := _PLACE.match(text):
+        values["update"] = int(found[1]) - 1 + int(found[2]) / int(found[3])
+    return values
 
 
 def _number(value: object) -> float | None:
