@@ -8,6 +8,8 @@ each of which wrote its own source word first:
         --bootstrap 1000
 """
 
+import argparse
+import inspect
 from collections.abc import Sequence
 
 from fairseq_rnnsearch.errors import OneLineParser, install_excepthook
@@ -16,22 +18,30 @@ from fairseq_rnnsearch.evaluation import (
     bleu_table,
     examples,
     lengths,
+    links,
     report,
+    scores,
     symmetrisation,
+    training_log,
     training_table,
     unknown_words,
 )
 
-_IDEAS = (
-    report,
-    bleu_table,
-    training_table,
-    lengths,
-    examples,
-    alignment_error_rate,
-    symmetrisation,
-    unknown_words,
-)
+# The function that runs a command, whose docstring its help begins with; what adds the options; and
+# what the help ends with.
+_COMMANDS = {
+    "report": (report.run, report.add_options, None),
+    "bleu": (bleu_table.run, bleu_table.add_options, scores.__doc__),
+    "training": (training_table.run, training_table.add_options, training_log.__doc__),
+    "lengths": (lengths.run, lengths.add_options, lengths.__doc__),
+    "examples": (examples.run, examples.add_options, None),
+    "alignments": (examples.draw_alignments, examples.add_alignment_options, None),
+    "aer": (alignment_error_rate.run, alignment_error_rate.add_options, links.__doc__),
+    "symmetrise": (symmetrisation.run, symmetrisation.add_options, links.__doc__),
+    "dictionary": (unknown_words.learn, unknown_words.add_learning_options, None),
+    "replace-unk": (unknown_words.replace, unknown_words.add_replacing_options, None),
+    "no-unk": (unknown_words.write_subset, unknown_words.add_subset_options, None),
+}
 
 
 def main(argv: Sequence[str] | None = None) -> None:
@@ -49,8 +59,18 @@ def main(argv: Sequence[str] | None = None) -> None:
         description="Files in, tables and figures out; each command's --help has its options.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
-    for idea in _IDEAS:
-        idea.add(commands)
+    for name, (run, add_options, notes) in _COMMANDS.items():
+        description = inspect.getdoc(run)
+        command = commands.add_parser(
+            name,
+            help=description.splitlines()[0],
+            description=description,
+            epilog=notes,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        add_options(command)
+        command.set_defaults(run=run)
     options = parser.parse_args(argv)
     options.run(options)
 

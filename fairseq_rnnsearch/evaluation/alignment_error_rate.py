@@ -21,7 +21,7 @@ import numpy as np
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.evaluation import links
-from fairseq_rnnsearch.evaluation.command_line import add_command, add_file, given_together
+from fairseq_rnnsearch.evaluation.command_line import add_file, add_number, given_together
 from fairseq_rnnsearch.evaluation.link_options import add_format, add_reading, read_link_files
 from fairseq_rnnsearch.evaluation.links import Link, SentenceLinks
 from fairseq_rnnsearch.evaluation.resampling import percentile_interval, resampling_generator
@@ -126,17 +126,8 @@ def bootstrap_interval(
 # --- the command --------------------------------------------------------------------------------
 
 
-def add(commands: argparse._SubParsersAction) -> None:
-    """Add the command to those of the program."""
-    parser = add_command(
-        commands,
-        "aer",
-        _run,
-        "precision, recall and alignment error rate",
-        "Precision, recall and alignment error rate of hypothesised links against gold links. All"
-        " links of a hypothesis count alike, sure or possible.",
-        epilog=links.__doc__,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     add_file(parser, "--gold", "gold links", required=True)
     add_file(parser, "--hypothesis", "the links to score", required=True)
     add_file(
@@ -154,12 +145,14 @@ def add(commands: argparse._SubParsersAction) -> None:
         metavar="N",
         help="print the 95%% interval of the AER over N resamples of the sentences",
     )
-    parser.add_argument(
-        "--seed", type=int, default=1, help="of the resampling (default: %(default)s)"
-    )
+    add_number(parser, "--seed", 1, "SEED", "of the resampling")
 
 
-def _run(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> None:
+    """Print precision, recall and alignment error rate of links against gold links.
+
+    All links of a hypothesis count alike, sure or possible.
+    """
     paths = {"gold": options.gold, "hypothesis": options.hypothesis}
     if given_together(
         {"--hypothesis-inverse": options.hypothesis_inverse, "--symmetrise": options.symmetrise}

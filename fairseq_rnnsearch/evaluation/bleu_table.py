@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 
-from fairseq_rnnsearch.evaluation import paper, scores
-from fairseq_rnnsearch.evaluation.command_line import add_command, add_number, check_names
+from fairseq_rnnsearch.evaluation import paper
+from fairseq_rnnsearch.evaluation.command_line import add_number, check_names
 from fairseq_rnnsearch.evaluation.scores import METRICS, Bootstrap, Comparison, Score, compare
 from fairseq_rnnsearch.evaluation.tables import Column, Row, Table, fixed, markdown, span
 from fairseq_rnnsearch.evaluation.texts import (
@@ -46,22 +46,16 @@ class ScoredTexts:
     """Of BLEU, chrF and TER, as sacreBLEU writes them."""
 
 
-def add(commands: argparse._SubParsersAction) -> None:
-    """Add the command to those of the program."""
-    parser = add_command(
-        commands,
-        "bleu",
-        _run,
-        "BLEU, chrF and TER with paired bootstrap intervals of translations (Table 1)",
-        scores.__doc__,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     add_texts(parser)
     add_dictionaries(parser)
     add_bootstrap(parser)
     paper.add_paper(parser)
 
 
-def _run(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> None:
+    """Print BLEU, chrF and TER of translations, with paired bootstrap intervals (Table 1)."""
     test, systems = read_texts(options)
     bootstrap = read_bootstrap(options, systems)
     names = [system.name for system in systems]

@@ -1,43 +1,10 @@
 """What all commands share: their parsers, and options that are files, lists or NAME=VALUE."""
 
 import argparse
-import textwrap
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 
 from fairseq_rnnsearch.errors import UserError
-
-
-def add_command(
-    commands: argparse._SubParsersAction,
-    name: str,
-    run: Callable[[argparse.Namespace], None],
-    help: str,
-    description: str,
-    epilog: str | None = None,
-) -> argparse.ArgumentParser:
-    """Add a command, and return the parser of its options.
-
-    Args:
-        commands: the commands of the program.
-        name: the command's name.
-        run: the function that is called with the parsed options.
-        help: one line for the list of all commands.
-        description: what the command's own help says first. A docstring keeps its lines.
-        epilog: what the command's own help says last, in its own lines.
-    """
-    if "\n" not in description:
-        description = textwrap.fill(description, 96, break_on_hyphens=False)
-    parser = commands.add_parser(
-        name,
-        help=help,
-        description=description,
-        epilog=epilog,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.set_defaults(run=run)
-    return parser
 
 
 def add_file(

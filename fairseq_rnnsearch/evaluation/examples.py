@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.evaluation import paper
-from fairseq_rnnsearch.evaluation.command_line import add_command, add_file
+from fairseq_rnnsearch.evaluation.command_line import add_file
 from fairseq_rnnsearch.evaluation.tables import Column, Table, markdown
 from fairseq_rnnsearch.evaluation.texts import System, TestSet, add_texts, read_texts
 from fairseq_rnnsearch.figures import (
@@ -23,35 +23,10 @@ from fairseq_rnnsearch.figures import (
 _FEW = 3  # sentences, as in the paper's Table 3
 
 
-def add(commands: argparse._SubParsersAction) -> None:
-    """Add both commands to those of the program."""
-    alignments = add_command(
-        commands,
-        "alignments",
-        _draw,
-        "pictures of chosen alignments (Figure 3)",
-        "Draw alignments that fairseq-generate wrote with --heatmap-format jsonl.",
-    )
-    add_file(alignments, "--alignments", "the jsonl", required=True)
-    alignments.add_argument("--ids", required=True, metavar="3,17", help="sentence numbers, from 0")
-    alignments.add_argument("--out", type=Path, required=True, metavar="FOLDER")
-    alignments.add_argument("--format", default="svg", help="as of --heatmap-format (%(default)s)")
-    alignments.add_argument(
-        "--style",
-        choices=tuple(STYLES),
-        default="paper",
-        help="white on black, black on white, or large for a slide (%(default)s)",
-    )
-
-    examples = add_command(
-        commands,
-        "examples",
-        _print,
-        "source, reference and translations of chosen sentences (Table 3)",
-        "Source, reference and every system's translation of chosen sentences.",
-    )
-    add_texts(examples)
-    add_choice(examples)
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `examples`."""
+    add_texts(parser)
+    add_choice(parser)
 
 
 def add_choice(parser: argparse.ArgumentParser) -> None:
@@ -64,15 +39,31 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _draw(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> None:
+    """Print source, reference and every system's translation of chosen sentences (Table 3)."""
+    test, systems = read_texts(options)
+    print("\n\n".join(map(markdown, example_tables(test, systems, read_choice(options, test)))))
+
+
+def add_alignment_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `alignments`."""
+    add_file(parser, "--alignments", "the jsonl", required=True)
+    parser.add_argument("--ids", required=True, metavar="3,17", help="sentence numbers, from 0")
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
+    parser.add_argument("--format", default="svg", help="as of --heatmap-format (%(default)s)")
+    parser.add_argument(
+        "--style",
+        choices=tuple(STYLES),
+        default="paper",
+        help="white on black, black on white, or large for a slide (%(default)s)",
+    )
+
+
+def draw_alignments(options: argparse.Namespace) -> None:
+    """Draw chosen alignments that fairseq-generate wrote with --heatmap-format jsonl (Figure 3)."""
     chosen = chosen_alignments(options.alignments, options.ids, "--ids")
     look = Look(options.style, f"Alignments of {options.alignments}")
     write_gallery(options.out, chosen, parse_formats(options.format), look=look)
-
-
-def _print(options: argparse.Namespace) -> None:
-    test, systems = read_texts(options)
-    print("\n\n".join(map(markdown, example_tables(test, systems, read_choice(options, test)))))
 
 
 # --- the choice ---------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ import numpy as np
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.evaluation import paper
 from fairseq_rnnsearch.evaluation.bleu_table import add_bootstrap
-from fairseq_rnnsearch.evaluation.command_line import add_command, add_list, add_number
+from fairseq_rnnsearch.evaluation.command_line import add_list, add_number
 from fairseq_rnnsearch.evaluation.scores import Bootstrap, Score, compare
 from fairseq_rnnsearch.evaluation.tables import Column, Row, Table, fixed, markdown, span
 from fairseq_rnnsearch.evaluation.texts import System, TestSet, add_texts, read_texts
@@ -27,15 +27,8 @@ from fairseq_rnnsearch.figures import save_length_curves
 from fairseq_rnnsearch.wording import counted
 
 
-def add(commands: argparse._SubParsersAction) -> None:
-    """Add the command to those of the program."""
-    parser = add_command(
-        commands,
-        "lengths",
-        _run,
-        "BLEU against sentence length, as a table and as a picture (Figure 2)",
-        __doc__,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     add_texts(parser)
     add_bins(parser)
     add_bootstrap(parser)
@@ -48,7 +41,8 @@ def add(commands: argparse._SubParsersAction) -> None:
     )
 
 
-def _run(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> None:
+    """Print BLEU against sentence length as a table; with --figure, draw it (Figure 2)."""
     test, systems = read_texts(options)
     names = [system.name for system in systems]
     bins = read_bins(options, test, systems)

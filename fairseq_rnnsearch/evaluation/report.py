@@ -18,7 +18,6 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.evaluation import bleu_table, examples, lengths, paper, tables, texts
 from fairseq_rnnsearch.evaluation import training_table as training
 from fairseq_rnnsearch.evaluation.command_line import (
-    add_command,
     add_list,
     check_names,
     given_together,
@@ -49,17 +48,8 @@ Report = Mapping[str, Any]
 section."""
 
 
-def add(commands: argparse._SubParsersAction) -> None:
-    """Add the command to those of the program."""
-    parser = add_command(
-        commands,
-        "report",
-        _run,
-        "all tables and figures in report.md and report.html",
-        "Write FOLDER/report.md, FOLDER/report.html, which needs nothing but a browser, and the"
-        " figures to FOLDER/figures: Table 1 always, Table 2 with --log, Figure 2 always, Figure 3"
-        " with --alignments, Table 3 where there are long sentences.",
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="made if missing")
     parser.add_argument(
         "--title",
@@ -95,7 +85,13 @@ def add(commands: argparse._SubParsersAction) -> None:
     examples.add_choice(parser)
 
 
-def _run(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> None:
+    """Write all tables and figures to report.md and report.html.
+
+    They go to FOLDER, and FOLDER/report.html needs nothing but a browser: Table 1 always, Table 2
+    with --log, Figure 2 always, Figure 3 with --alignments, Table 3 where there are long sentences.
+    The figures are in FOLDER/figures, too.
+    """
     report = _made(options)
     markdown, page = to_markdown(report), to_html(report)
     figures = options.out / "figures"

@@ -24,7 +24,7 @@ from heapq import heappop, heappush
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.evaluation import links
-from fairseq_rnnsearch.evaluation.command_line import add_command, add_file
+from fairseq_rnnsearch.evaluation.command_line import add_file
 from fairseq_rnnsearch.evaluation.link_options import add_format, add_reading, read_link_files
 from fairseq_rnnsearch.evaluation.links import Link, LinkFile
 
@@ -100,17 +100,8 @@ def join_files(forward: LinkFile, inverse: LinkFile, method: str) -> list[frozen
     ]
 
 
-def add(commands: argparse._SubParsersAction) -> None:
-    """Add the command to those of the program."""
-    parser = add_command(
-        commands,
-        "symmetrise",
-        _run,
-        "join the links of two directions",
-        "Join the links of two directions and write them to standard output in Pharaoh format:"
-        " source-target, from 0, in the order of the target words.",
-        epilog=links.__doc__,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     for option, model in {
         "--forward": "the model that translates source to target",
         "--inverse": "the model that translates target to source",
@@ -121,7 +112,12 @@ def add(commands: argparse._SubParsersAction) -> None:
     add_reading(parser, ("forward", "inverse"))
 
 
-def _run(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> None:
+    """Join the links of two directions.
+
+    They are written to standard output in Pharaoh format: source-target, from 0, in the order of
+    the target words.
+    """
     paths = {"forward": options.forward, "inverse": options.inverse}
     files = read_link_files(options, paths, dict.fromkeys(paths, options.format))
     # A naacl file does not show how many sentences there are.

@@ -4,9 +4,8 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
-from fairseq_rnnsearch.evaluation import paper, training_log
+from fairseq_rnnsearch.evaluation import paper
 from fairseq_rnnsearch.evaluation.command_line import (
-    add_command,
     add_list,
     check_names,
     named_paths,
@@ -19,20 +18,14 @@ from fairseq_rnnsearch.wording import counted
 _MODEL = Column("Model", numeric=False)
 
 
-def add(commands: argparse._SubParsersAction) -> None:
-    """Add the command to those of the program."""
-    parser = add_command(
-        commands,
-        "training",
-        _run,
-        "updates, epochs, hours, device and likelihoods of trainings (Table 2)",
-        training_log.__doc__,
-    )
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the command."""
     add_logs(parser, required=True)
     paper.add_paper(parser)
 
 
-def _run(options: argparse.Namespace) -> None:
+def run(options: argparse.Namespace) -> None:
+    """Print updates, epochs, hours, device and likelihoods of trainings (Table 2)."""
     trainings = read_logs(options)
     theirs = paper.rows_beside(options, list(trainings))
     print(markdown(training_table(trainings, theirs)))

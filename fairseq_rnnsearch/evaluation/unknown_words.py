@@ -14,7 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.evaluation.command_line import add_command, add_file
+from fairseq_rnnsearch.evaluation.command_line import add_file, add_number
 from fairseq_rnnsearch.evaluation.links import Link, read_links, read_sentence_pairs
 from fairseq_rnnsearch.evaluation.texts import (
     add_dictionaries,
@@ -28,56 +28,6 @@ from fairseq_rnnsearch.files import write_text
 from fairseq_rnnsearch.wording import counted
 
 UNKNOWN = "<unk>"
-
-
-def add(commands: argparse._SubParsersAction) -> None:
-    """Add the three commands to those of the program."""
-    dictionary = add_command(
-        commands,
-        "dictionary",
-        _learn,
-        "a dictionary from a model's alignments",
-        "Write `source target` lines, for replace-unk and for fairseq-generate --replace-unk FILE:"
-        " to each source word the target word whose links to it have the largest Dice coefficient.",
-    )
-    add_file(dictionary, "--source", "tokenised", required=True)
-    add_file(dictionary, "--target", "tokenised", required=True)
-    add_file(dictionary, "--alignments", "their links, alignments.pharaoh", required=True)
-    add_file(dictionary, "--out", "to write", required=True)
-    dictionary.add_argument(
-        "--fewest",
-        type=int,
-        default=2,
-        metavar="N",
-        help="times that two words must be linked (default: %(default)s)",
-    )
-
-    replace = add_command(
-        commands,
-        "replace-unk",
-        _replace,
-        "put words in the place of UNK in finished translations",
-        "Replace each <unk> by the source word of most weight, or by what --dictionary has for it,"
-        " as fairseq-generate --replace-unk does while it searches.",
-    )
-    add_file(replace, "--source", "tokenised source sentences, with all words", required=True)
-    add_file(replace, "--translations", "tokenised", required=True)
-    add_file(replace, "--alignments", "theirs, alignments.jsonl", required=True)
-    add_file(replace, "--out", "to write", required=True)
-    add_file(replace, "--dictionary", "`source target` lines")
-
-    subset = add_command(
-        commands,
-        "no-unk",
-        _write_subset,
-        "the sentences without unknown words",
-        "Write the sentence pairs that have no unknown word on either side, the paper's No-UNK"
-        " subset, to FOLDER/text.SOURCE and FOLDER/text.TARGET, named by the files' endings.",
-    )
-    add_file(subset, "--source", "tokenised", required=True)
-    add_file(subset, "--reference", "tokenised", required=True)
-    add_dictionaries(subset, required=True)
-    subset.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="exists")
 
 
 # --- a dictionary of translations ---------------------------------------------------------------
@@ -122,7 +72,21 @@ def learn_dictionary(
     return {s: best[s][-1] for s in sorted(best)}
 
 
-def _learn(options: argparse.Namespace) -> None:
+def add_learning_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `dictionary`."""
+    add_file(parser, "--source", "tokenised", required=True)
+    add_file(parser, "--target", "tokenised", required=True)
+    add_file(parser, "--alignments", "their links, alignments.pharaoh", required=True)
+    add_file(parser, "--out", "to write", required=True)
+    add_number(parser, "--fewest", 2, "N", "times that two words must be linked")
+
+
+def learn(options: argparse.Namespace) -> None:
+    """Learn a dictionary from a model's alignments.
+
+    Its lines are `source target`, for replace-unk and for fairseq-generate --replace-unk FILE: to
+    each source word the target word whose links to it have the largest Dice coefficient.
+    """
     if options.fewest < 1:
         raise UserError(f"--fewest {options.fewest}: must be 1 or more")
     pairs = read_sentence_pairs(options.source, options.target)
@@ -193,7 +157,21 @@ def replace_unknown(
     return " ".join(words)
 
 
-def _replace(options: argparse.Namespace) -> None:
+def add_replacing_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `replace-unk`."""
+    add_file(parser, "--source", "tokenised source sentences, with all words", required=True)
+    add_file(parser, "--translations", "tokenised", required=True)
+    add_file(parser, "--alignments", "theirs, alignments.jsonl", required=True)
+    add_file(parser, "--out", "to write", required=True)
+    add_file(parser, "--dictionary", "`source target` lines")
+
+
+def replace(options: argparse.Namespace) -> None:
+    """Put words in the place of each <unk> in finished translations.
+
+    That is the source word of most weight, or what --dictionary has for it, as with
+    fairseq-generate --replace-unk while it searches.
+    """
     source = read_sentences(options.source)
     translations = read_as_many(options.translations, len(source), options.source)
     alignments = read_alignments(options.alignments)
@@ -215,7 +193,20 @@ def _replace(options: argparse.Namespace) -> None:
 # --- the sentences without unknown words --------------------------------------------------------
 
 
-def _write_subset(options: argparse.Namespace) -> None:
+def add_subset_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `no-unk`."""
+    add_file(parser, "--source", "tokenised", required=True)
+    add_file(parser, "--reference", "tokenised", required=True)
+    add_dictionaries(parser, required=True)
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="exists")
+
+
+def write_subset(options: argparse.Namespace) -> None:
+    """Write the sentence pairs that have no unknown word on either side.
+
+    They are the paper's No-UNK subset and go to FOLDER/text.SOURCE and FOLDER/text.TARGET, named by
+    the files' endings.
+    """
     source = read_sentences(options.source)
     reference = read_as_many(options.reference, len(source), options.source)
     words = (options.source_dictionary, options.target_dictionary)
