@@ -25,7 +25,9 @@ WHAT_P_COMPARES = (
     " with other seeds would differ."
 )
 _TITLES = {"tokens": "Tokenised BLEU", "detokenised": "Detokenised BLEU (sacreBLEU)"}
-_DECIMALS = {"BLEU": 2, "chrF": 1, "TER": 1}
+_SHOWN = {"BLEU": (2, "95% interval"), "chrF": (1, "95% of chrF"), "TER": (1, "95% of TER")}
+"""With how many decimals scores are shown, and the head of the column of intervals."""
+_OTHERS = "chrF and TER of the same translations"
 _SYSTEM = Column("System", numeric=False)
 
 ScoredSets = Mapping[str, Mapping[str, Comparison]]
@@ -37,9 +39,8 @@ subset, "No UNK", which has no metrics if it has no sentences."""
 class ScoredTexts:
     """Table 1 for one kind of text."""
 
-    scores: Table
-    differences: Table | None
-    """How far each system is from the baseline; None without another system."""
+    tables: Sequence[Table]
+    """BLEU; if there are two systems, how far it is from the baseline's; chrF and TER."""
     remark: str | None
     """By which search the translations of the No-UNK columns were made."""
     signatures: Sequence[str]
@@ -62,9 +63,7 @@ def run(options: argparse.Namespace) -> None:
     rows = paper.rows_beside(options, names, test.is_the_papers())
     parts: list[str | None] = []
     for scored in score_texts(test, systems, bootstrap, rows):
-        parts.append(markdown(scored.scores))
-        parts.append(scored.differences and markdown(scored.differences))
-        parts += [scored.remark, "\n".join(scored.signatures)]
+        parts += [*map(markdown, scored.tables), scored.remark, "\n".join(scored.signatures)]
     if len(systems) > 1:
         parts.append(WHAT_P_COMPARES)
     print("\n\n".join(filter(None, parts)))
@@ -105,16 +104,17 @@ def score_texts(
         theirs: the paper's rows.
     """
     scored = []
-    for kind in _TITLES:
+    for kind, title in _TITLES.items():
         if sets := _score_sets(test, systems, kind, bootstrap):
-            scored.append(
-                ScoredTexts(
-                    _scores(sets, kind, systems, theirs),
-                    _differences(sets, kind, systems, bootstrap.baseline),
-                    _remark_on_unk(sets, systems),
-                    [found.signature for found in sets["All"].values()],
-                )
-            )
+            # The paper's values are of tokens.
+            shown = theirs if kind == "tokens" else paper.PaperRows({})
+            tables = [
+                _scores(sets, ("BLEU",), f"{title}, {_sizes(sets)}", systems, shown),
+                *_differences(sets, title, systems, bootstrap.baseline),
+                _scores(sets, ("chrF", "TER"), _OTHERS, systems, paper.PaperRows({})),
+            ]
+            signatures = [found.signature for found in sets["All"].values()]
+            scored.append(ScoredTexts(tables, _remark_on_unk(sets, systems), signatures))
     return scored
 
 
@@ -143,35 +143,38 @@ def _score_sets(
 
 
 def _scores(
-    sets: ScoredSets, kind: str, systems: Sequence[System], theirs: paper.PaperRows
+    sets: ScoredSets,
+    metrics: Sequence[str],
+    title: str,
+    systems: Sequence[System],
+    theirs: paper.PaperRows,
 ) -> Table:
-    """Make the table of scores.
-
-    The paper's values stand beside the tokenised scores, which are of their kind; its rows
-    without a counterpart follow.
-    """
-    with_paper = kind == "tokens" and theirs.are_shown
+    """Make a table of scores; the paper's rows without a counterpart follow."""
     rows = []
     for system in systems:
         row: Row = {_SYSTEM: system.name}
         for place, (group, scored) in enumerate(sets.items()):
-            for metric, decimals in _DECIMALS.items():
+            for metric in metrics:
                 found = scored[metric].scores.get(system.name) if scored else None
-                interval = "95% interval" if metric == "BLEU" else f"95% of {metric}"
+                decimals, interval = _SHOWN[metric]
                 row[Column(metric, group)] = found and fixed(found.value, decimals)
                 row[_minor(interval, group)] = found and span(found.interval, decimals)
-                if metric == "BLEU" and with_paper:
-                    row[_paper(group)] = _paper_bleu(theirs.beside[system.name], place)
+            if theirs.are_shown:
+                row[_paper(group)] = _paper_bleu(theirs.beside[system.name], place)
         rows.append(row)
     paper_rows = []
-    for name in theirs.without_counterpart(paper.BLEU) if with_paper else ():
+    for name in theirs.without_counterpart(paper.BLEU):
         cells = {_paper(group): _paper_bleu(name, place) for place, group in enumerate(sets)}
         paper_rows.append({_SYSTEM: f"{name} (paper)", **cells})
+    return Table(rows, paper_rows, title)
+
+
+def _sizes(sets: ScoredSets) -> str:
     sizes = [scored["BLEU"].sentences if scored else 0 for scored in sets.values()]
     counted = f"{sizes[0]:,} sentences"
     if len(sizes) > 1:
         counted += f", {sizes[1]:,} of them without unknown words"
-    return Table(rows, paper_rows, f"{_TITLES[kind]}, {counted}")
+    return counted
 
 
 def _paper(group: str) -> Column:
@@ -183,9 +186,9 @@ def _paper_bleu(row: str | None, place: int) -> str | None:
 
 
 def _differences(
-    sets: ScoredSets, kind: str, systems: Sequence[System], baseline: str
-) -> Table | None:
-    """Make the table of differences to the baseline; return None without another system.
+    sets: ScoredSets, title: str, systems: Sequence[System], baseline: str
+) -> list[Table]:
+    """Make the table of differences to the baseline, if there is another system.
 
     A set of sentences for which the baseline has no translations has no columns.
     """
@@ -199,7 +202,7 @@ def _differences(
             for group, score in found.items():
                 row |= _difference(group, score)
             rows.append(row)
-    return Table(rows, title=f"{_TITLES[kind]}, difference to {baseline}") if rows else None
+    return [Table(rows, title=f"{title}, difference to {baseline}")] if rows else []
 
 
 def _difference(group: str, score: Score | None) -> Row:
