@@ -103,15 +103,15 @@ def score_texts(
         bootstrap: how intervals and differences are made.
         theirs: the paper's rows.
     """
+    hidden = paper.PaperRows({})
     scored = []
     for kind, title in _TITLES.items():
         if sets := _score_sets(test, systems, kind, bootstrap):
-            # The paper's values are of tokens.
-            shown = theirs if kind == "tokens" else paper.PaperRows({})
+            shown = theirs if kind == "tokens" else hidden  # the paper's values are of tokens
             tables = [
                 _scores(sets, ("BLEU",), f"{title}, {_sizes(sets)}", systems, shown),
                 *_differences(sets, title, systems, bootstrap.baseline),
-                _scores(sets, ("chrF", "TER"), _OTHERS, systems, paper.PaperRows({})),
+                _scores(sets, ("chrF", "TER"), _OTHERS, systems, hidden),
             ]
             signatures = [found.signature for found in sets["All"].values()]
             scored.append(ScoredTexts(tables, _remark_on_unk(sets, systems), signatures))

@@ -21,22 +21,13 @@ def add_format(parser: argparse.ArgumentParser, option: str, files: str) -> None
 
 def add_reading(parser: argparse.ArgumentParser, files: tuple[str, ...]) -> None:
     """Add the options that say how to read the files with these names."""
-    parser.add_argument(
-        "--reverse",
-        nargs="+",
-        choices=files,
-        default=[],
-        help="files whose links have the target word first; a model of the other direction "
-        "writes its own source first, which is our target: --reverse inverse",
-    )
-    for number, word in enumerate(("zero", "one")):
-        parser.add_argument(
-            f"--{word}-based",
-            nargs="+",
-            choices=files,
-            default=[],
-            help=f"files whose words count from {number}, whatever their format says",
-        )
+    for option, help in {
+        "--reverse": "files whose links have the target word first; a model of the other direction"
+        " writes its own source first, which is our target: --reverse inverse",
+        "--zero-based": "files whose words count from 0, whatever their format says",
+        "--one-based": "files whose words count from 1, whatever their format says",
+    }.items():
+        parser.add_argument(option, nargs="+", choices=files, default=[], help=help)
     add_file(
         parser,
         "--source",
