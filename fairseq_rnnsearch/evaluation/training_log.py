@@ -37,7 +37,7 @@ _SETTINGS = ("{'_name': ", "command: ")  # whole messages, and what the plugin m
 _BEGINNINGS = (*_SETTINGS, "Preparing to load checkpoint ")  # what a run says first
 _MESSAGE = re.compile(r"(\d{4}-\d\d-\d\d \d\d:\d\d:\d\d) \| INFO \| (\S+) \| (.*)")
 _PLACE = re.compile(r"epoch (\d{1,9}): +(\d{1,9}) / (0*[1-9]\d{0,8}) ")
-_VALUE = re.compile(r"(\w+)[= ]([^\s,|=]+)(?=,| \||$)")  # "loss=6.7, " or "loss 6.7 | "
+_VALUE = re.compile(r"\b(\w+)[= ]([^\s,|=]+)(?=,| \||$)")  # "loss=6.7, " or "loss 6.7 | "
 _LOADED = re.compile(r"Loaded checkpoint .* \(epoch \d+ @ (\d{1,15}) updates\)")
 _SAVED = re.compile(r"Saved checkpoint .* \(epoch \d+ @ (\d{1,15}) updates,")
 _DEVICE = re.compile(r"rank +\d+: capabilities = .* name = (.*\S)")
