@@ -1,5 +1,6 @@
 """The commands of the report: what they print and write, and the mistakes they name."""
 
+import argparse
 import re
 import subprocess
 import sys
@@ -110,10 +111,10 @@ def test_bleu_of_all_and_of_the_sentences_without_unknown_words(files, capsys):
         {row[0]: row for row in found[2:]} for found in (of_bleu, of_others, of_detokenised)
     )
     assert "4 sentences, 3 of them without unknown words" in printed
-    # name; of all: BLEU, interval, paper; of the subset: the same again
+    # name; of all: BLEU, interval, paper, reproduction; of the subset: the first three again
     first, second = table["first"], table["second"]
-    assert [first[1], first[4]] == [sacrebleu(FIRST, REFERENCE), sacrebleu(no_unk, subset)]
-    assert [first[3], first[6]] == ["*26.75*", "*34.16*"]
+    assert [first[1], first[5]] == [sacrebleu(FIRST, REFERENCE), sacrebleu(no_unk, subset)]
+    assert [first[3], first[4], first[7]] == ["*26.75*", "–", "*34.16*"]
     # name; of all: chrF, interval, TER, interval; of the subset: the same again
     scores, intervals = others["first"][1::2], others["first"][2::2]
     assert scores[:2] == [sacrebleu(FIRST, REFERENCE, decimals=1, by=by) for by in (CHRF, TER)]
@@ -122,10 +123,12 @@ def test_bleu_of_all_and_of_the_sentences_without_unknown_words(files, capsys):
         low, high = map(float, interval.split("–"))
         assert low <= float(score) <= high and low < high
     assert second[1] == sacrebleu(SECOND, REFERENCE)
-    assert second[4] == sacrebleu([SECOND[i] for i in kept], subset)
-    assert [second[3], second[6]] == ["–", "–"]
-    theirs = ["–", "–", "*33.30*", "–", "–", "*35.63*"]
+    assert second[5] == sacrebleu([SECOND[i] for i in kept], subset)
+    assert [second[3], second[7]] == ["–", "–"]
+    theirs = ["–", "–", "*33.30*", "–", "–", "–", "*35.63*"]
     assert table["*Moses (paper)*"] == ["*Moses (paper)*", *theirs]
+    assert table["*RNNsearch-50\\* (paper)*"][3:5] == ["*28.45*", "*29.2*"]
+    assert table["*RNNsearch-50\\*, Adam (Berard (2018))*"][3:5] == ["–", "*29.9*"]
     assert "*RNNsearch-50 (paper)*" not in table
     assert "UNK not forbidden: second." in printed
     for tokeniser in ("none", "13a"):
@@ -208,6 +211,33 @@ def test_known_sentences_and_dictionaries(tmp_path):
     several = [reference, ["y", "x", "x", "x", "x"]]  # each of them must be known
     known = known_sentences(source, several, words, frozenset("x"))
     assert known.tolist() == [False, False, False, True, False]
+
+
+@pytest.mark.parametrize(
+    ("bleu", "said"),
+    [
+        (29.204, "RNNsearch-50*: 29.20 lies within 29.2 ± 1"),
+        (28.2, "RNNsearch-50*: 28.20 lies within 29.2 ± 1"),
+        (28.194, "RNNsearch-50*: 28.19 lies 0.01 below 29.2 ± 1"),
+        (31.5, "RNNsearch-50*: 31.50 lies 1.30 above 29.2 ± 1"),
+    ],
+)
+def test_whether_a_model_is_as_good_as_the_published_reproduction(bleu, said):
+    names = ["RNNsearch-50*", "RNNsearch-50", "RNNsearch-50*, UNK by dictionary"]
+    options = argparse.Namespace(paper=[], paper_rows="auto")
+    shown = paper.rows_beside(options, names, is_its_test_set=True)
+    assert [shown.reproduction(name) for name in names] == [29.2, None, 31.1]
+    assert shown.verdict(names[0], bleu).startswith(said)
+    assert shown.verdict(names[1], bleu) is None
+
+
+def test_only_newstest2014_has_a_verdict(files, capsys):
+    files["source"].write_text("".join(f"{line}\n" for line in [*paper.LONG_SENTENCES, "a ."]))
+    options = ["--paper", "first=RNNsearch-50*", "--paper-rows", "show"]
+    systems = {"first": files["first"]}
+    assert "lies" in run(capsys, "bleu", *texts(files, **systems), *options)
+    files["source"].write_text("a .\n" * 4)
+    assert "lies" not in run(capsys, "bleu", *texts(files, **systems), *options)
 
 
 @pytest.mark.parametrize(

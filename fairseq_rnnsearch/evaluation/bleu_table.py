@@ -29,6 +29,7 @@ _SHOWN = {"BLEU": (2, "95% interval"), "chrF": (1, "95% of chrF"), "TER": (1, "9
 """With how many decimals scores are shown, and the head of the column of intervals."""
 _OTHERS = "chrF and TER of the same translations"
 _SYSTEM = Column("System", numeric=False)
+_REPRODUCTION = Column(paper.REPRODUCTION_NAME, "All", kind="paper")
 
 ScoredSets = Mapping[str, Mapping[str, Comparison]]
 """The scores by each metric's name of all sentences, "All", and with dictionaries of the No-UNK
@@ -43,6 +44,8 @@ class ScoredTexts:
     """BLEU; if there are two systems, how far it is from the baseline's; chrF and TER."""
     remark: str | None
     """By which search the translations of the No-UNK columns were made."""
+    verdicts: Sequence[str]
+    """For each RNNsearch-50* of newstest2014, whether the published reproduction is as good."""
     signatures: Sequence[str]
     """Of BLEU, chrF and TER, as sacreBLEU writes them."""
 
@@ -63,7 +66,8 @@ def run(options: argparse.Namespace) -> None:
     rows = paper.rows_beside(options, names, test.is_the_papers())
     parts: list[str | None] = []
     for scored in score_texts(test, systems, bootstrap, rows):
-        parts += [*map(markdown, scored.tables), scored.remark, "\n".join(scored.signatures)]
+        parts += [*map(markdown, scored.tables), *scored.verdicts, scored.remark]
+        parts.append("\n".join(scored.signatures))
     if len(systems) > 1:
         parts.append(WHAT_P_COMPARES)
     print("\n\n".join(filter(None, parts)))
@@ -114,7 +118,8 @@ def score_texts(
                 _scores(sets, ("chrF", "TER"), _OTHERS, systems, hidden),
             ]
             signatures = [found.signature for found in sets["All"].values()]
-            scored.append(ScoredTexts(tables, _remark_on_unk(sets, systems), signatures))
+            verdicts = _verdicts(sets["All"]["BLEU"], shown)
+            scored.append(ScoredTexts(tables, _remark_on_unk(sets, systems), verdicts, signatures))
     return scored
 
 
@@ -149,7 +154,12 @@ def _scores(
     systems: Sequence[System],
     theirs: paper.PaperRows,
 ) -> Table:
-    """Make a table of scores; the paper's rows without a counterpart follow."""
+    """Make a table of scores, with the paper's and those of its published reproduction.
+
+    Their rows without a counterpart follow.
+    """
+    reproduced = {system.name: theirs.reproduction(system.name) for system in systems}
+    with_reproduction = theirs.further or any(reproduced.values())
     rows = []
     for system in systems:
         row: Row = {_SYSTEM: system.name}
@@ -161,11 +171,17 @@ def _scores(
                 row[_minor(interval, group)] = found and span(found.interval, decimals)
             if theirs.are_shown:
                 row[_paper(group)] = _paper_bleu(theirs.beside[system.name], place)
+            if with_reproduction and place == 0:
+                row[_REPRODUCTION] = fixed(reproduced[system.name], 1)
         rows.append(row)
     paper_rows = []
     for name in theirs.without_counterpart(paper.BLEU):
         cells = {_paper(group): _paper_bleu(name, place) for place, group in enumerate(sets)}
+        cells[_REPRODUCTION] = fixed(paper.REPRODUCTION.get(name), 1)
         paper_rows.append({_SYSTEM: f"{name} (paper)", **cells})
+    for name in theirs.reproductions_without_counterpart():
+        cells = {_REPRODUCTION: fixed(paper.REPRODUCTION[name], 1)}
+        paper_rows.append({_SYSTEM: f"{name} ({paper.REPRODUCTION_NAME})", **cells})
     return Table(rows, paper_rows, title)
 
 
@@ -179,6 +195,13 @@ def _sizes(sets: ScoredSets) -> str:
 
 def _paper(group: str) -> Column:
     return Column("paper", group, kind="paper")
+
+
+def _verdicts(scored: Comparison, theirs: paper.PaperRows) -> list[str]:
+    if not theirs.is_its_test_set:
+        return []
+    said = (theirs.verdict(name, found.value) for name, found in scored.scores.items())
+    return [verdict for verdict in said if verdict]
 
 
 def _paper_bleu(row: str | None, place: int) -> str | None:

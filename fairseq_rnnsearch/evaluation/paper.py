@@ -23,6 +23,23 @@ BLEU = {
 }
 """Table 1, section 5.1: BLEU on all of newstest2014 and on its sentences without unknown words."""
 
+REPRODUCTION_NAME = "Berard (2018)"
+
+REPRODUCTION = {
+    "RNNsearch-50*": 29.2,
+    "RNNsearch-50*, UNK by dictionary": 31.1,
+    "RNNsearch-50*, Adam": 29.9,
+    "RNNsearch-50*, Adam, joint BPE": 34.7,
+}
+"""The paper's experiment, done again by others: tokenised BLEU on all of newstest2014.
+
+A. Berard, PhD thesis, Lille 2018, Table 4.6. The first row is an exact copy with Adadelta, of which
+the second has the unknown words replaced.
+"""
+
+ACCEPTED = 1.0
+"""BLEU by which a faithful RNNsearch-50* may differ from the reproduction."""
+
 
 @dataclass(frozen=True)
 class LearningStatistics:
@@ -70,7 +87,11 @@ BLEU_ON_AXIS = 30
 
 def row_named(name: str) -> str | None:
     """Find the paper's row of this name, written as freely as `rnnsearch_50` or `RNNenc-50`."""
-    return {_plain(row): row for row in BLEU}.get(_plain(name))
+    return _named(name, BLEU)
+
+
+def _named(name: str, rows: Iterable[str]) -> str | None:
+    return {_plain(row): row for row in rows}.get(_plain(name))
 
 
 def _plain(name: str) -> str:
@@ -97,10 +118,12 @@ class PaperRows:
     Attributes:
         beside: the paper's row beside each system, or None.
         further: whether the rows without a counterpart are shown below.
+        is_its_test_set: whether the systems' scores are of newstest2014, as the paper's are.
     """
 
     beside: Mapping[str, str | None]
     further: bool = False
+    is_its_test_set: bool = False
 
     @property
     def are_shown(self) -> bool:
@@ -110,6 +133,31 @@ class PaperRows:
     def without_counterpart(self, rows: Iterable[str]) -> list[str]:
         """Return those of the paper's rows that stand below, in their order."""
         return [row for row in rows if self.further and row not in self.beside.values()]
+
+    def reproduction(self, name: str) -> float | None:
+        """Return what the reproduction has for a system, by its paper's row or by its name."""
+        row = self.beside.get(name) or (_named(name, REPRODUCTION) if self.further else None)
+        return REPRODUCTION.get(row) if row else None
+
+    def reproductions_without_counterpart(self) -> list[str]:
+        """Return those rows of the reproduction alone that stand below the paper's."""
+        found = {_named(name, REPRODUCTION) for name in self.beside}
+        return [row for row in REPRODUCTION if self.further and row not in (*BLEU, *found)]
+
+    def verdict(self, name: str, bleu: float) -> str | None:
+        """Say whether the BLEU of newstest2014 of a system is that of a faithful RNNsearch-50*.
+
+        None is returned for what is not to be one.
+        """
+        row = "RNNsearch-50*"
+        if self.beside[name] != row:
+            return None
+        distance = round(bleu - REPRODUCTION[row], 2)
+        band = f"{REPRODUCTION[row]} ± {ACCEPTED:g}, the BLEU of {REPRODUCTION_NAME}'s exact copy"
+        if abs(distance) <= ACCEPTED:
+            return f"{name}: {bleu:.2f} lies within {band}."
+        side = "above" if distance > 0 else "below"
+        return f"{name}: {bleu:.2f} lies {abs(distance) - ACCEPTED:.2f} {side} {band}."
 
 
 def add_paper(parser: argparse.ArgumentParser) -> None:
@@ -151,4 +199,4 @@ def rows_beside(
     shown = {"auto": is_its_test_set, "show": True, "hide": False}[options.paper_rows]
     rows = {name: given.get(name) or (row_named(name) if shown else None) for name in names}
     beside = {name: None if row == "none" else row for name, row in rows.items()}
-    return PaperRows(beside, shown)
+    return PaperRows(beside, shown, is_its_test_set)
