@@ -1,5 +1,6 @@
 """The functions of the GPU backend, on a CPU, beside the reference: they run on any device."""
 
+import json
 import os
 import subprocess
 import sys
@@ -8,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from interpreted import CHECKS, gradients_and_results
 from test_kernels import CASES
 from torch.testing import assert_close
 
@@ -32,20 +34,6 @@ class Stub:
         for place, result in zip(self.returned, self._function(), strict=True):
             if place is not None:
                 place.copy_(result)
-
-
-def gradients_and_results(function, call, tensors, dtype=torch.float64):
-    leaves = [x.detach().clone().to(dtype).requires_grad_() for x in tensors]
-    found = call(function, *leaves)
-    found = found if isinstance(found, tuple) else (found,)
-    draw = torch.Generator().manual_seed(0)
-    weights = [torch.randn(x.shape, generator=draw, dtype=torch.float64) for x in found]
-    pairs = zip(found, weights, strict=True)
-    total = sum((x * weight).sum() for x, weight in pairs if x.requires_grad)
-    gradients = torch.autograd.grad(total, leaves, allow_unused=True)
-    missing = zip(gradients, leaves, strict=True)
-    gradients = [torch.zeros_like(leaf) if x is None else x for x, leaf in missing]
-    return [x.detach().double() for x in (*found, *gradients)]
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -105,56 +93,22 @@ def test_padding_costs_nothing(name):
 
 # --- Triton's kernels, run by its interpreter -----------------------------------------------------
 
-INTERPRETED = """
-import sys
 
-import torch
-from test_gpu_kernels import CASES, gradients_and_results
-from torch.testing import assert_close
-
-import fairseq_rnnsearch.kernels.gpu as gpu
-from fairseq_rnnsearch.kernels import BACKENDS, NetworkSizes
-from fairseq_rnnsearch.kernels.gpu.fused_steps import FusedOperations
-from fairseq_rnnsearch.optim import fused_adadelta
-from fairseq_rnnsearch.optim.blockwise import BlockwiseAdadelta
-
-operations = FusedOperations()
-gpu._by_torch = lambda operands: operations
-for name, (kind, call, tensors) in CASES.items():
-    if kind == "output_cost":
-        continue
-    expected = gradients_and_results(getattr(BACKENDS["reference"], kind), call, tensors)
-    for dtype, close in ((torch.float64, 1e-9), (torch.float32, 2e-5), (torch.bfloat16, 0.3)):
-        found = gradients_and_results(getattr(BACKENDS["gpu"], kind), call, tensors, dtype)
-        assert_close(found, expected, rtol=close, atol=close, msg=lambda m: f"{name} {dtype}: {m}")
-
-for sound in (None, True, False):
-    torch.manual_seed(0)
-    start = torch.randn(37, 41)
-    one, other = (torch.nn.Parameter(start.clone()) for _ in "ab")
-    plain, fused = (BlockwiseAdadelta([p], rho=0.95, weight_decay=0.1) for p in (one, other))
-    for _ in range(3):
-        one.grad = torch.randn(37, 41)
-        if sound is not False:
-            plain.step()
-        truth = None if sound is None else torch.tensor(sound)
-        averages = fused._state_of(other)
-        fused_adadelta.update(other.data, one.grad, *averages, truth, fused.param_groups[0])
-    assert_close(other, one)
-    if sound is not False:
-        assert_close(averages, plain._state_of(one))
-print("all equal")
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not find_spec("triton"), reason="triton is not installed: pip install .[gpu]")
-def test_triton_computes_what_torch_does():
+@pytest.fixture(scope="module")
+def interpreted():
+    """What is wrong with each of interpreted.py's checks."""
     ran = subprocess.run(
-        [sys.executable, "-c", INTERPRETED],
+        [sys.executable, "interpreted.py"],
         cwd=Path(__file__).parent,
         env=os.environ | {"TRITON_INTERPRET": "1"},
         capture_output=True,
         text=True,
     )
-    assert ran.stdout == "all equal\n", ran.stderr
+    assert ran.returncode == 0, ran.stderr
+    return dict(map(json.loads, ran.stdout.splitlines()))
+
+
+@pytest.mark.skipif(not find_spec("triton"), reason="triton is not installed: pip install .[gpu]")
+@pytest.mark.parametrize("check", CHECKS)
+def test_triton_computes_what_torch_does(check, interpreted):
+    assert not interpreted[check], interpreted[check]

@@ -24,7 +24,7 @@ ALLOWED = {
     "network": {"equations", "kernels"},
     "compat": {"arguments", "contracts", "data"},
     "models": {"compat", "contracts", "equations", "kernels", "network"},
-    "optim": {"contracts"},
+    "optim": {"contracts", "kernels"},
     "criterions": {"contracts"},
     "data": set(),
     "figures": {"data"},

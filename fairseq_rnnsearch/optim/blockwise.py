@@ -6,14 +6,12 @@ launches for all parameters, and an update can be left out without asking the de
 and their order are the same; a checkpoint of one goes on with the other.
 """
 
-import importlib
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
-from importlib.util import find_spec
-from types import ModuleType
 
 import torch
 from torch import Tensor
+
+from fairseq_rnnsearch.kernels.gpu.fused import runs_triton
 
 # numbers: six such blocks of float32 are 12 MB, for the cache that cores share; in smaller ones the
 # cores wait for each other more often
@@ -65,9 +63,11 @@ class BlockwiseAdadelta(torch.optim.Adadelta):
         rho, eps = group["rho"], group["eps"]
         gradients = [parameter.grad for parameter in parameters]
         square_avgs, acc_deltas = zip(*map(self._state_of, parameters), strict=True)
-        if parameters[0].is_cuda and (fused := _fused()):
+        if runs_triton(parameters[0]):
+            from fairseq_rnnsearch.optim import fused_adadelta
+
             for tensors in zip(parameters, gradients, square_avgs, acc_deltas, strict=True):
-                fused.update(*tensors, self.sound, group)
+                fused_adadelta.update(*tensors, self.sound, group)
             return
         if decay := group["weight_decay"]:
             gradients = torch._foreach_add(gradients, parameters, alpha=decay)
@@ -99,14 +99,6 @@ class BlockwiseAdadelta(torch.optim.Adadelta):
             d.div_(r).mul_(g)
             acc_delta.mul_(rho).addcmul_(d, d, value=1 - rho)
             p.add_(d, alpha=-float(group["lr"]))
-
-
-@cache
-def _fused() -> ModuleType | None:
-    """Return the update in Triton, which comes with torch's builds for CUDA."""
-    if not find_spec("triton"):
-        return None
-    return importlib.import_module("fairseq_rnnsearch.optim.fused_adadelta")
 
 
 def _is_plain(tensor: Tensor) -> bool:

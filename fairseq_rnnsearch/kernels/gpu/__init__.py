@@ -8,8 +8,7 @@ question. A search takes the steps of ``reference``, whose launches are few besi
 """
 
 from collections.abc import Iterable, Sequence
-from functools import cache, partial
-from importlib.util import find_spec
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +18,7 @@ from fairseq_rnnsearch.kernels.cpu import DERIVED_FROM, decoder_loop
 from fairseq_rnnsearch.kernels.cpu.passes import Machine
 from fairseq_rnnsearch.kernels.cpu.unit_attention_cost import Operations
 from fairseq_rnnsearch.kernels.gpu import joint_recurrence, masked_cost
+from fairseq_rnnsearch.kernels.gpu.fused import runs_triton
 from fairseq_rnnsearch.kernels.gpu.recordings import CudaRecording, Recordings
 from fairseq_rnnsearch.kernels.interface import FLOAT, BatchMemory, Direction, NetworkSizes
 from fairseq_rnnsearch.kernels.reference import Reference
@@ -112,18 +112,15 @@ class GPU(Reference):
         return BatchMemory(FLOAT * source, FLOAT * target, FLOAT * 4, FLOAT * 3 * attention)
 
     def _machine(self, like: Tensor) -> Machine:
-        return Machine(_fused if like.is_cuda else _by_torch, _product, self._recordings.run)
+        operations = _in_triton if runs_triton(like) else _by_torch
+        return Machine(operations, _product, self._recordings.run)
 
 
 def _by_torch(operands: torch.dtype) -> Operations:
     return Operations()
 
 
-@cache
-def _fused(operands: torch.dtype) -> Operations:
-    """Return the operations in Triton, which comes with torch's builds for CUDA; or torch's."""
-    if not find_spec("triton"):
-        return Operations()
+def _in_triton(operands: torch.dtype) -> Operations:
     from fairseq_rnnsearch.kernels.gpu.fused_steps import FusedOperations
 
     return FusedOperations()

@@ -5,14 +5,17 @@ they are never all there, and the backward pass only scales what is there. Which
 known to the device alone, and so these are computed and count nothing.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.cpu.passes import apply, first_order
 from fairseq_rnnsearch.kernels.cpu.unit_attention_cost import slices, smoothing
+from fairseq_rnnsearch.kernels.gpu.fused import runs_triton
 
-# bytes of float32 logits at a time
+# bytes of logits at a time
 LOGITS = 2**28
 
 
@@ -26,6 +29,8 @@ def output_cost(
 ) -> tuple[Tensor, Tensor]:
     """See ``Backend.output_cost``. Words that are no symbols are an error of the device."""
     wanted = torch.is_grad_enabled() and any(x.requires_grad for x in (t, weight, bias))
+    if present is None:
+        present = torch.ones_like(words, dtype=torch.bool)
     return apply(_MaskedCost, wanted, label_smoothing, words, present, t, weight, bias)
 
 
@@ -37,40 +42,31 @@ class _MaskedCost(torch.autograd.Function):
         wanted: bool,
         label_smoothing: float,
         words: Tensor,
-        present: Tensor | None,
+        present: Tensor,
         t: Tensor,
         weight: Tensor,
         bias: Tensor,
     ) -> tuple[Tensor, Tensor]:
         operands = operands or t.dtype
         t, W, b = (x.to(operands) for x in (t, weight, bias))
-        exact, symbols = accurate_type(operands), len(W)
-        kept, spread = smoothing(label_smoothing, symbols)
-        counts = torch.ones_like(words, dtype=exact) if present is None else present.to(exact)
-        cost = nll = counts.new_zeros(())
-        d_t, d_W, d_b = (
-            torch.empty_like(t),
-            W.new_zeros(W.shape, dtype=exact),
-            counts.new_zeros(symbols),
-        )
-        for part in slices(len(t), max(1, LOGITS // (4 * symbols))):
-            lprobs = torch.log_softmax(torch.addmm(b, t[part], W.T), dim=1, dtype=exact)
-            word, of_row = words[part].unsqueeze(1), counts[part].unsqueeze(1)
-            # where a position is padding, its cost is left out and not multiplied by zero
-            of_words = torch.where(of_row > 0, lprobs.gather(1, word), 0.0)
-            nll = nll - of_words.sum()
+        words, present = words.contiguous(), present.contiguous()
+        exact = accurate_type(operands)
+        nll, total = t.new_zeros(2, dtype=exact)
+        d_t, d_W = torch.empty_like(t), torch.zeros_like(W, dtype=exact)
+        d_b = torch.zeros_like(b, dtype=exact)
+        compute = _fused_cost_of_rows() if runs_triton(t) else cost_of_rows
+        for part in slices(len(t), max(1, LOGITS // (len(W) * t.element_size()))):
+            x = torch.addmm(b, t[part], W.T)
+            of_words, of_all = compute(x, words[part], present[part], label_smoothing, wanted)
+            nll = nll + of_words.sum()
             if label_smoothing:
-                cost = cost - spread * torch.where(of_row > 0, lprobs, 0.0).sum()
-            if wanted:
-                d_x = lprobs.exp_()
-                d_x -= spread
-                d_x.scatter_add_(1, word, d_x.new_full((), -kept).expand_as(word))
-                d_x = torch.where(of_row > 0, d_x, 0.0)
-                d_b += d_x.sum(dim=0)
-                d_x = d_x.to(operands)
-                d_t[part] = d_x @ W
-                d_W += d_x.T @ t[part]
-        cost = cost + kept * nll
+                total = total + of_all.sum()
+            if wanted:  # x is its gradient now
+                d_b += x.sum(dim=0, dtype=exact)
+                torch.mm(x, W, out=d_t[part])
+                d_W += x.T @ t[part]
+        kept, spread = smoothing(label_smoothing, len(W))
+        cost = kept * nll - spread * total
         ctx.mark_non_differentiable(nll)
         if wanted:
             ctx.save_for_backward(d_t, d_W, d_b)
@@ -83,3 +79,37 @@ class _MaskedCost(torch.autograd.Function):
     ) -> tuple[Tensor | None, ...]:
         gradients = (gradient * d_cost for gradient in ctx.saved_tensors)
         return None, None, None, None, None, *gradients
+
+
+def cost_of_rows(
+    logits: Tensor, words: Tensor, present: Tensor, label_smoothing: float, wanted: bool
+) -> tuple[Tensor, Tensor | None]:
+    """Return -log p of each row's word, and of each row the sum of all symbols' log p.
+
+    Both are ``(rows,)``, in float32 or wider, and 0 where a row is padding. The sums are None
+    without label smoothing.
+
+    Args:
+        logits: ``(rows, symbols)``; where their gradients are ``wanted`` they become these, 0 where
+            a row is padding.
+        words, present: ``(rows,)``, and true where it is a word.
+    """
+    word, here = words.unsqueeze(1), present.unsqueeze(1)
+    log_p = torch.log_softmax(logits, dim=1, dtype=accurate_type(logits.dtype))
+    # where a row is padding its cost is left out, and not multiplied by zero
+    nll = torch.where(present, -log_p.gather(1, word).squeeze(1), 0.0)
+    total = torch.where(present, log_p.sum(dim=1), 0.0) if label_smoothing else None
+    if wanted:
+        kept, spread = smoothing(label_smoothing, logits.size(1))
+        d = log_p.exp_()
+        if label_smoothing:
+            d -= spread
+        d.scatter_add_(1, word, d.new_full((), -kept).expand_as(word))
+        logits.copy_(d).masked_fill_(~here, 0.0)
+    return nll, total
+
+
+def _fused_cost_of_rows() -> Callable:
+    from fairseq_rnnsearch.kernels.gpu.fused_cost import cost_of_rows
+
+    return cost_of_rows

@@ -1,0 +1,137 @@
+"""Compile Triton's kernels for GPUs that need not be here, and show what the compiler made of them.
+
+    python recipes/gpu/compile.py [sm_80 sm_90 ...]
+
+One step of each loop, the cost and Adadelta are called at the paper's sizes. Where a kernel would
+be launched it is compiled, by the compiler and the assembler that Triton's wheel brings along. A
+line has the registers of a thread, the bytes that did not fit into them (more than 0 is slow), and
+how many instructions load and store how many bits of a thread at once.
+"""
+
+import argparse
+import collections
+import re
+import subprocess
+import tempfile
+from pathlib import Path
+
+import torch
+import triton
+from triton.backends.compiler import GPUTarget
+from triton.runtime.jit import JITFunction
+
+from fairseq_rnnsearch.equations import AlignmentModel, GatedUnit, Memory
+from fairseq_rnnsearch.kernels import BACKENDS, Direction, gpu
+from fairseq_rnnsearch.kernels.gpu import masked_cost
+from fairseq_rnnsearch.optim import fused_adadelta
+
+# the paper's sizes; 31 positions are padded to a multiple of 8 on a GPU
+M, N, ATTENTION, MAXOUT, WORDS, PAIRS, SOURCE = 620, 1000, 1000, 500, 30_000, 80, 32
+STEPS = 2  # the last step's gradients come without a product of the following one
+TYPES = (torch.float32, torch.bfloat16)
+WIDTHS = (128, 64, 32, 16, 8)
+TOOL = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
+
+
+class AbsentGPU:
+    """What Triton asks of a driver when it compiles."""
+
+    def __init__(self, capability: int) -> None:
+        self._target = GPUTarget("cuda", capability, 32)
+
+    def get_current_target(self) -> GPUTarget:
+        return self._target
+
+    def get_current_device(self) -> int:
+        return self._target.arch
+
+    def get_current_stream(self, device: int) -> int:
+        return 0
+
+
+def compiled(capability: int, dtype: torch.dtype) -> dict[str, triton.compiler.CompiledKernel]:
+    """Return all kernels of an update with products of a type, by the hash of what they are."""
+    found, run = {}, JITFunction.run
+
+    def compile_only(kernel: JITFunction, *args: object, **options: object) -> None:
+        made = run(kernel, *args, **options | {"warmup": True})
+        found[made.hash] = made
+
+    triton.runtime.driver.set_active(AbsentGPU(capability))
+    JITFunction.run = compile_only
+    try:
+        update(dtype)
+    finally:
+        JITFunction.run = run
+    return found
+
+
+def update(dtype: torch.dtype) -> None:
+    """Call everything that launches a kernel; what it returns is not computed."""
+    backend, unit = BACKENDS["gpu"], GatedUnit(M, N, 2 * N).to(dtype)
+    x = torch.zeros(STEPS, PAIRS, 3 * N, dtype=dtype, requires_grad=True)
+    present = torch.ones(STEPS, PAIRS, dtype=torch.bool)
+    for mask in (None, present):
+        backend.recurrence([Direction(x, unit), Direction(x, unit, True)], None, mask).sum().backward()
+    annotations = torch.zeros(PAIRS, SOURCE, 2 * N, dtype=dtype)
+    keys = torch.zeros(PAIRS, SOURCE, ATTENTION, dtype=dtype, requires_grad=True)
+    memory = Memory(annotations, keys, torch.zeros(PAIRS, SOURCE, dtype=torch.bool))
+    model = AlignmentModel(ATTENTION, N, 2 * N).to(dtype)
+    s = torch.zeros(PAIRS, N, dtype=dtype)
+    states, contexts, _ = backend.decoder_recurrence(x, s, STEPS, memory, unit, model)
+    (states.sum() + contexts.sum()).backward()
+    t = torch.zeros(PAIRS, MAXOUT, dtype=dtype, requires_grad=True)
+    output = torch.zeros(WORDS, MAXOUT, dtype=dtype), torch.zeros(WORDS, dtype=dtype)
+    words = torch.zeros(PAIRS, dtype=torch.int64)
+    for label_smoothing in (0.0, 0.1):
+        backend.output_cost(t, *output, words, label_smoothing)
+    with torch.no_grad():
+        backend.output_cost(t, *output, words)
+    options = {"rho": 0.95, "eps": 1e-6, "weight_decay": 0.0, "lr": 1.0}
+    numbers = torch.zeros(4, N, N)  # parameters are in float32
+    for sound in (None, torch.tensor(True)):
+        fused_adadelta.update(*numbers, sound, options)
+
+
+def figures(kernel: triton.compiler.CompiledKernel, folder: str) -> tuple[str, ...]:
+    """Return registers, spilled bytes, and how many loads and stores there are of each width."""
+    path = Path(folder) / "kernel.cubin"
+    path.write_bytes(kernel.asm["cubin"])
+    resources, code = (
+        subprocess.run([TOOL, option, path], capture_output=True, text=True, check=True).stdout
+        for option in ("--dump-resource-usage", "-sass")
+    )
+    registers, stack = (re.search(rf"{name}:(\d+)", resources)[1] for name in ("REG", "STACK"))
+    return registers, stack, *(_widths(code, name) for name in ("LDG", "STG"))
+
+
+def _widths(code: str, name: str) -> str:
+    """Return for example "4 x 128, 1 x 8": what is not named has 32 bits."""
+    count = collections.Counter()
+    for kinds in re.findall(rf"\b{name}\.E([.\w]*)", code):
+        width = re.search(r"\.[US]?(128|64|16|8)\b", kinds)
+        count[int(width[1]) if width else 32] += 1
+    return ", ".join(f"{count[width]} x {width}" for width in WIDTHS if count[width])
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("targets", nargs="*", default=["sm_80", "sm_90"], help="such as sm_80")
+    targets = parser.parse_args().targets
+    gpu.runs_triton = masked_cost.runs_triton = lambda tensor: True
+    print(f"triton {triton.__version__}; loads and stores: how many x bits of a thread")
+    line = "{:22} {:8} {:6} {:>9} {:>7}  {:28} {}"
+    print(line.format("kernel", "products", "for", "registers", "spilled", "loads", "stores"))
+    seen = set()
+    with tempfile.TemporaryDirectory() as folder:
+        for dtype in TYPES:
+            for target in targets:
+                for kernel in compiled(int(target.removeprefix("sm_")), dtype).values():
+                    row = kernel.name, str(dtype)[6:], target, *figures(kernel, folder)
+                    if row not in seen:
+                        print(line.format(*row))
+                    seen.add(row)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,155 @@
+"""What Triton's kernels compute in its interpreter, beside the reference.
+
+    TRITON_INTERPRET=1 python tests/interpreted.py
+
+prints a line of JSON for each of ``CHECKS``: its name, and what is wrong. Triton looks at the
+variable when it is imported, and so this is a program of its own.
+"""
+
+import json
+import traceback
+from functools import partial
+
+import torch
+from test_kernels import CASES, randn
+from torch.testing import assert_close
+
+from fairseq_rnnsearch.kernels import BACKENDS, gpu
+from fairseq_rnnsearch.kernels.gpu import masked_cost
+from fairseq_rnnsearch.optim.blockwise import BlockwiseAdadelta
+
+REFERENCE, GPU = BACKENDS["reference"], BACKENDS["gpu"]
+# numbers that are no tensors reach a kernel in float32, and so does the weight of smoothing
+TYPES = ((torch.float64, 1e-7), (torch.float32, 2e-5), (torch.bfloat16, 0.3))
+
+
+def make_blocks_small():
+    """Let rows of 17 numbers have whole blocks and a rest."""
+    from fairseq_rnnsearch.kernels.gpu import fused_cost, fused_steps
+    from fairseq_rnnsearch.optim import fused_adadelta
+
+    fused_steps.COLUMNS = fused_steps.WIDTH = fused_cost.COLUMNS = 8
+    fused_adadelta.BLOCK, masked_cost.LOGITS = 256, 200
+
+
+def gradients_and_results(function, call, tensors, dtype=torch.float64):
+    leaves = [x.detach().clone().to(dtype).requires_grad_() for x in tensors]
+    found = call(function, *leaves)
+    found = found if isinstance(found, tuple) else (found,)
+    draw = torch.Generator().manual_seed(0)
+    weights = [torch.randn(x.shape, generator=draw, dtype=torch.float64) for x in found]
+    pairs = zip(found, weights, strict=True)
+    total = sum((x * weight).sum() for x, weight in pairs if x.requires_grad)
+    gradients = torch.autograd.grad(total, leaves, allow_unused=True)
+    missing = zip(gradients, leaves, strict=True)
+    gradients = [torch.zeros_like(leaf) if x is None else x for x, leaf in missing]
+    return [x.detach().double() for x in (*found, *gradients)]
+
+
+def as_the_reference(name):
+    kind, call, tensors = CASES[name]
+    expected = gradients_and_results(getattr(REFERENCE, kind), call, tensors)
+    for dtype, close in TYPES:
+        found = gradients_and_results(getattr(GPU, kind), call, tensors, dtype)
+        assert_close(found, expected, rtol=close, atol=close, msg=f"{{}} in {dtype}".format)
+
+
+def long_sentences():
+    """More positions than a program takes: torch computes their alignment."""
+    from fairseq_rnnsearch.kernels.gpu import fused_steps
+
+    before, fused_steps.LONGEST = fused_steps.LONGEST, 6
+    as_the_reference("decoder")
+    fused_steps.LONGEST = before
+
+
+def output_layer(rows=9, symbols=11, width=2):
+    return randn(rows, width), randn(symbols, width), randn(symbols)
+
+
+def leaves_of(tensors, dtype=torch.float32):
+    return [x.detach().to(dtype).requires_grad_() for x in tensors]
+
+
+def padding(label_smoothing):
+    """Whatever stands in rows of padding, they cost nothing and change nothing."""
+    words, present = torch.arange(9), torch.arange(9) % 3 != 1
+    t, weight, bias = leaves = leaves_of(output_layer())
+    with torch.no_grad():
+        t[~present] = 1e30
+    expected = REFERENCE.output_cost(t[present], weight, bias, words[present], label_smoothing)
+    found = GPU.output_cost(*leaves, words, label_smoothing, present)
+    assert_close(found, expected)
+    (d_t, *others), wanted = (torch.autograd.grad(cost, leaves) for cost, _ in (found, expected))
+    assert_close([d_t[present], *others], [wanted[0][present], *wanted[1:]])
+    assert not d_t[~present].any()
+
+
+def without_gradients():
+    given, words = output_layer(), torch.arange(9)
+    with torch.no_grad():
+        found = [backend.output_cost(*given, words, 0.1) for backend in (GPU, REFERENCE)]
+    assert_close(*found, rtol=1e-6, atol=0)
+
+
+def next_to_impossible(scale):
+    t, weight, bias = output_layer(5, 5)
+    leaves = leaves_of((t, weight, bias * scale))
+    costs = [backend.output_cost(*leaves, torch.arange(5), 0.1) for backend in (GPU, REFERENCE)]
+    assert_close(*costs, rtol=1e-5, atol=0)
+    gradients = [torch.autograd.grad(cost[0], leaves) for cost in costs]
+    assert_close(*gradients, rtol=1e-5, atol=1e-6)
+
+
+def no_symbol(word):
+    leaves = leaves_of(output_layer())
+    words = torch.arange(9)
+    words[4] = word
+    cost, _ = GPU.output_cost(*leaves, words)
+    d_t = torch.autograd.grad(cost, leaves)[0]
+    assert cost.isnan() and d_t.isnan().all(dim=1).nonzero().tolist() == [[4]]
+
+
+def adadelta(sound):
+    """An update of torch's, or none where the device finds the gradient not to be sound."""
+    from fairseq_rnnsearch.optim import fused_adadelta
+
+    torch.manual_seed(0)
+    start = torch.randn(37, 41)
+    one, other = (torch.nn.Parameter(start.clone()) for _ in "ab")
+    plain, fused = (BlockwiseAdadelta([p], rho=0.95, weight_decay=0.1) for p in (one, other))
+    for _ in range(3):
+        one.grad = torch.randn(37, 41)
+        if sound is not False:
+            plain.step()
+        truth = None if sound is None else torch.tensor(sound)
+        averages = fused._state_of(other)
+        fused_adadelta.update(other.data, one.grad, *averages, truth, fused.param_groups[0])
+    assert_close(other, one)
+    assert_close(averages, plain._state_of(one))
+
+
+CHECKS = {name: partial(as_the_reference, name) for name in CASES} | {
+    "decoder, long sentences": long_sentences,
+    "cost, padding": partial(padding, 0.0),
+    "cost, padding, smoothed": partial(padding, 0.1),
+    "cost, without gradients": without_gradients,
+    "cost, next to impossible": partial(next_to_impossible, 1e3),
+    "cost, all but impossible": partial(next_to_impossible, 1e30),
+    "cost, word below all": partial(no_symbol, -1),
+    "cost, word above all": partial(no_symbol, 11),
+    "adadelta": partial(adadelta, None),
+    "adadelta, sound": partial(adadelta, True),
+    "adadelta, not sound": partial(adadelta, False),
+}
+
+if __name__ == "__main__":
+    make_blocks_small()
+    gpu.runs_triton = masked_cost.runs_triton = lambda tensor: True
+    for name, check in CHECKS.items():
+        try:
+            check()
+            wrong = None
+        except Exception:
+            wrong = traceback.format_exc()
+        print(json.dumps([name, wrong]), flush=True)
