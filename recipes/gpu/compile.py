@@ -71,8 +71,9 @@ def update(dtype: torch.dtype) -> None:
     backend, unit = BACKENDS["gpu"], GatedUnit(M, N, 2 * N).to(dtype)
     x = torch.zeros(STEPS, PAIRS, 3 * N, dtype=dtype, requires_grad=True)
     present = torch.ones(STEPS, PAIRS, dtype=torch.bool)
+    directions = Direction(x, unit), Direction(x, unit, True)
     for mask in (None, present):
-        backend.recurrence([Direction(x, unit), Direction(x, unit, True)], None, mask).sum().backward()
+        backend.recurrence(directions, None, mask).sum().backward()
     annotations = torch.zeros(PAIRS, SOURCE, 2 * N, dtype=dtype)
     keys = torch.zeros(PAIRS, SOURCE, ATTENTION, dtype=dtype, requires_grad=True)
     memory = Memory(annotations, keys, torch.zeros(PAIRS, SOURCE, dtype=torch.bool))
