@@ -29,7 +29,7 @@ def make_blocks_small():
     from fairseq_rnnsearch.kernels.gpu import fused_cost, fused_steps
     from fairseq_rnnsearch.optim import fused_adadelta
 
-    fused_steps.COLUMNS = fused_steps.WIDTH = fused_cost.COLUMNS = 8
+    fused_steps.COLUMNS = fused_steps.TILE = fused_cost.COLUMNS = 8
     fused_adadelta.BLOCK, masked_cost.LOGITS = 256, 200
 
 

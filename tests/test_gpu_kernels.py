@@ -17,6 +17,8 @@ from fairseq_rnnsearch.kernels import BACKENDS
 from fairseq_rnnsearch.kernels.gpu import GPU
 from fairseq_rnnsearch.kernels.gpu.recordings import Recordings
 
+ROOT = Path(__file__).resolve().parents[1]
+
 
 class Stub:
     """In the place of a CUDA graph: computes again, into the same memory."""
@@ -91,7 +93,11 @@ def test_padding_costs_nothing(name):
     assert_close(*(torch.autograd.grad(cost, leaves) for cost, _ in (costs, kept)))
 
 
-# --- Triton's kernels, run by its interpreter -----------------------------------------------------
+# --- Triton's kernels, without a GPU --------------------------------------------------------------
+
+needs_triton = pytest.mark.skipif(
+    not find_spec("triton"), reason="triton is not installed: pip install .[gpu]"
+)
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +105,7 @@ def interpreted():
     """What is wrong with each of interpreted.py's checks."""
     ran = subprocess.run(
         [sys.executable, "interpreted.py"],
-        cwd=Path(__file__).parent,
+        cwd=ROOT / "tests",
         env=os.environ | {"TRITON_INTERPRET": "1"},
         capture_output=True,
         text=True,
@@ -108,7 +114,26 @@ def interpreted():
     return dict(map(json.loads, ran.stdout.splitlines()))
 
 
-@pytest.mark.skipif(not find_spec("triton"), reason="triton is not installed: pip install .[gpu]")
+@needs_triton
 @pytest.mark.parametrize("check", CHECKS)
 def test_triton_computes_what_torch_does(check, interpreted):
     assert not interpreted[check], interpreted[check]
+
+
+@needs_triton
+def test_triton_compiles_for_a_gpu_that_is_not_here(tmp_path):
+    """The interpreter takes more than the compiler; memory is read 16 bytes at a time."""
+    ran = subprocess.run(
+        [sys.executable, ROOT / "recipes/gpu/compile.py", "sm_90", "--products", "bfloat16"],
+        env=os.environ | {"TRITON_CACHE_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    assert ran.returncode == 0, ran.stderr
+    rows = [line.split() for line in ran.stdout.splitlines()[2:]]
+    assert {row[0] for row in rows} == {
+        *("_unit_gates", "_unit_state", "_unit_backward", "_unit_backward_reset"),
+        *("_align", "_align_backward", "_cost_of_rows", "_update"),
+    }
+    for _, _, _, registers, spilled, _, x, width, *_ in rows:
+        assert int(registers) <= 128 and (spilled, x, width[:3]) == ("0", "x", "128"), ran.stdout

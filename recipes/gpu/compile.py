@@ -1,6 +1,6 @@
 """Compile Triton's kernels for GPUs that need not be here, and show what the compiler made of them.
 
-    python recipes/gpu/compile.py [sm_80 sm_90 ...]
+    python recipes/gpu/compile.py [sm_80 sm_90 ...] [--products bfloat16]
 
 One step of each loop, the cost and Adadelta are called at the paper's sizes. Where a kernel would
 be launched it is compiled, by the compiler and the assembler that Triton's wheel brings along. A
@@ -28,7 +28,7 @@ from fairseq_rnnsearch.optim import fused_adadelta
 # the paper's sizes; 31 positions are padded to a multiple of 8 on a GPU
 M, N, ATTENTION, MAXOUT, WORDS, PAIRS, SOURCE = 620, 1000, 1000, 500, 30_000, 80, 32
 STEPS = 2  # the last step's gradients come without a product of the following one
-TYPES = (torch.float32, torch.bfloat16)
+TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 WIDTHS = (128, 64, 32, 16, 8)
 TOOL = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
 
@@ -36,8 +36,8 @@ TOOL = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
 class AbsentGPU:
     """What Triton asks of a driver when it compiles."""
 
-    def __init__(self, capability: int) -> None:
-        self._target = GPUTarget("cuda", capability, 32)
+    def __init__(self, target: str) -> None:
+        self._target = GPUTarget("cuda", int(target.removeprefix("sm_")), 32)
 
     def get_current_target(self) -> GPUTarget:
         return self._target
@@ -49,7 +49,7 @@ class AbsentGPU:
         return 0
 
 
-def compiled(capability: int, dtype: torch.dtype) -> dict[str, triton.compiler.CompiledKernel]:
+def compiled(target: str, dtype: torch.dtype) -> dict[str, triton.compiler.CompiledKernel]:
     """Return all kernels of an update with products of a type, by the hash of what they are."""
     found, run = {}, JITFunction.run
 
@@ -57,7 +57,7 @@ def compiled(capability: int, dtype: torch.dtype) -> dict[str, triton.compiler.C
         made = run(kernel, *args, **options | {"warmup": True})
         found[made.hash] = made
 
-    triton.runtime.driver.set_active(AbsentGPU(capability))
+    triton.runtime.driver.set_active(AbsentGPU(target))
     JITFunction.run = compile_only
     try:
         update(dtype)
@@ -118,17 +118,18 @@ def _widths(code: str, name: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("targets", nargs="*", default=["sm_80", "sm_90"], help="such as sm_80")
-    targets = parser.parse_args().targets
+    parser.add_argument("--products", choices=TYPES, help="type of products (default: each)")
+    args = parser.parse_args()
     gpu.runs_triton = masked_cost.runs_triton = lambda tensor: True
     print(f"triton {triton.__version__}; loads and stores: how many x bits of a thread")
-    line = "{:22} {:8} {:6} {:>9} {:>7}  {:28} {}"
+    line = "{:20} {:8} {:5} {:>9} {:>7}  {:33} {}"
     print(line.format("kernel", "products", "for", "registers", "spilled", "loads", "stores"))
     seen = set()
     with tempfile.TemporaryDirectory() as folder:
-        for dtype in TYPES:
-            for target in targets:
-                for kernel in compiled(int(target.removeprefix("sm_")), dtype).values():
-                    row = kernel.name, str(dtype)[6:], target, *figures(kernel, folder)
+        for products in [args.products] if args.products else TYPES:
+            for target in args.targets:
+                for kernel in compiled(target, TYPES[products]).values():
+                    row = kernel.name, products, target, *figures(kernel, folder)
                     if row not in seen:
                         print(line.format(*row))
                     seen.add(row)

@@ -49,7 +49,7 @@ def cost_of_rows(
 
 @triton.jit
 def _cost_of_rows(
-    logits, words, present, nll, total, kept, spread, symbols,
+    logits, words, present, nll, total, kept, spread, symbols: tl.constexpr,
     IS_SMOOTHED: tl.constexpr, IS_WANTED: tl.constexpr, COLUMNS: tl.constexpr,
 ) -> None:  # fmt: skip
     row = tl.program_id(0).to(tl.int64)

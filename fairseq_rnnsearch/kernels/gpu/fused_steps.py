@@ -5,7 +5,9 @@ numbers of one row, or in the alignment model all source positions of one row, w
 once. Sums over a batch are collected in a row for each sentence, so that their order is always the
 same. tanh comes from exponentials, with an absolute error of 1e-7.
 
-In the kernels a name is a pointer, and ``to_`` before it says how far its rows lie apart.
+In the kernels a name is a pointer, and ``to_`` before it says how far its rows lie apart, where
+they may. These and the widths of a model are constants of a compiled kernel: of other numbers the
+compiler learns only whether 16 divides them, and it would load rows of the paper's 1000 one by one.
 """
 
 import triton
@@ -15,7 +17,7 @@ from torch import Tensor
 from fairseq_rnnsearch.kernels.cpu.unit_attention_cost import Operations
 
 COLUMNS = 512  # of a row, for each program of the unit
-WIDTH = 64  # of a key at a time
+TILE = 2048  # numbers of keys that four warps have at a time
 LONGEST = 128  # source positions of a program; torch's operations take longer sentences
 
 
@@ -35,9 +37,8 @@ class FusedOperations(Operations):
         unit: Tensor,
         reset_state: Tensor,
     ) -> None:
-        tensors = inputs, recurrent, context, state, unit, reset_state
-        _launch(_unit_gates, state, *_pointers(tensors), present, HAS_PRESENT=present is not None,
-                HAS_CONTEXT=context is not None)  # fmt: skip
+        tensors = inputs, recurrent, context, state, present, unit, reset_state
+        _launch(_unit_gates, state, *tensors, *_apart(inputs, recurrent, context))
 
     def unit_state(
         self,
@@ -49,7 +50,7 @@ class FusedOperations(Operations):
         new_state: Tensor,
     ) -> None:
         tensors = inputs, recurrent, context, state, unit, new_state
-        _launch(_unit_state, state, *_pointers(tensors), HAS_CONTEXT=context is not None)
+        _launch(_unit_state, state, *tensors, *_apart(inputs, recurrent, context))
 
     def unit_backward(
         self,
@@ -61,23 +62,25 @@ class FusedOperations(Operations):
         d_inputs: Tensor,
     ) -> None:
         tensors = d_state, d_output, d_from_product, unit, state, d_inputs
-        _launch(_unit_backward, state, *_pointers(tensors), HAS_OUTPUT=d_output is not None,
-                HAS_PRODUCT=d_from_product is not None)  # fmt: skip
+        _launch(_unit_backward, state, *tensors, *_apart(d_output, d_from_product, d_inputs))
 
     def unit_backward_reset(
         self, d_state: Tensor, d_reset_state: Tensor, unit: Tensor, state: Tensor, d_inputs: Tensor
     ) -> None:
         tensors = d_state, d_reset_state, unit, state, d_inputs
-        _launch(_unit_backward_reset, state, *_pointers(tensors))
+        _launch(_unit_backward_reset, state, *tensors, *_apart(d_inputs))
 
     def align(self, keys: Tensor, query: Tensor, v: Tensor, padding: Tensor, alpha: Tensor) -> None:
         rows, source = alpha.shape
         if source > LONGEST:
             return super().align(keys, query, v, padding, alpha)
-        _align[(rows,)](
-            *(keys, query, query.stride(0), v, padding, alpha, rows // len(keys), source, len(v)),
-            SOURCE=triton.next_power_of_2(source),
-            WIDTH=WIDTH,
+        positions = triton.next_power_of_2(source)
+        _align[(rows,)](  # few programs, of many warps each
+            *(keys, query, v, padding, alpha, rows // len(keys), source),
+            *(*_apart(query), len(v)),
+            SOURCE=positions,
+            WIDTH=4 * TILE // positions,
+            num_warps=16,
         )
 
     def align_backward(
@@ -94,22 +97,24 @@ class FusedOperations(Operations):
         rows, source = alpha.shape
         if source > LONGEST:
             return super().align_backward(keys, query, v, alpha, d_alpha, d_keys, d_v, d_query)
-        _align_backward[(rows,)](
-            *(keys, query, query.stride(0), v, alpha, d_alpha, d_alpha.stride(0)),
-            *(d_keys, d_v, d_query, d_query.stride(0), source, len(v)),
-            SOURCE=triton.next_power_of_2(source),
-            WIDTH=WIDTH,
+        positions = triton.next_power_of_2(source)
+        columns = TILE // positions
+        _align_backward[(rows, triton.cdiv(len(v), columns))](
+            *(keys, query, v, alpha, d_alpha, d_keys, d_v, d_query, source),
+            *(*_apart(query, d_query), len(v)),
+            SOURCE=positions,
+            WIDTH=columns,
         )
 
 
-def _pointers(tensors: tuple[Tensor | None, ...]) -> list[Tensor | int | None]:
-    """Return each tensor and how far its rows lie apart."""
-    return [part for x in tensors for part in (x, 0 if x is None else x.stride(0))]
+def _apart(*tensors: Tensor | None) -> list[int]:
+    """Return how far the rows of tensors lie apart."""
+    return [0 if x is None else x.stride(0) for x in tensors]
 
 
-def _launch(kernel: triton.JITFunction, state: Tensor, *args: object, **kinds: bool) -> None:
+def _launch(kernel: triton.JITFunction, state: Tensor, *args: Tensor | int | None) -> None:
     rows, n = state.shape
-    kernel[(rows, triton.cdiv(n, COLUMNS))](*args, n, COLUMNS=COLUMNS, **kinds)
+    kernel[(rows, triton.cdiv(n, COLUMNS))](*args, n, COLUMNS=COLUMNS)
 
 
 # --- kernels --------------------------------------------------------------------------------------
@@ -124,97 +129,96 @@ def _tanh(x) -> tl.tensor:
 
 @triton.jit
 def _sum(
-    inputs, to_inputs, recurrent, to_recurrent, context, to_context, row, column, here,
-    HAS_CONTEXT: tl.constexpr,
+    inputs, recurrent, context, row, column, here,
+    to_inputs: tl.constexpr, to_recurrent: tl.constexpr, to_context: tl.constexpr,
 ) -> tl.tensor:  # fmt: skip
     total = tl.load(inputs + row * to_inputs + column, mask=here, other=0.0)
     total += tl.load(recurrent + row * to_recurrent + column, mask=here, other=0.0).to(total.dtype)
-    if HAS_CONTEXT:
+    if context is not None:
         total += tl.load(context + row * to_context + column, mask=here, other=0.0).to(total.dtype)
     return total
 
 
 @triton.jit
 def _unit_gates(
-    inputs, to_inputs, recurrent, to_recurrent, context, to_context, state, to_state,
-    unit, to_unit, reset_state, to_reset, present, n,
-    COLUMNS: tl.constexpr, HAS_CONTEXT: tl.constexpr, HAS_PRESENT: tl.constexpr,
+    inputs, recurrent, context, state, present, unit, reset_state,
+    to_inputs: tl.constexpr, to_recurrent: tl.constexpr, to_context: tl.constexpr,
+    n: tl.constexpr, COLUMNS: tl.constexpr,
 ) -> None:  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     j = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     here = j < n
-    a_z = _sum(inputs, to_inputs, recurrent, to_recurrent, context, to_context, row, j, here,
-               HAS_CONTEXT)  # fmt: skip
-    a_r = _sum(inputs, to_inputs, recurrent, to_recurrent, context, to_context, row, n + j, here,
-               HAS_CONTEXT)  # fmt: skip
+    a_z = _sum(inputs, recurrent, context, row, j, here, to_inputs, to_recurrent, to_context)
+    a_r = _sum(inputs, recurrent, context, row, n + j, here, to_inputs, to_recurrent, to_context)
     z, r = 1 / (1 + tl.exp(-a_z)), 1 / (1 + tl.exp(-a_r))
-    if HAS_PRESENT:
+    if present is not None:
         z *= tl.load(present + row)
-    h = tl.load(state + row * to_state + j, mask=here, other=0.0)
-    tl.store(unit + row * to_unit + n + j, z, mask=here)
-    tl.store(unit + row * to_unit + 2 * n + j, r, mask=here)
-    tl.store(reset_state + row * to_reset + j, r * h, mask=here)
+    h = tl.load(state + row * n + j, mask=here, other=0.0)
+    tl.store(unit + row * 3 * n + n + j, z, mask=here)
+    tl.store(unit + row * 3 * n + 2 * n + j, r, mask=here)
+    tl.store(reset_state + row * n + j, r * h, mask=here)
 
 
 @triton.jit
 def _unit_state(
-    inputs, to_inputs, recurrent, to_recurrent, context, to_context, state, to_state,
-    unit, to_unit, new_state, to_new, n, COLUMNS: tl.constexpr, HAS_CONTEXT: tl.constexpr,
+    inputs, recurrent, context, state, unit, new_state,
+    to_inputs: tl.constexpr, to_recurrent: tl.constexpr, to_context: tl.constexpr,
+    n: tl.constexpr, COLUMNS: tl.constexpr,
 ) -> None:  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     j = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     here = j < n
-    proposed = _tanh(_sum(inputs, to_inputs, recurrent, to_recurrent, context, to_context, row, j,
-                          here, HAS_CONTEXT))  # fmt: skip
-    z = tl.load(unit + row * to_unit + n + j, mask=here, other=0.0)
-    h = tl.load(state + row * to_state + j, mask=here, other=0.0)
-    tl.store(unit + row * to_unit + j, proposed, mask=here)
-    tl.store(new_state + row * to_new + j, h + z * (proposed - h), mask=here)
+    a = _sum(inputs, recurrent, context, row, j, here, to_inputs, to_recurrent, to_context)
+    proposed = _tanh(a)
+    z = tl.load(unit + row * 3 * n + n + j, mask=here, other=0.0)
+    h = tl.load(state + row * n + j, mask=here, other=0.0)
+    tl.store(unit + row * 3 * n + j, proposed, mask=here)
+    tl.store(new_state + row * n + j, h + z * (proposed - h), mask=here)
 
 
 @triton.jit
 def _unit_backward(
-    d_state, to_d_state, d_output, to_output, d_product, to_product, unit, to_unit,
-    state, to_state, d_inputs, to_d_inputs, n,
-    COLUMNS: tl.constexpr, HAS_OUTPUT: tl.constexpr, HAS_PRODUCT: tl.constexpr,
+    d_state, d_output, d_product, unit, state, d_inputs,
+    to_output: tl.constexpr, to_product: tl.constexpr, to_d_inputs: tl.constexpr,
+    n: tl.constexpr, COLUMNS: tl.constexpr,
 ) -> None:  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     j = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     here = j < n
-    d = tl.load(d_state + row * to_d_state + j, mask=here, other=0.0)
-    if HAS_OUTPUT:
+    d = tl.load(d_state + row * n + j, mask=here, other=0.0)
+    if d_output is not None:
         d += tl.load(d_output + row * to_output + j, mask=here, other=0.0).to(d.dtype)
-    if HAS_PRODUCT:
+    if d_product is not None:
         d += tl.load(d_product + row * to_product + j, mask=here, other=0.0).to(d.dtype)
-    proposed = tl.load(unit + row * to_unit + j, mask=here, other=0.0)
-    z = tl.load(unit + row * to_unit + n + j, mask=here, other=0.0)
-    h = tl.load(state + row * to_state + j, mask=here, other=0.0)
+    proposed = tl.load(unit + row * 3 * n + j, mask=here, other=0.0)
+    z = tl.load(unit + row * 3 * n + n + j, mask=here, other=0.0)
+    h = tl.load(state + row * n + j, mask=here, other=0.0)
     changed = d * z
     tl.store(d_inputs + row * to_d_inputs + j, changed * (1 - proposed * proposed), mask=here)
     tl.store(d_inputs + row * to_d_inputs + n + j, (proposed - h) * changed * (1 - z), mask=here)
-    tl.store(d_state + row * to_d_state + j, d - changed, mask=here)
+    tl.store(d_state + row * n + j, d - changed, mask=here)
 
 
 @triton.jit
 def _unit_backward_reset(
-    d_state, to_d_state, d_reset, to_d_reset, unit, to_unit, state, to_state,
-    d_inputs, to_d_inputs, n, COLUMNS: tl.constexpr,
+    d_state, d_reset, unit, state, d_inputs,
+    to_d_inputs: tl.constexpr, n: tl.constexpr, COLUMNS: tl.constexpr,
 ) -> None:  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     j = tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS)
     here = j < n
-    d = tl.load(d_state + row * to_d_state + j, mask=here, other=0.0)
-    d_q = tl.load(d_reset + row * to_d_reset + j, mask=here, other=0.0).to(d.dtype)
-    r = tl.load(unit + row * to_unit + 2 * n + j, mask=here, other=0.0)
-    h = tl.load(state + row * to_state + j, mask=here, other=0.0)
+    d = tl.load(d_state + row * n + j, mask=here, other=0.0)
+    d_q = tl.load(d_reset + row * n + j, mask=here, other=0.0).to(d.dtype)
+    r = tl.load(unit + row * 3 * n + 2 * n + j, mask=here, other=0.0)
+    h = tl.load(state + row * n + j, mask=here, other=0.0)
     tl.store(d_inputs + row * to_d_inputs + 2 * n + j, d_q * h * r * (1 - r), mask=here)
-    tl.store(d_state + row * to_d_state + j, d + d_q * r, mask=here)
+    tl.store(d_state + row * n + j, d + d_q * r, mask=here)
 
 
 @triton.jit
 def _align(
-    keys, query, to_query, v, padding, alpha, hypotheses, source, width,
-    SOURCE: tl.constexpr, WIDTH: tl.constexpr,
+    keys, query, v, padding, alpha, hypotheses, source,
+    to_query: tl.constexpr, width: tl.constexpr, SOURCE: tl.constexpr, WIDTH: tl.constexpr,
 ) -> None:  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     sentence = row // hypotheses
@@ -237,27 +241,27 @@ def _align(
 
 @triton.jit
 def _align_backward(
-    keys, query, to_query, v, alpha, d_alpha, to_d_alpha, d_keys, d_v, d_query, to_d_query,
-    source, width, SOURCE: tl.constexpr, WIDTH: tl.constexpr,
+    keys, query, v, alpha, d_alpha, d_keys, d_v, d_query, source,
+    to_query: tl.constexpr, to_d_query: tl.constexpr, width: tl.constexpr,
+    SOURCE: tl.constexpr, WIDTH: tl.constexpr,
 ) -> None:  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
-    s, k = tl.arange(0, SOURCE), tl.arange(0, WIDTH)
+    s = tl.arange(0, SOURCE)
     is_position = s < source
     a = tl.load(alpha + row * source + s, mask=is_position, other=0.0)
-    d_a = tl.load(d_alpha + row * to_d_alpha + s, mask=is_position, other=0.0)
+    d_a = tl.load(d_alpha + row * source + s, mask=is_position, other=0.0)
     d_e = a * (d_a - tl.sum(a * d_a, axis=0))
-    for start in range(0, width, WIDTH):
-        column = start + k
-        here = column < width
-        q = tl.load(query + row * to_query + column, mask=here, other=0.0).to(a.dtype)
-        v_here = tl.load(v + column, mask=here, other=0.0)
-        at = (row * source + s[:, None]) * width + column[None, :]
-        there = is_position[:, None] & here[None, :]
-        t = _tanh(tl.load(keys + at, mask=there, other=0.0) + q[None, :])
-        slope = d_e[:, None] * v_here[None, :] * (1 - t * t)
-        d_key = tl.load(d_keys + at, mask=there, other=0.0)
-        tl.store(d_keys + at, d_key + slope, mask=there)
-        at_v = d_v + row * width + column
-        before = tl.load(at_v, mask=here, other=0.0)
-        tl.store(at_v, before + tl.sum(d_e[:, None] * t, axis=0), mask=here)
-        tl.store(d_query + row * to_d_query + column, tl.sum(slope, axis=0), mask=here)
+    column = tl.program_id(1) * WIDTH + tl.arange(0, WIDTH)
+    here = column < width
+    q = tl.load(query + row * to_query + column, mask=here, other=0.0).to(a.dtype)
+    v_here = tl.load(v + column, mask=here, other=0.0)
+    at = (row * source + s[:, None]) * width + column[None, :]
+    there = is_position[:, None] & here[None, :]
+    t = _tanh(tl.load(keys + at, mask=there, other=0.0) + q[None, :])
+    slope = d_e[:, None] * v_here[None, :] * (1 - t * t)
+    d_key = tl.load(d_keys + at, mask=there, other=0.0)
+    tl.store(d_keys + at, d_key + slope, mask=there)
+    at_v = d_v + row * width + column
+    before = tl.load(at_v, mask=here, other=0.0)
+    tl.store(at_v, before + tl.sum(d_e[:, None] * t, axis=0), mask=here)
+    tl.store(d_query + row * to_d_query + column, tl.sum(slope, axis=0), mask=here)
