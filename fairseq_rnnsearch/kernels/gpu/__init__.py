@@ -2,9 +2,10 @@
 
 Small operations one after the other leave a GPU idle, for it takes longer to launch one than to
 run it. So both directions of the encoder take their steps together (``joint_recurrence``), the
-decoder's loop is that of ``cpu.decoder_loop``, and on CUDA each loop is recorded once for batches
-of similar lengths and then launched as a whole (``recordings``). Nothing here asks the device a
-question. A search takes the steps of ``reference``, whose launches are few beside its products.
+decoder's loop is that of ``cpu.decoder_loop``, and what is no product is one launch in Triton,
+where that is installed (``fused_...``). On CUDA each loop is recorded once for batches of similar
+lengths and then launched as a whole (``recordings``). Nothing here asks the device a question. A
+search takes the steps of ``reference``, whose launches are few beside its products.
 """
 
 from collections.abc import Iterable, Sequence

@@ -27,7 +27,10 @@ def output_cost(
     label_smoothing: float = 0.0,
     present: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
-    """See ``Backend.output_cost``. Words that are no symbols are an error of the device."""
+    """See ``Backend.output_cost``.
+
+    Words that are no symbols are an error of the device; Triton's cost is not a number then.
+    """
     wanted = torch.is_grad_enabled() and any(x.requires_grad for x in (t, weight, bias))
     if present is None:
         present = torch.ones_like(words, dtype=torch.bool)
