@@ -7,6 +7,7 @@ variable when it is imported, and so this is a program of its own.
 """
 
 import json
+import math
 import traceback
 from functools import partial
 
@@ -29,8 +30,8 @@ def make_blocks_small():
     from fairseq_rnnsearch.kernels.gpu import fused_cost, fused_steps
     from fairseq_rnnsearch.optim import fused_adadelta
 
-    fused_steps.COLUMNS = fused_steps.TILE = fused_cost.COLUMNS = 8
-    fused_adadelta.BLOCK, masked_cost.LOGITS = 256, 200
+    fused_steps.COLUMNS = fused_steps.TILE = 8
+    fused_cost.BYTES, masked_cost.LOGITS, fused_adadelta.BLOCK = 16, 200, 256
 
 
 def gradients_and_results(function, call, tensors, dtype=torch.float64):
@@ -102,6 +103,16 @@ def next_to_impossible(scale):
     assert_close(*gradients, rtol=1e-5, atol=1e-6)
 
 
+def large_logits():
+    """Beside them the logarithm of how many there are is still seen."""
+    t, weight, bias = output_layer()
+    leaves = leaves_of((t, 0 * weight, 0 * bias + 1e7))
+    cost, _ = GPU.output_cost(*leaves, torch.arange(9))
+    assert_close(cost, torch.tensor(9 * math.log(11)))
+    present = torch.nn.functional.one_hot(torch.arange(9), 11).sum(dim=0)
+    assert_close(torch.autograd.grad(cost, leaves)[2], 9 / 11 - present.float())
+
+
 def no_symbol(word):
     leaves = leaves_of(output_layer())
     words = torch.arange(9)
@@ -137,6 +148,7 @@ CHECKS = {name: partial(as_the_reference, name) for name in CASES} | {
     "cost, without gradients": without_gradients,
     "cost, next to impossible": partial(next_to_impossible, 1e3),
     "cost, all but impossible": partial(next_to_impossible, 1e30),
+    "cost, large logits": large_logits,
     "cost, word below all": partial(no_symbol, -1),
     "cost, word above all": partial(no_symbol, 11),
     "adadelta": partial(adadelta, None),
