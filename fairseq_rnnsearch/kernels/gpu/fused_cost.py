@@ -37,21 +37,19 @@ def cost_of_rows(
     rows, symbols = logits.shape
     nll = logits.new_empty(rows, dtype=accurate_type(logits.dtype))
     total = nll.new_empty(rows) if label_smoothing else None
-    if rows:
-        _cost_of_rows[(rows,)](
-            *(logits, words, present, nll, total, *smoothing(label_smoothing, symbols), symbols),
-            IS_SMOOTHED=total is not None,
-            IS_WANTED=wanted,
-            COLUMNS=BYTES // logits.element_size(),
-            num_warps=WARPS,
-        )
+    _cost_of_rows[(rows,)](
+        *(logits, words, present, nll, total, *smoothing(label_smoothing, symbols), symbols),
+        IS_WANTED=wanted,
+        COLUMNS=BYTES // logits.element_size(),
+        num_warps=WARPS,
+    )
     return nll, total
 
 
 @triton.jit
 def _cost_of_rows(
     logits, words, present, nll, total, kept, spread, symbols: tl.constexpr,
-    IS_SMOOTHED: tl.constexpr, IS_WANTED: tl.constexpr, COLUMNS: tl.constexpr,
+    IS_WANTED: tl.constexpr, COLUMNS: tl.constexpr,
 ) -> None:  # fmt: skip
     row = tl.program_id(0).to(tl.int64)
     exact: tl.constexpr = nll.dtype.element_ty
@@ -71,7 +69,7 @@ def _cost_of_rows(
     log_sum = tl.where(is_symbol, log_sum, float("nan"))
     # the largest is subtracted from each first: beside it the logarithm could be lost
     tl.store(nll + row, tl.where(here, log_sum - (of_word - m), 0.0))
-    if IS_SMOOTHED or IS_WANTED:
+    if IS_WANTED or total is not None:
         sums = tl.zeros((COLUMNS,), exact)
         for start in range(0, symbols, COLUMNS):
             column = start + k
@@ -81,5 +79,5 @@ def _cost_of_rows(
             if IS_WANTED:
                 d = tl.exp(log_p) - spread - tl.where(column == word, kept, 0.0)
                 tl.store(x + column, tl.where(here, d, 0.0), mask=column < symbols)
-        if IS_SMOOTHED:
+        if total is not None:
             tl.store(total + row, tl.sum(sums, axis=0))
