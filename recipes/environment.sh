@@ -6,7 +6,8 @@
 #   bash recipes/environment.sh --python    makes nothing; prints the path of its Python, or, where
 #                                           there is none yet, of one that could make it
 #
-# VENV               where it lies (default: .venv at the root of the repository)
+# VENV               where it lies (default: .venv at the root of the repository); none: nothing is
+#                    made, and the python and programs on PATH are taken as they are
 # PYTHON             the Python that makes it. By default it is the first of python3.12 and what else
 #                    is on PATH for which pip finds a torch without NVIDIA's libraries; if there is
 #                    none, the first that is supported. fairseq has a ready wheel for 3.12 alone.
@@ -18,6 +19,7 @@
 # What was done is noted in $VENV/.rnnsearch. An environment that was left half made is made again.
 
 if [[ ${BASH_SOURCE[0]} != "$0" ]]; then
+    [[ ${VENV:-} != none ]] || return 0
     # Sourced: a shell of its own does the work, so that its options and names stay there.
     VENV=${VENV:-$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)/.venv}
     [[ $VENV = /* ]] || VENV=$PWD/$VENV
@@ -33,7 +35,7 @@ set -euo pipefail
 
 ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 VENV=${VENV:-$ROOT/.venv}
-[[ $VENV = /* ]] || VENV=$PWD/$VENV
+[[ $VENV = /* || $VENV = none ]] || VENV=$PWD/$VENV
 TORCH=${RNNSEARCH_TORCH:-torch==2.13.0}
 EXTRAS=${RNNSEARCH_EXTRAS:-}
 FAIRSEQ=$(sed -n 's/^ *"\(fairseq-fixed==.*\)",$/\1/p' "$ROOT/pyproject.toml")
@@ -67,6 +69,11 @@ die() {
     printf 'environment: error: %s\n' "$*" >&2
     exit 1
 }
+
+if [[ $VENV = none ]]; then
+    [[ $ACTION = make ]] || command -v python || die "VENV=none: there is no python on PATH"
+    exit
+fi
 
 # step NAME TEXT COMMAND...: runs COMMAND with its output in a log, and says now and then that it
 # is still at work.

@@ -198,7 +198,7 @@ report() {
         [[ ! -e $picture ]] || echo "  how they emerged in training: $picture"
     fi
     echo "to translate more:"
-    echo " $(printf ' %q' "$VENV/bin/python" -m fairseq_rnnsearch.translate "$WORK")"
+    echo " $(printf ' %q' "$(command -v python)" -m fairseq_rnnsearch.translate "$WORK")"
 }
 
 run_stages() {

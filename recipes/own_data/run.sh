@@ -139,7 +139,7 @@ say_plan() {
     while read -r line; do
         log "$line"
     done <<<"$needs"
-    [[ -e ${VENV:-$ROOT/.venv}/bin/fairseq-train ]] ||
+    [[ ${VENV:-} = none || -e ${VENV:-$ROOT/.venv}/bin/fairseq-train ]] ||
         log "before that the Python environment is made: some minutes, and 1.5 GB of disk"
 }
 
