@@ -8,13 +8,9 @@ import copy
 import itertools
 import logging
 import math
-import os
 import random
-import subprocess
-import sys
 from argparse import Namespace
 from functools import partial
-from pathlib import Path
 
 import pytest
 import torch
@@ -39,7 +35,6 @@ from fairseq_rnnsearch.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 from fairseq_rnnsearch.search import AuthorsSequenceGenerator, StepwiseGenerator, generator
 from fairseq_rnnsearch.tasks.memory_limit import MemoryLimit, memory_of
 
-ROOT = Path(__file__).resolve().parents[1]
 CLOSE = {"rtol": 1e-4, "atol": 1e-6}
 
 
@@ -411,6 +406,7 @@ SEARCHES = {
     "stepwise": (StepwiseGenerator, {}),
     "authors": (AuthorsSequenceGenerator, {}),
     "authors, no unknown words": (AuthorsSequenceGenerator, {"unk_penalty": math.inf}),
+    "stepwise, left": (StepwiseGenerator, {"left": True}),
     "stepwise, prefix": (StepwiseGenerator, {"prefix": True}),
     "authors, prefix": (AuthorsSequenceGenerator, {"prefix": True}),
     "two models": (StepwiseGenerator, {"models": 2}),
@@ -427,7 +423,7 @@ ORDERS = {
 
 
 def searched(model, sample, kind, options):
-    options = dict(options)
+    options = {key: value for key, value in options.items() if key != "left"}
     prefix = sample["prefix"] if options.pop("prefix", False) else None
     words, models = model.decoder.dictionary, [model] * options.pop("models", 1)
     if kind is SequenceScorer:
@@ -455,7 +451,7 @@ def test_searches_find_what_a_cpu_finds(name, order, monkeypatch, caplog):
     )
     kind, options = SEARCHES[name]
     model = lively(**ORDERS[order]).eval()
-    batch = batch_of(SOURCES, TARGETS)
+    batch = batch_of(SOURCES, TARGETS, options.get("left", False))
     batch["prefix"] = torch.tensor([[4, 8], [6, PAD], [9, 9], [12, 5]])
     there = copy.deepcopy(model)
     with torch.no_grad():
@@ -475,6 +471,36 @@ def test_searches_find_what_a_cpu_finds(name, order, monkeypatch, caplog):
         assert waits <= 2 * len(steps), counts
 
 
+def test_translations_are_drawn_as_on_a_cpu(tmp_path):
+    """In parts, with one sentence that has no words, and alignments to be printed."""
+    model, found = lively().eval(), []
+    batch = batch_of([*SOURCES, [EOS]], [*TARGETS, [EOS]])
+    options = Namespace(beam=3, max_len_b=8, print_alignment="hard")
+    for one in (model, move(copy.deepcopy(model))):
+        task, drawn = training_task(tmp_path), []
+        task._gallery = Namespace(add=drawn.append)
+        there = next(one.parameters()).device
+        with pretending(), torch.no_grad():
+            generator = task.build_generator([one], options)
+            task.memory_limit.bytes = lambda device: one.search_memory(3)(2, 6, 9)  # noqa: B023
+            sample = on_device(batch) if there.type == DEVICE.type else batch
+            parts = task._search_parts(generator, [one], sample)
+            beams = task.inference_step(generator, [one], sample)
+        assert len(parts) > 1 and len(drawn) == len(beams) == len(SOURCES) + 1
+        best = [beam[0] for beam in beams]
+        found.append(
+            (
+                [numbers(hypothesis["tokens"]).tolist() for hypothesis in best],
+                [hypothesis["alignment"] for hypothesis in best],
+                [(alignment.id, alignment.source) for alignment in drawn],
+                [torch.tensor(alignment.weights) for alignment in drawn],
+            )
+        )
+    (*one, weights), (*other, weights_there) = found
+    assert one == other
+    assert_close(weights_there, weights, **CLOSE)
+
+
 # --- how often a GPU is asked ---------------------------------------------------------------------
 
 
@@ -490,6 +516,7 @@ def paper_batch(length=30, sentences=80):
 
 # backend: launches, copies
 BOUNDS = {"auto": (2600, 1), "reference": (4150, 1)}
+SEARCH_LAUNCHES = 150  # of a step
 
 
 @pytest.mark.parametrize("kernels", cases(BOUNDS, "auto"))
@@ -504,21 +531,18 @@ def test_an_update_of_the_papers_batch(kernels):
     assert not counts.waits, counts
 
 
-# --- the measurements of a real one ---------------------------------------------------------------
-
-
-@pytest.mark.slow
-def test_the_measurements_run_at_tiny_sizes(tmp_path):
-    environment = os.environ | {"PYTHON": sys.executable, "OUT": str(tmp_path), "DEVICE": "cpu"}
-
-    def measure(*part):
-        command = ["bash", str(ROOT / "recipes/gpu/measure.sh"), *part]
-        return subprocess.run(command, env=environment, capture_output=True, text=True)
-
-    for part in ("ceilings", "correctness", "memory", "search"):
-        ran = measure(part)
-        assert ran.returncode == 0, ran.stderr
-    assert "auto kernels, float32" in ran.stdout and "lstm, 40 together" in ran.stdout
-    again = measure("search")
-    assert "measuring" not in again.stderr and again.stdout == ran.stdout
-    assert "must be one of ceilings" in measure("speed").stderr
+def test_a_step_of_a_search_of_the_papers_size(monkeypatch):
+    """40 sentences together, with a beam of 12."""
+    steps, step = [], generator._Search._step
+    monkeypatch.setattr(
+        generator._Search, "_step", lambda self, words: steps.append(1) or step(self, words)
+    )
+    model = move(lively(target_symbols=200).eval())
+    words = model.decoder.dictionary
+    search = StepwiseGenerator([model], words, beam_size=12, min_len=29, max_len_b=29)
+    with pretending() as counts, torch.no_grad():
+        search.generate(None, on_device(paper_batch(sentences=40)))
+    assert len(steps) == 30
+    a_step = {kind: counts.total(kind) / len(steps) for kind in ("launches", "copies", "waits")}
+    assert a_step["launches"] <= SEARCH_LAUNCHES, a_step
+    assert a_step["copies"] <= 2 and a_step["waits"] <= 5, counts

@@ -1,0 +1,130 @@
+"""Where the measurements run, at what sizes, and how they are timed."""
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from search import task_of
+from sizes import SIZES, Size, dictionary, sample
+from torch import Tensor
+
+from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
+from fairseq_rnnsearch.kernels import BACKENDS
+from fairseq_rnnsearch.kernels.gpu import GPU
+from fairseq_rnnsearch.kernels.gpu.recordings import CudaRecording
+from fairseq_rnnsearch.models import RNNSearchConfig, RNNSearchModel
+
+ROOT = Path(__file__).resolve().parents[2]
+# a number, one of ``bounded``, or several of them by name
+Found = float | dict[str, "Found | str"]
+Measurements = dict[str, Callable[[], Found]]
+OPERANDS = {
+    "float32": (torch.float32, "highest"),
+    "tf32": (torch.float32, "high"),
+    "bfloat16": (torch.bfloat16, "highest"),
+}
+
+
+class Device:
+    """A GPU, or a CPU to try the programs.
+
+    Args:
+        name: ``cuda``; or ``cpu``: sizes are tiny then, and what only a GPU has is left out.
+        out: where results and whatever they need go.
+        data: a folder with parallel text, or None.
+    """
+
+    def __init__(self, name: str, out: Path, data: Path | None) -> None:
+        self.torch, self.out, self.data = torch.device(name), out, data
+        self.is_gpu = name == "cuda"
+        self.size: Size = SIZES["paper" if self.is_gpu else "tiny"]
+        self.task = task_of(self.size)
+        self.operands = [name for name in OPERANDS if self.is_gpu or name != "tf32"]
+
+    def __str__(self) -> str:
+        return torch.cuda.get_device_name() if self.is_gpu else "a CPU, tiny sizes"
+
+    def wait(self) -> None:
+        """Return when the device has done all that it was asked for."""
+        if self.is_gpu:
+            torch.cuda.synchronize()
+
+    def seconds(self, function: Callable[[], object], times: int = 10, rounds: int = 5) -> float:
+        """Return the seconds of one call: the median of rounds of ``times`` calls.
+
+        Three calls before are not counted: kernels are compiled, and loops recorded, in them.
+        """
+        for _ in range(3):
+            function()
+        found = []
+        for _ in range(rounds):
+            self.wait()
+            start = time.perf_counter()
+            for _ in range(times):
+                function()
+            self.wait()
+            found.append((time.perf_counter() - start) / times)
+        return statistics.median(found)
+
+    def recorded(self, function: Callable[[], None]) -> Callable[[], None]:
+        """Return the same function, launched as a whole where the device can do that."""
+        if not self.is_gpu:
+            return function
+
+        def returning() -> tuple:
+            function()
+            return ()
+
+        return CudaRecording(returning).launch
+
+    def model(self, **options: str) -> RNNSearchModel:
+        """Return the model of these options on the CPU, with the same parameters at each call."""
+        torch.manual_seed(0)
+        m, n, attention, maxout, *_ = self.size
+        config = RNNSearchConfig(
+            **dict.fromkeys(("encoder_embed_dim", "decoder_embed_dim"), m),
+            **dict.fromkeys(("encoder_hidden_size", "decoder_hidden_size"), n),
+            attention_size=attention,
+            maxout_size=maxout,
+            **options,
+        )
+        return RNNSearchModel.build_model(config, self.task)
+
+    def batch(self) -> dict:
+        """Return a batch of the size's sentences, on the CPU."""
+        return sample(self.size, dictionary(self.size))
+
+    def criterion(self) -> AlignmentHeatmapCriterion:
+        """Return the cost that is trained with."""
+        return AlignmentHeatmapCriterion(self.task, "sum", 0.0)
+
+
+def bounded(value: float, bound: float, where: str = "") -> Found:
+    """Return a number that is to be no larger than a bound, and where it was found."""
+    return {"value": float(value), "bound": float(bound), "where": where}
+
+
+def moved(x: object, device: torch.device) -> object:
+    """Return a tensor, or those in a dictionary, on a device."""
+    if isinstance(x, dict):
+        return {key: moved(value, device) for key, value in x.items()}
+    return x.to(device) if isinstance(x, Tensor) else x
+
+
+@contextmanager
+def products_in(operands: str) -> Iterator[torch.dtype]:
+    """Let products of float32 be those of a type of operands; yields the type of the tensors.
+
+    What was recorded before is forgotten: tensors do not tell whether their products are TF32's.
+    """
+    BACKENDS["gpu"] = GPU()
+    dtype, precision = OPERANDS[operands]
+    before = torch.get_float32_matmul_precision()
+    torch.set_float32_matmul_precision(precision)
+    try:
+        yield dtype
+    finally:
+        torch.set_float32_matmul_precision(before)

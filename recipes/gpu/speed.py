@@ -1,0 +1,286 @@
+"""Parts that time the device by itself: its ceilings, an update, searches, and what they take."""
+
+import warnings
+from collections import Counter
+from collections.abc import Callable
+
+import torch
+from device import Device, Found, Measurements, bounded, moved, products_in, task_of
+from search import lstm, rnnsearch, sentences
+
+from fairseq_rnnsearch.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
+from fairseq_rnnsearch.search import StepwiseGenerator
+from fairseq_rnnsearch.search.generator import _Search
+
+BEAM, TOGETHER = 12, 40
+LAUNCHES = {  # as CUDA's libraries call them
+    *("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunchKernelEx"),
+    *("cudaGraphLaunch", "cudaMemcpyAsync", "cudaMemsetAsync"),
+}
+KINDS = {  # of kernels, with the types of operands that are of interest
+    "reference": ("float32", "bfloat16"),
+    "auto": ("float32", "tf32", "bfloat16"),
+}
+
+
+def kinds(device: Device) -> list[tuple[str, str]]:
+    """Return kernels and types of operands that the device has."""
+    return [(k, o) for k, operands in KINDS.items() for o in operands if o in device.operands]
+
+
+# --- ceilings -------------------------------------------------------------------------------------
+
+
+def ceilings(device: Device) -> Measurements:
+    """What ``predict.py`` rests on: products, copies, and how long a launch takes."""
+    large, (rows, n) = 8192 if device.is_gpu else 256, (device.size.batch, device.size.n)
+
+    def product(operands: str, *sizes: int) -> float:
+        """Return operations a second, in units of 10^12."""
+        rows, inner, columns = sizes
+        with products_in(operands) as dtype:
+            x = torch.randn(rows, inner, device=device.torch, dtype=dtype)
+            # as many weights as do not stay in a cache when they are used in turn
+            weights = torch.randn(4, inner, columns, device=device.torch, dtype=dtype)
+            out = x.new_empty(rows, columns)
+
+            def in_turn() -> None:
+                for weight in weights:
+                    torch.mm(x, weight, out=out)
+
+            seconds = device.seconds(device.recorded(in_turn)) / len(weights)
+        return 2e-12 * rows * inner * columns / seconds
+
+    def copy() -> float:
+        x = torch.randn(1 << (28 if device.is_gpu else 20), device=device.torch)
+        y = torch.empty_like(x)
+        return 2e-9 * x.nbytes / device.seconds(lambda: y.copy_(x))
+
+    small = torch.zeros(16, device=device.torch)
+
+    def in_a_row(launch: Callable[[], object]) -> Callable[[], None]:
+        def run() -> None:
+            for _ in range(200):
+                launch()
+
+        return run
+
+    def by_autograd() -> None:
+        x = small.clone().requires_grad_()
+        y = x
+        for _ in range(200):
+            y = y * small
+        y.backward(small)
+
+    def by_triton() -> float:
+        from fairseq_rnnsearch.optim.fused_adadelta import update
+
+        four = torch.ones(4, 16, device=device.torch).unbind()
+        group = {"rho": 0.95, "eps": 1e-6, "weight_decay": 0.0, "lr": 1.0}
+        return 1e6 * device.seconds(in_a_row(lambda: update(*four, None, group))) / 200
+
+    found = {
+        f"large products, {o}, TFLOP/s": lambda o=o: product(o, large, large, large)
+        for o in device.operands
+    }
+    found |= {
+        f"products of a step, {o}, TFLOP/s": lambda o=o: product(o, rows, n, 3 * n)
+        for o in device.operands
+    }
+    found["copies, GB/s"] = copy
+    torchs = in_a_row(lambda: small.add_(1.0))
+    found["a launch by torch, µs"] = lambda: 1e6 * device.seconds(torchs) / 200
+    found["a launch with autograd, µs"] = lambda: 1e6 * device.seconds(by_autograd) / 400
+    if device.is_gpu:
+        found["a launch by Triton, µs"] = by_triton
+        found["a launch of a recording, µs"] = lambda: (
+            1e6 * device.seconds(device.recorded(torchs)) / 200
+        )
+    return found
+
+
+# --- an update ------------------------------------------------------------------------------------
+
+
+class Updates:
+    """A training without fairseq's trainer, update by update.
+
+    Args:
+        options: of the model.
+    """
+
+    def __init__(self, device: Device, **options: str) -> None:
+        self.model = device.model(**options).to(device.torch).train()
+        self._batch, self._criterion = moved(device.batch(), device.torch), device.criterion()
+        config = RNNSearchAdadeltaConfig(lr=[1.0])
+        self._optimizer = RNNSearchAdadelta(config, list(self.model.parameters()))
+
+    def forward(self) -> torch.Tensor:
+        """Return the cost."""
+        return self._criterion(self.model, self._batch)[0]
+
+    def backward(self) -> None:
+        """Compute gradients, after a forward pass."""
+        self._optimizer.zero_grad()
+        self.forward().backward()
+
+    def move(self) -> None:
+        """Clip the gradients that there are, and move the parameters."""
+        self._optimizer.clip_grad_norm(1.0)
+        self._optimizer.step()
+
+    def update(self) -> None:
+        """Make an update."""
+        self.backward()
+        self.move()
+
+
+def profile(device: Device) -> Measurements:
+    """Milliseconds of an update by pass, its launches, and the kernels that take the most."""
+
+    def measure(kernels: str, operands: str) -> Found:
+        training = Updates(device, kernels=kernels, compute_dtype=operands)
+        with products_in(operands):
+            forward, both = (
+                1e3 * device.seconds(part) for part in (training.forward, training.backward)
+            )
+            found = {"forward, ms": forward, "backward, ms": both - forward}
+            found["clipping and Adadelta, ms"] = 1e3 * device.seconds(training.move)
+            found["update, ms"] = 1e3 * device.seconds(training.update)
+            with torch.profiler.profile() as profiler:
+                training.update()
+                device.wait()
+        events = [e for e in profiler.key_averages() if not e.is_user_annotation]
+        found["launches by the program"] = sum(e.count for e in events if e.key in LAUNCHES)
+        kind = torch.autograd.DeviceType.CUDA if device.is_gpu else torch.autograd.DeviceType.CPU
+        run = [e for e in events if e.device_type == kind]
+        time_of = {e.key: 1e-3 * _own_time(e, device.is_gpu) for e in run}
+        found["kernels"] = sum(e.count for e in run)
+        found["the device is at work, ms"] = sum(time_of.values())
+        for name in sorted(time_of, key=time_of.get, reverse=True)[:10]:
+            found[f"ms of {name[:60]}"] = time_of[name]
+        return found
+
+    return {f"{k} kernels, {o}": lambda k=k, o=o: measure(k, o) for k, o in kinds(device)}
+
+
+def _own_time(event: torch.autograd.profiler_util.FunctionEventAvg, on_gpu: bool) -> float:
+    return event.self_device_time_total if on_gpu else event.self_cpu_time_total
+
+
+def waits(device: Device) -> Measurements:
+    """How often the program waits for the device, as torch itself counts it."""
+
+    def of_update(kernels: str) -> Found:
+        training = Updates(device, kernels=kernels)
+        for _ in range(3):
+            training.update()
+        return _counted(device, training.update, 0)
+
+    def of_step() -> Found:
+        translate, steps = _search(device, "auto float32", TOGETHER), []
+        translate()
+        step = _Search._step
+        _Search._step = lambda self, words: steps.append(1) or step(self, words)
+        try:
+            return _counted(device, translate, 5, lambda: len(steps))
+        finally:
+            _Search._step = step
+
+    found = {f"an update, {k} kernels": lambda k=k: of_update(k) for k in KINDS}
+    return found | {"a step of search": of_step}
+
+
+def _counted(
+    device: Device, function: Callable[[], object], bound: float, of: Callable[[], int] = lambda: 1
+) -> Found:
+    """Return how often a function waits, over how often something happens in it."""
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        if device.is_gpu:
+            torch.cuda.set_sync_debug_mode("warn")
+        try:
+            function()
+        finally:
+            if device.is_gpu:
+                torch.cuda.set_sync_debug_mode("default")
+    lines = Counter(
+        f"{warning.filename.rpartition('/')[2]}:{warning.lineno}"
+        for warning in said
+        if "synchronizing CUDA" in str(warning.message)
+    )
+    where = ", ".join(f"{count} x {line}" for line, count in lines.most_common(8))
+    return bounded(lines.total() / of(), bound, where)
+
+
+# --- search, memory -------------------------------------------------------------------------------
+
+
+def _search(device: Device, name: str, together: int) -> Callable[[], list]:
+    """Return a search for random sentences; none ends before its last step."""
+    size, task = device.size, task_of(device.size)
+    torch.manual_seed(0)
+    model = lstm(size, task) if name == "lstm" else rnnsearch(size, task, *name.split())
+    model.to(device.torch).eval()
+    model.make_generation_fast_(need_attn=False)
+    longest = size.source - 1
+    generator = StepwiseGenerator(
+        *([model], task.target_dictionary), beam_size=BEAM, min_len=longest, max_len_b=longest
+    )
+    words = sentences(size, together).to(device.torch)
+    lengths = torch.full((together,), size.source, device=device.torch)
+    source = {"net_input": {"src_tokens": words, "src_lengths": lengths}}
+    return lambda: generator.generate(None, source)
+
+
+def search(device: Device) -> Measurements:
+    """Sentences a second with a beam of 12, 40 together and one by one."""
+    names = [f"{k} {o}" for k, o in kinds(device) if (k, o) != ("reference", "bfloat16")]
+
+    def measure(name: str, together: int) -> float:
+        with products_in("float32" if name == "lstm" else name.split()[1]):
+            return together / device.seconds(_search(device, name, together), 1, 3)
+
+    return {
+        f"{name}, {together} together": lambda n=name, t=together: measure(n, t)
+        for together in (TOGETHER, 1)
+        for name in (*names, "lstm")
+    }
+
+
+def memory(device: Device) -> Measurements:
+    """Gigabytes that an update and a search take beside what stays, and their estimates."""
+    size = device.size
+
+    def taken(function: Callable[[], object], clear: Callable[[], object] = lambda: None) -> Found:
+        for _ in range(3):
+            function()
+        clear()
+        device.wait()
+        if not device.is_gpu:
+            return {}
+        before = torch.cuda.memory_allocated()
+        torch.cuda.reset_peak_memory_stats()
+        function()
+        device.wait()
+        return {
+            "taken, GB": (torch.cuda.max_memory_allocated() - before) / 1e9,
+            "of torch in all, GB": torch.cuda.max_memory_reserved() / 1e9,
+        }
+
+    def of_update(kernels: str) -> Found:
+        training = Updates(device, kernels=kernels)
+        estimate = training.model.training_memory(all_logits=False)
+        found = {"estimated, GB": estimate(size.batch, size.source, size.target) / 1e9}
+        gradients = sum(p.nbytes for p in training.model.parameters()) / 1e9
+        found |= taken(training.backward, training.model.zero_grad)
+        return found | {"of these gradients of parameters, GB": gradients}
+
+    def of_search(kernels: str) -> Found:
+        model = device.model(kernels=kernels).to(device.torch)
+        estimate = model.search_memory(BEAM)(TOGETHER, size.source, size.source)
+        translate = _search(device, f"{kernels} float32", TOGETHER)
+        return {"estimated, GB": estimate / 1e9} | taken(translate)
+
+    found = {f"an update, {k} kernels": lambda k=k: of_update(k) for k in KINDS}
+    return found | {f"a search, {k} kernels": lambda k=k: of_search(k) for k in KINDS}

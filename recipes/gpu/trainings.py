@@ -1,0 +1,273 @@
+"""Parts that train by fairseq's commands and by the Multi30k recipe."""
+
+import gzip
+import json
+import os
+import random
+import re
+import shutil
+import statistics
+import subprocess
+import sys
+from functools import cache, partial
+from pathlib import Path
+
+import torch
+from device import ROOT, Device, Found, Measurements, bounded
+
+OURS = (
+    f"--user-dir {ROOT / 'fairseq_rnnsearch'} --task alignment_heatmap --heatmap-samples 0"
+    " --criterion alignment_heatmap --optimizer rnnsearch_adadelta --arch rnnsearch_50"
+    " --encoder-embed-dim {m} --decoder-embed-dim {m} --encoder-hidden-size {n}"
+    " --decoder-hidden-size {n} --attention-size {attention} --maxout-size {l}"
+)
+LSTM = (
+    f"--user-dir {ROOT / 'fairseq_rnnsearch'} --task translation --arch lstm"
+    " --criterion cross_entropy --optimizer sgd --dropout 0 --lr 0.1 --encoder-bidirectional"
+    " --encoder-embed-dim {m} --decoder-embed-dim {m} --encoder-hidden-size {n}"
+    " --decoder-hidden-size {n} --decoder-out-embed-dim {l}"
+)
+VARIANTS = {  # their options, and how many updates of the paper's sizes to make
+    "bfloat16": (f"{OURS} --compute-dtype bfloat16", 1500),
+    "tf32": (f"{OURS} --compute-dtype tf32", 1500),
+    "float32": (OURS, 500),
+    "reference": (f"{OURS} --kernels reference", 100),
+    "lstm": (LSTM, 500),
+    "--bf16": (f"{OURS} --bf16", 500),
+    "--amp": (f"{OURS} --amp", 100),
+    "--fp16": (f"{OURS} --fp16", 100),
+}
+SPEEDS = ("bfloat16", "tf32", "float32", "reference", "lstm")
+TYPES = ("float32", "tf32", "bfloat16", "--bf16", "--amp", "--fp16")
+RESUMED = ("float32", "bfloat16", "--amp")
+OFF = 0.02  # of a cost that falls by a quarter: a type that learns slower shows
+GPU_ONLY = {"tf32", "--amp", "--fp16"}
+BATCHES = 400  # of the paper's 80 pairs, in the data that is trained on
+LONGEST = 50  # words of a side of a pair of real lengths
+ON_A_CPU = {  # recipes/RESULTS.md: one thread, 6,000 updates
+    "float32": {"BLEU of tokens on a CPU": 58.6, "minutes on a CPU": 52.0},
+    "bfloat16": {"BLEU of tokens on a CPU": 58.9, "minutes on a CPU": 39.0},
+}
+TINY = {  # the recipe's settings to try it
+    **dict.fromkeys(("EMBEDDING", "HIDDEN", "ATTENTION", "MAXOUT"), "8"),
+    **{"BPE_MERGES": "60", "BATCH_SIZE": "20", "UPDATES": "12", "BEAM": "2", "DRAWN": "1"},
+}
+PROGRAMS = {  # which the recipe calls, and what is called in their place
+    **{f"fairseq-{x}": f"fairseq_cli.{x}:cli_main" for x in ("preprocess", "train", "generate")},
+    **{"subword-nmt": "subword_nmt.subword_nmt:main", "sacrebleu": "sacrebleu.sacrebleu:main"},
+}
+
+
+# --- data, commands -------------------------------------------------------------------------------
+
+
+def corpus(device: Device, lengths: str) -> Path:
+    """Return a folder of binarised pairs, ``fixed`` of the size's length or of ``real`` lengths."""
+    folder = device.out / f"data-{lengths}"
+    if (folder / "bin").is_dir():
+        return folder / "bin"
+    folder.mkdir(parents=True, exist_ok=True)
+    draw, size = random.Random(0), device.size
+    words = [f"w{i}" for i in range(size.symbols - 4)]
+    count = size.batch * (BATCHES if device.is_gpu else 4)
+    if lengths == "fixed":
+        pairs = [(size.source - 1, size.target - 1)] * count
+    elif device.data:
+        texts = (_lines(device.data, f"train.{language}") for language in ("en", "fr"))
+        pairs = [tuple(len(line.split()) for line in pair) for pair in zip(*texts, strict=True)]
+        pairs = [pair for pair in pairs if min(pair) > 0 and max(pair) <= LONGEST]
+        pairs = draw.choices(pairs, k=count)
+    else:
+        drawn = (min(LONGEST, 1 + int(draw.expovariate(1 / 22))) for _ in range(count))
+        pairs = [(n, min(LONGEST, max(1, round(n * draw.uniform(0.9, 1.3))))) for n in drawn]
+    often = [1 / (rank + 3) for rank in range(len(words))]
+    for side, language in enumerate(("xx", "yy")):
+        lines = [" ".join(draw.choices(words, often, k=pair[side])) for pair in pairs]
+        (folder / f"dict.{language}.txt").write_text("".join(f"{word} 1\n" for word in words))
+        (folder / f"train.{language}").write_text("\n".join(lines) + "\n")
+        (folder / f"valid.{language}").write_text(" ".join(words[:20]) + "\n")
+    shutil.rmtree(folder / "part", ignore_errors=True)
+    command(
+        f"preprocess -s xx -t yy --trainpref {folder}/train --validpref {folder}/valid"
+        f" --srcdict {folder}/dict.xx.txt --tgtdict {folder}/dict.yy.txt"
+        f" --destdir {folder}/part --workers 2",
+        device.out / "logs" / f"preprocess-{lengths}.log",
+    )
+    (folder / "part").rename(folder / "bin")
+    return folder / "bin"
+
+
+def _lines(folder: Path, name: str) -> list[str]:
+    """Return a file's lines, which may be packed as .gz."""
+    path = folder / name
+    if path.exists():
+        return path.read_text(encoding="utf-8").splitlines()
+    with gzip.open(f"{path}.gz", "rt", encoding="utf-8") as file:
+        return file.read().splitlines()
+
+
+def command(words: str, log: Path, deterministic: bool = False) -> str:
+    """Run a command of fairseq; return what it says, which the log has too.
+
+    Raises:
+        RuntimeError: with the end of that, when it fails.
+    """
+    program, *options = words.split()
+    code = f"from fairseq_cli.{program} import cli_main; cli_main()"
+    if deterministic:
+        code = f"import torch; torch.use_deterministic_algorithms(True, warn_only=True); {code}"
+    start = [sys.executable, "-c", code, *options]
+    log.parent.mkdir(exist_ok=True)
+    with open(log, "w+", encoding="utf-8") as file:
+        status = subprocess.run(start, stdout=file, stderr=subprocess.STDOUT).returncode
+        file.seek(0)
+        said = file.read()
+    if status:
+        raise RuntimeError(f"fairseq-{program} failed, see {log}: {said.strip()[-600:]}")
+    return said
+
+
+def train(
+    device: Device,
+    name: str,
+    data: Path,
+    updates: int,
+    options: str = "--no-save",
+    interval: int = 50,
+    deterministic: bool = False,
+) -> list[dict]:
+    """Train by fairseq's command; return the lines of its log."""
+    model = VARIANTS[name][0].format(**device.size._asdict())
+    said = command(
+        f"train {data} {model} {'' if device.is_gpu else '--cpu'} --clip-norm 1 --log-format json"
+        f" --batch-size {device.size.batch} --max-update {updates} --log-interval {interval}"
+        f" --disable-validation --no-progress-bar {options}",
+        device.out / "logs" / f"train-{name.strip('-')}.log",
+        deterministic,
+    )
+    lines = (re.search(r"train_inner \| (\{.*\})", line) for line in said.splitlines())
+    return [json.loads(line[1]) for line in lines if line]
+
+
+def _there(names: tuple[str, ...], device: Device) -> list[str]:
+    return [name for name in names if device.is_gpu or name not in GPU_ONLY]
+
+
+# --- parts ----------------------------------------------------------------------------------------
+
+
+def training(device: Device, lengths: str = "fixed") -> Measurements:
+    """Updates a second by fairseq-train, the median of the log's lines without the first third.
+
+    Of real lengths each batch has another shape: loops are recorded in the first third, or as soon
+    as a shape comes again.
+    """
+
+    def measure(name: str) -> float:
+        updates = VARIANTS[name][1] if device.is_gpu else 6
+        lines = train(device, name, corpus(device, lengths), updates, interval=updates // 6)
+        return statistics.median(float(line["ups"]) for line in lines[len(lines) // 3 :])
+
+    found = {name: partial(measure, name) for name in _there(SPEEDS, device)}
+    if lengths == "real":
+        found["words of a pair"] = lambda: _mean_lengths(corpus(device, lengths).parent)
+    return found
+
+
+def _mean_lengths(folder: Path) -> Found:
+    sides = {"source": "xx", "target": "yy"}
+    return {
+        side: statistics.mean(len(line.split()) for line in _lines(folder, f"train.{language}"))
+        for side, language in sides.items()
+    }
+
+
+def lengths(device: Device) -> Measurements:
+    """The same at real lengths of up to 50 words, those of DATA where it is given."""
+    return training(device, "real")
+
+
+def resume(device: Device) -> Measurements:
+    """Whether parameters are other bits after an interruption, with deterministic algorithms."""
+
+    def measure(name: str) -> Found:
+        ends = []
+        for parts in ((6,), (3, 6)):
+            folder = device.out / f"resume-{name.strip('-')}-{len(parts)}"
+            shutil.rmtree(folder, ignore_errors=True)
+            data = corpus(device, "fixed")
+            for updates in parts:
+                train(device, name, data, updates, f"--save-dir {folder}", 1, deterministic=True)
+            last = torch.load(folder / "checkpoint_last.pt", "cpu", weights_only=False)
+            ends.append(last["model"])
+            shutil.rmtree(folder)
+        one, other = ends
+        differing = [key for key in one if not torch.equal(one[key], other[key])]
+        return bounded(len(differing), 0, ", ".join(differing[:3]))
+
+    return {name: partial(measure, name) for name in _there(RESUMED, device)}
+
+
+def types(device: Device) -> Measurements:
+    """The cost of the later half of 50 updates in each type, beside that in float32."""
+    updates = 50 if device.is_gpu else 4
+
+    @cache
+    def cost(name: str) -> float:
+        lines = train(device, name, corpus(device, "fixed"), updates, interval=updates // 2)
+        return float(lines[-1]["loss"])
+
+    def measure(name: str) -> Found:
+        off = abs(cost(name) / cost("float32") - 1)
+        return {"cost": cost(name), "off float32's by": bounded(off, OFF)}
+
+    return {name: partial(measure, name) for name in _there(TYPES, device)}
+
+
+def multi30k(device: Device, operands: str = "bfloat16") -> Measurements:
+    """BLEU and updates a second of the Multi30k recipe, which goes on where it was stopped."""
+    work = device.out / f"multi30k-{operands}"
+
+    def measure() -> Found:
+        programs = _programs(device.out / "programs")
+        environment = os.environ | {"VENV": "none", "WORK": str(work), "LC_ALL": "C.UTF-8"}
+        environment |= {"PATH": f"{programs}:{os.environ['PATH']}"}
+        environment |= {"MULTI30K_DIR": str(device.data)} if device.data else {}
+        often = "" if device.is_gpu else " --log-interval 4"
+        environment |= {"TRAIN_OPTIONS": f"--compute-dtype {operands}{often}"}
+        environment |= {} if device.is_gpu else TINY
+        ran = subprocess.run(
+            ["bash", str(ROOT / "recipes/multi30k/run.sh")],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        if ran.returncode:
+            raise RuntimeError(f"the recipe failed, see above and {work / 'logs'}")
+        tokens, cased = (float(bleu) for bleu in re.findall(r"BLEU\|\S+ = ([\d.]+)", ran.stdout))
+        log = (work / "logs/train.log").read_text(encoding="utf-8")
+        speeds = [float(ups) for ups in re.findall(r" ups=([\d.]+)", log)]
+        minutes = sum(float(s) for s in re.findall(r"done training in ([\d.]+) sec", log)) / 60
+        return {
+            "updates/s": statistics.median(speeds),
+            "minutes of training": minutes,
+            "BLEU of tokens": tokens,
+            "BLEU cased": cased,
+        } | ON_A_CPU[operands]
+
+    return {operands: measure}
+
+
+def _programs(folder: Path) -> Path:
+    """Make the programs that a recipe calls of the modules of this Python, which has none maybe."""
+    folder.mkdir(exist_ok=True)
+    codes = {"python": ""}
+    for name, place in PROGRAMS.items():
+        module, function = place.split(":")
+        start = f"import sys; sys.argv[0] = '{name}'; from {module} import {function}"
+        codes[name] = f' -c "{start}; {function}()"'
+    for name, code in codes.items():
+        (folder / name).write_text(f'#!/bin/sh\nexec "{sys.executable}"{code} "$@"\n')
+        (folder / name).chmod(0o755)
+    return folder
