@@ -308,11 +308,22 @@ DEVICE = torch.device(NAME, 0)
 # --- for tests ------------------------------------------------------------------------------------
 
 
+_tensor_of_the_cpu = torch.tensor
+
+
+def _tensor(data, *, device=None, **options):
+    """``torch.tensor``, which copies to a device in C++."""
+    if not _is_device(device):
+        return _tensor_of_the_cpu(data, device=device, **options)
+    _counts.copies[_line()] += 1
+    return OnDevice(_tensor_of_the_cpu(data, **options))
+
+
 @contextmanager
 def pretending():
     """Let tensors be made on the device; yields the counts, which begin at zero."""
     _counts.__init__()
-    with _Mode(), mock.patch("torch.Event", _Event):
+    with _Mode(), mock.patch("torch.Event", _Event), mock.patch("torch.tensor", _tensor):
         yield _counts
 
 
