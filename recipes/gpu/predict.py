@@ -167,7 +167,7 @@ def measured(path: Path) -> tuple[Assumptions, str]:
         return tuple(1e12 * found[name] if name in found else rate for name, rate in pairs)
 
     def seconds(name: str, otherwise: float) -> float:
-        return 1e-6 * found[name] if name in found else otherwise
+        return found[name] / 1e6 if name in found else otherwise
 
     of = Assumptions(
         rates("large products", assumed.large),
