@@ -73,8 +73,9 @@ def check_options(options: Namespace) -> None:
     for name in ("model_overrides", "optimizer_overrides"):
         read_overrides(given.get(name) or "{}")
     on_cpu = given.get("cpu") or not torch.cuda.is_available()
-    if trains and on_cpu and given.get("fp16"):
-        raise UserError("--fp16 needs a GPU; on a CPU take --compute-dtype bfloat16")
+    for name in ("fp16", "bf16"):
+        if trains and on_cpu and given.get(name):
+            raise UserError(f"--{name} needs a GPU; on a CPU take --compute-dtype bfloat16")
     if trains and given.get("optimizer") == "rnnsearch_adadelta":
         for name in ("memory_efficient_fp16", "memory_efficient_bf16"):
             if given.get(name):

@@ -40,7 +40,7 @@ ALL_REDUCE = {1: float("inf"), 8: 300e9, 64: 150e9}
 
 REFERENCE, UNFUSED = 4100, 2550  # launches of an update
 A_POSITION = 4 + 4 + 7 + 8  # in the fused loops: encoder and decoder, forward and backward
-AROUND = 190  # beside the loops: embeddings, output layer, clipping, Adadelta
+AROUND = 160  # beside the loops: embeddings, output layer, clipping, Adadelta
 STAGES = 2 + 4 + 2 + 4  # of a position in persistent kernels, in the order of A_POSITION
 BUFFERS = 8 * 60e-6  # seconds to copy into four recordings' tensors, and out of them
 
@@ -54,7 +54,7 @@ class Work(NamedTuple):
     parameters: int
 
 
-def work(pairs: float, length: float) -> Work:
+def work(pairs: float, length: float, dtype: str = "bfloat16") -> Work:
     positions = pairs * length
     unit, context = 3 * N * N, 3 * N * 2 * N
     loops = 2 * unit + unit + context + ATTENTION * N
@@ -67,7 +67,7 @@ def work(pairs: float, length: float) -> Work:
     attention = 2.5 * positions * length * ATTENTION * 4  # keys, and their gradients twice
     contexts = 2 * positions * length * 2 * N * 4
     recordings = positions * 4 * (6 * 9 * N + 4 * 4 * N + 4 * ATTENTION)  # copied in and out
-    logits = 6 * positions * WORDS * 4
+    logits = 3 * positions * WORDS * (2 if dtype == "bfloat16" else 4)  # kernels.gpu.fused_cost
     passes = attention + contexts + recordings + logits
     return Work(2 * inside * positions, 2 * after * positions, passes, parameters)
 
@@ -80,7 +80,7 @@ def device_seconds(
     Args:
         persistent: each loop is one kernel that keeps the weights where they are multiplied.
     """
-    loops, rest, passes, parameters = work(pairs, length)
+    loops, rest, passes, parameters = work(pairs, length, dtype)
     large, small = (rates[DTYPES.index(dtype)] for rates in (of.large, of.small))
     # products of few rows read their weights at each step, and take no less than that
     width = 2 if dtype == "bfloat16" else 4

@@ -92,7 +92,8 @@ class Recordings:
         tensors = [x for x in args if isinstance(x, Tensor)]
         if tensors[0].device.type != self._kind:
             return function(*args)
-        key = function, *map(_description, args)
+        # the precision says how products are made that a recording repeats
+        key = function, torch.get_float32_matmul_precision(), *map(_description, args)
         if key not in self._seen:
             self._seen.add(key)
             return function(*args)
