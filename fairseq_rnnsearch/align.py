@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from fairseq_rnnsearch.devices import usable_device  # torch, which --help need not import
 
     usable_device(options.device, "--device")
-    lines = check_parallel(options.source, options.target)[0].lines
+    lines = check_parallel(options.source, options.target)
     samples.check(lines, str(options.source))
     from fairseq_rnnsearch.translator import load
 
