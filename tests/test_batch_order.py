@@ -108,11 +108,7 @@ def test_order_and_type_of_candidates_do_not_matter():
         ({"batch_size": 0}, "batch_size must be at least 1, not 0"),
         ({"group": 0}, "group must be at least 1, not 0"),
         ({"seed": -1}, "seed must be at least 0, not -1"),
-        ({"target_words": np.ones(4, int)}, r"not shapes \(5,\) and \(4,\)"),
-        ({"candidates": np.array([1, 1])}, "named twice"),
-        ({"candidates": np.array([0, 5])}, r"must lie in 0\.\.4, not in 0\.\.5"),
-        ({"candidates": np.array([-1, 2])}, r"must lie in 0\.\.4"),
-        ({"candidates": np.ones(5, bool)}, "not bool numbers"),
+        ({"target_words": np.ones(4, int)}, r"shapes \(5,\) \(4,\)"),
     ],
 )
 def test_mistakes_are_named(change, message):

@@ -39,10 +39,9 @@ def paper_batches(
         group, and in it the last batch, hold what is left and may be short.
 
     Raises:
-        ValueError: the sides differ in number, the batch size or the group is below 1, the seed is
-            negative, or candidates repeat or lie outside the corpus.
+        ValueError: the batch size or the group is below 1, the seed is negative, or the sides
+            differ in number.
     """
-    longer_side = _longer_side(source_words, target_words)
     for name, value, least in (
         ("batch_size", batch_size, 1),
         ("group", group, 1),
@@ -50,41 +49,12 @@ def paper_batches(
     ):
         if value < least:
             raise ValueError(f"{name} must be at least {least}, not {value}")
-
+    longer_side = np.maximum(source_words, target_words)
     order = np.random.default_rng(seed).permutation(len(longer_side))
     if candidates is not None:
-        order = order[_chosen(candidates, len(longer_side))[order]]
+        order = order[np.isin(order, candidates)]
 
     # Pairs are sorted by group, then length; lexsort is stable: equal ones stay as shuffled.
     group_of = np.arange(len(order)) // (group * batch_size)
     order = order[np.lexsort((longer_side[order], group_of))]
     return [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
-
-
-def _longer_side(source_words: np.ndarray, target_words: np.ndarray) -> np.ndarray:
-    """Return (pairs,), the length of each pair."""
-    source_words, target_words = np.asarray(source_words), np.asarray(target_words)
-    if source_words.ndim != 1 or source_words.shape != target_words.shape:
-        raise ValueError(
-            "source_words and target_words must be one number per pair each,"
-            f" not shapes {source_words.shape} and {target_words.shape}"
-        )
-    return np.maximum(source_words, target_words)
-
-
-def _chosen(candidates: np.ndarray, pairs: int) -> np.ndarray:
-    """Return (pairs,) bool, true at the candidates."""
-    # An empty list becomes a float array, which numpy does not take as an index.
-    candidates = np.asarray(candidates)
-    candidates = candidates if candidates.size else candidates.astype(np.int64)
-    if candidates.dtype.kind not in "iu" or candidates.ndim != 1:
-        raise ValueError(f"candidates must be a list of indices, not {candidates.dtype} numbers")
-    if candidates.size and not 0 <= candidates.min() <= candidates.max() < pairs:
-        raise ValueError(
-            f"candidates must lie in 0..{pairs - 1}, not in {candidates.min()}..{candidates.max()}"
-        )
-    chosen = np.zeros(pairs, dtype=bool)
-    chosen[candidates] = True
-    if np.count_nonzero(chosen) != len(candidates):
-        raise ValueError("candidates must be distinct, but some pair is named twice")
-    return chosen

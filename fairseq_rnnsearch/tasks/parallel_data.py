@@ -49,6 +49,8 @@ from fairseq_rnnsearch.tasks.nonfinite import UpdateRecord, name_sentences
 logger = logging.getLogger(__name__)
 
 ANY_LENGTH = 1_000_000
+# what fairseq's iterators of batches are told as its tasks are
+_OF_AN_ITERATOR = ("num_shards", "shard_id", "num_workers", "epoch", "skip_remainder_batch")
 
 
 @dataclass
@@ -360,10 +362,6 @@ class ParallelDataTask(TranslationTask, ExplainsUpdates):
         ignore_invalid_inputs: bool = False,
         required_batch_size_multiple: int = 1,
         seed: int = 1,
-        num_shards: int = 1,
-        shard_id: int = 0,
-        num_workers: int = 0,
-        epoch: int = 1,
         data_buffer_size: int = 0,
         **options,
     ) -> iterators.EpochBatchIterator:
@@ -372,26 +370,22 @@ class ParallelDataTask(TranslationTask, ExplainsUpdates):
         fairseq drops the end of a split whose size is no multiple of
         ``required_batch_size_multiple``, 8 by default; here that is always 1.
         """
-        if dataset is not self._training_data or self.cfg.batch_order == "fairseq":
+        is_training = dataset is self._training_data
+        if not is_training or self.cfg.batch_order == "fairseq":
             if dataset not in self.datasets.values():
                 options["disable_iterator_cache"] = True  # typed sentences would pile up in it
             iterator = super().get_batch_iterator(
                 dataset,
-                max_tokens=max_tokens,
-                max_sentences=max_sentences,
-                max_positions=max_positions,
-                ignore_invalid_inputs=ignore_invalid_inputs,
-                required_batch_size_multiple=1,
+                max_tokens,
+                max_sentences,
+                max_positions,
+                ignore_invalid_inputs,
                 seed=seed,
-                num_shards=num_shards,
-                shard_id=shard_id,
-                num_workers=num_workers,
-                epoch=epoch,
                 data_buffer_size=data_buffer_size,
                 **options,
             )
             iterator.persistent_workers = False  # fairseq makes new ones all the same
-            if dataset is self._training_data and self.cfg.rebuild_batches:
+            if is_training and self.cfg.rebuild_batches:
                 iterator = resumed(iterator)
                 self.dataset_to_epoch_iter[dataset] = iterator
             return iterator
@@ -410,12 +404,8 @@ class ParallelDataTask(TranslationTask, ExplainsUpdates):
             collate_fn=dataset.collater,
             batch_sampler=paper_batches(*_words(dataset), max_sentences, seed, candidates=kept),
             seed=seed,
-            num_shards=num_shards,
-            shard_id=shard_id,
-            num_workers=num_workers,
-            epoch=epoch,
             buffer_size=data_buffer_size,
-            skip_remainder_batch=options.get("skip_remainder_batch", False),
+            **{name: options[name] for name in _OF_AN_ITERATOR if name in options},
         )
         self.dataset_to_epoch_iter[dataset] = iterator
         return iterator
