@@ -217,7 +217,7 @@ class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
             source, target = np.asarray(dataset.src_sizes), dataset.tgt_sizes
             target = target_positions(generator, source, target)
             device = next(models[0].parameters()).device
-            self.memory_limit.check_split(split, memory, device, source, target)
+            self.memory_limit.check(memory, device, source, target, split)
         return generator
 
     def inference_step(
@@ -308,8 +308,7 @@ class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
             return [slice(0, rows)]
         longest = words.ne(self.source_dictionary.pad()).sum(dim=1).argmax()
         number = int(sample["id"][longest]) if "id" in sample else int(longest)
-        names = f"sentence {number}".format
-        self.memory_limit.check(names, memory, device, [source], [target])
+        self.memory_limit.check(memory, device, [source], [target], first=number)
         return self.memory_limit.parts(memory, device, [source] * rows, [int(target)] * rows)
 
     def _show(self, sentence: int, source: Tensor, hypothesis: dict) -> None:

@@ -8,7 +8,7 @@ other models are left as they are.
 import contextlib
 import logging
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -56,31 +56,21 @@ class MemoryLimit:
         """Tell whether a batch of so many sentences, source and target positions is within it."""
         return memory(*sizes) <= self.bytes(device)
 
-    def check_split(
-        self,
-        split: str,
-        memory: Estimate,
-        device: torch.device,
-        source: Sequence[int],
-        target: Sequence[int],
-    ) -> None:
-        """Refuse as ``check`` does, for all sentences of a part of the data."""
-        name = f"sentence {{}} of the {split!r} data, counted from 0,".format
-        self.check(name, memory, device, source, target)
-
     def check(
         self,
-        name: Callable[[int], str],
         memory: Estimate,
         device: torch.device,
         source: Sequence[int],
         target: Sequence[int],
+        split: str = "",
+        first: int = 0,
     ) -> None:
         """Refuse a sentence that alone takes too much.
 
         Args:
-            name: what a sentence is called.
             source, target: positions of each sentence.
+            split: the part of the data that they are, if it is known.
+            first: the number of the first of them.
 
         Raises:
             UserError: about the sentence that takes the most.
@@ -92,10 +82,12 @@ class MemoryLimit:
             return
         worst = int(needed.argmax())
         others = f" ({count - 1:,} more need more than that)" if count > 1 else ""
+        where = f" of the {split!r} data, counted from 0," if split else ""
         raise UserError(
-            f"{name(worst)} has {source[worst]:,.0f} source and up to {target[worst]:,.0f} target "
-            f"positions and needs about {needed[worst] / GIGABYTE:,.3g} GB; --max-batch-memory "
-            f"allows {limit / GIGABYTE:,.3g} GB{others}: leave out, cut or split long sentences "
+            f"sentence {first + worst}{where} has {source[worst]:,.0f} source and up to "
+            f"{target[worst]:,.0f} target positions and needs about "
+            f"{needed[worst] / GIGABYTE:,.3g} GB; --max-batch-memory allows "
+            f"{limit / GIGABYTE:,.3g} GB{others}: leave out, cut or split long sentences "
             "(in training --max-train-words N leaves them out), or allow more (0: any amount)"
         )
 

@@ -319,7 +319,7 @@ class ParallelDataTask(TranslationTask, ExplainsUpdates):
                 most = np.minimum(most, self.cfg.max_train_words)
             is_used = (words <= most[:, None]).all(axis=0)
             positions = np.where(is_used, words + 1, 0)
-            self.memory_limit.check_split(split, memory, device, *positions)
+            self.memory_limit.check(memory, device, *positions, split)
 
     # batches
 
