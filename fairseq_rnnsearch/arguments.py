@@ -21,104 +21,85 @@ class _Kind(NamedTuple):
     """What an argument may be.
 
     Attributes:
-        take: gives the argument as a plain Python value; ValueError or TypeError if it is none.
+        holds: tells whether a value is one; a ValueError or TypeError says that it is none.
+        plain: gives the value as a plain Python one.
         valid: what it may be, in words.
     """
 
-    take: Callable[[Any], Any]
+    holds: Callable[[Any], bool]
+    plain: Callable[[Any], Any]
     valid: str
 
-
-def _count(given: Any) -> int:
-    """Take whole numbers, numpy's too; not bools, nor floats, which would be rounded in silence."""
-    number = operator.index(given)
-    if isinstance(given, bool) or number < 1:
-        raise ValueError
-    return number
-
-
-def _lenpen(given: Any) -> float:
-    is_number = isinstance(given, numbers.Real) and not isinstance(given, bool)
-    if not is_number or not abs(given) <= LARGEST_LENPEN:
-        raise ValueError
-    return float(given)
+    def or_none(self) -> "_Kind":
+        return _Kind(
+            lambda given: given is None or self.holds(given),
+            lambda given: None if given is None else self.plain(given),
+            f"{self.valid}, or None",
+        )
 
 
-def _switch(given: Any) -> bool:
-    if not isinstance(given, bool | np.bool_):
-        raise ValueError
-    return bool(given)
+def _is_count(given: Any) -> bool:
+    """Tell of whole numbers, numpy's too; bools and floats, which would be rounded, are none."""
+    return not isinstance(given, bool) and operator.index(given) >= 1
 
 
-def _pieces(given: Any) -> str:
-    if not isinstance(given, str) or given not in PIECES:
-        raise ValueError
-    return given
+def _is_text(given: Any) -> bool:
+    return isinstance(given, str)
 
 
-def _name(given: Any) -> str:
-    if not isinstance(given, str):
-        raise ValueError
-    return str(given)
+def _is_sentence(given: Any) -> bool:
+    return _is_text(given) and given.encode() is not None  # a surrogate is a ValueError
 
 
-def _path(given: Any) -> str:
-    path = _name(os.fspath(given))
-    if "\0" in path:  # which Python's functions refuse each in its own way
-        raise ValueError
-    return path
+def _is_path(given: Any) -> bool:
+    path = os.fspath(given)
+    return _is_text(path) and "\0" not in path  # a NUL each function of Python refuses otherwise
 
 
-def _file(given: Any) -> str:
-    path = _path(given)
-    if not path:
-        raise ValueError
-    return path
-
-
-def _axes(given: Any) -> Any:
+def _is_axes(given: Any) -> bool:
     from matplotlib.axes import Axes
 
-    if not isinstance(given, Axes):
-        raise TypeError
-    return given
+    return isinstance(given, Axes)
 
 
-def _dpi(given: Any) -> float:
-    is_number = isinstance(given, numbers.Real) and not isinstance(given, bool)
-    if not is_number or not 1 <= given <= MOST_DPI:
-        raise ValueError
-    return float(given)
+def _number(least: float, most: float) -> _Kind:
+    def holds(given: Any) -> bool:
+        is_number = isinstance(given, numbers.Real) and not isinstance(given, bool)
+        return is_number and least <= given <= most
+
+    return _Kind(holds, float, f"a number from {least} to {most}")
 
 
-def _or_none(kind: _Kind) -> _Kind:
-    return _Kind(
-        lambda given: None if given is None else kind.take(given), f"{kind.valid}, or None"
-    )
+def _plain_path(given: Any) -> str:
+    return str(os.fspath(given))
 
 
-_COUNT = _Kind(_count, "a whole number, 1 or more")
-_SWITCH = _Kind(_switch, "True or False")
-_NAME = _or_none(_Kind(_name, "a string"))
-_FILE = _or_none(_Kind(_path, "a path"))
+_COUNT = _Kind(_is_count, int, "a whole number, 1 or more")
+_SWITCH = _Kind(lambda given: isinstance(given, bool | np.bool_), bool, "True or False")
+_NAME = _Kind(_is_text, str, "a string").or_none()
+_PATH = _Kind(_is_path, _plain_path, "a path").or_none()
+_FILE = _Kind(lambda given: _is_path(given) and bool(os.fspath(given)), _plain_path, "a path")
+_SENTENCE = _Kind(_is_sentence, str, "a string that can be written as UTF-8 (without surrogates)")
 _KINDS = {
-    "data": _FILE,
+    "data": _PATH,
     "source_lang": _NAME,
     "target_lang": _NAME,
     "tokenizer": _NAME,
-    "lowercase": _or_none(_SWITCH),
-    "bpe_codes": _FILE,
+    "lowercase": _SWITCH.or_none(),
+    "bpe_codes": _PATH,
     "beam": _COUNT,
     "batch_size": _COUNT,
-    "lenpen": _Kind(_lenpen, f"a number from -{LARGEST_LENPEN} to {LARGEST_LENPEN}"),
+    "lenpen": _number(-LARGEST_LENPEN, LARGEST_LENPEN),
     "forbid_unk": _SWITCH,
     "authors_search": _SWITCH,
-    "pieces": _Kind(_pieces, " or ".join(PIECES)),
-    "path": _FILE,
-    "ax": _or_none(_Kind(_axes, "axes of matplotlib, as plt.subplots gives them")),
+    "pieces": _Kind(lambda given: _is_text(given) and given in PIECES, str, " or ".join(PIECES)),
+    "path": _PATH,
+    "ax": _Kind(
+        _is_axes, lambda axes: axes, "axes of matplotlib, as plt.subplots gives them"
+    ).or_none(),
     "title": _NAME,
     "values": _SWITCH,
-    "dpi": _or_none(_Kind(_dpi, f"a number from 1 to {MOST_DPI}")),
+    "dpi": _number(1, MOST_DPI).or_none(),
 }
 
 
@@ -128,7 +109,7 @@ def checked(**given: Any) -> tuple:
     Raises:
         UserError: naming the first that is none of its kind or out of its range.
     """
-    return tuple(_taken(name, value, *_KINDS[name]) for name, value in given.items())
+    return tuple(_taken(name, value, _KINDS[name]) for name, value in given.items())
 
 
 def paths_of(name: str, given: Any) -> list[str]:
@@ -139,8 +120,8 @@ def paths_of(name: str, given: Any) -> list[str]:
     """
     valid = "a path or a list of at least one"
     if isinstance(given, str | os.PathLike):
-        return [_taken(name, given, _file, valid)]
-    return _each(name, given, _file, "a path") or _refuse(name, given, valid)
+        return [_taken(name, given, _FILE._replace(valid=valid))]
+    return _each(name, given, _FILE) or _refuse(name, given, valid)
 
 
 def sentences_of(name: str, given: Any) -> list[str]:
@@ -150,34 +131,27 @@ def sentences_of(name: str, given: Any) -> list[str]:
         UserError: naming the first that is no text.
     """
     if isinstance(given, str):
-        return [_taken(name, given, _sentence, _SENTENCE)]
-    return _each(name, given, _sentence, _SENTENCE)
+        return [_taken(name, given, _SENTENCE)]
+    return _each(name, given, _SENTENCE)
 
 
-_SENTENCE = "a string that can be written as UTF-8 (without surrogates)"
-
-
-def _sentence(given: Any) -> str:
-    text = _name(given)
-    text.encode()
-    return text
-
-
-def _each(name: str, given: Any, take: Callable[[Any], Any], valid: str) -> list:
+def _each(name: str, given: Any, kind: _Kind) -> list:
     try:
         if isinstance(given, bytes | bytearray | Mapping | Set):  # no text; no order
             raise TypeError
         several = iter(given)
     except TypeError:
-        _refuse(name, given, f"{valid} or a list of such")
-    return [_taken(f"{name}[{i}]", one, take, valid) for i, one in enumerate(several)]
+        _refuse(name, given, f"{kind.valid} or a list of such")
+    return [_taken(f"{name}[{i}]", one, kind) for i, one in enumerate(several)]
 
 
-def _taken(name: str, given: Any, take: Callable[[Any], Any], valid: str) -> Any:
+def _taken(name: str, given: Any, kind: _Kind) -> Any:
     try:
-        return take(given)
+        if kind.holds(given):
+            return kind.plain(given)
     except (TypeError, ValueError):
-        _refuse(name, given, valid)
+        pass
+    _refuse(name, given, kind.valid)
 
 
 def _refuse(name: str, given: Any, valid: str) -> NoReturn:
@@ -192,6 +166,8 @@ def _refuse(name: str, given: Any, valid: str) -> NoReturn:
 def count_of(text: str) -> int:
     """Read a whole number of 1 or more, for argparse."""
     try:
-        return _count(int(text))
+        if (number := int(text)) >= 1:
+            return number
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r:.60} must be {_COUNT.valid}") from None
+        pass
+    raise argparse.ArgumentTypeError(f"{text!r:.60} must be {_COUNT.valid}")

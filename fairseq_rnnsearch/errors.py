@@ -214,11 +214,8 @@ def _owner(frames: list[traceback.FrameSummary]) -> str:
 
     What a library raises, its caller has made it raise.
     """
-    for frame in reversed(frames):
-        owner = _owner_of_file(frame.filename)
-        if owner:
-            return owner
-    return ""
+    owners = (_owner_of_file(frame.filename) for frame in reversed(frames))
+    return next(filter(None, owners), "")
 
 
 def _owner_of_file(name: str) -> str:
