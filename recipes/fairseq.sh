@@ -1,5 +1,7 @@
-# Sourced by the recipes after steps.sh: fairseq's commands, and options of theirs that recipes
-# share. ROOT is the root of the repository.
+# Sourced by the recipes: steps, fairseq's commands, and options of theirs that recipes share.
+
+# shellcheck source=recipes/steps.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/steps.sh"
 
 PLUGIN=(--user-dir "$ROOT/fairseq_rnnsearch" --task alignment_heatmap)
 export RNNSEARCH_WHOLE_LOG=1 # logs have all that fairseq says; the screen has what is picked here

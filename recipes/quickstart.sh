@@ -20,11 +20,8 @@
 # More threads do not pay for so small a model, and they lose much where a core is busy.
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 
-ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
-# shellcheck source=recipes/steps.sh
-source "$ROOT/recipes/steps.sh"
 # shellcheck source=recipes/fairseq.sh
-source "$ROOT/recipes/fairseq.sh"
+source "$(dirname -- "${BASH_SOURCE[0]}")/fairseq.sh"
 
 only_help "$@"
 
@@ -86,12 +83,8 @@ write_page() {
 }
 
 main() {
-    use_work_folder "$ROOT/runs/quickstart"
-    remember_settings EPOCHS LEARNING_RATE ANNEAL_FROM BATCH_SIZE DROPOUT SEED TRAIN_SENTENCES \
-        TEST_SENTENCES
-    log "working in $WORK"
-    # shellcheck source=recipes/environment.sh
-    source "$ROOT/recipes/environment.sh"
+    begin_work "$ROOT/runs/quickstart" EPOCHS LEARNING_RATE ANNEAL_FROM BATCH_SIZE DROPOUT SEED \
+        TRAIN_SENTENCES TEST_SENTENCES
     run_step "make the corpus" "$WORK/corpus" make_corpus
     run_step "binarise it" "$WORK/data" binarise
     resume_step "train for $EPOCHS epochs" train

@@ -1,12 +1,14 @@
-# Sourced by the recipes: strict mode, messages, and steps that are done once.
+# Sourced by the recipes: strict mode, messages, and steps that are done once. ROOT is the root of
+# the repository.
 #
-# A recipe sets WORK and calls its steps with `run_step` or `resume_step`, outside of any `if`,
+# A recipe calls begin_work, and then its steps with `run_step` or `resume_step`, outside of any `if`,
 # `&&` or `||`, where bash would ignore failures inside them. What a step makes appears under its
 # own name only when it is complete, and only then is the step stamped in $WORK/.done, so that an
 # interrupted recipe goes on where it stopped.
 
 set -euo pipefail
 
+ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 STEP=
 
 log() { printf '%s %s\n' "$(date +%H:%M:%S)" "$*" >&2; }
@@ -145,6 +147,16 @@ remember_settings() {
     printf '%s\n' "$settings" >"$WORK/settings.partial"
     to_disk "$WORK/settings.partial"
     mv -- "$WORK/settings.partial" "$WORK/settings"
+}
+
+# begin_work DEFAULT NAME...: uses the work folder and makes the Python environment; NAME are the
+# settings that cannot be changed in that folder.
+begin_work() {
+    use_work_folder "$1"
+    remember_settings "${@:2}"
+    log "working in $WORK"
+    # shellcheck source=recipes/environment.sh
+    source "$ROOT/recipes/environment.sh"
 }
 
 # logged NAME COMMAND...: writes the output to a log, and shows its end if the command fails.

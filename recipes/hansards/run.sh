@@ -7,13 +7,10 @@
 # recipes/hansards/settings.sh has all that can be set. Run again, it goes on where it stopped.
 
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
-ROOT=$(cd -- "$HERE/../.." && pwd)
 # shellcheck source=recipes/hansards/settings.sh
 source "$HERE/settings.sh"
-# shellcheck source=recipes/steps.sh
-source "$ROOT/recipes/steps.sh"
 # shellcheck source=recipes/fairseq.sh
-source "$ROOT/recipes/fairseq.sh"
+source "$HERE/../fairseq.sh"
 
 only_help "$@"
 
@@ -100,13 +97,9 @@ main() {
     [[ -n $TRAIN && -n $VALID ]] || die "TRAIN and VALID name the training and the validation text"
     [[ -e $HANSARDS_DIR/enfr.src-tgt && -e $HANSARDS_DIR/enfr.gold ]] ||
         die "HANSARDS_DIR=$HANSARDS_DIR: must be a folder with enfr.src-tgt and enfr.gold"
-    use_work_folder "$ROOT/runs/hansards"
-    remember_settings TRAIN VALID HANSARDS_DIR LONGEST BPE_MERGES EMBEDDING HIDDEN ATTENTION \
-        MAXOUT DECODER_ORDER DROPOUT LEARNING_RATE WARMUP CLIP_NORM LABEL_SMOOTHING BATCH_TOKENS \
-        UPDATES SEED
-    log "working in $WORK"
-    # shellcheck source=recipes/environment.sh
-    source "$ROOT/recipes/environment.sh"
+    begin_work "$ROOT/runs/hansards" TRAIN VALID HANSARDS_DIR LONGEST BPE_MERGES EMBEDDING HIDDEN \
+        ATTENTION MAXOUT DECODER_ORDER DROPOUT LEARNING_RATE WARMUP CLIP_NORM LABEL_SMOOTHING \
+        BATCH_TOKENS UPDATES SEED
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
     run_step "make subwords" "$WORK/subwords" make_subwords
     run_step "binarise it" "$WORK/data" binarise

@@ -8,16 +8,11 @@
 # else can be set is in recipes/settings.sh. Run again, it goes on where it stopped.
 
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
-ROOT=$(cd -- "$HERE/../.." && pwd)
 : "${MULTI30K_DIR:=}"
 # shellcheck source=recipes/settings.sh
-source "$ROOT/recipes/settings.sh"
-# shellcheck source=recipes/steps.sh
-source "$ROOT/recipes/steps.sh"
-# shellcheck source=recipes/fairseq.sh
-source "$ROOT/recipes/fairseq.sh"
+source "$HERE/../settings.sh"
 # shellcheck source=recipes/stages.sh
-source "$ROOT/recipes/stages.sh"
+source "$HERE/../stages.sh"
 
 SOURCE=en TARGET=fr
 
@@ -46,11 +41,7 @@ Flickr30k's pictures; terms: github.com/multi30k/dataset"
 
 main() {
     check_settings
-    use_work_folder "$ROOT/runs/multi30k-$MODEL"
-    remember_settings MULTI30K_DIR "${TRAINING_SETTINGS[@]}"
-    log "working in $WORK"
-    # shellcheck source=recipes/environment.sh
-    source "$ROOT/recipes/environment.sh"
+    begin_work "$ROOT/runs/multi30k-$MODEL" MULTI30K_DIR "${TRAINING_SETTINGS[@]}"
     prepare_stages
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
     run_stages

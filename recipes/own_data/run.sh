@@ -17,13 +17,8 @@
 # folder for everything that is made. Run again, the recipe goes on where it stopped.
 
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
-ROOT=$(cd -- "$HERE/../.." && pwd)
-# shellcheck source=recipes/steps.sh
-source "$ROOT/recipes/steps.sh"
-# shellcheck source=recipes/fairseq.sh
-source "$ROOT/recipes/fairseq.sh"
 # shellcheck source=recipes/stages.sh
-source "$ROOT/recipes/stages.sh"
+source "$HERE/../stages.sh"
 
 SOURCE_FILE='' TARGET_FILE='' PAIRS_FILE='' LANGUAGE_PAIR='' VALID='' TEST='' DRY_RUN=''
 
@@ -162,12 +157,8 @@ main() {
         log "nothing was done (--dry-run)"
         exit
     fi
-    use_work_folder "$WORK"
-    remember_settings SOURCE_FILE TARGET_FILE PAIRS_FILE VALID TEST "TOKENIZER_$SOURCE" \
+    begin_work "$WORK" SOURCE_FILE TARGET_FILE PAIRS_FILE VALID TEST "TOKENIZER_$SOURCE" \
         "TOKENIZER_$TARGET" "${TRAINING_SETTINGS[@]}"
-    log "working in $WORK"
-    # shellcheck source=recipes/environment.sh
-    source "$ROOT/recipes/environment.sh"
     prepare_stages
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
     run_stages

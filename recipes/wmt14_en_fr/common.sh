@@ -1,13 +1,10 @@
 # Sourced by run.sh and the stages: settings, the work folder, the names of what is made.
 
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
-ROOT=$(cd -- "$HERE/../.." && pwd)
 # shellcheck source=recipes/wmt14_en_fr/settings.sh
 source "$HERE/settings.sh"
-# shellcheck source=recipes/steps.sh
-source "$ROOT/recipes/steps.sh"
 # shellcheck source=recipes/fairseq.sh
-source "$ROOT/recipes/fairseq.sh"
+source "$HERE/../fairseq.sh"
 
 # A stage has no arguments; those of run.sh have been read.
 [[ ${0##*/} = run.sh ]] || only_help "$@"
