@@ -5,7 +5,7 @@ them after its own layers. Its symbols are numbered 0 ``<s>``, 1 unknown, words 
 last the end of a sentence; fairseq's are 0 ``<s>``, 1 padding, 2 the end, 3 unknown, then words.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -72,9 +72,6 @@ BY_SYMBOL = (
     "decoder.network.output.weight",
     "decoder.network.output.bias",
 )
-
-
-_SIDES = ("encoder", "decoder")
 
 
 def fairseq_symbols(symbols: int) -> Tensor:
@@ -145,13 +142,14 @@ def groundhog_from_state_dict(state: Mapping[str, Tensor]) -> dict[str, np.ndarr
     return arrays
 
 
-def _check_shapes(state: Mapping[str, Tensor], dictionaries: Sequence[Dictionary]) -> None:
+def _check_shapes(state: Mapping[str, Tensor]) -> None:
     """Compare with an empty model of the sizes that the first arrays have.
 
     Raises:
         UserError: naming arrays of another shape.
     """
-    task = SimpleNamespace(source_dictionary=dictionaries[0], target_dictionary=dictionaries[1])
+    source, target = map(range, _symbols(state))  # a model asks for their lengths alone
+    task = SimpleNamespace(source_dictionary=source, target_dictionary=target)
     with torch.device("meta"):
         model = RNNSearchModel.build_model(model_config(state), task)
     for name, expected in model.state_dict().items():
@@ -194,19 +192,16 @@ def import_parameters(
     """
     arrays = _read_arrays(params)
     try:
-        state = _state(params, arrays)
-        symbols = [state[f"{side}.network.embedding.weight"].size(0) for side in _SIDES]
-        dictionaries = [
-            _dictionary(count, words)
-            for count, words in zip(symbols, (source_words, target_words), strict=True)
-        ]
-        _check_shapes(state, dictionaries)
-    except UserError:
-        raise
+        state = state_dict_from_groundhog(arrays)
+        _check_shapes(state)
+    except UserError as mistake:
+        raise UserError(f"{params}: {mistake}") from mistake
     except (RuntimeError, IndexError, ValueError, TypeError) as problem:  # sizes that cannot be
         raise UserError(
             f"{params}: the arrays do not fit each other ({' '.join(str(problem).split())[:200]})"
         ) from problem
+    words = source_words, target_words
+    dictionaries = [_dictionary(*of_side) for of_side in zip(_symbols(state), words, strict=True)]
     out.parent.mkdir(parents=True, exist_ok=True)
     for language, dictionary in zip(languages, dictionaries, strict=True):
         with replacing(out.parent / f"dict.{language}.txt") as path:
@@ -219,6 +214,7 @@ def import_parameters(
         "source_lang": languages[0],
         "target_lang": languages[1],
     }
+    sides = {"source": dictionaries[0], "target": dictionaries[1]}
     checkpoint = {
         "args": None,
         "cfg": OmegaConf.to_container(config, resolve=True, enum_to_str=True),
@@ -227,11 +223,7 @@ def import_parameters(
             {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 0}
         ],
         "extra_state": {},
-        "task_state": {
-            vocabulary.STATE: vocabulary.describe(
-                dict(zip(("source", "target"), dictionaries, strict=True))
-            )
-        },
+        "task_state": {vocabulary.STATE: vocabulary.describe(sides)},
     }
     with replacing(out) as path:
         torch.save(checkpoint, path)
@@ -267,12 +259,10 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
         ) from problem
 
 
-def _state(path: Path, arrays: Mapping[str, np.ndarray]) -> dict[str, Tensor]:
-    """Return ``state_dict_from_groundhog``, and name the file in what it refuses."""
-    try:
-        return state_dict_from_groundhog(arrays)
-    except UserError as mistake:
-        raise UserError(f"{path}: {mistake}") from mistake
+def _symbols(state: Mapping[str, Tensor]) -> list[int]:
+    """Return how many symbols the source and the target have."""
+    sides = "encoder", "decoder"
+    return [state[f"{side}.network.embedding.weight"].size(0) for side in sides]
 
 
 def _dictionary(symbols: int, words: Path | None) -> Dictionary:

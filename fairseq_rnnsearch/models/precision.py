@@ -34,10 +34,8 @@ def in_compute_dtype(method: Callable) -> Callable:
         if self.compute_dtype == "tf32":
             _allow_tf32(self.network.embedding.weight, self.training)
             return method(self, *args, **kwargs)
-        dtype = getattr(torch, self.compute_dtype)
-        device = self.network.embedding.weight.device.type
-        _check(self, dtype, device)
-        with torch.autocast(device, dtype):
+        _check_bfloat16(self)
+        with torch.autocast(self.network.embedding.weight.device.type, torch.bfloat16):
             return method(self, *args, **kwargs)
 
     return run
@@ -50,22 +48,22 @@ def round_matrices(side: nn.Module) -> None:
     """
     if side.compute_dtype != "bfloat16":
         return
-    dtype = getattr(torch, side.compute_dtype)
-    _check(side, dtype, side.network.embedding.weight.device.type)
+    _check_bfloat16(side)
     embedding = side.network.embedding.weight
     for parameter in side.parameters():
         if parameter.dim() > 1 and parameter is not embedding:
-            parameter.data = parameter.data.to(dtype)
+            parameter.data = parameter.data.to(torch.bfloat16)
 
 
-def _check(side: nn.Module, dtype: torch.dtype, device: str) -> None:
-    option, found = f"--compute-dtype {side.compute_dtype}", side.network.embedding.weight.dtype
-    if found != torch.float32:
-        name = f"{found}".removeprefix("torch.")
+def _check_bfloat16(side: nn.Module) -> None:
+    option, weight = "--compute-dtype bfloat16", side.network.embedding.weight
+    device = weight.device.type
+    if weight.dtype != torch.float32:
+        name = f"{weight.dtype}".removeprefix("torch.")
         raise UserError(
             f"{option}: the parameters are {name}, and must be float32: leave out --fp16 or --bf16"
         )
-    if torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) != dtype:
+    if torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) != torch.bfloat16:
         name = f"{torch.get_autocast_dtype(device)}".removeprefix("torch.")
         raise UserError(f"{option}: autocast to {name} is on already: leave out --amp")
     if device == "cpu":

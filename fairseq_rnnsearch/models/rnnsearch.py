@@ -258,12 +258,9 @@ class RNNSearchDecoder(FairseqIncrementalDecoder, ShowsAlignment, TakesSteps):
             steps.select(new_order)
 
     @property
+    @in_compute_dtype
     def steps_are_fast(self) -> bool:
         """Whether a search had better take ``begin`` than fairseq's way to call a decoder."""
-        return self._steps_are_fast()
-
-    @in_compute_dtype
-    def _steps_are_fast(self) -> bool:
         return self.network.steps_are_fast
 
     @in_compute_dtype

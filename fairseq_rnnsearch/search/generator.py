@@ -61,7 +61,10 @@ class StepwiseGenerator(SequenceGenerator):
     def _is_for_here(self, prefix: Tensor | None) -> bool:
         return (
             type(self.search) is self.search_class
-            and all(_steps_are_fast(model.decoder) for model in self.model.models)
+            and all(
+                isinstance(model.decoder, TakesSteps) and model.decoder.steps_are_fast
+                for model in self.model.models
+            )
             and self.lm_model is None
             and self.repeat_ngram_blocker is None
             and self.token_indices_to_suppress is None
@@ -80,10 +83,6 @@ class StepwiseGenerator(SequenceGenerator):
     def accept(self, words: Tensor, scores: Tensor) -> Tensor:
         """Return the scores of candidates, ``(sentences, candidates)``, after such limits."""
         return scores
-
-
-def _steps_are_fast(decoder: torch.nn.Module) -> bool:
-    return isinstance(decoder, TakesSteps) and decoder.steps_are_fast
 
 
 def longest_translation(generator: SequenceGenerator, source: int | np.ndarray) -> np.ndarray:
