@@ -50,15 +50,12 @@ SOUND = {
 }
 
 
-@pytest.mark.parametrize("block_bytes", [1, 3, 1 << 18])
 @pytest.mark.parametrize("name", SOUND)
-def test_sound_files_have_the_lines_of_fairseq(tmp_path, monkeypatch, name, block_bytes):
-    monkeypatch.setattr(corpus, "_BLOCK_BYTES", block_bytes)
+def test_sound_files_have_the_lines_of_fairseq(tmp_path, name):
     assert_has_the_lines_of_fairseq(written(tmp_path, SOUND[name]))
 
 
-def test_many_random_lines_over_several_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr(corpus, "_BLOCK_BYTES", 1000)
+def test_many_random_lines(tmp_path):
     draw = np.random.default_rng(0)
     pieces = ["a", "é", "日本", " ", "  ", "\u00a0", "\u2028", "\n", "\r\n", "\t", "’", "🙂"]
     assert_has_the_lines_of_fairseq(
@@ -91,10 +88,8 @@ BROKEN = {
 
 
 @pytest.mark.survives("bad input")
-@pytest.mark.parametrize("block_bytes", [4, 1 << 18])
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_files_are_named(tmp_path, monkeypatch, name, block_bytes):
-    monkeypatch.setattr(corpus, "_BLOCK_BYTES", block_bytes)
+def test_broken_files_are_named(tmp_path, name):
     content, message = BROKEN[name]
     path = written(tmp_path, content)
     with pytest.raises(UserError) as caught:
@@ -102,8 +97,7 @@ def test_broken_files_are_named(tmp_path, monkeypatch, name, block_bytes):
     assert str(caught.value).startswith(f"{path}{message}")
 
 
-def test_line_and_column_after_several_blocks(tmp_path, monkeypatch):
-    monkeypatch.setattr(corpus, "_BLOCK_BYTES", 64)
+def test_line_and_column_after_many_lines(tmp_path):
     path = written(tmp_path, "été \r\n".encode() * 1000 + b"ab\xff\n")
     with pytest.raises(UserError, match="line 1001, byte 3: byte 0xff"):
         check_text(path)
@@ -111,7 +105,6 @@ def test_line_and_column_after_several_blocks(tmp_path, monkeypatch):
 
 @pytest.mark.survives("bad input")
 def test_endless_line_is_refused_before_memory_is(tmp_path, monkeypatch):
-    monkeypatch.setattr(corpus, "_BLOCK_BYTES", 1 << 10)
     monkeypatch.setattr(corpus, "_MAX_LINE_BYTES", 1 << 20)
     path = written(tmp_path, b"a\n" + b"b " * (1 << 19) + b"c")
     with pytest.raises(UserError, match="line 2: longer than 1 MiB; expected one sentence"):

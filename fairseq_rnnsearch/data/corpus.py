@@ -20,8 +20,6 @@ from typing import BinaryIO
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.wording import counted
 
-# Blocks this small stay in the processor's cache; larger ones measured slower.
-_BLOCK_BYTES = 1 << 18
 # This bounds the memory: a longer line is no sentence but a file without line breaks.
 _MAX_LINE_BYTES = 1 << 24
 
@@ -79,89 +77,58 @@ def check_text(path: Path, has_symbols: bool = False) -> int:
     if not path.is_file():
         kind = "a folder" if path.is_dir() else "a pipe or a device"
         raise UserError(f"{path} is {kind}; expected a plain text file, one sentence per line")
-    lines = 0
     try:
-        for block in _blocks_of_lines(path):
-            if lines == 0:
-                _check_beginning(path, block)
-            _check_block(path, block, lines, has_symbols)
-            lines += block.count(b"\n")
+        with path.open("rb") as file:
+            lines = sum(1 for _ in lines_as_they_come(file, str(path), has_symbols))
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
-    if lines == 0:
+    if not lines:
         raise UserError(f"{path} is empty; expected one sentence per line")
     return lines
 
 
-def _blocks_of_lines(path: Path) -> Iterator[bytes]:
-    """Yield the file in pieces of whole lines; LF is added to the last where it is missing."""
-    lines, held = 0, bytearray()
-    with path.open("rb") as file:
-        while piece := file.read(_BLOCK_BYTES):
-            end = piece.rfind(b"\n") + 1
-            if end:
-                block = bytes(held) + piece[:end]
-                lines += block.count(b"\n")
-                yield block
-                held.clear()
-            held += piece[end:]
-            if len(held) > _MAX_LINE_BYTES:
-                raise _too_long(path, lines + 1)
-    if held:
-        yield bytes(held) + b"\n"
-
-
-def lines_as_they_come(file: BinaryIO, name: str) -> Iterator[str]:
+def lines_as_they_come(file: BinaryIO, name: str, has_symbols: bool = False) -> Iterator[str]:
     """Yield the lines of a file, a pipe or a terminal, each after a check.
 
     Args:
         name: what messages call the file.
+        has_symbols: as for `check_text`.
 
     Raises:
         UserError: as from `check_text`, but nothing at all is no mistake.
     """
     number = 0
     while line := file.readline(_MAX_LINE_BYTES + 1):
-        if len(line) > _MAX_LINE_BYTES:
-            raise _too_long(name, number + 1)
-        if number == 0:
-            _check_beginning(name, line)
-        line = line.removesuffix(b"\n") + b"\n"
-        _check_block(name, line, number, has_symbols=False)
-        yield line.decode("utf-8")
         number += 1
+        if len(line) > _MAX_LINE_BYTES:
+            raise UserError(
+                f"{name}, line {number}: longer than {_MAX_LINE_BYTES >> 20} MiB; expected one"
+                " sentence per line, ended by a line feed (LF or CRLF)"
+            )
+        for beginning, found in _WRONG_BEGINNINGS.items():
+            if number == 1 and line.startswith(beginning):
+                raise UserError(f"{name} {found}")
+        line = line.removesuffix(b"\n") + b"\n"
+        yield _checked(line, f"{name}, line {number}", has_symbols)
 
 
-def _too_long(path: Path | str, line: int) -> UserError:
-    return UserError(
-        f"{path}, line {line}: longer than {_MAX_LINE_BYTES >> 20} MiB; expected one sentence per"
-        " line, ended by a line feed (LF or CRLF)"
-    )
-
-
-def _check_beginning(path: Path | str, block: bytes) -> None:
-    for beginning, found in _WRONG_BEGINNINGS.items():
-        if block.startswith(beginning):
-            raise UserError(f"{path} {found}")
-
-
-def _check_block(path: Path | str, block: bytes, lines_before: int, has_symbols: bool) -> None:
-    """Raise a UserError for the first mistake of a block of whole lines."""
+def _checked(line: bytes, where: str, has_symbols: bool) -> str:
+    """Return the text of a line, or raise a UserError for the first mistake in it."""
     mistakes: list[tuple[int, str]] = []  # (offset of the byte, what is wrong)
     try:
-        text = block.decode("utf-8")
+        text = line.decode("utf-8")
     except UnicodeDecodeError as error:
-        text = block[: error.start].decode("utf-8")
+        text = line[: error.start].decode("utf-8")
         mistakes.append(
             (
                 error.start,
-                f"byte 0x{block[error.start]:02x} is not valid UTF-8; convert the file, for"
+                f"byte 0x{line[error.start]:02x} is not valid UTF-8; convert the file, for"
                 " example with `iconv -f LATIN1 -t UTF-8`",
             )
         )
-    if (offset := block.find(b"\0")) >= 0:
+    if (offset := line.find(b"\0")) >= 0:
         mistakes.append((offset, "a NUL byte; expected plain UTF-8 text (is it UTF-16?)"))
-    if b"\r" in block and (lone := _LONE_RETURN.search(block)):
+    if b"\r" in line and (lone := _LONE_RETURN.search(line)):
         mistakes.append(
             (
                 lone.start(),
@@ -170,7 +137,7 @@ def _check_block(path: Path | str, block: bytes, lines_before: int, has_symbols:
             )
         )
     # The search in bytes is fast, and also hits what merely contains the symbol, such as `a<s>b`.
-    is_suspect = not has_symbols and _SPECIAL_BYTES.search(block)
+    is_suspect = not has_symbols and _SPECIAL_BYTES.search(line)
     if is_suspect and (word := _SPECIAL_WORD.search(text)):
         mistakes.append(
             (
@@ -181,6 +148,5 @@ def _check_block(path: Path | str, block: bytes, lines_before: int, has_symbols:
         )
     if mistakes:
         offset, wrong = min(mistakes)
-        line = lines_before + block.count(b"\n", 0, offset) + 1
-        column = offset - block.rfind(b"\n", 0, offset)
-        raise UserError(f"{path}, line {line}, byte {column}: {wrong}")
+        raise UserError(f"{where}, byte {offset + 1}: {wrong}")
+    return text
