@@ -130,6 +130,11 @@ class ReadFromFile(Protocol):
     path: str
 
 
+def file_of(dictionary: object) -> str:
+    """Return `` (file)`` of a dictionary, or nothing where its file is not known."""
+    return f" ({dictionary.path})" if isinstance(dictionary, ReadFromFile) else ""
+
+
 def unwrapped(model: nn.Module) -> nn.Module:
     """Return a model without what shares its gradients with other processes."""
     while hasattr(model, "module"):  # torch's and fairseq's wrappers name it so

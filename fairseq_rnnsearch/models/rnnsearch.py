@@ -22,10 +22,10 @@ from fairseq_rnnsearch.compat.archives import check_archive
 from fairseq_rnnsearch.contracts import (
     CollectsAlignments,
     EstimatesMemory,
-    ReadFromFile,
     ScoresTargets,
     ShowsAlignment,
     TakesSteps,
+    file_of,
 )
 from fairseq_rnnsearch.equations import AlignmentModel, GatedUnit, Unit
 from fairseq_rnnsearch.equations.long_short_term_memory import LongShortTermMemory
@@ -392,10 +392,9 @@ class RNNSearchModel(FairseqEncoderDecoderModel, EstimatesMemory, ScoresTargets)
             words = len(network.dictionary)
             if trained is not None and trained.size(0) != words:
                 language = "source" if side == "encoder" else "target"
-                words_of = network.dictionary
-                file = f" ({words_of.path})" if isinstance(words_of, ReadFromFile) else ""
                 raise UserError(
-                    f"the {language} dictionary has {words} symbols{file}, but the checkpoint was "
+                    f"the {language} dictionary has {words} symbols"
+                    f"{file_of(network.dictionary)}, but the checkpoint was "
                     f"trained with {trained.size(0)}: give the data folder (or dict files) that "
                     "the checkpoint was trained with"
                 )

@@ -4,7 +4,7 @@ import hashlib
 
 from fairseq.data import Dictionary
 
-from fairseq_rnnsearch.contracts import ReadFromFile
+from fairseq_rnnsearch.contracts import ReadFromFile, file_of
 from fairseq_rnnsearch.data.coverage import Vocabulary
 from fairseq_rnnsearch.data.plain_text import PlainText
 from fairseq_rnnsearch.errors import UserError
@@ -51,7 +51,7 @@ def check_words(trained: object, dictionaries: dict[str, Dictionary]) -> None:
         count = theirs.get("symbols")
         difference = "other words or another order" if count == len(words) else f"{count} symbols"
         raise UserError(
-            f"the {side} dictionary has {len(words)} symbols{source_of(words)}, but the checkpoint "
+            f"the {side} dictionary has {len(words)} symbols{file_of(words)}, but the checkpoint "
             f"was trained with {difference}: give the data folder (or dict files) that it was "
             "trained with, and the same --source-lang and --target-lang"
         )
@@ -68,11 +68,6 @@ def words_of(dictionary: Dictionary, language: str, text: PlainText | None = Non
     if text is None:
         return Vocabulary(language, counts)
     return Vocabulary(language, counts, text.tokens, text.others)
-
-
-def source_of(dictionary: Dictionary) -> str:
-    """Return `` (file)`` where it is known."""
-    return f" ({dictionary.path})" if isinstance(dictionary, ReadFromFile) else ""
 
 
 def _digest(dictionary: Dictionary) -> str:
