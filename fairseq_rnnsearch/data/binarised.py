@@ -79,15 +79,7 @@ def check_binarised(prefix: str | os.PathLike[str], symbols: int) -> int:
         numbers = _numbers(data, int(sizes.sum()), kind)
     except OSError as problem:
         raise UserError(f"{problem.filename} cannot be read: {problem.strerror}") from problem
-    ends = np.cumsum(sizes, dtype=np.int64) - 1
-    first = 0
-    while first < len(sizes):
-        # A block is about so many numbers, in whole sentences, and at least one sentence.
-        start = int(ends[first] - sizes[first] + 1)
-        last = max(first, int(np.searchsorted(ends, start + _NUMBERS_AT_ONCE)) - 1)
-        block = np.asarray(numbers[start : int(ends[last]) + 1])
-        _check_block(data, block, first, ends[first : last + 1] - start, symbols)
-        first = last + 1
+    _check_numbers(data, numbers, np.cumsum(sizes, dtype=np.int64) - 1, symbols)
     return len(sizes)
 
 
@@ -138,30 +130,29 @@ def _numbers(path: Path, count: int, kind: np.dtype) -> np.ndarray:
     return np.memmap(path, kind, "r") if count else np.zeros(0, kind)
 
 
-def _check_block(path: Path, block: np.ndarray, first: int, ends: np.ndarray, symbols: int) -> None:
-    """Check whole sentences that follow each other.
+def _check_numbers(path: Path, numbers: np.ndarray, ends: np.ndarray, symbols: int) -> None:
+    """Check the words of all sentences, some at a time, because memory may be too small for all.
 
     Args:
-        block: the numbers of all their words.
-        first: the number of the first sentence.
-        ends: (sentences,) where the end symbol of each should be in the block.
+        numbers: those of all words.
+        ends: (sentences,) where the end symbol of each should be.
         symbols: how many symbols the dictionary has.
     """
-    outside = (block >= symbols) | (block < 0) | (block == _PAD)
-    ended = block[ends] == _EOS
-    wrong = [int(np.searchsorted(ends, place)) for place in np.flatnonzero(outside)[:1]]
-    wrong += np.flatnonzero(~ended)[:1].tolist()
-    if not wrong:
-        return
-    sentence = min(wrong)
-    words = block[(ends[sentence - 1] + 1 if sentence else 0) : ends[sentence] + 1]
-    bad = words[(words >= symbols) | (words < 0) | (words == _PAD)]
-    what = (
-        f"the number {bad[0]}, which is no word of a dictionary of {symbols:,} symbols"
-        if len(bad)
-        else f"no end symbol, but the number {words[-1]}"
-    )
-    raise UserError(
-        f"{path}: sentence {first + sentence} has {what}: it is damaged, or belongs to another "
-        f"dictionary; {_AGAIN}"
-    )
+    for start in range(0, len(numbers), _NUMBERS_AT_ONCE):
+        block = np.asarray(numbers[start : start + _NUMBERS_AT_ONCE])
+        ends_here = ends[slice(*np.searchsorted(ends, (start, start + len(block))))] - start
+        is_no_word = (block >= symbols) | (block < 0) | (block == _PAD)
+        is_wrong = is_no_word.copy()
+        is_wrong[ends_here] |= block[ends_here] != _EOS
+        place = int(is_wrong.argmax())  # of the first
+        if is_wrong[place]:
+            what = (
+                f"the number {block[place]}, which is no word of a dictionary of {symbols:,} "
+                "symbols"
+                if is_no_word[place]
+                else f"no end symbol, but the number {block[place]}"
+            )
+            raise UserError(
+                f"{path}: sentence {np.searchsorted(ends, start + place)} has {what}: it is "
+                f"damaged, or belongs to another dictionary; {_AGAIN}"
+            )
