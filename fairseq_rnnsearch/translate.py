@@ -108,22 +108,20 @@ def _print_translations(
     model: "Translator", options: argparse.Namespace, gallery: Gallery | None
 ) -> int:
     """Print the translations of all lines, and return the number of those that were drawn."""
-    samples = parse_samples(options.heatmap_samples)
-    numbers, drawn = itertools.count(), 0
-    for lines in _batches(options):
-        translations = model.translate(
-            lines,
-            options.beam,
-            pieces=options.heatmap_pieces,
-            batch_size=options.batch_size,
+    samples, drawn = parse_samples(options.heatmap_samples), 0
+    translations = (
+        translation
+        for lines in _batches(options)
+        for translation in model.translate(
+            lines, options.beam, pieces=options.heatmap_pieces, batch_size=options.batch_size
         )
-        for translation, number in zip(translations, numbers, strict=False):
-            print(_shown(number, translation, options))
-            if gallery and number in samples:
-                shown = translation.alignment.with_source_end(options.heatmap_source_end)
-                gallery.add(replace(shown, id=number))
-                drawn += shown.has_words
-        sys.stdout.flush()
+    )
+    for number, translation in enumerate(translations):
+        print(_shown(number, translation, options), flush=True)
+        if gallery and number in samples:
+            shown = translation.alignment.with_source_end(options.heatmap_source_end)
+            gallery.add(replace(shown, id=number))
+            drawn += shown.has_words
     return drawn
 
 

@@ -41,7 +41,6 @@ class SourceWords:
         ]
         self._coverage = Coverage(*self._vocabularies)
         self._typed: CountedText | None = None
-        self._names: dict[int, list[str]] = {}
 
     def count_data(self, datasets: Iterable[FairseqDataset], with_target: bool) -> None:
         """Warn of the words of whole data sets.
