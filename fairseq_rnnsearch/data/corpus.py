@@ -105,9 +105,10 @@ def lines_as_they_come(file: BinaryIO, name: str, has_symbols: bool = False) -> 
                 f"{name}, line {number}: longer than {_MAX_LINE_BYTES >> 20} MiB; expected one"
                 " sentence per line, ended by a line feed (LF or CRLF)"
             )
-        for beginning, found in _WRONG_BEGINNINGS.items():
-            if number == 1 and line.startswith(beginning):
-                raise UserError(f"{name} {found}")
+        if number == 1:
+            for beginning, found in _WRONG_BEGINNINGS.items():
+                if line.startswith(beginning):
+                    raise UserError(f"{name} {found}")
         line = line.removesuffix(b"\n") + b"\n"
         yield _checked(line, f"{name}, line {number}", has_symbols)
 

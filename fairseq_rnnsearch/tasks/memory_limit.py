@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from fairseq import utils
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
 from torch import Tensor
@@ -210,13 +211,10 @@ def rows_of(sample: dict, rows: slice, padding: int) -> dict:
     """Return some sentences of a batch as a batch, as wide as before."""
     count = len(sample["net_input"]["src_tokens"])
 
-    def pick(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {key: pick(inner) for key, inner in value.items()}
-        is_batch = isinstance(value, Tensor) and value.dim() > 0 and len(value) == count
-        return value[rows] if is_batch else value
+    def pick(value: Tensor) -> Tensor:
+        return value[rows] if value.dim() > 0 and len(value) == count else value
 
-    part = pick(sample)
+    part = utils.apply_to_sample(pick, sample)
     if "nsentences" in sample:
         part["nsentences"] = len(part["net_input"]["src_tokens"])
     if part.get("target") is not None:
