@@ -8,22 +8,17 @@
 #
 # Let nothing else run meanwhile. Where something must: --threads 1 --cpu-time.
 
-set -euo pipefail
+# shellcheck source=recipes/steps.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/steps.sh"
 
 for argument; do # before the environment is made
     case $argument in
-        -h | --help)
-            sed -n '2,/^$/s/^# \{0,1\}//p' -- "$0"
-            exit
-            ;;
+        -h | --help) show_help && exit ;;
         --sizes | --growth | --rounds | --candidates | --passes) ;;
         --threads | --cpu-time | --json) ;;
-        -*)
-            echo "benchmark.sh: error: unknown option $argument (--help shows the options)" >&2
-            exit 1
-            ;;
+        -*) die "unknown option $argument (--help shows the options)" ;;
     esac
 done
 # shellcheck source=recipes/environment.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/environment.sh"
-exec python "$(dirname -- "${BASH_SOURCE[0]}")/benchmark/main.py" "$@"
+source "$ROOT/recipes/environment.sh"
+exec python "$ROOT/recipes/benchmark/main.py" "$@"

@@ -7,24 +7,18 @@
 # WORK names the folder of what it makes (default: runs/lecture): the notebook with its outputs, the
 # same as a page, and slides/.
 
-set -euo pipefail
-
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
-export WORK=${WORK:-$HERE/../../runs/lecture}
+# shellcheck source=recipes/steps.sh
+source "$HERE/../steps.sh"
+export WORK=${WORK:-$ROOT/runs/lecture}
 case ${1-} in
     '' | --open) ;;
-    -h | --help)
-        sed -n '2,/^$/s/^# \{0,1\}//p' -- "${BASH_SOURCE[0]}"
-        exit
-        ;;
-    *)
-        echo "error: unknown option $1; valid is --open" >&2
-        exit 1
-        ;;
+    -h | --help) show_help && exit ;;
+    *) die "unknown option $1; valid is --open" ;;
 esac
 export RNNSEARCH_EXTRAS=${RNNSEARCH_EXTRAS:-lecture}
 # shellcheck source=recipes/environment.sh
-source "$HERE/../environment.sh"
+source "$ROOT/recipes/environment.sh"
 mkdir -p -- "$WORK"
 WORK=$(cd -- "$WORK" && pwd)
 if [[ ${1-} = --open ]]; then
