@@ -10,7 +10,7 @@ from models import EOS, PAD, batch_of, build_model, padded, training_task
 from omegaconf import OmegaConf
 from torch.testing import assert_close
 
-from fairseq_rnnsearch.compat.trainer import clip_scaled_gradients
+from fairseq_rnnsearch.compat.half_precision import clip_scaled_gradients
 from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.equations import AlignmentModel, alignment_weights
 from fairseq_rnnsearch.errors import UserError

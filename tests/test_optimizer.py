@@ -18,8 +18,11 @@ from omegaconf import OmegaConf
 from oracles import numpy_rnnsearch as oracle
 from torch.testing import assert_close
 
-from fairseq_rnnsearch.compat.half_precision import load_scaler, scaler_state
-from fairseq_rnnsearch.compat.trainer import clip_scaled_gradients
+from fairseq_rnnsearch.compat.half_precision import (
+    clip_scaled_gradients,
+    load_scaler,
+    scaler_state,
+)
 from fairseq_rnnsearch.contracts import AnswersNonfinite
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig, blockwise

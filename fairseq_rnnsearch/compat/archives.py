@@ -17,7 +17,7 @@ from fairseq_rnnsearch.errors import UserError
 MOST_TIMES_LARGER = 100
 MOST_OF_LIST = 2**24  # bytes that describe the members
 _SMALL = 2**20  # an archive of this size is no bomb, however small its file
-_OPEN = {"r:gz": gzip.open, "r:bz2": bz2.open, "r:xz": lzma.open}
+_OPEN = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}
 
 
 def check_archive(path: str) -> None:
@@ -30,42 +30,28 @@ def check_archive(path: str) -> None:
         path: where a folder is, nothing is checked.
 
     Raises:
-        UserError: as ``open_checked``.
+        UserError: when a file is no archive of plain files and folders that stay below where it is
+            unpacked, larger than the disk, or many times larger than its file.
     """
-    if os.path.isfile(path):
-        extension = os.path.splitext(path)[1].removeprefix(".")
-        open_checked(path, f"r:{extension}").close()
-
-
-def open_checked(path: str, mode: str) -> tarfile.TarFile:
-    """Open an archive of plain files and folders that stay below where it is unpacked.
-
-    Args:
-        mode: such as "r:gz".
-
-    Raises:
-        UserError: when it is none, larger than the disk, or many times larger than its file.
-    """
-    if mode not in _OPEN:
+    if not os.path.isfile(path):
+        return
+    extension = os.path.splitext(path)[1]
+    if extension not in _OPEN:
         raise UserError(f"{path} is no folder and no .tar.gz, .tar.bz2 or .tar.xz: name a folder")
-    unpacked = _Bounded(_OPEN[mode](path), path)
-    try:
-        archive = tarfile.open(fileobj=unpacked, mode="r:")  # noqa: SIM115  (the caller closes it)
-        _check_members(archive, path, shutil.disk_usage(tempfile.gettempdir()).free)
-    except UserError:
-        unpacked.close()
-        raise
-    except Exception as problem:  # damage can be anywhere, and then raises anything
-        unpacked.close()
-        raise UserError(f"{path} is no whole archive ({problem}): name a folder") from problem
-    unpacked.begin_members()
-    return archive
+    with _Bounded(_OPEN[extension](path), path) as unpacked:
+        try:
+            archive = tarfile.open(fileobj=unpacked, mode="r:")  # noqa: SIM115  (nothing to close)
+            _check_members(archive, path, shutil.disk_usage(tempfile.gettempdir()).free)
+        except UserError:
+            raise
+        except Exception as problem:  # damage can be anywhere, and then raises anything
+            raise UserError(f"{path} is no whole archive ({problem}): name a folder") from problem
 
 
 class _Bounded(io.RawIOBase):
     """What a file unpacks to, as far as it is allowed.
 
-    What describes its members is read first, and bounded more tightly.
+    What is read of it describes its members, and is bounded more tightly: the rest is passed over.
     """
 
     def __init__(self, file: IO[bytes], path: str) -> None:
@@ -73,20 +59,14 @@ class _Bounded(io.RawIOBase):
         self._file, self._path = file, path
         self._most = max(MOST_TIMES_LARGER * os.path.getsize(path), _SMALL)
         self._list = MOST_OF_LIST
-        self._is_listed = False
-
-    def begin_members(self) -> None:
-        """Take what is read from now on for members, and no longer for what describes them."""
-        self._is_listed = True
 
     def read(self, size: int = -1) -> bytes:
-        if not self._is_listed:
-            self._list -= size
-            if size < 0 or self._list < 0:
-                raise UserError(
-                    f"{self._path} refused: its members are described in more than "
-                    f"{MOST_OF_LIST:,} bytes"
-                )
+        self._list -= size
+        if size < 0 or self._list < 0:
+            raise UserError(
+                f"{self._path} refused: its members are described in more than "
+                f"{MOST_OF_LIST:,} bytes"
+            )
         self._check(self._file.tell() + size)
         return self._file.read(size)
 

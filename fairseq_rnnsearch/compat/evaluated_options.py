@@ -13,11 +13,10 @@ from fairseq_rnnsearch.errors import UserError
 
 # "[(512, 3)] * 20" is such an option; longer lists are nobody's layers
 _MOST_ITEMS = 10_000
-_SEQUENCES = {ast.Tuple: tuple, ast.List: list, ast.Set: set}
 
 
 def read_value(text: str) -> Any:
-    """Return the value of a Python literal, in which lists may be added and repeated.
+    """Return the value of a Python literal, or of a sum of lists, which may be repeated.
 
     Raises:
         TypeError: for anything but a string, as ``eval``; fairseq relies on it.
@@ -58,27 +57,15 @@ def reading_values(_: object) -> Callable[[str], Any]:
 
 
 def _value(node: ast.expr) -> Any:
-    match node:
-        case ast.Constant(value=value):
-            return value
-        case ast.Tuple(elts=items) | ast.List(elts=items) | ast.Set(elts=items):
-            return _SEQUENCES[type(node)](_value(item) for item in items)
-        case ast.Dict(keys=keys, values=values) if None not in keys:
-            return {_value(key): _value(value) for key, value in zip(keys, values, strict=True)}
-        case ast.UnaryOp(op=ast.USub(), operand=operand):
-            return -_value(operand)
-        case ast.BinOp(op=ast.Add() | ast.Mult(), left=left, right=right):
-            return _combined(_value(left), _value(right), isinstance(node.op, ast.Add))
-    raise ValueError(type(node).__name__)
-
-
-def _combined(left: Any, right: Any, is_sum: bool) -> Any:
-    kinds = (list | tuple, list | tuple) if is_sum else (list | tuple, int)
-    if not isinstance(left, kinds[0]) or not isinstance(right, kinds[1]):
-        raise ValueError("only lists are added, and repeated")
-    if (len(left) + len(right) if is_sum else len(left) * right) > _MOST_ITEMS:
-        raise ValueError("too long")
-    return left + right if is_sum else left * right
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Add | ast.Mult):
+        left, right, is_sum = _value(node.left), _value(node.right), isinstance(node.op, ast.Add)
+        kinds = list | tuple, list | tuple if is_sum else int
+        if not (isinstance(left, kinds[0]) and isinstance(right, kinds[1])):
+            raise ValueError("only lists are added, and repeated")
+        if (len(left) + len(right) if is_sum else len(left) * right) > _MOST_ITEMS:
+            raise ValueError("too long")
+        return left + right if is_sum else left * right
+    return ast.literal_eval(node)
 
 
 def _short(text: object) -> str:

@@ -7,7 +7,7 @@ import atexit
 import functools
 import logging
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from fairseq.logging import progress_bar
 from fairseq.logging.progress_bar import BaseProgressBar
@@ -16,6 +16,14 @@ from fairseq_rnnsearch.compat import progress_lines, screen
 from fairseq_rnnsearch.errors import training_goes_on
 
 PROGRAMS = ("train", "generate", "interactive", "validate", "preprocess")
+TENSORBOARD = "TensorBoard"
+# fairseq's options of each log; without the first one there is no such log.
+_LOGS = {
+    "Aim": ("aim_repo", "aim_run_hash", "aim_param_checkpoint_dir"),
+    TENSORBOARD: ("tensorboard_logdir",),
+    "Weights & Biases": ("wandb_project", "wandb_run_name"),
+    "Azure ML": ("azureml_logging",),
+}
 _wanted: list[str] = []  # a log file that is not open yet
 _log_files: list["LogFile"] = []
 
@@ -29,20 +37,14 @@ def outliving(make_bar: Callable) -> Callable:
 
     @functools.wraps(make_bar)
     def make_surviving_bar(
-        iterator,
+        iterator: Iterable,
         log_format: str | None = None,
         log_interval: int = 100,
         log_file: str | None = None,
         epoch: int | None = None,
         prefix: str | None = None,
-        tensorboard_logdir: str | None = None,
-        aim_repo: str | None = None,
-        aim_run_hash: str | None = None,
-        aim_param_checkpoint_dir: str | None = None,
-        wandb_project: str | None = None,
-        wandb_run_name: str | None = None,
-        azureml_logging: bool | None = False,
         default_log_format: str = "tqdm",
+        **logs: str | bool | None,
     ) -> BaseProgressBar:
         kind = log_format or default_log_format
         if kind == "tqdm" and not sys.stderr.isatty():
@@ -50,21 +52,13 @@ def outliving(make_bar: Callable) -> Callable:
         if kind != "none":
             iterator = progress_lines.WithLines(iterator, kind, epoch, prefix)
         bar = make_bar(iterator, kind, log_interval, epoch=epoch, prefix=prefix)
-        if aim_repo:
-            bar = SurvivingLog(
-                *(bar, "Aim", progress_bar.AimProgressBarWrapper, aim_repo),
-                aim_run_hash=aim_run_hash,
-                aim_param_checkpoint_dir=aim_param_checkpoint_dir,
-            )
-        if tensorboard_logdir:
-            bar = SurvivingLog(bar, "TensorBoard", _Tensorboard, tensorboard_logdir)
-        if wandb_project:
-            wrapper = progress_bar.WandBProgressBarWrapper
-            bar = SurvivingLog(
-                bar, "Weights & Biases", wrapper, wandb_project, run_name=wandb_run_name
-            )
-        if azureml_logging:
-            bar = SurvivingLog(bar, "Azure ML", progress_bar.AzureMLProgressBarWrapper)
+        for name, options in _LOGS.items():
+            if logs.get(options[0]):
+                own = {option: logs.get(option) for option in options}
+                make_log = functools.partial(make_bar, [], "none")
+                if name == TENSORBOARD:
+                    make_log = _Tensorboard
+                bar = SurvivingLog(bar, name, functools.partial(make_log, **own))
         return bar
 
     return make_surviving_bar
@@ -75,16 +69,16 @@ class SurvivingLog(BaseProgressBar):
 
     Args:
         name: what the warning calls the log.
-        make_log: makes the log of a bar and of the other arguments.
+        make_log: makes the log.
     """
 
     def __init__(
-        self, bar: BaseProgressBar, name: str, make_log: Callable, *args, **options
+        self, bar: BaseProgressBar, name: str, make_log: Callable[[], BaseProgressBar]
     ) -> None:
         self.wrapped_bar, self._name = bar, name
-        self._log: BaseProgressBar = _Nothing([])
+        self._log: BaseProgressBar = progress_bar.NoopProgressBar([])
         with training_goes_on(name):
-            self._log = make_log(_Nothing([]), *args, **options)
+            self._log = make_log()
 
     def __iter__(self) -> Iterator:
         return iter(self.wrapped_bar)
@@ -108,44 +102,26 @@ class SurvivingLog(BaseProgressBar):
         self.wrapped_bar.update_config(config)
 
 
-class _Nothing(BaseProgressBar):
-    """A bar that shows nothing."""
-
-    def log(self, stats, tag=None, step=None) -> None:
-        pass
-
-    def print(self, stats, tag=None, step=None) -> None:
-        pass
-
-
 class _Tensorboard(progress_bar.TensorboardProgressBarWrapper):
     """fairseq's, with a thread of tensorboardX that does not die of what it cannot write."""
 
+    def __init__(self, tensorboard_logdir: str) -> None:
+        super().__init__(progress_bar.NoopProgressBar([]), tensorboard_logdir)
+
     def _writer(self, key: str) -> object:
+        is_new = key not in progress_bar._tensorboard_writers
         writer = super()._writer(key)
-        if writer is not None and writer.file_writer is not None:
+        if is_new and writer is not None and writer.file_writer is not None:
             events = writer.file_writer.event_writer._ev_writer
             for name in ("write_event", "flush", "close"):
-                setattr(events, name, _surviving(getattr(events, name), "TensorBoard"))
+                setattr(events, name, training_goes_on(TENSORBOARD)(getattr(events, name)))
         return writer
-
-
-def _surviving(function: Callable, name: str) -> Callable:
-    """Return a function that warns instead of raising; it is wrapped once."""
-    if isinstance(function, functools.partial):
-        return function
-
-    def call_or_warn(function: Callable, *args, **options) -> None:
-        with training_goes_on(name):
-            function(*args, **options)
-
-    return functools.partial(call_or_warn, function)
 
 
 def close_writers_quietly() -> None:
     """Let the end of Python survive writers that cannot be closed."""
     atexit.unregister(progress_bar._close_writers)
-    atexit.register(_surviving(progress_bar._close_writers, "TensorBoard"))
+    atexit.register(training_goes_on(TENSORBOARD)(progress_bar._close_writers))
 
 
 class LogFile(logging.FileHandler):

@@ -60,6 +60,13 @@ NAMES = {
 }
 NUMBERS = {f"{kind}{width}" for kind in "iu" for width in (1, 2, 4, 8)} | {"f2", "f4", "f8"}
 
+# How many values an operation takes from the stack; None: all since the mark.
+OPERANDS = {
+    **{"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3, "APPEND": 1, "SETITEM": 2},
+    **{"BINPERSID": 1, "REDUCE": 2, "NEWOBJ": 2, "BUILD": 1},
+    **dict.fromkeys(("TUPLE", "APPENDS", "SETITEMS")),
+}
+
 
 def refuse(what: str) -> Refused:
     return Refused(
@@ -130,10 +137,10 @@ class PlainUnpickler:
                 pass
             case "BINUNICODE" | "BININT" | "BININT1" | "BININT2" | "LONG1" | "BINFLOAT":
                 stack.append(argument)
-            case "NONE":
-                stack.append(None)
-            case "NEWTRUE" | "NEWFALSE":
-                stack.append(operation == "NEWTRUE")
+            case "NONE" | "NEWTRUE" | "NEWFALSE":
+                stack.append({"NONE": None, "NEWTRUE": True, "NEWFALSE": False}[operation])
+            case "EMPTY_LIST" | "EMPTY_DICT" | "EMPTY_TUPLE":
+                stack.append({"LIST": list, "DICT": dict, "TUPLE": tuple}[operation[6:]]())
             case "BINPUT" | "LONG_BINPUT":
                 self._memo[argument] = stack[-1]
             case "BINGET" | "LONG_BINGET":
@@ -141,53 +148,37 @@ class PlainUnpickler:
             case "MARK":
                 self._below.append(stack)
                 self._stack = []
-            case "GLOBAL" if argument in NAMES:
-                stack.append(_Name(argument))
             case "GLOBAL":
-                raise refuse(argument.replace(" ", "."))
-            case "BINPERSID":
-                stack.append(self._stored(stack.pop()))
-            case "REDUCE" | "NEWOBJ":
-                arguments, name = stack.pop(), stack.pop()
-                stack.append(self._made(name, arguments))
-            case "BUILD":
-                state = stack.pop()
-                self._build(stack[-1], state)
-            case _:
-                self._collect(operation)
-
-    def _collect(self, operation: str) -> None:
-        """Make lists, tuples and dictionaries."""
-        stack = self._stack
-        match operation:
-            case "EMPTY_LIST":
-                stack.append([])
-            case "EMPTY_DICT":
-                stack.append({})
-            case "EMPTY_TUPLE":
-                stack.append(())
-            case "TUPLE1" | "TUPLE2" | "TUPLE3":
-                count = int(operation[-1])
-                if len(stack) < count:
-                    raise ValueError("a pickle takes more than it has")
-                stack[-count:] = [tuple(stack[-count:])]
-            case "TUPLE":
-                self._since_mark(lambda items: self._stack.append(tuple(items)))
-            case "APPEND":
-                _extend(stack[-2], [stack.pop()])
-            case "APPENDS":
-                self._since_mark(lambda items: _extend(self._stack[-1], items))
-            case "SETITEM":
-                value, key = stack.pop(), stack.pop()
-                _set_items(stack[-1], [key, value])
-            case "SETITEMS":
-                self._since_mark(lambda items: _set_items(self._stack[-1], items))
+                if argument not in NAMES:
+                    raise refuse(argument.replace(" ", "."))
+                stack.append(_Name(argument))
+            case _ if operation in OPERANDS:
+                self._use(operation, self._operands(OPERANDS[operation]))
             case _:
                 raise refuse(f"the operation {operation}")
 
-    def _since_mark(self, use: Callable[[list], None]) -> None:
-        items, self._stack = self._stack, self._below.pop()
-        use(items)
+    def _operands(self, count: int | None) -> list:
+        """Take so many values from the stack, or all since the mark."""
+        if count is None:
+            operands, self._stack = self._stack, self._below.pop()
+        else:
+            operands = [self._stack.pop() for _ in range(count)][::-1]
+        return operands
+
+    def _use(self, operation: str, operands: list) -> None:
+        match operation:
+            case "BINPERSID":
+                self._stack.append(self._stored(*operands))
+            case "REDUCE" | "NEWOBJ":
+                self._stack.append(self._made(*operands))
+            case "BUILD":
+                self._build(self._stack[-1], *operands)
+            case "APPEND" | "APPENDS":
+                _extend(self._stack[-1], operands)
+            case "SETITEM" | "SETITEMS":
+                _set_items(self._stack[-1], operands)
+            case _:
+                self._stack.append(tuple(operands))
 
     def _take(self, size: int) -> None:
         self._room -= size
@@ -196,14 +187,9 @@ class PlainUnpickler:
 
     def _stored(self, place: object) -> Storage:
         match place:
-            case ("storage", _Name(kind), str(key), str(), int(count)) | (
-                "storage",
-                _Name(kind),
-                str(key),
-                str(),
-                int(count),
-                None,
-            ) if kind in STORAGES and count >= 0:
+            case ("storage", _Name(kind), str(key), str(), int(count), *more) if (
+                kind in STORAGES and count >= 0 and more in ([], [None])
+            ):
                 return self._storage(key, STORAGES[kind], count)
         raise refuse("numbers of an unknown kind")
 

@@ -124,6 +124,8 @@ def _share(cfg) -> None:
         return
     options = cfg.distributed_training
     _share_without_gpus(options)
+    if options.ddp_backend in ("c10d", "pytorch_ddp"):
+        options.ddp_backend = "legacy_ddp"  # fairseq names GPUs to torch's, where none is used
     if options.distributed_init_method is not None and options.distributed_no_spawn:
         # fairseq would wait for GPUs to reach each other where there are some, and wait for longer
         torch.distributed.init_process_group(

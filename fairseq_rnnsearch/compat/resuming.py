@@ -1,10 +1,10 @@
 """Where a training begins, and what an interrupted one must find again."""
 
-import copy
+import contextlib
 import functools
 import logging
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from fairseq import checkpoint_utils
@@ -13,6 +13,7 @@ from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.file_io import PathManager
 from fairseq.logging import metrics
 from fairseq.trainer import Trainer
+from omegaconf import OmegaConf
 
 from fairseq_rnnsearch.compat import patience
 from fairseq_rnnsearch.compat.checkpoints import ADVICE, progress, verify
@@ -60,7 +61,8 @@ def begin_or_go_on(
         remove_unfinished(cfg.save_dir)
         return choose_beginning(cfg)
 
-    cfg = _changed(cfg, **decided_by_first(trainer, decide))
+    # checkpoints keep what the user has asked for
+    cfg = OmegaConf.merge(cfg, decided_by_first(trainer, decide))
     path = cfg.restore_file
     extra_state = trainer.load_checkpoint(
         os.path.join(cfg.save_dir, path) if path == _LAST else path,
@@ -155,14 +157,6 @@ def refuse_place(iterator: EpochBatchIterator, why: str) -> None:
         "or begin the epoch anew with --reset-dataloader"
     )
     refuse_in_all(mistake, iterator.shard_id)
-
-
-def _changed(cfg: CheckpointConfig, **options: object) -> CheckpointConfig:
-    """Return a copy with other values: checkpoints keep what the user has asked for."""
-    cfg = copy.copy(cfg)
-    for name, value in options.items():
-        setattr(cfg, name, value)
-    return cfg
 
 
 _LAST = "checkpoint_last.pt"  # the default of --restore-file
@@ -274,43 +268,34 @@ def _newest_in(cfg: CheckpointConfig) -> str | None:
     candidates, problems = _checkpoints(cfg.save_dir), []
     if not candidates:  # the folder of an object store is not listed
         return last if PathManager.exists(last) else None
-    if cfg.no_last_checkpoints:
-        return _newest(candidates, problems)
-    if last not in candidates:
-        problems.append(f"checkpoint {last} does not exist")
-        return _newest(candidates, problems)
-    try:
-        verify(last)
-        return last
-    except UserError as problem:
-        problems.append(str(problem).removesuffix(ADVICE))
+    if last in candidates and not cfg.no_last_checkpoints:
         candidates.remove(last)
-        return _newest(candidates, problems)
-
-
-def _newest(candidates: list[str], problems: list[str]) -> str:
-    """Return the usable checkpoint that was saved last.
-
-    Args:
-        problems: what is wrong with those before; said in a warning, or in the error.
-    """
+        with _noting(problems):
+            verify(last)
+            return last
+    elif not cfg.no_last_checkpoints:
+        problems.append(f"checkpoint {last} does not exist")
     reached = {}
     for path in candidates:
-        try:
+        with _noting(problems):
             reached[path] = progress(path)
-        except UserError as problem:
-            problems.append(str(problem).removesuffix(ADVICE))
     for path in sorted(reached, key=lambda path: (reached[path], path), reverse=True):
-        try:
+        with _noting(problems):
             verify(path)
-        except UserError as problem:
-            problems.append(str(problem).removesuffix(ADVICE))
-            continue
-        if problems:
-            problems.append(f"going on from {path} instead (@ {reached[path][1]} updates)")
-            logger.warning("; ".join(problems))
-        return path
+            if problems:
+                problems.append(f"going on from {path} instead (@ {reached[path][1]} updates)")
+                logger.warning("; ".join(problems))
+            return path
     raise UserError(
         "; ".join(problems) + ". There is no other checkpoint to go on from: remove what is there "
         "to train from the beginning"
     )
+
+
+@contextlib.contextmanager
+def _noting(problems: list[str]) -> Iterator[None]:
+    """Note what is wrong with a checkpoint, and go on without it."""
+    try:
+        yield
+    except UserError as problem:
+        problems.append(str(problem).removesuffix(ADVICE))

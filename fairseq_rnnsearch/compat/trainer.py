@@ -8,15 +8,14 @@ import contextlib
 import logging
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import torch
 from fairseq.data.iterators import EpochBatchIterator
-from fairseq.distributed import ModuleProxyWrapper
 from fairseq.distributed import utils as distributed_utils
-from fairseq.logging import meters, metrics
+from fairseq.logging import metrics
 from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 from fairseq.trainer import Trainer
@@ -25,11 +24,16 @@ from omegaconf import DictConfig, ListConfig
 from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode
 from torch import Tensor
-from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from fairseq_rnnsearch.compat import checkpoints, patience
 from fairseq_rnnsearch.compat.checkpoint_format import check_optimizer
-from fairseq_rnnsearch.compat.half_precision import innermost, load_scaler, scaler_state
+from fairseq_rnnsearch.compat.half_precision import (
+    clip_scaled_gradients,
+    innermost,
+    load_scaler,
+    scaler_state,
+)
 from fairseq_rnnsearch.compat.options import check_configuration
 from fairseq_rnnsearch.compat.signals import StopRequest, end_training
 from fairseq_rnnsearch.compat.writing import write_whole
@@ -123,7 +127,7 @@ class ResumableTrainer(Trainer):
         schedule, which ``resuming`` does as in an unbroken run.
         """
         with checkpoints.naming_checkpoint(filename):
-            with _without(self.cfg.ema, "store_ema"), self._as_it_is_sent():
+            with self._loading():
                 extra_state = super().load_checkpoint(
                     filename,
                     reset_optimizer,
@@ -139,7 +143,7 @@ class ResumableTrainer(Trainer):
                 self.task.load_state_dict(checkpoints.task_state_of(filename))
             at_beginning = extra_state["train_iterator"].get("iterations_in_epoch") == 0
             if "metrics" in extra_state and not reset_meters and not at_beginning:
-                _load_metrics(extra_state["metrics"])
+                metrics.load_state_dict(_with_arrays(extra_state["metrics"]))
             if not (reset_optimizer or reset_lr_scheduler):
                 self._load_plateau()
             if not reset_optimizer:
@@ -149,18 +153,19 @@ class ResumableTrainer(Trainer):
         return extra_state
 
     @contextlib.contextmanager
-    def _as_it_is_sent(self) -> Iterator[None]:
-        """Keep the schedule as it is, and let one process send the others a checkpoint.
+    def _loading(self) -> Iterator[None]:
+        """Keep schedule and averages as they are, and let one process send the others a checkpoint.
 
         fairseq sends it as a file of torch's, which reads plain values and tensors alone.
         """
         new = list(_SENT - set(torch.serialization.get_safe_globals()))
-        self._keeps_rate = True
+        ema = self.cfg.ema
+        before, ema.store_ema, self._keeps_rate = ema.store_ema, False, True
         try:
             with torch.serialization.safe_globals(new):
                 yield
         finally:
-            self._keeps_rate = False
+            ema.store_ema, self._keeps_rate = before, False
 
     def _load_plateau(self) -> None:
         if self._optim_history and isinstance(self.lr_scheduler, ReduceLROnPlateauLRSchedule):
@@ -255,28 +260,6 @@ class ResumableTrainer(Trainer):
             end_training(self)
         return None if self._keeps_rate else super().lr_step(epoch, val_loss)
 
-    @property
-    def model(self) -> torch.nn.Module:
-        """The model that shares gradients; fairseq names GPUs to torch where none is used."""
-        options = self.cfg.distributed_training
-        if (
-            self._wrapped_model is None
-            and self.use_distributed_wrapper
-            and self.device.type == "cpu"
-            and options.ddp_backend in ("c10d", "pytorch_ddp")
-        ):
-            self._wrapped_model = ModuleProxyWrapper(
-                torch.nn.parallel.DistributedDataParallel(
-                    self._model,
-                    broadcast_buffers=options.broadcast_buffers,
-                    bucket_cap_mb=options.bucket_cap_mb,
-                    process_group=self.data_parallel_process_group,
-                    find_unused_parameters=options.find_unused_parameters,
-                    gradient_as_bucket_view=options.gradient_as_bucket_view,
-                )
-            )
-        return super().model
-
     # --- data -----------------------------------------------------------------------------------
 
     def get_train_iterator(self, *args, **options) -> EpochBatchIterator:
@@ -296,37 +279,6 @@ class ResumableTrainer(Trainer):
         self.cfg.optimization.max_epoch = -1
 
 
-def clip_scaled_gradients(optimizer: AMPOptimizer, max_norm: float) -> Tensor:
-    """Divide gradients by the loss scale of ``--amp`` once, and clip them.
-
-    fairseq unscales those of torch's optimizer and steps its own around it, which torch's scaler
-    takes for another one that it has not unscaled yet. Each gradient is then divided by the scale
-    (128 by default) twice, whatever the optimizer: three updates of Adadelta move the parameters
-    0.038 times as far as without ``--amp``, of plain gradient descent 1/128 as far. Without a GPU
-    torch switches the scaler off, and fairseq steps with gradients of any kind.
-
-    Returns:
-        The norm before clipping. The step that follows leaves out what has overflowed, and halves
-        the scale.
-
-    Raises:
-        FloatingPointError: when the scale cannot become smaller, or there is none.
-    """
-    optimizer.scaler.unscale_(optimizer.fp32_optimizer)
-    norm = optimizer.fp32_optimizer.clip_grad_norm(max_norm)
-    if torch.isfinite(norm).all():
-        return norm
-    if not optimizer.scaler.is_enabled():
-        raise FloatingPointError("gradients are Nan/Inf")
-    if optimizer.next_loss_scale <= optimizer.min_loss_scale:
-        raise FloatingPointError(
-            "the gradient is not finite at the smallest loss scale (--min-loss-scale "
-            f"{optimizer.min_loss_scale}) either"
-        )
-    logger.info("the gradient is not finite: the loss scale becomes %g", optimizer.next_loss_scale)
-    return norm
-
-
 def on_the_cpu(numbers: Any) -> Any:
     """Return the same with the numbers of a GPU, which are copied together."""
     leaves, tree = tree_flatten(numbers)
@@ -343,41 +295,21 @@ def _without_keeping(iterator: EpochBatchIterator) -> EpochBatchIterator:
     return iterator
 
 
-@contextlib.contextmanager
-def _without(options, name: str) -> Iterator[None]:
-    """Switch an option off for a while."""
-    before, options[name] = options[name], False
-    try:
-        yield
-    finally:
-        options[name] = before
-
-
-def _each_value(groups: dict, change: Callable[[object], object]) -> dict:
-    """Change each value of the meters in what ``metrics.state_dict`` returns."""
-    return {
-        group: [
-            (priority, name, kind, {key: change(value) for key, value in state.items()})
-            for priority, name, kind, state in entries
-        ]
-        for group, entries in groups.items()
-    }
-
-
 def _with_lists(groups: dict) -> dict:
-    return _each_value(
-        groups,
+    """Replace the arrays in what ``metrics.state_dict`` returns."""
+    return tree_map(
         lambda value: value.tolist() if isinstance(value, np.ndarray | np.generic) else value,
+        groups,
     )
 
 
 def _with_arrays(groups: dict) -> dict:
-    return _each_value(groups, lambda value: np.array(value) if isinstance(value, list) else value)
+    """Return what ``_with_lists`` was given; meters add arrays."""
 
+    def state_of(meter: dict) -> dict:
+        return {key: np.array(v) if isinstance(v, list) else v for key, v in meter.items()}
 
-def _load_metrics(groups: dict) -> None:
-    """Load meters; times that were measured before do not count."""
-    metrics.load_state_dict(_with_arrays(groups))
-    for meter in metrics.get_meters("default"):
-        if isinstance(meter, meters.TimeMeter):
-            meter.reset()
+    return {
+        group: [(*meter[:3], state_of(meter[3])) for meter in entries]
+        for group, entries in groups.items()
+    }
