@@ -337,6 +337,7 @@ def started(monkeypatch, cpu, gpus, launched=(), **options):
         "distributed_port": -1,
         "distributed_backend": "nccl",
         "distributed_no_spawn": False,
+        "ddp_backend": "pytorch_ddp",
         "pipeline_model_parallel": False,
         "device_id": 0,
         "tpu": False,
@@ -346,6 +347,8 @@ def started(monkeypatch, cpu, gpus, launched=(), **options):
     )
     sharing(utils.call_main)(cfg, lambda cfg: begun.append("alone"))
     found = cfg.distributed_training
+    # torch's wants to know the GPUs
+    assert found.ddp_backend == ("legacy_ddp" if cpu or not gpus else "pytorch_ddp")
     return *begun, found.distributed_world_size, found.distributed_backend
 
 

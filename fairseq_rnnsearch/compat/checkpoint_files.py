@@ -53,10 +53,9 @@ def verify(file: IO[bytes]) -> None:
         _read_legacy(file, tensors=True)
         return
     with open_zip(file) as archive:
-        for part in _parts(archive).values():
-            with archive.open(part) as content:
-                for start in range(0, part.file_size, _CHUNK):
-                    _next(content, min(_CHUNK, part.file_size - start), part.filename)
+        _parts(archive)
+        if name := archive.testzip():
+            raise Damaged(name)
 
 
 def _size(file: IO[bytes]) -> int:
@@ -96,7 +95,11 @@ def _is_archive(file: IO[bytes]) -> bool:
 
 
 def _parts(archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    """Return the parts by their names within the folder that they are all in."""
+    """Return the parts by their names within the folder that they are all in.
+
+    Raises:
+        Refused: when one is not as torch writes it.
+    """
     parts = {}
     for part in archive.infolist():
         name = part.filename.partition("/")[2]

@@ -4,7 +4,7 @@ Fields that are missing are fairseq's to ask for: a checkpoint may hold a model 
 """
 
 import numbers
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 import torch
@@ -64,48 +64,41 @@ _NEEDED = {
     "StopwatchMeter": ("sum", "n"),
 }
 
-_MAPPING = "a dictionary", lambda value: isinstance(value, Mapping)
-_LIST = "a list", lambda value: isinstance(value, list | tuple)
 _COUNT = "a whole number of 0 or more", _is_count
 _TIME = "a finite number of 0 or more", _is_finite
 _TEXT = "a name", lambda value: isinstance(value, str)
+_SWITCH = "true or false", lambda value: isinstance(value, bool)
+_NUMBER = "a number", _is_number
 # a cost may have been infinite or no number: it is what the training found
 _COST = "a number, or none", lambda value: value is None or _is_number(value)
+_METER = "a meter of fairseq's", _is_meter
 
-# Fields and what they must be; a star stands for each item of a list or dictionary.
-_FORMAT: dict[str, tuple[str, _Check]] = {
-    "optimizer_history": _LIST,
-    "optimizer_history.*": _MAPPING,
-    "optimizer_history.*.criterion_name": _TEXT,
-    "optimizer_history.*.optimizer_name": _TEXT,
-    "optimizer_history.*.num_updates": _COUNT,
-    "optimizer_history.*.lr_scheduler_state": _MAPPING,
-    "optimizer_history.*.lr_scheduler_state.*": _COST,
-    "optimizer_history.*.lr_scheduler_state.lr": _TIME,
-    "last_optimizer_state": (
-        "a dictionary, or none",
-        lambda v: v is None or isinstance(v, Mapping),
-    ),
-    "last_optimizer_state.loss_scale": _TIME,
-    "task_state": _MAPPING,
-    "task_state.*": _MAPPING,
-    "extra_state": _MAPPING,
-    "extra_state.train_iterator": _MAPPING,
-    "extra_state.train_iterator.version": _COUNT,
-    "extra_state.train_iterator.epoch": _COUNT,
-    "extra_state.train_iterator.iterations_in_epoch": _COUNT,
-    "extra_state.train_iterator.shuffle": ("true or false", lambda v: isinstance(v, bool)),
-    "extra_state.val_loss": _COST,
-    "extra_state.best": ("a number", _is_number),
-    "extra_state.previous_training_time": _TIME,
-    "extra_state.patience": _MAPPING,
-    "extra_state.patience.best": ("a number", _is_number),
-    "extra_state.patience.num_runs": _COUNT,
-    "extra_state.loss_scaler": _MAPPING,
-    "extra_state.loss_scaler.*": ("a number", _is_number),
-    "extra_state.metrics": _MAPPING,
-    "extra_state.metrics.*": _LIST,
-    "extra_state.metrics.*.*": ("a meter of fairseq's", _is_meter),
+# A star stands for each other name in a dictionary. A list has items of one kind.
+_FORMAT = {
+    "optimizer_history": [
+        {
+            "criterion_name": _TEXT,
+            "optimizer_name": _TEXT,
+            "num_updates": _COUNT,
+            "lr_scheduler_state": {"lr": _TIME, "*": _COST},
+        }
+    ],
+    "last_optimizer_state": {"loss_scale": _TIME},
+    "task_state": {"*": {}},
+    "extra_state": {
+        "train_iterator": {
+            "version": _COUNT,
+            "epoch": _COUNT,
+            "iterations_in_epoch": _COUNT,
+            "shuffle": _SWITCH,
+        },
+        "val_loss": _COST,
+        "best": _NUMBER,
+        "previous_training_time": _TIME,
+        "patience": {"best": _NUMBER, "num_runs": _COUNT},
+        "loss_scaler": {"*": _NUMBER},
+        "metrics": {"*": [_METER]},
+    },
 }
 
 
@@ -115,13 +108,32 @@ def check_format(path: str, state: Mapping) -> None:
     Raises:
         UserError: naming the first field that is not what it must be.
     """
-    for field, (what, is_valid) in _FORMAT.items():
-        for place, value in _items(state, "", field.split(".")):
-            if not is_valid(_plain(value)):
-                raise UserError(
-                    f"checkpoint {path}: its {place} is {_shown(value)}, and must be {what}; take "
-                    "another checkpoint"
-                )
+    # some checkpoints say that the optimizer's state is not saved
+    there = {k: v for k, v in state.items() if v is not None or k != "last_optimizer_state"}
+    _check(path, "", there, _FORMAT)
+
+
+def _check(path: str, place: str, value: object, form: dict | list | tuple[str, _Check]) -> None:
+    """Check a field, and the fields within."""
+    if isinstance(form, dict):
+        what, is_valid = "a dictionary", isinstance(value, Mapping)
+    elif isinstance(form, list):
+        what, is_valid = "a list", isinstance(value, list | tuple)
+    else:
+        what, is_valid = form[0], form[1](_plain(value))
+    if not is_valid:
+        raise UserError(
+            f"checkpoint {path}: its {place[1:]} is {_shown(value)}, and must be {what}; take "
+            "another checkpoint"
+        )
+    if isinstance(form, dict):
+        for name, part in value.items():
+            inner = form.get(name, form.get("*"))
+            if inner is not None:
+                _check(path, f"{place}.{name}", part, inner)
+    elif isinstance(form, list):
+        for number, part in enumerate(value):
+            _check(path, f"{place}.{number}", part, form[0])
 
 
 def _shown(value: object) -> str:
@@ -133,20 +145,6 @@ def _plain(value: object) -> object:
     """Return the number in a tensor of one: several processes keep their sums so."""
     is_number = isinstance(value, torch.Tensor) and not value.dim()
     return value.item() if is_number else value
-
-
-def _items(value: object, place: str, names: list[str]) -> Iterator[tuple[str, object]]:
-    """Yield the values at a place, which earlier fields have shown to have the right parents."""
-    if not names:
-        yield place.removeprefix("."), value
-        return
-    name, *rest = names
-    if name == "*":
-        keys = list(value) if isinstance(value, Mapping) else range(len(value))
-    else:
-        keys = [name] if value is not None and name in value else []
-    for key in keys:
-        yield from _items(value[key], f"{place}.{key}", rest)
 
 
 def check_optimizer(path: str, optimizer: torch.optim.Optimizer, defaults: Mapping) -> None:

@@ -44,24 +44,22 @@ def read_checkpoint(path: str | os.PathLike[str], *, tensors: bool = True) -> ob
         return checkpoint_files.read(file, tensors)
 
 
-def reading_as_data(_: Callable[..., dict]) -> Callable[..., dict]:
-    """Return what takes the place of fairseq's ``load_checkpoint_to_cpu``."""
-    return load_as_data
-
-
 def load_as_data(
     path: str, arg_overrides: dict | None = None, load_on_all_ranks: bool = False
 ) -> dict:
     """Load a checkpoint of tensors and plain values, and refuse all else.
 
-    What is done beside, for old checkpoints and for options that override those of the file, is
-    as in fairseq's ``load_checkpoint_to_cpu``.
+    This takes the place of fairseq's ``load_checkpoint_to_cpu``. What is done beside, for old
+    checkpoints and for options that override those of the file, is as there.
 
     Raises:
         UserError: when the file is damaged, no checkpoint, or holds more.
     """
     with _explained(path):
-        state = _read_state(_local(path, load_on_all_ranks))
+        with open(_local(path, load_on_all_ranks), "rb") as file:
+            state = checkpoint_files.read(file)
+        _refuse_references([state.get("cfg"), state.get("args")])
+        _refuse_sizes(state)
         if arg_overrides and state.get("args") is not None:
             vars(state["args"]).update(arg_overrides)
         if state.get("cfg") is not None:
@@ -69,7 +67,10 @@ def load_as_data(
             if arg_overrides:
                 checkpoint_utils.overwrite_args_by_name(state["cfg"], arg_overrides)
         state = checkpoint_utils._upgrade_state_dict(state)
-    _check_parts(path, state)
+    model = state.get("model")
+    if not isinstance(model, dict) or not all(isinstance(v, torch.Tensor) for v in model.values()):
+        raise UserError(f"checkpoint {path} holds no parameters of a model; is it fairseq's?")
+    check_format(path, state)
     return state
 
 
@@ -83,15 +84,6 @@ def _local(path: str, load_on_all_ranks: bool) -> str:
             torch.distributed.barrier()
         local = PathManager.get_local_path(path)
     return local
-
-
-def _read_state(path: str) -> dict:
-    with open(path, "rb") as file:
-        state = checkpoint_files.read(file)
-    if isinstance(state, dict):
-        _refuse_references([state.get("cfg"), state.get("args")])
-        _refuse_sizes(state)
-    return state
 
 
 def task_state_of(path: str) -> dict:
@@ -228,10 +220,3 @@ def verify(path: str) -> None:
     """
     with _explained(path), open(path, "rb") as file:
         checkpoint_files.verify(file)
-
-
-def _check_parts(path: str, state: dict) -> None:
-    model = state.get("model")
-    if not isinstance(model, dict) or not all(isinstance(v, torch.Tensor) for v in model.values()):
-        raise UserError(f"checkpoint {path} holds no parameters of a model; is it fairseq's?")
-    check_format(path, state)

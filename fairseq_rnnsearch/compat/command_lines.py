@@ -25,6 +25,7 @@ from fairseq.models import (
 )
 from fairseq.tasks import TASK_DATACLASS_REGISTRY
 
+from fairseq_rnnsearch.compat.options import option_of
 from fairseq_rnnsearch.errors import OneLineParser, UserError
 
 PACKAGE = __name__.partition(".")[0]
@@ -50,31 +51,21 @@ _KNOWN_BY = {
 # What each of the task's options for pictures needs, by command; in training all but the last
 # take effect. None: nothing there reads it.
 _DIR, _SHOWN = ("--heatmap-dir",), ("--heatmap-dir", "--heatmap-terminal")
+_FILES, _COLUMNS = ("--heatmap-samples", "--heatmap-format"), ("--heatmap-pieces",)
+_COLUMNS += ("--heatmap-source-end",)
+_READ_BY = {
+    "--heatmap-keep": "fairseq-train reads it",
+    "--heatmap-terminal": "fairseq-interactive reads it",
+}
 _NEEDED: dict[str, dict[str, tuple[str, ...] | None]] = {
     "fairseq-train": {"--heatmap-terminal": None},
-    "fairseq-generate": {
-        "--heatmap-samples": _DIR,
-        "--heatmap-format": _DIR,
-        "--heatmap-pieces": _DIR,
-        "--heatmap-source-end": _DIR,
-        "--heatmap-keep": None,
-        "--heatmap-terminal": None,
-    },
+    "fairseq-generate": dict.fromkeys(_FILES + _COLUMNS, _DIR) | dict.fromkeys(_READ_BY),
     "fairseq-interactive": {
-        "--heatmap-samples": _DIR,
-        "--heatmap-format": _DIR,
-        "--heatmap-pieces": _SHOWN,
-        "--heatmap-source-end": _SHOWN,
+        **dict.fromkeys(_FILES, _DIR),
+        **dict.fromkeys(_COLUMNS, _SHOWN),
         "--heatmap-keep": None,
     },
-    "fairseq-validate": {
-        f"--heatmap-{name}": None
-        for name in ("dir", "samples", "format", "pieces", "source-end", "keep", "terminal")
-    },
-}
-_READ_BY = {
-    "--heatmap-terminal": "fairseq-interactive reads it",
-    "--heatmap-keep": "fairseq-train reads it",
+    "fairseq-validate": dict.fromkeys(_DIR + _FILES + _COLUMNS + tuple(_READ_BY)),
 }
 
 
@@ -107,11 +98,6 @@ def own_options(dataclass: type) -> Iterator[Field]:
         is_of_another_part = isinstance(field.default, str) and field.default.startswith("${")
         if field.name in ours and not is_of_another_part:
             yield field
-
-
-def option_of(name: str) -> str:
-    """Return how an option is written on a command line."""
-    return "--" + name.replace("_", "-")
 
 
 class CommandParser(OneLineParser):

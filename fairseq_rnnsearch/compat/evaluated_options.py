@@ -6,7 +6,6 @@ plain values could still run code.
 """
 
 import ast
-from collections.abc import Callable
 from typing import Any
 
 from fairseq_rnnsearch.errors import UserError
@@ -49,11 +48,6 @@ def read_overrides(text: str) -> dict[str, Any]:
             "names and plain values, such as \"{'dropout': 0.1}\""
         )
     return value
-
-
-def reading_values(_: object) -> Callable[[str], Any]:
-    """Return what takes the place of ``eval``: a module's own name goes before the built-in one."""
-    return read_value
 
 
 def _value(node: ast.expr) -> Any:

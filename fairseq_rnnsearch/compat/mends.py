@@ -12,7 +12,6 @@ import builtins
 import contextlib
 import functools
 import importlib
-import inspect
 import logging
 import os
 import sys
@@ -21,7 +20,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatch
-from types import ModuleType
 from typing import Any
 
 from fairseq_rnnsearch.compat import (
@@ -85,7 +83,7 @@ MENDS = (
         "of the command before it; options without an effect are taken",
     ),
     Mend(
-        *("fairseq*.*", "eval", evaluated_options.reading_values),
+        *("fairseq*.*", "eval", lambda _: evaluated_options.read_value),
         without="options, those of a checkpoint too, are run as Python",
     ),
     Mend(
@@ -100,7 +98,7 @@ MENDS = (
         "fairseq-interactive soft alignments are a traceback and any bytes are text",
     ),
     Mend(
-        *("fairseq_cli.train", "Trainer", trainer.mended),
+        *("fairseq_cli.train", "Trainer", lambda _: trainer.ResumableTrainer),
         without="see the methods of compat/trainer.py, each of which says so",
     ),
     Mend(
@@ -117,7 +115,7 @@ MENDS = (
         "schedules and finished runs begin anew",
     ),
     Mend(
-        *("fairseq.checkpoint_utils", "load_checkpoint_to_cpu", checkpoints.reading_as_data),
+        *("fairseq.checkpoint_utils", "load_checkpoint_to_cpu", lambda _: checkpoints.load_as_data),
         without="a checkpoint's file can run code or fill the memory; a damaged one is used",
     ),
     Mend(
@@ -125,7 +123,8 @@ MENDS = (
         without="a checkpoint that does not fit ends in a traceback that does not name it",
     ),
     Mend(
-        *("fairseq.file_io:PathManager", "copy", writing.copying_whole),
+        *("fairseq.file_io:PathManager", "copy"),
+        lambda copy: staticmethod(writing.copying_whole(copy)),
         without="a machine that dies while checkpoint_last.pt is written leaves half of it",
     ),
     Mend(
@@ -189,15 +188,11 @@ def _apply(mend: Mend) -> None:
         key = id(owner), mend.name
         if key in _replaced:
             continue
-        original = inspect.getattr_static(owner, mend.name, _MISSING)
+        original = vars(owner).get(mend.name, _MISSING)
         if original is _MISSING and mend.name not in vars(builtins):
             continue
-        usable = None if original is _MISSING else getattr(owner, mend.name)
-        replacement = mend.replacement(usable)
-        if isinstance(original, staticmethod):
-            replacement = staticmethod(replacement)
         _replaced[key] = owner, original
-        setattr(owner, mend.name, replacement)
+        setattr(owner, mend.name, mend.replacement(getattr(owner, mend.name, None)))
 
 
 def _take_back(owner: object, original: Any, name: str) -> None:
@@ -207,23 +202,15 @@ def _take_back(owner: object, original: Any, name: str) -> None:
         setattr(owner, name, original)
 
 
-def _owners(owner: str) -> list[object]:
-    """Return the modules or the class that a row means, as far as they are loaded."""
-    module, _, name = owner.partition(":")
-    if module.startswith("fairseq"):
-        found = [loaded for own, loaded in fairseq_modules() if fnmatch(own, module)]
-    else:
-        found = [sys.modules[module]] if module in sys.modules else []
-    return [getattr(loaded, name) if name else loaded for loaded in found]
-
-
-def fairseq_modules() -> Iterator[tuple[str, ModuleType]]:
-    """Yield the modules of fairseq that are loaded, and its command, with their names."""
+def _owners(owner: str) -> Iterator[object]:
+    """Yield the modules or the class that a row means, as far as they are loaded."""
+    pattern, _, attribute = owner.partition(":")
     for name, module in list(sys.modules.items()):
-        if name == "__main__":  # python -m fairseq_cli.validate
-            name = module.__spec__.name if module.__spec__ else name
-        if name.startswith(("fairseq.", "fairseq_cli.")):
-            yield name, module
+        if name == "__main__" and module.__spec__:  # python -m fairseq_cli.validate
+            name = module.__spec__.name
+        is_fairseqs = name.startswith(("fairseq.", "fairseq_cli."))
+        if name == pattern or (is_fairseqs and fnmatch(name, pattern)):
+            yield getattr(module, attribute) if attribute else module
 
 
 def _quieten() -> None:

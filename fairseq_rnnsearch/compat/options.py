@@ -53,7 +53,7 @@ def check_options(options: Namespace) -> None:
             values = given.get(name)
             for value in values if isinstance(values, list | tuple) else [values]:
                 if isinstance(value, numbers.Real) and not value >= least:
-                    raise UserError(f"{_option(name)} {value}: must be {least} or more")
+                    raise UserError(f"{option_of(name)} {value}: must be {least} or more")
     lenpen = given.get("lenpen", 1)
     if isinstance(lenpen, numbers.Real) and not abs(lenpen) <= LARGEST_LENPEN:
         raise UserError(
@@ -63,7 +63,7 @@ def check_options(options: Namespace) -> None:
     for name in (*_FOLDERS, *["save_dir"] * trains):
         path = given.get(name)
         if path and os.path.lexists(path) and not os.path.isdir(path):
-            raise UserError(f"{_option(name)} {path}: is no folder; name another")
+            raise UserError(f"{option_of(name)} {path}: is no folder; name another")
     if log_file := given.get("log_file"):
         try:
             open(log_file, "a").close()
@@ -80,7 +80,7 @@ def check_options(options: Namespace) -> None:
         for name in ("memory_efficient_fp16", "memory_efficient_bf16"):
             if given.get(name):
                 raise UserError(
-                    f"{_option(name)}: --optimizer rnnsearch_adadelta keeps its averages in the "
+                    f"{option_of(name)}: --optimizer rnnsearch_adadelta keeps its averages in the "
                     "type of the parameters, in halves of too few digits: take --fp16, --bf16, "
                     "--amp or --compute-dtype bfloat16"
                 )
@@ -94,5 +94,6 @@ def _is_reference(value: object) -> bool:
     return isinstance(value, str) and value.startswith("${")
 
 
-def _option(name: str) -> str:
+def option_of(name: str) -> str:
+    """Return how an option is written on a command line."""
     return "--" + name.replace("_", "-")

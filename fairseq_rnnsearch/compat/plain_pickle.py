@@ -60,6 +60,8 @@ NAMES = {
 }
 NUMBERS = {f"{kind}{width}" for kind in "iu" for width in (1, 2, 4, 8)} | {"f2", "f4", "f8"}
 
+CONSTANTS = {"NONE": None, "NEWTRUE": True, "NEWFALSE": False}
+EMPTY = {"EMPTY_LIST": list, "EMPTY_DICT": dict, "EMPTY_TUPLE": tuple}
 # How many values an operation takes from the stack; None: all since the mark.
 OPERANDS = {
     **{"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3, "APPEND": 1, "SETITEM": 2},
@@ -137,10 +139,10 @@ class PlainUnpickler:
                 pass
             case "BINUNICODE" | "BININT" | "BININT1" | "BININT2" | "LONG1" | "BINFLOAT":
                 stack.append(argument)
-            case "NONE" | "NEWTRUE" | "NEWFALSE":
-                stack.append({"NONE": None, "NEWTRUE": True, "NEWFALSE": False}[operation])
-            case "EMPTY_LIST" | "EMPTY_DICT" | "EMPTY_TUPLE":
-                stack.append({"LIST": list, "DICT": dict, "TUPLE": tuple}[operation[6:]]())
+            case _ if operation in CONSTANTS:
+                stack.append(CONSTANTS[operation])
+            case _ if operation in EMPTY:
+                stack.append(EMPTY[operation]())
             case "BINPUT" | "LONG_BINPUT":
                 self._memo[argument] = stack[-1]
             case "BINGET" | "LONG_BINGET":

@@ -18,6 +18,7 @@ from omegaconf import OmegaConf
 from fairseq_rnnsearch.compat import patience
 from fairseq_rnnsearch.compat.checkpoints import ADVICE, progress, verify
 from fairseq_rnnsearch.compat.evaluated_options import read_overrides
+from fairseq_rnnsearch.compat.options import option_of
 from fairseq_rnnsearch.compat.processes import decided_by_first, refuse_in_all
 from fairseq_rnnsearch.compat.writing import remove_unfinished
 from fairseq_rnnsearch.errors import UserError
@@ -179,7 +180,7 @@ def choose_beginning(cfg: CheckpointConfig) -> dict[str, object]:
             raise UserError("--restore-file and --finetune-from-model exclude each other")
         _check_named(cfg)
         return {}
-    resets = [f"--{name.replace('_', '-')}" for name in _RESETS if getattr(cfg, name)]
+    resets = [option_of(name) for name in _RESETS if getattr(cfg, name)]
     if other and resets:
         raise UserError(f"--finetune-from-model and {resets[0]} exclude each other")
     newest = _newest_in(cfg)

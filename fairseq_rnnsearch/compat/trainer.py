@@ -50,11 +50,6 @@ _SENT = {argparse.Namespace, distributed_utils._TensorPlaceholder, DictConfig, L
 _SENT |= {ContainerMetadata, Metadata, AnyNode, defaultdict, dict, list, int, Any}
 
 
-def mended(_: type) -> type:
-    """Return the trainer that takes the place of fairseq's in ``fairseq_cli.train``."""
-    return ResumableTrainer
-
-
 class ResumableTrainer(Trainer):
     """fairseq's, with a state that is whole, and mistakes in one line.
 
@@ -159,13 +154,13 @@ class ResumableTrainer(Trainer):
         fairseq sends it as a file of torch's, which reads plain values and tensors alone.
         """
         new = list(_SENT - set(torch.serialization.get_safe_globals()))
-        ema = self.cfg.ema
-        before, ema.store_ema, self._keeps_rate = ema.store_ema, False, True
+        averages = self.cfg.ema.store_ema
+        self.cfg.ema.store_ema, self._keeps_rate = False, True
         try:
             with torch.serialization.safe_globals(new):
                 yield
         finally:
-            ema.store_ema, self._keeps_rate = before, False
+            self.cfg.ema.store_ema, self._keeps_rate = averages, False
 
     def _load_plateau(self) -> None:
         if self._optim_history and isinstance(self.lr_scheduler, ReduceLROnPlateauLRSchedule):
