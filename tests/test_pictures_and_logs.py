@@ -13,7 +13,7 @@ from PIL import Image
 from survives import cases
 
 from fairseq_rnnsearch import errors
-from fairseq_rnnsearch.compat.log_writers import outliving
+from fairseq_rnnsearch.compat.log_writers import make_surviving_bar
 from fairseq_rnnsearch.figures import series
 
 pytest_plugins = ["trained"]
@@ -202,7 +202,7 @@ def test_what_asks_to_end_is_heeded(signal):
 
 def logged(**logs):
     """A bar that shows nothing, with logs, as a training has it."""
-    return outliving(progress_bar.progress_bar)([], log_format="none", **logs)
+    return make_surviving_bar(progress_bar.progress_bar, [], log_format="none", **logs)
 
 
 @pytest.mark.survives("pictures and logs")

@@ -255,13 +255,13 @@ def test_what_a_killed_training_has_forked_keeps_no_lock(tmp_path):
 def test_a_file_system_without_locks(monkeypatch, caplog, tmp_path, number):
     from fairseq import checkpoint_utils
 
-    from fairseq_rnnsearch.compat.locking import locking
+    from fairseq_rnnsearch.compat.locking import lock_and_verify
 
     def cannot(*arguments):
         raise OSError(number, os.strerror(number))
 
     monkeypatch.setattr(fcntl, "flock", cannot)
-    locking(checkpoint_utils.verify_checkpoint_directory)(str(tmp_path / "new"))
+    lock_and_verify(checkpoint_utils.verify_checkpoint_directory, str(tmp_path / "new"))
     (warning,) = caplog.messages
     assert f"new cannot be locked ({os.strerror(number)})" in warning
 
@@ -270,7 +270,7 @@ def test_a_file_system_without_locks(monkeypatch, caplog, tmp_path, number):
 def test_a_save_folder_that_cannot_be_written(monkeypatch, train, tmp_path):
     from fairseq import checkpoint_utils
 
-    from fairseq_rnnsearch.compat.locking import locking
+    from fairseq_rnnsearch.compat.locking import lock_and_verify
     from fairseq_rnnsearch.errors import UserError
 
     (tmp_path / "file").touch()
@@ -283,7 +283,7 @@ def test_a_save_folder_that_cannot_be_written(monkeypatch, train, tmp_path):
     monkeypatch.setattr(os, "open", read_only)
     monkeypatch.setattr("builtins.open", read_only)
     with pytest.raises(UserError, match="cannot be written: Read-only file system"):
-        locking(checkpoint_utils.verify_checkpoint_directory)(str(tmp_path))
+        lock_and_verify(checkpoint_utils.verify_checkpoint_directory, str(tmp_path))
 
 
 # --- processes on a machine with GPUs -------------------------------------------------------------
@@ -320,7 +320,7 @@ def started(monkeypatch, cpu, gpus, launched=(), **options):
     """How fairseq starts a training on a machine with so many GPUs."""
     from fairseq.distributed import utils
 
-    from fairseq_rnnsearch.compat.programs import sharing
+    from fairseq_rnnsearch.compat.programs import share_and_call
 
     for name, value in dict(launched).items():
         monkeypatch.setenv(name, value)
@@ -345,7 +345,7 @@ def started(monkeypatch, cpu, gpus, launched=(), **options):
     cfg = OmegaConf.create(
         {"common": {"cpu": cpu, "tpu": False}, "distributed_training": training | options}
     )
-    sharing(utils.call_main)(cfg, lambda cfg: begun.append("alone"))
+    share_and_call(utils.call_main, cfg, lambda cfg: begun.append("alone"))
     found = cfg.distributed_training
     # torch's wants to know the GPUs
     assert found.ddp_backend == ("legacy_ddp" if cpu or not gpus else "pytorch_ddp")

@@ -11,7 +11,7 @@ from commands import LAST_ONLY, MODEL, PAPER, QUIET, TASK, run
 from fairseq.logging import metrics, progress_bar
 
 from fairseq_rnnsearch.compat import progress_lines
-from fairseq_rnnsearch.compat.log_writers import outliving
+from fairseq_rnnsearch.compat.log_writers import make_surviving_bar
 from fairseq_rnnsearch.evaluation.training_log import read_training
 
 pytest_plugins = ["trained"]
@@ -112,7 +112,9 @@ def lines(monkeypatch, caplog):
 
     def lines(log_format, loop=lambda bar, batch: None, **options):
         caplog.clear()
-        bar = outliving(progress_bar.progress_bar)(Batches(clock, 10), log_format, **options)
+        bar = make_surviving_bar(
+            progress_bar.progress_bar, Batches(clock, 10), log_format, **options
+        )
         assert len(bar) == 10
         for batch in bar:
             loop(bar, batch)

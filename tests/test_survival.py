@@ -17,7 +17,7 @@ from commands import MODEL, ROOT, assert_equal_tensors, parameters_and_optimizer
 from launchpad import Strike
 from survives import cases
 
-from fairseq_rnnsearch.compat.writing import copying_whole, write_whole
+from fairseq_rnnsearch.compat.writing import copy_whole, write_whole
 from fairseq_rnnsearch.errors import UserError
 
 pytest_plugins = ["trained"]
@@ -199,7 +199,7 @@ def test_it_is_flushed_before_it_is_renamed(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "replace", note_rename)
     source, copy = str(tmp_path / "checkpoint1.pt"), str(tmp_path / "checkpoint_last.pt")
     write_whole({"model": torch.zeros(3)}, source)
-    assert copying_whole(PathManager.copy)(source, copy, overwrite=True)
+    assert copy_whole(PathManager.copy, source, copy, overwrite=True)
     for name, steps in (("checkpoint1.pt", done[:3]), ("checkpoint_last.pt", done[3:])):
         temporary = steps[0][1]
         renaming = "rename", temporary, name

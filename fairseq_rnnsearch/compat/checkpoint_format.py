@@ -147,17 +147,16 @@ def _plain(value: object) -> object:
     return value.item() if is_number else value
 
 
-def check_optimizer(path: str, optimizer: torch.optim.Optimizer, defaults: Mapping) -> None:
+def check_optimizer(path: str, optimizer: torch.optim.Optimizer) -> None:
     """Check the state that an optimizer has loaded: each tensor must fit its parameter.
 
-    Args:
-        defaults: the optimizer's own options, of the kinds that those of the file must be.
+    Options must be of the kinds of the optimizer's own.
 
     Raises:
         UserError: naming the first value that does not fit.
     """
     for number, group in enumerate(optimizer.param_groups):
-        for name, default in defaults.items():
+        for name, default in optimizer.defaults.items():
             if not _is_like(group.get(name), default):
                 raise UserError(
                     f"checkpoint {path}: {name} of the optimizer's group {number} is "

@@ -2,7 +2,6 @@
 
 import argparse
 import contextlib
-import functools
 import os
 from collections.abc import Callable, Iterator
 
@@ -124,15 +123,12 @@ def _refuse_sizes(state: dict) -> None:
             )
 
 
-def explaining(load_models: Callable[..., tuple]) -> Callable[..., tuple]:
-    """Make ``load_model_ensemble_and_task`` name the checkpoint in what it raises."""
-
-    @functools.wraps(load_models)
-    def load_models_or_explain(filenames: list[str], *args, **kwargs) -> tuple:
-        with naming_checkpoint(*map(str, filenames)):
-            return load_models(filenames, *args, **kwargs)
-
-    return load_models_or_explain
+def load_models_or_explain(
+    load_models: Callable[..., tuple], filenames: list[str], *args, **kwargs
+) -> tuple:
+    """Let ``load_model_ensemble_and_task`` name the checkpoint in what it raises."""
+    with naming_checkpoint(*map(str, filenames)):
+        return load_models(filenames, *args, **kwargs)
 
 
 @contextlib.contextmanager

@@ -120,7 +120,8 @@ class CommandParser(OneLineParser):
         known = [word for word in words if word not in _HELP] if asks else words
         # not OneLineParser's, because the first reading knows few options
         chosen, unknown = argparse.ArgumentParser.parse_known_args(self, known, namespace)
-        self._command = _command_of(chosen)
+        # however it was started
+        self._command = next((name for name, own in _KNOWN_BY.items() if own in chosen), "")
         if asks:
             self._add_groups(chosen, words)
             self.print_help()
@@ -185,14 +186,6 @@ class CommandParser(OneLineParser):
                 with contextlib.suppress(AttributeError):  # a preset may ask for other options
                     ARCH_CONFIG_REGISTRY[name](preset)
                 self.set_defaults(**vars(preset))
-
-
-def _command_of(options: Namespace) -> str:
-    """Return the command that has these options, however it was started."""
-    for command, option in _KNOWN_BY.items():
-        if option in options:
-            return command
-    return ""
 
 
 def _options_of(kind: str) -> set[str]:

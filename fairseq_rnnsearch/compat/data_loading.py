@@ -9,52 +9,43 @@ from torch.utils.data import dataloader
 from fairseq_rnnsearch.compat.signals import STATUS
 
 
-def ending(iterator: type) -> type:
-    """Let these processes live until the training that they serve has saved, and no longer.
+class EndingIterator(dataloader._MultiProcessingDataLoaderIter):
+    """torch's, whose processes live until the training that they serve has saved, and no longer."""
 
-    Args:
-        iterator: torch's iterator over batches that several processes load.
-    """
+    def __init__(self, loader: dataloader.DataLoader) -> None:
+        """Keep signals from the processes.
 
-    class EndingIterator(iterator):
-        """torch's, whose processes heed no signals and end with the last batch."""
+        Ctrl-C reaches a terminal's processes, and a service manager's SIGTERM all of a service.
+        """
+        before = signal.pthread_sigmask(signal.SIG_BLOCK, STATUS)
+        try:
+            super().__init__(loader)
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, before)
+        for worker in self._workers:  # torch and Python end it by a SIGTERM, and wait for that
+            worker._popen.terminate = worker._popen.kill
 
-        def __init__(self, loader: dataloader.DataLoader) -> None:
-            """Keep signals from the processes.
+    def _next_data(self) -> object:
+        """End the processes when nothing is left to load; the next epoch begins new ones.
 
-            Ctrl-C reaches a terminal's processes, and a service manager's SIGTERM all of a service.
-            """
-            before = signal.pthread_sigmask(signal.SIG_BLOCK, STATUS)
-            try:
-                super().__init__(loader)
-            finally:
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
-            for worker in self._workers:  # torch and Python end it by a SIGTERM, and wait for that
-                worker._popen.terminate = worker._popen.kill
+        fairseq counts batches instead of asking for one after the last. They would live until a
+        garbage collection, which closes what they are told to end by before it tells them:
+        torch then waits 5 s for each.
+        """
+        data = super()._next_data()
+        if self._rcvd_idx == self._send_idx and not self._persistent_workers:
+            self._shutdown_workers()
+        return data
 
-        def _next_data(self) -> object:
-            """End the processes when nothing is left to load; the next epoch begins new ones.
+    def __del__(self) -> None:
+        """Keep `can only test a child process` off standard error.
 
-            fairseq counts batches instead of asking for one after the last. They would live until a
-            garbage collection, which closes what they are told to end by before it tells them:
-            torch then waits 5 s for each.
-            """
-            data = super()._next_data()
-            if self._rcvd_idx == self._send_idx and not self._persistent_workers:
-                self._shutdown_workers()
-            return data
-
-        def __del__(self) -> None:
-            """Keep `can only test a child process` off standard error.
-
-            A process that loads data inherits what is left of the iterators before it; when they
-            are cleared away there, they ask after processes that are not its own.
-            """
-            workers = vars(self).get("_workers", [])
-            if all(worker._parent_pid == os.getpid() for worker in workers):
-                super().__del__()
-
-    return EndingIterator
+        A process that loads data inherits what is left of the iterators before it; when they
+        are cleared away there, they ask after processes that are not its own.
+        """
+        workers = vars(self).get("_workers", [])
+        if all(worker._parent_pid == os.getpid() for worker in workers):
+            super().__del__()
 
 
 def expect_killed_processes() -> None:

@@ -4,12 +4,12 @@ It takes any bytes for text or dies of them, formats every row of an alignment a
 hands no sentence numbers to the task, and prints a translation after the task is done with it.
 """
 
-import functools
 import itertools
 from collections.abc import Callable, Iterator
 from types import FunctionType
 
 from fairseq.tokenizer import tokenize_line
+from omegaconf import DictConfig
 
 from fairseq_rnnsearch.data.line_batches import line_batches
 
@@ -18,26 +18,20 @@ ROW_END = "\N{SYMBOL FOR RECORD SEPARATOR}"
 _sessions: list["InteractiveSession"] = []  # the one that runs, if any
 
 
-def with_session(main: FunctionType) -> Callable:
-    """Make the program's ``main`` read, number and print sentences as a session does."""
-
-    @functools.wraps(main)
-    def run(cfg) -> None:
-        names = main.__globals__
-        session = InteractiveSession(names["make_batches"])
-        names = {
-            **names,
-            "buffered_read": read_lines,
-            "make_batches": session.numbered_batches,
-            "print": session.print,
-        }
-        _sessions.append(session)
-        try:
-            FunctionType(main.__code__, names)(cfg)
-        finally:
-            _sessions.remove(session)
-
-    return run
+def run_session(main: FunctionType, cfg: DictConfig) -> None:
+    """Let the program's ``main`` read, number and print sentences as a session does."""
+    session = InteractiveSession(main.__globals__["make_batches"])
+    names = {
+        **main.__globals__,
+        "buffered_read": read_lines,
+        "make_batches": session.numbered_batches,
+        "print": session.print,
+    }
+    _sessions.append(session)
+    try:
+        FunctionType(main.__code__, names)(cfg)
+    finally:
+        _sessions.remove(session)
 
 
 def current_session() -> "InteractiveSession | None":

@@ -25,29 +25,22 @@ NAME = ".fairseq_rnnsearch.lock"
 _held: list[int] = []  # descriptors of this process
 
 
-def locking(verify: Callable[[str], None]) -> Callable[[str], None]:
+def lock_and_verify(verify: Callable[[str], None], save_dir: str) -> None:
     """Lock ``--save-dir`` in the first process of a training, before anything is done there.
 
     Args:
         verify: fairseq's check that the folder can be written.
     """
-
-    @functools.wraps(verify)
-    def lock_and_verify(save_dir: str) -> None:
-        problem = None if "://" in save_dir else lock(save_dir)  # object stores have no locks
-        try:
-            verify(save_dir)
-        except OSError as mistake:
-            raise UserError(
-                f"--save-dir {save_dir} cannot be written: {mistake.strerror}"
-            ) from mistake
-        if problem:
-            logger.warning(
-                f"--save-dir {save_dir} cannot be locked ({problem.strerror}): see to it that no "
-                "other training uses it"
-            )
-
-    return lock_and_verify
+    problem = None if "://" in save_dir else lock(save_dir)  # object stores have no locks
+    try:
+        verify(save_dir)
+    except OSError as mistake:
+        raise UserError(f"--save-dir {save_dir} cannot be written: {mistake.strerror}") from mistake
+    if problem:
+        logger.warning(
+            f"--save-dir {save_dir} cannot be locked ({problem.strerror}): see to it that no "
+            "other training uses it"
+        )
 
 
 def lock(folder: str) -> OSError | None:

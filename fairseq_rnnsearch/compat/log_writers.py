@@ -28,40 +28,39 @@ _wanted: list[str] = []  # a log file that is not open yet
 _log_files: list["LogFile"] = []
 
 
-def outliving(make_bar: Callable) -> Callable:
+def make_surviving_bar(
+    make_bar: Callable,
+    iterator: Iterable,
+    log_format: str | None = None,
+    log_interval: int = 100,
+    log_file: str | None = None,
+    epoch: int | None = None,
+    prefix: str | None = None,
+    default_log_format: str = "tqdm",
+    **logs: str | bool | None,
+) -> BaseProgressBar:
     """Warn once of each log that cannot be written, and go on without it.
 
     The bar has lines every ten seconds, see ``progress_lines``. ``--log-file`` is opened by the
     program: fairseq opens it anew in each epoch, and each line is there as often.
+
+    Args:
+        make_bar: fairseq's function, whose arguments follow.
     """
-
-    @functools.wraps(make_bar)
-    def make_surviving_bar(
-        iterator: Iterable,
-        log_format: str | None = None,
-        log_interval: int = 100,
-        log_file: str | None = None,
-        epoch: int | None = None,
-        prefix: str | None = None,
-        default_log_format: str = "tqdm",
-        **logs: str | bool | None,
-    ) -> BaseProgressBar:
-        kind = log_format or default_log_format
-        if kind == "tqdm" and not sys.stderr.isatty():
-            kind = "simple"
-        if kind != "none":
-            iterator = progress_lines.WithLines(iterator, kind, epoch, prefix)
-        bar = make_bar(iterator, kind, log_interval, epoch=epoch, prefix=prefix)
-        for name, options in _LOGS.items():
-            if logs.get(options[0]):
-                own = {option: logs.get(option) for option in options}
-                make_log = functools.partial(make_bar, [], "none")
-                if name == TENSORBOARD:
-                    make_log = _Tensorboard
-                bar = SurvivingLog(bar, name, functools.partial(make_log, **own))
-        return bar
-
-    return make_surviving_bar
+    kind = log_format or default_log_format
+    if kind == "tqdm" and not sys.stderr.isatty():
+        kind = "simple"
+    if kind != "none":
+        iterator = progress_lines.WithLines(iterator, kind, epoch, prefix)
+    bar = make_bar(iterator, kind, log_interval, epoch=epoch, prefix=prefix)
+    for name, options in _LOGS.items():
+        if logs.get(options[0]):
+            own = {option: logs.get(option) for option in options}
+            make_log = functools.partial(make_bar, [], "none")
+            if name == TENSORBOARD:
+                make_log = _Tensorboard
+            bar = SurvivingLog(bar, name, functools.partial(make_log, **own))
+    return bar
 
 
 class SurvivingLog(BaseProgressBar):

@@ -72,6 +72,11 @@ def _mended_program(module: str) -> Callable:
     return program.main
 
 
+def _around(function: Callable) -> Callable[[Callable], Callable]:
+    """Return the replacement that calls a function with what was there, and its arguments."""
+    return lambda there: functools.wraps(there)(functools.partial(function, there))
+
+
 MENDS = (
     Mend(
         *("sys", "excepthook", shown_in_one_line),
@@ -87,7 +92,7 @@ MENDS = (
         without="options, those of a checkpoint too, are run as Python",
     ),
     Mend(
-        *("fairseq.distributed.utils", "call_main", programs.sharing),
+        *("fairseq.distributed.utils", "call_main", _around(programs.share_and_call)),
         without="torchrun without GPUs starts copies that write to one folder; a process that is "
         "lost is a traceback",
     ),
@@ -102,15 +107,16 @@ MENDS = (
         without="see the methods of compat/trainer.py, each of which says so",
     ),
     Mend(
-        *("fairseq_cli.train", "validate_and_save", signals.heeding_signals),
+        *("fairseq_cli.train", "validate_and_save", _around(signals.save_and_heed)),
         without="SIGTERM, Ctrl-C and SIGUSR1 lose the updates since the last checkpoint",
     ),
     Mend(
-        *("fairseq.checkpoint_utils", "verify_checkpoint_directory", locking.locking),
+        *("fairseq.checkpoint_utils", "verify_checkpoint_directory"),
+        _around(locking.lock_and_verify),
         without="two trainings in one folder overwrite each other's checkpoints",
     ),
     Mend(
-        *("fairseq.checkpoint_utils", "load_checkpoint", resuming.beginning),
+        *("fairseq.checkpoint_utils", "load_checkpoint", _around(resuming.begin_or_go_on)),
         without="a missing or damaged checkpoint_last.pt means training from scratch; patience, "
         "schedules and finished runs begin anew",
     ),
@@ -119,21 +125,23 @@ MENDS = (
         without="a checkpoint's file can run code or fill the memory; a damaged one is used",
     ),
     Mend(
-        *("fairseq.checkpoint_utils", "load_model_ensemble_and_task", checkpoints.explaining),
+        *("fairseq.checkpoint_utils", "load_model_ensemble_and_task"),
+        _around(checkpoints.load_models_or_explain),
         without="a checkpoint that does not fit ends in a traceback that does not name it",
     ),
     Mend(
         *("fairseq.file_io:PathManager", "copy"),
-        lambda copy: staticmethod(writing.copying_whole(copy)),
+        lambda copy: staticmethod(_around(writing.copy_whole)(copy)),
         without="a machine that dies while checkpoint_last.pt is written leaves half of it",
     ),
     Mend(
-        *("fairseq.logging.progress_bar", "progress_bar", log_writers.outliving),
+        *("fairseq.logging.progress_bar", "progress_bar", _around(log_writers.make_surviving_bar)),
         without="a log that cannot be written ends the training, or lets it wait for ever; for "
         "minutes there is no line of progress",
     ),
     Mend(
-        *("torch.utils.data.dataloader", "_MultiProcessingDataLoaderIter", data_loading.ending),
+        *("torch.utils.data.dataloader", "_MultiProcessingDataLoaderIter"),
+        lambda _: data_loading.EndingIterator,
         without="signals end the processes that load data before the training has saved, and each "
         "lets a program wait for 5 s at its end",
     ),

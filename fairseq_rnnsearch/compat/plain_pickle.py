@@ -163,11 +163,11 @@ class PlainUnpickler:
         """Take so many values from the stack, or all since the mark."""
         if count is None:
             operands, self._stack = self._stack, self._below.pop()
-        else:
-            operands = [self._stack.pop() for _ in range(count)][::-1]
-        return operands
+            return operands
+        return [self._stack.pop() for _ in range(count)][::-1]
 
     def _use(self, operation: str, operands: list) -> None:
+        """Make a tuple, fill a list or a dictionary, or do what a name or a content asks for."""
         match operation:
             case "BINPERSID":
                 self._stack.append(self._stored(*operands))

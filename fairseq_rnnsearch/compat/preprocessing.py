@@ -1,6 +1,5 @@
 """``fairseq-preprocess`` on text files that are not what they seem."""
 
-import functools
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
@@ -10,22 +9,17 @@ from fairseq_rnnsearch.data.corpus import check_parallel, check_text
 from fairseq_rnnsearch.errors import UserError
 
 
-def checking_text(main: Callable) -> Callable:
+def check_and_preprocess(main: Callable, options: Namespace) -> None:
     """Check the text files before fairseq-preprocess writes anything.
 
     It binarises sides with different line counts without a word, splits lines at stray carriage
     returns and dies unintelligibly of bytes that are not UTF-8.
     """
-
-    @functools.wraps(main)
-    def check_and_preprocess(options: Namespace) -> None:
-        _check_dictionaries(options)
-        _check_text(options)
-        main(options)
-        if options.dataset_impl != "raw":
-            write_checksums(Path(options.destdir))
-
-    return check_and_preprocess
+    _check_dictionaries(options)
+    _check_text(options)
+    main(options)
+    if options.dataset_impl != "raw":
+        write_checksums(Path(options.destdir))
 
 
 def _check_text(options: Namespace) -> None:

@@ -30,8 +30,8 @@ _ends: list[list[Callable[[], None]]] = []  # of the programs that run
 
 # What a program is taught beside what all of them are.
 _TAUGHT = {
-    "fairseq_cli.interactive": interactive.with_session,
-    "fairseq_cli.preprocess": preprocessing.checking_text,
+    "fairseq_cli.interactive": interactive.run_session,
+    "fairseq_cli.preprocess": preprocessing.check_and_preprocess,
 }
 
 
@@ -44,7 +44,8 @@ class Program:
 
     def __init__(self, main: Callable) -> None:
         functools.update_wrapper(self, main)
-        self._main = _TAUGHT.get(main.__module__, lambda main: main)(main)
+        taught = _TAUGHT.get(main.__module__)
+        self._main = functools.partial(taught, main) if taught else main
 
     def __call__(self, cfg: DictConfig | Namespace, **options) -> None:
         check = check_options if isinstance(cfg, Namespace) else check_configuration
@@ -59,16 +60,11 @@ class Program:
                 finish()
 
 
-def sharing(call_main: Callable) -> Callable:
+def share_and_call(call_main: Callable, cfg: DictConfig, main: Callable, **options) -> None:
     """Share the work among processes as they were started, and name one that is lost."""
-
-    @functools.wraps(call_main)
-    def call_as_started(cfg: DictConfig, main: Callable, **options) -> None:
-        _share(cfg)
-        with naming_lost_processes():
-            call_main(cfg, main, **options)
-
-    return call_as_started
+    _share(cfg)
+    with naming_lost_processes():
+        call_main(cfg, main, **options)
 
 
 def at_the_end(finish: Callable[[], None]) -> None:

@@ -26,23 +26,8 @@ from fairseq_rnnsearch.errors import UserError
 logger = logging.getLogger(__name__)
 
 
-def beginning(load: Callable[..., tuple]) -> Callable[..., tuple]:
-    """Return what takes the place of fairseq's ``load_checkpoint``.
-
-    Trainers of models in several parts, each with a checkpoint of its own, keep fairseq's.
-    """
-
-    @functools.wraps(load)
-    def begin(cfg: CheckpointConfig, trainer: Trainer, **iterator_options) -> tuple:
-        if trainer.checkpoint_suffix:
-            return load(cfg, trainer, **iterator_options)
-        return begin_or_go_on(cfg, trainer, iterator_options)
-
-    return begin
-
-
 def begin_or_go_on(
-    cfg: CheckpointConfig, trainer: Trainer, iterator_options: dict
+    load: Callable[..., tuple], cfg: CheckpointConfig, trainer: Trainer, **iterator_options
 ) -> tuple[dict | None, EpochBatchIterator]:
     """Begin a training, or go on with the newest checkpoint in --save-dir that is whole.
 
@@ -52,18 +37,19 @@ def begin_or_go_on(
     --finetune-from-model once more from the other model, without a word.
 
     Args:
+        load: fairseq's ``load_checkpoint``, which trainers of models in several parts keep: each
+            part has a checkpoint of its own.
         iterator_options: for ``trainer.get_train_iterator``.
 
     Returns:
         What the checkpoint holds beside model and optimizer, and the training's batches.
     """
-
-    def decide() -> dict:
+    if trainer.checkpoint_suffix:
+        return load(cfg, trainer, **iterator_options)
+    if trainer.data_parallel_rank == 0:
         remove_unfinished(cfg.save_dir)
-        return choose_beginning(cfg)
-
-    # checkpoints keep what the user has asked for
-    cfg = OmegaConf.merge(cfg, decided_by_first(trainer, decide))
+    changes = decided_by_first(trainer, functools.partial(choose_beginning, cfg))
+    cfg = OmegaConf.merge(cfg, changes)  # a copy: checkpoints keep what the user has asked for
     path = cfg.restore_file
     extra_state = trainer.load_checkpoint(
         os.path.join(cfg.save_dir, path) if path == _LAST else path,

@@ -11,7 +11,6 @@ that may be due then, so that a run that goes on equals an unbroken one. A secon
 process at once.
 """
 
-import functools
 import logging
 import os
 import signal
@@ -23,8 +22,11 @@ from typing import NoReturn
 
 import torch
 from fairseq import checkpoint_utils
+from fairseq.data.iterators import EpochBatchIterator
 from fairseq.distributed import utils as distributed_utils
+from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
+from omegaconf import DictConfig
 
 logger = logging.getLogger(__name__)
 
@@ -76,31 +78,32 @@ def _say(message: str) -> None:
     os.write(2, f"fairseq_rnnsearch: {message}\n".encode())
 
 
-def heeding_signals(validate_and_save: Callable[..., tuple]) -> Callable[..., tuple]:
+def save_and_heed(
+    validate_and_save: Callable[..., tuple],
+    cfg: DictConfig,
+    trainer: Trainer,
+    task: FairseqTask,
+    epoch_itr: EpochBatchIterator,
+    valid_subsets: list[str],
+    end_of_epoch: bool,
+) -> tuple[list, bool]:
     """Save and end after the update in which a signal came.
 
     Args:
         validate_and_save: what ``fairseq_cli.train`` does after each update.
     """
-
-    @functools.wraps(validate_and_save)
-    def validate_and_save_and_heed(
+    if end_of_epoch:
+        trainer.log_updates()
+    losses, should_stop = validate_and_save(
         cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch
-    ) -> tuple[list, bool]:
-        if end_of_epoch:
-            trainer.log_updates()
-        losses, should_stop = validate_and_save(
-            cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch
-        )
-        if not should_stop and trainer.stop_request.of_all(trainer):
-            if trainer.saved_at != trainer.get_num_updates():
-                _save_last(cfg.checkpoint, trainer, epoch_itr)
-            if not end_of_epoch:
-                end_training(trainer)
-            trainer.end_after_the_report()
-        return losses, should_stop
-
-    return validate_and_save_and_heed
+    )
+    if not should_stop and trainer.stop_request.of_all(trainer):
+        if trainer.saved_at != trainer.get_num_updates():
+            _save_last(cfg.checkpoint, trainer, epoch_itr)
+        if not end_of_epoch:
+            end_training(trainer)
+        trainer.end_after_the_report()
+    return losses, should_stop
 
 
 def _save_last(cfg, trainer: Trainer, epoch_itr) -> None:

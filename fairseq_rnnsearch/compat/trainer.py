@@ -132,8 +132,7 @@ class ResumableTrainer(Trainer):
                 )
             if extra_state is None:
                 return None
-            optimizer = self.optimizer.optimizer
-            check_optimizer(filename, optimizer, optimizer.defaults)
+            check_optimizer(filename, self.optimizer.optimizer)
             if self.data_parallel_rank == 0:
                 self.task.load_state_dict(checkpoints.task_state_of(filename))
             at_beginning = extra_state["train_iterator"].get("iterations_in_epoch") == 0

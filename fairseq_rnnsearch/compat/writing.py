@@ -5,7 +5,6 @@ fairseq renames a checkpoint into place without flushing it, and writes the copi
 machine that dies meanwhile leaves a truncated file, and no other by that name.
 """
 
-import functools
 import logging
 import os
 import shutil
@@ -34,18 +33,15 @@ def write_whole(state: dict, path: str, in_background: bool = False) -> None:
             raise problem.__context__ if of_the_disk else problem from None
 
 
-def copying_whole(copy: Callable) -> Callable:
-    """Make ``PathManager.copy`` write a file of this machine as ``write_whole`` does."""
-
-    @functools.wraps(copy)
-    def copy_whole(src_path: str, dst_path: str, overwrite: bool = False) -> bool:
-        if not (_is_local(src_path) and _is_local(dst_path)):
-            return copy(src_path, dst_path, overwrite)
-        with replacing(dst_path, durable=True) as unfinished:
-            shutil.copyfile(src_path, unfinished)
-        return True
-
-    return copy_whole
+def copy_whole(
+    copy: Callable[..., bool], src_path: str, dst_path: str, overwrite: bool = False
+) -> bool:
+    """Let ``PathManager.copy`` write a file of this machine as ``write_whole`` does."""
+    if not (_is_local(src_path) and _is_local(dst_path)):
+        return copy(src_path, dst_path, overwrite)
+    with replacing(dst_path, durable=True) as unfinished:
+        shutil.copyfile(src_path, unfinished)
+    return True
 
 
 def _is_local(path: str) -> bool:
