@@ -1,8 +1,6 @@
 """Alignments as values, and the folder that they are drawn into."""
 
 import json
-import multiprocessing
-import os
 import signal
 import subprocess
 import sys
@@ -11,13 +9,12 @@ from contextlib import contextmanager
 
 import numpy as np
 import pytest
-from commands import PACKAGE, run
+from commands import PACKAGE
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures import (
     Alignment,
     Gallery,
-    gallery,
     parse_formats,
     parse_samples,
     text_heatmap,
@@ -164,68 +161,22 @@ def some_alignments(count):
         yield Alignment(("a", f"b{number}", "</s>"), ("c", "</s>"), weights, id=3 * number)
 
 
-def contents(folder):
-    return {path.name: path.read_bytes() for path in folder.iterdir()}
-
-
 @contextmanager
-def drawing(folder, formats, processes=1, count=0):
+def drawing(folder, formats, count=0):
     """Draw so many alignments into a folder, and nothing that is not finished stays."""
     try:
-        with Gallery(folder, formats, processes) as writer:
+        with Gallery(folder, formats) as writer:
             for alignment in some_alignments(count):
                 writer.add(alignment)
             yield
     finally:
         assert not list(folder.glob(".*"))
-        assert not multiprocessing.active_children()
 
 
-@pytest.fixture
-def few(monkeypatch):
-    """Several processes are worth while from the third sentence on."""
-    monkeypatch.setattr(gallery, "FEW", 2)
-
-
-def test_files_do_not_depend_on_the_number_of_processes(tmp_path, few):
-    for processes in (1, 2, 3):
-        with drawing(tmp_path / str(processes), ALL, processes, 9):
-            pass
-    one = contents(tmp_path / "1")
-    assert len(one) == 4 * 9 + 3
-    assert one == contents(tmp_path / "2") == contents(tmp_path / "3")
-
-
-def test_pictures_are_drawn_by_the_other_processes(tmp_path, few, monkeypatch):
-    all_draw = multiprocessing.get_context("fork").Barrier(3)
-    begun = []
-    here = os.getpid()
-
-    def save(path, *_, style):
-        if os.getpid() != here and not begun:
-            begun.append(all_draw.wait(60))  # no process draws them all while others begin
-        (path.parent / f"{path.stem}.{os.getpid()}").touch()
-
-    monkeypatch.setattr(gallery, "save_heatmap", save)
-    with drawing(tmp_path, ("png",), 3, 12):
-        pass
-    names = [path.name.removeprefix("sentence").split(".") for path in tmp_path.iterdir()]
-    assert sorted(int(number) for number, _ in names) == list(range(0, 36, 3))
-    processes = [int(process) for _, process in names]
-    assert processes.count(here) == 2 and len({*processes} - {here}) == 3
-
-
-def test_write_gallery_sorts_and_reports_its_progress(tmp_path, few):
-    seen = []
-
-    def progress(alignments):
-        for alignment in alignments:
-            yield alignment
-            seen.append(alignment.id)
-
-    write_gallery(tmp_path, reversed(list(some_alignments(5))), ("png", "pharaoh"), progress)
-    assert seen == [0, 3, 6, 9, 12]
-    assert len((tmp_path / "alignments.pharaoh").read_text().splitlines()) == 5
+def test_write_gallery_sorts(tmp_path):
+    write_gallery(tmp_path, reversed(list(some_alignments(5))), ("png", "jsonl"))
+    lines = (tmp_path / "alignments.jsonl").read_text().splitlines()
+    assert [json.loads(line)["id"] for line in lines] == [0, 3, 6, 9, 12]
 
 
 def test_lines_are_written_as_they_come(tmp_path):
@@ -244,65 +195,21 @@ def test_lone_surrogate_is_written_as_json_writes_it(tmp_path):
 
 
 @pytest.mark.parametrize("problem", [KeyboardInterrupt, OSError(2, "of another file"), UserError])
-@pytest.mark.parametrize("processes", [1, 2])
-def test_interrupted_gallery_leaves_finished_pictures_only(tmp_path, few, problem, processes):
+def test_interrupted_gallery_leaves_finished_pictures_only(tmp_path, problem):
     expected = type(problem) if isinstance(problem, OSError) else problem
-    formats = "png", "jsonl", "html"
-    with pytest.raises(expected), drawing(tmp_path, formats, processes, 5):
+    with pytest.raises(expected), drawing(tmp_path, ("png", "jsonl", "html"), 5):
         raise problem
     assert {path.suffix for path in tmp_path.iterdir()} == {".png"}
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_picture_that_cannot_be_written(tmp_path, few, processes):
-    (tmp_path / "sentence0009.png").mkdir()
-    message = r"sentence0009\.png cannot be written: Is a directory"
-    with (
-        pytest.raises(UserError, match=message),
-        drawing(tmp_path, ("png", "jsonl"), processes, 8),
-    ):
+@pytest.mark.parametrize("name", ["sentence0009.png", "index.html"])
+def test_file_that_cannot_be_written(tmp_path, name):
+    (tmp_path / name).mkdir()
+    message = f"{name} cannot be written: Is a directory"
+    formats = "png", "jsonl", "html"
+    with pytest.raises(UserError, match=message), drawing(tmp_path, formats, 8):
         pass
     assert not (tmp_path / "alignments.jsonl").exists()
-
-
-@pytest.mark.parametrize(
-    ("accident", "message"),
-    [
-        (lambda: os._exit(3), r"a process that draws was ended at sentence \d+ or soon after it"),
-        (lambda: os.kill(os.getpid(), signal.SIGKILL), "perhaps there is too little memory"),
-        (lambda: 1 / 0, "sentence 6 cannot be drawn: ZeroDivisionError: division by zero"),
-    ],
-)
-def test_accident_in_another_process_is_one_line(tmp_path, few, monkeypatch, accident, message):
-    def save(path, *_, style):
-        if path.name == "sentence0006.png":
-            accident()
-
-    monkeypatch.setattr(gallery, "save_heatmap", save)
-    with (
-        pytest.raises(UserError, match=message) as caught,
-        drawing(tmp_path, ("png", "jsonl"), 2, 30),
-    ):
-        pass
-    assert "\n" not in str(caught.value)
-    assert list(tmp_path.iterdir()) == []
-
-
-@pytest.mark.parametrize("begun", [0, 1])
-def test_without_fork_one_process_draws_all(tmp_path, few, monkeypatch, begun):
-    """Also where memory ends after some processes have begun; they do not stay."""
-    fork, forked = os.fork, []
-
-    def refuse():
-        if len(forked) >= begun:
-            raise OSError(12, "Cannot allocate memory")
-        forked.append(True)
-        return fork()
-
-    monkeypatch.setattr(os, "fork", refuse)
-    with drawing(tmp_path, ("png",), 3, 6):
-        pass
-    assert len(list(tmp_path.iterdir())) == 6
 
 
 def test_ids_must_increase(tmp_path):
@@ -311,86 +218,37 @@ def test_ids_must_increase(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-PROGRAM = """
-import atexit, multiprocessing, os, sys, time, types
+PROGRAM = f"""
+import sys, types
 package = types.ModuleType("fairseq_rnnsearch")  # spares it fairseq
-package.__path__ = [{package!r}]
+package.__path__ = [{str(PACKAGE)!r}]
 sys.modules["fairseq_rnnsearch"] = package
 from pathlib import Path
 import numpy as np
-from fairseq_rnnsearch.figures import Alignment, Gallery, fonts, gallery
+from fairseq_rnnsearch.figures import Alignment, Gallery
 
-def draw(letter=lambda number: "b"):
-    with Gallery(Path({folder!r}), ("png", "jsonl"), 2) as writer:
-        for number in range({count}):
-            words = ("a", letter(number))
-            writer.add(Alignment(words, ("c",), np.ones((1, 2)), id=number))
-
-{how}
+with Gallery(Path(sys.argv[1]), ("png", "jsonl")) as gallery:
+    for number in range(10**6):
+        gallery.add(Alignment(("a", "b"), ("c",), np.ones((1, 2)), id=number))
 """
 
 
-def program(folder, count, how):
-    return PROGRAM.format(package=str(PACKAGE), folder=str(folder), count=count, how=how)
-
-
-def test_gallery_of_a_program_that_is_ending(tmp_path):
-    """In a process of its own: Python's own end is what may break the processes that draw."""
-    command = [sys.executable, "-c", program(tmp_path, 40, "atexit.register(draw)")]
-    done = subprocess.run(command, capture_output=True, text=True)
-    assert (done.returncode, done.stderr) == (0, "")
-    assert len(list(tmp_path.iterdir())) == 41
-
-
-def test_missing_font_is_said_once_and_not_by_every_process(tmp_path):
-    """Not before the processes have begun, or they would know that it has been said."""
-    letters = 'draw(lambda number: "b" if number < 30 else chr(0x4E00 + number))'
-    done = run("python", "-c", program(tmp_path, 40, f"fonts._faces = lambda: ()\n{letters}"))
-    assert (done.rc, done.err.count("heatmaps:")) == (0, 1)
-
-
-@pytest.fixture
-def running(tmp_path):
-    """A program that draws endlessly, with two processes, as a terminal would start it."""
+def test_ctrl_c_leaves_no_half_written_file(tmp_path):
     running = subprocess.Popen(
-        [sys.executable, "-c", program(tmp_path, 10**6, "draw()")],
+        [sys.executable, "-c", PROGRAM, str(tmp_path)],
         stderr=subprocess.PIPE,
-        start_new_session=True,
         # a shell's background jobs ignore it
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     )
     while len(list(tmp_path.glob("sentence*.png"))) < 40:
         assert running.poll() is None
         time.sleep(0.05)
-    return running
-
-
-def nobody_is_left(group):
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.05)
-    return False
-
-
-def test_ctrl_c_leaves_no_half_written_file(tmp_path, running):
-    """As a terminal does it: the signal goes to the parent and to those that draw."""
-    os.killpg(running.pid, signal.SIGINT)
+    running.send_signal(signal.SIGINT)
     _, said = running.communicate()
     assert running.returncode != 0
     assert said.count(b"Traceback") == 1 and said.rstrip().endswith(b"KeyboardInterrupt")
     assert {path.suffix for path in tmp_path.iterdir()} == {".png"}
     assert not list(tmp_path.glob(".*"))
-    assert nobody_is_left(running.pid)
-
-
-def test_those_that_draw_end_with_a_killed_parent(running):
-    running.kill()
-    running.communicate()
-    assert nobody_is_left(running.pid)
 
 
 # --- at the end of a command ----------------------------------------------------------------------

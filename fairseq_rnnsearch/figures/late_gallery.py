@@ -14,7 +14,7 @@ from tqdm import tqdm
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures.alignment import Alignment
-from fairseq_rnnsearch.figures.gallery import write_gallery
+from fairseq_rnnsearch.figures.gallery import Gallery
 from fairseq_rnnsearch.figures.styles import PLAIN, Look
 from fairseq_rnnsearch.wording import counted
 
@@ -55,9 +55,9 @@ class LateGallery:
         alignments, self._alignments = self._alignments, []
         if not alignments:
             return
-
-        def progress(alignments: Sequence[Alignment]) -> tqdm:
-            return tqdm(alignments, desc="drawing alignments", unit="sentence", file=sys.stderr)
-
-        write_gallery(self._folder, alignments, self._formats, progress, self._look)
+        alignments.sort(key=lambda alignment: alignment.id)
+        progress = tqdm(alignments, "drawing alignments", unit="sentence", file=sys.stderr)
+        with Gallery(self._folder, self._formats, self._look) as gallery:
+            for alignment in progress:
+                gallery.add(alignment)
         print(f"{counted(len(alignments), 'alignment')} drawn in {self._folder}", file=sys.stderr)
