@@ -132,7 +132,7 @@ def test_words_are_data(tmp_path):
     assert not set("<\u2028\u2029") & set(elements.scripts[0])
     (sentence,) = json.loads(elements.scripts[0])["sentences"]
     assert sentence["source"] == sentence["target"] == list(HOSTILE)
-    assert "<title>&lt;/title&gt;&lt;script&gt;&amp;&quot;&#x27;</title>" in path.read_text("utf-8")
+    assert "<title>&lt;/title&gt;&lt;script&gt;&amp;&#34;&#39;</title>" in path.read_text("utf-8")
 
 
 def test_lone_surrogate(tmp_path):

@@ -80,11 +80,20 @@ function decoded({ weights, source, target }, { steps, nan }) {
   }));
 }
 
+/** Make an element with properties, attributes in `data-` and children. */
+function made(name, properties = {}, ...children) {
+  const { data = {}, ...others } = properties;
+  const element = Object.assign(document.createElement(name), others);
+  Object.assign(element.dataset, data);
+  element.append(...children);
+  return element;
+}
+
 function svgElement(name, attributes, text = "") {
-  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.textContent = text;
-  return made;
+  const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  element.textContent = text;
+  return element;
 }
 
 const same = (a, b) => a?.source === b?.source && a?.target === b?.target;
@@ -142,10 +151,8 @@ class Heatmap {
     this.#active = active;
     for (const side of SIDES) {
       this.#parts[side].replaceChildren(...sentence[side].map((word, index) => {
-        const shown = { className: "word", textContent: word, tabIndex: index ? -1 : 0 };
-        const made = Object.assign(document.createElement("span"), shown);
-        Object.assign(made.dataset, { side, index });
-        return made;
+        const tabIndex = index ? -1 : 0, data = { side, index };
+        return made("span", { className: "word", textContent: word, tabIndex, data });
       }));
     }
     this.#drawMatrix();

@@ -1,6 +1,4 @@
-"use strict";
-const data = JSON.parse(document.getElementById("data").textContent);
-const at = (id) => document.getElementById(id);
+const data = JSON.parse(at("data").textContent);
 
 let visible = []; // the sentences that the list shows, as indices into data.sentences, in its order
 let chosen = -1; // the index of the sentence that is shown; -1 until there is one
@@ -43,22 +41,16 @@ function showFacts() {
   at("lengths").textContent = lengths(sentence);
   at("facts").replaceChildren(...STATISTICS.filter((name) => sentence[name] !== null)
     .flatMap((name) => [
-      Object.assign(document.createElement("dt"), {
-        textContent: `${name} ${rounded(sentence[name])}` }),
-      Object.assign(document.createElement("dd"), { textContent: MEANINGS[name] }),
+      made("dt", { textContent: `${name} ${rounded(sentence[name])}` }),
+      made("dd", { textContent: MEANINGS[name] }),
     ]));
 }
 
-const items = data.sentences.map((one, n) => {
-  const item = document.createElement("li");
-  item.id = `item-${n}`;
-  item.role = "option";
-  item.ariaSelected = "false";
-  item.append(...SIDES.map((side) => Object.assign(document.createElement("span"), {
+const items = data.sentences.map((one, n) => made(
+  "li", { id: `item-${n}`, role: "option", ariaSelected: "false" },
+  ...SIDES.map((side) => made("span", {
     dir: "auto", textContent: one[side].slice(0, wordCount(one[side])).join(" "),
-  })), document.createElement("small"));
-  return item;
-});
+  })), made("small")));
 
 /** List the sentences that the search finds, in the order that is asked for. */
 function arrange() {
@@ -201,18 +193,6 @@ at("copy").addEventListener("click", async () => {
   at("done").textContent = "Pharaoh line copied";
 });
 
-function setTheme(theme) {
-  document.documentElement.dataset.theme = theme;
-  at("theme").setAttribute("aria-pressed", theme === "dark");
-}
-const system = matchMedia("(prefers-color-scheme: dark)");
-const followSystem = () => setTheme(system.matches ? "dark" : "light");
-system.addEventListener("change", followSystem);
-at("theme").addEventListener("click", () => {
-  system.removeEventListener("change", followSystem); // the reader has chosen
-  setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
-});
-
 // --- start ---------------------------------------------------------------------------------------
 
 /** Return the number in an address that ends in #sentence=17, or null. */
@@ -231,7 +211,6 @@ function follow() {
   return true;
 }
 
-followSystem();
 if (data.inverted) at("inverted").click();
 for (const option of at("sort").options) {
   option.disabled = data.sentences.every((one) => KEYS[option.value](one) === null);

@@ -1,9 +1,10 @@
 """Alignments as one HTML page: a list to search and sort, and the heatmap of the chosen sentence.
 
 The page is one file without network access: it opens from disk, can be mailed, and still works in
-ten years. It is put together from files beside this module: `page.html`, `page.css` and `page.js`
-with the list, `heatmap.css` and `heatmap.js` with the words and the matrix, which other pages can
-use, and `style.css`, which the report shares. A notebook shows `embedded.html` in a frame.
+ten years. `filled` puts every page together from files beside this module: `skeleton.html`,
+`style.css`, which the report shares, and `heatmap.css` and `heatmap.js` with the words and the
+matrix. The list is in `page.html`, `page.css` and `page.js`; what it shares with the living page is
+in `controls.css` and `controls.js`. A notebook shows `embedded.html` in a frame.
 
 Why no library: plotting libraries such as Plotly, Vega and Observable Plot know a matrix, but
 neither running text nor the link between the two, which is what this page is for. The drawing is
@@ -20,15 +21,14 @@ import html
 import json
 import math
 import os
-import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures.alignment import Alignment
-from fairseq_rnnsearch.figures.styles import PLAIN, Look, Style, style_named
+from fairseq_rnnsearch.figures.styles import PLAIN, Look, style_named
 from fairseq_rnnsearch.files import replacing
 
 # A weight is stored in two bytes as a number of steps of 1/50000, so that decimals such as 0.25 and
@@ -37,8 +37,10 @@ STEPS = 50_000
 NOT_A_NUMBER = 0xFFFF
 
 _HERE = Path(__file__).parent
-# The look that this page and the report share.
+# The look that all pages and the report share.
 STYLE = _HERE / "style.css"
+# The look and the script of pages with buttons and fields.
+CONTROLS = _HERE / "controls.css", _HERE / "controls.js"
 
 
 def write_page(
@@ -61,21 +63,19 @@ def write_page(
         UserError: no alignment to show, or a file that cannot be written.
     """
     path = Path(path)
-    sentences = [_json(_sentence(alignment)) for alignment in alignments]
-    if not sentences:
+    data = _data(alignments, look.style)
+    if not data["sentences"]:
         raise UserError(f"page {path}: there is no alignment to show, at least one is needed")
-    page = _page(look, sentences)
+    page = filled(
+        _HERE / "page.html",
+        [*CONTROLS, _HERE / "page.css", _HERE / "page.js"],
+        title=look.title,
+        model=look.model,
+        step=f"{1 / STEPS:.5f}",
+        data=_json(data),
+    )
     with replacing(path) as unfinished:
         unfinished.write_bytes(page)
-
-
-def heatmap_component() -> tuple[str, str]:
-    """Return the style sheet and the script of the words and the matrix, for any page.
-
-    The head of `heatmap.js` tells how a script uses it. The style sheet begins with the look of
-    whole pages, `style.css`.
-    """
-    return STYLE.read_text(encoding="utf-8") + _read("heatmap.css"), _read("heatmap.js")
 
 
 def embedded_page(alignment: Alignment, style: str = "paper") -> str:
@@ -87,53 +87,54 @@ def embedded_page(alignment: Alignment, style: str = "paper") -> str:
     Raises:
         UserError: there is no such style.
     """
-    page = _filled(
-        "embedded.html",
-        "embedded.js",
-        heatmap_component()[0],
-        _data([_json(_sentence(alignment))], style_named(style)),
+    page = filled(
+        _HERE / "embedded.html",
+        [_HERE / "embedded.js"],
+        title="Alignment",
+        data=_json(_data([alignment], style)),
     )
     # The page corrects its height once it is laid out.
     height = 300 + 26 * len(alignment.target)
     return (
         f'<iframe title="alignment" style="width: 100%; height: {height}px; border: 0"'
-        f' srcdoc="{html.escape(page)}"></iframe>'
+        f' srcdoc="{html.escape(page.decode())}"></iframe>'
     )
 
 
-def _page(look: Look, sentences: list[str]) -> bytes:
-    page = _filled(
-        "page.html",
-        "page.js",
-        heatmap_component()[0] + _read("page.css"),
-        _data(sentences, style_named(look.style)),
-        title=html.escape(look.title),
-        model=f'<p id="model" class="faint">{html.escape(look.model)}</p>\n' if look.model else "",
-        step=f"{1 / STEPS:.5f}",
-    )
-    return page.encode("utf-8")
+def filled(template: Path, more: Sequence[Path], **parts: object) -> bytes:
+    """Return a page with the heatmap's look and script, of which the head of `heatmap.js` tells.
 
+    Args:
+        template: extends `skeleton.html`.
+        more: style sheets (.css) and scripts (.js) that follow the heatmap's, in this order.
+        parts: what the template names; words in them are escaped.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-def _filled(template: str, script: str, style: str, data: str, **parts: str) -> str:
-    """Put the parts into a template: the component with the page's own script, and the rest."""
-    script = heatmap_component()[1] + _read(script)
+    def joined(suffix: str) -> str:
+        files = [STYLE, _HERE / "heatmap.css", _HERE / "heatmap.js", *more]
+        return "".join(file.read_text(encoding="utf-8") for file in files if file.suffix == suffix)
+
+    environment = Environment(
+        loader=FileSystemLoader([template.parent, _HERE]), autoescape=True,
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    script = joined(".js")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-    parts |= {"policy": f"sha256-{digest}", "style": style, "script": script, "data": data}
-    # In one pass: a sentence or a title that says {{script}} is left alone.
-    page = re.sub(r"\{\{(\w+)\}\}", lambda match: parts[match[1]], _read(template))
+    page = environment.get_template(template.name).render(
+        policy=f"sha256-{digest}", style=joined(".css"), script=script, **parts
+    )
     # A lone surrogate has no UTF-8; as \udc80 it is JSON's own notation for itself.
-    return page.encode("utf-8", "backslashreplace").decode("utf-8")
+    return page.encode("utf-8", "backslashreplace")
 
 
-def _data(sentences: list[str], style: Style) -> str:
-    lines = ",\n".join(sentences)
-    settings = {"steps": STEPS, "nan": NOT_A_NUMBER, "inverted": style.inverted}
-    return f'{_json(settings)[:-1]},"sentences":[\n{lines}\n]}}'
-
-
-def _read(name: str) -> str:
-    """Return the text of one of the page's parts beside this module."""
-    return (_HERE / name).read_text(encoding="utf-8")
+def _data(alignments: Iterable[Alignment], style: str) -> dict:
+    return {
+        "steps": STEPS,
+        "nan": NOT_A_NUMBER,
+        "inverted": style_named(style).inverted,
+        "sentences": [_sentence(alignment) for alignment in alignments],
+    }
 
 
 def _sentence(alignment: Alignment) -> dict:

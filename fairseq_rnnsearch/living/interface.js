@@ -3,17 +3,7 @@
  *
  * Everything that a text or a model says is put into the page as text, never as markup.
  */
-const facts = JSON.parse(document.getElementById("facts").textContent);
-const at = (id) => document.getElementById(id);
-
-/** Make an element with properties, attributes in `data-` and children. */
-function made(name, properties = {}, ...children) {
-  const { data = {}, ...others } = properties;
-  const element = Object.assign(document.createElement(name), others);
-  Object.assign(element.dataset, data);
-  element.append(...children);
-  return element;
-}
+const facts = JSON.parse(at("facts").textContent);
 
 // --- the engine ----------------------------------------------------------------------------------
 
@@ -153,22 +143,10 @@ async function followAddress() {
 }
 addEventListener("hashchange", followAddress);
 
-function setTheme(theme) {
-  document.documentElement.dataset.theme = theme;
-  at("theme").setAttribute("aria-pressed", theme === "dark");
-}
-const system = matchMedia("(prefers-color-scheme: dark)");
-const followSystem = () => setTheme(system.matches ? "dark" : "light");
-system.addEventListener("change", followSystem);
-at("theme").addEventListener("click", () => {
-  system.removeEventListener("change", followSystem); // the reader has chosen
-  setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
-});
 at("large").addEventListener("click", ({ currentTarget: button }) => {
   const large = document.documentElement.toggleAttribute("data-large");
   button.setAttribute("aria-pressed", large);
   views.forEach((view) => view.drawLines());
 });
 
-followSystem();
 rnnsearch.ready.then(followAddress, (error) => { at("status").textContent = error.message; });

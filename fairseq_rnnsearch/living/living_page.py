@@ -1,7 +1,5 @@
 """Putting the page together: models, words, rules for text, scripts and look, in one file."""
 
-import base64
-import hashlib
 import os
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -9,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.figures.page import heatmap_component
+from fairseq_rnnsearch.figures.page import CONTROLS, filled
 from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.living.stored_weights import WEIGHTS, stored_model
 from fairseq_rnnsearch.living.text_rules import text_rules
@@ -18,7 +16,6 @@ from fairseq_rnnsearch.translator import Translator
 _HERE = Path(__file__).parent
 _ENGINE = ("matrix_product", "weights", "model", "search", "text", "engine")
 _INTERFACE = ("glass", "beam_tree", "model_view", "interface")
-MOST_MEGABYTES = 30.0
 
 
 def write_living_page(
@@ -30,7 +27,7 @@ def write_living_page(
     examples: Sequence[str] = (),
     licence: str = "",
     weights: str = WEIGHTS[0],
-    most_megabytes: float = MOST_MEGABYTES,
+    most_megabytes: float = 30,
 ) -> int:
     """Write a page in which models translate, and return its size in bytes.
 
@@ -50,7 +47,28 @@ def write_living_page(
         UserError: for models that the page cannot compute or that do not fit together, a page that
             would be too large, or a file that cannot be written.
     """
-    page = _page(models, list(names), title, list(examples), licence, weights)
+    stored = _stored(models, weights)
+    options = [model["options"] for model in stored["models"]]
+    facts = {
+        "models": [
+            one | {"name": name}
+            for one, name in zip(options, names or _names(options), strict=True)
+        ],
+        "languages": [models[0].source_text.language, models[0].target_text.language],
+        "examples": list(examples),
+    }
+    page = filled(
+        _HERE / "living.html",
+        [*CONTROLS, _HERE / "living.css", *(_HERE / f"{name}.js" for name in _INTERFACE)],
+        title=title,
+        licence=licence,
+        weights=weights,
+        facts=facts,
+        stored=stored,
+        engine="".join(_read(f"{name}.js") for name in _ENGINE),
+        notices=_read("notices.txt"),
+        sacremoses=version("sacremoses"),
+    )
     megabytes = len(page) / 1e6
     if megabytes > most_megabytes:
         raise UserError(
@@ -60,48 +78,6 @@ def write_living_page(
     with replacing(path) as unfinished:
         unfinished.write_bytes(page)
     return len(page)
-
-
-def _page(
-    models: Sequence[Translator],
-    names: list[str],
-    title: str,
-    examples: list[str],
-    licence: str,
-    weights: str,
-) -> bytes:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    stored = _stored(models, weights)
-    options = [model["options"] for model in stored["models"]]
-    style, heatmap = heatmap_component()
-    script = heatmap + "".join(_read(f"{name}.js") for name in _INTERFACE)
-    facts = {
-        "models": [
-            one | {"name": name}
-            for one, name in zip(options, names or _names(options), strict=True)
-        ],
-        "languages": [models[0].source_text.language, models[0].target_text.language],
-        "examples": examples,
-    }
-    environment = Environment(
-        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
-    )  # fmt: skip
-    page = environment.get_template("living.html").render(
-        title=title,
-        licence=licence,
-        weights=weights,
-        facts=facts,
-        stored=stored,
-        style=style + _read("living.css"),
-        engine="".join(_read(f"{name}.js") for name in _ENGINE),
-        script=script,
-        policy=f"sha256-{base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()}",
-        notices=_read("notices.txt"),
-        sacremoses=version("sacremoses"),
-    )
-    return page.encode()
 
 
 def _stored(models: Sequence[Translator], weights: str) -> dict[str, Any]:

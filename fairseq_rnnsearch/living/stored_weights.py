@@ -17,9 +17,11 @@ from fairseq_rnnsearch.models.rnnsearch import ALIGNMENTS, UNITS
 WEIGHTS = ("int8", "float32")
 
 # what model.js can compute
-_UNITS = ("gated", "lstm")
-_ALIGNMENTS = ("additive", "general", "dot")
-_ORDERS = ("program", "appendix", "section3")
+_COMPUTED = {
+    "order": ("program", "appendix", "section3"),
+    "unit": ("gated", "lstm"),
+    "alignment": ("additive", "general", "dot", "none"),
+}
 
 
 def stored_model(model: torch.nn.Module, weights: str) -> dict[str, Any]:
@@ -60,12 +62,10 @@ def _options(model: torch.nn.Module) -> dict[str, str]:
         "unit": names.get(type(decoder.unit), type(decoder.unit).__name__),
         "alignment": "none" if alignment is None else names.get(type(alignment), f"{alignment}"),
     }
-    valid = {"order": _ORDERS, "unit": _UNITS, "alignment": (*_ALIGNMENTS, "none")}
     for name, value in options.items():
-        if value not in valid[name]:
-            raise UserError(
-                f"{name} {value}: the page computes {', '.join(valid[name])}, and no other"
-            )
+        if value not in _COMPUTED[name]:
+            valid = ", ".join(_COMPUTED[name])
+            raise UserError(f"{name} {value}: the page computes {valid}, and no other")
     return options
 
 
