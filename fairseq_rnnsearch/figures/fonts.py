@@ -19,8 +19,6 @@ import logging
 import os
 import unicodedata
 import warnings
-from collections.abc import Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -31,8 +29,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 MAIN = "DejaVu Sans"
-# These packages hold font files; they are not imported.
-_FONT_PACKAGES = ("noto_cjk_sans_otc",)
+# The package of the optional dependencies ``fonts`` holds font files, and is not imported.
+_FONT_PACKAGE = "noto_cjk_sans_otc"
 # These faces of matplotlib's own are for formulas, or draw boxes.
 _NO_TEXT = ("cm", "STIXNonUnicode", "STIXSize", "Last Resort")
 # A shaper draws nothing for these, whatever the font (Unicode's Default_Ignorable_Code_Point).
@@ -191,23 +189,21 @@ def _faces() -> tuple[Face, ...]:
     return tuple(dict.fromkeys(Face(one.fname, one.index, one.name) for one in ranked))
 
 
-def _packaged_fonts() -> Iterator[str]:
-    for name in _FONT_PACKAGES:
-        package = importlib.util.find_spec(name)
-        for folder in (package and package.submodule_search_locations) or ():
-            for suffix in ("ttf", "otf", "ttc"):
-                yield from map(str, Path(folder).rglob(f"*.{suffix}"))
+def _packaged_fonts() -> list[str]:
+    from matplotlib.font_manager import list_fonts
+
+    package = importlib.util.find_spec(_FONT_PACKAGE)
+    folders = package.submodule_search_locations if package else []
+    return [path for folder in folders for path in list_fonts(folder, ["ttf", "otf", "ttc"])]
 
 
 def _has(face: Face, letter: str) -> bool:
-    codes = _coverage(face)
-    place = np.searchsorted(codes, ord(letter))
-    return bool(place < len(codes) and codes[place] == ord(letter))
+    return ord(letter) in _coverage(face)
 
 
 @functools.cache
 def _coverage(face: Face) -> np.ndarray:
-    """Return the sorted code points that a face draws in black on white.
+    """Return the code points that a face draws in black on white.
 
     A font of coloured bitmaps has none. The font itself is not kept, because an open one cannot be
     used on both sides of a fork.
@@ -226,7 +222,7 @@ def _coverage(face: Face) -> np.ndarray:
             return nothing  # colours without outlines
     except (RuntimeError, OSError):
         return nothing
-    return np.sort(codes)
+    return codes
 
 
 def _draws_boxes(found: Label) -> bool:
@@ -246,15 +242,10 @@ def _is_control(letter: str) -> bool:
     return unicodedata.category(letter) in ("Cc", "Cs")
 
 
-def _with_code_points(word: str, letters: Iterable[str]) -> str:
+def _with_code_points(word: str, letters: set[str]) -> str:
     """Write ``U+6F22`` in the place of each of these letters; a space keeps two apart."""
-    text, before = [], False
-    for letter in word:
-        hidden = letter in letters
-        separated = text and (hidden or before)
-        text.append((" " if separated else "") + (f"U+{ord(letter):04X}" if hidden else letter))
-        before = hidden
-    return "".join(text)
+    text = "".join(f" U+{ord(letter):04X} " if letter in letters else letter for letter in word)
+    return " ".join(text.split())
 
 
 def _runs_from_right(text: str) -> bool:

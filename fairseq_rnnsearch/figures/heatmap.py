@@ -18,7 +18,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -94,15 +94,14 @@ def draw_heatmap(
     from matplotlib.figure import Figure
 
     columns, rows = (len(words) * layout.cell for words in (source, target))
-    room = _room_for(title, layout, layout.left + columns / 2)
-    width, height = layout.width + room.left + room.right, layout.height + room.above
+    before, after, above = _room_for(title, layout, layout.left + columns / 2)
+    width, height = before + layout.width + after, layout.height + above
     size = width / layout.dots_per_inch, height / layout.dots_per_inch
     figure = Figure(size, dpi=layout.dots_per_inch, facecolor="white", layout="none")
     FigureCanvasAgg(figure)
-    left, below = layout.left + room.left, layout.height - layout.top - rows
+    left, below = before + layout.left, layout.height - layout.top - rows
     axes = figure.add_axes((left / width, below / height, columns / width, rows / height))
-    _fill(axes, layout, weights, cmap, values)
-    _set_title(axes, title, layout.font_size)
+    _fill(axes, layout, weights, cmap, title, values)
     return figure
 
 
@@ -139,14 +138,18 @@ def draw_heatmap_into(
         comfortable_side=math.inf,
     )
     layout = lay_out(source, target, axes.figure.dpi, chosen)
-    _fill(axes, layout, weights, cmap, values)
-    _set_title(axes, title, layout.font_size)
+    _fill(axes, layout, weights, cmap, title, values)
 
 
 def _fill(
-    axes: Axes, layout: Layout, weights: np.ndarray, cmap: str | Colormap | None, values: bool
+    axes: Axes,
+    layout: Layout,
+    weights: np.ndarray,
+    cmap: str | Colormap | None,
+    title: str | None,
+    values: bool,
 ) -> None:
-    """Draw cells, words and frame into axes."""
+    """Draw cells, words, frame and title into axes."""
     image = axes.imshow(
         weights,
         cmap=_colour_map(cmap, layout.style),
@@ -163,13 +166,16 @@ def _fill(
     text = {"fontsize": layout.font_size, "color": "black", **_PLAIN}
     axes.set_xticks(range(len(layout.source)), [label.text for label in layout.source], **text)
     axes.set_yticks(range(len(layout.target)), [label.text for label in layout.target], **text)
-    axes.tick_params(axis="x", top=False, bottom=False, labeltop=True, labelbottom=False)
+    axes.tick_params(labeltop=True, labelbottom=False, labelleft=True, labelright=False)
+    axes.tick_params(top=False, bottom=False, left=False, right=False)
+    axes.tick_params(which="both", length=0, pad=layout.style.gap)
     axes.tick_params(axis="x", labelrotation=90)
-    axes.tick_params(axis="y", left=False, right=False, labelleft=True, labelright=False)
-    axes.tick_params(axis="both", which="both", length=0, pad=layout.style.gap)
     for axis, labels in ((axes.xaxis, layout.source), (axes.yaxis, layout.target)):
         for drawn, label in zip(axis.get_ticklabels(), labels, strict=True):
             drawn.set_fontfamily(label.families)
+    if title:
+        label, size = _title(title, layout)
+        axes.set_title(label.text, **text | {"fontsize": size}, fontfamily=label.families)
     if values:
         size = VALUE_PER_CELL * layout.cell / layout.dots_per_point
         _write_values(axes, image, weights, min(size, layout.font_size))
@@ -208,39 +214,20 @@ def _colour_map(cmap: str | Colormap | None, style: Style) -> Colormap:
     return cmap.with_extremes(bad="red")
 
 
-class _Room(NamedTuple):
-    """What a title adds around a layout, in dots."""
-
-    left: float = 0
-    right: float = 0
-    above: float = 0
+def _title(title: str, layout: Layout) -> tuple[fonts.Label, float]:
+    """Return what is drawn for a title, which is one line, and its font's size in points."""
+    return fonts.label(" ".join(title.split())), layout.font_size * TITLE_PER_FONT
 
 
-def _room_for(title: str | None, layout: Layout, middle: float) -> _Room:
-    """Return the room for a title that stands above the middle of the cells."""
+def _room_for(title: str | None, layout: Layout, middle: float) -> tuple[float, float, float]:
+    """Return the dots to add left, right and above for a title over the middle of the cells."""
     if not title:
-        return _Room()
-    size = layout.font_size * TITLE_PER_FONT
-    drawn = ink(fonts.label(" ".join(title.split())), size, layout.dots_per_inch).dots
-    half, margin = drawn.shape[1] / 2, MARGIN * layout.dots_per_point
-    return _Room(
-        left=max(0, half + margin - middle),
-        right=max(0, middle + half + margin - layout.width),
-        above=size * layout.dots_per_point + margin,
-    )
-
-
-def _set_title(axes: Axes, title: str | None, font_size: float) -> None:
-    """Write a title above the words on top, where matplotlib puts it."""
-    if title:
-        label = fonts.label(" ".join(title.split()))
-        axes.set_title(
-            label.text,
-            fontsize=font_size * TITLE_PER_FONT,
-            fontfamily=label.families,
-            color="black",
-            **_PLAIN,
-        )
+        return 0, 0, 0
+    label, size = _title(title, layout)
+    margin = MARGIN * layout.dots_per_point
+    half = ink(label, size, layout.dots_per_inch).dots.shape[1] / 2 + margin
+    above = size * layout.dots_per_point + margin
+    return max(0, half - middle), max(0, middle + half - layout.width), above
 
 
 def save_heatmap(
@@ -299,15 +286,13 @@ def _bounded_layout(
     source: Sequence[str], target: Sequence[str], dots_per_inch: float, style: Style
 ) -> Layout:
     """Lay out a PNG at the given resolution, or at the highest that keeps to the limits."""
+
+    def excess(layout: Layout) -> float:
+        dots, longer = layout.width * layout.height, max(layout.width, layout.height)
+        return max((dots / MOST_DOTS) ** 0.5, longer / _MOST_DOTS_ALONG)
+
     layout = lay_out(source, target, dots_per_inch, style)
-    while (
-        layout.width * layout.height > MOST_DOTS
-        or max(layout.width, layout.height) > _MOST_DOTS_ALONG
-    ):
-        fraction = min(
-            (MOST_DOTS / layout.width / layout.height) ** 0.5,
-            _MOST_DOTS_ALONG / max(layout.width, layout.height),
-        )
-        # Lengths are rounded up, so that the fraction alone may not be enough.
-        layout = lay_out(source, target, layout.dots_per_inch * min(fraction, 0.99), style)
+    while (times := excess(layout)) > 1:
+        # Lengths are rounded up, so that dividing alone may not be enough.
+        layout = lay_out(source, target, layout.dots_per_inch / max(times, 1.01), style)
     return layout

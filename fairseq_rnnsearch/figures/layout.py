@@ -93,11 +93,8 @@ def lay_out(
     across, aside = (
         [ink(label, font_size, dots_per_inch) for label in labels] for labels in (columns, rows)
     )
-    side = max(
-        dots(max(cell, font_size * CELL_PER_FONT)),
-        min(_tallest(across), dots(TALLEST * font_size)),
-        min(_tallest(aside), dots(TALLEST * font_size)),
-    )
+    tallest = max(_tallest(across), _tallest(aside))
+    side = max(dots(max(cell, font_size * CELL_PER_FONT)), min(tallest, dots(TALLEST * font_size)))
     margin, gap = dots(MARGIN), dots(style.gap)
     left = margin + max(drawn.dots.shape[1] for drawn in aside) + gap
     top = margin + max(drawn.dots.shape[1] for drawn in across) + gap

@@ -10,7 +10,7 @@ import contextlib
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -34,6 +34,7 @@ _WIDEST, _CAPTION = 1600, 40
 _FRAME_MS, _LAST_FRAME_MS = 400, 2500
 
 
+@dataclass
 class Series:
     """The pictures of one training.
 
@@ -50,22 +51,16 @@ class Series:
         UserError: a negative number of validations.
     """
 
-    def __init__(
-        self,
-        folder: Path,
-        formats: Sequence[str],
-        most: int,
-        save_dir: Path | None = None,
-        look: Look = PLAIN,
-    ) -> None:
-        if most < 0:
-            raise UserError(f"--heatmap-keep {most}: must be 0 (all validations) or more")
-        self._folder = folder
-        self._formats = formats
-        self._most = most
-        self._save_dir = save_dir
-        self._look = look
-        self._is_begun = False
+    folder: Path
+    formats: Sequence[str]
+    most: int
+    save_dir: Path | None = None
+    look: Look = PLAIN
+    _is_begun: bool = field(default=False, init=False)
+
+    def __post_init__(self) -> None:
+        if self.most < 0:
+            raise UserError(f"--heatmap-keep {self.most}: must be 0 (all validations) or more")
 
     def add(self, epoch: int, update: int, alignments: Sequence[Alignment]) -> dict[int, Path]:
         """Draw a validation's sentences, forget the most dispensable one, renew the animation.
@@ -77,29 +72,30 @@ class Series:
             UserError: when the folder cannot be made or is another training's, or when a file that
                 is no picture cannot be written.
         """
-        folder = self._folder / f"epoch{epoch:03d}"
+        folder = self.folder / f"epoch{epoch:03d}"
         try:
             folder.mkdir(parents=True, exist_ok=True)
         except OSError as problem:
             raise UserError(f"heatmap folder {folder}: {problem.strerror}") from problem
         self._claim()
-        self._begin()
+        if not self._is_begun:  # what an earlier run drew when it was killed
+            self._is_begun = True
+            for one in (self.folder, *self._epoch_folders()):
+                remove_unfinished(one)
         pictures = {}
-        if "png" in self._formats:
+        if "png" in self.formats:
             for shown in alignments:
                 path = folder / f"valid{shown.id:04d}-update{update:07d}.png"
                 with training_goes_on("heatmaps"):
                     words = shown.source, shown.target
-                    save_heatmap(path, *words, shown.weights, style=self._look.style)
+                    save_heatmap(path, *words, shown.weights, style=self.look.style)
                     pictures[shown.id] = path
             with training_goes_on("heatmaps"):
-                _animate(self._folder / ANIMATION, self._thin(self.frames()))
-        if others := [name for name in self._formats if name != "png"]:
-            write_gallery(folder, alignments, others, look=self._look_after(epoch, update))
+                _animate(self.folder / ANIMATION, self._thin(self.frames()))
+        if others := [name for name in self.formats if name != "png"]:
+            look = replace(self.look, model=f"epoch {epoch}, after {update:,} updates")
+            write_gallery(folder, alignments, others, look)
         return pictures
-
-    def _look_after(self, epoch: int, update: int) -> Look:
-        return replace(self._look, model=f"epoch {epoch}, after {update:,} updates")
 
     def _claim(self) -> None:
         """Mark the folder as this training's, so that no other overwrites or removes pictures.
@@ -109,26 +105,18 @@ class Series:
         Raises:
             UserError: for a mark of another training.
         """
-        if self._save_dir is None:
+        if self.save_dir is None:
             return
-        mark = self._folder / OWNER
-        ours = os.path.relpath(self._save_dir.resolve(), self._folder.resolve())
+        mark = self.folder / OWNER
+        ours = os.path.relpath(self.save_dir.resolve(), self.folder.resolve())
         if not mark.exists():
             write_text(mark, f"{ours}\n")
         owner = mark.read_text(encoding="utf-8").removesuffix("\n")
         if owner != ours:
             raise UserError(
-                f"heatmap folder {self._folder} is that of another training (--save-dir "
-                f"{self._folder / owner}): name another --heatmap-dir"
+                f"heatmap folder {self.folder} is that of another training (--save-dir "
+                f"{self.folder / owner}): name another --heatmap-dir"
             )
-
-    def _begin(self) -> None:
-        """Remove, once, what was being drawn when an earlier run of this training was killed."""
-        if self._is_begun:
-            return
-        self._is_begun = True
-        for folder in (self._folder, *self._epoch_folders()):
-            remove_unfinished(folder)
 
     def frames(self) -> dict[int, dict[int, Path]]:
         """Return the pictures by update and sentence, in the order of both."""
@@ -143,7 +131,7 @@ class Series:
         """Return this training's own folders; a link might lead to those of another training."""
         return [
             path
-            for path in sorted(self._folder.glob("epoch*"))
+            for path in sorted(self.folder.glob("epoch*"))
             if _EPOCH.fullmatch(path.name) and path.is_dir() and not path.is_symlink()
         ]
 
@@ -157,7 +145,7 @@ class Series:
         def gap_without(i: int) -> int:
             return updates[i + 1] - updates[i - 1]
 
-        while self._most and len(updates) > max(self._most, 2):
+        while self.most and len(updates) > max(self.most, 2):
             removed = updates.pop(min(range(1, len(updates) - 1), key=gap_without))
             for path in frames.pop(removed).values():
                 with contextlib.suppress(OSError):

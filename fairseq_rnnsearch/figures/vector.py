@@ -26,24 +26,23 @@ def write_svg(path: Path, layout: Layout, weights: np.ndarray) -> None:
 
 
 def _lines(layout: Layout, weights: np.ndarray) -> list[str]:
-    points = 1 / layout.dots_per_point
+    def points(dots: float) -> str:
+        return _number(dots / layout.dots_per_point)
+
     rows, columns = weights.shape
-    width, height = _number(layout.width * points), _number(layout.height * points)
-    left, top = _number(layout.left * points), _number(layout.top * points)
-    side = _number(layout.cell * points)
+    width, height = points(layout.width), points(layout.height)
     ground = ' fill="white"' if layout.style.inverted else ""
     return [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}pt" height="{height}pt"'
         f' viewBox="0 0 {width} {height}">',
         *_fonts(layout.source + layout.target),
         '<rect width="100%" height="100%" fill="white"/>',
-        f'<g transform="translate({left} {top})">',
-        f'<g transform="scale({side})" shape-rendering="crispEdges">',
+        f'<g transform="translate({points(layout.left)} {points(layout.top)})">',
+        f'<g transform="scale({points(layout.cell)})" shape-rendering="crispEdges">',
         f'<rect width="{columns}" height="{rows}"{ground}/>',
         *_squares(weights, layout.style.inverted),
         "</g>",
-        f'<rect width="{_number(columns * layout.cell * points)}"'
-        f' height="{_number(rows * layout.cell * points)}"'
+        f'<rect width="{points(columns * layout.cell)}" height="{points(rows * layout.cell)}"'
         f' fill="none" stroke="black" stroke-width="{_number(layout.style.line)}"/>',
         f'<g font-family="{_families([MAIN])}" font-size="{_number(layout.font_size)}">',
         *_words(layout.target, layout, ends=True),
