@@ -73,19 +73,14 @@ class Alignment:
             is_continued: a function of a piece that returns its text without its marker, and
                 whether the next piece belongs to the same word, such as `bpe_piece`.
         """
-        source, source_words = _words(self.source, is_continued)
-        target, target_words = _words(self.target, is_continued)
-        columns = np.zeros((len(source), len(self.source)))
-        columns[source_words, np.arange(len(self.source))] = 1
-        rows = np.zeros((len(target), len(self.target)))
-        rows[target_words, np.arange(len(self.target))] = 1
-        rows /= rows.sum(axis=1, keepdims=True)
-        weights = rows @ self.weights @ columns.T
+        source, columns = _words(self.source, is_continued)
+        target, rows = _words(self.target, is_continued)
+        weights = np.add.reduceat(self.weights, columns, axis=1, dtype=float)
+        weights = np.add.reduceat(weights, rows, axis=0)
+        weights /= np.diff(rows, append=len(self.target))[:, None]  # the pieces of each word
         probabilities = self.probabilities
         if probabilities is not None:
-            probabilities = np.ones(len(target))
-            np.multiply.at(probabilities, target_words, self.probabilities)
-            probabilities = probabilities.tolist()
+            probabilities = np.multiply.reduceat(probabilities, rows).tolist()
         return replace(
             self, source=source, target=target, weights=weights, probabilities=probabilities
         )
@@ -154,16 +149,16 @@ def bpe_piece(piece: str) -> tuple[str, bool]:
 def _words(
     pieces: Sequence[str], is_continued: Callable[[str], tuple[str, bool]]
 ) -> tuple[tuple[str, ...], np.ndarray]:
-    """Return the words, and the number of the word that each piece belongs to."""
+    """Return the words, and the place of each word's first piece."""
     words: list[str] = []
-    belongs: list[int] = []
+    places: list[int] = []
     joined = False
-    for piece in pieces:
+    for place, piece in enumerate(pieces):
         text, continues = is_continued(piece)
         if joined and piece != END:
             words[-1] += text
         else:
             words.append(text)
-        belongs.append(len(words) - 1)
+            places.append(place)
         joined = continues
-    return tuple(words), np.array(belongs, dtype=int)
+    return tuple(words), np.array(places, dtype=int)
