@@ -74,6 +74,13 @@ class TakesSteps(Protocol):
     def steps_are_fast(self) -> bool:
         """Whether a search had better take ``begin`` than fairseq's way to call a decoder."""
 
+    def check_search(self) -> None:
+        """Check that a search makes sense.
+
+        Raises:
+            UserError: for a decoder that only scores given words.
+        """
+
     def begin(self, encoder_out: Any) -> Any:
         """Return the decoder's steps for what the encoder has returned."""
 

@@ -127,6 +127,7 @@ class Backend(Protocol):
         memory: Memory,
         unit: Unit,
         alignment_model: Alignment,
+        foreseen: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Attend, update, attend, update ... for teacher-forced words.
 
@@ -138,6 +139,7 @@ class Backend(Protocol):
             word_inputs: ``(updates, batch, 3n)``, with updates either ``steps`` or one fewer.
             initial: s_0, ``(batch, n)``.
             steps: number of target positions.
+            foreseen: V_a e(y_i) of each position, ``(steps, batch, n')``, with target foresight.
 
         Returns:
             hidden states s_0, s_1 ..., ``(updates + 1, batch, n)``; contexts,

@@ -62,6 +62,8 @@ def _options(model: torch.nn.Module) -> dict[str, str]:
         "unit": names.get(type(decoder.unit), type(decoder.unit).__name__),
         "alignment": "none" if alignment is None else names.get(type(alignment), f"{alignment}"),
     }
+    if decoder.target_foresight:
+        raise UserError("the checkpoint was trained with --target-foresight, and cannot translate")
     for name, value in options.items():
         if value not in _COMPUTED[name]:
             valid = ", ".join(_COMPUTED[name])

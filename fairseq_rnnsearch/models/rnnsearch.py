@@ -15,7 +15,7 @@ from fairseq.models import (
 )
 from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig, open_dict
-from torch import Tensor
+from torch import Tensor, nn
 
 from fairseq_rnnsearch.compat import mends
 from fairseq_rnnsearch.compat.archives import check_archive
@@ -90,6 +90,11 @@ class RNNSearchConfig(FairseqDataclass):
         default="additive",
         metadata={"help": "a: the paper's of appendix A.1.2, or s W h (general) or s . h (dot), "
                   "which it allows instead"},
+    )  # fmt: skip
+    target_foresight: bool = field(
+        default=False,
+        metadata={"help": "attention also reads the target word that is being aligned; such a "
+                  "model aligns given sentences (rnnsearch-align) and cannot translate"},
     )  # fmt: skip
     decoder_order: ChoiceEnum(list(DECODER_ORDERS)) = field(
         default="program",
@@ -234,10 +239,20 @@ class RNNSearchDecoder(FairseqIncrementalDecoder, ShowsAlignment, TakesSteps):
         else:
             leading = _leading_padding(prev_output_tokens, self.dictionary.pad())
             words = _roll_rows(prev_output_tokens, -leading)
-            t, alpha = self.network(words, encoder_out.by_row())
+            t, alpha = self.network(words, encoder_out.by_row(), self._words_of(words))
             t = _roll_rows(t, leading)
             alpha = None if alpha is None else _roll_rows(alpha, leading)
         return t, {"attn": None if alpha is None else [alpha]}
+
+    def _words_of(self, previous: Tensor) -> Tensor | None:
+        """Return the word at each position, which is the one before the next; padding may differ.
+
+        Only target foresight needs them: None without.
+        """
+        if not self.network.target_foresight:
+            return None
+        words = nn.functional.pad(previous[:, 1:], (0, 1), value=self.dictionary.eos())
+        return words.masked_fill(words.eq(self.dictionary.pad()), self.dictionary.eos())
 
     @in_compute_dtype
     def output_layer(self, features: Tensor) -> Tensor:
@@ -268,9 +283,19 @@ class RNNSearchDecoder(FairseqIncrementalDecoder, ShowsAlignment, TakesSteps):
         """Return who runs the decoder, see ``network.Decoder.backend``."""
         return self.network.backend
 
+    def check_search(self) -> None:
+        """See ``contracts.TakesSteps``."""
+        if self.network.target_foresight:
+            raise UserError(
+                "the model was trained with --target-foresight: it reads the word that a search "
+                "would look for, and cannot translate; rnnsearch-align aligns given sentences "
+                "with it"
+            )
+
     @in_compute_dtype
     def begin(self, encoder_out: EncoderOut) -> DecoderSteps:
         """Return the decoder for a search, see ``kernels.DecoderSteps``."""
+        self.check_search()
         source, sentences = encoder_out
         if sentences is None:
             sentences = torch.arange(len(source.padding), device=source.padding.device)
@@ -328,6 +353,7 @@ class RNNSearchModel(FairseqEncoderDecoderModel, EstimatesMemory, ScoresTargets)
             kernels=str(cfg.kernels),
             unit=UNITS[str(cfg.unit)],
             alignment_model=ALIGNMENTS[str(cfg.alignment_model)],
+            target_foresight=cfg.target_foresight,
         )
         compute_dtype = str(cfg.compute_dtype)
         model = cls(
@@ -463,6 +489,12 @@ def _check(cfg: RNNSearchConfig | DictConfig) -> None:
         )
     if obstacle:
         raise UserError(f"--alignment-model {model} {obstacle}")
+    if cfg.target_foresight and (cfg.fixed_context or str(model) != "additive"):
+        other = "--fixed-context" if cfg.fixed_context else f"--alignment-model {model}"
+        raise UserError(
+            f"--target-foresight {other}: only the additive alignment model of RNNsearch has it, "
+            "leave one of them out"
+        )
 
 
 def _is_number(value: object) -> bool:

@@ -56,6 +56,8 @@ class Decoder(nn.Module):
             word and of t_i, while training.
         kernels: who runs the time loops, one of ``kernels.KERNELS``.
         unit, alignment_model: what the recurrence and the attention are made of.
+        target_foresight: whether attention reads the word that is being aligned, see
+            ``equations.alignment_model``. Such a decoder scores given words, and cannot search.
 
     Raises:
         ValueError: for an unknown order.
@@ -78,6 +80,7 @@ class Decoder(nn.Module):
         kernels: str = "auto",
         unit: type[Unit] = GatedUnit,
         alignment_model: type[Alignment] = AlignmentModel,
+        target_foresight: bool = False,
     ) -> None:
         super().__init__()
         if order not in DECODER_ORDERS:
@@ -87,8 +90,12 @@ class Decoder(nn.Module):
         self.initial_weight = nn.Parameter(torch.empty(hidden_size, summary_size))
         self.initial_bias = nn.Parameter(torch.empty(hidden_size))
         self.unit = unit(embedding_size, hidden_size, context_size)
+        self.target_foresight = target_foresight
+        foresight = (embedding_size,) if target_foresight else ()
         self.alignment_model = (
-            alignment_model(alignment_size, hidden_size, context_size) if alignment_size else None
+            alignment_model(alignment_size, hidden_size, context_size, *foresight)
+            if alignment_size
+            else None
         )
         self.readout = DeepOutput(maxout_size, hidden_size, embedding_size, context_size)
         self.output = OutputLayer(words, maxout_size, embedding_size if factorised_output else None)
@@ -108,12 +115,15 @@ class Decoder(nn.Module):
         x = nn.functional.linear(source.summary, self.initial_weight, self.initial_bias)
         return torch.tanh(x.to(self.initial_bias.dtype))  # under autocast too
 
-    def forward(self, previous: Tensor, source: EncodedSource) -> tuple[Tensor, Tensor | None]:
+    def forward(
+        self, previous: Tensor, source: EncodedSource, words: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
         """Score given words, all positions at once as far as the recurrence allows.
 
         Args:
             previous: ``(batch, target)``, the word before each position. Column 0 stands for y_0
                 whatever it holds. Padding on the right does no harm.
+            words: ``(batch, target)``, the word at each position, for target foresight.
 
         Returns:
             t_i, ``(batch, target, l)``, for ``output``; alignment weights,
@@ -133,8 +143,12 @@ class Decoder(nn.Module):
             states = torch.cat((s_0.unsqueeze(0), following))
             contexts, alignment = c.expand(steps, -1, -1), None
         else:
+            foreseen = None
+            if self.target_foresight:
+                y_i = embed_words(words.T, self.embedding, self.embedding_dropout)
+                foreseen = y_i.through(self.alignment_model.foreseen)
             states, contexts, alignment = backend.decoder_recurrence(
-                word_inputs, s_0, steps, memory, self.unit, self.alignment_model
+                word_inputs, s_0, steps, memory, self.unit, self.alignment_model, foreseen
             )
         read = states[1:] if self.order == "section3" else states[:steps]
         of_words = y.through(self.readout.word_inputs)
@@ -163,7 +177,12 @@ class Decoder(nn.Module):
         Args:
             source: from the encoder, one row per sentence.
             sentences: ``(rows,)``, the row of ``source`` that each hypothesis translates.
+
+        Raises:
+            ValueError: with target foresight, which reads the word that a search looks for.
         """
+        if self.target_foresight:
+            raise ValueError("a decoder with target foresight cannot search")
         memory, s_0 = self.remember(source), self.initial_state(source)
         start = SearchStart(self.order, self.parts, memory, source.summary, s_0, sentences)
         return self.backend.decoder_steps(start)

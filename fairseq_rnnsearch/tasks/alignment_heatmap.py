@@ -25,7 +25,7 @@ from torch import Tensor
 
 from fairseq_rnnsearch.compat.interactive import current_session
 from fairseq_rnnsearch.compat.programs import at_the_end
-from fairseq_rnnsearch.contracts import CollectsAlignments, ShowsAlignment
+from fairseq_rnnsearch.contracts import CollectsAlignments, ShowsAlignment, TakesSteps
 from fairseq_rnnsearch.errors import UserError, training_goes_on
 from fairseq_rnnsearch.figures import Alignment, parse_formats, parse_samples, text_heatmap
 from fairseq_rnnsearch.figures.alignment import SOURCE_END_CHOICES, bpe_piece
@@ -161,8 +161,8 @@ class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
         """Build fairseq's generator or scorer, or the authors' search.
 
         Raises:
-            UserError: when alignments are asked of a model that has none, or the authors' search
-                is mixed with a search that is no beam search.
+            UserError: when alignments are asked of a model that has none, the authors' search is
+                mixed with a search that is no beam search, or a model cannot search.
         """
         print_alignment = getattr(args, "print_alignment", None)
         translates = self._training_data is None  # and does not validate with --eval-bleu
@@ -191,6 +191,9 @@ class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
                             f"--authors-search is a beam search: drop --{option.replace('_', '-')}"
                         )
                 seq_gen_cls = AuthorsSequenceGenerator
+            for model in models:
+                if isinstance(model.decoder, TakesSteps):
+                    model.decoder.check_search()
             generator = super().build_generator(
                 models, args, seq_gen_cls or StepwiseGenerator, extra_gen_cls_kwargs, **options
             )

@@ -7,7 +7,7 @@ bfloat16, are in float32 throughout: the softmax's gradient is a difference of t
 **The forward pass.** Step i, from s = s_{i-1} to s' = s_i, in the names of ``equations``, with
 k_j = U_a h_j the key of source position j:
 
-    p = W_a s                                    the query
+    p = W_a s  [+ V_a e(y_i)]                    the query, [with target foresight]
     t_j = tanh(k_j + p),  e_j = v . t_j          hidden units and energies
     alpha = softmax(e),  c = sum_j alpha_j h_j   weights and context
     [a, a_z, a_r] = [x, x_z, x_r] + C c + [U q, U_z s, U_r s]     with  q = r o s
@@ -47,7 +47,8 @@ sums over steps, but for (6) and (7), is one product over all steps at the end: 
     d_[U_z; U_r; W_a] = sum_i [d_a_z; d_a_r; d_p] s^T                                        (10)
     d_U = sum_i d_a q^T,   d_C = sum_i d_inputs c^T
 
-(5) to (8) are ``align_backward``, which computes t_j again: storing all of them would take 290 MB
+What target foresight adds to the query, V_a e(y_i), is computed before the loop, and its gradient
+is d_p of all steps. (5) to (8) are ``align_backward``, which computes t_j again: storing all of them would take 290 MB
 in an update of the paper's size, and as long as computing them. In the orders in which the last
 step attends only and makes no state, its d_inputs are zero.
 """
@@ -73,6 +74,7 @@ def decoder_recurrence(
     memory: Memory,
     unit: GatedUnit,
     alignment_model: AlignmentModel,
+    foreseen: Tensor | None = None,
     machine: Machine = THIS_CPU,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """See ``Backend.decoder_recurrence``; another machine than this CPU may run it too."""
@@ -90,6 +92,7 @@ def decoder_recurrence(
         unit.context_weight,
         alignment_model.state_weight,
         alignment_model.energy_weight,
+        foreseen,
     )
 
 
@@ -110,16 +113,18 @@ class _DecoderRecurrence(torch.autograd.Function):
         C: Tensor,
         W_a: Tensor,
         v_a: Tensor,
+        foreseen: Tensor | None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         ctx.set_materialize_grads(False)
         operands, exact = operands or initial.dtype, accurate_type(operands or initial.dtype)
         weights = [x.to(operands) for x in (U_gates, U, C, W_a)]
+        foreseen = None if foreseen is None else foreseen.to(operands)
         word_inputs, annotations, keys, v_a = (
             x.to(exact).contiguous() for x in (word_inputs, annotations, keys, v_a)
         )
         given = (annotations, keys, *weights, v_a)
         computed = machine.run(
-            _forward, machine, steps, padding.contiguous(), word_inputs, initial, *given
+            _forward, machine, steps, padding.contiguous(), word_inputs, initial, *given, foreseen
         )
         _, states, contexts, alignment, _ = computed
         ctx.machine = machine
@@ -139,7 +144,8 @@ class _DecoderRecurrence(torch.autograd.Function):
         if d_states is not None:
             d_states = d_states.contiguous()
         given, machine = ctx.saved_tensors, ctx.machine
-        wanted = ctx.needs_input_grad[6], any(ctx.needs_input_grad[8:])
+        needed = ctx.needs_input_grad
+        wanted = needed[6], any(needed[8:13]), needed[13]
         d_tensors = machine.run(
             _backward, machine, *wanted, d_states, d_contexts, d_alignment, *given
         )
@@ -159,6 +165,7 @@ def _forward(
     C: Tensor,
     W_a: Tensor,
     v_a: Tensor,
+    foreseen: Tensor | None,
 ) -> tuple[Tensor, ...]:
     """Return units [h~, z, r], states, contexts, alignment weights and queries of all steps."""
     updates, B, n = len(word_inputs), *initial.shape
@@ -175,6 +182,8 @@ def _forward(
     for i in range(steps):
         s = states[i]
         gates, queries[i] = times_U_gates_and_W_a(s.to(U.dtype)).split((2 * n, len(W_a)), 1)
+        if foreseen is not None:
+            queries[i] += foreseen[i]
         ops.align(keys, queries[i], v_a, padding, alignment[i])
         torch.bmm(alignment[i].unsqueeze(1), annotations, out=contexts[i].unsqueeze(1))
         if i < updates:
@@ -188,6 +197,7 @@ def _backward(
     machine: Machine,
     wants_annotations: bool,
     wants_weights: bool,
+    wants_foreseen: bool,
     d_states: Tensor | None,
     d_contexts: Tensor | None,
     d_alignment: Tensor | None,
@@ -251,4 +261,4 @@ def _backward(
         reset_s = units[..., 2 * n :] * states[:updates]
         d_U = summed_product(d_inputs[:updates, :, :n], reset_s)
     d_tensors = (d_inputs[:updates], d_s, d_annotations, d_keys, d_U_gates, d_U, d_C, d_W_a)
-    return *d_tensors, d_v.sum(dim=0)
+    return *d_tensors, d_v.sum(dim=0), d_query if wants_foreseen else None

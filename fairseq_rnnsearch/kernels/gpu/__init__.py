@@ -85,6 +85,7 @@ class GPU(Reference):
         memory: Memory,
         unit: GatedUnit,
         alignment_model: AlignmentModel,
+        foreseen: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         updates, source = len(word_inputs), memory.padding.size(1)
         if more := self._recordings.padding(word_inputs, source):
@@ -96,9 +97,10 @@ class GPU(Reference):
         more = self._recordings.padding(word_inputs, steps)
         if more:
             word_inputs = _longer(word_inputs, 0, more)
+            foreseen = None if foreseen is None else _longer(foreseen, 0, more)
         machine = self._machine(word_inputs)
         states, contexts, alignment = decoder_loop.decoder_recurrence(
-            word_inputs, initial, steps + more, memory, unit, alignment_model, machine
+            word_inputs, initial, steps + more, memory, unit, alignment_model, foreseen, machine
         )
         return states[: updates + 1], contexts[:steps], alignment[:, :steps, :source]
 
