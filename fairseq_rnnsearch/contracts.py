@@ -58,6 +58,21 @@ class AsksForCost(Protocol):
 
 
 @runtime_checkable
+class GuidesAttention(Protocol):
+    """A criterion that knows what to do with links between the words of a batch.
+
+    fairseq's collater keeps them in ``sample["alignments"]``, with ``sample["align_weights"]``.
+    """
+
+    def alignment_cost(self, attention: Tensor | None, sample: dict) -> tuple[Tensor, Tensor]:
+        """Return what the weights cost beside the links, and how many target words have some.
+
+        Args:
+            attention: alignment weights, ``(batch, target, source)``.
+        """
+
+
+@runtime_checkable
 class ShowsAlignment(Protocol):
     """A decoder that says whether it has attention; fairseq's own do not, and are taken to."""
 

@@ -104,7 +104,7 @@ def test_it_neither_searches_nor_leaves_this_program():
         lambda: model.decoder(padded(TARGETS), encoded, incremental_state={}),
         lambda: stored_model(model, "float32"),
     ):
-        with pytest.raises(UserError, match="--target-foresight.* cannot translate"):
+        with pytest.raises(UserError, match=r"--target-foresight.* cannot translate"):
             search()
     with pytest.raises(UserError, match=r"these parameters differ: .*foresight_weight"):
         groundhog_from_state_dict(model.state_dict())

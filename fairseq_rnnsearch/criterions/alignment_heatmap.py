@@ -18,6 +18,7 @@ from torch import Tensor
 from fairseq_rnnsearch.contracts import (
     AsksForCost,
     CollectsAlignments,
+    GuidesAttention,
     ScoresTargets,
     unwrapped,
 )
@@ -38,11 +39,23 @@ class AlignmentHeatmapCriterionConfig(FairseqDataclass):
     label_smoothing: float = field(
         default=0.0, metadata={"help": "probability spread over all words (paper: none)"}
     )
+    guided_alignment_weight: float = field(
+        default=0.1,
+        metadata={"help": "weight, beside the translation's cost, of what alignment weights cost "
+                  "that do not follow the links of --guided-alignment"},
+    )  # fmt: skip
 
 
 @register_criterion("alignment_heatmap", dataclass=AlignmentHeatmapCriterionConfig)
-class AlignmentHeatmapCriterion(FairseqCriterion, AsksForCost):
+class AlignmentHeatmapCriterion(FairseqCriterion, AsksForCost, GuidesAttention):
     """Negative log-likelihood and attention statistics.
+
+    Where the task knows links between the words of a batch (``--guided-alignment``, or fairseq's
+    ``--load-alignments``), attention is guided (Chen et al., 2016): to the cost is added, times
+    ``--guided-alignment-weight``, the cross entropy between the links of each target word, of equal
+    shares, and its alignment weights. A word without links adds nothing.
+
+        - sum over target words i with links  1 / |links of i|  sum over links j of i  log alpha_ij
 
     Logged for training and validation:
 
@@ -51,15 +64,24 @@ class AlignmentHeatmapCriterion(FairseqCriterion, AsksForCost):
     - ``nats_per_sentence``: the unit of the paper's Table 2;
     - ``attn_entropy`` (bits), ``attn_max``, ``attn_eos``: entropy of the alignment weights,
       largest weight, weight of the source's end symbol, each a mean over target words. Absent
-      for models without attention.
+      for models without attention;
+    - ``alignment_loss``: the cross entropy of guided attention in bits per target word with links,
+      which is no part of ``loss``. Absent where there are no links.
     """
 
-    def __init__(self, task, cost_scale: str, label_smoothing: float) -> None:
+    def __init__(
+        self, task, cost_scale: str, label_smoothing: float, guided_alignment_weight: float = 0.1
+    ) -> None:
         super().__init__(task)
+        if not 0 <= guided_alignment_weight < math.inf:
+            raise UserError(
+                f"--guided-alignment-weight {guided_alignment_weight}: must be 0 or more"
+            )
         if not 0 <= label_smoothing < 1:
             raise UserError(f"--label-smoothing {label_smoothing}: must be at least 0 and below 1")
         self.cost_scale = str(cost_scale)
         self.label_smoothing = label_smoothing
+        self.guided_alignment_weight = guided_alignment_weight
         self.source_eos = task.source_dictionary.eos()
         self._collects = isinstance(task, CollectsAlignments)
 
@@ -84,7 +106,9 @@ class AlignmentHeatmapCriterion(FairseqCriterion, AsksForCost):
             "sample_size": sample["ntokens"] if self.cost_scale == "word" else sentences,
         }
         attention = _soft_alignment(net_output)
+        alignment_cost, linked = self.alignment_cost(attention, sample)
         if attention is not None:
+            logging_output |= {"alignment_loss": alignment_cost.detach(), "linked": linked}
             attention = attention.detach()
             source = sample["net_input"]["src_tokens"]
             is_word = target.ne(self.padding_idx)
@@ -93,8 +117,24 @@ class AlignmentHeatmapCriterion(FairseqCriterion, AsksForCost):
                 self.task.collect_alignments(sample["id"], source, target, attention)
         # a cost of infinity can have a finite gradient: it shall not pass for a sound update
         sound = torch.where(torch.isfinite(loss.detach()), 1.0, torch.nan).to(loss.dtype)
-        loss = loss * sound
+        loss = (loss + self.guided_alignment_weight * alignment_cost) * sound
         return loss, self._gradient_divisor(sample["ntokens"], sentences), logging_output
+
+    def alignment_cost(self, attention: Tensor | None, sample: dict) -> tuple[Tensor, Tensor]:
+        """See ``contracts.GuidesAttention``.
+
+        Raises:
+            UserError: for links that the weights of a model without attention cannot follow.
+        """
+        if "alignments" not in sample:
+            zero = torch.zeros((), device=sample["target"].device)
+            return zero, zero
+        if attention is None:
+            raise UserError(
+                "--guided-alignment and --load-alignments need a model whose attention can be "
+                "seen, and this model shows none"
+            )
+        return guided_alignment_cost(attention, sample["alignments"], sample["align_weights"])
 
     def _score(self, model, sample: dict) -> tuple[tuple, Tensor, tuple[Tensor, Tensor]]:
         """Return the model's output, the right words, their summed cost and -log p."""
@@ -142,10 +182,33 @@ class AlignmentHeatmapCriterion(FairseqCriterion, AsksForCost):
         if all(ATTENTION_STATISTICS[0] in log for log in logging_outputs):
             for name in ATTENTION_STATISTICS:
                 metrics.log_scalar(name, total(name) / words, words, round=3)
+        if linked := total("linked"):
+            bits = total("alignment_loss") / linked / math.log(2)
+            metrics.log_scalar("alignment_loss", bits, linked, round=3)
 
     @staticmethod
     def logging_outputs_can_be_summed() -> bool:
         return True
+
+
+def guided_alignment_cost(
+    attention: Tensor, links: Tensor, shares: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Return the cross entropy of links and alignment weights, and the number of linked words.
+
+    Args:
+        attention: alignment weights, ``(batch, target, source)``.
+        links: ``(links, 2)``: a source position, and a position of the target flattened over the
+            batch, as fairseq's collater gives them.
+        shares: ``(links,)``: of each link in its target word, 1 over the number of its links.
+    """
+    source, position = links.unbind(dim=1)
+    width = attention.size(1)
+    alpha = attention[position // width, position % width, source]
+    alpha = alpha.to(torch.promote_types(alpha.dtype, torch.float32))
+    # a weight that was rounded to zero costs much, and not infinitely much
+    log_alpha = alpha.clamp_min(torch.finfo(alpha.dtype).tiny).log()
+    return -(shares * log_alpha).sum(), shares.sum()
 
 
 def attention_statistics(attention: Tensor, is_word: Tensor, is_eos: Tensor) -> dict[str, Tensor]:

@@ -21,6 +21,7 @@ import numpy as np
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.evaluation import links
+from fairseq_rnnsearch.evaluation.agreement import add_agreement, read_agreed_links
 from fairseq_rnnsearch.evaluation.command_line import add_file, add_number, given_together
 from fairseq_rnnsearch.evaluation.link_options import add_format, add_reading, read_link_files
 from fairseq_rnnsearch.evaluation.links import Link, SentenceLinks
@@ -136,6 +137,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "links by the model of the other direction, to be joined with --symmetrise",
     )
     parser.add_argument("--symmetrise", choices=METHODS, help="how to join the two directions")
+    add_agreement(parser)
     add_format(parser, "--format", "the gold file")
     add_format(parser, "--hypothesis-format", "the hypothesis files")
     add_reading(parser, ("gold", "hypothesis", "inverse"))
@@ -158,8 +160,14 @@ def run(options: argparse.Namespace) -> None:
         {"--hypothesis-inverse": options.hypothesis_inverse, "--symmetrise": options.symmetrise}
     ):
         paths["inverse"] = options.hypothesis_inverse
+    elif options.agreement:
+        raise UserError("--agreement needs --hypothesis-inverse and --symmetrise as well")
+    agreed = {}
+    if options.agreement:
+        names = "hypothesis", "inverse"
+        agreed = read_agreed_links(options, {name: paths.pop(name) for name in names})
     formats = {**dict.fromkeys(paths, options.hypothesis_format), "gold": options.format}
-    files = read_link_files(options, paths, formats)
+    files = read_link_files(options, paths, formats) | agreed
     gold = files["gold"]
     count = len(gold.sentences)
     if not any(gold.links):

@@ -24,6 +24,7 @@ from heapq import heappop, heappush
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.evaluation import links
+from fairseq_rnnsearch.evaluation.agreement import add_agreement, read_agreed_links
 from fairseq_rnnsearch.evaluation.command_line import add_file
 from fairseq_rnnsearch.evaluation.link_options import add_format, add_reading, read_link_files
 from fairseq_rnnsearch.evaluation.links import Link, LinkFile
@@ -108,6 +109,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     }.items():
         add_file(parser, option, f"links by {model}", required=True)
     parser.add_argument("--method", choices=METHODS, required=True, help="how to join them")
+    add_agreement(parser)
     add_format(parser, "--format", "both files")
     add_reading(parser, ("forward", "inverse"))
 
@@ -119,7 +121,10 @@ def run(options: argparse.Namespace) -> None:
     the target words.
     """
     paths = {"forward": options.forward, "inverse": options.inverse}
-    files = read_link_files(options, paths, dict.fromkeys(paths, options.format))
+    if options.agreement:
+        files = read_agreed_links(options, paths)
+    else:
+        files = read_link_files(options, paths, dict.fromkeys(paths, options.format))
     # A naacl file does not show how many sentences there are.
     longest = max(files.values(), key=lambda file: (len(file.sentences), file.format != "naacl"))
     forward, inverse = (

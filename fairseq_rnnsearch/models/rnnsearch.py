@@ -241,7 +241,8 @@ class RNNSearchDecoder(FairseqIncrementalDecoder, ShowsAlignment, TakesSteps):
             words = _roll_rows(prev_output_tokens, -leading)
             t, alpha = self.network(words, encoder_out.by_row(), self._words_of(words))
             t = _roll_rows(t, leading)
-            alpha = None if alpha is None else _roll_rows(alpha, leading)
+            # fairseq's criterion with alignment looks at them as a matrix
+            alpha = None if alpha is None else _roll_rows(alpha, leading).contiguous()
         return t, {"attn": None if alpha is None else [alpha]}
 
     def _words_of(self, previous: Tensor) -> Tensor | None:

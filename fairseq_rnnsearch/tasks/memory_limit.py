@@ -205,6 +205,7 @@ def target_positions(
 # --- batches ----------------------------------------------------------------------------------
 
 _WORDS = ("src_tokens", "prev_output_tokens", "target")
+_LINKS = ("alignments", "align_weights")  # of the whole batch, not one for each row
 
 
 def rows_of(sample: dict, rows: slice, padding: int) -> dict:
@@ -214,12 +215,27 @@ def rows_of(sample: dict, rows: slice, padding: int) -> dict:
     def pick(value: Tensor) -> Tensor:
         return value[rows] if value.dim() > 0 and len(value) == count else value
 
-    part = utils.apply_to_sample(pick, sample)
+    part = {key: value for key, value in sample.items() if key not in _LINKS}
+    part = utils.apply_to_sample(pick, part)
+    if "alignments" in sample:
+        part |= _links_of_rows(sample, rows)
     if "nsentences" in sample:
         part["nsentences"] = len(part["net_input"]["src_tokens"])
     if part.get("target") is not None:
         part["ntokens"] = int(part["target"].ne(padding).sum())
     return part
+
+
+def _links_of_rows(sample: dict, rows: slice | Tensor) -> dict:
+    """Return the links of some rows as fairseq keeps them: to a position of the flat target."""
+    links, (count, width) = sample["alignments"], sample["target"].shape
+    kept = torch.arange(count, device=links.device)[rows]
+    place = kept.new_full((count,), -1)
+    place[kept] = torch.arange(len(kept), device=links.device)
+    source, position = links.unbind(dim=1)
+    row = place[position // width]
+    links = torch.stack((source, row * width + position % width), dim=1)
+    return {"alignments": links[row >= 0], "align_weights": sample["align_weights"][row >= 0]}
 
 
 def narrowed(sample: dict, padding: int) -> dict:
@@ -230,7 +246,18 @@ def narrowed(sample: dict, padding: int) -> dict:
             return {inner: narrow(inner, held) for inner, held in value.items()}
         return value[:, value.ne(padding).any(dim=0)] if key in _WORDS else value
 
-    return {key: narrow(key, value) for key, value in sample.items()}
+    narrower = {key: narrow(key, value) for key, value in sample.items()}
+    if "alignments" in sample:
+        is_source, is_target = (
+            words.ne(padding).any(dim=0)
+            for words in (sample["net_input"]["src_tokens"], sample["target"])
+        )
+        (source, position), width = sample["alignments"].unbind(dim=1), len(is_target)
+        column = (is_target.cumsum(0) - 1)[position % width]
+        position = position // width * is_target.sum() + column
+        source = (is_source.cumsum(0) - 1)[source]
+        narrower["alignments"] = torch.stack((source, position), dim=1)
+    return narrower
 
 
 def summed(results: Sequence[tuple[Tensor, int, dict]]) -> tuple[Tensor, int, dict]:

@@ -38,6 +38,7 @@ from fairseq_rnnsearch.data.dictionary_file import check_dictionary
 from fairseq_rnnsearch.errors import UserError, reason
 from fairseq_rnnsearch.tasks import vocabulary
 from fairseq_rnnsearch.tasks.epoch_batches import InOrderIterator, resumed
+from fairseq_rnnsearch.tasks.guided_alignment import GuidedAlignment, check_guidance
 from fairseq_rnnsearch.tasks.memory_limit import (
     MemoryLimit,
     in_fairseqs_words,
@@ -45,6 +46,7 @@ from fairseq_rnnsearch.tasks.memory_limit import (
     training_memory,
 )
 from fairseq_rnnsearch.tasks.nonfinite import UpdateRecord, name_sentences
+from fairseq_rnnsearch.wording import counted
 
 logger = logging.getLogger(__name__)
 
@@ -80,6 +82,13 @@ class ParallelDataConfig(TranslationConfig):
         default=None,
         metadata={"help": "drop training pairs with a side of more words, end symbol not counted "
                   "(default: the architecture's, 30 or 50; 0: keep all)"},
+    )  # fmt: skip
+    guided_alignment: Optional[str] = field(
+        default=None,
+        metadata={"help": "file of links that attention is trained to follow: a line for each "
+                  "training pair, in the order of the data, of links i-j between words, the "
+                  "source first, from 0 (Pharaoh format; several data folders: as many files, "
+                  "with : between)"},
     )  # fmt: skip
     max_batch_memory: Optional[float] = field(
         default=None,
@@ -179,8 +188,34 @@ class ParallelDataTask(TranslationTask, ExplainsUpdates):
             ) from problem
         if combine and split == self.cfg.train_subset:  # only training combines
             self._training_data = self.datasets[split]
+            self._guide(epoch)
         if not len(self.datasets[split]):
             raise UserError(f"the {split!r} data in {self.cfg.data} has no sentences")
+
+    def _guide(self, epoch: int) -> None:
+        """Give the training data the links of ``--guided-alignment``.
+
+        Raises:
+            UserError: as `GuidedAlignment`, and when there is not a file for each data folder.
+        """
+        files, folders = self._guidance, utils.split_paths(self.cfg.data)
+        if not files:
+            return
+        if len(files) != len(folders):
+            raise UserError(
+                f"--guided-alignment names {counted(len(files), 'file')}, but there are "
+                f"{counted(len(folders), 'data folder')}: give one for each, with : between"
+            )
+        if self.cfg.load_alignments:
+            raise UserError("--guided-alignment and --load-alignments: give one of them")
+        shard = (epoch - 1) % len(folders)
+        name = f"the {self.cfg.train_subset!r} data in {folders[shard]}"
+        data = self._training_data
+        data.align_dataset = GuidedAlignment(Path(files[shard]), data, name)
+
+    @property
+    def _guidance(self) -> list[str]:
+        return utils.split_paths(self.cfg.guided_alignment) if self.cfg.guided_alignment else []
 
     def _check_files(self, split: str, epoch: int) -> None:
         """Check the files of a split that fairseq will load."""
@@ -256,8 +291,14 @@ class ParallelDataTask(TranslationTask, ExplainsUpdates):
         return self._model
 
     def build_criterion(self, cfg, from_checkpoint: bool = False) -> FairseqCriterion:
-        """Build as fairseq does; see ``build_model``."""
+        """Build as fairseq does; see ``build_model``.
+
+        Raises:
+            UserError: as ``check_guidance``.
+        """
         self._criterion = super().build_criterion(cfg, from_checkpoint)
+        if self._guidance:
+            check_guidance(self._model, self._criterion)
         return self._criterion
 
     def train_step(

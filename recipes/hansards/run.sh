@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # Trains RNNsearch in both directions, aligns the 447 Hansards sentences of the NAACL 2003 task by
 # force, and prints precision, recall and alignment error rate of each direction and of both joined.
+# Where eflomal is installed, its rows stand beside ours, and its links of VALID are what settings
+# are chosen by: the people's links are for the end.
 #
 #     HANSARDS_DIR=... TRAIN="..." VALID=... bash recipes/hansards/run.sh
 #
@@ -41,17 +43,64 @@ binarise() {
     TOKENIZER=space LOWERCASE=1 describe_preprocessing en:codes fr:codes
 }
 
-# align SOURCE-TARGET: aligns the test sentences by force
+# align SOURCE-TARGET SPLIT: aligns the test or the validation sentences by force
 align() {
     python -m fairseq_rnnsearch.align "$WORK/data" \
         --path "$WORK/checkpoints-$1/checkpoint_best.pt" \
-        --source "$WORK/corpus/test.${1%-*}" --target "$WORK/corpus/test.${1#*-}" \
+        --source "$WORK/corpus/$2.${1%-*}" --target "$WORK/corpus/$2.${1#*-}" \
         --heatmap-dir "$PARTIAL" --heatmap-format pharaoh,jsonl,html \
         --heatmap-source-end "$SOURCE_END"
 }
 
+# find_eflomal: puts eflomal on PATH; fails where there is none, and says how to get it.
+find_eflomal() {
+    [[ -z $EFLOMAL ]] || PATH=$PATH:$EFLOMAL # last: a Python of its own lies there too
+    if command -v eflomal-align >/dev/null && command -v eflomal-makepriors >/dev/null; then
+        return
+    fi
+    log "without eflomal (https://github.com/robertostling/eflomal): \"pip install eflomal\" into an" \
+        "environment of its own, which needs a C compiler, and EFLOMAL=its bin folder add it"
+    return 1
+}
+
+# eflomal_train: aligns the training text in both directions, and keeps priors for other text.
+eflomal_train() {
+    local -a text=(-s "$WORK/corpus/train.en" -t "$WORK/corpus/train.fr")
+    mkdir -- "$PARTIAL"
+    logged eflomal-train eflomal-align "${text[@]}" \
+        -f "$PARTIAL/en-fr.pharaoh" -r "$PARTIAL/fr-en.pharaoh"
+    logged eflomal-priors eflomal-makepriors "${text[@]}" -p "$PARTIAL/priors" \
+        -f "$PARTIAL/en-fr.pharaoh" -r "$PARTIAL/fr-en.pharaoh"
+    python -m fairseq_rnnsearch.evaluation symmetrise --method grow-diag-final-and \
+        --forward "$PARTIAL/en-fr.pharaoh" --inverse "$PARTIAL/fr-en.pharaoh" >"$PARTIAL/joined"
+}
+
+# eflomal_align SPLIT: aligns the test or the validation sentences, with priors from the training
+# text and nothing learned of their own beyond that.
+eflomal_align() {
+    mkdir -- "$PARTIAL"
+    logged "eflomal-$1" eflomal-align -s "$WORK/corpus/$1.en" -t "$WORK/corpus/$1.fr" \
+        -p "$WORK/eflomal-train/priors" -f "$PARTIAL/en-fr.pharaoh" -r "$PARTIAL/fr-en.pharaoh"
+    python -m fairseq_rnnsearch.evaluation symmetrise --method grow-diag-final-and \
+        --forward "$PARTIAL/en-fr.pharaoh" --inverse "$PARTIAL/fr-en.pharaoh" >"$PARTIAL/joined"
+}
+
+# make_guidance: the links that attention is to follow, for each direction.
+make_guidance() {
+    local links=$GUIDED
+    [[ $GUIDED != 1 ]] || links=$WORK/eflomal-train/joined
+    mkdir -- "$PARTIAL"
+    same_length "$links" "$WORK/corpus/train.en"
+    cp -- "$links" "$PARTIAL/en-fr"
+    sed -E 's/([0-9]+)-([0-9]+)/\2-\1/g' "$links" >"$PARTIAL/fr-en"
+}
+
 # train SOURCE-TARGET: trains one direction
 train() {
+    local -a further=()
+    [[ $FORESIGHT = 0 ]] || further+=(--target-foresight)
+    [[ $GUIDED = 0 ]] || further+=(--guided-alignment "$WORK/guidance/$1"
+        --guided-alignment-weight "$GUIDED_WEIGHT")
     set_sizes
     set_optimization adam polynomial_decay "$UPDATES"
     set_judgement nll_loss
@@ -64,43 +113,96 @@ train() {
         --max-update "$UPDATES" --seed "$SEED" --num-workers 0 \
         --save-dir "$WORK/checkpoints-$1" --no-epoch-checkpoints --save-interval-updates 500 \
         --keep-interval-updates 1 "${JUDGEMENT[@]}" \
-        --log-format simple --log-interval 50
+        --log-format simple --log-interval 50 ${further[@]+"${further[@]}"}
 }
 
-# score COMMENT OPTION...: prints precision, recall and alignment error rate in a line
+# score GOLD COMMENT OPTION...: prints precision, recall and alignment error rate in a line
 score() {
-    local comment=$1
-    shift
-    python -m fairseq_rnnsearch.evaluation aer --gold "$HANSARDS_DIR/enfr.gold" "$@" \
-        --bootstrap "$RESAMPLES" >"$WORK/logs/aer-$comment.log"
+    local gold=$1 comment=$2 file
+    shift 2
+    file="$WORK/logs/aer-$(basename -- "$gold")-${comment// /-}.log"
+    python -m fairseq_rnnsearch.evaluation aer --gold "$gold" "$@" \
+        --bootstrap "$RESAMPLES" >"$file"
     awk -v comment="$comment" '
-        BEGIN { printf "%-20s", comment }
+        BEGIN { printf "%-28s", comment }
         /^(precision|recall|AER)/ { printf " %s %s ", $1, $2 }
         /^95%/ { printf " 95%% interval of the AER %s to %s\n", $3, $5 }
-    ' "$WORK/logs/aer-$comment.log"
+    ' "$file"
+}
+
+# score_both GOLD COMMENT FORWARD INVERSE OPTION...: prints such a line for each way to join links
+score_both() {
+    local method
+    for method in intersection union grow-diag-final-and; do
+        score "$1" "$2$method" --hypothesis "$3" --hypothesis-inverse "$4" \
+            --symmetrise "$method" "${@:5}"
+    done
+}
+
+# report_split GOLD FORWARD INVERSE: prints the lines of both directions, by folders of alignments
+report_split() {
+    local links=alignments.pharaoh weights=alignments.jsonl agreement
+    score "$1" en-fr --hypothesis "$2/$links"
+    score "$1" fr-en --hypothesis "$3/$links" --reverse hypothesis
+    score_both "$1" "" "$2/$links" "$3/$links" --reverse inverse
+    for agreement in product mean; do
+        score_both "$1" "$agreement, " "$2/$weights" "$3/$weights" --agreement "$agreement"
+    done
 }
 
 report() {
-    local forward=$WORK/aligned-en-fr/alignments.pharaoh method
-    local inverse=$WORK/aligned-fr-en/alignments.pharaoh
-    score en-fr --hypothesis "$forward"
-    score fr-en --hypothesis "$inverse" --reverse hypothesis
-    for method in intersection union grow-diag-final-and; do
-        score "$method" --hypothesis "$forward" --hypothesis-inverse "$inverse" \
-            --reverse inverse --symmetrise "$method"
-    done
+    local gold=$HANSARDS_DIR/enfr.gold eflomal=$WORK/eflomal-test
+    if [[ $WITH_EFLOMAL = 1 ]]; then
+        echo "against eflomal's links of VALID, joined by grow-diag-final-and:"
+        report_split "$WORK/eflomal-valid/joined" "$WORK/valid-en-fr" "$WORK/valid-fr-en"
+    fi
+    [[ $GOLD = 1 ]] || return 0
+    echo "against the links that people have drawn:"
+    report_split "$gold" "$WORK/aligned-en-fr" "$WORK/aligned-fr-en"
+    if [[ $WITH_EFLOMAL = 1 ]]; then
+        score "$gold" "eflomal, en-fr" --hypothesis "$eflomal/en-fr.pharaoh"
+        score "$gold" "eflomal, fr-en" --hypothesis "$eflomal/fr-en.pharaoh"
+        score_both "$gold" "eflomal, " "$eflomal/en-fr.pharaoh" "$eflomal/fr-en.pharaoh"
+    fi
     echo "alignments: $WORK/aligned-en-fr/index.html"
 }
 
-main() {
+# align_all SPLIT NAME: aligns the sentences in both directions, to the folders NAME-*, and by
+# eflomal, to eflomal-SPLIT
+align_all() {
     local direction
+    for direction in en-fr fr-en; do
+        run_step "align $1 $direction" "$WORK/$2-$direction" align "$direction" "$1"
+    done
+    if [[ $WITH_EFLOMAL = 1 ]]; then
+        run_step "align $1 by eflomal" "$WORK/eflomal-$1" eflomal_align "$1"
+    fi
+}
+
+main() {
+    local direction WITH_EFLOMAL=0
     [[ -n $TRAIN && -n $VALID ]] || die "TRAIN and VALID name the training and the validation text"
     [[ -e $HANSARDS_DIR/enfr.src-tgt && -e $HANSARDS_DIR/enfr.gold ]] ||
         die "HANSARDS_DIR=$HANSARDS_DIR: must be a folder with enfr.src-tgt and enfr.gold"
+    one_of FORESIGHT 0 1
+    one_of GOLD 0 1
+    [[ $GUIDED = [01] || -f $GUIDED ]] ||
+        die "GUIDED=$GUIDED: must be 0, 1 (eflomal's links) or a file of links"
+    [[ $GUIDED = [01] || $GUIDED = /* ]] || GUIDED=$PWD/$GUIDED
     begin_work "$ROOT/runs/hansards" TRAIN VALID HANSARDS_DIR LONGEST BPE_MERGES EMBEDDING HIDDEN \
         ATTENTION MAXOUT DECODER_ORDER DROPOUT LEARNING_RATE WARMUP CLIP_NORM LABEL_SMOOTHING \
-        BATCH_TOKENS UPDATES SEED
+        BATCH_TOKENS UPDATES SEED FORESIGHT GUIDED GUIDED_WEIGHT
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
+    find_eflomal && WITH_EFLOMAL=1
+    if [[ $WITH_EFLOMAL = 1 ]]; then
+        run_step "align the training text by eflomal" "$WORK/eflomal-train" eflomal_train
+    fi
+    if [[ $GUIDED = 1 && $WITH_EFLOMAL = 0 ]]; then
+        die "GUIDED=1 follows eflomal's links: install eflomal, or name a file of links"
+    fi
+    if [[ $GUIDED != 0 ]]; then
+        run_step "make the guidance" "$WORK/guidance" make_guidance
+    fi
     run_step "make subwords" "$WORK/subwords" make_subwords
     run_step "binarise it" "$WORK/data" binarise
     for direction in $DIRECTIONS; do
@@ -110,8 +212,15 @@ main() {
     done
     for direction in en-fr fr-en; do
         [[ -e "$WORK/.done/train $direction" ]] || die "train $direction as well, then run again"
-        run_step "align $direction" "$WORK/aligned-$direction" align "$direction"
     done
+    if [[ $WITH_EFLOMAL = 1 ]]; then
+        align_all valid valid
+    elif [[ $GOLD = 0 ]]; then
+        die "GOLD=0 judges by eflomal's links: install eflomal"
+    fi
+    if [[ $GOLD = 1 ]]; then
+        align_all test aligned
+    fi
     report
 }
 

@@ -18,6 +18,15 @@
 : "${MAXOUT:=256}"    # l
 : "${DECODER_ORDER:=program}"
 : "${DROPOUT:=0.2}" # of embeddings and readout
+: "${FORESIGHT:=0}" # 1: attention reads the word that is being aligned; translates nothing
+
+# guided alignment: attention is trained to follow links of the training text
+: "${GUIDED:=0}" # 1: eflomal's; or a file of links i-j, English first, a line for each pair of
+                 # $WORK/corpus/train.en and train.fr
+: "${GUIDED_WEIGHT:=0.1}" # of following them, beside the cost of the translation
+
+# eflomal, another aligner: its links are rows of the table, and what GUIDED=1 follows
+: "${EFLOMAL:=}" # folder with its programs (default: where PATH has them)
 
 # training
 : "${LEARNING_RATE:=0.0015}"
@@ -31,4 +40,5 @@
 
 # scoring: may be changed afterwards, in the same WORK
 : "${SOURCE_END:=keep}" # the column of the source's end symbol on the page; or drop, or renormalise
+: "${GOLD:=1}" # 0: settings are being chosen, by agreement with eflomal on VALID; no gold is read
 : "${RESAMPLES:=1000}"   # how often the sentences are drawn anew, for the interval

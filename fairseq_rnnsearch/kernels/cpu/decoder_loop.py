@@ -47,10 +47,10 @@ sums over steps, but for (6) and (7), is one product over all steps at the end: 
     d_[U_z; U_r; W_a] = sum_i [d_a_z; d_a_r; d_p] s^T                                        (10)
     d_U = sum_i d_a q^T,   d_C = sum_i d_inputs c^T
 
-What target foresight adds to the query, V_a e(y_i), is computed before the loop, and its gradient
-is d_p of all steps. (5) to (8) are ``align_backward``, which computes t_j again: storing all of them would take 290 MB
+(5) to (8) are ``align_backward``, which computes t_j again: storing all of them would take 290 MB
 in an update of the paper's size, and as long as computing them. In the orders in which the last
-step attends only and makes no state, its d_inputs are zero.
+step attends only and makes no state, its d_inputs are zero. What target foresight adds to the
+query, V_a e(y_i), is computed before the loop, and its gradients are the d_p of all steps.
 """
 
 import torch
