@@ -159,7 +159,7 @@ def test_shuffled_dropped_shared_and_in_parts(order, left, small_corpus, tmp_pat
     cfg = AlignmentHeatmapConfig(
         data=str(small_corpus.data), source_lang="en", target_lang="fr",
         guided_alignment=str(write_links(tmp_path / "links", links)), save_dir=str(tmp_path),
-        dataset_impl="mmap",
+        dataset_impl="mmap", required_seq_len_multiple=1,
         **options,
     )  # fmt: skip
     task = AlignmentHeatmapTask.setup_task(cfg)

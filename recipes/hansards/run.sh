@@ -58,31 +58,26 @@ find_eflomal() {
     if command -v eflomal-align >/dev/null && command -v eflomal-makepriors >/dev/null; then
         return
     fi
-    log "without eflomal (https://github.com/robertostling/eflomal): \"pip install eflomal\" into an" \
-        "environment of its own, which needs a C compiler, and EFLOMAL=its bin folder add it"
+    log "no eflomal on PATH, whose rows are left out: \"pip install eflomal\" into an environment of" \
+        "its own (it needs a C compiler), and give EFLOMAL=bin-folder-of-that-environment"
     return 1
 }
 
-# eflomal_train: aligns the training text in both directions, and keeps priors for other text.
-eflomal_train() {
-    local -a text=(-s "$WORK/corpus/train.en" -t "$WORK/corpus/train.fr")
+# eflomal_align SPLIT OPTION...: aligns sentences in both directions, and joins their links.
+eflomal_align() {
     mkdir -- "$PARTIAL"
-    logged eflomal-train eflomal-align "${text[@]}" \
-        -f "$PARTIAL/en-fr.pharaoh" -r "$PARTIAL/fr-en.pharaoh"
-    logged eflomal-priors eflomal-makepriors "${text[@]}" -p "$PARTIAL/priors" \
-        -f "$PARTIAL/en-fr.pharaoh" -r "$PARTIAL/fr-en.pharaoh"
+    logged "eflomal-$1" eflomal-align -s "$WORK/corpus/$1.en" -t "$WORK/corpus/$1.fr" \
+        -f "$PARTIAL/en-fr.pharaoh" -r "$PARTIAL/fr-en.pharaoh" "${@:2}"
     python -m fairseq_rnnsearch.evaluation symmetrise --method grow-diag-final-and \
         --forward "$PARTIAL/en-fr.pharaoh" --inverse "$PARTIAL/fr-en.pharaoh" >"$PARTIAL/joined"
 }
 
-# eflomal_align SPLIT: aligns the test or the validation sentences, with priors from the training
-# text and nothing learned of their own beyond that.
-eflomal_align() {
-    mkdir -- "$PARTIAL"
-    logged "eflomal-$1" eflomal-align -s "$WORK/corpus/$1.en" -t "$WORK/corpus/$1.fr" \
-        -p "$WORK/eflomal-train/priors" -f "$PARTIAL/en-fr.pharaoh" -r "$PARTIAL/fr-en.pharaoh"
-    python -m fairseq_rnnsearch.evaluation symmetrise --method grow-diag-final-and \
-        --forward "$PARTIAL/en-fr.pharaoh" --inverse "$PARTIAL/fr-en.pharaoh" >"$PARTIAL/joined"
+# eflomal_train: aligns the training text, and keeps what it has learned as priors.
+eflomal_train() {
+    eflomal_align train
+    logged eflomal-priors eflomal-makepriors -p "$PARTIAL/priors" \
+        -s "$WORK/corpus/train.en" -t "$WORK/corpus/train.fr" \
+        -f "$PARTIAL/en-fr.pharaoh" -r "$PARTIAL/fr-en.pharaoh"
 }
 
 # make_guidance: the links that attention is to follow, for each direction.
@@ -175,7 +170,8 @@ align_all() {
         run_step "align $1 $direction" "$WORK/$2-$direction" align "$direction" "$1"
     done
     if [[ $WITH_EFLOMAL = 1 ]]; then
-        run_step "align $1 by eflomal" "$WORK/eflomal-$1" eflomal_align "$1"
+        run_step "align $1 by eflomal" "$WORK/eflomal-$1" \
+            eflomal_align "$1" -p "$WORK/eflomal-train/priors"
     fi
 }
 
