@@ -273,6 +273,7 @@ SIZES = {"encoder_hidden_size": 256, "decoder_hidden_size": 256, "attention_size
 CASES = {
     "fast, a batch": ("fast", (80, 50, 50), {}),
     "fast, a long pair": ("fast", (1, 2000, 2000), {}),
+    "fast, foresight": ("fast", (80, 50, 50), {"target_foresight": True, "attention_size": 1024}),
     "fast, much attention": ("fast", (20, 150, 150), {"attention_size": 1024}),
     "reference, a batch": ("reference", (80, 30, 30), {}),
     "all logits": ("logits", (80, 5, 50), {}),

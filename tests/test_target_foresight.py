@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import test_network
 import torch
+from commands import LAST_ONLY, MODEL, PAPER, generate, run, train
 from models import EOS, SOURCES, TARGETS, build_model, cost_of, padded, random_model, score
 from oracles import numpy_rnnsearch as oracle
 from test_network import EXACT
@@ -13,6 +14,8 @@ from fairseq_rnnsearch.authors_parameters import PARAMETERS, groundhog_from_stat
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.living.stored_weights import stored_model
 from fairseq_rnnsearch.network import DECODER_ORDERS
+
+pytest_plugins = ["trained"]
 
 V_A = "decoder.network.alignment_model.foresight_weight"
 
@@ -108,3 +111,20 @@ def test_it_neither_searches_nor_leaves_this_program():
             search()
     with pytest.raises(UserError, match=r"these parameters differ: .*foresight_weight"):
         groundhog_from_state_dict(model.state_dict())
+
+
+def test_commands_align_and_do_not_translate(small_corpus, tmp_path):
+    options = f"{MODEL} {PAPER} {LAST_ONLY} --target-foresight --max-update 1"
+    train(small_corpus.data, tmp_path / "model", options).ok()
+    checkpoint = tmp_path / "model/checkpoint_last.pt"
+    refused = generate(small_corpus.data, checkpoint, "--beam 2 --batch-size 4").error()
+    assert "--target-foresight" in refused and "cannot translate" in refused
+    text = small_corpus.text
+    run(
+        "fairseq_rnnsearch.align", small_corpus.data, f"--path={checkpoint}",
+        f"--source={text / 'test.en'}", f"--target={text / 'test.fr'}",
+        f"--heatmap-dir={tmp_path / 'aligned'} --heatmap-format pharaoh",
+    ).ok()  # fmt: skip
+    lines = (tmp_path / "aligned/alignments.pharaoh").read_text().splitlines()
+    words = [len(line.split()) for line in (text / "test.fr").read_text().splitlines()]
+    assert [len(line.split()) for line in lines] == words

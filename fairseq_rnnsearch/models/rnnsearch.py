@@ -377,7 +377,12 @@ class RNNSearchModel(FairseqEncoderDecoderModel, EstimatesMemory, ScoresTargets)
 
     def training_memory(self, all_logits: bool) -> BatchMemory:
         """Return what a batch takes to be trained on, see ``Backend.training_memory``."""
-        return self.decoder.backend().training_memory(self._sizes, all_logits)
+        memory = self.decoder.backend().training_memory(self._sizes, all_logits)
+        decoder = self.decoder.network
+        if decoder.target_foresight:  # e(y_i), V_a e(y_i) and their gradients, in 4 bytes each
+            sizes = decoder.embedding.weight.size(1) + decoder.alignment_model.size
+            memory = memory._replace(target=memory.target + 8 * sizes)
+        return memory
 
     def search_memory(self, beam: int) -> BatchMemory:
         """Return what a batch takes to be translated, see ``Backend.search_memory``."""

@@ -111,6 +111,16 @@ train() {
         --log-format simple --log-interval 50 ${further[@]+"${further[@]}"}
 }
 
+# translate SOURCE-TARGET: translates VALID, to see what following links does to translations
+translate() {
+    logged "translate-$1" fairseq-generate "$WORK/data" "${PLUGIN[@]}" --gen-subset valid \
+        --source-lang "${1%-*}" --target-lang "${1#*-}" \
+        --path "$WORK/checkpoints-$1/checkpoint_best.pt" \
+        --beam 5 --batch-size 40 --post-process subword_nmt --results-path "$PARTIAL"
+    translations "$PARTIAL/generate-valid.txt" >"$PARTIAL/tokens"
+    same_length "$PARTIAL/tokens" "$WORK/corpus/valid.${1#*-}"
+}
+
 # score GOLD COMMENT OPTION...: prints precision, recall and alignment error rate in a line
 score() {
     local gold=$1 comment=$2 file
@@ -146,7 +156,13 @@ report_split() {
 }
 
 report() {
-    local gold=$HANSARDS_DIR/enfr.gold eflomal=$WORK/eflomal-test
+    local gold=$HANSARDS_DIR/enfr.gold eflomal=$WORK/eflomal-test direction
+    if [[ $BLEU = 1 ]]; then
+        for direction in en-fr fr-en; do
+            echo "VALID, $direction: $(sacrebleu "$WORK/corpus/valid.${direction#*-}" --force \
+                --tokenize none --input "$WORK/translated-$direction/tokens" --format text)"
+        done
+    fi
     if [[ $WITH_EFLOMAL = 1 ]]; then
         echo "against eflomal's links of VALID, joined by grow-diag-final-and:"
         report_split "$WORK/eflomal-valid/joined" "$WORK/valid-en-fr" "$WORK/valid-fr-en"
@@ -182,6 +198,8 @@ main() {
         die "HANSARDS_DIR=$HANSARDS_DIR: must be a folder with enfr.src-tgt and enfr.gold"
     one_of FORESIGHT 0 1
     one_of GOLD 0 1
+    one_of BLEU 0 1
+    [[ $BLEU$FORESIGHT != 11 ]] || die "BLEU=1: a model with FORESIGHT=1 cannot translate"
     [[ $GUIDED = [01] || -f $GUIDED ]] ||
         die "GUIDED=$GUIDED: must be 0, 1 (eflomal's links) or a file of links"
     [[ $GUIDED = [01] || $GUIDED = /* ]] || GUIDED=$PWD/$GUIDED
@@ -213,6 +231,11 @@ main() {
         align_all valid valid
     elif [[ $GOLD = 0 ]]; then
         die "GOLD=0 judges by eflomal's links: install eflomal"
+    fi
+    if [[ $BLEU = 1 ]]; then
+        for direction in en-fr fr-en; do
+            run_step "translate $direction" "$WORK/translated-$direction" translate "$direction"
+        done
     fi
     if [[ $GOLD = 1 ]]; then
         align_all test aligned

@@ -41,4 +41,5 @@
 # scoring: may be changed afterwards, in the same WORK
 : "${SOURCE_END:=keep}" # the column of the source's end symbol on the page; or drop, or renormalise
 : "${GOLD:=1}" # 0: settings are being chosen, by agreement with eflomal on VALID; no gold is read
+: "${BLEU:=0}" # 1: VALID is translated too, and its BLEU printed
 : "${RESAMPLES:=1000}"   # how often the sentences are drawn anew, for the interval
