@@ -60,7 +60,7 @@ def test_files_that_do_not_fit_are_refused(both, tmp_path, capsys):
     there, back = both
     options = ("--method", "union", "--agreement", "mean")
     for inverse, message in {
-        there: r"sentence 0 has 2 source words and 2 target words .* but 2 and 3",
+        there: r"sentence 0 has 2 source words and 2 target words .* but 3 and 2 in",
         back: r"back\.jsonl has no sentence 1, and .*there\.jsonl has it",
     }.items():
         jsonl(there, THERE, *([THERE] if inverse == back else []))

@@ -159,8 +159,8 @@ def test_shuffled_dropped_shared_and_in_parts(order, left, small_corpus, tmp_pat
     cfg = AlignmentHeatmapConfig(
         data=str(small_corpus.data), source_lang="en", target_lang="fr",
         guided_alignment=str(write_links(tmp_path / "links", links)), save_dir=str(tmp_path),
-        dataset_impl="mmap", required_seq_len_multiple=1,
-        **options,
+        # what fairseq's command line would fill in
+        dataset_impl="mmap", required_seq_len_multiple=1, train_subset="train", **options,
     )  # fmt: skip
     task = AlignmentHeatmapTask.setup_task(cfg)
     task.load_dataset("train", combine=True)
@@ -263,24 +263,22 @@ def true_links(source, target):
     return links
 
 
+@pytest.mark.slow
 def test_attention_learns_to_follow_the_links(small_corpus, tmp_path):
-    """Long before the model could have found them by itself."""
+    """103 pairs are too few for the model to find them by itself."""
     links = [true_links(*pair) for pair in sides(small_corpus.text, "train")]
+    guidance = f"--guided-alignment={write_links(tmp_path / 'links', links)}"
     training = train(
-        small_corpus.data, tmp_path / "model", f"{LEARNING} {LAST_ONLY} --optimizer adam --lr 0.02",
-        "--guided-alignment-weight 1 --batch-size 10 --max-update 150 --log-interval 10",
-        f"--guided-alignment={write_links(tmp_path / 'links', links)}",
+        small_corpus.data, tmp_path / "model", f"{LEARNING} {LAST_ONLY} --batch-size 10",
+        "--optimizer adam --lr 0.02 --lr-scheduler polynomial_decay --total-num-update 440",
+        f"--max-epoch 40 --guided-alignment-weight 1 {guidance}",
     ).ok()  # fmt: skip
-    bits = [
-        float(x) for x in re.findall(r"alignment_loss[=: ]+([0-9.]+)", training.out + training.err)
-    ]
+    bits = [float(x) for x in re.findall(r"alignment_loss ([0-9.]+)", training.out)]
     assert bits[-1] < 0.3 < 1 < bits[0]
     model = load(tmp_path / "model/checkpoint_last.pt", small_corpus.data)
     pairs = sides(small_corpus.text, "test")
-    aligned = model.align(
-        *([" ".join(words) for words in side] for side in zip(*pairs, strict=True))
-    )
-    found = [set(one.alignment.links()) for one in aligned]
+    text = ([" ".join(words) for words in side] for side in zip(*pairs, strict=True))
+    found = [set(one.alignment.links()) for one in model.align(*text)]
     true = [set(true_links(*pair)) for pair in pairs]
     same = sum(len(one & other) for one, other in zip(found, true, strict=True))
-    assert same >= 0.95 * sum(map(len, true))
+    assert same >= 0.9 * sum(map(len, true))

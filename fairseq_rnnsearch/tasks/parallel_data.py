@@ -210,8 +210,8 @@ class ParallelDataTask(TranslationTask, ExplainsUpdates):
             raise UserError("--guided-alignment and --load-alignments: give one of them")
         shard = (epoch - 1) % len(folders)
         name = f"the {self.cfg.train_subset!r} data in {folders[shard]}"
-        data = self._training_data
-        data.align_dataset = GuidedAlignment(Path(files[shard]), data, name)
+        links = GuidedAlignment(Path(files[shard]), self._training_data, name)
+        self._training_data.align_dataset = links
 
     @property
     def _guidance(self) -> list[str]:
