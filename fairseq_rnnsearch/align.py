@@ -6,6 +6,7 @@
 Each line of the target file is scored as the translation of the same line of the source file, and
 the alignment weights that the model computes on the way are written. Nothing has to be binarised.
 A warning tells when the model does not know many of the words, or when the languages seem swapped.
+Models that were trained with ``--target-foresight`` are for this alone.
 """
 
 import argparse
