@@ -9,17 +9,18 @@ matters how sure a model was of them. Here weights are, word by word,
     mean        (alpha_ij + beta_ji) / 2    high where either is sure
 
 and then each target word is linked with the source word that has the most, and each source word
-with the target word that has the most. These two are the directions that `--symmetrise` joins.
+with the target word that has the most, if it is more than nothing. These two are the directions
+that `--symmetrise` joins.
 """
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.evaluation.links import LinkFile, SentenceLinks
+from fairseq_rnnsearch.evaluation.links import Link, LinkFile, SentenceLinks
 from fairseq_rnnsearch.figures.alignment import Alignment, word_count
 from fairseq_rnnsearch.figures.jsonl import read_alignments
 from fairseq_rnnsearch.wording import counted
@@ -79,13 +80,20 @@ def read_agreed_links(options: argparse.Namespace, paths: dict[str, Path]) -> di
             )
         weights = AGREEMENTS[options.agreement](alpha, beta)
         for side, axis in zip(links, (1, 0), strict=True):
-            best = weights.argmax(axis=axis) if weights.size else np.array([], dtype=int)
-            pairs = [(int(word), place)[:: 1 if axis else -1] for place, word in enumerate(best)]
-            side.append(SentenceLinks(frozenset(pairs), frozenset(pairs)))
+            pairs = frozenset(_best(weights, axis)) if weights.size else frozenset()
+            side.append(SentenceLinks(pairs, pairs))
     return {
         name: LinkFile(path, f"jsonl, {options.agreement} of both", 0, tuple(side), 0)
         for (name, path), side in zip(paths.items(), links, strict=True)
     }
+
+
+def _best(weights: np.ndarray, axis: int) -> Iterator[Link]:
+    """Yield the links (source, target) to what has the most along an axis of (target, source)."""
+    for place, best in enumerate(weights.argmax(axis=axis).tolist()):
+        target, source = (place, best) if axis == 1 else (best, place)
+        if weights[target, source] > 0:
+            yield source, target
 
 
 def _of_words(alignment: Alignment) -> np.ndarray:
