@@ -206,13 +206,13 @@ main() {
     begin_work "$ROOT/runs/hansards" TRAIN VALID HANSARDS_DIR LONGEST BPE_MERGES EMBEDDING HIDDEN \
         ATTENTION MAXOUT DECODER_ORDER DROPOUT LEARNING_RATE WARMUP CLIP_NORM LABEL_SMOOTHING \
         BATCH_TOKENS UPDATES SEED FORESIGHT GUIDED GUIDED_WEIGHT
-    run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
     find_eflomal && WITH_EFLOMAL=1
+    [[ $GUIDED$WITH_EFLOMAL != 10 ]] ||
+        die "GUIDED=1 follows eflomal's links: install eflomal, or name a file of links"
+    [[ $GOLD$WITH_EFLOMAL != 00 ]] || die "GOLD=0 judges by eflomal's links: install eflomal"
+    run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
     if [[ $WITH_EFLOMAL = 1 ]]; then
         run_step "align the training text by eflomal" "$WORK/eflomal-train" eflomal_train
-    fi
-    if [[ $GUIDED = 1 && $WITH_EFLOMAL = 0 ]]; then
-        die "GUIDED=1 follows eflomal's links: install eflomal, or name a file of links"
     fi
     if [[ $GUIDED != 0 ]]; then
         run_step "make the guidance" "$WORK/guidance" make_guidance
@@ -229,8 +229,6 @@ main() {
     done
     if [[ $WITH_EFLOMAL = 1 ]]; then
         align_all valid valid
-    elif [[ $GOLD = 0 ]]; then
-        die "GOLD=0 judges by eflomal's links: install eflomal"
     fi
     if [[ $BLEU = 1 ]]; then
         for direction in en-fr fr-en; do
