@@ -8,38 +8,44 @@ line has the registers of a thread, the bytes that did not fit into them (more t
 how many instructions load and store how many bits of a thread at once.
 """
 
+from __future__ import annotations
+
 import argparse
 import collections
 import re
 import subprocess
 import tempfile
+from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import torch
-import triton
-from triton.backends.compiler import GPUTarget
-from triton.runtime.jit import JITFunction
 
 from fairseq_rnnsearch.equations import AlignmentModel, GatedUnit, Memory
+from fairseq_rnnsearch.errors import UserError, install_excepthook
 from fairseq_rnnsearch.kernels import BACKENDS, Direction, gpu
 from fairseq_rnnsearch.kernels.gpu import masked_cost
-from fairseq_rnnsearch.optim import fused_adadelta
+
+if TYPE_CHECKING:
+    from triton.compiler import CompiledKernel
+    from triton.runtime.jit import JITFunction
 
 # the paper's sizes; 31 positions are padded to a multiple of 8 on a GPU
 M, N, ATTENTION, MAXOUT, WORDS, PAIRS, SOURCE = 620, 1000, 1000, 500, 30_000, 80, 32
 STEPS = 2  # the last step's gradients come without a product of the following one
 TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 WIDTHS = (128, 64, 32, 16, 8)
-TOOL = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
 
 
 class AbsentGPU:
     """What Triton asks of a driver when it compiles."""
 
     def __init__(self, target: str) -> None:
+        from triton.backends.compiler import GPUTarget
+
         self._target = GPUTarget("cuda", int(target.removeprefix("sm_")), 32)
 
-    def get_current_target(self) -> GPUTarget:
+    def get_current_target(self) -> object:
         return self._target
 
     def get_current_device(self) -> int:
@@ -49,8 +55,11 @@ class AbsentGPU:
         return 0
 
 
-def compiled(target: str, dtype: torch.dtype) -> dict[str, triton.compiler.CompiledKernel]:
+def compiled(target: str, dtype: torch.dtype) -> dict[str, CompiledKernel]:
     """Return all kernels of an update with products of a type, by the hash of what they are."""
+    import triton
+    from triton.runtime.jit import JITFunction
+
     found, run = {}, JITFunction.run
 
     def compile_only(kernel: JITFunction, *args: object, **options: object) -> None:
@@ -68,6 +77,8 @@ def compiled(target: str, dtype: torch.dtype) -> dict[str, triton.compiler.Compi
 
 def update(dtype: torch.dtype) -> None:
     """Call everything that launches a kernel; what it returns is not computed."""
+    from fairseq_rnnsearch.optim import fused_adadelta
+
     backend, unit = BACKENDS["gpu"], GatedUnit(M, N, 2 * N).to(dtype)
     x = torch.zeros(STEPS, PAIRS, 3 * N, dtype=dtype, requires_grad=True)
     present = torch.ones(STEPS, PAIRS, dtype=torch.bool)
@@ -94,12 +105,15 @@ def update(dtype: torch.dtype) -> None:
         fused_adadelta.update(*numbers, sound, options)
 
 
-def figures(kernel: triton.compiler.CompiledKernel, folder: str) -> tuple[str, ...]:
+def figures(kernel: CompiledKernel, folder: str) -> tuple[str, ...]:
     """Return registers, spilled bytes, and how many loads and stores there are of each width."""
+    import triton
+
+    tool = Path(triton.__file__).parent / "backends/nvidia/bin/cuobjdump"
     path = Path(folder) / "kernel.cubin"
     path.write_bytes(kernel.asm["cubin"])
     resources, code = (
-        subprocess.run([TOOL, option, path], capture_output=True, text=True, check=True).stdout
+        subprocess.run([tool, option, path], capture_output=True, text=True, check=True).stdout
         for option in ("--dump-resource-usage", "-sass")
     )
     registers, stack = (re.search(rf"{name}:(\d+)", resources)[1] for name in ("REG", "STACK"))
@@ -116,10 +130,15 @@ def _widths(code: str, name: str) -> str:
 
 
 def main() -> None:
+    install_excepthook()
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("targets", nargs="*", default=["sm_80", "sm_90"], help="such as sm_80")
     parser.add_argument("--products", choices=TYPES, help="type of products (default: each)")
     args = parser.parse_args()
+    if find_spec("triton") is None:
+        raise UserError("triton is not installed: pip install '.[gpu]'")
+    import triton
+
     gpu.runs_triton = masked_cost.runs_triton = lambda tensor: True
     print(f"triton {triton.__version__}; loads and stores: how many x bits of a thread")
     line = "{:20} {:8} {:5} {:>9} {:>7}  {:33} {}"
