@@ -42,6 +42,7 @@
 
 # translation: may be changed afterwards, in the same WORK
 : "${BLEU_TOKENIZER:=13a}" # sacreBLEU's, of text: zh for Chinese, char for what else has no spaces
+: "${EVALUATE:=test}" # or valid: settings are chosen on it, and the test set stays unread
 : "${CHECKPOINT:=best}" # or average, the mean of the best ones
 : "${BEAM:=12}"
 : "${LENGTH_PENALTY:=1}"

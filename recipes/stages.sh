@@ -15,6 +15,7 @@ check_settings() {
     one_of OPTIMIZER adam adadelta
     one_of VALID_BLEU 0 1
     one_of LR_SCHEDULER polynomial_decay fixed
+    one_of EVALUATE test valid
     one_of CHECKPOINT best average
     one_of UNKNOWN forbid keep replace
     local name
@@ -41,7 +42,9 @@ prepare_stages() {
     [[ $VOCABULARY = shortlist ]] || TEXT=$WORK/subwords
     BEST=$WORK/checkpoints/checkpoint_best.pt
     AVERAGED=$WORK/average-of-$AVERAGE.pt
-    TRANSLATIONS=$WORK/translations-$CHECKPOINT-beam$BEAM-length$LENGTH_PENALTY-$UNKNOWN
+    TRANSLATIONS=translations-$CHECKPOINT-beam$BEAM-length$LENGTH_PENALTY-$UNKNOWN
+    [[ $EVALUATE = test ]] || TRANSLATIONS=$EVALUATE-$TRANSLATIONS
+    TRANSLATIONS=$WORK/$TRANSLATIONS
 }
 
 by_characters() { [[ $(tokenizer_of "$1") = character ]]; }
@@ -109,9 +112,10 @@ binarise() {
     describe_preprocessing "${sides[@]}"
 }
 
-# keep_test_words: keeps those that the dictionary lacks too, because --replace-unk needs them.
-keep_test_words() {
-    preprocess preprocess-test "$SOURCE" "$TARGET" --testpref "$TEXT/test" --dataset-impl raw \
+# keep_words: keeps those that the dictionary lacks too, because --replace-unk needs them.
+keep_words() {
+    preprocess "preprocess-$EVALUATE" "$SOURCE" "$TARGET" --dataset-impl raw \
+        "--${EVALUATE}pref" "$TEXT/$EVALUATE" \
         --srcdict "$WORK/data/dict.$SOURCE.txt" --tgtdict "$WORK/data/dict.$TARGET.txt"
 }
 
@@ -148,7 +152,7 @@ translate() {
     case $UNKNOWN in
         forbid) words=(--forbid-unk) ;;
         replace)
-            data=("$WORK/test-words" --dataset-impl raw
+            data=("$WORK/$EVALUATE-words" --dataset-impl raw
                 --source-lang "$SOURCE" --target-lang "$TARGET")
             words=(--replace-unk "")
             ;;
@@ -157,17 +161,19 @@ translate() {
     [[ $MODEL = rnnencdec ]] || draw=(--heatmap-dir "$PARTIAL/alignments"
         --heatmap-format html,png --heatmap-samples "$DRAWN")
     logged generate fairseq-generate "${data[@]}" "${PLUGIN[@]}" --path "$checkpoint" \
-        --beam "$BEAM" --lenpen "$LENGTH_PENALTY" --batch-size 40 --results-path "$PARTIAL" \
+        --gen-subset "$EVALUATE" --batch-size 40 --results-path "$PARTIAL" \
+        --beam "$BEAM" --lenpen "$LENGTH_PENALTY" \
         ${words[@]+"${words[@]}"} ${draw[@]+"${draw[@]}"}
-    translations "$PARTIAL/generate-test.txt" >"$PARTIAL/tokens.$TARGET"
-    same_length "$PARTIAL/tokens.$TARGET" "$WORK/tokens/test.$TARGET"
+    translations "$PARTIAL/generate-$EVALUATE.txt" >"$PARTIAL/tokens.$TARGET"
+    same_length "$PARTIAL/tokens.$TARGET" "$WORK/tokens/$EVALUATE.$TARGET"
     python "$ROOT/recipes/moses.py" detokenize --language "$TARGET" \
         --tokenizer "$(tokenizer_of "$TARGET")" <"$PARTIAL/tokens.$TARGET" >"$PARTIAL/text.$TARGET"
 }
 
 # show_translations: prints the first three with their sources and references.
 show_translations() {
-    paste -- "$WORK/corpus/test.$SOURCE" "$TRANSLATIONS/text.$TARGET" "$WORK/corpus/test.$TARGET" |
+    local corpus=$WORK/corpus/$EVALUATE
+    paste -- "$corpus.$SOURCE" "$TRANSLATIONS/text.$TARGET" "$corpus.$TARGET" |
         awk -F '\t' 'NR <= 3 {
             printf "\nsource       %s\ntranslation  %s\nreference    %s\n", $1, $2, $3 }'
 }
@@ -182,14 +188,14 @@ report() {
     echo "$MODEL, $SOURCE to $TARGET, in $TRANSLATIONS:"
     if ! by_characters "$TARGET"; then
         echo "lower-cased, tokenised:"
-        score "tokens.$TARGET" "$WORK/tokens/test.$TARGET" --tokenize none --lowercase --force
+        score "tokens.$TARGET" "$WORK/tokens/$EVALUATE.$TARGET" --tokenize none --lowercase --force
     fi
     if [[ $LOWERCASE = 0 ]]; then
         echo "cased, detokenised:"
     else
         echo "detokenised, against a cased reference (LOWERCASE=1):"
     fi
-    score "text.$TARGET" "$WORK/corpus/test.$TARGET" --tokenize "$BLEU_TOKENIZER"
+    score "text.$TARGET" "$WORK/corpus/$EVALUATE.$TARGET" --tokenize "$BLEU_TOKENIZER"
     if [[ $MODEL != rnnencdec ]]; then
         echo "alignments: $alignments/index.html"
         for picture in "$alignments"/*.png; do
@@ -215,7 +221,7 @@ run_stages() {
         run_step "average $AVERAGE checkpoints" "$AVERAGED" average
     fi
     if [[ $UNKNOWN = replace ]]; then
-        run_step "keep the test set's words" "$WORK/test-words" keep_test_words
+        run_step "keep the words of $EVALUATE" "$WORK/$EVALUATE-words" keep_words
     fi
     run_step "translate to ${TRANSLATIONS##*/}" "$TRANSLATIONS" translate
     report
