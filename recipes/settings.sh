@@ -14,6 +14,8 @@
 : "${MIN_COUNT:=3}"          # a shortlist has the words that training text has so often or more
 : "${BPE_MERGES:=8000}"
 : "${BPE_JOINT:=1}" # 1: both languages share one set of merges
+: "${BPE_DROPOUT:=0}" # probability that a merge is left out in training text (Provilkov et al. 2020)
+: "${BPE_COPIES:=16}" # ways in which it is then split, one an epoch
 
 # model
 : "${EMBEDDING:=256}" # m

@@ -19,9 +19,14 @@ check_settings() {
     one_of CHECKPOINT best average
     one_of UNKNOWN forbid keep replace
     local name
-    for name in BPE_MERGES EMBEDDING HIDDEN ATTENTION MAXOUT BATCH_SIZE UPDATES AVERAGE BEAM; do
+    for name in BPE_MERGES BPE_COPIES EMBEDDING HIDDEN ATTENTION MAXOUT BATCH_SIZE UPDATES AVERAGE \
+        BEAM; do
         whole "$name" 1
     done
+    [[ $BPE_DROPOUT =~ ^0(\.[0-9]+)?$ ]] ||
+        die "BPE_DROPOUT=$BPE_DROPOUT: must be a probability, at least 0 and below 1"
+    [[ $BPE_DROPOUT = 0 || $VOCABULARY = bpe ]] ||
+        die "BPE_DROPOUT=$BPE_DROPOUT needs subwords: VOCABULARY=bpe"
     for name in LONGEST MIN_COUNT WARMUP DRAWN SEED; do
         whole "$name" 0
     done
@@ -30,10 +35,10 @@ check_settings() {
 }
 
 # These settings cannot be changed in a work folder.
-TRAINING_SETTINGS=(MODEL TOKENIZER LOWERCASE VOCABULARY MIN_COUNT BPE_MERGES BPE_JOINT EMBEDDING
-    HIDDEN ATTENTION MAXOUT DECODER_ORDER DROPOUT OPTIMIZER LEARNING_RATE LR_SCHEDULER CLIP_NORM
-    LABEL_SMOOTHING LONGEST BATCH_SIZE BATCH_ORDER UPDATES WARMUP PATIENCE VALID_BLEU AVERAGE SEED
-    TRAIN_OPTIONS)
+TRAINING_SETTINGS=(MODEL TOKENIZER LOWERCASE VOCABULARY MIN_COUNT BPE_MERGES BPE_JOINT BPE_DROPOUT
+    BPE_COPIES EMBEDDING HIDDEN ATTENTION MAXOUT DECODER_ORDER DROPOUT OPTIMIZER LEARNING_RATE
+    LR_SCHEDULER CLIP_NORM LABEL_SMOOTHING LONGEST BATCH_SIZE BATCH_ORDER UPDATES WARMUP PATIENCE
+    VALID_BLEU AVERAGE SEED TRAIN_OPTIONS)
 
 # prepare_stages: sets the names that follow from the settings.
 prepare_stages() {
@@ -68,8 +73,18 @@ learn_codes() {
         subword-nmt learn-bpe --symbols "$BPE_MERGES" 2>"$WORK/logs/learn-bpe.log"
 }
 
+# segment LANGUAGE OPTION...: splits the words of its text into subwords, where it has codes.
+# (The command subword-nmt would forget --seed.)
+segment() {
+    if has_codes "$1"; then
+        python -m subword_nmt.apply_bpe --codes "$PARTIAL/codes.$1" "${@:2}"
+    else
+        cat
+    fi
+}
+
 make_subwords() {
-    local split language codes
+    local split language copy
     local -a with_codes=()
     mkdir -- "$PARTIAL"
     for language in "${LANGUAGES[@]}"; do
@@ -77,21 +92,35 @@ make_subwords() {
     done
     for language in "${LANGUAGES[@]}"; do
         if ! has_codes "$language"; then
-            cp -- "$WORK"/tokens/{train,valid,test}."$language" "$PARTIAL/"
-            continue
-        fi
-        codes=$PARTIAL/codes.$language
-        if [[ $BPE_JOINT = 0 ]]; then
-            learn_codes "$language" >"$codes"
+            :
+        elif [[ $BPE_JOINT = 0 ]]; then
+            learn_codes "$language" >"$PARTIAL/codes.$language"
         elif [[ $language = "${with_codes[0]}" ]]; then
-            learn_codes "${with_codes[@]}" >"$codes"
+            learn_codes "${with_codes[@]}" >"$PARTIAL/codes.$language"
         else
-            cp -- "$PARTIAL/codes.${with_codes[0]}" "$codes"
+            cp -- "$PARTIAL/codes.${with_codes[0]}" "$PARTIAL/codes.$language"
         fi
         for split in train valid test; do
-            subword-nmt apply-bpe --codes "$codes" \
-                <"$WORK/tokens/$split.$language" >"$PARTIAL/$split.$language"
+            segment "$language" <"$WORK/tokens/$split.$language" >"$PARTIAL/$split.$language"
         done
+        [[ $BPE_DROPOUT != 0 ]] || continue
+        for ((copy = 1; copy <= BPE_COPIES; copy++)); do
+            segment "$language" --dropout "$BPE_DROPOUT" --seed "$copy" \
+                <"$WORK/tokens/train.$language" >"$PARTIAL/train-$copy.$language"
+        done
+        cat -- "$PARTIAL"/train-*."$language" >"$PARTIAL/train.$language"
+    done
+}
+
+# binarise_copies: puts each copy of the training text into a folder of its own, the first one into
+# the place of all. The dictionaries keep the pieces of all.
+binarise_copies() {
+    local data=$PARTIAL copy PARTIAL=$PARTIAL
+    for ((copy = 1; copy <= BPE_COPIES; copy++)); do
+        ((copy == 1)) || PARTIAL=$data/epoch-$copy
+        preprocess "preprocess-$copy" "$SOURCE" "$TARGET" --workers 2 \
+            --srcdict "$data/dict.$SOURCE.txt" --tgtdict "$data/dict.$TARGET.txt" \
+            --trainpref "$TEXT/train-$copy"
     done
 }
 
@@ -101,6 +130,7 @@ binarise() {
     [[ $VOCABULARY = bpe ]] || thresholds=(--thresholdsrc "$MIN_COUNT" --thresholdtgt "$MIN_COUNT")
     preprocess preprocess "$SOURCE" "$TARGET" --workers 2 ${thresholds[@]+"${thresholds[@]}"} \
         --trainpref "$TEXT/train" --validpref "$TEXT/valid" --testpref "$TEXT/test"
+    [[ $BPE_DROPOUT = 0 ]] || binarise_copies
     for language in "${LANGUAGES[@]}"; do
         if has_codes "$language"; then
             cp -- "$WORK/subwords/codes.$language" "$PARTIAL/"
@@ -122,12 +152,18 @@ keep_words() {
 # 2. training
 
 train() {
+    local data=$WORK/data copy
     local -a further=()
+    if [[ $BPE_DROPOUT != 0 ]]; then # fairseq takes one folder after the other, each for an epoch
+        for ((copy = 2; copy <= BPE_COPIES; copy++)); do
+            data+=:$WORK/data/epoch-$copy
+        done
+    fi
     set_sizes
     set_optimization "$OPTIMIZER" "$LR_SCHEDULER" "$UPDATES"
     set_judgement "$([[ $VALID_BLEU = 1 ]] && echo bleu || echo nll_loss)"
     read -r -a further <<<"$TRAIN_OPTIONS" || true
-    train_logged train fairseq-train "$WORK/data" "${PLUGIN[@]}" \
+    train_logged train fairseq-train "$data" "${PLUGIN[@]}" \
         --arch "${MODEL}_50" "${SIZES[@]}" --decoder-order "$DECODER_ORDER" --dropout "$DROPOUT" \
         --max-train-words "$LONGEST" \
         --criterion alignment_heatmap --label-smoothing "$LABEL_SMOOTHING" \

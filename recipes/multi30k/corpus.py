@@ -1,9 +1,9 @@
-"""Lay out Multi30k, English to French, as plain text: from a folder or by download, checked.
+"""Lay out two languages of Multi30k as plain text: from a folder or by download, checked.
 
-    python recipes/multi30k/corpus.py --out DIR [--folder DIR | --url URL]
+    python recipes/multi30k/corpus.py --out DIR [--languages en,de] [--folder DIR | --url URL]
 
-writes DIR/{train,val,test_2016_flickr}.{en,fr}. A folder may hold them plain or as .gz. A file is
-complete or not there, and a complete one is not fetched again.
+writes DIR/{train,val,test_2016_flickr}.{en,de}; the default is en,fr. A folder may hold them plain
+or as .gz. A file is complete or not there, and a complete one is not fetched again.
 """
 
 import argparse
@@ -24,10 +24,13 @@ COMMIT = "a3d2e0d26b56f3846f66a952536ffed4e401d05a"
 URL = f"https://raw.githubusercontent.com/multi30k/dataset/{COMMIT}/data/task1/raw"
 # The digests are those of the unpacked text.
 SHA256 = {
+    "train.de": "2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72",
     "train.en": "460a15fbd157e34a7a9957ee388c1ca247fe47af3ef25fb50442af6c274e0fc6",
     "train.fr": "5925a3c18f1587b6b54b87743106e6e8ab93618edb6f65d19eac0621f853a10d",
+    "val.de": "660e09eb7e1da2f856ea13ee5ad3cf6d36b3d5b0b733c857e94c5747a3dfc660",
     "val.en": "1f2a23d992769b5b3d209b0a10dd0b77c08cceb1f20dfb97ed0aafa49d107227",
     "val.fr": "5304e444d842e962b2dda4d816b70b22a1765b15401642b7ca37a67477e708dc",
+    "test_2016_flickr.de": "4be6b5b3236b79c25475c6bb829800a7ce559e9ba7a1f6c2394fe4d40be46d16",
     "test_2016_flickr.en": "399a4382932c1aadd3ceb9bef1008d388a64c76d4ae4e9d4728c6f4301cac182",
     "test_2016_flickr.fr": "cb3160d69b002bb638e66cc7612fcd56cb0af82eadc9c142dedc438afb885ef6",
 }
@@ -86,13 +89,13 @@ def unpack(packed: bytes, where: str) -> bytes:
         raise UserError(f"{where}: broken gzip file: {problem}") from problem
 
 
-def lay_out(out: Path, folder: Path | None, url: str) -> None:
+def lay_out(out: Path, languages: list[str], folder: Path | None, url: str) -> None:
     if folder and not folder.is_dir():
         raise UserError(f"MULTI30K_DIR={folder}: no such folder")
     out.mkdir(parents=True, exist_ok=True)
     for name in SHA256:
         path = out / name
-        if path.exists():
+        if path.exists() or path.suffix[1:] not in languages:
             continue
         text = from_folder(folder, name) if folder else download(url, name)
         with replacing(path) as unfinished:
@@ -103,10 +106,11 @@ def main() -> None:
     install_excepthook()
     parser = argparse.ArgumentParser(description="Lay out Multi30k as plain text.")
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--languages", default="en,fr", help="of de, en and fr")
     parser.add_argument("--folder", type=Path, help="take the files from here")
     parser.add_argument("--url", default=URL, help="download them from here")
     options = parser.parse_args()
-    lay_out(options.out, options.folder, options.url)
+    lay_out(options.out, options.languages.split(","), options.folder, options.url)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Trains and scores a translator on Multi30k, English to French: 29,000 sentence pairs.
+# Trains and scores a translator on Multi30k, English to French or German: 29,000 sentence pairs.
 #
 #     bash recipes/multi30k/run.sh
+#     TARGET=de bash recipes/multi30k/run.sh
 #     MODEL=rnnencdec bash recipes/multi30k/run.sh
 #
 # MULTI30K_DIR, a folder with {train,val,test_2016_flickr}.{en,fr}[.gz], saves the download. What
@@ -14,34 +15,38 @@ source "$HERE/../settings.sh"
 # shellcheck source=recipes/stages.sh
 source "$HERE/../stages.sh"
 
-SOURCE=en TARGET=fr
+SOURCE=en
+: "${TARGET:=fr}" # or de
 
 only_help "$@"
 
 lay_out_corpus() {
     local pair language
-    python "$HERE/corpus.py" --out "$PARTIAL" ${MULTI30K_DIR:+--folder "$MULTI30K_DIR"}
+    python "$HERE/corpus.py" --out "$PARTIAL" --languages "$SOURCE,$TARGET" \
+        ${MULTI30K_DIR:+--folder "$MULTI30K_DIR"}
     for pair in val:valid test_2016_flickr:test; do # theirs:ours
-        for language in en fr; do
+        for language in "$SOURCE" "$TARGET"; do
             mv -- "$PARTIAL/${pair%:*}.$language" "$PARTIAL/${pair#*:}.$language"
         done
     done
     for pair in train valid test; do
-        same_length "$PARTIAL/$pair.en" "$PARTIAL/$pair.fr"
+        same_length "$PARTIAL/$pair.$SOURCE" "$PARTIAL/$pair.$TARGET"
     done
 }
 
 write_page() {
     local checkpoint=$BEST
     [[ $CHECKPOINT = best ]] || checkpoint=$AVERAGED
-    living_page "$checkpoint" "$WORK/corpus/test.en" --title "$MODEL on Multi30k" \
+    living_page "$checkpoint" "$WORK/corpus/test.$SOURCE" --title "$MODEL on Multi30k" \
         --licence "trained on Multi30k (Elliott et al., 2016 and 2017), translated descriptions of \
 Flickr30k's pictures; terms: github.com/multi30k/dataset"
 }
 
 main() {
+    one_of TARGET fr de
     check_settings
-    begin_work "$ROOT/runs/multi30k-$MODEL" MULTI30K_DIR "${TRAINING_SETTINGS[@]}"
+    begin_work "$ROOT/runs/multi30k-$([[ $TARGET = fr ]] || echo "$TARGET-")$MODEL" \
+        TARGET MULTI30K_DIR "${TRAINING_SETTINGS[@]}"
     prepare_stages
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
     run_stages
