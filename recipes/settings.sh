@@ -46,6 +46,7 @@
 : "${BLEU_TOKENIZER:=13a}" # sacreBLEU's, of text: zh for Chinese, char for what else has no spaces
 : "${EVALUATE:=test}" # or valid: settings are chosen on it, and the test set stays unread
 : "${CHECKPOINT:=best}" # or average, the mean of the best ones
+: "${ENSEMBLE:=}" # other work folders, of other seeds: their models translate together with this one
 : "${BEAM:=12}"
 : "${LENGTH_PENALTY:=1}"
 : "${DRAWN:=50}" # so many alignments are drawn, as pictures and on a page

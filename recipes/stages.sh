@@ -50,6 +50,15 @@ prepare_stages() {
     TRANSLATIONS=translations-$CHECKPOINT-beam$BEAM-length$LENGTH_PENALTY-$UNKNOWN
     [[ $EVALUATE = test ]] || TRANSLATIONS=$EVALUATE-$TRANSLATIONS
     TRANSLATIONS=$WORK/$TRANSLATIONS
+    MODELS=$BEST
+    [[ $CHECKPOINT = best ]] || MODELS=$AVERAGED
+    local other model=${MODELS#"$WORK"}
+    read -r -a OTHERS <<<"$ENSEMBLE" || true
+    for other in ${OTHERS[@]+"${OTHERS[@]}"}; do
+        [[ -e $other$model ]] || die "ENSEMBLE=$ENSEMBLE: there is no $other$model"
+        MODELS+=:$other$model
+        TRANSLATIONS+=-with-$(basename -- "$other")
+    done
 }
 
 by_characters() { [[ $(tokenizer_of "$1") = character ]]; }
@@ -181,10 +190,20 @@ average() {
 
 # 3. translation
 
+# check_ensemble: dies unless the models of ENSEMBLE know the same words.
+check_ensemble() {
+    local other language
+    for other in ${OTHERS[@]+"${OTHERS[@]}"}; do
+        for language in "${LANGUAGES[@]}"; do
+            cmp -s -- {"$WORK","$other"}"/data/dict.$language.txt" ||
+                die "ENSEMBLE=$ENSEMBLE: $other has another dictionary of $language than $WORK"
+        done
+    done
+}
+
 translate() {
-    local checkpoint=$BEST
     local -a data=("$WORK/data") words=() draw=()
-    [[ $CHECKPOINT = best ]] || checkpoint=$AVERAGED
+    check_ensemble
     case $UNKNOWN in
         forbid) words=(--forbid-unk) ;;
         replace)
@@ -196,7 +215,7 @@ translate() {
     [[ $VOCABULARY = shortlist ]] || words+=(--post-process subword_nmt)
     [[ $MODEL = rnnencdec ]] || draw=(--heatmap-dir "$PARTIAL/alignments"
         --heatmap-format html,png --heatmap-samples "$DRAWN")
-    logged generate fairseq-generate "${data[@]}" "${PLUGIN[@]}" --path "$checkpoint" \
+    logged generate fairseq-generate "${data[@]}" "${PLUGIN[@]}" --path "$MODELS" \
         --gen-subset "$EVALUATE" --batch-size 40 --results-path "$PARTIAL" \
         --beam "$BEAM" --lenpen "$LENGTH_PENALTY" \
         ${words[@]+"${words[@]}"} ${draw[@]+"${draw[@]}"}
