@@ -3,7 +3,9 @@
 import os
 import re
 import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from commands import ROOT, write_text
@@ -112,6 +114,82 @@ def test_options_that_recipes_share(call):
         check=True,
     )
     assert ended.stdout.split() == SHARED_OPTIONS[call].split()
+
+
+STAGES = "; ".join(f"source {RECIPES}/{n}.sh" for n in ("settings", "steps", "fairseq", "stages"))
+BEGIN = f"{STAGES}; SOURCE=en TARGET=fr; check_settings; prepare_stages"
+
+
+def stages(commands, **settings):
+    """Run commands of a recipe that trains a translator, once its settings are checked."""
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    settings = {"PATH": path, "ROOT": str(ROOT), "WORK": "/work"} | settings
+    return subprocess.run(
+        ["bash", "-euc", f"{BEGIN}; {commands}"], env=settings, capture_output=True, text=True
+    )
+
+
+NAMED = {  # what translates what, and where to
+    "": "/work/checkpoints/checkpoint_best.pt /work/translations-best-beam12-length1-forbid",
+    "EVALUATE=valid CHECKPOINT=average LENGTH_PENALTY=0.6": (
+        "/work/average-of-5.pt /work/valid-translations-average-beam12-length0.6-forbid"
+    ),
+}
+REFUSED = {
+    "EVALUATE=dev": "EVALUATE=dev: must be one of test valid",
+    "BPE_DROPOUT=1": "BPE_DROPOUT=1: must be a probability, at least 0 and below 1",
+    "BPE_DROPOUT=0.1 VOCABULARY=shortlist": "BPE_DROPOUT=0.1 needs subwords: VOCABULARY=bpe",
+    "BPE_COPIES=0": "BPE_COPIES=0: must be a number of 1 or more",
+    "ENSEMBLE=other": "ENSEMBLE=other: there is no other/checkpoints/checkpoint_best.pt",
+}
+
+
+@pytest.mark.parametrize("given", [*NAMED, *REFUSED])
+def test_settings_of_translation(given):
+    ended = stages("echo $MODELS $TRANSLATIONS", **dict(x.split("=") for x in given.split()))
+    if given in NAMED:
+        assert ended.stdout.strip() == NAMED[given]
+    else:
+        assert ended.returncode and ended.stderr.strip().endswith(f"error: {REFUSED[given]}")
+
+
+def test_an_ensemble_names_its_models_and_knows_one_dictionary(tmp_path):
+    for name, word in (("a", "x"), ("b", "x"), ("c", "y")):
+        for file in ("checkpoints/checkpoint_best.pt", "data/dict.en.txt", "data/dict.fr.txt"):
+            (path := tmp_path / name / file).parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(word)
+    a, b, c = (str(tmp_path / name) for name in "abc")
+    together = stages("check_ensemble; echo $MODELS $TRANSLATIONS", WORK=a, ENSEMBLE=b)
+    best = "checkpoints/checkpoint_best.pt"
+    folder = f"{a}/translations-best-beam12-length1-forbid-with-b"
+    assert together.stdout.split() == [f"{a}/{best}:{b}/{best}", folder]
+    other = stages("check_ensemble", WORK=a, ENSEMBLE=f"{b} {c}")
+    assert f"{c} has another dictionary of en than {a}" in other.stderr
+
+
+def test_bpe_dropout_splits_training_text_alone_and_in_another_way_each_time(tmp_path):
+    lines = [f"{word} {word[::-1]}" for word in ("station", "nation", "ratio", "notation")] * 20
+    text = "\n".join(lines) + "\n"
+    (tmp_path / "tokens").mkdir()
+    (tmp_path / "logs").mkdir()
+    for name in ("train", "valid", "test"):
+        for language in ("en", "fr"):
+            (tmp_path / "tokens" / f"{name}.{language}").write_text(text)
+    made = tmp_path / "subwords"
+    given = {"WORK": str(tmp_path), "PARTIAL": str(made), "BPE_MERGES": "60"}
+    again = "segment en --dropout 0.3 --seed 2 <$WORK/tokens/train.en"
+    ended = stages(f"make_subwords; {again}", **given, BPE_DROPOUT="0.3", BPE_COPIES="2")
+    assert not ended.returncode, ended.stderr
+    assert ended.stdout == (made / "train-2.en").read_text()
+    for language in ("en", "fr"):
+        one, two, both, valid = (
+            (made / f"{name}.{language}").read_text()
+            for name in ("train-1", "train-2", "train", "valid")
+        )
+        assert both == one + two and one != two
+        assert {x.replace("@@ ", "") for x in (one, two, valid)} == {text}
+        assert len(set(valid.splitlines())) == 4  # each line's own; in training there are more
+        assert len(set(one.splitlines())) > 20 < len(set(two.splitlines()))
 
 
 def test_a_star_is_no_pattern_for_files(tmp_path):
