@@ -38,7 +38,7 @@ def dictionary(symbols):
     return words
 
 
-def build_model(source_symbols=14, target_symbols=13, **options):
+def build_model(source_symbols=14, target_symbols=13, kind=RNNSearchModel, **options):
     """An `RNNSearchModel` as the task would build it; small, its sizes all different."""
     sizes = {
         "encoder_embed_dim": 4,
@@ -51,7 +51,7 @@ def build_model(source_symbols=14, target_symbols=13, **options):
     task = SimpleNamespace(
         source_dictionary=dictionary(source_symbols), target_dictionary=dictionary(target_symbols)
     )
-    return RNNSearchModel.build_model(RNNSearchConfig(**(sizes | options)), task)
+    return kind.build_model(RNNSearchConfig(**(sizes | options)), task)
 
 
 def random_model(seed=0, **options):

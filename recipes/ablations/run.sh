@@ -1,0 +1,152 @@
+#!/usr/bin/env bash
+# What each part of the paper is worth: trains RNNsearch with one ingredient changed at a time, on
+# Multi30k or on long sentences, and compares the BLEU of several seeds.
+#
+#     bash recipes/ablations/run.sh
+#     CORPUS=long LONG_DIR=FOLDER bash recipes/ablations/run.sh
+#
+# README.md beside this script names the arms. With the first seed each arm is trained with each of
+# LEARNING_RATES; the one with the better BLEU on the validation set is the arm's for all seeds.
+# Run again, it goes on where it stopped, and takes arms and seeds that are new. The settings of
+# recipes/settings.sh hold for all arms.
+
+HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+ROOT=$(cd -- "$HERE/../.." && pwd)
+
+: "${CORPUS:=multi30k}" # or long: the third of the pairs of LONG_DIR with most source words
+: "${LONG_DIR:=}"       # a folder with {train,val,test}.{en,fr}.gz
+: "${MULTI30K_DIR:=}"   # a folder with Multi30k, which saves the download
+: "${ARMS:=}"           # default: all, or with CORPUS=long the main ones
+: "${SEEDS:=1 2 3}"
+: "${LEARNING_RATES:=0.0015 0.00075}"
+: "${UPDATES:=1800}"
+
+# shellcheck source=recipes/settings.sh
+source "$ROOT/recipes/settings.sh"
+# shellcheck source=recipes/steps.sh
+source "$ROOT/recipes/steps.sh"
+# shellcheck source=recipes/fairseq.sh
+source "$ROOT/recipes/fairseq.sh"
+# shellcheck source=recipes/stages.sh
+source "$ROOT/recipes/stages.sh"
+
+SOURCE=en TARGET=fr
+PLUGIN=(--user-dir "$HERE/arms" --task alignment_heatmap) # the plugin and these arms
+
+MAIN_ARMS=(program appendix section3 rnnencdec)
+ALL_ARMS=("${MAIN_ARMS[@]}" forward_encoder general additive_halved dot_halved lstm tanh_readout
+    start_from_mean start_from_zero uniform_start reset_after)
+
+only_help "$@"
+
+# options_of ARM: leaves its model in MODEL, and in OPTIONS what fairseq-train is told besides.
+options_of() {
+    MODEL=rnnsearch OPTIONS=()
+    local -a halved=(--encoder-hidden-size $((HIDDEN / 2)))
+    case $1 in
+        program | appendix | section3) OPTIONS=(--decoder-order "$1") ;;
+        rnnencdec) MODEL=rnnencdec ;;
+        general) OPTIONS=(--alignment-model general) ;;
+        additive_halved) OPTIONS=("${halved[@]}") ;;
+        dot_halved) OPTIONS=("${halved[@]}" --alignment-model dot) ;;
+        lstm) OPTIONS=(--unit lstm) ;;
+        *) OPTIONS=(--arch "$1") ;;
+    esac
+}
+
+check_ablations() {
+    local name value
+    one_of CORPUS multi30k long
+    [[ $CORPUS = multi30k || -n $LONG_DIR ]] || die "CORPUS=long: give its folder as LONG_DIR"
+    if [[ -z $ARMS ]]; then
+        ARMS=${ALL_ARMS[*]}
+        [[ $CORPUS = multi30k ]] || ARMS=${MAIN_ARMS[*]}
+    fi
+    words_of ARMS "${ALL_ARMS[@]}"
+    CHOSEN=("${WORDS[@]}")
+    ((HIDDEN % 2 == 0)) || die "HIDDEN=$HIDDEN: must be even, because two arms halve it"
+    for name in SEEDS LEARNING_RATES; do
+        for value in ${!name}; do
+            [[ $value =~ ^[0-9]+(\.[0-9]+)?$ ]] ||
+                die "$name=${!name}: must be numbers, separated by spaces"
+        done
+    done
+}
+
+lay_out_corpus() {
+    if [[ $CORPUS = long ]]; then
+        python "$HERE/longest_third.py" --out "$PARTIAL" --folder "$LONG_DIR"
+    else
+        python "$ROOT/recipes/multi30k/corpus.py" --out "$PARTIAL" \
+            ${MULTI30K_DIR:+--folder "$MULTI30K_DIR"}
+        local pair language
+        for pair in val:valid test_2016_flickr:test; do # theirs:ours
+            for language in en fr; do
+                mv -- "$PARTIAL/${pair%:*}.$language" "$PARTIAL/${pair#*:}.$language"
+            done
+        done
+    fi
+}
+
+# run_arm ARM RATE SEED: trains one model and translates both sets with it, in a folder of its own
+# below $ALL, where it finds the text of all.
+run_arm() {
+    local arm=$1 part
+    LEARNING_RATE=$2 SEED=$3
+    WORK=$ALL/arms/$arm/rate-$2/seed-$3
+    mkdir -p -- "$WORK/.done" "$WORK/logs"
+    for part in corpus tokens subwords data; do
+        ln -sfn -- "$ALL/$part" "$WORK/$part"
+    done
+    log "arm $arm, learning rate $2, seed $3"
+    options_of "$arm"
+    TRAIN_OPTIONS="$GIVEN_OPTIONS ${OPTIONS[*]}"
+    prepare_stages
+    resume_step "train" train
+    for EVALUATE in valid test; do
+        prepare_stages
+        run_step "translate $EVALUATE" "$TRANSLATIONS" translate
+    done
+    WORK=$ALL
+}
+
+compare() {
+    python "$HERE/table.py" "$ALL" --arms "${CHOSEN[@]}" "$@"
+}
+
+main() {
+    local arm rate seed best
+    check_settings
+    check_ablations
+    use_work_folder "$ROOT/runs/ablations-$CORPUS"
+    remember_settings CORPUS LONG_DIR MULTI30K_DIR LEARNING_RATES "${SHARED_SETTINGS[@]}"
+    log "working in $WORK"
+    # shellcheck source=recipes/environment.sh
+    source "$ROOT/recipes/environment.sh"
+    ALL=$WORK GIVEN_OPTIONS=$TRAIN_OPTIONS
+    prepare_stages
+    run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
+    run_step "tokenise it" "$WORK/tokens" tokenise
+    [[ $VOCABULARY = shortlist ]] || run_step "make subwords" "$WORK/subwords" make_subwords
+    run_step "binarise it" "$WORK/data" binarise
+    for seed in $SEEDS; do
+        for arm in "${CHOSEN[@]}"; do
+            if [[ $seed = "${SEEDS%% *}" ]]; then
+                for rate in $LEARNING_RATES; do run_arm "$arm" "$rate" "$seed"; done
+            else
+                best=$(compare --best-rate-of "$arm" --seed "${SEEDS%% *}")
+                run_arm "$arm" "$best" "$seed"
+            fi
+        done
+    done
+    compare --out "$WORK/ablations" --seeds $SEEDS
+}
+
+# What all arms share; the others are each arm's own.
+SHARED_SETTINGS=()
+for name in "${TRAINING_SETTINGS[@]}"; do
+    case $name in MODEL | DECODER_ORDER | LEARNING_RATE | SEED) ;; *) SHARED_SETTINGS+=("$name") ;; esac
+done
+
+main
+exit

@@ -1,0 +1,170 @@
+"""Compare the arms of the ablations: BLEU over seeds, and differences to the recipe's own model.
+
+    python recipes/ablations/table.py WORK --arms program rnnencdec --seeds 1 2 3 --out FOLDER
+    python recipes/ablations/table.py WORK --arms program --best-rate-of program --seed 1
+
+The first writes FOLDER/ablations.md and FOLDER/ablations.svg and prints the table. BLEU is that of
+lower-cased tokens, by sacreBLEU. A difference is that of two means over the seeds; its interval is
+Welch's, at 95% for all arms together (Bonferroni: at 1 - 0.05 / arms for each). The second prints
+the learning rate whose model has the higher BLEU on the validation set.
+"""
+
+import argparse
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from sacrebleu.metrics import BLEU
+
+from fairseq_rnnsearch.errors import UserError, install_excepthook
+from fairseq_rnnsearch.evaluation.tables import Column, Row, Table, fixed, markdown, span
+from fairseq_rnnsearch.figures.picture_files import save_figure
+from fairseq_rnnsearch.files import write_text
+
+LANGUAGE = "fr"
+_COST = re.compile(r"valid on 'valid' subset .* \| nll_loss ([\d.]+)")
+_PARAMETERS = re.compile(r"num\. trained: ([\d,]+)")
+
+
+@dataclass(frozen=True)
+class Arm:
+    """What one arm has reached, a number for each seed."""
+
+    name: str
+    rate: str
+    parameters: int
+    bits: np.ndarray
+    """The least cost on the validation set, in bits a token."""
+    valid: np.ndarray
+    test: np.ndarray
+
+
+@dataclass(frozen=True)
+class Difference:
+    """How far the mean of an arm is from that of another, and the interval of that."""
+
+    mean: float
+    interval: tuple[float, float] | None
+    """None for a single seed, which does not say how far seeds are apart."""
+
+
+def difference(ours: np.ndarray, theirs: np.ndarray, comparisons: int) -> Difference:
+    """Compare the means of two arms by Welch's t interval, for so many comparisons at once."""
+    from scipy.stats import ttest_ind  # it comes with fairseq
+
+    mean = float(ours.mean() - theirs.mean())
+    if min(len(ours), len(theirs)) < 2:
+        return Difference(mean, None)
+    found = ttest_ind(ours, theirs, equal_var=False)
+    return Difference(mean, tuple(found.confidence_interval(1 - 0.05 / comparisons)))
+
+
+def runs(work: Path, arm: str) -> dict[str, dict[int, Path]]:
+    """Return the folders of an arm's runs by learning rate and seed."""
+    found: dict[str, dict[int, Path]] = {}
+    for folder in (work / "arms" / arm).glob("rate-*/seed-*"):
+        rate = folder.parent.name.removeprefix("rate-")
+        found.setdefault(rate, {})[int(folder.name.removeprefix("seed-"))] = folder
+    return found
+
+
+def bleu(work: Path, run: Path, split: str) -> float:
+    """Return the BLEU of a run's translations of a set, of lower-cased tokens."""
+    begin = "" if split == "test" else f"{split}-"
+    found = sorted(run.glob(f"{begin}translations-*/tokens.{LANGUAGE}"))
+    if len(found) != 1:
+        raise UserError(f"{run}: {len(found)} translations of {split}; valid is one: run it again")
+    hypotheses = found[0].read_text(encoding="utf-8").split("\n")[:-1]
+    reference = work / "tokens" / f"{split}.{LANGUAGE}"
+    references = reference.read_text(encoding="utf-8").split("\n")[:-1]
+    metric = BLEU(tokenize="none", lowercase=True, force=True)
+    return metric.corpus_score(hypotheses, [references]).score
+
+
+def best_rate(work: Path, arm: str, seed: int) -> str:
+    """Return the learning rate with which this seed has the highest BLEU on the validation set."""
+    tried = {rate: seeds[seed] for rate, seeds in runs(work, arm).items() if seed in seeds}
+    if not tried:
+        raise UserError(f"{work}: no run of {arm} with seed {seed}")
+    return max(sorted(tried), key=lambda rate: bleu(work, tried[rate], "valid"))
+
+
+def read(work: Path, arm: str, seeds: Sequence[int]) -> Arm:
+    """Read what the runs of an arm have left, with the learning rate that the first seed chose."""
+    rate = best_rate(work, arm, seeds[0])
+    folders = [folder for seed, folder in runs(work, arm)[rate].items() if seed in seeds]
+    logs = [(folder / "logs" / "train.log").read_text(encoding="utf-8") for folder in folders]
+    return Arm(
+        arm,
+        rate,
+        int(_PARAMETERS.search(logs[0])[1].replace(",", "")),
+        np.array([min(map(float, _COST.findall(log))) for log in logs]),
+        np.array([bleu(work, folder, "valid") for folder in folders]),
+        np.array([bleu(work, folder, "test") for folder in folders]),
+    )
+
+
+def table(arms: Sequence[Arm]) -> Table:
+    """Make a row for each arm; the first is what the others are compared with."""
+    columns = [Column("arm", numeric=False), Column("million parameters"), Column("learning rate")]
+    columns += [Column("bits a token", "valid")]
+    for split in ("valid", "test"):
+        columns += [Column("BLEU", split), Column("of the seeds", split, kind="minor")]
+        columns += [Column("difference", split), Column("95% of all", split, kind="minor")]
+    rows = []
+    for arm in arms:
+        cells = [arm.name, fixed(arm.parameters / 1e6, 2), arm.rate, fixed(arm.bits.mean(), 3)]
+        for split in ("valid", "test"):
+            ours, theirs = (vars(one)[split] for one in (arm, arms[0]))
+            cells += [fixed(ours.mean(), 1), " ".join(f"{score:.1f}" for score in ours)]
+            found = None if arm is arms[0] else difference(ours, theirs, len(arms) - 1)
+            cells += [
+                found and fixed(found.mean, 1, sign=True),
+                found and span(found.interval, 1, sign=True),
+            ]
+        rows.append(Row(tuple(cells)))
+    return Table(tuple(columns), tuple(rows))
+
+
+def draw(arms: Sequence[Arm], path: Path) -> None:
+    """Draw each seed of each arm as a point on the axis of the test set's BLEU."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6.4, 0.7 + 0.3 * len(arms)), layout="constrained")
+    axes = figure.subplots()
+    for place, arm in enumerate(arms):
+        axes.plot(arm.test, [place] * len(arm.test), "o", color="#2f6db5", alpha=0.7)
+        axes.plot([arm.test.mean()], [place], "|", color="#1b1e24", markersize=14)
+    axes.axvline(arms[0].test.mean(), color="#c9ced6", zorder=0)
+    axes.set_yticks(range(len(arms)), [arm.name for arm in arms])
+    axes.invert_yaxis()
+    axes.set_xlabel("BLEU of the test set (a point for each seed, a line for their mean)")
+    save_figure(path, figure)
+
+
+def main() -> None:
+    install_excepthook()
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("work", type=Path)
+    parser.add_argument("--arms", nargs="+", required=True)
+    parser.add_argument("--seeds", nargs="+", type=int, default=[1])
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--best-rate-of", metavar="ARM")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    if options.best_rate_of:
+        print(best_rate(options.work, options.best_rate_of, options.seed))
+        return
+    arms = [read(options.work, arm, options.seeds) for arm in options.arms]
+    text = markdown(table(arms))
+    print(text)
+    if options.out:
+        options.out.mkdir(parents=True, exist_ok=True)
+        write_text(options.out / "ablations.md", f"{text}\n")
+        draw(arms, options.out / "ablations.svg")
+
+
+if __name__ == "__main__":
+    main()

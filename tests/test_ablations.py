@@ -1,0 +1,218 @@
+"""The recipe that changes one ingredient at a time: arms, table and choice of sentences."""
+
+import gzip
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from commands import ROOT, write_text
+from fairseq.models import MODEL_REGISTRY
+from models import PAD, SOURCES, TARGETS, build_model, padded, previous, random_model
+from scipy.stats import t as students_t
+from torch.testing import assert_close
+
+from fairseq_rnnsearch.errors import UserError
+
+sys.path.insert(0, str(ROOT / "recipes" / "ablations"))
+
+import arms
+import longest_third
+import table
+
+ARMS = ["forward_encoder", "tanh_readout", "start_from_mean", "start_from_zero", "uniform_start"]
+ARMS += ["reset_after"]
+
+
+def model(arm):
+    return random_model(kind=MODEL_REGISTRY[arm])
+
+
+def encoded(arm, sources, left=False):
+    x = padded(sources, left)
+    network = model(arm).encoder.network
+    return network(x, x.eq(PAD))
+
+
+@pytest.mark.parametrize("arm", ARMS)
+def test_an_arm_learns_and_searches_as_it_was_trained(arm):
+    """Every parameter that is trained has a gradient, and steps score what whole sentences do."""
+    trained = build_model(kind=MODEL_REGISTRY[arm]).double()
+    with torch.no_grad():
+        for parameter in trained.parameters():
+            parameter.add_(torch.randn_like(parameter), alpha=0.1)
+    x, y = padded(SOURCES), padded(previous(TARGETS))
+    source = trained.encoder(x)
+    logits, _ = trained.decoder(y, source)
+    logits.logsumexp(-1).sum().backward()
+    moved = {name for name, p in trained.named_parameters() if p.grad is not None and p.grad.any()}
+    assert moved == {name for name, p in trained.named_parameters() if p.requires_grad}
+    state = {}
+    for i in range(y.size(1)):
+        step, _ = trained.decoder(y[:, : i + 1], source, incremental_state=state)
+        present = y[:, i].ne(PAD)
+        assert_close(step[present, 0], logits[present, i])
+
+
+def test_the_forward_encoder_does_not_look_ahead():
+    short, long = encoded("forward_encoder", [[5, 9]]), encoded("forward_encoder", [[5, 9, 7, 2]])
+    assert short.annotations.shape == (1, 2, 5)
+    assert_close(long.annotations[:, :2], short.annotations)
+    assert_close(long.summary, long.annotations[:, -1])
+
+
+def test_the_readout_is_tanh_of_one_number_each():
+    readout = model("tanh_readout").decoder.network.readout
+    s, y, c = (torch.randn(4, w.size(1)).double() for w in
+               (readout.state_weight, readout.word_weight, readout.context_weight))  # fmt: skip
+    parts = zip((s, y, c), list(readout.parameters())[:3], strict=True)
+    sums = sum(x.numpy() @ w.detach().numpy().T for x, w in parts)
+    expected = np.tanh(sums + readout.bias.detach().numpy())
+    assert expected.shape == (4, 3)
+    assert_close(readout(s, y, c), torch.tensor(expected))
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_s_0_is_from_the_mean_of_the_annotations_without_padding(left):
+    decoder = model("start_from_mean").decoder.network
+    s_0 = decoder.initial_state(encoded("start_from_mean", SOURCES, left)).detach().numpy()
+    W, b = (p.detach().numpy() for p in (decoder.initial_weight, decoder.initial_bias))
+    for row, sentence in zip(s_0, SOURCES, strict=True):
+        alone = encoded("start_from_mean", [sentence]).annotations[0].detach().numpy()
+        np.testing.assert_allclose(row, np.tanh(W @ alone.mean(0) + b), rtol=1e-12)
+
+
+def test_s_0_is_zero_and_stays_zero():
+    built = build_model(kind=MODEL_REGISTRY["start_from_zero"])
+    x = padded(SOURCES)
+    network = built.decoder.network
+    assert not network.initial_state(built.encoder.network(x, x.eq(PAD))).any()
+    assert not network.initial_weight.requires_grad and not network.initial_bias.requires_grad
+
+
+def test_the_uniform_start_is_fairseqs():
+    for name, parameter in build_model(kind=MODEL_REGISTRY["uniform_start"]).named_parameters():
+        assert parameter.any() and parameter.abs().max() <= 0.1, name
+
+
+def test_resetting_after_the_product_is_torchs_own_unit():
+    """``torch.nn.GRU`` has this order; its z keeps the old state, where ours replaces it."""
+    unit = model("reset_after").decoder.network.unit
+    n, h = unit.hidden_size, torch.randn(3, unit.hidden_size).double()
+    proposed, update, reset = torch.randn(3, 3 * n).double().split(n, dim=1)
+    cell = torch.nn.GRUCell(3 * n, n, bias=False).double()
+    U, U_z, U_r = unit.recurrent_proposed, *unit.recurrent_gates.chunk(2)
+    with torch.no_grad():  # its rows are [reset, keep, proposed]
+        cell.weight_ih.copy_(torch.eye(3 * n))
+        cell.weight_hh.copy_(torch.cat((U_r, -U_z, U)))
+    given = torch.cat((reset, -update, proposed), dim=1)
+    assert_close(unit.step(torch.cat((proposed, update, reset), dim=1), h), cell(given, h))
+
+
+def test_the_arms_have_no_name_of_an_architecture_of_ours():
+    assert {name for name in vars(arms) if name in MODEL_REGISTRY} == set(ARMS)
+
+
+# --- the table ----------------------------------------------------------------------------------
+
+
+def test_a_difference_has_welchs_interval():
+    ours, theirs = np.array([58.1, 58.9, 58.6]), np.array([55.0, 57.1, 56.0])
+    parts = ours.var(ddof=1) / 3, theirs.var(ddof=1) / 3
+    freedom = sum(parts) ** 2 / sum(part**2 / 2 for part in parts)
+    half = students_t.ppf(1 - 0.05 / 13 / 2, freedom) * np.sqrt(sum(parts))
+    found = table.difference(ours, theirs, 13)
+    assert found.mean == pytest.approx(2.5)
+    assert found.interval == pytest.approx((2.5 - half, 2.5 + half))
+    assert table.difference(ours[:1], theirs, 13).interval is None
+
+
+@pytest.fixture
+def work(tmp_path):
+    """A work folder with two arms, of which the second is worse, and better at the higher rate."""
+    reference = ["un chien court vite .", "deux hommes parlent ici ."]
+    (tmp_path / "tokens").mkdir()
+    right = {("first", "0.1"): 2, ("second", "0.1"): 1, ("second", "0.02"): 0}
+    for split in ("valid", "test"):
+        (tmp_path / "tokens" / f"{split}.fr").write_text("".join(f"{x}\n" for x in reference))
+    for (arm, rate), count in right.items():
+        for seed in (1, 2):
+            run = tmp_path / "arms" / arm / f"rate-{rate}" / f"seed-{seed}"
+            (run / "logs").mkdir(parents=True)
+            (run / "logs" / "train.log").write_text(
+                "x | num. shared model params: 1 (num. trained: 6,468,725)\n"
+                "y | valid on 'valid' subset | loss 2 | nll_loss 5.5 | ppl 3\n"
+                "y | valid on 'valid' subset | loss 2 | nll_loss 5.25 | ppl 3\n"
+            )
+            for begin in ("", "valid-"):
+                folder = run / f"{begin}translations-best-beam3"
+                folder.mkdir()
+                lines = reference[:count] + ["rien du tout , non ."] * (2 - count)
+                (folder / "tokens.fr").write_text("".join(f"{x.upper()}\n" for x in lines))
+    return tmp_path
+
+
+def test_arms_are_compared_at_the_better_of_their_rates(work, capsys, monkeypatch):
+    assert table.best_rate(work, "second", 1) == "0.1"
+    command = f"table {work} --arms first second --seeds 1 2 --out {work / 'out'}"
+    monkeypatch.setattr(sys, "argv", command.split())
+    table.main()
+    rows = [line.strip("| ").split("|") for line in capsys.readouterr().out.splitlines()[2:]]
+    first, second = ([cell.strip() for cell in row] for row in rows)
+    assert first[:6] == ["first", "6.47", "0.1", "5.250", "100.0", "100.0 100.0"]
+    assert second[2] == "0.1" and second[6].startswith("−") and float(second[4]) < 70
+    assert (work / "out" / "ablations.svg").exists() and (work / "out" / "ablations.md").exists()
+
+
+def test_a_run_without_translations_is_named(work):
+    with pytest.raises(UserError, match="0 translations of valid; valid is one"):
+        table.bleu(work, work / "arms" / "first", "valid")
+
+
+# --- long sentences -----------------------------------------------------------------------------
+
+
+def test_the_longest_third_keeps_its_order(tmp_path, monkeypatch):
+    english = ["a", "a b c", "a b", "a b c d", "a", "a"]
+    for split in ("train", "val", "test"):
+        for side, lines in (("en", english), ("fr", range(6))):
+            with gzip.open(tmp_path / f"{split}.{side}.gz", "wt") as file:
+                file.writelines(f"{line}\n" for line in lines)
+    monkeypatch.setattr(sys, "argv", f"x --folder {tmp_path} --out {tmp_path / 'out'}".split())
+    longest_third.main()
+    assert (tmp_path / "out" / "valid.fr").read_text() == "1\n3\n"
+    assert (tmp_path / "out" / "train.en").read_text() == "a b c\na b c d\n"
+
+
+# --- the whole recipe ---------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_the_recipe_compares_arms_and_goes_on(tmp_path):
+    if not (Path(sys.prefix) / ".rnnsearch").exists():
+        pytest.skip("the recipes make their own environment, and these tests run in another one")
+    text = write_text(tmp_path / "text", train=360, valid=60, test=60)
+    (text / "valid.en").rename(text / "val.en")
+    (text / "valid.fr").rename(text / "val.fr")
+    sizes = dict.fromkeys(("EMBEDDING", "HIDDEN", "ATTENTION", "MAXOUT"), "24")
+    settings = {
+        **{"CORPUS": "long", "LONG_DIR": str(text), "WORK": str(tmp_path / "work"), **sizes},
+        **{"VOCABULARY": "shortlist", "MIN_COUNT": "1", "BATCH_SIZE": "20", "UPDATES": "30"},
+        **{"ARMS": "program reset_after", "SEEDS": "1 2", "LEARNING_RATES": "0.01"},
+        **{"BEAM": "2", "OMP_NUM_THREADS": "1", "VENV": sys.prefix},
+    }
+    command = ["bash", ROOT / "recipes" / "ablations" / "run.sh"]
+
+    def run():
+        return subprocess.run(command, env=os.environ | settings, capture_output=True, text=True)
+
+    first, again = run(), run()
+    assert first.returncode == 0, first.stderr
+    rows = [line.split("|") for line in first.stdout.splitlines() if line.startswith("| ")]
+    assert [row[1].strip() for row in rows[2:]] == ["program", "reset_after"]
+    assert all(len(row[6].split()) == 2 for row in rows[2:])  # a BLEU for each seed
+    assert len(list((tmp_path / "work" / "arms").glob("*/rate-*/seed-*"))) == 4
+    assert again.stderr.count("train: done before") == 4
