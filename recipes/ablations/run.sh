@@ -11,7 +11,6 @@
 # recipes/settings.sh hold for all arms.
 
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
-ROOT=$(cd -- "$HERE/../.." && pwd)
 
 : "${CORPUS:=multi30k}" # or long: the third of the pairs of LONG_DIR with most source words
 : "${LONG_DIR:=}"       # a folder with {train,val,test}.{en,fr}.gz
@@ -22,13 +21,9 @@ ROOT=$(cd -- "$HERE/../.." && pwd)
 : "${UPDATES:=1800}"
 
 # shellcheck source=recipes/settings.sh
-source "$ROOT/recipes/settings.sh"
-# shellcheck source=recipes/steps.sh
-source "$ROOT/recipes/steps.sh"
-# shellcheck source=recipes/fairseq.sh
-source "$ROOT/recipes/fairseq.sh"
+source "$HERE/../settings.sh"
 # shellcheck source=recipes/stages.sh
-source "$ROOT/recipes/stages.sh"
+source "$HERE/../stages.sh"
 
 SOURCE=en TARGET=fr
 PLUGIN=(--user-dir "$HERE/arms" --task alignment_heatmap) # the plugin and these arms
@@ -55,7 +50,7 @@ options_of() {
 }
 
 check_ablations() {
-    local name value
+    local value
     one_of CORPUS multi30k long
     [[ $CORPUS = multi30k || -n $LONG_DIR ]] || die "CORPUS=long: give its folder as LONG_DIR"
     if [[ -z $ARMS ]]; then
@@ -65,11 +60,12 @@ check_ablations() {
     words_of ARMS "${ALL_ARMS[@]}"
     CHOSEN=("${WORDS[@]}")
     ((HIDDEN % 2 == 0)) || die "HIDDEN=$HIDDEN: must be even, because two arms halve it"
-    for name in SEEDS LEARNING_RATES; do
-        for value in ${!name}; do
-            [[ $value =~ ^[0-9]+(\.[0-9]+)?$ ]] ||
-                die "$name=${!name}: must be numbers, separated by spaces"
-        done
+    for value in $SEEDS; do
+        [[ $value =~ ^[0-9]+$ ]] || die "SEEDS=$SEEDS: must be whole numbers, separated by spaces"
+    done
+    for value in $LEARNING_RATES; do
+        [[ $value =~ ^[0-9]+(\.[0-9]+)?$ ]] ||
+            die "LEARNING_RATES=$LEARNING_RATES: must be numbers, separated by spaces"
     done
 }
 
@@ -79,12 +75,6 @@ lay_out_corpus() {
     else
         python "$ROOT/recipes/multi30k/corpus.py" --out "$PARTIAL" \
             ${MULTI30K_DIR:+--folder "$MULTI30K_DIR"}
-        local pair language
-        for pair in val:valid test_2016_flickr:test; do # theirs:ours
-            for language in en fr; do
-                mv -- "$PARTIAL/${pair%:*}.$language" "$PARTIAL/${pair#*:}.$language"
-            done
-        done
     fi
 }
 
@@ -118,11 +108,8 @@ main() {
     local arm rate seed best
     check_settings
     check_ablations
-    use_work_folder "$ROOT/runs/ablations-$CORPUS"
-    remember_settings CORPUS LONG_DIR MULTI30K_DIR LEARNING_RATES "${SHARED_SETTINGS[@]}"
-    log "working in $WORK"
-    # shellcheck source=recipes/environment.sh
-    source "$ROOT/recipes/environment.sh"
+    begin_work "$ROOT/runs/ablations-$CORPUS" \
+        CORPUS LONG_DIR MULTI30K_DIR LEARNING_RATES "${SHARED_SETTINGS[@]}"
     ALL=$WORK GIVEN_OPTIONS=$TRAIN_OPTIONS
     prepare_stages
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus

@@ -19,7 +19,7 @@ import numpy as np
 from sacrebleu.metrics import BLEU
 
 from fairseq_rnnsearch.errors import UserError, install_excepthook
-from fairseq_rnnsearch.evaluation.tables import Column, Row, Table, fixed, markdown, span
+from fairseq_rnnsearch.evaluation.tables import Column, Table, fixed, markdown, span
 from fairseq_rnnsearch.figures.picture_files import save_figure
 from fairseq_rnnsearch.files import write_text
 
@@ -108,24 +108,27 @@ def read(work: Path, arm: str, seeds: Sequence[int]) -> Arm:
 
 def table(arms: Sequence[Arm]) -> Table:
     """Make a row for each arm; the first is what the others are compared with."""
-    columns = [Column("arm", numeric=False), Column("million parameters"), Column("learning rate")]
-    columns += [Column("bits a token", "valid")]
-    for split in ("valid", "test"):
-        columns += [Column("BLEU", split), Column("of the seeds", split, kind="minor")]
-        columns += [Column("difference", split), Column("95% of all", split, kind="minor")]
     rows = []
     for arm in arms:
-        cells = [arm.name, fixed(arm.parameters / 1e6, 2), arm.rate, fixed(arm.bits.mean(), 3)]
+        row: dict[Column, str | None] = {
+            Column("arm", numeric=False): arm.name,
+            Column("million parameters"): fixed(arm.parameters / 1e6, 2),
+            Column("learning rate"): arm.rate,
+            Column("bits a token", "valid"): fixed(arm.bits.mean(), 3),
+        }
         for split in ("valid", "test"):
             ours, theirs = (vars(one)[split] for one in (arm, arms[0]))
-            cells += [fixed(ours.mean(), 1), " ".join(f"{score:.1f}" for score in ours)]
             found = None if arm is arms[0] else difference(ours, theirs, len(arms) - 1)
-            cells += [
-                found and fixed(found.mean, 1, sign=True),
-                found and span(found.interval, 1, sign=True),
-            ]
-        rows.append(Row(tuple(cells)))
-    return Table(tuple(columns), tuple(rows))
+            row |= {
+                Column("BLEU", split): fixed(ours.mean(), 1),
+                Column("of the seeds", split, kind="minor"): " ".join(f"{x:.1f}" for x in ours),
+                Column("difference", split): found and fixed(found.mean, 1, sign=True),
+                Column("95% of all", split, kind="minor"): found
+                and found.interval
+                and span(found.interval, 1, sign=True),
+            }
+        rows.append(row)
+    return Table(rows)
 
 
 def draw(arms: Sequence[Arm], path: Path) -> None:

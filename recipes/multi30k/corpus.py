@@ -2,8 +2,9 @@
 
     python recipes/multi30k/corpus.py --out DIR [--languages en,de] [--folder DIR | --url URL]
 
-writes DIR/{train,val,test_2016_flickr}.{en,de}; the default is en,fr. A folder may hold them plain
-or as .gz. A file is complete or not there, and a complete one is not fetched again.
+writes DIR/{train,valid,test}.{en,de}; the default is en,fr. A folder may hold them, as
+{train,val,test_2016_flickr}.{en,de}, plain or as .gz. A file is complete or not there, and a
+complete one is not fetched again.
 """
 
 import argparse
@@ -22,6 +23,7 @@ from fairseq_rnnsearch.files import replacing
 
 COMMIT = "a3d2e0d26b56f3846f66a952536ffed4e401d05a"
 URL = f"https://raw.githubusercontent.com/multi30k/dataset/{COMMIT}/data/task1/raw"
+OURS = {"val": "valid", "test_2016_flickr": "test"}
 # The digests are those of the unpacked text.
 SHA256 = {
     "train.de": "2c2b73fd2b548fbcde3a875e0a78d6ee94d498bfdee6bd3eae3945779e9ddf72",
@@ -94,8 +96,9 @@ def lay_out(out: Path, languages: list[str], folder: Path | None, url: str) -> N
         raise UserError(f"MULTI30K_DIR={folder}: no such folder")
     out.mkdir(parents=True, exist_ok=True)
     for name in SHA256:
-        path = out / name
-        if path.exists() or path.suffix[1:] not in languages:
+        split, language = name.split(".")
+        path = out / f"{OURS.get(split, split)}.{language}"
+        if path.exists() or language not in languages:
             continue
         text = from_folder(folder, name) if folder else download(url, name)
         with replacing(path) as unfinished:

@@ -21,14 +21,9 @@ SOURCE=en
 only_help "$@"
 
 lay_out_corpus() {
-    local pair language
+    local pair
     python "$HERE/corpus.py" --out "$PARTIAL" --languages "$SOURCE,$TARGET" \
         ${MULTI30K_DIR:+--folder "$MULTI30K_DIR"}
-    for pair in val:valid test_2016_flickr:test; do # theirs:ours
-        for language in "$SOURCE" "$TARGET"; do
-            mv -- "$PARTIAL/${pair%:*}.$language" "$PARTIAL/${pair#*:}.$language"
-        done
-    done
     for pair in train valid test; do
         same_length "$PARTIAL/$pair.$SOURCE" "$PARTIAL/$pair.$TARGET"
     done
