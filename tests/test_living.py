@@ -82,10 +82,10 @@ class Touched:
     def __enter__(self):
         self.attend, steps = reference.attend, itertools.count()
 
-        def attend(s, memory, alignment_model):
+        def attend(s, memory, *others):
             row = self.rows.get(next(steps))
             if row is None:
-                return self.attend(s, memory, alignment_model)
+                return self.attend(s, memory, *others)
             alpha = row.expand(len(s), -1)
             return alpha @ memory.annotations[0], alpha
 
@@ -231,7 +231,8 @@ def test_every_option_of_the_architecture_runs_or_is_refused(tmp_path):
             try:
                 write_living_page(path, [model], weights="float32")
             except UserError as refused:
-                assert option.name in str(refused) and str(value) in str(refused)
+                said = str(refused).replace("-", "_")
+                assert option.name in said and (value is True or str(value) in said)
                 continue
             if option.name in ("compute_dtype", "kernels"):  # of which some need a GPU
                 model = translator(**sizes | {option.name: option.default})
