@@ -23,7 +23,7 @@ BLEU = {
 }
 """Table 1, section 5.1: BLEU on all of newstest2014 and on its sentences without unknown words."""
 
-REPRODUCTION_NAME = "Berard (2018)"
+REPRODUCTION_NAME = "Berard 2018"
 
 REPRODUCTION = {
     "RNNsearch-50*": 29.2,
@@ -153,7 +153,7 @@ class PaperRows:
         if self.beside[name] != row:
             return None
         distance = round(bleu - REPRODUCTION[row], 2)
-        band = f"{REPRODUCTION[row]} ± {ACCEPTED:g}, the BLEU of {REPRODUCTION_NAME}'s exact copy"
+        band = f"{REPRODUCTION[row]} ± {ACCEPTED:g}, {REPRODUCTION_NAME}'s exact copy"
         if abs(distance) <= ACCEPTED:
             return f"{name}: {bleu:.2f} lies within {band}."
         side = "above" if distance > 0 else "below"
