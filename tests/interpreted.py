@@ -122,8 +122,11 @@ def no_symbol(word):
     assert cost.isnan() and d_t.isnan().all(dim=1).nonzero().tolist() == [[4]]
 
 
-def adadelta(sound):
-    """An update of torch's, or none where the device finds the gradient not to be sound."""
+def adadelta(sound, factor=None):
+    """An update of torch's, or none where the device finds the gradient not to be sound.
+
+    With a factor torch's has a gradient that was multiplied before.
+    """
     from fairseq_rnnsearch.optim import fused_adadelta
 
     torch.manual_seed(0)
@@ -131,12 +134,14 @@ def adadelta(sound):
     one, other = (torch.nn.Parameter(start.clone()) for _ in "ab")
     plain, fused = (BlockwiseAdadelta([p], rho=0.95, weight_decay=0.1) for p in (one, other))
     for _ in range(3):
-        one.grad = torch.randn(37, 41)
+        gradient = torch.randn(37, 41)
+        one.grad = gradient if factor is None else factor * gradient
         if sound is not False:
             plain.step()
-        truth = None if sound is None else torch.tensor(sound)
+        truth = None if sound is None else torch.tensor(sound, dtype=torch.int32)
+        by = None if factor is None else torch.tensor(factor)
         averages = fused._state_of(other)
-        fused_adadelta.update(other.data, one.grad, *averages, truth, fused.param_groups[0])
+        fused_adadelta.update(other.data, gradient, *averages, truth, by, fused.param_groups[0])
     assert_close(other, one)
     assert_close(averages, plain._state_of(one))
 
@@ -154,6 +159,7 @@ CHECKS = {name: partial(as_the_reference, name) for name in CASES} | {
     "adadelta": partial(adadelta, None),
     "adadelta, sound": partial(adadelta, True),
     "adadelta, not sound": partial(adadelta, False),
+    "adadelta, clipped": partial(adadelta, True, 0.25),
 }
 
 if __name__ == "__main__":

@@ -9,8 +9,10 @@ import itertools
 import logging
 import math
 import random
+import sys
 from argparse import Namespace
 from functools import partial
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -26,13 +28,15 @@ from pretend import DEVICE, MixedDevices, OnDevice, move, numbers, on_device, pr
 from survives import cases
 from torch.testing import assert_close
 
+from fairseq_rnnsearch import optim
 from fairseq_rnnsearch.compat.half_precision import innermost, scaler_state
 from fairseq_rnnsearch.compat.options import check_options
 from fairseq_rnnsearch.compat.trainer import ResumableTrainer
 from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import BACKENDS, NetworkSizes
-from fairseq_rnnsearch.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
+from fairseq_rnnsearch.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig, blockwise
+from fairseq_rnnsearch.optim.blockwise import BlockwiseAdadelta
 from fairseq_rnnsearch.search import AuthorsSequenceGenerator, StepwiseGenerator, generator
 from fairseq_rnnsearch.tasks.memory_limit import MemoryLimit, memory_of
 
@@ -126,6 +130,40 @@ def test_updates_are_those_of_a_cpu_and_wait_for_nothing(name, left):
             assert not counts.waits, counts
         assert_close([numbers(x) for x in found_there], [*map(torch.detach, found)], **CLOSE)
     assert_close(parameters(there), parameters(model), **CLOSE)
+
+
+@pytest.mark.parametrize("nonfinite", ["skip", "shrink"])
+def test_an_update_in_triton_clips_as_it_reads(nonfinite, monkeypatch):
+    """A stand-in for the kernel, which tests/interpreted.py has: gradients are read once."""
+    passes = []
+
+    def by_torch(parameter, gradient, square_avg, acc_delta, sound, factor, group):
+        passes.append(gradient.norm())
+        optimizer = BlockwiseAdadelta([parameter], **{k: group[k] for k in ("lr", "rho", "eps")})
+        optimizer.sound = None if sound is None else sound.bool()
+        averages = {"square_avg": square_avg, "acc_delta": acc_delta}
+        optimizer.state[parameter] = {"step": torch.zeros(()), **averages}
+        parameter.grad = gradient if factor is None else gradient * factor
+        with monkeypatch.context() as plain:
+            plain.setattr(blockwise, "runs_triton", lambda tensor: False)
+            optimizer.step()
+        parameter.grad = gradient
+
+    monkeypatch.setattr(blockwise, "runs_triton", lambda tensor: tensor.device.type != "cpu")
+    name = "fairseq_rnnsearch.optim.fused_adadelta"
+    monkeypatch.setitem(sys.modules, name, SimpleNamespace(update=by_torch))
+    monkeypatch.setattr(optim, "fused_adadelta", sys.modules[name], raising=False)
+    batch, model = batch_of(SOURCES, TARGETS), lively()
+    there = move(copy.deepcopy(model))
+    optimizer, its_own = (adadelta(one, nonfinite=nonfinite) for one in (model, there))
+    for _ in range(2):
+        _, norm, *_ = update(model, batch, optimizer)
+        with pretending():
+            update(there, on_device(batch), its_own)
+    assert norm > 2  # so that clipping shows
+    assert_close(parameters(there), parameters(model), **CLOSE)
+    of_update = numbers(torch.stack(passes[len(passes) // 2 :])).norm()
+    assert_close(of_update, norm if nonfinite == "skip" else torch.ones(()), **CLOSE)
 
 
 def test_lowered_products_are_those_of_a_cpu():

@@ -151,8 +151,14 @@ class RNNSearchAdadelta(FairseqOptimizer, AnswersNonfinite):
             UserError: after ``--nonfinite-limit`` such updates in a row.
         """
         self.answer()
-        norm = _clip(self.params, max_norm, aggregate_norm_fn)
         others_answer = self.cfg.nonfinite == "raise" or self._has_loss_scaler
+        leaves_out = self.cfg.nonfinite == "skip" and not others_answer
+        norm, factor = _norm_and_factor(self.params, max_norm, aggregate_norm_fn)
+        if factor is not None and leaves_out and self._optimizer.takes_factor:
+            self._optimizer.factor = factor
+        elif factor is not None:
+            gradients = [p.grad for p in self.params if p.grad is not None]
+            torch._foreach_mul_(gradients, factor)
         if norm.device.type != "cpu" and not others_answer:
             return self._decide_on_the_device(norm)
         self._skip_update = not torch.isfinite(norm)
@@ -228,21 +234,23 @@ class RNNSearchAdadelta(FairseqOptimizer, AnswersNonfinite):
         """Update, unless ``clip_grad_norm`` has found nothing to go by."""
         if not self._skip_update:
             super().step(closure, scale, groups)
-        self._is_shrunk, self._sound, self._optimizer.sound = False, None, None
+        self._is_shrunk, self._sound = False, None
+        self._optimizer.sound = self._optimizer.factor = None
 
 
-def _clip(
+def _norm_and_factor(
     parameters: Iterable[Tensor],
     max_norm: float,
     aggregate_norm_fn: Callable[[Tensor], Tensor] | None,
-) -> Tensor:
-    """Scale all gradients together to a norm of at most ``max_norm``; return the norm before.
+) -> tuple[Tensor, Tensor | None]:
+    """Return the norm of all gradients together, and what brings it to at most ``max_norm``.
 
-    fairseq's own measures the norm in float32, whatever the gradients are, and adds 1e-6 to it.
+    The second is None where nothing is to be clipped. fairseq's own measures the norm in float32,
+    whatever the gradients are, and adds 1e-6 to it.
     """
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     if not gradients:
-        return torch.tensor(0.0)
+        return torch.tensor(0.0), None
     dtype = torch.promote_types(gradients[0].dtype, torch.float32)
     if gradients[0].device.type == "cpu":
         norms = [torch.linalg.vector_norm(gradient, dtype=dtype) for gradient in gradients]
@@ -251,6 +259,4 @@ def _clip(
     norm = torch.linalg.vector_norm(torch.stack(norms))
     if aggregate_norm_fn is not None:
         norm = aggregate_norm_fn(norm)
-    if max_norm > 0:
-        torch._foreach_mul_(gradients, (max_norm / norm).clamp(max=1.0))
-    return norm
+    return norm, (max_norm / norm).clamp(max=1.0) if max_norm > 0 else None

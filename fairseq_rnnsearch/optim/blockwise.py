@@ -23,9 +23,16 @@ class BlockwiseAdadelta(torch.optim.Adadelta):
 
     Attributes:
         sound: on a GPU, whether the next update is made, as one truth value there; None: it is.
+        factor: what the next update multiplies gradients by, where it ``takes_factor``; None: 1.
     """
 
     sound: Tensor | None = None
+    factor: Tensor | None = None
+
+    @property
+    def takes_factor(self) -> bool:
+        """Whether an update can clip gradients as it reads them, for they are read once."""
+        return all(runs_triton(p) for group in self.param_groups for p in group["params"])
 
     @torch.no_grad()
     def step(self, closure: Callable | None = None) -> Tensor | float | None:
@@ -66,8 +73,9 @@ class BlockwiseAdadelta(torch.optim.Adadelta):
         if runs_triton(parameters[0]):
             from fairseq_rnnsearch.optim import fused_adadelta
 
+            sound = None if self.sound is None else self.sound.int()
             for tensors in zip(parameters, gradients, square_avgs, acc_deltas, strict=True):
-                fused_adadelta.update(*tensors, self.sound, group)
+                fused_adadelta.update(*tensors, sound, self.factor, group)
             return
         if decay := group["weight_decay"]:
             gradients = torch._foreach_add(gradients, parameters, alpha=decay)

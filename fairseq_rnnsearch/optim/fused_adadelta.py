@@ -13,30 +13,40 @@ def update(
     square_avg: Tensor,
     acc_delta: Tensor,
     sound: Tensor | None,
+    factor: Tensor | None,
     group: dict,
 ) -> None:
-    """Make an update in place, as ``BlockwiseAdadelta`` describes it; all four are contiguous."""
+    """Make an update in place, as ``BlockwiseAdadelta`` describes it; all four are contiguous.
+
+    Args:
+        sound: 1, or 0 for an update that is left out; None: 1.
+        factor: what the gradient is multiplied by, as clipping does; None: 1.
+    """
     numbers = parameter.numel()
     _update[(triton.cdiv(numbers, BLOCK),)](
         *(parameter, gradient, square_avg, acc_delta),
-        None if sound is None else sound.int(),
+        *(sound, factor),
         *(group["rho"], group["eps"], group["weight_decay"], float(group["lr"]), numbers),
         HAS_SOUND=sound is not None,
+        HAS_FACTOR=factor is not None,
         BLOCK=BLOCK,
     )
 
 
 @triton.jit
 def _update(
-    parameter, gradient, square_avg, acc_delta, sound, rho, eps, decay, step, numbers,
-    HAS_SOUND: tl.constexpr, BLOCK: tl.constexpr,
+    parameter, gradient, square_avg, acc_delta, sound, factor, rho, eps, decay, step, numbers,
+    HAS_SOUND: tl.constexpr, HAS_FACTOR: tl.constexpr, BLOCK: tl.constexpr,
 ) -> None:  # fmt: skip
     at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
     if HAS_SOUND:
         numbers *= tl.load(sound)  # by 0 or 1: nothing is read or written
     here = at < numbers
     p = tl.load(parameter + at, mask=here, other=0.0)
-    g = tl.load(gradient + at, mask=here, other=0.0) + decay * p
+    g = tl.load(gradient + at, mask=here, other=0.0)
+    if HAS_FACTOR:
+        g *= tl.load(factor)
+    g += decay * p
     e_g = tl.load(square_avg + at, mask=here, other=0.0)
     e_d = tl.load(acc_delta + at, mask=here, other=0.0)
     e_g = rho * e_g + (1 - rho) * g * g

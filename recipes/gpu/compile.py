@@ -101,8 +101,9 @@ def update(dtype: torch.dtype) -> None:
         backend.output_cost(t, *output, words)
     options = {"rho": 0.95, "eps": 1e-6, "weight_decay": 0.0, "lr": 1.0}
     numbers = torch.zeros(4, N, N)  # parameters are in float32
-    for sound in (None, torch.tensor(True)):
-        fused_adadelta.update(*numbers, sound, options)
+    sound, factor = torch.tensor(1, dtype=torch.int32), torch.tensor(1.0)
+    for given in ((None, None), (sound, factor)):
+        fused_adadelta.update(*numbers, *given, options)
 
 
 def figures(kernel: CompiledKernel, folder: str) -> tuple[str, ...]:

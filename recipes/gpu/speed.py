@@ -77,7 +77,7 @@ def ceilings(device: Device) -> Measurements:
 
         four = torch.ones(4, 16, device=device.torch).unbind()
         group = {"rho": 0.95, "eps": 1e-6, "weight_decay": 0.0, "lr": 1.0}
-        return 1e6 * device.seconds(in_a_row(lambda: update(*four, None, group))) / 200
+        return 1e6 * device.seconds(in_a_row(lambda: update(*four, None, None, group))) / 200
 
     found = {
         f"large products, {o}, TFLOP/s": lambda o=o: product(o, large, large, large)
