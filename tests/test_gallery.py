@@ -246,7 +246,7 @@ def test_ctrl_c_leaves_no_half_written_file(tmp_path):
     running.send_signal(signal.SIGINT)
     _, said = running.communicate()
     assert running.returncode != 0
-    assert said.count(b"Traceback") == 1 and said.rstrip().endswith(b"KeyboardInterrupt")
+    assert said.rstrip().endswith(b"KeyboardInterrupt")
     assert {path.suffix for path in tmp_path.iterdir()} == {".png"}
     assert not list(tmp_path.glob(".*"))
 

@@ -121,6 +121,7 @@ def test_triton_computes_what_torch_does(check, interpreted):
 
 
 @needs_triton
+@pytest.mark.slow
 def test_triton_compiles_for_a_gpu_that_is_not_here(tmp_path):
     """The interpreter takes more than the compiler; memory is read 16 bytes at a time."""
     ran = subprocess.run(
