@@ -123,16 +123,16 @@ BEGIN = f"{STAGES}; SOURCE=en TARGET=fr; check_settings; prepare_stages"
 def stages(commands, **settings):
     """Run commands of a recipe that trains a translator, once its settings are checked."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    settings = {"PATH": path, "ROOT": str(ROOT), "WORK": "/work"} | settings
+    settings = {"PATH": path, "ROOT": str(ROOT), "WORK": "/runs/x"} | settings
     return subprocess.run(
         ["bash", "-euc", f"{BEGIN}; {commands}"], env=settings, capture_output=True, text=True
     )
 
 
 NAMED = {  # what translates what, and where to
-    "": "/work/checkpoints/checkpoint_best.pt /work/translations-best-beam12-length1-forbid",
+    "": "/runs/x/checkpoints/checkpoint_best.pt /runs/x/translations-best-beam12-length1-forbid",
     "EVALUATE=valid CHECKPOINT=average LENGTH_PENALTY=0.6": (
-        "/work/average-of-5.pt /work/valid-translations-average-beam12-length0.6-forbid"
+        "/runs/x/average-of-5.pt /runs/x/valid-translations-average-beam12-length0.6-forbid"
     ),
 }
 REFUSED = {
