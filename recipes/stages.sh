@@ -265,12 +265,17 @@ report() {
     echo " $(printf ' %q' "$(command -v python)" -m fairseq_rnnsearch.translate "$WORK")"
 }
 
-run_stages() {
+# prepare_text: makes data for fairseq of the corpus.
+prepare_text() {
     run_step "tokenise it" "$WORK/tokens" tokenise
     if [[ $VOCABULARY = bpe ]]; then
         run_step "make subwords" "$WORK/subwords" make_subwords
     fi
     run_step "binarise it" "$WORK/data" binarise
+}
+
+run_stages() {
+    prepare_text
     resume_step "train" train
     if [[ $CHECKPOINT = average ]]; then
         run_step "average $AVERAGE checkpoints" "$AVERAGED" average

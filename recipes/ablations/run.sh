@@ -113,9 +113,7 @@ main() {
     ALL=$WORK GIVEN_OPTIONS=$TRAIN_OPTIONS
     prepare_stages
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
-    run_step "tokenise it" "$WORK/tokens" tokenise
-    [[ $VOCABULARY = shortlist ]] || run_step "make subwords" "$WORK/subwords" make_subwords
-    run_step "binarise it" "$WORK/data" binarise
+    prepare_text
     for seed in $SEEDS; do
         for arm in "${CHOSEN[@]}"; do
             if [[ $seed = "${SEEDS%% *}" ]]; then
