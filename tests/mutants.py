@@ -5,11 +5,12 @@
     python tests/mutants.py show --work ~/mutants
 
 ``reach`` runs each test file alone and records which lines of the package it executes, also in the
-processes that `launchpad` forks. ``run`` draws lines
-at random, changes each in one way, and runs the test files that reach it, the quickest first, until
-one fails or exceeds three times its time. The tests run in a copy of the checkout below --work,
-which must lie outside of the checkout; --tests names another folder of tests for it, such as an
-older one. Two processes share the work with ``--share 0/2`` and ``--share 1/2``.
+processes that `launchpad` forks. ``run`` draws lines at random, changes each in one way, and runs
+the test files that reach it, the quickest first, until one fails or exceeds three times its time;
+then ``run --slow`` gives what has survived to the slow tests of the same files. The tests run in a
+copy of the checkout below --work, which must lie outside of the checkout; --tests names another
+folder of tests for it, such as an older one. Two processes share the work with ``--share 0/2`` and
+``--share 1/2``.
 """
 
 import argparse
@@ -32,6 +33,7 @@ from types import FrameType
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "fairseq_rnnsearch"
 REACHED = "MUTANTS_REACHED"  # the variable that names the folder to write to
+SLOW_LIMIT = 3600  # seconds that the slow tests of a file may take
 MARGIN = 60  # seconds that a test file may take beyond three times its own
 
 
@@ -65,14 +67,14 @@ def trace() -> None:
     sys.settrace(enter)
 
 
-def reach(tree: Path, work: Path) -> None:
-    """Write for each test file its seconds and the lines that it reaches.
+def reach(tree: Path, work: Path, part: int, parts: int) -> None:
+    """Write for each test file of a share its seconds and the lines that it reaches.
 
     Python imports a module named sitecustomize when it starts; there each process begins to trace.
     """
     begin = f"import sys\nsys.path.append({str(tree / 'tests')!r})\nimport mutants\n"
     (tree / "sitecustomize.py").write_text(f"{begin}mutants.trace()\n")
-    for file in sorted((tree / "tests").glob("test_*.py")):
+    for file in sorted((tree / "tests").glob("test_*.py"))[part::parts]:
         result = work / "reach" / f"{file.stem}.json"
         if result.exists():
             continue
@@ -80,7 +82,9 @@ def reach(tree: Path, work: Path) -> None:
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir(parents=True)
         began = time.monotonic()
-        rc = pytest(tree, file.name, None, **{REACHED: str(folder)})
+        rc = pytest(
+            tree, file.name, "not slow", None, **{REACHED: str(folder), "LAUNCHPAD_LIMIT": "1200"}
+        )
         seconds = time.monotonic() - began
         if rc not in (0, 5):  # 5: all of its tests are slow
             sys.exit(f"{file.name} fails without any change, with status {rc}")
@@ -94,14 +98,17 @@ def reach(tree: Path, work: Path) -> None:
         print(f"{file.name}: {seconds:.0f} s", flush=True)
 
 
-def pytest(tree: Path, file: str, limit: float | None, **environment: str) -> int:
-    """Return the status of a test file, run until its first failure; -1 if it took too long."""
+def pytest(tree: Path, file: str, mark: str, limit: float | None, **environment: str) -> int:
+    """Return the status of the tests of a file that a mark chooses, run until the first failure.
+
+    It is -1 if they took too long.
+    """
     command = f"{sys.executable} -m pytest -x -q -p no:cacheprovider -m".split()
     # no bytecode: a changed file may be as old and as long as before
     settings = {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
     silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     running = subprocess.Popen(
-        [*command, "not slow", f"tests/{file}"],
+        [*command, mark, f"tests/{file}"],
         cwd=tree,
         env={**os.environ, **settings, **environment},
         start_new_session=True,
@@ -217,8 +224,8 @@ def draw(seed: int, count: int) -> list[Mutant]:
 # --- whether they are noticed -----------------------------------------------------------------
 
 
-def examine(mutant: Mutant, tree: Path, work: Path) -> dict:
-    """Run the test files that reach a mutant and return what is written of it."""
+def examine(mutant: Mutant, tree: Path, work: Path, slow: bool) -> dict:
+    """Run the test files that reach a mutant, or their slow tests, and return what came of it."""
     path = tree / "fairseq_rnnsearch" / mutant.file
     content, began = path.read_bytes(), time.monotonic()
     reached = {file.stem: json.loads(file.read_text()) for file in (work / "reach").glob("*.json")}
@@ -227,7 +234,8 @@ def examine(mutant: Mutant, tree: Path, work: Path) -> dict:
     try:
         path.write_bytes(mutant.apply(content))
         for name in sorted(files, key=lambda name: reached[name]["seconds"]):
-            if pytest(tree, f"{name}.py", 3 * reached[name]["seconds"] + MARGIN) not in (0, 5):
+            limit = SLOW_LIMIT if slow else 3 * reached[name]["seconds"] + MARGIN
+            if pytest(tree, f"{name}.py", "slow" if slow else "not slow", limit) not in (0, 5):
                 caught = name
                 break
     finally:
@@ -235,6 +243,16 @@ def examine(mutant: Mutant, tree: Path, work: Path) -> dict:
     seconds = round(time.monotonic() - began)
     old = content[mutant.begin : mutant.end].decode()
     return {**asdict(mutant), "old": old, "caught": caught, "files": files, "seconds": seconds}
+
+
+def recorded(work: Path, name: str) -> list[dict]:
+    """Return what is written of mutants in the files of a name, one for each share."""
+    return [json.loads(line) for file in work.glob(f"{name}*.jsonl") for line in file.open()]
+
+
+def place_of(result: dict) -> tuple[str, int, int]:
+    """Return what tells a mutant of one draw from the others."""
+    return result["file"], result["line"], result["begin"]
 
 
 def main() -> None:
@@ -245,15 +263,20 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--count", type=int, default=60)
     parser.add_argument("--share", default="0/1")
+    parser.add_argument("--slow", action="store_true")
     options = parser.parse_args()
     work, (part, parts) = options.work.resolve(), map(int, options.share.split("/"))
-    results = [json.loads(line) for file in work.glob("results*.jsonl") for line in file.open()]
+    results, again = recorded(work, "results"), recorded(work, "slow")
+    by_slow = {place_of(result): result["caught"] for result in again}
     if options.command == "show":
         for result in results:
             where = f"{result['file']}, line {result['line']}: {result['kind']}"
-            said = result["caught"] or "SURVIVED"
+            slow = by_slow.get(place_of(result))
+            said = result["caught"] or (f"only slow {slow}" if slow else "SURVIVED")
             print(f"{said}: {where} {result['old']!r} -> {result['new']!r}")
-        print(f"{sum(bool(r['caught']) for r in results)} of {len(results)} are caught")
+        quick = sum(bool(result["caught"]) for result in results)
+        print(f"{quick} of {len(results)} are caught by the quick tests")
+        print(f"{sum(map(bool, by_slow.values()))} of {len(again)} survivors by the slow ones")
         return
     tree = work / f"tree{part}"
     shutil.rmtree(tree, ignore_errors=True)
@@ -266,13 +289,17 @@ def main() -> None:
         shutil.copytree(options.tests, tree / "tests", ignore=without)
         shutil.copy(__file__, tree / "tests")
     if options.command == "reach":
-        reach(tree, work)
+        reach(tree, work, part, parts)
         return
-    done = {(result["file"], result["line"], result["begin"]) for result in results}
-    for mutant in draw(options.seed, options.count)[part::parts]:
-        if (mutant.file, mutant.line, mutant.begin) not in done:
-            result = examine(mutant, tree, work)
-            with (work / f"results{part}.jsonl").open("a") as file:
+    drawn, done, name = draw(options.seed, options.count), set(map(place_of, results)), "results"
+    if options.slow:
+        survivors = {place_of(result) for result in results if not result["caught"]}
+        drawn = [mutant for mutant in drawn if place_of(asdict(mutant)) in survivors]
+        done, name = set(by_slow), "slow"
+    for mutant in drawn[part::parts]:
+        if place_of(asdict(mutant)) not in done:
+            result = examine(mutant, tree, work, options.slow)
+            with (work / f"{name}{part}.jsonl").open("a") as file:
                 print(json.dumps(result), file=file)
             print(result["caught"] or "SURVIVED", mutant.file, mutant.line, flush=True)
 
