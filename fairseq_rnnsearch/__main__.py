@@ -14,14 +14,14 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import fairseq_rnnsearch
-from fairseq_rnnsearch.errors import OneLineParser, install_excepthook
+from fairseq_rnnsearch.errors import OneLineParser, program
 
 PACKAGES = ("torch", "fairseq-fixed", "numpy", "sacrebleu", "sacremoses", "subword-nmt")
 
 
+@program
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print the path as an option, and under it a line for each version; or a list."""
-    install_excepthook()
     parser = OneLineParser(
         prog="python -m fairseq_rnnsearch",
         description=__doc__,
@@ -67,6 +67,7 @@ def _print_mends() -> None:
     print(mends.table())
 
 
+@program
 def print_path() -> None:
     """Print the folder of the package, which is what ``--user-dir`` takes."""
     print(Path(fairseq_rnnsearch.__file__).parent)

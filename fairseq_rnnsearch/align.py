@@ -28,7 +28,7 @@ from fairseq_rnnsearch.command_options import (
     show_warnings,
 )
 from fairseq_rnnsearch.data.corpus import check_parallel
-from fairseq_rnnsearch.errors import OneLineParser, install_excepthook
+from fairseq_rnnsearch.errors import OneLineParser, program
 from fairseq_rnnsearch.figures import Gallery, parse_formats, parse_samples
 from fairseq_rnnsearch.figures.alignment import Alignment
 from fairseq_rnnsearch.wording import counted
@@ -39,13 +39,13 @@ if TYPE_CHECKING:
 AT_ONCE = 320  # pairs that are read, sorted by length and aligned together
 
 
+@program
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command.
 
     Raises:
         UserError: for every mistake in options or files; shown as one line when nobody catches it.
     """
-    install_excepthook()
     show_warnings()
     options = _parser().parse_args(arguments)
     formats = parse_formats(options.heatmap_format)

@@ -25,6 +25,7 @@ from typing import NoReturn
 
 logger = logging.getLogger(__name__)
 
+CLOSED_PIPE = 141  # what shells report of a program that SIGPIPE has ended
 MOST = 500  # characters of what an exception or a parser says
 
 _PACKAGE = Path(__file__).parent
@@ -101,8 +102,28 @@ def shown_in_one_line(previous: Callable[..., None]) -> Callable[..., None]:
 
 @functools.cache
 def install_excepthook() -> None:
-    """Show mistakes in one line in a command of this package; once in a process."""
+    """Show mistakes in one line in a program of this package; once in a process."""
     sys.excepthook = shown_in_one_line(sys.excepthook)
+
+
+def program(main: Callable[..., None]) -> Callable[..., None]:
+    """Make a function the main function of a program, whose mistakes are shown in one line.
+
+    It ends in silence when nobody reads its output any more, as in ``... | head``.
+    """
+
+    @functools.wraps(main)
+    def run(*arguments: Sequence[str] | None) -> None:
+        install_excepthook()
+        try:
+            main(*arguments)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            # Python would write what is left at its end, and fail again.
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            sys.exit(CLOSED_PIPE)
+
+    return run
 
 
 def line_of(error: BaseException) -> str | None:

@@ -13,7 +13,6 @@ import argparse
 import contextlib
 import itertools
 import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -33,7 +32,7 @@ from fairseq_rnnsearch.command_options import (
     show_warnings,
 )
 from fairseq_rnnsearch.data.line_batches import line_batches
-from fairseq_rnnsearch.errors import OneLineParser, UserError, install_excepthook
+from fairseq_rnnsearch.errors import OneLineParser, UserError, program
 from fairseq_rnnsearch.figures import Gallery, parse_formats, parse_samples
 from fairseq_rnnsearch.wording import counted
 
@@ -45,10 +44,10 @@ HEATMAP_OPTIONS = (
     *("heatmap_format", "heatmap_samples", "heatmap_style", "heatmap_title", "heatmap_pieces"),
     "heatmap_source_end",
 )
-# What shells report of a program that SIGINT or SIGPIPE has ended.
-INTERRUPTED, CLOSED_PIPE = 130, 141
+INTERRUPTED = 130  # what shells report of a program that SIGINT has ended
 
 
+@program
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command.
 
@@ -56,17 +55,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
         UserError: for every mistake in options or files; shown as one line when nobody catches it.
         SystemExit: at Ctrl-C and when nobody reads the output any more.
     """
-    install_excepthook()
     show_warnings()
     options = _options(arguments)
     try:
         _translate(options)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
-    except BrokenPipeError:
-        # Python would write what is left at its end, and fail again.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(CLOSED_PIPE)
 
 
 def _translate(options: argparse.Namespace) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import torch
 
 from fairseq_rnnsearch.compat.checkpoints import read_checkpoint
-from fairseq_rnnsearch.errors import UserError, install_excepthook
+from fairseq_rnnsearch.errors import UserError, program
 
 
 def average(paths: list[Path]) -> dict:
@@ -31,8 +31,8 @@ def average(paths: list[Path]) -> dict:
     return checkpoint
 
 
+@program
 def main() -> None:
-    install_excepthook()
     parser = argparse.ArgumentParser(description="Average the parameters of checkpoints.")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("checkpoints", type=Path, nargs="+")

@@ -21,7 +21,7 @@ from typing import TextIO
 from tqdm import tqdm
 
 from fairseq_rnnsearch.data.plain_text import TOKENIZERS, PlainText
-from fairseq_rnnsearch.errors import UserError, install_excepthook
+from fairseq_rnnsearch.errors import UserError, program
 
 
 def convert(lines: Iterable[str], out: TextIO, plain_text: PlainText, action: str) -> None:
@@ -83,8 +83,8 @@ def read_options() -> argparse.Namespace:
     return options
 
 
+@program
 def main() -> None:
-    install_excepthook()
     options = read_options()
     tokenizers = dict(options.tokenizer_of)
 

@@ -1,9 +1,13 @@
 """Help that shows every option, typos that are told their neighbours, options without an effect."""
 
+import os
 import re
+import subprocess
+import sys
 
 import pytest
 from commands import run
+from launchpad import ROOT
 from options_table import in_manual
 
 PLUGIN = "--user-dir fairseq_rnnsearch"
@@ -119,3 +123,15 @@ def test_options_of_pictures_are_taken_where_they_have_an_effect():
     told = "--heatmap-terminal --heatmap-pieces keep --heatmap-source-end drop"
     message = run("fairseq-interactive", "data", TASK, told, "--path nosuch").error()
     assert message.startswith("no data folder 'data'")
+
+
+@pytest.mark.parametrize(
+    "code", ["__main__.main(['options'])", "__main__.main()", "__main__.print_path()"]
+)
+def test_a_program_ends_in_silence_when_nobody_reads_its_output(code):
+    ours, theirs = os.pipe()
+    os.close(ours)
+    command = [sys.executable, "-c", f"from fairseq_rnnsearch import __main__; {code}"]
+    ended = subprocess.run(command, stdout=theirs, stderr=subprocess.PIPE, cwd=ROOT, check=False)
+    os.close(theirs)
+    assert (ended.returncode, ended.stderr) == (141, b"")

@@ -12,7 +12,7 @@ import argparse
 import inspect
 from collections.abc import Sequence
 
-from fairseq_rnnsearch.errors import OneLineParser, install_excepthook
+from fairseq_rnnsearch.errors import OneLineParser, program
 from fairseq_rnnsearch.evaluation import (
     alignment_error_rate,
     bleu_table,
@@ -44,6 +44,7 @@ _COMMANDS = {
 }
 
 
+@program
 def main(argv: Sequence[str] | None = None) -> None:
     """Run one of the commands, as the program `rnnsearch-evaluate` does.
 
@@ -53,7 +54,6 @@ def main(argv: Sequence[str] | None = None) -> None:
     Raises:
         UserError: for every mistake in options or files; shown as one line when nobody catches it.
     """
-    install_excepthook()
     parser = OneLineParser(
         prog="python -m fairseq_rnnsearch.evaluation",
         description="Files in, tables and figures out; each command's --help has its options.",

@@ -15,16 +15,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairseq_rnnsearch.command_options import add_text_options, load_options, show_warnings
-from fairseq_rnnsearch.errors import OneLineParser, UserError, install_excepthook
+from fairseq_rnnsearch.errors import OneLineParser, UserError, program
 
 
+@program
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command.
 
     Raises:
         UserError: for every mistake in options or files; shown as one line when nobody catches it.
     """
-    install_excepthook()
     show_warnings()
     options = _parser().parse_args(arguments)
     if len(options.checkpoint) > 2:

@@ -10,7 +10,7 @@ import argparse
 import gzip
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import UserError, install_excepthook
+from fairseq_rnnsearch.errors import UserError, program
 
 SETS = {"train": "train", "val": "valid", "test": "test"}  # theirs: ours
 
@@ -34,8 +34,8 @@ def longest_third(sources: list[str]) -> list[int]:
     return sorted(by_length[: len(sources) // 3])
 
 
+@program
 def main() -> None:
-    install_excepthook()
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--folder", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)

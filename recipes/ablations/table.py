@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 from sacrebleu.metrics import BLEU
 
-from fairseq_rnnsearch.errors import UserError, install_excepthook
+from fairseq_rnnsearch.errors import UserError, program
 from fairseq_rnnsearch.evaluation.tables import Column, Table, fixed, markdown, span
 from fairseq_rnnsearch.figures.picture_files import save_figure
 from fairseq_rnnsearch.files import write_text
@@ -147,8 +147,8 @@ def draw(arms: Sequence[Arm], path: Path) -> None:
     save_figure(path, figure)
 
 
+@program
 def main() -> None:
-    install_excepthook()
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("work", type=Path)
     parser.add_argument("--arms", nargs="+", required=True)

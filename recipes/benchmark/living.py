@@ -29,7 +29,7 @@ import sacrebleu
 from machine import description
 
 from fairseq_rnnsearch import Translator, load
-from fairseq_rnnsearch.errors import OneLineParser, UserError, install_excepthook
+from fairseq_rnnsearch.errors import OneLineParser, UserError, program
 from fairseq_rnnsearch.files import replacing, write_text
 from fairseq_rnnsearch.living.stored_weights import rounded
 
@@ -232,9 +232,9 @@ def lines_of(path: Path) -> list[str]:
         raise UserError(f"{path} cannot be read: {problem}") from problem
 
 
+@program
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command, and print what it has measured."""
-    install_excepthook()
     logging.disable(logging.INFO)  # selenium writes down every answer
     parser = OneLineParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from fairseq_rnnsearch.equations import AlignmentModel, GatedUnit, Memory
-from fairseq_rnnsearch.errors import UserError, install_excepthook
+from fairseq_rnnsearch.errors import UserError, program
 from fairseq_rnnsearch.kernels import BACKENDS, Direction, gpu
 from fairseq_rnnsearch.kernels.gpu import masked_cost
 
@@ -130,8 +130,8 @@ def _widths(code: str, name: str) -> str:
     return ", ".join(f"{count[width]} x {width}" for width in WIDTHS if count[width])
 
 
+@program
 def main() -> None:
-    install_excepthook()
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("targets", nargs="*", default=["sm_80", "sm_90"], help="such as sm_80")
     parser.add_argument("--products", choices=TYPES, help="type of products (default: each)")

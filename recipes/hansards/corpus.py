@@ -25,7 +25,7 @@ from pathlib import Path
 
 from sacremoses import MosesTokenizer
 
-from fairseq_rnnsearch.errors import UserError, install_excepthook
+from fairseq_rnnsearch.errors import UserError, program
 from fairseq_rnnsearch.files import write_text
 from fairseq_rnnsearch.wording import counted
 
@@ -163,8 +163,8 @@ def lay_out(options: argparse.Namespace) -> None:
     write(options.out, "test", test)
 
 
+@program
 def main() -> None:
-    install_excepthook()
     parser = argparse.ArgumentParser(description="Text like the Hansards of the NAACL 2003 task.")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--train", nargs="+", required=True, metavar="PREFIX")

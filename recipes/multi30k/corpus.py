@@ -18,7 +18,7 @@ import urllib.request
 import zlib
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import UserError, install_excepthook
+from fairseq_rnnsearch.errors import UserError, program
 from fairseq_rnnsearch.files import replacing
 
 COMMIT = "a3d2e0d26b56f3846f66a952536ffed4e401d05a"
@@ -105,8 +105,8 @@ def lay_out(out: Path, languages: list[str], folder: Path | None, url: str) -> N
             unfinished.write_bytes(text)
 
 
+@program
 def main() -> None:
-    install_excepthook()
     parser = argparse.ArgumentParser(description="Lay out Multi30k as plain text.")
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--languages", default="en,fr", help="of de, en and fr")

@@ -18,7 +18,7 @@ from pathlib import Path
 from pairs import Pair, Pairs, read_columns, read_two_files
 from writing_systems import Text, describe
 
-from fairseq_rnnsearch.errors import UserError, install_excepthook
+from fairseq_rnnsearch.errors import UserError, program
 from fairseq_rnnsearch.wording import counted
 
 MOST_HELD_OUT, SHARE_HELD_OUT = 1000, 20
@@ -172,8 +172,8 @@ def read_options() -> argparse.Namespace:
     return options
 
 
+@program
 def main() -> None:
-    install_excepthook()
     options = read_options()
     corpus = read_corpus(options)
     texts = tuple(describe(pair[side] for pair in corpus.kept) for side in (0, 1))

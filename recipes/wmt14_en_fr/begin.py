@@ -12,12 +12,12 @@ from pathlib import Path
 import torch
 
 from fairseq_rnnsearch.compat.checkpoints import read_checkpoint
-from fairseq_rnnsearch.errors import install_excepthook
+from fairseq_rnnsearch.errors import program
 from fairseq_rnnsearch.files import replacing
 
 
+@program
 def main() -> None:
-    install_excepthook()
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("source", type=Path, metavar="FROM")
     parser.add_argument("target", type=Path, metavar="TO")

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from parallel_text import sides
 
-from fairseq_rnnsearch.errors import UserError, install_excepthook
+from fairseq_rnnsearch.errors import UserError, program
 
 HERE = Path(__file__).parent
 
@@ -50,8 +50,8 @@ def timed(program: str, *arguments: object) -> tuple[float, float]:
     return time.monotonic() - started, cpu
 
 
+@program
 def main() -> None:
-    install_excepthook()
     parser = argparse.ArgumentParser(description="Time tokenising and scoring.")
     parser.add_argument("--text", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--inside", type=Path, required=True, metavar="FOLDER")

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from parallel_text import new_sides, read_blocks, sides
 
-from fairseq_rnnsearch.errors import UserError, install_excepthook
+from fairseq_rnnsearch.errors import UserError, program
 from fairseq_rnnsearch.wording import counted
 
 BLOCK_LINES = 20_000
@@ -94,8 +94,8 @@ def write_kept(corpus: Path, kept: np.ndarray | None, outputs: tuple) -> list[in
     return counts.tolist()
 
 
+@program
 def main() -> None:
-    install_excepthook()
     parser = argparse.ArgumentParser(description="Keep the best-scored pairs.")
     parser.add_argument("corpora", nargs="+", metavar="CORPUS")
     parser.add_argument("--tokens", type=Path, required=True, metavar="FOLDER")

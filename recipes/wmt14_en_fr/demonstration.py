@@ -17,7 +17,7 @@ from parallel_text import sides
 from score import draw
 from selection import Contrast, Selector
 
-from fairseq_rnnsearch.errors import install_excepthook
+from fairseq_rnnsearch.errors import program
 
 
 def read(folder: Path) -> list[list[str]]:
@@ -37,8 +37,8 @@ def area_under_curve(better: np.ndarray, worse: np.ndarray) -> float:
     return float(below / (len(better) * len(worse)))
 
 
+@program
 def main() -> None:
-    install_excepthook()
     parser = argparse.ArgumentParser(description="Rank held-out news against other text.")
     parser.add_argument("--news", type=Path, required=True, metavar="FOLDER")
     parser.add_argument("--inside", type=int, default=2000, help="pairs")

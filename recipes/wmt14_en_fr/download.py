@@ -18,7 +18,7 @@ from pathlib import Path
 
 from archives import TABLE, Archive, chosen, read_table
 
-from fairseq_rnnsearch.errors import UserError, install_excepthook
+from fairseq_rnnsearch.errors import UserError, program
 from fairseq_rnnsearch.files import bring_to_disk
 
 _CHUNK = 1 << 20
@@ -139,8 +139,8 @@ def _transfer(url: str, partial: Path, archive: Archive) -> int | None:
     return total if total is not None else begin
 
 
+@program
 def main() -> None:
-    install_excepthook()
     parser = argparse.ArgumentParser(description="Fetch the archives of corpora.")
     parser.add_argument("corpora", nargs="*", metavar="CORPUS")
     parser.add_argument("--out", type=Path, required=True, help="folder of archives")

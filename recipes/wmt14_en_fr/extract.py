@@ -25,7 +25,7 @@ from archives import TABLE, Archive, chosen, read_table
 from parallel_text import LANGUAGES, new_sides
 from sgml import read_pair
 
-from fairseq_rnnsearch.errors import UserError, install_excepthook
+from fairseq_rnnsearch.errors import UserError, program
 from fairseq_rnnsearch.wording import counted
 
 MOST_BYTES = 20 * 10**9
@@ -159,8 +159,8 @@ def two_names(text: str) -> tuple[str, str]:
     return source, target
 
 
+@program
 def main() -> None:
-    install_excepthook()
     parser = argparse.ArgumentParser(description="Lay out the text of archives or files.")
     parser.add_argument("corpora", nargs="*", metavar="CORPUS")
     parser.add_argument("--out", type=Path, required=True, help="folder to make")

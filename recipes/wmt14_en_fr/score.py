@@ -18,7 +18,7 @@ import numpy as np
 from parallel_text import Block, Progress, ordered_map, read_blocks, sides
 from selection import Contrast, Selector
 
-from fairseq_rnnsearch.errors import UserError, install_excepthook
+from fairseq_rnnsearch.errors import UserError, program
 
 
 def count_lines(path: Path) -> int:
@@ -100,8 +100,8 @@ def score(options: argparse.Namespace) -> None:
     print(f"  {progress.pairs:,} pairs, {progress.summary()}")
 
 
+@program
 def main() -> None:
-    install_excepthook()
     parser = argparse.ArgumentParser(description="Score sentence pairs for selection.")
     commands = parser.add_subparsers(required=True)
     models = commands.add_parser("estimate", help="make the language models")

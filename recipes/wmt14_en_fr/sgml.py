@@ -13,7 +13,7 @@ import html
 import re
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import UserError, install_excepthook
+from fairseq_rnnsearch.errors import UserError, program
 from fairseq_rnnsearch.files import write_text
 
 # Only these are tags; any other < belongs to the text.
@@ -150,8 +150,8 @@ def _plain(text: str) -> str:
     return " ".join(_ENTITY.sub(lambda entity: html.unescape(entity[0]), text).split())
 
 
+@program
 def main() -> None:
-    install_excepthook()
     parser = argparse.ArgumentParser(description="Plain text of a test set in SGML.")
     parser.add_argument("source", type=Path)
     parser.add_argument("target", type=Path)

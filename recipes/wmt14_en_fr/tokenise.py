@@ -20,7 +20,7 @@ from pathlib import Path
 from parallel_text import LANGUAGES, Block, Progress, new_sides, ordered_map, read_blocks, sides
 
 from fairseq_rnnsearch.data.plain_text import TOKENIZERS, PlainText
-from fairseq_rnnsearch.errors import UserError, install_excepthook
+from fairseq_rnnsearch.errors import UserError, program
 
 RESERVED = frozenset(["<s>", "</s>", "<pad>"])
 
@@ -136,8 +136,8 @@ def tokenise(text: Path, out: Path, rules: Rules, processes: int) -> tuple[dict,
     return report, progress.summary()
 
 
+@program
 def main() -> None:
-    install_excepthook()
     parser = argparse.ArgumentParser(description="Tokenise and clean parallel text.")
     parser.add_argument("--text", type=Path, required=True, help="folder with text.en, text.fr")
     parser.add_argument("--out", type=Path, required=True, help="folder to make")
