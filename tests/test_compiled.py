@@ -634,7 +634,8 @@ def test_logits_of_any_size_keep_their_differences(dtype, temperature, offset, i
     scaled = below / temperature
     out = torch.empty_like(logits)
     ops.log_softmax(logits, temperature, out)
-    assert_exact(out, scaled - np.log(np.exp(scaled).sum(axis=1, keepdims=True)), units=8)
+    # a sum of 50 is rounded 49 times, in an order that depends on the width of the vectors
+    assert_exact(out, scaled - np.log(np.exp(scaled).sum(axis=1, keepdims=True)), units=25)
     lprobs = below - np.log(np.exp(below).sum(axis=1, keepdims=True))
     nll = -lprobs[range(6), range(6)].sum()
     spread = 0.1 / 49

@@ -23,11 +23,10 @@ from fairseq_rnnsearch.evaluation.tables import Column, Table, escaped, fixed, m
 from fairseq_rnnsearch.evaluation.texts import known_sentences, read_known_words
 from fairseq_rnnsearch.figures import (
     Alignment,
-    draw_heatmap,
     draw_length_curves,
     read_alignments,
     save_length_curves,
-    svg_text,
+    svg_heatmap,
     write_gallery,
 )
 
@@ -471,7 +470,7 @@ def test_the_pages_ids_are_unique_and_its_links_lead_somewhere(report):
     page = Page(report()[1])
     ids = [value for _, name, value in page.attributes if name == "id"]
     assert len(ids) == len(set(ids))
-    links = [value[1:] for _, name, value in page.attributes if value.startswith("#")]
+    links = [value[1:] for _, name, value in page.attributes if name.endswith("href")]
     clips = [re.findall(r"url\(#(.*?)\)", value) for _, _, value in page.attributes]
     assert {*links, *(name for names in clips for name in names)} <= set(ids)
 
@@ -491,11 +490,12 @@ def test_the_least_report(files, capsys, tmp_path):
 
 def test_an_inlined_figure_keeps_its_words_and_takes_the_pages_colours():
     word = 'id="x" #ffffff url(#y)'
-    svg = inlined(svg_text(draw_heatmap([word], ["b"], np.ones((1, 1)))), "p-", 'a "label"')
+    svg = inlined(svg_heatmap([word], ["b"], np.ones((1, 1))), "p-", 'a "label"')
     root = ElementTree.fromstring(svg)
     assert word in [element.text for element in root.iter()]
     assert root.get("aria-label") == 'a "label"'
-    assert "var(--page)" in svg and "<style" not in svg
+    assert "var(--page)" in svg and "var(--ink)" in svg and "<style" not in svg
+    assert 'fill="#ffffff"' in svg  # a weight of 1 is white on any page
 
 
 # --- mistakes -------------------------------------------------------------------------------------

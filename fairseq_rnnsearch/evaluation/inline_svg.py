@@ -22,7 +22,7 @@ def inlined(svg: str, prefix: str, label: str) -> str:
     """Turn an SVG file into an element of an HTML page.
 
     Args:
-        svg: the file, as matplotlib writes it.
+        svg: the file, as matplotlib or `figures.vector` writes it.
         prefix: what its ids begin with, which must be unique on the page.
         label: what is read out instead of the picture.
 

@@ -24,7 +24,7 @@ from fairseq_rnnsearch.evaluation.command_line import (
     named_paths,
 )
 from fairseq_rnnsearch.evaluation.inline_svg import inlined
-from fairseq_rnnsearch.figures import Alignment, draw_heatmap, draw_length_curves, svg_text
+from fairseq_rnnsearch.figures import Alignment, draw_length_curves, svg_heatmap, svg_text
 from fairseq_rnnsearch.figures.page import STYLE
 from fairseq_rnnsearch.files import write_text
 
@@ -159,11 +159,10 @@ def _heatmaps(alignments: Mapping[str, Sequence[Alignment]]) -> list[Picture]:
     drawn = []
     for model, (name, chosen) in enumerate(alignments.items()):
         for place, alignment in enumerate(chosen):
-            figure = draw_heatmap(alignment.source, alignment.target, alignment.weights)
             drawn.append(
                 Picture(
                     f"alignment-{model}-{place}-{alignment.id}",
-                    svg_text(figure),
+                    svg_heatmap(alignment.source, alignment.target, alignment.weights),
                     f"Alignment by {name} of sentence {alignment.id}: {' '.join(alignment.source)}",
                     f"{name}, sentence {alignment.id}",
                 )

@@ -10,7 +10,12 @@ from fairseq_rnnsearch.figures.gallery import (
     parse_formats,
     write_gallery,
 )
-from fairseq_rnnsearch.figures.heatmap import draw_heatmap, draw_heatmap_into, save_heatmap
+from fairseq_rnnsearch.figures.heatmap import (
+    draw_heatmap,
+    draw_heatmap_into,
+    save_heatmap,
+    svg_heatmap,
+)
 from fairseq_rnnsearch.figures.jsonl import read_alignments
 from fairseq_rnnsearch.figures.length_curves import draw_length_curves, save_length_curves
 from fairseq_rnnsearch.figures.page import write_page
@@ -33,6 +38,7 @@ __all__ = [
     "read_alignments",
     "save_heatmap",
     "save_length_curves",
+    "svg_heatmap",
     "svg_text",
     "text_heatmap",
     "write_gallery",

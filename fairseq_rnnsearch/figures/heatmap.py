@@ -37,7 +37,7 @@ from fairseq_rnnsearch.figures.picture_files import picture_format, save_figure
 from fairseq_rnnsearch.figures.raster import write_png
 from fairseq_rnnsearch.figures.shades import GREYS
 from fairseq_rnnsearch.figures.styles import Style, style_named
-from fairseq_rnnsearch.figures.vector import write_svg
+from fairseq_rnnsearch.figures.vector import vector_picture
 from fairseq_rnnsearch.files import replacing
 
 if TYPE_CHECKING:
@@ -267,7 +267,23 @@ def save_heatmap(
             layout = _bounded_layout(source, target, dpi or DOTS_PER_INCH, chosen)
             write_png(unfinished, layout, weights)
         else:
-            write_svg(unfinished, lay_out(source, target, style=chosen), weights)
+            svg = svg_heatmap(source, target, weights, style)
+            unfinished.write_text(svg, encoding="utf-8")
+
+
+def svg_heatmap(
+    source: Sequence[str], target: Sequence[str], weights: np.ndarray, style: str = "paper"
+) -> str:
+    """Return an alignment as the text of an SVG file, whose words are text.
+
+    Args:
+        source, target, weights, style: as for `draw_heatmap`.
+
+    Raises:
+        UserError: as `draw_heatmap`.
+    """
+    weights = _checked(source, target, weights)
+    return vector_picture(lay_out(source, target, style=style_named(style)), weights)
 
 
 def _checked(source: Sequence[str], target: Sequence[str], weights: np.ndarray) -> np.ndarray:

@@ -7,7 +7,6 @@ matplotlib's own SVG has neither, which is why this one is written here.
 """
 
 import base64
-from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
@@ -20,36 +19,40 @@ from fairseq_rnnsearch.figures.shades import grey
 SAME_WIDTH = ("Bitstream Vera Sans", "Verdana")
 
 
-def write_svg(path: Path, layout: Layout, weights: np.ndarray) -> None:
-    """Write the picture in points: a path of squares for each grey, and a text for each word."""
-    path.write_text("\n".join(_lines(layout, np.asarray(weights))) + "\n", encoding="utf-8")
+def vector_picture(layout: Layout, weights: np.ndarray) -> str:
+    """Return the picture in points: a path of squares for each grey, and a text for each word.
 
+    The colours of what surrounds the cells are styles and not attributes, so that a page that
+    shows the picture can tell them from weights and put its own in their place.
+    """
 
-def _lines(layout: Layout, weights: np.ndarray) -> list[str]:
     def points(dots: float) -> str:
         return _number(dots / layout.dots_per_point)
 
+    weights = np.asarray(weights)
     rows, columns = weights.shape
     width, height = points(layout.width), points(layout.height)
     ground = ' fill="white"' if layout.style.inverted else ""
-    return [
+    lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}pt" height="{height}pt"'
         f' viewBox="0 0 {width} {height}">',
         *_fonts(layout.source + layout.target),
-        '<rect width="100%" height="100%" fill="white"/>',
+        '<rect width="100%" height="100%" style="fill:#ffffff"/>',
         f'<g transform="translate({points(layout.left)} {points(layout.top)})">',
         f'<g transform="scale({points(layout.cell)})" shape-rendering="crispEdges">',
         f'<rect width="{columns}" height="{rows}"{ground}/>',
         *_squares(weights, layout.style.inverted),
         "</g>",
         f'<rect width="{points(columns * layout.cell)}" height="{points(rows * layout.cell)}"'
-        f' fill="none" stroke="black" stroke-width="{_number(layout.style.line)}"/>',
-        f'<g font-family="{_families([MAIN])}" font-size="{_number(layout.font_size)}">',
+        f' style="fill:none;stroke:#000000" stroke-width="{_number(layout.style.line)}"/>',
+        f'<g font-family="{_families([MAIN])}" font-size="{_number(layout.font_size)}"'
+        ' style="fill:#000000">',
         *_words(layout.target, layout, ends=True),
         '<g transform="rotate(-90)">',
         *_words(layout.source, layout, ends=False),
         "</g></g></g></svg>",
     ]
+    return "\n".join(lines) + "\n"
 
 
 def _squares(weights: np.ndarray, inverted: bool) -> list[str]:
