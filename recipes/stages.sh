@@ -233,8 +233,8 @@ show_translations() {
             printf "\nsource       %s\ntranslation  %s\nreference    %s\n", $1, $2, $3 }'
 }
 
-# score FILE OPTION...: prints BLEU of a file of translations with its signature.
-score() { echo "  $(sacrebleu "${@:2}" --input "$TRANSLATIONS/$1" --format text)"; }
+# score FILE OPTION...: prints scores of a file of translations with their signatures.
+score() { sacrebleu "${@:2}" --input "$TRANSLATIONS/$1" --format text | sed 's/^ */  /'; }
 
 report() {
     local alignments=$TRANSLATIONS/alignments picture
@@ -250,7 +250,8 @@ report() {
     else
         echo "detokenised, against a cased reference (LOWERCASE=1):"
     fi
-    score "text.$TARGET" "$WORK/corpus/$EVALUATE.$TARGET" --tokenize "$BLEU_TOKENIZER"
+    score "text.$TARGET" "$WORK/corpus/$EVALUATE.$TARGET" --metrics bleu chrf \
+        --tokenize "$BLEU_TOKENIZER"
     if [[ $MODEL != rnnencdec ]]; then
         echo "alignments: $alignments/index.html"
         for picture in "$alignments"/*.png; do

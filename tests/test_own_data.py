@@ -58,6 +58,7 @@ def test_two_files_become_a_translator(finished):
     folder, _, _, first = finished
     assert first.returncode == 0, first.stderr
     assert len(bleu(first.stdout)) == 2 and min(bleu(first.stdout)) > 80
+    assert first.stdout.count("\n  chrF2|") == 1
     work = folder / "work"
     (translations,) = work.glob("translations-*")
     assert (translations / "alignments" / "index.html").exists()
