@@ -1,16 +1,16 @@
 """Changes to single lines of the package, and whether the tests notice them.
 
-    python tests/mutants.py reach --work ~/mutants                        # once, some 20 minutes
+    python tests/mutants.py reach --work ~/mutants                        # once
     python tests/mutants.py run --work ~/mutants --seed 7 --count 60      # goes on where it ended
     python tests/mutants.py show --work ~/mutants
 
-``reach`` runs each test file alone and records which lines of the package it executes, also in the
-processes that `launchpad` forks. ``run`` draws lines at random, changes each in one way, and runs
-the test files that reach it, the quickest first, until one fails or exceeds three times its time;
-then ``run --slow`` gives what has survived to the slow tests of the same files. The tests run in a
-copy of the checkout below --work, which must lie outside of the checkout; --tests names another
-folder of tests for it, such as an older one. Two processes share the work with ``--share 0/2`` and
-``--share 1/2``.
+``run`` draws lines at random, changes each in one way, and runs the test files that reach it, the
+quickest first, until one fails or exceeds three times its time; then ``run --slow`` gives what has
+survived to the slow tests of the same files. For this ``reach`` has run each test file alone and
+has recorded which of the lines it executes, also in the processes that `launchpad` forks; it takes
+the same --seed and --count. The tests run in a copy of the checkout below --work, which must lie
+outside of the checkout; --tests names another folder of tests for it, such as an older one. Two
+processes share the work with ``--share 0/2`` and ``--share 1/2``.
 """
 
 import argparse
@@ -34,6 +34,7 @@ ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "fairseq_rnnsearch"
 REACHED = "MUTANTS_REACHED"  # the variable that names the folder to write to
 SLOW_LIMIT = 3600  # seconds that the slow tests of a file may take
+WANTED = "wanted.json"  # the drawn lines by file
 MARGIN = 60  # seconds that a test file may take beyond three times its own
 
 
@@ -41,13 +42,15 @@ MARGIN = 60  # seconds that a test file may take beyond three times its own
 
 
 def trace() -> None:
-    """Record in this process and its forks which lines of the package are executed.
+    """Record in this process and its forks which of the drawn lines are executed.
 
     What a process has reached is written when its exit functions run.
     """
     if REACHED not in os.environ:
         return
-    folder, package, seen = Path(os.environ[REACHED]), str(PACKAGE) + os.sep, set()
+    folder, seen, traced = Path(os.environ[REACHED]), set(), {}
+    wanted = json.loads((folder.parent / WANTED).read_text())
+    wanted = {str(PACKAGE / name): set(lines) for name, lines in wanted.items()}
 
     def in_function(frame: FrameType, event: str, argument: object) -> object:
         if event == "line":
@@ -55,11 +58,19 @@ def trace() -> None:
         return in_function
 
     def enter(frame: FrameType, event: str, argument: object) -> object:
-        return in_function if frame.f_code.co_filename.startswith(package) else None
+        """Trace a function that holds a drawn line; to trace every one would take minutes."""
+        code = frame.f_code
+        if code.co_filename not in wanted:
+            return None
+        key = code.co_filename, code.co_qualname, code.co_firstlineno
+        if key not in traced:
+            lines = {line for *_, line in code.co_lines()}
+            traced[key] = not lines.isdisjoint(wanted[code.co_filename])
+        return in_function if traced[key] else None
 
     def write() -> None:
         sys.settrace(None)
-        lines = sorted((name.removeprefix(package), line) for name, line in seen)
+        lines = sorted((Path(name).relative_to(PACKAGE).as_posix(), line) for name, line in seen)
         (folder / f"{os.getpid()}.json").write_text(json.dumps(lines))
 
     atexit.register(write)
@@ -67,20 +78,25 @@ def trace() -> None:
     sys.settrace(enter)
 
 
-def reach(tree: Path, work: Path, part: int, parts: int) -> None:
-    """Write for each test file of a share its seconds and the lines that it reaches.
+def reach(drawn: list["Mutant"], tree: Path, work: Path, part: int, parts: int) -> None:
+    """Write for each test file of a share its seconds and the drawn lines that it reaches.
 
     Python imports a module named sitecustomize when it starts; there each process begins to trace.
     """
     begin = f"import sys\nsys.path.append({str(tree / 'tests')!r})\nimport mutants\n"
     (tree / "sitecustomize.py").write_text(f"{begin}mutants.trace()\n")
+    wanted = defaultdict(list)
+    for mutant in drawn:
+        wanted[mutant.file].append(mutant.line)
+    (work / "traces").mkdir(exist_ok=True)
+    (work / "traces" / WANTED).write_text(json.dumps(wanted))
     for file in sorted((tree / "tests").glob("test_*.py"))[part::parts]:
         result = work / "reach" / f"{file.stem}.json"
         if result.exists():
             continue
         folder = work / "traces" / file.stem
         shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+        folder.mkdir()
         began = time.monotonic()
         rc = pytest(
             tree, file.name, "not slow", None, **{REACHED: str(folder), "LAUNCHPAD_LIMIT": "1200"}
@@ -279,7 +295,7 @@ def main() -> None:
         print(f"{quick} of {len(results)} are caught by the quick tests")
         print(f"{sum(map(bool, by_slow.values()))} of {len(again)} survivors by the slow ones")
         return
-    tree = work / f"tree{part}"
+    tree, drawn = work / f"tree{part}", draw(options.seed, options.count)
     shutil.rmtree(tree, ignore_errors=True)
     without = shutil.ignore_patterns(".git", "__pycache__", ".venv")
     shutil.copytree(ROOT, tree, ignore=without)
@@ -290,9 +306,9 @@ def main() -> None:
         shutil.copytree(options.tests, tree / "tests", ignore=without)
         shutil.copy(__file__, tree / "tests")
     if options.command == "reach":
-        reach(tree, work, part, parts)
+        reach(drawn, tree, work, part, parts)
         return
-    drawn, done, name = draw(options.seed, options.count), set(map(place_of, results)), "results"
+    done, name = set(map(place_of, results)), "results"
     if options.slow:
         survivors = {place_of(result) for result in results if not result["caught"]}
         drawn = [mutant for mutant in drawn if place_of(asdict(mutant)) in survivors]
