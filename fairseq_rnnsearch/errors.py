@@ -202,9 +202,14 @@ def _shortened(text: str) -> str:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception, what it was raised from, and so on."""
-    while error is not None:
+    """Yield an exception, what it was raised from, and so on, each once.
+
+    With a debugger or OC_CAUSE=1, omegaconf makes an exception its own cause.
+    """
+    seen = []
+    while error is not None and not any(error is known for known in seen):
         yield error
+        seen.append(error)
         error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
 
 

@@ -147,7 +147,8 @@ def test_one_line_for_a_configuration(launchpad, small_corpus, tmp_path):
     (tmp_path / "small.yaml").write_text(json.dumps(config))  # every JSON is YAML
     options = ["--config-name=small", f"--config-dir={tmp_path}", f"hydra.run.dir={tmp_path}/out"]
     for override, part in COMPOSED.items():
-        message = launchpad.run("fairseq-hydra-train", *options, override).error()
+        # OC_CAUSE=1, like a debugger, makes omegaconf's exceptions their own causes
+        message = launchpad.run("fairseq-hydra-train", *options, override, OC_CAUSE="1").error()
         assert part in message, f"{override}: {message}"
 
 
