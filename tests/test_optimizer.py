@@ -518,10 +518,12 @@ def test_a_loss_scaler_goes_on_where_it_was(with_amp, kind):
     assert scaler_state(adam(parameters())) is None
 
 
-def test_the_smallest_scale_ends_a_training(with_amp):
+def test_a_smaller_scale_is_told_of_and_the_smallest_ends_a_training(with_amp, caplog):
     params = parameters(torch.float32)
     amp = with_amp(adam(params), fp16_init_scale=4, min_loss_scale=1)
-    learn(amp, params, 1, spoil=math.inf)
+    with caplog.at_level("INFO"):
+        learn(amp, params, 1, spoil=math.inf)
+    assert caplog.messages == ["the gradient is not finite: the loss scale becomes 2"]
     with pytest.raises(FloatingPointError, match="--min-loss-scale 1"):
         learn(amp, params, 1, spoil=math.inf)
 

@@ -235,6 +235,7 @@ def test_interactive_warns_names_unknown_words_and_leaves_blank_lines_blank(work
         work / "data",
         work / "checkpoints/checkpoint_best.pt",
         f"--beam 2 --heatmap-terminal --heatmap-dir={tmp_path} --heatmap-format jsonl",
+        "--print-alignment soft",
         stdin="Red House Bird\n\nzebra\n",
     ).ok()
     assert finished.hypotheses()[1] == [""]
@@ -246,6 +247,7 @@ def test_interactive_warns_names_unknown_words_and_leaves_blank_lines_blank(work
     assert [line["source"][:-1] for line in lines] == shown
     blank = finished.out.partition("\nS-1")[2].partition("\nS-2")[0]
     assert "▒" not in blank and "</s>" not in blank
+    assert finished.lines("A")[1] == ["1.000000"]  # the end symbol looks at the end symbol
 
 
 def test_generate_warns_before_it_translates(learned_shortlist):
