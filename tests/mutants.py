@@ -4,13 +4,13 @@
     python tests/mutants.py run --work ~/mutants --seed 7 --count 60      # goes on where it ended
     python tests/mutants.py show --work ~/mutants
 
-``run`` draws lines at random, changes each in one way, and runs the test files that reach it, the
-quickest first, until one fails or exceeds three times its time; then ``run --slow`` gives what has
-survived to the slow tests of the same files. For this ``reach`` has run each test file alone and
-has recorded which of the lines it executes, also in the processes that `launchpad` forks; it takes
-the same --seed and --count. The tests run in a copy of the checkout below --work, which must lie
-outside of the checkout; --tests names another folder of tests for it, such as an older one. Two
-processes share the work with ``--share 0/2`` and ``--share 1/2``.
+``run`` draws lines at random, changes each in one way, and runs the test files that reach it, those
+that start no commands first, until one fails or they exceed three times their time; then ``run
+--slow`` gives what has survived to the slow tests of the same files. For this ``reach`` has run
+each test file alone and has recorded which of the lines it executes, also in the processes that
+`launchpad` forks; it takes the same --seed and --count. The tests run in a copy of the checkout
+below --work, which must lie outside of the checkout; --tests names another folder of tests for it,
+such as an older one. Two processes share the work with ``--share 0/2`` and ``--share 1/2``.
 """
 
 import argparse
@@ -19,6 +19,7 @@ import atexit
 import json
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -98,12 +99,11 @@ def reach(drawn: list["Mutant"], tree: Path, work: Path, part: int, parts: int) 
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
         began = time.monotonic()
-        rc = pytest(
-            tree, file.name, "not slow", None, **{REACHED: str(folder), "LAUNCHPAD_LIMIT": "1200"}
-        )
+        tracing = {REACHED: str(folder), "LAUNCHPAD_LIMIT": "1200"}
+        failed = pytest(tree, [file.stem], "not slow", None, **tracing)
         seconds = time.monotonic() - began
-        if rc not in (0, 5):  # 5: all of its tests are slow
-            print(f"{file.name} fails without any change, with status {rc}", flush=True)
+        if failed:
+            print(f"{file.name} fails without any change", flush=True)
             continue
         found: dict[str, set[int]] = defaultdict(set)
         for part in folder.glob("*.json"):
@@ -115,28 +115,36 @@ def reach(drawn: list["Mutant"], tree: Path, work: Path, part: int, parts: int) 
         print(f"{file.name}: {seconds:.0f} s", flush=True)
 
 
-def pytest(tree: Path, file: str, mark: str, limit: float | None, **environment: str) -> int:
-    """Return the status of the tests of a file that a mark chooses, run until the first failure.
+def pytest(
+    tree: Path, names: list[str], mark: str, limit: float | None, **environment: str
+) -> str | None:
+    """Run the tests of some files that a mark chooses, until the first failure.
 
-    It is -1 if they took too long.
+    Returns:
+        The file that fails, "time" if they took too long, or None.
     """
     command = f"{sys.executable} -m pytest -x -q -p no:cacheprovider -m".split()
     # no bytecode: a changed file may be as old and as long as before
     settings = {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
-    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     running = subprocess.Popen(
-        [*command, mark, f"tests/{file}"],
+        [*command, mark, *(f"tests/{name}.py" for name in names)],
         cwd=tree,
         env={**os.environ, **settings, **environment},
         start_new_session=True,
-        **silent,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
     )
     try:
-        return running.wait(limit)
+        said, _ = running.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
         os.killpg(running.pid, 9)
-        running.wait()
-        return -1
+        running.communicate()
+        return "time"
+    if running.returncode in (0, 5):  # 5: none has the mark
+        return None
+    failed = re.search(r"^(?:FAILED|ERROR) tests/(\w+)\.py", said, re.M)
+    return failed[1] if failed else f"status {running.returncode}"
 
 
 # --- the changes ------------------------------------------------------------------------------
@@ -247,14 +255,16 @@ def examine(mutant: Mutant, tree: Path, work: Path, slow: bool) -> dict:
     content, began = path.read_bytes(), time.monotonic()
     reached = {file.stem: json.loads(file.read_text()) for file in (work / "reach").glob("*.json")}
     files = [name for name in reached if mutant.line in reached[name]["lines"].get(mutant.file, ())]
+    files.sort(key=lambda name: reached[name]["seconds"])
+    starts = {name: '"trained"' in (tree / "tests" / f"{name}.py").read_text() for name in files}
     caught = None
     try:
         path.write_bytes(mutant.apply(content))
-        for name in sorted(files, key=lambda name: reached[name]["seconds"]):
-            limit = SLOW_LIMIT if slow else 3 * reached[name]["seconds"] + MARGIN
-            if pytest(tree, f"{name}.py", "slow" if slow else "not slow", limit) not in (0, 5):
-                caught = name
-                break
+        for names in filter(None, ([n for n in files if starts[n] == last] for last in (0, 1))):
+            limit = 3 * sum(reached[name]["seconds"] for name in names) + MARGIN
+            caught = caught or pytest(
+                tree, names, "slow" if slow else "not slow", SLOW_LIMIT if slow else limit
+            )
     finally:
         path.write_bytes(content)
     seconds = round(time.monotonic() - began)

@@ -17,6 +17,7 @@ from fuzz_pickles import CONTENT, as_archive, as_legacy, checkpoint, dictionary_
 from models import build_model, dictionary
 
 from fairseq_rnnsearch.compat import checkpoint_files, mends, plain_pickle, trainer
+from fairseq_rnnsearch.compat.checkpoint_format import check_format
 from fairseq_rnnsearch.compat.checkpoints import progress, read_checkpoint, verify
 from fairseq_rnnsearch.data import zip_files
 from fairseq_rnnsearch.errors import UserError
@@ -258,6 +259,12 @@ def test_no_file_and_no_zip(tmp_path):
     (tmp_path / "text.pt").write_text("text")
     with pytest.raises(UserError, match=r"text\.pt (cannot be read|refused)"):
         load(tmp_path / "text.pt")
+
+
+def test_only_the_optimizers_state_may_be_none():
+    check_format("a.pt", {"last_optimizer_state": None, "extra_state": {"val_loss": None}})
+    with pytest.raises(UserError, match=r"a\.pt: its extra_state is None, and must be a dict"):
+        check_format("a.pt", {"last_optimizer_state": None, "extra_state": None})
 
 
 def test_parameters_that_are_not_finite():
