@@ -36,7 +36,7 @@ SCRIPTS = Path(sys.executable).parent
 ERROR = "fairseq_rnnsearch: error: "
 TASK = "--user-dir fairseq_rnnsearch --task alignment_heatmap"
 QUIET = "--cpu --no-progress-bar --num-workers 0"
-# Seconds after which a command hangs; `mutants.py reach`, which traces each line, allows more.
+# Seconds after which a command hangs; `mutants.py reach`, which traces, allows more.
 LIMIT = float(os.environ.get("LAUNCHPAD_LIMIT", 120))
 
 

@@ -23,6 +23,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections import defaultdict
@@ -34,9 +35,9 @@ from types import FrameType
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGE = ROOT / "fairseq_rnnsearch"
 REACHED = "MUTANTS_REACHED"  # the variable that names the folder to write to
-SLOW_LIMIT = 3600  # seconds that the slow tests of a file may take
+SLOW_LIMIT = 3600  # seconds that slow tests may take
 WANTED = "wanted.json"  # the drawn lines by file
-MARGIN = 60  # seconds that a test file may take beyond three times its own
+MARGIN = 60  # seconds that test files may take beyond three times their own
 
 
 # --- which lines are reached ------------------------------------------------------------------
@@ -106,8 +107,8 @@ def reach(drawn: list["Mutant"], tree: Path, work: Path, part: int, parts: int) 
             print(f"{file.name} fails without any change", flush=True)
             continue
         found: dict[str, set[int]] = defaultdict(set)
-        for part in folder.glob("*.json"):
-            for name, line in json.loads(part.read_text()):
+        for process in folder.glob("*.json"):
+            for name, line in json.loads(process.read_text()):
                 found[name].add(line)
         lines = {name: sorted(numbers) for name, numbers in sorted(found.items())}
         result.parent.mkdir(exist_ok=True)
@@ -126,25 +127,28 @@ def pytest(
     command = f"{sys.executable} -m pytest -x -q -p no:cacheprovider -m".split()
     # no bytecode: a changed file may be as old and as long as before
     settings = {"PYTHONPATH": str(tree), "PYTHONDONTWRITEBYTECODE": "1", "OMP_NUM_THREADS": "1"}
-    running = subprocess.Popen(
-        [*command, mark, *(f"tests/{name}.py" for name in names)],
-        cwd=tree,
-        env={**os.environ, **settings, **environment},
-        start_new_session=True,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    )
-    try:
-        said, _ = running.communicate(timeout=limit)
-    except subprocess.TimeoutExpired:
-        os.killpg(running.pid, 9)
-        running.communicate()
-        return "time"
-    if running.returncode in (0, 5):  # 5: none has the mark
+    # a file, because a pipe would be waited for as long as any process that is left holds it
+    with tempfile.TemporaryFile("w+") as output:
+        running = subprocess.Popen(
+            [*command, mark, *(f"tests/{name}.py" for name in names)],
+            cwd=tree,
+            env={**os.environ, **settings, **environment},
+            start_new_session=True,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+        try:
+            status = running.wait(limit)
+        except subprocess.TimeoutExpired:
+            os.killpg(running.pid, 9)
+            running.wait()
+            return "time"
+        output.seek(0)
+        said = output.read()
+    if status in (0, 5):  # 5: none has the mark
         return None
     failed = re.search(r"^(?:FAILED|ERROR) tests/(\w+)\.py", said, re.M)
-    return failed[1] if failed else f"status {running.returncode}"
+    return failed[1] if failed else f"status {status}"
 
 
 # --- the changes ------------------------------------------------------------------------------
