@@ -12,7 +12,7 @@ import torch
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.models import RNNSearchModel
-from fairseq_rnnsearch.models.rnnsearch import ALIGNMENTS, UNITS
+from fairseq_rnnsearch.models.model_options import ALIGNMENTS, UNITS
 
 WEIGHTS = ("int8", "float32")
 
