@@ -87,6 +87,7 @@ def _aligned(
             chunk = list(islice((pair for i, pair in pairs if i in wanted), len(at_once)))
             aligned = model.align(
                 *map(list, zip(*chunk, strict=True)),
+                posterior=options.posterior,
                 pieces=options.heatmap_pieces,
                 batch_size=options.batch_size,
             )
@@ -107,6 +108,12 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--source", type=Path, required=True, metavar="FILE")
     parser.add_argument("--target", type=Path, required=True, metavar="FILE")
     parser.add_argument("--heatmap-dir", type=Path, required=True, metavar="DIR")
+    parser.add_argument(
+        "--posterior",
+        action="store_true",
+        help="weights in the knowledge of the word that is being aligned: how much attention a"
+        " source word has, times the probability of the target word if it had all of it",
+    )
     add_heatmap_options(parser, "pharaoh,jsonl")
     add_model_options(parser)
     return parser

@@ -92,6 +92,7 @@ _KINDS = {
     "lenpen": _number(-LARGEST_LENPEN, LARGEST_LENPEN),
     "forbid_unk": _SWITCH,
     "authors_search": _SWITCH,
+    "posterior": _SWITCH,
     "pieces": _Kind(lambda given: _is_text(given) and given in PIECES, str, " or ".join(PIECES)),
     "path": _PATH,
     "ax": _Kind(

@@ -82,6 +82,14 @@ class ShowsAlignment(Protocol):
 
 
 @runtime_checkable
+class AlignsGivenWords(Protocol):
+    """A decoder that takes ``posterior=True`` beside given words, see ``network.Decoder``."""
+
+    def aligns_given_words(self) -> bool:
+        """Whether there are weights to look at: not in RNNencdec."""
+
+
+@runtime_checkable
 class TakesSteps(Protocol):
     """A decoder that a search can lead from word to word, see ``kernels``."""
 
@@ -98,6 +106,22 @@ class TakesSteps(Protocol):
 
     def begin(self, encoder_out: Any) -> Any:
         """Return the decoder's steps for what the encoder has returned."""
+
+
+@runtime_checkable
+class ChecksTraining(Protocol):
+    """A model that knows with what it cannot be trained."""
+
+    def check_training(self, *, has_links: bool, begins_from_model: bool) -> None:
+        """Check that there is something to learn, and warn of what will be learned ill.
+
+        Args:
+            has_links: whether attention is guided (``--guided-alignment``).
+            begins_from_model: whether training begins with a trained model's parameters.
+
+        Raises:
+            UserError: for a model that lacks one of them.
+        """
 
 
 @runtime_checkable

@@ -27,6 +27,7 @@ from fairseq import checkpoint_utils, utils
 from fairseq.data import Dictionary, LanguagePairDataset
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.sequence_generator import SequenceGenerator
+from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks.translation import TranslationTask
 
 from fairseq_rnnsearch.arguments import checked, paths_of, sentences_of
@@ -37,7 +38,7 @@ from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures import Alignment
 from fairseq_rnnsearch.figures.alignment import END, bpe_piece
-from fairseq_rnnsearch.search import AuthorsSequenceGenerator
+from fairseq_rnnsearch.search import AuthorsSequenceGenerator, PosteriorScorer
 from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
 from fairseq_rnnsearch.tasks.alignment_heatmap import has_alignment
 from fairseq_rnnsearch.tasks.hypothesis_alignment import words_only
@@ -233,6 +234,7 @@ class Translator:
         source: str | Iterable[str],
         target: str | Iterable[str],
         *,
+        posterior: bool = False,
         pieces: str = "merge",
         batch_size: int = 32,
     ) -> Translation | list[Translation]:
@@ -242,13 +244,18 @@ class Translator:
 
         Args:
             source, target: two sentences, or two lists of as many.
+            posterior: whether the weights take account of the target word itself, which attention
+                did not know (``network.Decoder.posterior``): better links, but not what the
+                decoder has read.
             pieces, batch_size: as for ``translate``.
 
         Raises:
             UserError: when the model has no attention, the lists differ in length, or an argument
                 is none of its kind.
         """
-        pieces, batch_size = checked(pieces=pieces, batch_size=batch_size)
+        posterior, pieces, batch_size = checked(
+            posterior=posterior, pieces=pieces, batch_size=batch_size
+        )
         if not self.has_alignment:
             raise UserError(
                 "align: the model has no attention; RNNencdec reads the source through one vector "
@@ -265,7 +272,10 @@ class Translator:
         sources = [self.source_text.tokens(sentence) for sentence in source]
         targets = [self.target_text.tokens(sentence) for sentence in target]
         self._count(zip(sources, source, strict=True), zip(targets, target, strict=True))
-        found = self._run(Namespace(score_reference=True), sources, targets, batch_size)
+        scorer = PosteriorScorer if posterior else SequenceScorer
+        found = self._run(
+            Namespace(score_reference=True), sources, targets, batch_size, search=scorer
+        )
         aligned = [
             self._translation(*each, scored, pieces)
             for *each, (scored,) in zip(source, target, sources, targets, found, strict=True)
@@ -291,7 +301,7 @@ class Translator:
         sources: list[list[str]],
         targets: list[list[str]] | None,
         batch_size: int,
-        search: type[SequenceGenerator] | None = None,
+        search: type[SequenceGenerator | SequenceScorer] | None = None,
     ) -> list[list[dict]]:
         """Return fairseq's hypotheses for each sentence, best first.
 

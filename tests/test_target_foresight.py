@@ -115,7 +115,8 @@ def test_it_neither_searches_nor_leaves_this_program():
 
 def test_commands_align_and_do_not_translate(small_corpus, tmp_path):
     options = f"{MODEL} {PAPER} {LAST_ONLY} --target-foresight --max-update 1"
-    train(small_corpus.data, tmp_path / "model", options).ok()
+    log = train(small_corpus.data, tmp_path / "model", options).ok().out
+    assert "--target-foresight alone: attention can tell the decoder the word" in log
     checkpoint = tmp_path / "model/checkpoint_last.pt"
     refused = generate(small_corpus.data, checkpoint, "--beam 2 --batch-size 4").error()
     assert "--target-foresight" in refused and "cannot translate" in refused
@@ -128,3 +129,51 @@ def test_commands_align_and_do_not_translate(small_corpus, tmp_path):
     lines = (tmp_path / "aligned/alignments.pharaoh").read_text().splitlines()
     words = [len(line.split()) for line in (text / "test.fr").read_text().splitlines()]
     assert [len(line.split()) for line in lines] == words
+
+
+# --- over a model that stays as it is ------------------------------------------------------------
+
+
+def test_a_model_without_it_attends_as_before_until_it_is_trained():
+    plain = random_model()
+    foresight = random_model(target_foresight=True)
+    foresight.load_state_dict(plain.state_dict())
+    for before, now in zip(
+        score(plain, SOURCES, TARGETS), score(foresight, SOURCES, TARGETS), strict=True
+    ):
+        assert_close(now, before, **EXACT)
+
+
+ONLY = "--train-alignment-model-only"
+
+
+@pytest.mark.parametrize(
+    ("options", "line"),
+    [
+        ({"fixed_context": True}, f"{ONLY} --fixed-context: RNNencdec has no alignment model"),
+        ({"alignment_model": "dot"}, f"{ONLY} --alignment-model dot: it has no parameters"),
+    ],
+)
+def test_nothing_to_train_is_refused(options, line):
+    sizes = {"encoder_hidden_size": 4, "decoder_hidden_size": 8}
+    with pytest.raises(UserError, match=line):
+        build_model(train_alignment_model_only=True, **sizes, **options)
+
+
+def test_only_the_alignment_model_is_trained(barely_trained, tmp_path):
+    data, trained = barely_trained.corpus.data, barely_trained.checkpoint
+    adam = "--criterion alignment_heatmap --optimizer adam --lr 0.01 --batch-size 20"
+    options = f"{MODEL} {adam} {LAST_ONLY} --max-update 2 {ONLY}"
+    assert f"{ONLY} leaves all else" in train(data, tmp_path / "none", options).error()
+    options += f" --target-foresight --finetune-from-model {trained}"
+    assert "--target-foresight alone" not in train(data, tmp_path / "model", options).ok().out
+    before, after = (
+        torch.load(path, weights_only=False)["model"]
+        for path in (trained, tmp_path / "model/checkpoint_last.pt")
+    )
+    assert set(after) - set(before) == {V_A} and after[V_A].any()
+    changed = {name for name in before if not torch.equal(before[name], after[name])}
+    assert changed and all(".alignment_model." in name for name in changed)
+    model = random_model(target_foresight=True, train_alignment_model_only=True)
+    learns = {name for name, value in model.named_parameters() if value.requires_grad}
+    assert learns == {name for name in after if ".alignment_model." in name}

@@ -59,6 +59,11 @@ class RNNSearchConfig(FairseqDataclass):
         metadata={"help": "attention also reads the target word that is being aligned; such a "
                   "model aligns given sentences (rnnsearch-align) and cannot translate"},
     )  # fmt: skip
+    train_alignment_model_only: bool = field(
+        default=False,
+        metadata={"help": "train W_a, U_a, v_a (and V_a of --target-foresight) alone, and leave "
+                  "all else as --finetune-from-model has it"},
+    )  # fmt: skip
     decoder_order: ChoiceEnum(list(DECODER_ORDERS)) = field(
         default="program",
         metadata={"help": "order inside one decoder step: the authors' program, or as printed in "
@@ -146,6 +151,16 @@ def check_options(cfg: RNNSearchConfig | DictConfig) -> None:
         raise UserError(
             f"--target-foresight {other}: only the additive alignment model of RNNsearch has it, "
             "leave one of them out"
+        )
+    if cfg.train_alignment_model_only and cfg.fixed_context:
+        raise UserError(
+            "--train-alignment-model-only --fixed-context: RNNencdec has no alignment model, "
+            "leave one of them out"
+        )
+    if cfg.train_alignment_model_only and str(model) == "dot":
+        raise UserError(
+            "--train-alignment-model-only --alignment-model dot: it has no parameters, leave one "
+            "of them out"
         )
 
 

@@ -18,6 +18,8 @@ from torch import Tensor, nn
 from fairseq_rnnsearch.compat import mends
 from fairseq_rnnsearch.compat.archives import check_archive
 from fairseq_rnnsearch.contracts import (
+    AlignsGivenWords,
+    ChecksTraining,
     CollectsAlignments,
     EstimatesMemory,
     ScoresTargets,
@@ -43,6 +45,7 @@ logger = logging.getLogger(__name__)
 MODEL = "rnnsearch"
 # the recurrences set no limit; fairseq wants a number
 ANY_LENGTH = 1_000_000
+_FORESIGHT = "decoder.network.alignment_model.foresight_weight"  # V_a
 
 
 class EncoderOut(NamedTuple):
@@ -91,7 +94,7 @@ class RNNSearchEncoder(FairseqEncoder):
         return ANY_LENGTH
 
 
-class RNNSearchDecoder(FairseqIncrementalDecoder, ShowsAlignment, TakesSteps):
+class RNNSearchDecoder(FairseqIncrementalDecoder, ShowsAlignment, AlignsGivenWords, TakesSteps):
     """fairseq's view of ``network.Decoder``."""
 
     def __init__(self, dictionary, network: Decoder, compute_dtype: str = "float32") -> None:
@@ -104,6 +107,10 @@ class RNNSearchDecoder(FairseqIncrementalDecoder, ShowsAlignment, TakesSteps):
         """Whether there are alignment weights to look at: not in RNNencdec."""
         return self.network.alignment_model is not None
 
+    def aligns_given_words(self) -> bool:
+        """See ``contracts.AlignsGivenWords``."""
+        return self.has_alignment
+
     @in_compute_dtype
     def forward(
         self,
@@ -113,19 +120,23 @@ class RNNSearchDecoder(FairseqIncrementalDecoder, ShowsAlignment, TakesSteps):
         features_only: bool = False,
         target: Tensor | None = None,
         label_smoothing: float = 0.0,
+        posterior: bool = False,
         **_,
     ) -> tuple[Tensor | tuple[Tensor, Tensor], dict]:
         """Score the words after ``prev_output_tokens``, ``(batch, target)``.
 
         With an incremental state only the last column is new, and only the last position is
         returned. Given the right words, ``target``, the summed cost of those that are no padding
-        and their summed -log p stand in the place of the logits, which are never all there.
+        and their summed -log p stand in the place of the logits, which are never all there. With
+        ``posterior`` the weights are those given the words, see ``network.Decoder.posterior``.
 
         Returns:
             logits ``(batch, target, words)`` and ``{"attn": [weights]}`` with weights
             ``(batch, target, source)``; ``{"attn": None}`` for RNNencdec.
         """
-        x, extra = self.extract_features(prev_output_tokens, encoder_out, incremental_state)
+        x, extra = self.extract_features(
+            prev_output_tokens, encoder_out, incremental_state, posterior=posterior
+        )
         if target is not None:
             t, words = x.flatten(0, 1), target.flatten()
             present = words.ne(self.dictionary.pad())
@@ -138,6 +149,7 @@ class RNNSearchDecoder(FairseqIncrementalDecoder, ShowsAlignment, TakesSteps):
         prev_output_tokens: Tensor,
         encoder_out: EncoderOut | None = None,
         incremental_state: dict | None = None,
+        posterior: bool = False,
         **_,
     ) -> tuple[Tensor, dict]:
         """Return what ``forward`` does, but t_i, ``(batch, target, l)``, instead of logits."""
@@ -152,19 +164,17 @@ class RNNSearchDecoder(FairseqIncrementalDecoder, ShowsAlignment, TakesSteps):
         else:
             leading = _leading_padding(prev_output_tokens, self.dictionary.pad())
             words = _roll_rows(prev_output_tokens, -leading)
-            t, alpha = self.network(words, encoder_out.by_row(), self._words_of(words))
+            network = self.network.posterior if posterior else self.network
+            reads = posterior or self.network.target_foresight
+            following = self._words_after(words) if reads else None
+            t, alpha = network(words, encoder_out.by_row(), following)
             t = _roll_rows(t, leading)
             # fairseq's criterion with alignment looks at them as a matrix
             alpha = None if alpha is None else _roll_rows(alpha, leading).contiguous()
         return t, {"attn": None if alpha is None else [alpha]}
 
-    def _words_of(self, previous: Tensor) -> Tensor | None:
-        """Return the word at each position, which is the one before the next; padding may differ.
-
-        Only target foresight needs them: None without.
-        """
-        if not self.network.target_foresight:
-            return None
+    def _words_after(self, previous: Tensor) -> Tensor:
+        """Return the word at each position: the one before the next. Padding may differ."""
         words = nn.functional.pad(previous[:, 1:], (0, 1), value=self.dictionary.eos())
         return words.masked_fill(words.eq(self.dictionary.pad()), self.dictionary.eos())
 
@@ -220,7 +230,7 @@ class RNNSearchDecoder(FairseqIncrementalDecoder, ShowsAlignment, TakesSteps):
 
 
 @register_model(MODEL, dataclass=RNNSearchConfig)
-class RNNSearchModel(FairseqEncoderDecoderModel, EstimatesMemory, ScoresTargets):
+class RNNSearchModel(FairseqEncoderDecoderModel, ChecksTraining, EstimatesMemory, ScoresTargets):
     """RNNsearch, or RNNencdec with ``--fixed-context``."""
 
     def scores_targets(self) -> bool:
@@ -275,6 +285,9 @@ class RNNSearchModel(FairseqEncoderDecoderModel, EstimatesMemory, ScoresTargets)
             RNNSearchDecoder(target, decoder, compute_dtype),
         )
         initialize(model)
+        if cfg.train_alignment_model_only:
+            model.requires_grad_(False)
+            decoder.alignment_model.requires_grad_(True)
         return model
 
     @classmethod
@@ -287,6 +300,26 @@ class RNNSearchModel(FairseqEncoderDecoderModel, EstimatesMemory, ScoresTargets)
         check_archive(model_name_or_path)
         with mends.applied():
             return super().from_pretrained(model_name_or_path, *args, **options)
+
+    def check_training(self, *, has_links: bool, begins_from_model: bool) -> None:
+        """See ``contracts.ChecksTraining``.
+
+        Attention that reads the word that is being aligned can tell the decoder which word it is,
+        by where it points, and learns that sooner than to align. It cannot where the decoder has
+        learned before what to read in a context, or where links tell it where to point.
+        """
+        only_alignment_model = not self.decoder.network.embedding.weight.requires_grad
+        if only_alignment_model and not begins_from_model:
+            raise UserError(
+                "--train-alignment-model-only leaves all else as it is: give a trained model with "
+                "--finetune-from-model"
+            )
+        if self.decoder.network.target_foresight and not only_alignment_model and not has_links:
+            logger.warning(
+                "--target-foresight alone: attention can tell the decoder the word by where it "
+                "points, and will not align; add --guided-alignment, or train a model without it "
+                "and then --train-alignment-model-only --finetune-from-model"
+            )
 
     def training_memory(self, all_logits: bool) -> BatchMemory:
         """Return what a batch takes to be trained on, see ``Backend.training_memory``."""
@@ -322,6 +355,9 @@ class RNNSearchModel(FairseqEncoderDecoderModel, EstimatesMemory, ScoresTargets)
     def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None) -> NamedTuple:
         """Load a checkpoint's parameters.
 
+        A model with target foresight takes those of one without, and then attends as it did,
+        because V_a is zero.
+
         Raises:
             UserError: when the checkpoint was trained with dictionaries of other sizes, or holds
                 numbers that are not finite.
@@ -343,6 +379,9 @@ class RNNSearchModel(FairseqEncoderDecoderModel, EstimatesMemory, ScoresTargets)
                     f"trained with {trained.size(0)}: give the data folder (or dict files) that "
                     "the checkpoint was trained with"
                 )
+        if self.decoder.network.target_foresight and _FORESIGHT not in state_dict:
+            zero = torch.zeros_like(self.get_parameter(_FORESIGHT))
+            state_dict = {**state_dict, _FORESIGHT: zero}
         return super().load_state_dict(state_dict, strict, model_cfg, args)
 
 

@@ -10,6 +10,8 @@ Three orders of one step are in print. With c_i = attend(s_{i-1}) in all of them
 e(y_0) is the zero vector, without the embedding's bias.
 """
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 
@@ -37,6 +39,15 @@ from fairseq_rnnsearch.network.embedded_words import EmbeddedWords, embed_words
 from fairseq_rnnsearch.network.encoder import EncodedSource
 
 DECODER_ORDERS = ("program", "appendix", "section3")
+
+
+class Positions(NamedTuple):
+    """What the readout of given words is computed from, time-major, and the weights."""
+
+    states: Tensor  # (target, batch, n): the states that it reads
+    word_inputs: Tensor  # (target, batch, 2l): what the words before them add
+    contexts: Tensor  # (target, batch, 2n): c_i, or n of RNNencdec
+    alignment: Tensor | None  # (batch, target, source); None for RNNencdec
 
 
 class Decoder(nn.Module):
@@ -129,6 +140,52 @@ class Decoder(nn.Module):
             t_i, ``(batch, target, l)``, for ``output``; alignment weights,
             ``(batch, target, source)``, or None for RNNencdec.
         """
+        positions = self._positions(previous, source, words)
+        return self._read_out(positions), positions.alignment
+
+    def posterior(
+        self, previous: Tensor, source: EncodedSource, words: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Score given words as ``forward`` does, with weights in the knowledge of the words.
+
+        Attention decides where to look before it knows the word. Taken for the probability that
+        y_i translates source position j, Bayes' rule makes of it (Shankar and Sarawagi, 2019)
+
+            p(j | y_1 .. y_i, x)  is proportional to  alpha_ij p(y_i | s, y_{i-1}, c_i = h_j)
+
+        States and t_i are those of ``forward``.
+
+        Args:
+            previous, source: as for ``forward``.
+            words: ``(batch, target)``, the word at each position.
+
+        Returns:
+            t_i, ``(batch, target, l)``; the weights, ``(batch, target, source)``.
+        """
+        positions = self._positions(previous, source, words)
+        found = []
+        for i, (s, of_word) in enumerate(zip(positions.states, positions.word_inputs, strict=True)):
+            # not all positions at once: these are logits for each pair of words
+            t_ij = self.readout.given_word_inputs(
+                s.unsqueeze(1), of_word.unsqueeze(1), source.annotations
+            )
+            logits = self.logits(t_ij)
+            accurate = torch.promote_types(logits.dtype, torch.float32)
+            log_p = torch.log_softmax(logits, dim=-1, dtype=accurate)
+            of_words = words[:, i].view(-1, 1, 1).expand(-1, log_p.size(1), 1)
+            found.append(log_p.gather(2, of_words).squeeze(2))
+        scores = positions.alignment.log() + torch.stack(found, dim=1)
+        return self._read_out(positions), torch.softmax(scores, dim=-1)
+
+    def _read_out(self, positions: Positions) -> Tensor:
+        """Return t_i, ``(batch, target, l)``."""
+        states, word_inputs, contexts, _ = positions
+        t = self.readout.given_word_inputs(states, word_inputs, contexts)
+        return self.readout_dropout(t).transpose(0, 1)
+
+    def _positions(
+        self, previous: Tensor, source: EncodedSource, words: Tensor | None
+    ) -> Positions:
         steps = previous.size(1)
         y = self._embed(previous.T)
         # y_1 .. y_{T-1}, y_0 .. y_{T-2} or y_0 .. y_{T-1}: what the updates consume
@@ -151,9 +208,7 @@ class Decoder(nn.Module):
                 word_inputs, s_0, steps, memory, self.unit, self.alignment_model, foreseen
             )
         read = states[1:] if self.order == "section3" else states[:steps]
-        of_words = y.through(self.readout.word_inputs)
-        t = self.readout_dropout(self.readout.given_word_inputs(read, of_words, contexts))
-        return t.transpose(0, 1), alignment
+        return Positions(read, y.through(self.readout.word_inputs), contexts, alignment)
 
     @property
     def parts(self) -> DecoderParts:

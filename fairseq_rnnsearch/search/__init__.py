@@ -4,5 +4,6 @@ import fairseq  # noqa: F401  (first, because it lets the parts be registered)
 
 from fairseq_rnnsearch.search.authors import AuthorsBeamSearch, AuthorsSequenceGenerator
 from fairseq_rnnsearch.search.generator import StepwiseGenerator
+from fairseq_rnnsearch.search.posterior_scorer import PosteriorScorer
 
-__all__ = ["AuthorsBeamSearch", "AuthorsSequenceGenerator", "StepwiseGenerator"]
+__all__ = ["AuthorsBeamSearch", "AuthorsSequenceGenerator", "PosteriorScorer", "StepwiseGenerator"]

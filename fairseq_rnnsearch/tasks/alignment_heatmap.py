@@ -182,7 +182,7 @@ class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
             )
             at_the_end(self._gallery.finish)
         if getattr(args, "score_reference", False):
-            generator = SequenceScorer(self.target_dictionary)
+            generator = (seq_gen_cls or SequenceScorer)(self.target_dictionary)
         else:
             if seq_gen_cls is None and self.cfg.authors_search:
                 for option in ("sampling", "match_source_len", "constraints"):

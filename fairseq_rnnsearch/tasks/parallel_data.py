@@ -26,11 +26,13 @@ from fairseq.data import (
 )
 from fairseq.data.indexed_dataset import dataset_exists
 from fairseq.dataclass import ChoiceEnum
+from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.models import BaseFairseqModel
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from omegaconf import II
 
 from fairseq_rnnsearch.compat.half_precision import innermost, scales_losses
-from fairseq_rnnsearch.contracts import AnswersNonfinite, ExplainsUpdates
+from fairseq_rnnsearch.contracts import AnswersNonfinite, ChecksTraining, ExplainsUpdates
 from fairseq_rnnsearch.data.batch_order import paper_batches
 from fairseq_rnnsearch.data.binarised import check_split
 from fairseq_rnnsearch.data.checksums import check_checksum
@@ -96,6 +98,8 @@ class ParallelDataConfig(TranslationConfig):
                   "parts, with the same result, and a sentence that alone takes more is refused "
                   "(default: half of the machine's or the GPU's; 0: any amount)"},
     )  # fmt: skip
+    finetune_from_model: Optional[str] = II("checkpoint.finetune_from_model")
+    restore_file: str = II("checkpoint.restore_file")
 
 
 class ParallelDataTask(TranslationTask, ExplainsUpdates):
@@ -189,6 +193,12 @@ class ParallelDataTask(TranslationTask, ExplainsUpdates):
         if combine and split == self.cfg.train_subset:  # only training combines
             self._training_data = self.datasets[split]
             self._guide(epoch)
+            if isinstance(self._model, ChecksTraining):
+                named = self.cfg.restore_file != CheckpointConfig.restore_file
+                self._model.check_training(
+                    has_links=bool(self._guidance),
+                    begins_from_model=bool(self.cfg.finetune_from_model) or named,
+                )
         if not len(self.datasets[split]):
             raise UserError(f"the {split!r} data in {self.cfg.data} has no sentences")
 

@@ -45,11 +45,13 @@ binarise() {
 
 # align SOURCE-TARGET SPLIT: aligns the test or the validation sentences by force
 align() {
+    local -a further=()
+    [[ $POSTERIOR = 0 ]] || further+=(--posterior)
     python -m fairseq_rnnsearch.align "$WORK/data" \
-        --path "$WORK/checkpoints-$1/checkpoint_best.pt" \
+        --path "$WORK/checkpoints-$1$FORESEES/checkpoint_best.pt" \
         --source "$WORK/corpus/$2.${1%-*}" --target "$WORK/corpus/$2.${1#*-}" \
         --heatmap-dir "$PARTIAL" --heatmap-format pharaoh,jsonl,html \
-        --heatmap-source-end "$SOURCE_END"
+        --heatmap-source-end "$SOURCE_END" ${further[@]+"${further[@]}"}
 }
 
 # find_eflomal: puts eflomal on PATH; fails where there is none, and says how to get it.
@@ -92,23 +94,34 @@ make_guidance() {
 
 # train SOURCE-TARGET: trains one direction
 train() {
-    local -a further=()
-    [[ $FORESIGHT = 0 ]] || further+=(--target-foresight)
-    [[ $GUIDED = 0 ]] || further+=(--guided-alignment "$WORK/guidance/$1"
+    train_direction "$1" "$UPDATES" "$1"
+}
+
+# train_foresight SOURCE-TARGET: trains attention alone, now that it reads the word to be aligned
+train_foresight() {
+    train_direction "$1" "$FORESIGHT_UPDATES" "$1-foresight" --target-foresight \
+        --train-alignment-model-only \
+        --finetune-from-model "$WORK/checkpoints-$1/checkpoint_best.pt"
+}
+
+# train_direction SOURCE-TARGET UPDATES NAME OPTION...: trains a model in checkpoints-NAME
+train_direction() {
+    local -a guidance=()
+    [[ $GUIDED = 0 ]] || guidance+=(--guided-alignment "$WORK/guidance/$1"
         --guided-alignment-weight "$GUIDED_WEIGHT")
     set_sizes
-    set_optimization adam polynomial_decay "$UPDATES"
+    set_optimization adam polynomial_decay "$2"
     set_judgement nll_loss
-    train_logged "train-$1" fairseq-train "$WORK/data" "${PLUGIN[@]}" \
+    train_logged "train-$3" fairseq-train "$WORK/data" "${PLUGIN[@]}" \
         --source-lang "${1%-*}" --target-lang "${1#*-}" \
         --arch rnnsearch_50 "${SIZES[@]}" --decoder-order "$DECODER_ORDER" --dropout "$DROPOUT" \
         --max-train-words 0 --criterion alignment_heatmap --label-smoothing "$LABEL_SMOOTHING" \
         "${OPTIMIZATION[@]}" --clip-norm "$CLIP_NORM" \
         --max-tokens "$BATCH_TOKENS" --batch-order fairseq \
-        --max-update "$UPDATES" --seed "$SEED" --num-workers 0 \
-        --save-dir "$WORK/checkpoints-$1" --no-epoch-checkpoints --save-interval-updates 500 \
+        --max-update "$2" --seed "$SEED" --num-workers 0 \
+        --save-dir "$WORK/checkpoints-$3" --no-epoch-checkpoints --save-interval-updates 500 \
         --keep-interval-updates 1 "${JUDGEMENT[@]}" \
-        --log-format simple --log-interval 50 ${further[@]+"${further[@]}"}
+        --log-format simple --log-interval 50 ${guidance[@]+"${guidance[@]}"} "${@:4}"
 }
 
 # translate SOURCE-TARGET: translates VALID, to see what following links does to translations
@@ -165,17 +178,17 @@ report() {
     fi
     if [[ $WITH_EFLOMAL = 1 ]]; then
         echo "against eflomal's links of VALID, joined by grow-diag-final-and:"
-        report_split "$WORK/eflomal-valid/joined" "$WORK/valid-en-fr" "$WORK/valid-fr-en"
+        report_split "$WORK/eflomal-valid/joined" "$WORK/valid$KIND"-{en-fr,fr-en}
     fi
     [[ $GOLD = 1 ]] || return 0
     echo "against the links that people have drawn:"
-    report_split "$gold" "$WORK/aligned-en-fr" "$WORK/aligned-fr-en"
+    report_split "$gold" "$WORK/aligned$KIND"-{en-fr,fr-en}
     if [[ $WITH_EFLOMAL = 1 ]]; then
         score "$gold" "eflomal, en-fr" --hypothesis "$eflomal/en-fr.pharaoh"
         score "$gold" "eflomal, fr-en" --hypothesis "$eflomal/fr-en.pharaoh"
         score_both "$gold" "eflomal, " "$eflomal/en-fr.pharaoh" "$eflomal/fr-en.pharaoh"
     fi
-    echo "alignments: $WORK/aligned-en-fr/index.html"
+    echo "alignments: $WORK/aligned$KIND-en-fr/index.html"
 }
 
 # align_all SPLIT NAME: aligns the sentences in both directions, to the folders NAME-*, and by
@@ -183,7 +196,7 @@ report() {
 align_all() {
     local direction
     for direction in en-fr fr-en; do
-        run_step "align $1 $direction" "$WORK/$2-$direction" align "$direction" "$1"
+        run_step "align $1$KIND $direction" "$WORK/$2$KIND-$direction" align "$direction" "$1"
     done
     if [[ $WITH_EFLOMAL = 1 ]]; then
         run_step "align $1 by eflomal" "$WORK/eflomal-$1" \
@@ -192,20 +205,22 @@ align_all() {
 }
 
 main() {
-    local direction WITH_EFLOMAL=0
+    local direction WITH_EFLOMAL=0 FORESEES='' KIND
     [[ -n $TRAIN && -n $VALID ]] || die "TRAIN and VALID name the training and the validation text"
     [[ -e $HANSARDS_DIR/enfr.src-tgt && -e $HANSARDS_DIR/enfr.gold ]] ||
         die "HANSARDS_DIR=$HANSARDS_DIR: must be a folder with enfr.src-tgt and enfr.gold"
     one_of FORESIGHT 0 1
     one_of GOLD 0 1
     one_of BLEU 0 1
-    [[ $BLEU$FORESIGHT != 11 ]] || die "BLEU=1: a model with FORESIGHT=1 cannot translate"
+    one_of POSTERIOR 0 1
+    [[ $FORESIGHT = 0 ]] || FORESEES=-foresight
+    KIND=$FORESEES$([[ $POSTERIOR = 0 ]] || echo -posterior)
     [[ $GUIDED = [01] || -f $GUIDED ]] ||
         die "GUIDED=$GUIDED: must be 0, 1 (eflomal's links) or a file of links"
     [[ $GUIDED = [01] || $GUIDED = /* ]] || GUIDED=$PWD/$GUIDED
     begin_work "$ROOT/runs/hansards" TRAIN VALID HANSARDS_DIR LONGEST BPE_MERGES EMBEDDING HIDDEN \
         ATTENTION MAXOUT DECODER_ORDER DROPOUT LEARNING_RATE WARMUP CLIP_NORM LABEL_SMOOTHING \
-        BATCH_TOKENS UPDATES SEED FORESIGHT GUIDED GUIDED_WEIGHT
+        BATCH_TOKENS UPDATES SEED FORESIGHT_UPDATES GUIDED GUIDED_WEIGHT
     find_eflomal && WITH_EFLOMAL=1
     [[ $GUIDED$WITH_EFLOMAL != 10 ]] ||
         die "GUIDED=1 follows eflomal's links: install eflomal, or name a file of links"
@@ -223,9 +238,13 @@ main() {
         [[ $direction = en-fr || $direction = fr-en ]] ||
             die "DIRECTIONS=$DIRECTIONS: must be en-fr, fr-en or both"
         resume_step "train $direction" train "$direction"
+        if [[ $FORESIGHT = 1 ]]; then
+            resume_step "train foresight $direction" train_foresight "$direction"
+        fi
     done
     for direction in en-fr fr-en; do
-        [[ -e "$WORK/.done/train $direction" ]] || die "train $direction as well, then run again"
+        [[ -e "$WORK/.done/train ${FORESEES:+foresight }$direction" ]] ||
+            die "train $direction as well (DIRECTIONS), then run again"
     done
     if [[ $WITH_EFLOMAL = 1 ]]; then
         align_all valid valid

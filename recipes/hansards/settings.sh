@@ -18,12 +18,15 @@
 : "${MAXOUT:=256}"    # l
 : "${DECODER_ORDER:=program}"
 : "${DROPOUT:=0.2}" # of embeddings and readout
-: "${FORESIGHT:=0}" # 1: attention reads the word that is being aligned; translates nothing
 
 # guided alignment: attention is trained to follow links of the training text
 : "${GUIDED:=0}" # 1: eflomal's; or a file of links i-j, English first, a line for each pair of
                  # $WORK/corpus/train.en and train.fr
 : "${GUIDED_WEIGHT:=0.1}" # of following them, beside the cost of the translation
+
+# target foresight: attention is trained on by itself, and reads the word that is being aligned
+: "${FORESIGHT:=0}" # 1: the tables are of this model; may be changed afterwards
+: "${FORESIGHT_UPDATES:=600}"
 
 # eflomal, another aligner: its links are rows of the table, and what GUIDED=1 follows
 : "${EFLOMAL:=}" # folder with its programs (default: where PATH has them)
@@ -39,7 +42,8 @@
 : "${DIRECTIONS:=en-fr fr-en}" # to train now; for both at once, each in a terminal of its own
 
 # scoring: may be changed afterwards, in the same WORK
+: "${POSTERIOR:=0}" # 1: weights in the knowledge of the word, see rnnsearch-align --posterior
 : "${SOURCE_END:=keep}" # the column of the source's end symbol on the page; or drop, or renormalise
 : "${GOLD:=1}" # 0: settings are being chosen, by agreement with eflomal on VALID; no gold is read
-: "${BLEU:=0}" # 1: VALID is translated too, and its BLEU printed
+: "${BLEU:=0}" # 1: VALID is translated too, by the models that have no foresight, and scored
 : "${RESAMPLES:=1000}"   # how often the sentences are drawn anew, for the interval

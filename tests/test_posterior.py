@@ -1,0 +1,76 @@
+"""Alignment weights in the knowledge of the word: against an oracle in NumPy float64, and use."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from commands import run
+from models import EOS, SOURCES, TARGETS, build_model, padded, random_model
+from oracles import numpy_rnnsearch as oracle
+from test_network import EXACT
+from test_target_foresight import arrays_of
+from torch.testing import assert_close
+
+from fairseq_rnnsearch import load
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.figures.jsonl import json_line
+from fairseq_rnnsearch.network import DECODER_ORDERS
+from fairseq_rnnsearch.search import PosteriorScorer
+
+pytest_plugins = ["trained"]
+
+
+def posterior(p, x, y, order):
+    """alpha_ij p(y_i | s, y_{i-1}, h_j) over its sum over j, (Ty, Tx), in slow loops."""
+    annotations, y_prev, rows = oracle.encode(p, x), None, []
+    s = oracle.initial_state(p, annotations)
+    for word in y:
+        c, alpha = oracle.attend(p, annotations, s)
+        following = oracle.transition(p, s, word if order == "program" else y_prev, c)
+        read = following if order == "section3" else s
+        joint = [
+            alpha[j] * np.exp(oracle.readout(p, read, y_prev, h)[word])
+            for j, h in enumerate(annotations)
+        ]
+        rows.append(np.array(joint) / sum(joint))
+        s, y_prev = following, word
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("order", DECODER_ORDERS)
+@pytest.mark.parametrize("kernels", ["reference", "fast"])
+def test_weights_equal_the_oracle(order, kernels):
+    model = random_model(output_layer="factorised", decoder_order=order, kernels=kernels).eval()
+    p, previous = arrays_of(model), padded([[EOS, *words[:-1]] for words in TARGETS])
+    encoded = model.encoder(padded(SOURCES))
+    logits, extra = model.decoder(previous, encoded, posterior=True)
+    for row, (x, y) in enumerate(zip(SOURCES, TARGETS, strict=True)):
+        found = extra["attn"][0][row, : len(y), : len(x)]
+        assert_close(found, torch.tensor(posterior(p, x, y, order)), **EXACT)
+    # what the decoder reads, and so what it scores, is as before
+    assert torch.equal(logits, model.decoder(previous, encoded)[0])
+
+
+def test_a_model_without_attention_is_refused():
+    model = build_model(fixed_context=True)
+    with pytest.raises(UserError, match="posterior: RNNSearchModel has only"):
+        PosteriorScorer(model.decoder.dictionary).generate([model], {})
+
+
+def test_the_command_and_python_give_the_same(barely_trained, tmp_path):
+    text, out = barely_trained.corpus.text, tmp_path / "aligned"
+    run(
+        "fairseq_rnnsearch.align", barely_trained.corpus.data, "--posterior",
+        f"--path={barely_trained.checkpoint}", f"--heatmap-dir={out} --heatmap-format jsonl",
+        f"--source={text / 'test.en'}", f"--target={text / 'test.fr'}",
+    ).ok()  # fmt: skip
+    model = load(barely_trained.checkpoint, barely_trained.corpus.data)
+    sides = [(text / f"test.{language}").read_text().splitlines() for language in ("en", "fr")]
+    attended, given = model.align(*sides), model.align(*sides, posterior=True)
+    written = (out / "alignments.jsonl").read_text().splitlines()
+    assert len(written) == len(given) == 13
+    for number, (before, after) in enumerate(zip(attended, given, strict=True)):
+        assert before.score == after.score
+        assert not np.array_equal(before.alignment.weights, after.alignment.weights)
+        assert written[number] == json_line(replace(after.alignment, id=number))
