@@ -39,6 +39,7 @@ from fairseq_rnnsearch.network.embedded_words import EmbeddedWords, embed_words
 from fairseq_rnnsearch.network.encoder import EncodedSource
 
 DECODER_ORDERS = ("program", "appendix", "section3")
+_LOGITS = 2**20  # of as many a processor's cache keeps most
 
 
 class Positions(NamedTuple):
@@ -165,17 +166,24 @@ class Decoder(nn.Module):
         positions = self._positions(previous, source, words)
         found = []
         for i, (s, of_word) in enumerate(zip(positions.states, positions.word_inputs, strict=True)):
-            # not all positions at once: these are logits for each pair of words
             t_ij = self.readout.given_word_inputs(
                 s.unsqueeze(1), of_word.unsqueeze(1), source.annotations
             )
-            logits = self.logits(t_ij)
-            accurate = torch.promote_types(logits.dtype, torch.float32)
-            log_p = torch.log_softmax(logits, dim=-1, dtype=accurate)
-            of_words = words[:, i].view(-1, 1, 1).expand(-1, log_p.size(1), 1)
-            found.append(log_p.gather(2, of_words).squeeze(2))
+            of_words = words[:, i].unsqueeze(1).expand(t_ij.shape[:2])
+            log_p = self._log_probabilities(t_ij.flatten(0, 1), of_words.flatten())
+            found.append(log_p.view(of_words.shape))
         scores = positions.alignment.log() + torch.stack(found, dim=1)
         return self._read_out(positions), torch.softmax(scores, dim=-1)
+
+    def _log_probabilities(self, t: Tensor, words: Tensor) -> Tensor:
+        """Return log p of a word for each row of t, ``(rows, l)``; few logits are there at once."""
+        rows, found = max(1, _LOGITS // len(self.output.bias)), []
+        for part, wanted in zip(t.split(rows), words.split(rows), strict=True):
+            logits = self.logits(part)
+            logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+            of_word = logits.gather(1, wanted.unsqueeze(1)).squeeze(1)
+            found.append(of_word - logits.logsumexp(dim=1))
+        return torch.cat(found)
 
     def _read_out(self, positions: Positions) -> Tensor:
         """Return t_i, ``(batch, target, l)``."""

@@ -100,7 +100,7 @@ train() {
 # train_foresight SOURCE-TARGET: trains attention alone, now that it reads the word to be aligned
 train_foresight() {
     train_direction "$1" "$FORESIGHT_UPDATES" "$1-foresight" --target-foresight \
-        --train-alignment-model-only \
+        --train-alignment-model-only --warmup-updates $((FORESIGHT_UPDATES / 10)) \
         --finetune-from-model "$WORK/checkpoints-$1/checkpoint_best.pt"
 }
 
