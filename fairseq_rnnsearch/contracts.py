@@ -74,19 +74,14 @@ class GuidesAttention(Protocol):
 
 @runtime_checkable
 class ShowsAlignment(Protocol):
-    """A decoder that says whether it has attention; fairseq's own do not, and are taken to."""
+    """A decoder that says whether it has attention; fairseq's own do not, and are taken to.
+
+    One that has takes ``posterior=True`` beside given words, see ``network.Decoder.posterior``.
+    """
 
     @property
     def has_alignment(self) -> bool:
         """Whether there are alignment weights to look at."""
-
-
-@runtime_checkable
-class AlignsGivenWords(Protocol):
-    """A decoder that takes ``posterior=True`` beside given words, see ``network.Decoder``."""
-
-    def aligns_given_words(self) -> bool:
-        """Whether there are weights to look at: not in RNNencdec."""
 
 
 @runtime_checkable

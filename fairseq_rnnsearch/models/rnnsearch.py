@@ -18,7 +18,6 @@ from torch import Tensor, nn
 from fairseq_rnnsearch.compat import mends
 from fairseq_rnnsearch.compat.archives import check_archive
 from fairseq_rnnsearch.contracts import (
-    AlignsGivenWords,
     ChecksTraining,
     CollectsAlignments,
     EstimatesMemory,
@@ -94,7 +93,7 @@ class RNNSearchEncoder(FairseqEncoder):
         return ANY_LENGTH
 
 
-class RNNSearchDecoder(FairseqIncrementalDecoder, ShowsAlignment, AlignsGivenWords, TakesSteps):
+class RNNSearchDecoder(FairseqIncrementalDecoder, ShowsAlignment, TakesSteps):
     """fairseq's view of ``network.Decoder``."""
 
     def __init__(self, dictionary, network: Decoder, compute_dtype: str = "float32") -> None:
@@ -106,10 +105,6 @@ class RNNSearchDecoder(FairseqIncrementalDecoder, ShowsAlignment, AlignsGivenWor
     def has_alignment(self) -> bool:
         """Whether there are alignment weights to look at: not in RNNencdec."""
         return self.network.alignment_model is not None
-
-    def aligns_given_words(self) -> bool:
-        """See ``contracts.AlignsGivenWords``."""
-        return self.has_alignment
 
     @in_compute_dtype
     def forward(

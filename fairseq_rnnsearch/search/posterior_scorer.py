@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from fairseq.sequence_scorer import SequenceScorer
 
-from fairseq_rnnsearch.contracts import AlignsGivenWords
+from fairseq_rnnsearch.contracts import ShowsAlignment
 from fairseq_rnnsearch.errors import UserError
 
 
@@ -21,7 +21,7 @@ class PosteriorScorer(SequenceScorer):
         """
         for model in models:
             decoder = model.decoder
-            if not (isinstance(decoder, AlignsGivenWords) and decoder.aligns_given_words()):
+            if not (isinstance(decoder, ShowsAlignment) and decoder.has_alignment):
                 raise UserError(
                     f"posterior: {type(model).__name__} has only the weights with which it attends "
                     "before it knows the word; RNNsearch has those given the word too"
