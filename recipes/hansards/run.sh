@@ -92,23 +92,32 @@ make_guidance() {
     sed -E 's/([0-9]+)-([0-9]+)/\2-\1/g' "$links" >"$PARTIAL/fr-en"
 }
 
-# train SOURCE-TARGET: trains one direction
-train() {
-    train_direction "$1" "$UPDATES" "$1"
+# follow SOURCE-TARGET WEIGHT: leaves in GUIDANCE how a training follows the links, if it does.
+follow() {
+    GUIDANCE=()
+    [[ $GUIDED = 0 || $2 =~ ^0*\.?0*$ ]] || GUIDANCE=(--guided-alignment "$WORK/guidance/$1"
+        --guided-alignment-weight "$2")
 }
 
-# train_foresight SOURCE-TARGET: trains attention alone, now that it reads the word to be aligned
+# train SOURCE-TARGET: trains one direction
+train() {
+    follow "$1" "$GUIDED_WEIGHT"
+    train_direction "$1" "$UPDATES" "$1" ${GUIDANCE[@]+"${GUIDANCE[@]}"}
+}
+
+# train_foresight SOURCE-TARGET: trains the model on, whose attention now reads the word to be
+# aligned. With links to follow, all of its parameters learn; without them the alignment model alone,
+# because attention that knows the word would tell it to the others by where it points.
 train_foresight() {
-    train_direction "$1" "$FORESIGHT_UPDATES" "$1-foresight" --target-foresight \
-        --train-alignment-model-only --warmup-updates $((FORESIGHT_UPDATES / 10)) \
+    follow "$1" "$FORESIGHT_GUIDED_WEIGHT"
+    [[ -n ${GUIDANCE[*]-} ]] || GUIDANCE=(--train-alignment-model-only)
+    train_direction "$1" "$FORESIGHT_UPDATES" "$1-foresight" --target-foresight "${GUIDANCE[@]}" \
+        --warmup-updates $((FORESIGHT_UPDATES / 10)) \
         --finetune-from-model "$WORK/checkpoints-$1/checkpoint_best.pt"
 }
 
 # train_direction SOURCE-TARGET UPDATES NAME OPTION...: trains a model in checkpoints-NAME
 train_direction() {
-    local -a guidance=()
-    [[ $GUIDED = 0 ]] || guidance+=(--guided-alignment "$WORK/guidance/$1"
-        --guided-alignment-weight "$GUIDED_WEIGHT")
     set_sizes
     set_optimization adam polynomial_decay "$2"
     set_judgement nll_loss
@@ -121,7 +130,7 @@ train_direction() {
         --max-update "$2" --seed "$SEED" --num-workers 0 \
         --save-dir "$WORK/checkpoints-$3" --no-epoch-checkpoints --save-interval-updates 500 \
         --keep-interval-updates 1 "${JUDGEMENT[@]}" \
-        --log-format simple --log-interval 50 ${guidance[@]+"${guidance[@]}"} "${@:4}"
+        --log-format simple --log-interval 50 "${@:4}"
 }
 
 # translate SOURCE-TARGET: translates VALID, to see what following links does to translations
@@ -213,6 +222,7 @@ main() {
     one_of GOLD 0 1
     one_of BLEU 0 1
     one_of POSTERIOR 0 1
+    whole FORESIGHT_UPDATES 1
     [[ $FORESIGHT = 0 ]] || FORESEES=-foresight
     KIND=$FORESEES$([[ $POSTERIOR = 0 ]] || echo -posterior)
     [[ $GUIDED = [01] || -f $GUIDED ]] ||
@@ -220,7 +230,7 @@ main() {
     [[ $GUIDED = [01] || $GUIDED = /* ]] || GUIDED=$PWD/$GUIDED
     begin_work "$ROOT/runs/hansards" TRAIN VALID HANSARDS_DIR LONGEST BPE_MERGES EMBEDDING HIDDEN \
         ATTENTION MAXOUT DECODER_ORDER DROPOUT LEARNING_RATE WARMUP CLIP_NORM LABEL_SMOOTHING \
-        BATCH_TOKENS UPDATES SEED FORESIGHT_UPDATES GUIDED GUIDED_WEIGHT
+        BATCH_TOKENS UPDATES SEED FORESIGHT_UPDATES GUIDED GUIDED_WEIGHT FORESIGHT_GUIDED_WEIGHT
     find_eflomal && WITH_EFLOMAL=1
     [[ $GUIDED$WITH_EFLOMAL != 10 ]] ||
         die "GUIDED=1 follows eflomal's links: install eflomal, or name a file of links"

@@ -22,11 +22,14 @@
 # guided alignment: attention is trained to follow links of the training text
 : "${GUIDED:=0}" # 1: eflomal's; or a file of links i-j, English first, a line for each pair of
                  # $WORK/corpus/train.en and train.fr
-: "${GUIDED_WEIGHT:=0.1}" # of following them, beside the cost of the translation
+: "${GUIDED_WEIGHT:=0.1}" # of following them, beside the cost of the translation; 0: the translator
+                         # does not, and only what FORESIGHT trains does
+: "${FORESIGHT_GUIDED_WEIGHT:=3}" # the same for what FORESIGHT trains
 
-# target foresight: attention is trained on by itself, and reads the word that is being aligned
+# target foresight: a copy of the model is trained on, whose attention reads the word that is being
+# aligned: all of it where there are links to follow, else its alignment model alone
 : "${FORESIGHT:=0}" # 1: the tables are of this model; may be changed afterwards
-: "${FORESIGHT_UPDATES:=600}"
+: "${FORESIGHT_UPDATES:=800}"
 
 # eflomal, another aligner: its links are rows of the table, and what GUIDED=1 follows
 : "${EFLOMAL:=}" # folder with its programs (default: where PATH has them)
