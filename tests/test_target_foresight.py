@@ -114,9 +114,10 @@ def test_it_neither_searches_nor_leaves_this_program():
 
 
 def test_commands_align_and_do_not_translate(small_corpus, tmp_path):
-    options = f"{MODEL} {PAPER} {LAST_ONLY} --target-foresight --max-update 1"
-    log = train(small_corpus.data, tmp_path / "model", options).ok().out
-    assert "--target-foresight alone: attention can tell the decoder the word" in log
+    options = f"{MODEL} {PAPER} {LAST_ONLY} --target-foresight --max-epoch 2"
+    folders = f"{small_corpus.data}:{small_corpus.data}"  # one an epoch
+    log = train(folders, tmp_path / "model", options).ok().out
+    assert log.count("--target-foresight alone: attention can tell the decoder the word") == 1
     checkpoint = tmp_path / "model/checkpoint_last.pt"
     refused = generate(small_corpus.data, checkpoint, "--beam 2 --batch-size 4").error()
     assert "--target-foresight" in refused and "cannot translate" in refused

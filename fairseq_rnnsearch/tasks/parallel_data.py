@@ -6,7 +6,6 @@ method that changes it.
 
 import contextlib
 import logging
-import os
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -21,10 +20,8 @@ from fairseq.data import (
     Dictionary,
     FairseqDataset,
     LanguagePairDataset,
-    data_utils,
     iterators,
 )
-from fairseq.data.indexed_dataset import dataset_exists
 from fairseq.dataclass import ChoiceEnum
 from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.models import BaseFairseqModel
@@ -36,6 +33,7 @@ from fairseq_rnnsearch.contracts import AnswersNonfinite, ChecksTraining, Explai
 from fairseq_rnnsearch.data.batch_order import paper_batches
 from fairseq_rnnsearch.data.binarised import check_split
 from fairseq_rnnsearch.data.checksums import check_checksum
+from fairseq_rnnsearch.data.data_folder import check_languages, check_subset
 from fairseq_rnnsearch.data.dictionary_file import check_dictionary
 from fairseq_rnnsearch.errors import UserError, reason
 from fairseq_rnnsearch.tasks import vocabulary
@@ -123,32 +121,10 @@ class ParallelDataTask(TranslationTask, ExplainsUpdates):
         """Load the dictionaries.
 
         Raises:
-            UserError: when there is no data folder, or not this language pair in it.
+            UserError: as `check_languages`.
         """
         folder = utils.split_paths(cfg.data or "")[0]
-        if not os.path.isdir(folder):
-            raise UserError(f"no data folder {folder!r}: make it with fairseq-preprocess")
-        given = languages = (cfg.source_lang, cfg.target_lang)
-        if None in given:
-            languages = data_utils.infer_language_pair(folder)
-        if None in languages:
-            raise UserError(
-                f"no data named like train.en-fr.en.bin in {folder!r}: name the languages with "
-                "--source-lang and --target-lang"
-            )
-        for option, ours, theirs in zip(("source", "target"), given, languages, strict=True):
-            if ours not in (None, theirs):  # fairseq would forget it
-                raise UserError(
-                    f"--{option}-lang {ours}: the data in {folder!r} are {'-'.join(languages)}; "
-                    "name both --source-lang and --target-lang for others"
-                )
-        for language in languages:
-            if not os.path.exists(os.path.join(folder, f"dict.{language}.txt")):
-                found = sorted(path.name for path in Path(folder).glob("dict.*.txt"))
-                raise UserError(
-                    f"no dictionary dict.{language}.txt in the data folder {folder!r}, which has "
-                    f"{' and '.join(found) or 'none'}"
-                )
+        check_languages(folder, cfg.source_lang, cfg.target_lang)
         return super().setup_task(cfg, **kwargs)
 
     @classmethod
@@ -191,16 +167,21 @@ class ParallelDataTask(TranslationTask, ExplainsUpdates):
                 "again with fairseq-preprocess --user-dir ... --task alignment_heatmap"
             ) from problem
         if combine and split == self.cfg.train_subset:  # only training combines
+            if self._training_data is None:  # else it is another epoch's data folder
+                self._check_model()
             self._training_data = self.datasets[split]
             self._guide(epoch)
-            if isinstance(self._model, ChecksTraining):
-                named = self.cfg.restore_file != CheckpointConfig.restore_file
-                self._model.check_training(
-                    has_links=bool(self._guidance),
-                    begins_from_model=bool(self.cfg.finetune_from_model) or named,
-                )
         if not len(self.datasets[split]):
             raise UserError(f"the {split!r} data in {self.cfg.data} has no sentences")
+
+    def _check_model(self) -> None:
+        """Let the model check what it is trained on, see ``contracts.ChecksTraining``."""
+        if isinstance(self._model, ChecksTraining):
+            named = self.cfg.restore_file != CheckpointConfig.restore_file
+            self._model.check_training(
+                has_links=bool(self._guidance),
+                begins_from_model=bool(self.cfg.finetune_from_model) or named,
+            )
 
     def _guide(self, epoch: int) -> None:
         """Give the training data the links of ``--guided-alignment``.
@@ -232,33 +213,10 @@ class ParallelDataTask(TranslationTask, ExplainsUpdates):
         folders = utils.split_paths(self.cfg.data)
         if split != self.cfg.train_subset:
             folders = folders[:1]
-        sides = {self.cfg.source_lang: self.src_dict, self.cfg.target_lang: self.tgt_dict}
         folder = Path(folders[(epoch - 1) % len(folders)])
-        self._check_subset(folder, split)
-        check_split(
-            folder,
-            split,
-            {language: len(dictionary) for language, dictionary in sides.items()},
-        )
-
-    def _check_subset(self, folder: Path, split: str) -> None:
-        """Name the subsets that a folder has where it has not this one."""
-        source, target, kind = self.cfg.source_lang, self.cfg.target_lang, self.cfg.dataset_impl
-        pairs = (f".{source}-{target}.", f".{target}-{source}.")
-
-        def exists(name: str) -> bool:
-            return any(
-                dataset_exists(str(folder / f"{name}{pair}{source}"), kind) for pair in pairs
-            )
-
-        if not exists(split):
-            names = {path.name.partition(p)[0] for p in pairs for path in folder.glob(f"*{p}*")}
-            found = ", ".join(filter(exists, sorted(names))) or "none"
-            as_kind = f" that --dataset-impl {kind} reads" if kind else ""
-            raise UserError(
-                f"no subset {split!r} of {source}-{target} data{as_kind} in {folder}; its subsets: "
-                f"{found}"
-            )
+        source, target = self.cfg.source_lang, self.cfg.target_lang
+        check_subset(folder, split, source, target, self.cfg.dataset_impl)
+        check_split(folder, split, {source: len(self.src_dict), target: len(self.tgt_dict)})
 
     def build_dataset_for_inference(
         self, src_tokens: list[torch.Tensor], src_lengths: list[int], constraints=None

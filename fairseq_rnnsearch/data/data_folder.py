@@ -1,0 +1,70 @@
+"""What a folder of fairseq-preprocess has: languages, dictionaries and subsets.
+
+fairseq takes another language pair, or none, where these do not fit what was asked for.
+"""
+
+import os
+from pathlib import Path
+
+from fairseq.data import data_utils
+from fairseq.data.indexed_dataset import dataset_exists
+
+from fairseq_rnnsearch.errors import UserError
+
+
+def check_languages(folder: str, source: str | None, target: str | None) -> None:
+    """Check that a folder has the data and the dictionaries of a language pair.
+
+    Args:
+        source, target: as given; None for what the names of the files say.
+
+    Raises:
+        UserError: when there is no such folder, or not this language pair in it.
+    """
+    if not os.path.isdir(folder):
+        raise UserError(f"no data folder {folder!r}: make it with fairseq-preprocess")
+    given = languages = (source, target)
+    if None in given:
+        languages = data_utils.infer_language_pair(folder)
+    if None in languages:
+        raise UserError(
+            f"no data named like train.en-fr.en.bin in {folder!r}: name the languages with "
+            "--source-lang and --target-lang"
+        )
+    for option, ours, theirs in zip(("source", "target"), given, languages, strict=True):
+        if ours not in (None, theirs):  # fairseq would forget it
+            raise UserError(
+                f"--{option}-lang {ours}: the data in {folder!r} are {'-'.join(languages)}; "
+                "name both --source-lang and --target-lang for others"
+            )
+    for language in languages:
+        if not os.path.exists(os.path.join(folder, f"dict.{language}.txt")):
+            found = sorted(path.name for path in Path(folder).glob("dict.*.txt"))
+            raise UserError(
+                f"no dictionary dict.{language}.txt in the data folder {folder!r}, which has "
+                f"{' and '.join(found) or 'none'}"
+            )
+
+
+def check_subset(folder: Path, subset: str, source: str, target: str, kind: str | None) -> None:
+    """Name the subsets that a folder has where it has not this one.
+
+    Args:
+        kind: what ``--dataset-impl`` names, or None.
+
+    Raises:
+        UserError: when there is no such subset that fairseq can read.
+    """
+    pairs = (f".{source}-{target}.", f".{target}-{source}.")
+
+    def exists(name: str) -> bool:
+        return any(dataset_exists(str(folder / f"{name}{pair}{source}"), kind) for pair in pairs)
+
+    if exists(subset):
+        return
+    names = {path.name.partition(pair)[0] for pair in pairs for path in folder.glob(f"*{pair}*")}
+    found = ", ".join(filter(exists, sorted(names))) or "none"
+    as_kind = f" that --dataset-impl {kind} reads" if kind else ""
+    raise UserError(
+        f"no subset {subset!r} of {source}-{target} data{as_kind} in {folder}; its subsets: {found}"
+    )
