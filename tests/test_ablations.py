@@ -119,15 +119,21 @@ def test_the_arms_have_no_name_of_an_architecture_of_ours():
 # --- the table ----------------------------------------------------------------------------------
 
 
-def test_a_difference_has_welchs_interval():
-    ours, theirs = np.array([58.1, 58.9, 58.6]), np.array([55.0, 57.1, 56.0])
-    parts = ours.var(ddof=1) / 3, theirs.var(ddof=1) / 3
-    freedom = sum(parts) ** 2 / sum(part**2 / 2 for part in parts)
-    half = students_t.ppf(1 - 0.05 / 13 / 2, freedom) * np.sqrt(sum(parts))
-    found = table.difference(ours, theirs, 13)
-    assert found.mean == pytest.approx(2.5)
-    assert found.interval == pytest.approx((2.5 - half, 2.5 + half))
-    assert table.difference(ours[:1], theirs, 13).interval is None
+def test_differences_are_a_linear_models():
+    """Regression on one indicator an arm gives the same differences and their standard errors."""
+    scores = [np.array(x) for x in ([55.0, 57.1, 56.0], [58.1, 58.9, 58.6], [56.5, 56.9])]
+    y = np.concatenate(scores)
+    x = np.zeros((8, 3))
+    x[:, 0], x[3:6, 1], x[6:, 2] = 1, 1, 1
+    coefficients = np.linalg.lstsq(x, y, rcond=None)[0]
+    residual = ((y - x @ coefficients) ** 2).sum() / (8 - 3)
+    errors = np.sqrt(np.diag(residual * np.linalg.inv(x.T @ x)))
+    half = students_t.ppf(1 - 0.05 / 2 / 2, 5) * errors
+    found = table.differences(scores)
+    assert [one.mean for one in found] == pytest.approx(coefficients[1:])
+    for one, mean, reach in zip(found, coefficients[1:], half[1:], strict=True):
+        assert one.interval == pytest.approx((mean - reach, mean + reach))
+    assert [one.interval for one in table.differences([x[:1] for x in scores])] == [None, None]
 
 
 @pytest.fixture

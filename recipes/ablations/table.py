@@ -4,9 +4,10 @@
     python recipes/ablations/table.py WORK --arms program --best-rate-of program --seed 1
 
 The first writes FOLDER/ablations.md and FOLDER/ablations.svg and prints the table. BLEU is that of
-lower-cased tokens, by sacreBLEU. A difference is that of two means over the seeds; its interval is
-Welch's, at 95% for all arms together (Bonferroni: at 1 - 0.05 / arms for each). The second prints
-the learning rate whose model has the higher BLEU on the validation set.
+lower-cased tokens, by sacreBLEU. A difference is that of two means over the seeds. How far seeds
+are apart is taken to be the same for all arms, because three seeds of one arm tell too little of
+it; the intervals hold at 95% for all arms together (Bonferroni: at 1 - 0.05 / arms for each). The
+second prints the learning rate whose model has the higher BLEU on the validation set.
 """
 
 import argparse
@@ -47,18 +48,29 @@ class Difference:
 
     mean: float
     interval: tuple[float, float] | None
-    """None for a single seed, which does not say how far seeds are apart."""
+    """None where each arm has a single seed, which does not say how far seeds are apart."""
 
 
-def difference(ours: np.ndarray, theirs: np.ndarray, comparisons: int) -> Difference:
-    """Compare the means of two arms by Welch's t interval, for so many comparisons at once."""
-    from scipy.stats import ttest_ind  # it comes with fairseq
+def differences(scores: Sequence[np.ndarray]) -> list[Difference]:
+    """Compare the mean of each arm but the first with that of the first.
 
-    mean = float(ours.mean() - theirs.mean())
-    if min(len(ours), len(theirs)) < 2:
-        return Difference(mean, None)
-    found = ttest_ind(ours, theirs, equal_var=False)
-    return Difference(mean, tuple(found.confidence_interval(1 - 0.05 / comparisons)))
+    The intervals are Student's, of the variance within arms, pooled as in the analysis of variance,
+    for all comparisons at once (Bonferroni).
+    """
+    from scipy.stats import t as student  # it comes with fairseq
+
+    first, *others = scores
+    freedom = sum(map(len, scores)) - len(scores)
+    squares = sum(float(((x - x.mean()) ** 2).sum()) for x in scores)
+    found = []
+    for x in others:
+        mean, interval = float(x.mean() - first.mean()), None
+        if freedom:
+            error = np.sqrt(squares / freedom * (1 / len(x) + 1 / len(first)))
+            half = float(student.ppf(1 - 0.05 / len(others) / 2, freedom) * error)
+            interval = mean - half, mean + half
+        found.append(Difference(mean, interval))
+    return found
 
 
 def runs(work: Path, arm: str) -> dict[str, dict[int, Path]]:
@@ -94,7 +106,8 @@ def best_rate(work: Path, arm: str, seed: int) -> str:
 def read(work: Path, arm: str, seeds: Sequence[int]) -> Arm:
     """Read what the runs of an arm have left, with the learning rate that the first seed chose."""
     rate = best_rate(work, arm, seeds[0])
-    folders = [folder for seed, folder in runs(work, arm)[rate].items() if seed in seeds]
+    by_seed = runs(work, arm)[rate]
+    folders = [by_seed[seed] for seed in seeds if seed in by_seed]
     logs = [(folder / "logs" / "train.log").read_text(encoding="utf-8") for folder in folders]
     return Arm(
         arm,
@@ -108,20 +121,23 @@ def read(work: Path, arm: str, seeds: Sequence[int]) -> Arm:
 
 def table(arms: Sequence[Arm]) -> Table:
     """Make a row for each arm; the first is what the others are compared with."""
+    compared = {
+        split: [None, *differences([vars(arm)[split] for arm in arms])]
+        for split in ("valid", "test")
+    }
     rows = []
-    for arm in arms:
+    for place, arm in enumerate(arms):
         row: dict[Column, str | None] = {
             Column("arm", numeric=False): arm.name,
             Column("million parameters"): fixed(arm.parameters / 1e6, 2),
             Column("learning rate"): arm.rate,
             Column("bits a token", "valid"): fixed(arm.bits.mean(), 3),
         }
-        for split in ("valid", "test"):
-            ours, theirs = (vars(one)[split] for one in (arm, arms[0]))
-            found = None if arm is arms[0] else difference(ours, theirs, len(arms) - 1)
+        for split, all_found in compared.items():
+            scores, found = vars(arm)[split], all_found[place]
             row |= {
-                Column("BLEU", split): fixed(ours.mean(), 1),
-                Column("of the seeds", split, kind="minor"): " ".join(f"{x:.1f}" for x in ours),
+                Column("BLEU", split): fixed(scores.mean(), 1),
+                Column("of the seeds", split, kind="minor"): " ".join(f"{x:.1f}" for x in scores),
                 Column("difference", split): found and fixed(found.mean, 1, sign=True),
                 Column("95% of all", split, kind="minor"): found
                 and found.interval
