@@ -49,6 +49,7 @@ from omegaconf import OmegaConf
 
 from fairseq_rnnsearch.compat import mends, plain_pickle
 from fairseq_rnnsearch.compat.evaluated_options import read_overrides, read_value
+from fairseq_rnnsearch.data.packed_text import unpack
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.models import RNNSearchModel
 
@@ -517,14 +518,17 @@ def recipe(name):
 
 
 def test_text_that_grows_without_bound(tmp_path):
-    multi30k, hansards = recipe("multi30k"), recipe("hansards")
     content = gzip.compress(bytes(10**6 + 1))
-    with pytest.raises(UserError, match="text has more than 1,000,000 bytes"):
-        multi30k.unpack(content, "train.en.gz")
-    assert multi30k.unpack(gzip.compress(bytes(10**6)), "train.en.gz") == bytes(10**6)
-    (tmp_path / "train.en.gz").write_bytes(content)
     with pytest.raises(UserError, match="unpacks to more than 1,000,000 bytes"):
-        hansards.read_lines(str(tmp_path / "train"), "en")
+        unpack(content, "train.en.gz", 10**6)
+    assert unpack(gzip.compress(bytes(10**6)), "train.en.gz", 10**6) == bytes(10**6)
+    for name in ("train.en.gz", "train.fr.gz"):
+        (tmp_path / name).write_bytes(content)
+    multi30k, hansards = recipe("multi30k"), recipe("hansards")
+    with pytest.raises(UserError, match="unpacks to more than 1,000,000 bytes"):
+        multi30k.from_folder(tmp_path, "train.en")
+    with pytest.raises(UserError, match="unpacks to more than 1,000,000 bytes"):
+        hansards.read_pairs(str(tmp_path / "train"))
     with zipfile.ZipFile(tmp_path / "fra-eng.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("fra.txt", "a" * (10**6 + 1))
     with pytest.raises(UserError, match="has 1,000,001 bytes, more than"):

@@ -7,25 +7,12 @@ DIR/{train,valid,test}.{en,fr}. The pairs keep their order.
 """
 
 import argparse
-import gzip
 from pathlib import Path
 
+from fairseq_rnnsearch.data.packed_text import read_lines
 from fairseq_rnnsearch.errors import UserError, program
 
 SETS = {"train": "train", "val": "valid", "test": "test"}  # theirs: ours
-
-
-def read(path: Path) -> list[str]:
-    """Return the lines of a file or of the same file packed."""
-    packed = path.with_name(f"{path.name}.gz")
-    try:
-        if packed.exists():
-            with gzip.open(packed, "rt", encoding="utf-8", newline="\n") as file:
-                return file.readlines()
-        with path.open(encoding="utf-8", newline="\n") as file:
-            return file.readlines()
-    except (OSError, EOFError, UnicodeDecodeError) as problem:
-        raise UserError(f"LONG_DIR={path.parent}: {path.name}[.gz]: {problem}") from problem
 
 
 def longest_third(sources: list[str]) -> list[int]:
@@ -42,7 +29,7 @@ def main() -> None:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     for theirs, ours in SETS.items():
-        sides = {side: read(options.folder / f"{theirs}.{side}") for side in ("en", "fr")}
+        sides = {side: read_lines(options.folder / f"{theirs}.{side}") for side in ("en", "fr")}
         if len(sides["en"]) != len(sides["fr"]):
             raise UserError(
                 f"LONG_DIR={options.folder}: {theirs}.en has {len(sides['en'])} lines and "
@@ -51,7 +38,7 @@ def main() -> None:
         chosen = longest_third(sides["en"])
         for side, lines in sides.items():
             (options.out / f"{ours}.{side}").write_text(
-                "".join(lines[i] for i in chosen), encoding="utf-8", newline="\n"
+                "".join(f"{lines[i]}\n" for i in chosen), encoding="utf-8", newline="\n"
             )
 
 

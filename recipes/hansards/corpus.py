@@ -13,7 +13,6 @@ the other, or has the English of a test sentence; the order is shuffled with a f
 """
 
 import argparse
-import gzip
 import io
 import random
 import re
@@ -25,6 +24,7 @@ from pathlib import Path
 
 from sacremoses import MosesTokenizer
 
+from fairseq_rnnsearch.data.packed_text import read_lines
 from fairseq_rnnsearch.errors import UserError, program
 from fairseq_rnnsearch.files import write_text
 from fairseq_rnnsearch.wording import counted
@@ -60,30 +60,11 @@ def like_the_task_both(pair: Pair) -> Pair:
     return like_the_task(pair[0], "en"), like_the_task(pair[1], "fr")
 
 
-def read_lines(prefix: str, language: str) -> list[str]:
-    """Read one side of a prefix, plain or packed."""
-    plain = Path(f"{prefix}.{language}")
-    packed = Path(f"{plain}.gz")
-    try:
-        if plain.exists():
-            text = plain.read_bytes()
-        elif packed.exists():
-            with gzip.open(packed) as file:
-                text = file.read(MOST)
-                if file.read(1):
-                    raise UserError(f"{packed} unpacks to more than {MOST:,} bytes")
-        else:
-            raise UserError(f"there is neither {plain} nor {packed}")
-        return text.decode("utf-8").removesuffix("\n").split("\n")
-    except (OSError, EOFError, zlib.error, UnicodeDecodeError) as problem:
-        raise UserError(f"cannot read {prefix}.{language}: {problem}") from problem
-
-
 def read_pairs(name: str) -> list[Pair]:
     """Read the pairs of a prefix or of a tatoeba archive."""
     if name.endswith(".zip"):
         return list(read_tatoeba(Path(name)))
-    english, french = read_lines(name, "en"), read_lines(name, "fr")
+    english, french = (read_lines(Path(f"{name}.{side}"), MOST) for side in ("en", "fr"))
     if len(english) != len(french):
         raise UserError(
             f"{name}: {len(english)} English lines and {len(french)} French, should be equal"
@@ -106,7 +87,7 @@ def read_tatoeba(path: Path) -> Iterator[Pair]:
                     if len(columns) < 2:
                         raise UserError(f"{path}: fra.txt, line {number} has no tab")
                     yield columns[0], columns[1]
-    except (OSError, zipfile.BadZipFile) as problem:
+    except (OSError, EOFError, zlib.error, zipfile.BadZipFile, UnicodeDecodeError) as problem:
         raise UserError(f"cannot read {path}: {problem}") from problem
 
 

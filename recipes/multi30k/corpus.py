@@ -8,16 +8,14 @@ complete one is not fetched again.
 """
 
 import argparse
-import gzip
 import hashlib
-import io
 import sys
 import time
 import urllib.error
 import urllib.request
-import zlib
 from pathlib import Path
 
+from fairseq_rnnsearch.data.packed_text import read_bytes, unpack
 from fairseq_rnnsearch.errors import UserError, program
 from fairseq_rnnsearch.files import replacing
 
@@ -42,16 +40,7 @@ MOST = 2**26  # bytes of a file; the largest has 2 MB
 
 def from_folder(folder: Path, name: str) -> bytes:
     """Read a file's text; another content than the pinned one is allowed, and warned of."""
-    plain, packed = folder / name, folder / f"{name}.gz"
-    try:
-        if plain.exists():
-            text = plain.read_bytes()
-        elif packed.exists():
-            text = unpack(packed.read_bytes(), str(packed))
-        else:
-            raise UserError(f"{folder} has neither {name} nor {name}.gz")
-    except OSError as problem:
-        raise UserError(f"cannot read {name} in {folder}: {problem.strerror}") from problem
+    text = read_bytes(folder / name, MOST)
     if hashlib.sha256(text).hexdigest() != SHA256[name]:
         print(f"warning: {name} in {folder} is not Multi30k's at {COMMIT[:8]}", file=sys.stderr)
     return text
@@ -72,23 +61,11 @@ def download(url: str, name: str) -> bytes:
                     "the files"
                 ) from problem
             time.sleep(2)
-    text = unpack(packed, address)
+    text = unpack(packed, address, MOST)
     found = hashlib.sha256(text).hexdigest()
     if found != SHA256[name]:
         raise UserError(f"{address}: SHA-256 of the text is {found}, should be {SHA256[name]}")
     return text
-
-
-def unpack(packed: bytes, where: str) -> bytes:
-    """Unpack what gzip has packed; messages call it ``where``."""
-    try:
-        with gzip.open(io.BytesIO(packed)) as file:
-            text = file.read(MOST)
-            if file.read(1):
-                raise UserError(f"{where}: its text has more than {MOST:,} bytes")
-            return text
-    except (gzip.BadGzipFile, EOFError, zlib.error) as problem:
-        raise UserError(f"{where}: broken gzip file: {problem}") from problem
 
 
 def lay_out(out: Path, languages: list[str], folder: Path | None, url: str) -> None:

@@ -1,0 +1,45 @@
+"""Text as it is or packed by gzip: read alike, and named in one line where it cannot be."""
+
+import gzip
+import re
+
+import pytest
+
+from fairseq_rnnsearch.data.packed_text import read_lines
+from fairseq_rnnsearch.errors import UserError
+
+PACKED = gzip.compress("é\nb\n".encode() * 99)
+
+
+def test_the_plain_one_is_read_first(tmp_path):
+    (tmp_path / "t.en.gz").write_bytes(gzip.compress("packed à\n\n".encode()))
+    assert read_lines(tmp_path / "t.en") == ["packed à", ""]
+    (tmp_path / "t.en").write_text("plain\nwithout end")
+    assert read_lines(tmp_path / "t.en") == ["plain", "without end"]
+
+
+BROKEN = {
+    "neither": ({}, "has neither t.en nor t.en.gz"),
+    "cut off": ({"t.en.gz": PACKED[:-9]}, "t.en.gz is a broken gzip file: "),
+    "a bit flipped": (
+        {"t.en.gz": PACKED[:12] + bytes([PACKED[12] ^ 8]) + PACKED[13:]},
+        "t.en.gz is a broken gzip file: ",
+    ),
+    "not packed": ({"t.en.gz": b"text\n"}, "t.en.gz is a broken gzip file: Not a gzipped file"),
+    "not UTF-8": ({"t.en": b"caf\xe9\n"}, "t.en or its .gz is no text in UTF-8: "),
+    "a folder": ({"t.en": None}, "t.en cannot be read: Is a directory"),
+    "grown": ({"t.en.gz": PACKED}, "t.en.gz unpacks to more than 100 bytes"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_what_cannot_be_read_is_one_line(tmp_path, kind):
+    files, line = BROKEN[kind]
+    for name, content in files.items():
+        if content is None:
+            (tmp_path / name).mkdir()
+        else:
+            (tmp_path / name).write_bytes(content)
+    with pytest.raises(UserError, match=re.escape(line)) as caught:
+        read_lines(tmp_path / "t.en", 100 if kind == "grown" else 10**6)
+    assert "\n" not in str(caught.value)
