@@ -33,10 +33,10 @@ from fairseq_rnnsearch.contracts import AnswersNonfinite, ChecksTraining, Explai
 from fairseq_rnnsearch.data.batch_order import paper_batches
 from fairseq_rnnsearch.data.binarised import check_split
 from fairseq_rnnsearch.data.checksums import check_checksum
-from fairseq_rnnsearch.data.data_folder import check_languages, check_subset
 from fairseq_rnnsearch.data.dictionary_file import check_dictionary
 from fairseq_rnnsearch.errors import UserError, reason
 from fairseq_rnnsearch.tasks import vocabulary
+from fairseq_rnnsearch.tasks.data_folder import check_languages, check_subset
 from fairseq_rnnsearch.tasks.epoch_batches import InOrderIterator, resumed
 from fairseq_rnnsearch.tasks.guided_alignment import GuidedAlignment, check_guidance
 from fairseq_rnnsearch.tasks.memory_limit import (
