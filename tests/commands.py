@@ -26,6 +26,15 @@ SIZES = (
     " --decoder-hidden-size 24 --attention-size 24 --maxout-size 16"
 )
 MODEL = f"--arch rnnsearch_tiny {SIZES}"
+# the same as settings of a recipe, without what only a real corpus needs
+TINY_MODEL = {
+    "EMBEDDING": "16",
+    "HIDDEN": "24",
+    "ATTENTION": "24",
+    "MAXOUT": "16",
+    "DROPOUT": "0",
+    "LABEL_SMOOTHING": "0",
+}
 PAPER = "--criterion alignment_heatmap --optimizer rnnsearch_adadelta --clip-norm 1 --batch-size 20"
 LAST_ONLY = "--no-epoch-checkpoints --heatmap-samples 0"
 

@@ -10,16 +10,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import ADJECTIVES, NOUNS, ROOT, write_text
+from commands import ADJECTIVES, NOUNS, ROOT, TINY_MODEL, write_text
 
 RECIPE = ROOT / "recipes" / "hansards" / "run.sh"
 TINY = {
-    "EMBEDDING": "16",
-    "HIDDEN": "24",
-    "ATTENTION": "24",
-    "MAXOUT": "16",
-    "DROPOUT": "0",
-    "LABEL_SMOOTHING": "0",
+    **TINY_MODEL,
     "LEARNING_RATE": "0.02",
     "WARMUP": "10",
     "BPE_MERGES": "200",

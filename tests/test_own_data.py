@@ -8,16 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import ROOT, write_text
+from commands import ROOT, TINY_MODEL, write_text
 
 RECIPE = ROOT / "recipes" / "own_data" / "run.sh"
 TINY = {
-    "EMBEDDING": "16",
-    "HIDDEN": "24",
-    "ATTENTION": "24",
-    "MAXOUT": "16",
-    "DROPOUT": "0",
-    "LABEL_SMOOTHING": "0",
+    **TINY_MODEL,
     "LEARNING_RATE": "0.01",
     "WARMUP": "1",
     "BATCH_SIZE": "20",
