@@ -213,28 +213,22 @@ align_all() {
     fi
 }
 
-main() {
-    local direction WITH_EFLOMAL=0 FORESEES='' KIND
-    [[ -n $TRAIN && -n $VALID ]] || die "TRAIN and VALID name the training and the validation text"
-    [[ -e $HANSARDS_DIR/enfr.src-tgt && -e $HANSARDS_DIR/enfr.gold ]] ||
-        die "HANSARDS_DIR=$HANSARDS_DIR: must be a folder with enfr.src-tgt and enfr.gold"
+check_settings() {
     one_of FORESIGHT 0 1
     one_of GOLD 0 1
     one_of BLEU 0 1
     one_of POSTERIOR 0 1
     whole FORESIGHT_UPDATES 1
-    [[ $FORESIGHT = 0 ]] || FORESEES=-foresight
-    KIND=$FORESEES$([[ $POSTERIOR = 0 ]] || echo -posterior)
+    words_of DIRECTIONS en-fr fr-en
+    [[ -n $TRAIN && -n $VALID ]] || die "TRAIN and VALID name the training and the validation text"
+    [[ -e $HANSARDS_DIR/enfr.src-tgt && -e $HANSARDS_DIR/enfr.gold ]] ||
+        die "HANSARDS_DIR=$HANSARDS_DIR: must be a folder with enfr.src-tgt and enfr.gold"
     [[ $GUIDED = [01] || -f $GUIDED ]] ||
         die "GUIDED=$GUIDED: must be 0, 1 (eflomal's links) or a file of links"
     [[ $GUIDED = [01] || $GUIDED = /* ]] || GUIDED=$PWD/$GUIDED
-    begin_work "$ROOT/runs/hansards" TRAIN VALID HANSARDS_DIR LONGEST BPE_MERGES EMBEDDING HIDDEN \
-        ATTENTION MAXOUT DECODER_ORDER DROPOUT LEARNING_RATE WARMUP CLIP_NORM LABEL_SMOOTHING \
-        BATCH_TOKENS UPDATES SEED FORESIGHT_UPDATES GUIDED GUIDED_WEIGHT FORESIGHT_GUIDED_WEIGHT
-    find_eflomal && WITH_EFLOMAL=1
-    [[ $GUIDED$WITH_EFLOMAL != 10 ]] ||
-        die "GUIDED=1 follows eflomal's links: install eflomal, or name a file of links"
-    [[ $GOLD$WITH_EFLOMAL != 00 ]] || die "GOLD=0 judges by eflomal's links: install eflomal"
+}
+
+prepare_text() {
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
     if [[ $WITH_EFLOMAL = 1 ]]; then
         run_step "align the training text by eflomal" "$WORK/eflomal-train" eflomal_train
@@ -244,9 +238,11 @@ main() {
     fi
     run_step "make subwords" "$WORK/subwords" make_subwords
     run_step "binarise it" "$WORK/data" binarise
+}
+
+train_both() {
+    local direction
     for direction in $DIRECTIONS; do
-        [[ $direction = en-fr || $direction = fr-en ]] ||
-            die "DIRECTIONS=$DIRECTIONS: must be en-fr, fr-en or both"
         resume_step "train $direction" train "$direction"
         if [[ $FORESIGHT = 1 ]]; then
             resume_step "train foresight $direction" train_foresight "$direction"
@@ -256,13 +252,34 @@ main() {
         [[ -e "$WORK/.done/train ${FORESEES:+foresight }$direction" ]] ||
             die "train $direction as well (DIRECTIONS), then run again"
     done
+}
+
+translate_both() {
+    local direction
+    for direction in en-fr fr-en; do
+        run_step "translate $direction" "$WORK/translated-$direction" translate "$direction"
+    done
+}
+
+main() {
+    local WITH_EFLOMAL=0 FORESEES='' KIND
+    check_settings
+    [[ $FORESIGHT = 0 ]] || FORESEES=-foresight
+    KIND=$FORESEES$([[ $POSTERIOR = 0 ]] || echo -posterior)
+    begin_work "$ROOT/runs/hansards" TRAIN VALID HANSARDS_DIR LONGEST BPE_MERGES EMBEDDING HIDDEN \
+        ATTENTION MAXOUT DECODER_ORDER DROPOUT LEARNING_RATE WARMUP CLIP_NORM LABEL_SMOOTHING \
+        BATCH_TOKENS UPDATES SEED FORESIGHT_UPDATES GUIDED GUIDED_WEIGHT FORESIGHT_GUIDED_WEIGHT
+    find_eflomal && WITH_EFLOMAL=1
+    [[ $GUIDED$WITH_EFLOMAL != 10 ]] ||
+        die "GUIDED=1 follows eflomal's links: install eflomal, or name a file of links"
+    [[ $GOLD$WITH_EFLOMAL != 00 ]] || die "GOLD=0 judges by eflomal's links: install eflomal"
+    prepare_text
+    train_both
     if [[ $WITH_EFLOMAL = 1 ]]; then
         align_all valid valid
     fi
     if [[ $BLEU = 1 ]]; then
-        for direction in en-fr fr-en; do
-            run_step "translate $direction" "$WORK/translated-$direction" translate "$direction"
-        done
+        translate_both
     fi
     if [[ $GOLD = 1 ]]; then
         align_all test aligned
