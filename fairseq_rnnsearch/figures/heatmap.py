@@ -267,7 +267,7 @@ def save_heatmap(
             layout = _bounded_layout(source, target, dpi or DOTS_PER_INCH, chosen)
             write_png(unfinished, layout, weights)
         else:
-            svg = svg_heatmap(source, target, weights, style)
+            svg = vector_picture(lay_out(source, target, style=chosen), weights)
             unfinished.write_text(svg, encoding="utf-8")
 
 

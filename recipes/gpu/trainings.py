@@ -1,6 +1,5 @@
 """Parts that train by fairseq's commands and by the Multi30k recipe."""
 
-import gzip
 import json
 import os
 import random
@@ -14,6 +13,8 @@ from pathlib import Path
 
 import torch
 from device import ROOT, Device, Found, Measurements, bounded
+
+from fairseq_rnnsearch.data.packed_text import read_lines
 
 OURS = (
     f"--user-dir {ROOT / 'fairseq_rnnsearch'} --task alignment_heatmap --heatmap-samples 0"
@@ -73,7 +74,7 @@ def corpus(device: Device, lengths: str) -> Path:
     if lengths == "fixed":
         pairs = [(size.source - 1, size.target - 1)] * count
     elif device.data:
-        texts = (_lines(device.data, f"train.{language}") for language in ("en", "fr"))
+        texts = (read_lines(device.data / f"train.{language}") for language in ("en", "fr"))
         pairs = [tuple(len(line.split()) for line in pair) for pair in zip(*texts, strict=True)]
         pairs = [pair for pair in pairs if min(pair) > 0 and max(pair) <= LONGEST]
         pairs = draw.choices(pairs, k=count)
@@ -95,15 +96,6 @@ def corpus(device: Device, lengths: str) -> Path:
     )
     (folder / "part").rename(folder / "bin")
     return folder / "bin"
-
-
-def _lines(folder: Path, name: str) -> list[str]:
-    """Return a file's lines, which may be packed as .gz."""
-    path = folder / name
-    if path.exists():
-        return path.read_text(encoding="utf-8").splitlines()
-    with gzip.open(f"{path}.gz", "rt", encoding="utf-8") as file:
-        return file.read().splitlines()
 
 
 def command(words: str, log: Path, deterministic: bool = False) -> str:
@@ -177,7 +169,9 @@ def training(device: Device, lengths: str = "fixed") -> Measurements:
 def _mean_lengths(folder: Path) -> Found:
     sides = {"source": "xx", "target": "yy"}
     return {
-        side: statistics.mean(len(line.split()) for line in _lines(folder, f"train.{language}"))
+        side: statistics.mean(
+            len(line.split()) for line in read_lines(folder / f"train.{language}")
+        )
         for side, language in sides.items()
     }
 
