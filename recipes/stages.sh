@@ -121,25 +121,30 @@ make_subwords() {
     done
 }
 
-# binarise_copies: puts each copy of the training text into a folder of its own, the first one into
-# the place of all. The dictionaries keep the pieces of all.
+# binarise_copies OPTION...: puts each copy of the training text into a folder of its own, the first
+# one, with what the options say, into the place of all. The dictionaries keep the pieces of all.
 binarise_copies() {
     local data=$PARTIAL copy PARTIAL=$PARTIAL
+    local -a known=(--srcdict "$data/dict.$SOURCE.txt" --tgtdict "$data/dict.$TARGET.txt")
+    preprocess dictionaries "$SOURCE" "$TARGET" --dict-only --trainpref "$TEXT/train"
     for ((copy = 1; copy <= BPE_COPIES; copy++)); do
         ((copy == 1)) || PARTIAL=$data/epoch-$copy
-        preprocess "preprocess-$copy" "$SOURCE" "$TARGET" --workers 2 \
-            --srcdict "$data/dict.$SOURCE.txt" --tgtdict "$data/dict.$TARGET.txt" \
+        preprocess "preprocess-$copy" "$SOURCE" "$TARGET" --workers 2 "${known[@]}" "$@" \
             --trainpref "$TEXT/train-$copy"
+        set --
     done
 }
 
 binarise() {
     local language
-    local -a thresholds=() sides=()
+    local -a held_out=(--validpref "$TEXT/valid" --testpref "$TEXT/test") thresholds=() sides=()
     [[ $VOCABULARY = bpe ]] || thresholds=(--thresholdsrc "$MIN_COUNT" --thresholdtgt "$MIN_COUNT")
-    preprocess preprocess "$SOURCE" "$TARGET" --workers 2 ${thresholds[@]+"${thresholds[@]}"} \
-        --trainpref "$TEXT/train" --validpref "$TEXT/valid" --testpref "$TEXT/test"
-    [[ $BPE_DROPOUT = 0 ]] || binarise_copies
+    if [[ $BPE_DROPOUT = 0 ]]; then
+        preprocess preprocess "$SOURCE" "$TARGET" --workers 2 "${held_out[@]}" \
+            ${thresholds[@]+"${thresholds[@]}"} --trainpref "$TEXT/train"
+    else
+        binarise_copies "${held_out[@]}"
+    fi
     for language in "${LANGUAGES[@]}"; do
         if has_codes "$language"; then
             cp -- "$WORK/subwords/codes.$language" "$PARTIAL/"

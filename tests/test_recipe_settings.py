@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -178,7 +179,8 @@ def test_bpe_dropout_splits_training_text_alone_and_in_another_way_each_time(tmp
     made = tmp_path / "subwords"
     given = {"WORK": str(tmp_path), "PARTIAL": str(made), "BPE_MERGES": "60"}
     again = "segment en --dropout 0.3 --seed 2 <$WORK/tokens/train.en"
-    ended = stages(f"make_subwords; {again}", **given, BPE_DROPOUT="0.3", BPE_COPIES="2")
+    commands = f"make_subwords; {again}; PARTIAL=$WORK/data; binarise"
+    ended = stages(commands, **given, BPE_DROPOUT="0.3", BPE_COPIES="2")
     assert not ended.returncode, ended.stderr
     assert ended.stdout == (made / "train-2.en").read_text()
     for language in ("en", "fr"):
@@ -190,6 +192,13 @@ def test_bpe_dropout_splits_training_text_alone_and_in_another_way_each_time(tmp
         assert {x.replace("@@ ", "") for x in (one, two, valid)} == {text}
         assert len(set(valid.splitlines())) == 4  # each line's own; in training there are more
         assert len(set(one.splitlines())) > 20 < len(set(two.splitlines()))
+        known = dict(map(str.split, (tmp_path / f"data/dict.{language}.txt").open()))
+        counted = {piece: str(count) for piece, count in Counter(both.split()).items()}
+        assert {piece: known[piece] for piece in counted} == counted
+    binarised = {path.stem for path in (tmp_path / "data").glob("*.idx")}
+    assert binarised == {f"{x}.en-fr.{y}" for x in ("train", "valid", "test") for y in ("en", "fr")}
+    second = {path.stem for path in (tmp_path / "data" / "epoch-2").glob("*.idx")}
+    assert second == {"train.en-fr.en", "train.en-fr.fr"}
 
 
 def test_a_star_is_no_pattern_for_files(tmp_path):
