@@ -57,8 +57,9 @@ gc.collect()  # closes the queues to the processes before they are told to end
 )
 def test_processes_end_with_the_last_batch_and_with_the_program(program):
     """In a process of its own: what is asked is how the interpreter ends."""
+    one_core = "ignore:This DataLoader will create"  # as many processes as cores, torch suggests
     ended = subprocess.run(
-        [sys.executable, "-c", BEGIN + program],
+        [sys.executable, "-W", one_core, "-c", BEGIN + program],
         capture_output=True,
         text=True,
         cwd=ROOT,
