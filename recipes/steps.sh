@@ -54,11 +54,19 @@ one_of() {
     die "$name=${!name}: must be one of $*"
 }
 
-# words_of NAME VALUE...: dies unless each word of the variable NAME is one of the values; leaves
-# the words in the array WORDS, where a * is no pattern for files.
+# list_of NAME: leaves the words of the variable NAME in the array WORDS, where a * is no pattern for
+# files; dies if it has one of them twice.
+list_of() {
+    local twice
+    read -r -d '' -a WORDS <<<"${!1}" || true
+    twice=$(printf '%s\n' ${WORDS[@]+"${WORDS[@]}"} | sort | uniq -d | head -n 1)
+    [[ -z $twice ]] || die "$1=${!1}: has $twice twice"
+}
+
+# words_of NAME VALUE...: does as list_of, and dies unless each word is one of the values.
 words_of() {
     local name=$1 word
-    read -r -d '' -a WORDS <<<"${!name}" || true
+    list_of "$name"
     shift
     for word in ${WORDS[@]+"${WORDS[@]}"}; do
         [[ " $* " = *" $word "* ]] || die "$name=${!name}: $word must be one of $*"

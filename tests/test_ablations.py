@@ -195,6 +195,30 @@ def test_the_longest_third_keeps_its_order(tmp_path, monkeypatch):
 
 # --- the whole recipe ---------------------------------------------------------------------------
 
+REFUSED = {
+    "SEEDS= ": "SEEDS is blank: must be whole numbers, separated by spaces",
+    "SEEDS=1 2 1": "SEEDS=1 2 1: has 1 twice",
+    "SEEDS=1 *": "SEEDS=1 *: must be whole numbers, separated by spaces",
+    "LEARNING_RATES=1e-3": "LEARNING_RATES=1e-3: must be numbers, separated by spaces",
+    "ARMS=program gru": "ARMS=program gru: gru must be one of program appendix section3",
+    "HIDDEN=7": "HIDDEN=7: must be even, because two arms halve it",
+    "CORPUS=long": "CORPUS=long: give its folder as LONG_DIR",
+}
+
+
+@pytest.mark.parametrize("setting", REFUSED)
+def test_a_setting_that_cannot_be_is_one_line(setting, tmp_path):
+    name, value = setting.split("=")
+    refused = subprocess.run(
+        ["bash", ROOT / "recipes" / "ablations" / "run.sh"],
+        env={"PATH": os.environ["PATH"], "WORK": str(tmp_path / "work"), name: value},
+        capture_output=True,
+        text=True,
+    )
+    assert refused.returncode == 1 and not refused.stdout and not (tmp_path / "work").exists()
+    (line,) = refused.stderr.splitlines()
+    assert f"error: {REFUSED[setting]}" in line
+
 
 @pytest.mark.slow
 def test_the_recipe_compares_arms_and_goes_on(tmp_path):

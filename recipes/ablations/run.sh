@@ -54,7 +54,6 @@ options_of() {
 }
 
 check_ablations() {
-    local value
     one_of CORPUS multi30k long
     [[ $CORPUS = multi30k || -n $LONG_DIR ]] || die "CORPUS=long: give its folder as LONG_DIR"
     if [[ -z $ARMS ]]; then
@@ -62,14 +61,22 @@ check_ablations() {
         [[ $CORPUS = multi30k ]] || ARMS=${MAIN_ARMS[*]}
     fi
     words_of ARMS "${ALL_ARMS[@]}"
+    ((${#WORDS[@]})) || die "ARMS is blank: name an arm"
     CHOSEN=("${WORDS[@]}")
     ((HIDDEN % 2 == 0)) || die "HIDDEN=$HIDDEN: must be even, because two arms halve it"
-    for value in $SEEDS; do
-        [[ $value =~ ^[0-9]+$ ]] || die "SEEDS=$SEEDS: must be whole numbers, separated by spaces"
-    done
-    for value in $LEARNING_RATES; do
-        [[ $value =~ ^[0-9]+(\.[0-9]+)?$ ]] ||
-            die "LEARNING_RATES=$LEARNING_RATES: must be numbers, separated by spaces"
+    numbers_of SEEDS '^[0-9]+$' "whole numbers"
+    ALL_SEEDS=("${WORDS[@]}")
+    numbers_of LEARNING_RATES '^[0-9]+(\.[0-9]+)?$' "numbers"
+    RATES=("${WORDS[@]}")
+}
+
+# numbers_of NAME PATTERN WHAT: leaves what the variable NAME lists in the array WORDS.
+numbers_of() {
+    local number
+    list_of "$1"
+    ((${#WORDS[@]})) || die "$1 is blank: must be $3, separated by spaces"
+    for number in "${WORDS[@]}"; do
+        [[ $number =~ $2 ]] || die "$1=${!1}: must be $3, separated by spaces"
     done
 }
 
@@ -118,17 +125,17 @@ main() {
     prepare_stages
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
     prepare_text
-    for seed in $SEEDS; do
+    for seed in "${ALL_SEEDS[@]}"; do
         for arm in "${CHOSEN[@]}"; do
-            if [[ $seed = "${SEEDS%% *}" ]]; then
-                for rate in $LEARNING_RATES; do run_arm "$arm" "$rate" "$seed"; done
+            if [[ $seed = "${ALL_SEEDS[0]}" ]]; then
+                for rate in "${RATES[@]}"; do run_arm "$arm" "$rate" "$seed"; done
             else
-                best=$(compare --best-rate-of "$arm" --seed "${SEEDS%% *}")
+                best=$(compare --best-rate-of "$arm" --seed "${ALL_SEEDS[0]}")
                 run_arm "$arm" "$best" "$seed"
             fi
         done
     done
-    compare --out "$WORK/ablations" --seeds $SEEDS
+    compare --out "$WORK/ablations" --seeds "${ALL_SEEDS[@]}"
 }
 
 # What all arms share; the others are each arm's own.
