@@ -57,10 +57,12 @@ one_of() {
 # list_of NAME: leaves the words of the variable NAME in the array WORDS, where a * is no pattern for
 # files; dies if it has one of them twice.
 list_of() {
-    local twice
+    local word seen=' '
     read -r -d '' -a WORDS <<<"${!1}" || true
-    twice=$(printf '%s\n' ${WORDS[@]+"${WORDS[@]}"} | sort | uniq -d | head -n 1)
-    [[ -z $twice ]] || die "$1=${!1}: has $twice twice"
+    for word in ${WORDS[@]+"${WORDS[@]}"}; do
+        [[ $seen != *" $word "* ]] || die "$1=${!1}: has $word twice"
+        seen+="$word "
+    done
 }
 
 # words_of NAME VALUE...: does as list_of, and dies unless each word is one of the values.
