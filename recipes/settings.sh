@@ -16,6 +16,7 @@
 : "${BPE_JOINT:=1}" # 1: both languages share one set of merges
 : "${BPE_DROPOUT:=0}" # probability that a merge is left out in training text (Provilkov et al. 2020)
 : "${BPE_COPIES:=16}" # ways in which it is then split, one an epoch
+: "${BPE_DROPOUT_EPOCHS:=0}" # epochs before words are split as in translation; 0: never
 
 # model
 : "${EMBEDDING:=256}" # m

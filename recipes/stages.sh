@@ -27,7 +27,7 @@ check_settings() {
         die "BPE_DROPOUT=$BPE_DROPOUT: must be a probability, at least 0 and below 1"
     [[ $BPE_DROPOUT = 0 || $VOCABULARY = bpe ]] ||
         die "BPE_DROPOUT=$BPE_DROPOUT needs subwords: VOCABULARY=bpe"
-    for name in LONGEST MIN_COUNT WARMUP DRAWN SEED; do
+    for name in BPE_DROPOUT_EPOCHS LONGEST MIN_COUNT WARMUP DRAWN SEED; do
         whole "$name" 0
     done
     [[ $MODEL$UNKNOWN != rnnencdecreplace ]] ||
@@ -36,9 +36,9 @@ check_settings() {
 
 # These settings cannot be changed in a work folder.
 TRAINING_SETTINGS=(MODEL TOKENIZER LOWERCASE VOCABULARY MIN_COUNT BPE_MERGES BPE_JOINT BPE_DROPOUT
-    BPE_COPIES EMBEDDING HIDDEN ATTENTION MAXOUT DECODER_ORDER DROPOUT OPTIMIZER LEARNING_RATE
-    LR_SCHEDULER CLIP_NORM LABEL_SMOOTHING LONGEST BATCH_SIZE BATCH_ORDER UPDATES WARMUP PATIENCE
-    VALID_BLEU AVERAGE SEED TRAIN_OPTIONS)
+    BPE_COPIES BPE_DROPOUT_EPOCHS EMBEDDING HIDDEN ATTENTION MAXOUT DECODER_ORDER DROPOUT OPTIMIZER
+    LEARNING_RATE LR_SCHEDULER CLIP_NORM LABEL_SMOOTHING LONGEST BATCH_SIZE BATCH_ORDER UPDATES
+    WARMUP PATIENCE VALID_BLEU AVERAGE SEED TRAIN_OPTIONS)
 
 # prepare_stages: sets the names that follow from the settings.
 prepare_stages() {
@@ -113,6 +113,7 @@ make_subwords() {
             segment "$language" <"$WORK/tokens/$split.$language" >"$PARTIAL/$split.$language"
         done
         [[ $BPE_DROPOUT != 0 ]] || continue
+        mv -- "$PARTIAL/train.$language" "$PARTIAL/train-0.$language" # no merge is left out
         for ((copy = 1; copy <= BPE_COPIES; copy++)); do
             segment "$language" --dropout "$BPE_DROPOUT" --seed "$copy" \
                 <"$WORK/tokens/train.$language" >"$PARTIAL/train-$copy.$language"
@@ -125,13 +126,12 @@ make_subwords() {
 # one, with what the options say, into the place of all. The dictionaries keep the pieces of all.
 binarise_copies() {
     local data=$PARTIAL copy PARTIAL=$PARTIAL
-    local -a known=(--srcdict "$data/dict.$SOURCE.txt" --tgtdict "$data/dict.$TARGET.txt")
+    local -a options known=(--srcdict "$data/dict.$SOURCE.txt" --tgtdict "$data/dict.$TARGET.txt")
     preprocess dictionaries "$SOURCE" "$TARGET" --dict-only --trainpref "$TEXT/train"
-    for ((copy = 1; copy <= BPE_COPIES; copy++)); do
-        ((copy == 1)) || PARTIAL=$data/epoch-$copy
-        preprocess "preprocess-$copy" "$SOURCE" "$TARGET" --workers 2 "${known[@]}" "$@" \
-            --trainpref "$TEXT/train-$copy"
-        set --
+    for ((copy = 0; copy <= BPE_COPIES; copy++)); do
+        options=(--trainpref "$TEXT/train-$copy") PARTIAL=$data/copy-$copy
+        ((copy != 1)) || options+=("$@") PARTIAL=$data
+        preprocess "preprocess-$copy" "$SOURCE" "$TARGET" --workers 2 "${known[@]}" "${options[@]}"
     done
 }
 
@@ -165,19 +165,37 @@ keep_words() {
 
 # 2. training
 
+# set_folders: leaves in FOLDERS what fairseq-train reads, joined by colons: a folder for each epoch,
+# and after the last one the first again.
+set_folders() {
+    local epoch copy pairs with_dropout=$BPE_DROPOUT_EPOCHS
+    FOLDERS=$WORK/data
+    [[ $BPE_DROPOUT != 0 ]] || return 0
+    ((with_dropout > 0)) || with_dropout=$BPE_COPIES
+    for ((epoch = 1; epoch < with_dropout; epoch++)); do
+        copy=$((epoch % BPE_COPIES + 1))
+        FOLDERS+=:$WORK/data
+        ((copy == 1)) || FOLDERS+=/copy-$copy
+    done
+    ((BPE_DROPOUT_EPOCHS > 0)) || return 0
+    pairs=$(paste -- "$TEXT/train-0.$SOURCE" "$TEXT/train-0.$TARGET" |
+        awk -F '\t' -v longest="$LONGEST" 'longest == 0 { kept++; next }
+            split($1, words, " ") <= longest && split($2, words, " ") <= longest { kept++ }
+            END { print kept + 0 }')
+    ((pairs > 0)) || die "LONGEST=$LONGEST leaves no pair to train on"
+    for ((epoch = 0; epoch * pairs <= UPDATES * BATCH_SIZE; epoch++)); do
+        FOLDERS+=:$WORK/data/copy-0
+    done
+}
+
 train() {
-    local data=$WORK/data copy
     local -a further=()
-    if [[ $BPE_DROPOUT != 0 ]]; then # fairseq takes one folder after the other, each for an epoch
-        for ((copy = 2; copy <= BPE_COPIES; copy++)); do
-            data+=:$WORK/data/epoch-$copy
-        done
-    fi
+    set_folders
     set_sizes
     set_optimization "$OPTIMIZER" "$LR_SCHEDULER" "$UPDATES"
     set_judgement "$([[ $VALID_BLEU = 1 ]] && echo bleu || echo nll_loss)"
     read -r -a further <<<"$TRAIN_OPTIONS" || true
-    train_logged train fairseq-train "$data" "${PLUGIN[@]}" \
+    train_logged train fairseq-train "$FOLDERS" "${PLUGIN[@]}" \
         --arch "${MODEL}_50" "${SIZES[@]}" --decoder-order "$DECODER_ORDER" --dropout "$DROPOUT" \
         --max-train-words "$LONGEST" \
         --criterion alignment_heatmap --label-smoothing "$LABEL_SMOOTHING" \

@@ -141,6 +141,7 @@ REFUSED = {
     "BPE_DROPOUT=1": "BPE_DROPOUT=1: must be a probability, at least 0 and below 1",
     "BPE_DROPOUT=0.1 VOCABULARY=shortlist": "BPE_DROPOUT=0.1 needs subwords: VOCABULARY=bpe",
     "BPE_COPIES=0": "BPE_COPIES=0: must be a number of 1 or more",
+    "BPE_DROPOUT_EPOCHS=-1": "BPE_DROPOUT_EPOCHS=-1: must be a number of 0 or more",
     "ENSEMBLE=other": "ENSEMBLE=other: there is no other/checkpoints/checkpoint_best.pt",
 }
 
@@ -184,21 +185,48 @@ def test_bpe_dropout_splits_training_text_alone_and_in_another_way_each_time(tmp
     assert not ended.returncode, ended.stderr
     assert ended.stdout == (made / "train-2.en").read_text()
     for language in ("en", "fr"):
-        one, two, both, valid = (
+        one, two, whole, all_ways, valid = (
             (made / f"{name}.{language}").read_text()
-            for name in ("train-1", "train-2", "train", "valid")
+            for name in ("train-1", "train-2", "train-0", "train", "valid")
         )
-        assert both == one + two and one != two
-        assert {x.replace("@@ ", "") for x in (one, two, valid)} == {text}
-        assert len(set(valid.splitlines())) == 4  # each line's own; in training there are more
+        assert all_ways == whole + one + two and one != two and whole == valid
+        assert {x.replace("@@ ", "") for x in (one, two, whole)} == {text}
+        assert len(set(whole.splitlines())) == 4  # each line's own; with BPE-dropout there are more
         assert len(set(one.splitlines())) > 20 < len(set(two.splitlines()))
         known = dict(map(str.split, (tmp_path / f"data/dict.{language}.txt").open()))
-        counted = {piece: str(count) for piece, count in Counter(both.split()).items()}
+        counted = {piece: str(count) for piece, count in Counter(all_ways.split()).items()}
         assert {piece: known[piece] for piece in counted} == counted
     binarised = {path.stem for path in (tmp_path / "data").glob("*.idx")}
     assert binarised == {f"{x}.en-fr.{y}" for x in ("train", "valid", "test") for y in ("en", "fr")}
-    second = {path.stem for path in (tmp_path / "data" / "epoch-2").glob("*.idx")}
-    assert second == {"train.en-fr.en", "train.en-fr.fr"}
+    for copy in ("copy-2", "copy-0"):
+        further = {path.stem for path in (tmp_path / "data" / copy).glob("*.idx")}
+        assert further == {"train.en-fr.en", "train.en-fr.fr"}
+
+
+EPOCHS = {  # the folder that each epoch reads, by settings: 60 updates of two, of four pairs
+    "": [""],
+    "BPE_DROPOUT=0.1": ["", "copy-2", "copy-3"],
+    "BPE_DROPOUT=0.1 BPE_DROPOUT_EPOCHS=1": ["", *["copy-0"] * 31],
+    "BPE_DROPOUT=0.1 BPE_DROPOUT_EPOCHS=5": (
+        ["", "copy-2", "copy-3", "", "copy-2", *["copy-0"] * 31]
+    ),
+    "BPE_DROPOUT=0.1 BPE_DROPOUT_EPOCHS=1 LONGEST=2": ["", *["copy-0"] * 61],
+    "BPE_DROPOUT=0.1 BPE_DROPOUT_EPOCHS=1 LONGEST=0": ["", *["copy-0"] * 31],
+}
+
+
+@pytest.mark.parametrize("given", EPOCHS)
+def test_each_epoch_reads_its_copy_and_the_last_ones_every_merge(tmp_path, given):
+    """However many pairs are too long, no later epoch has BPE-dropout again."""
+    (tmp_path / "subwords").mkdir()
+    (tmp_path / "subwords/train-0.en").write_text("a\nb b\nc c c\nd d\n")
+    (tmp_path / "subwords/train-0.fr").write_text("A\nB B\nC C\nD D D\n")
+    settings = dict(x.split("=") for x in given.split())
+    common = {"WORK": str(tmp_path), "BPE_COPIES": "3", "UPDATES": "60", "BATCH_SIZE": "2"}
+    ended = stages("set_folders; echo $FOLDERS", **common, **settings)
+    data = f"{tmp_path}/data"
+    folders = [f"{data}/{copy}" if copy else data for copy in EPOCHS[given]]
+    assert ended.stdout.strip().split(":") == folders, ended.stderr
 
 
 def test_a_star_is_no_pattern_for_files(tmp_path):
