@@ -313,7 +313,7 @@ def _run(
     # also under shells that ignore Ctrl-C
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.update(environment)
-    faulthandler.dump_traceback_later(LIMIT / 2)
+    faulthandler.dump_traceback_later(0.9 * LIMIT)  # says where it hangs, before it is killed
     sys.argv = list(words)
     if "POWER_LOSS" in environment:
         import power_loss
