@@ -30,6 +30,8 @@ check_settings() {
     for name in BPE_DROPOUT_EPOCHS LONGEST MIN_COUNT WARMUP DRAWN SEED; do
         whole "$name" 0
     done
+    [[ $BPE_DROPOUT != 0 || $BPE_DROPOUT_EPOCHS = 0 ]] ||
+        die "BPE_DROPOUT_EPOCHS=$BPE_DROPOUT_EPOCHS needs BPE_DROPOUT above 0"
     [[ $MODEL$UNKNOWN != rnnencdecreplace ]] ||
         die "UNKNOWN=replace needs alignments: MODEL=rnnsearch"
 }

@@ -142,6 +142,7 @@ REFUSED = {
     "BPE_DROPOUT=0.1 VOCABULARY=shortlist": "BPE_DROPOUT=0.1 needs subwords: VOCABULARY=bpe",
     "BPE_COPIES=0": "BPE_COPIES=0: must be a number of 1 or more",
     "BPE_DROPOUT_EPOCHS=-1": "BPE_DROPOUT_EPOCHS=-1: must be a number of 0 or more",
+    "BPE_DROPOUT_EPOCHS=5": "BPE_DROPOUT_EPOCHS=5 needs BPE_DROPOUT above 0",
     "ENSEMBLE=other": "ENSEMBLE=other: there is no other/checkpoints/checkpoint_best.pt",
 }
 
