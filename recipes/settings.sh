@@ -1,5 +1,6 @@
-# Settings of the recipes that train a translator; the values are good for Multi30k. Each can be
-# given in the environment instead:
+# Settings of the recipes that train a translator. The values are good for some ten thousands of
+# pairs; recipes/multi30k/settings.sh has better ones for its corpus. Each can be given in the
+# environment instead:
 #
 #     MODEL=rnnencdec bash recipes/multi30k/run.sh
 

@@ -121,12 +121,12 @@ STAGES = "; ".join(f"source {RECIPES}/{n}.sh" for n in ("settings", "steps", "fa
 BEGIN = f"{STAGES}; SOURCE=en TARGET=fr; check_settings; prepare_stages"
 
 
-def stages(commands, **settings):
+def stages(commands, begin=BEGIN, **settings):
     """Run commands of a recipe that trains a translator, once its settings are checked."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     settings = {"PATH": path, "ROOT": str(ROOT), "WORK": "/runs/x"} | settings
     return subprocess.run(
-        ["bash", "-euc", f"{BEGIN}; {commands}"], env=settings, capture_output=True, text=True
+        ["bash", "-euc", f"{begin}; {commands}"], env=settings, capture_output=True, text=True
     )
 
 
@@ -154,6 +154,22 @@ def test_settings_of_translation(given):
         assert ended.stdout.strip() == NAMED[given]
     else:
         assert ended.returncode and ended.stderr.strip().endswith(f"error: {REFUSED[given]}")
+
+
+MULTI30K = {  # its own settings give way to others, and fit what is set
+    "": "0.1 9 9 4000",
+    "BPE_DROPOUT=0.2 BPE_DROPOUT_EPOCHS=5 BPE_MERGES=300": "0.2 5 9 300",
+    "BPE_DROPOUT=0": "0 0 16 4000",
+    "VOCABULARY=shortlist": "0 0 16 4000",
+}
+
+
+@pytest.mark.parametrize("given", MULTI30K)
+def test_settings_of_multi30k(given):
+    own = f"source {RECIPES}/multi30k/settings.sh; {BEGIN}"
+    values = "$BPE_DROPOUT $BPE_DROPOUT_EPOCHS $BPE_COPIES $BPE_MERGES"
+    settings = dict(x.split("=") for x in given.split())
+    assert stages(f"echo {values}", own, **settings).stdout.strip() == MULTI30K[given]
 
 
 def test_an_ensemble_names_its_models_and_knows_one_dictionary(tmp_path):

@@ -6,10 +6,12 @@
 #     MODEL=rnnencdec bash recipes/multi30k/run.sh
 #
 # MULTI30K_DIR, a folder with {train,val,test_2016_flickr}.{en,fr}[.gz], saves the download. What
-# else can be set is in recipes/settings.sh. Run again, it goes on where it stopped.
+# else can be set is in settings.sh here and in recipes/. Run again, it goes on where it stopped.
 
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 : "${MULTI30K_DIR:=}"
+# shellcheck source=recipes/multi30k/settings.sh
+source "$HERE/settings.sh"
 # shellcheck source=recipes/settings.sh
 source "$HERE/../settings.sh"
 # shellcheck source=recipes/stages.sh

@@ -2,8 +2,8 @@
 # for text without spaces between words, of which SOURCE_UNSPACED, TARGET_UNSPACED and
 # TARGET_CHINESE say 0 or 1.
 #
-# From 20,000 to 200,000 pairs they are Multi30k's, which are measured (RESULTS.md). For more the
-# model grows towards the paper's, for less it shrinks and drops out more.
+# From 20,000 to 200,000 pairs they are those of settings.sh, which were measured on Multi30k
+# (RESULTS.md). For more the model grows towards the paper's, for less it shrinks and drops out more.
 
 if (($1 < 20000)); then
     : "${EMBEDDING:=128}" "${HIDDEN:=192}" "${ATTENTION:=128}" "${MAXOUT:=128}" "${DROPOUT:=0.4}"
