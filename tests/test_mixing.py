@@ -183,7 +183,9 @@ def test_data_loading_processes_give_the_same_batches_and_end_in_silence(small_c
             for watch, workers in zip(watches, (0, 2), strict=True)
         ]
     )
-    assert here.err == elsewhere.err == ""
+    # where there is one core, torch warns of two processes
+    warned = re.compile(r".*dataloader\.py:\d+: UserWarning: This DataLoader will create.*\n.*\n")
+    assert here.err == warned.sub("", elsewhere.err) == ""
     assert watches[0].batches() == watches[1].batches()
     assert_equal_tensors(
         parameters_and_optimizer(tmp_path / "model0" / "checkpoint_last.pt"),
