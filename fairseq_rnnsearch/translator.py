@@ -40,8 +40,8 @@ from fairseq_rnnsearch.figures import Alignment
 from fairseq_rnnsearch.figures.alignment import END, bpe_piece
 from fairseq_rnnsearch.search import AuthorsSequenceGenerator, PosteriorScorer
 from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
-from fairseq_rnnsearch.tasks.alignment_heatmap import has_alignment
 from fairseq_rnnsearch.tasks.hypothesis_alignment import words_only
+from fairseq_rnnsearch.tasks.translating import has_alignment
 from fairseq_rnnsearch.tasks.vocabulary import words_of
 from fairseq_rnnsearch.translation import Translation, one_at_a_time
 from fairseq_rnnsearch.work_folder import checkpoint_of, data_of

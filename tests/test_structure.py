@@ -21,11 +21,11 @@ OTHERS_CONTRACTS = {
     ("contracts.py", "module"),  # of torch's and fairseq's wrappers of models
     ("compat/resuming.py", "set_checkpoint_dict"),  # of fairseq's tasks
     ("models/architectures.py", "max_train_words"),  # options that fairseq has read so far
-    ("tasks/parallel_data.py", "no_sync"),  # of torch's wrappers of models
+    ("tasks/training.py", "no_sync"),  # of torch's wrappers of models
     # options of fairseq, a namespace that need not have them
-    ("tasks/alignment_heatmap.py", "print_alignment"),
-    ("tasks/alignment_heatmap.py", "replace_unk"),
-    ("tasks/alignment_heatmap.py", "score_reference"),
+    ("tasks/translating.py", "print_alignment"),
+    ("tasks/translating.py", "replace_unk"),
+    ("tasks/translating.py", "score_reference"),
     ("compat/plain_pickle.py", "__dict__"),  # of any object
     ("figures/gallery.py", "sched_getaffinity"),  # of Python's os, not everywhere
     ("authors_parameters.py", "dtype"),  # of numpy's arrays

@@ -1,4 +1,4 @@
-"""fairseq's translation task with the authors' search and visible attention."""
+"""The translation task, with attention that can be seen."""
 
 import math
 import os
@@ -12,7 +12,6 @@ from typing import Optional
 
 import numpy as np
 import torch
-from fairseq import utils
 from fairseq.data import Dictionary
 from fairseq.dataclass import ChoiceEnum
 from fairseq.distributed.utils import get_global_rank
@@ -25,38 +24,21 @@ from torch import Tensor
 
 from fairseq_rnnsearch.compat.interactive import current_session
 from fairseq_rnnsearch.compat.programs import at_the_end
-from fairseq_rnnsearch.contracts import CollectsAlignments, ShowsAlignment, TakesSteps
-from fairseq_rnnsearch.errors import UserError, training_goes_on
+from fairseq_rnnsearch.contracts import CollectsAlignments
+from fairseq_rnnsearch.errors import training_goes_on
 from fairseq_rnnsearch.figures import Alignment, parse_formats, parse_samples, text_heatmap
 from fairseq_rnnsearch.figures.alignment import SOURCE_END_CHOICES, bpe_piece
 from fairseq_rnnsearch.figures.late_gallery import LateGallery
 from fairseq_rnnsearch.figures.series import Series
 from fairseq_rnnsearch.figures.styles import STYLES, Look, title_of
-from fairseq_rnnsearch.search import AuthorsSequenceGenerator, StepwiseGenerator
-from fairseq_rnnsearch.tasks.hypothesis_alignment import (
-    empty_hypothesis,
-    hypothesis_alignment,
-    words_only,
-)
-from fairseq_rnnsearch.tasks.memory_limit import rows_of, search_memory, target_positions
-from fairseq_rnnsearch.tasks.parallel_data import ParallelDataConfig, ParallelDataTask
-from fairseq_rnnsearch.tasks.source_words import SourceWords
+from fairseq_rnnsearch.tasks.translating import TranslatingConfig, TranslatingTask
 from fairseq_rnnsearch.tasks.validation_alignments import ValidationAlignments
 
 
 @dataclass
-class AlignmentHeatmapConfig(ParallelDataConfig):
-    """Options of search and of what is shown, beside those of the data."""
+class AlignmentHeatmapConfig(TranslatingConfig):
+    """Options of what is shown, beside those of translation."""
 
-    authors_search: bool = field(
-        default=False,
-        metadata={"help": "the authors' beam search: each sentence limited by its own length, the "
-                  "beam shrinking with every finished hypothesis (add --unnormalized for their "
-                  "scores)"},
-    )  # fmt: skip
-    forbid_unk: bool = field(
-        default=False, metadata={"help": "never generate the unknown word (paper's Table 1)"}
-    )
     heatmap_dir: Optional[str] = field(
         default=None,
         metadata={"help": "draw alignments here: in training of validation sentences (default: "
@@ -107,7 +89,7 @@ class AlignmentHeatmapConfig(ParallelDataConfig):
 
 
 @register_task("alignment_heatmap", dataclass=AlignmentHeatmapConfig)
-class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
+class AlignmentHeatmapTask(TranslatingTask, CollectsAlignments):
     """Translation, with soft alignments kept in view."""
 
     cfg: AlignmentHeatmapConfig
@@ -129,11 +111,6 @@ class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
             self._look(["validation"]),
         )
         self._gallery: LateGallery | None = None
-        self._words = SourceWords(
-            (src_dict, tgt_dict),
-            (cfg.source_lang, cfg.target_lang),
-            Path(utils.split_paths(cfg.data or "")[0]),
-        )
         self._epoch = 0
 
     def _look(self, texts: Sequence[str]) -> Look:
@@ -148,7 +125,7 @@ class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
         if not combine:  # only training combines
             self._samples.check(len(self.datasets[split]), f"the {split!r} data")
 
-    # translation
+    # translations
 
     def build_generator(
         self,
@@ -158,164 +135,23 @@ class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
         extra_gen_cls_kwargs: dict | None = None,
         **options,
     ) -> SequenceGenerator | SequenceScorer:
-        """Build fairseq's generator or scorer, or the authors' search.
-
-        Raises:
-            UserError: when alignments are asked of a model that has none, the authors' search is
-                mixed with a search that is no beam search, or a model cannot search.
-        """
-        print_alignment = getattr(args, "print_alignment", None)
-        translates = self._training_data is None  # and does not validate with --eval-bleu
-        wants_alignment = (
-            print_alignment
-            or getattr(args, "replace_unk", None) is not None
-            or (translates and (self.cfg.heatmap_dir or self.cfg.heatmap_terminal))
+        """Build as for any translation, and make ready to draw what it finds."""
+        generator = super().build_generator(
+            models, args, seq_gen_cls, extra_gen_cls_kwargs, **options
         )
-        if wants_alignment and not any(has_alignment(model) for model in models):
-            raise UserError(
-                "--print-alignment, --replace-unk and heatmaps need a model with attention; "
-                "RNNencdec reads its source through one vector and has no alignment"
-            )
-        if translates and self.cfg.heatmap_dir and self._gallery is None:
+        if self._translates and self.cfg.heatmap_dir and self._gallery is None:
             self._gallery = LateGallery(
                 Path(self.cfg.heatmap_dir), self._formats, self._look(list(self.datasets))
             )
             at_the_end(self._gallery.finish)
-        if getattr(args, "score_reference", False):
-            generator = (seq_gen_cls or SequenceScorer)(self.target_dictionary)
-        else:
-            if seq_gen_cls is None and self.cfg.authors_search:
-                for option in ("sampling", "match_source_len", "constraints"):
-                    if getattr(args, option, False):
-                        raise UserError(
-                            f"--authors-search is a beam search: drop --{option.replace('_', '-')}"
-                        )
-                seq_gen_cls = AuthorsSequenceGenerator
-            for model in models:
-                if isinstance(model.decoder, TakesSteps):
-                    model.decoder.check_search()
-            generator = super().build_generator(
-                models, args, seq_gen_cls or StepwiseGenerator, extra_gen_cls_kwargs, **options
-            )
-            if self.cfg.forbid_unk:
-                generator.unk_penalty = torch.inf
-        # the generator belongs to one caller, the task perhaps to several
-        generator.print_alignment = print_alignment
-        return self._checked(generator, models) if translates else generator
-
-    def _checked(
-        self, generator: SequenceGenerator | SequenceScorer, models: Sequence[torch.nn.Module]
-    ) -> SequenceGenerator | SequenceScorer:
-        """Return the generator, after a check that it can translate each sentence of the data.
-
-        A warning tells when it knows few of their words.
-
-        Raises:
-            UserError: as ``MemoryLimit.check``.
-        """
-        scores = isinstance(generator, SequenceScorer)
-        self._words.count_data(self.datasets.values(), with_target=scores)
-        memory = search_memory(generator, models)
-        for split, dataset in self.datasets.items() if memory else ():
-            source, target = np.asarray(dataset.src_sizes), dataset.tgt_sizes
-            target = target_positions(generator, source, target)
-            device = next(models[0].parameters()).device
-            self.memory_limit.check(memory, device, source, target, split)
         return generator
 
-    def inference_step(
-        self, generator, models, sample: dict, prefix_tokens=None, constraints=None
-    ) -> list[list[dict]]:
-        """Translate or score one batch, with alignments that can be printed and looked up.
-
-        Every hypothesis' ``attention`` is ``(source, target)``, padding included. What would take
-        much memory is translated in parts. A sentence without words has a translation without
-        words, and is not searched for one.
-
-        Raises:
-            UserError: for a sentence that alone takes more than ``--max-batch-memory``.
-        """
-        session = current_session()
-        if session and "id" not in sample:
-            sample = {**sample, "id": torch.tensor(list(session.sentences))}
-            self._words.count_typed(session)
-        words = sample["net_input"]["src_tokens"]
-        blank = words.ne(self.source_dictionary.pad()).sum(dim=1) <= 1  # the end symbol alone
-        is_searched = not isinstance(generator, SequenceScorer) and prefix_tokens is None
-        if is_searched and blank.any():
-            return self._without_blanks(generator, models, sample, constraints, blank)
-        parts = self._search_parts(generator, models, sample)
-        if len(parts) > 1:
-            padding, hypotheses = self.source_dictionary.pad(), []
-            for rows in parts:
-                given = (x if x is None else x[rows] for x in (prefix_tokens, constraints))
-                part = rows_of(sample, rows, padding)
-                hypotheses += self.inference_step(generator, models, part, *given)
-            return hypotheses
-        hypotheses = super().inference_step(
-            generator, models, sample, prefix_tokens=prefix_tokens, constraints=constraints
-        )
-        ids = sample["id"].tolist() if "id" in sample else None
-        for row, beam in enumerate(hypotheses):
-            source = sample["net_input"]["src_tokens"][row]
-            for rank, hypothesis in enumerate(beam):
-                attention = hypothesis["attention"]
-                if attention is None or not attention.numel():
-                    continue
-                if isinstance(generator, SequenceScorer):
-                    attention = attention[: len(hypothesis["tokens"])].T
-                    hypothesis["attention"] = attention
-                hypothesis["alignment"] = hypothesis_alignment(
-                    words_only(attention, source, self.source_dictionary.pad()),
-                    getattr(generator, "print_alignment", None),
-                )
-                if rank == 0 and ids is not None:
-                    self._show(ids[row], source, hypothesis)
-        return hypotheses
-
-    def _without_blanks(
-        self, generator, models, sample: dict, constraints: Tensor | None, blank: Tensor
-    ) -> list[list[dict]]:
-        """Translate the rows that have words; the others' best translation is the end symbol."""
-        found: list[list[dict]] = []
-        rows = blank.logical_not().nonzero().flatten()
-        if len(rows):
-            part = rows_of(sample, rows, self.source_dictionary.pad())
-            given = None if constraints is None else constraints[rows]
-            found = self.inference_step(generator, models, part, constraints=given)
-        translations, printed = iter(found), getattr(generator, "print_alignment", None)
-        attends = any(has_alignment(model) for model in models)
-        pad, eos = self.source_dictionary.pad(), self.target_dictionary.eos()
-        hypotheses = []
-        for row, is_blank in enumerate(blank.tolist()):
-            source = sample["net_input"]["src_tokens"][row]
-            if not is_blank:
-                hypotheses.append(next(translations))
-                continue
-            nothing = empty_hypothesis(source.ne(pad), eos, printed, attends)
-            if attends and "id" in sample:
-                self._show(int(sample["id"][row]), source, nothing)
-            hypotheses.append([nothing])
-        return hypotheses
-
-    def _search_parts(
-        self, generator: SequenceGenerator | SequenceScorer, models: Sequence, sample: dict
-    ) -> list[slice]:
-        """Return the rows that are translated together; they stay as wide as the batch is."""
-        memory, words = search_memory(generator, models), sample["net_input"]["src_tokens"]
-        rows, source = words.shape
-        target = sample.get("target")
-        target = target_positions(generator, source, None if target is None else target.size(1))
-        device = words.device
-        if memory is None or self.memory_limit.allows(memory, device, rows, source, target):
-            return [slice(0, rows)]
-        longest = words.ne(self.source_dictionary.pad()).sum(dim=1).argmax()
-        number = int(sample["id"][longest]) if "id" in sample else int(longest)
-        self.memory_limit.check(memory, device, [source], [target], first=number)
-        return self.memory_limit.parts(memory, device, [source] * rows, [int(target)] * rows)
+    def _needs_alignment(self, args: Namespace) -> bool:
+        is_shown = self.cfg.heatmap_dir or self.cfg.heatmap_terminal
+        return super()._needs_alignment(args) or bool(self._translates and is_shown)
 
     def _show(self, sentence: int, source: Tensor, hypothesis: dict) -> None:
-        """Draw a best translation's alignment, where that is asked for."""
+        """Draw the alignment, where that is asked for."""
         is_drawn = self._gallery is not None and sentence in self._samples
         if not is_drawn and not self.cfg.heatmap_terminal:
             return
@@ -396,8 +232,3 @@ class AlignmentHeatmapTask(ParallelDataTask, CollectsAlignments):
                 with Image.open(path) as picture:
                     dots = np.asarray(picture.convert("L"))[None]
                 writer.add_image(f"alignment/valid{sentence:04d}", dots, update)
-
-
-def has_alignment(model: torch.nn.Module) -> bool:
-    """Tell whether a model has attention; fairseq's own do not say it and are taken to."""
-    return model.decoder.has_alignment if isinstance(model.decoder, ShowsAlignment) else True

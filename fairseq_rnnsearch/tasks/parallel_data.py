@@ -4,7 +4,6 @@ What it changes, each because fairseq would otherwise lose something in silence,
 method that changes it.
 """
 
-import contextlib
 import logging
 import struct
 from collections.abc import Sequence
@@ -15,7 +14,6 @@ from typing import Optional
 import numpy as np
 import torch
 from fairseq import utils
-from fairseq.criterions import FairseqCriterion
 from fairseq.data import (
     Dictionary,
     FairseqDataset,
@@ -23,13 +21,8 @@ from fairseq.data import (
     iterators,
 )
 from fairseq.dataclass import ChoiceEnum
-from fairseq.dataclass.configs import CheckpointConfig
-from fairseq.models import BaseFairseqModel
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
-from omegaconf import II
 
-from fairseq_rnnsearch.compat.half_precision import innermost, scales_losses
-from fairseq_rnnsearch.contracts import AnswersNonfinite, ChecksTraining, ExplainsUpdates
 from fairseq_rnnsearch.data.batch_order import paper_batches
 from fairseq_rnnsearch.data.binarised import check_split
 from fairseq_rnnsearch.data.checksums import check_checksum
@@ -38,15 +31,6 @@ from fairseq_rnnsearch.errors import UserError, reason
 from fairseq_rnnsearch.tasks import vocabulary
 from fairseq_rnnsearch.tasks.data_folder import check_languages, check_subset
 from fairseq_rnnsearch.tasks.epoch_batches import InOrderIterator, resumed
-from fairseq_rnnsearch.tasks.guided_alignment import GuidedAlignment, check_guidance
-from fairseq_rnnsearch.tasks.memory_limit import (
-    MemoryLimit,
-    in_fairseqs_words,
-    summed,
-    training_memory,
-)
-from fairseq_rnnsearch.tasks.nonfinite import UpdateRecord, name_sentences
-from fairseq_rnnsearch.wording import counted
 
 logger = logging.getLogger(__name__)
 
@@ -83,25 +67,10 @@ class ParallelDataConfig(TranslationConfig):
         metadata={"help": "drop training pairs with a side of more words, end symbol not counted "
                   "(default: the architecture's, 30 or 50; 0: keep all)"},
     )  # fmt: skip
-    guided_alignment: Optional[str] = field(
-        default=None,
-        metadata={"help": "file of links that attention is trained to follow: a line for each "
-                  "training pair, in the order of the data, of links i-j between words, the "
-                  "source first, from 0 (Pharaoh format; several data folders: as many files, "
-                  "with : between)"},
-    )  # fmt: skip
-    max_batch_memory: Optional[float] = field(
-        default=None,
-        metadata={"help": "GB that a batch may take by estimate; a larger one is computed in "
-                  "parts, with the same result, and a sentence that alone takes more is refused "
-                  "(default: half of the machine's or the GPU's; 0: any amount)"},
-    )  # fmt: skip
-    finetune_from_model: Optional[str] = II("checkpoint.finetune_from_model")
-    restore_file: str = II("checkpoint.restore_file")
 
 
-class ParallelDataTask(TranslationTask, ExplainsUpdates):
-    """Translation in which every sentence is trained on, validated and translated."""
+class ParallelDataTask(TranslationTask):
+    """Translation of data that are whole: each of their sentences occurs in a batch."""
 
     cfg: ParallelDataConfig
 
@@ -110,9 +79,6 @@ class ParallelDataTask(TranslationTask, ExplainsUpdates):
         if (cfg.max_train_words or 0) < 0:
             raise UserError(f"--max-train-words {cfg.max_train_words}: must be 0 (all) or more")
         self._training_data: FairseqDataset | None = None
-        self.memory_limit = MemoryLimit(cfg.max_batch_memory)
-        self._model = self._criterion = None
-        self._update_record = UpdateRecord()
 
     # dictionaries and data
 
@@ -167,46 +133,9 @@ class ParallelDataTask(TranslationTask, ExplainsUpdates):
                 "again with fairseq-preprocess --user-dir ... --task alignment_heatmap"
             ) from problem
         if combine and split == self.cfg.train_subset:  # only training combines
-            if self._training_data is None:  # else it is another epoch's data folder
-                self._check_model()
             self._training_data = self.datasets[split]
-            self._guide(epoch)
         if not len(self.datasets[split]):
             raise UserError(f"the {split!r} data in {self.cfg.data} has no sentences")
-
-    def _check_model(self) -> None:
-        """Let the model check what it is trained on, see ``contracts.ChecksTraining``."""
-        if isinstance(self._model, ChecksTraining):
-            named = self.cfg.restore_file != CheckpointConfig.restore_file
-            self._model.check_training(
-                has_links=bool(self._guidance),
-                begins_from_model=bool(self.cfg.finetune_from_model) or named,
-            )
-
-    def _guide(self, epoch: int) -> None:
-        """Give the training data the links of ``--guided-alignment``.
-
-        Raises:
-            UserError: as `GuidedAlignment`, and when there is not a file for each data folder.
-        """
-        files, folders = self._guidance, utils.split_paths(self.cfg.data)
-        if not files:
-            return
-        if len(files) != len(folders):
-            raise UserError(
-                f"--guided-alignment names {counted(len(files), 'file')}, but there are "
-                f"{counted(len(folders), 'data folder')}: give one for each, with : between"
-            )
-        if self.cfg.load_alignments:
-            raise UserError("--guided-alignment and --load-alignments: give one of them")
-        shard = (epoch - 1) % len(folders)
-        name = f"the {self.cfg.train_subset!r} data in {folders[shard]}"
-        links = GuidedAlignment(Path(files[shard]), self._training_data, name)
-        self._training_data.align_dataset = links
-
-    @property
-    def _guidance(self) -> list[str]:
-        return utils.split_paths(self.cfg.guided_alignment) if self.cfg.guided_alignment else []
 
     def _check_files(self, split: str, epoch: int) -> None:
         """Check the files of a split that fairseq will load."""
@@ -231,7 +160,7 @@ class ParallelDataTask(TranslationTask, ExplainsUpdates):
             constraints=constraints,
         )
 
-    # the state that a checkpoint keeps, and what an update leaves for the optimizer
+    # the state that a checkpoint keeps
 
     def state_dict(self) -> dict:
         """Return fairseq's state, and which words the model learns."""
@@ -251,85 +180,6 @@ class ParallelDataTask(TranslationTask, ExplainsUpdates):
     def _dictionaries(self) -> dict[str, Dictionary]:
         return {"source": self.source_dictionary, "target": self.target_dictionary}
 
-    # training
-
-    def build_model(self, cfg, from_checkpoint: bool = False) -> BaseFairseqModel:
-        """Build as fairseq does; training asks the model how much memory its data takes."""
-        self._model = super().build_model(cfg, from_checkpoint)
-        return self._model
-
-    def build_criterion(self, cfg, from_checkpoint: bool = False) -> FairseqCriterion:
-        """Build as fairseq does; see ``build_model``.
-
-        Raises:
-            UserError: as ``check_guidance``.
-        """
-        self._criterion = super().build_criterion(cfg, from_checkpoint)
-        if self._guidance:
-            check_guidance(self._model, self._criterion)
-        return self._criterion
-
-    def train_step(
-        self, sample: dict, model, criterion, optimizer, update_num: int, ignore_grad: bool = False
-    ) -> tuple[torch.Tensor, int, dict]:
-        """Train as fairseq does, on a batch that takes much memory in parts.
-
-        What the update was made of is kept, to name it if it is not finite.
-        """
-        if not ignore_grad:
-            if update_num != self._update_record.update:
-                self._update_record = UpdateRecord(update_num)
-            self._update_record.add(sample, model, criterion)
-        inside = innermost(optimizer)
-        if isinstance(inside, AnswersNonfinite):
-            inside.begin_update(self._update_record.explain, scales_losses(optimizer))
-        step, results = super().train_step, []
-        with in_fairseqs_words(sample):
-            parts = self._parts(sample, model, criterion)
-            for number, part in enumerate(parts, start=1):
-                # processes that share a model exchange their gradients once for the whole batch
-                waits = number < len(parts) and hasattr(model, "no_sync")
-                with model.no_sync() if waits else contextlib.nullcontext():
-                    results.append(step(part, model, criterion, optimizer, update_num, ignore_grad))
-        return summed(results)
-
-    def explain_update(self) -> str:
-        """See ``contracts.ExplainsUpdates``."""
-        return self._update_record.explain()
-
-    def valid_step(self, sample: dict, model, criterion) -> tuple[torch.Tensor, int, dict]:
-        """Validate as fairseq does, in parts too, and warn where the cost is not finite."""
-        step = super().valid_step
-        with in_fairseqs_words(sample):
-            parts = self._parts(sample, model, criterion)
-            loss, size, logged = summed([step(part, model, criterion) for part in parts])
-        if not torch.isfinite(torch.as_tensor(loss)).all():
-            numbers = name_sentences(sorted(sample["id"].tolist()))
-            logger.warning("the validation cost is %s in a batch of %s", float(loss), numbers)
-        return loss, size, logged
-
-    def _parts(self, sample: dict, model, criterion) -> list[dict]:
-        return self.memory_limit.parts_of(sample, model, criterion, self.source_dictionary.pad())
-
-    def _check_memory(self) -> None:
-        """Refuse data with a sentence that no training or validation can take, before it begins.
-
-        Raises:
-            UserError: as ``MemoryLimit.check``.
-        """
-        memory = training_memory(self._model, self._criterion)
-        if memory is None:
-            return
-        device = next(self._model.parameters()).device
-        for split, dataset in self.datasets.items():
-            words = np.stack(_words(dataset))
-            most = np.asarray(self.max_positions()) - 1
-            if dataset is self._training_data and self.cfg.max_train_words:
-                most = np.minimum(most, self.cfg.max_train_words)
-            is_used = (words <= most[:, None]).all(axis=0)
-            positions = np.where(is_used, words + 1, 0)
-            self.memory_limit.check(memory, device, *positions, split)
-
     # batches
 
     def filter_indices_by_size(
@@ -343,11 +193,9 @@ class ParallelDataTask(TranslationTask, ExplainsUpdates):
         indices = super().filter_indices_by_size(
             indices, dataset, max_positions, ignore_invalid_inputs
         )
-        if self._training_data is None or dataset is self._training_data:
-            self._check_memory()  # of the validation data too
         if dataset is not self._training_data or not self.cfg.max_train_words:
             return indices
-        longest = np.maximum(*_words(dataset))[indices]
+        longest = np.maximum(*word_counts(dataset))[indices]
         kept = indices[longest <= self.cfg.max_train_words]
         logger.info(
             "%d of %d training pairs have at most %d words on either side; the others are dropped",
@@ -408,10 +256,11 @@ class ParallelDataTask(TranslationTask, ExplainsUpdates):
         kept = self.filter_indices_by_size(
             np.arange(len(dataset)), dataset, max_positions, ignore_invalid_inputs
         )
+        batches = paper_batches(*word_counts(dataset), max_sentences, seed, candidates=kept)
         iterator = InOrderIterator(
             dataset=dataset,
             collate_fn=dataset.collater,
-            batch_sampler=paper_batches(*_words(dataset), max_sentences, seed, candidates=kept),
+            batch_sampler=batches,
             seed=seed,
             buffer_size=data_buffer_size,
             **{name: options[name] for name in _OF_AN_ITERATOR if name in options},
@@ -420,6 +269,6 @@ class ParallelDataTask(TranslationTask, ExplainsUpdates):
         return iterator
 
 
-def _words(dataset: LanguagePairDataset) -> tuple[np.ndarray, np.ndarray]:
-    """Return the words of each source and target sentence, end symbols not counted."""
+def word_counts(dataset: LanguagePairDataset) -> tuple[np.ndarray, np.ndarray]:
+    """Return the number of words of each source and target sentence, end symbols not counted."""
     return np.asarray(dataset.src_sizes) - 1, np.asarray(dataset.tgt_sizes) - 1
