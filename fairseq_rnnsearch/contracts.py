@@ -21,6 +21,10 @@ from torch import Tensor, nn
 # Of sentences and their source and target positions the bytes; of arrays an array.
 Estimate = Callable[[Any, Any, Any], Any]
 
+# Positions of a sentence: the recurrences set no limit, but fairseq wants a number of the task and
+# of the models.
+ANY_LENGTH = 1_000_000
+
 
 @runtime_checkable
 class EstimatesMemory(Protocol):

@@ -4,11 +4,11 @@ import torch
 from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor, nn
 
-from fairseq_rnnsearch.contracts import ShowsAlignment, TakesSteps
+from fairseq_rnnsearch.contracts import ANY_LENGTH, ShowsAlignment, TakesSteps
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import Backend, DecoderSteps
 from fairseq_rnnsearch.models.precision import in_compute_dtype
-from fairseq_rnnsearch.models.rnnsearch_encoder import ANY_LENGTH, EncoderOut
+from fairseq_rnnsearch.models.rnnsearch_encoder import EncoderOut
 from fairseq_rnnsearch.network import Decoder
 
 

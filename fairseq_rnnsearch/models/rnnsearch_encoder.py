@@ -5,11 +5,9 @@ from typing import NamedTuple
 from fairseq.models import FairseqEncoder
 from torch import Tensor
 
+from fairseq_rnnsearch.contracts import ANY_LENGTH
 from fairseq_rnnsearch.models.precision import in_compute_dtype
 from fairseq_rnnsearch.network import EncodedSource, Encoder
-
-# the recurrences set no limit; fairseq wants a number
-ANY_LENGTH = 1_000_000
 
 
 class EncoderOut(NamedTuple):

@@ -23,6 +23,7 @@ from fairseq.data import (
 from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
+from fairseq_rnnsearch.contracts import ANY_LENGTH
 from fairseq_rnnsearch.data.batch_order import paper_batches
 from fairseq_rnnsearch.data.binarised import check_split
 from fairseq_rnnsearch.data.checksums import check_checksum
@@ -34,7 +35,6 @@ from fairseq_rnnsearch.tasks.epoch_batches import InOrderIterator, resumed
 
 logger = logging.getLogger(__name__)
 
-ANY_LENGTH = 1_000_000
 # what fairseq's iterators of batches are told as its tasks are
 _OF_AN_ITERATOR = ("num_shards", "shard_id", "num_workers", "epoch", "skip_remainder_batch")
 
