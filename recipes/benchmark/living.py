@@ -186,14 +186,20 @@ def take_picture(driver: Any, address: str, drag: Sequence[int] | None, path: Pa
     wait(driver, "return /ms$/.test(document.getElementById('status').textContent)")
     if "step=" in address:
         wait(driver, "return !document.getElementById('glass').hidden")
-    frame = "return outerHeight - innerHeight + document.documentElement.scrollHeight"
-    driver.set_window_size(WIDTH, driver.execute_script(frame))  # all of it in sight
+    bring_into_sight(driver)
     if drag:
         row, start, end = drag
         drag_weight(driver, row, start, end)
         wait(driver, "return document.querySelector('.chip.changed')")
+        bring_into_sight(driver)  # the new translation may be longer
     with replacing(path) as unfinished:
         unfinished.write_bytes(driver.get_screenshot_as_png())
+
+
+def bring_into_sight(driver: Any) -> None:
+    """Make the window as high as the page."""
+    frame = "return outerHeight - innerHeight + document.documentElement.scrollHeight"
+    driver.set_window_size(WIDTH, driver.execute_script(frame))
 
 
 def drag_weight(driver: Any, row: int, start: int, end: int) -> None:
