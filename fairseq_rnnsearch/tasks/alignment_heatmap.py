@@ -128,17 +128,10 @@ class AlignmentHeatmapTask(TranslatingTask, CollectsAlignments):
     # translations
 
     def build_generator(
-        self,
-        models: Sequence[torch.nn.Module],
-        args: Namespace,
-        seq_gen_cls: type | None = None,
-        extra_gen_cls_kwargs: dict | None = None,
-        **options,
+        self, models: Sequence[torch.nn.Module], args: Namespace, *given, **options
     ) -> SequenceGenerator | SequenceScorer:
         """Build as for any translation, and make ready to draw what it finds."""
-        generator = super().build_generator(
-            models, args, seq_gen_cls, extra_gen_cls_kwargs, **options
-        )
+        generator = super().build_generator(models, args, *given, **options)
         if self._translates and self.cfg.heatmap_dir and self._gallery is None:
             self._gallery = LateGallery(
                 Path(self.cfg.heatmap_dir), self._formats, self._look(list(self.datasets))

@@ -170,18 +170,12 @@ class TrainingTask(ParallelDataTask, ExplainsUpdates):
         return self.memory_limit.parts_of(sample, model, criterion, self.source_dictionary.pad())
 
     def filter_indices_by_size(
-        self,
-        indices: np.ndarray,
-        dataset: FairseqDataset,
-        max_positions=None,
-        ignore_invalid_inputs: bool = False,
+        self, indices: np.ndarray, dataset: FairseqDataset, *given, **options
     ) -> np.ndarray:
         """Filter as for any parallel data, after a check that there is the memory for them."""
         if self._training_data is None or dataset is self._training_data:
             self._check_memory()  # of the validation data too
-        return super().filter_indices_by_size(
-            indices, dataset, max_positions, ignore_invalid_inputs
-        )
+        return super().filter_indices_by_size(indices, dataset, *given, **options)
 
     def _check_memory(self) -> None:
         """Refuse data with a sentence that no training or validation can take, before it begins.
