@@ -370,6 +370,20 @@ def test_biases_and_energy_weights_start_at_zero(fresh_model):
     }
 
 
+def test_the_uniform_start_is_that_of_fairseqs_lstm():
+    """Five standard errors of the variance of numbers from -a to a, which is a^2 / 3."""
+    for name, parameter in build_model(400, 300, initialization="uniform").named_parameters():
+        assert parameter.abs().max() <= 0.1, name
+        assert parameter.square().mean().item() == pytest.approx(
+            0.01 / 3, rel=5 * math.sqrt(4 / 5 / parameter.numel())
+        ), name
+
+
+def test_an_unknown_start_is_refused():
+    with pytest.raises(UserError, match="--initialization xavier: must be one of appendix, uni"):
+        build_model(initialization="xavier")
+
+
 @pytest.mark.parametrize(("name", "std"), [(n, std) for n, std in INITIAL.items() if std])
 def test_gaussian_weights(fresh_model, name, std):
     """At least 8,000 numbers each: five standard errors."""

@@ -12,7 +12,7 @@ from fairseq_rnnsearch.equations.product_alignment import DotAlignment, GeneralA
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import KERNELS
 from fairseq_rnnsearch.models.precision import COMPUTE_DTYPES
-from fairseq_rnnsearch.network import DECODER_ORDERS
+from fairseq_rnnsearch.network import DECODER_ORDERS, INITIALIZATIONS
 
 UNITS = {"gated": GatedUnit, "lstm": LongShortTermMemory}  # by their names for --unit
 
@@ -77,6 +77,11 @@ class RNNSearchConfig(FairseqDataclass):
         default=False,
         metadata={"help": "RNNencdec: the context is always the last forward state"},
     )
+    initialization: ChoiceEnum(list(INITIALIZATIONS)) = field(
+        default="appendix",
+        metadata={"help": "how parameters start: as in the paper's appendix B.1, or uniformly from "
+                  "-0.1 to 0.1, as those of fairseq's lstm"},
+    )  # fmt: skip
     dropout: float = field(
         default=0.0,
         metadata={"help": "dropout of embedded words and of the maxout layer (paper: none)"},

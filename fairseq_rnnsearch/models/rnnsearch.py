@@ -31,7 +31,7 @@ from fairseq_rnnsearch.models.model_options import (
 from fairseq_rnnsearch.models.precision import round_matrices
 from fairseq_rnnsearch.models.rnnsearch_decoder import RNNSearchDecoder
 from fairseq_rnnsearch.models.rnnsearch_encoder import RNNSearchEncoder
-from fairseq_rnnsearch.network import Decoder, Encoder, initialize
+from fairseq_rnnsearch.network import INITIALIZATIONS, Decoder, Encoder, initialize
 
 logger = logging.getLogger(__name__)
 
@@ -94,7 +94,7 @@ class RNNSearchModel(FairseqEncoderDecoderModel, ChecksTraining, EstimatesMemory
             RNNSearchEncoder(source, encoder, compute_dtype),
             RNNSearchDecoder(target, decoder, compute_dtype),
         )
-        initialize(model)
+        initialize(model, INITIALIZATIONS[str(cfg.initialization)])
         if cfg.train_alignment_model_only:
             model.requires_grad_(False)
             decoder.alignment_model.requires_grad_(True)

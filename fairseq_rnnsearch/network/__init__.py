@@ -2,10 +2,11 @@
 
 from fairseq_rnnsearch.network.decoder import DECODER_ORDERS, Decoder
 from fairseq_rnnsearch.network.encoder import EncodedSource, Encoder
-from fairseq_rnnsearch.network.initialization import initialize
+from fairseq_rnnsearch.network.initialization import INITIALIZATIONS, initialize
 
 __all__ = [
     "DECODER_ORDERS",
+    "INITIALIZATIONS",
     "Decoder",
     "EncodedSource",
     "Encoder",

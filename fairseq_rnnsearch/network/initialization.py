@@ -1,4 +1,4 @@
-"""How parameters start: appendix B.1 as one table.
+"""How parameters start: a table for each way, that of appendix B.1 first.
 
 The first row whose pattern fits a parameter's name decides.
 """
@@ -24,7 +24,9 @@ def gaussian(standard_deviation: float) -> Callable[[Tensor], object]:
     return lambda parameter: parameter.normal_(0.0, standard_deviation)
 
 
-APPENDIX_B1: tuple[tuple[str, str, Callable[[Tensor], object]], ...] = (
+Table = tuple[tuple[str, str, Callable[[Tensor], object]], ...]
+
+APPENDIX_B1: Table = (
     # name                              in the paper                          how it starts
     ("*recurrent_*", "U, U_z, U_r of all units", orthogonal_blocks),
     ("*alignment_model.state_weight", "W_a", gaussian(0.001)),
@@ -35,12 +37,16 @@ APPENDIX_B1: tuple[tuple[str, str, Callable[[Tensor], object]], ...] = (
     ("*", "any other weight matrix", gaussian(0.01)),
 )
 
+FAIRSEQ_LSTM: Table = (("*", "all of fairseq's lstm", lambda p: p.uniform_(-0.1, 0.1)),)
+
+INITIALIZATIONS = {"appendix": APPENDIX_B1, "uniform": FAIRSEQ_LSTM}  # by --initialization
+
 
 @torch.no_grad()
-def initialize(module: nn.Module) -> None:
-    """Initialise every parameter of ``module`` in place by ``APPENDIX_B1``."""
+def initialize(module: nn.Module, table: Table = APPENDIX_B1) -> None:
+    """Initialise every parameter of ``module`` in place by a table."""
     for name, parameter in module.named_parameters():
-        for pattern, _, fill in APPENDIX_B1:
+        for pattern, _, fill in table:
             if fnmatch(name, pattern):
                 fill(parameter)
                 break
