@@ -25,6 +25,7 @@
 : "${ATTENTION:=256}" # n'
 : "${MAXOUT:=256}"    # l
 : "${DECODER_ORDER:=program}"
+: "${INITIALIZATION:=appendix}" # the paper's; or uniform, as fairseq's lstm
 : "${DROPOUT:=0.3}" # of embeddings and readout
 
 # training

@@ -12,6 +12,8 @@ check_settings() {
     one_of LOWERCASE 0 1
     one_of VOCABULARY shortlist bpe
     one_of BPE_JOINT 0 1
+    one_of DECODER_ORDER program appendix section3
+    one_of INITIALIZATION appendix uniform
     one_of OPTIMIZER adam adadelta
     one_of VALID_BLEU 0 1
     one_of LR_SCHEDULER polynomial_decay fixed
@@ -38,9 +40,9 @@ check_settings() {
 
 # These settings cannot be changed in a work folder.
 TRAINING_SETTINGS=(MODEL TOKENIZER LOWERCASE VOCABULARY MIN_COUNT BPE_MERGES BPE_JOINT BPE_DROPOUT
-    BPE_COPIES BPE_DROPOUT_EPOCHS EMBEDDING HIDDEN ATTENTION MAXOUT DECODER_ORDER DROPOUT OPTIMIZER
-    LEARNING_RATE LR_SCHEDULER CLIP_NORM LABEL_SMOOTHING LONGEST BATCH_SIZE BATCH_ORDER UPDATES
-    WARMUP PATIENCE VALID_BLEU AVERAGE SEED TRAIN_OPTIONS)
+    BPE_COPIES BPE_DROPOUT_EPOCHS EMBEDDING HIDDEN ATTENTION MAXOUT DECODER_ORDER
+    INITIALIZATION DROPOUT OPTIMIZER LEARNING_RATE LR_SCHEDULER CLIP_NORM LABEL_SMOOTHING LONGEST
+    BATCH_SIZE BATCH_ORDER UPDATES WARMUP PATIENCE VALID_BLEU AVERAGE SEED TRAIN_OPTIONS)
 
 # prepare_stages: sets the names that follow from the settings.
 prepare_stages() {
@@ -198,7 +200,8 @@ train() {
     set_judgement "$([[ $VALID_BLEU = 1 ]] && echo bleu || echo nll_loss)"
     read -r -a further <<<"$TRAIN_OPTIONS" || true
     train_logged train fairseq-train "$FOLDERS" "${PLUGIN[@]}" \
-        --arch "${MODEL}_50" "${SIZES[@]}" --decoder-order "$DECODER_ORDER" --dropout "$DROPOUT" \
+        --arch "${MODEL}_50" "${SIZES[@]}" --decoder-order "$DECODER_ORDER" \
+        --initialization "$INITIALIZATION" --dropout "$DROPOUT" \
         --max-train-words "$LONGEST" \
         --criterion alignment_heatmap --label-smoothing "$LABEL_SMOOTHING" \
         "${OPTIMIZATION[@]}" --clip-norm "$CLIP_NORM" \

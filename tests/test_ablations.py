@@ -23,8 +23,7 @@ import arms
 import longest_third
 import table
 
-ARMS = ["forward_encoder", "tanh_readout", "start_from_mean", "start_from_zero", "uniform_start"]
-ARMS += ["reset_after"]
+ARMS = ["forward_encoder", "tanh_readout", "start_from_mean", "start_from_zero", "reset_after"]
 
 
 def model(arm):
@@ -91,11 +90,6 @@ def test_s_0_is_zero_and_stays_zero():
     network = built.decoder.network
     assert not network.initial_state(built.encoder.network(x, x.eq(PAD))).any()
     assert not network.initial_weight.requires_grad and not network.initial_bias.requires_grad
-
-
-def test_the_uniform_start_is_fairseqs():
-    for name, parameter in build_model(kind=MODEL_REGISTRY["uniform_start"]).named_parameters():
-        assert parameter.any() and parameter.abs().max() <= 0.1, name
 
 
 def test_resetting_after_the_product_is_torchs_own_unit():

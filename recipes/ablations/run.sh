@@ -38,17 +38,18 @@ ALL_ARMS=("${MAIN_ARMS[@]}" forward_encoder general additive_halved dot_halved l
 
 only_help "$@"
 
-# options_of ARM: leaves its model in MODEL, and in OPTIONS what fairseq-train is told besides.
+# options_of ARM: sets what it is, and leaves in OPTIONS what fairseq-train is told besides.
 options_of() {
-    MODEL=rnnsearch OPTIONS=()
+    MODEL=rnnsearch DECODER_ORDER=program INITIALIZATION=appendix OPTIONS=()
     local -a halved=(--encoder-hidden-size $((HIDDEN / 2)))
     case $1 in
-        program | appendix | section3) OPTIONS=(--decoder-order "$1") ;;
+        program | appendix | section3) DECODER_ORDER=$1 ;;
         rnnencdec) MODEL=rnnencdec ;;
         general) OPTIONS=(--alignment-model general) ;;
         additive_halved) OPTIONS=("${halved[@]}") ;;
         dot_halved) OPTIONS=("${halved[@]}" --alignment-model dot) ;;
         lstm) OPTIONS=(--unit lstm) ;;
+        uniform_start) INITIALIZATION=uniform ;;
         *) OPTIONS=(--arch "$1") ;;
     esac
 }
@@ -141,7 +142,10 @@ main() {
 # What all arms share; the others are each arm's own.
 SHARED_SETTINGS=()
 for name in "${TRAINING_SETTINGS[@]}"; do
-    case $name in MODEL | DECODER_ORDER | LEARNING_RATE | SEED) ;; *) SHARED_SETTINGS+=("$name") ;; esac
+    case $name in
+        MODEL | DECODER_ORDER | INITIALIZATION | LEARNING_RATE | SEED) ;;
+        *) SHARED_SETTINGS+=("$name") ;;
+    esac
 done
 
 main

@@ -110,14 +110,6 @@ def _begin_by(decoder: Decoder, summarise: Callable[[EncodedSource], EncodedSour
 
 
 @arm
-def uniform_start(encoder: Encoder, decoder: Decoder) -> None:
-    """Draw all parameters from -0.1 to 0.1, as fairseq's ``lstm`` does, and not by B.1."""
-    for network in (encoder, decoder):
-        for parameter in network.parameters():
-            parameter.uniform_(-0.1, 0.1)
-
-
-@arm
 def reset_after(encoder: Encoder, decoder: Decoder) -> None:
     """Reset after the recurrent product, as ``torch.nn.GRU`` does, and not before it."""
     for unit in (encoder.forward_unit, encoder.backward_unit, decoder.unit):
