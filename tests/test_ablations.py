@@ -21,6 +21,7 @@ sys.path.insert(0, str(ROOT / "recipes" / "ablations"))
 
 import arms
 import longest_third
+import runs
 import table
 
 ARMS = ["forward_encoder", "tanh_readout", "start_from_mean", "start_from_zero", "reset_after"]
@@ -131,45 +132,114 @@ def test_differences_are_a_linear_models():
 
 
 @pytest.fixture
-def work(tmp_path):
-    """A work folder with two arms, of which the second is worse, and better at the higher rate."""
-    reference = ["un chien court vite .", "deux hommes parlent ici ."]
-    (tmp_path / "tokens").mkdir()
-    right = {("first", "0.1"): 2, ("second", "0.1"): 1, ("second", "0.02"): 0}
-    for split in ("valid", "test"):
-        (tmp_path / "tokens" / f"{split}.fr").write_text("".join(f"{x}\n" for x in reference))
-    for (arm, rate), count in right.items():
-        for seed in (1, 2):
-            run = tmp_path / "arms" / arm / f"rate-{rate}" / f"seed-{seed}"
-            (run / "logs").mkdir(parents=True)
-            (run / "logs" / "train.log").write_text(
-                "x | num. shared model params: 1 (num. trained: 6,468,725)\n"
-                "y | valid on 'valid' subset | loss 2 | nll_loss 5.5 | ppl 3\n"
-                "y | valid on 'valid' subset | loss 2 | nll_loss 5.25 | ppl 3\n"
-            )
-            for begin in ("", "valid-"):
-                folder = run / f"{begin}translations-best-beam3"
-                folder.mkdir()
-                lines = reference[:count] + ["rien du tout , non ."] * (2 - count)
-                (folder / "tokens.fr").write_text("".join(f"{x.upper()}\n" for x in lines))
-    return tmp_path
+def record(tmp_path):
+    """A record of two arms, of which the second is worse, and better at the higher rate."""
+    valid = {("first", "0.1"): 50, ("second", "0.1"): 40, ("second", "0.02"): 30}
+    found = [
+        runs.Run(arm, rate, seed, 30, 6_468_725, 5.25, score + seed, score + seed + 1.5)
+        for (arm, rate), score in valid.items()
+        for seed in (1, 2)
+    ]
+    runs.add(tmp_path / "runs.tsv", found)
+    return tmp_path / "runs.tsv"
 
 
-def test_arms_are_compared_at_the_better_of_their_rates(work, capsys, monkeypatch):
-    assert table.best_rate(work, "second", 1) == "0.1"
-    command = f"table {work} --arms first second --seeds 1 2 --out {work / 'out'}"
-    monkeypatch.setattr(sys, "argv", command.split())
-    table.main()
+def run_main(module, command, monkeypatch):
+    monkeypatch.setattr(sys, "argv", [module.__name__, *map(str, command)])
+    module.main()
+
+
+def test_arms_are_compared_at_the_better_of_their_rates(record, capsys, monkeypatch):
+    second = ["--arms", "second", "--seeds", 1, 2]
+    run_main(table, [record, *second, "--best-rate"], monkeypatch)
+    assert capsys.readouterr().out == "0.1\n"
+    out = record.parent / "out"
+    command = [record, "--arms", "first", "second", "--seeds", 1, 2, "--out", out]
+    run_main(table, command, monkeypatch)
     rows = [line.strip("| ").split("|") for line in capsys.readouterr().out.splitlines()[2:]]
     first, second = ([cell.strip() for cell in row] for row in rows)
-    assert first[:6] == ["first", "6.47", "0.1", "5.250", "100.0", "100.0 100.0"]
-    assert second[2] == "0.1" and second[6].startswith("−") and float(second[4]) < 70
-    assert (work / "out" / "ablations.svg").exists() and (work / "out" / "ablations.md").exists()
+    assert first[:6] == ["first", "6.47", "0.1", "5.250", "51.5", "51.0 52.0"]
+    assert second[2] == "0.1" and second[6] == "−10.0" and second[4] == "41.5"
+    assert (out / "ablations.svg").exists() and (out / "ablations.md").exists()
 
 
-def test_a_run_without_translations_is_named(work):
+# --- the record ---------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """What a training leaves whose translations of the test set are half right, in upper case."""
+    reference = ["un chien court vite .", "deux hommes parlent ici ."]
+    run = tmp_path / "run"
+    (run / "logs").mkdir(parents=True)
+    (run / "logs" / "train.log").write_text(
+        "x | num. shared model params: 1 (num. trained: 6,468,725)\n"
+        "y | valid on 'valid' subset | loss 2 | nll_loss 5.5 | ppl 3\n"
+        "y | valid on 'valid' subset | loss 2 | nll_loss 5.25 | ppl 3\n"
+        "y | valid on 'valid' subset | loss 2 | nll_loss 5.75 | ppl 3\n"
+    )
+    for split, begin, right in (("valid", "valid-", 2), ("test", "", 1)):
+        (tmp_path / f"{split}.fr").write_text("".join(f"{x}\n" for x in reference))
+        translations = run / f"{begin}translations-best-beam3"
+        translations.mkdir()
+        lines = reference[:right] + ["rien du tout , non ."] * (2 - right)
+        (translations / "tokens.fr").write_text("".join(f"{x.upper()}\n" for x in lines))
+    return run
+
+
+def test_a_training_is_recorded(folder, tmp_path, monkeypatch):
+    record = tmp_path / "runs.tsv"
+    command = ["add", record, "--updates", 30, "--arm", "lstm", "--rate", "0.10", "--seed", 7]
+    command += ["--run", folder, "--references", tmp_path]
+    for _ in range(2):  # the second time changes nothing
+        run_main(runs, command, monkeypatch)
+        header, line = record.read_text().splitlines()
+    assert header == "arm\trate\tseed\tupdates\tparameters\tbits\tvalid\ttest"
+    *begin, test = line.split("\t")
+    assert begin == "lstm 0.10 7 30 6468725 5.25 100.0".split()
+    right = "UN CHIEN COURT VITE .\nRIEN DU TOUT , NON .\n".lower()
+    (tmp_path / "right").write_text(right)
+    scored = subprocess.run(
+        [sys.executable, "-m", "sacrebleu", tmp_path / "test.fr", "-i", tmp_path / "right", "-b"]
+        + ["--tokenize", "none", "--width", "2"],
+        capture_output=True,
+        text=True,
+    )
+    assert test == f"{float(scored.stdout)}"
+
+
+def test_a_run_without_translations_is_named(folder, tmp_path):
     with pytest.raises(UserError, match="0 translations of valid; valid is one"):
-        table.bleu(work, work / "arms" / "first", "valid")
+        runs.bleu(tmp_path, tmp_path, "valid")
+
+
+def test_runs_from_elsewhere_come_in_once(record, tmp_path, monkeypatch):
+    here = tmp_path / "here.tsv"
+    mine = runs.Run("first", "0.1", 2, 30, 6_468_725, 5.0, 90.0, 91.0)
+    runs.add(here, [mine])
+    for _ in range(2):
+        run_main(runs, ["merge", here, "--updates", 30, record], monkeypatch)
+        found = runs.read_runs(here)
+        assert found[0] == mine and len(found) == len({run.name for run in found}) == 6
+
+
+HEADER, RUN = "\t".join(runs.HEADER), "a\t1\t1\t60\t9\t5\t50\t50"
+WRONG = {
+    "arm\tseed": r", line 1: 'arm\tseed'; valid is arm rate seed updates",
+    f"{HEADER}\n{RUN[:-3]}": ", line 2: 'a\\t1\\t1\\t60\\t9\\t5\\t50' is no run",
+    f"{HEADER}\n{RUN}\n{RUN}1": ", line 3: has a 1 1 a second time",
+    f"{HEADER}\n{RUN}": ": a 1 1 was trained for 60 updates; valid are 30, as here",
+}
+
+
+@pytest.mark.parametrize("text", WRONG)
+def test_a_wrong_record_is_one_line(text, tmp_path):
+    other = tmp_path / "other.tsv"
+    other.write_text(f"{text}\n")
+    with pytest.raises(UserError) as error:
+        runs.merge(tmp_path / "runs.tsv", other, 30)
+    assert f"{other}{WRONG[text]}" in str(error.value)
+    assert not (tmp_path / "runs.tsv").exists()
 
 
 # --- long sentences -----------------------------------------------------------------------------
@@ -197,6 +267,7 @@ REFUSED = {
     "ARMS=program gru": "ARMS=program gru: gru must be one of program appendix section3",
     "HIDDEN=7": "HIDDEN=7: must be even, because two arms halve it",
     "CORPUS=long": "CORPUS=long: give its folder as LONG_DIR",
+    "KNOWN_RUNS=/none": "KNOWN_RUNS=/none: there is no such file",
 }
 
 
@@ -239,4 +310,7 @@ def test_the_recipe_compares_arms_and_goes_on(tmp_path):
     assert [row[1].strip() for row in rows[2:]] == ["program", "reset_after"]
     assert all(len(row[6].split()) == 2 for row in rows[2:])  # a BLEU for each seed
     assert len(list((tmp_path / "work" / "arms").glob("*/rate-*/seed-*"))) == 4
-    assert again.stderr.count("train: done before") == 4
+    assert again.stderr.count("it is in the record") == 4
+    assert first.stdout.endswith(again.stdout)  # before it, the first has told of its epochs
+    settings |= {"WORK": str(tmp_path / "other"), "KNOWN_RUNS": str(tmp_path / "work" / "runs.tsv")}
+    assert run().stdout == again.stdout and not (tmp_path / "other" / "arms").exists()

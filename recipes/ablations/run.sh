@@ -7,8 +7,9 @@
 #
 # README.md beside this script names the arms. With the first seed each arm is trained with each of
 # LEARNING_RATES; the one with the better BLEU on the validation set is the arm's for all seeds.
-# Run again, it goes on where it stopped, and takes arms, seeds and rates that are new. The settings
-# of recipes/settings.sh hold for all arms.
+# Run again, it goes on where it stopped, and takes arms, seeds and rates that are new. Once the text
+# is prepared, others can run beside it in the same WORK, with other ARMS. The settings of
+# recipes/settings.sh hold for all arms.
 
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 
@@ -23,6 +24,7 @@ HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 : "${EMBEDDING:=128}" "${HIDDEN:=128}" "${ATTENTION:=128}" "${MAXOUT:=128}"
 : "${BPE_MERGES:=4000}"
 : "${UPDATES:=3600}"
+: "${KNOWN_RUNS:=}" # a record as WORK/runs.tsv, of runs with these settings, which are not run again
 
 # shellcheck source=recipes/settings.sh
 source "$HERE/../settings.sh"
@@ -69,6 +71,7 @@ check_ablations() {
     ALL_SEEDS=("${WORDS[@]}")
     numbers_of LEARNING_RATES '^[0-9]+(\.[0-9]+)?$' "numbers"
     RATES=("${WORDS[@]}")
+    [[ -z $KNOWN_RUNS || -f $KNOWN_RUNS ]] || die "KNOWN_RUNS=$KNOWN_RUNS: there is no such file"
 }
 
 # numbers_of NAME PATTERN WHAT: leaves what the variable NAME lists in the array WORDS.
@@ -90,17 +93,21 @@ lay_out_corpus() {
     fi
 }
 
-# run_arm ARM RATE SEED: trains one model and translates both sets with it, in a folder of its own
-# below $ALL, where it finds the text of all.
+# run_arm ARM RATE SEED: trains one model, translates both sets with it, in a folder of its own below
+# $ALL, where it finds the text of all, and records what it has reached.
 run_arm() {
     local arm=$1 part
     LEARNING_RATE=$2 SEED=$3
+    log "arm $arm, learning rate $2, seed $3"
+    if grep -qs "^$arm"$'\t'"$2"$'\t'"$3"$'\t' -- "$RECORD"; then
+        log "it is in the record"
+        return
+    fi
     WORK=$ALL/arms/$arm/rate-$2/seed-$3
     mkdir -p -- "$WORK/.done" "$WORK/logs"
     for part in corpus tokens subwords data; do
         ln -sfn -- "$ALL/$part" "$WORK/$part"
     done
-    log "arm $arm, learning rate $2, seed $3"
     options_of "$arm"
     TRAIN_OPTIONS="$GIVEN_OPTIONS ${OPTIONS[*]}"
     prepare_stages
@@ -109,12 +116,14 @@ run_arm() {
         prepare_stages
         run_step "translate $EVALUATE" "$TRANSLATIONS" translate
     done
+    record add --arm "$arm" --rate "$2" --seed "$3" --run "$WORK" --references "$ALL/tokens"
     WORK=$ALL
 }
 
-compare() {
-    python "$HERE/table.py" "$ALL" --arms "${CHOSEN[@]}" "$@"
-}
+# record COMMAND ARGUMENT...: see runs.py.
+record() { python "$HERE/runs.py" "$1" "$RECORD" --updates "$UPDATES" "${@:2}"; }
+
+compare() { python "$HERE/table.py" "$RECORD" "$@"; }
 
 main() {
     local arm rate seed best
@@ -122,7 +131,8 @@ main() {
     check_ablations
     begin_work "$ROOT/runs/ablations-$CORPUS" \
         CORPUS LONG_DIR MULTI30K_DIR "${SHARED_SETTINGS[@]}"
-    ALL=$WORK GIVEN_OPTIONS=$TRAIN_OPTIONS
+    ALL=$WORK RECORD=$WORK/runs.tsv GIVEN_OPTIONS=$TRAIN_OPTIONS
+    if [[ -n $KNOWN_RUNS ]]; then record merge "$KNOWN_RUNS"; fi
     prepare_stages
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
     prepare_text
@@ -131,12 +141,12 @@ main() {
             if [[ $seed = "${ALL_SEEDS[0]}" ]]; then
                 for rate in "${RATES[@]}"; do run_arm "$arm" "$rate" "$seed"; done
             else
-                best=$(compare --best-rate-of "$arm" --seed "${ALL_SEEDS[0]}")
+                best=$(compare --arms "$arm" --best-rate --seeds "${ALL_SEEDS[0]}")
                 run_arm "$arm" "$best" "$seed"
             fi
         done
     done
-    compare --out "$WORK/ablations" --seeds "${ALL_SEEDS[@]}"
+    compare --arms "${CHOSEN[@]}" --seeds "${ALL_SEEDS[@]}" --out "$WORK/ablations"
 }
 
 # What all arms share; the others are each arm's own.

@@ -1,43 +1,40 @@
 """Compare the arms of the ablations: BLEU over seeds, and differences to the recipe's own model.
 
-    python recipes/ablations/table.py WORK --arms program rnnencdec --seeds 1 2 3 --out FOLDER
-    python recipes/ablations/table.py WORK --arms program --best-rate-of program --seed 1
+    python recipes/ablations/table.py RUNS --arms program rnnencdec --seeds 1 2 3 --out FOLDER
+    python recipes/ablations/table.py RUNS --arms program --best-rate --seeds 1
 
-The first writes FOLDER/ablations.md and FOLDER/ablations.svg and prints the table. BLEU is that of
-lower-cased tokens, by sacreBLEU. A difference is that of two means over the seeds. How far seeds
-are apart is taken to be the same for all arms, because three seeds of one arm tell too little of
-it; the intervals hold at 95% for all arms together (Bonferroni: at 1 - 0.05 / arms for each). The
-second prints the learning rate whose model has the higher BLEU on the validation set.
+RUNS is a record, see runs.py. The first writes FOLDER/ablations.md and FOLDER/ablations.svg and
+prints the table; it takes those of the seeds that an arm has. A difference is that of two means
+over the seeds. How far seeds are apart is taken to be the same for all arms, because three seeds of
+one arm tell too little of it; the intervals hold at 95% for all arms together (Bonferroni: at
+1 - 0.05 / arms for each). The second prints the learning rate with which the arm's model of the
+first seed has the higher BLEU on the validation set.
 """
 
 import argparse
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from sacrebleu.metrics import BLEU
+from runs import Run, read_runs
 
 from fairseq_rnnsearch.errors import UserError, program
 from fairseq_rnnsearch.evaluation.tables import Column, Table, fixed, markdown, span
 from fairseq_rnnsearch.figures.picture_files import save_figure
 from fairseq_rnnsearch.files import write_text
 
-LANGUAGE = "fr"
-_COST = re.compile(r"valid on 'valid' subset .* \| nll_loss ([\d.]+)")
-_PARAMETERS = re.compile(r"num\. trained: ([\d,]+)")
+MEASURES = ("bits", "valid", "test")
 
 
 @dataclass(frozen=True)
 class Arm:
-    """What one arm has reached, a number for each seed."""
+    """What one arm has reached, see ``Run``: a number for each seed."""
 
     name: str
     rate: str
     parameters: int
     bits: np.ndarray
-    """The least cost on the validation set, in bits a token."""
     valid: np.ndarray
     test: np.ndarray
 
@@ -73,50 +70,21 @@ def differences(scores: Sequence[np.ndarray]) -> list[Difference]:
     return found
 
 
-def runs(work: Path, arm: str) -> dict[str, dict[int, Path]]:
-    """Return the folders of an arm's runs by learning rate and seed."""
-    found: dict[str, dict[int, Path]] = {}
-    for folder in (work / "arms" / arm).glob("rate-*/seed-*"):
-        rate = folder.parent.name.removeprefix("rate-")
-        found.setdefault(rate, {})[int(folder.name.removeprefix("seed-"))] = folder
-    return found
-
-
-def bleu(work: Path, run: Path, split: str) -> float:
-    """Return the BLEU of a run's translations of a set, of lower-cased tokens."""
-    begin = "" if split == "test" else f"{split}-"
-    found = sorted(run.glob(f"{begin}translations-*/tokens.{LANGUAGE}"))
-    if len(found) != 1:
-        raise UserError(f"{run}: {len(found)} translations of {split}; valid is one: run it again")
-    hypotheses = found[0].read_text(encoding="utf-8").split("\n")[:-1]
-    reference = work / "tokens" / f"{split}.{LANGUAGE}"
-    references = reference.read_text(encoding="utf-8").split("\n")[:-1]
-    metric = BLEU(tokenize="none", lowercase=True, force=True)
-    return metric.corpus_score(hypotheses, [references]).score
-
-
-def best_rate(work: Path, arm: str, seed: int) -> str:
+def best_rate(runs: Sequence[Run], arm: str, seed: int) -> str:
     """Return the learning rate with which this seed has the highest BLEU on the validation set."""
-    tried = {rate: seeds[seed] for rate, seeds in runs(work, arm).items() if seed in seeds}
+    tried = [run for run in runs if (run.arm, run.seed) == (arm, seed)]
     if not tried:
-        raise UserError(f"{work}: no run of {arm} with seed {seed}")
-    return max(sorted(tried), key=lambda rate: bleu(work, tried[rate], "valid"))
+        raise UserError(f"there is no run of {arm} with seed {seed}")
+    return max(tried, key=lambda run: run.valid).rate
 
 
-def read(work: Path, arm: str, seeds: Sequence[int]) -> Arm:
-    """Read what the runs of an arm have left, with the learning rate that the first seed chose."""
-    rate = best_rate(work, arm, seeds[0])
-    by_seed = runs(work, arm)[rate]
-    folders = [by_seed[seed] for seed in seeds if seed in by_seed]
-    logs = [(folder / "logs" / "train.log").read_text(encoding="utf-8") for folder in folders]
-    return Arm(
-        arm,
-        rate,
-        int(_PARAMETERS.search(logs[0])[1].replace(",", "")),
-        np.array([min(map(float, _COST.findall(log))) for log in logs]),
-        np.array([bleu(work, folder, "valid") for folder in folders]),
-        np.array([bleu(work, folder, "test") for folder in folders]),
-    )
+def select(runs: Sequence[Run], arm: str, seeds: Sequence[int]) -> Arm:
+    """Return what an arm has reached with the learning rate that the first seed chose."""
+    rate = best_rate(runs, arm, seeds[0])
+    by_seed = {run.seed: run for run in runs if (run.arm, run.rate) == (arm, rate)}
+    chosen = [by_seed[seed] for seed in seeds if seed in by_seed]
+    of_all = {name: np.array([getattr(run, name) for run in chosen]) for name in MEASURES}
+    return Arm(arm, rate, chosen[0].parameters, **of_all)
 
 
 def table(arms: Sequence[Arm]) -> Table:
@@ -166,17 +134,17 @@ def draw(arms: Sequence[Arm], path: Path) -> None:
 @program
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("work", type=Path)
+    parser.add_argument("record", type=Path)
     parser.add_argument("--arms", nargs="+", required=True)
     parser.add_argument("--seeds", nargs="+", type=int, default=[1])
     parser.add_argument("--out", type=Path)
-    parser.add_argument("--best-rate-of", metavar="ARM")
-    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--best-rate", action="store_true")
     options = parser.parse_args()
-    if options.best_rate_of:
-        print(best_rate(options.work, options.best_rate_of, options.seed))
+    runs = read_runs(options.record)
+    if options.best_rate:
+        print(best_rate(runs, options.arms[0], options.seeds[0]))
         return
-    arms = [read(options.work, arm, options.seeds) for arm in options.arms]
+    arms = [select(runs, arm, options.seeds) for arm in options.arms]
     text = markdown(table(arms))
     print(text)
     if options.out:

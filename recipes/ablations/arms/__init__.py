@@ -3,11 +3,13 @@
     fairseq-train ... --user-dir recipes/ablations/arms --arch forward_encoder
 
 Loaded in the place of the plugin, this folder brings all of it and these architectures besides.
-Each is a function that changes a network which has just been built. Parts for which the fast
-kernels were not derived run on the reference kernels, as the log says.
+Each is a function that changes a network which has just been built, and starts what it has replaced
+in the model's own way (``--initialization``). Parts for which the fast kernels were not derived run
+on the reference kernels, as the log says.
 """
 
 from collections.abc import Callable
+from functools import partial
 
 import torch
 from fairseq.models import register_model
@@ -15,10 +17,19 @@ from torch import Tensor, nn
 
 from fairseq_rnnsearch.equations import AlignmentModel, DeepOutput, GatedUnit
 from fairseq_rnnsearch.models import RNNSearchConfig, RNNSearchModel
-from fairseq_rnnsearch.network import Decoder, EncodedSource, Encoder, initialize
+from fairseq_rnnsearch.network import (
+    INITIALIZATIONS,
+    Decoder,
+    EncodedSource,
+    Encoder,
+    initialize,
+)
+
+Start = Callable[[nn.Module], None]
+Change = Callable[[Encoder, Decoder, Start], None]
 
 
-def arm(change: Callable[[Encoder, Decoder], None]) -> Callable[[Encoder, Decoder], None]:
+def arm(change: Change) -> Change:
     """Register RNNsearch, changed in this way, under the function's name."""
 
     @register_model(change.__name__, dataclass=RNNSearchConfig)
@@ -26,15 +37,16 @@ def arm(change: Callable[[Encoder, Decoder], None]) -> Callable[[Encoder, Decode
         @classmethod
         def build_model(cls, cfg: RNNSearchConfig, task) -> RNNSearchModel:
             model = super().build_model(cfg, task)
+            start = partial(initialize, table=INITIALIZATIONS[str(cfg.initialization)])
             with torch.no_grad():
-                change(model.encoder.network, model.decoder.network)
+                change(model.encoder.network, model.decoder.network, start)
             return model
 
     return change
 
 
 @arm
-def forward_encoder(encoder: Encoder, decoder: Decoder) -> None:
+def forward_encoder(encoder: Encoder, decoder: Decoder, start: Start) -> None:
     """Annotate each word with what stands before it alone; s_0 is from the last word's state."""
     n, m = encoder.forward_unit.hidden_size, decoder.embedding.weight.size(1)
     states = decoder.unit.hidden_size
@@ -42,16 +54,16 @@ def forward_encoder(encoder: Encoder, decoder: Decoder) -> None:
     decoder.unit = GatedUnit(m, states, n)
     decoder.alignment_model = AlignmentModel(decoder.alignment_model.size, states, n)
     decoder.readout = DeepOutput(len(decoder.readout.bias) // 2, states, m, n)
-    initialize(decoder)
+    start(decoder)
 
 
 @arm
-def tanh_readout(encoder: Encoder, decoder: Decoder) -> None:
+def tanh_readout(encoder: Encoder, decoder: Decoder, start: Start) -> None:
     """Let t_i be the tanh of l numbers, and not the larger of each two of 2l."""
     l, n = decoder.output.weight.size(1), decoder.unit.hidden_size
     m, context = decoder.embedding.weight.size(1), decoder.readout.context_weight.size(1)
     decoder.readout = TanhReadout(l, n, m, context)
-    initialize(decoder)
+    start(decoder)
 
 
 class TanhReadout(nn.Module):
@@ -78,17 +90,17 @@ class TanhReadout(nn.Module):
 
 
 @arm
-def start_from_mean(encoder: Encoder, decoder: Decoder) -> None:
+def start_from_mean(encoder: Encoder, decoder: Decoder, start: Start) -> None:
     """Compute s_0 from the mean of the annotations, and not from the backward state."""
     annotation = 2 * encoder.forward_unit.hidden_size
     decoder.initial_weight = nn.Parameter(decoder.initial_weight.new_empty(
         decoder.unit.hidden_size, annotation))  # fmt: skip
-    initialize(decoder)
+    start(decoder)
     _begin_by(decoder, mean_of_annotations)
 
 
 @arm
-def start_from_zero(encoder: Encoder, decoder: Decoder) -> None:
+def start_from_zero(encoder: Encoder, decoder: Decoder, start: Start) -> None:
     """Let s_0 be zero: W_s and its bias start at zero and stay there."""
     for parameter in (decoder.initial_weight, decoder.initial_bias):
         parameter.zero_().requires_grad_(False)
@@ -110,7 +122,7 @@ def _begin_by(decoder: Decoder, summarise: Callable[[EncodedSource], EncodedSour
 
 
 @arm
-def reset_after(encoder: Encoder, decoder: Decoder) -> None:
+def reset_after(encoder: Encoder, decoder: Decoder, start: Start) -> None:
     """Reset after the recurrent product, as ``torch.nn.GRU`` does, and not before it."""
     for unit in (encoder.forward_unit, encoder.backward_unit, decoder.unit):
         unit.__class__ = ResetAfter
