@@ -24,6 +24,7 @@ HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 : "${EMBEDDING:=128}" "${HIDDEN:=128}" "${ATTENTION:=128}" "${MAXOUT:=128}"
 : "${BPE_MERGES:=4000}"
 : "${UPDATES:=3600}"
+[[ $CORPUS = multi30k ]] || : "${LONGEST:=100}" # subwords: 50 would leave out two thirds
 : "${KNOWN_RUNS:=}" # a record as WORK/runs.tsv, of runs with these settings, which are not run again
 
 # shellcheck source=recipes/settings.sh
