@@ -18,7 +18,7 @@ HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 : "${MULTI30K_DIR:=}"   # a folder with Multi30k, which saves the download
 : "${ARMS:=}"           # default: all, or with CORPUS=long the main ones
 : "${SEEDS:=1 2 3}"
-: "${LEARNING_RATES:=0.003 0.0015}"
+: "${LEARNING_RATES:=0.003 0.006}"
 # Half of the Multi30k recipe's sizes learn in a quarter of an hour what its own have not begun to:
 # attention is late to point anywhere.
 : "${EMBEDDING:=128}" "${HIDDEN:=128}" "${ATTENTION:=128}" "${MAXOUT:=128}"
