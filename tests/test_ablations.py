@@ -75,6 +75,17 @@ def test_the_readout_is_tanh_of_one_number_each():
     assert_close(readout(s, y, c), torch.tensor(expected))
 
 
+def test_the_readout_learns_in_bfloat16_where_tanh_is_nearly_one():
+    readout = model("tanh_readout").decoder.network.readout.float()
+    with torch.no_grad():
+        readout.bias.fill_(5)
+    s, y, c = (torch.zeros(2, w.size(1)) for w in
+               (readout.state_weight, readout.word_weight, readout.context_weight))  # fmt: skip
+    with torch.autocast("cpu", torch.bfloat16):
+        readout(s, y, c).sum().backward()
+    assert_close(readout.bias.grad, torch.full((3,), 2 / np.cosh(5) ** 2), rtol=0.01, atol=0)
+
+
 @pytest.mark.parametrize("left", [False, True])
 def test_s_0_is_from_the_mean_of_the_annotations_without_padding(left):
     decoder = model("start_from_mean").decoder.network

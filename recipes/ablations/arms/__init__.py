@@ -86,7 +86,9 @@ class TanhReadout(nn.Module):
 
     def given_word_inputs(self, s: Tensor, of_words: Tensor, c: Tensor) -> Tensor:
         """Return what ``forward`` does where ``word_inputs`` of the words are known."""
-        return torch.tanh(s @ self.state_weight.T + of_words + c @ self.context_weight.T)
+        x = s @ self.state_weight.T + of_words + c @ self.context_weight.T
+        # A bfloat16 tanh is 1 from 3.5 on, where no gradient passes it any more.
+        return torch.tanh(x.to(self.bias.dtype))
 
 
 @arm
