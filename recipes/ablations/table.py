@@ -116,18 +116,30 @@ def table(arms: Sequence[Arm]) -> Table:
 
 
 def draw(arms: Sequence[Arm], path: Path) -> None:
-    """Draw each seed of each arm as a point on the axis of the test set's BLEU."""
+    """Draw each seed of each arm as a point on the axis of the test set's BLEU.
+
+    The bar of an arm is the interval of its difference, set off from the mean of the first arm: an
+    arm is told apart from the first where its bar does not reach the vertical line.
+    """
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(6.4, 0.7 + 0.3 * len(arms)), layout="constrained")
+    figure = Figure(figsize=(6.4, 0.9 + 0.3 * len(arms)), layout="constrained")
     axes = figure.subplots()
-    for place, arm in enumerate(arms):
-        axes.plot(arm.test, [place] * len(arm.test), "o", color="#2f6db5", alpha=0.7)
+    first = arms[0].test.mean()
+    found = differences([arm.test for arm in arms])
+    axes.axvline(first, color="#c9ced6", zorder=0)
+    for place, (arm, difference) in enumerate(zip(arms, [None, *found], strict=True)):
+        if difference and difference.interval:
+            low, high = difference.interval
+            axes.hlines(place, first + low, first + high, color="#9db8da", linewidth=5, zorder=1)
+        axes.plot(arm.test, [place] * len(arm.test), "o", color="#2f6db5", alpha=0.7, markersize=5)
         axes.plot([arm.test.mean()], [place], "|", color="#1b1e24", markersize=14)
-    axes.axvline(arms[0].test.mean(), color="#c9ced6", zorder=0)
     axes.set_yticks(range(len(arms)), [arm.name for arm in arms])
     axes.invert_yaxis()
-    axes.set_xlabel("BLEU of the test set (a point for each seed, a line for their mean)")
+    axes.set_xlabel(
+        "BLEU of the test set: a point for each seed, a line for their mean,\n"
+        f"a bar for the 95% interval of the difference to {arms[0].name}"
+    )
     save_figure(path, figure)
 
 
