@@ -62,6 +62,14 @@ class AsksForCost(Protocol):
 
 
 @runtime_checkable
+class ReadsBatches(Protocol):
+    """A criterion that may give a batch to the model more than once at the same time."""
+
+    def readings(self) -> int:
+        """Tell how often it does so in training."""
+
+
+@runtime_checkable
 class GuidesAttention(Protocol):
     """A criterion that knows what to do with links between the words of a batch.
 
@@ -111,15 +119,16 @@ class TakesSteps(Protocol):
 class ChecksTraining(Protocol):
     """A model that knows with what it cannot be trained."""
 
-    def check_training(self, *, has_links: bool, begins_from_model: bool) -> None:
+    def check_training(self, *, has_links: bool, begins_from_model: bool, readings: int) -> None:
         """Check that there is something to learn, and warn of what will be learned ill.
 
         Args:
             has_links: whether attention is guided (``--guided-alignment``).
             begins_from_model: whether training begins with a trained model's parameters.
+            readings: how often it reads each batch at the same time, see ``ReadsBatches``.
 
         Raises:
-            UserError: for a model that lacks one of them.
+            UserError: for a model that lacks what it needs of these.
         """
 
 

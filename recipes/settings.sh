@@ -27,6 +27,7 @@
 : "${DECODER_ORDER:=program}"
 : "${INITIALIZATION:=appendix}" # the paper's; or uniform, as fairseq's lstm
 : "${DROPOUT:=0.3}" # of embeddings and readout
+: "${RDROP:=0}" # weight of R-Drop (Liang et al. 2021) once there is no BPE-dropout (any more)
 
 # training
 : "${LONGEST:=50}" # words or subwords that a side of a training pair may have; 0: any number

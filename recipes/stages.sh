@@ -34,6 +34,10 @@ check_settings() {
     done
     [[ $BPE_DROPOUT != 0 || $BPE_DROPOUT_EPOCHS = 0 ]] ||
         die "BPE_DROPOUT_EPOCHS=$BPE_DROPOUT_EPOCHS needs BPE_DROPOUT above 0"
+    [[ $RDROP =~ ^(0|[1-9][0-9]*)(\.[0-9]+)?$ ]] || die "RDROP=$RDROP: must be a number of 0 or more"
+    [[ $RDROP = 0 || $DROPOUT != 0 ]] || die "RDROP=$RDROP needs DROPOUT above 0"
+    [[ $RDROP = 0 || $BPE_DROPOUT = 0 || $BPE_DROPOUT_EPOCHS != 0 ]] ||
+        die "RDROP=$RDROP is for epochs without BPE-dropout: give BPE_DROPOUT_EPOCHS"
     [[ $MODEL$UNKNOWN != rnnencdecreplace ]] ||
         die "UNKNOWN=replace needs alignments: MODEL=rnnsearch"
 }
@@ -41,7 +45,7 @@ check_settings() {
 # These settings cannot be changed in a work folder.
 TRAINING_SETTINGS=(MODEL TOKENIZER LOWERCASE VOCABULARY MIN_COUNT BPE_MERGES BPE_JOINT BPE_DROPOUT
     BPE_COPIES BPE_DROPOUT_EPOCHS EMBEDDING HIDDEN ATTENTION MAXOUT DECODER_ORDER
-    INITIALIZATION DROPOUT OPTIMIZER LEARNING_RATE LR_SCHEDULER CLIP_NORM LABEL_SMOOTHING LONGEST
+    INITIALIZATION DROPOUT RDROP OPTIMIZER LEARNING_RATE LR_SCHEDULER CLIP_NORM LABEL_SMOOTHING LONGEST
     BATCH_SIZE BATCH_ORDER UPDATES WARMUP PATIENCE VALID_BLEU AVERAGE SEED TRAIN_OPTIONS)
 
 # prepare_stages: sets the names that follow from the settings.
@@ -192,6 +196,7 @@ set_folders() {
     done
 }
 
+# train OPTION...: runs fairseq-train with these options too.
 train() {
     local -a further=()
     set_folders
@@ -209,7 +214,18 @@ train() {
         --max-update "$UPDATES" --patience "$PATIENCE" --seed "$SEED" --num-workers 0 \
         --save-dir "$WORK/checkpoints" --no-epoch-checkpoints \
         --keep-best-checkpoints "$AVERAGE" "${JUDGEMENT[@]}" \
-        --log-format simple --log-interval 50 ${further[@]+"${further[@]}"}
+        --log-format simple --log-interval 50 ${further[@]+"${further[@]}"} "$@"
+}
+
+# train_model: trains in one go or, for R-Drop after BPE-dropout, in two.
+train_model() {
+    local -a regularisation=()
+    if [[ $RDROP != 0 ]]; then
+        regularisation=(--rdrop-alpha "$RDROP")
+        ((BPE_DROPOUT_EPOCHS == 0)) ||
+            resume_step "train with BPE-dropout" train --max-epoch "$BPE_DROPOUT_EPOCHS"
+    fi
+    resume_step "train" train ${regularisation[@]+"${regularisation[@]}"}
 }
 
 average() {
@@ -305,7 +321,7 @@ prepare_text() {
 
 run_stages() {
     prepare_text
-    resume_step "train" train
+    train_model
     if [[ $CHECKPOINT = average ]]; then
         run_step "average $AVERAGE checkpoints" "$AVERAGED" average
     fi

@@ -233,6 +233,7 @@ import torch
 from models import build_model
 
 from fairseq_rnnsearch.criterions.alignment_heatmap import attention_statistics
+from fairseq_rnnsearch.criterions.rdrop import rdrop_cost, twice
 
 torch.set_num_threads(1)
 kind, (sentences, source, target), sizes = json.loads(sys.argv[1])
@@ -256,6 +257,10 @@ def run(sentences, source, target):
         logits, _ = model(x, lengths, previous)
         lprobs = torch.log_softmax(logits, dim=-1).flatten(0, 1)
         cost = torch.nn.functional.nll_loss(lprobs, y.flatten(), reduction="sum")
+    elif kind == "rdrop":  # of which sentences make two
+        x, y, lengths, previous = (part[::2] for part in (x, y, lengths, previous))
+        logits, _ = model(twice(x), twice(lengths), twice(previous))
+        cost, *_ = rdrop_cost(logits, y, y.ne(1), 0.1, 3.0)
     else:
         (cost, _), extra = model(x, lengths, previous, target=y)
         attention_statistics(extra["attn"][0].detach(), y.ne(1), x.eq(2))
@@ -266,7 +271,8 @@ run(2, 3, 3)  # gradients and libraries are there
 before = status("VmRSS")
 open("/proc/self/clear_refs", "w").write("5")
 run(sentences, source, target)
-estimate = model.search_memory(1) if kind == "search" else model.training_memory(kind == "logits")
+all_logits = kind in ("logits", "rdrop")
+estimate = model.search_memory(1) if kind == "search" else model.training_memory(all_logits)
 print(json.dumps((status("VmHWM") - before, estimate(sentences, source, target))))
 """
 SIZES = {"encoder_hidden_size": 256, "decoder_hidden_size": 256, "attention_size": 256}
@@ -277,6 +283,7 @@ CASES = {
     "fast, much attention": ("fast", (20, 150, 150), {"attention_size": 1024}),
     "reference, a batch": ("reference", (80, 30, 30), {}),
     "all logits": ("logits", (80, 5, 50), {}),
+    "R-Drop": ("rdrop", (80, 50, 50), {}),
     "search": ("search", (1, 8000, 1), {}),
 }
 

@@ -46,10 +46,10 @@ MIXTURES = {
     "RNNencdec": f"--arch rnnencdec_30 {SIZES} {PAPER}",
     "batches of so many words": f"{MODEL} {OURS} --optimizer rnnsearch_adadelta --max-tokens 200"
     " --batch-order fairseq --lr-scheduler reduce_lr_on_plateau --lr 0.5",
-    "fairseq's LSTM": f"{LSTM} {ADAM} {OURS}",
+    "fairseq's LSTM": f"{LSTM} {ADAM} {OURS} --rdrop-alpha 1",
     "fairseq's transformer": f"{TRANSFORMER} {ADAM} {OURS}",
     "everything else": f"{MODEL} {PAPER} --update-freq 2 --store-ema --decoder-order appendix"
-    " --output-layer factorised --dropout 0.1 --heatmap-samples 1 --lr 0.5"
+    " --output-layer factorised --dropout 0.1 --rdrop-alpha 2 --heatmap-samples 1 --lr 0.5"
     " --lr-scheduler inverse_sqrt --warmup-updates 2",
 }
 

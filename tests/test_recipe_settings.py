@@ -143,6 +143,11 @@ REFUSED = {
     "BPE_COPIES=0": "BPE_COPIES=0: must be a number of 1 or more",
     "BPE_DROPOUT_EPOCHS=-1": "BPE_DROPOUT_EPOCHS=-1: must be a number of 0 or more",
     "BPE_DROPOUT_EPOCHS=5": "BPE_DROPOUT_EPOCHS=5 needs BPE_DROPOUT above 0",
+    "RDROP=-3": "RDROP=-3: must be a number of 0 or more",
+    "RDROP=3 DROPOUT=0": "RDROP=3 needs DROPOUT above 0",
+    "RDROP=3 BPE_DROPOUT=0.1": (
+        "RDROP=3 is for epochs without BPE-dropout: give BPE_DROPOUT_EPOCHS"
+    ),
     "ENSEMBLE=other": "ENSEMBLE=other: there is no other/checkpoints/checkpoint_best.pt",
 }
 
@@ -230,6 +235,24 @@ EPOCHS = {  # the folder that each epoch reads, by settings: 60 updates of two, 
     "BPE_DROPOUT=0.1 BPE_DROPOUT_EPOCHS=1 LONGEST=2": ["", *["copy-0"] * 61],
     "BPE_DROPOUT=0.1 BPE_DROPOUT_EPOCHS=1 LONGEST=0": ["", *["copy-0"] * 31],
 }
+
+
+TRAININGS = {  # what fairseq-train is told besides, by settings
+    "": ["train:"],
+    "RDROP=3": ["train: --rdrop-alpha 3"],
+    "RDROP=0.5 BPE_DROPOUT=0.1 BPE_DROPOUT_EPOCHS=5": [
+        "train with BPE-dropout: --max-epoch 5", "train: --rdrop-alpha 0.5"
+    ],
+    "BPE_DROPOUT=0.1 BPE_DROPOUT_EPOCHS=5": ["train:"],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("given", TRAININGS)
+def test_r_drop_comes_after_bpe_dropout(tmp_path, given):
+    fake = 'resume_step() { [[ $2 = train ]]; echo "$1:" "${@:3}"; }'
+    settings = dict(x.split("=") for x in given.split())
+    ended = stages(f"{fake}; train_model", WORK=str(tmp_path), **settings)
+    assert ended.stdout.splitlines() == TRAININGS[given], ended.stderr
 
 
 @pytest.mark.parametrize("given", EPOCHS)

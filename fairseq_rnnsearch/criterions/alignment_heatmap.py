@@ -19,9 +19,11 @@ from fairseq_rnnsearch.contracts import (
     AsksForCost,
     CollectsAlignments,
     GuidesAttention,
+    ReadsBatches,
     ScoresTargets,
     unwrapped,
 )
+from fairseq_rnnsearch.criterions.rdrop import rdrop_cost, twice
 from fairseq_rnnsearch.errors import UserError
 
 ATTENTION_STATISTICS = ("attn_entropy", "attn_max", "attn_eos")
@@ -44,10 +46,15 @@ class AlignmentHeatmapCriterionConfig(FairseqDataclass):
         metadata={"help": "weight, beside the translation's cost, of what alignment weights cost "
                   "that do not follow the links of --guided-alignment"},
     )  # fmt: skip
+    rdrop_alpha: float = field(
+        default=0.0,
+        metadata={"help": "weight of R-Drop (Liang et al., 2021): training reads each batch twice, "
+                  "with other elements dropped, and both predictions shall agree (paper: none)"},
+    )  # fmt: skip
 
 
 @register_criterion("alignment_heatmap", dataclass=AlignmentHeatmapCriterionConfig)
-class AlignmentHeatmapCriterion(FairseqCriterion, AsksForCost, GuidesAttention):
+class AlignmentHeatmapCriterion(FairseqCriterion, AsksForCost, GuidesAttention, ReadsBatches):
     """Negative log-likelihood and attention statistics.
 
     Where the task knows links between the words of a batch (``--guided-alignment``, or fairseq's
@@ -56,6 +63,9 @@ class AlignmentHeatmapCriterion(FairseqCriterion, AsksForCost, GuidesAttention):
     shares, and its alignment weights. A word without links adds nothing.
 
         - sum over target words i with links  1 / |links of i|  sum over links j of i  log alpha_ij
+
+    With ``--rdrop-alpha`` training reads each batch twice, with other elements dropped, and the
+    predictions shall agree, see ``rdrop``.
 
     Logged for training and validation:
 
@@ -66,28 +76,42 @@ class AlignmentHeatmapCriterion(FairseqCriterion, AsksForCost, GuidesAttention):
       largest weight, weight of the source's end symbol, each a mean over target words. Absent
       for models without attention;
     - ``alignment_loss``: the cross entropy of guided attention in bits per target word with links,
-      which is no part of ``loss``. Absent where there are no links.
+      which is no part of ``loss``. Absent where there are no links;
+    - ``rdrop_loss``: how far both predictions of R-Drop are apart, in bits per word, the mean of
+      KL divergences in both directions. ``loss`` has it too, weighted. Absent in validation.
     """
 
     def __init__(
-        self, task, cost_scale: str, label_smoothing: float, guided_alignment_weight: float = 0.1
+        self,
+        task,
+        cost_scale: str,
+        label_smoothing: float,
+        guided_alignment_weight: float = 0.1,
+        rdrop_alpha: float = 0.0,
     ) -> None:
         super().__init__(task)
-        if not 0 <= guided_alignment_weight < math.inf:
-            raise UserError(
-                f"--guided-alignment-weight {guided_alignment_weight}: must be 0 or more"
-            )
+        for option, weight in (
+            ("--guided-alignment-weight", guided_alignment_weight),
+            ("--rdrop-alpha", rdrop_alpha),
+        ):
+            if not 0 <= weight < math.inf:
+                raise UserError(f"{option} {weight}: must be 0 or more")
         if not 0 <= label_smoothing < 1:
             raise UserError(f"--label-smoothing {label_smoothing}: must be at least 0 and below 1")
         self.cost_scale = str(cost_scale)
         self.label_smoothing = label_smoothing
         self.guided_alignment_weight = guided_alignment_weight
+        self.rdrop_alpha = rdrop_alpha
         self.source_eos = task.source_dictionary.eos()
         self._collects = isinstance(task, CollectsAlignments)
 
     def asks_for_cost(self) -> bool:
         """See ``contracts.AsksForCost``."""
-        return True
+        return not self.rdrop_alpha
+
+    def readings(self) -> int:
+        """See ``contracts.ReadsBatches``."""
+        return 2 if self.rdrop_alpha else 1
 
     def forward(self, model, sample: dict) -> tuple[Tensor, int, dict]:
         """Return the cost of one batch.
@@ -96,7 +120,8 @@ class AlignmentHeatmapCriterion(FairseqCriterion, AsksForCost, GuidesAttention):
             summed cost; the divisor of its gradient; quantities to log, all of which may be
             summed over batches and processes.
         """
-        net_output, target, (loss, nll) = self._score(model, sample)
+        score = self._score_twice if self.rdrop_alpha and model.training else self._score
+        attention, target, (loss, nll, *apart) = score(model, sample)
         sentences = target.size(0)
         logging_output = {
             "loss": loss.detach(),
@@ -105,7 +130,8 @@ class AlignmentHeatmapCriterion(FairseqCriterion, AsksForCost, GuidesAttention):
             "nsentences": sentences,
             "sample_size": sample["ntokens"] if self.cost_scale == "word" else sentences,
         }
-        attention = _soft_alignment(net_output)
+        if apart:
+            logging_output["rdrop_loss"] = apart[0]
         alignment_cost, linked = self.alignment_cost(attention, sample)
         if attention is not None:
             logging_output |= {"alignment_loss": alignment_cost.detach(), "linked": linked}
@@ -136,19 +162,37 @@ class AlignmentHeatmapCriterion(FairseqCriterion, AsksForCost, GuidesAttention):
             )
         return guided_alignment_cost(attention, sample["alignments"], sample["align_weights"])
 
-    def _score(self, model, sample: dict) -> tuple[tuple, Tensor, tuple[Tensor, Tensor]]:
-        """Return the model's output, the right words, their summed cost and -log p."""
+    def _score(self, model, sample: dict) -> tuple[Tensor | None, Tensor, tuple[Tensor, ...]]:
+        """Return the alignment weights, the right words, their summed cost and -log p."""
         inside = unwrapped(model)
         if isinstance(inside, ScoresTargets) and inside.scores_targets():
             target = sample["target"]
             net_output = model(
                 **sample["net_input"], target=target, label_smoothing=self.label_smoothing
             )
-            return net_output, target, net_output[0]
+            return _soft_alignment(net_output), target, net_output[0]
         net_output = model(**sample["net_input"])
         target = model.get_targets(sample, net_output)
         lprobs = model.get_normalized_probs(net_output, log_probs=True)
-        return net_output, target, self._cost(lprobs.flatten(0, 1), target.flatten())
+        costs = self._cost(lprobs.flatten(0, 1), target.flatten())
+        return _soft_alignment(net_output), target, costs
+
+    def _score_twice(self, model, sample: dict) -> tuple[Tensor | None, Tensor, tuple[Tensor, ...]]:
+        """Return what ``_score`` does for R-Drop, and how far both predictions are apart.
+
+        The weights are those of the first reading.
+        """
+        net_output = model(**utils.apply_to_sample(twice, sample["net_input"]))
+        target = model.get_targets(sample, net_output)
+        inside = unwrapped(model)
+        if isinstance(inside, ScoresTargets):
+            logits = net_output[0]
+        else:  # of what a softmax returns, log p is as good
+            logits = model.get_normalized_probs(net_output, log_probs=True)
+        present, smoothing = target.ne(self.padding_idx), self.label_smoothing
+        costs = rdrop_cost(logits, target, present, smoothing, self.rdrop_alpha)
+        attention = _soft_alignment(net_output)
+        return None if attention is None else attention[::2], target, costs
 
     def _cost(self, lprobs: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
         """Return the summed cost and the summed -log p; they differ by label smoothing."""
@@ -182,6 +226,9 @@ class AlignmentHeatmapCriterion(FairseqCriterion, AsksForCost, GuidesAttention):
         if all(ATTENTION_STATISTICS[0] in log for log in logging_outputs):
             for name in ATTENTION_STATISTICS:
                 metrics.log_scalar(name, total(name) / words, words, round=3)
+        if any("rdrop_loss" in log for log in logging_outputs):
+            bits = total("rdrop_loss") / words / math.log(2)
+            metrics.log_scalar("rdrop_loss", bits, words, round=3)
         if linked := total("linked"):
             bits = total("alignment_loss") / linked / math.log(2)
             metrics.log_scalar("alignment_loss", bits, linked, round=3)

@@ -8,6 +8,7 @@ import torch
 from fairseq.models import FairseqEncoderDecoderModel, register_model
 from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
+from torch import nn
 
 from fairseq_rnnsearch.compat import mends
 from fairseq_rnnsearch.compat.archives import check_archive
@@ -111,7 +112,7 @@ class RNNSearchModel(FairseqEncoderDecoderModel, ChecksTraining, EstimatesMemory
         with mends.applied():
             return super().from_pretrained(model_name_or_path, *args, **options)
 
-    def check_training(self, *, has_links: bool, begins_from_model: bool) -> None:
+    def check_training(self, *, has_links: bool, begins_from_model: bool, readings: int) -> None:
         """See ``contracts.ChecksTraining``.
 
         Attention that reads the word that is being aligned can tell the decoder which word it is,
@@ -123,6 +124,13 @@ class RNNSearchModel(FairseqEncoderDecoderModel, ChecksTraining, EstimatesMemory
             raise UserError(
                 "--train-alignment-model-only leaves all else as it is: give a trained model with "
                 "--finetune-from-model"
+            )
+        if readings > 1 and not any(
+            part.p for part in self.modules() if isinstance(part, nn.Dropout)
+        ):
+            raise UserError(
+                "--rdrop-alpha needs dropout, without which both readings of a batch are the same: "
+                "give --dropout 0.3, for example"
             )
         if self.decoder.network.target_foresight and not only_alignment_model and not has_links:
             logger.warning(

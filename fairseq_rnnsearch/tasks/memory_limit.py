@@ -20,7 +20,13 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
 from torch import Tensor
 
-from fairseq_rnnsearch.contracts import AsksForCost, Estimate, EstimatesMemory, unwrapped
+from fairseq_rnnsearch.contracts import (
+    AsksForCost,
+    Estimate,
+    EstimatesMemory,
+    ReadsBatches,
+    unwrapped,
+)
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.search.generator import longest_translation
 from fairseq_rnnsearch.wording import counted
@@ -173,7 +179,14 @@ def training_memory(model: torch.nn.Module | None, criterion: object) -> Estimat
     if criterion is None or not isinstance(model, EstimatesMemory):
         return None
     asks_for_cost = isinstance(criterion, AsksForCost) and criterion.asks_for_cost()
-    return model.training_memory(all_logits=not asks_for_cost)
+    estimate = model.training_memory(all_logits=not asks_for_cost)
+    times = readings(criterion)
+    return lambda sentences, source, target: estimate(times * sentences, source, target)
+
+
+def readings(criterion: object) -> int:
+    """Return how often a criterion gives a batch of training to the model at the same time."""
+    return criterion.readings() if isinstance(criterion, ReadsBatches) else 1
 
 
 def search_memory(

@@ -22,6 +22,7 @@ from fairseq_rnnsearch.tasks.guided_alignment import GuidedAlignment, check_guid
 from fairseq_rnnsearch.tasks.memory_limit import (
     MemoryLimit,
     in_fairseqs_words,
+    readings,
     summed,
     training_memory,
 )
@@ -82,6 +83,7 @@ class TrainingTask(ParallelDataTask, ExplainsUpdates):
             self._model.check_training(
                 has_links=bool(self._guidance),
                 begins_from_model=bool(self.cfg.finetune_from_model) or named,
+                readings=readings(self._criterion),
             )
 
     def _guide(self, epoch: int) -> None:

@@ -112,7 +112,7 @@ run_arm() {
     options_of "$arm"
     TRAIN_OPTIONS="$GIVEN_OPTIONS ${OPTIONS[*]}"
     prepare_stages
-    resume_step "train" train
+    train_model
     for EVALUATE in valid test; do
         prepare_stages
         run_step "translate $EVALUATE" "$TRANSLATIONS" translate

@@ -1,0 +1,98 @@
+"""R-Drop (Liang et al., 2021): a batch is read twice, and both predictions of a word shall agree.
+
+Where p and q are the two distributions of a word, and v what label smoothing wants of it, the cost
+of the word is
+
+    1/2 [H(v, p) + H(v, q)]  +  alpha/4 [KL(p || q) + KL(q || p)]
+
+with the cross entropy H. This is half of the paper's cost, so that a learning rate suits it and
+the plain cost alike. Both KL together are sum_k (p_k - q_k) (log p_k - log q_k), and the gradient
+by the logits of p is
+
+    1/2 (p - v)  +  alpha/4 [p o (d - p . d) + p - q]        with d = log p - log q
+
+It is computed with the cost, of some words at a time, so that of all the logits' size there are
+only they themselves and their gradient.
+"""
+
+import torch
+from torch import Tensor
+
+_NUMBERS = {"cpu": 2**18}  # logits at a time: as many as a processor's cache keeps
+_MANY = 2**25  # elsewhere
+
+
+def twice(x: Tensor) -> Tensor:
+    """Return a batch in which each row stands twice, one below the other: the two readings."""
+    return x.repeat_interleave(2, dim=0)
+
+
+def rdrop_cost(
+    logits: Tensor, words: Tensor, present: Tensor, label_smoothing: float, alpha: float
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return what the right words cost in two readings of a batch.
+
+    Args:
+        logits: of the readings of ``twice``, ``(2 batch, target, symbols)``.
+        words: ``(batch, target)``.
+        present: ``(batch, target)``, false where a position is padding, which costs nothing.
+        label_smoothing: probability spread evenly over all symbols but the right one.
+        alpha: weight of the divergence.
+
+    Returns:
+        the cost; and without gradient the mean of both readings' -log p of the words, and the
+        divergence, [KL(p || q) + KL(q || p)] / 2. All are summed, in float32 or wider.
+    """
+    return _RDropCost.apply(logits, words.flatten(), present.flatten(), label_smoothing, alpha)
+
+
+class _RDropCost(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: torch.autograd.function.FunctionCtx,
+        logits: Tensor,
+        words: Tensor,
+        present: Tensor,
+        label_smoothing: float,
+        alpha: float,
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        dtype = torch.promote_types(logits.dtype, torch.float32)
+        _, target, symbols = logits.shape
+        logits = logits.flatten(0, 1)
+        gradient = torch.empty_like(logits)
+        readings = torch.arange(len(logits), device=logits.device).view(-1, 2, target)
+        readings = [rows.flatten() for rows in readings.unbind(1)]
+        spread = label_smoothing / (symbols - 1)
+        sums = torch.zeros(3, dtype=dtype, device=logits.device)
+        step = max(1, _NUMBERS.get(logits.device.type, _MANY) // symbols)
+        for start in range(0, len(words), step):
+            part = slice(start, start + step)
+            word, there = words[part].unsqueeze(1), present[part].unsqueeze(1).to(dtype)
+            rows = [of_reading[part] for of_reading in readings]
+            log_p, log_q = (torch.log_softmax(logits[r], 1, dtype=dtype).mul_(there) for r in rows)
+            p, q = log_p.exp().mul_(there), log_q.exp().mul_(there)
+            d, difference = log_p - log_q, p - q
+            right = log_p.gather(1, word).sum() + log_q.gather(1, word).sum()
+            wanted = (1 - label_smoothing - spread) * right
+            if label_smoothing:
+                wanted = wanted + spread * (log_p.sum() + log_q.sum())
+            apart = torch.dot(difference.flatten(), d.flatten())
+            sums += torch.stack((alpha / 4 * apart - wanted / 2, -right / 2, apart / 2))
+            for r, of_row, sign in ((p, rows[0], 1), (q, rows[1], -1)):
+                pulled = r * d
+                pulled.addcmul_(r, pulled.sum(dim=1, keepdim=True), value=-1).add_(difference)
+                x = pulled.mul_(sign * alpha / 4).add_(r, alpha=0.5).sub_(there, alpha=spread / 2)
+                x.scatter_add_(1, word, there * ((label_smoothing + spread - 1) / 2))
+                gradient[of_row] = x.to(gradient.dtype)
+        ctx.save_for_backward(gradient.view(-1, target, symbols))
+        cost, nll, apart = sums.unbind()
+        ctx.mark_non_differentiable(nll, apart)
+        return cost, nll, apart
+
+    @staticmethod
+    @torch.autograd.function.once_differentiable
+    def backward(
+        ctx: torch.autograd.function.FunctionCtx, d_cost: Tensor, *_: Tensor
+    ) -> tuple[Tensor | None, ...]:
+        (gradient,) = ctx.saved_tensors
+        return gradient * d_cost, None, None, None, None

@@ -1,0 +1,170 @@
+"""--rdrop-alpha: its cost and gradient from the definition, and that only training has it."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+from commands import MODEL, train
+from models import EOS, PAD, SOURCES, TARGETS, batch_of, build_model, random_model
+from test_criterion import criterion_of, logged, task_of
+from torch.testing import assert_close
+
+from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion, rdrop
+from fairseq_rnnsearch.criterions.rdrop import rdrop_cost
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.tasks.memory_limit import training_memory
+
+pytest_plugins = ["trained"]
+
+
+def rdrop_of(model, alpha, label_smoothing=0.0):
+    return AlignmentHeatmapCriterion(
+        task_of(model), "sum", label_smoothing=label_smoothing, rdrop_alpha=alpha
+    )
+
+
+def by_definition(logits, words, present, smoothing, alpha):
+    """The cost, the mean -log p and the divergence, word by word; each sentence stands twice."""
+    cost = nll = apart = 0.0
+    readings = logits[::2][present], logits[1::2][present]
+    for x, y, word in zip(*readings, words[present], strict=True):
+        p, q = torch.softmax(x, 0), torch.softmax(y, 0)
+        wanted = torch.full_like(p, smoothing / (len(p) - 1))
+        wanted[word] = 1 - smoothing
+        cost = cost - (wanted * (p.log() + q.log())).sum() / 2
+        nll = nll - (p[word].log() + q[word].log()) / 2
+        apart = apart + ((p * (p / q).log()).sum() + (q * (q / p).log()).sum()) / 2
+    return cost + alpha / 2 * apart, nll, apart
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+@pytest.mark.parametrize("alpha", [0.5, 5.0])
+@pytest.mark.parametrize("numbers", [1, 30, 2**18])  # one row at a time, three, or all
+def test_cost_and_gradient_by_definition(smoothing, alpha, numbers, monkeypatch):
+    monkeypatch.setitem(rdrop._NUMBERS, "cpu", numbers)
+    generator = torch.Generator().manual_seed(3)
+    logits = torch.randn(4, 4, 10, generator=generator, dtype=torch.double, requires_grad=True)
+    words = torch.randint(10, (2, 4), generator=generator)
+    present = torch.tensor([[1, 1, 0, 1], [1, 1, 0, 1]], dtype=torch.bool)
+    arguments = logits, words, present, smoothing, alpha
+    expected, found = by_definition(*arguments), rdrop_cost(*arguments)
+    assert_close(torch.stack(found), torch.stack(expected), rtol=1e-12, atol=0)
+    ours, theirs = (torch.autograd.grad(3 * cost[0], logits)[0] for cost in (found, expected))
+    assert_close(ours, theirs, rtol=1e-12, atol=1e-14)
+    assert not ours[::2][~present].any() and not ours[1::2][~present].any()
+
+
+def test_bfloat16_logits_are_summed_in_float32():
+    logits = torch.zeros(2, 1000, 8, dtype=torch.bfloat16)  # it would keep two digits of the sum
+    words = torch.zeros(1, 1000, dtype=torch.long)
+    cost, _, apart = rdrop_cost(logits, words, torch.ones_like(words).bool(), 0.0, 1.0)
+    assert cost.item() == pytest.approx(1000 * math.log(8), rel=1e-6)
+    assert apart == 0
+
+
+class TwoReadings(torch.nn.Module):
+    """A model that predicts otherwise at each reading of a batch, and shows what it was given."""
+
+    def __init__(self, logits):
+        super().__init__()
+        self.logits = torch.nn.Parameter(logits)
+        self.given = None
+
+    def forward(self, **net_input):
+        self.given = net_input
+        weights = torch.arange(len(self.logits)).view(-1, 1, 1).expand(-1, 2, 2) / 4
+        return self.logits, {"attn": [weights]}
+
+    def get_targets(self, batch, _):
+        return batch["target"]
+
+    def get_normalized_probs(self, output, log_probs):
+        return torch.log_softmax(output[0], -1)
+
+
+def test_a_batch_is_read_twice_in_training():
+    logits = torch.randn(4, 2, 8, dtype=torch.double, generator=torch.Generator().manual_seed(5))
+    model, batch = TwoReadings(logits), batch_of([[4, EOS], [EOS]], [[6, EOS], [EOS]])
+    criterion = rdrop_of(build_model(), 2.0, label_smoothing=0.2)
+    loss, _, output = criterion(model, batch)
+    for name, given in batch["net_input"].items():
+        assert_close(model.given[name], given[[0, 0, 1, 1]])
+    words = batch["target"]
+    cost, nll, apart = by_definition(model.logits.detach(), words, words != PAD, 0.2, 2.0)
+    assert_close(loss.detach(), cost, rtol=1e-12, atol=0)
+    found = logged(criterion, [output])
+    assert found["loss"] == pytest.approx(float(cost) / 2 / math.log(2), abs=6e-4)
+    assert found["nll_loss"] == pytest.approx(float(nll) / 3 / math.log(2), abs=6e-4)
+    assert found["rdrop_loss"] == pytest.approx(float(apart) / 3 / math.log(2), abs=6e-4)
+    assert found["attn_max"] == pytest.approx(2 / 4 / 3, abs=6e-4)  # of the first reading alone
+
+
+@pytest.mark.parametrize("options", [{}, {"fixed_context": True}])
+@pytest.mark.parametrize("kernels", ["reference", "fast"])
+def test_without_dropout_both_readings_agree(kernels, options):
+    """Then cost and gradient are those without R-Drop."""
+    model, found = random_model(kernels=kernels, **options).train(), []
+    for criterion in (criterion_of(model, label_smoothing=0.1), rdrop_of(model, 3.0, 0.1)):
+        model.zero_grad()
+        loss, _, output = criterion(model, batch_of(SOURCES, TARGETS))
+        loss.backward()
+        found.append([loss.detach(), *(p.grad for p in model.parameters())])
+    assert_close(*found, rtol=1e-10, atol=1e-12)
+    assert output["rdrop_loss"].item() == pytest.approx(0, abs=1e-12)
+
+
+def test_dropout_drops_other_elements_at_each_reading():
+    model = random_model(dropout=0.5).train()
+    torch.manual_seed(0)
+    _, _, output = rdrop_of(model, 1.0)(model, batch_of(SOURCES, TARGETS))
+    assert output["rdrop_loss"] > 0.01
+
+
+def test_validation_reads_a_batch_once():
+    model = random_model(dropout=0.5)
+    plain, twice = criterion_of(model), rdrop_of(model, 5.0)
+    expected, found = (c(model, batch_of(SOURCES, TARGETS)) for c in (plain, twice))
+    assert found == expected
+    assert "rdrop_loss" not in logged(twice, [found[2]])
+
+
+def test_guided_attention_is_that_of_the_first_reading():
+    model = random_model().train()
+    batch = batch_of(SOURCES, TARGETS)
+    batch |= {"alignments": torch.tensor([[0, 0], [1, 15]]), "align_weights": torch.ones(2)}
+    outputs = [c(model, batch)[2] for c in (criterion_of(model), rdrop_of(model, 1.0))]
+    costs = [output["alignment_loss"].item() for output in outputs]
+    assert costs[0] == pytest.approx(costs[1]) and outputs[1]["linked"] == 2
+
+
+def test_memory_is_that_of_two_batches():
+    model = build_model()
+    plain, twice = (
+        training_memory(model, criterion) for criterion in (criterion_of(model), rdrop_of(model, 1))
+    )
+    logits = model.training_memory(all_logits=True)
+    sizes = np.array([40]), np.array([50])
+    assert twice(3, *sizes) == logits(6, *sizes) > plain(6, *sizes)
+
+
+def test_without_dropout_it_is_refused():
+    training = {"has_links": False, "begins_from_model": False}
+    for dropout in ({}, {"dropout": 0.2, "embedding_dropout": 0.0, "readout_dropout": 0.0}):
+        model = build_model(**dropout)
+        model.check_training(**training, readings=1)
+        with pytest.raises(UserError, match="--rdrop-alpha needs dropout"):
+            model.check_training(**training, readings=2)
+    build_model(readout_dropout=0.2).check_training(**training, readings=2)
+
+
+def test_the_command_refuses_it_without_dropout(small_corpus, tmp_path):
+    options = f"{MODEL} --criterion alignment_heatmap --batch-size 20 --rdrop-alpha 2"
+    refused = train(small_corpus.data, tmp_path / "model", options)
+    assert "--rdrop-alpha needs dropout" in refused.error()
+
+
+@pytest.mark.parametrize("alpha", [-1.0, math.inf, math.nan])
+def test_an_impossible_weight_is_refused(alpha):
+    with pytest.raises(UserError, match=f"--rdrop-alpha {alpha}: must be 0 or more"):
+        rdrop_of(build_model(), alpha)
