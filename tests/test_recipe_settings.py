@@ -162,17 +162,20 @@ def test_settings_of_translation(given):
 
 
 MULTI30K = {  # its own settings give way to others, and fit what is set
-    "": "0.1 9 9 4000",
-    "BPE_DROPOUT=0.2 BPE_DROPOUT_EPOCHS=5 BPE_MERGES=300": "0.2 5 9 300",
-    "BPE_DROPOUT=0": "0 0 16 4000",
-    "VOCABULARY=shortlist": "0 0 16 4000",
+    "": "0.1 9 9 3 uniform",
+    "BPE_DROPOUT=0.2 BPE_DROPOUT_EPOCHS=5 INITIALIZATION=appendix": "0.2 5 9 3 appendix",
+    "BPE_DROPOUT_EPOCHS=0": "0.1 0 9 0 uniform",
+    "BPE_DROPOUT=0": "0 0 16 0 uniform",
+    "DROPOUT=0": "0.1 9 9 0 uniform",
+    "RDROP=0": "0.1 9 9 0 uniform",
+    "VOCABULARY=shortlist": "0 0 16 0 uniform",
 }
 
 
 @pytest.mark.parametrize("given", MULTI30K)
 def test_settings_of_multi30k(given):
     own = f"source {RECIPES}/multi30k/settings.sh; {BEGIN}"
-    values = "$BPE_DROPOUT $BPE_DROPOUT_EPOCHS $BPE_COPIES $BPE_MERGES"
+    values = "$BPE_DROPOUT $BPE_DROPOUT_EPOCHS $BPE_COPIES $RDROP $INITIALIZATION"
     settings = dict(x.split("=") for x in given.split())
     assert stages(f"echo {values}", own, **settings).stdout.strip() == MULTI30K[given]
 

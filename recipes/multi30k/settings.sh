@@ -3,6 +3,9 @@
 
 if [[ ${VOCABULARY:-bpe} = bpe ]]; then
     : "${BPE_DROPOUT:=0.1}"
-    [[ $BPE_DROPOUT = 0 ]] || : "${BPE_DROPOUT_EPOCHS:=9}" "${BPE_COPIES:=9}"
+    if [[ $BPE_DROPOUT != 0 ]]; then
+        : "${BPE_DROPOUT_EPOCHS:=9}" "${BPE_COPIES:=9}"
+        [[ $BPE_DROPOUT_EPOCHS = 0 || ${DROPOUT:-} = 0 ]] || : "${RDROP:=3}"
+    fi
 fi
-: "${BPE_MERGES:=4000}" "${LEARNING_RATE:=0.003}" "${UPDATES:=5200}"
+: "${INITIALIZATION:=uniform}" "${LEARNING_RATE:=0.004}" "${UPDATES:=4719}"
