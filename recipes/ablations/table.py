@@ -1,4 +1,4 @@
-"""Compare the arms of the ablations: BLEU over seeds, and differences to the recipe's own model.
+"""Compare the arms of the ablations: BLEU over seeds, and differences to the first arm.
 
     python recipes/ablations/table.py RUNS --arms program rnnencdec --seeds 1 2 3 --out FOLDER
     python recipes/ablations/table.py RUNS --arms program --best-rate --seeds 1
