@@ -184,8 +184,7 @@ class AlignmentHeatmapCriterion(FairseqCriterion, AsksForCost, GuidesAttention, 
         """
         net_output = model(**utils.apply_to_sample(twice, sample["net_input"]))
         target = model.get_targets(sample, net_output)
-        inside = unwrapped(model)
-        if isinstance(inside, ScoresTargets):
+        if isinstance(unwrapped(model), ScoresTargets):
             logits = net_output[0]
         else:  # of what a softmax returns, log p is as good
             logits = model.get_normalized_probs(net_output, log_probs=True)
