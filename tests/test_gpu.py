@@ -79,9 +79,9 @@ def adadelta(model, **options):
     return RNNSearchAdadelta(cfg, list(model.parameters()))
 
 
-def update(model, batch, optimizer, smoothing=0.0):
+def update(model, batch, optimizer, smoothing=0.0, alpha=0.0):
     criterion = criterion_of(model)
-    criterion.label_smoothing = smoothing
+    criterion.label_smoothing, criterion.rdrop_alpha = smoothing, alpha
     optimizer.zero_grad()
     loss, _, logged = criterion(model, batch)
     optimizer.backward(loss)
@@ -129,6 +129,19 @@ def test_updates_are_those_of_a_cpu_and_wait_for_nothing(name, left):
             found_there = update(there, on_device(batch), its_own, smoothing)
             assert not counts.waits, counts
         assert_close([numbers(x) for x in found_there], [*map(torch.detach, found)], **CLOSE)
+    assert_close(parameters(there), parameters(model), **CLOSE)
+
+
+def test_r_drop_waits_for_nothing():
+    """The model has no dropout, of which no two devices would drop the same elements."""
+    model, batch = lively(), batch_of(SOURCES, TARGETS)
+    there = move(copy.deepcopy(model))
+    optimizers = adadelta(model), adadelta(there)
+    found = update(model, batch, optimizers[0], smoothing=0.1, alpha=2.0)
+    with pretending() as counts:
+        found_there = update(there, on_device(batch), optimizers[1], smoothing=0.1, alpha=2.0)
+        assert not counts.waits, counts
+    assert_close([numbers(x) for x in found_there], [*map(torch.detach, found)], **CLOSE)
     assert_close(parameters(there), parameters(model), **CLOSE)
 
 
