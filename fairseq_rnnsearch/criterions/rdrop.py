@@ -5,7 +5,7 @@ of the word is
 
     1/2 [H(v, p) + H(v, q)]  +  alpha/4 [KL(p || q) + KL(q || p)]
 
-with the cross entropy H. This is half of the paper's cost, so that a learning rate suits it and
+with the cross entropy H. This is half of R-Drop's own cost, so that a learning rate suits it and
 the plain cost alike. Both KL together are sum_k (p_k - q_k) (log p_k - log q_k), and the gradient
 by the logits of p is
 
