@@ -6,15 +6,10 @@ import shutil
 import numpy as np
 import pytest
 from authors import GROUNDHOG, Reference, authors_params
-from survives import SurvivalTable
 
 # Before torch is imported, here and in the commands that tests start: the tensors are tiny, and
 # threads that wait for each other on a busy machine turn seconds into minutes.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-
-def pytest_configure(config):
-    config.pluginmanager.register(SurvivalTable(), "survival table")
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -19,7 +19,7 @@ from commands import (
     train,
     write_text,
 )
-from survives import cases
+from slow_cases import cases
 
 from fairseq_rnnsearch.compat.options import check_options
 from fairseq_rnnsearch.errors import UserError
@@ -83,7 +83,6 @@ def all_refused(calls):
     return ended
 
 
-@pytest.mark.survives("bad input", cases=len(BROKEN_TEXT))
 def test_broken_text_is_refused_before_anything_is_written(tmp_path):
     calls = []
     for number, (change, parts) in enumerate(BROKEN_TEXT.values()):
@@ -115,7 +114,6 @@ def test_empty_lines_are_sentences_without_words(tmp_path):
     assert translated.lines("A")[1] == [""]  # no word to point at
 
 
-@pytest.mark.survives("long lines")
 @pytest.mark.slow
 def test_a_sentence_of_two_thousand_words(tmp_path):
     text = write_text(tmp_path / "text", train=30, valid=5, test=5)
@@ -143,7 +141,6 @@ def test_a_sentence_of_two_thousand_words(tmp_path):
 # --- data folders and options -----------------------------------------------------------------
 
 
-@pytest.mark.survives("bad input", cases=4)
 def test_lines_that_are_no_text(barely_trained, tmp_path):
     """fairseq-interactive takes them for words, or dies of them."""
     file = tmp_path / "latin"
@@ -162,7 +159,6 @@ def test_lines_that_are_no_text(barely_trained, tmp_path):
     assert missing.error() == "--input nowhere: No such file or directory"
 
 
-@pytest.mark.survives("bad input", cases=4)
 def test_data_that_cannot_be_trained_on(tmp_path, small_corpus):
     """Among them binarised sides of different lengths, which fairseq-preprocess alone accepts."""
     text = write_text(tmp_path / "text", train=30, valid=5)
@@ -213,7 +209,6 @@ REFUSED = {  # of fairseq's own options, which has no limits for them
 }
 
 
-@pytest.mark.survives("bad input")
 @pytest.mark.parametrize("name", REFUSED)
 def test_values_that_fairseq_would_die_of(name):
     check_options(Namespace(arch="x", cpu=True))
@@ -233,7 +228,6 @@ PREPROCESSINGS = {
 }
 
 
-@pytest.mark.survives("bad input", cases=len(PREPROCESSINGS))
 def test_preprocessing_that_cannot_begin(tmp_path):
     text = write_text(tmp_path / "text", train=5)
     (text / "dict.en.txt").touch()
@@ -245,7 +239,6 @@ def test_preprocessing_that_cannot_begin(tmp_path):
     assert not (tmp_path / "data").exists()
 
 
-@pytest.mark.survives("bad input", cases=len(WRONG_OPTIONS))
 def test_options_that_make_no_sense(small_corpus, tmp_path):
 
     def call(number, options):
@@ -288,7 +281,6 @@ def every_command(data, checkpoint):
     )
 
 
-@pytest.mark.survives("hostile", cases=5)
 def test_a_checkpoint_that_runs_code_is_refused(barely_trained, tmp_path):
     import torch
 
@@ -303,8 +295,6 @@ def test_a_checkpoint_that_runs_code_is_refused(barely_trained, tmp_path):
     assert trace.exists()  # it would have
 
 
-@pytest.mark.survives("bad input", cases=4)
-@pytest.mark.survives("damaged checkpoint")
 @pytest.mark.parametrize("kept", cases([0.5, 0, 100]))
 def test_a_truncated_checkpoint_is_refused(barely_trained, tmp_path, kept):
     content = barely_trained.checkpoint.read_bytes()
@@ -334,7 +324,6 @@ def test_no_checkpoint_and_no_data(barely_trained, tmp_path):
     )
 
 
-@pytest.mark.survives("damaged checkpoint")
 def test_dictionaries_that_do_not_fit_the_checkpoint(barely_trained, tmp_path):
     text = write_text(tmp_path / "text", train=30, valid=5, test=5)
     preprocess(text, tmp_path / "data", "--nwordssrc 9").ok()

@@ -108,7 +108,6 @@ def training(request, tmp_path):
     return make
 
 
-@pytest.mark.survives("long lines")
 def test_in_parts_it_is_the_same(training):
     found = []
     for gigabytes in (0, 0.120008):  # of which 0.12 are there for any batch
@@ -153,7 +152,6 @@ def long_pair(barely_trained, tmp_path_factory):
 
 
 @pytest.mark.slow
-@pytest.mark.survives("long lines")
 @pytest.mark.parametrize("processes", [1, 2])
 def test_training_in_parts(launchpad, long_pair, tmp_path, processes):
     for name, limit in (("whole", 0), ("parts", 0.2)):
@@ -173,7 +171,6 @@ def test_training_in_parts(launchpad, long_pair, tmp_path, processes):
     )
 
 
-@pytest.mark.survives("long lines", cases=5)
 def test_what_alone_needs_too_much_is_refused_before_it_begins(barely_trained, long_pair, tmp_path):
     checkpoint = barely_trained.checkpoint
     limit = f"--max-batch-memory {SMALL}"
@@ -202,7 +199,6 @@ def test_what_alone_needs_too_much_is_refused_before_it_begins(barely_trained, l
     assert "39 of 40 training pairs have at most 50 words" in left_out.out
 
 
-@pytest.mark.survives("long lines", cases=2)
 def test_translating_in_parts(barely_trained):
     data, checkpoint = barely_trained.corpus.data, barely_trained.checkpoint
     options = "--beam 3 --max-len-b 20 --batch-size 13 --print-alignment soft"

@@ -148,7 +148,6 @@ def share(batches, pairs, processes, process, begun=0):
     return [list(iterator.next_epoch_itr()) for _ in range(2)]
 
 
-@pytest.mark.survives("shares")
 @pytest.mark.parametrize("pairs", [1, 7, 80, 103, 509])
 @pytest.mark.parametrize("processes", [1, 2, 3, 4, 7, 16])
 def test_processes_share_the_pairs_without_dropping_or_repeating_one(pairs, processes):
@@ -164,7 +163,6 @@ def test_processes_share_the_pairs_without_dropping_or_repeating_one(pairs, proc
         assert sorted(pair for batch in together for pair in batch) == list(range(pairs))
 
 
-@pytest.mark.survives("shares")
 @pytest.mark.parametrize("processes", [1, 2, 3])
 def test_a_share_resumed_at_any_update_is_the_rest_of_it(processes):
     batches = paper_batches(*lengths(103), 8, seed=4)  # thirteen

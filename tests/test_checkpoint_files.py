@@ -33,7 +33,6 @@ def mended():
 
 pytest_plugins = ["trained"]
 
-pytestmark = pytest.mark.survives("damaged checkpoint")
 
 
 def sound(**changes):
@@ -190,7 +189,6 @@ BOMBS = {
 }
 
 
-@pytest.mark.survives("hostile")
 @pytest.mark.parametrize("name", BOMBS)
 def test_files_that_are_more_than_they_seem(tmp_path, monkeypatch, name):
     monkeypatch.setattr(zip_files, "MOST_OF_LIST", 2000)

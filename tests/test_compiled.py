@@ -182,7 +182,6 @@ DAMAGE = {
 }
 
 
-@pytest.mark.survives("damaged files")
 @pytest.mark.parametrize("damage", DAMAGE)
 def test_a_library_that_may_be_doubted_is_compiled_anew(damage, cache, compilations, caplog):
     assert_it_computes()

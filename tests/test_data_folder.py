@@ -53,7 +53,6 @@ BROKEN = {
 }
 
 
-@pytest.mark.survives("bad input")
 @pytest.mark.parametrize("name", BROKEN)
 def test_broken_dictionaries_are_named(tmp_path, name):
     content, message = BROKEN[name]
@@ -129,7 +128,6 @@ DAMAGED = {
 }
 
 
-@pytest.mark.survives("bad input")
 @pytest.mark.parametrize("at_once", [1, 1 << 20])
 @pytest.mark.parametrize("name", DAMAGED)
 def test_damaged_data_are_named(tmp_path, monkeypatch, name, at_once):
@@ -155,7 +153,6 @@ def test_the_parts_of_a_split_and_no_other(tmp_path):
     check_split(tmp_path, "train", {"en": SYMBOLS})
 
 
-@pytest.mark.survives("bad input")
 def test_a_word_for_another_is_found_by_its_checksum(tmp_path):
     prefix = write(tmp_path)
     (tmp_path / "dict.en.txt").write_bytes(b"a 1\n")
@@ -213,7 +210,6 @@ def test_a_list_that_sha256sum_wrote(tmp_path):
             (tmp_path / name).write_bytes(b"a 1\n")
 
 
-@pytest.mark.survives("bad input")
 @pytest.mark.parametrize(
     ("line", "message"),
     [

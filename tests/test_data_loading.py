@@ -49,7 +49,6 @@ gc.collect()  # closes the queues to the processes before they are told to end
 """
 
 
-@pytest.mark.survives("loading processes", cases=2)
 @pytest.mark.parametrize(
     "program",
     [FINISHED + UNFINISHED, pytest.param(UNFINISHED + COLLECTED, marks=pytest.mark.slow)],

@@ -29,7 +29,7 @@ from commands import (
     write_text,
 )
 from PIL import Image
-from survives import cases
+from slow_cases import cases
 
 pytest_plugins = ["trained"]
 

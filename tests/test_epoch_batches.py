@@ -9,7 +9,7 @@ from commands import (
     assert_equal_tensors,
     parameters_and_optimizer,
 )
-from survives import cases
+from slow_cases import cases
 
 from fairseq_rnnsearch.compat.resuming import go_on_at
 from fairseq_rnnsearch.data.batch_order import paper_batches
@@ -90,7 +90,6 @@ def rest(order, state, processes=1):
 ORDERS = ["paper", "fairseq"]
 
 
-@pytest.mark.survives("shares", cases=6)
 @pytest.mark.parametrize("order", ORDERS)
 def test_other_processes_go_on_with_the_same_batches(order):
     whole = rest(order, {"version": 2, "epoch": 2, "iterations_in_epoch": 0})
@@ -107,7 +106,6 @@ def test_other_processes_go_on_with_the_same_batches(order):
         assert used + rest(order, state, after) == whole
 
 
-@pytest.mark.survives("shares")
 @pytest.mark.parametrize("order", ORDERS)
 def test_what_they_cannot_share_is_refused(order):
     _, state = used_and_state(order, 5)
@@ -124,7 +122,6 @@ CHANGES = {
 }
 
 
-@pytest.mark.survives("resumed")
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize("change", CHANGES)
 def test_other_batches_are_refused_within_an_epoch(order, change):
@@ -171,7 +168,6 @@ def train(launchpad, small_corpus):
     return train
 
 
-@pytest.mark.survives("resumed", cases=4)
 @pytest.mark.parametrize("order", cases(ORDERS))
 def test_resumed_with_other_options(train, tmp_path, order):
     """In the middle of the second epoch, and at its end."""
@@ -203,7 +199,6 @@ def test_fairseqs_own_task_is_no_bug_to_report_either(launchpad, small_corpus, t
     assert "cannot go on in the middle of epoch 1: 5 of its batches have been used" in message
 
 
-@pytest.mark.survives("several processes")
 @pytest.mark.slow
 def test_two_processes_then_one_then_four(launchpad, train, small_corpus, tmp_path):
     options = "--batch-size 10 --optimizer rnnsearch_adadelta"  # Adam makes much of a rounding
@@ -231,7 +226,6 @@ def test_two_processes_then_one_then_four(launchpad, train, small_corpus, tmp_pa
 EMA = "--batch-size 20 --store-ema --ema-decay 0.9"
 
 
-@pytest.mark.survives("resumed", cases=2)
 @pytest.mark.parametrize("kind", cases(["--ema-fp32", "--ema-update-freq 2"]))
 def test_averages_are_resumed(train, tmp_path, kind):
     broken, whole = tmp_path / "broken", tmp_path / "whole"

@@ -87,7 +87,6 @@ def test_a_place_that_cannot_be_written_is_known_before_the_work(tmp_path):
         pytest.fail("the work was begun")
 
 
-@pytest.mark.survives("pictures and logs")
 def test_a_training_leaves_what_others_are_writing(launchpad, small_corpus, tmp_path):
     folder, elsewhere = tmp_path / "model", tmp_path / "elsewhere"
     own = [folder, folder / "heatmaps", folder / "heatmaps" / "epoch001"]

@@ -38,7 +38,6 @@ def assert_read(families, tmp_path):
         assert family.expected is None or found == family.expected(folder), name
 
 
-@pytest.mark.survives("damaged files", cases=CASES)
 def test_a_thousand_damaged_ones(every_family):
     counts, findings = run_cases(every_family, CASES, SEED)
     assert not findings, "\n\n".join(findings)
@@ -93,7 +92,6 @@ def test_a_case_follows_from_its_number(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.survives("hostile", cases=CASES)
 def test_a_thousand_pickles():
     counts, findings = fuzz_pickles.run(CASES, SEED)
     assert not findings, "\n\n".join(findings)

@@ -25,7 +25,7 @@ from fairseq.sequence_scorer import SequenceScorer
 from models import EOS, PAD, SOURCES, TARGETS, batch_of, build_model, training_task
 from omegaconf import OmegaConf
 from pretend import DEVICE, MixedDevices, OnDevice, move, numbers, on_device, pretending
-from survives import cases
+from slow_cases import cases
 from torch.testing import assert_close
 
 from fairseq_rnnsearch import optim

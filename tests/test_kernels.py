@@ -6,7 +6,7 @@ import random
 import pytest
 import torch
 from models import EOS, SOURCES, TARGETS, cost_of, padded, previous, random_model, score
-from survives import cases
+from slow_cases import cases
 from torch.testing import assert_close
 
 from fairseq_rnnsearch import kernels

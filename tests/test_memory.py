@@ -34,7 +34,6 @@ def limited(command: str) -> subprocess.CompletedProcess:
     )
 
 
-@pytest.mark.survives("long lines")
 @pytest.mark.slow
 def test_a_batch_that_does_not_fit_is_skipped(tmp_path: Path):
     text = write_text(tmp_path / "text", train=39, valid=5)

@@ -22,7 +22,7 @@ from commands import (
     train,
 )
 from PIL import Image
-from survives import cases
+from slow_cases import cases
 
 pytest_plugins = ["trained"]
 

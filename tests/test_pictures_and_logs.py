@@ -10,7 +10,7 @@ import pytest
 from commands import MODEL, PAPER, assert_equal_tensors, parameters_and_optimizer
 from fairseq.logging import progress_bar
 from PIL import Image
-from survives import cases
+from slow_cases import cases
 
 from fairseq_rnnsearch import errors
 from fairseq_rnnsearch.compat.log_writers import make_surviving_bar
@@ -99,7 +99,6 @@ DAMAGES = {
 }
 
 
-@pytest.mark.survives("pictures and logs", cases=2)
 @pytest.mark.parametrize("name", cases(DAMAGES, "unreadable", "in the way"))
 def test_a_damaged_picture_does_not_end_a_training(launchpad, begun, tmp_path, name):
     damages, is_missed, frames = DAMAGES[name]
@@ -127,7 +126,6 @@ PLACES = {
 }
 
 
-@pytest.mark.survives("pictures and logs")
 @pytest.mark.parametrize("name", cases(PLACES, "heatmaps", "a log file"))
 def test_a_place_that_cannot_be_written_does_not_end_a_training(launchpad, begun, tmp_path, name):
     if name == "TensorBoard":
@@ -141,7 +139,6 @@ def test_a_place_that_cannot_be_written_does_not_end_a_training(launchpad, begun
     )
 
 
-@pytest.mark.survives("pictures and logs")
 def test_what_can_be_mended_before_it_begins_is_refused(launchpad, begun, tmp_path):
     refused = launchpad.train(
         *begun.command, f"--max-update 4 --log-file={tmp_path}/no/log --save-dir={tmp_path}"
@@ -150,7 +147,6 @@ def test_what_can_be_mended_before_it_begins_is_refused(launchpad, begun, tmp_pa
     assert f"--log-file {tmp_path}/no/log cannot be written: No such file" in refused.out
 
 
-@pytest.mark.survives("pictures and logs")
 def test_two_trainings_in_one_heatmap_folder(launchpad, begun, tmp_path):
     """The second neither overwrites nor removes the first one's pictures."""
     shared, options = tmp_path / "shared", f"--max-update 4 --heatmap-dir={tmp_path}/shared"
@@ -174,7 +170,6 @@ def warned(monkeypatch, caplog):
     return caplog
 
 
-@pytest.mark.survives("pictures and logs")
 @pytest.mark.parametrize(
     "problem", [OSError(28, "No space left on device"), RuntimeError("no font"), MemoryError()]
 )
@@ -205,7 +200,6 @@ def logged(**logs):
     return make_surviving_bar(progress_bar.progress_bar, [], log_format="none", **logs)
 
 
-@pytest.mark.survives("pictures and logs")
 def test_a_full_disk_does_not_stop_the_thread_of_tensorboard(tmp_path, monkeypatch, warned):
     """Eleven events would then wait for ever."""
     record_writer = pytest.importorskip("tensorboardX.record_writer")
@@ -223,7 +217,6 @@ def test_a_full_disk_does_not_stop_the_thread_of_tensorboard(tmp_path, monkeypat
     assert message.startswith("TensorBoard: ") and "No space left" in message
 
 
-@pytest.mark.survives("pictures and logs")
 def test_a_service_that_fails_is_one_warning(monkeypatch, warned):
     monkeypatch.setattr(progress_bar, "wandb", SimpleNamespace())  # without init, log and config
     bar = logged(wandb_project="project")

@@ -136,7 +136,6 @@ def oracle(tmp_path_factory):
         yield Oracle(tmp_path_factory.mktemp("states"), progress_of)
 
 
-@pytest.mark.survives("power", cases=2)
 @pytest.mark.parametrize("more", [(), FEWEST])
 def test_a_whole_checkpoint_remains(record, oracle, more):
     events = record(*more)
@@ -220,7 +219,6 @@ def test_fairseqs_own_saving_loses_checkpoints(record, oracle):
 # --- the data folder --------------------------------------------------------------------------
 
 
-@pytest.mark.survives("power")
 def test_check_sums_are_whole_or_absent(small_corpus, tmp_path):
     (tmp_path / "disk").mkdir()
     pid = os.fork()
@@ -309,7 +307,6 @@ def recipe_problems(events):
     return found
 
 
-@pytest.mark.survives("power")
 def test_work_folders_are_whole_or_done_again(tmp_path):
     events = record_recipe(tmp_path)
     flushes = [place for place, event in enumerate(events) if isinstance(event, Flush)]

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from commands import ROOT, write_text
-from survives import cases
+from slow_cases import cases
 
 RECIPES = ROOT / "recipes"
 SHARED = ["steps.sh", "stages.sh", "settings.sh"]
@@ -38,7 +38,6 @@ def settings(recipe):
     return sorted(found)
 
 
-@pytest.mark.survives("hostile", cases=4)
 @pytest.mark.parametrize("recipe", cases(FILES))
 def test_none_is_run(tmp_path, recipe):
     """bash runs commands in whatever it takes for arithmetic, an index or a pattern of words."""

@@ -31,7 +31,6 @@ TRAIN = f"{MODEL} {PAPER} {LAST_ONLY} --max-update 1"
 NO_DEVICES = ("xyz", "meta", "cuda:99", "", "CPU", "xla", None, 5)
 
 
-@pytest.mark.survives("bad input", cases=len(NO_DEVICES))
 @pytest.mark.parametrize("name", NO_DEVICES)
 def test_devices_that_are_none(name):
     with pytest.raises(UserError) as caught:
@@ -100,7 +99,6 @@ UNUSABLE = {  # words for each command, and parts of its one line
 }  # fmt: skip
 
 
-@pytest.mark.survives("bad input", cases=len(UNUSABLE))
 def test_one_line_for_whatever_fairseq_asserts(launchpad, barely_trained, tmp_path):
     stands_for = {
         "@data": str(barely_trained.corpus.data),
@@ -133,7 +131,6 @@ COMPOSED = {
 }
 
 
-@pytest.mark.survives("bad input", cases=len(COMPOSED))
 def test_one_line_for_a_configuration(launchpad, small_corpus, tmp_path):
     config = {
         "common": {"user_dir": str(PACKAGE), "cpu": True},
@@ -224,7 +221,6 @@ def with_field(state: dict, place: str, value: object) -> dict:
     return state
 
 
-@pytest.mark.survives("damaged checkpoint", cases=sum(map(len, RESUMED.values())))
 def test_fields_that_no_training_has_written(barely_trained, tmp_path):
     state = torch.load(barely_trained.checkpoint, weights_only=True)
     path = tmp_path / "altered.pt"
@@ -240,7 +236,6 @@ def test_fields_that_no_training_has_written(barely_trained, tmp_path):
         progress(str(path))
 
 
-@pytest.mark.survives("damaged checkpoint", cases=len(OPTIMIZERS) + 1)
 def test_a_state_that_no_training_can_go_on_from(launchpad, barely_trained, tmp_path):
     options = [f"{MODEL} {PAPER} {LAST_ONLY} --max-update 4", f"--save-dir={tmp_path / 'new'}"]
     state = torch.load(barely_trained.checkpoint, weights_only=True)
@@ -258,7 +253,6 @@ def test_a_state_that_no_training_can_go_on_from(launchpad, barely_trained, tmp_
     launchpad.train(barely_trained.corpus.data, *options, f"--restore-file={path}").ok()
 
 
-@pytest.mark.survives("damaged checkpoint", cases=2)
 def test_adams_state_of_other_shapes(launchpad, small_corpus, tmp_path):
     adam = f"{MODEL} --criterion alignment_heatmap --optimizer adam --lr 0.001 --batch-size 20"
     options = [adam, LAST_ONLY, f"--save-dir={tmp_path / 'new'}"]
@@ -275,7 +269,6 @@ def test_adams_state_of_other_shapes(launchpad, small_corpus, tmp_path):
     launchpad.train(small_corpus.data, *options, "--max-update 2").ok()
 
 
-@pytest.mark.survives("damaged checkpoint", cases=sum(map(len, TRANSLATED.values())))
 def test_a_configuration_that_no_model_can_have(barely_trained, tmp_path):
     state = torch.load(barely_trained.checkpoint, weights_only=True)
     path = tmp_path / "altered.pt"
@@ -292,7 +285,6 @@ DRAWN, SEED = 2, 1  # of each family
 
 
 @pytest.mark.slow
-@pytest.mark.survives("bad input", cases=7 * DRAWN)
 def test_options_and_fields_drawn_at_random(launchpad, tmp_path, monkeypatch):
     """`fuzz_refusals.py` draws more."""
     (tmp_path / "cwd").mkdir()

@@ -12,7 +12,7 @@ from commands import (
     together,
     train,
 )
-from survives import cases
+from slow_cases import cases
 
 pytest_plugins = ["trained"]
 
@@ -38,7 +38,6 @@ def unbroken(request, small_corpus, tmp_path_factory):
     return options, folder
 
 
-@pytest.mark.survives("resumed", cases=4)
 def test_continued_after_any_update_it_ends_the_same(unbroken, small_corpus, tmp_path):
     options, whole = unbroken
     expected = parameters_and_optimizer(whole / "checkpoint_last.pt")
@@ -73,7 +72,6 @@ def test_the_comparison_would_notice(unbroken):
         assert_equal_tensors(parameters_and_optimizer(whole / "checkpoint_2_8.pt"), expected)
 
 
-@pytest.mark.survives("resumed")
 def test_patience_counts_on_after_a_resume(small_corpus, tmp_path):
     # nothing is learned, so that the first validation remains the best
     options = f"{MODEL} {LAST_ONLY} --criterion cross_entropy --optimizer sgd --lr 0 --patience 3"

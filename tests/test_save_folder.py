@@ -13,7 +13,7 @@ import torch
 from commands import MODEL, ROOT, assert_equal_tensors, parameters_and_optimizer
 from launchpad import Strike
 from omegaconf import OmegaConf
-from survives import cases
+from slow_cases import cases
 
 pytest_plugins = ["trained"]
 
@@ -65,7 +65,6 @@ def refused(train):
 BEGINNINGS = ["--finetune-from-model", "--continue-once"]
 
 
-@pytest.mark.survives("resumed")
 @pytest.mark.parametrize(
     "beginning",
     cases([(BEGINNINGS[0], True), (BEGINNINGS[0], False), (BEGINNINGS[1], False)]),
@@ -99,7 +98,6 @@ def test_a_fine_tuning_counts_for_itself(train, other, tmp_path):
     assert saved["cfg"]["checkpoint"]["finetune_from_model"] == str(other)
 
 
-@pytest.mark.survives("damaged checkpoint")
 def test_a_fine_tuning_whose_checkpoints_are_all_damaged(refused, other, tmp_path):
     for name in ("checkpoint1.pt", "checkpoint_1_2.pt"):
         (tmp_path / name).write_bytes(other.read_bytes()[:1000])
@@ -113,7 +111,6 @@ def begun(other, tmp_path):
     return shutil.copytree(other.parent, tmp_path / "begun")
 
 
-@pytest.mark.survives("bad input", cases=4)
 def test_another_checkpoint_does_not_begin_anew_where_there_are_some(
     train, refused, begun, other, tmp_path
 ):
@@ -137,7 +134,6 @@ def test_another_checkpoint_does_not_begin_anew_where_there_are_some(
     assert updates(new / LAST) == 4
 
 
-@pytest.mark.survives("resumed", cases=2)
 @pytest.mark.parametrize("through_a_link", cases([True, False]))
 def test_going_back_on_purpose(train, refused, begun, tmp_path, through_a_link):
     """To a checkpoint of the save folder; the same command again would do it again."""
@@ -173,7 +169,6 @@ EXCLUSIVE = {
 }
 
 
-@pytest.mark.survives("bad input", cases=len(EXCLUSIVE) + 1)
 def test_beginnings_that_make_no_sense(refused, begun, other, tmp_path):
     for options, message in EXCLUSIVE.items():
         assert message in refused(tmp_path / "new", options.format(other, other))
@@ -202,7 +197,6 @@ def test_all_processes_begin_where_the_first_does(launchpad, small_corpus, begun
 # --- one training at a time -----------------------------------------------------------------------
 
 
-@pytest.mark.survives("one folder", cases=3)
 def test_a_folder_in_use_is_refused(launchpad, small_corpus, refused, begun, tmp_path):
     from fairseq_rnnsearch.compat.locking import lock
 
@@ -219,7 +213,6 @@ def test_a_folder_in_use_is_refused(launchpad, small_corpus, refused, begun, tmp
     assert all("Traceback" not in finished.out for finished in together), together[1].out
 
 
-@pytest.mark.survives("one folder")
 def test_a_killed_training_frees_its_folder(train, tmp_path):
     killed = train(tmp_path, "--num-workers 2", strike=Strike("update", 4))
     assert killed.rc == -signal.SIGKILL
@@ -229,7 +222,6 @@ def test_a_killed_training_frees_its_folder(train, tmp_path):
     assert not (tmp_path / name).exists()
 
 
-@pytest.mark.survives("one folder")
 def test_what_a_killed_training_has_forked_keeps_no_lock(tmp_path):
     """Data-loading processes notice after seconds that it is gone."""
     from fairseq_rnnsearch.compat.locking import lock
@@ -250,7 +242,6 @@ def test_what_a_killed_training_has_forked_keeps_no_lock(tmp_path):
         os.close(end)
 
 
-@pytest.mark.survives("one folder", cases=3)
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.EACCES])
 def test_a_file_system_without_locks(monkeypatch, caplog, tmp_path, number):
     from fairseq import checkpoint_utils
@@ -266,7 +257,6 @@ def test_a_file_system_without_locks(monkeypatch, caplog, tmp_path, number):
     assert f"new cannot be locked ({os.strerror(number)})" in warning
 
 
-@pytest.mark.survives("bad input", cases=2)
 def test_a_save_folder_that_cannot_be_written(monkeypatch, train, tmp_path):
     from fairseq import checkpoint_utils
 
@@ -301,7 +291,6 @@ torch.cuda.device_count = lambda: 1
 """
 
 
-@pytest.mark.survives("several processes")
 def test_two_processes_without_the_gpu_are_one_training(launchpad, small_corpus, tmp_path):
     plugin = tmp_path / "one_gpu"
     plugin.mkdir()

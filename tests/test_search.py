@@ -20,7 +20,7 @@ from models import (
 )
 from numpy.testing import assert_allclose
 from oracles import numpy_rnnsearch as oracle
-from survives import cases
+from slow_cases import cases
 
 from fairseq_rnnsearch.search import AuthorsSequenceGenerator
 

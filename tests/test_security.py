@@ -63,7 +63,6 @@ def mended():
 
 pytest_plugins = ["trained"]
 
-pytestmark = pytest.mark.survives("hostile")
 
 
 @pytest.fixture

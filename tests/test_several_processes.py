@@ -19,11 +19,10 @@ from commands import (
     train,
 )
 from launchpad import Strike, unused_port
-from survives import cases
+from slow_cases import cases
 
 pytest_plugins = ["trained"]
 
-pytestmark = pytest.mark.survives("several processes")
 
 # 103 pairs: six batches of twenty, the last of three; of seven ones of sixteen one process has four
 # and the other three
@@ -257,7 +256,6 @@ SAVES = {
 }
 
 
-@pytest.mark.survives("circumstances")
 @pytest.mark.parametrize("which", cases(SAVES))
 def test_one_is_killed_while_it_saves(launchpad, two_unbroken, small_corpus, tmp_path, which):
     command = launchpad, 2, small_corpus.data, tmp_path, "--batch-size 16 --save-interval-updates 2"

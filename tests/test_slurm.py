@@ -8,7 +8,6 @@ import time
 import pytest
 from commands import ROOT
 
-pytestmark = pytest.mark.survives("signals")
 
 SCRIPT = ROOT / "recipes" / "slurm.sbatch"
 SRUN = """#!/usr/bin/env bash

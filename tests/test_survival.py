@@ -15,7 +15,7 @@ import pytest
 import torch
 from commands import MODEL, ROOT, assert_equal_tensors, parameters_and_optimizer
 from launchpad import Strike
-from survives import cases
+from slow_cases import cases
 
 from fairseq_rnnsearch.compat.writing import copy_whole, write_whole
 from fairseq_rnnsearch.errors import UserError
@@ -140,12 +140,10 @@ def kill_again_and_again(pad, whole, tmp_path, kills, seed):
 
 
 @pytest.mark.slow
-@pytest.mark.survives("killed", cases=2)
 def test_killed_twice(launchpad, whole, tmp_path):
     kill_again_and_again(launchpad, whole, tmp_path, 2, seed=1)
 
 
-@pytest.mark.survives("killed", cases=50)
 @pytest.mark.slow
 @pytest.mark.parametrize("options", [PAPER, ADAM], ids=["paper", "adam"])
 def test_killed_fifty_times(launchpad, small_corpus, tmp_path, options):
@@ -165,7 +163,6 @@ MOMENTS = {
 }
 
 
-@pytest.mark.survives("killed while saving")
 @pytest.mark.parametrize(
     "moment", cases(MOMENTS, "half of a checkpoint is written", "half of a copy is written")
 )
@@ -208,7 +205,6 @@ def test_it_is_flushed_before_it_is_renamed(tmp_path, monkeypatch):
     assert torch.load(copy, weights_only=True)["model"].tolist() == [0, 0, 0]
 
 
-@pytest.mark.survives("killed while saving")
 def test_a_full_disk_leaves_the_checkpoint_before(tmp_path):
     import resource
 
@@ -279,7 +275,6 @@ def choose(folder, **options):
     return choose_beginning(cfg).get("restore_file")
 
 
-@pytest.mark.survives("damaged checkpoint")
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_an_older_one_takes_the_place_of_a_damaged(stopped_at_10, tmp_path, caplog, damage):
     changes, other, reason = DAMAGES[damage]
@@ -305,7 +300,6 @@ def test_going_on_from_an_older_one_it_ends_the_same(launchpad, whole, stopped_a
     assert LAST in warning and EIGHT in warning
 
 
-@pytest.mark.survives("damaged checkpoint")
 def test_what_holds_no_training_takes_no_place(stopped_at_10, tmp_path):
     """A model without its optimizer, say, under the name of a checkpoint."""
     state = torch.load(stopped_at_10 / LAST, weights_only=True)
@@ -328,7 +322,6 @@ def test_a_new_run_begins_from_nothing_and_a_named_checkpoint_must_exist(stopped
         choose(tmp_path, restore_file=elsewhere)
 
 
-@pytest.mark.survives("damaged checkpoint")
 def test_without_a_usable_checkpoint_nothing_begins(launchpad, whole, stopped_at_10, tmp_path):
     folder = shutil.copytree(stopped_at_10, tmp_path / "model")
     for path in folder.iterdir():
@@ -370,7 +363,6 @@ def somewhere(place, tmp_path):
     return Path(tempfile.mkdtemp(dir=shared))
 
 
-@pytest.mark.survives("circumstances")
 @pytest.mark.parametrize("place", cases(["link", "memory"]))
 def test_killed_in_another_place(launchpad, whole, tmp_path, place):
     folder = somewhere(place, tmp_path)
@@ -382,7 +374,6 @@ def test_killed_in_another_place(launchpad, whole, tmp_path, place):
         shutil.rmtree(folder.resolve())
 
 
-@pytest.mark.survives("circumstances", cases=2)
 def test_a_clock_that_jumps_back(launchpad, whole, stopped_at_10, tmp_path):
     """What was saved before is from the future, by a hundred years."""
     (tmp_path / "past").mkdir()
@@ -415,7 +406,6 @@ STOPS = {
 }
 
 
-@pytest.mark.survives("signals")
 @pytest.mark.parametrize("case", cases(STOPS, "SIGTERM to its processes too", "in a validation"))
 def test_a_signal_saves_and_stops(launchpad, whole, tmp_path, case):
     strike, status, update = STOPS[case]
@@ -438,7 +428,6 @@ def test_the_second_signal_ends_it_at_once(launchpad, whole, tmp_path):
     go_on(launchpad, whole, tmp_path, [stopped.out])
 
 
-@pytest.mark.survives("signals")
 def test_a_signal_when_all_is_done_changes_nothing(launchpad, whole, tmp_path):
     finished = launchpad.train(*whole.command(tmp_path), strike=Strike("update", 15, TERM))
     assert finished.rc == 0 and "done training" in finished.out
@@ -448,7 +437,6 @@ def test_a_signal_when_all_is_done_changes_nothing(launchpad, whole, tmp_path):
 # --- finished ---------------------------------------------------------------------------------
 
 
-@pytest.mark.survives("resumed")
 def test_a_finished_run_is_finished(launchpad, whole, tmp_path):
     folder = shutil.copytree(whole.folder, tmp_path / "model")
     before = {path: path.stat().st_mtime_ns for path in folder.iterdir()}
@@ -467,7 +455,6 @@ PLATEAU = (
 )
 
 
-@pytest.mark.survives("resumed")
 @pytest.mark.slow
 def test_a_schedule_hears_of_the_epoch_that_was_saved(launchpad, small_corpus, tmp_path):
     """Stopped after each epoch; the learning rate is far too high, so that it falls."""

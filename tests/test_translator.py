@@ -251,7 +251,6 @@ WRONG = {
 }
 
 
-@pytest.mark.survives("bad input", cases=sum(map(len, WRONG.values())))
 def test_wrong_arguments_of_translate_are_named_in_one_line(model):
     for name, values in WRONG.items():
         for value in values:
@@ -261,7 +260,6 @@ def test_wrong_arguments_of_translate_are_named_in_one_line(model):
             assert len(str(found.value).splitlines()) == 1 and len(str(found.value)) < 200
 
 
-@pytest.mark.survives("bad input", cases=4)
 def test_wrong_arguments_of_align_and_plot(model):
     with pytest.raises(UserError, match=r"^target\[1\] None: must be a string"):
         model.align(["red", "house"], ["rouge", None])
@@ -322,7 +320,6 @@ WRONG_TO_LOAD = {
 }
 
 
-@pytest.mark.survives("bad input", cases=sum(map(len, WRONG_TO_LOAD.values())))
 def test_wrong_arguments_of_load_are_named_in_one_line(learned):
     for name, values in WRONG_TO_LOAD.items():
         for value in values:
@@ -331,7 +328,6 @@ def test_wrong_arguments_of_load_are_named_in_one_line(learned):
                 load(**given)
 
 
-@pytest.mark.survives("bad input", cases=2)
 def test_a_folder_means_its_best_checkpoint_if_there_is_one(learned, tmp_path):
     best = learned.folder / "checkpoint_best.pt"
     for given in (learned.folder, best.parent.parent):  # the work folder has it one deeper
@@ -357,7 +353,6 @@ def test_the_data_are_found_beside_a_checkpoint_that_was_moved(learned, tmp_path
     assert load(work).translate("red house").text == "maison rouge"
 
 
-@pytest.mark.survives("bad input", cases=4)
 def test_models_that_do_not_belong_together(learned, learned_shortlist, tmp_path, monkeypatch):
     with pytest.raises(UserError, match=r"the source dictionary has 17 symbols .* 14 symbols"):
         load([learned.checkpoint, learned_shortlist.checkpoint], learned.corpus.data)

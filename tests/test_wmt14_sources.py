@@ -59,7 +59,6 @@ BROKEN_TABLES = {
 }
 
 
-@pytest.mark.survives("bad input")
 @pytest.mark.parametrize("name", BROKEN_TABLES)
 def test_a_broken_table_is_named(tmp_path, name):
     text, message = BROKEN_TABLES[name]
@@ -205,7 +204,6 @@ HOSTILE = {
 }
 
 
-@pytest.mark.survives("hostile")
 @pytest.mark.parametrize("name", HOSTILE)
 def test_hostile_and_broken_archives(made, tmp_path, name):
     content, message = HOSTILE[name]
@@ -280,7 +278,6 @@ BROKEN_SGML = {
 }
 
 
-@pytest.mark.survives("bad input")
 @pytest.mark.parametrize("name", BROKEN_SGML)
 def test_broken_sgml_is_named(tmp_path, name):
     text, message = BROKEN_SGML[name]
