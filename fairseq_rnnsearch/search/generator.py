@@ -77,7 +77,8 @@ class StepwiseGenerator(SequenceGenerator):
 
         Args:
             lprobs: ``(sentences, hypotheses, words)``.
-            previous: the last word of each hypothesis, ``(sentences, hypotheses)``.
+            previous: the last word of each hypothesis of these sentences, ``(sentences,
+                hypotheses)``; None in the first step.
         """
 
     def accept(self, words: Tensor, scores: Tensor) -> Tensor:
@@ -182,7 +183,7 @@ class _Search:
             lprobs = self._log_probabilities([t[rows] for t in features], scores.dtype)
             lprobs = lprobs.view(-1, width, symbols)
             self._limit(step, lprobs, part)
-            generator.limit(step, lprobs, previous, part)
+            generator.limit(step, lprobs, None if previous is None else previous[part], part)
             found.append(best(lprobs, scores[rows].view(-1, width), k))
         values, chosen, hypotheses = (torch.cat(parts) for parts in zip(*found, strict=True))
         return generator.accept(chosen, values), chosen, hypotheses
