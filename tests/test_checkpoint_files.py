@@ -34,7 +34,6 @@ def mended():
 pytest_plugins = ["trained"]
 
 
-
 def sound(**changes):
     history = {"criterion_name": "", "lr_scheduler_state": {}, "num_updates": 0}
     state = {"args": None, "cfg": {}, "model": build_model().state_dict(), "extra_state": {}}

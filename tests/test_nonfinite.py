@@ -20,7 +20,6 @@ from fairseq_rnnsearch.optim.adadelta import RNNSearchAdadelta, RNNSearchAdadelt
 from fairseq_rnnsearch.tasks.memory_limit import rows_of
 from fairseq_rnnsearch.tasks.nonfinite import name_sentences
 
-
 SOURCES = [[4, 5, EOS], [6, EOS], [7, 8, 9, EOS]]
 TARGETS = [[4, EOS], [5, 6, EOS], [7, EOS]]
 NUMBERS = [3, 17, 170]

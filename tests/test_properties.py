@@ -22,7 +22,6 @@ from fairseq_rnnsearch.evaluation.links import SentenceLinks, read_links
 from fairseq_rnnsearch.evaluation.symmetrisation import METHODS, symmetrise
 from fairseq_rnnsearch.figures import Alignment, read_alignments, write_gallery
 
-
 # the same examples every time; the folder is written anew by each
 settings.register_profile(
     "suite",

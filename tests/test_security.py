@@ -64,7 +64,6 @@ def mended():
 pytest_plugins = ["trained"]
 
 
-
 @pytest.fixture
 def trace(tmp_path):
     return tmp_path / "trace"

@@ -8,7 +8,6 @@ import time
 import pytest
 from commands import ROOT
 
-
 SCRIPT = ROOT / "recipes" / "slurm.sbatch"
 SRUN = """#!/usr/bin/env bash
 trap 'echo "USR1" >> "$LOG"; exit 1' USR1
