@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from fairseq_rnnsearch.data.reversible import JOINER, shown
+
 logger = logging.getLogger(__name__)
 
 UNKNOWN = "<unk>"
@@ -79,7 +81,7 @@ class Count:
         for pieces in _words(tokens):
             self.words += 1
             self.pieces += len(pieces)
-            name = "".join(piece.removesuffix("@@") for piece in pieces)
+            name = shown("".join(piece.removesuffix("@@") for piece in pieces))
             if any(piece not in known for piece in pieces):
                 self.unknown += 1
                 _keep(name, self.unknown_examples)
@@ -191,8 +193,8 @@ def marked(tokens: Sequence[str], vocabulary: Vocabulary) -> list[str]:
     shown: list[str] = []
     for pieces in _words(tokens):
         if pieces != [UNKNOWN] and any(piece not in vocabulary.counts for piece in pieces):
-            pieces[0] = f"<unk:{pieces[0]}"
-            pieces[-1] = f"{pieces[-1].removesuffix('@@')}>"
+            pieces[0] = f"<unk:{pieces[0].lstrip(JOINER)}"
+            pieces[-1] = f"{pieces[-1].removesuffix('@@').rstrip(JOINER)}>"
         shown += pieces
     return shown
 

@@ -6,7 +6,8 @@ A data folder may hold ``preprocessing.json``, which says for each language how 
             "bpe_codes": "codes.en"},
      "fr": {"tokenizer": "space", "lowercase": false, "bpe_codes": null}}
 
-``tokenizer`` is ``moses``, ``words`` (see `word_tokenizer`), ``character`` (each character is a
+``tokenizer`` is ``reversible`` (every text comes back as it was, see ``data.reversible``),
+``moses``, ``words`` (see `word_tokenizer`), ``character`` (each character is a
 token, as for Chinese, Japanese and Thai, which have no spaces between words) or ``space`` (the text
 is tokenised already); ``sacremoses`` is the version of the package that split the training text,
 and ``bpe_codes`` a file of subword-nmt in the same folder, or null. The recipes write this file;
@@ -23,12 +24,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from fairseq_rnnsearch.data import reversible
 from fairseq_rnnsearch.errors import UserError
 
 logger = logging.getLogger(__name__)
 
 FILE_NAME = "preprocessing.json"
-TOKENIZERS = ("moses", "words", "character", "space")
+TOKENIZERS = ("reversible", "moses", "words", "character", "space")
 SPACE = "\u2581"  # a space as a token of its own, as in fairseq's `characters` and in SentencePiece
 Split = Callable[[str], list[str]]
 Join = Callable[[Sequence[str]], str]
@@ -68,7 +70,9 @@ class PlainText:
         self._sacremoses = sacremoses
         self._split: Split = str.split
         self._join: Join = " ".join
-        if tokenizer == "moses":
+        if tokenizer == "reversible":
+            self._split, self._join = reversible.split, reversible.join
+        elif tokenizer == "moses":
             self._split, self._join = _moses_tokenizer(language, sacremoses)
         elif tokenizer == "words":
             self._split, self._join = word_tokenizer(language)
@@ -223,7 +227,7 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
                 raise UserError(f"{path}: {language}: {name!r:.60} is none of {', '.join(_TYPES)}")
             if not isinstance(value, _TYPES[name]):
                 raise UserError(f"{path}: {language}: {name} cannot be {value!r:.60}")
-        _check_tokenizer(settings.get("tokenizer", TOKENIZERS[0]), f"{path}: {language}: ")
+        _check_tokenizer(settings.get("tokenizer", "space"), f"{path}: {language}: ")
         codes = settings.get("bpe_codes")
         if codes and (Path(codes).name != codes or len(codes) > 255):  # file systems' limit
             raise UserError(f"{path}: {language}: bpe_codes must name a file of the same folder")

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from fairseq_rnnsearch.data.reversible import shown
 from fairseq_rnnsearch.errors import UserError
 
 END = "</s>"
@@ -149,7 +150,7 @@ def bpe_piece(piece: str) -> tuple[str, bool]:
 def _words(
     pieces: Sequence[str], is_continued: Callable[[str], tuple[str, bool]]
 ) -> tuple[tuple[str, ...], np.ndarray]:
-    """Return the words, and the place of each word's first piece."""
+    """Return the words as people see them, and the place of each word's first piece."""
     words: list[str] = []
     places: list[int] = []
     joined = False
@@ -161,4 +162,4 @@ def _words(
             words.append(text)
             places.append(place)
         joined = continues
-    return tuple(words), np.array(places, dtype=int)
+    return tuple(map(shown, words)), np.array(places, dtype=int)

@@ -16,6 +16,7 @@ function joinedPieces(pieces) {
     const continues = piece.endsWith("@@"), text = continues ? piece.slice(0, -2) : piece;
     if (joined && piece !== END) found[found.length - 1] += text;
     else found.push(text);
+    found[found.length - 1] = shown(found[found.length - 1]);
     belongs.push(found.length - 1);
     joined = continues;
   }

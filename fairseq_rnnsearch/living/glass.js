@@ -163,7 +163,7 @@ const glass = {
     const values = await rnnsearch.step(
       view.asked, answer.pieces, this.step, { model: number, rows });
     if (answer !== view.answer) return; // another sentence meanwhile, which has its own refresh
-    const word = values.chosen.replace(/@@$/, "");
+    const word = shown(values.chosen.replace(/@@$/, ""));
     at("glass-name").textContent = `${name}, step ${this.step + 1} of ${last + 1}: ${word}`;
     at("before").disabled = this.step === 0;
     at("after").disabled = this.step === last;

@@ -152,6 +152,49 @@ function characters(sentence) {
 const sentenceOfCharacters = (tokens) =>
   words(tokens.join("").replaceAll(SPACE_AS_TOKEN, " ")).join(" ");
 
+// --- text that comes back as it was: data/reversible.py --------------------------------------------
+
+const JOINER = "\uffed", ESCAPE = "\uff05";
+const WORD = "\\p{L}\\p{N}\\p{M}\\p{Cf}", SYMBOL = `[^${WORD}${SPACE}]`;
+const ATTACHED = "[\\p{M}\\p{Cf}\\u{1f3fb}-\\u{1f3ff}]*";
+const PIECES = new RegExp(`(?<space>[${SPACE}]+)`
+  + `|(?<word>(?:[${WORD}]|(?<=\\p{N})[.,:](?=\\p{N}))+(?:['’](?=\\p{L}))?)`
+  + `|[\\u{1f1e6}-\\u{1f1ff}]{2}|@`
+  + `|(${SYMBOL})${ATTACHED}(?:(?<=\\u200d)${SYMBOL}${ATTACHED}|\\3)*`, "gu");
+const UNWRITABLE = new RegExp(`[${SPACE}${JOINER}${ESCAPE}]`, "gu");
+const ESCAPED = new RegExp(`${ESCAPE}([0-9a-f]{4})`, "gu");
+const JOINERS = new RegExp(`^${JOINER}+|${JOINER}+$`, "gu");
+
+function reversibleSplit(line) {
+  const tokens = [];
+  let isJoined = false;
+  for (const { 0: piece, index, groups } of line.matchAll(PIECES)) {
+    if (piece === " " && index > 0 && index + 1 < line.length) {
+      isJoined = false;
+      continue;
+    }
+    const text = piece.replace(UNWRITABLE, (one) =>
+      ESCAPE + one.charCodeAt(0).toString(16).padStart(4, "0"));
+    if (isJoined && groups.word !== undefined) tokens[tokens.length - 1] += JOINER;
+    tokens.push(isJoined && groups.word === undefined ? JOINER + text : text);
+    isJoined = true;
+  }
+  return tokens;
+}
+
+/** A token as people see it, without the marks that join it to its neighbours. */
+const shown = (token) => token.replace(JOINERS, "");
+
+function reversibleJoin(tokens) {
+  let text = "", isJoined = true;
+  for (const token of tokens) {
+    if (!isJoined && !token.startsWith(JOINER)) text += " ";
+    text += shown(token).replace(ESCAPED, (_, code) => String.fromCharCode(parseInt(code, 16)));
+    isJoined = token.endsWith(JOINER);
+  }
+  return text;
+}
+
 // --- subwords ------------------------------------------------------------------------------------
 
 function subwords(lines) {
@@ -203,6 +246,7 @@ class PlainText {
       moses: () => [mosesTokenizer(rules), mosesDetokenizer(rules)],
       words: () => [wordSplitter(rules), wordJoiner(rules)],
       character: () => [characters, sentenceOfCharacters],
+      reversible: () => [reversibleSplit, reversibleJoin],
       space: () => [words, (tokens) => tokens.join(" ")],
     }[rules.tokenizer]();
     this.lowercase = rules.lowercase;

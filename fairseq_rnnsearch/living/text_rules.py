@@ -13,7 +13,7 @@ from fairseq_rnnsearch.data.plain_text import PlainText
 from fairseq_rnnsearch.errors import UserError
 
 # what text.js can split and join
-TOKENIZERS = ("moses", "words", "character", "space")
+TOKENIZERS = ("reversible", "moses", "words", "character", "space")
 
 
 def text_rules(texts: Iterable[PlainText]) -> tuple[list[dict[str, Any]], list[str]]:

@@ -1,0 +1,73 @@
+"""A tokeniser whose tokens always give back the text that they were made of.
+
+    >>> split("Ім'я: l'homme, 50%!")
+    ["Ім'￭", 'я', '￭:', "l'￭", 'homme', '￭,', '50', '￭%', '￭!']
+
+A token is a word or a symbol. Words are letters, digits and the marks on them; a number keeps the
+points and commas inside it, and an apostrophe between letters stays with the letters before it.
+Every other character is a symbol, with what belongs to it: the marks of an emoji, the characters
+that a joiner (U+200D) links, and repetitions ("..."). A space between two tokens is one space of
+the text. Where the text has none, the mark U+FFED stands at the symbol, as in OpenNMT's Tokenizer.
+Whatever tokens cannot hold (other white space, the mark itself) is written as U+FF05 and the four
+digits of its code. ``join(split(line)) == line`` for every line of Unicode text.
+
+``living/text.js`` does the same in JavaScript.
+"""
+
+from collections.abc import Sequence
+
+import regex
+
+JOINER = "\uffed"
+ESCAPE = "\uff05"
+
+# what Python's str.split takes for white space; none of it is beyond U+FFFF
+_SPACE = r"\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+_WORD = r"\p{L}\p{N}\p{M}\p{Cf}"
+_ATTACHED = r"[\p{M}\p{Cf}\U0001f3fb-\U0001f3ff]*"  # marks, joiners, skin colours
+_SYMBOL = rf"[^{_WORD}{_SPACE}]"
+_PIECE = regex.compile(
+    rf"(?P<space>[{_SPACE}]+)"
+    rf"|(?P<word>(?:[{_WORD}]|(?<=\p{{N}})[.,:](?=\p{{N}}))+(?:['’](?=\p{{L}}))?)"
+    r"|[\U0001f1e6-\U0001f1ff]{2}"  # a flag
+    # subword-nmt's mark at the end of a token is two of these
+    r"|@"
+    rf"|({_SYMBOL}){_ATTACHED}(?:(?<=\u200d){_SYMBOL}{_ATTACHED}|\3)*"
+)
+_UNWRITABLE = regex.compile(rf"[{_SPACE}{JOINER}{ESCAPE}]")
+_ESCAPED = regex.compile(rf"{ESCAPE}([0-9a-f]{{4}})")
+
+
+def split(line: str) -> list[str]:
+    """Return the tokens of a line of text."""
+    tokens: list[str] = []
+    is_joined = False
+    for piece in _PIECE.finditer(line):
+        text, is_word = piece[0], piece["word"] is not None
+        if text == " " and piece.start() > 0 and piece.end() < len(line):
+            is_joined = False
+            continue
+        text = _UNWRITABLE.sub(lambda found: f"{ESCAPE}{ord(found[0]):04x}", text)
+        if is_joined and is_word:
+            tokens[-1] += JOINER
+        elif is_joined:
+            text = JOINER + text
+        tokens.append(text)
+        is_joined = True
+    return tokens
+
+
+def join(tokens: Sequence[str]) -> str:
+    """Return the text of tokens, those of a model too, which may join what no text has joined."""
+    text, is_joined = "", True
+    for token in tokens:
+        if not is_joined and not token.startswith(JOINER):
+            text += " "
+        text += _ESCAPED.sub(lambda found: chr(int(found[1], 16)), shown(token))
+        is_joined = token.endswith(JOINER)
+    return text
+
+
+def shown(token: str) -> str:
+    """Return a token as people see it, without the marks that join it to its neighbours."""
+    return token.strip(JOINER)
