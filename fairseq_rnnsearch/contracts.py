@@ -3,7 +3,7 @@
 A batch goes from the task, which knows the data, through the criterion to the model, and its
 gradient to the optimizer:
 
-    tasks.AlignmentHeatmapTask.train_step          parts of a batch that fit into memory
+    tasks.AlignmentHeatmapTask.train_step          hands a batch on
       criterions.AlignmentHeatmapCriterion         the cost, and where attention looks
         models.RNNSearchModel -> network -> kernels
       optim.RNNSearchAdadelta.clip_grad_norm       what happens when a gradient is not finite
@@ -18,27 +18,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
-# Of sentences and their source and target positions the bytes; of arrays an array.
-Estimate = Callable[[Any, Any, Any], Any]
-
 # Positions of a sentence: the recurrences set no limit, but fairseq wants a number of the task and
 # of the models.
 ANY_LENGTH = 1_000_000
-
-
-@runtime_checkable
-class EstimatesMemory(Protocol):
-    """A model that knows how much memory a batch takes beside its parameters."""
-
-    def training_memory(self, all_logits: bool) -> Estimate:
-        """Estimate a forward and backward pass.
-
-        Args:
-            all_logits: the criterion asks for logits and not for their cost.
-        """
-
-    def search_memory(self, beam: int) -> Estimate:
-        """Estimate a beam search."""
 
 
 @runtime_checkable

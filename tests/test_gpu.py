@@ -34,11 +34,9 @@ from fairseq_rnnsearch.compat.options import check_options
 from fairseq_rnnsearch.compat.trainer import ResumableTrainer
 from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.kernels import BACKENDS, NetworkSizes
 from fairseq_rnnsearch.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig, blockwise
 from fairseq_rnnsearch.optim.blockwise import BlockwiseAdadelta
 from fairseq_rnnsearch.search import AuthorsSequenceGenerator, StepwiseGenerator, generator
-from fairseq_rnnsearch.tasks.memory_limit import MemoryLimit, memory_of
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-6}
 
@@ -336,19 +334,6 @@ def test_raise_looks_at_once(tmp_path):
             train(trainer, 1, BAD)
 
 
-def test_batches_in_parts(tmp_path):
-    model = lively()
-    there = copy.deepcopy(model)
-    train(trainer_of(model, tmp_path), 2)
-    with pretending():
-        trainer = trainer_of(there, tmp_path, DEVICE)
-        limit = trainer.task.memory_limit
-        limit.bytes = lambda device: there.training_memory(False)(2, 6, 5)
-        assert len(limit.parts_of(batch_of(SOURCES, TARGETS), there, trainer.criterion, 1)) > 1
-        train(trainer, 2)
-    assert_close(parameters(there), parameters(model), **CLOSE)
-
-
 def test_heatmaps_of_a_validation(tmp_path):
     model, found = lively(), []
     for on in (None, DEVICE):
@@ -359,28 +344,6 @@ def test_heatmaps_of_a_validation(tmp_path):
             trainer.valid_step(batch_of(SOURCES, TARGETS))
     for one, there in zip(*found, strict=True):
         assert_close(numbers(there), one, **CLOSE)
-
-
-def test_the_memory_limit_is_half_of_what_is_free(monkeypatch):
-    """What torch has taken from the GPU and does not use is free too."""
-    for name, value in (
-        ("mem_get_info", (70, 100)),
-        ("memory_reserved", 20),
-        ("memory_allocated", 8),
-    ):
-        monkeypatch.setattr(torch.cuda, name, lambda device, value=value: value)
-    memory_of.cache_clear()
-    assert MemoryLimit(None).bytes(torch.device("cuda", 0)) == (70 + 20 - 8) / 2
-    memory_of.cache_clear()
-
-
-@pytest.mark.parametrize("kernels", ["reference", "gpu"])
-def test_logits_of_all_hypotheses_count(kernels):
-    sizes = NetworkSizes(5, 7, 8, 3, 30_000)
-    narrow, wide = (BACKENDS[kernels].search_memory(sizes, beam)(10, 6, 6) for beam in (1, 12))
-    assert (
-        wide - narrow > 10 * 11 * 30_000 * 4 * 2
-    )  # logits, and what fairseq's search makes of them
 
 
 @pytest.mark.parametrize("name", ["memory_efficient_fp16", "memory_efficient_bf16"])
@@ -538,7 +501,7 @@ def test_searches_find_what_a_cpu_finds(name, order, monkeypatch, caplog):
 
 
 def test_translations_are_drawn_as_on_a_cpu(tmp_path):
-    """In parts, with one sentence that has no words, and alignments to be printed."""
+    """With one sentence that has no words, and alignments to be printed."""
     model, found = lively().eval(), []
     batch = batch_of([*SOURCES, [EOS]], [*TARGETS, [EOS]])
     options = Namespace(beam=3, max_len_b=8, print_alignment="hard")
@@ -548,11 +511,9 @@ def test_translations_are_drawn_as_on_a_cpu(tmp_path):
         there = next(one.parameters()).device
         with pretending(), torch.no_grad():
             generator = task.build_generator([one], options)
-            task.memory_limit.bytes = lambda device: one.search_memory(3)(2, 6, 9)  # noqa: B023
             sample = on_device(batch) if there.type == DEVICE.type else batch
-            parts = task._search_parts(generator, [one], sample)
             beams = task.inference_step(generator, [one], sample)
-        assert len(parts) > 1 and len(drawn) == len(beams) == len(SOURCES) + 1
+        assert len(drawn) == len(beams) == len(SOURCES) + 1
         best = [beam[0] for beam in beams]
         found.append(
             (

@@ -7,7 +7,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+import torch
 from commands import LAST_ONLY, MODEL, PAPER, ROOT, preprocess, train, write_text
+from models import EOS, PAD, batch_of, padded
+
+from fairseq_rnnsearch.tasks.batches import naming_the_batch, rows_of
 
 ROOM = 1_000_000  # kilobytes of addresses beside those that fairseq itself takes
 LONG = 100_000  # words
@@ -41,7 +45,7 @@ def test_a_batch_that_does_not_fit_is_skipped(tmp_path: Path):
         with (text / f"train.{language}").open("a") as file:
             file.write(" ".join([word] * LONG) + "\n")
     preprocess(text, tmp_path / "data").ok()
-    options = f"{MODEL} {PAPER} {LAST_ONLY} --max-train-words 0 --max-batch-memory 0"
+    options = f"{MODEL} {PAPER} {LAST_ONLY} --max-train-words 0"
     options += " --max-epoch 2 --log-format simple --log-interval 1"
     plain = train(tmp_path / "data", tmp_path / "out", "--help")  # how it is called
     command = plain.command.replace(" --help", f" {options}")
@@ -52,3 +56,26 @@ def test_a_batch_that_does_not_fit_is_skipped(tmp_path: Path):
     assert len(skipped) == 2 and all(f"longest of {LONG + 1} source" in line for line in skipped)
     assert re.search(r"\| epoch 002 \|.* num_updates 2 ", log)  # the other batch of each epoch
     assert (tmp_path / "out" / "checkpoint_last.pt").exists()
+
+
+def test_the_batch_is_named():
+    sample = batch_of([[4, 5, EOS], [6, EOS]], [[4, EOS], [5, 6, 7, EOS]])
+    sample["id"] = torch.tensor([3, 170])
+    with pytest.raises(RuntimeError, match="out of memory") as caught, naming_the_batch(sample):
+        raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes")
+    assert str(caught.value).startswith(
+        "out of memory in a batch of 2 sentences (3, 170), the longest of 3 source and 4 target "
+        "words; make it smaller with --max-tokens, --batch-size or, in training, --max-train-words"
+    )
+    with pytest.raises(ValueError, match="another"), naming_the_batch(sample):
+        raise ValueError("another")
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_rows_of_a_batch(left):
+    sources, targets = [[4, 5, 6, EOS], [8, 9, EOS], [EOS]], [[4, EOS], [5, 6, 7, EOS], [4, EOS]]
+    sample = batch_of(sources, targets, left) | {"id": torch.tensor([3, 17, 170])}
+    part = rows_of(sample, slice(1, 3), PAD)
+    assert (part["id"].tolist(), part["nsentences"], part["ntokens"]) == ([17, 170], 2, 6)
+    assert part["net_input"]["src_tokens"].tolist() == padded(sources, left)[1:3].tolist()
+    assert part["net_input"]["src_lengths"].tolist() == [3, 1]

@@ -17,7 +17,7 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels.cpu.compiled_steps import operations
 from fairseq_rnnsearch.kernels.cpu.unit_attention_cost import Operations
 from fairseq_rnnsearch.optim.adadelta import RNNSearchAdadelta, RNNSearchAdadeltaConfig
-from fairseq_rnnsearch.tasks.memory_limit import rows_of
+from fairseq_rnnsearch.tasks.batches import rows_of
 from fairseq_rnnsearch.tasks.nonfinite import name_sentences
 
 SOURCES = [[4, 5, EOS], [6, EOS], [7, 8, 9, EOS]]

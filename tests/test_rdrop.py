@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import pytest
 import torch
 from commands import MODEL, train
@@ -13,7 +12,6 @@ from torch.testing import assert_close
 from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion, rdrop
 from fairseq_rnnsearch.criterions.rdrop import rdrop_cost
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.tasks.memory_limit import training_memory
 
 pytest_plugins = ["trained"]
 
@@ -136,16 +134,6 @@ def test_guided_attention_is_that_of_the_first_reading():
     outputs = [c(model, batch)[2] for c in (criterion_of(model), rdrop_of(model, 1.0))]
     costs = [output["alignment_loss"].item() for output in outputs]
     assert costs[0] == pytest.approx(costs[1]) and outputs[1]["linked"] == 2
-
-
-def test_memory_is_that_of_two_batches():
-    model = build_model()
-    plain, twice = (
-        training_memory(model, criterion) for criterion in (criterion_of(model), rdrop_of(model, 1))
-    )
-    logits = model.training_memory(all_logits=True)
-    sizes = np.array([40]), np.array([50])
-    assert twice(3, *sizes) == logits(6, *sizes) > plain(6, *sizes)
 
 
 def test_without_dropout_it_is_refused():

@@ -16,10 +16,8 @@ from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
 from fairseq_rnnsearch.kernels.gpu import GPU
 from fairseq_rnnsearch.kernels.interface import (
     Backend,
-    BatchMemory,
     DecoderParts,
     Direction,
-    NetworkSizes,
     SearchStart,
 )
 from fairseq_rnnsearch.kernels.reference import Reference
@@ -28,11 +26,9 @@ __all__ = [
     "BACKENDS",
     "KERNELS",
     "Backend",
-    "BatchMemory",
     "DecoderParts",
     "DecoderSteps",
     "Direction",
-    "NetworkSizes",
     "SearchStart",
     "check_name",
     "choose",

@@ -21,9 +21,6 @@ from fairseq_rnnsearch.equations import (
 )
 from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
 
-FLOAT = 4  # bytes
-FIXED = 120_000_000  # bytes of logits and their gradients, a part of them at a time
-
 
 class Direction(NamedTuple):
     """One pass over a sentence, from the first position to the last or in reverse."""
@@ -52,36 +49,6 @@ class SearchStart(NamedTuple):
     summary: Tensor  # (sentences, n): RNNencdec's context
     initial: Tensor  # (sentences, n): s_0
     sentences: Tensor  # (rows,): the sentence of each hypothesis
-
-
-class NetworkSizes(NamedTuple):
-    """The sizes of a network that decide how much memory a batch takes."""
-
-    encoder: int  # n of each direction, or of gated units that keep as much
-    decoder: int  # n, likewise
-    attention: int  # width of a key: n', or 0 without attention
-    maxout: int  # l
-    words: int  # of the target dictionary
-
-
-class BatchMemory(NamedTuple):
-    """An estimate of the bytes that a batch takes beside the parameters.
-
-    Attributes:
-        source, target: bytes for each position of a sentence, padding included.
-        pair: bytes for each pair of a source and a target position.
-        sentence: bytes for each sentence, however long.
-    """
-
-    source: int
-    target: int
-    pair: int
-    sentence: int = 0
-
-    def __call__(self, sentences: int, source: int, target: int) -> int:
-        """Return the bytes of so many sentences, padded to these lengths; of arrays an array."""
-        of_one = source * self.source + target * self.target + source * target * self.pair
-        return FIXED + sentences * (self.sentence + of_one)
 
 
 @runtime_checkable
@@ -182,25 +149,3 @@ class Backend(Protocol):
 
     def forget(self, parameters: Iterable[Tensor]) -> None:
         """Give back whatever is kept of parameters, which are about to be changed."""
-
-    def training_memory(self, sizes: NetworkSizes, all_logits: bool) -> BatchMemory:
-        """Return what the forward and the backward pass take.
-
-        Args:
-            all_logits: the criterion asks for logits and not for their cost.
-        """
-
-    def search_memory(self, sizes: NetworkSizes, beam: int) -> BatchMemory:
-        """Return what a beam search takes: the encoder, and all hypotheses' alignment weights."""
-
-
-def estimate_search(sizes: NetworkSizes, kept: float, logits: int = 0) -> BatchMemory:
-    """Return what a beam search takes.
-
-    Args:
-        kept: how many alignment weights of each pair it keeps.
-        logits: how many of each word it has at a time; 0: of a few sentences, within ``FIXED``.
-    """
-    source = 17 * sizes.encoder + 2 * sizes.attention
-    pair = int(FLOAT * kept) if sizes.attention else 0
-    return BatchMemory(FLOAT * source, 0, pair, FLOAT * logits * sizes.words)

@@ -13,14 +13,7 @@ from torch import Tensor, nn
 from fairseq_rnnsearch.equations import Alignment, Memory, OutputLayer, Unit, attend
 from fairseq_rnnsearch.kernels.accuracy import accurate_type, log_softmax
 from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
-from fairseq_rnnsearch.kernels.interface import (
-    FLOAT,
-    BatchMemory,
-    Direction,
-    NetworkSizes,
-    SearchStart,
-    estimate_search,
-)
+from fairseq_rnnsearch.kernels.interface import Direction, SearchStart
 
 
 class Reference:
@@ -104,17 +97,6 @@ class Reference:
 
     def forget(self, parameters: Iterable[Tensor]) -> None:
         pass  # nothing is kept
-
-    def training_memory(self, sizes: NetworkSizes, all_logits: bool) -> BatchMemory:
-        encoder, decoder, attention, maxout, words = sizes
-        source = 26 * encoder + 8 * attention
-        target = 19 * decoder + 5 * attention + 6 * maxout + 4 * words
-        # what attention computes is kept for every pair
-        return BatchMemory(FLOAT * source, FLOAT * target, FLOAT * (2 * attention + 4))
-
-    def search_memory(self, sizes: NetworkSizes, beam: int) -> BatchMemory:
-        # fairseq's search keeps alignment weights twice, and logits in several forms
-        return estimate_search(sizes, 2.5 * beam, 4 * beam)
 
 
 def _one_way(

@@ -15,13 +15,10 @@ from fairseq_rnnsearch.compat.archives import check_archive
 from fairseq_rnnsearch.contracts import (
     ChecksTraining,
     CollectsAlignments,
-    EstimatesMemory,
     ScoresTargets,
     file_of,
 )
-from fairseq_rnnsearch.equations import Unit
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.kernels import BatchMemory, NetworkSizes
 from fairseq_rnnsearch.models.model_options import (
     ALIGNMENTS,
     UNITS,
@@ -41,7 +38,7 @@ _FORESIGHT = "decoder.network.alignment_model.foresight_weight"  # V_a
 
 
 @register_model(MODEL, dataclass=RNNSearchConfig)
-class RNNSearchModel(FairseqEncoderDecoderModel, ChecksTraining, EstimatesMemory, ScoresTargets):
+class RNNSearchModel(FairseqEncoderDecoderModel, ChecksTraining, ScoresTargets):
     """RNNsearch, or RNNencdec with ``--fixed-context``."""
 
     def scores_targets(self) -> bool:
@@ -139,31 +136,6 @@ class RNNSearchModel(FairseqEncoderDecoderModel, ChecksTraining, EstimatesMemory
                 "and then --train-alignment-model-only --finetune-from-model"
             )
 
-    def training_memory(self, all_logits: bool) -> BatchMemory:
-        """Return what a batch takes to be trained on, see ``Backend.training_memory``."""
-        memory = self.decoder.backend().training_memory(self._sizes, all_logits)
-        decoder = self.decoder.network
-        if decoder.target_foresight:  # e(y_i), V_a e(y_i) and their gradients, in 4 bytes each
-            sizes = decoder.embedding.weight.size(1) + decoder.alignment_model.size
-            memory = memory._replace(target=memory.target + 8 * sizes)
-        return memory
-
-    def search_memory(self, beam: int) -> BatchMemory:
-        """Return what a batch takes to be translated, see ``Backend.search_memory``."""
-        return self.decoder.backend().search_memory(self._sizes, beam)
-
-    @property
-    def _sizes(self) -> NetworkSizes:
-        encoder, decoder = self.encoder.network, self.decoder.network
-        attention = decoder.alignment_model
-        return NetworkSizes(
-            _as_gated_units(encoder.forward_unit),
-            _as_gated_units(decoder.unit),
-            0 if attention is None else attention.size,
-            len(decoder.readout.bias) // 2,
-            len(decoder.output.bias),
-        )
-
     def prepare_for_inference_(self, cfg: DictConfig) -> None:
         """Prepare for translating; fairseq calls this, and does not train the parameters then."""
         super().prepare_for_inference_(cfg)
@@ -201,11 +173,6 @@ class RNNSearchModel(FairseqEncoderDecoderModel, ChecksTraining, EstimatesMemory
             zero = torch.zeros_like(self.get_parameter(_FORESIGHT))
             state_dict = {**state_dict, _FORESIGHT: zero}
         return super().load_state_dict(state_dict, strict, model_cfg, args)
-
-
-def _as_gated_units(unit: Unit) -> int:
-    """Return how many gated units keep as many numbers of a position, inputs and state."""
-    return (unit.inputs_size + unit.state_size) // 4
 
 
 @functools.cache

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-import numpy as np
 import torch
 from fairseq import utils
 from fairseq.data import Dictionary
@@ -17,12 +16,12 @@ from fairseq_rnnsearch.compat.interactive import current_session
 from fairseq_rnnsearch.contracts import ShowsAlignment, TakesSteps
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.search import AuthorsSequenceGenerator, StepwiseGenerator
+from fairseq_rnnsearch.tasks.batches import naming_the_batch, rows_of
 from fairseq_rnnsearch.tasks.hypothesis_alignment import (
     empty_hypothesis,
     hypothesis_alignment,
     words_only,
 )
-from fairseq_rnnsearch.tasks.memory_limit import rows_of, search_memory, target_positions
 from fairseq_rnnsearch.tasks.source_words import SourceWords
 from fairseq_rnnsearch.tasks.training import TrainingConfig, TrainingTask
 
@@ -94,7 +93,7 @@ class TranslatingTask(TrainingTask):
                 generator.unk_penalty = torch.inf
         # the generator belongs to one caller, the task perhaps to several
         generator.print_alignment = getattr(args, "print_alignment", None)
-        return self._checked(generator, models) if self._translates else generator
+        return self._checked(generator) if self._translates else generator
 
     @property
     def _translates(self) -> bool:
@@ -106,23 +105,11 @@ class TranslatingTask(TrainingTask):
         return prints or getattr(args, "replace_unk", None) is not None
 
     def _checked(
-        self, generator: SequenceGenerator | SequenceScorer, models: Sequence[torch.nn.Module]
+        self, generator: SequenceGenerator | SequenceScorer
     ) -> SequenceGenerator | SequenceScorer:
-        """Return the generator, after a check that it can translate each sentence of the data.
-
-        A warning tells when it knows few of their words.
-
-        Raises:
-            UserError: as ``MemoryLimit.check``.
-        """
+        """Return the generator, after a warning when the data has many unknown words."""
         scores = isinstance(generator, SequenceScorer)
         self._words.count_data(self.datasets.values(), with_target=scores)
-        memory = search_memory(generator, models)
-        for split, dataset in self.datasets.items() if memory else ():
-            source, target = np.asarray(dataset.src_sizes), dataset.tgt_sizes
-            target = target_positions(generator, source, target)
-            device = next(models[0].parameters()).device
-            self.memory_limit.check(memory, device, source, target, split)
         return generator
 
     def inference_step(
@@ -130,12 +117,8 @@ class TranslatingTask(TrainingTask):
     ) -> list[list[dict]]:
         """Translate or score one batch, with alignments that can be printed and looked up.
 
-        Every hypothesis' ``attention`` is ``(source, target)``, padding included. What would take
-        much memory is translated in parts. A sentence without words has a translation without
-        words, and is not searched for one.
-
-        Raises:
-            UserError: for a sentence that alone takes more than ``--max-batch-memory``.
+        Every hypothesis' ``attention`` is ``(source, target)``, padding included. A sentence
+        without words has a translation without words, and is not searched for one.
         """
         session = current_session()
         if session and "id" not in sample:
@@ -146,17 +129,10 @@ class TranslatingTask(TrainingTask):
         is_searched = not isinstance(generator, SequenceScorer) and prefix_tokens is None
         if is_searched and blank.any():
             return self._without_blanks(generator, models, sample, constraints, blank)
-        parts = self._search_parts(generator, models, sample)
-        if len(parts) > 1:
-            padding, hypotheses = self.source_dictionary.pad(), []
-            for rows in parts:
-                given = (x if x is None else x[rows] for x in (prefix_tokens, constraints))
-                part = rows_of(sample, rows, padding)
-                hypotheses += self.inference_step(generator, models, part, *given)
-            return hypotheses
-        hypotheses = super().inference_step(
-            generator, models, sample, prefix_tokens=prefix_tokens, constraints=constraints
-        )
+        with naming_the_batch(sample):
+            hypotheses = super().inference_step(
+                generator, models, sample, prefix_tokens=prefix_tokens, constraints=constraints
+            )
         ids = sample["id"].tolist() if "id" in sample else None
         for row, beam in enumerate(hypotheses):
             source = sample["net_input"]["src_tokens"][row]
@@ -199,22 +175,6 @@ class TranslatingTask(TrainingTask):
                 self._show(int(sample["id"][row]), source, nothing)
             hypotheses.append([nothing])
         return hypotheses
-
-    def _search_parts(
-        self, generator: SequenceGenerator | SequenceScorer, models: Sequence, sample: dict
-    ) -> list[slice]:
-        """Return the rows that are translated together; they stay as wide as the batch is."""
-        memory, words = search_memory(generator, models), sample["net_input"]["src_tokens"]
-        rows, source = words.shape
-        target = sample.get("target")
-        target = target_positions(generator, source, None if target is None else target.size(1))
-        device = words.device
-        if memory is None or self.memory_limit.allows(memory, device, rows, source, target):
-            return [slice(0, rows)]
-        longest = words.ne(self.source_dictionary.pad()).sum(dim=1).argmax()
-        number = int(sample["id"][longest]) if "id" in sample else int(longest)
-        self.memory_limit.check(memory, device, [source], [target], first=number)
-        return self.memory_limit.parts(memory, device, [source] * rows, [int(target)] * rows)
 
     def _show(self, sentence: int, source: Tensor, hypothesis: dict) -> None:
         """Take a sentence's best translation, and how it is aligned with the padded source."""

@@ -249,8 +249,7 @@ def search(device: Device) -> Measurements:
 
 
 def memory(device: Device) -> Measurements:
-    """Gigabytes that an update and a search take beside what stays, and their estimates."""
-    size = device.size
+    """Gigabytes that an update and a search take beside what stays."""
 
     def taken(function: Callable[[], object], clear: Callable[[], object] = lambda: None) -> Found:
         for _ in range(3):
@@ -270,17 +269,12 @@ def memory(device: Device) -> Measurements:
 
     def of_update(kernels: str) -> Found:
         training = Updates(device, kernels=kernels)
-        estimate = training.model.training_memory(all_logits=False)
-        found = {"estimated, GB": estimate(size.batch, size.source, size.target) / 1e9}
         gradients = sum(p.nbytes for p in training.model.parameters()) / 1e9
-        found |= taken(training.backward, training.model.zero_grad)
+        found = taken(training.backward, training.model.zero_grad)
         return found | {"of these gradients of parameters, GB": gradients}
 
     def of_search(kernels: str) -> Found:
-        model = device.model(kernels=kernels).to(device.torch)
-        estimate = model.search_memory(BEAM)(TOGETHER, size.source, size.source)
-        translate = _search(device, f"{kernels} float32", TOGETHER)
-        return {"estimated, GB": estimate / 1e9} | taken(translate)
+        return taken(_search(device, f"{kernels} float32", TOGETHER))
 
     found = {f"an update, {k} kernels": lambda k=k: of_update(k) for k in KINDS}
     return found | {f"a search, {k} kernels": lambda k=k: of_search(k) for k in KINDS}

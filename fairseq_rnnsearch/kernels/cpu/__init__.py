@@ -24,12 +24,6 @@ from fairseq_rnnsearch.kernels.cpu import (
     recurrence,
     search_steps,
 )
-from fairseq_rnnsearch.kernels.interface import (
-    FLOAT,
-    BatchMemory,
-    NetworkSizes,
-    estimate_search,
-)
 
 # the equations that passes and steps are derived from
 DERIVED_FROM = {AlignmentModel, BiasedEmbedding, DeepOutput, GatedUnit, OutputLayer}
@@ -69,15 +63,6 @@ class CPU:
 
     def prefers_steps(self, output: OutputLayer) -> bool:
         return search_steps.can_arrange(output.weight)
-
-    def training_memory(self, sizes: NetworkSizes, all_logits: bool) -> BatchMemory:
-        encoder, decoder, attention, maxout, words = sizes
-        source = 18 * encoder + 3 * attention
-        target = 18 * decoder + 3 * attention + 11 * maxout + (4 * words if all_logits else 0)
-        return BatchMemory(FLOAT * source, FLOAT * target, FLOAT * 4)
-
-    def search_memory(self, sizes: NetworkSizes, beam: int) -> BatchMemory:
-        return estimate_search(sizes, 1.25 * beam)
 
 
 def _name(dtype: torch.dtype) -> str:

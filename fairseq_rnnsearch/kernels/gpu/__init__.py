@@ -21,7 +21,7 @@ from fairseq_rnnsearch.kernels.cpu.unit_attention_cost import Operations
 from fairseq_rnnsearch.kernels.gpu import joint_recurrence, masked_cost
 from fairseq_rnnsearch.kernels.gpu.fused import runs_triton
 from fairseq_rnnsearch.kernels.gpu.recordings import CudaRecording, Recordings
-from fairseq_rnnsearch.kernels.interface import FLOAT, BatchMemory, Direction, NetworkSizes
+from fairseq_rnnsearch.kernels.interface import Direction
 from fairseq_rnnsearch.kernels.reference import Reference
 
 TYPES = {torch.float32, torch.float64, torch.bfloat16}
@@ -106,13 +106,6 @@ class GPU(Reference):
 
     def prefers_steps(self, output: object) -> bool:
         return True
-
-    def training_memory(self, sizes: NetworkSizes, all_logits: bool) -> BatchMemory:
-        encoder, decoder, attention, maxout, words = sizes
-        # a recording has memory of its own for what a loop is given and returns
-        source = 2 * (18 * encoder + 3 * attention)
-        target = 2 * (18 * decoder + 3 * attention) + 11 * maxout + (4 * words if all_logits else 0)
-        return BatchMemory(FLOAT * source, FLOAT * target, FLOAT * 4, FLOAT * 3 * attention)
 
     def _machine(self, like: Tensor) -> Machine:
         operations = _in_triton if runs_triton(like) else _by_torch

@@ -1,0 +1,77 @@
+"""Parts of a batch, and what a batch is called where memory runs out."""
+
+import contextlib
+from collections.abc import Iterator
+
+import torch
+from fairseq import utils
+from torch import Tensor
+
+from fairseq_rnnsearch.wording import counted
+
+_LINKS = ("alignments", "align_weights")  # of the whole batch, not one for each row
+_NO_MEMORY = ("t allocate memory", "out of memory")  # what torch says, without and with a GPU
+
+
+def rows_of(sample: dict, rows: slice, padding: int) -> dict:
+    """Return some sentences of a batch as a batch, as wide as before."""
+    count = len(sample["net_input"]["src_tokens"])
+
+    def pick(value: Tensor) -> Tensor:
+        return value[rows] if value.dim() > 0 and len(value) == count else value
+
+    part = {key: value for key, value in sample.items() if key not in _LINKS}
+    part = utils.apply_to_sample(pick, part)
+    if "alignments" in sample:
+        part |= _links_of_rows(sample, rows)
+    if "nsentences" in sample:
+        part["nsentences"] = len(part["net_input"]["src_tokens"])
+    if part.get("target") is not None:
+        part["ntokens"] = int(part["target"].ne(padding).sum())
+    return part
+
+
+def _links_of_rows(sample: dict, rows: slice | Tensor) -> dict:
+    """Return the links of some rows as fairseq keeps them: to a position of the flat target."""
+    links, (count, width) = sample["alignments"], sample["target"].shape
+    kept = torch.arange(count, device=links.device)[rows]
+    place = kept.new_full((count,), -1)
+    place[kept] = torch.arange(len(kept), device=links.device)
+    source, position = links.unbind(dim=1)
+    row = place[position // width]
+    links = torch.stack((source, row * width + position % width), dim=1)
+    return {"alignments": links[row >= 0], "align_weights": sample["align_weights"][row >= 0]}
+
+
+@contextlib.contextmanager
+def naming_the_batch(sample: dict) -> Iterator[None]:
+    """Say which batch was too large when memory runs out.
+
+    fairseq's trainer skips a batch whose error says "out of memory", as CUDA's does. The CPU's
+    error speaks of memory that cannot be allocated, and would end the training.
+
+    Raises:
+        RuntimeError: "out of memory", with the batch, its lengths and what makes it smaller.
+    """
+    try:
+        yield
+    except (MemoryError, RuntimeError) as problem:
+        reason = (str(problem) or "none is left").splitlines()[0][:200]
+        is_of_memory = isinstance(problem, MemoryError) or any(s in reason for s in _NO_MEMORY)
+        if not is_of_memory:
+            raise
+        raise RuntimeError(f"{_described(sample)}: {reason}") from problem
+
+
+def _described(sample: dict) -> str:
+    source, target = sample["net_input"]["src_tokens"], sample.get("target")
+    ids = sample["id"].tolist() if "id" in sample else []
+    shown = f" ({', '.join(map(str, ids[:5]))}{', ...' * (len(ids) > 5)})" * bool(ids)
+    lengths = f"{source.size(1)} source"
+    if target is not None:
+        lengths += f" and {target.size(1)} target"
+    return (
+        f"out of memory in a batch of {counted(len(source), 'sentence')}{shown}, the longest of "
+        f"{lengths} words; make it smaller with --max-tokens, --batch-size or, in training, "
+        "--max-train-words"
+    )
