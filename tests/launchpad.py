@@ -36,7 +36,7 @@ SCRIPTS = Path(sys.executable).parent
 ERROR = "fairseq_rnnsearch: error: "
 TASK = "--user-dir fairseq_rnnsearch --task alignment_heatmap"
 QUIET = "--cpu --no-progress-bar --num-workers 0"
-# Seconds after which a command hangs; `mutants.py reach`, which traces, allows more.
+# Seconds after which a command hangs.
 LIMIT = float(os.environ.get("LAUNCHPAD_LIMIT", 120))
 
 
@@ -315,10 +315,6 @@ def _run(
     os.environ.update(environment)
     faulthandler.dump_traceback_later(0.9 * LIMIT)  # says where it hangs, before it is killed
     sys.argv = list(words)
-    if "POWER_LOSS" in environment:
-        import power_loss
-
-        power_loss.record_this_process(**json.loads(environment["POWER_LOSS"]))
     if strike:
         _arrange(**strike)
     status = 0

@@ -4,7 +4,6 @@ import copy
 import json
 import subprocess
 
-import fuzz_refusals
 import pytest
 import torch
 from commands import LAST_ONLY, MODEL, PACKAGE, PAPER, QUIET, ROOT, TASK
@@ -279,21 +278,6 @@ def test_a_configuration_that_no_model_can_have(barely_trained, tmp_path):
                 checkpoint_utils.load_model_ensemble_and_task([str(path)])
             message = str(caught.value)
             assert str(path) in message and said in message, f"{place}: {message}"
-
-
-DRAWN, SEED = 2, 1  # of each family
-
-
-@pytest.mark.slow
-def test_options_and_fields_drawn_at_random(launchpad, tmp_path, monkeypatch):
-    """`fuzz_refusals.py` draws more."""
-    (tmp_path / "cwd").mkdir()
-    monkeypatch.setattr(launchpad, "cwd", tmp_path / "cwd")
-    drawn = fuzz_refusals.families(tmp_path, launchpad)
-    assert len(drawn) == 7
-    for name, family in drawn.items():
-        for number in range(DRAWN):
-            fuzz_refusals.run_case(name, family, SEED, number, tmp_path)
 
 
 # --- what an exception says -----------------------------------------------------------------------
