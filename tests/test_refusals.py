@@ -11,7 +11,6 @@ from fairseq import checkpoint_utils
 
 from fairseq_rnnsearch import align
 from fairseq_rnnsearch.compat import mends
-from fairseq_rnnsearch.compat.checkpoints import progress
 from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import UserError, is_defect, line_of, reason
 
@@ -171,27 +170,10 @@ def test_steps_of_recipes_that_fail_or_are_interrupted(tmp_path):
 # --- checkpoints --------------------------------------------------------------------------------
 
 NAN = float("nan")
-RESUMED = {  # of a state: a field, what it is instead, and what the one line says
-    "optimizer_history.0.num_updates": [(-1, "a whole number of 0 or more"), ("x", "'x'")],
-    "optimizer_history.0.optimizer_name": [([], "must be a name")],
-    "optimizer_history.0.lr_scheduler_state.lr": [(NAN, "nan, and must be a finite number")],
-    "extra_state.train_iterator": [([], "must be a dictionary")],
-    "extra_state.train_iterator.epoch": [(None, "is None"), (-1, "is -1, and must be a wh")],
-    "extra_state.train_iterator.iterations_in_epoch": [(1.5, "a whole number")],
-    "extra_state.train_iterator.shuffle": [("x", "must be true or false")],
-    "extra_state.best": [(None, "must be a number"), ({}, "must be a number")],
-    "extra_state.val_loss": [("x", "must be a number, or none")],
-    "extra_state.previous_training_time": [(-5, "a finite number of 0 or more"), (NAN, "nan")],
-    "extra_state.patience": [([], "must be a dictionary")],
-    "extra_state.metrics.train.0.3.sum": [(None, "must be a meter of fairseq's")],
-    "extra_state.metrics.train.0.2": [("os", "must be a meter of fairseq's")],
-}
-OPTIMIZERS = (  # the same, for what is compared with the optimizer
-    ("last_optimizer_state.state.0.square_avg", torch.zeros(3, 5), "parameter 0 is shape (3, 5)"),
-    ("last_optimizer_state.state.0.square_avg", torch.full((17, 16), NAN), "or is not finite"),
-    ("last_optimizer_state.state.0.square_avg", 1.0, "square_avg of the optimizer's parameter 0"),
-    ("last_optimizer_state.state.0", [], "parameter 0 is None"),
-    ("last_optimizer_state.param_groups.0.rho", None, "rho of the optimizer's group 0 is None"),
+# of a state: a field, what it is instead, and what the one line says
+RESUMED = (
+    ("last_optimizer_state.state.0.square_avg", torch.zeros(3, 5), "has the shape (3, 5)"),
+    ("extra_state.train_iterator", [], "does not fit the model, the options or the data"),
 )
 TRANSLATED = {
     "cfg.model.compute_dtype": [("float8", "--compute-dtype float8: must be one of float32, tf")],
@@ -204,7 +186,6 @@ TRANSLATED = {
     "cfg.model.fixed_context": [(None, "--fixed-context None: must be true or false")],
     "cfg.model.dropout": [(NAN, "--dropout nan: must be at least 0 and below 1")],
     "cfg.task._name": [("x", "Could not infer task type")],
-    "extra_state.best": [("x", "must be a number")],
 }
 
 
@@ -220,32 +201,17 @@ def with_field(state: dict, place: str, value: object) -> dict:
     return state
 
 
-def test_fields_that_no_training_has_written(barely_trained, tmp_path):
-    state = torch.load(barely_trained.checkpoint, weights_only=True)
-    path = tmp_path / "altered.pt"
-    for place, values in RESUMED.items():
-        for value, said in values:
-            torch.save(with_field(state, place, value), path)
-            with pytest.raises(UserError) as caught:
-                checkpoint_utils.load_checkpoint_to_cpu(str(path))
-            assert str(caught.value).startswith(f"checkpoint {path}: its {place[:12]}")
-            assert said in str(caught.value)
-    torch.save(with_field(state, "optimizer_history.0.num_updates", "x"), path)
-    with pytest.raises(UserError, match="num_updates is 'x'"):  # where one is chosen among several
-        progress(str(path))
-
-
 def test_a_state_that_no_training_can_go_on_from(launchpad, barely_trained, tmp_path):
     options = [f"{MODEL} {PAPER} {LAST_ONLY} --max-update 4", f"--save-dir={tmp_path / 'new'}"]
     state = torch.load(barely_trained.checkpoint, weights_only=True)
     path = tmp_path / "altered.pt"
-    for place, value, said in (*OPTIMIZERS, ("extra_state.best", "x", "must be a number")):
+    for place, value, said in RESUMED:
         torch.save(with_field(state, place, value), path)
         before = path.read_bytes()
         message = launchpad.train(
             barely_trained.corpus.data, *options, f"--restore-file={path}"
         ).error()
-        assert message.startswith(f"checkpoint {path}: "), message
+        assert message.startswith(f"checkpoint {path}"), message
         assert said in message, f"{place}: {message}"
         assert path.read_bytes() == before and not list(tmp_path.glob("new/**/*.pt"))
     torch.save(state, path)
@@ -258,11 +224,11 @@ def test_adams_state_of_other_shapes(launchpad, small_corpus, tmp_path):
     launchpad.train(small_corpus.data, *options, "--max-update 1").ok()
     path = tmp_path / "new" / "checkpoint_last.pt"
     state = torch.load(path, weights_only=True)
-    for value, said in ((torch.zeros(2), "shape (2,)"), (7.0, "7.0")):
+    for value, said in ((torch.zeros(2), "(2,)"), (torch.zeros(3, 4), "(3, 4)")):
         torch.save(with_field(state, "last_optimizer_state.state.0.exp_avg", value), path)
         before = path.read_bytes()
         message = launchpad.train(small_corpus.data, *options, "--max-update 2").error()
-        assert f"exp_avg of the optimizer's parameter 0 is {said}" in message
+        assert f"exp_avg of the optimizer's parameter 0 has the shape {said}" in message
         assert path.read_bytes() == before
     torch.save(state, path)
     launchpad.train(small_corpus.data, *options, "--max-update 2").ok()

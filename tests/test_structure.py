@@ -26,7 +26,6 @@ OTHERS_CONTRACTS = {
     ("tasks/translating.py", "print_alignment"),
     ("tasks/translating.py", "replace_unk"),
     ("tasks/translating.py", "score_reference"),
-    ("compat/plain_pickle.py", "__dict__"),  # of any object
     ("figures/gallery.py", "sched_getaffinity"),  # of Python's os, not everywhere
     ("authors_parameters.py", "dtype"),  # of numpy's arrays
     ("kernels/cpu/c_library.py", "stderr"),  # of exceptions of programs that are run
@@ -82,7 +81,6 @@ def written_attributes(source):
 # Attributes of records of the same file, and of objects of torch's and others' that want them set.
 WRITTEN = {
     "compat/data_loading.py": {"worker._popen.terminate"},
-    "compat/plain_pickle.py": {"value._metadata"},
     "compat/screen.py": {"record.msg"},  # of a message, as logging has its filters do
     "compat/resuming.py": {"checkpoint_utils.save_checkpoint.best"},
     "errors.py": {"sys.excepthook"},

@@ -388,6 +388,20 @@ def test_a_clock_that_jumps_back(launchpad, whole, stopped_at_10, tmp_path):
     assert_equal_runs(folder, whole)
 
 
+def test_a_negative_time_of_older_checkpoints_is_repaired(
+    launchpad, whole, stopped_at_10, tmp_path
+):
+    """A clock that was set back in the training wrote it."""
+    folder = shutil.copytree(stopped_at_10, tmp_path / "model")
+    state = torch.load(folder / LAST, weights_only=True)
+    state["extra_state"]["previous_training_time"] = -3598.4
+    torch.save(state, folder / LAST)
+    launchpad.train(*whole.command(folder)).ok()
+    assert_equal_runs(folder, whole)
+    state = torch.load(folder / LAST, weights_only=True)
+    assert 0 <= state["extra_state"]["previous_training_time"] < 120
+
+
 # --- asked to stop ----------------------------------------------------------------------------
 
 TERM, INT, USR1 = signal.SIGTERM, signal.SIGINT, signal.SIGUSR1

@@ -1,46 +1,80 @@
-"""fairseq's reading of checkpoints: safely, and what is wrong with one in a line."""
+"""Reading checkpoints: as data, whole, and with one line for what is wrong with one.
+
+``torch.load(weights_only=True)`` reads tensors and plain values and nothing that could run code.
+What older checkpoints of fairseq's hold beside them is read here and nowhere else: options in a
+``Namespace``, and the counts of ``--eval-bleu`` in arrays of numpy, which become lists. A crafted
+file can still exhaust the memory; MANUAL.md's threat model says so.
+"""
 
 import argparse
 import contextlib
 import os
+import re
+import zipfile
 from collections.abc import Callable, Iterator
+from typing import IO, Any
 
+import numpy as np
 import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 from omegaconf import OmegaConf
 
-from fairseq_rnnsearch.compat import checkpoint_files
-from fairseq_rnnsearch.compat.checkpoint_format import check_format
-from fairseq_rnnsearch.compat.plain_pickle import parts_of
-from fairseq_rnnsearch.data.zip_files import Refused
 from fairseq_rnnsearch.errors import UserError, first_sentence, is_defect, reason, user_error
 
 _NAMED = 5  # checkpoints of a folder in a message; checkpoint_best.pt and _last.pt come last
-SIZES = {
-    "encoder_embed_dim",
-    "encoder_hidden_size",
-    "decoder_embed_dim",
-    "decoder_hidden_size",
-    "attention_size",
-    "maxout_size",
-}
-LARGE = 2000  # a model whose sizes are all as small can be built anywhere
+# ends of the names of options that are sizes of a model
+_SIZES = ("_dim", "hidden_size", "attention_size", "maxout_size", "_layers")
 ADVICE = "; an older checkpoint can be named with --path or --restore-file"
 
 
-def read_checkpoint(path: str | os.PathLike[str], *, tensors: bool = True) -> object:
-    """Return what a checkpoint holds; every other reader in this package goes through here.
+class Damaged(Exception):
+    """A part is not what was written; the message is its name."""
 
-    Args:
-        tensors: without them, None stands for each.
+
+class Refused(Exception):
+    """What no checkpoint holds; the message is a part of a sentence about the file."""
+
+
+def read_checkpoint(path: str | os.PathLike[str]) -> Any:
+    """Return what a checkpoint holds; every other reader in this package goes through here.
 
     Raises:
         UserError: when the file is damaged, no checkpoint, or holds more than tensors and plain
             values.
     """
     with _explained(path), open(path, "rb") as file:
-        return checkpoint_files.read(file, tensors)
+        _verify(file)
+        with torch.serialization.safe_globals(_OLDER):
+            return torch.load(file, map_location="cpu", weights_only=True)
+
+
+def verify(path: str) -> None:
+    """Compare every part of a checkpoint with its checksum; torch does not.
+
+    Raises:
+        UserError: when the file cannot be read, or a part is not what was written.
+    """
+    with _explained(path), open(path, "rb") as file:
+        is_archive = _verify(file)
+    if not is_archive:
+        read_checkpoint(path)
+
+
+def _verify(file: IO[bytes]) -> bool:
+    """Check a zip archive's checksums, and return whether the file is one: torch's are since 1.6.
+
+    Raises:
+        Damaged: a part is not what was written.
+    """
+    is_archive = file.read(4) == b"PK\3\4"
+    file.seek(0)
+    if is_archive:
+        with zipfile.ZipFile(file) as archive:
+            if name := archive.testzip():
+                raise Damaged(name)
+        file.seek(0)
+    return is_archive
 
 
 def load_as_data(
@@ -49,15 +83,15 @@ def load_as_data(
     """Load a checkpoint of tensors and plain values, and refuse all else.
 
     This takes the place of fairseq's ``load_checkpoint_to_cpu``. What is done beside, for old
-    checkpoints and for options that override those of the file, is as there.
+    checkpoints and for options that override those of the file, is as there. ``extra_state`` gets
+    what fairseq's trainer loses: the ``task_state``, and the parameters with which the averages
+    of ``--store-ema`` begin.
 
     Raises:
         UserError: when the file is damaged, no checkpoint, or holds more.
     """
+    state = read_checkpoint(_local(path, load_on_all_ranks))
     with _explained(path):
-        with open(_local(path, load_on_all_ranks), "rb") as file:
-            state = checkpoint_files.read(file)
-        _refuse_references([state.get("cfg"), state.get("args")])
         _refuse_sizes(state)
         if arg_overrides and state.get("args") is not None:
             vars(state["args"]).update(arg_overrides)
@@ -66,11 +100,14 @@ def load_as_data(
             if arg_overrides:
                 checkpoint_utils.overwrite_args_by_name(state["cfg"], arg_overrides)
         state = checkpoint_utils._upgrade_state_dict(state)
-    model = state.get("model")
-    if not isinstance(model, dict) or not all(isinstance(v, torch.Tensor) for v in model.values()):
-        raise UserError(f"checkpoint {path} holds no parameters of a model; is it fairseq's?")
-    check_format(path, state)
-    return state
+        model = state.get("model")
+        if not isinstance(model, dict) or not all(map(torch.is_tensor, model.values())):
+            raise UserError(f"checkpoint {path} holds no parameters of a model; is it fairseq's?")
+        extra_state = state["extra_state"]
+        extra_state["task_state"] = state.get("task_state") or {}
+        extra_state["ema_is_new"] = "ema" not in extra_state
+        extra_state.setdefault("ema", dict(model))
+        return state
 
 
 def _local(path: str, load_on_all_ranks: bool) -> str:
@@ -85,42 +122,17 @@ def _local(path: str, load_on_all_ranks: bool) -> str:
     return local
 
 
-def task_state_of(path: str) -> dict:
-    """Return what a task has left in a checkpoint, such as its words; read without tensors."""
-    state = read_checkpoint(PathManager.get_local_path(path), tensors=False)
-    return (state.get("task_state") if isinstance(state, dict) else None) or {}
-
-
-def _refuse_references(options: object) -> None:
-    """Refuse options with ``${...}``, which fairseq would follow, and never saves.
-
-    One that names another twice, which names a third twice and so on, becomes a text without end.
-    """
-    waiting = [options]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, str) and "${" in value:
-            raise Refused(f"its option {value!r:.60} refers to others")
-        waiting += parts_of(value)
-
-
 def _refuse_sizes(state: dict) -> None:
-    """Refuse sizes that the parameters are too few for.
-
-    fairseq builds a model as large as the options say before it looks at the parameters."""
+    """Refuse a size above the number of parameters: fairseq builds the model before it compares."""
     cfg, model = state.get("cfg"), state.get("model")
     options = cfg.get("model") if isinstance(cfg, dict) else state.get("args")
     options = vars(options) if isinstance(options, argparse.Namespace) else options
     if not isinstance(options, dict) or not isinstance(model, dict):
         return
-    numbers = sum(value.numel() for value in model.values() if isinstance(value, torch.Tensor))
-    for name in SIZES & options.keys():
-        size = options[name]
-        # matrices have about as many rows as columns
-        if isinstance(size, int) and size > LARGE and size * size > 4 * numbers:
-            raise Refused(
-                f"its option {name} is {size:,}, and its parameters are {numbers:,} numbers in all"
-            )
+    numbers = sum(value.numel() for value in model.values() if torch.is_tensor(value))
+    for name, size in options.items():
+        if name.endswith(_SIZES) and isinstance(size, int) and size > numbers:
+            raise Refused(f"its option {name} is {size:,}, and it has {numbers:,} parameters")
 
 
 def load_models_or_explain(
@@ -160,11 +172,16 @@ def _explained(path: str | os.PathLike[str]) -> Iterator[None]:
         raise
     except Refused as problem:
         raise UserError(f"checkpoint {path} refused: {problem}") from problem
-    except checkpoint_files.Damaged as problem:
+    except Damaged as problem:
         raise UserError(
             f"checkpoint {path} is damaged: its part {problem} is not what was written{ADVICE}"
         ) from problem
     except Exception as problem:  # damage can be anywhere, and then raises anything
+        if foreign := re.search(r"GLOBAL ([\w.]+)", str(problem)):
+            raise UserError(
+                f"checkpoint {path} refused: it holds {foreign[1]}, which is neither a tensor nor "
+                "a plain value"
+            ) from problem
         if not os.path.exists(path):
             raise UserError(f"checkpoint {path} does not exist") from problem
         if os.path.isdir(path):
@@ -184,7 +201,7 @@ def _checkpoints_in(folder: str) -> str:
 
 
 def progress(path: str) -> tuple[int, int]:
-    """Tell how far a training had come at a checkpoint, read without its tensors.
+    """Tell how far a training had come at a checkpoint.
 
     Returns:
         How often it had begun or gone on, and the update. The first counts more: with
@@ -193,14 +210,12 @@ def progress(path: str) -> tuple[int, int]:
     Raises:
         UserError: when the file cannot be read, or no training can go on from it.
     """
-    state = read_checkpoint(path, tensors=False)
-    if isinstance(state, dict) and "optimizer_history" in state:
-        check_format(path, {"optimizer_history": state["optimizer_history"]})
+    state = read_checkpoint(path)
     try:
         if "train_iterator" in state["extra_state"] and state["last_optimizer_state"]:
             history = state["optimizer_history"]
-            return len(history), history[-1]["num_updates"]
-    except (KeyError, IndexError, TypeError):
+            return len(history), int(history[-1]["num_updates"])
+    except (KeyError, IndexError, TypeError, ValueError):
         pass
     raise UserError(
         f"checkpoint {path} holds no training to go on with (it lacks the optimizer's state or the "
@@ -208,11 +223,47 @@ def progress(path: str) -> tuple[int, int]:
     )
 
 
-def verify(path: str) -> None:
-    """Compare every part of a checkpoint with its check sum; torch does not.
+# --- numpy's values in older checkpoints ---------------------------------------------------------
 
-    Raises:
-        UserError: when the file cannot be read, or a part is not what was written.
-    """
-    with _explained(path), open(path, "rb") as file:
-        checkpoint_files.verify(file)
+_NUMBERS = "biuf"  # kinds of numpy's types; those of objects would be addresses in a forged file
+
+
+class _Type:
+    """Stands for ``numpy.dtype``, whose own unpickling believes what a file says of its items."""
+
+    def __init__(self, code: str, *_: object) -> None:
+        self.code, self.order = code, "="
+
+    def __setstate__(self, state: tuple) -> None:
+        self.order = "=" if state[1] == "|" else state[1]
+
+    def values(self, content: bytes) -> np.ndarray:
+        kind = np.dtype(str(self.code)).newbyteorder(self.order)
+        if kind.kind not in _NUMBERS:
+            raise Refused(f"it holds an array of {kind!s:.40}")
+        return np.frombuffer(content, kind)
+
+
+class _Array(list):
+    """Stands for ``numpy.ndarray``; becomes a list of its numbers."""
+
+    def __init__(self, *_: object) -> None:
+        super().__init__()
+
+    def __setstate__(self, state: tuple) -> None:
+        _, shape, kind, is_fortran, content = state
+        order = "F" if is_fortran else "C"
+        self[:] = kind.values(content).reshape(shape, order=order).tolist()
+
+
+def _scalar(kind: _Type, content: bytes) -> int | float | bool:
+    return kind.values(content)[0].item()
+
+
+_OLDER = [
+    argparse.Namespace,
+    (_Type, "numpy.dtype"),
+    (_Array, "numpy.ndarray"),
+    *((_Array, f"numpy.{core}.multiarray._reconstruct") for core in ("core", "_core")),
+    *((_scalar, f"numpy.{core}.multiarray.scalar") for core in ("core", "_core")),
+]

@@ -4,11 +4,10 @@ Each method says what fairseq does without it.
 """
 
 import argparse
-import contextlib
 import logging
 import os
+import time
 from collections import defaultdict
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -27,7 +26,6 @@ from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from fairseq_rnnsearch.compat import checkpoints, patience
-from fairseq_rnnsearch.compat.checkpoint_format import check_optimizer
 from fairseq_rnnsearch.compat.half_precision import (
     clip_scaled_gradients,
     innermost,
@@ -65,6 +63,7 @@ class ResumableTrainer(Trainer):
         self.saved_at: int | None = None
         self._is_ending = False
         self._keeps_rate = False
+        self._begun = time.monotonic()
         self._norm: Tensor | None = None
         self._unlogged: list[tuple[list[dict], float, Tensor]] = []
         super().__init__(cfg, task, model, criterion, quantizer)
@@ -121,8 +120,11 @@ class ResumableTrainer(Trainer):
         fairseq compares the task's state (the words) only where it translates. It steps the
         schedule, which ``resuming`` does as in an unbroken run.
         """
+        self._keeps_rate = True
+        # one process sends the others a checkpoint as a file of torch's
+        new = list(_SENT - set(torch.serialization.get_safe_globals()))
         with checkpoints.naming_checkpoint(filename):
-            with self._loading():
+            with torch.serialization.safe_globals(new):
                 extra_state = super().load_checkpoint(
                     filename,
                     reset_optimizer,
@@ -130,11 +132,11 @@ class ResumableTrainer(Trainer):
                     optimizer_overrides,
                     reset_meters=True,
                 )
+            self._keeps_rate = False
             if extra_state is None:
                 return None
-            check_optimizer(filename, self.optimizer.optimizer)
-            if self.data_parallel_rank == 0:
-                self.task.load_state_dict(checkpoints.task_state_of(filename))
+            _check_shapes(self.optimizer.optimizer)
+            self.task.load_state_dict(extra_state.pop("task_state", {}))
             at_beginning = extra_state["train_iterator"].get("iterations_in_epoch") == 0
             if "metrics" in extra_state and not reset_meters and not at_beginning:
                 metrics.load_state_dict(_with_arrays(extra_state["metrics"]))
@@ -143,46 +145,25 @@ class ResumableTrainer(Trainer):
             if not reset_optimizer:
                 load_scaler(self.optimizer, extra_state.get("loss_scaler"))
             if self.cfg.ema.store_ema:
-                self._load_averages(filename, extra_state)
+                if extra_state["ema_is_new"]:
+                    logger.info(
+                        f"--store-ema: the averages begin with the parameters of {filename}"
+                    )
+                self.ema.update_freq_counter = extra_state.get("ema_updates", 0)
+            # a clock that was set back has left a negative time in older checkpoints
+            self._previous_training_time = max(0, self._previous_training_time)
+            self._begun = time.monotonic()
         return extra_state
 
-    @contextlib.contextmanager
-    def _loading(self) -> Iterator[None]:
-        """Keep schedule and averages as they are, and let one process send the others a checkpoint.
-
-        fairseq sends it as a file of torch's, which reads plain values and tensors alone.
-        """
-        new = list(_SENT - set(torch.serialization.get_safe_globals()))
-        averages = self.cfg.ema.store_ema
-        self.cfg.ema.store_ema, self._keeps_rate = False, True
-        try:
-            with torch.serialization.safe_globals(new):
-                yield
-        finally:
-            self.cfg.ema.store_ema, self._keeps_rate = averages, False
+    def _local_cumulative_training_time(self) -> float:
+        """Return the seconds of training; fairseq's clock jumps when somebody sets it."""
+        return time.monotonic() - self._begun + self._previous_training_time
 
     def _load_plateau(self) -> None:
         if self._optim_history and isinstance(self.lr_scheduler, ReduceLROnPlateauLRSchedule):
             state = self._optim_history[-1]["lr_scheduler_state"]
             counts = {name: state[name] for name in _PLATEAU_COUNTS if name in state}
             vars(self.lr_scheduler.lr_scheduler).update(counts)
-
-    def _load_averages(self, filename: str, extra_state: dict) -> None:
-        """Load the averages of ``--store-ema``, or begin them with the parameters.
-
-        fairseq means to begin them so, but has deleted the parameters by then.
-        """
-        in_float32 = self.cfg.ema.ema_fp32
-        if "ema" not in extra_state:
-            logger.info(f"--store-ema: the averages begin with the parameters of {filename}")
-            parameters = self.get_model().state_dict()
-            self.ema.restore(parameters, build_fp32_params=in_float32)
-        else:
-            logger.info("Loading EMA from checkpoint")
-            self.ema.restore(extra_state["ema"], build_fp32_params=False)
-            if in_float32:
-                self.ema.build_fp32_params(extra_state.get("ema_fp32_params"))
-        self.ema.update_freq_counter = extra_state.get("ema_updates", 0)
 
     # --- updates --------------------------------------------------------------------------------
 
@@ -271,6 +252,26 @@ class ResumableTrainer(Trainer):
     def train_no_further(self) -> None:
         """Let the program's loop over epochs end before it begins."""
         self.cfg.optimization.max_epoch = -1
+
+
+def _check_shapes(optimizer: torch.optim.Optimizer) -> None:
+    """Check that each tensor of an optimizer's state fits its parameter; torch does not.
+
+    Raises:
+        UserError: naming the first that does not fit.
+    """
+    for number, parameter in enumerate(p for g in optimizer.param_groups for p in g["params"]):
+        for name, value in optimizer.state.get(parameter, {}).items():
+            # a count; the parameter's numbers; or, of Adafactor's, those of its rows or columns
+            fits = torch.is_tensor(value) and set(value.shape) <= set(parameter.shape)
+            if torch.is_tensor(value) and not (fits and value.dim() in (0, parameter.dim() - 1)):
+                fits = value.shape == parameter.shape
+            if torch.is_tensor(value) and not fits:
+                raise UserError(
+                    f"{name} of the optimizer's parameter {number} has the shape "
+                    f"{tuple(value.shape)}, and the parameter {tuple(parameter.shape)}; give "
+                    "--reset-optimizer, or take another checkpoint"
+                )
 
 
 def on_the_cpu(numbers: Any) -> Any:

@@ -1,0 +1,36 @@
+"""How often a checkpoint is opened, counted by strace."""
+
+import shutil
+import subprocess
+
+import pytest
+from commands import LAST_ONLY, MODEL, PAPER, QUIET, ROOT, SCRIPTS, TASK
+
+pytest_plugins = ["trained"]
+needs_strace = pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
+
+
+def opened(name: str, trace, *command: str) -> int:
+    """How often the command opens a file of this name."""
+    strace = ["strace", "-f", "-e", "trace=openat", "-o", str(trace)]
+    ran = subprocess.run([*strace, *command], cwd=ROOT, capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    calls = [line for line in trace.read_text().splitlines() if f'{name}"' in line]
+    return sum("= -1" not in line and "O_DIRECTORY" not in line for line in calls)
+
+
+@needs_strace
+def test_a_resume_opens_its_checkpoint_twice(small_corpus, launchpad, tmp_path):
+    options = f"{TASK} {QUIET} {MODEL} {PAPER} {LAST_ONLY} --save-dir {tmp_path} --max-update"
+    launchpad.run("fairseq-train", small_corpus.data, f"{options} 1").ok()
+    again = [str(SCRIPTS / "fairseq-train"), str(small_corpus.data), *f"{options} 1".split()]
+    assert opened("checkpoint_last.pt", tmp_path / "trace", *again) == 2
+
+
+@needs_strace
+def test_loading_for_translation_opens_it_once(barely_trained, tmp_path):
+    program = "import sys; from fairseq_rnnsearch import load; load(sys.argv[1], sys.argv[2])"
+    command = [str(SCRIPTS / "python"), "-c", program]
+    command += [str(barely_trained.checkpoint), str(barely_trained.corpus.data)]
+    name = barely_trained.checkpoint.name
+    assert opened(name, tmp_path / "trace", *command) == 1
