@@ -142,8 +142,8 @@ class ExplainsUpdates(Protocol):
 class AnswersNonfinite(Protocol):
     """An optimizer that decides what happens when a gradient is not finite."""
 
-    def begin_update(self, explain: Callable[[], str], has_loss_scaler: bool) -> None:
-        """Learn who can explain the update, and whether a loss scaler answers overflows."""
+    def begin_update(self, explain: Callable[[], str]) -> None:
+        """Take the function that explains the update if its gradient is not finite."""
 
     def answers_later(self) -> bool:
         """Tell whether the norm of the gradient that was clipped last is still on its GPU.

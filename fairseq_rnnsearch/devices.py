@@ -1,6 +1,10 @@
 """Where torch can compute on this machine."""
 
+from functools import cache
+from importlib.util import find_spec
+
 import torch
+from torch import Tensor
 
 from fairseq_rnnsearch.errors import UserError
 
@@ -21,3 +25,13 @@ def usable_device(device: str | torch.device, option: str = "device") -> torch.d
     if str(device) not in usable:
         raise UserError(f"{option} {str(device)!r}: must be one of {', '.join(usable)} here")
     return torch.device(device)
+
+
+def runs_triton(tensor: Tensor) -> bool:
+    """Tell whether kernels in Triton, which comes with torch's builds for CUDA, take a tensor."""
+    return tensor.is_cuda and _has_triton()
+
+
+@cache
+def _has_triton() -> bool:
+    return find_spec("triton") is not None

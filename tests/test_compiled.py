@@ -22,7 +22,7 @@ from commands import ROOT
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.kernels.cpu import c_library, compiled_steps
-from fairseq_rnnsearch.kernels.cpu.unit_attention_cost import Operations
+from fairseq_rnnsearch.kernels.derived.operations import Operations
 
 
 @pytest.fixture

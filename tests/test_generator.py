@@ -11,9 +11,9 @@ from torch.testing import assert_close
 from fairseq_rnnsearch.kernels.cpu import (
     compiled_steps,
     packed_weights,
-    unit_attention_cost,
     word_inputs,
 )
+from fairseq_rnnsearch.kernels.derived import operations
 from fairseq_rnnsearch.search import AuthorsSequenceGenerator, StepwiseGenerator, generator
 from fairseq_rnnsearch.search.candidates import best
 
@@ -133,7 +133,7 @@ def test_what_is_not_for_here_is_left_to_fairseq(kernels, options, monkeypatch):
 def test_few_sentences_at_a_time_and_forgotten_words_change_nothing(monkeypatch, alone):
     expected = search(SequenceGenerator, [model_of("reference", symbols=70)])
     monkeypatch.setattr(generator, "LOGITS", 1)
-    monkeypatch.setattr(unit_attention_cost, "BLOCK", 1)
+    monkeypatch.setattr(operations, "BLOCK", 1)
     monkeypatch.setattr(
         compiled_steps, "library", lambda dtype: None
     )  # which works on one at a time

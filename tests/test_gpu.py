@@ -11,14 +11,12 @@ import math
 import random
 import sys
 from argparse import Namespace
-from functools import partial
 from types import SimpleNamespace
 
 import pytest
 import torch
 from fairseq.dataclass.configs import FairseqConfig
 from fairseq.logging import metrics
-from fairseq.optim.adam import FairseqAdamConfig
 from fairseq.optim.lr_scheduler.fixed_schedule import FixedLRScheduleConfig
 from fairseq.search import DiverseBeamSearch
 from fairseq.sequence_scorer import SequenceScorer
@@ -29,8 +27,6 @@ from slow_cases import cases
 from torch.testing import assert_close
 
 from fairseq_rnnsearch import optim
-from fairseq_rnnsearch.compat.half_precision import innermost, scaler_state
-from fairseq_rnnsearch.compat.options import check_options
 from fairseq_rnnsearch.compat.trainer import ResumableTrainer
 from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.errors import UserError
@@ -346,87 +342,8 @@ def test_heatmaps_of_a_validation(tmp_path):
         assert_close(numbers(there), one, **CLOSE)
 
 
-@pytest.mark.parametrize("name", ["memory_efficient_fp16", "memory_efficient_bf16"])
-def test_what_adadelta_cannot_is_refused_in_one_line(name):
-    options = Namespace(arch="rnnsearch_50", optimizer="rnnsearch_adadelta", **{name: True})
-    with pytest.raises(UserError, match=f"--{name.replace('_', '-')}: .*--compute-dtype bfloat16"):
-        check_options(options)
-    options.optimizer = "adam"
-    check_options(options)
-
-
-# --- half precision -------------------------------------------------------------------------------
-
-
-def adam():
-    return "adam", FairseqAdamConfig(lr=[0.01], adam_betas="(0.9, 0.999)", adam_eps=1e-4)
-
-
-# what Adadelta refuses, others can
-HALVES = {
-    **{option: ([option], None) for option in ("fp16", "bf16", "amp")},
-    "memory efficient": (["fp16", "memory_efficient_fp16"], adam),
-}
-
-
-@pytest.mark.parametrize("name", cases(HALVES, "bf16"))
-def test_half_precision_moves_as_far_as_float32(tmp_path, monkeypatch, name):
-    options, method = HALVES[name]
-    made = {"method": method and method()}
-    monkeypatch.setattr("torch.cuda.current_device", lambda: 0)
-    scaler = partial(torch.amp.GradScaler, "cpu", init_scale=128.0)
-    monkeypatch.setattr("torch.cuda.amp.GradScaler", lambda **_: scaler())
-    monkeypatch.setattr("torch.cuda.amp.autocast", partial(_autocast, name == "amp"))
-    monkeypatch.setattr("torch.Tensor.cuda", lambda x, *_, **__: on_device(x))
-    # fairseq counts devices by number, and this one has none
-    monkeypatch.setattr("torch.get_device_module", lambda *_: torch.cpu)
-    model = lively()
-    for parameter in model.parameters():  # the same in all types
-        parameter.data = parameter.data.bfloat16().float()
-    start, there = together(model.parameters()), copy.deepcopy(model)
-    train(trainer_of(model, tmp_path, **made), 2)
-    metrics.reset()
-    with pretending():
-        trainer = trainer_of(there, tmp_path, DEVICE, **made, **dict.fromkeys(options, True))
-        train(trainer, 2)
-        moved = together(innermost(trainer.optimizer).params) - start
-    expected = together(model.parameters()) - start
-    assert (moved - expected).norm() < 0.15 * expected.norm()
-
-
-@pytest.mark.parametrize("option", cases(["fp16", "amp"], "amp"))
-def test_half_precision_goes_on_with_its_scale(tmp_path, monkeypatch, option):
-    """On a CPU, with a scale that doubles after every fourth update."""
-    scaler = partial(torch.amp.GradScaler, "cpu", init_scale=128.0, growth_interval=4)
-    monkeypatch.setattr("torch.cuda.amp.GradScaler", lambda **_: scaler())
-    common = {option: True, "fp16_no_flatten_grads": True, "fp16_scale_window": 4}
-
-    def made():
-        trainer = trainer_of(lively(), tmp_path, **common)
-        trainer.cfg.update({name: {"_name": name} for name in ("task", "model", "criterion")})
-        return trainer
-
-    unbroken, first, second = made(), made(), made()
-    train(unbroken, 5)
-    train(first, 3)
-    first.consolidate_optimizer()
-    first.save_checkpoint(str(tmp_path / "last.pt"), {"train_iterator": {"epoch": 1}})
-    second.load_checkpoint(str(tmp_path / "last.pt"))
-    train(second, 2)
-    states = [scaler_state(trainer.optimizer) for trainer in (unbroken, second, first)]
-    assert states[0] == states[1] != states[2]
-    one, other = (trainer.get_model().parameters() for trainer in (unbroken, second))
-    if option == "fp16":  # fairseq saves the halves, and not the parameters that they are made of
-        return
-    assert all(map(torch.equal, one, other))
-
-
 def together(parameters):
     return torch.cat([numbers(parameter).flatten().clone() for parameter in parameters])
-
-
-def _autocast(is_on, enabled=True):
-    return torch.autocast(DEVICE.type, torch.bfloat16, enabled=is_on and enabled)
 
 
 # --- search ---------------------------------------------------------------------------------------

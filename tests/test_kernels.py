@@ -12,7 +12,8 @@ from torch.testing import assert_close
 from fairseq_rnnsearch import kernels
 from fairseq_rnnsearch.equations import AlignmentModel, GatedUnit, Memory
 from fairseq_rnnsearch.kernels import BACKENDS, KERNELS, Backend, Direction, check_name, choose
-from fairseq_rnnsearch.kernels.cpu import compiled_steps, output_cost, unit_attention_cost
+from fairseq_rnnsearch.kernels.cpu import compiled_steps, output_cost
+from fairseq_rnnsearch.kernels.derived import operations
 from fairseq_rnnsearch.network import DECODER_ORDERS, Decoder, Encoder
 
 fast, reference = BACKENDS["fast"], BACKENDS["reference"]
@@ -139,7 +140,7 @@ def case(request, monkeypatch):
     """The name of the function, a call on it, and its tensors."""
     monkeypatch.setattr(output_cost, "LOGITS", 100)  # one part, whole ones, and a rest
     monkeypatch.setattr(output_cost, "GRADIENTS", 250)
-    monkeypatch.setattr(unit_attention_cost, "BLOCK", 30)
+    monkeypatch.setattr(operations, "BLOCK", 30)
     return CASES[request.param]
 
 

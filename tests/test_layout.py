@@ -20,11 +20,11 @@ ALLOWED = {
     "devices": set(),
     "contracts": set(),
     "equations": set(),
-    "kernels": {"equations"},
+    "kernels": {"devices", "equations"},
     "network": {"equations", "kernels"},
     "compat": {"arguments", "contracts", "data"},
     "models": {"compat", "contracts", "equations", "kernels", "network"},
-    "optim": {"contracts", "kernels"},
+    "optim": {"contracts", "devices"},
     "criterions": {"contracts"},
     "data": set(),
     "figures": {"data"},
@@ -93,6 +93,12 @@ def test_imports_point_downwards(layer):
                 common = set() if layer in MATHEMATICS else COMMON
                 assert rest and rest[0] in ALLOWED[layer] | common | {layer}, f"{path}: {name}"
             assert top not in FORBIDDEN.get(layer, ()), f"{path}: {name}"
+
+
+def test_the_kernels_of_a_gpu_need_nothing_of_a_cpu_s():
+    """What both are derived from lies beside them."""
+    for path in (PACKAGE / "kernels" / "gpu").rglob("*.py"):
+        assert not [name for name in imports(path) if ".kernels.cpu" in name], path
 
 
 def test_the_table_has_no_circle():

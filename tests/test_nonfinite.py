@@ -1,21 +1,17 @@
 """Numbers that are not finite: who is named, what happens to the update, when training stops."""
 
 import math
-from functools import partial
 
 import pytest
 import torch
-from fairseq.optim import AMPOptimizer
 from models import EOS, PAD, batch_of, build_model, padded, training_task
-from omegaconf import OmegaConf
 from torch.testing import assert_close
 
-from fairseq_rnnsearch.compat.half_precision import clip_scaled_gradients
 from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.equations import AlignmentModel, alignment_weights
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels.cpu.compiled_steps import operations
-from fairseq_rnnsearch.kernels.cpu.unit_attention_cost import Operations
+from fairseq_rnnsearch.kernels.derived.operations import Operations
 from fairseq_rnnsearch.optim.adadelta import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 from fairseq_rnnsearch.tasks.batches import rows_of
 from fairseq_rnnsearch.tasks.nonfinite import name_sentences
@@ -44,8 +40,7 @@ def optimizer(model, **options):
 def update(task, model, criterion, ours, number=0):
     ours.zero_grad()
     task.train_step(sample(), model, criterion, ours, number)
-    clip = clip_scaled_gradients if isinstance(ours, AMPOptimizer) else type(ours).clip_grad_norm
-    norm = clip(ours, 1.0)  # as our trainer does
+    norm = ours.clip_grad_norm(1.0)
     task.optimizer_step(ours, model, number)
     return norm
 
@@ -135,32 +130,6 @@ def test_a_sound_update_ends_the_row(training):
             model.encoder.network.embedding.weight.grad[0, 0] = math.nan
         ours.clip_grad_norm(1.0)
     assert ours._nonfinite_updates == 3
-
-
-def test_half_precision_s_overflow_reaches_its_loss_scaler(training):
-    task, model, criterion = training
-    ours = optimizer(model)
-    poison(model, 6)
-    update(task, model, criterion, ours)
-    ours.begin_update(str, has_loss_scaler=True)
-    assert not torch.isfinite(ours.clip_grad_norm(0.0))
-
-
-@pytest.mark.parametrize("enabled", [True, False])
-def test_an_overflow_under_amp_reaches_its_scaler_if_there_is_one(training, monkeypatch, enabled):
-    task, model, criterion = training
-    monkeypatch.setattr(
-        "torch.cuda.amp.GradScaler", partial(torch.amp.GradScaler, "cpu", enabled=enabled)
-    )
-    common = {"fp16_init_scale": 128, "min_loss_scale": 1e-4}
-    cfg = OmegaConf.create({"common": common, "optimizer": {}})
-    amp = AMPOptimizer(cfg, list(model.parameters()), optimizer(model))
-    poison(model, 6)
-    before = [p.detach().clone() for p in model.parameters()]
-    assert torch.isfinite(update(task, model, criterion, amp)) != enabled
-    assert amp.scaler.get_scale() == (64 if enabled else 1)
-    assert amp.fp32_optimizer._nonfinite_updates == (0 if enabled else 1)
-    assert_close(list(map(torch.detach, model.parameters())), before, rtol=0, atol=0)
 
 
 def test_validation_warns(training, caplog):

@@ -3,27 +3,17 @@
 import copy
 import logging
 import math
-from argparse import Namespace
-from functools import partial
 
 import numpy as np
 import pytest
 import torch
 from fairseq.logging import metrics
-from fairseq.optim import OPTIMIZER_REGISTRY, AMPOptimizer, FP16Optimizer
-from fairseq.optim.adam import FairseqAdamConfig
+from fairseq.optim import OPTIMIZER_REGISTRY
 from fairseq.optim.lr_scheduler.fixed_schedule import FixedLRSchedule, FixedLRScheduleConfig
 from numpy.testing import assert_allclose
-from omegaconf import OmegaConf
 from oracles import numpy_rnnsearch as oracle
 from torch.testing import assert_close
 
-from fairseq_rnnsearch.compat.half_precision import (
-    clip_scaled_gradients,
-    load_scaler,
-    scaler_state,
-)
-from fairseq_rnnsearch.contracts import AnswersNonfinite
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig, blockwise
 
@@ -347,185 +337,6 @@ def test_shrink_takes_a_tenth_of_the_parameter_as_the_gradient(poisoned, caplog)
 def test_raise_hands_the_norm_to_the_trainer(poisoned, bad):
     optimizer, _ = poisoned(bad, nonfinite="raise")
     assert not torch.isfinite(optimizer.clip_grad_norm(1.0))
-
-
-# --- half precision -------------------------------------------------------------------------------
-#
-# Scales are powers of two, so that a gradient that is multiplied and divided by one is the same.
-
-
-def sgd(params):
-    options = Namespace(lr=[0.1], momentum=0.0, weight_decay=0.0)
-    return OPTIMIZER_REGISTRY["sgd"](options, params)
-
-
-def adam(params):
-    """With an epsilon that tells a gradient from a smaller one."""
-    cfg = OmegaConf.structured(FairseqAdamConfig(lr=[0.1], adam_eps=0.1, tpu=False))
-    return OPTIMIZER_REGISTRY["adam"](cfg, params)
-
-
-OPTIMIZERS = {"rnnsearch_adadelta": build, "adam": adam, "sgd": sgd}
-
-
-def settings(**common):
-    common = {"fp16_init_scale": 128, "min_loss_scale": 1e-4, "bf16": False} | common
-    common |= {"fp16_scale_window": 2000, "fp16_scale_tolerance": 0.0, "threshold_loss_scale": None}
-    return OmegaConf.create({"common": common, "optimizer": {"lr": [1.0]}})
-
-
-@pytest.fixture
-def with_amp(monkeypatch):
-    """What --amp makes of an optimizer, with torch's scaler for CPUs in the place of CUDA's."""
-
-    def wrap(inner, enabled=True, **common):
-        monkeypatch.setattr(
-            "torch.cuda.amp.GradScaler", partial(torch.amp.GradScaler, "cpu", enabled=enabled)
-        )
-        return AMPOptimizer(settings(**common), list(inner.params), inner)
-
-    return wrap
-
-
-def with_halves(inner, params, **common):
-    """What --fp16 and --bf16 make of an optimizer of copies in float32."""
-    return FP16Optimizer(settings(**common), params, inner, list(inner.params))
-
-
-def learn(optimizer, params, seed, clip_norm=1.0, spoil=1.0):
-    """An update towards the numbers of a seed, as fairseq's trainer makes it; returns the norm."""
-    optimizer.zero_grad()
-    generator = torch.Generator().manual_seed(seed)
-    goals = [torch.randn(p.shape, generator=generator).to(p) for p in params]
-    cost = sum(((p - goal) ** 2).sum() for p, goal in zip(params, goals, strict=True))
-    optimizer.backward(cost * spoil)
-    optimizer.multiply_grads(1 / 4)
-    scaled = isinstance(optimizer, AMPOptimizer)
-    clip = clip_scaled_gradients if scaled else type(optimizer).clip_grad_norm
-    norm = clip(optimizer, clip_norm)  # as our trainer does
-    optimizer.step()
-    return norm
-
-
-@pytest.mark.parametrize("name", OPTIMIZERS)
-@pytest.mark.parametrize("scale", [1, 128, 4096])
-@pytest.mark.parametrize("clip_norm", [0.0, 0.5])
-def test_amp_moves_as_far_as_float32(with_amp, name, scale, clip_norm):
-    """fairseq divides by the scale twice: Adadelta moves 0.04 times as far at a scale of 128."""
-    plain, scaled = parameters(torch.float32), parameters(torch.float32)
-    optimizer = OPTIMIZERS[name](plain)
-    amp = with_amp(OPTIMIZERS[name](scaled), fp16_init_scale=scale)
-    for seed in range(3):
-        norms = [learn(o, p, seed, clip_norm) for o, p in ((optimizer, plain), (amp, scaled))]
-        assert_close(*norms)
-    assert_close(plain, scaled, rtol=1e-6, atol=0)
-    assert not same(plain, parameters(torch.float32))
-
-
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_fp16_moves_as_far_as_float32(name):
-    """The parameters are rounded to halves after each update, by one part in 2,048."""
-    plain, halves = parameters(torch.float32), parameters(torch.float16)
-    copies = parameters(torch.float32)
-    optimizer, fp16 = OPTIMIZERS[name](plain), with_halves(OPTIMIZERS[name](copies), halves)
-    for seed in range(3):
-        learn(optimizer, plain, seed)
-        learn(fp16, halves, seed)
-    start = torch.cat([p.detach().flatten() for p in parameters(torch.float32)])
-    expected, moved = (
-        torch.cat([p.detach().flatten() for p in params]) - start for params in (plain, copies)
-    )
-    assert (moved - expected).norm() < 0.02 * expected.norm()
-
-
-@pytest.mark.parametrize("name", OPTIMIZERS)
-@pytest.mark.parametrize("bad", [math.inf, math.nan, 1e38])
-def test_an_overflow_skips_one_update_and_halves_the_scale(with_amp, name, bad):
-    params = parameters(torch.float32)
-    inner = OPTIMIZERS[name](params)
-    amp = with_amp(inner)
-    if isinstance(inner, AnswersNonfinite):
-        inner.begin_update(str, has_loss_scaler=True)  # as the task does
-    learn(amp, params, 0)
-    before, state = values(params), copy.deepcopy(amp.state_dict()["state"])
-    assert not torch.isfinite(learn(amp, params, 1, spoil=bad))  # the trainer tries again
-    assert same(values(params), before)
-    assert repr(amp.state_dict()["state"]) == repr(state)
-    assert amp.scaler.get_scale() == 64
-    assert torch.isfinite(learn(amp, params, 1))
-    assert not same(values(params), before) and amp.scaler.get_scale() == 64
-
-
-def test_a_norm_that_overflows_makes_no_update_of_adadelta(with_amp):
-    """Each number is finite, and so torch's scaler takes a step; the sum of squares is not."""
-    params = parameters(torch.float64)
-    amp = with_amp(build(params))
-    amp.fp32_optimizer.begin_update(str, has_loss_scaler=True)
-    learn(amp, params, 0)
-    before, state = values(params), accumulators(amp.fp32_optimizer)
-    assert not torch.isfinite(learn(amp, params, 1, spoil=1e200))
-    assert same(values(params), before) and same(accumulators(amp.fp32_optimizer), state)
-
-
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_amp_without_a_scaler_does_not_step_with_what_is_not_finite(with_amp, name):
-    """On a CPU torch switches the scaler off; ours answers as without --amp."""
-    params = parameters(torch.float32)
-    amp = with_amp(OPTIMIZERS[name](params), enabled=False)
-    if name == "rnnsearch_adadelta":
-        before = values(params)
-        assert learn(amp, params, 1, spoil=math.nan) == 0
-        assert same(values(params), before)
-        return
-    with pytest.raises(FloatingPointError, match="gradients are Nan/Inf"):
-        learn(amp, params, 1, spoil=math.nan)
-
-
-def test_shrink_with_bf16_takes_a_tenth_of_the_parameter_too():
-    """fairseq divides by the size of the batch only after it has clipped."""
-    plain, copies = parameters(torch.float32), parameters(torch.float32)
-    optimizer, inner = (build(params, nonfinite="shrink") for params in (plain, copies))
-    halves = parameters(torch.bfloat16)
-    bf16 = with_halves(inner, halves, bf16=True)
-    for spoil in (1.0, math.nan, 1.0):
-        learn(optimizer, plain, 1, spoil=spoil)
-        learn(bf16, halves, 1, spoil=spoil)
-    # the parameters are rounded to 8 bits
-    assert_close(accumulators(optimizer), accumulators(inner), rtol=0.05, atol=0)
-
-
-@pytest.mark.parametrize("kind", ["fp16", "amp"])
-def test_a_loss_scaler_goes_on_where_it_was(with_amp, kind):
-    """fairseq saves the scale of --fp16 alone, and not for how long it has been right."""
-
-    def made():
-        halves = kind == "fp16"
-        params = parameters(torch.float16 if halves else torch.float32)
-        copies = parameters(torch.float32)
-        return (with_halves(adam(copies), params), params) if halves else (
-            with_amp(adam(params), fp16_init_scale=128), params
-        )  # fmt: skip
-
-    one, params = made()
-    for seed in range(3):
-        learn(one, params, seed)
-    state, (again, _) = scaler_state(one), made()
-    assert scaler_state(again) != state
-    load_scaler(again, state)
-    assert scaler_state(again) == state
-    load_scaler(again, {"scale": 7.0})  # of another kind
-    assert scaler_state(again) == state
-    assert scaler_state(adam(parameters())) is None
-
-
-def test_a_smaller_scale_is_told_of_and_the_smallest_ends_a_training(with_amp, caplog):
-    params = parameters(torch.float32)
-    amp = with_amp(adam(params), fp16_init_scale=4, min_loss_scale=1)
-    with caplog.at_level("INFO"):
-        learn(amp, params, 1, spoil=math.inf)
-    assert caplog.messages == ["the gradient is not finite: the loss scale becomes 2"]
-    with pytest.raises(FloatingPointError, match="--min-loss-scale 1"):
-        learn(amp, params, 1, spoil=math.inf)
 
 
 # --- refusals ------------------------------------------------------------------------------------

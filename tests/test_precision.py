@@ -6,10 +6,12 @@ row come to 1 percent of a gradient's norm, and the tolerance is 2.
 
 import copy
 import math
+from collections import defaultdict
 from types import SimpleNamespace
 
 import pytest
 import torch
+from fairseq.dataclass.configs import FairseqConfig
 from models import (
     EOS,
     PAD,
@@ -22,9 +24,11 @@ from models import (
     random_model,
     score,
 )
+from omegaconf import OmegaConf
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from fairseq_rnnsearch.compat.trainer import ResumableTrainer
 from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.equations import (
     AlignmentModel,
@@ -52,7 +56,9 @@ VARIANTS = {
     "RNNencdec": {"fixed_context": True},
 }
 TOLERANCE = 0.02
-GENERATION = SimpleNamespace(generation=None)  # as much of a configuration as a model asks for
+GENERATION = SimpleNamespace(
+    generation=None, common=defaultdict(bool)
+)  # as much of a configuration as a model asks for
 
 
 def relative_error(found, expected):
@@ -339,6 +345,20 @@ REFUSED = {
     "leave out --fp16": lambda model: model.half().prepare_for_inference_(GENERATION),
     "leave out --amp": torch.autocast("cpu", torch.float16)(run),
 }
+
+
+@pytest.mark.parametrize(
+    "name", ["fp16", "memory_efficient_fp16", "bf16", "memory_efficient_bf16", "amp"]
+)
+def test_fairseqs_types_are_refused_in_one_line(name):
+    cfg = OmegaConf.structured(FairseqConfig())
+    cfg.common[name] = True
+    message = f"^--{name.replace('_', '-')}: .*--compute-dtype bfloat16$"
+    with pytest.raises(UserError, match=message):
+        build_model().prepare_for_inference_(cfg)
+    cfg.model = {"_name": "rnnsearch", "compute_dtype": "float32"}
+    with pytest.raises(UserError, match=message):
+        ResumableTrainer(cfg, None, None, None)
 
 
 @pytest.mark.parametrize(("message", "use"), REFUSED.items(), ids=REFUSED)

@@ -5,7 +5,6 @@ import os
 from argparse import Namespace
 from importlib.util import find_spec
 
-import torch
 from omegaconf import DictConfig, OmegaConf
 
 from fairseq_rnnsearch.arguments import LARGEST_LENPEN
@@ -72,21 +71,26 @@ def check_options(options: Namespace) -> None:
             raise UserError(f"--log-file {log_file} cannot be written: {reason}") from problem
     for name in ("model_overrides", "optimizer_overrides"):
         read_overrides(given.get(name) or "{}")
-    on_cpu = given.get("cpu") or not torch.cuda.is_available()
-    for name in ("fp16", "bf16"):
-        if trains and on_cpu and given.get(name):
-            raise UserError(f"--{name} needs a GPU; on a CPU take --compute-dtype bfloat16")
-    if trains and given.get("optimizer") == "rnnsearch_adadelta":
-        for name in ("memory_efficient_fp16", "memory_efficient_bf16"):
-            if given.get(name):
-                raise UserError(
-                    f"{option_of(name)}: --optimizer rnnsearch_adadelta keeps its averages in the "
-                    "type of the parameters, in halves of too few digits: take --fp16, --bf16, "
-                    "--amp or --compute-dtype bfloat16"
-                )
     if given.get("write_checkpoints_asynchronously") and not find_spec("iopath"):
         # fairseq says so, trains nothing and ends with status 0
         raise UserError("--write-checkpoints-asynchronously needs the package iopath: install it")
+
+
+def refuse_halves(cfg: DictConfig) -> None:
+    """Refuse fairseq's options of narrow types for a model that has one of its own.
+
+    Args:
+        cfg: fairseq's whole configuration.
+
+    Raises:
+        UserError: naming the option and ``--compute-dtype``.
+    """
+    for name in ("fp16", "memory_efficient_fp16", "bf16", "memory_efficient_bf16", "amp"):
+        if cfg.common[name]:
+            raise UserError(
+                f"{option_of(name)}: this model computes in narrow types by its own option, "
+                "--compute-dtype bfloat16"
+            )
 
 
 def _is_reference(value: object) -> bool:

@@ -15,24 +15,17 @@ import torch
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.distributed import utils as distributed_utils
 from fairseq.logging import metrics
-from fairseq.optim.amp_optimizer import AMPOptimizer
 from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
 from fairseq.trainer import Trainer
 from fairseq.utils import move_to_cpu
-from omegaconf import DictConfig, ListConfig
+from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from fairseq_rnnsearch.compat import checkpoints, patience
-from fairseq_rnnsearch.compat.half_precision import (
-    clip_scaled_gradients,
-    innermost,
-    load_scaler,
-    scaler_state,
-)
-from fairseq_rnnsearch.compat.options import check_configuration
+from fairseq_rnnsearch.compat.options import check_configuration, refuse_halves
 from fairseq_rnnsearch.compat.signals import StopRequest, end_training
 from fairseq_rnnsearch.compat.writing import write_whole
 from fairseq_rnnsearch.contracts import AnswersNonfinite, ExplainsUpdates
@@ -59,6 +52,8 @@ class ResumableTrainer(Trainer):
     def __init__(self, cfg, task, model, criterion, quantizer=None) -> None:
         """Check the options once more: fairseq-hydra-train loads plugins late."""
         check_configuration(cfg)
+        if OmegaConf.select(cfg, "model.compute_dtype"):
+            refuse_halves(cfg)
         self.stop_request = StopRequest()
         self.saved_at: int | None = None
         self._is_ending = False
@@ -73,8 +68,7 @@ class ResumableTrainer(Trainer):
     def save_checkpoint(self, filename: str, extra_state: dict) -> str | None:
         """Save as fairseq does, with the counts that it forgets, and whole or not at all.
 
-        fairseq counts ``--patience``, ``--ema-update-freq`` and what changes the loss scale anew
-        whenever it is resumed.
+        fairseq counts ``--patience`` and ``--ema-update-freq`` anew whenever it is resumed.
         """
         self.log_updates()
         if not self.should_save_checkpoint_on_current_rank:
@@ -85,8 +79,6 @@ class ResumableTrainer(Trainer):
         state["extra_state"].update(extra_state, patience=patience.state())
         if self.cfg.ema.store_ema:
             state["extra_state"]["ema_updates"] = self.ema.update_freq_counter
-        if (scaler := scaler_state(self.optimizer)) is not None:
-            state["extra_state"]["loss_scaler"] = scaler
         write_whole(state, filename, self.cfg.checkpoint.write_checkpoints_asynchronously)
         logger.info(f"Finished saving checkpoint to {path}")
         self.saved_at = self.get_num_updates()
@@ -142,8 +134,6 @@ class ResumableTrainer(Trainer):
                 metrics.load_state_dict(_with_arrays(extra_state["metrics"]))
             if not (reset_optimizer or reset_lr_scheduler):
                 self._load_plateau()
-            if not reset_optimizer:
-                load_scaler(self.optimizer, extra_state.get("loss_scaler"))
             if self.cfg.ema.store_ema:
                 if extra_state["ema_is_new"]:
                     logger.info(
@@ -185,16 +175,14 @@ class ResumableTrainer(Trainer):
             ) from problem
 
     def clip_grad_norm(self, clip_norm: float) -> Tensor:
-        """Clip as fairseq does, and rightly with ``--amp``.
+        """Clip as fairseq does.
 
         fairseq then waits for a GPU to know whether the norm is finite. Where the optimizer has
         answered that on the GPU, the norm is kept for the log, and this returns a zero.
         """
-        if isinstance(self.optimizer, AMPOptimizer):
-            return clip_scaled_gradients(self.optimizer, clip_norm)
         norm = super().clip_grad_norm(clip_norm)
-        inside = innermost(self.optimizer)
-        answers_later = isinstance(inside, AnswersNonfinite) and inside.answers_later()
+        optimizer = self.optimizer
+        answers_later = isinstance(optimizer, AnswersNonfinite) and optimizer.answers_later()
         if not answers_later or self._grad_norm_buf is not None:  # several compare their norms
             return norm
         self._norm = norm
@@ -225,9 +213,8 @@ class ResumableTrainer(Trainer):
         with metrics.aggregate("train"), metrics.aggregate("train_inner"):
             for update in unlogged:
                 super()._reduce_and_log_stats(*update)
-            inside = innermost(self.optimizer)
-            if isinstance(inside, AnswersNonfinite):
-                inside.answer()
+            if isinstance(self.optimizer, AnswersNonfinite):
+                self.optimizer.answer()
 
     def lr_step(self, epoch: int, val_loss: float | None = None) -> float | None:
         """Step the schedule at the end of an epoch; end here where a signal has asked for it."""

@@ -12,6 +12,7 @@ from torch import nn
 
 from fairseq_rnnsearch.compat import mends
 from fairseq_rnnsearch.compat.archives import check_archive
+from fairseq_rnnsearch.compat.options import refuse_halves
 from fairseq_rnnsearch.contracts import (
     ChecksTraining,
     CollectsAlignments,
@@ -138,6 +139,7 @@ class RNNSearchModel(FairseqEncoderDecoderModel, ChecksTraining, ScoresTargets):
 
     def prepare_for_inference_(self, cfg: DictConfig) -> None:
         """Prepare for translating; fairseq calls this, and does not train the parameters then."""
+        refuse_halves(cfg)
         super().prepare_for_inference_(cfg)
         for side in (self.encoder, self.decoder):
             round_matrices(side)

@@ -24,7 +24,6 @@ from torch import Tensor
 from fairseq_rnnsearch.contracts import AnswersNonfinite
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.optim.blockwise import BlockwiseAdadelta
-from fairseq_rnnsearch.optim.later import Later
 from fairseq_rnnsearch.wording import counted
 
 logger = logging.getLogger(__name__)
@@ -59,6 +58,40 @@ class RNNSearchAdadeltaConfig(FairseqDataclass):
     lr: List[float] = II("optimization.lr")
 
 
+@dataclass(frozen=True)
+class _Decision:
+    """What becomes of the update whose gradient was clipped last.
+
+    Attributes:
+        leaves_out: whether it is left out.
+        on_device: whether it is made, as one truth value on the GPU, if that decides alone.
+    """
+
+    leaves_out: bool = False
+    on_device: Tensor | None = None
+
+
+_UPDATE = _Decision()
+
+
+class _CopiedNumber:
+    """A number on a GPU that is copied to the CPU as soon as it is there.
+
+    Whoever reads it an update later waits only if the program is already that far ahead, and the
+    GPU has work meanwhile.
+    """
+
+    def __init__(self, number: Tensor) -> None:
+        self._number = number.to("cpu", non_blocking=True)
+        self._is_here = torch.Event(number.device)
+        self._is_here.record()
+
+    def read(self) -> Tensor:
+        """Return the number, on the CPU."""
+        self._is_here.synchronize()
+        return self._number
+
+
 @register_optimizer("rnnsearch_adadelta", dataclass=RNNSearchAdadeltaConfig)
 class RNNSearchAdadelta(FairseqOptimizer, AnswersNonfinite):
     """``torch.optim.Adadelta`` with the authors' step, clipping and treatment of overflows.
@@ -89,17 +122,16 @@ class RNNSearchAdadelta(FairseqOptimizer, AnswersNonfinite):
                 f"--lr {self._initial_lr}: must be above 0; schedulers scale the step by lr / "
                 "initial lr, its own value has no effect"
             )
-        self._skip_update = self._is_shrunk = False
-        self._sound: Tensor | None = None  # whether the gradient that was clipped is finite
-        # the norm of the last update, and who explains it, where that norm is still on a GPU
-        self._unseen: tuple[Later, Callable[[], str]] | None = None
+        self._decision = _UPDATE
+        # the last gradient norm, if it is still on the GPU, and the callback that explains it
+        self._unread_norm: tuple[_CopiedNumber, Callable[[], str]] | None = None
         self._nonfinite_updates = self._nonfinite_in_a_row = 0
-        self.begin_update(lambda: "sentences unknown", has_loss_scaler=False)
+        self.begin_update(lambda: "sentences unknown")
         self._optimizer = BlockwiseAdadelta(params, **self.optimizer_config)
 
-    def begin_update(self, explain: Callable[[], str], has_loss_scaler: bool) -> None:
+    def begin_update(self, explain: Callable[[], str]) -> None:
         """See ``contracts.AnswersNonfinite``."""
-        self._explain, self._has_loss_scaler = explain, has_loss_scaler
+        self._explain = explain
 
     @property
     def optimizer_config(self) -> dict:
@@ -124,14 +156,7 @@ class RNNSearchAdadelta(FairseqOptimizer, AnswersNonfinite):
         super().set_lr(self.cfg.adadelta_step * (lr / self._initial_lr))
 
     def multiply_grads(self, c: Tensor | float) -> None:
-        """Multiply as fairseq does, which also goes through all gradients to multiply them by 1.
-
-        What has replaced a gradient stays: ``--bf16`` divides by the batch's size after clipping.
-        """
-        if self._is_shrunk:
-            return
-        if self.answers_later() and self.cfg.nonfinite == "shrink":
-            c = torch.where(self._sound, c, 1.0)
+        """Multiply as fairseq does, which also goes through all gradients to multiply them by 1."""
         if isinstance(c, Tensor) or c != 1:
             super().multiply_grads(c)
 
@@ -151,51 +176,49 @@ class RNNSearchAdadelta(FairseqOptimizer, AnswersNonfinite):
             UserError: after ``--nonfinite-limit`` such updates in a row.
         """
         self.answer()
-        others_answer = self.cfg.nonfinite == "raise" or self._has_loss_scaler
-        leaves_out = self.cfg.nonfinite == "skip" and not others_answer
         norm, factor = _norm_and_factor(self.params, max_norm, aggregate_norm_fn)
-        if factor is not None and leaves_out and self._optimizer.takes_factor:
+        if factor is not None and self.cfg.nonfinite == "skip" and self._optimizer.takes_factor:
             self._optimizer.factor = factor
         elif factor is not None:
             gradients = [p.grad for p in self.params if p.grad is not None]
             torch._foreach_mul_(gradients, factor)
-        if norm.device.type != "cpu" and not others_answer:
+        if self.cfg.nonfinite == "raise":
+            return norm  # fairseq's trainer ends the training
+        if norm.device.type != "cpu":
             return self._decide_on_the_device(norm)
-        self._skip_update = not torch.isfinite(norm)
-        if not self._skip_update:
-            self._nonfinite_in_a_row = 0
+        if torch.isfinite(norm):
+            self._decision, self._nonfinite_in_a_row = _UPDATE, 0
             return norm
-        if others_answer:
-            return norm  # with --amp a step is taken all the same
         self._report(norm, self._explain)
+        self._decision = _Decision(leaves_out=self.cfg.nonfinite == "skip")
         if self.cfg.nonfinite == "shrink":
-            self._skip_update, self._is_shrunk = False, True
             for parameter in self.params:
                 parameter.grad = 0.1 * parameter.detach()
         return torch.zeros_like(norm)
 
     def _decide_on_the_device(self, norm: Tensor) -> Tensor:
         """Settle what a non-finite norm means without asking the device whether it is one."""
-        self._sound = torch.isfinite(norm)
+        is_finite = torch.isfinite(norm)
+        self._decision = _Decision(on_device=is_finite)
         if self.cfg.nonfinite == "skip":
-            self._optimizer.sound = self._sound
+            self._optimizer.sound = is_finite
         else:
             for parameter in self.params:
                 gradient = 0.0 if parameter.grad is None else parameter.grad
                 instead = 0.1 * parameter.detach()
-                parameter.grad = torch.where(self._sound, gradient, instead)
-        self._unseen = Later(norm), self._explain
-        return torch.where(self._sound, norm, 0.0)
+                parameter.grad = torch.where(is_finite, gradient, instead)
+        self._unread_norm = _CopiedNumber(norm), self._explain
+        return torch.where(is_finite, norm, 0.0)
 
     def answers_later(self) -> bool:
         """See ``contracts.AnswersNonfinite``."""
-        return self._sound is not None
+        return self._decision.on_device is not None
 
     def answer(self) -> None:
         """See ``contracts.AnswersNonfinite``."""
-        if self._unseen is None:
+        if self._unread_norm is None:
             return
-        (norm, explain), self._unseen = self._unseen, None
+        (norm, explain), self._unread_norm = self._unread_norm, None
         norm = norm.read()
         if torch.isfinite(norm):
             self._nonfinite_in_a_row = 0
@@ -232,9 +255,9 @@ class RNNSearchAdadelta(FairseqOptimizer, AnswersNonfinite):
 
     def step(self, closure=None, scale: float = 1.0, groups=None) -> None:
         """Update, unless ``clip_grad_norm`` has found nothing to go by."""
-        if not self._skip_update:
+        if not self._decision.leaves_out:
             super().step(closure, scale, groups)
-        self._is_shrunk, self._sound = False, None
+        self._decision = _UPDATE
         self._optimizer.sound = self._optimizer.factor = None
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.kernels.gpu.fused import runs_triton
+from fairseq_rnnsearch.devices import runs_triton
 
 # numbers: six such blocks of float32 are 12 MB, for the cache that cores share; in smaller ones the
 # cores wait for each other more often

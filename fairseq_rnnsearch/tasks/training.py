@@ -13,7 +13,6 @@ from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.models import BaseFairseqModel
 from omegaconf import II
 
-from fairseq_rnnsearch.compat.half_precision import innermost, scales_losses
 from fairseq_rnnsearch.contracts import (
     AnswersNonfinite,
     ChecksTraining,
@@ -132,9 +131,8 @@ class TrainingTask(ParallelDataTask, ExplainsUpdates):
             if update_num != self._update_record.update:
                 self._update_record = UpdateRecord(update_num)
             self._update_record.add(sample, model, criterion)
-        inside = innermost(optimizer)
-        if isinstance(inside, AnswersNonfinite):
-            inside.begin_update(self._update_record.explain, scales_losses(optimizer))
+        if isinstance(optimizer, AnswersNonfinite):
+            optimizer.begin_update(self._update_record.explain)
         with naming_the_batch(sample):
             return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
 

@@ -34,15 +34,12 @@ VARIANTS = {  # their options, and how many updates of the paper's sizes to make
     "float32": (OURS, 500),
     "reference": (f"{OURS} --kernels reference", 100),
     "lstm": (LSTM, 500),
-    "--bf16": (f"{OURS} --bf16", 500),
-    "--amp": (f"{OURS} --amp", 100),
-    "--fp16": (f"{OURS} --fp16", 100),
 }
 SPEEDS = ("bfloat16", "tf32", "float32", "reference", "lstm")
-TYPES = ("float32", "tf32", "bfloat16", "--bf16", "--amp", "--fp16")
-RESUMED = ("float32", "bfloat16", "--amp")
+TYPES = ("float32", "tf32", "bfloat16")
+RESUMED = ("float32", "bfloat16")
 OFF = 0.02  # of a cost that falls by a quarter: a type that learns slower shows
-GPU_ONLY = {"tf32", "--bf16", "--amp", "--fp16"}
+GPU_ONLY = {"tf32"}
 BATCHES = 400  # of the paper's 80 pairs, in the data that is trained on
 LONGEST = 50  # words of a side of a pair of real lengths
 # the settings that a CPU's numbers are of

@@ -1,32 +1,30 @@
 """The fast backend: a CPU, by backward passes derived by hand and compiled steps.
 
-``recurrence``, ``decoder_loop`` and ``output_cost`` are what training runs, ``search_steps`` what
-translating does; ``unit_attention_cost`` is what they compute beside matrix products, in torch and
-in C.
+Training runs ``recurrence``, ``derived.decoder_loop`` and ``output_cost``, and translating runs
+``search_steps``. ``derived.operations`` has what they compute beside matrix products in torch, and
+``operations.c`` the same in C.
 """
 
 from collections.abc import Iterable
+from functools import partial
 
 import torch
 from torch import nn
 
-from fairseq_rnnsearch.equations import (
-    AlignmentModel,
-    BiasedEmbedding,
-    DeepOutput,
-    GatedUnit,
-    OutputLayer,
-)
+from fairseq_rnnsearch.equations import OutputLayer
 from fairseq_rnnsearch.kernels.cpu import (
-    decoder_loop,
     output_cost,
     packed_weights,
     recurrence,
     search_steps,
 )
+from fairseq_rnnsearch.kernels.cpu.compiled_steps import operations
+from fairseq_rnnsearch.kernels.derived import DERIVED_FROM, decoder_loop
+from fairseq_rnnsearch.kernels.derived.passes import Primitives
 
-# the equations that passes and steps are derived from
-DERIVED_FROM = {AlignmentModel, BiasedEmbedding, DeepOutput, GatedUnit, OutputLayer}
+PRIMITIVES = Primitives(
+    operations, packed_weights.batch_product, lambda function, *args: function(*args)
+)
 TYPES = (torch.float32, torch.float64, torch.bfloat16)
 LOWERED = {torch.float32, torch.bfloat16}
 
@@ -38,7 +36,7 @@ class CPU:
     needs = "a CPU, all in one of float32, float64 and bfloat16"
 
     recurrence = staticmethod(recurrence.recurrence)
-    decoder_recurrence = staticmethod(decoder_loop.decoder_recurrence)
+    decoder_recurrence = partial(decoder_loop.decoder_recurrence, PRIMITIVES)
     output_cost = staticmethod(output_cost.output_cost)
     output_logits = staticmethod(search_steps.output_logits)
     decoder_steps = staticmethod(search_steps.decoder_steps)

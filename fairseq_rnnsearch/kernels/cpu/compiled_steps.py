@@ -1,4 +1,4 @@
-"""``unit_attention_cost`` in C, compiled for this machine the first time that it is wanted.
+"""``derived.operations`` in C, compiled for this machine the first time that it is wanted.
 
 Where there is no compiler, or it fails, torch's operations do the work. C takes the numbers behind
 a pointer for what it was promised, so each tensor is checked at each call, which costs half a
@@ -17,9 +17,9 @@ from torch import Tensor
 
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.cpu import c_library
-from fairseq_rnnsearch.kernels.cpu.unit_attention_cost import Operations, check_words, smoothing
+from fairseq_rnnsearch.kernels.derived.operations import Operations, check_words, smoothing
 
-SOURCE = Path(__file__).with_name("unit_attention_cost.c")
+SOURCE = Path(__file__).with_name("operations.c")
 # for torch's pool of threads and not a second one, OpenMP must be the library that torch has loaded
 FLAGS = "-O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math -shared -fPIC"
 TYPES = {torch.float32: "", torch.float64: "-DDOUBLE", torch.bfloat16: "-DBFLOAT16"}

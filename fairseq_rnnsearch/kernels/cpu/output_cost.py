@@ -14,8 +14,8 @@ from torch import Tensor
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.cpu.compiled_steps import operations
 from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product, single_product
-from fairseq_rnnsearch.kernels.cpu.passes import apply, first_order
-from fairseq_rnnsearch.kernels.cpu.unit_attention_cost import SCRATCH, slices
+from fairseq_rnnsearch.kernels.derived.operations import SCRATCH, slices
+from fairseq_rnnsearch.kernels.derived.passes import apply, first_order
 
 # bytes of logits at a time: more, and their memory comes from the system each time, slow at its
 # first touch

@@ -14,12 +14,12 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
+from fairseq_rnnsearch.devices import runs_triton
 from fairseq_rnnsearch.equations import AlignmentModel, GatedUnit, Memory
-from fairseq_rnnsearch.kernels.cpu import DERIVED_FROM, decoder_loop
-from fairseq_rnnsearch.kernels.cpu.passes import Machine
-from fairseq_rnnsearch.kernels.cpu.unit_attention_cost import Operations
+from fairseq_rnnsearch.kernels.derived import DERIVED_FROM, decoder_loop
+from fairseq_rnnsearch.kernels.derived.operations import Operations
+from fairseq_rnnsearch.kernels.derived.passes import Primitives
 from fairseq_rnnsearch.kernels.gpu import joint_recurrence, masked_cost
-from fairseq_rnnsearch.kernels.gpu.fused import runs_triton
 from fairseq_rnnsearch.kernels.gpu.recordings import CudaRecording, Recordings
 from fairseq_rnnsearch.kernels.interface import Direction
 from fairseq_rnnsearch.kernels.reference import Reference
@@ -74,8 +74,8 @@ class GPU(Reference):
                 present = torch.ones(steps, batch, dtype=torch.bool).to(directions[0].inputs.device)
             present = None if present is None else _longer(present, 0, more, False)
             directions = [way._replace(inputs=_longer(way.inputs, 0, more)) for way in directions]
-        machine = self._machine(directions[0].inputs)
-        return joint_recurrence.recurrence(directions, initial, present, machine)[:steps]
+        primitives = self._primitives(directions[0].inputs)
+        return joint_recurrence.recurrence(directions, initial, present, primitives)[:steps]
 
     def decoder_recurrence(
         self,
@@ -98,18 +98,18 @@ class GPU(Reference):
         if more:
             word_inputs = _longer(word_inputs, 0, more)
             foreseen = None if foreseen is None else _longer(foreseen, 0, more)
-        machine = self._machine(word_inputs)
+        primitives = self._primitives(word_inputs)
         states, contexts, alignment = decoder_loop.decoder_recurrence(
-            word_inputs, initial, steps + more, memory, unit, alignment_model, foreseen, machine
+            primitives, word_inputs, initial, steps + more, memory, unit, alignment_model, foreseen
         )
         return states[: updates + 1], contexts[:steps], alignment[:, :steps, :source]
 
     def prefers_steps(self, output: object) -> bool:
         return True
 
-    def _machine(self, like: Tensor) -> Machine:
+    def _primitives(self, like: Tensor) -> Primitives:
         operations = _in_triton if runs_triton(like) else _by_torch
-        return Machine(operations, _product, self._recordings.run)
+        return Primitives(operations, _product, self._recordings.run)
 
 
 def _by_torch(operands: torch.dtype) -> Operations:

@@ -1,6 +1,6 @@
 """What is no matrix product, a launch each: ``Operations`` in Triton.
 
-Equations and arguments are those of ``cpu.unit_attention_cost``. Each program of a launch has some
+Equations and arguments are those of ``derived.operations``. Each program of a launch has some
 numbers of one row, or in the alignment model all source positions of one row, whose keys it reads
 once. Sums over a batch are collected in a row for each sentence, so that their order is always the
 same. tanh comes from exponentials, with an absolute error of 1e-7.
@@ -14,7 +14,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from fairseq_rnnsearch.kernels.cpu.unit_attention_cost import Operations
+from fairseq_rnnsearch.kernels.derived.operations import Operations
 
 COLUMNS = 512  # of a row, for each program of the unit
 TILE = 2048  # numbers of keys that four warps have at a time

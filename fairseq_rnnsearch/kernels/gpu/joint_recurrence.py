@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
-from fairseq_rnnsearch.kernels.cpu.passes import Machine, apply, first_order
+from fairseq_rnnsearch.kernels.derived.passes import Primitives, apply, first_order
 from fairseq_rnnsearch.kernels.interface import Direction
 
 
@@ -19,7 +19,7 @@ def recurrence(
     directions: Sequence[Direction],
     initial: Tensor | None,
     present: Tensor | None,
-    machine: Machine,
+    primitives: Primitives,
 ) -> Tensor:
     """See ``Backend.recurrence``."""
     reverse = tuple(way.reverse for way in directions)
@@ -28,7 +28,7 @@ def recurrence(
         present = _together([present] * len(reverse), reverse)
     U_gates = torch.stack([way.unit.recurrent_gates for way in directions])
     U = torch.stack([way.unit.recurrent_proposed for way in directions])
-    states = apply(_JointRecurrence, machine, present, initial, inputs, U_gates, U)
+    states = apply(_JointRecurrence, primitives, present, initial, inputs, U_gates, U)
     return torch.cat(_apart(states, reverse), dim=-1)
 
 
@@ -37,7 +37,7 @@ class _JointRecurrence(torch.autograd.Function):
 
     Args of ``apply``:
         operands: type of the products' operands, or None for that of the inputs.
-        machine: what computes.
+        primitives: what computes.
         present: ``(time, directions, batch)`` or None.
         initial: ``(batch, n)``, of all directions, or None for zeros.
         inputs: ``(time, directions, batch, 3n)``.
@@ -51,7 +51,7 @@ class _JointRecurrence(torch.autograd.Function):
     def forward(
         ctx: torch.autograd.function.FunctionCtx,
         operands: torch.dtype | None,
-        machine: Machine,
+        primitives: Primitives,
         present: Tensor | None,
         initial: Tensor | None,
         inputs: Tensor,
@@ -61,8 +61,8 @@ class _JointRecurrence(torch.autograd.Function):
         operands = operands or inputs.dtype
         exact = accurate_type(operands)
         given = present, initial, inputs.to(exact), U_gates.to(operands), U.to(operands)
-        units, states = machine.run(_forward, machine, *given)
-        ctx.machine = machine
+        units, states = primitives.run(_forward, primitives, *given)
+        ctx.primitives = primitives
         ctx.save_for_backward(units, states, *given[3:])
         return states[1:].to(operands)
 
@@ -71,13 +71,13 @@ class _JointRecurrence(torch.autograd.Function):
     def backward(
         ctx: torch.autograd.function.FunctionCtx, d_states: Tensor
     ) -> tuple[Tensor | None, ...]:
-        given, machine = ctx.saved_tensors, ctx.machine
-        d_initial, *d_tensors = machine.run(_backward, machine, d_states.contiguous(), *given)
+        given, primitives = ctx.saved_tensors, ctx.primitives
+        d_initial, *d_tensors = primitives.run(_backward, primitives, d_states.contiguous(), *given)
         return None, None, None, d_initial if ctx.needs_input_grad[3] else None, *d_tensors
 
 
 def _forward(
-    machine: Machine,
+    primitives: Primitives,
     present: Tensor | None,
     initial: Tensor | None,
     inputs: Tensor,
@@ -86,7 +86,7 @@ def _forward(
 ) -> tuple[Tensor, Tensor]:
     """Return [h~, z, r] of all steps, and the states with the one before the first."""
     T, D, B, width = inputs.shape
-    n, ops = width // 3, machine.operations(U.dtype)
+    n, ops = width // 3, primitives.operations(U.dtype)
     units, states = torch.empty_like(inputs), inputs.new_empty(T + 1, D, B, n)
     states[0] = 0 if initial is None else initial
     present = None if present is None else present.to(inputs.dtype)
@@ -105,11 +105,16 @@ def _forward(
 
 
 def _backward(
-    machine: Machine, d_states: Tensor, units: Tensor, states: Tensor, U_gates: Tensor, U: Tensor
+    primitives: Primitives,
+    d_states: Tensor,
+    units: Tensor,
+    states: Tensor,
+    U_gates: Tensor,
+    U: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Return the gradients of the initial state, the inputs, and both weights."""
     T, D, B, width = units.shape
-    n, ops = width // 3, machine.operations(U.dtype)
+    n, ops = width // 3, primitives.operations(U.dtype)
     d_inputs = torch.empty_like(units, dtype=U.dtype)  # [d_a, d_a_z, d_a_r]
     d_h, d_h_from_gates = units.new_zeros(D * B, n), None
     for t in reversed(range(T)):

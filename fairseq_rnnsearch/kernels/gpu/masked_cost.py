@@ -10,10 +10,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from fairseq_rnnsearch.devices import runs_triton
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
-from fairseq_rnnsearch.kernels.cpu.passes import apply, first_order
-from fairseq_rnnsearch.kernels.cpu.unit_attention_cost import slices, smoothing
-from fairseq_rnnsearch.kernels.gpu.fused import runs_triton
+from fairseq_rnnsearch.kernels.derived.operations import slices, smoothing
+from fairseq_rnnsearch.kernels.derived.passes import apply, first_order
 
 # bytes of logits at a time
 LOGITS = 2**28

@@ -58,9 +58,8 @@ from torch import Tensor
 
 from fairseq_rnnsearch.equations import AlignmentModel, GatedUnit, Memory
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
-from fairseq_rnnsearch.kernels.cpu.passes import (
-    THIS_CPU,
-    Machine,
+from fairseq_rnnsearch.kernels.derived.passes import (
+    Primitives,
     apply,
     first_order,
     summed_product,
@@ -68,6 +67,7 @@ from fairseq_rnnsearch.kernels.cpu.passes import (
 
 
 def decoder_recurrence(
+    primitives: Primitives,
     word_inputs: Tensor,
     initial: Tensor,
     steps: int,
@@ -75,12 +75,11 @@ def decoder_recurrence(
     unit: GatedUnit,
     alignment_model: AlignmentModel,
     foreseen: Tensor | None = None,
-    machine: Machine = THIS_CPU,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """See ``Backend.decoder_recurrence``; another machine than this CPU may run it too."""
+    """See ``Backend.decoder_recurrence``; another primitives than this CPU may run it too."""
     return apply(
         _DecoderRecurrence,
-        machine,
+        primitives,
         steps,
         memory.padding,
         word_inputs,
@@ -101,7 +100,7 @@ class _DecoderRecurrence(torch.autograd.Function):
     def forward(
         ctx: torch.autograd.function.FunctionCtx,
         operands: torch.dtype | None,
-        machine: Machine,
+        primitives: Primitives,
         steps: int,
         padding: Tensor,
         word_inputs: Tensor,
@@ -123,11 +122,18 @@ class _DecoderRecurrence(torch.autograd.Function):
             x.to(exact).contiguous() for x in (word_inputs, annotations, keys, v_a)
         )
         given = (annotations, keys, *weights, v_a)
-        computed = machine.run(
-            _forward, machine, steps, padding.contiguous(), word_inputs, initial, *given, foreseen
+        computed = primitives.run(
+            _forward,
+            primitives,
+            steps,
+            padding.contiguous(),
+            word_inputs,
+            initial,
+            *given,
+            foreseen,
         )
         _, states, contexts, alignment, _ = computed
-        ctx.machine = machine
+        ctx.primitives = primitives
         ctx.save_for_backward(*computed, *given)
         # the state before the first step is as wide as the parameters, and so is the alignment
         alignment = alignment.to(initial.dtype).transpose(0, 1)
@@ -143,17 +149,17 @@ class _DecoderRecurrence(torch.autograd.Function):
     ) -> tuple[Tensor | None, ...]:
         if d_states is not None:
             d_states = d_states.contiguous()
-        given, machine = ctx.saved_tensors, ctx.machine
+        given, primitives = ctx.saved_tensors, ctx.primitives
         needed = ctx.needs_input_grad
         wanted = needed[6], any(needed[8:13]), needed[13]
-        d_tensors = machine.run(
-            _backward, machine, *wanted, d_states, d_contexts, d_alignment, *given
+        d_tensors = primitives.run(
+            _backward, primitives, *wanted, d_states, d_contexts, d_alignment, *given
         )
         return None, None, None, None, *d_tensors
 
 
 def _forward(
-    machine: Machine,
+    primitives: Primitives,
     steps: int,
     padding: Tensor,
     word_inputs: Tensor,
@@ -176,9 +182,9 @@ def _forward(
     alignment = units.new_empty(steps, *padding.shape)
     queries, reset_s = U.new_empty(steps, B, len(W_a)), U.new_empty(B, n)
     times_U_gates_and_W_a, times_C, times_U = (
-        machine.product(x) for x in (torch.cat((U_gates, W_a)), C, U)
+        primitives.product(x) for x in (torch.cat((U_gates, W_a)), C, U)
     )
-    ops = machine.operations(U.dtype)
+    ops = primitives.operations(U.dtype)
     for i in range(steps):
         s = states[i]
         gates, queries[i] = times_U_gates_and_W_a(s.to(U.dtype)).split((2 * n, len(W_a)), 1)
@@ -194,7 +200,7 @@ def _forward(
 
 
 def _backward(
-    machine: Machine,
+    primitives: Primitives,
     wants_annotations: bool,
     wants_weights: bool,
     wants_foreseen: bool,
@@ -218,9 +224,9 @@ def _backward(
     updates, B, width = units.shape
     steps, n = len(contexts), width // 3
     times_U_gates_and_W_a_T, times_C_T, times_U_T = (
-        machine.product(x.T) for x in (torch.cat((U_gates, W_a)), C, U)
+        primitives.product(x.T) for x in (torch.cat((U_gates, W_a)), C, U)
     )
-    ops = machine.operations(U.dtype)
+    ops = primitives.operations(U.dtype)
     d_inputs_and_query = U.new_empty(steps, B, width + len(W_a))
     d_inputs, d_query = d_inputs_and_query.split((width, len(W_a)), dim=-1)
     d_inputs[updates:] = 0

@@ -10,12 +10,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.kernels.cpu.compiled_steps import operations
-from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product
-from fairseq_rnnsearch.kernels.cpu.unit_attention_cost import Operations
+from fairseq_rnnsearch.kernels.derived.operations import Operations
 
 
-class Machine(NamedTuple):
+class Primitives(NamedTuple):
     """What a pass computes with.
 
     Attributes:
@@ -27,9 +25,6 @@ class Machine(NamedTuple):
     operations: Callable[[torch.dtype], Operations]
     product: Callable[[Tensor], Callable[[Tensor], Tensor]]
     run: Callable[..., tuple[Tensor | None, ...]]
-
-
-THIS_CPU = Machine(operations, batch_product, lambda function, *args: function(*args))
 
 
 def apply(function: type[torch.autograd.Function], *args: object) -> Tensor | tuple[Tensor, ...]:
