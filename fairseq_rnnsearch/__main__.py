@@ -6,14 +6,13 @@
 """
 
 import argparse
-import html
 import platform
-import textwrap
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import fairseq_rnnsearch
+from fairseq_rnnsearch import plugin_options
 from fairseq_rnnsearch.errors import OneLineParser, program
 
 PACKAGES = ("torch", "fairseq-fixed", "numpy", "sacrebleu", "sacremoses", "subword-nmt")
@@ -27,9 +26,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    lists = {"versions": _print_versions, "options": _print_options, "mends": _print_mends}
-    parser.add_argument("what", nargs="?", choices=lists, default="versions")
-    lists[parser.parse_args(arguments).what]()
+    parser.add_argument(
+        "what", nargs="?", choices=("versions", "options", "mends"), default="versions"
+    )
+    parser.add_argument("--markdown", action="store_true", help="options as tables")
+    chosen = parser.parse_args(arguments)
+    if chosen.what == "versions":
+        _print_versions()
+    elif chosen.what == "options":
+        print(plugin_options.as_markdown() if chosen.markdown else plugin_options.as_text())
+    else:
+        _print_mends()
 
 
 def _print_versions() -> None:
@@ -41,24 +48,6 @@ def _print_versions() -> None:
             print(package, version(package))
         except PackageNotFoundError:
             print(package, "is not installed")
-
-
-def _print_options() -> None:
-    """Print the manual's tables, which are made from what fairseq reads: to import that takes long.
-
-    ``tests/test_manual.py`` holds them to be complete.
-    """
-    manual = Path(fairseq_rnnsearch.__file__).with_name("MANUAL.md").read_text(encoding="utf-8")
-    tables = manual.partition("<!-- options:")[2].partition("<!-- end of options")[0]
-    for row in tables.splitlines():
-        if not row.startswith("| "):
-            continue
-        name, default, text = (html.unescape(cell.strip("` ")) for cell in row.split("|")[1:-1])
-        if default == "default":
-            print(f"\n{name.replace('`', '')}\n")
-            continue
-        print(f"  {name}" + f"  (default: {default})" * bool(default))
-        print(textwrap.fill(text, 96, initial_indent=" " * 6, subsequent_indent=" " * 6))
 
 
 def _print_mends() -> None:

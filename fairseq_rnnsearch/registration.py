@@ -1,18 +1,11 @@
-"""When the parts of this package are registered with fairseq, and when its commands are mended.
+"""When the parts of this package are registered with fairseq.
 
-Importing the package neither imports fairseq nor changes it. Where fairseq is loaded already, the
-parts are registered at once; otherwise as soon as somebody imports it. What has to be mended in
-fairseq (``compat.mends``) is mended when one of its commands begins:
-
-- ``--user-dir`` lets fairseq import this package from within a command;
-- a program that has imported the package itself may call a command later. Every command lists
-  the optimizers that there are when it makes its parser of options, which is noticed here.
+Importing the package neither imports fairseq nor changes it. If fairseq is loaded already, the
+parts are registered at once; otherwise as soon as somebody imports it.
 """
 
 import importlib.util
 import sys
-from collections import UserDict
-from collections.abc import KeysView
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
@@ -27,43 +20,8 @@ def register_with_fairseq() -> None:
 
 
 def _register() -> None:
-    from fairseq.registry import REGISTRIES
-
     # each import registers a part with fairseq
     from fairseq_rnnsearch import criterions, models, optim, tasks  # noqa: F401
-
-    optimizers = REGISTRIES["optimizer"]
-    optimizers["registry"] = _NoticingCommands(optimizers["registry"])
-    if _is_loaded_by_a_command():
-        _start()
-
-
-def _is_loaded_by_a_command() -> bool:
-    """Tell whether fairseq's ``--user-dir`` is what imports this package."""
-    from fairseq.utils import import_user_module
-
-    frame = sys._getframe()
-    while frame is not None and frame.f_code is not import_user_module.__code__:
-        frame = frame.f_back
-    return frame is not None
-
-
-def _start() -> None:
-    from fairseq_rnnsearch.compat import mends
-
-    mends.start()
-
-
-class _NoticingCommands(UserDict):
-    """fairseq's registry of optimizers; whoever asks it for all names is a command's parser."""
-
-    def __init__(self, registry: dict[str, type]) -> None:
-        super().__init__()
-        self.data = registry
-
-    def keys(self) -> KeysView[str]:
-        _start()
-        return super().keys()
 
 
 class _WaitingForFairseq(MetaPathFinder):

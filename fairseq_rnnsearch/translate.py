@@ -13,6 +13,7 @@ import argparse
 import contextlib
 import itertools
 import json
+import shutil
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -33,7 +34,7 @@ from fairseq_rnnsearch.command_options import (
 )
 from fairseq_rnnsearch.data.line_batches import line_batches
 from fairseq_rnnsearch.errors import OneLineParser, UserError, program
-from fairseq_rnnsearch.figures import Gallery, parse_formats, parse_samples
+from fairseq_rnnsearch.figures import Gallery, parse_formats, parse_samples, text_heatmap
 from fairseq_rnnsearch.wording import counted
 
 if TYPE_CHECKING:
@@ -69,9 +70,10 @@ def _translate(options: argparse.Namespace) -> None:
 
     usable_device(options.device, "--device")
     model = load(options.checkpoint.split(":"), options.data, **load_options(options))
-    if options.heatmap_dir and not model.has_alignment:
+    if (options.heatmap_dir or options.terminal) and not model.has_alignment:
+        option = "--heatmap-dir" if options.heatmap_dir else "--terminal"
         raise UserError(
-            "--heatmap-dir needs a model with attention; RNNencdec reads its source through one "
+            f"{option} needs a model with attention; RNNencdec reads its source through one "
             "vector and has no alignment"
         )
     is_typed = "-" in options.files and sys.stdin.isatty()
@@ -112,6 +114,10 @@ def _print_translations(
     )
     for number, translation in enumerate(translations):
         print(_shown(number, translation, options), flush=True)
+        if options.terminal and translation.alignment.has_words:
+            shown = translation.alignment.with_source_end(options.heatmap_source_end)
+            columns = shutil.get_terminal_size().columns
+            print(text_heatmap(shown, columns, colour=sys.stdout.isatty()), flush=True)
         if gallery and number in samples:
             shown = translation.alignment.with_source_end(options.heatmap_source_end)
             gallery.add(replace(shown, id=number))
@@ -179,6 +185,8 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         elif options.heatmap_dir is None:
             option = "--" + name.replace("_", "-")
             raise UserError(f"{option} {value}: nothing is drawn without --heatmap-dir DIR")
+    if options.terminal and options.json:
+        raise UserError("--terminal and --json: give one of them")
     parse_formats(options.heatmap_format)
     parse_samples(options.heatmap_samples)
     if options.nbest > options.beam:
@@ -241,6 +249,9 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="print an object a line: id (from 0), source, source_tokens, text, score (log "
         "probability to base 2 for each token), tokens, weights (a row for each token), and nbest",
+    )
+    parser.add_argument(
+        "--terminal", action="store_true", help="draw each alignment below its translation"
     )
     parser.add_argument("--heatmap-dir", type=Path, metavar="DIR", help="draw alignments here")
     add_heatmap_options(parser, "png")

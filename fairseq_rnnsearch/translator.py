@@ -15,7 +15,6 @@ heatmap.
 
 import contextlib
 import math
-from argparse import Namespace
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -25,24 +24,21 @@ import numpy as np
 import torch
 from fairseq import checkpoint_utils, utils
 from fairseq.data import Dictionary, LanguagePairDataset
-from fairseq.dataclass.configs import GenerationConfig
+from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks.translation import TranslationTask
 
 from fairseq_rnnsearch.arguments import checked, paths_of, sentences_of
 from fairseq_rnnsearch.compat import mends
-from fairseq_rnnsearch.data.coverage import CountedText, Coverage, marked
+from fairseq_rnnsearch.data.coverage import CountedText, Coverage, marked, words_of
 from fairseq_rnnsearch.data.plain_text import PlainText
 from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures import Alignment
 from fairseq_rnnsearch.figures.alignment import END, bpe_piece
-from fairseq_rnnsearch.search import AuthorsSequenceGenerator, PosteriorScorer
-from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
-from fairseq_rnnsearch.tasks.hypothesis_alignment import words_only
-from fairseq_rnnsearch.tasks.translating import has_alignment
-from fairseq_rnnsearch.tasks.vocabulary import words_of
+from fairseq_rnnsearch.inference.decode import check_search, decode, has_alignment
+from fairseq_rnnsearch.search import AuthorsSequenceGenerator, PosteriorScorer, StepwiseGenerator
 from fairseq_rnnsearch.translation import Translation, one_at_a_time
 from fairseq_rnnsearch.work_folder import checkpoint_of, data_of
 
@@ -90,7 +86,7 @@ def load(
     device = usable_device(device)
     if "data" not in changes:
         changes["data"] = data_of(paths[0])
-    with one_at_a_time, mends.applied():
+    with one_at_a_time, mends.reading_as_data():
         models, cfg, its_task = checkpoint_utils.load_model_ensemble_and_task(paths, changes)
     if not isinstance(its_task, TranslationTask):
         raise UserError(
@@ -100,24 +96,16 @@ def load(
     for model in models:
         model.to(device)  # first: how it is prepared depends on where it computes
         model.prepare_for_inference_(cfg)
-    task = AlignmentHeatmapTask(
-        AlignmentHeatmapConfig(
-            data=cfg.task.data,
-            source_lang=its_task.cfg.source_lang,
-            target_lang=its_task.cfg.target_lang,
-            left_pad_source=cfg.task.get("left_pad_source", False),
-        ),
-        its_task.source_dictionary,
-        its_task.target_dictionary,
-    )
     folder = Path(utils.split_paths(cfg.task.data)[0])
     texts = [
         PlainText.of(
             folder, language, tokenizer=tokenizer, lowercase=lowercase, bpe_codes=bpe_codes
         )
-        for language in (task.cfg.source_lang, task.cfg.target_lang)
+        for language in (its_task.cfg.source_lang, its_task.cfg.target_lang)
     ]
-    return Translator(models, task, *texts)
+    dictionaries = its_task.source_dictionary, its_task.target_dictionary
+    left_pad_source = cfg.task.get("left_pad_source", False)
+    return Translator(models, *dictionaries, *texts, left_pad_source=left_pad_source)
 
 
 class Translator:
@@ -125,38 +113,34 @@ class Translator:
 
     Attributes:
         models: the model, or the models of an ensemble.
+        source_dictionary, target_dictionary: the words that the models know.
         source_text, target_text: how each side's text becomes tokens.
     """
 
     def __init__(
         self,
         models: Sequence[torch.nn.Module],
-        task: AlignmentHeatmapTask,
+        source_dictionary: Dictionary,
+        target_dictionary: Dictionary,
         source_text: PlainText,
         target_text: PlainText,
+        *,
+        left_pad_source: bool = False,
     ) -> None:
         self.models = list(models)
         for model in self.models:
             model.eval()
+        self.source_dictionary = source_dictionary
+        self.target_dictionary = target_dictionary
         self.source_text = source_text
         self.target_text = target_text
-        self._task = task
+        self._left_pad_source = left_pad_source
         self._vocabularies = (
-            words_of(task.source_dictionary, task.cfg.source_lang, source_text),
-            words_of(task.target_dictionary, task.cfg.target_lang, target_text),
+            words_of(source_dictionary, source_text.language, source_text),
+            words_of(target_dictionary, target_text.language, target_text),
         )
         self._coverage = Coverage(*self._vocabularies)
         self._text: CountedText | None = None  # that all calls belong to
-
-    @property
-    def source_dictionary(self) -> Dictionary:
-        """The source words that the models know."""
-        return self._task.source_dictionary
-
-    @property
-    def target_dictionary(self) -> Dictionary:
-        """The target words that the models know."""
-        return self._task.target_dictionary
 
     @cached_property
     def has_alignment(self) -> bool:
@@ -213,17 +197,21 @@ class Translator:
         )
         pieces, batch_size = checked(pieces=pieces, batch_size=batch_size)
         is_one, sentences = isinstance(sentences, str), sentences_of("sentences", sentences)
-        options = GenerationConfig(
-            beam=beam,
-            lenpen=lenpen,
-            unkpen=math.inf if forbid_unk else 0,
+        for model in self.models:
+            check_search(model)
+        search = (AuthorsSequenceGenerator if authors_search else StepwiseGenerator)(
+            self.models,
+            self.target_dictionary,
+            beam_size=beam,
+            len_penalty=lenpen,
+            unk_penalty=math.inf if forbid_unk else 0,
             max_len_a=LONGEST[0],
             max_len_b=LONGEST[1],
+            search_strategy=BeamSearch(self.target_dictionary),
         )
-        search = AuthorsSequenceGenerator if authors_search else None
         sources = [self.source_text.tokens(sentence) for sentence in sentences]
         self._count(zip(sources, sentences, strict=True))
-        beams = self._run(options, sources, None, batch_size, search)
+        beams = self._run(search, sources, None, batch_size)
         translations = [
             self._translated(*each, pieces) for each in zip(sentences, sources, beams, strict=True)
         ]
@@ -272,10 +260,8 @@ class Translator:
         sources = [self.source_text.tokens(sentence) for sentence in source]
         targets = [self.target_text.tokens(sentence) for sentence in target]
         self._count(zip(sources, source, strict=True), zip(targets, target, strict=True))
-        scorer = PosteriorScorer if posterior else SequenceScorer
-        found = self._run(
-            Namespace(score_reference=True), sources, targets, batch_size, search=scorer
-        )
+        scorer = (PosteriorScorer if posterior else SequenceScorer)(self.target_dictionary)
+        found = self._run(scorer, sources, targets, batch_size)
         aligned = [
             self._translation(*each, scored, pieces)
             for *each, (scored,) in zip(source, target, sources, targets, found, strict=True)
@@ -297,40 +283,34 @@ class Translator:
     @torch.inference_mode()
     def _run(
         self,
-        options: GenerationConfig | Namespace,
+        generator: SequenceGenerator | SequenceScorer,
         sources: list[list[str]],
         targets: list[list[str]] | None,
         batch_size: int,
-        search: type[SequenceGenerator | SequenceScorer] | None = None,
     ) -> list[list[dict]]:
-        """Return fairseq's hypotheses for each sentence, best first.
+        """Return the hypotheses of `decode` for each sentence, best first.
 
-        Nothing is written to what calls share: the task, the models, their settings.
+        Nothing is written to what calls share: the models and their settings.
         """
-        generator = self._task.build_generator(self.models, options, search)
+        pad, eos = self.source_dictionary.pad(), self.target_dictionary.eos()
         found: list[list[dict]] = [[]] * len(sources)
         for sample in self._batches(sources, targets, batch_size):
-            hypotheses = self._task.inference_step(generator, self.models, sample)
-            words = sample["net_input"]["src_tokens"]
-            for number, row, beam in zip(sample["id"].tolist(), words, hypotheses, strict=True):
+            hypotheses = decode(generator, self.models, sample, pad, eos)
+            for number, beam in zip(sample["id"].tolist(), hypotheses, strict=True):
                 found[number] = beam
-                for one in beam:
-                    if self.has_alignment and one["attention"] is not None:
-                        pad = self._task.source_dictionary.pad()
-                        one["weights"] = words_only(one["attention"], row, pad).float().numpy()
         return found
 
     def _batches(
         self, sources: list[list[str]], targets: list[list[str]] | None, batch_size: int
     ) -> Iterator[dict]:
         """Yield sentences of similar length together."""
-        source_ids = [_numbers(self._task.source_dictionary, tokens) for tokens in sources]
-        sides = [source_ids, [len(ids) for ids in source_ids], self._task.source_dictionary]
+        source_ids = [_numbers(self.source_dictionary, tokens) for tokens in sources]
+        sides = [source_ids, [len(ids) for ids in source_ids], self.source_dictionary]
         if targets is not None:
-            target_ids = [_numbers(self._task.target_dictionary, tokens) for tokens in targets]
+            target_ids = [_numbers(self.target_dictionary, tokens) for tokens in targets]
             sides += [target_ids, [len(ids) for ids in target_ids]]
-            sides += [self._task.target_dictionary]
-        dataset = LanguagePairDataset(*sides, left_pad_source=self._task.cfg.left_pad_source)
+            sides += [self.target_dictionary]
+        dataset = LanguagePairDataset(*sides, left_pad_source=self._left_pad_source)
         order = np.argsort([len(ids) for ids in source_ids], kind="stable")
         device = next(self.models[0].parameters()).device  # a model may have been moved
         for start in range(0, len(order), batch_size):
@@ -338,7 +318,7 @@ class Translator:
             yield utils.apply_to_sample(lambda tensor: tensor.to(device), batch)
 
     def _target_tokens(self, hypothesis: dict) -> list[str]:
-        dictionary = self._task.target_dictionary
+        dictionary = self.target_dictionary
         ids = [i for i in hypothesis["tokens"].tolist() if i != dictionary.eos()]
         return [dictionary[i] for i in ids]
 
@@ -362,14 +342,14 @@ class Translator:
         hypothesis: dict,
         pieces: str,
     ) -> Translation:
-        weights = hypothesis.get("weights")
+        weights = hypothesis["weights"]
         shape = len(tokens) + 1, len(source_tokens) + 1
 
         def aligned(columns: Sequence[str], rows: Sequence[str]) -> Alignment:
             alignment = Alignment(
                 (*columns, END),
                 (*rows, END),
-                np.zeros(shape) if weights is None else weights,
+                np.zeros(shape) if weights is None else weights.float().numpy(),
                 score=float(hypothesis["score"]) / math.log(2),
                 probabilities=hypothesis["positional_scores"].double().exp().tolist(),
             )

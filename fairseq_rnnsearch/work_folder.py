@@ -55,7 +55,7 @@ def data_of(checkpoint: str) -> str:
 
 def _data_named_in(checkpoint: str) -> str | None:
     """Return the option ``data`` of the training; the file is read without its tensors."""
-    state = read_checkpoint(checkpoint, tensors=False)
+    state = read_checkpoint(checkpoint)
     state = state if isinstance(state, dict) else {}
     options = state.get("args") if state.get("cfg") is None else state["cfg"].get("task")
     options = options if isinstance(options, dict) else vars(options or object)

@@ -141,24 +141,6 @@ def test_a_sentence_of_two_thousand_words(tmp_path):
 # --- data folders and options -----------------------------------------------------------------
 
 
-def test_lines_that_are_no_text(barely_trained, tmp_path):
-    """fairseq-interactive takes them for words, or dies of them."""
-    file = tmp_path / "latin"
-    file.write_bytes(b"red house\nred \xe9\n")
-    begin = barely_trained.corpus.data, barely_trained.checkpoint, "--beam 2 --max-len-b 5"
-    typed, marked, read, missing = together(
-        lambda: interactive(*begin, "--buffer-size 9", stdin=b"red\n\nred \0\nbird\n"),
-        lambda: interactive(*begin, stdin=b"\xef\xbb\xbfred\n"),
-        lambda: interactive(*begin, f"--input={file}"),
-        lambda: interactive(*begin, "--input=nowhere"),
-    )
-    assert typed.error().startswith("standard input, line 3, byte 5: a NUL byte")
-    assert sorted(typed.hypotheses()) == [0, 1]  # what came before is translated
-    assert "standard input starts with a UTF-8 byte order mark" in marked.error()
-    assert read.error().startswith(f"{file}, line 2, byte 5: byte 0xe9 is not valid UTF-8")
-    assert missing.error() == "--input nowhere: No such file or directory"
-
-
 def test_data_that_cannot_be_trained_on(tmp_path, small_corpus):
     """Among them binarised sides of different lengths, which fairseq-preprocess alone accepts."""
     text = write_text(tmp_path / "text", train=30, valid=5)
@@ -218,24 +200,19 @@ def test_values_that_fairseq_would_die_of(name):
     assert str(value) in str(caught.value)
 
 
-PREPROCESSINGS = {
-    "-s en": "--source-lang and --target-lang name the languages",
-    "-s en -t fr": "nothing to make the 'en' dictionary of: give --trainpref or --srcdict",
-    "-s en -t fr --trainpref=@/train --workers 0": "--workers 0: must be 1 or more",
-    "-s en -t fr --trainpref=@/train --destdir=@/train.en": "train.en: is no folder",
-    "-s en -t fr --trainpref=@/train --destdir=@": "dict.en.txt exists already: name another",
-}
-
-
-def test_preprocessing_that_cannot_begin(tmp_path):
-    text = write_text(tmp_path / "text", train=5)
-    (text / "dict.en.txt").touch()
-    begin = "fairseq-preprocess", TASK, f"--destdir={tmp_path / 'data'}"
-    all_refused(
-        (lambda options=options: run(*begin, options.replace("@", str(text))), [message])
-        for options, message in PREPROCESSINGS.items()
+def test_preprocessing_of_text_that_is_refused_can_be_given_again(tmp_path):
+    """Nothing of the refused command is left that would be in the way."""
+    text = write_text(tmp_path / "text", train=5, valid=5)
+    with (text / "valid.fr").open("a") as file:
+        file.write("maison\n")
+    command = (
+        *("fairseq-preprocess", TASK, "-s en -t fr", f"--destdir={tmp_path / 'data'}"),
+        *(f"--trainpref={text / 'train'}", f"--validpref={text / 'valid'}"),
     )
-    assert not (tmp_path / "data").exists()
+    assert "valid.en has 5 lines but" in run(*command).error()
+    assert {path.name for path in (tmp_path / "data").iterdir()} == {"preprocess.log"}
+    write_text(text, valid=5)
+    run(*command).ok()
 
 
 def test_options_that_make_no_sense(small_corpus, tmp_path):

@@ -26,7 +26,7 @@ from fairseq_rnnsearch.tasks import vocabulary
 @pytest.fixture(autouse=True)
 def mended():
     """What is replaced while a checkpoint is read, in commands and in `load`."""
-    with mends.applied():
+    with mends.reading_as_data():
         yield
 
 

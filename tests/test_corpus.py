@@ -173,7 +173,11 @@ assert sys.excepthook is hook, "not idempotent"
             "type('', (errors.UserError,), {})('x') from KeyError()",
             "fairseq_rnnsearch: error: x\n",
         ),
-        ("ValueError('a bug')", "previous hook: ValueError\n"),
+        (
+            "ValueError('a bug')",
+            "fairseq_rnnsearch: error: a bug (<string>, line 10; RNNSEARCH_TRACEBACK=1 shows the "
+            "traceback)\n",
+        ),
     ],
 )
 def test_excepthook(raised, shown):

@@ -14,7 +14,7 @@ import torch
 from fairseq.data import FairseqDataset
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq_rnnsearch.compat import mends
-mends.start()
+mends.mend_fairseq()
 class Numbers(FairseqDataset):
     def __getitem__(self, index):
         return index

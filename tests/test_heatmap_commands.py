@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from commands import ERROR, MODEL, generate, interactive, sides, together, train
+from commands import ERROR, MODEL, generate, interactive, run, sides, together, train
 
 pytest_plugins = ["trained"]
 
@@ -65,10 +65,9 @@ def test_the_page_says_of_what_it_is(learned, drawn):
 @pytest.fixture(scope="module")
 def typed(learned, tmp_path_factory):
     folder = tmp_path_factory.mktemp("typed")
-    return folder, interactive(
-        learned.corpus.data,
-        learned.checkpoint,
-        f"--beam 2 --heatmap-terminal --heatmap-dir={folder} --heatmap-format png,html",
+    return folder, run(
+        *("fairseq_rnnsearch.translate", learned.checkpoint, f"--data={learned.corpus.data}"),
+        f"--beam 2 --terminal --heatmap-dir={folder} --heatmap-format png,html",
         stdin="red house bird\ntree\n",
         COLUMNS="40",
     ).ok()
@@ -76,7 +75,9 @@ def typed(learned, tmp_path_factory):
 
 def test_a_typed_sentence_is_shown_in_the_terminal(typed):
     _, finished = typed
-    after = finished.out.partition("\nP-0\t")[2].partition("\nS-1\t")[0].splitlines()[1:]
+    after = (
+        finished.out.partition("maison rouge oiseau\n")[2].partition("\narbre\n")[0].splitlines()
+    )
     assert all(len(line) <= 40 for line in after)
     rows = [line for line in after if re.match(r" *(maison|rouge|oiseau|</s>) ", line)]
     assert [line.split()[0] for line in rows] == ["maison", "rouge", "oiseau", "</s>"]
@@ -84,7 +85,7 @@ def test_a_typed_sentence_is_shown_in_the_terminal(typed):
     columns = [line[len(line) - len(line.lstrip()) :].partition(" ")[2] for line in rows[:3]]
     assert [max(range(0, 6, 2), key=lambda i: " ░▒▓█".find(c[i : i + 1] or " ")) for c in columns] \
         == [2, 0, 4]  # fmt: skip
-    assert "P-1" in finished.out and "arbre" in finished.out
+    assert "\narbre\n" in finished.out
 
 
 def test_typed_sentences_are_drawn_into_files(typed):
@@ -135,7 +136,7 @@ def test_rnnencdec_explains_that_it_has_no_alignment(small_corpus, without_atten
     command = small_corpus.data, without_attention
     for finished in together(
         lambda: generate(*command, f"--heatmap-dir={tmp_path}/out"),
-        lambda: interactive(*command, "--heatmap-terminal", stdin="red\n"),
+        lambda: interactive(*command, "--print-alignment soft", stdin="red\n"),
     ):
         assert "RNNencdec reads its source through one vector" in finished.error()
     assert not (tmp_path / "out").exists()

@@ -13,16 +13,17 @@ import subprocess
 import sys
 from dataclasses import fields
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from fairseq.dataclass.configs import GenerationConfig
-from models import build_model, random_model
+from fairseq.search import BeamSearch
+from fairseq.sequence_scorer import SequenceScorer
+from models import EOS, PAD, build_model, random_model
 
 from fairseq_rnnsearch.data.plain_text import TOKENIZERS, PlainText
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.inference.decode import decode
 from fairseq_rnnsearch.kernels import reference
 from fairseq_rnnsearch.living.__main__ import main
 from fairseq_rnnsearch.living.living_page import write_living_page
@@ -30,7 +31,7 @@ from fairseq_rnnsearch.living.stored_weights import rounded, stored_model
 from fairseq_rnnsearch.living.text_rules import ranges, text_rules
 from fairseq_rnnsearch.models import RNNSearchConfig
 from fairseq_rnnsearch.network import DECODER_ORDERS
-from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
+from fairseq_rnnsearch.search import StepwiseGenerator
 from fairseq_rnnsearch.translator import Translator
 
 pytest_plugins = ["trained"]
@@ -52,9 +53,13 @@ def translator(**options):
             number = dictionary.indices.pop(word)
             dictionary.symbols[number] = f"{word}@@"
             dictionary.indices[f"{word}@@"] = number
-    cfg = AlignmentHeatmapConfig(data="d", source_lang="en", target_lang="fr")
-    task = AlignmentHeatmapTask(cfg, *dictionaries)
-    return Translator([model], task, PlainText("en"), PlainText("fr"))
+    return Translator([model], *dictionaries, PlainText("en"), PlainText("fr"))
+
+
+def again(model, network):
+    """A translator of another network with the same words."""
+    dictionaries = model.source_dictionary, model.target_dictionary
+    return Translator(network, *dictionaries, model.source_text, model.target_text)
 
 
 def ask(page, *calls, plain=False):
@@ -97,15 +102,16 @@ class Touched:
 
 def searched(model, text, beam, words=(), rows=()):
     """All hypotheses of fairseq's search with forced words and rows, best first."""
-    task, (sample,) = model._task, model._batches([model.source_text.tokens(text)], None, 1)
+    (sample,) = model._batches([model.source_text.tokens(text)], None, 1)
     numbers = {int(i): model.target_dictionary.index(token) for i, token in dict(words).items()}
     pad = model.target_dictionary.pad()
     prefix = [[numbers.get(i, pad) for i in range(max(numbers, default=-1) + 1)]]
-    options = GenerationConfig(beam=beam, max_len_a=3, max_len_b=10)
-    generator = task.build_generator(model.models, options)
+    search = BeamSearch(model.target_dictionary)
+    options = {"beam_size": beam, "max_len_a": 3, "max_len_b": 10, "search_strategy": search}
+    generator = StepwiseGenerator(model.models, model.target_dictionary, **options)
     with Touched(dict(rows)), torch.inference_mode():
         forced = torch.tensor(prefix) if numbers else None
-        return task.inference_step(generator, model.models, sample, prefix_tokens=forced)[0]
+        return decode(generator, model.models, sample, PAD, EOS, prefix_tokens=forced)[0]
 
 
 def check(answer, model, text, hypothesis, rows=()):
@@ -138,7 +144,7 @@ def check(answer, model, text, hypothesis, rows=()):
 def weighted(hypothesis):
     if hypothesis["attention"] is None or not hypothesis["attention"].numel():
         return hypothesis
-    return hypothesis | {"weights": hypothesis["attention"].T.numpy()}
+    return hypothesis | {"weights": hypothesis["attention"].T}
 
 
 # --- every model ----------------------------------------------------------------------------------
@@ -188,9 +194,9 @@ def test_answers_are_those_of_python(options, tmp_path):
         for i, token in given.get("words", {}).items():
             words[int(i)] = token
         (sample,) = model._batches([asked.split()], [words], 1)
-        generator = model._task.build_generator(model.models, SimpleNamespace(score_reference=True))
+        generator = SequenceScorer(model.target_dictionary)
         with Touched(given.get("rows", {})), torch.inference_mode():
-            ((best, *_),) = model._task.inference_step(generator, model.models, sample)
+            ((best, *_),) = decode(generator, model.models, sample, PAD, EOS)
         check(answer, model, asked, best, given.get("rows", {}))
 
 
@@ -427,9 +433,7 @@ def test_what_the_page_cannot_show_is_refused(tmp_path):
         "other dictionaries": lambda: write_living_page(
             path, [model, translator(target_symbols=33)]
         ),
-        "not an ensemble": lambda: write_living_page(
-            path, [Translator(model.models * 2, model._task, model.source_text, model.target_text)]
-        ),
+        "not an ensemble": lambda: write_living_page(path, [again(model, model.models * 2)]),
         "holds a Linear": lambda: stored_model(torch.nn.Linear(1, 1), "int8"),
         "cannot be written": lambda: write_living_page(tmp_path / "missing" / "x.html", [model]),
     }

@@ -3,6 +3,7 @@
 import json
 import re
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -221,8 +222,10 @@ def test_a_step_under_the_glass(page):
 
 def test_two_models_side_by_side(browser, model, tmp_path):
     cfg = RNNSearchConfig(fixed_context=True, encoder_hidden_size=8, decoder_hidden_size=8)
-    network = RNNSearchModel.build_model(cfg, model._task)
-    other = Translator([network], model._task, model.source_text, model.target_text)
+    dictionaries = model.source_dictionary, model.target_dictionary
+    task = SimpleNamespace(source_dictionary=dictionaries[0], target_dictionary=dictionaries[1])
+    network = RNNSearchModel.build_model(cfg, task)
+    other = Translator([network], *dictionaries, model.source_text, model.target_text)
     write_living_page(tmp_path / "two.html", [model, other], weights="float32", examples=[TEXT])
     page = Living(browser, tmp_path / "two.html").open()
     assert page.texts(".model h2") == ["RNNsearch", "RNNencdec"]

@@ -11,7 +11,7 @@ import torch
 from commands import LAST_ONLY, MODEL, PAPER, ROOT, preprocess, train, write_text
 from models import EOS, PAD, batch_of, padded
 
-from fairseq_rnnsearch.tasks.batches import naming_the_batch, rows_of
+from fairseq_rnnsearch.inference.batches import naming_the_batch, rows_of
 
 ROOM = 1_000_000  # kilobytes of addresses beside those that fairseq itself takes
 LONG = 100_000  # words

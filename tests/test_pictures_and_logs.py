@@ -13,7 +13,7 @@ from PIL import Image
 from slow_cases import cases
 
 from fairseq_rnnsearch import errors
-from fairseq_rnnsearch.compat.log_writers import make_surviving_bar
+from fairseq_rnnsearch.compat.messages import make_surviving_bar
 from fairseq_rnnsearch.figures import series
 
 pytest_plugins = ["trained"]
@@ -163,9 +163,9 @@ def test_two_trainings_in_one_heatmap_folder(launchpad, begun, tmp_path):
 
 
 @pytest.fixture
-def warned(monkeypatch, caplog):
+def warned(caplog):
     """The warnings, counted as at the beginning of a training."""
-    monkeypatch.setattr(errors, "_missed", set())
+    errors._failures.cache_clear()
     caplog.set_level(logging.WARNING, errors.__name__)
     return caplog
 

@@ -1,17 +1,9 @@
-"""What commands print, what their log files keep, and a line of progress every ten seconds."""
+"""What commands print, and what their log files keep."""
 
-import io
-import itertools
-import json
-import logging
 import re
 
-import pytest
 from commands import LAST_ONLY, MODEL, PAPER, QUIET, TASK, run
-from fairseq.logging import metrics, progress_bar
 
-from fairseq_rnnsearch.compat import progress_lines
-from fairseq_rnnsearch.compat.log_writers import make_surviving_bar
 from fairseq_rnnsearch.evaluation.training_log import read_training
 
 pytest_plugins = ["trained"]
@@ -59,11 +51,6 @@ def test_other_commands_too(barely_trained, tmp_path):
         "generate": (data, TASK, QUIET, model, "--beam 1"),
         "interactive": (data, TASK, "--cpu", model, "--beam 1"),
         "validate": (data, TASK, QUIET, model, "--batch-size 20"),
-        "preprocess": (
-            *(TASK, "-s en -t fr", f"--testpref={barely_trained.corpus.text / 'test'}"),
-            *(f"--srcdict={data}/dict.en.txt", f"--tgtdict={data}/dict.fr.txt"),
-            f"--destdir={tmp_path / 'data'}",
-        ),
     }
     for command, options in commands.items():
         log = tmp_path / f"{command}.log"
@@ -74,96 +61,3 @@ def test_other_commands_too(barely_trained, tmp_path):
         kept = log.read_text().splitlines()
         assert sum(ALL in line or "Namespace(" in line for line in kept) == 1, command
         assert all(LINE.match(line) for line in kept)
-
-
-class Clock:
-    """Four seconds pass with every batch."""
-
-    now = 0.0
-
-    def monotonic(self):
-        return self.now
-
-    def batches(self, count):
-        for number in range(count):
-            self.now += 4
-            yield number
-
-
-class Batches:
-    def __init__(self, clock, count, n=0):
-        self.clock, self.count, self.n = clock, count, n
-
-    def __len__(self):
-        return self.count
-
-    def __iter__(self):
-        return itertools.islice(self.clock.batches(self.count), self.n, None)
-
-
-@pytest.fixture
-def lines(monkeypatch, caplog):
-    """Tells what a bar's lines are after it has gone through batches."""
-    clock = Clock()
-    monkeypatch.setattr(progress_lines, "time", clock)
-    monkeypatch.setattr(progress_bar.logger, "filters", [])
-    progress_lines.watch_bars()
-    caplog.set_level(logging.INFO)
-
-    def lines(log_format, loop=lambda bar, batch: None, **options):
-        caplog.clear()
-        bar = make_surviving_bar(
-            progress_bar.progress_bar, Batches(clock, 10), log_format, **options
-        )
-        assert len(bar) == 10
-        for batch in bar:
-            loop(bar, batch)
-        return [(record.name, record.getMessage()) for record in caplog.records]
-
-    return lines
-
-
-def test_a_line_every_ten_seconds(lines):
-    """After 12, 24 and 36 of 40 seconds."""
-    prefix = "epoch 003 | valid on 'valid' subset"
-    found = lines("simple", epoch=3, prefix="valid on 'valid' subset")
-    assert found == [
-        ("progress", f"{prefix}:  {done:5d} / 10 seconds_left={left}")
-        for done, left in ((3, 28), (6, 16), (9, 4))
-    ]
-    assert lines("none") == []
-    (_, first), *_ = lines("json")
-    assert json.loads(first) == {"seconds_left": "28"}
-
-
-def test_what_a_training_knows_is_in_its_lines(lines):
-    with metrics.aggregate("train_inner"):
-        metrics.log_scalar("loss", 2.5)
-    (name, text), *_ = lines("simple", epoch=1)
-    assert name == "progress" and text.startswith("epoch 001:      3 / 10 loss=2.5")
-
-
-def test_fairseqs_lines_count(lines):
-    """It has written one 8 seconds after the beginning: the next is due 12 seconds later."""
-
-    def loop(bar, batch):
-        if batch == 1:
-            bar.print({"loss": 1.0}, tag="valid")
-
-    found = lines("simple", loop, epoch=1, prefix="valid")
-    assert [name for name, _ in found] == ["valid", "progress", "progress"]
-    assert " 5 / 10 " in found[1][1] and " 8 / 10 " in found[2][1]
-
-
-class Terminal(io.StringIO):
-    def isatty(self):
-        return True
-
-
-def test_beside_a_bar_that_is_shown_only_files_have_lines(lines, monkeypatch):
-    monkeypatch.setattr("sys.stderr", Terminal())
-    screen, file = (logging.StreamHandler(kind()) for kind in (Terminal, io.StringIO))
-    monkeypatch.setattr(logging.root, "handlers", [screen, file])
-    lines("tqdm", epoch=1)
-    assert screen.stream.getvalue() == ""
-    assert file.stream.getvalue().count("epoch 001:      ") == 3

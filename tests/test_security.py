@@ -33,7 +33,7 @@ from fairseq_rnnsearch.models import RNNSearchModel
 @pytest.fixture(autouse=True)
 def mended():
     """What is replaced while a checkpoint is read, in commands and in `load`."""
-    with mends.applied():
+    with mends.reading_as_data():
         yield
 
 

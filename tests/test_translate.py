@@ -11,7 +11,7 @@ import sys
 import threading
 
 import pytest
-from commands import ROOT, generate, interactive, run, sides
+from commands import ROOT, generate, run, sides
 
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.data.line_batches import line_batches
@@ -228,26 +228,6 @@ def test_nobody_reads_the_output_any_more(work):
 
 
 # --- fairseq's commands ---------------------------------------------------------------------------
-
-
-def test_interactive_warns_names_unknown_words_and_leaves_blank_lines_blank(work, tmp_path):
-    finished = interactive(
-        work / "data",
-        work / "checkpoints/checkpoint_best.pt",
-        f"--beam 2 --heatmap-terminal --heatmap-dir={tmp_path} --heatmap-format jsonl",
-        "--print-alignment soft",
-        stdin="Red House Bird\n\nzebra\n",
-    ).ok()
-    assert finished.hypotheses()[1] == [""]
-    said = (finished.out + finished.err).splitlines()
-    (warning,) = [line for line in said if "are unknown" in line]
-    assert "100.0% of the 4 en words" in warning and "fairseq_rnnsearch.translate, which" in warning
-    lines = map(json.loads, (tmp_path / "alignments.jsonl").read_text().splitlines())
-    shown = [["<unk:Red>", "<unk:House>", "<unk:Bird>"], [], ["<unk:zebra>"]]
-    assert [line["source"][:-1] for line in lines] == shown
-    blank = finished.out.partition("\nS-1")[2].partition("\nS-2")[0]
-    assert "▒" not in blank and "</s>" not in blank
-    assert finished.lines("A")[1] == ["1.000000"]  # the end symbol looks at the end symbol
 
 
 def test_generate_warns_before_it_translates(learned_shortlist):

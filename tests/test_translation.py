@@ -10,10 +10,13 @@ pytest_plugins = ["trained"]
 
 
 def weights(finished):
-    """For each sentence the soft alignments of its hypotheses, (target, source)."""
+    """For each sentence the soft alignments of its hypotheses, (target, source).
+
+    fairseq-interactive prints the number of each row behind it.
+    """
     return {
         number: [
-            np.array([[float(p) for p in row.split(",")] for row in line.split(" ")])
+            np.array([[float(p) for p in row.split("-")[0].split(",")] for row in line.split(" ")])
             for line in lines
         ]
         for number, lines in finished.lines("A").items()

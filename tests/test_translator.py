@@ -23,7 +23,7 @@ from fairseq_rnnsearch.align import main as align_main
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import forget
 from fairseq_rnnsearch.models import RNNSearchModel
-from fairseq_rnnsearch.tasks import AlignmentHeatmapTask
+from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
 from fairseq_rnnsearch.work_folder import checkpoint_of
 
 pytest_plugins = ["trained"]
@@ -467,7 +467,8 @@ def test_threads_keep_their_options_and_their_models_apart(learned, learned_shor
 
 
 def test_generators_of_one_task_print_their_own_alignments(model):
-    task, printed = model._task, []
+    cfg = AlignmentHeatmapConfig(data="d", source_lang="en", target_lang="fr")
+    task, printed = AlignmentHeatmapTask(cfg, model.source_dictionary, model.target_dictionary), []
     (batch,) = model._batches([["red", "house"]], None, 8)
     kinds = ("hard", None, "soft")
     generators = [
@@ -476,7 +477,7 @@ def test_generators_of_one_task_print_their_own_alignments(model):
     for generator in generators:
         ((best, *_),) = task.inference_step(generator, model.models, batch)
         printed.append(list(best["alignment"]))
-    assert printed[:2] == [[(1, 0), (0, 1)], []]
+    assert printed[:2] == [[(1, 0), (0, 1)]] * 2
     assert len(printed[2]) == 3 and isinstance(printed[2][0][0], str)
 
 

@@ -20,7 +20,7 @@ from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 from omegaconf import OmegaConf
 
-from fairseq_rnnsearch.errors import UserError, first_sentence, is_defect, reason, user_error
+from fairseq_rnnsearch.errors import UserError, first_sentence, reason, user_error
 
 _NAMED = 5  # checkpoints of a folder in a message; checkpoint_best.pt and _last.pt come last
 # ends of the names of options that are sizes of a model
@@ -151,8 +151,6 @@ def naming_checkpoint(*paths: str) -> Iterator[None]:
         yield
     except Exception as problem:
         mistake = user_error(problem)
-        if mistake is None and is_defect(problem):
-            raise
         said = reason(problem) if mistake is None else str(mistake)
         if mistake is None and not isinstance(problem, OSError):
             # fairseq raises a new exception in the place of the one that says what is wrong

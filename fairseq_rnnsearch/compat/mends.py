@@ -1,43 +1,46 @@
 """What this package replaces in fairseq, torch and Python while fairseq's commands run.
 
 ``MENDS`` is the whole list, and ``python -m fairseq_rnnsearch mends`` prints it. Importing the
-package replaces nothing: ``start`` does so when a command of fairseq begins (``registration``
-says how that is noticed), and ``applied`` for as long as ``load`` reads a checkpoint.
-
-What concerns training is in ``trainer``, a subclass of fairseq's ``Trainer``.
+package replaces nothing. `mend_fairseq` applies the list once in a process. The task, the model,
+the criterion and the optimizer call it in what a command calls of them first: ``add_args`` while
+the command line is read, ``load_dictionary`` and ``build_dictionary`` in fairseq-preprocess,
+``setup_task`` and ``build_model`` in fairseq-hydra-train. `reading_as_data` applies the part that
+``load`` needs for as long as it reads a checkpoint.
 """
 
 import atexit
-import builtins
 import contextlib
 import functools
-import importlib
 import logging
 import os
 import sys
 import threading
 import warnings
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from dataclasses import dataclass
-from fnmatch import fnmatch
 from typing import Any
+
+from fairseq import checkpoint_utils, file_io, utils
+from fairseq.distributed import utils as distributed_utils
+from fairseq.logging import progress_bar
+from torch.utils.data import dataloader
 
 from fairseq_rnnsearch.compat import (
     checkpoints,
-    command_lines,
     data_loading,
     evaluated_options,
     locking,
-    log_writers,
+    messages,
+    preprocessing,
+    printed_alignment,
     programs,
-    progress_lines,
     resuming,
-    screen,
     signals,
     trainer,
     writing,
 )
-from fairseq_rnnsearch.errors import shown_in_one_line
+from fairseq_rnnsearch.errors import shown_in_one_line, training_goes_on
 
 
 @dataclass(frozen=True)
@@ -45,31 +48,22 @@ class Mend:
     """One attribute that is replaced.
 
     Attributes:
-        owner: the module, or ``module:Class``. ``fairseq*.*`` stands for every module of fairseq
-            that is loaded, ``fairseq_cli.*`` for its programs. A module that is not loaded is left
-            alone, and so is one without the attribute, unless that is built into Python.
+        owner: a class or module, or a module's name: it is left alone if it is not loaded.
         name: the attribute.
-        replacement: makes what takes its place of what is there.
+        replacement: returns what takes the place of what was there.
         without: what happens without it.
     """
 
-    owner: str
+    owner: object
     name: str
     replacement: Callable[[Any], Any]
     without: str
 
-
-class MendedProgram(programs.Program):
-    """A program's ``main`` that mends fairseq in the processes that fairseq starts, too."""
-
-    def __reduce__(self) -> tuple:
-        return _mended_program, (self.__module__,)
-
-
-def _mended_program(module: str) -> Callable:
-    program = importlib.import_module(module)
-    start()
-    return program.main
+    @property
+    def place(self) -> str:
+        """Where it is, for people."""
+        owner = self.owner if isinstance(self.owner, str) else self.owner.__name__
+        return f"{owner}.{self.name}"
 
 
 def _around(function: Callable) -> Callable[[Callable], Callable]:
@@ -77,30 +71,55 @@ def _around(function: Callable) -> Callable[[Callable], Callable]:
     return lambda there: functools.wraps(there)(functools.partial(function, there))
 
 
-MENDS = (
+# modules of fairseq that evaluate options, those of a checkpoint too
+_EVALUATING = (
+    *(f"fairseq.optim.{name}" for name in "adam cpu_adam adamax adafactor fused_lamb".split()),
+    *(f"fairseq.models.{name}" for name in "fconv fconv_lm fconv_self_att hubert.hubert".split()),
+    *(f"fairseq.models.wav2vec.{name}" for name in ("wav2vec", "wav2vec2")),
+    *("fairseq.models.lightconv_lm", "fairseq.models.transformer_lm", "fairseq.criterions.ctc"),
+    "fairseq.models.speech_to_text.s2t_wav_transformer",
+    *("fairseq.data.audio.raw_audio_dataset", "fairseq.data.codedataset", "fairseq.utils"),
+    *("fairseq_cli.validate", "fairseq_cli.eval_lm"),
+)
+_PROGRAMS = ("train", "generate", "interactive", "validate")
+
+READING = (
+    *(
+        Mend(name, "eval", lambda _: evaluated_options.read_value, "options are run as Python")
+        for name in _EVALUATING
+    ),
     Mend(
-        *("sys", "excepthook", shown_in_one_line),
+        *(checkpoint_utils, "load_checkpoint_to_cpu", lambda _: checkpoints.load_as_data),
+        without="a damaged checkpoint is used",
+    ),
+    Mend(
+        *(checkpoint_utils, "load_model_ensemble_and_task"),
+        _around(checkpoints.load_models_or_explain),
+        without="a checkpoint that does not fit ends in a traceback that does not name it",
+    ),
+)
+
+MENDS = (
+    *READING,
+    Mend(
+        *(sys, "excepthook", shown_in_one_line),
         without="a user's mistake ends in a traceback instead of one line",
     ),
-    Mend(
-        *("fairseq.options", "argparse", command_lines.with_help_and_advice),
-        without="--help shows no option of the plugin; a mistake in an option prints all options "
-        "of the command before it; options without an effect are taken",
+    *(
+        Mend(
+            *(f"fairseq_cli.{name}", "main", programs.checked),
+            without="values that make no sense end in a traceback or do nothing silently",
+        )
+        for name in _PROGRAMS
     ),
     Mend(
-        *("fairseq*.*", "eval", lambda _: evaluated_options.read_value),
-        without="options, those of a checkpoint too, are run as Python",
-    ),
-    Mend(
-        *("fairseq.distributed.utils", "call_main", _around(programs.share_and_call)),
+        *(distributed_utils, "call_main", _around(programs.share_and_call)),
         without="torchrun without GPUs starts copies that write to one folder; a process that is "
         "lost is a traceback",
     ),
     Mend(
-        *("fairseq_cli.*", "main", MendedProgram),
-        without="values that make no sense end in a traceback or do nothing in silence; "
-        "fairseq-preprocess binarises sides with different line counts without a word; in "
-        "fairseq-interactive soft alignments are a traceback and any bytes are text",
+        *("fairseq_cli.preprocess", "_make_all", _around(preprocessing.check_and_make_all)),
+        without="fairseq-preprocess binarises sides with different line counts silently",
     ),
     Mend(
         *("fairseq_cli.train", "Trainer", lambda _: trainer.ResumableTrainer),
@@ -111,114 +130,83 @@ MENDS = (
         without="SIGTERM, Ctrl-C and SIGUSR1 lose the updates since the last checkpoint",
     ),
     Mend(
-        *("fairseq.checkpoint_utils", "verify_checkpoint_directory"),
-        _around(locking.lock_and_verify),
+        *(checkpoint_utils, "verify_checkpoint_directory", _around(locking.lock_and_verify)),
         without="two trainings in one folder overwrite each other's checkpoints",
     ),
     Mend(
-        *("fairseq.checkpoint_utils", "load_checkpoint", _around(resuming.begin_or_go_on)),
+        *(checkpoint_utils, "load_checkpoint", _around(resuming.begin_or_go_on)),
         without="a missing or damaged checkpoint_last.pt means training from scratch; patience, "
         "schedules and finished runs begin anew",
     ),
     Mend(
-        *("fairseq.checkpoint_utils", "load_checkpoint_to_cpu", lambda _: checkpoints.load_as_data),
-        without="a checkpoint's file can run code or fill the memory; a damaged one is used",
+        *(utils, "replace_unk", _around(printed_alignment.replace_unknown_words)),
+        without="--replace-unk is a traceback",
     ),
     Mend(
-        *("fairseq.checkpoint_utils", "load_model_ensemble_and_task"),
-        _around(checkpoints.load_models_or_explain),
-        without="a checkpoint that does not fit ends in a traceback that does not name it",
-    ),
-    Mend(
-        *("fairseq.file_io:PathManager", "copy"),
+        *(file_io.PathManager, "copy"),
         lambda copy: staticmethod(_around(writing.copy_whole)(copy)),
         without="a machine that dies while checkpoint_last.pt is written leaves half of it",
     ),
     Mend(
-        *("fairseq.logging.progress_bar", "progress_bar", _around(log_writers.make_surviving_bar)),
-        without="a log that cannot be written ends the training, or lets it wait for ever; for "
-        "minutes there is no line of progress",
+        *(progress_bar, "progress_bar", _around(messages.make_surviving_bar)),
+        without="a log that cannot be written ends the training, or lets it wait for ever",
     ),
     Mend(
-        *("torch.utils.data.dataloader", "_MultiProcessingDataLoaderIter"),
-        lambda _: data_loading.EndingIterator,
+        *(dataloader, "_MultiProcessingDataLoaderIter", lambda _: data_loading.EndingIterator),
         without="signals end the processes that load data before the training has saved, and each "
         "lets a program wait for 5 s at its end",
     ),
 )
 
-# What `load` needs in a program of somebody else's, for as long as it reads a checkpoint.
-READING = ("eval", "load_checkpoint_to_cpu", "load_model_ensemble_and_task")
-
 _MISSING = object()
-_replaced: dict[tuple[int, str], tuple[object, Any]] = {}  # the owner and what it had before
-_lock = threading.RLock()
+_one_reader = threading.RLock()
+_is_reading = ContextVar("whether this thread is within reading_as_data", default=False)
 
 
-def start() -> None:
-    """Mend fairseq in this process, for a command of fairseq that begins.
+def mend_fairseq() -> None:
+    """Replace what ``MENDS`` lists, once in a process, for a command of fairseq."""
+    if not _is_reading.get():
+        _mend_once()
 
-    Calling it again mends what has been loaded since.
-    """
+
+@functools.cache
+def _mend_once() -> None:
     _quieten()
     os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # hydra then leaves errors to the excepthook
     for mend in MENDS:
         _apply(mend)
-    _once()
-
-
-@functools.cache
-def _once() -> None:
     atexit.register(data_loading.expect_killed_processes)
-    log_writers.close_writers_quietly()
-    log_writers.keep_log_file()
-    progress_lines.watch_bars()
-    screen.shorten()
+    atexit.unregister(progress_bar._close_writers)
+    atexit.register(training_goes_on(messages.TENSORBOARD)(progress_bar._close_writers))
+    messages.shorten_the_screen()
 
 
 @contextlib.contextmanager
-def applied(names: tuple[str, ...] = READING) -> Iterator[None]:
-    """Apply some of the mends, and take back on leaving what was not there before."""
-    with _lock:
-        before = set(_replaced)
+def reading_as_data() -> Iterator[None]:
+    """Read checkpoints as data in a program of somebody else's, and restore fairseq on leaving."""
+    with _one_reader:
+        is_mended = _mend_once.cache_info().currsize > 0
+        replaced = [] if is_mended else [(mend, *_apply(mend)) for mend in READING]
+        token = _is_reading.set(True)
         try:
-            for mend in MENDS:
-                if mend.name in names:
-                    _apply(mend)
             yield
         finally:
-            for key in set(_replaced) - before:
-                _take_back(*_replaced.pop(key), key[1])
+            _is_reading.reset(token)
+            for mend, owner, original in replaced:
+                if original is not _MISSING:
+                    setattr(owner, mend.name, original)
+                elif owner is not None:
+                    delattr(owner, mend.name)
 
 
-def _apply(mend: Mend) -> None:
-    for owner in _owners(mend.owner):
-        key = id(owner), mend.name
-        if key in _replaced:
-            continue
-        original = vars(owner).get(mend.name, _MISSING)
-        if original is _MISSING and mend.name not in vars(builtins):
-            continue
-        _replaced[key] = owner, original
-        setattr(owner, mend.name, mend.replacement(getattr(owner, mend.name, None)))
-
-
-def _take_back(owner: object, original: Any, name: str) -> None:
-    if original is _MISSING:
-        delattr(owner, name)
-    else:
-        setattr(owner, name, original)
-
-
-def _owners(owner: str) -> Iterator[object]:
-    """Yield the modules or the class that a row means, as far as they are loaded."""
-    pattern, _, attribute = owner.partition(":")
-    for name, module in list(sys.modules.items()):
-        if name == "__main__" and module.__spec__:  # python -m fairseq_cli.validate
-            name = module.__spec__.name
-        is_fairseqs = name.startswith(("fairseq.", "fairseq_cli."))
-        if name == pattern or (is_fairseqs and fnmatch(name, pattern)):
-            yield getattr(module, attribute) if attribute else module
+def _apply(mend: Mend) -> tuple[object, object]:
+    """Replace an attribute, and return its owner and what was there."""
+    owner = sys.modules.get(mend.owner) if isinstance(mend.owner, str) else mend.owner
+    if owner is None:
+        return None, _MISSING
+    original = vars(owner).get(mend.name, _MISSING)
+    setattr(owner, mend.name, mend.replacement(getattr(owner, mend.name, None)))
+    return owner, original
 
 
 def _quieten() -> None:
@@ -245,5 +233,5 @@ def table() -> str:
     """Return the list of what is replaced, as text for people."""
     lines = [f"{len(MENDS)} attributes are replaced while fairseq's commands run:", ""]
     for mend in MENDS:
-        lines += [f"{mend.owner.replace(':', '.')}.{mend.name}", f"    without it: {mend.without}"]
+        lines += [mend.place, f"    without it: {mend.without}"]
     return "\n".join(lines)

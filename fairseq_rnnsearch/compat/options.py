@@ -63,12 +63,6 @@ def check_options(options: Namespace) -> None:
         path = given.get(name)
         if path and os.path.lexists(path) and not os.path.isdir(path):
             raise UserError(f"{option_of(name)} {path}: is no folder; name another")
-    if log_file := given.get("log_file"):
-        try:
-            open(log_file, "a").close()
-        except OSError as problem:
-            reason = problem.strerror
-            raise UserError(f"--log-file {log_file} cannot be written: {reason}") from problem
     for name in ("model_overrides", "optimizer_overrides"):
         read_overrides(given.get(name) or "{}")
     if given.get("write_checkpoints_asynchronously") and not find_spec("iopath"):

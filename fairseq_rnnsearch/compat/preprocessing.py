@@ -1,34 +1,56 @@
-"""``fairseq-preprocess`` on text files that are not what they seem."""
+"""``fairseq-preprocess`` on text files that are not what they seem.
+
+fairseq binarises sides with different line counts silently, splits lines at stray carriage returns,
+and fails unintelligibly on bytes that are not UTF-8.
+"""
 
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
+
+from fairseq.data import Dictionary
 
 from fairseq_rnnsearch.data.checksums import write_checksums
 from fairseq_rnnsearch.data.corpus import check_parallel, check_text
 from fairseq_rnnsearch.errors import UserError
 
 
-def check_and_preprocess(main: Callable, options: Namespace) -> None:
-    """Check the text files before fairseq-preprocess writes anything.
+def check_and_make_all(
+    make_all: Callable[[str, Dictionary, Namespace], None],
+    language: str,
+    dictionary: Dictionary,
+    options: Namespace,
+) -> None:
+    """Check all text before the first side is binarised; write checksums after the last.
 
-    It binarises sides with different line counts without a word, splits lines at stray carriage
-    returns and dies unintelligibly of bytes that are not UTF-8.
-    """
-    _check_dictionaries(options)
-    _check_text(options)
-    main(options)
-    if options.dataset_impl != "raw":
-        write_checksums(Path(options.destdir))
+    fairseq has written the dictionaries by then. When the text is refused, those that this command
+    has made are removed, so that it can be given again.
 
-
-def _check_text(options: Namespace) -> None:
-    """Refuse text files that are not what they seem.
+    Args:
+        make_all: fairseq's function, which binarises one side.
 
     Raises:
         UserError: as ``check_text`` and ``check_parallel``.
     """
+    if language == options.source_lang:
+        try:
+            _check_text(options)
+        except UserError:
+            for side in ("src", "tgt"):
+                name = options.source_lang if side == "src" else options.target_lang
+                if not getattr(options, f"{side}dict"):
+                    Path(options.destdir, f"dict.{name}.txt").unlink(missing_ok=True)
+            raise
+    make_all(language, dictionary, options)
+    is_last = options.only_source or language == options.target_lang
+    if is_last and options.dataset_impl != "raw":
+        write_checksums(Path(options.destdir))
+
+
+def _check_text(options: Namespace) -> None:
     languages = [options.source_lang] + [options.target_lang] * (not options.only_source)
+    if None in languages:
+        raise UserError("--source-lang and --target-lang name the languages: both are needed")
     given = (options.trainpref, options.validpref, options.testpref)
     prefixes = dict.fromkeys(prefix for some in given if some for prefix in some.split(","))
     for prefix in prefixes:
@@ -37,29 +59,3 @@ def _check_text(options: Namespace) -> None:
             check_parallel(*files)
         else:
             check_text(*files)
-
-
-def _check_dictionaries(options: Namespace) -> None:
-    """Refuse what fairseq-preprocess asserts after it has made its folder, or not at all.
-
-    Raises:
-        UserError: unnamed languages, dictionaries that cannot be made, or that exist already.
-    """
-    sides = {"src": options.source_lang, "tgt": options.target_lang}
-    if options.only_source:
-        del sides["tgt"]
-    if None in sides.values():
-        raise UserError("--source-lang and --target-lang name the languages: both are needed")
-    given = {side for side in sides if getattr(options, f"{side}dict")}
-    if options.joined_dictionary and len(given) == 2:
-        raise UserError("--joined-dictionary takes one of --srcdict and --tgtdict, not both")
-    for side, language in sides.items():
-        made = Path(options.destdir, f"dict.{language}.txt")
-        if side not in given and made.exists():
-            raise UserError(
-                f"{made} exists already: name another --destdir, remove it, or give --{side}dict"
-            )
-        if not (options.trainpref or side in given or (options.joined_dictionary and given)):
-            raise UserError(
-                f"nothing to make the {language!r} dictionary of: give --trainpref or --{side}dict"
-            )

@@ -13,8 +13,7 @@ import torch
 from fairseq.distributed import utils as distributed_utils
 from omegaconf import DictConfig
 
-from fairseq_rnnsearch.compat import interactive, preprocessing
-from fairseq_rnnsearch.compat.log_writers import open_log_file
+from fairseq_rnnsearch.compat.messages import open_log_file
 from fairseq_rnnsearch.compat.options import check_configuration, check_options
 from fairseq_rnnsearch.errors import UserError, first_sentence
 from fairseq_rnnsearch.wording import counted
@@ -28,36 +27,23 @@ _LOST = re.compile(r"gloo|nccl|Connection (closed|reset)|Broken pipe|Timed out|t
 _ends: list[list[Callable[[], None]]] = []  # of the programs that run
 
 
-# What a program is taught beside what all of them are.
-_TAUGHT = {
-    "fairseq_cli.interactive": interactive.run_session,
-    "fairseq_cli.preprocess": preprocessing.check_and_preprocess,
-}
+def checked(main: Callable) -> Callable:
+    """Return a program's ``main`` with its options checked first, and what is left done last."""
 
-
-class Program:
-    """A program's ``main``: options are checked first, and what is left to do is done last.
-
-    Args:
-        main: the program's own, of a configuration or of what argparse has read.
-    """
-
-    def __init__(self, main: Callable) -> None:
-        functools.update_wrapper(self, main)
-        taught = _TAUGHT.get(main.__module__)
-        self._main = functools.partial(taught, main) if taught else main
-
-    def __call__(self, cfg: DictConfig | Namespace, **options) -> None:
+    @functools.wraps(main)
+    def run(cfg: DictConfig | Namespace, *args, **options) -> None:
         check = check_options if isinstance(cfg, Namespace) else check_configuration
         check(cfg)
         open_log_file((cfg if isinstance(cfg, Namespace) else cfg.common).log_file)
         _ends.append([])
         try:
             with naming_lost_processes():
-                self._main(cfg, **options)
+                main(cfg, *args, **options)
         finally:
             for finish in _ends.pop():
                 finish()
+
+    return run
 
 
 def share_and_call(call_main: Callable, cfg: DictConfig, main: Callable, **options) -> None:

@@ -5,6 +5,7 @@ that is clipped is that of the sum (the authors' program).
 """
 
 import math
+from argparse import ArgumentParser
 from dataclasses import dataclass, field
 
 import torch
@@ -15,6 +16,7 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.logging import metrics
 from torch import Tensor
 
+from fairseq_rnnsearch.compat.mends import mend_fairseq
 from fairseq_rnnsearch.contracts import (
     AsksForCost,
     CollectsAlignments,
@@ -80,6 +82,12 @@ class AlignmentHeatmapCriterion(FairseqCriterion, AsksForCost, GuidesAttention, 
     - ``rdrop_loss``: how far both predictions of R-Drop are apart, in bits per word, the mean of
       KL divergences in both directions. ``loss`` has it too, weighted. Absent in validation.
     """
+
+    @classmethod
+    def add_args(cls, parser: ArgumentParser) -> None:
+        """Add the options to a command line's parser, which a command does first."""
+        mend_fairseq()
+        super().add_args(parser)
 
     def __init__(
         self,

@@ -12,7 +12,9 @@ import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import Any
 
+from fairseq_rnnsearch.data.plain_text import PlainText
 from fairseq_rnnsearch.data.reversible import JOINER, shown
 
 logger = logging.getLogger(__name__)
@@ -183,6 +185,20 @@ def _explained(count: Count, other: Vocabulary) -> str:
             pieces = again.pieces_per_word
             suspicion += f", {pieces:.1f} pieces a word)" if pieces > 1 else ")"
     return count.finding() + suspicion
+
+
+def words_of(dictionary: Any, language: str, text: PlainText | None = None) -> Vocabulary:
+    """Return what a model knows of a language, fairseq's symbols not included.
+
+    Args:
+        dictionary: fairseq's.
+        text: how its sentences become tokens (default: they are tokens with spaces between them).
+    """
+    first = dictionary.nspecial
+    counts = dict(zip(dictionary.symbols[first:], dictionary.count[first:], strict=True))
+    if text is None:
+        return Vocabulary(language, counts)
+    return Vocabulary(language, counts, text.tokens, text.others)
 
 
 def marked(tokens: Sequence[str], vocabulary: Vocabulary) -> list[str]:

@@ -2,6 +2,7 @@
 
 import functools
 import logging
+from argparse import ArgumentParser
 from typing import NamedTuple
 
 import torch
@@ -47,12 +48,19 @@ class RNNSearchModel(FairseqEncoderDecoderModel, ChecksTraining, ScoresTargets):
         return True
 
     @classmethod
+    def add_args(cls, parser: ArgumentParser) -> None:
+        """Add the options to a command line's parser, which a command does first."""
+        mends.mend_fairseq()
+        super().add_args(parser)
+
+    @classmethod
     def build_model(cls, cfg: RNNSearchConfig, task) -> "RNNSearchModel":
         """Build from a configuration and the task's dictionaries.
 
         Raises:
             UserError: for an option, or two together, that cannot be.
         """
+        mends.mend_fairseq()
         add_younger_options(cfg)
         check_options(cfg)
         if isinstance(task, FairseqTask) and not isinstance(task, CollectsAlignments):
@@ -107,7 +115,7 @@ class RNNSearchModel(FairseqEncoderDecoderModel, ChecksTraining, ScoresTargets):
             UserError: for a checkpoint or an archive that holds anything else.
         """
         check_archive(model_name_or_path)
-        with mends.applied():
+        with mends.reading_as_data():
             return super().from_pretrained(model_name_or_path, *args, **options)
 
     def check_training(self, *, has_links: bool, begins_from_model: bool, readings: int) -> None:

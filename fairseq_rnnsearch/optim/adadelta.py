@@ -10,6 +10,7 @@ learning rate. fairseq's own ``adadelta`` lets ``--lr``, 0.25 by default, scale 
 """
 
 import logging
+from argparse import ArgumentParser
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import List
@@ -21,6 +22,7 @@ from fairseq.optim import FairseqOptimizer, register_optimizer
 from omegaconf import II
 from torch import Tensor
 
+from fairseq_rnnsearch.compat.mends import mend_fairseq
 from fairseq_rnnsearch.contracts import AnswersNonfinite
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.optim.blockwise import BlockwiseAdadelta
@@ -104,6 +106,12 @@ class RNNSearchAdadelta(FairseqOptimizer, AnswersNonfinite):
     Raises:
         UserError: for a value outside its range.
     """
+
+    @classmethod
+    def add_args(cls, parser: ArgumentParser) -> None:
+        """Add the options to a command line's parser."""
+        mend_fairseq()
+        super().add_args(parser)
 
     def __init__(self, cfg: RNNSearchAdadeltaConfig, params) -> None:
         super().__init__(cfg)

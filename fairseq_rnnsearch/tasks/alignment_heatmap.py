@@ -2,8 +2,6 @@
 
 import math
 import os
-import shutil
-import sys
 from argparse import Namespace
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,11 +20,10 @@ from fairseq.tasks import register_task
 from omegaconf import II
 from torch import Tensor
 
-from fairseq_rnnsearch.compat.interactive import current_session
 from fairseq_rnnsearch.compat.programs import at_the_end
 from fairseq_rnnsearch.contracts import CollectsAlignments
 from fairseq_rnnsearch.errors import training_goes_on
-from fairseq_rnnsearch.figures import Alignment, parse_formats, parse_samples, text_heatmap
+from fairseq_rnnsearch.figures import Alignment, parse_formats, parse_samples
 from fairseq_rnnsearch.figures.alignment import SOURCE_END_CHOICES, bpe_piece
 from fairseq_rnnsearch.figures.late_gallery import LateGallery
 from fairseq_rnnsearch.figures.series import Series
@@ -42,8 +39,7 @@ class AlignmentHeatmapConfig(TranslatingConfig):
     heatmap_dir: Optional[str] = field(
         default=None,
         metadata={"help": "draw alignments here: in training of validation sentences (default: "
-                  "<save-dir>/heatmaps), in fairseq-generate and -interactive of translations "
-                  "(default: none)"},
+                  "<save-dir>/heatmaps), in fairseq-generate of translations (default: none)"},
     )  # fmt: skip
     heatmap_samples: Optional[str] = field(
         default=None,
@@ -75,9 +71,6 @@ class AlignmentHeatmapConfig(TranslatingConfig):
         metadata={"help": "column of the source's end symbol: kept, because it is part of what the "
                   "model computed; dropped; or dropped and the other weights made to sum to one"},
     )  # fmt: skip
-    heatmap_terminal: bool = field(
-        default=False, metadata={"help": "fairseq-interactive: show each alignment in the terminal"}
-    )
     heatmap_keep: int = field(
         default=50,
         metadata={"help": "validations whose pictures are kept in training; older ones are thinned "
@@ -140,15 +133,23 @@ class AlignmentHeatmapTask(TranslatingTask, CollectsAlignments):
         return generator
 
     def _needs_alignment(self, args: Namespace) -> bool:
-        is_shown = self.cfg.heatmap_dir or self.cfg.heatmap_terminal
-        return super()._needs_alignment(args) or bool(self._translates and is_shown)
+        draws = self._translates and self.cfg.heatmap_dir
+        return super()._needs_alignment(args) or bool(draws)
 
-    def _show(self, sentence: int, source: Tensor, hypothesis: dict) -> None:
-        """Draw the alignment, where that is asked for."""
-        is_drawn = self._gallery is not None and sentence in self._samples
-        if not is_drawn and not self.cfg.heatmap_terminal:
-            return
-        alignment = self._alignment_of_words(
+    def inference_step(self, generator, models, sample: dict, *given, **options) -> list:
+        """Translate or score one batch, and keep the best alignments to be drawn at the end."""
+        found = super().inference_step(generator, models, sample, *given, **options)
+        if self._gallery is not None and "id" in sample:
+            rows = zip(sample["id"].tolist(), sample["net_input"]["src_tokens"], strict=True)
+            for (sentence, source), (best, *_) in zip(rows, found, strict=True):
+                if sentence in self._samples and best["attention"] is not None:
+                    self._gallery.add(self._alignment_of_hypothesis(sentence, source, best))
+        return found
+
+    def _alignment_of_hypothesis(
+        self, sentence: int, source: Tensor, hypothesis: dict
+    ) -> Alignment:
+        return self._alignment_of_words(
             sentence,
             source,
             hypothesis["tokens"],
@@ -156,13 +157,6 @@ class AlignmentHeatmapTask(TranslatingTask, CollectsAlignments):
             score=float(hypothesis["score"]) / math.log(2),
             probabilities=hypothesis["positional_scores"].double().exp().tolist(),
         )
-        if is_drawn:
-            self._gallery.add(alignment)
-        session = current_session()
-        if self.cfg.heatmap_terminal and session and alignment.has_words:
-            columns = shutil.get_terminal_size().columns
-            text = text_heatmap(alignment, columns, colour=sys.stdout.isatty())
-            session.print_after_translation(sentence, text)
 
     def _alignment_of_words(
         self,
@@ -177,7 +171,7 @@ class AlignmentHeatmapTask(TranslatingTask, CollectsAlignments):
         source, target = source.cpu(), target.cpu()
         is_source, is_target = source.ne(self.src_dict.pad()), target.ne(self.tgt_dict.pad())
         alignment = Alignment(
-            self._words.labels(sentence, source[is_source], current_session(), self.datasets),
+            self._words.labels(sentence, source[is_source], self.datasets),
             tuple(self.tgt_dict[word] for word in target[is_target]),
             weights.cpu()[is_target][:, is_source].float().numpy(),
             sentence,

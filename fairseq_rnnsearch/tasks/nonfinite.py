@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.contracts import unwrapped
-from fairseq_rnnsearch.tasks.batches import rows_of
+from fairseq_rnnsearch.inference.batches import rows_of
 from fairseq_rnnsearch.wording import counted
 
 _NAMED = 10

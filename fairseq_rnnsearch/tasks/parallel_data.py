@@ -6,6 +6,7 @@ method that changes it.
 
 import logging
 import struct
+from argparse import ArgumentParser
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,10 +24,12 @@ from fairseq.data import (
 from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
+from fairseq_rnnsearch.compat.mends import mend_fairseq
 from fairseq_rnnsearch.contracts import ANY_LENGTH
 from fairseq_rnnsearch.data.batch_order import paper_batches
 from fairseq_rnnsearch.data.binarised import check_split
 from fairseq_rnnsearch.data.checksums import check_checksum
+from fairseq_rnnsearch.data.corpus import check_text
 from fairseq_rnnsearch.data.dictionary_file import check_dictionary
 from fairseq_rnnsearch.errors import UserError, reason
 from fairseq_rnnsearch.tasks import vocabulary
@@ -83,12 +86,19 @@ class ParallelDataTask(TranslationTask):
     # dictionaries and data
 
     @classmethod
+    def add_args(cls, parser: ArgumentParser) -> None:
+        """Add the options to a command line's parser, which a command does first."""
+        mend_fairseq()
+        super().add_args(parser)
+
+    @classmethod
     def setup_task(cls, cfg: ParallelDataConfig, **kwargs) -> "ParallelDataTask":
         """Load the dictionaries.
 
         Raises:
             UserError: as `check_languages`.
         """
+        mend_fairseq()
         folder = utils.split_paths(cfg.data or "")[0]
         check_languages(folder, cfg.source_lang, cfg.target_lang)
         return super().setup_task(cfg, **kwargs)
@@ -100,6 +110,7 @@ class ParallelDataTask(TranslationTask):
         Raises:
             UserError: as `check_dictionary`.
         """
+        mend_fairseq()
         check_dictionary(filename)
         check_checksum(filename)
         return vocabulary.FileDictionary.load(filename)
@@ -118,6 +129,8 @@ class ParallelDataTask(TranslationTask):
         fairseq counts the special symbols as words and fills the dictionary up to a multiple of
         eight with made-up words, which the output layer would then have to learn to avoid.
         """
+        mend_fairseq()
+        check_text(*map(Path, filenames))
         if nwords > 0:
             nwords += Dictionary().nspecial
         return super().build_dictionary(filenames, workers, threshold, nwords, padding_factor=1)

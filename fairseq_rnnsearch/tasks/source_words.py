@@ -1,10 +1,9 @@
-"""Words that the model does not know, in what fairseq-generate and -interactive translate.
+"""Words that the model does not know, in what fairseq-generate translates.
 
 A warning tells of too many of them, and pictures name them where the words are still known, which
 fairseq's binary data no longer are.
 """
 
-import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,11 +12,8 @@ from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset
 from fairseq.data.indexed_dataset import IndexedRawTextDataset
 from torch import Tensor
 
-from fairseq_rnnsearch.compat.interactive import InteractiveSession
-from fairseq_rnnsearch.compat.programs import at_the_end
-from fairseq_rnnsearch.data.coverage import CountedText, Coverage, marked
+from fairseq_rnnsearch.data.coverage import Coverage, marked, words_of
 from fairseq_rnnsearch.data.plain_text import FILE_NAME, PlainText
-from fairseq_rnnsearch.tasks.vocabulary import words_of
 
 SAMPLED = 2000  # sentences of a data set that are counted, evenly spread
 
@@ -40,7 +36,6 @@ class SourceWords:
             for pair in zip(dictionaries, languages, strict=True)
         ]
         self._coverage = Coverage(*self._vocabularies)
-        self._typed: CountedText | None = None
 
     def count_data(self, datasets: Iterable[FairseqDataset], with_target: bool) -> None:
         """Warn of the words of whole data sets.
@@ -58,24 +53,10 @@ class SourceWords:
                 text.add_source(_words_at(data.src, number, self._dictionaries[0]))
             text.end()
 
-    def count_typed(self, session: InteractiveSession) -> None:
-        """Count the sentences that are translated now; what a person types is a text line by line.
-
-        Other input is one text.
-        """
-        if self._typed is None or sys.stdin.isatty():
-            self._typed = self._coverage.text()
-            at_the_end(self._typed.end)
-        for line, words in session.sentences.values():
-            self._typed.add_source(words, line)
-        if sys.stdin.isatty():
-            self._typed.end()
-
     def labels(
         self,
         sentence: int,
         source: Tensor,
-        session: InteractiveSession | None,
         datasets: Mapping[str, FairseqDataset],
     ) -> tuple[str, ...]:
         """Return the words of a source sentence, an unknown one marked with its name if possible.
@@ -86,9 +67,7 @@ class SourceWords:
         dictionary = self._dictionaries[0]
         shown = tuple(dictionary[number] for number in source)
         words: Sequence[str] = ()
-        if session is not None and sentence in session.sentences:
-            _, words = session.sentences[sentence]
-        elif len(datasets) == 1:
+        if len(datasets) == 1:
             (data,) = datasets.values()
             words = _words_at(data.src, sentence, dictionary)
         if len(words) + 1 != len(shown):

@@ -20,7 +20,7 @@ from fairseq_rnnsearch.contracts import (
     ReadsBatches,
 )
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.tasks.batches import naming_the_batch
+from fairseq_rnnsearch.inference.batches import naming_the_batch
 from fairseq_rnnsearch.tasks.guided_alignment import GuidedAlignment, check_guidance
 from fairseq_rnnsearch.tasks.nonfinite import UpdateRecord, name_sentences
 from fairseq_rnnsearch.tasks.parallel_data import ParallelDataConfig, ParallelDataTask

@@ -10,18 +10,11 @@ from fairseq import utils
 from fairseq.data import Dictionary
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
-from torch import Tensor
 
-from fairseq_rnnsearch.compat.interactive import current_session
-from fairseq_rnnsearch.contracts import ShowsAlignment, TakesSteps
+from fairseq_rnnsearch.compat.printed_alignment import printed_alignment
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.inference.decode import check_search, decode, has_alignment
 from fairseq_rnnsearch.search import AuthorsSequenceGenerator, StepwiseGenerator
-from fairseq_rnnsearch.tasks.batches import naming_the_batch, rows_of
-from fairseq_rnnsearch.tasks.hypothesis_alignment import (
-    empty_hypothesis,
-    hypothesis_alignment,
-    words_only,
-)
 from fairseq_rnnsearch.tasks.source_words import SourceWords
 from fairseq_rnnsearch.tasks.training import TrainingConfig, TrainingTask
 
@@ -84,8 +77,7 @@ class TranslatingTask(TrainingTask):
                         )
                 seq_gen_cls = AuthorsSequenceGenerator
             for model in models:
-                if isinstance(model.decoder, TakesSteps):
-                    model.decoder.check_search()
+                check_search(model)
             generator = super().build_generator(
                 models, args, seq_gen_cls or StepwiseGenerator, extra_gen_cls_kwargs, **options
             )
@@ -117,69 +109,14 @@ class TranslatingTask(TrainingTask):
     ) -> list[list[dict]]:
         """Translate or score one batch, with alignments that can be printed and looked up.
 
-        Every hypothesis' ``attention`` is ``(source, target)``, padding included. A sentence
-        without words has a translation without words, and is not searched for one.
+        Every hypothesis' ``attention`` is ``(source, target)``, padding included.
         """
-        session = current_session()
-        if session and "id" not in sample:
-            sample = {**sample, "id": torch.tensor(list(session.sentences))}
-            self._words.count_typed(session)
-        words = sample["net_input"]["src_tokens"]
-        blank = words.ne(self.source_dictionary.pad()).sum(dim=1) <= 1  # the end symbol alone
-        is_searched = not isinstance(generator, SequenceScorer) and prefix_tokens is None
-        if is_searched and blank.any():
-            return self._without_blanks(generator, models, sample, constraints, blank)
-        with naming_the_batch(sample):
-            hypotheses = super().inference_step(
-                generator, models, sample, prefix_tokens=prefix_tokens, constraints=constraints
-            )
-        ids = sample["id"].tolist() if "id" in sample else None
-        for row, beam in enumerate(hypotheses):
-            source = sample["net_input"]["src_tokens"][row]
-            for rank, hypothesis in enumerate(beam):
-                attention = hypothesis["attention"]
-                if attention is None or not attention.numel():
-                    continue
-                if isinstance(generator, SequenceScorer):
-                    attention = attention[: len(hypothesis["tokens"])].T
-                    hypothesis["attention"] = attention
-                hypothesis["alignment"] = hypothesis_alignment(
-                    words_only(attention, source, self.source_dictionary.pad()),
-                    getattr(generator, "print_alignment", None),
-                )
-                if rank == 0 and ids is not None:
-                    self._show(ids[row], source, hypothesis)
-        return hypotheses
-
-    def _without_blanks(
-        self, generator, models, sample: dict, constraints: Tensor | None, blank: Tensor
-    ) -> list[list[dict]]:
-        """Translate the rows that have words; the others' best translation is the end symbol."""
-        found: list[list[dict]] = []
-        rows = blank.logical_not().nonzero().flatten()
-        if len(rows):
-            part = rows_of(sample, rows, self.source_dictionary.pad())
-            given = None if constraints is None else constraints[rows]
-            found = self.inference_step(generator, models, part, constraints=given)
-        translations, printed = iter(found), getattr(generator, "print_alignment", None)
-        attends = any(has_alignment(model) for model in models)
         pad, eos = self.source_dictionary.pad(), self.target_dictionary.eos()
-        hypotheses = []
-        for row, is_blank in enumerate(blank.tolist()):
-            source = sample["net_input"]["src_tokens"][row]
-            if not is_blank:
-                hypotheses.append(next(translations))
-                continue
-            nothing = empty_hypothesis(source.ne(pad), eos, printed, attends)
-            if attends and "id" in sample:
-                self._show(int(sample["id"][row]), source, nothing)
-            hypotheses.append([nothing])
-        return hypotheses
-
-    def _show(self, sentence: int, source: Tensor, hypothesis: dict) -> None:
-        """Take a sentence's best translation, and how it is aligned with the padded source."""
-
-
-def has_alignment(model: torch.nn.Module) -> bool:
-    """Tell whether a model has attention; fairseq's own do not say it and are taken to."""
-    return model.decoder.has_alignment if isinstance(model.decoder, ShowsAlignment) else True
+        found = decode(generator, models, sample, pad, eos, prefix_tokens, constraints)
+        asked = getattr(generator, "print_alignment", None)
+        is_typed = "id" not in sample  # by fairseq-interactive
+        for hypothesis in (one for beam in found for one in beam):
+            if hypothesis["weights"] is not None:
+                weights = hypothesis["weights"]
+                hypothesis["alignment"] = printed_alignment(weights, asked, is_typed)
+        return found

@@ -5,8 +5,6 @@ import hashlib
 from fairseq.data import Dictionary
 
 from fairseq_rnnsearch.contracts import ReadFromFile, file_of
-from fairseq_rnnsearch.data.coverage import Vocabulary
-from fairseq_rnnsearch.data.plain_text import PlainText
 from fairseq_rnnsearch.errors import UserError
 
 STATE = "dictionaries"
@@ -55,19 +53,6 @@ def check_words(trained: object, dictionaries: dict[str, Dictionary]) -> None:
             f"was trained with {difference}: give the data folder (or dict files) that it was "
             "trained with, and the same --source-lang and --target-lang"
         )
-
-
-def words_of(dictionary: Dictionary, language: str, text: PlainText | None = None) -> Vocabulary:
-    """Return what a model knows of a language, fairseq's symbols not included.
-
-    Args:
-        text: how its sentences become tokens (default: they are tokens with spaces between them).
-    """
-    first = dictionary.nspecial
-    counts = dict(zip(dictionary.symbols[first:], dictionary.count[first:], strict=True))
-    if text is None:
-        return Vocabulary(language, counts)
-    return Vocabulary(language, counts, text.tokens, text.others)
 
 
 def _digest(dictionary: Dictionary) -> str:

@@ -1,0 +1,113 @@
+"""One way to decode a batch: beam search, or the scores of given words, with alignment weights.
+
+`decode` is pure: it draws and prints nothing, and changes nothing that it is given. Callers show
+what it returns.
+"""
+
+from collections.abc import Sequence
+
+import torch
+from fairseq.sequence_generator import SequenceGenerator
+from fairseq.sequence_scorer import SequenceScorer
+from torch import Tensor
+
+from fairseq_rnnsearch.contracts import ShowsAlignment, TakesSteps
+from fairseq_rnnsearch.inference.batches import naming_the_batch, rows_of
+
+
+def has_alignment(model: torch.nn.Module) -> bool:
+    """Tell whether a model has attention; fairseq's own do not say it and are taken to."""
+    return model.decoder.has_alignment if isinstance(model.decoder, ShowsAlignment) else True
+
+
+def check_search(model: torch.nn.Module) -> None:
+    """Check that a search with a model makes sense.
+
+    Raises:
+        UserError: for a model that only scores given words.
+    """
+    if isinstance(model.decoder, TakesSteps):
+        model.decoder.check_search()
+
+
+@torch.no_grad()
+def decode(
+    generator: SequenceGenerator | SequenceScorer,
+    models: Sequence[torch.nn.Module],
+    sample: dict,
+    pad: int,
+    eos: int,
+    prefix_tokens: Tensor | None = None,
+    constraints: Tensor | None = None,
+) -> list[list[dict]]:
+    """Translate or score a batch.
+
+    A sentence without words has a translation without words, and is not searched for one.
+
+    Args:
+        pad: the source's padding.
+        eos: the target's end symbol.
+        prefix_tokens, constraints: as for fairseq's generators.
+
+    Returns:
+        For each sentence its hypotheses, best first, as fairseq's generators return them.
+        ``attention`` is ``(source, target)`` with padding, or None without attention; ``weights``
+        is ``(target, source)`` without padding, both end symbols included, or None.
+
+    Raises:
+        RuntimeError: "out of memory", with what the batch was.
+    """
+    words = sample["net_input"]["src_tokens"]
+    blank = words.ne(pad).sum(dim=1) <= 1  # the end symbol alone
+    if isinstance(generator, SequenceScorer) or prefix_tokens is not None:
+        blank = torch.zeros_like(blank)
+    rows, found = blank.logical_not().nonzero().flatten(), []
+    if len(rows):
+        is_part = len(rows) < len(words)
+        part = rows_of(sample, rows, pad) if is_part else sample
+        given = constraints[rows] if is_part and constraints is not None else constraints
+        with naming_the_batch(part):
+            found = generator.generate(models, part, prefix_tokens=prefix_tokens, constraints=given)
+    attending = sum(map(has_alignment, models))
+    # fairseq divides the sum of the weights by the number of all models
+    share = len(models) / max(1, attending)
+    searched = iter(found)
+    return [
+        [_empty(source.ne(pad), eos, attending)]
+        if is_blank
+        else [_with_weights(one, source.ne(pad), share, generator) for one in next(searched)]
+        for source, is_blank in zip(words, blank.tolist(), strict=True)
+    ]
+
+
+def _with_weights(
+    hypothesis: dict,
+    is_source: Tensor,
+    share: float,
+    generator: SequenceGenerator | SequenceScorer,
+) -> dict:
+    """Return a hypothesis with its alignment weights in both forms."""
+    attention = hypothesis["attention"]
+    if attention is None or not attention.numel():
+        return {**hypothesis, "attention": None, "weights": None}
+    if isinstance(generator, SequenceScorer):
+        attention = attention[: len(hypothesis["tokens"])].T
+    if share != 1:
+        attention = attention * share
+    weights = attention.cpu()[is_source.cpu()].T
+    return {**hypothesis, "attention": attention, "weights": weights}
+
+
+def _empty(is_source: Tensor, eos: int, attends: int) -> dict:
+    """Return the translation without words of a sentence without words.
+
+    Attention, if there is any, looks at the end symbol.
+    """
+    return {
+        "tokens": torch.tensor([eos], device=is_source.device),
+        "score": torch.tensor(0.0),
+        "attention": is_source.float()[:, None].cpu() if attends else None,
+        "weights": torch.ones(1, 1) if attends else None,
+        "alignment": torch.empty(0),
+        "positional_scores": torch.zeros(1),
+    }
