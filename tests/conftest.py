@@ -2,10 +2,14 @@
 
 import os
 import shutil
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from authors import GROUNDHOG, Reference, authors_params
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "recipes"))  # for reporting
 
 # Before torch is imported, here and in the commands that tests start: the tensors are tiny, and
 # threads that wait for each other on a busy machine turn seconds into minutes.

@@ -4,12 +4,8 @@ import random
 
 import numpy as np
 import pytest
-from sacrebleu.metrics import BLEU, CHRF, TER
-from sacrebleu.significance import PairedTest
-
-from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.evaluation.lengths import by_length, curves
-from fairseq_rnnsearch.evaluation.scores import (
+from reporting.lengths import by_length, curves
+from reporting.scores import (
     TOKENISERS,
     Bootstrap,
     compare,
@@ -18,6 +14,10 @@ from fairseq_rnnsearch.evaluation.scores import (
     resampled_sums,
     sentence_counts,
 )
+from sacrebleu.metrics import BLEU, CHRF, TER
+from sacrebleu.significance import PairedTest
+
+from fairseq_rnnsearch.errors import UserError
 
 RESAMPLES, SEED = 300, 12345  # sacreBLEU's seed
 

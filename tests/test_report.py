@@ -11,24 +11,18 @@ from xml.etree import ElementTree
 import matplotlib
 import numpy as np
 import pytest
-from commands import PACKAGE
-from commands import run as run_command
+from commands import PACKAGE, ROOT
+from reporting import paper
+from reporting.__main__ import main
+from reporting.inline_svg import inlined
+from reporting.length_curves import draw_length_curves, save_length_curves
+from reporting.tables import Column, Table, escaped, fixed, markdown, span
 from sacrebleu.metrics import BLEU, CHRF, TER
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.evaluation import paper
-from fairseq_rnnsearch.evaluation.__main__ import main
-from fairseq_rnnsearch.evaluation.inline_svg import inlined
-from fairseq_rnnsearch.evaluation.tables import Column, Table, escaped, fixed, markdown, span
-from fairseq_rnnsearch.evaluation.texts import known_sentences, read_known_words
-from fairseq_rnnsearch.figures import (
-    Alignment,
-    draw_length_curves,
-    read_alignments,
-    save_length_curves,
-    svg_heatmap,
-    write_gallery,
-)
+from fairseq_rnnsearch.evaluation.__main__ import main as evaluate
+from fairseq_rnnsearch.evaluation.sentences import known_sentences, read_known_words
+from fairseq_rnnsearch.figures import Alignment, read_alignments, svg_heatmap, write_gallery
 
 SOURCE = ["a man rides a horse .", "the zebra sleeps .", "one two three four five six .", "a man ."]
 REFERENCE = "un homme monte un cheval ._le zèbre dort ._un deux trois quatre cinq six ._un homme ."
@@ -338,7 +332,7 @@ def test_lengths_command(files, capsys, tmp_path):
 
 def test_alignments_command(files, tmp_path):
     options = ["--alignments", files["alignments"], "--ids", "7", "--out", tmp_path / "drawn"]
-    main([*map(str, ["alignments", *options]), "--format", "svg,text"])
+    evaluate([*map(str, ["alignments", *options]), "--format", "svg,text"])
     names = {path.name for path in (tmp_path / "drawn").iterdir()}
     assert names == {"sentence0007.svg", "sentence0007.txt"}
 
@@ -583,7 +577,9 @@ package.__path__ = [{path!r}]
 sys.modules["fairseq_rnnsearch"] = package
 for name in {blocked}:
     sys.modules[name] = None  # importing it raises ImportError
-from fairseq_rnnsearch.evaluation.__main__ import main
+from fairseq_rnnsearch.evaluation.__main__ import main as evaluate
+sys.path.append({recipes!r})
+from reporting.__main__ import main
 main({arguments})
 """
 
@@ -592,13 +588,15 @@ def test_a_command_imports_only_what_it_needs(files):
     """Logs are read without drawing, scoring or templates, and everything without torch."""
     path, arguments = str(PACKAGE), ["training", "--log", f"a={files['log']}"]
     blocked = ["torch", "fairseq", "matplotlib", "sacrebleu", "jinja2", "scipy"]
-    script = START.format(path=path, blocked=blocked, arguments=arguments)
+    recipes = str(ROOT / "recipes")
+    script = START.format(path=path, recipes=recipes, blocked=blocked, arguments=arguments)
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert ran.returncode == 0, ran.stderr
     assert "40.5" in ran.stdout
 
 
 def test_a_mistake_is_one_line_for_the_user(files):
-    finished = run_command("fairseq_rnnsearch.evaluation", "bleu", *texts(files, x="nowhere"))
-    assert (finished.rc, finished.out) == (1, "")
-    assert finished.err == "fairseq_rnnsearch: error: nowhere: no such file\n"
+    program = [sys.executable, ROOT / "recipes" / "reporting", "bleu", *texts(files, x="nowhere")]
+    finished = subprocess.run([*map(str, program)], capture_output=True, text=True)
+    assert (finished.returncode, finished.stdout) == (1, "")
+    assert finished.stderr == "fairseq_rnnsearch: error: nowhere: no such file\n"

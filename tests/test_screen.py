@@ -3,8 +3,7 @@
 import re
 
 from commands import LAST_ONLY, MODEL, PAPER, QUIET, TASK, run
-
-from fairseq_rnnsearch.evaluation.training_log import read_training
+from reporting.training_log import read_training
 
 pytest_plugins = ["trained"]
 

@@ -6,11 +6,11 @@ from datetime import datetime, timedelta
 
 import pytest
 from commands import LAST_ONLY, MODEL, together, train
+from reporting.paper import PaperRows
+from reporting.training_log import read_training
+from reporting.training_table import training_remarks, training_table
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.evaluation.paper import PaperRows
-from fairseq_rnnsearch.evaluation.training_log import read_training
-from fairseq_rnnsearch.evaluation.training_table import training_remarks, training_table
 
 pytest_plugins = ["trained"]
 

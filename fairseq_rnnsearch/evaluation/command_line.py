@@ -1,10 +1,45 @@
 """What all commands share: their parsers, and options that are files, lists or NAME=VALUE."""
 
 import argparse
-from collections.abc import Collection, Iterable, Mapping
+import inspect
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import OneLineParser, UserError
+
+# The function that runs a command, whose docstring its help begins with; what adds the options; and
+# what the help ends with.
+Command = tuple[Callable, Callable, str | None]
+
+
+def run_one_of(
+    commands: Mapping[str, Command], prog: str, description: str, argv: Sequence[str] | None
+) -> None:
+    """Run the command that a command line names.
+
+    Args:
+        commands: by their names.
+        prog: the program's name.
+        argv: the command and its options; without them, those of the program.
+    """
+    parser = OneLineParser(
+        prog=prog, description=f"{description} Each command's --help has its options."
+    )
+    subparsers = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
+    for name, (run, add_options, notes) in commands.items():
+        text = inspect.getdoc(run)
+        command = subparsers.add_parser(
+            name,
+            help=text.splitlines()[0],
+            description=text,
+            epilog=notes,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+        add_options(command)
+        command.set_defaults(run=run)
+    options = parser.parse_args(argv)
+    options.run(options)
 
 
 def add_file(

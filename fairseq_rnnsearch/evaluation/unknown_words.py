@@ -16,7 +16,7 @@ import numpy as np
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.evaluation.command_line import add_file, add_number
 from fairseq_rnnsearch.evaluation.links import Link, read_links, read_sentence_pairs
-from fairseq_rnnsearch.evaluation.texts import (
+from fairseq_rnnsearch.evaluation.sentences import (
     add_dictionaries,
     known_sentences,
     read_as_many,

@@ -17,7 +17,6 @@ from fairseq_rnnsearch.figures.heatmap import (
     svg_heatmap,
 )
 from fairseq_rnnsearch.figures.jsonl import read_alignments
-from fairseq_rnnsearch.figures.length_curves import draw_length_curves, save_length_curves
 from fairseq_rnnsearch.figures.page import write_page
 from fairseq_rnnsearch.figures.picture_files import svg_text
 from fairseq_rnnsearch.figures.samples import Samples, parse_samples
@@ -32,12 +31,10 @@ __all__ = [
     "Samples",
     "draw_heatmap",
     "draw_heatmap_into",
-    "draw_length_curves",
     "parse_formats",
     "parse_samples",
     "read_alignments",
     "save_heatmap",
-    "save_length_curves",
     "svg_heatmap",
     "svg_text",
     "text_heatmap",

@@ -12,6 +12,7 @@ first seed has the higher BLEU on the validation set.
 """
 
 import argparse
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,9 +21,11 @@ import numpy as np
 from runs import Run, read_runs
 
 from fairseq_rnnsearch.errors import UserError, program
-from fairseq_rnnsearch.evaluation.tables import Column, Table, fixed, markdown, span
 from fairseq_rnnsearch.figures.picture_files import save_figure
 from fairseq_rnnsearch.files import write_text
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from reporting.tables import Column, Table, fixed, markdown, span
 
 MEASURES = ("bits", "valid", "test")
 

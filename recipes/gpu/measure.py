@@ -11,15 +11,15 @@ from pathlib import Path
 
 import torch
 
-from fairseq_rnnsearch.evaluation.paper import TRAINING
 from fairseq_rnnsearch.files import write_text
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path += [str(ROOT / "recipes/benchmark"), str(ROOT / "tests")]
+sys.path += [str(ROOT / "recipes"), str(ROOT / "recipes/benchmark"), str(ROOT / "tests")]
 import correctness  # noqa: E402
 import speed  # noqa: E402
 import trainings  # noqa: E402
 from device import Device, Found  # noqa: E402
+from reporting.paper import TRAINING  # noqa: E402
 
 PARTS = {
     "ceilings": speed.ceilings,

@@ -46,7 +46,7 @@ report() {
     done
     [[ $VOCABULARY = bpe ]] || systems+=(--source-dictionary "$DATA/dict.en.txt"
         --target-dictionary "$DATA/dict.fr.txt")
-    python -m fairseq_rnnsearch.evaluation report --out "$PARTIAL" --title "$TITLE: $1" \
+    python "$ROOT/recipes/reporting" report --out "$PARTIAL" --title "$TITLE: $1" \
         --paper-rows show \
         "${notes[@]}" --source "$(tokens_of "$1").en" --reference "$(tokens_of "$1").fr" \
         --source-detokenised "$WORK/text/test-$1/text.en" \

@@ -4,16 +4,16 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
-from fairseq_rnnsearch.evaluation import paper
 from fairseq_rnnsearch.evaluation.command_line import (
     add_list,
     check_names,
     named_paths,
     named_values,
 )
-from fairseq_rnnsearch.evaluation.tables import Column, Row, Table, fixed, markdown
-from fairseq_rnnsearch.evaluation.training_log import Training, read_training
 from fairseq_rnnsearch.wording import counted
+from reporting import paper
+from reporting.tables import Column, Row, Table, fixed, markdown
+from reporting.training_log import Training, read_training
 
 _MODEL = Column("Model", numeric=False)
 

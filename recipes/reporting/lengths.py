@@ -17,14 +17,14 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.evaluation import paper
-from fairseq_rnnsearch.evaluation.bleu_table import add_bootstrap
 from fairseq_rnnsearch.evaluation.command_line import add_list, add_number
-from fairseq_rnnsearch.evaluation.scores import Bootstrap, Score, compare
-from fairseq_rnnsearch.evaluation.tables import Column, Row, Table, fixed, markdown, span
-from fairseq_rnnsearch.evaluation.texts import System, TestSet, add_texts, read_texts
-from fairseq_rnnsearch.figures import save_length_curves
 from fairseq_rnnsearch.wording import counted
+from reporting import paper
+from reporting.bleu_table import add_bootstrap
+from reporting.length_curves import save_length_curves
+from reporting.scores import Bootstrap, Score, compare
+from reporting.tables import Column, Row, Table, fixed, markdown, span
+from reporting.texts import System, TestSet, add_texts, read_texts
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

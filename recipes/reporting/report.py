@@ -15,18 +15,20 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.evaluation import bleu_table, examples, lengths, paper, tables, texts
-from fairseq_rnnsearch.evaluation import training_table as training
+from fairseq_rnnsearch.evaluation import drawing, sentences
 from fairseq_rnnsearch.evaluation.command_line import (
     add_list,
     check_names,
     given_together,
     named_paths,
 )
-from fairseq_rnnsearch.evaluation.inline_svg import inlined
-from fairseq_rnnsearch.figures import Alignment, draw_length_curves, svg_heatmap, svg_text
+from fairseq_rnnsearch.figures import Alignment, svg_heatmap, svg_text
 from fairseq_rnnsearch.figures.page import STYLE
 from fairseq_rnnsearch.files import write_text
+from reporting import bleu_table, examples, lengths, paper, tables, texts
+from reporting import training_table as training
+from reporting.inline_svg import inlined
+from reporting.length_curves import draw_length_curves
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -64,7 +66,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         "something that differs from the paper's set-up, any number of times",
     )
     texts.add_texts(parser)
-    texts.add_dictionaries(parser)
+    sentences.add_dictionaries(parser)
     bleu_table.add_bootstrap(parser)
     paper.add_paper(parser)
     training.add_logs(parser, required=False)
@@ -145,7 +147,7 @@ def _read_alignments(options: argparse.Namespace) -> dict[str, list[Alignment]]:
     """Read the alignments to draw, by the names of their models."""
     given_together({"--alignments": options.alignments, "--alignment-ids": options.alignment_ids})
     return {
-        name: examples.chosen_alignments(path, options.alignment_ids, "--alignment-ids")
+        name: drawing.chosen_alignments(path, options.alignment_ids, "--alignment-ids")
         for name, path in named_paths(options.alignments, "--alignments").items()
     }
 

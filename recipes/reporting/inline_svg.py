@@ -3,7 +3,7 @@
 import re
 from xml.etree import ElementTree
 
-from fairseq_rnnsearch.figures.length_curves import BAR, FAINT, INK, LINE, PAGE
+from reporting.length_curves import BAR, FAINT, INK, LINE, PAGE
 
 _SVG = "http://www.w3.org/2000/svg"
 _XLINK = "http://www.w3.org/1999/xlink"

@@ -8,17 +8,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 
-from fairseq_rnnsearch.evaluation import paper
 from fairseq_rnnsearch.evaluation.command_line import add_number, check_names
-from fairseq_rnnsearch.evaluation.scores import METRICS, Bootstrap, Comparison, Score, compare
-from fairseq_rnnsearch.evaluation.tables import Column, Row, Table, fixed, markdown, span
-from fairseq_rnnsearch.evaluation.texts import (
-    System,
-    TestSet,
-    add_dictionaries,
-    add_texts,
-    read_texts,
-)
+from fairseq_rnnsearch.evaluation.sentences import add_dictionaries
+from reporting import paper
+from reporting.scores import METRICS, Bootstrap, Comparison, Score, compare
+from reporting.tables import Column, Row, Table, fixed, markdown, span
+from reporting.texts import System, TestSet, add_texts, read_texts
 
 WHAT_P_COMPARES = (
     "p compares the translations of two trained models: it does not know how much two trainings"

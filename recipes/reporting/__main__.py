@@ -1,0 +1,36 @@
+"""``python recipes/reporting``: texts and logs in, the paper's tables and figures out."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from fairseq_rnnsearch.errors import program
+from fairseq_rnnsearch.evaluation.command_line import run_one_of
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from reporting import bleu_table, examples, lengths, report, scores, training_log, training_table
+
+COMMANDS = {
+    "report": (report.run, report.add_options, None),
+    "bleu": (bleu_table.run, bleu_table.add_options, scores.__doc__),
+    "training": (training_table.run, training_table.add_options, training_log.__doc__),
+    "lengths": (lengths.run, lengths.add_options, lengths.__doc__),
+    "examples": (examples.run, examples.add_options, None),
+}
+
+
+@program
+def main(argv: Sequence[str] | None = None) -> None:
+    """Run one of the commands.
+
+    Args:
+        argv: the command and its options; without them, those of the program.
+
+    Raises:
+        UserError: for every mistake in options or files; shown as one line when nobody catches it.
+    """
+    run_one_of(COMMANDS, "python recipes/reporting", "The paper's tables and figures.", argv)
+
+
+if __name__ == "__main__":
+    main()

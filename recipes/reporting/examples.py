@@ -1,0 +1,83 @@
+"""`examples`: chosen sentences side by side, the paper's Table 3."""
+
+import argparse
+from collections.abc import Mapping, Sequence
+
+from fairseq_rnnsearch.evaluation.drawing import parse_ids
+from reporting import paper
+from reporting.tables import Column, Table, markdown
+from reporting.texts import System, TestSet, add_texts, read_texts
+
+_FEW = 3  # sentences, as in the paper's Table 3
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add the options of `examples`."""
+    add_texts(parser)
+    add_choice(parser)
+
+
+def add_choice(parser: argparse.ArgumentParser) -> None:
+    """Add the option that `read_choice` reads."""
+    parser.add_argument(
+        "--examples",
+        metavar="3,17",
+        help="sentence numbers, from 0 (default: the paper's three sentences, where the source has"
+        " them, or else the first three of 30 words or more)",
+    )
+
+
+def run(options: argparse.Namespace) -> None:
+    """Print source, reference and every system's translation of chosen sentences (Table 3)."""
+    test, systems = read_texts(options)
+    print("\n\n".join(map(markdown, example_tables(test, systems, read_choice(options, test)))))
+
+
+# --- the choice ---------------------------------------------------------------------------------
+
+
+def read_choice(options: argparse.Namespace, test: TestSet) -> list[int]:
+    """Return the sentences of ``--examples``; without it, the paper's three sentences where the
+    test set has them, or its first long ones.
+
+    Raises:
+        UserError: as `parse_ids`.
+    """
+    if options.examples is not None:
+        return parse_ids(options.examples, len(test.source["tokens"]), "--examples")
+    theirs = set(map(paper.letters, paper.LONG_SENTENCES))
+    source = map(paper.letters, _shown(test.source))
+    found = [number for number, sentence in enumerate(source) if sentence in theirs]
+    if found:
+        return found
+    return (test.lengths() >= paper.LONG_SENTENCE).nonzero()[0][:_FEW].tolist()
+
+
+# --- the tables ---------------------------------------------------------------------------------
+
+
+def example_tables(test: TestSet, systems: Sequence[System], ids: Sequence[int]) -> list[Table]:
+    """Make a table for each sentence: source, reference, and every system's translation.
+
+    Each line is shown detokenised where that text was given.
+    """
+    lengths = test.lengths()
+    who, what = Column("", numeric=False, kind="minor"), Column("", numeric=False)
+    lines = [("Source", _shown(test.source))]
+    references = _shown(test.references)
+    for place, reference in enumerate(references, start=1):
+        lines.append(("Reference" if len(references) == 1 else f"Reference {place}", reference))
+    lines += [(system.name, _shown(system.translations)) for system in systems]
+    return [
+        Table(
+            [{who: name, what: text[number]} for name, text in lines],
+            title=f"Sentence {number}, {lengths[number]} source words",
+            prose=True,
+        )
+        for number in ids
+    ]
+
+
+def _shown(texts: Mapping[str, list]) -> list:
+    """Return the detokenised text where it was given, or else the tokens."""
+    return texts.get("detokenised", texts["tokens"])
