@@ -4,22 +4,19 @@ import ast
 import gzip
 import importlib.util
 import io
-import os
 import pickle
-import shutil
 import sys
 import tarfile
 import zipfile
 from argparse import Namespace
 from pathlib import Path
-from types import SimpleNamespace
 
 import fairseq
 import numpy as np
 import pytest
 import torch
 from commands import RunsACommand, generate, run, together, train
-from fairseq import checkpoint_utils, file_utils, utils
+from fairseq import checkpoint_utils, utils
 from omegaconf import OmegaConf
 
 from fairseq_rnnsearch.compat import mends
@@ -274,9 +271,8 @@ def member(name, kind=tarfile.REGTYPE, content=b""):
 
 HOSTILE_MEMBERS = {
     "a path that climbs": [member("model/a"), member("model/../../b")],
-    "an absolute path": [member("/tmp/x")],
+    "a path that climbs at once": [member("../x")],
     "a link": [member("model/link", tarfile.SYMTYPE)],
-    "a hard link": [member("model/link", tarfile.LNKTYPE)],
     "a device": [member("model/null", tarfile.CHRTYPE)],
 }
 
@@ -287,84 +283,15 @@ def test_archives_stay_in_their_folder(tmp_path, name):
     with tarfile.open(path, "w:gz") as archive:
         for info, content in HOSTILE_MEMBERS[name]:
             archive.addfile(info, content)
-    with pytest.raises(UserError, match=r"model\.tar\.gz refused: its member"):
+    with pytest.raises(UserError, match=r"model\.tar\.gz cannot be unpacked"):
         RNNSearchModel.from_pretrained(str(path))
     assert [path.name for path in tmp_path.iterdir()] == ["model.tar.gz"]
-
-
-def packed(path, content):
-    with gzip.open(path, "wb") as file:
-        file.writelines(content)
-
-
-def header(name, size, kind=tarfile.REGTYPE):
-    info = tarfile.TarInfo(name)
-    info.type, info.size = kind, size
-    return info.tobuf(tarfile.GNU_FORMAT)
-
-
-def sparse(blocks):
-    """A member without holes whose list of holes goes on and on."""
-    info = bytearray(header("model/a", 0, tarfile.GNUTYPE_SPARSE))
-    info[482] = blocks > 0  # whether more of them follow
-    info[148:156] = b" " * 8
-    info[148:156] = b"%06o\0 " % sum(info)
-    return [bytes(info), *[bytes(504) + b"\1" + bytes(7)] * blocks]
-
-
-ZEROS, DESCRIBED = [bytes(2**20)], "described in more than"
-BOMBS = {
-    "a member that grows": ([header("model/a", 2**26), *ZEROS * 64], "more than [0-9,]+ bytes"),
-    "a member larger than the disk": ([header("model/a", 2**60)], "are free"),
-    "a name that grows": (
-        [header("././@LongLink", 2**28, tarfile.GNUTYPE_LONGNAME), *ZEROS], DESCRIBED
-    ),
-    "properties that grow": ([header("x", 2**28, tarfile.XHDTYPE), *ZEROS], DESCRIBED),
-    "a hundred thousand empty members": ([header("model/a", 0)] * 10**5, DESCRIBED),
-    "holes without end": (sparse(10**5), "(described in|unpacks to) more than"),
-    "holes": (sparse(0) + [bytes(10240)], "is a link, no plain file"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", BOMBS)
-def test_archives_that_grow_without_bound(tmp_path, name):
-    content, message = BOMBS[name]
-    path = tmp_path / "model.tar.gz"
-    packed(path, content)
-    with pytest.raises(UserError, match=rf"model\.tar\.gz refused: .*{message}") as caught:
-        RNNSearchModel.from_pretrained(str(path))
-    assert "\n" not in str(caught.value)
-    assert [path.name for path in tmp_path.iterdir()] == ["model.tar.gz"]
-
-
-@pytest.mark.parametrize("kind", ["gz", "bz2", "xz"])
-def test_sound_archives_are_unpacked(tmp_path, kind):
-    path = tmp_path / f"model.tar.{kind}"
-    content = os.urandom(10**6)
-    with tarfile.open(path, f"w:{kind}") as archive:
-        archive.addfile(*member("model/a", content=content))
-        archive.addfile(*member("model/b"))
-    folder = Path(file_utils.load_archive_file(str(path)))
-    assert (folder / "a").read_bytes() == content and (folder / "b").read_bytes() == b""
 
 
 def test_an_archive_of_another_kind(tmp_path):
     (tmp_path / "model.zip").write_bytes(b"PK")
-    with pytest.raises(UserError, match=r"model\.zip is no folder and no \.tar\.gz"):
+    with pytest.raises(UserError, match=r"model\.zip cannot be unpacked .*: name a folder"):
         RNNSearchModel.from_pretrained(str(tmp_path / "model.zip"))
-
-
-def test_archives_that_do_not_fit_the_disk_or_are_none(tmp_path, monkeypatch):
-    path = tmp_path / "model.tar.gz"
-    with tarfile.open(path, "w:gz") as archive:
-        archive.addfile(*member("model/a", content=bytes(10**6)))
-    monkeypatch.setattr(shutil, "disk_usage", lambda _: SimpleNamespace(free=999_999))
-    with pytest.raises(UserError, match=r"unpacks to 1,000,000 bytes, and 999,999 are free"):
-        RNNSearchModel.from_pretrained(str(path))
-    monkeypatch.undo()
-    path.write_bytes(path.read_bytes()[:100])
-    with pytest.raises(UserError, match="is no whole archive"):
-        RNNSearchModel.from_pretrained(str(path))
 
 
 def recipe(name):

@@ -1,7 +1,12 @@
 """RNNsearch and RNNencdec as fairseq models. The mathematics is in ``network``."""
 
+import contextlib
 import functools
 import logging
+import os
+import tarfile
+import tempfile
+import zlib
 from argparse import ArgumentParser
 from typing import NamedTuple
 
@@ -12,7 +17,6 @@ from omegaconf import DictConfig
 from torch import nn
 
 from fairseq_rnnsearch.compat import mends
-from fairseq_rnnsearch.compat.archives import check_archive
 from fairseq_rnnsearch.compat.options import refuse_halves
 from fairseq_rnnsearch.contracts import (
     ChecksTraining,
@@ -109,13 +113,16 @@ class RNNSearchModel(FairseqEncoderDecoderModel, ChecksTraining, ScoresTargets):
 
     @classmethod
     def from_pretrained(cls, model_name_or_path: str, *args, **options) -> object:
-        """Load as fairseq does, from a folder or an archive of plain files.
+        """Load as fairseq does, from a folder, or from an archive that Python unpacks as data.
 
         Raises:
             UserError: for a checkpoint or an archive that holds anything else.
         """
-        check_archive(model_name_or_path)
-        with mends.reading_as_data():
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(mends.reading_as_data())
+            if os.path.isfile(model_name_or_path):
+                folder = stack.enter_context(tempfile.TemporaryDirectory())
+                model_name_or_path = _unpacked(model_name_or_path, folder)
             return super().from_pretrained(model_name_or_path, *args, **options)
 
     def check_training(self, *, has_links: bool, begins_from_model: bool, readings: int) -> None:
@@ -183,6 +190,19 @@ class RNNSearchModel(FairseqEncoderDecoderModel, ChecksTraining, ScoresTargets):
             zero = torch.zeros_like(self.get_parameter(_FORESIGHT))
             state_dict = {**state_dict, _FORESIGHT: zero}
         return super().load_state_dict(state_dict, strict, model_cfg, args)
+
+
+def _unpacked(archive: str, folder: str) -> str:
+    """Unpack an archive into a folder, and return the folder with the model."""
+    try:
+        with tarfile.open(archive) as members:
+            members.extractall(folder, filter="data")
+    except (tarfile.TarError, EOFError, OSError, zlib.error) as problem:
+        said = str(problem).partition(":\n")[0]
+        raise UserError(f"{archive} cannot be unpacked ({said}): name a folder") from problem
+    inside = os.listdir(folder)
+    only = os.path.join(folder, inside[0]) if len(inside) == 1 else folder
+    return only if os.path.isdir(only) else folder
 
 
 @functools.cache
