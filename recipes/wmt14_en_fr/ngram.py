@@ -32,7 +32,6 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_rnnsearch.data.zip_files import read_arrays
 from fairseq_rnnsearch.errors import UserError
 
 BEGIN, END, UNKNOWN = 0, 1, 2
@@ -193,7 +192,8 @@ class NGramModel:
             UserError: the file is not that.
         """
         try:
-            arrays = read_arrays(path)
+            with np.load(path, allow_pickle=False) as archive:
+                arrays = dict(archive)
             words = arrays["words"].tobytes().decode().split("\n")
             depth = sum(name.startswith("keys") for name in arrays)
             orders = [
