@@ -13,7 +13,7 @@ from fairseq.trainer import Trainer
 from models import EOS, PAD, batch_of, build_model, previous, random_model
 from torch.testing import assert_close
 
-from fairseq_rnnsearch.contracts import CollectsAlignments
+from fairseq_rnnsearch.compat.trainer import AlignmentTask
 from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion, AlignmentHeatmapCriterionConfig
 from fairseq_rnnsearch.criterions.alignment_heatmap import attention_statistics
 from fairseq_rnnsearch.errors import UserError
@@ -23,7 +23,7 @@ TARGETS = [*models.TARGETS, [7, EOS]]
 WORDS = sum(map(len, TARGETS))
 
 
-class Collecting(SimpleNamespace, CollectsAlignments):
+class Collecting(SimpleNamespace, AlignmentTask):
     """A task that collects alignments with a function of a test's."""
 
     def collect_alignments(self, *arguments):

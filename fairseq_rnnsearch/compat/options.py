@@ -11,6 +11,10 @@ from fairseq_rnnsearch.arguments import LARGEST_LENPEN
 from fairseq_rnnsearch.compat.evaluated_options import read_overrides
 from fairseq_rnnsearch.errors import UserError
 
+# Positions of a sentence: the recurrences set no limit, but fairseq wants a number of the task and
+# of the models.
+ANY_LENGTH = 1_000_000
+
 _LEAST = {
     1: (
         *("beam", "nbest", "batch_size", "batch_size_valid", "max_tokens", "max_tokens_valid"),

@@ -8,7 +8,8 @@ import logging
 import os
 import time
 from collections import defaultdict
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -21,14 +22,13 @@ from fairseq.utils import move_to_cpu
 from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode
-from torch import Tensor
+from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from fairseq_rnnsearch.compat import checkpoints, patience
 from fairseq_rnnsearch.compat.options import check_configuration, refuse_halves
 from fairseq_rnnsearch.compat.signals import StopRequest, end_training
 from fairseq_rnnsearch.compat.writing import write_whole
-from fairseq_rnnsearch.contracts import AnswersNonfinite, ExplainsUpdates
 from fairseq_rnnsearch.errors import UserError
 
 logger = logging.getLogger("fairseq.trainer")  # its lines are fairseq's
@@ -39,6 +39,53 @@ _PLATEAU_COUNTS = ("num_bad_epochs", "cooldown_counter")
 # What a checkpoint's options are made of when one process sends it to the others.
 _SENT = {argparse.Namespace, distributed_utils._TensorPlaceholder, DictConfig, ListConfig}
 _SENT |= {ContainerMetadata, Metadata, AnyNode, defaultdict, dict, list, int, Any}
+
+
+@runtime_checkable
+class AlignmentTask(Protocol):
+    """A task that knows the sentences of an update, and draws alignments of validations."""
+
+    def explain_update(self) -> str:
+        """Say in words what is not finite in the update that is being made."""
+
+    def collect_alignments(
+        self, ids: Tensor, source: Tensor, target: Tensor, attention: Tensor
+    ) -> None:
+        """Keep what is to be drawn of a batch.
+
+        Args:
+            ids: numbers of the sentences in their data set, ``(batch,)``.
+            source, target: words, ``(batch, source)`` and ``(batch, target)``.
+            attention: alignment weights, ``(batch, target, source)``.
+        """
+
+
+@runtime_checkable
+class DecidingOptimizer(Protocol):
+    """An optimizer that decides what happens when a gradient is not finite."""
+
+    def begin_update(self, explain: Callable[[], str]) -> None:
+        """Take the function that explains the update if its gradient is not finite."""
+
+    def answers_later(self) -> bool:
+        """Tell whether the norm of the gradient that was clipped last is still on its GPU.
+
+        What follows from it has been decided there, and nobody else needs to look at it.
+        """
+
+    def answer(self) -> None:
+        """Read what is still on the GPU, and answer what is not finite.
+
+        Raises:
+            UserError: where that ends the training.
+        """
+
+
+def unwrapped(model: nn.Module) -> nn.Module:
+    """Return a model without what shares its gradients with other processes."""
+    while hasattr(model, "module"):  # torch's and fairseq's wrappers name it so
+        model = model.module
+    return model
 
 
 class ResumableTrainer(Trainer):
@@ -166,7 +213,7 @@ class ResumableTrainer(Trainer):
             return super().train_step(samples, raise_oom)
         except FloatingPointError as problem:
             why = ""
-            if isinstance(self.task, ExplainsUpdates):
+            if isinstance(self.task, AlignmentTask):
                 why = f" ({self.task.explain_update()})"
             raise UserError(
                 f"update {self.get_num_updates() + 1}: {' '.join(str(problem).split())[:300]}{why};"
@@ -182,7 +229,7 @@ class ResumableTrainer(Trainer):
         """
         norm = super().clip_grad_norm(clip_norm)
         optimizer = self.optimizer
-        answers_later = isinstance(optimizer, AnswersNonfinite) and optimizer.answers_later()
+        answers_later = isinstance(optimizer, DecidingOptimizer) and optimizer.answers_later()
         if not answers_later or self._grad_norm_buf is not None:  # several compare their norms
             return norm
         self._norm = norm
@@ -213,7 +260,7 @@ class ResumableTrainer(Trainer):
         with metrics.aggregate("train"), metrics.aggregate("train_inner"):
             for update in unlogged:
                 super()._reduce_and_log_stats(*update)
-            if isinstance(self.optimizer, AnswersNonfinite):
+            if isinstance(self.optimizer, DecidingOptimizer):
                 self.optimizer.answer()
 
     def lr_step(self, epoch: int, val_loss: float | None = None) -> float | None:

@@ -7,6 +7,7 @@ that is clipped is that of the sum (the authors' program).
 import math
 from argparse import ArgumentParser
 from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
 import torch
 from fairseq import utils
@@ -17,14 +18,7 @@ from fairseq.logging import metrics
 from torch import Tensor
 
 from fairseq_rnnsearch.compat.mends import mend_fairseq
-from fairseq_rnnsearch.contracts import (
-    AsksForCost,
-    CollectsAlignments,
-    GuidesAttention,
-    ReadsBatches,
-    ScoresTargets,
-    unwrapped,
-)
+from fairseq_rnnsearch.compat.trainer import AlignmentTask, unwrapped
 from fairseq_rnnsearch.criterions.rdrop import rdrop_cost, twice
 from fairseq_rnnsearch.errors import UserError
 
@@ -55,8 +49,20 @@ class AlignmentHeatmapCriterionConfig(FairseqDataclass):
     )  # fmt: skip
 
 
+@runtime_checkable
+class CostingModel(Protocol):
+    """A model that gives the cost of the right words without ever holding all logits.
+
+    ``forward(**net_input, target=..., label_smoothing=...)`` returns the summed cost and the summed
+    -log p in the place of the logits.
+    """
+
+    def check_training(self, *, has_links: bool, begins_from_model: bool, readings: int) -> None:
+        """Check that there is something to learn, see ``RNNSearchModel.check_training``."""
+
+
 @register_criterion("alignment_heatmap", dataclass=AlignmentHeatmapCriterionConfig)
-class AlignmentHeatmapCriterion(FairseqCriterion, AsksForCost, GuidesAttention, ReadsBatches):
+class AlignmentHeatmapCriterion(FairseqCriterion):
     """Negative log-likelihood and attention statistics.
 
     Where the task knows links between the words of a batch (``--guided-alignment``, or fairseq's
@@ -111,14 +117,10 @@ class AlignmentHeatmapCriterion(FairseqCriterion, AsksForCost, GuidesAttention, 
         self.guided_alignment_weight = guided_alignment_weight
         self.rdrop_alpha = rdrop_alpha
         self.source_eos = task.source_dictionary.eos()
-        self._collects = isinstance(task, CollectsAlignments)
-
-    def asks_for_cost(self) -> bool:
-        """See ``contracts.AsksForCost``."""
-        return not self.rdrop_alpha
+        self._collects = isinstance(task, AlignmentTask)
 
     def readings(self) -> int:
-        """See ``contracts.ReadsBatches``."""
+        """Return how often training gives a batch to the model at the same time."""
         return 2 if self.rdrop_alpha else 1
 
     def forward(self, model, sample: dict) -> tuple[Tensor, int, dict]:
@@ -155,7 +157,13 @@ class AlignmentHeatmapCriterion(FairseqCriterion, AsksForCost, GuidesAttention, 
         return loss, self._gradient_divisor(sample["ntokens"], sentences), logging_output
 
     def alignment_cost(self, attention: Tensor | None, sample: dict) -> tuple[Tensor, Tensor]:
-        """See ``contracts.GuidesAttention``.
+        """Return what the weights cost beside the links, and how many target words have some.
+
+        fairseq's collater keeps links in ``sample["alignments"]``, with
+        ``sample["align_weights"]``.
+
+        Args:
+            attention: alignment weights, ``(batch, target, source)``.
 
         Raises:
             UserError: for links that the weights of a model without attention cannot follow.
@@ -172,8 +180,7 @@ class AlignmentHeatmapCriterion(FairseqCriterion, AsksForCost, GuidesAttention, 
 
     def _score(self, model, sample: dict) -> tuple[Tensor | None, Tensor, tuple[Tensor, ...]]:
         """Return the alignment weights, the right words, their summed cost and -log p."""
-        inside = unwrapped(model)
-        if isinstance(inside, ScoresTargets) and inside.scores_targets():
+        if isinstance(unwrapped(model), CostingModel):
             target = sample["target"]
             net_output = model(
                 **sample["net_input"], target=target, label_smoothing=self.label_smoothing
@@ -192,7 +199,7 @@ class AlignmentHeatmapCriterion(FairseqCriterion, AsksForCost, GuidesAttention, 
         """
         net_output = model(**utils.apply_to_sample(twice, sample["net_input"]))
         target = model.get_targets(sample, net_output)
-        if isinstance(unwrapped(model), ScoresTargets):
+        if isinstance(unwrapped(model), CostingModel):
             logits = net_output[0]
         else:  # of what a softmax returns, log p is as good
             logits = model.get_normalized_probs(net_output, log_probs=True)

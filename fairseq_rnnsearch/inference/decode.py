@@ -11,13 +11,13 @@ from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
 from torch import Tensor
 
-from fairseq_rnnsearch.contracts import ShowsAlignment, TakesSteps
 from fairseq_rnnsearch.inference.batches import naming_the_batch, rows_of
+from fairseq_rnnsearch.search.generator import StepwiseDecoder
 
 
 def has_alignment(model: torch.nn.Module) -> bool:
     """Tell whether a model has attention; fairseq's own do not say it and are taken to."""
-    return model.decoder.has_alignment if isinstance(model.decoder, ShowsAlignment) else True
+    return model.decoder.has_alignment if isinstance(model.decoder, StepwiseDecoder) else True
 
 
 def check_search(model: torch.nn.Module) -> None:
@@ -26,7 +26,7 @@ def check_search(model: torch.nn.Module) -> None:
     Raises:
         UserError: for a model that only scores given words.
     """
-    if isinstance(model.decoder, TakesSteps):
+    if isinstance(model.decoder, StepwiseDecoder):
         model.decoder.check_search()
 
 

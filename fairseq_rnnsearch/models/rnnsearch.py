@@ -14,16 +14,12 @@ import torch
 from fairseq.models import FairseqEncoderDecoderModel, register_model
 from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig
-from torch import nn
+from torch import Tensor, nn
 
 from fairseq_rnnsearch.compat import mends
+from fairseq_rnnsearch.compat.dictionaries import file_of
 from fairseq_rnnsearch.compat.options import refuse_halves
-from fairseq_rnnsearch.contracts import (
-    ChecksTraining,
-    CollectsAlignments,
-    ScoresTargets,
-    file_of,
-)
+from fairseq_rnnsearch.compat.trainer import AlignmentTask
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.models.model_options import (
     ALIGNMENTS,
@@ -44,12 +40,27 @@ _FORESIGHT = "decoder.network.alignment_model.foresight_weight"  # V_a
 
 
 @register_model(MODEL, dataclass=RNNSearchConfig)
-class RNNSearchModel(FairseqEncoderDecoderModel, ChecksTraining, ScoresTargets):
+class RNNSearchModel(FairseqEncoderDecoderModel):
     """RNNsearch, or RNNencdec with ``--fixed-context``."""
 
-    def scores_targets(self) -> bool:
-        """See ``contracts.ScoresTargets`` and ``RNNSearchDecoder.forward``."""
-        return True
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None,
+        prev_output_tokens: Tensor,
+        target: Tensor | None = None,
+        label_smoothing: float = 0.0,
+        **options,
+    ) -> tuple:
+        """Return what the decoder's ``forward`` does, or given the right words its ``cost``.
+
+        A criterion asks for the cost here and not of the decoder, because wrappers that share
+        gradients among processes see this function alone.
+        """
+        encoder_out = self.encoder(src_tokens, src_lengths=src_lengths, **options)
+        if target is not None:
+            return self.decoder.cost(prev_output_tokens, encoder_out, target, label_smoothing)
+        return self.decoder(prev_output_tokens, encoder_out=encoder_out, **options)
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
@@ -67,7 +78,7 @@ class RNNSearchModel(FairseqEncoderDecoderModel, ChecksTraining, ScoresTargets):
         mends.mend_fairseq()
         add_younger_options(cfg)
         check_options(cfg)
-        if isinstance(task, FairseqTask) and not isinstance(task, CollectsAlignments):
+        if isinstance(task, FairseqTask) and not isinstance(task, AlignmentTask):
             _warn_of(type(task).__name__)
         embedding_dropout, readout_dropout = (
             cfg.dropout if part is None else part
@@ -126,11 +137,19 @@ class RNNSearchModel(FairseqEncoderDecoderModel, ChecksTraining, ScoresTargets):
             return super().from_pretrained(model_name_or_path, *args, **options)
 
     def check_training(self, *, has_links: bool, begins_from_model: bool, readings: int) -> None:
-        """See ``contracts.ChecksTraining``.
+        """Check that there is something to learn, and warn about what will train poorly.
 
         Attention that reads the word that is being aligned can tell the decoder which word it is,
         by where it points, and learns that sooner than to align. It cannot where the decoder has
         learned before what to read in a context, or where links tell it where to point.
+
+        Args:
+            has_links: whether attention is guided (``--guided-alignment``).
+            begins_from_model: whether training begins with a trained model's parameters.
+            readings: how often it reads each batch at the same time (R-Drop: twice).
+
+        Raises:
+            UserError: for a model that lacks what it needs of these.
         """
         only_alignment_model = not self.decoder.network.embedding.weight.requires_grad
         if only_alignment_model and not begins_from_model:

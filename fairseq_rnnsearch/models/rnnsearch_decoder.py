@@ -4,7 +4,7 @@ import torch
 from fairseq.models import FairseqIncrementalDecoder
 from torch import Tensor, nn
 
-from fairseq_rnnsearch.contracts import ANY_LENGTH, ShowsAlignment, TakesSteps
+from fairseq_rnnsearch.compat.options import ANY_LENGTH
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import Backend, DecoderSteps
 from fairseq_rnnsearch.models.precision import in_compute_dtype
@@ -12,8 +12,8 @@ from fairseq_rnnsearch.models.rnnsearch_encoder import EncoderOut
 from fairseq_rnnsearch.network import Decoder
 
 
-class RNNSearchDecoder(FairseqIncrementalDecoder, ShowsAlignment, TakesSteps):
-    """fairseq's view of ``network.Decoder``."""
+class RNNSearchDecoder(FairseqIncrementalDecoder):
+    """fairseq's view of ``network.Decoder``; a ``search.generator.StepwiseDecoder``."""
 
     def __init__(self, dictionary, network: Decoder, compute_dtype: str = "float32") -> None:
         super().__init__(dictionary)
@@ -32,17 +32,14 @@ class RNNSearchDecoder(FairseqIncrementalDecoder, ShowsAlignment, TakesSteps):
         encoder_out: EncoderOut | None = None,
         incremental_state: dict | None = None,
         features_only: bool = False,
-        target: Tensor | None = None,
-        label_smoothing: float = 0.0,
         posterior: bool = False,
         **_,
-    ) -> tuple[Tensor | tuple[Tensor, Tensor], dict]:
+    ) -> tuple[Tensor, dict]:
         """Score the words after ``prev_output_tokens``, ``(batch, target)``.
 
         With an incremental state only the last column is new, and only the last position is
-        returned. Given the right words, ``target``, the summed cost of those that are no padding
-        and their summed -log p stand in the place of the logits, which are never all there. With
-        ``posterior`` the weights are those given the words, see ``network.Decoder.posterior``.
+        returned. With ``posterior`` the weights are those given the words, see
+        ``network.Decoder.posterior``.
 
         Returns:
             logits ``(batch, target, words)`` and ``{"attn": [weights]}`` with weights
@@ -51,11 +48,29 @@ class RNNSearchDecoder(FairseqIncrementalDecoder, ShowsAlignment, TakesSteps):
         x, extra = self.extract_features(
             prev_output_tokens, encoder_out, incremental_state, posterior=posterior
         )
-        if target is not None:
-            t, words = x.flatten(0, 1), target.flatten()
-            present = words.ne(self.dictionary.pad())
-            return self.network.cost(t, words, label_smoothing, present), extra
         return (x if features_only else self.output_layer(x)), extra
+
+    @in_compute_dtype
+    def cost(
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: EncoderOut,
+        target: Tensor,
+        label_smoothing: float,
+    ) -> tuple[tuple[Tensor, Tensor], dict]:
+        """Return what the right words cost, without ever holding all logits.
+
+        Args:
+            prev_output_tokens, target: words, ``(batch, target)``.
+
+        Returns:
+            the summed cost of the words that are no padding and their summed -log p; and
+            ``{"attn": ...}`` as ``forward`` returns it.
+        """
+        x, extra = self.extract_features(prev_output_tokens, encoder_out)
+        t, words = x.flatten(0, 1), target.flatten()
+        present = words.ne(self.dictionary.pad())
+        return self.network.cost(t, words, label_smoothing, present), extra
 
     @in_compute_dtype
     def extract_features(
@@ -122,7 +137,7 @@ class RNNSearchDecoder(FairseqIncrementalDecoder, ShowsAlignment, TakesSteps):
         return self.network.backend
 
     def check_search(self) -> None:
-        """See ``contracts.TakesSteps``."""
+        """See ``search.generator.StepwiseDecoder``."""
         if self.network.target_foresight:
             raise UserError(
                 "the model was trained with --target-foresight: it reads the word that a search "

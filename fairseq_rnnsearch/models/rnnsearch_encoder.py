@@ -5,7 +5,7 @@ from typing import NamedTuple
 from fairseq.models import FairseqEncoder
 from torch import Tensor
 
-from fairseq_rnnsearch.contracts import ANY_LENGTH
+from fairseq_rnnsearch.compat.options import ANY_LENGTH
 from fairseq_rnnsearch.models.precision import in_compute_dtype
 from fairseq_rnnsearch.network import EncodedSource, Encoder
 

@@ -23,7 +23,6 @@ from omegaconf import II
 from torch import Tensor
 
 from fairseq_rnnsearch.compat.mends import mend_fairseq
-from fairseq_rnnsearch.contracts import AnswersNonfinite
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.optim.blockwise import BlockwiseAdadelta
 from fairseq_rnnsearch.wording import counted
@@ -95,7 +94,7 @@ class _CopiedNumber:
 
 
 @register_optimizer("rnnsearch_adadelta", dataclass=RNNSearchAdadeltaConfig)
-class RNNSearchAdadelta(FairseqOptimizer, AnswersNonfinite):
+class RNNSearchAdadelta(FairseqOptimizer):
     """``torch.optim.Adadelta`` with the authors' step, clipping and treatment of overflows.
 
     On a GPU, with ``--nonfinite skip`` or ``shrink``, nothing waits to see whether a norm is
@@ -138,7 +137,7 @@ class RNNSearchAdadelta(FairseqOptimizer, AnswersNonfinite):
         self._optimizer = BlockwiseAdadelta(params, **self.optimizer_config)
 
     def begin_update(self, explain: Callable[[], str]) -> None:
-        """See ``contracts.AnswersNonfinite``."""
+        """See ``compat.trainer.DecidingOptimizer``."""
         self._explain = explain
 
     @property
@@ -219,11 +218,11 @@ class RNNSearchAdadelta(FairseqOptimizer, AnswersNonfinite):
         return torch.where(is_finite, norm, 0.0)
 
     def answers_later(self) -> bool:
-        """See ``contracts.AnswersNonfinite``."""
+        """See ``compat.trainer.DecidingOptimizer``."""
         return self._decision.on_device is not None
 
     def answer(self) -> None:
-        """See ``contracts.AnswersNonfinite``."""
+        """See ``compat.trainer.DecidingOptimizer``."""
         if self._unread_norm is None:
             return
         (norm, explain), self._unread_norm = self._unread_norm, None

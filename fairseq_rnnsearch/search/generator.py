@@ -11,6 +11,7 @@ for a few sentences at a time, whose logits stay in the cache (see ``candidates`
 
 import math
 from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -18,13 +19,38 @@ from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
-from fairseq_rnnsearch.contracts import TakesSteps
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.search.candidates import best
 from fairseq_rnnsearch.search.history import History, Rows
 
 # bytes of logits at a time, for the caches of a CPU
 LOGITS = 8_000_000
+
+
+@runtime_checkable
+class StepwiseDecoder(Protocol):
+    """A decoder that a search can lead from word to word; fairseq's own cannot."""
+
+    @property
+    def has_alignment(self) -> bool:
+        """Whether there are alignment weights to look at.
+
+        With them, ``posterior=True`` beside given words gives ``network.Decoder.posterior``.
+        """
+
+    @property
+    def steps_are_fast(self) -> bool:
+        """Whether a search had better take ``begin`` than fairseq's way to call a decoder."""
+
+    def check_search(self) -> None:
+        """Check that a search makes sense.
+
+        Raises:
+            UserError: for a decoder that only scores given words.
+        """
+
+    def begin(self, encoder_out: Any) -> Any:
+        """Return the decoder's steps, ``kernels.DecoderSteps``, for the encoder's result."""
 
 
 @dataclass
@@ -62,7 +88,7 @@ class StepwiseGenerator(SequenceGenerator):
         return (
             type(self.search) is self.search_class
             and all(
-                isinstance(model.decoder, TakesSteps) and model.decoder.steps_are_fast
+                isinstance(model.decoder, StepwiseDecoder) and model.decoder.steps_are_fast
                 for model in self.model.models
             )
             and self.lm_model is None

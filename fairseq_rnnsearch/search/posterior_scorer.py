@@ -5,8 +5,8 @@ from collections.abc import Sequence
 import torch
 from fairseq.sequence_scorer import SequenceScorer
 
-from fairseq_rnnsearch.contracts import ShowsAlignment
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.search.generator import StepwiseDecoder
 
 
 class PosteriorScorer(SequenceScorer):
@@ -21,7 +21,7 @@ class PosteriorScorer(SequenceScorer):
         """
         for model in models:
             decoder = model.decoder
-            if not (isinstance(decoder, ShowsAlignment) and decoder.has_alignment):
+            if not (isinstance(decoder, StepwiseDecoder) and decoder.has_alignment):
                 raise UserError(
                     f"posterior: {type(model).__name__} has only the weights with which it attends "
                     "before it knows the word; RNNsearch has those given the word too"

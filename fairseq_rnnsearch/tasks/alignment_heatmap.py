@@ -21,7 +21,6 @@ from omegaconf import II
 from torch import Tensor
 
 from fairseq_rnnsearch.compat.programs import at_the_end
-from fairseq_rnnsearch.contracts import CollectsAlignments
 from fairseq_rnnsearch.errors import training_goes_on
 from fairseq_rnnsearch.figures import Alignment, parse_formats, parse_samples
 from fairseq_rnnsearch.figures.alignment import SOURCE_END_CHOICES, bpe_piece
@@ -82,7 +81,7 @@ class AlignmentHeatmapConfig(TranslatingConfig):
 
 
 @register_task("alignment_heatmap", dataclass=AlignmentHeatmapConfig)
-class AlignmentHeatmapTask(TranslatingTask, CollectsAlignments):
+class AlignmentHeatmapTask(TranslatingTask):
     """Translation, with soft alignments kept in view."""
 
     cfg: AlignmentHeatmapConfig
@@ -187,7 +186,7 @@ class AlignmentHeatmapTask(TranslatingTask, CollectsAlignments):
     def collect_alignments(
         self, ids: Tensor, source: Tensor, target: Tensor, attention: Tensor
     ) -> None:
-        """See ``contracts.CollectsAlignments``."""
+        """Keep what is to be drawn of a batch, see ``compat.trainer.AlignmentTask``."""
         self._validation_alignments.collect(ids, source, target, attention)
 
     def begin_valid_epoch(self, epoch: int, model) -> None:

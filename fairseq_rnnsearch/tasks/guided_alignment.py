@@ -28,9 +28,10 @@ from torch import Tensor
 from torch.utils.data import Dataset
 from tqdm import tqdm
 
-from fairseq_rnnsearch.contracts import GuidesAttention, ShowsAlignment
+from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.figures.alignment import bpe_piece
+from fairseq_rnnsearch.search.generator import StepwiseDecoder
 from fairseq_rnnsearch.wording import counted
 
 logger = logging.getLogger(__name__)
@@ -155,12 +156,12 @@ def check_guidance(model: BaseFairseqModel | None, criterion: FairseqCriterion) 
         UserError: for a model without attention, or a criterion that does not know of links.
     """
     decoder = model.decoder if isinstance(model, FairseqEncoderDecoderModel) else None
-    if isinstance(decoder, ShowsAlignment) and not decoder.has_alignment:
+    if isinstance(decoder, StepwiseDecoder) and not decoder.has_alignment:
         raise UserError(
             "--guided-alignment needs a model with attention; RNNencdec reads its source through "
             "one vector and has no alignment"
         )
-    knows = (GuidesAttention, LabelSmoothedCrossEntropyCriterionWithAlignment)
+    knows = (AlignmentHeatmapCriterion, LabelSmoothedCrossEntropyCriterionWithAlignment)
     if not isinstance(criterion, knows):
         raise UserError(
             f"--guided-alignment: the criterion {type(criterion).__name__} takes no links; valid "

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.contracts import unwrapped
+from fairseq_rnnsearch.compat.trainer import unwrapped
 from fairseq_rnnsearch.inference.batches import rows_of
 from fairseq_rnnsearch.wording import counted
 

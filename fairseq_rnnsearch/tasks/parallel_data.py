@@ -24,8 +24,9 @@ from fairseq.data import (
 from fairseq.dataclass import ChoiceEnum
 from fairseq.tasks.translation import TranslationConfig, TranslationTask
 
+from fairseq_rnnsearch.compat.dictionaries import FileDictionary
 from fairseq_rnnsearch.compat.mends import mend_fairseq
-from fairseq_rnnsearch.contracts import ANY_LENGTH
+from fairseq_rnnsearch.compat.options import ANY_LENGTH
 from fairseq_rnnsearch.data.batch_order import paper_batches
 from fairseq_rnnsearch.data.binarised import check_split
 from fairseq_rnnsearch.data.checksums import check_checksum
@@ -113,7 +114,7 @@ class ParallelDataTask(TranslationTask):
         mend_fairseq()
         check_dictionary(filename)
         check_checksum(filename)
-        return vocabulary.FileDictionary.load(filename)
+        return FileDictionary.load(filename)
 
     @classmethod
     def build_dictionary(

@@ -13,12 +13,8 @@ from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.models import BaseFairseqModel
 from omegaconf import II
 
-from fairseq_rnnsearch.contracts import (
-    AnswersNonfinite,
-    ChecksTraining,
-    ExplainsUpdates,
-    ReadsBatches,
-)
+from fairseq_rnnsearch.compat.trainer import DecidingOptimizer
+from fairseq_rnnsearch.criterions.alignment_heatmap import AlignmentHeatmapCriterion, CostingModel
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference.batches import naming_the_batch
 from fairseq_rnnsearch.tasks.guided_alignment import GuidedAlignment, check_guidance
@@ -44,7 +40,7 @@ class TrainingConfig(ParallelDataConfig):
     restore_file: str = II("checkpoint.restore_file")
 
 
-class TrainingTask(ParallelDataTask, ExplainsUpdates):
+class TrainingTask(ParallelDataTask):
     """Translation that says beforehand what it cannot train on, and afterwards what went wrong."""
 
     cfg: TrainingConfig
@@ -66,11 +62,11 @@ class TrainingTask(ParallelDataTask, ExplainsUpdates):
             self._guide(epoch)
 
     def _check_model(self) -> None:
-        """Let the model check what it is trained on, see ``contracts.ChecksTraining``."""
-        if isinstance(self._model, ChecksTraining):
+        """Let the model check what it is trained on, see ``RNNSearchModel.check_training``."""
+        if isinstance(self._model, CostingModel):
             named = self.cfg.restore_file != CheckpointConfig.restore_file
-            criterion = self._criterion
-            readings = criterion.readings() if isinstance(criterion, ReadsBatches) else 1
+            ours = isinstance(self._criterion, AlignmentHeatmapCriterion)
+            readings = self._criterion.readings() if ours else 1
             self._model.check_training(
                 has_links=bool(self._guidance),
                 begins_from_model=bool(self.cfg.finetune_from_model) or named,
@@ -131,13 +127,13 @@ class TrainingTask(ParallelDataTask, ExplainsUpdates):
             if update_num != self._update_record.update:
                 self._update_record = UpdateRecord(update_num)
             self._update_record.add(sample, model, criterion)
-        if isinstance(optimizer, AnswersNonfinite):
+        if isinstance(optimizer, DecidingOptimizer):
             optimizer.begin_update(self._update_record.explain)
         with naming_the_batch(sample):
             return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
 
     def explain_update(self) -> str:
-        """See ``contracts.ExplainsUpdates``."""
+        """Say in words what is not finite in the update that is being made."""
         return self._update_record.explain()
 
     def valid_step(self, sample: dict, model, criterion) -> tuple[torch.Tensor, int, dict]:

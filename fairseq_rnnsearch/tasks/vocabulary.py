@@ -4,23 +4,10 @@ import hashlib
 
 from fairseq.data import Dictionary
 
-from fairseq_rnnsearch.contracts import ReadFromFile, file_of
+from fairseq_rnnsearch.compat.dictionaries import file_of
 from fairseq_rnnsearch.errors import UserError
 
 STATE = "dictionaries"
-
-
-class FileDictionary(Dictionary, ReadFromFile):
-    """fairseq's dictionary, and the file that it was read from."""
-
-    path = ""
-
-    @classmethod
-    def load(cls, f: str, add_special_symbols: bool = True) -> "FileDictionary":
-        """Read a dictionary's file."""
-        dictionary = super().load(f, add_special_symbols)
-        dictionary.path = f
-        return dictionary
 
 
 def describe(dictionaries: dict[str, Dictionary]) -> dict[str, dict]:

@@ -1,0 +1,22 @@
+"""Dictionaries that know their file, which messages name."""
+
+from fairseq.data import Dictionary
+
+
+class FileDictionary(Dictionary):
+    """fairseq's dictionary, and the file that it was read from."""
+
+    path = ""
+
+    @classmethod
+    def load(cls, f: str, add_special_symbols: bool = True) -> "FileDictionary":
+        """Read a dictionary's file."""
+        dictionary = super().load(f, add_special_symbols)
+        dictionary.path = f
+        return dictionary
+
+
+def file_of(dictionary: Dictionary) -> str:
+    """Return `` (file)`` of a dictionary, or nothing where its file is not known."""
+    path = vars(dictionary).get("path")
+    return f" ({path})" if path else ""
