@@ -237,6 +237,7 @@ SYMMETRISED = {
         *("grow-diag-final-and", "0-0 2-1 1-2 0-3", "1-0 2-1", "1-0 2-1 1-2 0-3"),
     ),
     "one of two may have links when growing": ("grow-diag-final-and", "0-0 0-1", "0-1", "0-0 0-1"),
+    "grow-diag leaves words without links": ("grow-diag", "2-0 0-1", "0-0 0-1", "0-0 0-1"),
     "neither may in the end; forward is first": ("grow-diag-final-and", "2-0", "0-0", "2-0"),
     "until nothing is added": ("grow-diag-final-and", "2-0", "0-0 1-0 2-0", "0-0 1-0 2-0"),
     "order of the neighbours": ("grow-diag-final-and", "0-0 0-1", "0-0 1-1", "0-0 0-1 1-1"),

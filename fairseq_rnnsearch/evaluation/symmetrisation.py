@@ -2,10 +2,11 @@
 
     intersection          links that both directions have
     union                 links that either has
-    grow-diag-final-and   the intersection, grown into the union
+    grow-diag             the intersection, grown into the union
+    grow-diag-final-and   that, and links of words that have none yet
 
-The last is the heuristic of Koehn, Och and Marcu (2003) as Koehn et al. (IWSLT 2005) write it
-down and as Moses' `symal -alignment=grow -diagonal=yes -final=yes -both=yes` runs it:
+The last two are the heuristic of Koehn, Och and Marcu (2003) as Koehn et al. (IWSLT 2005) write it
+down and as Moses' `symal -alignment=grow -diagonal=yes -final=yes -both=yes` runs it; without its last step it is `-alignment=grow -diagonal=yes`:
 
     GROW-DIAG: until nothing is added, for each link (t, s), target word by target word, and for
         each of its eight neighbours: add the neighbour if it is in the union and its target word
@@ -53,7 +54,7 @@ def symmetrise(
     return frozenset(METHODS[method](forward, inverse))
 
 
-def _grow_diag_final_and(forward: AbstractSet[Link], inverse: AbstractSet[Link]) -> set[Link]:
+def _grow_diag(forward: AbstractSet[Link], inverse: AbstractSet[Link]) -> set[Link]:
     union = {(target, source) for source, target in forward | inverse}
     grown_links = {(target, source) for source, target in forward & inverse}
     linked_targets = {target for target, _ in grown_links}
@@ -78,17 +79,26 @@ def _grow_diag_final_and(forward: AbstractSet[Link], inverse: AbstractSet[Link])
                     grown = True
                     if near > link:
                         heappush(ahead, near)
+    return {(source, target) for target, source in grown_links}
 
+
+def _grow_diag_final_and(forward: AbstractSet[Link], inverse: AbstractSet[Link]) -> set[Link]:
+    joined = _grow_diag(forward, inverse)
+    linked_sources = {source for source, _ in joined}
+    linked_targets = {target for _, target in joined}
     for direction in (forward, inverse):
         for target, source in sorted((target, source) for source, target in direction):
             if target not in linked_targets and source not in linked_sources:
-                add(target, source)
-    return {(source, target) for target, source in grown_links}
+                joined.add((source, target))
+                linked_targets.add(target)
+                linked_sources.add(source)
+    return joined
 
 
 METHODS: dict[str, Callable[[AbstractSet[Link], AbstractSet[Link]], AbstractSet[Link]]] = {
     "intersection": operator.and_,
     "union": operator.or_,
+    "grow-diag": _grow_diag,
     "grow-diag-final-and": _grow_diag_final_and,
 }
 

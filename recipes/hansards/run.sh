@@ -160,7 +160,7 @@ score() {
 # score_both GOLD COMMENT FORWARD INVERSE OPTION...: prints such a line for each way to join links
 score_both() {
     local method
-    for method in intersection union grow-diag-final-and; do
+    for method in intersection union grow-diag grow-diag-final-and; do
         score "$1" "$2$method" --hypothesis "$3" --hypothesis-inverse "$4" \
             --symmetrise "$method" "${@:5}"
     done
