@@ -5,8 +5,9 @@
     grow-diag             the intersection, grown into the union
     grow-diag-final-and   that, and links of words that have none yet
 
-The last two are the heuristic of Koehn, Och and Marcu (2003) as Koehn et al. (IWSLT 2005) write it
-down and as Moses' `symal -alignment=grow -diagonal=yes -final=yes -both=yes` runs it; without its last step it is `-alignment=grow -diagonal=yes`:
+The last two are the heuristic of Koehn, Och and Marcu (2003) as Koehn et al. (IWSLT 2005) write
+it down and as Moses' `symal -alignment=grow -diagonal=yes -final=yes -both=yes` runs it, and for
+grow-diag the same with neither `-final` nor `-both`:
 
     GROW-DIAG: until nothing is added, for each link (t, s), target word by target word, and for
         each of its eight neighbours: add the neighbour if it is in the union and its target word
