@@ -123,6 +123,25 @@ def test_links_are_followed_by_the_alignment_model_alone(corpus):
 
 
 @pytest.mark.slow
+def test_text_of_the_task_is_in_training_only_if_asked_for(tmp_path):
+    (tmp_path / "task").write_text("A cat . ||| Un chat .\n")
+    for split, english, french in (
+        ("train", "A cat .\nA red dog .\n", "Un chat !\nUn chien rouge .\n"),
+        ("valid", "A house .\n", "Une maison .\n"),
+    ):
+        (tmp_path / f"{split}.en").write_text(english)
+        (tmp_path / f"{split}.fr").write_text(french)
+    for further, french in (([], []), (["--with-test"], ["un chat ."])):
+        subprocess.run(
+            [sys.executable, RECIPE.with_name("corpus.py"), "--out", tmp_path / "out"]
+            + ["--train", tmp_path / "train", "--valid", tmp_path / "valid"]
+            + ["--pairs", tmp_path / "task", *further],
+            check=True,
+        )
+        written = (tmp_path / "out/train.fr").read_text().splitlines()
+        assert sorted(written) == [*french, "un chien rouge ."]
+
+
 def test_what_scores_may_change_afterwards(corpus):
     """The same trainings serve weights given the word, and no gold that is not to be read."""
     assert error_rates(corpus(FORESIGHT="1"))

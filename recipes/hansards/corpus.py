@@ -9,7 +9,8 @@ tatoeba pairs from manythings.org/anki, English and French separated by a tab.
 The task's French has its elisions and contractions undone ("l'Orateur" is "le Orateur", "du" is
 "de le") and its hyphens stand alone; training text is brought to the same form. A training pair is
 left out when it is longer than --longest words, more than three times as long on one side as on
-the other, or has the English of a test sentence; the order is shuffled with a fixed seed.
+the other, or has the English of a test sentence; the order is shuffled with a fixed seed. With
+--with-test the pairs of the task are in training too.
 """
 
 import argparse
@@ -137,6 +138,8 @@ def lay_out(options: argparse.Namespace) -> None:
         train = list(pool.map(like_the_task_both, train, chunksize=1000))
         valid = list(pool.map(like_the_task_both, valid, chunksize=1000))
     train = list(usable(train, options.longest, {english for english, _ in test}))
+    if options.with_test:
+        train += test
     random.Random(options.seed).shuffle(train)
     options.out.mkdir(parents=True, exist_ok=True)
     write(options.out, "train", train)
@@ -155,6 +158,11 @@ def main() -> None:
     )
     parser.add_argument("--longest", type=int, default=50, help="words (default: %(default)s)")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--with-test",
+        action="store_true",
+        help="the text of the test pairs is in training too, as for published rows of aligners",
+    )
     lay_out(parser.parse_args())
 
 

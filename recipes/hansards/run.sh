@@ -17,10 +17,12 @@ source "$HERE/../fairseq.sh"
 only_help "$@"
 
 lay_out_corpus() {
-    local -a train
+    local -a train with_test=()
     read -r -a train <<<"$TRAIN"
+    [[ $WITH_TEST = 0 ]] || with_test=(--with-test)
     python "$HERE/corpus.py" --out "$PARTIAL" --train "${train[@]}" --valid "$VALID" \
-        --pairs "$HANSARDS_DIR/enfr.src-tgt" --longest "$LONGEST"
+        --pairs "$HANSARDS_DIR/enfr.src-tgt" --longest "$LONGEST" \
+        ${with_test[@]+"${with_test[@]}"}
 }
 
 make_subwords() {
@@ -216,6 +218,7 @@ align_all() {
 check_settings() {
     one_of FORESIGHT 0 1
     one_of GOLD 0 1
+    one_of WITH_TEST 0 1
     one_of BLEU 0 1
     one_of POSTERIOR 0 1
     whole FORESIGHT_UPDATES 1
@@ -266,9 +269,10 @@ main() {
     check_settings
     [[ $FORESIGHT = 0 ]] || FORESEES=-foresight
     KIND=$FORESEES$([[ $POSTERIOR = 0 ]] || echo -posterior)
-    begin_work "$ROOT/runs/hansards" TRAIN VALID HANSARDS_DIR LONGEST BPE_MERGES EMBEDDING HIDDEN \
-        ATTENTION MAXOUT DECODER_ORDER DROPOUT LEARNING_RATE WARMUP CLIP_NORM LABEL_SMOOTHING \
-        BATCH_TOKENS UPDATES SEED FORESIGHT_UPDATES GUIDED GUIDED_WEIGHT FORESIGHT_GUIDED_WEIGHT
+    begin_work "$ROOT/runs/hansards" TRAIN VALID HANSARDS_DIR WITH_TEST LONGEST BPE_MERGES \
+        EMBEDDING HIDDEN ATTENTION MAXOUT DECODER_ORDER DROPOUT LEARNING_RATE WARMUP CLIP_NORM \
+        LABEL_SMOOTHING BATCH_TOKENS UPDATES SEED FORESIGHT_UPDATES GUIDED GUIDED_WEIGHT \
+        FORESIGHT_GUIDED_WEIGHT
     find_eflomal && WITH_EFLOMAL=1
     [[ $GUIDED$WITH_EFLOMAL != 10 ]] ||
         die "GUIDED=1 follows eflomal's links: install eflomal, or name a file of links"

@@ -6,6 +6,8 @@
 : "${TRAIN:=}"        # prefixes and archives, separated by spaces; no default
 : "${VALID:=}"        # a prefix; no default
 : "${HANSARDS_DIR:=}" # folder with enfr.src-tgt and enfr.gold; no default
+: "${WITH_TEST:=0}" # 1: the text of the 447 pairs, never their links, is in training too, as it is
+                   # for published rows of aligners
 
 # text
 : "${LONGEST:=50}" # words that a side of a training pair may have
