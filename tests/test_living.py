@@ -25,6 +25,7 @@ from fairseq_rnnsearch.data.plain_text import TOKENIZERS, PlainText
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference.decode import decode
 from fairseq_rnnsearch.kernels import reference
+from fairseq_rnnsearch.living import living_page
 from fairseq_rnnsearch.living.__main__ import main
 from fairseq_rnnsearch.living.living_page import write_living_page
 from fairseq_rnnsearch.living.stored_weights import rounded, stored_model
@@ -275,6 +276,14 @@ def test_the_loop_in_javascript_equals_webassembly(tmp_path):
     for fast, plain in zip(ask(path, *calls), ask(path, *calls, plain=True), strict=True):
         assert fast["pieces"] == plain["pieces"]
         np.testing.assert_allclose(fast["stepWeights"], plain["stepWeights"], **CLOSE)
+
+
+def test_the_bytes_of_the_products_are_those_of_their_text():
+    wasmtime = pytest.importorskip(
+        "wasmtime", reason="wasmtime is not installed; it assembles the products' text"
+    )
+    text = Path(living_page.__file__).with_name("matrix_product.wat")
+    assert wasmtime.wat2wasm(text.read_text()) == text.with_suffix(".wasm").read_bytes()
 
 
 @needs_node

@@ -6,7 +6,7 @@
 turn text into tokens (``text_rules``) and the scripts beside this module. The model's scripts run
 in a worker that the page makes of its own text, and in Node:
 
-    matrix_product.js   W x for several vectors at once
+    matrix_product.js   W x for several vectors at once; its inner loop is matrix_product.wat
     weights.js          parameters as the page stores them
     model.js            the paper's equations, as in ``equations`` and ``network``
     search.js           beam search, as in ``search``; forced alignment

@@ -1,5 +1,6 @@
 """Putting the page together: models, words, rules for text, scripts and look, in one file."""
 
+import base64
 import os
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -65,7 +66,7 @@ def write_living_page(
         weights=weights,
         facts=facts,
         stored=stored,
-        engine="".join(_read(f"{name}.js") for name in _ENGINE),
+        engine=_engine(),
         notices=_read("notices.txt"),
         sacremoses=version("sacremoses"),
     )
@@ -78,6 +79,13 @@ def write_living_page(
     with replacing(path) as unfinished:
         unfinished.write_bytes(page)
     return len(page)
+
+
+def _engine() -> str:
+    """Return the scripts that compute, and the bytes of their products in WebAssembly."""
+    kernels = base64.b64encode((_HERE / "matrix_product.wasm").read_bytes()).decode()
+    scripts = "".join(_read(f"{name}.js") for name in _ENGINE)
+    return f'{scripts}const MATRIX_PRODUCT = "{kernels}";\n'
 
 
 def _stored(models: Sequence[Translator], weights: str) -> dict[str, Any]:
