@@ -23,6 +23,8 @@ def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterato
     by which `remove_unfinished` knows that its writer lives. The block opens the file that is there
     (as often as it likes) and does not put another in its place.
 
+    A device, a pipe or another path that is no plain file is written to as it is.
+
     Args:
         durable: bring the new name to the disk, too, before going on.
 
@@ -30,19 +32,36 @@ def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterato
         UserError: when the file cannot be written or put in its place.
     """
     path = Path(path)
+    if _is_written_as_it_is(path):
+        with _naming(path):
+            yield path
+        return
     unfinished = path.with_name(f".{uuid.uuid4().hex}.unfinished")
     try:
-        with _begun(unfinished):
-            yield unfinished
-            bring_to_disk(unfinished)
-            os.replace(unfinished, path)
-        if durable:
-            _bring_names_to_disk(path.parent)
-    except OSError as problem:
-        raise UserError(f"{path} cannot be written: {problem.strerror or problem}") from problem
+        with _naming(path):
+            with _begun(unfinished):
+                yield unfinished
+                bring_to_disk(unfinished)
+                os.replace(unfinished, path)
+            if durable:
+                _bring_names_to_disk(path.parent)
     finally:
         with contextlib.suppress(OSError):  # renamed, or never begun
             unfinished.unlink()
+
+
+def _is_written_as_it_is(path: Path) -> bool:
+    """Tell whether a path is no place for another file: /dev/stdout may be a link to a file."""
+    is_special = path.exists() and not path.is_file() and not path.is_dir()
+    return is_special or path.parent == Path("/dev")
+
+
+@contextlib.contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as problem:
+        raise UserError(f"{path} cannot be written: {problem.strerror or problem}") from problem
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from fairseq.data import Dictionary, indexed_dataset
 
 from fairseq_rnnsearch.data import binarised
 from fairseq_rnnsearch.data.binarised import check_binarised, check_split
-from fairseq_rnnsearch.data.checksums import check_checksum, write_checksums
+from fairseq_rnnsearch.data.checksums import check_checksum, listed_files, write_checksums
 from fairseq_rnnsearch.data.dictionary_file import check_dictionary
 from fairseq_rnnsearch.errors import UserError
 
@@ -246,3 +246,17 @@ def test_many_random_sentences(tmp_path, monkeypatch):
         bad[number] = [400, 2]
         with pytest.raises(UserError, match=f"sentence {number} has the number 400"):
             check_binarised(write(tmp_path, bad, 500), 400)
+
+
+def test_what_is_added_does_not_bless_what_has_changed(tmp_path):
+    for name in ("a.idx", "dict.en.txt"):
+        (tmp_path / name).write_text("old")
+    write_checksums(tmp_path)
+    (tmp_path / "a.idx").write_text("rot")
+    before = listed_files(tmp_path)
+    (tmp_path / "b.idx").write_text("added")
+    write_checksums(tmp_path, before)
+    for name in ("b.idx", "dict.en.txt"):
+        check_checksum(tmp_path / name)
+    with pytest.raises(UserError, match="a.idx is not as fairseq-preprocess wrote it"):
+        check_checksum(tmp_path / "a.idx")

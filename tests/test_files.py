@@ -4,11 +4,13 @@ import contextlib
 import fcntl
 import os
 import signal
+import subprocess
+import sys
 import uuid
 from pathlib import Path
 
 import pytest
-from commands import MODEL, PAPER
+from commands import MODEL, PAPER, ROOT
 
 from fairseq_rnnsearch.compat.writing import copy_whole, write_whole
 from fairseq_rnnsearch.errors import UserError
@@ -115,6 +117,26 @@ def test_checkpoints_and_their_copies_are_durable(tmp_path, monkeypatch):
     for name in ("checkpoint1.pt", "checkpoint_last.pt"):
         place = steps.index(name)
         assert steps[place - 1] == "flushed" == steps[place + 1]
+
+
+def test_a_pipe_is_written_to_as_it_is(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+    write_text(tmp_path / "pipe", "text")
+    assert os.read(reader, 9) == b"text"
+    assert (tmp_path / "pipe").is_fifo()
+
+
+@pytest.mark.parametrize("to", ["a pipe", "a file"])
+def test_standard_output_is_written_to_as_it_is(tmp_path, to):
+    program = "from fairseq_rnnsearch.files import write_text; write_text('/dev/stdout', 'text')"
+    before = os.readlink("/dev/stdout")
+    with (tmp_path / "out").open("w+") as file:
+        out = subprocess.PIPE if to == "a pipe" else file
+        ran = subprocess.run([sys.executable, "-c", program], stdout=out, text=True, cwd=ROOT)
+        file.seek(0)
+        assert ran.returncode == 0 and (ran.stdout or file.read()) == "text"
+    assert os.readlink("/dev/stdout") == before
 
 
 def test_a_place_that_cannot_be_written_is_known_before_the_work(tmp_path):

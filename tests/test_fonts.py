@@ -24,7 +24,7 @@ CACHES = (layout.label_of, fonts.label, fonts._home, fonts._faces, fonts._covera
 def fresh(monkeypatch):
     """Each test finds its fonts anew, and leaves matplotlib's list as it was."""
     monkeypatch.setattr(fontManager, "ttflist", list(fontManager.ttflist))
-    monkeypatch.setattr(fonts, "_warned", set())
+    fonts._warnings_of.cache_clear()
     for cache in CACHES:
         cache.cache_clear()
     yield

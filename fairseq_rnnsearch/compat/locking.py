@@ -22,8 +22,6 @@ logger = logging.getLogger(__name__)
 
 NAME = ".fairseq_rnnsearch.lock"
 
-_held: list[int] = []  # descriptors of this process
-
 
 def lock_and_verify(verify: Callable[[str], None], save_dir: str) -> None:
     """Lock ``--save-dir`` in the first process of a training, before anything is done there.
@@ -53,7 +51,7 @@ def lock(folder: str) -> OSError | None:
         UserError: when another training has locked it.
     """
     path = os.path.join(folder, NAME)
-    if any(_is_at(descriptor, path) for descriptor in _held):
+    if any(_is_at(descriptor, path) for descriptor in _held()):
         return None
     try:
         os.makedirs(folder, exist_ok=True)
@@ -65,13 +63,19 @@ def lock(folder: str) -> OSError | None:
         ) from None
     except OSError as problem:
         return problem
-    _held.append(descriptor)
+    _held().append(descriptor)
     _let_go_in_forked_processes()
     atexit.register(_remove, path, descriptor)
     with contextlib.suppress(OSError):  # of a full disk; the file says only who holds the lock
         os.ftruncate(descriptor, 0)
         os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode())
     return None
+
+
+@functools.cache
+def _held() -> list[int]:
+    """Return the descriptors of this process's locks, to add to and take from."""
+    return []
 
 
 def _locked(path: str) -> int:
@@ -111,12 +115,12 @@ def _let_go_in_forked_processes() -> None:
 
 def _let_go() -> None:
     """Leave the lock to the process that has taken it, in one that was forked from it."""
-    while _held:
-        os.close(_held.pop())
+    while _held():
+        os.close(_held().pop())
 
 
 def _remove(path: str, descriptor: int) -> None:
     """Leave no file behind; a killed process does, which the next one takes."""
-    if descriptor in _held:
+    if descriptor in _held():
         with contextlib.suppress(OSError):
             os.unlink(path)

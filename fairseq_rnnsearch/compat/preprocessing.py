@@ -10,7 +10,7 @@ from pathlib import Path
 
 from fairseq.data import Dictionary
 
-from fairseq_rnnsearch.data.checksums import write_checksums
+from fairseq_rnnsearch.data.checksums import listed_files, write_checksums
 from fairseq_rnnsearch.data.corpus import check_parallel, check_text
 from fairseq_rnnsearch.errors import UserError
 
@@ -21,7 +21,7 @@ def check_and_make_all(
     dictionary: Dictionary,
     options: Namespace,
 ) -> None:
-    """Check all text before the first side is binarised; write checksums after the last.
+    """Check all text before the first side is binarised; write checksums after each.
 
     fairseq has written the dictionaries by then. When the text is refused, those that this command
     has made are removed, so that it can be given again.
@@ -41,10 +41,11 @@ def check_and_make_all(
                 if not getattr(options, f"{side}dict"):
                     Path(options.destdir, f"dict.{name}.txt").unlink(missing_ok=True)
             raise
+    folder = Path(options.destdir)
+    before = listed_files(folder)
     make_all(language, dictionary, options)
-    is_last = options.only_source or language == options.target_lang
-    if is_last and options.dataset_impl != "raw":
-        write_checksums(Path(options.destdir))
+    if options.dataset_impl != "raw":
+        write_checksums(folder, before)
 
 
 def _check_text(options: Namespace) -> None:

@@ -7,6 +7,7 @@ import os
 import re
 from argparse import Namespace
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from datetime import timedelta
 
 import torch
@@ -24,7 +25,8 @@ SILENCE = timedelta(minutes=10)
 
 _LOST = re.compile(r"gloo|nccl|Connection (closed|reset)|Broken pipe|Timed out|timeout", re.I)
 
-_ends: list[list[Callable[[], None]]] = []  # of the programs that run
+# functions that the program that runs calls at its end
+_ends: ContextVar[list[Callable[[], None]] | None] = ContextVar("ends", default=None)
 
 
 def checked(main: Callable) -> Callable:
@@ -35,12 +37,14 @@ def checked(main: Callable) -> Callable:
         check = check_options if isinstance(cfg, Namespace) else check_configuration
         check(cfg)
         open_log_file((cfg if isinstance(cfg, Namespace) else cfg.common).log_file)
-        _ends.append([])
+        finishing: list[Callable[[], None]] = []
+        token = _ends.set(finishing)
         try:
             with naming_lost_processes():
                 main(cfg, *args, **options)
         finally:
-            for finish in _ends.pop():
+            _ends.reset(token)
+            for finish in finishing:
                 finish()
 
     return run
@@ -59,10 +63,11 @@ def at_the_end(finish: Callable[[], None]) -> None:
     fairseq-generate and fairseq-interactive tell a task nothing of their end. Where a task is used
     without a program, Python's end counts.
     """
-    if _ends:
-        _ends[-1].append(finish)
-    else:
+    finishing = _ends.get()
+    if finishing is None:
         atexit.register(finish)
+    else:
+        finishing.append(finish)
 
 
 @contextlib.contextmanager

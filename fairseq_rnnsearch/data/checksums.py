@@ -7,6 +7,7 @@ but a digest would show.
 import hashlib
 import os
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
 from fairseq_rnnsearch.errors import UserError
@@ -21,12 +22,31 @@ _LINE = re.compile(r"(\\?)([0-9a-fA-F]{64}) [ *](.+)")
 _ESCAPES = {r"\\": "\\", r"\n": "\n", r"\r": "\r"}
 
 
-def write_checksums(folder: Path) -> None:
-    """Write the digests of all dictionaries and binarised files that are there now."""
-    files = sorted(path for kind in _KINDS for path in Path(folder).glob(kind))
-    lines = [f"{_digest(path)}  {path.name}\n" for path in files]
+def listed_files(folder: Path) -> dict[str, tuple[int, int]]:
+    """Return the names of all dictionaries and binarised files, with the time and size of each."""
+    paths = sorted(path for kind in _KINDS for path in Path(folder).glob(kind))
+    stats = ((path.name, path.stat()) for path in paths)
+    return {name: (stat.st_mtime_ns, stat.st_size) for name, stat in stats}
+
+
+def write_checksums(folder: Path, before: Mapping[str, tuple[int, int]] | None = None) -> None:
+    """Write the digests of all dictionaries and binarised files that are there now.
+
+    Args:
+        before: what `listed_files` said before the folder was added to. Files that are as they
+            were keep their lines, so that damage to them still shows.
+    """
+    folder = Path(folder)
+    try:
+        known = _read(folder / FILE_NAME) if before else {}
+    except FileNotFoundError:
+        known = {}
+    lines = []
+    for name, stat in listed_files(folder).items():
+        is_old = before is not None and before.get(name) == stat and name in known
+        lines.append(f"{known[name] if is_old else _digest(folder / name)}  {name}\n")
     if lines:
-        write_text(Path(folder) / FILE_NAME, "".join(lines))
+        write_text(folder / FILE_NAME, "".join(lines))
 
 
 def check_checksum(path: str | os.PathLike[str]) -> None:

@@ -15,10 +15,12 @@ from __future__ import annotations
 import functools
 import importlib.util
 import io
+import itertools
 import logging
 import os
 import unicodedata
 import warnings
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -257,21 +259,25 @@ def _runs_from_right(text: str) -> bool:
 # --- what to install ------------------------------------------------------------------------------
 
 _EAST_ASIAN = ("CJK", "HANGUL", "HIRAGANA", "KATAKANA", "BOPOMOFO", "IDEOGRAPHIC", "KANGXI")
-_warned: set[str] = set()
 
 
 def _warn(letters: set[str]) -> None:
     """Warn once for each remedy, so that a text of 3,000 sentences gives one line."""
     for letter in sorted(letters):
         remedy = _remedy(letter)
-        if remedy and remedy not in _warned:
-            _warned.add(remedy)
+        if remedy and next(_warnings_of(remedy)) == 0:
             name = unicodedata.name(letter, "no name")
             warnings.warn(
                 f"heatmaps: no installed font can draw U+{ord(letter):04X} ({name}), nor perhaps"
                 f" others like it; code points are drawn instead. {remedy}",
                 stacklevel=3,
             )
+
+
+@functools.cache
+def _warnings_of(remedy: str) -> Iterator[int]:
+    """Count how often a remedy is named."""
+    return itertools.count()
 
 
 def _remedy(letter: str) -> str | None:
