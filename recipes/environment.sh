@@ -14,8 +14,7 @@
 # RNNSEARCH_TORCH    what pip installs as torch (default: torch==2.13.0). For a GPU name another
 #                    version or build; pip's own variables, such as PIP_EXTRA_INDEX_URL, say where
 #                    it is found. Another torch needs another VENV.
-# RNNSEARCH_EXTRAS   extras of this project to install beside it, such as test or test,dev (default:
-#                    reporting)
+# RNNSEARCH_EXTRAS   extras of this project to install beside it, such as test or test,dev
 #
 # What was done is noted in $VENV/.rnnsearch. An environment that was left half made is made again.
 
@@ -38,7 +37,7 @@ ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 VENV=${VENV:-$ROOT/.venv}
 [[ $VENV = /* || $VENV = none ]] || VENV=$PWD/$VENV
 TORCH=${RNNSEARCH_TORCH:-torch==2.13.0}
-EXTRAS=${RNNSEARCH_EXTRAS:-reporting}
+EXTRAS=${RNNSEARCH_EXTRAS:-}
 FAIRSEQ=$(sed -n 's/^ *"\(fairseq-fixed==.*\)",$/\1/p' "$ROOT/pyproject.toml")
 read -r OLDEST TOO_NEW <<<"$(sed -n 's/^requires-python = ">=\(.*\),<\(.*\)"$/\1 \2/p' \
     "$ROOT/pyproject.toml")"
