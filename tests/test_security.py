@@ -4,6 +4,7 @@ import ast
 import gzip
 import importlib.util
 import io
+import os
 import pickle
 import sys
 import tarfile
@@ -286,6 +287,21 @@ def test_archives_stay_in_their_folder(tmp_path, name):
     with pytest.raises(UserError, match=r"model\.tar\.gz cannot be unpacked"):
         RNNSearchModel.from_pretrained(str(path))
     assert [path.name for path in tmp_path.iterdir()] == ["model.tar.gz"]
+
+
+@pytest.mark.parametrize("kind", ["gz", "bz2", "xz"])
+@pytest.mark.parametrize("damage", ["cut", "altered"])
+def test_damaged_archives(tmp_path, kind, damage):
+    path = tmp_path / f"model.tar.{kind}"
+    with tarfile.open(path, f"w:{kind}") as archive:
+        archive.addfile(*member("model/a", content=os.urandom(10**5)))
+    content = path.read_bytes()
+    middle = len(content) // 2
+    content = content[:middle] + (bytes(10**4) + content[middle + 10**4 :]) * (damage == "altered")
+    path.write_bytes(content)
+    with pytest.raises(UserError, match=r"cannot be unpacked .*: name a folder") as caught:
+        RNNSearchModel.from_pretrained(str(path))
+    assert "\n" not in str(caught.value)
 
 
 def test_an_archive_of_another_kind(tmp_path):

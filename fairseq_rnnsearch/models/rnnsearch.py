@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import logging
+import lzma
 import os
 import tarfile
 import tempfile
@@ -216,7 +217,9 @@ def _unpacked(archive: str, folder: str) -> str:
     try:
         with tarfile.open(archive) as members:
             members.extractall(folder, filter="data")
-    except (tarfile.TarError, EOFError, OSError, zlib.error) as problem:
+            while members.fileobj.read(2**20):  # gzip compares its checksum at the file's end
+                pass
+    except (tarfile.TarError, EOFError, OSError, lzma.LZMAError, zlib.error) as problem:
         said = str(problem).partition(":\n")[0]
         raise UserError(f"{archive} cannot be unpacked ({said}): name a folder") from problem
     inside = os.listdir(folder)
