@@ -1,6 +1,6 @@
 """`bleu`: the paper's Table 1, with intervals and differences, for any systems' translations.
 
-BLEU, chrF and TER have 95% intervals, and BLEU has paired differences to a baseline.
+All of `scores.METRICS` have 95% intervals, and BLEU has paired differences to a baseline.
 """
 
 import argparse
@@ -20,9 +20,8 @@ WHAT_P_COMPARES = (
     " with other seeds would differ."
 )
 _TITLES = {"tokens": "Tokenised BLEU", "detokenised": "Detokenised BLEU (sacreBLEU)"}
-_SHOWN = {"BLEU": (2, "95% interval"), "chrF": (1, "95% of chrF"), "TER": (1, "95% of TER")}
-"""With how many decimals scores are shown, and the head of the column of intervals."""
-_OTHERS = "chrF and TER of the same translations"
+_OTHERS = tuple(name for name in METRICS if name != "BLEU")
+"""The metrics that share a table below BLEU's."""
 _SYSTEM = Column("System", numeric=False)
 _REPRODUCTION = Column(paper.REPRODUCTION_NAME, "All", kind="paper")
 
@@ -36,13 +35,13 @@ class ScoredTexts:
     """Table 1 for one kind of text."""
 
     tables: Sequence[Table]
-    """BLEU; if there are two systems, how far it is from the baseline's; chrF and TER."""
+    """BLEU; if there are two systems, how far it is from the baseline's; the other metrics."""
     remark: str | None
     """By which search the translations of the No-UNK columns were made."""
     verdicts: Sequence[str]
     """For each RNNsearch-50* of newstest2014, whether the published reproduction is as good."""
     signatures: Sequence[str]
-    """Of BLEU, chrF and TER, as sacreBLEU writes them."""
+    """Of all metrics, as sacreBLEU writes them."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -110,7 +109,7 @@ def score_texts(
             tables = [
                 _scores(sets, ("BLEU",), f"{title}, {_sizes(sets)}", systems, shown),
                 *_differences(sets, title, systems, bootstrap.baseline),
-                _scores(sets, ("chrF", "TER"), _OTHERS, systems, hidden),
+                _scores(sets, _OTHERS, _title_of_others(), systems, hidden),
             ]
             signatures = [found.signature for found in sets["All"].values()]
             verdicts = _verdicts(sets["All"]["BLEU"], shown)
@@ -161,7 +160,8 @@ def _scores(
         for place, (group, scored) in enumerate(sets.items()):
             for metric in metrics:
                 found = scored[metric].scores.get(system.name) if scored else None
-                decimals, interval = _SHOWN[metric]
+                decimals = METRICS[metric].decimals
+                interval = "95% interval" if metric == "BLEU" else f"95% of {metric}"
                 row[Column(metric, group)] = found and fixed(found.value, decimals)
                 row[_minor(interval, group)] = found and span(found.interval, decimals)
             if theirs.are_shown:
@@ -178,6 +178,11 @@ def _scores(
         cells = {_REPRODUCTION: fixed(paper.REPRODUCTION[name], 1)}
         paper_rows.append({_SYSTEM: f"{name} ({paper.REPRODUCTION_NAME})", **cells})
     return Table(rows, paper_rows, title)
+
+
+def _title_of_others() -> str:
+    *first, last = _OTHERS
+    return f"{', '.join(first)} and {last} of the same translations"
 
 
 def _sizes(sets: ScoredSets) -> str:

@@ -27,7 +27,7 @@ def inlined(svg: str, prefix: str, label: str) -> str:
         label: what is read out instead of the picture.
 
     Returns:
-        Markup without style sheets, links and metadata; the colours of `figures.length_curves` and
+        Markup without style sheets, links and metadata; the colours of `length_curves` and
         black are the page's own.
     """
     root = ElementTree.fromstring(svg)

@@ -29,6 +29,7 @@ from reporting import bleu_table, examples, lengths, paper, tables, texts
 from reporting import training_table as training
 from reporting.inline_svg import inlined
 from reporting.length_curves import draw_length_curves
+from reporting.scores import METRICS
 
 _TEMPLATES = Path(__file__).parent / "templates"
 
@@ -216,4 +217,5 @@ def _rendered(report: Report, form: str, finalize: Callable | None = None, style
         style=style,
         missing=tables.MISSING,
         what_p_compares=bleu_table.WHAT_P_COMPARES,
+        metrics=METRICS.values(),
     )

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -33,8 +33,33 @@ from fairseq_rnnsearch.evaluation.resampling import percentile_interval, resampl
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric
 
-METRICS = {"BLEU": "BLEU", "chrF": "chrF2", "TER": "TER"}
-"""The name of each metric here and in sacreBLEU's signatures."""
+
+class ReportedMetric(NamedTuple):
+    """What the report needs to know of one of sacreBLEU's metrics."""
+
+    kind: str
+    """Its class in ``sacrebleu.metrics.METRICS``."""
+    signature: str
+    """Its name in sacreBLEU's signatures."""
+    decimals: int
+    """With how many decimals its scores are shown."""
+    explanation: str = ""
+    """A sentence for the report's readers."""
+    options: Mapping[str, object] = {}
+    """What its class is given; BLEU's depend on the kind of text."""
+
+
+METRICS = {
+    "BLEU": ReportedMetric("BLEU", "BLEU", 2),
+    "chrF": ReportedMetric("CHRF", "chrF2", 1, "chrF counts letters in common."),
+    "TER": ReportedMetric(
+        "TER",
+        "TER",
+        1,
+        "TER counts the edits that are needed, in percent of the words: less is better.",
+    ),
+}
+"""The metrics in the report's order. Those after BLEU share a table. To report another, add it."""
 TOKENISERS = {"tokens": "none", "detokenised": "13a"}
 """The name of sacreBLEU's tokeniser for BLEU of each kind of text."""
 
@@ -85,7 +110,8 @@ def new_metric(name: str, kind: str = "tokens") -> Metric:
 
     if name == "BLEU":
         return metrics.BLEU(tokenize=TOKENISERS[kind], force=True)
-    return {"chrF": metrics.CHRF, "TER": metrics.TER}[name]()
+    reported = METRICS[name]
+    return metrics.METRICS[reported.kind](**reported.options)
 
 
 def sentence_counts(
@@ -170,7 +196,7 @@ def compare(
     signature = metric.get_signature()
     signature.update("bs", bootstrap.resamples)
     signature.update("seed", bootstrap.seed)
-    return Comparison(scores, tables.shape[1], f"{METRICS[name]}|{signature}")
+    return Comparison(scores, tables.shape[1], f"{METRICS[name].signature}|{signature}")
 
 
 def _p_value(differences: np.ndarray, difference: float) -> float:
