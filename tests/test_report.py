@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from commands import PACKAGE, ROOT
 from reporting import paper
-from reporting.__main__ import main
+from reporting.__main__ import COMMANDS, main
 from reporting.inline_svg import inlined
 from reporting.length_curves import draw_length_curves, save_length_curves
 from reporting.tables import Column, Table, escaped, fixed, markdown, span
@@ -568,6 +568,12 @@ def test_mistakes(files, capsys, tmp_path, monkeypatch, case):
     assert "\n" not in str(caught.value)
     assert capsys.readouterr().out == ""
     assert not Path("o").exists()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_the_installed_command_names_the_reports_place(command):
+    with pytest.raises(UserError, match=f"python recipes/reporting {command} ..., in a checkout"):
+        evaluate([command, "--help"])
 
 
 START = """
