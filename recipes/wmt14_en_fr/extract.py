@@ -6,8 +6,7 @@
 Several corpora follow each other in the same two files. A file is plain, .gz or SGML (.sgm).
 
 An archive's paths are only compared: what is taken from it is written under the names above, so
-that no archive can write elsewhere. Links, devices and what is larger than --most bytes are
-refused.
+that no archive can write elsewhere. Links and devices are refused.
 """
 
 import argparse
@@ -28,19 +27,14 @@ from sgml import read_pair
 from fairseq_rnnsearch.errors import UserError, program
 from fairseq_rnnsearch.wording import counted
 
-MOST_BYTES = 20 * 10**9
-"""The larger side of the largest corpus has about 4e9 bytes."""
 _CHUNK = 1 << 20
 _BROKEN = (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error)
 
 
-def copy_lines(content: IO[bytes], out: IO[bytes], most: int, name: str) -> int:
+def copy_lines(content: IO[bytes], out: IO[bytes]) -> int:
     """Copy text, and end its last line by a line feed; return how many lines it has."""
-    lines, size, last = 0, 0, b"\n"
+    lines, last = 0, b"\n"
     while chunk := content.read(_CHUNK):
-        size += len(chunk)
-        if size > most:
-            raise UserError(f"{name}: more than {most:,} bytes")
         lines += chunk.count(b"\n")
         out.write(chunk)
         last = chunk[-1:]
@@ -61,19 +55,19 @@ def opened(path: Path) -> Iterator[IO[bytes]]:
             yield file
 
 
-def take_members(path: Path, members: tuple[str, str], folder: Path, most: int) -> None:
+def take_members(path: Path, members: tuple[str, str], folder: Path) -> None:
     """Copy two members of an archive, in one pass, to ``folder/en`` and ``folder/fr``.
 
     Raises:
-        UserError: the archive is broken or ends early, or a member is not there, is no plain file
-            or is too large.
+        UserError: the archive is broken or ends early, or a member is not there or is no plain
+            file.
     """
     wanted = dict(zip(members, LANGUAGES, strict=True))
     try:
         with opened(path) as content, tarfile.open(fileobj=content, mode="r|") as archive:
             for member in archive:
                 if language := wanted.pop(str(PurePosixPath(member.name)), None):
-                    _take(archive, member, folder / language, f"{path}: {member.name}", most)
+                    _take(archive, member, folder / language, f"{path}: {member.name}")
                 if not wanted:
                     break
             # gzip compares the checksum only at the end of the content.
@@ -87,13 +81,9 @@ def take_members(path: Path, members: tuple[str, str], folder: Path, most: int) 
         raise UserError(f"{path} holds no {' and no '.join(wanted)}")
 
 
-def _take(
-    archive: tarfile.TarFile, member: tarfile.TarInfo, out: Path, where: str, most: int
-) -> None:
+def _take(archive: tarfile.TarFile, member: tarfile.TarInfo, out: Path, where: str) -> None:
     if not member.isfile():
         raise UserError(f"{where} is a link or no file; expected a plain file")
-    if member.size > most:
-        raise UserError(f"{where} has {member.size:,} bytes, more than {most:,}")
     with out.open("wb") as file:
         shutil.copyfileobj(archive.extractfile(member), file, _CHUNK)
 
@@ -102,19 +92,17 @@ def add_pair(
     names: tuple[str, str],
     files: tuple[Path, Path],
     outputs: tuple[IO[bytes], IO[bytes]],
-    most: int,
 ) -> int:
     """Add two files to the text.
 
     Args:
         names: what the files are called; the endings say what they are, and messages name them.
-        most: bytes that a side may have.
 
     Returns:
         The number of pairs.
 
     Raises:
-        UserError: a file is broken or too large, or the sides have different lengths.
+        UserError: a file is broken, or the sides have different lengths.
     """
     if any(name.endswith((".sgm", ".sgml")) for name in names):
         pairs = read_pair(*files)
@@ -125,7 +113,7 @@ def add_pair(
     for name, file, out in zip(names, files, outputs, strict=True):
         try:
             with opened(file) as content:
-                counts.append(copy_lines(content, out, most, name))
+                counts.append(copy_lines(content, out))
         except _BROKEN as problem:
             raise UserError(f"{name} is broken or not whole: {problem}") from problem
     if counts[0] != counts[1]:
@@ -139,17 +127,17 @@ def add_pair(
 
 
 def add_archive(
-    archive: Archive, folder: Path, outputs: tuple[IO[bytes], IO[bytes]], out: Path, most: int
+    archive: Archive, folder: Path, outputs: tuple[IO[bytes], IO[bytes]], out: Path
 ) -> int:
     """Add an archive's two members to the text, by way of a folder in ``out``; return the pairs."""
     path = folder / archive.name
     if not path.is_file():
         raise UserError(f"{path}: no such archive; run the stage download")
     with tempfile.TemporaryDirectory(dir=out) as place:
-        take_members(path, archive.members, Path(place), most)
+        take_members(path, archive.members, Path(place))
         files = tuple(Path(place) / language for language in LANGUAGES)
         names = tuple(f"{path}: {member}" for member in archive.members)
-        return add_pair(names, files, outputs, most)
+        return add_pair(names, files, outputs)
 
 
 def two_names(text: str) -> tuple[str, str]:
@@ -167,7 +155,6 @@ def main() -> None:
     parser.add_argument("--archives", type=Path, help="folder of archives")
     parser.add_argument("--files", nargs="+", default=[], metavar="SOURCE:TARGET")
     parser.add_argument("--table", type=Path, default=TABLE)
-    parser.add_argument("--most", type=int, default=MOST_BYTES, help="bytes of a side")
     options = parser.parse_args()
     if bool(options.corpora) == bool(options.files) or bool(options.corpora) != bool(
         options.archives
@@ -180,9 +167,9 @@ def main() -> None:
             pairs = 0
             for names in map(two_names, options.files):
                 files = tuple(map(Path, names))
-                pairs += add_pair(names, files, outputs, options.most)
+                pairs += add_pair(names, files, outputs)
             for archive in archives:
-                pairs += add_archive(archive, options.archives, outputs, options.out, options.most)
+                pairs += add_archive(archive, options.archives, outputs, options.out)
     except OSError as problem:
         raise UserError(f"{problem.filename or options.out}: {problem.strerror}") from problem
     print(f"  {counted(pairs, 'pair')}")
