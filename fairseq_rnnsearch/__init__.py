@@ -11,10 +11,10 @@ gives a trained model to Python.
 import logging
 from typing import TYPE_CHECKING
 
-from fairseq_rnnsearch.registration import register_with_fairseq
+from fairseq_rnnsearch.plugin.registration import register_with_fairseq
 
 if TYPE_CHECKING:
-    from fairseq_rnnsearch.translator import Translation, Translator, load
+    from fairseq_rnnsearch.inference.translator import Translation, Translator, load
 
 __version__ = "0.1.0"
 __all__ = ["Translation", "Translator", "load"]
@@ -27,7 +27,7 @@ def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     level, handlers = logging.root.level, logging.root.handlers[:]
-    from fairseq_rnnsearch import translator
+    from fairseq_rnnsearch.inference import translator
 
     # modules of fairseq make the root logger show everything, of other packages too
     logging.root.setLevel(level)

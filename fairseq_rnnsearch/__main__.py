@@ -12,8 +12,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import fairseq_rnnsearch
-from fairseq_rnnsearch import plugin_options
 from fairseq_rnnsearch.errors import OneLineParser, program
+from fairseq_rnnsearch.plugin import option_list
 
 PACKAGES = ("torch", "fairseq-fixed", "numpy", "sacrebleu", "sacremoses", "subword-nmt")
 
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if chosen.what == "versions":
         _print_versions()
     elif chosen.what == "options":
-        print(plugin_options.as_markdown() if chosen.markdown else plugin_options.as_text())
+        print(option_list.as_markdown() if chosen.markdown else option_list.as_text())
     else:
         _print_mends()
 
@@ -51,7 +51,7 @@ def _print_versions() -> None:
 
 
 def _print_mends() -> None:
-    from fairseq_rnnsearch.compat import mends  # which imports fairseq
+    from fairseq_rnnsearch.runs import mends  # which imports fairseq
 
     print(mends.table())
 

@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     if options.command == "import" and options.source_lang == options.target_lang:
         raise UserError("--source-lang and --target-lang must differ: each names a dictionary")
-    from fairseq_rnnsearch import authors_parameters  # which imports torch and fairseq
+    from fairseq_rnnsearch.plugin import authors_parameters  # which imports torch and fairseq
 
     if options.command == "export":
         authors_parameters.export_parameters(options.checkpoint, options.out)

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import torch
 
-from fairseq_rnnsearch.compat.checkpoints import read_checkpoint
 from fairseq_rnnsearch.errors import UserError, program
+from fairseq_rnnsearch.runs.checkpoints import read_checkpoint
 
 
 def average(paths: list[Path]) -> dict:

@@ -72,7 +72,7 @@ report() {
     echo
     echo "your own sentence, of the words in $WORK/data/dict.en.txt:"
     echo '  echo "The young woman buys a red car near the white church." |'
-    printf '    %q -m fairseq_rnnsearch.translate %q --heatmap-dir heatmaps\n' \
+    printf '    %q -m fairseq_rnnsearch.inference.translate %q --heatmap-dir heatmaps\n' \
         "$(command -v python)" "$WORK"
 }
 

@@ -308,7 +308,7 @@ report() {
         [[ ! -e $picture ]] || echo "  how they emerged in training: $picture"
     fi
     echo "to translate more:"
-    echo " $(printf ' %q' "$(command -v python)" -m fairseq_rnnsearch.translate "$WORK")"
+    echo " $(printf ' %q' "$(command -v python)" -m fairseq_rnnsearch.inference.translate "$WORK")"
 }
 
 # prepare_text: makes data for fairseq of the corpus.

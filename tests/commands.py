@@ -181,7 +181,7 @@ _WATCHING = """
 import json
 import os
 
-from fairseq_rnnsearch.tasks import AlignmentHeatmapTask
+from fairseq_rnnsearch.plugin.tasks import AlignmentHeatmapTask
 
 
 def watch(name):

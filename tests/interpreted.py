@@ -17,7 +17,7 @@ from torch.testing import assert_close
 
 from fairseq_rnnsearch.kernels import BACKENDS, gpu
 from fairseq_rnnsearch.kernels.gpu import masked_cost
-from fairseq_rnnsearch.optim.blockwise import BlockwiseAdadelta
+from fairseq_rnnsearch.plugin.optim.blockwise import BlockwiseAdadelta
 
 REFERENCE, GPU = BACKENDS["reference"], BACKENDS["gpu"]
 TYPES = ((torch.float32, 2e-5), (torch.bfloat16, 0.3))
@@ -28,7 +28,7 @@ EXACT = ((torch.float64, 1e-7),)
 def make_blocks_small():
     """Let rows of 17 numbers have whole blocks and a rest."""
     from fairseq_rnnsearch.kernels.gpu import fused_cost, fused_steps
-    from fairseq_rnnsearch.optim import fused_adadelta
+    from fairseq_rnnsearch.plugin.optim import fused_adadelta
 
     fused_steps.COLUMNS = fused_steps.TILE = 8
     fused_cost.BYTES, masked_cost.LOGITS, fused_adadelta.BLOCK = 16, 200, 256
@@ -127,7 +127,7 @@ def adadelta(sound, factor=None):
 
     With a factor torch's has a gradient that was multiplied before.
     """
-    from fairseq_rnnsearch.optim import fused_adadelta
+    from fairseq_rnnsearch.plugin.optim import fused_adadelta
 
     torch.manual_seed(0)
     start = torch.randn(37, 41)

@@ -7,9 +7,9 @@ import torch
 from fairseq.data import Dictionary
 from omegaconf import OmegaConf
 
-from fairseq_rnnsearch.authors_parameters import PARAMETERS
-from fairseq_rnnsearch.models import RNNSearchConfig, RNNSearchModel
-from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
+from fairseq_rnnsearch.plugin.authors_parameters import PARAMETERS
+from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
+from fairseq_rnnsearch.plugin.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
 
 PAD, EOS, UNK = 1, 2, 3  # fairseq's numbers in every dictionary
 # lengths from one word on, in orders that no sorting would give

@@ -8,16 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.evaluation.__main__ import main
-from fairseq_rnnsearch.evaluation.alignment_error_rate import (
+from fairseq_rnnsearch.alignment.evaluation.__main__ import main
+from fairseq_rnnsearch.alignment.evaluation.alignment_error_rate import (
     Counts,
     bootstrap_interval,
     count_links,
     total,
 )
-from fairseq_rnnsearch.evaluation.links import SentenceLinks, read_links, read_sentence_pairs
-from fairseq_rnnsearch.evaluation.symmetrisation import METHODS, symmetrise
+from fairseq_rnnsearch.alignment.evaluation.links import (
+    SentenceLinks,
+    read_links,
+    read_sentence_pairs,
+)
+from fairseq_rnnsearch.alignment.evaluation.symmetrisation import METHODS, symmetrise
+from fairseq_rnnsearch.errors import UserError
 
 
 def links(text):

@@ -5,8 +5,8 @@ import json
 import pytest
 from test_aer import run
 
+from fairseq_rnnsearch.alignment.evaluation.__main__ import main
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.evaluation.__main__ import main
 
 END = "</s>"
 # the first target word: the second model doubts what the first is sure of; one row ends sentences

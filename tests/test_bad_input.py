@@ -21,8 +21,8 @@ from commands import (
 )
 from slow_cases import cases
 
-from fairseq_rnnsearch.compat.options import check_options
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.runs.options import check_options
 
 pytest_plugins = ["trained"]
 

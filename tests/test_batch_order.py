@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 import torch
 
-from fairseq_rnnsearch.data.batch_order import paper_batches
-from fairseq_rnnsearch.tasks.epoch_batches import InOrderIterator
+from fairseq_rnnsearch.paper.batch_order import paper_batches
+from fairseq_rnnsearch.plugin.tasks.epoch_batches import InOrderIterator
 
 
 def lengths(pairs, seed=3):

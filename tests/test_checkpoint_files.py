@@ -17,10 +17,10 @@ from hypothesis import strategies as st
 from models import build_model, dictionary
 from test_damaged_files import damaged
 
-from fairseq_rnnsearch.compat import mends, trainer
-from fairseq_rnnsearch.compat.checkpoints import progress, read_checkpoint, verify
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.tasks import vocabulary
+from fairseq_rnnsearch.plugin.tasks import vocabulary
+from fairseq_rnnsearch.runs import mends, trainer
+from fairseq_rnnsearch.runs.checkpoints import progress, read_checkpoint, verify
 
 
 @pytest.fixture(autouse=True)

@@ -13,10 +13,13 @@ from fairseq.trainer import Trainer
 from models import EOS, PAD, batch_of, build_model, previous, random_model
 from torch.testing import assert_close
 
-from fairseq_rnnsearch.compat.trainer import AlignmentTask
-from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion, AlignmentHeatmapCriterionConfig
-from fairseq_rnnsearch.criterions.alignment_heatmap import attention_statistics
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.plugin.criterions import (
+    AlignmentHeatmapCriterion,
+    AlignmentHeatmapCriterionConfig,
+)
+from fairseq_rnnsearch.plugin.criterions.alignment_heatmap import attention_statistics
+from fairseq_rnnsearch.runs.trainer import AlignmentTask
 
 SOURCES = [*models.SOURCES, [4, 4, EOS]]
 TARGETS = [*models.TARGETS, [7, EOS]]

@@ -258,5 +258,5 @@ def test_what_is_added_does_not_bless_what_has_changed(tmp_path):
     write_checksums(tmp_path, before)
     for name in ("b.idx", "dict.en.txt"):
         check_checksum(tmp_path / name)
-    with pytest.raises(UserError, match="a.idx is not as fairseq-preprocess wrote it"):
+    with pytest.raises(UserError, match=r"a\.idx is not as fairseq-preprocess wrote it"):
         check_checksum(tmp_path / "a.idx")

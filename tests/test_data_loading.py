@@ -13,7 +13,7 @@ import gc, multiprocessing
 import torch
 from fairseq.data import FairseqDataset
 from fairseq.data.iterators import EpochBatchIterator
-from fairseq_rnnsearch.compat import mends
+from fairseq_rnnsearch.runs import mends
 mends.mend_fairseq()
 class Numbers(FairseqDataset):
     def __getitem__(self, index):

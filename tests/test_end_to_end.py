@@ -122,7 +122,7 @@ def test_installed_commands_do_what_the_warm_ones_do(barely_trained, tmp_path, c
         ("fairseq-interactive", data, f"{model} --beam 2"),
         ("fairseq-validate", data, f"{model} --batch-size 9"),
         (
-            *("python", "-m", "fairseq_rnnsearch.align", data),
+            *("python", "-m", "fairseq_rnnsearch.inference.align", data),
             f"--path={barely_trained.checkpoint} --source={text}/test.en --target={text}/test.fr",
             f"--heatmap-dir={folder}/align --heatmap-format=pharaoh",
         ),
@@ -195,7 +195,7 @@ def test_every_sentence_of_a_split_is_validated_once(splits, barely_trained, tmp
 
 @pytest.mark.parametrize("order", ["paper", "fairseq"])
 def test_every_pair_is_trained_on_once_an_epoch(splits, tmp_path, order):
-    from fairseq_rnnsearch.data.batch_order import paper_batches
+    from fairseq_rnnsearch.paper.batch_order import paper_batches
 
     data, _ = splits
     watch = Watch(tmp_path)

@@ -11,10 +11,10 @@ from commands import (
 )
 from slow_cases import cases
 
-from fairseq_rnnsearch.compat.resuming import go_on_at
-from fairseq_rnnsearch.data.batch_order import paper_batches
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.tasks.epoch_batches import InOrderIterator, ResumedIterator
+from fairseq_rnnsearch.paper.batch_order import paper_batches
+from fairseq_rnnsearch.plugin.tasks.epoch_batches import InOrderIterator, ResumedIterator
+from fairseq_rnnsearch.runs.resuming import go_on_at
 
 pytest_plugins = ["trained"]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 from commands import MODEL, PAPER, ROOT
 
-from fairseq_rnnsearch.compat.writing import copy_whole, write_whole
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import remove_unfinished, replacing, write_text
+from fairseq_rnnsearch.runs.writing import copy_whole, write_whole
 
 pytest_plugins = ["trained"]
 

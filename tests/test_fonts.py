@@ -15,7 +15,7 @@ from fontTools.ttLib import TTFont
 from matplotlib.font_manager import fontManager
 from matplotlib.image import imread
 
-from fairseq_rnnsearch.figures import draw_heatmap, fonts, layout, save_heatmap
+from fairseq_rnnsearch.alignment.figures import draw_heatmap, fonts, layout, save_heatmap
 
 CACHES = (layout.label_of, fonts.label, fonts._home, fonts._faces, fonts._coverage)
 

@@ -11,8 +11,7 @@ import numpy as np
 import pytest
 from commands import PACKAGE
 
-from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.figures import (
+from fairseq_rnnsearch.alignment.figures import (
     Alignment,
     Gallery,
     parse_formats,
@@ -20,8 +19,9 @@ from fairseq_rnnsearch.figures import (
     text_heatmap,
     write_gallery,
 )
-from fairseq_rnnsearch.figures.alignment import bpe_piece
-from fairseq_rnnsearch.figures.late_gallery import LateGallery
+from fairseq_rnnsearch.alignment.figures.alignment import bpe_piece
+from fairseq_rnnsearch.alignment.figures.late_gallery import LateGallery
+from fairseq_rnnsearch.errors import UserError
 
 PIECES = Alignment(
     source=("the", "ho@@", "use", "</s>"),
@@ -225,7 +225,7 @@ package.__path__ = [{str(PACKAGE)!r}]
 sys.modules["fairseq_rnnsearch"] = package
 from pathlib import Path
 import numpy as np
-from fairseq_rnnsearch.figures import Alignment, Gallery
+from fairseq_rnnsearch.alignment.figures import Alignment, Gallery
 
 with Gallery(Path(sys.argv[1]), ("png", "jsonl")) as gallery:
     for number in range(10**6):

@@ -8,14 +8,18 @@ from fairseq.sequence_generator import SequenceGenerator
 from models import EOS, PAD, batch_of, random_model
 from torch.testing import assert_close
 
+from fairseq_rnnsearch.inference.search import (
+    AuthorsSequenceGenerator,
+    StepwiseGenerator,
+    generator,
+)
+from fairseq_rnnsearch.inference.search.candidates import best
 from fairseq_rnnsearch.kernels.cpu import (
     compiled_steps,
     packed_weights,
     word_inputs,
 )
 from fairseq_rnnsearch.kernels.derived import operations
-from fairseq_rnnsearch.search import AuthorsSequenceGenerator, StepwiseGenerator, generator
-from fairseq_rnnsearch.search.candidates import best
 
 SOURCES = [[5, 9, 4, EOS], [EOS], [7, 3, 3, 12, 6, EOS], [8, EOS], [11, 10, EOS]]
 

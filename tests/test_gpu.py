@@ -26,13 +26,17 @@ from pretend import DEVICE, MixedDevices, OnDevice, move, numbers, on_device, pr
 from slow_cases import cases
 from torch.testing import assert_close
 
-from fairseq_rnnsearch import optim
-from fairseq_rnnsearch.compat.trainer import ResumableTrainer
-from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig, blockwise
-from fairseq_rnnsearch.optim.blockwise import BlockwiseAdadelta
-from fairseq_rnnsearch.search import AuthorsSequenceGenerator, StepwiseGenerator, generator
+from fairseq_rnnsearch.inference.search import (
+    AuthorsSequenceGenerator,
+    StepwiseGenerator,
+    generator,
+)
+from fairseq_rnnsearch.plugin import optim
+from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
+from fairseq_rnnsearch.plugin.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig, blockwise
+from fairseq_rnnsearch.plugin.optim.blockwise import BlockwiseAdadelta
+from fairseq_rnnsearch.runs.trainer import ResumableTrainer
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-6}
 
@@ -157,7 +161,7 @@ def test_an_update_in_triton_clips_as_it_reads(nonfinite, monkeypatch):
         parameter.grad = gradient
 
     monkeypatch.setattr(blockwise, "runs_triton", lambda tensor: tensor.device.type != "cpu")
-    name = "fairseq_rnnsearch.optim.fused_adadelta"
+    name = "fairseq_rnnsearch.plugin.optim.fused_adadelta"
     monkeypatch.setitem(sys.modules, name, SimpleNamespace(update=by_torch))
     monkeypatch.setattr(optim, "fused_adadelta", sys.modules[name], raising=False)
     batch, model = batch_of(SOURCES, TARGETS), lively()

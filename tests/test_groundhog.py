@@ -15,13 +15,13 @@ from fairseq.data import Dictionary
 from models import authors_words, build_model, fairseq_words, model_from_arrays, score
 from oracles import numpy_rnnsearch as oracle
 
-from fairseq_rnnsearch.authors_parameters import (
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.groundhog import main
+from fairseq_rnnsearch.plugin.authors_parameters import (
     fairseq_symbols,
     groundhog_from_state_dict,
     state_dict_from_groundhog,
 )
-from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.groundhog import main
 
 SOURCE_SYMBOLS, TARGET_SYMBOLS = 11, 9
 

@@ -18,11 +18,11 @@ from torch.testing import assert_close
 from trained import LEARNING
 
 from fairseq_rnnsearch import load
-from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference.batches import rows_of
-from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
-from fairseq_rnnsearch.tasks.guided_alignment import GuidedAlignment
+from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
+from fairseq_rnnsearch.plugin.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
+from fairseq_rnnsearch.plugin.tasks.guided_alignment import GuidedAlignment
 
 pytest_plugins = ["trained"]
 

@@ -15,8 +15,7 @@ from matplotlib.figure import Figure
 from matplotlib.image import imread
 from PIL.Image import Image
 
-from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.figures import (
+from fairseq_rnnsearch.alignment.figures import (
     Alignment,
     draw_heatmap,
     draw_heatmap_into,
@@ -24,7 +23,8 @@ from fairseq_rnnsearch.figures import (
     save_heatmap,
     text_heatmap,
 )
-from fairseq_rnnsearch.figures.shades import grey
+from fairseq_rnnsearch.alignment.figures.shades import grey
+from fairseq_rnnsearch.errors import UserError
 
 SOURCE = ["The", "agreement", "on", "the", "European", "Economic", "Area", "</s>"]
 TARGET = ["L'", "accord", "sur", "la", "zone", "économique", "européenne", "</s>", "<unk>"]
@@ -366,7 +366,7 @@ import sys, types
 package = types.ModuleType("fairseq_rnnsearch")  # not its __init__, which asks for fairseq
 package.__path__ = [{str(PACKAGE)!r}]
 sys.modules["fairseq_rnnsearch"] = package
-from fairseq_rnnsearch.figures import draw_heatmap
+from fairseq_rnnsearch.alignment.figures import draw_heatmap
 assert "matplotlib" not in sys.modules
 draw_heatmap(["a"], ["b"], [[1.0]])
 print(sorted({{"matplotlib.pyplot", "torch", "fairseq"}} & set(sys.modules)))

@@ -66,7 +66,11 @@ def test_the_page_says_of_what_it_is(learned, drawn):
 def typed(learned, tmp_path_factory):
     folder = tmp_path_factory.mktemp("typed")
     return folder, run(
-        *("fairseq_rnnsearch.translate", learned.checkpoint, f"--data={learned.corpus.data}"),
+        *(
+            "fairseq_rnnsearch.inference.translate",
+            learned.checkpoint,
+            f"--data={learned.corpus.data}",
+        ),
         f"--beam 2 --terminal --heatmap-dir={folder} --heatmap-format png,html",
         stdin="red house bird\ntree\n",
         COLUMNS="40",

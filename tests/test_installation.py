@@ -87,9 +87,9 @@ def test_every_file_of_the_package_is_installed(installed):
 
 
 SCRIPTS_OF_THE_PACKAGE = {
-    "rnnsearch-align": "usage: python -m fairseq_rnnsearch.align",
-    "rnnsearch-evaluate": "usage: python -m fairseq_rnnsearch.evaluation",
-    "rnnsearch-living": "usage: python -m fairseq_rnnsearch.living",
+    "rnnsearch-align": "usage: rnnsearch-align",
+    "rnnsearch-evaluate": "usage: rnnsearch-evaluate",
+    "rnnsearch-living": "usage: rnnsearch-living",
 }
 
 

@@ -10,11 +10,11 @@ from slow_cases import cases
 from torch.testing import assert_close
 
 from fairseq_rnnsearch import kernels
-from fairseq_rnnsearch.equations import AlignmentModel, GatedUnit, Memory
 from fairseq_rnnsearch.kernels import BACKENDS, KERNELS, Backend, Direction, check_name, choose
 from fairseq_rnnsearch.kernels.cpu import compiled_steps, output_cost
 from fairseq_rnnsearch.kernels.derived import operations
-from fairseq_rnnsearch.network import DECODER_ORDERS, Decoder, Encoder
+from fairseq_rnnsearch.paper.equations import AlignmentModel, GatedUnit, Memory
+from fairseq_rnnsearch.paper.network import DECODER_ORDERS, Decoder, Encoder
 
 fast, reference = BACKENDS["fast"], BACKENDS["reference"]
 CLOSE = {"rtol": 0, "atol": 1e-10}

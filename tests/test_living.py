@@ -24,16 +24,16 @@ from models import EOS, PAD, build_model, random_model
 from fairseq_rnnsearch.data.plain_text import TOKENIZERS, PlainText
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference.decode import decode
+from fairseq_rnnsearch.inference.search import StepwiseGenerator
+from fairseq_rnnsearch.inference.translator import Translator
 from fairseq_rnnsearch.kernels import reference
 from fairseq_rnnsearch.living import living_page
 from fairseq_rnnsearch.living.__main__ import main
 from fairseq_rnnsearch.living.living_page import write_living_page
 from fairseq_rnnsearch.living.stored_weights import rounded, stored_model
 from fairseq_rnnsearch.living.text_rules import ranges, text_rules
-from fairseq_rnnsearch.models import RNNSearchConfig
-from fairseq_rnnsearch.network import DECODER_ORDERS
-from fairseq_rnnsearch.search import StepwiseGenerator
-from fairseq_rnnsearch.translator import Translator
+from fairseq_rnnsearch.paper.network import DECODER_ORDERS
+from fairseq_rnnsearch.plugin.models import RNNSearchConfig
 
 pytest_plugins = ["trained"]
 

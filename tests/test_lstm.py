@@ -13,11 +13,11 @@ from oracles import numpy_rnnsearch as oracle
 from test_network import EXACT
 from torch.testing import assert_close
 
-from fairseq_rnnsearch.authors_parameters import PARAMETERS, groundhog_from_state_dict
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.models import RNNSearchConfig, RNNSearchModel
-from fairseq_rnnsearch.network import DECODER_ORDERS
-from fairseq_rnnsearch.search import AuthorsSequenceGenerator
+from fairseq_rnnsearch.inference.search import AuthorsSequenceGenerator
+from fairseq_rnnsearch.paper.network import DECODER_ORDERS
+from fairseq_rnnsearch.plugin.authors_parameters import PARAMETERS, groundhog_from_state_dict
+from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
 
 MODELS = [{"decoder_order": o, "fixed_context": f} for o in DECODER_ORDERS for f in (False, True)]
 EVERY_MODEL = pytest.mark.parametrize("options", MODELS, ids=str)

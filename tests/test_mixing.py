@@ -158,7 +158,7 @@ def test_hydra(small_corpus, tmp_path):
 def test_from_pretrained(learned):
     program = """
 import sys
-from fairseq_rnnsearch.models import RNNSearchModel
+from fairseq_rnnsearch.plugin.models import RNNSearchModel
 folder, data = sys.argv[1:]
 hub = RNNSearchModel.from_pretrained(folder, "checkpoint_last.pt", data_name_or_path=data)
 print(hub.translate(["red house bird", "calm tree"], beam=3))

@@ -19,11 +19,11 @@ from models import (
 )
 from torch.testing import assert_close
 
-from fairseq_rnnsearch.equations import BiasedEmbedding, GatedUnit
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.models import RNNSearchConfig
-from fairseq_rnnsearch.network import DECODER_ORDERS, Decoder
-from fairseq_rnnsearch.network.embedded_words import embed_words
+from fairseq_rnnsearch.paper.equations import BiasedEmbedding, GatedUnit
+from fairseq_rnnsearch.paper.network import DECODER_ORDERS, Decoder
+from fairseq_rnnsearch.paper.network.embedded_words import embed_words
+from fairseq_rnnsearch.plugin.models import RNNSearchConfig
 
 MODELS = [
     pytest.param(

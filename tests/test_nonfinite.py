@@ -7,14 +7,14 @@ import torch
 from models import EOS, PAD, batch_of, build_model, padded, training_task
 from torch.testing import assert_close
 
-from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
-from fairseq_rnnsearch.equations import AlignmentModel, alignment_weights
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference.batches import rows_of
 from fairseq_rnnsearch.kernels.cpu.compiled_steps import operations
 from fairseq_rnnsearch.kernels.derived.operations import Operations
-from fairseq_rnnsearch.optim.adadelta import RNNSearchAdadelta, RNNSearchAdadeltaConfig
-from fairseq_rnnsearch.tasks.nonfinite import name_sentences
+from fairseq_rnnsearch.paper.equations import AlignmentModel, alignment_weights
+from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
+from fairseq_rnnsearch.plugin.optim.adadelta import RNNSearchAdadelta, RNNSearchAdadeltaConfig
+from fairseq_rnnsearch.plugin.tasks.nonfinite import name_sentences
 
 SOURCES = [[4, 5, EOS], [6, EOS], [7, 8, 9, EOS]]
 TARGETS = [[4, EOS], [5, 6, EOS], [7, EOS]]

@@ -15,7 +15,7 @@ from oracles import numpy_rnnsearch as oracle
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig, blockwise
+from fairseq_rnnsearch.plugin.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig, blockwise
 
 START = ([[1.0, -2.0], [0.5, 3.0]], [-1.5, 0.25])
 

@@ -21,11 +21,11 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
+from fairseq_rnnsearch.alignment.figures import Look, write_page
+from fairseq_rnnsearch.alignment.figures.alignment import Alignment
+from fairseq_rnnsearch.alignment.figures.page import embedded_page
+from fairseq_rnnsearch.alignment.figures.shades import grey
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.figures import Look, write_page
-from fairseq_rnnsearch.figures.alignment import Alignment
-from fairseq_rnnsearch.figures.page import embedded_page
-from fairseq_rnnsearch.figures.shades import grey
 
 SVG = "{http://www.w3.org/2000/svg}"
 HOSTILE = ("<script>window.ran=1</script>", "</script><script>window.ran=2</script>")

@@ -21,11 +21,11 @@ from models import (
 from numpy.testing import assert_allclose
 from oracles import numpy_rnnsearch as oracle
 
-from fairseq_rnnsearch.authors_parameters import (
+from fairseq_rnnsearch.plugin.authors_parameters import (
     groundhog_from_state_dict,
     state_dict_from_groundhog,
 )
-from fairseq_rnnsearch.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
+from fairseq_rnnsearch.plugin.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 
 EXACT = {"rtol": 0, "atol": 1e-10}
 # The program's 0.1 is a float32 constant, 1.5e-8 (relative) too large, even in its float64 graphs.

@@ -13,8 +13,8 @@ from PIL import Image
 from slow_cases import cases
 
 from fairseq_rnnsearch import errors
-from fairseq_rnnsearch.compat.messages import make_surviving_bar
-from fairseq_rnnsearch.figures import series
+from fairseq_rnnsearch.alignment.figures import series
+from fairseq_rnnsearch.runs.messages import make_surviving_bar
 
 pytest_plugins = ["trained"]
 

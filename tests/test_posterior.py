@@ -13,10 +13,10 @@ from test_target_foresight import arrays_of
 from torch.testing import assert_close
 
 from fairseq_rnnsearch import load
+from fairseq_rnnsearch.alignment.figures.jsonl import json_line
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.figures.jsonl import json_line
-from fairseq_rnnsearch.network import DECODER_ORDERS, decoder
-from fairseq_rnnsearch.search import PosteriorScorer
+from fairseq_rnnsearch.inference.search import PosteriorScorer
+from fairseq_rnnsearch.paper.network import DECODER_ORDERS, decoder
 
 pytest_plugins = ["trained"]
 
@@ -62,7 +62,7 @@ def test_a_model_without_attention_is_refused():
 def test_the_command_and_python_give_the_same(barely_trained, tmp_path):
     text, out = barely_trained.corpus.text, tmp_path / "aligned"
     run(
-        "fairseq_rnnsearch.align", barely_trained.corpus.data, "--posterior",
+        "fairseq_rnnsearch.inference.align", barely_trained.corpus.data, "--posterior",
         f"--path={barely_trained.checkpoint}", f"--heatmap-dir={out} --heatmap-format jsonl",
         f"--source={text / 'test.en'}", f"--target={text / 'test.fr'}",
     ).ok()  # fmt: skip

@@ -28,9 +28,10 @@ from omegaconf import OmegaConf
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fairseq_rnnsearch.compat.trainer import ResumableTrainer
-from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
-from fairseq_rnnsearch.equations import (
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.kernels import BACKENDS, DecoderParts, Direction, SearchStart
+from fairseq_rnnsearch.kernels.cpu import packed_weights
+from fairseq_rnnsearch.paper.equations import (
     AlignmentModel,
     BiasedEmbedding,
     DeepOutput,
@@ -38,13 +39,12 @@ from fairseq_rnnsearch.equations import (
     Memory,
     OutputLayer,
 )
-from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.kernels import BACKENDS, DecoderParts, Direction, SearchStart
-from fairseq_rnnsearch.kernels.cpu import packed_weights
-from fairseq_rnnsearch.models import precision
-from fairseq_rnnsearch.network import decoder, encoder
-from fairseq_rnnsearch.network.embedded_words import EmbeddedWords
-from fairseq_rnnsearch.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
+from fairseq_rnnsearch.paper.network import decoder, encoder
+from fairseq_rnnsearch.paper.network.embedded_words import EmbeddedWords
+from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
+from fairseq_rnnsearch.plugin.models import precision
+from fairseq_rnnsearch.plugin.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
+from fairseq_rnnsearch.runs.trainer import ResumableTrainer
 
 SIZES = {"encoder_embed_dim": 24, "encoder_hidden_size": 32, "decoder_embed_dim": 28}
 SIZES |= {"decoder_hidden_size": 36, "attention_size": 40, "maxout_size": 20}

@@ -20,10 +20,10 @@ from oracles import numpy_rnnsearch as oracle
 from test_network import EXACT
 from torch.testing import assert_close
 
-from fairseq_rnnsearch.authors_parameters import PARAMETERS, groundhog_from_state_dict
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.network import DECODER_ORDERS
-from fairseq_rnnsearch.search import AuthorsSequenceGenerator
+from fairseq_rnnsearch.inference.search import AuthorsSequenceGenerator
+from fairseq_rnnsearch.paper.network import DECODER_ORDERS
+from fairseq_rnnsearch.plugin.authors_parameters import PARAMETERS, groundhog_from_state_dict
 
 DOT = {"alignment_model": "dot", "decoder_hidden_size": 10}  # twice the 5 of the encoder
 MODELS = [

@@ -12,15 +12,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_data_folder import write as write_binarised
 
-from fairseq_rnnsearch.compat.evaluated_options import read_value
+from fairseq_rnnsearch.alignment.evaluation.alignment_error_rate import count_links, total
+from fairseq_rnnsearch.alignment.evaluation.links import SentenceLinks, read_links
+from fairseq_rnnsearch.alignment.evaluation.symmetrisation import METHODS, symmetrise
+from fairseq_rnnsearch.alignment.figures import Alignment, read_alignments, write_gallery
 from fairseq_rnnsearch.data.binarised import check_binarised
 from fairseq_rnnsearch.data.corpus import check_text, lines_as_they_come
 from fairseq_rnnsearch.data.dictionary_file import check_dictionary
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.evaluation.alignment_error_rate import count_links, total
-from fairseq_rnnsearch.evaluation.links import SentenceLinks, read_links
-from fairseq_rnnsearch.evaluation.symmetrisation import METHODS, symmetrise
-from fairseq_rnnsearch.figures import Alignment, read_alignments, write_gallery
+from fairseq_rnnsearch.runs.evaluated_options import read_value
 
 # the same examples every time; the folder is written anew by each
 settings.register_profile(

@@ -9,9 +9,9 @@ from models import EOS, PAD, SOURCES, TARGETS, batch_of, build_model, random_mod
 from test_criterion import criterion_of, logged, task_of
 from torch.testing import assert_close
 
-from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion, rdrop
-from fairseq_rnnsearch.criterions.rdrop import rdrop_cost
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion, rdrop
+from fairseq_rnnsearch.plugin.criterions.rdrop import rdrop_cost
 
 pytest_plugins = ["trained"]
 

@@ -10,10 +10,10 @@ import torch
 from commands import LAST_ONLY, MODEL, PACKAGE, PAPER, QUIET, ROOT, TASK
 from fairseq import checkpoint_utils
 
-from fairseq_rnnsearch import align
-from fairseq_rnnsearch.compat import mends
 from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import UserError, line_of, reason
+from fairseq_rnnsearch.inference import align
+from fairseq_rnnsearch.runs import mends
 
 pytest_plugins = ["trained"]
 

@@ -19,10 +19,15 @@ from reporting.length_curves import draw_length_curves, save_length_curves
 from reporting.tables import Column, Table, escaped, fixed, markdown, span
 from sacrebleu.metrics import BLEU, CHRF, TER
 
+from fairseq_rnnsearch.alignment.evaluation.__main__ import main as evaluate
+from fairseq_rnnsearch.alignment.evaluation.sentences import known_sentences, read_known_words
+from fairseq_rnnsearch.alignment.figures import (
+    Alignment,
+    read_alignments,
+    svg_heatmap,
+    write_gallery,
+)
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.evaluation.__main__ import main as evaluate
-from fairseq_rnnsearch.evaluation.sentences import known_sentences, read_known_words
-from fairseq_rnnsearch.figures import Alignment, read_alignments, svg_heatmap, write_gallery
 
 SOURCE = ["a man rides a horse .", "the zebra sleeps .", "one two three four five six .", "a man ."]
 REFERENCE = "un homme monte un cheval ._le zèbre dort ._un deux trois quatre cinq six ._un homme ."
@@ -583,7 +588,7 @@ package.__path__ = [{path!r}]
 sys.modules["fairseq_rnnsearch"] = package
 for name in {blocked}:
     sys.modules[name] = None  # importing it raises ImportError
-from fairseq_rnnsearch.evaluation.__main__ import main as evaluate
+from fairseq_rnnsearch.alignment.evaluation.__main__ import main as evaluate
 sys.path.append({recipes!r})
 from reporting.__main__ import main
 main({arguments})

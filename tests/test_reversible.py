@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from subword_nmt.learn_bpe import learn_bpe
 
+from fairseq_rnnsearch.alignment.figures import Alignment
+from fairseq_rnnsearch.alignment.figures.alignment import bpe_piece
 from fairseq_rnnsearch.data.plain_text import PlainText
 from fairseq_rnnsearch.data.reversible import join, split
-from fairseq_rnnsearch.figures import Alignment
-from fairseq_rnnsearch.figures.alignment import bpe_piece
 
 LINES = {
     "Ukrainian": "Моє ім'я — п'ять об'єктів.",

@@ -199,7 +199,7 @@ def test_all_processes_begin_where_the_first_does(launchpad, small_corpus, begun
 
 
 def test_a_folder_in_use_is_refused(launchpad, small_corpus, refused, begun, tmp_path):
-    from fairseq_rnnsearch.compat.locking import lock
+    from fairseq_rnnsearch.runs.locking import lock
 
     (tmp_path / "link").symlink_to(begun)
     assert lock(str(begun)) is None
@@ -225,7 +225,7 @@ def test_a_killed_training_frees_its_folder(train, tmp_path):
 
 def test_what_a_killed_training_has_forked_keeps_no_lock(tmp_path):
     """Data-loading processes notice after seconds that it is gone."""
-    from fairseq_rnnsearch.compat.locking import lock
+    from fairseq_rnnsearch.runs.locking import lock
 
     lives, end = os.pipe()
     training = os.fork()
@@ -247,7 +247,7 @@ def test_what_a_killed_training_has_forked_keeps_no_lock(tmp_path):
 def test_a_file_system_without_locks(monkeypatch, caplog, tmp_path, number):
     from fairseq import checkpoint_utils
 
-    from fairseq_rnnsearch.compat.locking import lock_and_verify
+    from fairseq_rnnsearch.runs.locking import lock_and_verify
 
     def cannot(*arguments):
         raise OSError(number, os.strerror(number))
@@ -262,8 +262,8 @@ def test_a_file_system_without_locks(monkeypatch, caplog, tmp_path, number):
 def test_a_save_folder_that_cannot_be_written(monkeypatch, train, tmp_path):
     from fairseq import checkpoint_utils
 
-    from fairseq_rnnsearch.compat.locking import lock_and_verify
     from fairseq_rnnsearch.errors import UserError
+    from fairseq_rnnsearch.runs.locking import lock_and_verify
 
     (tmp_path / "file").touch()
     folder = tmp_path / "file" / "folder"
@@ -287,7 +287,7 @@ import torch
 
 import fairseq_rnnsearch
 
-ASKING = "fairseq.distributed.utils", "fairseq_rnnsearch.compat.programs"
+ASKING = "fairseq.distributed.utils", "fairseq_rnnsearch.runs.programs"
 torch.cuda.is_available = lambda: sys._getframe(1).f_globals["__name__"] in ASKING
 torch.cuda.device_count = lambda: 1
 """
@@ -311,7 +311,7 @@ def started(monkeypatch, cpu, gpus, launched=(), **options):
     """How fairseq starts a training on a machine with so many GPUs."""
     from fairseq.distributed import utils
 
-    from fairseq_rnnsearch.compat.programs import share_and_call
+    from fairseq_rnnsearch.runs.programs import share_and_call
 
     for name, value in dict(launched).items():
         monkeypatch.setenv(name, value)

@@ -22,7 +22,7 @@ from numpy.testing import assert_allclose
 from oracles import numpy_rnnsearch as oracle
 from slow_cases import cases
 
-from fairseq_rnnsearch.search import AuthorsSequenceGenerator
+from fairseq_rnnsearch.inference.search import AuthorsSequenceGenerator
 
 
 def generator_of(models, beam, ignore_unk=False, normalize_scores=False):

@@ -20,12 +20,12 @@ from commands import RunsACommand, generate, run, together, train
 from fairseq import checkpoint_utils, utils
 from omegaconf import OmegaConf
 
-from fairseq_rnnsearch.compat import mends
-from fairseq_rnnsearch.compat.checkpoints import read_checkpoint
-from fairseq_rnnsearch.compat.evaluated_options import read_overrides, read_value
 from fairseq_rnnsearch.data.packed_text import unpack
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.models import RNNSearchModel
+from fairseq_rnnsearch.plugin.models import RNNSearchModel
+from fairseq_rnnsearch.runs import mends
+from fairseq_rnnsearch.runs.checkpoints import read_checkpoint
+from fairseq_rnnsearch.runs.evaluated_options import read_overrides, read_value
 
 
 @pytest.fixture(autouse=True)

@@ -10,10 +10,14 @@ from commands import ROOT
 QUICK = {
     "fairseq_rnnsearch": ["", "--help", "optoins"],
     "fairseq_rnnsearch.groundhog": ["--help", "import --help", "import", "improt"],
-    "fairseq_rnnsearch.evaluation": ["--help", "raport", "aer --gold /nosuch --hypothesis /nosuch"],
+    "fairseq_rnnsearch.alignment.evaluation": [
+        "--help",
+        "raport",
+        "aer --gold /nosuch --hypothesis /nosuch",
+    ],
 }
 COMMANDS = "alignments aer symmetrise dictionary replace-unk"
-QUICK["fairseq_rnnsearch.evaluation"] += [
+QUICK["fairseq_rnnsearch.alignment.evaluation"] += [
     f"{command} --help" for command in f"{COMMANDS} no-unk".split()
 ]
 
@@ -30,7 +34,7 @@ PAGE = """
 import sys
 from pathlib import Path
 import numpy as np
-from fairseq_rnnsearch.figures import Alignment, Gallery
+from fairseq_rnnsearch.alignment.figures import Alignment, Gallery
 with Gallery(Path(sys.argv[1]), ("html", "jsonl")) as gallery:
     gallery.add(Alignment(("a",), ("b",), np.ones((1, 1)), 0))
 print(sys.modules.keys() & {"torch", "fairseq", "matplotlib"} or "")

@@ -18,14 +18,14 @@ NAMES_TWICE = {"__init__.py", "__main__.py", "alignment_heatmap.py"}
 
 # What fairseq, torch and others let their callers ask for in no other way, by file and name.
 OTHERS_CONTRACTS = {
-    ("compat/trainer.py", "module"),  # of torch's and fairseq's wrappers of models
-    ("compat/resuming.py", "set_checkpoint_dict"),  # of fairseq's tasks
-    ("models/architectures.py", "max_train_words"),  # options that fairseq has read so far
+    ("runs/trainer.py", "module"),  # of torch's and fairseq's wrappers of models
+    ("runs/resuming.py", "set_checkpoint_dict"),  # of fairseq's tasks
+    ("plugin/models/architectures.py", "max_train_words"),  # options that fairseq has read so far
     # options of fairseq, a namespace that need not have them
-    ("tasks/translating.py", "print_alignment"),
-    ("tasks/translating.py", "replace_unk"),
-    ("tasks/translating.py", "score_reference"),
-    ("authors_parameters.py", "dtype"),  # of numpy's arrays
+    ("plugin/tasks/translating.py", "print_alignment"),
+    ("plugin/tasks/translating.py", "replace_unk"),
+    ("plugin/tasks/translating.py", "score_reference"),
+    ("plugin/authors_parameters.py", "dtype"),  # of numpy's arrays
 }
 
 
@@ -76,22 +76,21 @@ def written_attributes(source):
 
 # Attributes of records of the same file, and of objects of torch's and others' that want them set.
 WRITTEN = {
-    "compat/data_loading.py": {"worker._popen.terminate"},
-    "compat/messages.py": {"record.msg"},  # of a message, as logging has its filters do
-    "compat/resuming.py": {"checkpoint_utils.save_checkpoint.best"},
+    "runs/data_loading.py": {"worker._popen.terminate"},
+    "runs/messages.py": {"record.msg"},  # of a message, as logging has its filters do
+    "runs/resuming.py": {"checkpoint_utils.save_checkpoint.best"},
     "errors.py": {"sys.excepthook"},
-    "evaluation/training_log.py": {"run.seconds", "run.unlogged"},
-    "figures/fonts.py": {"whole.flavor"},
-    "authors_parameters.py": {"config.model", "config.task"},
+    "alignment/figures/fonts.py": {"whole.flavor"},
+    "plugin/authors_parameters.py": {"config.model", "config.task"},
     "kernels/cpu/compiled_steps.py": {"function.argtypes", "function.restype"},
-    "models/architectures.py": {"args.max_train_words"},
-    "models/precision.py": {"parameter.data"},
-    "optim/adadelta.py": {"parameter.grad"},
-    "registration.py": {"module.__loader__", "module.__spec__.loader", "spec.loader"},
-    "search/generator.py": {"sentence.ended", "sentence.full"},
-    "tasks/epoch_batches.py": {"share._supports_prefetch", "share.shard_id"},
-    "compat/dictionaries.py": {"dictionary.path"},
-    "translation.py": {"ax._repr_png_", "figure._repr_png_"},
+    "plugin/models/architectures.py": {"args.max_train_words"},
+    "plugin/models/precision.py": {"parameter.data"},
+    "plugin/optim/adadelta.py": {"parameter.grad"},
+    "plugin/registration.py": {"module.__loader__", "module.__spec__.loader", "spec.loader"},
+    "inference/search/generator.py": {"sentence.ended", "sentence.full"},
+    "plugin/tasks/epoch_batches.py": {"share._supports_prefetch", "share.shard_id"},
+    "runs/dictionaries.py": {"dictionary.path"},
+    "inference/translation.py": {"ax._repr_png_", "figure._repr_png_"},
 }
 
 
@@ -177,7 +176,7 @@ def test_importing_the_package_changes_nothing_but_registries():
 def test_importing_the_package_imports_neither_fairseq_nor_torch():
     """In a process of its own, because the warm one has imported both."""
     program = (
-        "import sys, fairseq_rnnsearch, fairseq_rnnsearch.evaluation\n"
+        "import sys, fairseq_rnnsearch, fairseq_rnnsearch.alignment.evaluation\n"
         "print(sys.modules.keys() & {'fairseq', 'torch'})"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
@@ -198,7 +197,7 @@ def test_load_leaves_the_root_logger_alone():
 
 def test_the_table_is_what_is_replaced():
     program = LOADED.replace("IMPORT", "import fairseq_rnnsearch") + (
-        "from fairseq_rnnsearch.compat import mends\n"
+        "from fairseq_rnnsearch.runs import mends\n"
         "before, old = attributes(), {name for name, _ in attributes()}\n"
         "mends.mend_fairseq()\n"
         "replaced = {name for _, name in changed(before, attributes())}\n"
@@ -213,7 +212,7 @@ def test_the_table_is_what_is_replaced():
 
 def test_what_load_replaces_is_given_back():
     program = LOADED.replace("IMPORT", "import fairseq_rnnsearch") + (
-        "from fairseq_rnnsearch.compat import mends\n"
+        "from fairseq_rnnsearch.runs import mends\n"
         "before, old = attributes(), {name for name, _ in attributes()}\n"
         "with mends.reading_as_data():\n"
         "    names = {name for _, name in changed(before, attributes())}\n"
@@ -251,7 +250,7 @@ def test_a_process_that_fairseq_starts_is_mended_too():
     begun = (
         "import pickle, sys, fairseq_rnnsearch\n"
         "from fairseq_cli import train\n"
-        "from fairseq_rnnsearch.compat import mends\n"
+        "from fairseq_rnnsearch.runs import mends\n"
         "mends.mend_fairseq()\n"
         "print(pickle.dumps(train.main).hex())"
     )
@@ -259,7 +258,7 @@ def test_a_process_that_fairseq_starts_is_mended_too():
         "import pickle, sys\n"
         "main = pickle.loads(bytes.fromhex(sys.argv[1]))\n"
         "from fairseq_cli import train\n"
-        "from fairseq_rnnsearch.tasks import AlignmentHeatmapTask\n"
+        "from fairseq_rnnsearch.plugin.tasks import AlignmentHeatmapTask\n"
         "try:\n"
         "    AlignmentHeatmapTask.load_dictionary('nosuch')\n"
         "except ValueError:\n"

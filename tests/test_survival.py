@@ -17,8 +17,8 @@ from commands import MODEL, ROOT, assert_equal_tensors, parameters_and_optimizer
 from launchpad import Strike
 from slow_cases import cases
 
-from fairseq_rnnsearch.compat.writing import copy_whole, write_whole
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.runs.writing import copy_whole, write_whole
 
 pytest_plugins = ["trained"]
 
@@ -269,7 +269,7 @@ def stopped_at_10(launchpad, whole, tmp_path_factory):
 def choose(folder, **options):
     from fairseq.dataclass.configs import CheckpointConfig
 
-    from fairseq_rnnsearch.compat.resuming import choose_beginning
+    from fairseq_rnnsearch.runs.resuming import choose_beginning
 
     cfg = CheckpointConfig(save_dir=str(folder), **options)
     return choose_beginning(cfg).get("restore_file")

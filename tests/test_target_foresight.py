@@ -10,10 +10,10 @@ from oracles import numpy_rnnsearch as oracle
 from test_network import EXACT
 from torch.testing import assert_close
 
-from fairseq_rnnsearch.authors_parameters import PARAMETERS, groundhog_from_state_dict
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.living.stored_weights import stored_model
-from fairseq_rnnsearch.network import DECODER_ORDERS
+from fairseq_rnnsearch.paper.network import DECODER_ORDERS
+from fairseq_rnnsearch.plugin.authors_parameters import PARAMETERS, groundhog_from_state_dict
 
 pytest_plugins = ["trained"]
 
@@ -123,7 +123,7 @@ def test_commands_align_and_do_not_translate(small_corpus, tmp_path):
     assert "--target-foresight" in refused and "cannot translate" in refused
     text = small_corpus.text
     run(
-        "fairseq_rnnsearch.align", small_corpus.data, f"--path={checkpoint}",
+        "fairseq_rnnsearch.inference.align", small_corpus.data, f"--path={checkpoint}",
         f"--source={text / 'test.en'}", f"--target={text / 'test.fr'}",
         f"--heatmap-dir={tmp_path / 'aligned'} --heatmap-format pharaoh",
     ).ok()  # fmt: skip

@@ -15,7 +15,7 @@ from commands import ROOT, generate, run, sides
 
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.data.line_batches import line_batches
-from fairseq_rnnsearch.translate import main
+from fairseq_rnnsearch.inference.translate import main
 
 pytest_plugins = ["trained"]
 
@@ -39,7 +39,7 @@ def model(work):
 
 def translate(work, *more, **options):
     data = f"--data={work / 'data'}"
-    return run("fairseq_rnnsearch.translate", work, data, *more, "--beam=3", **options)
+    return run("fairseq_rnnsearch.inference.translate", work, data, *more, "--beam=3", **options)
 
 
 TEXT = "Red house.\n\nvast tree bird\n"
@@ -122,7 +122,7 @@ def test_what_is_wrong_is_said_in_one_line(work, tmp_path):
 def test_help_needs_neither_torch_nor_fairseq():
     program = (
         "import sys, contextlib\n"
-        "from fairseq_rnnsearch import translate, align\n"
+        "from fairseq_rnnsearch.inference import align, translate\n"
         "for main in (translate.main, align.main):\n"
         "    with contextlib.suppress(SystemExit): main(['--help'])\n"
         "print(sys.modules.keys() & {'torch', 'fairseq'})"

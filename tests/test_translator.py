@@ -18,13 +18,13 @@ from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import GenerationConfig
 
 from fairseq_rnnsearch import load
-from fairseq_rnnsearch import translation as translation_module
-from fairseq_rnnsearch.align import main as align_main
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.inference import translation as translation_module
+from fairseq_rnnsearch.inference.align import main as align_main
+from fairseq_rnnsearch.inference.work_folder import checkpoint_of
 from fairseq_rnnsearch.kernels import forget
-from fairseq_rnnsearch.models import RNNSearchModel
-from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
-from fairseq_rnnsearch.work_folder import checkpoint_of
+from fairseq_rnnsearch.plugin.models import RNNSearchModel
+from fairseq_rnnsearch.plugin.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
 
 pytest_plugins = ["trained"]
 
@@ -522,7 +522,7 @@ def written(folder, pairs):
 
 def test_two_text_files_are_aligned_in_one_command(learned, model, test_pairs, tmp_path):
     finished = run(
-        "fairseq_rnnsearch.align",
+        "fairseq_rnnsearch.inference.align",
         learned.corpus.data,
         *("--path", learned.checkpoint),
         *written(tmp_path, test_pairs),
@@ -547,7 +547,7 @@ def test_two_text_files_are_aligned_in_one_command(learned, model, test_pairs, t
 def test_chosen_sentences_keep_their_numbers_also_over_chunks(
     learned, test_pairs, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr("fairseq_rnnsearch.align.AT_ONCE", 2)
+    monkeypatch.setattr("fairseq_rnnsearch.inference.align.AT_ONCE", 2)
     align_main(
         [str(learned.corpus.data), "--path", str(learned.checkpoint)]
         + written(tmp_path, test_pairs)
@@ -586,7 +586,7 @@ def test_mistakes_on_the_command_line(tmp_path, name):
 
 
 def test_a_mistake_is_one_line_on_standard_error():
-    finished = run("fairseq_rnnsearch.align", "data")
+    finished = run("fairseq_rnnsearch.inference.align", "data")
     assert finished.rc == 1
     (line,) = finished.err.splitlines()
     assert line.startswith(ERROR)

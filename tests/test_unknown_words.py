@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from fairseq.utils import replace_unk
 
+from fairseq_rnnsearch.alignment.evaluation.__main__ import main
+from fairseq_rnnsearch.alignment.evaluation.unknown_words import learn_dictionary, replace_unknown
+from fairseq_rnnsearch.alignment.figures import Alignment, write_gallery
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.evaluation.__main__ import main
-from fairseq_rnnsearch.evaluation.unknown_words import learn_dictionary, replace_unknown
-from fairseq_rnnsearch.figures import Alignment, write_gallery
 
 SOURCE = ["the red house", "the house", "a red car", "the car"]
 TARGET = ["la maison rouge", "la maison", "une voiture rouge", "la voiture"]

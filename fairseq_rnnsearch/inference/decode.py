@@ -12,7 +12,7 @@ from fairseq.sequence_scorer import SequenceScorer
 from torch import Tensor
 
 from fairseq_rnnsearch.inference.batches import naming_the_batch, rows_of
-from fairseq_rnnsearch.search.generator import StepwiseDecoder
+from fairseq_rnnsearch.inference.search.generator import StepwiseDecoder
 
 
 def has_alignment(model: torch.nn.Module) -> bool:

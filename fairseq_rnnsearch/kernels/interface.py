@@ -11,7 +11,8 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
-from fairseq_rnnsearch.equations import (
+from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
+from fairseq_rnnsearch.paper.equations import (
     Alignment,
     BiasedEmbedding,
     DeepOutput,
@@ -19,7 +20,6 @@ from fairseq_rnnsearch.equations import (
     OutputLayer,
     Unit,
 )
-from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
 
 
 class Direction(NamedTuple):
@@ -43,7 +43,7 @@ class DecoderParts(NamedTuple):
 class SearchStart(NamedTuple):
     """What the decoder of a search starts from."""
 
-    order: str  # one of ``network.DECODER_ORDERS``
+    order: str  # one of ``paper.network.DECODER_ORDERS``
     parts: DecoderParts
     memory: Memory | None  # what is attended to, one row per sentence; None: RNNencdec
     summary: Tensor  # (sentences, n): RNNencdec's context

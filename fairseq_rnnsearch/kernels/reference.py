@@ -10,10 +10,10 @@ from collections.abc import Iterable, Sequence
 import torch
 from torch import Tensor, nn
 
-from fairseq_rnnsearch.equations import Alignment, Memory, OutputLayer, Unit, attend
 from fairseq_rnnsearch.kernels.accuracy import accurate_type, log_softmax
 from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
 from fairseq_rnnsearch.kernels.interface import Direction, SearchStart
+from fairseq_rnnsearch.paper.equations import Alignment, Memory, OutputLayer, Unit, attend
 
 
 class Reference:

@@ -1,6 +1,6 @@
 """The living page: trained models inside one HTML file that translates in the browser, offline.
 
-    python -m fairseq_rnnsearch.living checkpoint_best.pt --data data-bin --out living.html
+    rnnsearch-living checkpoint_best.pt --data data-bin --out living.html
 
 ``living_page`` puts the file together, from the parameters (``stored_weights``), the rules that
 turn text into tokens (``text_rules``) and the scripts beside this module. The model's scripts run
@@ -8,11 +8,11 @@ in a worker that the page makes of its own text, and in Node:
 
     matrix_product.js   W x for several vectors at once; its inner loop is matrix_product.wat
     weights.js          parameters as the page stores them
-    model.js            the paper's equations, as in ``equations`` and ``network``
-    search.js           beam search, as in ``search``; forced alignment
+    model.js            the paper's equations, as in ``paper.equations`` and ``paper.network``
+    search.js           beam search, as in ``inference.search``; forced alignment
     text.js             from sentences to tokens and back, as in ``data.plain_text``
     engine.js           what the page asks, and the answers, as ``load()`` gives them
 
 What one sees and touches is in interface.js, model_view.js, beam_tree.js and glass.js, with
-living.css and living.html; the heatmap is that of the alignment page (``figures``).
+living.css and living.html; the heatmap is that of the alignment page (``alignment.figures``).
 """

@@ -1,6 +1,6 @@
-"""``python -m fairseq_rnnsearch.living``: a trained model as a page that translates, offline.
+"""``rnnsearch-living``: a trained model as a page that translates, offline.
 
-    python -m fairseq_rnnsearch.living checkpoint_best.pt --data data-bin --out living.html
+    rnnsearch-living checkpoint_best.pt --data data-bin --out living.html
 
 Open the file with a double click: it translates as one types, shows what the model looks at, and
 lets one change words and attention. Nothing is fetched, and nothing leaves the page. A second
@@ -14,8 +14,12 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_rnnsearch.command_options import add_text_options, load_options, show_warnings
 from fairseq_rnnsearch.errors import OneLineParser, UserError, program
+from fairseq_rnnsearch.inference.command_options import (
+    add_text_options,
+    load_options,
+    show_warnings,
+)
 
 
 @program
@@ -32,8 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.name and len(options.name) != len(options.checkpoint):
         raise UserError(f"--name: give one for each of the {len(options.checkpoint)} checkpoints")
     # they import torch and fairseq, which --help does not need
+    from fairseq_rnnsearch.inference.translator import load
     from fairseq_rnnsearch.living.living_page import write_living_page
-    from fairseq_rnnsearch.translator import load
 
     models = [
         load(checkpoint, options.data, **load_options(options)) for checkpoint in options.checkpoint
@@ -61,7 +65,7 @@ def _megabytes(text: str) -> float:
 
 def _parser() -> argparse.ArgumentParser:
     parser = OneLineParser(
-        prog="python -m fairseq_rnnsearch.living",
+        prog="rnnsearch-living",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,

@@ -7,12 +7,12 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from fairseq_rnnsearch.alignment.figures.page import CONTROLS, filled
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.figures.page import CONTROLS, filled
 from fairseq_rnnsearch.files import replacing
+from fairseq_rnnsearch.inference.translator import Translator
 from fairseq_rnnsearch.living.stored_weights import WEIGHTS, stored_model
 from fairseq_rnnsearch.living.text_rules import text_rules
-from fairseq_rnnsearch.translator import Translator
 
 _HERE = Path(__file__).parent
 _ENGINE = ("matrix_product", "weights", "model", "search", "text", "engine")

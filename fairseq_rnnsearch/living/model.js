@@ -1,6 +1,6 @@
 "use strict";
 /*
- * RNNsearch and RNNencdec as in equations/ and network/, equation by equation.
+ * RNNsearch and RNNencdec as in paper/equations and paper/network, equation by equation.
  *
  * A vector is a Float32Array; several of them (the hypotheses of a beam, the words of a sentence)
  * stand one after the other in one array. Names are the paper's; the manual's glossary joins them

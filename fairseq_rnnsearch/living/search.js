@@ -1,6 +1,6 @@
 "use strict";
 /*
- * Beam search with the results of search/generator.py, which are fairseq's, for one sentence.
+ * Beam search with the results of inference/search/generator.py, which are fairseq's, for one sentence.
  *
  * `touched` is what a reader has changed: words[i] is the only word that step i may choose, and
  * rows[i] stands in the place of alpha_i for every hypothesis.

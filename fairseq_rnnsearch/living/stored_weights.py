@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.models import RNNSearchModel
-from fairseq_rnnsearch.models.model_options import ALIGNMENTS, UNITS
+from fairseq_rnnsearch.plugin.models import RNNSearchModel
+from fairseq_rnnsearch.plugin.models.model_options import ALIGNMENTS, UNITS
 
 WEIGHTS = ("int8", "float32")
 

@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 from runs import Run, read_runs
 
+from fairseq_rnnsearch.alignment.figures.picture_files import save_figure
 from fairseq_rnnsearch.errors import UserError, program
-from fairseq_rnnsearch.figures.picture_files import save_figure
 from fairseq_rnnsearch.files import write_text
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))

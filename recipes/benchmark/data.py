@@ -17,7 +17,7 @@ from fairseq.data import indexed_dataset
 from sizes import SIZES, dictionary
 
 from fairseq_rnnsearch.files import write_text
-from fairseq_rnnsearch.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
+from fairseq_rnnsearch.plugin.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
 
 
 def write_corpus(folder: Path, pairs: int) -> None:

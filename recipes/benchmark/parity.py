@@ -18,9 +18,9 @@ from fairseq import checkpoint_utils
 from fairseq.tasks import FairseqTask
 from torch import Tensor, nn
 
-import fairseq_rnnsearch.models
-import fairseq_rnnsearch.tasks  # noqa: F401  each registers a part with fairseq
-from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
+import fairseq_rnnsearch.plugin.models
+import fairseq_rnnsearch.plugin.tasks  # noqa: F401  each registers a part with fairseq
+from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
 
 BATCH = 80
 CANDIDATES = {

@@ -28,8 +28,8 @@ from machine import add_timing, clock_of, description
 from sizes import SIZES, Size, dictionary
 
 from fairseq_rnnsearch.files import write_text
-from fairseq_rnnsearch.models import RNNSearchConfig, RNNSearchModel
-from fairseq_rnnsearch.search import StepwiseGenerator
+from fairseq_rnnsearch.inference.search import StepwiseGenerator
+from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
 
 BEAM = 12
 CANDIDATES = ("rnnsearch", "bfloat16", "fairseq's generator", "reference", "lstm")

@@ -9,11 +9,11 @@ from fairseq.dataclass.utils import convert_namespace_to_omegaconf
 from fairseq.logging import metrics
 from sizes import Size, dictionary, sample
 
-import fairseq_rnnsearch.criterions
-import fairseq_rnnsearch.models
-import fairseq_rnnsearch.optim
-import fairseq_rnnsearch.tasks  # each registers a part with fairseq
-from fairseq_rnnsearch.compat.trainer import ResumableTrainer
+import fairseq_rnnsearch.plugin.criterions
+import fairseq_rnnsearch.plugin.models
+import fairseq_rnnsearch.plugin.optim
+import fairseq_rnnsearch.plugin.tasks  # each registers a part with fairseq
+from fairseq_rnnsearch.runs.trainer import ResumableTrainer
 
 OURS = (
     "--task alignment_heatmap --heatmap-samples 0 --arch rnnsearch_50 --criterion alignment_heatmap"

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from fairseq_rnnsearch.equations import AlignmentModel, GatedUnit, Memory
 from fairseq_rnnsearch.errors import UserError, program
 from fairseq_rnnsearch.kernels import BACKENDS, Direction, gpu
 from fairseq_rnnsearch.kernels.gpu import masked_cost
+from fairseq_rnnsearch.paper.equations import AlignmentModel, GatedUnit, Memory
 
 if TYPE_CHECKING:
     from triton.compiler import CompiledKernel
@@ -77,7 +77,7 @@ def compiled(target: str, dtype: torch.dtype) -> dict[str, CompiledKernel]:
 
 def update(dtype: torch.dtype) -> None:
     """Call everything that launches a kernel; what it returns is not computed."""
-    from fairseq_rnnsearch.optim import fused_adadelta
+    from fairseq_rnnsearch.plugin.optim import fused_adadelta
 
     backend, unit = BACKENDS["gpu"], GatedUnit(M, N, 2 * N).to(dtype)
     x = torch.zeros(STEPS, PAIRS, 3 * N, dtype=dtype, requires_grad=True)

@@ -16,11 +16,11 @@ from models import batch_of, fairseq_words, model_from_arrays, padded, previous
 from search import sentences
 from speed import BEAM, TOGETHER, kinds
 
-from fairseq_rnnsearch.authors_parameters import groundhog_from_state_dict
-from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
-from fairseq_rnnsearch.models import RNNSearchModel
-from fairseq_rnnsearch.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
-from fairseq_rnnsearch.search import AuthorsSequenceGenerator, StepwiseGenerator
+from fairseq_rnnsearch.inference.search import AuthorsSequenceGenerator, StepwiseGenerator
+from fairseq_rnnsearch.plugin.authors_parameters import groundhog_from_state_dict
+from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
+from fairseq_rnnsearch.plugin.models import RNNSearchModel
+from fairseq_rnnsearch.plugin.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 
 # of a gradient, the norm of the difference from float64 over the norm
 BOUNDS = {"float64": 1e-9, "float32": 1e-4, "tf32": 1e-2, "bfloat16": 1e-2}

@@ -11,11 +11,11 @@ from search import task_of
 from sizes import SIZES, Size, dictionary, sample
 from torch import Tensor
 
-from fairseq_rnnsearch.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.kernels import BACKENDS
 from fairseq_rnnsearch.kernels.gpu import GPU
 from fairseq_rnnsearch.kernels.gpu.recordings import CudaRecording
-from fairseq_rnnsearch.models import RNNSearchConfig, RNNSearchModel
+from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
+from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
 
 ROOT = Path(__file__).resolve().parents[2]
 # a number, one of ``bounded``, or several of them by name

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from fairseq_rnnsearch.data.batch_order import paper_batches
+from fairseq_rnnsearch.paper.batch_order import paper_batches
 
 M, N, ATTENTION, MAXOUT, WORDS = 620, 1000, 1000, 500, 30_000  # the paper's sizes
 PAIRS, LENGTH = 80, 31  # sentences of an update, and their words with the end symbol

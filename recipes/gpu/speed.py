@@ -8,9 +8,9 @@ import torch
 from device import Device, Found, Measurements, bounded, moved, products_in, task_of
 from search import lstm, rnnsearch, sentences
 
-from fairseq_rnnsearch.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
-from fairseq_rnnsearch.search import StepwiseGenerator
-from fairseq_rnnsearch.search.generator import _Search
+from fairseq_rnnsearch.inference.search import StepwiseGenerator
+from fairseq_rnnsearch.inference.search.generator import _Search
+from fairseq_rnnsearch.plugin.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 
 BEAM, TOGETHER = 12, 40
 LAUNCHES = {  # as CUDA's libraries call them
@@ -73,7 +73,7 @@ def ceilings(device: Device) -> Measurements:
         y.backward(small)
 
     def by_triton() -> float:
-        from fairseq_rnnsearch.optim.fused_adadelta import update
+        from fairseq_rnnsearch.plugin.optim.fused_adadelta import update
 
         four = torch.ones(4, 16, device=device.torch).unbind()
         group = {"rho": 0.95, "eps": 1e-6, "weight_decay": 0.0, "lr": 1.0}

@@ -49,7 +49,7 @@ binarise() {
 align() {
     local -a further=()
     [[ $POSTERIOR = 0 ]] || further+=(--posterior)
-    python -m fairseq_rnnsearch.align "$WORK/data" \
+    python -m fairseq_rnnsearch.inference.align "$WORK/data" \
         --path "$WORK/checkpoints-$1$FORESEES/checkpoint_best.pt" \
         --source "$WORK/corpus/$2.${1%-*}" --target "$WORK/corpus/$2.${1#*-}" \
         --heatmap-dir "$PARTIAL" --heatmap-format pharaoh,jsonl,html \
@@ -72,7 +72,7 @@ eflomal_align() {
     mkdir -- "$PARTIAL"
     logged "eflomal-$1" eflomal-align -s "$WORK/corpus/$1.en" -t "$WORK/corpus/$1.fr" \
         -f "$PARTIAL/en-fr.pharaoh" -r "$PARTIAL/fr-en.pharaoh" "${@:2}"
-    python -m fairseq_rnnsearch.evaluation symmetrise --method grow-diag-final-and \
+    python -m fairseq_rnnsearch.alignment.evaluation symmetrise --method grow-diag-final-and \
         --forward "$PARTIAL/en-fr.pharaoh" --inverse "$PARTIAL/fr-en.pharaoh" >"$PARTIAL/joined"
 }
 
@@ -150,7 +150,7 @@ score() {
     local gold=$1 comment=$2 file
     shift 2
     file="$WORK/logs/aer-$(basename -- "$gold")-${comment// /-}.log"
-    python -m fairseq_rnnsearch.evaluation aer --gold "$gold" "$@" \
+    python -m fairseq_rnnsearch.alignment.evaluation aer --gold "$gold" "$@" \
         --bootstrap "$RESAMPLES" >"$file"
     awk -v comment="$comment" '
         BEGIN { printf "%-28s", comment }

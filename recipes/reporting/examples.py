@@ -3,7 +3,7 @@
 import argparse
 from collections.abc import Mapping, Sequence
 
-from fairseq_rnnsearch.evaluation.drawing import parse_ids
+from fairseq_rnnsearch.alignment.evaluation.drawing import parse_ids
 from reporting import paper
 from reporting.tables import Column, Table, markdown
 from reporting.texts import System, TestSet, add_texts, read_texts

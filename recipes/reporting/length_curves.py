@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from fairseq_rnnsearch.alignment.figures import fonts
+from fairseq_rnnsearch.alignment.figures.layout import DOTS_PER_INCH
+from fairseq_rnnsearch.alignment.figures.picture_files import picture_format, save_figure
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.figures import fonts
-from fairseq_rnnsearch.figures.layout import DOTS_PER_INCH
-from fairseq_rnnsearch.figures.picture_files import picture_format, save_figure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,16 +14,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.evaluation import drawing, sentences
-from fairseq_rnnsearch.evaluation.command_line import (
+from fairseq_rnnsearch.alignment.evaluation import drawing, sentences
+from fairseq_rnnsearch.alignment.evaluation.command_line import (
     add_list,
     check_names,
     given_together,
     named_paths,
 )
-from fairseq_rnnsearch.figures import Alignment, svg_heatmap, svg_text
-from fairseq_rnnsearch.figures.page import STYLE
+from fairseq_rnnsearch.alignment.figures import Alignment, svg_heatmap, svg_text
+from fairseq_rnnsearch.alignment.figures.page import STYLE
+from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import write_text
 from reporting import bleu_table, examples, lengths, paper, tables, texts
 from reporting import training_table as training
@@ -130,7 +130,7 @@ def _made(options: argparse.Namespace) -> Report:
     return dict(
         title=options.title or title,
         with_paper=theirs.are_shown,
-        command=shlex.join(["python", "-m", "fairseq_rnnsearch.evaluation", *sys.argv[1:]]),
+        command=shlex.join(["python", "recipes/reporting", *sys.argv[1:]]),
         notes=options.note,
         scores=bleu_table.score_texts(test, systems, bootstrap, theirs),
         resamples=bootstrap.resamples,

@@ -27,8 +27,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from fairseq_rnnsearch.alignment.evaluation.resampling import (
+    percentile_interval,
+    resampling_generator,
+)
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.evaluation.resampling import percentile_interval, resampling_generator
 
 if TYPE_CHECKING:
     from sacrebleu.metrics.base import Metric

@@ -12,20 +12,20 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.evaluation.command_line import (
+from fairseq_rnnsearch.alignment.evaluation.command_line import (
     add_file,
     add_list,
     check_names,
     given_together,
     named_paths,
 )
-from fairseq_rnnsearch.evaluation.sentences import (
+from fairseq_rnnsearch.alignment.evaluation.sentences import (
     known_sentences,
     read_as_many,
     read_known_words,
     read_sentences,
 )
+from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.wording import counted
 from reporting import paper
 

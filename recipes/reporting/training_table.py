@@ -4,7 +4,7 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
-from fairseq_rnnsearch.evaluation.command_line import (
+from fairseq_rnnsearch.alignment.evaluation.command_line import (
     add_list,
     check_names,
     named_paths,

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import torch
 
-from fairseq_rnnsearch.compat.checkpoints import read_checkpoint
 from fairseq_rnnsearch.errors import program
 from fairseq_rnnsearch.files import replacing
+from fairseq_rnnsearch.runs.checkpoints import read_checkpoint
 
 
 @program

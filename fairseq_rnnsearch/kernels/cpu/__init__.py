@@ -11,7 +11,6 @@ from functools import partial
 import torch
 from torch import nn
 
-from fairseq_rnnsearch.equations import OutputLayer
 from fairseq_rnnsearch.kernels.cpu import (
     output_cost,
     packed_weights,
@@ -21,6 +20,7 @@ from fairseq_rnnsearch.kernels.cpu import (
 from fairseq_rnnsearch.kernels.cpu.compiled_steps import operations
 from fairseq_rnnsearch.kernels.derived import DERIVED_FROM, decoder_loop
 from fairseq_rnnsearch.kernels.derived.passes import Primitives
+from fairseq_rnnsearch.paper.equations import OutputLayer
 
 PRIMITIVES = Primitives(
     operations, packed_weights.batch_product, lambda function, *args: function(*args)

@@ -3,7 +3,7 @@
 The loops work in place on buffers that hold all steps; no graph is recorded, and the gradients of
 the weights are one product over all steps.
 
-**The backward pass.** In the names of ``equations.gated_unit``, one step from h to h' is
+**The backward pass.** In the names of ``paper.equations.gated_unit``, one step from h to h' is
 
     z, r = sigma(a_z), sigma(a_r)      with  a_z = x_z + U_z h,  a_r = x_r + U_r h
     h~ = tanh(a)                       with  a = x + U q,  q = r o h

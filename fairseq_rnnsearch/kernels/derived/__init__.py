@@ -5,7 +5,7 @@ beside matrix products, in torch, and ``passes`` what all such passes need. ``cp
 them their own products and operations.
 """
 
-from fairseq_rnnsearch.equations import (
+from fairseq_rnnsearch.paper.equations import (
     AlignmentModel,
     BiasedEmbedding,
     DeepOutput,

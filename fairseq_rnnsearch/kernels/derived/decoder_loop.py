@@ -56,7 +56,6 @@ query, V_a e(y_i), is computed before the loop, and its gradients are the d_p of
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.equations import AlignmentModel, GatedUnit, Memory
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.derived.passes import (
     Primitives,
@@ -64,6 +63,7 @@ from fairseq_rnnsearch.kernels.derived.passes import (
     first_order,
     summed_product,
 )
+from fairseq_rnnsearch.paper.equations import AlignmentModel, GatedUnit, Memory
 
 
 def decoder_recurrence(

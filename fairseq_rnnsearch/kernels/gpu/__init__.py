@@ -15,7 +15,6 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_rnnsearch.devices import runs_triton
-from fairseq_rnnsearch.equations import AlignmentModel, GatedUnit, Memory
 from fairseq_rnnsearch.kernels.derived import DERIVED_FROM, decoder_loop
 from fairseq_rnnsearch.kernels.derived.operations import Operations
 from fairseq_rnnsearch.kernels.derived.passes import Primitives
@@ -23,6 +22,7 @@ from fairseq_rnnsearch.kernels.gpu import joint_recurrence, masked_cost
 from fairseq_rnnsearch.kernels.gpu.recordings import CudaRecording, Recordings
 from fairseq_rnnsearch.kernels.interface import Direction
 from fairseq_rnnsearch.kernels.reference import Reference
+from fairseq_rnnsearch.paper.equations import AlignmentModel, GatedUnit, Memory
 
 TYPES = {torch.float32, torch.float64, torch.bfloat16}
 

@@ -15,15 +15,15 @@ import torch
 from fairseq.models import register_model
 from torch import Tensor, nn
 
-from fairseq_rnnsearch.equations import AlignmentModel, DeepOutput, GatedUnit
-from fairseq_rnnsearch.models import RNNSearchConfig, RNNSearchModel
-from fairseq_rnnsearch.network import (
+from fairseq_rnnsearch.paper.equations import AlignmentModel, DeepOutput, GatedUnit
+from fairseq_rnnsearch.paper.network import (
     INITIALIZATIONS,
     Decoder,
     EncodedSource,
     Encoder,
     initialize,
 )
+from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
 
 Start = Callable[[nn.Module], None]
 Change = Callable[[Encoder, Decoder, Start], None]

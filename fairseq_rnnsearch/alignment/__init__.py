@@ -1,0 +1,1 @@
+"""Alignments: their pictures and pages (``figures``), and links of words (``evaluation``)."""

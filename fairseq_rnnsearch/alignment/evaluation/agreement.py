@@ -1,0 +1,101 @@
+"""`--agreement`: the weights of both directions are joined before links are made of them.
+
+A model of each direction gives weights of its own: alpha_ij of target word i over the source words,
+and beta_ji of source word j over the target words. Where the links of both are joined, it no longer
+matters how sure a model was of them. Here weights are, word by word,
+
+    product     alpha_ij beta_ji            high where both agree (Liang, Taskar and Klein, 2006,
+                                            who multiply posteriors so)
+    mean        (alpha_ij + beta_ji) / 2    high where either is sure
+
+and then each target word is linked with the source word that has the most, and each source word
+with the target word that has the most, if it is more than nothing. These two are the directions
+that `--symmetrise` joins.
+"""
+
+import argparse
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_rnnsearch.alignment.evaluation.links import Link, LinkFile, SentenceLinks
+from fairseq_rnnsearch.alignment.figures.alignment import Alignment, word_count
+from fairseq_rnnsearch.alignment.figures.jsonl import read_alignments
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.wording import counted
+
+AGREEMENTS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
+    "product": np.multiply,
+    "mean": lambda alpha, beta: (alpha + beta) / 2,
+}
+
+
+def add_agreement(parser: argparse.ArgumentParser) -> None:
+    """Add the option."""
+    parser.add_argument(
+        "--agreement",
+        choices=AGREEMENTS,
+        help="join the weights of both directions before links are made of them; the files of both"
+        " are alignments.jsonl then, and need no --reverse",
+    )
+
+
+def read_agreed_links(options: argparse.Namespace, paths: dict[str, Path]) -> dict[str, LinkFile]:
+    """Return the links of the target words and those of the source words, of all sentences.
+
+    Args:
+        options: from `add_agreement` and `link_options.add_reading`.
+        paths: by their names two ``alignments.jsonl``: weights by the model that translates source
+            to target, and of the same sentences by the model of the other direction.
+
+    Raises:
+        UserError: as `read_alignments`, when the files are not of the same sentences, and for
+            options that say how to read files of links.
+    """
+    if paths.keys() & {*options.reverse, *options.zero_based, *options.one_based}:
+        raise UserError(
+            "--agreement reads alignments.jsonl, which names its source: leave out --reverse,"
+            f" --zero-based and --one-based of {' and '.join(paths)}"
+        )
+    forward, inverse = paths.values()
+    there, back = read_alignments(forward), read_alignments(inverse)
+    for path, other, missing in (
+        (inverse, forward, there.keys() - back.keys()),
+        (forward, inverse, back.keys() - there.keys()),
+    ):
+        if missing:
+            raise UserError(f"{path} has no sentence {min(missing)}, and {other} has it")
+    if set(there) != set(range(len(there))):
+        first = min(set(range(len(there))) - set(there))
+        raise UserError(f"{forward} has no sentence {first}; align all (--heatmap-samples all)")
+    links = [], []
+    for number, alignment in sorted(there.items()):
+        alpha, beta = _of_words(alignment), _of_words(back[number]).T
+        if alpha.shape != beta.shape:
+            raise UserError(
+                f"sentence {number} has {counted(alpha.shape[1], 'source word')} and"
+                f" {counted(alpha.shape[0], 'target word')} in {forward}, but {beta.shape[1]} and"
+                f" {beta.shape[0]} in {inverse}, whose source is the target of the other"
+            )
+        weights = AGREEMENTS[options.agreement](alpha, beta)
+        for side, axis in zip(links, (1, 0), strict=True):
+            pairs = frozenset(_best(weights, axis)) if weights.size else frozenset()
+            side.append(SentenceLinks(pairs, pairs))
+    return {
+        name: LinkFile(path, f"jsonl, {options.agreement} of both", 0, tuple(side), 0)
+        for (name, path), side in zip(paths.items(), links, strict=True)
+    }
+
+
+def _best(weights: np.ndarray, axis: int) -> Iterator[Link]:
+    """Yield the links (source, target) to what has the most along an axis of (target, source)."""
+    for place, best in enumerate(weights.argmax(axis=axis).tolist()):
+        target, source = (place, best) if axis == 1 else (best, place)
+        if weights[target, source] > 0:
+            yield source, target
+
+
+def _of_words(alignment: Alignment) -> np.ndarray:
+    """Return the weights without those of end symbols."""
+    return alignment.weights[: word_count(alignment.target), : word_count(alignment.source)]

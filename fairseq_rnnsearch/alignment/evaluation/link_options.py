@@ -1,0 +1,85 @@
+"""The options with which `aer` and `symmetrise` read files of links."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from fairseq_rnnsearch.alignment.evaluation import links
+from fairseq_rnnsearch.alignment.evaluation.command_line import add_file, given_together
+from fairseq_rnnsearch.errors import UserError
+
+
+def add_format(parser: argparse.ArgumentParser, option: str, files: str) -> None:
+    """Add an option that names the format of some of the files."""
+    parser.add_argument(
+        option,
+        choices=("auto", *links.FORMATS),
+        default="auto",
+        help=f"of {files} (default: %(default)s)",
+    )
+
+
+def add_reading(parser: argparse.ArgumentParser, files: tuple[str, ...]) -> None:
+    """Add the options that say how to read the files with these names."""
+    for option, help in {
+        "--reverse": "files whose links have the target word first; a model of the other direction"
+        " writes its own source first, which is our target: --reverse inverse",
+        "--zero-based": "files whose words count from 0, whatever their format says",
+        "--one-based": "files whose words count from 1, whatever their format says",
+    }.items():
+        parser.add_argument(option, nargs="+", choices=files, default=[], help=help)
+    add_file(
+        parser,
+        "--source",
+        "the tokenised source sentences: every link is checked against their words",
+    )
+    add_file(parser, "--target", "the tokenised target sentences")
+
+
+def read_link_files(
+    options: argparse.Namespace, paths: dict[str, Path], formats: dict[str, str]
+) -> dict[str, links.LinkFile]:
+    """Read files of links as the options say to read them.
+
+    Args:
+        options: from `add_reading`.
+        paths, formats: the files and their formats, by the names that the options have for them.
+
+    Raises:
+        UserError: the options contradict each other or name a missing file; and as `read_links`.
+    """
+    for option, names in {
+        "--reverse": options.reverse,
+        "--zero-based": options.zero_based,
+        "--one-based": options.one_based,
+    }.items():
+        for name in names:
+            if name not in paths:
+                raise UserError(
+                    f"{option} {name}: there is no such file; valid: {', '.join(paths)}"
+                )
+    if both := set(options.zero_based) & set(options.one_based):
+        raise UserError(f"--zero-based and --one-based both name {', '.join(sorted(both))}")
+    pairs = None
+    if given_together({"--source": options.source, "--target": options.target}):
+        pairs = links.read_sentence_pairs(options.source, options.target)
+
+    files = {}
+    for name, path in paths.items():
+        first_word = 0 if name in options.zero_based else 1 if name in options.one_based else None
+        file = links.read_links(path, formats[name], first_word, name in options.reverse, pairs)
+        if first_word is None:
+            _warn_if_it_seems_to_count_from_1(name, file)
+        files[name] = file
+    return files
+
+
+def _warn_if_it_seems_to_count_from_1(name: str, file: links.LinkFile) -> None:
+    """Warn of the commonest mistake of all, which no number would show."""
+    words = [word for sentence in file.links for link in sentence for word in link]
+    if file.first_word == 0 and words and min(words) > 0:
+        print(
+            f"fairseq_rnnsearch: note: {file.path}: no link has a word 0; if its words count from"
+            f" 1, say --one-based {name}",
+            file=sys.stderr,
+        )

@@ -1,0 +1,89 @@
+"""Text files with a sentence a line, and which of their sentences have known words alone."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_rnnsearch.alignment.evaluation.command_line import add_file
+from fairseq_rnnsearch.data.corpus import check_text
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.wording import counted
+
+
+def read_sentences(path: Path) -> list[str]:
+    """Read a text file with a sentence a line.
+
+    Lines end as fairseq and sacreBLEU end them: at LF and CRLF, not at U+2028 or a form feed.
+
+    Raises:
+        UserError: as `data.corpus.check_text`: there is no such file, it is empty, not UTF-8, ...
+    """
+    check_text(path)
+    with open(path, encoding="utf-8") as file:
+        return [line.rstrip("\n") for line in file]
+
+
+def read_as_many(path: Path, count: int, other: Path) -> list[str]:
+    """Read a file that must have ``count`` lines, as the file ``other`` has.
+
+    Raises:
+        UserError: it has more or fewer; and as `read_sentences`.
+    """
+    sentences = read_sentences(path)
+    if len(sentences) != count:
+        raise UserError(
+            f"{path} has {counted(len(sentences), 'line')} but {other} has {count:,}; valid is a"
+            " line for each sentence"
+        )
+    return sentences
+
+
+def read_known_words(path: Path) -> frozenset[str]:
+    """Read fairseq's ``dict.en.txt`` (``word count``) or a shortlist, which has a word a line.
+
+    Raises:
+        UserError: a line holds anything else; and as `read_sentences`.
+    """
+    words = set()
+    for number, line in enumerate(read_sentences(path), start=1):
+        # fairseq separates its fields with one blank; its words may hold other spaces.
+        fields = line.removesuffix(" #fairseq:overwrite").split(" ")
+        if len(fields) > 2 or not fields[0] or (len(fields) == 2 and not fields[1].isdecimal()):
+            raise UserError(
+                f"{path}, line {number}: found {line[:60]!r}; valid is a word, or a word and its"
+                " count, as fairseq-preprocess writes them"
+            )
+        words.add(fields[0])
+    return frozenset(words)
+
+
+def known_sentences(
+    source: Sequence[str],
+    references: Sequence[Sequence[str]],
+    source_words: frozenset[str],
+    reference_words: frozenset[str],
+) -> np.ndarray:
+    """Tell which sentences are in the paper's "No UNK": those "without any unknown word in
+    themselves and in the reference translations" (Table 1), as booleans, ``(sentences,)``."""
+    return np.array(
+        [
+            source_words.issuperset(here.split())
+            and all(reference_words.issuperset(there.split()) for there in theirs)
+            for here, *theirs in zip(source, *references, strict=True)
+        ],
+        dtype=bool,
+    )
+
+
+def add_dictionaries(parser: argparse.ArgumentParser, required: bool = False) -> None:
+    """Add the options that name the known words of both languages."""
+    for side in ("source", "target"):
+        add_file(
+            parser,
+            f"--{side}-dictionary",
+            f"known {side} words, fairseq's dict.*.txt or a word a line: they decide which"
+            " sentences are in the No-UNK subset",
+            required,
+        )

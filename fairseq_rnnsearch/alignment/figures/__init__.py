@@ -1,0 +1,43 @@
+"""From words and alignment weights to pictures; nothing here knows fairseq or torch.
+
+Weights are `(target, source)` everywhere, as in the paper's Figure 3: target words down the
+y axis, source words along the x axis.
+"""
+
+from fairseq_rnnsearch.alignment.figures.alignment import Alignment
+from fairseq_rnnsearch.alignment.figures.gallery import (
+    Gallery,
+    parse_formats,
+    write_gallery,
+)
+from fairseq_rnnsearch.alignment.figures.heatmap import (
+    draw_heatmap,
+    draw_heatmap_into,
+    save_heatmap,
+    svg_heatmap,
+)
+from fairseq_rnnsearch.alignment.figures.jsonl import read_alignments
+from fairseq_rnnsearch.alignment.figures.page import write_page
+from fairseq_rnnsearch.alignment.figures.picture_files import svg_text
+from fairseq_rnnsearch.alignment.figures.samples import Samples, parse_samples
+from fairseq_rnnsearch.alignment.figures.styles import STYLES, Look
+from fairseq_rnnsearch.alignment.figures.terminal import text_heatmap
+
+__all__ = [
+    "STYLES",
+    "Alignment",
+    "Gallery",
+    "Look",
+    "Samples",
+    "draw_heatmap",
+    "draw_heatmap_into",
+    "parse_formats",
+    "parse_samples",
+    "read_alignments",
+    "save_heatmap",
+    "svg_heatmap",
+    "svg_text",
+    "text_heatmap",
+    "write_gallery",
+    "write_page",
+]

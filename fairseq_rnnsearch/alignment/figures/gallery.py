@@ -1,0 +1,177 @@
+"""Many alignments to one folder, in the formats that a user asks for.
+
+png, pdf, svg    one picture a sentence: ``sentence0017.png``
+text             one file a sentence, drawn with characters: ``sentence0017.txt``
+html             one page for all: ``index.html``
+jsonl            the weights: ``alignments.jsonl``, see the module `jsonl`
+pharaoh          the best source word of each target word: ``alignments.pharaoh``, one line a
+                 sentence, ``0-0 1-2 ...`` with the source first, counted from 0
+
+A PNG of 20 words takes some 8 ms, so that a test set of 3,000 sentences is drawn within half a
+minute; a PDF takes 200 ms.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from fairseq_rnnsearch.alignment.figures.alignment import Alignment
+from fairseq_rnnsearch.alignment.figures.heatmap import save_heatmap
+from fairseq_rnnsearch.alignment.figures.jsonl import json_line
+from fairseq_rnnsearch.alignment.figures.page import write_page
+from fairseq_rnnsearch.alignment.figures.picture_files import FORMATS as PICTURES
+from fairseq_rnnsearch.alignment.figures.styles import PLAIN, Look
+from fairseq_rnnsearch.alignment.figures.terminal import text_heatmap
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.files import remove_unfinished, replacing, write_text
+
+TEXT_WIDTH = 120
+
+# The formats that put one line a sentence into one file.
+LINES: dict[str, tuple[str, Callable[[Alignment], str]]] = {
+    "jsonl": ("alignments.jsonl", json_line),
+    "pharaoh": ("alignments.pharaoh", Alignment.pharaoh),
+}
+FORMATS = (*PICTURES, "text", "html", *LINES)
+
+
+def parse_formats(text: str) -> tuple[str, ...]:
+    """Read a list of formats such as ``"png,html"``.
+
+    Raises:
+        UserError: naming the first that is unknown.
+    """
+    formats = tuple(dict.fromkeys(part.strip() for part in text.split(",") if part.strip()))
+    for name in formats:
+        if name not in FORMATS:
+            raise UserError(f"heatmap format {name!r} is unknown: choose from {', '.join(FORMATS)}")
+    if not formats:
+        raise UserError(f"no heatmap format given: choose from {', '.join(FORMATS)}")
+    return formats
+
+
+class Gallery:
+    """Writes alignments one by one, in memory that does not grow with their number.
+
+    Only the page, ``html``, is collected, because it is one file. A picture is there once it is
+    drawn; the other files appear when the block ends, and not at all if it ends with an error or
+    Ctrl-C::
+
+        with Gallery(folder, ("png", "jsonl")) as gallery:
+            for alignment in alignments:
+                gallery.add(alignment)
+
+    Args:
+        folder: is made if it is not there.
+        formats: are some of ``FORMATS``.
+        look: is how pictures and the page look, and what the page is called.
+
+    Raises:
+        UserError: when something cannot be written.
+    """
+
+    def __init__(self, folder: Path, formats: Sequence[str], look: Look = PLAIN) -> None:
+        self._folder = Path(folder)
+        self._formats = tuple(formats)
+        self._look = look
+        self._lines: dict[str, IO[str]] = {}
+        self._page: list[Alignment] = []
+        self._last: int | None = None
+        self._files = self._open_files()
+
+    def __enter__(self) -> Gallery:
+        self._files.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._files.__exit__(*error)
+
+    @contextlib.contextmanager
+    def _open_files(self) -> Iterator[None]:
+        """Open the files with lines; they and the page appear when the block ends well."""
+        try:
+            self._folder.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise UserError(
+                f"cannot make the heatmap folder {self._folder}: {problem.strerror}"
+            ) from problem
+        remove_unfinished(self._folder)
+        failure = None
+        with contextlib.suppress(_AbandonedError), contextlib.ExitStack() as files:
+            for name in LINES:
+                if name in self._formats:
+                    file = _unfinished(self._folder / LINES[name][0])
+                    self._lines[name] = files.enter_context(file)
+            try:
+                yield
+                if self._page:
+                    write_page(self._folder / "index.html", self._page, self._look)
+            except BaseException as problem:
+                # The files would take any OSError for their own, which may be of another file.
+                failure = problem
+                raise _AbandonedError from problem
+        if failure:
+            raise failure
+
+    def add(self, alignment: Alignment) -> None:
+        """Write one more alignment; that of a blank line is a line, and no picture.
+
+        Raises:
+            UserError: when it cannot be written; or for an id that is not larger than the last
+                one's, because files are named and lines are ordered by it.
+        """
+        if self._last is not None and alignment.id <= self._last:
+            raise UserError(f"alignment {alignment.id} after {self._last}: their ids must increase")
+        self._last = alignment.id
+        for name, file in self._lines.items():
+            path, line_of = LINES[name]
+            try:
+                file.write(line_of(alignment) + "\n")
+            except OSError as problem:
+                path = self._folder / path
+                raise UserError(f"{path} cannot be written: {problem.strerror}") from problem
+        if not alignment.has_words:
+            return
+        if "html" in self._formats:
+            self._page.append(alignment)
+        path = self._folder / f"sentence{alignment.id:04d}"
+        if "text" in self._formats:
+            write_text(path.with_suffix(".txt"), text_heatmap(alignment, TEXT_WIDTH) + "\n")
+        words = alignment.source, alignment.target
+        for name in PICTURES:
+            if name in self._formats:
+                picture = path.with_suffix(f".{name}")
+                save_heatmap(picture, *words, alignment.weights, style=self._look.style)
+
+
+def write_gallery(
+    folder: Path, alignments: Iterable[Alignment], formats: Sequence[str], look: Look = PLAIN
+) -> None:
+    """Write every alignment in every format, in the order of their ids.
+
+    Args:
+        folder, formats, look: as for `Gallery`.
+
+    Raises:
+        UserError: when something cannot be written, and for two alignments with one id.
+    """
+    with Gallery(folder, formats, look) as gallery:
+        for alignment in sorted(alignments, key=lambda alignment: alignment.id):
+            gallery.add(alignment)
+
+
+class _AbandonedError(Exception):
+    """Ends the files of a gallery that are not to appear."""
+
+
+@contextlib.contextmanager
+def _unfinished(path: Path) -> Iterator[IO[str]]:
+    """Open a text file that appears when the block ends; lone surrogates stand in it as in JSON."""
+    with (
+        replacing(path) as unfinished,
+        unfinished.open("w", encoding="utf-8", errors="backslashreplace") as file,
+    ):
+        yield file

@@ -1,0 +1,94 @@
+"""The file ``alignments.jsonl``, which has one JSON object a line for each alignment.
+
+Its keys are id, score, source and target (lists of words), and weights (target rows, source
+columns).
+"""
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_rnnsearch.alignment.figures.alignment import Alignment
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.wording import counted
+
+_LARGEST_ID = 10**12
+_VALID = "valid is the jsonl of --heatmap-format"
+
+
+def json_line(alignment: Alignment) -> str:
+    """Return an alignment as a line, without its end; weights are rounded to six decimals."""
+    value = {
+        "id": alignment.id,
+        "score": alignment.score,
+        "source": alignment.source,
+        "target": alignment.target,
+        "weights": [[round(float(weight), 6) for weight in row] for row in alignment.weights],
+    }
+    return json.dumps(value, ensure_ascii=False)
+
+
+def read_alignments(path: Path) -> dict[int, Alignment]:
+    """Read the alignments of an ``alignments.jsonl`` by their ids.
+
+    Raises:
+        UserError: a file that cannot be read, is empty or not UTF-8, a line that is none of
+            `json_line`'s, or an id twice.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as problem:
+        raise UserError(f"{path} cannot be read: {problem.strerror}") from problem
+    except UnicodeDecodeError as problem:
+        raise UserError(f"{path} is not UTF-8: byte {problem.start}; {_VALID}") from problem
+    alignments: dict[int, Alignment] = {}
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line.strip():
+            continue
+        alignment = _from_json(line, f"{path}, line {number}")
+        if alignment.id in alignments:
+            raise UserError(f"{path}, line {number}: found id {alignment.id} a second time")
+        alignments[alignment.id] = alignment
+    if not alignments:
+        raise UserError(f"{path} is empty; {_VALID}")
+    return alignments
+
+
+def _from_json(line: str, where: str) -> Alignment:
+    try:
+        entry = json.loads(line)
+        source, target, rows, number = (entry[key] for key in ("source", "target", "weights", "id"))
+        score = entry.get("score")
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as problem:
+        raise UserError(f"{where}: not an alignment; {_VALID}") from problem
+    for name, words in (("source", source), ("target", target)):
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            raise UserError(f"{where}: {name} must be a list of words; {_VALID}")
+    if type(number) is not int or not 0 <= number <= _LARGEST_ID:
+        raise UserError(f"{where}: id {str(number)[:40]} must be a number from 0")
+    if score is not None and not _is_number(score):
+        raise UserError(f"{where}: score {str(score)[:40]!r} must be a number or null")
+    fits = isinstance(rows, list) and len(rows) == len(target)
+    if not fits or not all(isinstance(row, list) and len(row) == len(source) for row in rows):
+        raise UserError(
+            f"{where}: weights must be {counted(len(target), 'row')}, one for each target word, of"
+            f" {counted(len(source), 'number')}, one for each source word"
+        )
+    if wrong := [weight for row in rows for weight in row if not _is_weight(weight)]:
+        raise UserError(f"{where}: {str(wrong[0])[:40]!r} is no weight; valid is 0 to 1, or NaN")
+    weights = np.array(rows, dtype=float).reshape(len(target), len(source))
+    return Alignment(source, target, weights, number, score)
+
+
+def _is_number(value: object) -> bool:
+    return type(value) in (int, float) and abs(value) <= sys.float_info.max
+
+
+def _is_weight(value: object) -> bool:
+    """Tell whether a value can be a weight.
+
+    Rounding may go a little beyond 1. NaN is what a broken model gives, and is drawn in red.
+    """
+    return type(value) in (int, float) and (value != value or -1e-3 <= value <= 1 + 1e-3)

@@ -1,0 +1,179 @@
+"""Alignments as one HTML page: a list to search and sort, and the heatmap of the chosen sentence.
+
+The page is one file without network access: it opens from disk, can be mailed, and still works in
+ten years. `filled` puts every page together from files beside this module: `skeleton.html`,
+`style.css`, which the report shares, and `heatmap.css` and `heatmap.js` with the words and the
+matrix. The list is in `page.html`, `page.css` and `page.js`; what it shares with the living page is
+in `controls.css` and `controls.js`. A notebook shows `embedded.html` in a frame.
+
+Why no library: plotting libraries such as Plotly, Vega and Observable Plot know a matrix, but
+neither running text nor the link between the two, which is what this page is for. The drawing is
+one `path` per shade of grey; vanilla JavaScript does it, the search, the sorting and the keyboard
+in some 500 lines, and the same lines draw the heatmap on the screen and in the downloaded files.
+
+Words are data, never markup. They travel in a JSON block in which every `<` is escaped, so that
+`</script>` cannot end it, and the page's content security policy allows one script, by its hash.
+"""
+
+import base64
+import hashlib
+import html
+import json
+import math
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from fairseq_rnnsearch.alignment.figures.alignment import Alignment
+from fairseq_rnnsearch.alignment.figures.styles import PLAIN, Look, style_named
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.files import replacing
+
+# A weight is stored in two bytes as a number of steps of 1/50000, so that decimals such as 0.25 and
+# 0.3 stay exact; the remaining values are free, and one of them stands for NaN.
+STEPS = 50_000
+NOT_A_NUMBER = 0xFFFF
+
+_HERE = Path(__file__).parent
+# The look that all pages and the report share.
+STYLE = _HERE / "style.css"
+# The look and the script of pages with buttons and fields.
+CONTROLS = _HERE / "controls.css", _HERE / "controls.js"
+
+
+def write_page(
+    path: str | os.PathLike[str], alignments: Iterable[Alignment], look: Look = PLAIN
+) -> None:
+    """Write a page of alignments that needs nothing but a browser.
+
+    The file appears whole or not at all: it is written beside its place and then renamed, and
+    replaces a file that is there already. The same arguments give the same bytes.
+
+    Args:
+        path: the file, usually `index.html`; its folder must exist.
+        alignments: in the order in which sentences with equal numbers are listed. Weights outside
+            0..1 are shown as the nearer limit, NaN in red. A sentence without words on one side
+            is listed, without a heatmap.
+        look: heading of the page and name of its window, the model that it names, and whether it
+            begins with black on white.
+
+    Raises:
+        UserError: no alignment to show, or a file that cannot be written.
+    """
+    path = Path(path)
+    data = _data(alignments, look.style)
+    if not data["sentences"]:
+        raise UserError(f"page {path}: there is no alignment to show, at least one is needed")
+    page = filled(
+        _HERE / "page.html",
+        [*CONTROLS, _HERE / "page.css", _HERE / "page.js"],
+        title=look.title,
+        model=look.model,
+        step=f"{1 / STEPS:.5f}",
+        data=_json(data),
+    )
+    with replacing(path) as unfinished:
+        unfinished.write_bytes(page)
+
+
+def embedded_page(alignment: Alignment, style: str = "paper") -> str:
+    """Return an element of HTML that shows one alignment with all that it needs.
+
+    It is a page in a frame, so that neither its style nor its script meets those around it, and so
+    that several can stand in one notebook.
+
+    Raises:
+        UserError: there is no such style.
+    """
+    page = filled(
+        _HERE / "embedded.html",
+        [_HERE / "embedded.js"],
+        title="Alignment",
+        data=_json(_data([alignment], style)),
+    )
+    # The page corrects its height once it is laid out.
+    height = 300 + 26 * len(alignment.target)
+    return (
+        f'<iframe title="alignment" style="width: 100%; height: {height}px; border: 0"'
+        f' srcdoc="{html.escape(page.decode())}"></iframe>'
+    )
+
+
+def filled(template: Path, more: Sequence[Path], **parts: object) -> bytes:
+    """Return a page with the heatmap's look and script, of which the head of `heatmap.js` tells.
+
+    Args:
+        template: extends `skeleton.html`.
+        more: style sheets (.css) and scripts (.js) that follow the heatmap's, in this order.
+        parts: what the template names; words in them are escaped.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    def joined(suffix: str) -> str:
+        files = [STYLE, _HERE / "heatmap.css", _HERE / "heatmap.js", *more]
+        return "".join(file.read_text(encoding="utf-8") for file in files if file.suffix == suffix)
+
+    environment = Environment(
+        loader=FileSystemLoader([template.parent, _HERE]), autoescape=True,
+        undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    script = joined(".js")
+    digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    page = environment.get_template(template.name).render(
+        policy=f"sha256-{digest}", style=joined(".css"), script=script, **parts
+    )
+    # A lone surrogate has no UTF-8; as \udc80 it is JSON's own notation for itself.
+    return page.encode("utf-8", "backslashreplace")
+
+
+def _data(alignments: Iterable[Alignment], style: str) -> dict:
+    return {
+        "steps": STEPS,
+        "nan": NOT_A_NUMBER,
+        "inverted": style_named(style).inverted,
+        "sentences": [_sentence(alignment) for alignment in alignments],
+    }
+
+
+def _sentence(alignment: Alignment) -> dict:
+    """Return what the page knows of a sentence, with links and statistics of the exact weights."""
+    drawn = alignment.weights.size > 0
+    return {
+        "id": int(alignment.id),
+        "source": alignment.source,
+        "target": alignment.target,
+        "weights": _encoded(alignment.weights),
+        "links": [source for source, _ in alignment.links()] if drawn else [],
+        "confidence": _number(alignment.confidence()) if drawn else None,
+        "entropy": _number(alignment.entropy()) if drawn else None,
+        "score": _number(alignment.score),
+        **_probabilities(alignment),
+    }
+
+
+def _probabilities(alignment: Alignment) -> dict:
+    known = [_number(value) for value in alignment.probabilities or ()]
+    return {"probabilities": known} if known and None not in known else {}
+
+
+def _encoded(weights: np.ndarray) -> str:
+    """Encode (target, source) row by row in base64, two bytes a weight, the lower byte first."""
+    weights = np.asarray(weights, dtype=np.float64)
+    steps = np.rint(np.clip(np.nan_to_num(weights), 0, 1) * STEPS)
+    steps[np.isnan(weights)] = NOT_A_NUMBER
+    return base64.b64encode(steps.astype("<u2").tobytes()).decode()
+
+
+def _number(value: float | None) -> float | None:
+    """Round to four decimals; return None for NaN and infinity, which JSON does not have."""
+    return round(float(value), 4) if value is not None and math.isfinite(value) else None
+
+
+def _json(value: dict) -> str:
+    """Write JSON that can stand in a script element: without `<` and line separators."""
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    for character in "<\u2028\u2029":
+        text = text.replace(character, f"\\u{ord(character):04x}")
+    return text

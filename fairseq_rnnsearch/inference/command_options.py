@@ -1,0 +1,108 @@
+"""What commands for trained models share: options, and how they warn."""
+
+import argparse
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fairseq_rnnsearch.alignment.figures.alignment import SOURCE_END_CHOICES
+from fairseq_rnnsearch.alignment.figures.gallery import FORMATS
+from fairseq_rnnsearch.alignment.figures.styles import STYLES, Look, title_of
+from fairseq_rnnsearch.arguments import count_of
+from fairseq_rnnsearch.data.plain_text import TOKENIZERS
+
+
+def add_heatmap_options(parser: argparse.ArgumentParser, formats: str) -> None:
+    """Add what is drawn, and how.
+
+    Args:
+        formats: those by default.
+    """
+    parser.add_argument(
+        "--heatmap-format",
+        default=formats,
+        metavar="FORMATS",
+        help=f"any of {','.join(FORMATS)} (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--heatmap-samples",
+        default="all",
+        metavar="SENTENCES",
+        help="a number (the first N), all, or ids:3,17, from 0 (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--heatmap-style",
+        choices=tuple(STYLES),
+        default="paper",
+        help="of pictures and the page: paper (white on black), inverted (black on white, for"
+        " print), slides (black on white, large) (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--heatmap-title",
+        metavar="TEXT",
+        help="title of the page (default: the names of the languages and files)",
+    )
+    parser.add_argument(
+        "--heatmap-pieces",
+        choices=("merge", "keep"),
+        default="merge",
+        help="subword pieces: merged to words, or kept (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--heatmap-source-end",
+        choices=SOURCE_END_CHOICES,
+        default="keep",
+        help="column of the source's end symbol (default: %(default)s)",
+    )
+
+
+def look_of(options: argparse.Namespace, files: Sequence[str], model: str) -> Look:
+    """Return how alignments look.
+
+    Args:
+        files: names of the texts, for the title.
+        model: the checkpoint.
+    """
+    languages = options.source_lang, options.target_lang
+    title = options.heatmap_title or title_of(languages, files)
+    return Look(options.heatmap_style, title, model)
+
+
+def add_text_options(parser: argparse.ArgumentParser) -> None:
+    """Add the languages, and how text becomes tokens."""
+    parser.add_argument("-s", "--source-lang", metavar="LANG", help="default: the checkpoint's")
+    parser.add_argument("-t", "--target-lang", metavar="LANG", help="default: the checkpoint's")
+    text = parser.add_argument_group(
+        "how text becomes tokens", "default: as preprocessing.json in the data folder says"
+    )
+    text.add_argument("--tokenizer", choices=TOKENIZERS)
+    text.add_argument("--lowercase", action=argparse.BooleanOptionalAction)
+    text.add_argument("--bpe-codes", type=Path, metavar="FILE", help="of subword-nmt")
+
+
+def add_model_options(parser: argparse.ArgumentParser) -> None:
+    """Add what ``load`` takes, and how many sentences are computed at a time."""
+    add_text_options(parser)
+    parser.add_argument(
+        "--batch-size",
+        type=count_of,
+        default=32,
+        metavar="N",
+        help="sentences at a time (default: %(default)s)",
+    )
+    parser.add_argument("--device", default="cpu", help="such as cuda (default: %(default)s)")
+
+
+def load_options(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the arguments of ``load`` among the options that the functions above have added."""
+    names = ("source_lang", "target_lang", "tokenizer", "lowercase", "bpe_codes", "device")
+    return {name: value for name, value in vars(options).items() if name in names}
+
+
+def show_warnings() -> None:
+    """Show warnings in a line each, and nothing else of what is logged.
+
+    It comes before fairseq is imported, which otherwise lets everything be shown.
+    """
+    logging.basicConfig(level=logging.WARNING, format="fairseq_rnnsearch: warning: %(message)s")

@@ -1,0 +1,9 @@
+"""Beam search: fairseq's in single steps, and the authors'."""
+
+import fairseq  # noqa: F401  (first, because it lets the parts be registered)
+
+from fairseq_rnnsearch.inference.search.authors import AuthorsBeamSearch, AuthorsSequenceGenerator
+from fairseq_rnnsearch.inference.search.generator import StepwiseGenerator
+from fairseq_rnnsearch.inference.search.posterior_scorer import PosteriorScorer
+
+__all__ = ["AuthorsBeamSearch", "AuthorsSequenceGenerator", "PosteriorScorer", "StepwiseGenerator"]

@@ -1,0 +1,315 @@
+"""fairseq's beam search for models that offer single steps, with the same results.
+
+A model offers them with a method ``begin(encoder_out)`` of its decoder: see ``DecoderSteps``.
+Where the models do not, or a step cannot be fast, or an option is asked for that is not for here
+(sampling, constraints, n-gram blocking, a language model), fairseq's own generator runs.
+
+What differs is where time went: the first step has one row a sentence, all of its hypotheses
+being the same; no row is copied that has only gained a word (see ``history``); words are chosen
+for a few sentences at a time, whose logits stay in the cache (see ``candidates``).
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from fairseq.search import BeamSearch
+from fairseq.sequence_generator import SequenceGenerator
+from torch import Tensor
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.inference.search.candidates import best
+from fairseq_rnnsearch.inference.search.history import History, Rows
+
+# bytes of logits at a time, for the caches of a CPU
+LOGITS = 8_000_000
+
+
+@runtime_checkable
+class StepwiseDecoder(Protocol):
+    """A decoder that a search can lead from word to word; fairseq's own cannot."""
+
+    @property
+    def has_alignment(self) -> bool:
+        """Whether there are alignment weights to look at.
+
+        With them, ``posterior=True`` beside given words gives ``paper.network.Decoder.posterior``.
+        """
+
+    @property
+    def steps_are_fast(self) -> bool:
+        """Whether a search had better take ``begin`` than fairseq's way to call a decoder."""
+
+    def check_search(self) -> None:
+        """Check that a search makes sense.
+
+        Raises:
+            UserError: for a decoder that only scores given words.
+        """
+
+    def begin(self, encoder_out: Any) -> Any:
+        """Return the decoder's steps, ``kernels.DecoderSteps``, for the encoder's result."""
+
+
+@dataclass
+class _Sentence:
+    """A sentence that is still searched.
+
+    Attributes:
+        number: in the batch.
+        ended: how many of its hypotheses are complete.
+        full: places of the beam taken by complete hypotheses, because there were too few others.
+    """
+
+    number: int
+    ended: int = 0
+    full: set[int] = field(default_factory=set)
+
+
+class StepwiseGenerator(SequenceGenerator):
+    """As ``fairseq.sequence_generator.SequenceGenerator``."""
+
+    search_class = BeamSearch
+
+    def _generate(
+        self,
+        sample: dict,
+        prefix_tokens: Tensor | None = None,
+        constraints: Tensor | None = None,
+        bos_token: int | None = None,
+    ) -> list[list[dict]]:
+        if constraints is not None or not self._is_for_here(prefix_tokens):
+            return super()._generate(sample, prefix_tokens, constraints, bos_token)
+        return _Search(self, sample, prefix_tokens).run()
+
+    def _is_for_here(self, prefix: Tensor | None) -> bool:
+        return (
+            type(self.search) is self.search_class
+            and all(
+                isinstance(model.decoder, StepwiseDecoder) and model.decoder.steps_are_fast
+                for model in self.model.models
+            )
+            and self.lm_model is None
+            and self.repeat_ngram_blocker is None
+            and self.token_indices_to_suppress is None
+            and not self.match_source_len
+            and (prefix is None or not prefix.eq(self.eos).any())
+        )
+
+    def limit(self, step: int, lprobs: Tensor, previous: Tensor | None, part: slice) -> None:
+        """Forbid words in place, for the sentences of ``part``; for searches with own limits.
+
+        Args:
+            lprobs: ``(sentences, hypotheses, words)``.
+            previous: the last word of each hypothesis of these sentences, ``(sentences,
+                hypotheses)``; None in the first step.
+        """
+
+    def accept(self, words: Tensor, scores: Tensor) -> Tensor:
+        """Return the scores of candidates, ``(sentences, candidates)``, after such limits."""
+        return scores
+
+
+def longest_translation(generator: SequenceGenerator, source: int | np.ndarray) -> np.ndarray:
+    """Return how many words a search allows before the end symbol, by the source's positions."""
+    longest = np.asarray(generator.max_len_a * source + generator.max_len_b).astype(int)
+    return np.minimum(longest, generator.max_len - 1)
+
+
+def _read(
+    scores: Tensor, words: Tensor, hypotheses: Tensor
+) -> tuple[list[list[float]], list[list[int]], list[list[int]]]:
+    """Return candidates as lists, for which a GPU is waited for once."""
+    numbers = torch.stack([part.double() for part in (scores, words, hypotheses)]).cpu()
+    return numbers[0].tolist(), numbers[1].long().tolist(), numbers[2].long().tolist()
+
+
+class _Search:
+    """The search for one batch."""
+
+    def __init__(self, generator: StepwiseGenerator, sample: dict, prefix: Tensor | None) -> None:
+        self._generator, self._prefix = generator, prefix
+        source = sample["net_input"]["src_tokens"]
+        self._device = source.device
+        sentences, source_length = source.shape
+        self._max_len = int(longest_translation(generator, source_length))
+        if generator.min_len > self._max_len:
+            raise UserError(
+                f"--min-len {generator.min_len}: a translation of {source_length} source words is"
+                f" no longer than {self._max_len} (--max-len-a, --max-len-b)"
+            )
+        self._lengths = sample["net_input"].get("src_lengths")
+        if self._lengths is None:
+            self._lengths = (source.ne(generator.eos) & source.ne(generator.pad)).sum(dim=1)
+        encoded = generator.model.forward_encoder(sample["net_input"])
+        self._steps = [
+            model.decoder.begin(out)
+            for model, out in zip(generator.model.models, encoded, strict=True)
+        ]
+        self._sentences = [_Sentence(number) for number in range(sentences)]
+        self._lprobs: Tensor | None = None
+
+    def run(self) -> list[list[dict]]:
+        """Return all hypotheses of each sentence, best first."""
+        generator, count = self._generator, len(self._sentences)
+        words = torch.full((count,), generator.eos, device=self._device)
+        scores = torch.zeros(count, device=self._device)
+        history = History()
+        for step in range(self._max_len + 1):
+            features, weights = self._step(words)
+            scores = scores.to(torch.promote_types(features[0].dtype, torch.float32))
+            history.begin_step(weights)
+            candidates = self._candidates(step, features, words, scores)
+            rows, kept = self._advance(step, history, *_read(*candidates))
+            if not self._sentences or (generator.search.stop_on_max_len and step >= self._max_len):
+                break
+            assert step < self._max_len, f"{step} < {self._max_len}"
+            history.end_step(rows)
+            words, parents, scores = self._sent(rows, scores.dtype)
+            for steps in self._steps:
+                steps.follow(parents, kept, generator.beam_size)
+        power = generator.len_penalty if generator.normalize_scores else 0
+        return history.hypotheses(count, generator.eos, power, scores.dtype)
+
+    def _sent(self, rows: Rows, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+        """Return words, parents and scores on the model's device, by one copy to it."""
+        numbers = torch.tensor([rows.words, rows.parents, rows.scores], dtype=torch.float64)
+        numbers = numbers.to(self._device, non_blocking=True)
+        words, parents = numbers[:2].long()
+        return words, parents, numbers[2].to(dtype)
+
+    def _step(self, words: Tensor) -> tuple[list[Tensor], Tensor | None]:
+        """Return t_i of each model and the mean of their alignment weights."""
+        results = [steps.step(words) for steps in self._steps]
+        weights = [alpha for _, alpha in results if alpha is not None]
+        mean = sum(weights[1:], weights[0]) / len(results) if weights else None
+        return [t for t, _ in results], mean
+
+    # choosing words
+
+    def _candidates(
+        self, step: int, features: list[Tensor], words: Tensor, scores: Tensor
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """Return scores, words and hypotheses, ``(sentences, candidates)``, best first."""
+        generator, sentences = self._generator, len(self._sentences)
+        if generator.should_set_src_lengths:
+            generator.search.set_src_lengths(self._lengths)
+        width, symbols = len(scores) // sentences, generator.vocab_size
+        previous = words.view(sentences, width) if step else None
+        k = min(2 * generator.beam_size, width * symbols - 1)
+        at_once = sentences
+        if self._device.type == "cpu":
+            at_once = max(1, LOGITS // (width * symbols * scores.element_size()))
+        found = []
+        for start in range(0, sentences, at_once):
+            part = slice(start, min(start + at_once, sentences))
+            rows = slice(part.start * width, part.stop * width)
+            lprobs = self._log_probabilities([t[rows] for t in features], scores.dtype)
+            lprobs = lprobs.view(-1, width, symbols)
+            self._limit(step, lprobs, part)
+            generator.limit(step, lprobs, None if previous is None else previous[part], part)
+            found.append(best(lprobs, scores[rows].view(-1, width), k))
+        values, chosen, hypotheses = (torch.cat(parts) for parts in zip(*found, strict=True))
+        return generator.accept(chosen, values), chosen, hypotheses
+
+    def _log_probabilities(self, features: list[Tensor], dtype: torch.dtype) -> Tensor:
+        """Return log p, ``(rows, words)``; of an ensemble the log of the mean probability."""
+        shape = len(features[0]), self._generator.vocab_size
+        if self._lprobs is None or len(self._lprobs) < shape[0]:
+            self._lprobs = features[0].new_empty(shape, dtype=dtype)
+        lprobs = [self._lprobs[: shape[0]]]
+        lprobs += [t.new_empty(shape, dtype=dtype) for t in features[1:]]
+        for steps, t, out in zip(self._steps, features, lprobs, strict=True):
+            steps.log_probabilities(t, self._generator.temperature, out)
+        if len(lprobs) == 1:
+            return lprobs[0]
+        return torch.logsumexp(torch.stack(lprobs), dim=0) - math.log(len(lprobs))
+
+    def _limit(self, step: int, lprobs: Tensor, part: slice) -> None:
+        """Forbid in place what fairseq's options forbid."""
+        generator = self._generator
+        eos = generator.eos
+        lprobs[..., generator.pad] = -math.inf
+        if generator.unk_penalty:
+            lprobs[..., generator.unk] -= generator.unk_penalty
+        if step >= self._max_len:
+            lprobs[..., :eos] = -math.inf
+            lprobs[..., eos + 1 :] = -math.inf
+        elif self._prefix is not None and step < self._prefix.size(1):
+            words = self._prefix[part, step].view(-1, 1, 1)
+            given = words.expand(-1, lprobs.size(1), 1)
+            kept = lprobs.gather(2, given)  # where no word is given, that of the pad symbol
+            lprobs.masked_fill_(words.ne(generator.pad), -math.inf).scatter_(2, given, kept)
+            return
+        if step < generator.min_len:
+            lprobs[..., eos] = -math.inf
+
+    # following hypotheses
+
+    def _advance(
+        self,
+        step: int,
+        history: History,
+        scores: list[list[float]],
+        words: list[list[int]],
+        hypotheses: list[list[int]],
+    ) -> tuple[Rows, Tensor | None]:
+        """Advance with the best candidates, and drop sentences with a full beam of ends.
+
+        Returns:
+            the rows, and the sentences that are kept, None for all.
+        """
+        width = self._generator.beam_size if step else 1
+        rows, remaining = Rows([], [], []), []
+        for i, sentence in enumerate(self._sentences):
+            ended = sentence.ended
+            going = self._sort_out(sentence, history, i * width, scores[i], words[i], hypotheses[i])
+            is_full = sentence.ended == self._generator.beam_size or step == self._max_len
+            if sentence.ended > ended and is_full:
+                continue
+            remaining.append(i)
+            rows.parents.extend([i * width + hypotheses[i][rank] for rank in going])
+            rows.words.extend([words[i][rank] for rank in going])
+            rows.scores.extend([scores[i][rank] for rank in going])
+        if len(remaining) == len(self._sentences):
+            return rows, None
+        kept = torch.tensor(remaining, dtype=torch.long).to(self._device)
+        self._sentences = [self._sentences[i] for i in remaining]
+        self._lengths = self._lengths[kept]
+        if self._prefix is not None:
+            self._prefix = self._prefix[kept]
+        self._generator.search.prune_sentences(kept)
+        return rows, kept
+
+    def _sort_out(
+        self,
+        sentence: _Sentence,
+        history: History,
+        first_row: int,
+        scores: list[float],
+        words: list[int],
+        hypotheses: list[int],
+    ) -> list[int]:
+        """Return the candidates to go on with, by rank; complete ones go to the history.
+
+        As in fairseq, an end counts among the best ``beam`` candidates alone, and where others
+        are too few, candidates that are complete fill the beam and do not count again.
+        """
+        beam, eos = self._generator.beam_size, self._generator.eos
+        going, complete = [], []
+        for rank, (word, score) in enumerate(zip(words, scores, strict=True)):
+            if rank < beam and rank in sentence.full:
+                complete.append(rank)
+            elif word == eos and score != -math.inf:
+                complete.append(rank)
+                if rank < beam and sentence.ended < beam:
+                    history.end_hypothesis(first_row + hypotheses[rank], sentence.number, score)
+                    sentence.ended += 1
+            else:
+                going.append(rank)
+                if rank + 1 >= beam and len(going) >= beam:
+                    break
+        sentence.full = set(range(len(going), beam))
+        return (going + complete)[:beam]

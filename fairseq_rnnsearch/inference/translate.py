@@ -1,0 +1,263 @@
+"""``rnnsearch-translate``: plain text in, its translation out.
+
+    rnnsearch-translate runs/quickstart                      # sentences that you type
+    rnnsearch-translate checkpoint_best.pt news.en > news.fr
+    cat news.en | rnnsearch-translate runs/quickstart --json --heatmap-dir heatmaps
+
+A line is a sentence, and each has its own line of output, as soon as it is translated. Text is
+tokenised, split into subwords and put together again as preprocessing.json in the data folder says.
+CHECKPOINT may also be a folder, such as the work folder of a recipe.
+"""
+
+import argparse
+import contextlib
+import itertools
+import json
+import shutil
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from tqdm import tqdm
+from tqdm.contrib.logging import logging_redirect_tqdm
+
+from fairseq_rnnsearch.alignment.figures import Gallery, parse_formats, parse_samples, text_heatmap
+from fairseq_rnnsearch.arguments import count_of
+from fairseq_rnnsearch.data.line_batches import line_batches
+from fairseq_rnnsearch.errors import OneLineParser, UserError, program
+from fairseq_rnnsearch.inference.command_options import (
+    add_heatmap_options,
+    add_model_options,
+    load_options,
+    look_of,
+    show_warnings,
+)
+from fairseq_rnnsearch.wording import counted
+
+if TYPE_CHECKING:
+    from fairseq_rnnsearch.inference.translator import Translation, Translator
+
+BATCHES = 8  # that are read and sorted by length together, after the first
+HEATMAP_OPTIONS = (
+    *("heatmap_format", "heatmap_samples", "heatmap_style", "heatmap_title", "heatmap_pieces"),
+    "heatmap_source_end",
+)
+INTERRUPTED = 130  # what shells report of a program that SIGINT has ended
+
+
+@program
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command.
+
+    Raises:
+        UserError: for every mistake in options or files; shown as one line when nobody catches it.
+        SystemExit: at Ctrl-C and when nobody reads the output any more.
+    """
+    show_warnings()
+    options = _options(arguments)
+    try:
+        _translate(options)
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+
+
+def _translate(options: argparse.Namespace) -> None:
+    from fairseq_rnnsearch.devices import usable_device  # torch, which --help need not import
+    from fairseq_rnnsearch.inference.translator import load
+
+    usable_device(options.device, "--device")
+    model = load(options.checkpoint.split(":"), options.data, **load_options(options))
+    if (options.heatmap_dir or options.terminal) and not model.has_alignment:
+        option = "--heatmap-dir" if options.heatmap_dir else "--terminal"
+        raise UserError(
+            f"{option} needs a model with attention; RNNencdec reads its source through one "
+            "vector and has no alignment"
+        )
+    is_typed = "-" in options.files and sys.stdin.isatty()
+    if is_typed:
+        print("Type a sentence, and Enter; Ctrl-D ends.", file=sys.stderr)
+    formats = parse_formats(options.heatmap_format)
+    sys.stdout.reconfigure(encoding="utf-8", newline="\n")
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(logging_redirect_tqdm())
+        gallery = None
+        if options.heatmap_dir:
+            names = [Path(name).name for name in options.files if name != "-"]
+            look = look_of(options, names, options.checkpoint)
+            gallery = stack.enter_context(Gallery(options.heatmap_dir, formats, look=look))
+        if not is_typed:  # where each line is a text of its own
+            stack.enter_context(model.as_one_text())
+        try:
+            drawn = _print_translations(model, options, gallery)
+        except KeyboardInterrupt:
+            if is_typed:
+                stack.close()  # many end their typing so, and want the pictures
+            raise
+    if gallery:
+        print(f"{counted(drawn, 'alignment')} drawn in {options.heatmap_dir}", file=sys.stderr)
+
+
+def _print_translations(
+    model: "Translator", options: argparse.Namespace, gallery: Gallery | None
+) -> int:
+    """Print the translations of all lines, and return the number of those that were drawn."""
+    samples, drawn = parse_samples(options.heatmap_samples), 0
+    translations = (
+        translation
+        for lines in _batches(options)
+        for translation in model.translate(
+            lines, options.beam, pieces=options.heatmap_pieces, batch_size=options.batch_size
+        )
+    )
+    for number, translation in enumerate(translations):
+        print(_shown(number, translation, options), flush=True)
+        if options.terminal and translation.alignment.has_words:
+            shown = translation.alignment.with_source_end(options.heatmap_source_end)
+            columns = shutil.get_terminal_size().columns
+            print(text_heatmap(shown, columns, colour=sys.stdout.isatty()), flush=True)
+        if gallery and number in samples:
+            shown = translation.alignment.with_source_end(options.heatmap_source_end)
+            gallery.add(replace(shown, id=number))
+            drawn += shown.has_words
+    return drawn
+
+
+def _batches(options: argparse.Namespace) -> Iterator[list[str]]:
+    """Yield the lines of all files, with a bar of progress where it disturbs nobody.
+
+    The first batch is small, so that something is seen soon.
+    """
+    later = BATCHES * options.batch_size
+    is_shown = sys.stderr.isatty() and not sys.stdout.isatty() and not sys.stdin.isatty()
+    with tqdm(desc="translating", unit="line", file=sys.stderr, disable=not is_shown) as progress:
+        for file in options.files:
+            counts = itertools.chain([options.batch_size], itertools.repeat(later))
+            is_typed = file == "-" and sys.stdin.isatty()
+            for lines in line_batches(file, counts, _prompt if is_typed else lambda: None):
+                yield lines
+                progress.update(len(lines))
+
+
+def _prompt() -> None:
+    print("> ", end="", file=sys.stderr, flush=True)
+
+
+def _shown(number: int, translation: "Translation", options: argparse.Namespace) -> str:
+    """Return what is printed of a sentence: one line, or with --nbest several."""
+    best = translation.nbest[: options.nbest]
+    if options.json:
+        value = {"id": number, "source": translation.source}
+        value |= {"source_tokens": translation.source_tokens, **_ranked(translation)}
+        several = {"nbest": [*map(_ranked, best)]} if options.nbest > 1 else {}
+        return json.dumps(value | several, ensure_ascii=False)
+    if options.nbest == 1:
+        return translation.text
+    return "\n".join(f"{number + 1}\t{one.score:.4f}\t{one.text}" for one in best)
+
+
+def _ranked(translation: "Translation") -> dict[str, Any]:
+    """Return what one of several translations has of its own."""
+    return {
+        "text": translation.text,
+        "score": round(translation.score, 6),
+        "tokens": translation.tokens,
+        "probabilities": [round(p, 6) for p in translation.probabilities],
+        "weights": translation.alignment and np.round(translation.weights, 6).tolist(),
+    }
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Read the options, and refuse what makes no sense before torch is imported.
+
+    Raises:
+        UserError: naming the option or the file.
+    """
+    parser = _parser()
+    not_given = argparse.Namespace(**dict.fromkeys(HEATMAP_OPTIONS))
+    options = parser.parse_intermixed_args(arguments, not_given)
+    for name in HEATMAP_OPTIONS:
+        value = vars(options)[name]
+        if value is None:
+            setattr(options, name, parser.get_default(name))
+        elif options.heatmap_dir is None:
+            option = "--" + name.replace("_", "-")
+            raise UserError(f"{option} {value}: nothing is drawn without --heatmap-dir DIR")
+    if options.terminal and options.json:
+        raise UserError("--terminal and --json: give one of them")
+    parse_formats(options.heatmap_format)
+    parse_samples(options.heatmap_samples)
+    if options.nbest > options.beam:
+        raise UserError(f"--nbest {options.nbest}: must be --beam, {options.beam}, or less")
+    for file in options.files:
+        if file != "-" and not Path(file).exists():
+            raise UserError(f"{file}: no such file")
+    options.files = options.files or ["-"]
+    return options
+
+
+class _MixedParser(OneLineParser):
+    """Reads files before and after options, for which argparse reads a command line twice.
+
+    What is unknown in the first turn is none of its business.
+    """
+
+    parse_known_args = argparse.ArgumentParser.parse_known_args
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _MixedParser(
+        prog="rnnsearch-translate",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument(
+        "checkpoint", help="checkpoint, several with : between, or a folder with one"
+    )
+    parser.add_argument(
+        "files",
+        nargs="*",
+        metavar="FILE",
+        help="text with a sentence a line; - is standard input (default: -)",
+    )
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        help="data folder with the dictionaries of the training (default: the one that the "
+        "checkpoint names, or one of that name beside it)",
+    )
+    parser.add_argument(
+        "--beam",
+        type=count_of,
+        default=12,
+        metavar="N",
+        help="hypotheses that the search keeps (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--nbest",
+        type=count_of,
+        default=1,
+        metavar="N",
+        help="print so many translations of each sentence, a line each: the number of the sentence,"
+        " from 1, the score and the text, with tabs between",
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print an object a line: id (from 0), source, source_tokens, text, score (log "
+        "probability to base 2 for each token), tokens, weights (a row for each token), and nbest",
+    )
+    parser.add_argument(
+        "--terminal", action="store_true", help="draw each alignment below its translation"
+    )
+    parser.add_argument("--heatmap-dir", type=Path, metavar="DIR", help="draw alignments here")
+    add_heatmap_options(parser, "png")
+    add_model_options(parser)
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,162 @@
+"""What a `Translator` gives back: a translation, its alternatives, and what the model looked at."""
+
+import html
+import io
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from fairseq_rnnsearch.alignment.figures import (
+    Alignment,
+    draw_heatmap,
+    draw_heatmap_into,
+    save_heatmap,
+)
+from fairseq_rnnsearch.alignment.figures.page import embedded_page
+from fairseq_rnnsearch.arguments import checked
+from fairseq_rnnsearch.errors import UserError
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.colors import Colormap
+    from matplotlib.figure import Figure
+
+# Drawing, and fairseq's reading of a checkpoint, change settings of the whole process meanwhile.
+one_at_a_time = threading.Lock()
+_LONGEST_IN_REPR = 50  # letters of a sentence
+
+
+@dataclass(frozen=True, repr=False)
+class Translation:
+    """A sentence, its translation, and what the model looked at.
+
+    Attributes:
+        source, text: both sentences as people write them.
+        source_tokens, tokens: the columns and rows of ``weights``: words, or subword pieces where
+            they were not to be merged, with the end symbols.
+        score: log-probability to base 2 over the number of tokens to the power of ``lenpen``, as
+            fairseq prints it.
+        alignment: the same with its weights, for ``alignment.figures``; None if the model has no
+            attention.
+        probabilities: of each of ``tokens``, given the source and the tokens before it.
+        others: the search's other hypotheses, best first; see ``nbest``.
+    """
+
+    source: str
+    text: str
+    source_tokens: tuple[str, ...]
+    tokens: tuple[str, ...]
+    score: float
+    alignment: Alignment | None
+    probabilities: tuple[float, ...] = ()
+    others: tuple["Translation", ...] = ()
+
+    @property
+    def nbest(self) -> tuple["Translation", ...]:
+        """All hypotheses that the beam has ended with, best first; the first is this one."""
+        return (self, *self.others)
+
+    @property
+    def weights(self) -> np.ndarray:
+        """Alignment weights, ``(target, source)``, rows sum to one.
+
+        Raises:
+            UserError: when the model has no attention.
+        """
+        return self._alignment.weights
+
+    def plot(
+        self,
+        path: str | Path | None = None,
+        *,
+        ax: "Axes | None" = None,
+        style: str = "paper",
+        cmap: "str | Colormap | None" = None,
+        title: str | None = None,
+        values: bool = False,
+        dpi: float | None = None,
+    ) -> "Axes":
+        """Draw the alignment as in the paper's Figure 3.
+
+        Args:
+            path: a file to write as well: .png, .pdf or .svg.
+            ax: matplotlib's axes to draw into (default: those of a new figure, which is as large as
+                the words need and unknown to pyplot: ``plot().figure`` is it).
+            style: "paper" (white on black), "inverted" (black on white) or "slides" (large).
+            cmap: a colour map of matplotlib or its name, in place of greys.
+            title: a line above the picture.
+            values: whether the weights are written into the cells.
+            dpi: dots in an inch of a new figure and its file (default: 150).
+
+        Returns:
+            The axes; a notebook shows the picture.
+
+        Raises:
+            UserError: when the model has no attention, an argument is none of its kind, or the file
+                cannot be written.
+        """
+        path, ax, title = checked(path=path, ax=ax, title=title)
+        values, dpi = checked(values=values, dpi=dpi)
+        drawn = self._alignment.source, self._alignment.target, self._alignment.weights
+        look = {"style": style, "cmap": cmap, "title": title, "values": values}
+        if ax is not None:
+            if path is not None or dpi is not None:
+                raise UserError(
+                    "plot: path and dpi are those of a new figure; with ax, the figure is yours:"
+                    " ax.figure.savefig(path, dpi=dpi)"
+                )
+            draw_heatmap_into(ax, *drawn, **look)
+            return ax
+        with one_at_a_time:
+            if path is not None:
+                save_heatmap(path, *drawn, **look, dpi=dpi)
+            figure = draw_heatmap(*drawn, **look, dpi=dpi)
+        (ax,) = figure.axes
+        ax._repr_png_ = figure._repr_png_ = lambda: _png(figure)  # notebooks know pyplot's only
+        return ax
+
+    def html(self, style: str = "paper") -> str:
+        """Return both sentences and the heatmap as HTML: a word or cell shows its weights.
+
+        It is one element with all that it needs, for a notebook or another page.
+
+        Raises:
+            UserError: when the model has no attention, or there is no such style.
+        """
+        return embedded_page(self._alignment, style)
+
+    @property
+    def _alignment(self) -> Alignment:
+        if self.alignment is None:
+            raise UserError(
+                "this translation has no alignment: its model has no attention (RNNencdec reads "
+                "the source through one vector)"
+            )
+        return self.alignment
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows."""
+        text = f"<p>{html.escape(self.source)}<br><b>{html.escape(self.text)}</b></p>"
+        return text if self.alignment is None else text + self.html()
+
+    def __repr__(self) -> str:
+        source, text = map(_shortened, (self.source, self.text))
+        score = round(self.score, 2) + 0.0  # nor is there a minus before 0.00
+        return f"Translation({source!r} -> {text!r}, score {score:.2f})"
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _LONGEST_IN_REPR else text[: _LONGEST_IN_REPR - 1] + "…"
+
+
+def _png(figure: "Figure") -> bytes:
+    file = io.BytesIO()
+    with one_at_a_time:
+        figure.savefig(file, format="png")
+    return file.getvalue()

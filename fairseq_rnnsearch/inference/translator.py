@@ -1,0 +1,379 @@
+"""Translating and aligning from Python.
+
+    from fairseq_rnnsearch import load
+
+    model = load("checkpoints/checkpoint_best.pt", "data-bin")
+    translation = model.translate("A man rides a horse.", beam=12)
+    print(translation.text, translation.weights.shape)
+    translation.plot("horse.png")
+    model.align("A man rides a horse.", "Un homme monte à cheval.").plot()
+
+Text is tokenised, split into subwords and put together again as the data folder's
+``preprocessing.json`` says (see ``data.plain_text``). In a notebook a translation shows its
+heatmap.
+"""
+
+import contextlib
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import torch
+from fairseq import checkpoint_utils, utils
+from fairseq.data import Dictionary, LanguagePairDataset
+from fairseq.search import BeamSearch
+from fairseq.sequence_generator import SequenceGenerator
+from fairseq.sequence_scorer import SequenceScorer
+from fairseq.tasks.translation import TranslationTask
+
+from fairseq_rnnsearch.alignment.figures import Alignment
+from fairseq_rnnsearch.alignment.figures.alignment import END, bpe_piece
+from fairseq_rnnsearch.arguments import checked, paths_of, sentences_of
+from fairseq_rnnsearch.data.coverage import CountedText, Coverage, marked, words_of
+from fairseq_rnnsearch.data.plain_text import PlainText
+from fairseq_rnnsearch.devices import usable_device
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.inference.decode import check_search, decode, has_alignment
+from fairseq_rnnsearch.inference.search import (
+    AuthorsSequenceGenerator,
+    PosteriorScorer,
+    StepwiseGenerator,
+)
+from fairseq_rnnsearch.inference.translation import Translation, one_at_a_time
+from fairseq_rnnsearch.inference.work_folder import checkpoint_of, data_of
+from fairseq_rnnsearch.runs import mends
+
+LONGEST = (3, 10)  # a translation has at most 3 x the source's tokens + 10, end symbol included
+
+
+def load(
+    checkpoint: str | Path | Sequence[str | Path],
+    data: str | Path | None = None,
+    *,
+    source_lang: str | None = None,
+    target_lang: str | None = None,
+    tokenizer: str | None = None,
+    lowercase: bool | None = None,
+    bpe_codes: str | Path | None = None,
+    device: str | torch.device = "cpu",
+) -> "Translator":
+    """Load a trained model.
+
+    Args:
+        checkpoint: a file of fairseq-train, or several for an ensemble. A folder, such as the work
+            folder of a recipe, means the best checkpoint in it, or else the last.
+        data: the folder with the dictionaries that it was trained with (default: the one that the
+            checkpoint names, or one of that name beside the checkpoint).
+        source_lang, target_lang: default: the checkpoint's.
+        tokenizer, lowercase, bpe_codes: how text becomes tokens, in place of what the folder's
+            ``preprocessing.json`` says; see ``PlainText``.
+        device: where to compute, such as "cuda".
+
+    Threads may load, and may use one ``Translator`` or several at the same time: each call has its
+    own options and finds what it would find alone, up to the rounding of sums. Only pictures are
+    drawn one after the other. A model must not be changed (moved, trained) meanwhile.
+
+    Raises:
+        UserError: for a checkpoint or folder that is not there or cannot be used, or an argument
+            that is none of its kind.
+    """
+    paths = [checkpoint_of(path) for path in paths_of("checkpoint", checkpoint)]
+    changes = {"data": data, "source_lang": source_lang, "target_lang": target_lang}
+    given = zip(changes, checked(**changes), strict=True)
+    changes = {name: value for name, value in given if value is not None}
+    tokenizer, lowercase, bpe_codes = checked(
+        tokenizer=tokenizer, lowercase=lowercase, bpe_codes=bpe_codes
+    )
+    device = usable_device(device)
+    if "data" not in changes:
+        changes["data"] = data_of(paths[0])
+    with one_at_a_time, mends.reading_as_data():
+        models, cfg, its_task = checkpoint_utils.load_model_ensemble_and_task(paths, changes)
+    if not isinstance(its_task, TranslationTask):
+        raise UserError(
+            f"checkpoint {', '.join(paths)}: was trained with --task {cfg.task._name}, "
+            "and must be of a translation"
+        )
+    for model in models:
+        model.to(device)  # first: how it is prepared depends on where it computes
+        model.prepare_for_inference_(cfg)
+    folder = Path(utils.split_paths(cfg.task.data)[0])
+    texts = [
+        PlainText.of(
+            folder, language, tokenizer=tokenizer, lowercase=lowercase, bpe_codes=bpe_codes
+        )
+        for language in (its_task.cfg.source_lang, its_task.cfg.target_lang)
+    ]
+    dictionaries = its_task.source_dictionary, its_task.target_dictionary
+    left_pad_source = cfg.task.get("left_pad_source", False)
+    return Translator(models, *dictionaries, *texts, left_pad_source=left_pad_source)
+
+
+class Translator:
+    """A trained model that takes and gives plain text; made by ``load``.
+
+    Attributes:
+        models: the model, or the models of an ensemble.
+        source_dictionary, target_dictionary: the words that the models know.
+        source_text, target_text: how each side's text becomes tokens.
+    """
+
+    def __init__(
+        self,
+        models: Sequence[torch.nn.Module],
+        source_dictionary: Dictionary,
+        target_dictionary: Dictionary,
+        source_text: PlainText,
+        target_text: PlainText,
+        *,
+        left_pad_source: bool = False,
+    ) -> None:
+        self.models = list(models)
+        for model in self.models:
+            model.eval()
+        self.source_dictionary = source_dictionary
+        self.target_dictionary = target_dictionary
+        self.source_text = source_text
+        self.target_text = target_text
+        self._left_pad_source = left_pad_source
+        self._vocabularies = (
+            words_of(source_dictionary, source_text.language, source_text),
+            words_of(target_dictionary, target_text.language, target_text),
+        )
+        self._coverage = Coverage(*self._vocabularies)
+        self._text: CountedText | None = None  # that all calls belong to
+
+    @cached_property
+    def has_alignment(self) -> bool:
+        """Whether a model of the ensemble has attention."""
+        return any(has_alignment(model) for model in self.models)
+
+    @contextlib.contextmanager
+    def as_one_text(self) -> Iterator[None]:
+        """Judge by all calls in the block together how many of the words are unknown.
+
+        Otherwise each call is a text of its own. A `Translator` warns once, through ``logging``:
+        see ``data.coverage`` for what is counted.
+        """
+        self._text = self._coverage.text()
+        try:
+            yield
+        finally:
+            text, self._text = self._text, None
+            text.end()
+
+    def translate(
+        self,
+        sentences: str | Iterable[str],
+        beam: int = 12,
+        *,
+        lenpen: float = 1.0,
+        forbid_unk: bool = False,
+        authors_search: bool = False,
+        pieces: str = "merge",
+        batch_size: int = 32,
+    ) -> Translation | list[Translation]:
+        """Translate one sentence, or several.
+
+        A sentence without words has a translation without words. One warning tells when more than
+        5% of the words are unknown (see `as_one_text`); pictures show each as ``<unk:word>``.
+
+        Args:
+            sentences: plain text.
+            beam: hypotheses that are kept; 1 is greedy search.
+            lenpen: above 1 prefers longer translations, as fairseq's option; from -10 to 10.
+            forbid_unk: never generate the unknown word.
+            authors_search: the authors' beam search instead of fairseq's.
+            pieces: "merge" subword pieces to words in what is shown, or "keep" them.
+            batch_size: sentences at a time.
+
+        Returns:
+            A translation for a string, a list for a list, in its order.
+
+        Raises:
+            UserError: for an argument that is none of its kind.
+        """
+        beam, lenpen, forbid_unk, authors_search = checked(
+            beam=beam, lenpen=lenpen, forbid_unk=forbid_unk, authors_search=authors_search
+        )
+        pieces, batch_size = checked(pieces=pieces, batch_size=batch_size)
+        is_one, sentences = isinstance(sentences, str), sentences_of("sentences", sentences)
+        for model in self.models:
+            check_search(model)
+        search = (AuthorsSequenceGenerator if authors_search else StepwiseGenerator)(
+            self.models,
+            self.target_dictionary,
+            beam_size=beam,
+            len_penalty=lenpen,
+            unk_penalty=math.inf if forbid_unk else 0,
+            max_len_a=LONGEST[0],
+            max_len_b=LONGEST[1],
+            search_strategy=BeamSearch(self.target_dictionary),
+        )
+        sources = [self.source_text.tokens(sentence) for sentence in sentences]
+        self._count(zip(sources, sentences, strict=True))
+        beams = self._run(search, sources, None, batch_size)
+        translations = [
+            self._translated(*each, pieces) for each in zip(sentences, sources, beams, strict=True)
+        ]
+        return translations[0] if is_one else translations
+
+    def align(
+        self,
+        source: str | Iterable[str],
+        target: str | Iterable[str],
+        *,
+        posterior: bool = False,
+        pieces: str = "merge",
+        batch_size: int = 32,
+    ) -> Translation | list[Translation]:
+        """Align given pairs: score each target as the translation of its source.
+
+        One warning tells when more than 5% of a side's words are unknown (see `as_one_text`).
+
+        Args:
+            source, target: two sentences, or two lists of as many.
+            posterior: whether the weights take account of the target word itself, which attention
+                did not know (``paper.network.Decoder.posterior``): better links, but not what the
+                decoder has read.
+            pieces, batch_size: as for ``translate``.
+
+        Raises:
+            UserError: when the model has no attention, the lists differ in length, or an argument
+                is none of its kind.
+        """
+        posterior, pieces, batch_size = checked(
+            posterior=posterior, pieces=pieces, batch_size=batch_size
+        )
+        if not self.has_alignment:
+            raise UserError(
+                "align: the model has no attention; RNNencdec reads the source through one vector "
+                "and has no alignment"
+            )
+        if isinstance(source, str) != isinstance(target, str):
+            raise UserError("align: source and target must both be a string or both be lists")
+        is_one = isinstance(source, str)
+        source, target = sentences_of("source", source), sentences_of("target", target)
+        if len(source) != len(target):
+            raise UserError(
+                f"align: {len(source)} source and {len(target)} target sentences, should be equal"
+            )
+        sources = [self.source_text.tokens(sentence) for sentence in source]
+        targets = [self.target_text.tokens(sentence) for sentence in target]
+        self._count(zip(sources, source, strict=True), zip(targets, target, strict=True))
+        scorer = (PosteriorScorer if posterior else SequenceScorer)(self.target_dictionary)
+        found = self._run(scorer, sources, targets, batch_size)
+        aligned = [
+            self._translation(*each, scored, pieces)
+            for *each, (scored,) in zip(source, target, sources, targets, found, strict=True)
+        ]
+        return aligned[0] if is_one else aligned
+
+    def _count(
+        self, source: Iterable[tuple[list[str], str]], target: Iterable[tuple[list[str], str]] = ()
+    ) -> None:
+        """Count the words of tokens and their sentences, and warn of what the model knows ill."""
+        text = self._text or self._coverage.text()
+        for tokens, sentence in target:
+            text.add_target(tokens, sentence)
+        for tokens, sentence in source:
+            text.add_source(tokens, sentence)
+        if self._text is None:
+            text.end()
+
+    @torch.inference_mode()
+    def _run(
+        self,
+        generator: SequenceGenerator | SequenceScorer,
+        sources: list[list[str]],
+        targets: list[list[str]] | None,
+        batch_size: int,
+    ) -> list[list[dict]]:
+        """Return the hypotheses of `decode` for each sentence, best first.
+
+        Nothing is written to what calls share: the models and their settings.
+        """
+        pad, eos = self.source_dictionary.pad(), self.target_dictionary.eos()
+        found: list[list[dict]] = [[]] * len(sources)
+        for sample in self._batches(sources, targets, batch_size):
+            hypotheses = decode(generator, self.models, sample, pad, eos)
+            for number, beam in zip(sample["id"].tolist(), hypotheses, strict=True):
+                found[number] = beam
+        return found
+
+    def _batches(
+        self, sources: list[list[str]], targets: list[list[str]] | None, batch_size: int
+    ) -> Iterator[dict]:
+        """Yield sentences of similar length together."""
+        source_ids = [_numbers(self.source_dictionary, tokens) for tokens in sources]
+        sides = [source_ids, [len(ids) for ids in source_ids], self.source_dictionary]
+        if targets is not None:
+            target_ids = [_numbers(self.target_dictionary, tokens) for tokens in targets]
+            sides += [target_ids, [len(ids) for ids in target_ids]]
+            sides += [self.target_dictionary]
+        dataset = LanguagePairDataset(*sides, left_pad_source=self._left_pad_source)
+        order = np.argsort([len(ids) for ids in source_ids], kind="stable")
+        device = next(self.models[0].parameters()).device  # a model may have been moved
+        for start in range(0, len(order), batch_size):
+            batch = dataset.collater([dataset[i] for i in order[start : start + batch_size]])
+            yield utils.apply_to_sample(lambda tensor: tensor.to(device), batch)
+
+    def _target_tokens(self, hypothesis: dict) -> list[str]:
+        dictionary = self.target_dictionary
+        ids = [i for i in hypothesis["tokens"].tolist() if i != dictionary.eos()]
+        return [dictionary[i] for i in ids]
+
+    def _translated(
+        self, source: str, source_tokens: list[str], beam: list[dict], pieces: str
+    ) -> Translation:
+        """Return the best hypothesis, with the others."""
+        found = []
+        for hypothesis in beam:
+            tokens = self._target_tokens(hypothesis)
+            text = self.target_text.text(tokens)
+            found.append(self._translation(source, text, source_tokens, tokens, hypothesis, pieces))
+        return replace(found[0], others=tuple(found[1:]))
+
+    def _translation(
+        self,
+        source: str,
+        text: str,
+        source_tokens: list[str],
+        tokens: list[str],
+        hypothesis: dict,
+        pieces: str,
+    ) -> Translation:
+        weights = hypothesis["weights"]
+        shape = len(tokens) + 1, len(source_tokens) + 1
+
+        def aligned(columns: Sequence[str], rows: Sequence[str]) -> Alignment:
+            alignment = Alignment(
+                (*columns, END),
+                (*rows, END),
+                np.zeros(shape) if weights is None else weights.float().numpy(),
+                score=float(hypothesis["score"]) / math.log(2),
+                probabilities=hypothesis["positional_scores"].double().exp().tolist(),
+            )
+            return alignment.merge_pieces(bpe_piece) if pieces == "merge" else alignment
+
+        words = aligned(source_tokens, tokens)
+        shown = aligned(*map(marked, (source_tokens, tokens), self._vocabularies))
+        return Translation(
+            source,
+            text,
+            words.source,
+            words.target,
+            words.score,
+            None if weights is None else shown,
+            words.probabilities,
+        )
+
+
+def _numbers(dictionary: Dictionary, tokens: Sequence[str]) -> torch.Tensor:
+    """Return the tokens' numbers and the end symbol's; a token like a symbol is unknown."""
+    ids = [dictionary.index(token) for token in tokens]
+    ids = [number if number >= dictionary.nspecial else dictionary.unk() for number in ids]
+    return torch.tensor([*ids, dictionary.eos()])

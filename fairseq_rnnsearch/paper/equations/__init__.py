@@ -1,0 +1,32 @@
+"""The paper's appendix A, one idea per module: its equations, and the parameters that they have.
+
+Paper symbols are used inside these modules; the manual's glossary joins them to the names that
+users see. All weights are stored as in the paper, so that a product reads ``x @ W.T``.
+"""
+
+from fairseq_rnnsearch.paper.equations.alignment_model import (
+    AlignmentModel,
+    Memory,
+    alignment_weights,
+    attend,
+    context,
+)
+from fairseq_rnnsearch.paper.equations.deep_output import DeepOutput, OutputLayer, maxout
+from fairseq_rnnsearch.paper.equations.exchangeable import Alignment, Unit
+from fairseq_rnnsearch.paper.equations.gated_unit import GatedUnit
+from fairseq_rnnsearch.paper.equations.word_embedding import BiasedEmbedding
+
+__all__ = [
+    "Alignment",
+    "AlignmentModel",
+    "BiasedEmbedding",
+    "DeepOutput",
+    "GatedUnit",
+    "Memory",
+    "OutputLayer",
+    "Unit",
+    "alignment_weights",
+    "attend",
+    "context",
+    "maxout",
+]

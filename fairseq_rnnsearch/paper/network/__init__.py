@@ -1,0 +1,14 @@
+"""The parameters of the model, in torch alone: encoder, decoder and how they are initialised."""
+
+from fairseq_rnnsearch.paper.network.decoder import DECODER_ORDERS, Decoder
+from fairseq_rnnsearch.paper.network.encoder import EncodedSource, Encoder
+from fairseq_rnnsearch.paper.network.initialization import INITIALIZATIONS, initialize
+
+__all__ = [
+    "DECODER_ORDERS",
+    "INITIALIZATIONS",
+    "Decoder",
+    "EncodedSource",
+    "Encoder",
+    "initialize",
+]

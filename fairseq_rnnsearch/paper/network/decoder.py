@@ -1,0 +1,294 @@
+"""From annotations to scored target words (section 3.1, appendix A.2.2).
+
+Three orders of one step are in print. With c_i = attend(s_{i-1}) in all of them:
+
+    program     s_{i-1} has read y_{i-1};  p(y_i) from s_{i-1};  then s_i = f(s_{i-1}, y_i, c_i)
+    appendix    p(y_i) from s_{i-1};  then s_i = f(s_{i-1}, y_{i-1}, c_i)
+    section3    s_i = f(s_{i-1}, y_{i-1}, c_i);  p(y_i) from s_i
+
+``program`` is the authors' own program and produced the paper's numbers. Before the first word
+e(y_0) is the zero vector, without the embedding's bias.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_rnnsearch.kernels import (
+    Backend,
+    DecoderParts,
+    DecoderSteps,
+    Direction,
+    SearchStart,
+    check_name,
+    choose,
+    forget,
+)
+from fairseq_rnnsearch.paper.equations import (
+    Alignment,
+    AlignmentModel,
+    BiasedEmbedding,
+    DeepOutput,
+    GatedUnit,
+    Memory,
+    OutputLayer,
+    Unit,
+)
+from fairseq_rnnsearch.paper.network.embedded_words import EmbeddedWords, embed_words
+from fairseq_rnnsearch.paper.network.encoder import EncodedSource
+
+DECODER_ORDERS = ("program", "appendix", "section3")
+_LOGITS = 2**20  # of as many a processor's cache keeps most
+
+
+class Positions(NamedTuple):
+    """What the readout of given words is computed from, time-major, and the weights."""
+
+    states: Tensor  # (target, batch, n): the states that it reads
+    word_inputs: Tensor  # (target, batch, 2l): what the words before them add
+    contexts: Tensor  # (target, batch, 2n): c_i, or n of RNNencdec
+    alignment: Tensor | None  # (batch, target, source); None for RNNencdec
+
+
+class Decoder(nn.Module):
+    """The decoder of RNNsearch, or of RNNencdec when it has no alignment model.
+
+    Args:
+        words: size of the target dictionary.
+        embedding_size: m.
+        hidden_size: n of the decoder.
+        summary_size: n of the encoder, what s_0 is computed from.
+        context_size: 2n of the encoder (RNNsearch) or n (RNNencdec).
+        alignment_size: n', or None for RNNencdec, whose context is always the summary.
+        maxout_size: l.
+        order: one of ``DECODER_ORDERS``.
+        factorised_output: store W_o as the authors' pair of matrices, m wide in between.
+        embedding_dropout, readout_dropout: probabilities of dropping an element of an embedded
+            word and of t_i, while training.
+        kernels: who runs the time loops, one of ``kernels.KERNELS``.
+        unit, alignment_model: what the recurrence and the attention are made of.
+        target_foresight: whether attention reads the word that is being aligned, see
+            ``equations.alignment_model``. Such a decoder scores given words, and cannot search.
+
+    Raises:
+        ValueError: for an unknown order.
+    """
+
+    def __init__(
+        self,
+        words: int,
+        embedding_size: int,
+        hidden_size: int,
+        *,
+        summary_size: int,
+        context_size: int,
+        alignment_size: int | None,
+        maxout_size: int,
+        order: str = "program",
+        factorised_output: bool = False,
+        embedding_dropout: float = 0.0,
+        readout_dropout: float = 0.0,
+        kernels: str = "auto",
+        unit: type[Unit] = GatedUnit,
+        alignment_model: type[Alignment] = AlignmentModel,
+        target_foresight: bool = False,
+    ) -> None:
+        super().__init__()
+        if order not in DECODER_ORDERS:
+            raise ValueError(f"decoder order must be one of {DECODER_ORDERS}, not {order!r}")
+        self.order = order
+        self.embedding = BiasedEmbedding(words, embedding_size)
+        self.initial_weight = nn.Parameter(torch.empty(hidden_size, summary_size))
+        self.initial_bias = nn.Parameter(torch.empty(hidden_size))
+        self.unit = unit(embedding_size, hidden_size, context_size)
+        self.target_foresight = target_foresight
+        foresight = (embedding_size,) if target_foresight else ()
+        self.alignment_model = (
+            alignment_model(alignment_size, hidden_size, context_size, *foresight)
+            if alignment_size
+            else None
+        )
+        self.readout = DeepOutput(maxout_size, hidden_size, embedding_size, context_size)
+        self.output = OutputLayer(words, maxout_size, embedding_size if factorised_output else None)
+        self.embedding_dropout = nn.Dropout(embedding_dropout)
+        self.readout_dropout = nn.Dropout(readout_dropout)
+        self.kernels = check_name(kernels)
+
+    def remember(self, source: EncodedSource) -> Memory | None:
+        """Return what every step of a sentence reads, computed once; None for RNNencdec."""
+        if self.alignment_model is None:
+            return None
+        keys = self.alignment_model.keys(source.annotations)
+        return Memory(source.annotations, keys, source.padding)
+
+    def initial_state(self, source: EncodedSource) -> Tensor:
+        """Return s_0 = tanh(W_s summary + b), ``(batch, n)``."""
+        x = nn.functional.linear(source.summary, self.initial_weight, self.initial_bias)
+        return torch.tanh(x.to(self.initial_bias.dtype))  # under autocast too
+
+    def forward(
+        self, previous: Tensor, source: EncodedSource, words: Tensor | None = None
+    ) -> tuple[Tensor, Tensor | None]:
+        """Score given words, all positions at once as far as the recurrence allows.
+
+        Args:
+            previous: ``(batch, target)``, the word before each position. Column 0 stands for y_0
+                whatever it holds. Padding on the right does no harm.
+            words: ``(batch, target)``, the word at each position, for target foresight.
+
+        Returns:
+            t_i, ``(batch, target, l)``, for ``output``; alignment weights,
+            ``(batch, target, source)``, or None for RNNencdec.
+        """
+        positions = self._positions(previous, source, words)
+        return self._read_out(positions), positions.alignment
+
+    def posterior(
+        self, previous: Tensor, source: EncodedSource, words: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Score given words as ``forward`` does, with weights in the knowledge of the words.
+
+        Attention decides where to look before it knows the word. Taken for the probability that
+        y_i translates source position j, Bayes' rule makes of it (Shankar and Sarawagi, 2019)
+
+            p(j | y_1 .. y_i, x)  is proportional to  alpha_ij p(y_i | s, y_{i-1}, c_i = h_j)
+
+        States and t_i are those of ``forward``.
+
+        Args:
+            previous, source: as for ``forward``.
+            words: ``(batch, target)``, the word at each position.
+
+        Returns:
+            t_i, ``(batch, target, l)``; the weights, ``(batch, target, source)``.
+        """
+        positions = self._positions(previous, source, words)
+        found = []
+        for i, (s, of_word) in enumerate(zip(positions.states, positions.word_inputs, strict=True)):
+            t_ij = self.readout.given_word_inputs(
+                s.unsqueeze(1), of_word.unsqueeze(1), source.annotations
+            )
+            of_words = words[:, i].unsqueeze(1).expand(t_ij.shape[:2])
+            log_p = self._log_probabilities(t_ij.flatten(0, 1), of_words.flatten())
+            found.append(log_p.view(of_words.shape))
+        scores = positions.alignment.log() + torch.stack(found, dim=1)
+        return self._read_out(positions), torch.softmax(scores, dim=-1)
+
+    def _log_probabilities(self, t: Tensor, words: Tensor) -> Tensor:
+        """Return log p of a word for each row of t, ``(rows, l)``; few logits are there at once."""
+        rows, found = max(1, _LOGITS // len(self.output.bias)), []
+        for part, wanted in zip(t.split(rows), words.split(rows), strict=True):
+            logits = self.logits(part)
+            logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+            of_word = logits.gather(1, wanted.unsqueeze(1)).squeeze(1)
+            found.append(of_word - logits.logsumexp(dim=1))
+        return torch.cat(found)
+
+    def _read_out(self, positions: Positions) -> Tensor:
+        """Return t_i, ``(batch, target, l)``."""
+        states, word_inputs, contexts, _ = positions
+        t = self.readout.given_word_inputs(states, word_inputs, contexts)
+        return self.readout_dropout(t).transpose(0, 1)
+
+    def _positions(
+        self, previous: Tensor, source: EncodedSource, words: Tensor | None
+    ) -> Positions:
+        steps = previous.size(1)
+        y = self._embed(previous.T)
+        # y_1 .. y_{T-1}, y_0 .. y_{T-2} or y_0 .. y_{T-1}: what the updates consume
+        updates = {"program": slice(1, None), "appendix": slice(-1), "section3": slice(None)}
+        word_inputs = y.through(self.unit.word_inputs, updates[self.order])
+        s_0 = self.initial_state(source)
+        memory, backend = self.remember(source), self.backend
+        if memory is None:
+            c = source.summary
+            inputs = word_inputs + self.unit.context_inputs(c)
+            following = backend.recurrence([Direction(inputs, self.unit)], s_0)
+            states = torch.cat((s_0.unsqueeze(0), following))
+            contexts, alignment = c.expand(steps, -1, -1), None
+        else:
+            foreseen = None
+            if self.target_foresight:
+                y_i = embed_words(words.T, self.embedding, self.embedding_dropout)
+                foreseen = y_i.through(self.alignment_model.foreseen)
+            states, contexts, alignment = backend.decoder_recurrence(
+                word_inputs, s_0, steps, memory, self.unit, self.alignment_model, foreseen
+            )
+        read = states[1:] if self.order == "section3" else states[:steps]
+        return Positions(read, y.through(self.readout.word_inputs), contexts, alignment)
+
+    @property
+    def parts(self) -> DecoderParts:
+        """All that runs at each step."""
+        return DecoderParts(
+            self.embedding, self.unit, self.alignment_model, self.readout, self.output
+        )
+
+    @property
+    def backend(self) -> Backend:
+        """Who runs the decoder as it is now.
+
+        Raises:
+            ValueError: when ``kernels`` names one that cannot.
+        """
+        return choose(self.kernels, self.parts, "decoder")
+
+    def steps(self, source: EncodedSource, sentences: Tensor) -> DecoderSteps:
+        """Return the decoder one position at a time, as beam search needs it; equals ``forward``.
+
+        Args:
+            source: from the encoder, one row per sentence.
+            sentences: ``(rows,)``, the row of ``source`` that each hypothesis translates.
+
+        Raises:
+            ValueError: with target foresight, which reads the word that a search looks for.
+        """
+        if self.target_foresight:
+            raise ValueError("a decoder with target foresight cannot search")
+        memory, s_0 = self.remember(source), self.initial_state(source)
+        start = SearchStart(self.order, self.parts, memory, source.summary, s_0, sentences)
+        return self.backend.decoder_steps(start)
+
+    @property
+    def steps_are_fast(self) -> bool:
+        """Whether a search by ``steps`` is now faster than one of fairseq's own."""
+        return self.backend.prefers_steps(self.output)
+
+    def logits(self, t: Tensor) -> Tensor:
+        """Return unnormalised log-probabilities: ``(..., l)`` to ``(..., words)``."""
+        output = self.output
+        return self.backend.output_logits(output.inner(t), output.weight, output.bias)
+
+    def train(self, mode: bool = True) -> "Decoder":
+        """Switch as any module does, and forget what searches have kept of the weights."""
+        if mode:
+            forget(self.parameters())
+        return super().train(mode)
+
+    def cost(
+        self, t: Tensor, words: Tensor, label_smoothing: float, present: Tensor
+    ) -> tuple[Tensor, Tensor]:
+        """Return what given words cost, and their -log p, both summed.
+
+        Args:
+            t: t_i, ``(positions, l)``.
+            words: ``(positions,)``.
+            present: ``(positions,)``, false at padding. It is left out before anything is
+                multiplied where that does not mean to wait for a GPU to count it.
+        """
+        if words.device.type == "cpu":
+            rows = present.nonzero().squeeze(1)
+            t, words, present = t.index_select(0, rows), words.index_select(0, rows), None
+        output = self.output
+        return self.backend.output_cost(
+            output.inner(t), output.weight, output.bias, words, label_smoothing, present
+        )
+
+    def _embed(self, previous: Tensor) -> EmbeddedWords:
+        """Return e(y) of time-major words, with the zero vector first."""
+        later = embed_words(previous[1:], self.embedding, self.embedding_dropout)
+        rows = torch.cat((later.rows.new_zeros(1, *later.rows.shape[1:]), later.rows))
+        if later.place is None:
+            return EmbeddedWords(rows, None)
+        return EmbeddedWords(rows, nn.functional.pad(later.place + 1, (0, 0, 1, 0)))

@@ -1,0 +1,80 @@
+"""From source words to annotations (section 3.2, appendix A.2.1)."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_rnnsearch.kernels import Direction, check_name, choose
+from fairseq_rnnsearch.paper.equations import BiasedEmbedding, GatedUnit, Unit
+from fairseq_rnnsearch.paper.network.embedded_words import embed_words
+
+
+class EncodedSource(NamedTuple):
+    """One source sentence per row.
+
+    Attributes:
+        annotations: ``(batch, source, 2n)``, forward then backward states; ``(batch, source, n)``
+            for RNNencdec. At padding they repeat a neighbour and carry no weight.
+        padding: ``(batch, source)``, true where there is no word.
+        summary: ``(batch, n)``, what the decoder starts from: the backward state of the first
+            word, or for RNNencdec the forward state of the last.
+    """
+
+    annotations: Tensor
+    padding: Tensor
+    summary: Tensor
+
+
+class Encoder(nn.Module):
+    """The bidirectional encoder of RNNsearch, or the forward one of RNNencdec.
+
+    Args:
+        words: size of the source dictionary.
+        embedding_size: m.
+        hidden_size: n, per direction.
+        bidirectional: false for RNNencdec.
+        dropout: probability of dropping an element of an embedded word, while training.
+        kernels: who runs the time loops, one of ``kernels.KERNELS``.
+        unit: what each direction is made of.
+    """
+
+    def __init__(
+        self,
+        words: int,
+        embedding_size: int,
+        hidden_size: int,
+        *,
+        bidirectional: bool = True,
+        dropout: float = 0.0,
+        kernels: str = "auto",
+        unit: type[Unit] = GatedUnit,
+    ) -> None:
+        super().__init__()
+        self.embedding = BiasedEmbedding(words, embedding_size)
+        self.forward_unit = unit(embedding_size, hidden_size)
+        self.backward_unit = unit(embedding_size, hidden_size) if bidirectional else None
+        self.embedding_dropout = nn.Dropout(dropout)
+        self.kernels = check_name(kernels)
+
+    def forward(self, words: Tensor, padding: Tensor) -> EncodedSource:
+        """Encode sentences.
+
+        Padding may stand on either side: it never changes a state.
+
+        Args:
+            words: ``(batch, source)``, each sentence with its end symbol.
+            padding: ``(batch, source)``, true where there is no word.
+        """
+        embedded = embed_words(words.T, self.embedding, self.embedding_dropout)
+        units = [unit for unit in (self.forward_unit, self.backward_unit) if unit is not None]
+        directions = [
+            Direction(embedded.through(unit.word_inputs), unit, unit is self.backward_unit)
+            for unit in units
+        ]
+        states = choose(self.kernels, units, "encoder").recurrence(directions, present=~padding.T)
+        if self.backward_unit is None:
+            summary = states[-1]
+        else:
+            summary = states[0, :, self.forward_unit.hidden_size :]
+        return EncodedSource(torch.transpose(states, 0, 1).contiguous(), padding, summary)

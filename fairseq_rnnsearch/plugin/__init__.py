@@ -1,0 +1,1 @@
+"""What fairseq sees: models, criterion, optimizer, task and their registration."""

@@ -1,0 +1,9 @@
+"""fairseq adapters of the networks: options, encoder, decoder, presets."""
+
+import fairseq  # noqa: F401  (first, because it lets the parts be registered)
+
+from fairseq_rnnsearch.plugin.models import architectures
+from fairseq_rnnsearch.plugin.models.model_options import RNNSearchConfig
+from fairseq_rnnsearch.plugin.models.rnnsearch import RNNSearchModel
+
+__all__ = ["RNNSearchConfig", "RNNSearchModel", "architectures"]

@@ -1,0 +1,173 @@
+"""The model's options: what they are called, what they may be, and which exclude each other."""
+
+from dataclasses import dataclass, field, fields
+from typing import Optional
+
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from omegaconf import DictConfig, open_dict
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.kernels import KERNELS
+from fairseq_rnnsearch.paper.equations import AlignmentModel, GatedUnit
+from fairseq_rnnsearch.paper.equations.long_short_term_memory import LongShortTermMemory
+from fairseq_rnnsearch.paper.equations.product_alignment import DotAlignment, GeneralAlignment
+from fairseq_rnnsearch.paper.network import DECODER_ORDERS, INITIALIZATIONS
+from fairseq_rnnsearch.plugin.models.precision import COMPUTE_DTYPES
+
+UNITS = {"gated": GatedUnit, "lstm": LongShortTermMemory}  # by their names for --unit
+
+# by their names for --alignment-model
+ALIGNMENTS = {"additive": AlignmentModel, "general": GeneralAlignment, "dot": DotAlignment}
+
+MOST_UNITS = 1_000_000  # of a layer: a square matrix of them has 4 TB
+
+
+@dataclass
+class RNNSearchConfig(FairseqDataclass):
+    """Sizes and switches; the defaults are the paper's (appendix A.2.3)."""
+
+    encoder_embed_dim: int = field(
+        default=620, metadata={"help": "size m of the source embedding (paper: 620)"}
+    )
+    encoder_hidden_size: int = field(
+        default=1000, metadata={"help": "units n of each encoder direction (paper: 1000)"}
+    )
+    decoder_embed_dim: int = field(
+        default=620, metadata={"help": "size m of the target embedding (paper: 620)"}
+    )
+    decoder_hidden_size: int = field(
+        default=1000, metadata={"help": "units n of the decoder (paper: 1000)"}
+    )
+    attention_size: int = field(
+        default=1000, metadata={"help": "hidden units n' of the alignment model (paper: 1000)"}
+    )
+    maxout_size: int = field(
+        default=500, metadata={"help": "maxout units l of the deep output (paper: 500)"}
+    )
+    unit: ChoiceEnum(list(UNITS)) = field(
+        default="gated",
+        metadata={"help": "f of the encoder and the decoder: the gated hidden unit of appendix "
+                  "A.1.1, or the long short-term memory that it allows instead"},
+    )  # fmt: skip
+    alignment_model: ChoiceEnum(list(ALIGNMENTS)) = field(
+        default="additive",
+        metadata={"help": "a: the paper's of appendix A.1.2, or s W h (general) or s . h (dot), "
+                  "which it allows instead"},
+    )  # fmt: skip
+    target_foresight: bool = field(
+        default=False,
+        metadata={"help": "attention also reads the target word that is being aligned; such a "
+                  "model aligns given sentences (rnnsearch-align) and cannot translate"},
+    )  # fmt: skip
+    train_alignment_model_only: bool = field(
+        default=False,
+        metadata={"help": "train W_a, U_a, v_a (and V_a of --target-foresight) alone, and leave "
+                  "all else as --finetune-from-model has it"},
+    )  # fmt: skip
+    decoder_order: ChoiceEnum(list(DECODER_ORDERS)) = field(
+        default="program",
+        metadata={"help": "order inside one decoder step: the authors' program, or as printed in "
+                  "the paper's appendix A.2.2 or section 3.1"},
+    )  # fmt: skip
+    output_layer: ChoiceEnum(["single", "factorised"]) = field(
+        default="single",
+        metadata={"help": "W_o as one matrix (paper) or as the authors' product of two"},
+    )
+    fixed_context: bool = field(
+        default=False,
+        metadata={"help": "RNNencdec: the context is always the last forward state"},
+    )
+    initialization: ChoiceEnum(list(INITIALIZATIONS)) = field(
+        default="appendix",
+        metadata={"help": "how parameters start: as in the paper's appendix B.1, or uniformly from "
+                  "-0.1 to 0.1, as those of fairseq's lstm"},
+    )  # fmt: skip
+    dropout: float = field(
+        default=0.0,
+        metadata={"help": "dropout of embedded words and of the maxout layer (paper: none)"},
+    )
+    embedding_dropout: Optional[float] = field(
+        default=None, metadata={"help": "dropout of embedded words (default: --dropout)"}
+    )
+    readout_dropout: Optional[float] = field(
+        default=None, metadata={"help": "dropout of the maxout layer (default: --dropout)"}
+    )
+    kernels: ChoiceEnum(list(KERNELS)) = field(
+        default="auto",
+        metadata={"help": "implementation of the recurrences: fast (CPU), gpu, reference (plain, "
+                  "runs anywhere), or auto, the first of these that runs"},
+    )  # fmt: skip
+    compute_dtype: ChoiceEnum(list(COMPUTE_DTYPES)) = field(
+        default="float32",
+        metadata={"help": "type of the operands of matrix products (tf32: on NVIDIA GPUs from "
+                  "Ampere on); parameters, optimizer and checkpoints stay float32, and so do sums "
+                  "(states, softmax, cost)"},
+    )  # fmt: skip
+
+
+def add_younger_options(cfg: RNNSearchConfig | DictConfig) -> None:
+    """Add defaults of options that there were not yet when a checkpoint was written."""
+    if isinstance(cfg, DictConfig):
+        with open_dict(cfg):
+            for option in fields(RNNSearchConfig):
+                cfg.setdefault(option.name, option.default)
+
+
+def check_options(cfg: RNNSearchConfig | DictConfig) -> None:
+    """Check the options of a command line, of a configuration, or of a checkpoint."""
+    for option in fields(RNNSearchConfig):
+        name, value = option.name, getattr(cfg, option.name)
+        valid = None
+        if name.startswith("_") or (value is None and option.default is None):
+            continue
+        if name.endswith("dropout"):
+            if not (_is_number(value) and 0 <= value < 1):
+                valid = "at least 0 and below 1"
+        elif isinstance(option.default, bool):
+            if not isinstance(value, bool):
+                valid = "true or false"
+        elif isinstance(option.default, int):
+            if not (isinstance(value, int) and _is_number(value) and 1 <= value <= MOST_UNITS):
+                valid = f"a whole number from 1 to {MOST_UNITS:,}"
+        elif str(value) not in option.type.__members__:
+            valid = f"one of {', '.join(option.type.__members__)}"
+        if valid:
+            raise UserError(f"--{name.replace('_', '-')} {value}: must be {valid}")
+    if (kernels := str(cfg.kernels)) in ("fast", "gpu"):
+        for option, derived in (("unit", "gated"), ("alignment_model", "additive")):
+            if (value := str(getattr(cfg, option))) != derived:
+                name = option.replace("_", "-")
+                raise UserError(
+                    f"--{name} {value} runs with --kernels auto or reference, not {kernels}"
+                )
+    model, encoder, decoder = cfg.alignment_model, cfg.encoder_hidden_size, cfg.decoder_hidden_size
+    obstacle = None
+    if str(model) != "additive" and cfg.fixed_context:
+        obstacle = "and --fixed-context: RNNencdec has no alignment model, leave one of them out"
+    elif str(model) == "dot" and decoder != 2 * encoder:
+        obstacle = (
+            f"multiplies states of --decoder-hidden-size {decoder} with annotations of twice "
+            f"--encoder-hidden-size {encoder}: the first must be {2 * encoder}"
+        )
+    if obstacle:
+        raise UserError(f"--alignment-model {model} {obstacle}")
+    if cfg.target_foresight and (cfg.fixed_context or str(model) != "additive"):
+        other = "--fixed-context" if cfg.fixed_context else f"--alignment-model {model}"
+        raise UserError(
+            f"--target-foresight {other}: only the additive alignment model of RNNsearch has it, "
+            "leave one of them out"
+        )
+    if cfg.train_alignment_model_only and cfg.fixed_context:
+        raise UserError(
+            "--train-alignment-model-only --fixed-context: RNNencdec has no alignment model, "
+            "leave one of them out"
+        )
+    if cfg.train_alignment_model_only and str(model) == "dot":
+        raise UserError(
+            "--train-alignment-model-only --alignment-model dot: it has no parameters, leave one "
+            "of them out"
+        )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)

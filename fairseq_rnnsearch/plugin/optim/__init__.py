@@ -1,0 +1,7 @@
+"""The paper's optimizer."""
+
+import fairseq  # noqa: F401  (first, because it lets the parts be registered)
+
+from fairseq_rnnsearch.plugin.optim.adadelta import RNNSearchAdadelta, RNNSearchAdadeltaConfig
+
+__all__ = ["RNNSearchAdadelta", "RNNSearchAdadeltaConfig"]

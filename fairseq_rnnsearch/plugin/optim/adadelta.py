@@ -1,0 +1,292 @@
+"""Adadelta as the authors ran it (appendix B.2; Zeiler 2012).
+
+    E[g^2] <- rho E[g^2] + (1 - rho) g^2
+    D = sqrt(E[D^2] + eps) / sqrt(E[g^2] + eps) g
+    E[D^2] <- rho E[D^2] + (1 - rho) D^2
+    parameter <- parameter - step D
+
+g is the gradient after clipping, both averages start at zero, and step is 1: Adadelta has no
+learning rate. fairseq's own ``adadelta`` lets ``--lr``, 0.25 by default, scale the update.
+"""
+
+import logging
+from argparse import ArgumentParser
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import List
+
+import torch
+from fairseq.dataclass import ChoiceEnum, FairseqDataclass
+from fairseq.logging import metrics
+from fairseq.optim import FairseqOptimizer, register_optimizer
+from omegaconf import II
+from torch import Tensor
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.plugin.optim.blockwise import BlockwiseAdadelta
+from fairseq_rnnsearch.runs.mends import mend_fairseq
+from fairseq_rnnsearch.wording import counted
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass
+class RNNSearchAdadeltaConfig(FairseqDataclass):
+    """The defaults are the paper's."""
+
+    adadelta_rho: float = field(
+        default=0.95, metadata={"help": "decay rho of both running averages (paper: 0.95)"}
+    )
+    adadelta_eps: float = field(
+        default=1e-6, metadata={"help": "epsilon inside both roots (paper: 1e-6)"}
+    )
+    adadelta_step: float = field(
+        default=1.0,
+        metadata={"help": "factor of every update (paper: 1); schedulers scale it by lr / initial "
+                  "lr, and the value of --lr itself has no effect"},
+    )  # fmt: skip
+    weight_decay: float = field(default=0.0, metadata={"help": "weight decay (paper: none)"})
+    nonfinite: ChoiceEnum(["skip", "shrink", "raise"]) = field(
+        default="skip",
+        metadata={"help": "when the gradient's norm is not finite: skip the update, use 0.1 x the "
+                  "parameter as the gradient (the authors' program), or stop"},
+    )  # fmt: skip
+    nonfinite_limit: int = field(
+        default=20,
+        metadata={"help": "stop after so many updates in a row whose gradient is not finite; the "
+                  "checkpoints stay as they are (0: never)"},
+    )  # fmt: skip
+    lr: List[float] = II("optimization.lr")
+
+
+@dataclass(frozen=True)
+class _Decision:
+    """What becomes of the update whose gradient was clipped last.
+
+    Attributes:
+        leaves_out: whether it is left out.
+        on_device: whether it is made, as one truth value on the GPU, if that decides alone.
+    """
+
+    leaves_out: bool = False
+    on_device: Tensor | None = None
+
+
+_UPDATE = _Decision()
+
+
+class _CopiedNumber:
+    """A number on a GPU that is copied to the CPU as soon as it is there.
+
+    Whoever reads it an update later waits only if the program is already that far ahead, and the
+    GPU has work meanwhile.
+    """
+
+    def __init__(self, number: Tensor) -> None:
+        self._number = number.to("cpu", non_blocking=True)
+        self._is_here = torch.Event(number.device)
+        self._is_here.record()
+
+    def read(self) -> Tensor:
+        """Return the number, on the CPU."""
+        self._is_here.synchronize()
+        return self._number
+
+
+@register_optimizer("rnnsearch_adadelta", dataclass=RNNSearchAdadeltaConfig)
+class RNNSearchAdadelta(FairseqOptimizer):
+    """``torch.optim.Adadelta`` with the authors' step, clipping and treatment of overflows.
+
+    On a GPU, with ``--nonfinite skip`` or ``shrink``, nothing waits to see whether a norm is
+    finite: the device itself leaves the update out, or takes a tenth of the parameters as the
+    gradient. The norm is looked at before the next update is made, so that what is said and when
+    training stops is the same as on a CPU.
+
+    Raises:
+        UserError: for a value outside its range.
+    """
+
+    @classmethod
+    def add_args(cls, parser: ArgumentParser) -> None:
+        """Add the options to a command line's parser."""
+        mend_fairseq()
+        super().add_args(parser)
+
+    def __init__(self, cfg: RNNSearchAdadeltaConfig, params) -> None:
+        super().__init__(cfg)
+        for option, valid, range_ in (
+            ("adadelta_rho", 0 < cfg.adadelta_rho < 1, "between 0 and 1"),
+            ("adadelta_eps", cfg.adadelta_eps > 0, "above 0"),
+            ("adadelta_step", cfg.adadelta_step > 0, "above 0"),
+            ("nonfinite_limit", cfg.nonfinite_limit >= 0, "0 (never stop) or more"),
+        ):
+            if not valid:
+                name = "--" + option.replace("_", "-")
+                raise UserError(f"{name} {getattr(cfg, option)}: must be {range_}")
+        self._initial_lr = cfg.lr[0]
+        if self._initial_lr <= 0:
+            raise UserError(
+                f"--lr {self._initial_lr}: must be above 0; schedulers scale the step by lr / "
+                "initial lr, its own value has no effect"
+            )
+        self._decision = _UPDATE
+        # the last gradient norm, if it is still on the GPU, and the callback that explains it
+        self._unread_norm: tuple[_CopiedNumber, Callable[[], str]] | None = None
+        self._nonfinite_updates = self._nonfinite_in_a_row = 0
+        self.begin_update(lambda: "sentences unknown")
+        self._optimizer = BlockwiseAdadelta(params, **self.optimizer_config)
+
+    def begin_update(self, explain: Callable[[], str]) -> None:
+        """See ``runs.trainer.DecidingOptimizer``."""
+        self._explain = explain
+
+    @property
+    def optimizer_config(self) -> dict:
+        """The values that override the options stored in a checkpoint."""
+        return {
+            "lr": self.cfg.adadelta_step,
+            "rho": self.cfg.adadelta_rho,
+            "eps": self.cfg.adadelta_eps,
+            "weight_decay": self.cfg.weight_decay,
+        }
+
+    @property
+    def supports_flat_params(self) -> bool:
+        return True
+
+    def get_lr(self) -> float:
+        """Return fairseq's learning rate, which here only a scheduler gives a meaning."""
+        return super().get_lr() / self.cfg.adadelta_step * self._initial_lr
+
+    def set_lr(self, lr: float) -> None:
+        """Scale the step by lr / initial lr."""
+        super().set_lr(self.cfg.adadelta_step * (lr / self._initial_lr))
+
+    def multiply_grads(self, c: Tensor | float) -> None:
+        """Multiply as fairseq does, which also goes through all gradients to multiply them by 1."""
+        if isinstance(c, Tensor) or c != 1:
+            super().multiply_grads(c)
+
+    def clip_grad_norm(
+        self, max_norm: float, aggregate_norm_fn: Callable[[Tensor], Tensor] | None = None
+    ) -> Tensor:
+        """Clip, and settle what a non-finite norm means before fairseq's trainer looks at it.
+
+        Args:
+            max_norm: length of the longest gradient; 0 does not clip.
+            aggregate_norm_fn: combines the norms of several processes' shards.
+
+        Returns:
+            The norm before clipping; zero for an update that is skipped or shrunk.
+
+        Raises:
+            UserError: after ``--nonfinite-limit`` such updates in a row.
+        """
+        self.answer()
+        norm, factor = _norm_and_factor(self.params, max_norm, aggregate_norm_fn)
+        if factor is not None and self.cfg.nonfinite == "skip" and self._optimizer.takes_factor:
+            self._optimizer.factor = factor
+        elif factor is not None:
+            gradients = [p.grad for p in self.params if p.grad is not None]
+            torch._foreach_mul_(gradients, factor)
+        if self.cfg.nonfinite == "raise":
+            return norm  # fairseq's trainer ends the training
+        if norm.device.type != "cpu":
+            return self._decide_on_the_device(norm)
+        if torch.isfinite(norm):
+            self._decision, self._nonfinite_in_a_row = _UPDATE, 0
+            return norm
+        self._report(norm, self._explain)
+        self._decision = _Decision(leaves_out=self.cfg.nonfinite == "skip")
+        if self.cfg.nonfinite == "shrink":
+            for parameter in self.params:
+                parameter.grad = 0.1 * parameter.detach()
+        return torch.zeros_like(norm)
+
+    def _decide_on_the_device(self, norm: Tensor) -> Tensor:
+        """Settle what a non-finite norm means without asking the device whether it is one."""
+        is_finite = torch.isfinite(norm)
+        self._decision = _Decision(on_device=is_finite)
+        if self.cfg.nonfinite == "skip":
+            self._optimizer.sound = is_finite
+        else:
+            for parameter in self.params:
+                gradient = 0.0 if parameter.grad is None else parameter.grad
+                instead = 0.1 * parameter.detach()
+                parameter.grad = torch.where(is_finite, gradient, instead)
+        self._unread_norm = _CopiedNumber(norm), self._explain
+        return torch.where(is_finite, norm, 0.0)
+
+    def answers_later(self) -> bool:
+        """See ``runs.trainer.DecidingOptimizer``."""
+        return self._decision.on_device is not None
+
+    def answer(self) -> None:
+        """See ``runs.trainer.DecidingOptimizer``."""
+        if self._unread_norm is None:
+            return
+        (norm, explain), self._unread_norm = self._unread_norm, None
+        norm = norm.read()
+        if torch.isfinite(norm):
+            self._nonfinite_in_a_row = 0
+        else:
+            self._report(norm, explain)
+
+    def state_dict(self) -> dict:
+        """Return fairseq's, when all updates that it has are known to be sound."""
+        self.answer()
+        return super().state_dict()
+
+    def _report(self, norm: Tensor, explain: Callable[[], str]) -> None:
+        """Say why a norm is not finite, or end the training when too many in a row are not."""
+        self._nonfinite_updates += 1
+        self._nonfinite_in_a_row += 1
+        why = explain()
+        if self.cfg.nonfinite_limit and self._nonfinite_in_a_row >= self.cfg.nonfinite_limit:
+            raise UserError(
+                f"{counted(self._nonfinite_in_a_row, 'update')} in a row had a gradient that is not"
+                f" finite (--nonfinite-limit {self.cfg.nonfinite_limit}), the last because {why};"
+                " the checkpoints are as they were: go on from one with --restore-file, with a"
+                " smaller --adadelta-step or --clip-norm, or without those sentences"
+            )
+        skips = self.cfg.nonfinite == "skip"
+        logger.warning(
+            "gradient norm is %s: %s; %s (--nonfinite %s; %d so far)",
+            norm.item(),
+            why,
+            "update skipped" if skips else "0.1 x parameter used as the gradient",
+            self.cfg.nonfinite,
+            self._nonfinite_updates,
+        )
+        metrics.log_scalar("nonfinite", self._nonfinite_updates, weight=0, priority=600)
+
+    def step(self, closure=None, scale: float = 1.0, groups=None) -> None:
+        """Update, unless ``clip_grad_norm`` has found nothing to go by."""
+        if not self._decision.leaves_out:
+            super().step(closure, scale, groups)
+        self._decision = _UPDATE
+        self._optimizer.sound = self._optimizer.factor = None
+
+
+def _norm_and_factor(
+    parameters: Iterable[Tensor],
+    max_norm: float,
+    aggregate_norm_fn: Callable[[Tensor], Tensor] | None,
+) -> tuple[Tensor, Tensor | None]:
+    """Return the norm of all gradients together, and what brings it to at most ``max_norm``.
+
+    The second is None where nothing is to be clipped. fairseq's own measures the norm in float32,
+    whatever the gradients are, and adds 1e-6 to it.
+    """
+    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
+    if not gradients:
+        return torch.tensor(0.0), None
+    dtype = torch.promote_types(gradients[0].dtype, torch.float32)
+    if gradients[0].device.type == "cpu":
+        norms = [torch.linalg.vector_norm(gradient, dtype=dtype) for gradient in gradients]
+    else:
+        norms = torch._foreach_norm(gradients, 2, dtype=dtype)  # a few launches for all
+    norm = torch.linalg.vector_norm(torch.stack(norms))
+    if aggregate_norm_fn is not None:
+        norm = aggregate_norm_fn(norm)
+    return norm, (max_norm / norm).clamp(max=1.0) if max_norm > 0 else None

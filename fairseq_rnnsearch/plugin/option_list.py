@@ -1,0 +1,91 @@
+"""The options that the plugin adds to fairseq's commands, from the dataclasses that fairseq reads.
+
+``python -m fairseq_rnnsearch options`` prints them as text, and with ``--markdown`` as the tables
+of the manual.
+"""
+
+import inspect
+import textwrap
+from collections.abc import Iterator
+from dataclasses import MISSING, Field, fields
+from enum import Enum
+from typing import get_args
+
+PACKAGE = __name__.partition(".")[0]
+
+
+def parts() -> dict[str, type]:
+    """Return the dataclass of each part, by how a command line names the part."""
+    import fairseq  # noqa: F401  which registers the parts
+
+    from fairseq_rnnsearch.plugin.criterions.alignment_heatmap import (
+        AlignmentHeatmapCriterionConfig,
+    )
+    from fairseq_rnnsearch.plugin.models import RNNSearchConfig
+    from fairseq_rnnsearch.plugin.optim import RNNSearchAdadeltaConfig
+    from fairseq_rnnsearch.plugin.tasks import AlignmentHeatmapConfig
+
+    return {
+        "--arch rnnsearch_50 and the other presets": RNNSearchConfig,
+        "--task alignment_heatmap": AlignmentHeatmapConfig,
+        "--criterion alignment_heatmap": AlignmentHeatmapCriterionConfig,
+        "--optimizer rnnsearch_adadelta": RNNSearchAdadeltaConfig,
+    }
+
+
+def own_options(dataclass: type) -> Iterator[Field]:
+    """Yield the options that this plugin has added to a part, without those of other parts."""
+    ours = {
+        name
+        for base in dataclass.__mro__
+        if base.__module__.partition(".")[0] == PACKAGE
+        for name in inspect.get_annotations(base)
+    }
+    for field in fields(dataclass):
+        is_of_another_part = isinstance(field.default, str) and field.default.startswith("${")
+        if field.name in ours and not is_of_another_part:
+            yield field
+
+
+def as_text() -> str:
+    """Return all options for people, with their values and defaults."""
+    lines = []
+    for title, dataclass in parts().items():
+        lines += ["", title, ""]
+        for field in own_options(dataclass):
+            default = f"  (default: {_default(field)})" * bool(_default(field))
+            lines.append(f"  {_written(field)}{default}")
+            help = field.metadata["help"]
+            lines.append(textwrap.fill(help, 96, initial_indent=" " * 6, subsequent_indent=" " * 6))
+    return "\n".join(lines)
+
+
+def as_markdown() -> str:
+    """Return a table for each part."""
+    lines = []
+    for title, dataclass in parts().items():
+        lines += ["", f"| `{title}` | default | what it is |", "|---|---|---|"]
+        for field in own_options(dataclass):
+            help = field.metadata["help"].replace("<", "&lt;").replace("|", "&#124;")
+            lines.append(f"| `{_written(field)}` | {_default(field)} | {help} |")
+    return "\n".join(lines[1:])
+
+
+def _written(field: Field) -> str:
+    values = _values(field.type)
+    return "--" + field.name.replace("_", "-") + f" {{{','.join(values)}}}" * bool(values)
+
+
+def _default(field: Field) -> str:
+    default = field.default
+    if isinstance(default, bool):
+        return "on" if default else "off"
+    return "" if default in (None, MISSING) else str(default)
+
+
+def _values(kind: type) -> list[str]:
+    """Return the values that an option may have, where fairseq has a list of them."""
+    for one in (kind, *get_args(kind)):
+        if isinstance(one, type) and issubclass(one, Enum):
+            return [member.value for member in one]
+    return []

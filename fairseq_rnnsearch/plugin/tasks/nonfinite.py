@@ -1,0 +1,75 @@
+"""Which sentences made a cost or a gradient that is not finite.
+
+The update has added them all up; afterwards, which is rare, each is scored alone.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fairseq_rnnsearch.inference.batches import rows_of
+from fairseq_rnnsearch.runs.trainer import unwrapped
+from fairseq_rnnsearch.wording import counted
+
+_NAMED = 10
+
+
+class UpdateRecord:
+    """The batches of one update, kept until its gradient is known to be finite.
+
+    Attributes:
+        update: its number; None: of no update.
+    """
+
+    def __init__(self, update: int | None = None) -> None:
+        self.update = update
+        self._batches: list[dict] = []
+        self._model: torch.nn.Module | None = None
+        self._criterion: torch.nn.Module | None = None
+
+    def add(self, sample: dict, model: torch.nn.Module, criterion: Any) -> None:
+        """Remember a batch."""
+        self._batches.append(sample)
+        # what makes processes wait for each other is left out: others may have nothing to look for
+        self._model, self._criterion = unwrapped(model), criterion
+
+    def explain(self) -> str:
+        """Say what is not finite: a parameter, or sentences by their numbers from 0."""
+        if self._model is None:
+            return "no batch is known"
+        for name, parameter in self._model.named_parameters():
+            if not torch.isfinite(parameter).all():
+                return f"the parameter {name} is not finite itself"
+        with torch.random.fork_rng():
+            norms = dict(self._norms())
+        bad = sorted(number for number, norm in norms.items() if not torch.isfinite(norm))
+        if bad:
+            return (
+                f"of {counted(len(norms), 'sentence')}, {name_sentences(bad)} alone has no finite"
+                " gradient"
+            )
+        largest = max(norms, key=norms.__getitem__, default=None)
+        return (
+            f"each of its {len(norms)} sentences alone has a finite gradient, {largest} the "
+            f"largest (norm {float(norms.get(largest, 0)):.3g}): {name_sentences(sorted(norms))}"
+        )
+
+    def _norms(self) -> Iterator[tuple[int, Tensor]]:
+        """Yield sentences and their gradients' norms, NaN for a cost that is not finite."""
+        parameters = [p for p in self._model.parameters() if p.requires_grad]
+        for sample in self._batches:
+            for row in range(len(sample["id"])):
+                one = rows_of(sample, slice(row, row + 1), self._criterion.padding_idx)
+                cost = self._criterion(self._model, one)[0]
+                found = torch.autograd.grad(cost, parameters, allow_unused=True)
+                norms = [g.double().norm() for g in found if g is not None]
+                yield int(one["id"]), torch.stack(norms).norm() + 0 * cost.detach().double()
+
+
+def name_sentences(numbers: list[int]) -> str:
+    """Return ``sentences 3, 17``, and how many more there are."""
+    more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
+    word = "sentence" if len(numbers) == 1 else "sentences"
+    return f"{word} {', '.join(map(str, numbers[:_NAMED]))}{more}"

@@ -1,0 +1,288 @@
+"""fairseq's translation data, checked and complete, in the paper's batches.
+
+What it changes, each because fairseq would otherwise lose something in silence, is named at the
+method that changes it.
+"""
+
+import logging
+import struct
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Optional
+
+import numpy as np
+import torch
+from fairseq import utils
+from fairseq.data import (
+    Dictionary,
+    FairseqDataset,
+    LanguagePairDataset,
+    iterators,
+)
+from fairseq.dataclass import ChoiceEnum
+from fairseq.tasks.translation import TranslationConfig, TranslationTask
+
+from fairseq_rnnsearch.data.binarised import check_split
+from fairseq_rnnsearch.data.checksums import check_checksum
+from fairseq_rnnsearch.data.corpus import check_text
+from fairseq_rnnsearch.data.dictionary_file import check_dictionary
+from fairseq_rnnsearch.errors import UserError, reason
+from fairseq_rnnsearch.paper.batch_order import paper_batches
+from fairseq_rnnsearch.plugin.tasks import vocabulary
+from fairseq_rnnsearch.plugin.tasks.data_folder import check_languages, check_subset
+from fairseq_rnnsearch.plugin.tasks.epoch_batches import InOrderIterator, resumed
+from fairseq_rnnsearch.runs.dictionaries import FileDictionary
+from fairseq_rnnsearch.runs.mends import mend_fairseq
+from fairseq_rnnsearch.runs.options import ANY_LENGTH
+
+logger = logging.getLogger(__name__)
+
+# what fairseq's iterators of batches are told as its tasks are
+_OF_AN_ITERATOR = ("num_shards", "shard_id", "num_workers", "epoch", "skip_remainder_batch")
+
+
+@dataclass
+class ParallelDataConfig(TranslationConfig):
+    """Options of the data beside those of ``--task translation``."""
+
+    left_pad_source: bool = field(
+        default=False, metadata={"help": "pad the source on the left; no result depends on it"}
+    )
+    max_source_positions: int = field(
+        default=ANY_LENGTH, metadata={"help": "longest source sentence in tokens (paper: any)"}
+    )
+    max_target_positions: int = field(
+        default=ANY_LENGTH, metadata={"help": "longest target sentence in tokens (paper: any)"}
+    )
+    rebuild_batches: bool = field(
+        default=True,
+        metadata={"help": "with --batch-order fairseq, batches of an epoch depend on the seed and "
+                  "the epoch alone, so that a resumed run equals an unbroken one"},
+    )  # fmt: skip
+    batch_order: ChoiceEnum(["paper", "fairseq"]) = field(
+        default="paper",
+        metadata={"help": "training batches as in the paper's appendix B.2 (corpus shuffled once, "
+                  "20 batches at a time sorted by length) or fairseq's own"},
+    )  # fmt: skip
+    max_train_words: Optional[int] = field(
+        default=None,
+        metadata={"help": "drop training pairs with a side of more words, end symbol not counted "
+                  "(default: the architecture's, 30 or 50; 0: keep all)"},
+    )  # fmt: skip
+
+
+class ParallelDataTask(TranslationTask):
+    """Translation of data that are whole: each of their sentences occurs in a batch."""
+
+    cfg: ParallelDataConfig
+
+    def __init__(self, cfg: ParallelDataConfig, src_dict: Dictionary, tgt_dict: Dictionary) -> None:
+        super().__init__(cfg, src_dict, tgt_dict)
+        if (cfg.max_train_words or 0) < 0:
+            raise UserError(f"--max-train-words {cfg.max_train_words}: must be 0 (all) or more")
+        self._training_data: FairseqDataset | None = None
+
+    # dictionaries and data
+
+    @classmethod
+    def add_args(cls, parser: ArgumentParser) -> None:
+        """Add the options to a command line's parser, which a command does first."""
+        mend_fairseq()
+        super().add_args(parser)
+
+    @classmethod
+    def setup_task(cls, cfg: ParallelDataConfig, **kwargs) -> "ParallelDataTask":
+        """Load the dictionaries.
+
+        Raises:
+            UserError: as `check_languages`.
+        """
+        mend_fairseq()
+        folder = utils.split_paths(cfg.data or "")[0]
+        check_languages(folder, cfg.source_lang, cfg.target_lang)
+        return super().setup_task(cfg, **kwargs)
+
+    @classmethod
+    def load_dictionary(cls, filename: str) -> Dictionary:
+        """Load a dictionary as fairseq does, after a check; it remembers its file.
+
+        Raises:
+            UserError: as `check_dictionary`.
+        """
+        mend_fairseq()
+        check_dictionary(filename)
+        check_checksum(filename)
+        return FileDictionary.load(filename)
+
+    @classmethod
+    def build_dictionary(
+        cls,
+        filenames: Sequence[str],
+        workers: int = 1,
+        threshold: int = -1,
+        nwords: int = -1,
+        padding_factor: int = 1,
+    ) -> Dictionary:
+        """Build a shortlist of ``nwords`` words plus fairseq's four special symbols.
+
+        fairseq counts the special symbols as words and fills the dictionary up to a multiple of
+        eight with made-up words, which the output layer would then have to learn to avoid.
+        """
+        mend_fairseq()
+        check_text(*map(Path, filenames))
+        if nwords > 0:
+            nwords += Dictionary().nspecial
+        return super().build_dictionary(filenames, workers, threshold, nwords, padding_factor=1)
+
+    def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
+        """Load as fairseq does, with one line for data that is damaged or does not fit together."""
+        self._check_files(split, epoch)
+        try:
+            super().load_dataset(split, epoch, combine, **kwargs)
+        except (OSError, ValueError, AssertionError, LookupError, struct.error) as problem:
+            raise UserError(
+                f"cannot load the {split!r} data in {self.cfg.data}: {reason(problem)}. Make it "
+                "again with fairseq-preprocess --user-dir ... --task alignment_heatmap"
+            ) from problem
+        if combine and split == self.cfg.train_subset:  # only training combines
+            self._training_data = self.datasets[split]
+        if not len(self.datasets[split]):
+            raise UserError(f"the {split!r} data in {self.cfg.data} has no sentences")
+
+    def _check_files(self, split: str, epoch: int) -> None:
+        """Check the files of a split that fairseq will load."""
+        folders = utils.split_paths(self.cfg.data)
+        if split != self.cfg.train_subset:
+            folders = folders[:1]
+        folder = Path(folders[(epoch - 1) % len(folders)])
+        source, target = self.cfg.source_lang, self.cfg.target_lang
+        check_subset(folder, split, source, target, self.cfg.dataset_impl)
+        check_split(folder, split, {source: len(self.src_dict), target: len(self.tgt_dict)})
+
+    def build_dataset_for_inference(
+        self, src_tokens: list[torch.Tensor], src_lengths: list[int], constraints=None
+    ) -> LanguagePairDataset:
+        """Make a data set as fairseq does, which forgets ``--left-pad-source``."""
+        return LanguagePairDataset(
+            src_tokens,
+            src_lengths,
+            self.source_dictionary,
+            tgt_dict=self.target_dictionary,
+            left_pad_source=self.cfg.left_pad_source,
+            constraints=constraints,
+        )
+
+    # the state that a checkpoint keeps
+
+    def state_dict(self) -> dict:
+        """Return fairseq's state, and which words the model learns."""
+        return {**super().state_dict(), vocabulary.STATE: vocabulary.describe(self._dictionaries)}
+
+    def load_state_dict(self, state_dict: dict) -> None:
+        """Compare the words with the data's; checkpoints from before this have none.
+
+        Raises:
+            UserError: when the checkpoint was trained with other dictionaries.
+        """
+        state = dict(state_dict)
+        vocabulary.check_words(state.pop(vocabulary.STATE, None), self._dictionaries)
+        super().load_state_dict(state)
+
+    @property
+    def _dictionaries(self) -> dict[str, Dictionary]:
+        return {"source": self.source_dictionary, "target": self.target_dictionary}
+
+    # batches
+
+    def filter_indices_by_size(
+        self,
+        indices: np.ndarray,
+        dataset: FairseqDataset,
+        max_positions=None,
+        ignore_invalid_inputs: bool = False,
+    ) -> np.ndarray:
+        """Filter as fairseq does, and by ``--max-train-words`` where the data are for training."""
+        indices = super().filter_indices_by_size(
+            indices, dataset, max_positions, ignore_invalid_inputs
+        )
+        if dataset is not self._training_data or not self.cfg.max_train_words:
+            return indices
+        longest = np.maximum(*word_counts(dataset))[indices]
+        kept = indices[longest <= self.cfg.max_train_words]
+        logger.info(
+            "%d of %d training pairs have at most %d words on either side; the others are dropped",
+            len(kept),
+            len(indices),
+            self.cfg.max_train_words,
+        )
+        if not len(kept):
+            raise UserError(
+                f"no training pair has at most {self.cfg.max_train_words} words on either side: "
+                "raise --max-train-words (0 keeps all)"
+            )
+        return kept
+
+    def get_batch_iterator(
+        self,
+        dataset: FairseqDataset,
+        max_tokens: int | None = None,
+        max_sentences: int | None = None,
+        max_positions=None,
+        ignore_invalid_inputs: bool = False,
+        required_batch_size_multiple: int = 1,
+        seed: int = 1,
+        data_buffer_size: int = 0,
+        **options,
+    ) -> iterators.EpochBatchIterator:
+        """Return batches in which every sentence occurs.
+
+        fairseq drops the end of a split whose size is no multiple of
+        ``required_batch_size_multiple``, 8 by default; here that is always 1.
+        """
+        is_training = dataset is self._training_data
+        if not is_training or self.cfg.batch_order == "fairseq":
+            if dataset not in self.datasets.values():
+                options["disable_iterator_cache"] = True  # typed sentences would pile up in it
+            iterator = super().get_batch_iterator(
+                dataset,
+                max_tokens,
+                max_sentences,
+                max_positions,
+                ignore_invalid_inputs,
+                seed=seed,
+                data_buffer_size=data_buffer_size,
+                **options,
+            )
+            iterator.persistent_workers = False  # fairseq makes new ones all the same
+            if is_training and self.cfg.rebuild_batches:
+                iterator = resumed(iterator)
+                self.dataset_to_epoch_iter[dataset] = iterator
+            return iterator
+        if max_sentences is None or max_tokens is not None:
+            raise UserError(
+                "the paper's batch order counts sentences: give --batch-size (paper: 80) and no "
+                "--max-tokens, or choose --batch-order fairseq"
+            )
+        if dataset in self.dataset_to_epoch_iter:
+            return self.dataset_to_epoch_iter[dataset]
+        kept = self.filter_indices_by_size(
+            np.arange(len(dataset)), dataset, max_positions, ignore_invalid_inputs
+        )
+        batches = paper_batches(*word_counts(dataset), max_sentences, seed, candidates=kept)
+        iterator = InOrderIterator(
+            dataset=dataset,
+            collate_fn=dataset.collater,
+            batch_sampler=batches,
+            seed=seed,
+            buffer_size=data_buffer_size,
+            **{name: options[name] for name in _OF_AN_ITERATOR if name in options},
+        )
+        self.dataset_to_epoch_iter[dataset] = iterator
+        return iterator
+
+
+def word_counts(dataset: LanguagePairDataset) -> tuple[np.ndarray, np.ndarray]:
+    """Return the number of words of each source and target sentence, end symbols not counted."""
+    return np.asarray(dataset.src_sizes) - 1, np.asarray(dataset.tgt_sizes) - 1

@@ -1,0 +1,90 @@
+"""Words that the model does not know, in what fairseq-generate translates.
+
+A warning tells of too many of them, and pictures name them where the words are still known, which
+fairseq's binary data no longer are.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset
+from fairseq.data.indexed_dataset import IndexedRawTextDataset
+from torch import Tensor
+
+from fairseq_rnnsearch.data.coverage import Coverage, marked, words_of
+from fairseq_rnnsearch.data.plain_text import FILE_NAME, PlainText
+
+SAMPLED = 2000  # sentences of a data set that are counted, evenly spread
+
+
+class SourceWords:
+    """The words of what is translated.
+
+    Args:
+        dictionaries: the source's and the target's.
+        languages: theirs.
+        folder: the data folder, whose preprocessing.json may say how text becomes tokens.
+    """
+
+    def __init__(
+        self, dictionaries: Sequence[Dictionary], languages: Sequence[str], folder: Path
+    ) -> None:
+        self._dictionaries = dictionaries
+        self._vocabularies = [
+            replace(words_of(*pair), ways=lambda language=pair[1]: _ways(folder, language))
+            for pair in zip(dictionaries, languages, strict=True)
+        ]
+        self._coverage = Coverage(*self._vocabularies)
+
+    def count_data(self, datasets: Iterable[FairseqDataset], with_target: bool) -> None:
+        """Warn of the words of whole data sets.
+
+        Args:
+            with_target: the targets are given too, to be scored.
+        """
+        for data in datasets:
+            if not isinstance(data, LanguagePairDataset):
+                continue
+            text = self._coverage.text()
+            for number in range(0, len(data), len(data) // SAMPLED + 1):
+                if with_target and data.tgt is not None:
+                    text.add_target(_words_at(data.tgt, number, self._dictionaries[1]))
+                text.add_source(_words_at(data.src, number, self._dictionaries[0]))
+            text.end()
+
+    def labels(
+        self,
+        sentence: int,
+        source: Tensor,
+        datasets: Mapping[str, FairseqDataset],
+    ) -> tuple[str, ...]:
+        """Return the words of a source sentence, an unknown one marked with its name if possible.
+
+        Args:
+            source: its numbers, without padding.
+        """
+        dictionary = self._dictionaries[0]
+        shown = tuple(dictionary[number] for number in source)
+        words: Sequence[str] = ()
+        if len(datasets) == 1:
+            (data,) = datasets.values()
+            words = _words_at(data.src, sentence, dictionary)
+        if len(words) + 1 != len(shown):
+            return shown
+        return (*marked(words, self._vocabularies[0]), shown[-1])
+
+
+def _ways(folder: Path, language: str) -> dict:
+    if not (folder / FILE_NAME).exists():
+        return {}
+    program = f"rnnsearch-translate, which prepares text as {FILE_NAME} says,"
+    return {program: PlainText.of(folder, language).tokens}
+
+
+def _words_at(data: FairseqDataset, number: int, dictionary: Dictionary) -> list[str]:
+    """Return the words of a sentence, without end symbol; in binary data unknown ones are lost."""
+    if isinstance(data, IndexedRawTextDataset):
+        return data.get_original_text(number).split()
+    symbols = {dictionary.bos(), dictionary.eos(), dictionary.pad()}
+    return [dictionary[i] for i in data[number].tolist() if i not in symbols]

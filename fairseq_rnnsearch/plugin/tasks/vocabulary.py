@@ -1,0 +1,46 @@
+"""The words that a checkpoint was trained with, to be compared with those of data and texts."""
+
+import hashlib
+
+from fairseq.data import Dictionary
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.runs.dictionaries import file_of
+
+STATE = "dictionaries"
+
+
+def describe(dictionaries: dict[str, Dictionary]) -> dict[str, dict]:
+    """Return the number of symbols of each side and a digest of them in their order."""
+    return {
+        side: {"symbols": len(words), "sha256": _digest(words)}
+        for side, words in dictionaries.items()
+    }
+
+
+def check_words(trained: object, dictionaries: dict[str, Dictionary]) -> None:
+    """Compare with what `describe` said when the checkpoint was written.
+
+    Args:
+        trained: from the checkpoint; None in those older than this.
+
+    Raises:
+        UserError: when a side has other symbols, or the same in another order.
+    """
+    if not isinstance(trained, dict):
+        return
+    for side, words in dictionaries.items():
+        theirs = trained.get(side)
+        if not isinstance(theirs, dict) or theirs.get("sha256") == _digest(words):
+            continue
+        count = theirs.get("symbols")
+        difference = "other words or another order" if count == len(words) else f"{count} symbols"
+        raise UserError(
+            f"the {side} dictionary has {len(words)} symbols{file_of(words)}, but the checkpoint "
+            f"was trained with {difference}: give the data folder (or dict files) that it was "
+            "trained with, and the same --source-lang and --target-lang"
+        )
+
+
+def _digest(dictionary: Dictionary) -> str:
+    return hashlib.sha256("\n".join(dictionary.symbols).encode("utf-8", "replace")).hexdigest()

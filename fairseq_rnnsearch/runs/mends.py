@@ -1,0 +1,237 @@
+"""What this package replaces in fairseq, torch and Python while fairseq's commands run.
+
+``MENDS`` is the whole list, and ``python -m fairseq_rnnsearch mends`` prints it. Importing the
+package replaces nothing. `mend_fairseq` applies the list once in a process. The task, the model,
+the criterion and the optimizer call it in what a command calls of them first: ``add_args`` while
+the command line is read, ``load_dictionary`` and ``build_dictionary`` in fairseq-preprocess,
+``setup_task`` and ``build_model`` in fairseq-hydra-train. `reading_as_data` applies the part that
+``load`` needs for as long as it reads a checkpoint.
+"""
+
+import atexit
+import contextlib
+import functools
+import logging
+import os
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from fairseq import checkpoint_utils, file_io, utils
+from fairseq.distributed import utils as distributed_utils
+from fairseq.logging import progress_bar
+from torch.utils.data import dataloader
+
+from fairseq_rnnsearch.runs import (
+    checkpoints,
+    data_loading,
+    evaluated_options,
+    locking,
+    messages,
+    preprocessing,
+    printed_alignment,
+    programs,
+    resuming,
+    signals,
+    trainer,
+    writing,
+)
+from fairseq_rnnsearch.errors import shown_in_one_line, training_goes_on
+
+
+@dataclass(frozen=True)
+class Mend:
+    """One attribute that is replaced.
+
+    Attributes:
+        owner: a class or module, or a module's name: it is left alone if it is not loaded.
+        name: the attribute.
+        replacement: returns what takes the place of what was there.
+        without: what happens without it.
+    """
+
+    owner: object
+    name: str
+    replacement: Callable[[Any], Any]
+    without: str
+
+    @property
+    def place(self) -> str:
+        """Where it is, for people."""
+        owner = self.owner if isinstance(self.owner, str) else self.owner.__name__
+        return f"{owner}.{self.name}"
+
+
+def _around(function: Callable) -> Callable[[Callable], Callable]:
+    """Return the replacement that calls a function with what was there, and its arguments."""
+    return lambda there: functools.wraps(there)(functools.partial(function, there))
+
+
+# modules of fairseq that evaluate options, those of a checkpoint too
+_EVALUATING = (
+    *(f"fairseq.optim.{name}" for name in "adam cpu_adam adamax adafactor fused_lamb".split()),
+    *(f"fairseq.models.{name}" for name in "fconv fconv_lm fconv_self_att hubert.hubert".split()),
+    *(f"fairseq.models.wav2vec.{name}" for name in ("wav2vec", "wav2vec2")),
+    *("fairseq.models.lightconv_lm", "fairseq.models.transformer_lm", "fairseq.criterions.ctc"),
+    "fairseq.models.speech_to_text.s2t_wav_transformer",
+    *("fairseq.data.audio.raw_audio_dataset", "fairseq.data.codedataset", "fairseq.utils"),
+    *("fairseq_cli.validate", "fairseq_cli.eval_lm"),
+)
+_PROGRAMS = ("train", "generate", "interactive", "validate")
+
+READING = (
+    *(
+        Mend(name, "eval", lambda _: evaluated_options.read_value, "options are run as Python")
+        for name in _EVALUATING
+    ),
+    Mend(
+        *(checkpoint_utils, "load_checkpoint_to_cpu", lambda _: checkpoints.load_as_data),
+        without="a damaged checkpoint is used",
+    ),
+    Mend(
+        *(checkpoint_utils, "load_model_ensemble_and_task"),
+        _around(checkpoints.load_models_or_explain),
+        without="a checkpoint that does not fit ends in a traceback that does not name it",
+    ),
+)
+
+MENDS = (
+    *READING,
+    Mend(
+        *(sys, "excepthook", shown_in_one_line),
+        without="a user's mistake ends in a traceback instead of one line",
+    ),
+    *(
+        Mend(
+            *(f"fairseq_cli.{name}", "main", programs.checked),
+            without="values that make no sense end in a traceback or do nothing silently",
+        )
+        for name in _PROGRAMS
+    ),
+    Mend(
+        *(distributed_utils, "call_main", _around(programs.share_and_call)),
+        without="torchrun without GPUs starts copies that write to one folder; a process that is "
+        "lost is a traceback",
+    ),
+    Mend(
+        *("fairseq_cli.preprocess", "_make_all", _around(preprocessing.check_and_make_all)),
+        without="fairseq-preprocess binarises sides with different line counts silently",
+    ),
+    Mend(
+        *("fairseq_cli.train", "Trainer", lambda _: trainer.ResumableTrainer),
+        without="see the methods of runs/trainer.py, each of which says so",
+    ),
+    Mend(
+        *("fairseq_cli.train", "validate_and_save", _around(signals.save_and_heed)),
+        without="SIGTERM, Ctrl-C and SIGUSR1 lose the updates since the last checkpoint",
+    ),
+    Mend(
+        *(checkpoint_utils, "verify_checkpoint_directory", _around(locking.lock_and_verify)),
+        without="two trainings in one folder overwrite each other's checkpoints",
+    ),
+    Mend(
+        *(checkpoint_utils, "load_checkpoint", _around(resuming.begin_or_go_on)),
+        without="a missing or damaged checkpoint_last.pt means training from scratch; patience, "
+        "schedules and finished runs begin anew",
+    ),
+    Mend(
+        *(utils, "replace_unk", _around(printed_alignment.replace_unknown_words)),
+        without="--replace-unk is a traceback",
+    ),
+    Mend(
+        *(file_io.PathManager, "copy"),
+        lambda copy: staticmethod(_around(writing.copy_whole)(copy)),
+        without="a machine that dies while checkpoint_last.pt is written leaves half of it",
+    ),
+    Mend(
+        *(progress_bar, "progress_bar", _around(messages.make_surviving_bar)),
+        without="a log that cannot be written ends the training, or lets it wait for ever",
+    ),
+    Mend(
+        *(dataloader, "_MultiProcessingDataLoaderIter", lambda _: data_loading.EndingIterator),
+        without="signals end the processes that load data before the training has saved, and each "
+        "lets a program wait for 5 s at its end",
+    ),
+)
+
+_MISSING = object()
+_one_reader = threading.RLock()
+_is_reading = ContextVar("whether this thread is within reading_as_data", default=False)
+
+
+def mend_fairseq() -> None:
+    """Replace what ``MENDS`` lists, once in a process, for a command of fairseq."""
+    if not _is_reading.get():
+        _mend_once()
+
+
+@functools.cache
+def _mend_once() -> None:
+    _quieten()
+    os.environ.setdefault("HYDRA_FULL_ERROR", "1")  # hydra then leaves errors to the excepthook
+    for mend in MENDS:
+        _apply(mend)
+    atexit.register(data_loading.expect_killed_processes)
+    atexit.unregister(progress_bar._close_writers)
+    atexit.register(training_goes_on(messages.TENSORBOARD)(progress_bar._close_writers))
+    messages.shorten_the_screen()
+
+
+@contextlib.contextmanager
+def reading_as_data() -> Iterator[None]:
+    """Read checkpoints as data in a program of somebody else's, and restore fairseq on leaving."""
+    with _one_reader:
+        is_mended = _mend_once.cache_info().currsize > 0
+        replaced = [] if is_mended else [(mend, *_apply(mend)) for mend in READING]
+        token = _is_reading.set(True)
+        try:
+            yield
+        finally:
+            _is_reading.reset(token)
+            for mend, owner, original in replaced:
+                if original is not _MISSING:
+                    setattr(owner, mend.name, original)
+                elif owner is not None:
+                    delattr(owner, mend.name)
+
+
+def _apply(mend: Mend) -> tuple[object, object]:
+    """Replace an attribute, and return its owner and what was there."""
+    owner = sys.modules.get(mend.owner) if isinstance(mend.owner, str) else mend.owner
+    if owner is None:
+        return None, _MISSING
+    original = vars(owner).get(mend.name, _MISSING)
+    setattr(owner, mend.name, mend.replacement(getattr(owner, mend.name, None)))
+    return owner, original
+
+
+def _quieten() -> None:
+    """Keep fairseq's debugging output and deprecation warnings from burying its messages."""
+    warnings.filterwarnings("ignore", category=UserWarning, module=r"hydra\.")
+    for message, category in (
+        (r"(?s)\s*'[^']*' is validated against ConfigStore", UserWarning),
+        (r"`torch\.cuda\.amp\.", FutureWarning),
+        (r"'pin_memory' argument is set as true", UserWarning),
+        (r".*lr_scheduler\.step\(\).*before.*optimizer\.step", UserWarning),
+        (r"Distributed is already initialized", UserWarning),  # programs.py has done it
+    ):
+        warnings.filterwarnings("ignore", message=message, category=category)
+    # a module of fairseq's sets the root logger to DEBUG while it is imported
+    if logging.root.level == logging.DEBUG and os.environ.get("LOGLEVEL", "").upper() != "DEBUG":
+        logging.root.setLevel(logging.INFO)
+    # four lines for every typed sentence of fairseq-interactive
+    logging.getLogger("fairseq.tasks.fairseq_task").setLevel(logging.WARNING)
+    # it prints all gradients, and finds what is wrong no better than our message does
+    logging.getLogger("fairseq.nan_detector").setLevel(logging.WARNING)
+
+
+def table() -> str:
+    """Return the list of what is replaced, as text for people."""
+    lines = [f"{len(MENDS)} attributes are replaced while fairseq's commands run:", ""]
+    for mend in MENDS:
+        lines += [mend.place, f"    without it: {mend.without}"]
+    return "\n".join(lines)

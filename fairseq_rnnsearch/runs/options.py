@@ -1,0 +1,101 @@
+"""Values of fairseq's own options that it accepts, to die of them or to do nothing in silence."""
+
+import numbers
+import os
+from argparse import Namespace
+from importlib.util import find_spec
+
+from omegaconf import DictConfig, OmegaConf
+
+from fairseq_rnnsearch.arguments import LARGEST_LENPEN
+from fairseq_rnnsearch.runs.evaluated_options import read_overrides
+from fairseq_rnnsearch.errors import UserError
+
+# Positions of a sentence: the recurrences set no limit, but fairseq wants a number of the task and
+# of the models.
+ANY_LENGTH = 1_000_000
+
+_LEAST = {
+    1: (
+        *("beam", "nbest", "batch_size", "batch_size_valid", "max_tokens", "max_tokens_valid"),
+        *("update_freq", "workers", "max_source_positions", "max_target_positions"),
+        *("save_interval", "validate_interval", "log_interval"),
+    ),
+    0: (
+        *("num_workers", "max_update", "max_epoch", "clip_norm", "lr", "max_len_a", "max_len_b"),
+        *("min_len", "prefix_size", "thresholdsrc", "thresholdtgt", "save_interval_updates"),
+        *("validate_interval_updates", "stop_time_hours", "weight_decay"),
+        "buffer_size",
+    ),
+}
+_FOLDERS = ("results_path", "destdir", "tensorboard_logdir")
+
+
+def check_configuration(cfg: DictConfig) -> None:
+    """Check the options of a command, which fairseq keeps in groups.
+
+    Raises:
+        UserError: as ``check_options``, and for overrides that are no values.
+    """
+    groups = [group for group in OmegaConf.to_container(cfg).values() if isinstance(group, dict)]
+    given = {k: v for group in groups for k, v in group.items() if not _is_reference(v)}
+    if cfg.get("model") is not None:  # only training has one
+        given["arch"] = None
+    check_options(Namespace(**given))
+
+
+def check_options(options: Namespace) -> None:
+    """Refuse values that fairseq accepts, to die of them or to do nothing in silence.
+
+    Raises:
+        UserError: naming the first option whose value is none.
+    """
+    given = vars(options)
+    for least, names in _LEAST.items():
+        for name in names:
+            values = given.get(name)
+            for value in values if isinstance(values, list | tuple) else [values]:
+                if isinstance(value, numbers.Real) and not value >= least:
+                    raise UserError(f"{option_of(name)} {value}: must be {least} or more")
+    lenpen = given.get("lenpen", 1)
+    if isinstance(lenpen, numbers.Real) and not abs(lenpen) <= LARGEST_LENPEN:
+        raise UserError(
+            f"--lenpen {lenpen}: must be between -{LARGEST_LENPEN} and {LARGEST_LENPEN}"
+        )
+    trains = "arch" in given
+    for name in (*_FOLDERS, *["save_dir"] * trains):
+        path = given.get(name)
+        if path and os.path.lexists(path) and not os.path.isdir(path):
+            raise UserError(f"{option_of(name)} {path}: is no folder; name another")
+    for name in ("model_overrides", "optimizer_overrides"):
+        read_overrides(given.get(name) or "{}")
+    if given.get("write_checkpoints_asynchronously") and not find_spec("iopath"):
+        # fairseq says so, trains nothing and ends with status 0
+        raise UserError("--write-checkpoints-asynchronously needs the package iopath: install it")
+
+
+def refuse_halves(cfg: DictConfig) -> None:
+    """Refuse fairseq's options of narrow types for a model that has one of its own.
+
+    Args:
+        cfg: fairseq's whole configuration.
+
+    Raises:
+        UserError: naming the option and ``--compute-dtype``.
+    """
+    for name in ("fp16", "memory_efficient_fp16", "bf16", "memory_efficient_bf16", "amp"):
+        if cfg.common[name]:
+            raise UserError(
+                f"{option_of(name)}: this model computes in narrow types by its own option, "
+                "--compute-dtype bfloat16"
+            )
+
+
+def _is_reference(value: object) -> bool:
+    """Tell whether a value of a configuration stands for another one's."""
+    return isinstance(value, str) and value.startswith("${")
+
+
+def option_of(name: str) -> str:
+    """Return how an option is written on a command line."""
+    return "--" + name.replace("_", "-")

@@ -1,0 +1,168 @@
+"""How fairseq's programs begin and end: options, processes, and what is done at the end."""
+
+import atexit
+import contextlib
+import functools
+import os
+import re
+from argparse import Namespace
+from collections.abc import Callable, Iterator
+from contextvars import ContextVar
+from datetime import timedelta
+
+import torch
+from fairseq.distributed import utils as distributed_utils
+from omegaconf import DictConfig
+
+from fairseq_rnnsearch.runs.messages import open_log_file
+from fairseq_rnnsearch.runs.options import check_configuration, check_options
+from fairseq_rnnsearch.errors import UserError, first_sentence
+from fairseq_rnnsearch.wording import counted
+
+# How long gloo waits for a machine that has fallen silent; torch waits for half an hour. The others
+# wait meanwhile for the process that saves and draws. A process that dies is noticed at once.
+SILENCE = timedelta(minutes=10)
+
+_LOST = re.compile(r"gloo|nccl|Connection (closed|reset)|Broken pipe|Timed out|timeout", re.I)
+
+# functions that the program that runs calls at its end
+_ends: ContextVar[list[Callable[[], None]] | None] = ContextVar("ends", default=None)
+
+
+def checked(main: Callable) -> Callable:
+    """Return a program's ``main`` with its options checked first, and what is left done last."""
+
+    @functools.wraps(main)
+    def run(cfg: DictConfig | Namespace, *args, **options) -> None:
+        check = check_options if isinstance(cfg, Namespace) else check_configuration
+        check(cfg)
+        open_log_file((cfg if isinstance(cfg, Namespace) else cfg.common).log_file)
+        finishing: list[Callable[[], None]] = []
+        token = _ends.set(finishing)
+        try:
+            with naming_lost_processes():
+                main(cfg, *args, **options)
+        finally:
+            _ends.reset(token)
+            for finish in finishing:
+                finish()
+
+    return run
+
+
+def share_and_call(call_main: Callable, cfg: DictConfig, main: Callable, **options) -> None:
+    """Share the work among processes as they were started, and name one that is lost."""
+    _share(cfg)
+    with naming_lost_processes():
+        call_main(cfg, main, **options)
+
+
+def at_the_end(finish: Callable[[], None]) -> None:
+    """Call a function when the program that runs has ended, in whatever way.
+
+    fairseq-generate and fairseq-interactive tell a task nothing of their end. Where a task is used
+    without a program, Python's end counts.
+    """
+    finishing = _ends.get()
+    if finishing is None:
+        atexit.register(finish)
+    else:
+        finishing.append(finish)
+
+
+@contextlib.contextmanager
+def naming_lost_processes() -> Iterator[None]:
+    """Say in one line that a process waits in vain for another.
+
+    Raises:
+        UserError: in the place of what torch raises then.
+    """
+    try:
+        yield
+    except RuntimeError as problem:
+        processes = distributed_utils.get_global_world_size()
+        lost = isinstance(problem, torch.distributed.DistError) or _LOST.search(str(problem))
+        if processes == 1 or not lost:
+            raise
+        raise UserError(
+            f"process {distributed_utils.get_global_rank()} of {processes} stops, because "
+            f"another has ended or does not answer ({first_sentence(problem)}); the same "
+            "command goes on from the last checkpoint"
+        ) from problem
+
+
+# --- several processes --------------------------------------------------------------------------
+
+
+def _share(cfg) -> None:
+    """Let ``torchrun --nproc_per_node 2 $(which fairseq-train) ... --cpu`` start one training.
+
+    fairseq counts GPUs to find the number of processes. Where there is one or none, it starts
+    independent copies that all write to the same folder.
+
+    Args:
+        cfg: the configuration, whose options of distributed training are changed.
+
+    Raises:
+        UserError: when there are not as many GPUs as are asked for.
+    """
+    if torch.cuda.is_available() and not cfg.common.cpu:
+        _share_gpus(cfg.distributed_training)
+        return
+    options = cfg.distributed_training
+    _share_without_gpus(options)
+    if options.ddp_backend in ("c10d", "pytorch_ddp"):
+        options.ddp_backend = "legacy_ddp"  # fairseq names GPUs to torch's, where none is used
+    if options.distributed_init_method is not None and options.distributed_no_spawn:
+        # fairseq would wait for GPUs to reach each other where there are some, and wait for longer
+        torch.distributed.init_process_group(
+            options.distributed_backend,
+            options.distributed_init_method,
+            SILENCE,
+            options.distributed_world_size,
+            options.distributed_rank,
+        )
+
+
+def _started_by_torchrun(options) -> int:
+    """Return how many processes torchrun has started, or 1 where the options name a meeting place.
+
+    ``--distributed-init-method`` is such a place.
+    """
+    named = all(name in os.environ for name in ("MASTER_ADDR", "MASTER_PORT", "RANK"))
+    if not named or options.distributed_init_method is not None:
+        return 1
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def _share_without_gpus(options) -> None:
+    processes = _started_by_torchrun(options)
+    if processes > 1:
+        options.distributed_init_method = "env://"
+        options.distributed_world_size = processes
+        options.distributed_rank = int(os.environ["RANK"])
+        options.device_id = 0
+        options.distributed_backend = "gloo"
+        options.distributed_no_spawn = True
+    elif not options.distributed_no_spawn:
+        asked = options.distributed_world_size
+        # by default it is the number of GPUs, which --cpu does not use
+        if options.distributed_init_method or asked not in (1, torch.cuda.device_count()):
+            raise UserError(
+                f"--distributed-world-size {asked} needs as many GPUs, and none is used: start the "
+                f"processes with torchrun --nproc_per_node {asked} and add --cpu"
+            )
+        options.distributed_world_size = 1
+
+
+def _share_gpus(options) -> None:
+    processes = _started_by_torchrun(options)
+    here, gpus = int(os.environ.get("LOCAL_WORLD_SIZE", "1")), torch.cuda.device_count()
+    if processes > 1:
+        if here > gpus:
+            raise UserError(
+                f"torchrun has started {counted(here, 'process', 'processes')} on a machine with"
+                f" {counted(gpus, 'GPU')}: give --nproc_per_node {gpus}, or train without GPUs"
+                " (--cpu)"
+            )
+        options.distributed_world_size = processes  # fairseq then asks torchrun for the rest

@@ -1,0 +1,288 @@
+"""Where a training begins, and what an interrupted one must find again."""
+
+import contextlib
+import functools
+import logging
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from fairseq import checkpoint_utils
+from fairseq.data.iterators import EpochBatchIterator
+from fairseq.dataclass.configs import CheckpointConfig
+from fairseq.file_io import PathManager
+from fairseq.logging import metrics
+from fairseq.trainer import Trainer
+from omegaconf import OmegaConf
+
+from fairseq_rnnsearch.runs import patience
+from fairseq_rnnsearch.runs.checkpoints import ADVICE, progress, verify
+from fairseq_rnnsearch.runs.evaluated_options import read_overrides
+from fairseq_rnnsearch.runs.options import option_of
+from fairseq_rnnsearch.runs.processes import decided_by_first, refuse_in_all
+from fairseq_rnnsearch.runs.writing import remove_unfinished
+from fairseq_rnnsearch.errors import UserError
+
+logger = logging.getLogger(__name__)
+
+
+def begin_or_go_on(
+    load: Callable[..., tuple], cfg: CheckpointConfig, trainer: Trainer, **iterator_options
+) -> tuple[dict | None, EpochBatchIterator]:
+    """Begin a training, or go on with the newest checkpoint in --save-dir that is whole.
+
+    Every checkpoint is compared with its check sums before a training goes on from it. Where
+    ``checkpoint_last.pt`` is missing or damaged, others take its place, and a warning says so.
+    fairseq looks for that file alone: without it, it begins from scratch, or with
+    --finetune-from-model once more from the other model, without a word.
+
+    Args:
+        load: fairseq's ``load_checkpoint``, which trainers of models in several parts keep: each
+            part has a checkpoint of its own.
+        iterator_options: for ``trainer.get_train_iterator``.
+
+    Returns:
+        What the checkpoint holds beside model and optimizer, and the training's batches.
+    """
+    if trainer.checkpoint_suffix:
+        return load(cfg, trainer, **iterator_options)
+    if trainer.data_parallel_rank == 0:
+        remove_unfinished(cfg.save_dir)
+    changes = decided_by_first(trainer, functools.partial(choose_beginning, cfg))
+    cfg = OmegaConf.merge(cfg, changes)  # a copy: checkpoints keep what the user has asked for
+    path = cfg.restore_file
+    extra_state = trainer.load_checkpoint(
+        os.path.join(cfg.save_dir, path) if path == _LAST else path,
+        cfg.reset_optimizer,
+        cfg.reset_lr_scheduler,
+        read_overrides(cfg.optimizer_overrides),
+        reset_meters=cfg.reset_meters,
+    )
+    if extra_state is not None and not (cfg.reset_optimizer or cfg.reset_meters):
+        if "best" in extra_state:
+            checkpoint_utils.save_checkpoint.best = extra_state["best"]
+        patience.load(extra_state.get("patience", {}))
+    iterator = _place_in_the_data(cfg, trainer, extra_state, iterator_options)
+    _step_schedule(cfg, trainer, extra_state, iterator)
+    if met := _reason_to_stop(trainer):
+        logger.info(f"Stopping training due to {met}")
+        trainer.train_no_further()
+    trainer.stop_request.listen()
+    return extra_state, iterator
+
+
+def _place_in_the_data(
+    cfg: CheckpointConfig, trainer: Trainer, extra_state: dict | None, options: dict
+) -> EpochBatchIterator:
+    """Return the batches from where the checkpoint has left off.
+
+    With --reset-dataloader its epoch begins anew. fairseq would count epochs from 1 again, and
+    write the first epochs' checkpoints again. With --reset-optimizer another training begins,
+    which counts its own.
+    """
+    anew = cfg.reset_dataloader
+    if extra_state is None or (anew and cfg.reset_optimizer):
+        return trainer.get_train_iterator(epoch=1, load_dataset=True, **options)
+    place = extra_state["train_iterator"]
+    if anew:
+        place["iterations_in_epoch"] = 0
+        metrics.reset_meters("train")
+        logger.info(f"epoch {place['epoch']} begins anew (--reset-dataloader)")
+    iterator = trainer.get_train_iterator(epoch=place["epoch"], load_dataset=True, **options)
+    go_on_at(iterator, place)
+    task = trainer.task
+    if hasattr(task, "set_checkpoint_dict") and (state := extra_state.get(type(task).__name__)):
+        task.set_checkpoint_dict(state)
+    return iterator
+
+
+def go_on_at(iterator: EpochBatchIterator, place: dict) -> None:
+    """Let batches begin where a checkpoint has left off, if there are so many.
+
+    Where there are not, fairseq asks for a report of a bug.
+
+    Raises:
+        UserError: as ``refuse_place``.
+    """
+    try:
+        iterator.load_state_dict(place)
+    except RuntimeError:
+        used, held = place["iterations_in_epoch"], len(iterator)
+        refuse_place(iterator, f"{used} of its batches have been used, and it has {held} now")
+
+
+def _step_schedule(
+    cfg: CheckpointConfig, trainer: Trainer, extra_state: dict | None, iterator: EpochBatchIterator
+) -> None:
+    """Tell the schedule of the loss of the epoch that a checkpoint ends, as an unbroken run does.
+
+    fairseq saves before it tells; resumed, it does not tell any more.
+    """
+    reset = cfg.reset_dataloader or cfg.reset_lr_scheduler or cfg.reset_optimizer
+    if extra_state and not reset and iterator.epoch > 1 and not iterator.iterations_in_epoch:
+        trainer.lr_step(iterator.epoch - 1, extra_state.get("val_loss"))
+    else:
+        trainer.lr_step(iterator.epoch)
+
+
+def _reason_to_stop(trainer: Trainer) -> str | None:
+    """Tell why a run that is started again has met its end; fairseq would add an update."""
+    updates, most = trainer.get_num_updates(), trainer.cfg.optimization.max_update
+    if most and updates >= most:
+        return f"num_updates: {updates} >= max_update: {most}"
+    limit, runs = trainer.cfg.checkpoint.patience, patience.state().get("num_runs", 0)
+    if 0 < limit <= runs:
+        return f"valid performance hasn't improved for last {limit} runs"
+    return None
+
+
+def refuse_place(iterator: EpochBatchIterator, why: str) -> None:
+    """End the training, because it cannot go on in the middle of an epoch."""
+    mistake = UserError(
+        f"cannot go on in the middle of epoch {iterator.epoch}: {why}; give --batch-size, "
+        "--max-tokens, --seed, --max-train-words, --batch-order and the data as they were before, "
+        "or begin the epoch anew with --reset-dataloader"
+    )
+    refuse_in_all(mistake, iterator.shard_id)
+
+
+_LAST = "checkpoint_last.pt"  # the default of --restore-file
+_RESETS = ("reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_dataloader")
+
+
+def choose_beginning(cfg: CheckpointConfig) -> dict[str, object]:
+    """Choose to begin at the newest checkpoint in --save-dir, or where the options say.
+
+    Returns:
+        What to change in ``cfg``, so that fairseq has no choice.
+
+    Raises:
+        UserError: when a file named by the user, or every checkpoint there is, cannot be used, or
+            when what is in --save-dir would be overwritten by a training that begins anew.
+    """
+    other = cfg.finetune_from_model
+    if cfg.restore_file != _LAST:
+        if other:
+            raise UserError("--restore-file and --finetune-from-model exclude each other")
+        _check_named(cfg)
+        return {}
+    resets = [option_of(name) for name in _RESETS if getattr(cfg, name)]
+    if other and resets:
+        raise UserError(f"--finetune-from-model and {resets[0]} exclude each other")
+    newest = _newest_in(cfg)
+    if newest:
+        if other and _is_same(other, newest):
+            raise UserError(
+                f"--finetune-from-model {other} is in --save-dir {cfg.save_dir}, where it would be "
+                "gone on from: name another --save-dir"
+            )
+        if resets:
+            logger.warning(
+                f"{' '.join(resets)} with {newest}, a checkpoint of this training: leave out what "
+                "resets when it is started again, which would do so once more"
+            )
+        return {"restore_file": newest, "finetune_from_model": None, "continue_once": None}
+    named = cfg.continue_once or other
+    if not named:
+        return {}
+    if not PathManager.exists(named):
+        option = "--continue-once" if cfg.continue_once else "--finetune-from-model"
+        raise UserError(f"{option} {named} does not exist")
+    # a name that fairseq takes for a file in another folder when it is the default
+    changes = {"restore_file": os.path.join(".", named) if named == _LAST else named}
+    changes |= {"finetune_from_model": None, "continue_once": None}
+    if not cfg.continue_once:
+        logger.info(f"fine-tuning {named}: its optimizer, meters and place in the data are left")
+        changes |= dict.fromkeys(_RESETS, True)
+    return changes
+
+
+def _check_named(cfg: CheckpointConfig) -> None:
+    """Refuse a --restore-file that is unusable, or that would overwrite what there is.
+
+    A checkpoint in --save-dir may be gone back to, but not by a command that is started again.
+    """
+    named = cfg.restore_file
+    if not PathManager.exists(named):
+        raise UserError(f"--restore-file {named} does not exist")
+    if os.path.exists(named):
+        verify(named)
+    there = _checkpoints(cfg.save_dir)
+    if not there or cfg.no_save:
+        return
+    if _is_same(os.path.dirname(named) or ".", cfg.save_dir):
+        try:
+            newest = _newest_in(cfg)
+        except UserError:
+            return  # what is named is the only one that is whole
+        if _is_same(newest, named) or not _is_same(_named_for(newest), named):
+            return
+        found = f"has begun the training of {newest} already"
+    else:
+        found = f"is not in --save-dir {cfg.save_dir}, which holds checkpoints"
+    raise UserError(
+        f"--restore-file {named} {found}: leave out --restore-file and --reset-* to go on from "
+        "what is there; to begin anew on purpose, name another --save-dir or remove what is there"
+    )
+
+
+def _named_for(checkpoint: str) -> str:
+    """Return the --restore-file of the command that has saved a checkpoint."""
+    state = checkpoint_utils.load_checkpoint_to_cpu(checkpoint)
+    return state["cfg"]["checkpoint"]["restore_file"] if state.get("cfg") else _LAST
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Tell whether two paths lead to the same file or folder."""
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
+
+
+def _checkpoints(folder: str) -> list[str]:
+    names = sorted(path.name for path in Path(folder).glob("checkpoint*.pt"))
+    return [os.path.join(folder, name) for name in names]  # "./" and "//" remain
+
+
+def _newest_in(cfg: CheckpointConfig) -> str | None:
+    """Return the checkpoint in --save-dir to go on from, or None where there is none yet.
+
+    Raises:
+        UserError: when none of those that are there can be used.
+    """
+    last = os.path.join(cfg.save_dir, _LAST)
+    candidates, problems = _checkpoints(cfg.save_dir), []
+    if not candidates:  # the folder of an object store is not listed
+        return last if PathManager.exists(last) else None
+    if last in candidates and not cfg.no_last_checkpoints:
+        candidates.remove(last)
+        with _noting(problems):
+            verify(last)
+            return last
+    elif not cfg.no_last_checkpoints:
+        problems.append(f"checkpoint {last} does not exist")
+    reached = {}
+    for path in candidates:
+        with _noting(problems):
+            reached[path] = progress(path)
+    for path in sorted(reached, key=lambda path: (reached[path], path), reverse=True):
+        with _noting(problems):
+            verify(path)
+            if problems:
+                problems.append(f"going on from {path} instead (@ {reached[path][1]} updates)")
+                logger.warning("; ".join(problems))
+            return path
+    raise UserError(
+        "; ".join(problems) + ". There is no other checkpoint to go on from: remove what is there "
+        "to train from the beginning"
+    )
+
+
+@contextlib.contextmanager
+def _noting(problems: list[str]) -> Iterator[None]:
+    """Note what is wrong with a checkpoint, and go on without it."""
+    try:
+        yield
+    except UserError as problem:
+        problems.append(str(problem).removesuffix(ADVICE))

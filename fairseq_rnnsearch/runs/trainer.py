@@ -1,0 +1,344 @@
+"""fairseq's trainer, with what a training needs that goes on after an interruption.
+
+Each method says what fairseq does without it.
+"""
+
+import argparse
+import logging
+import os
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+import torch
+from fairseq.data.iterators import EpochBatchIterator
+from fairseq.distributed import utils as distributed_utils
+from fairseq.logging import metrics
+from fairseq.optim.lr_scheduler.reduce_lr_on_plateau import ReduceLROnPlateauLRSchedule
+from fairseq.trainer import Trainer
+from fairseq.utils import move_to_cpu
+from omegaconf import DictConfig, ListConfig, OmegaConf
+from omegaconf.base import ContainerMetadata, Metadata
+from omegaconf.nodes import AnyNode
+from torch import Tensor, nn
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+
+from fairseq_rnnsearch.runs import checkpoints, patience
+from fairseq_rnnsearch.runs.options import check_configuration, refuse_halves
+from fairseq_rnnsearch.runs.signals import StopRequest, end_training
+from fairseq_rnnsearch.runs.writing import write_whole
+from fairseq_rnnsearch.errors import UserError
+
+logger = logging.getLogger("fairseq.trainer")  # its lines are fairseq's
+
+# What torch keeps of this schedule outside of fairseq's checkpoint.
+_PLATEAU_COUNTS = ("num_bad_epochs", "cooldown_counter")
+
+# What a checkpoint's options are made of when one process sends it to the others.
+_SENT = {argparse.Namespace, distributed_utils._TensorPlaceholder, DictConfig, ListConfig}
+_SENT |= {ContainerMetadata, Metadata, AnyNode, defaultdict, dict, list, int, Any}
+
+
+@runtime_checkable
+class AlignmentTask(Protocol):
+    """A task that knows the sentences of an update, and draws alignments of validations."""
+
+    def explain_update(self) -> str:
+        """Say in words what is not finite in the update that is being made."""
+
+    def collect_alignments(
+        self, ids: Tensor, source: Tensor, target: Tensor, attention: Tensor
+    ) -> None:
+        """Keep what is to be drawn of a batch.
+
+        Args:
+            ids: numbers of the sentences in their data set, ``(batch,)``.
+            source, target: words, ``(batch, source)`` and ``(batch, target)``.
+            attention: alignment weights, ``(batch, target, source)``.
+        """
+
+
+@runtime_checkable
+class DecidingOptimizer(Protocol):
+    """An optimizer that decides what happens when a gradient is not finite."""
+
+    def begin_update(self, explain: Callable[[], str]) -> None:
+        """Take the function that explains the update if its gradient is not finite."""
+
+    def answers_later(self) -> bool:
+        """Tell whether the norm of the gradient that was clipped last is still on its GPU.
+
+        What follows from it has been decided there, and nobody else needs to look at it.
+        """
+
+    def answer(self) -> None:
+        """Read what is still on the GPU, and answer what is not finite.
+
+        Raises:
+            UserError: where that ends the training.
+        """
+
+
+def unwrapped(model: nn.Module) -> nn.Module:
+    """Return a model without what shares its gradients with other processes."""
+    while hasattr(model, "module"):  # torch's and fairseq's wrappers name it so
+        model = model.module
+    return model
+
+
+class ResumableTrainer(Trainer):
+    """fairseq's, with a state that is whole, and mistakes in one line.
+
+    Attributes:
+        stop_request: the signal that this process has got.
+        saved_at: the update at which the last checkpoint was written; None: no one was.
+    """
+
+    def __init__(self, cfg, task, model, criterion, quantizer=None) -> None:
+        """Check the options once more: fairseq-hydra-train loads plugins late."""
+        check_configuration(cfg)
+        if OmegaConf.select(cfg, "model.compute_dtype"):
+            refuse_halves(cfg)
+        self.stop_request = StopRequest()
+        self.saved_at: int | None = None
+        self._is_ending = False
+        self._keeps_rate = False
+        self._begun = time.monotonic()
+        self._norm: Tensor | None = None
+        self._unlogged: list[tuple[list[dict], float, Tensor]] = []
+        super().__init__(cfg, task, model, criterion, quantizer)
+
+    # --- checkpoints ----------------------------------------------------------------------------
+
+    def save_checkpoint(self, filename: str, extra_state: dict) -> str | None:
+        """Save as fairseq does, with the counts that it forgets, and whole or not at all.
+
+        fairseq counts ``--patience`` and ``--ema-update-freq`` anew whenever it is resumed.
+        """
+        self.log_updates()
+        if not self.should_save_checkpoint_on_current_rank:
+            return None
+        path = os.path.abspath(filename)
+        logger.info(f"Saving checkpoint to {path}")
+        state = move_to_cpu(self.state_dict())
+        state["extra_state"].update(extra_state, patience=patience.state())
+        if self.cfg.ema.store_ema:
+            state["extra_state"]["ema_updates"] = self.ema.update_freq_counter
+        write_whole(state, filename, self.cfg.checkpoint.write_checkpoints_asynchronously)
+        logger.info(f"Finished saving checkpoint to {path}")
+        self.saved_at = self.get_num_updates()
+        return path
+
+    def state_dict(self) -> dict:
+        """Return fairseq's state as plain values.
+
+        The counts of ``--eval-bleu`` are arrays of numpy, and become lists. reduce_lr_on_plateau
+        leaves out for how many epochs nothing has improved.
+        """
+        state = super().state_dict()
+        extra_state = state["extra_state"]
+        extra_state["metrics"] = _with_lists(extra_state["metrics"])
+        if isinstance(self.lr_scheduler, ReduceLROnPlateauLRSchedule):
+            counts = vars(self.lr_scheduler.lr_scheduler)
+            history = state["optimizer_history"][-1]["lr_scheduler_state"]
+            history.update({name: counts[name] for name in _PLATEAU_COUNTS})
+        return state
+
+    def load_checkpoint(
+        self,
+        filename: str,
+        reset_optimizer: bool = False,
+        reset_lr_scheduler: bool = False,
+        optimizer_overrides: dict | None = None,
+        reset_meters: bool = False,
+    ) -> dict | None:
+        """Load as fairseq does, and say in one line what does not fit.
+
+        fairseq compares the task's state (the words) only where it translates. It steps the
+        schedule, which ``resuming`` does as in an unbroken run.
+        """
+        self._keeps_rate = True
+        # one process sends the others a checkpoint as a file of torch's
+        new = list(_SENT - set(torch.serialization.get_safe_globals()))
+        with checkpoints.naming_checkpoint(filename):
+            with torch.serialization.safe_globals(new):
+                extra_state = super().load_checkpoint(
+                    filename,
+                    reset_optimizer,
+                    reset_lr_scheduler,
+                    optimizer_overrides,
+                    reset_meters=True,
+                )
+            self._keeps_rate = False
+            if extra_state is None:
+                return None
+            _check_shapes(self.optimizer.optimizer)
+            self.task.load_state_dict(extra_state.pop("task_state", {}))
+            at_beginning = extra_state["train_iterator"].get("iterations_in_epoch") == 0
+            if "metrics" in extra_state and not reset_meters and not at_beginning:
+                metrics.load_state_dict(_with_arrays(extra_state["metrics"]))
+            if not (reset_optimizer or reset_lr_scheduler):
+                self._load_plateau()
+            if self.cfg.ema.store_ema:
+                if extra_state["ema_is_new"]:
+                    logger.info(
+                        f"--store-ema: the averages begin with the parameters of {filename}"
+                    )
+                self.ema.update_freq_counter = extra_state.get("ema_updates", 0)
+            # a clock that was set back has left a negative time in older checkpoints
+            self._previous_training_time = max(0, self._previous_training_time)
+            self._begun = time.monotonic()
+        return extra_state
+
+    def _local_cumulative_training_time(self) -> float:
+        """Return the seconds of training; fairseq's clock jumps when somebody sets it."""
+        return time.monotonic() - self._begun + self._previous_training_time
+
+    def _load_plateau(self) -> None:
+        if self._optim_history and isinstance(self.lr_scheduler, ReduceLROnPlateauLRSchedule):
+            state = self._optim_history[-1]["lr_scheduler_state"]
+            counts = {name: state[name] for name in _PLATEAU_COUNTS if name in state}
+            vars(self.lr_scheduler.lr_scheduler).update(counts)
+
+    # --- updates --------------------------------------------------------------------------------
+
+    def train_step(self, samples: list, raise_oom: bool = False) -> dict | None:
+        """Make an update; name the sentences where its gradient is not finite.
+
+        fairseq shows a traceback then, and has saved crash.pt.
+        """
+        try:
+            return super().train_step(samples, raise_oom)
+        except FloatingPointError as problem:
+            why = ""
+            if isinstance(self.task, AlignmentTask):
+                why = f" ({self.task.explain_update()})"
+            raise UserError(
+                f"update {self.get_num_updates() + 1}: {' '.join(str(problem).split())[:300]}{why};"
+                " the checkpoints are as they were, and crash.pt beside them has the model: lower "
+                "--lr or --clip-norm, or train with --optimizer rnnsearch_adadelta --nonfinite skip"
+            ) from problem
+
+    def clip_grad_norm(self, clip_norm: float) -> Tensor:
+        """Clip as fairseq does.
+
+        fairseq then waits for a GPU to know whether the norm is finite. Where the optimizer has
+        answered that on the GPU, the norm is kept for the log, and this returns a zero.
+        """
+        norm = super().clip_grad_norm(clip_norm)
+        optimizer = self.optimizer
+        answers_later = isinstance(optimizer, DecidingOptimizer) and optimizer.answers_later()
+        if not answers_later or self._grad_norm_buf is not None:  # several compare their norms
+            return norm
+        self._norm = norm
+        return torch.zeros((), dtype=norm.dtype)
+
+    def _reduce_and_log_stats(
+        self, logging_outputs: list[dict], sample_size: float, grad_norm: Tensor | None = None
+    ) -> dict:
+        """Log as fairseq does, which reads each number of a GPU by itself after every update.
+
+        Here those of all updates since the last line of the log are read together.
+        """
+        if self.device.type == "cpu":
+            return super()._reduce_and_log_stats(logging_outputs, sample_size, grad_norm)
+        if grad_norm is None:  # of a validation
+            return super()._reduce_and_log_stats(on_the_cpu(logging_outputs), sample_size)
+        norm, self._norm = grad_norm if self._norm is None else self._norm, None
+        self._unlogged.append((logging_outputs, sample_size, norm))
+        # the first one starts fairseq's clocks
+        is_first = metrics.get_meter("train", "ups") is None
+        if is_first or self.get_num_updates() % self.cfg.common.log_interval == 0:
+            self.log_updates()
+        return {}
+
+    def log_updates(self) -> None:
+        """Log the updates that have not been, and answer what is not finite in them."""
+        unlogged, self._unlogged = on_the_cpu(self._unlogged), []
+        with metrics.aggregate("train"), metrics.aggregate("train_inner"):
+            for update in unlogged:
+                super()._reduce_and_log_stats(*update)
+            if isinstance(self.optimizer, DecidingOptimizer):
+                self.optimizer.answer()
+
+    def lr_step(self, epoch: int, val_loss: float | None = None) -> float | None:
+        """Step the schedule at the end of an epoch; end here where a signal has asked for it."""
+        if self._is_ending:
+            end_training(self)
+        return None if self._keeps_rate else super().lr_step(epoch, val_loss)
+
+    # --- data -----------------------------------------------------------------------------------
+
+    def get_train_iterator(self, *args, **options) -> EpochBatchIterator:
+        """Return fairseq's, whose processes end with the epoch: it makes new ones all the same."""
+        return _without_keeping(super().get_train_iterator(*args, **options))
+
+    def get_valid_iterator(self, *args, **options) -> EpochBatchIterator:
+        """See ``get_train_iterator``."""
+        return _without_keeping(super().get_valid_iterator(*args, **options))
+
+    def end_after_the_report(self) -> None:
+        """End because of a signal, after the report of the epoch that has just been saved."""
+        self._is_ending = True
+
+    def train_no_further(self) -> None:
+        """Let the program's loop over epochs end before it begins."""
+        self.cfg.optimization.max_epoch = -1
+
+
+def _check_shapes(optimizer: torch.optim.Optimizer) -> None:
+    """Check that each tensor of an optimizer's state fits its parameter; torch does not.
+
+    Raises:
+        UserError: naming the first that does not fit.
+    """
+    for number, parameter in enumerate(p for g in optimizer.param_groups for p in g["params"]):
+        for name, value in optimizer.state.get(parameter, {}).items():
+            # a count; the parameter's numbers; or, of Adafactor's, those of its rows or columns
+            fits = torch.is_tensor(value) and set(value.shape) <= set(parameter.shape)
+            if torch.is_tensor(value) and not (fits and value.dim() in (0, parameter.dim() - 1)):
+                fits = value.shape == parameter.shape
+            if torch.is_tensor(value) and not fits:
+                raise UserError(
+                    f"{name} of the optimizer's parameter {number} has the shape "
+                    f"{tuple(value.shape)}, and the parameter {tuple(parameter.shape)}; give "
+                    "--reset-optimizer, or take another checkpoint"
+                )
+
+
+def on_the_cpu(numbers: Any) -> Any:
+    """Return the same with the numbers of a GPU, which are copied together."""
+    leaves, tree = tree_flatten(numbers)
+    there = [i for i, x in enumerate(leaves) if isinstance(x, Tensor) and x.device.type != "cpu"]
+    if there:
+        copied = torch.stack([leaves[i].double() for i in there]).cpu()
+        for i, number in zip(there, copied.unbind(), strict=True):
+            leaves[i] = number.to(leaves[i].dtype)
+    return tree_unflatten(leaves, tree)
+
+
+def _without_keeping(iterator: EpochBatchIterator) -> EpochBatchIterator:
+    iterator.persistent_workers = False
+    return iterator
+
+
+def _with_lists(groups: dict) -> dict:
+    """Replace the arrays in what ``metrics.state_dict`` returns."""
+    return tree_map(
+        lambda value: value.tolist() if isinstance(value, np.ndarray | np.generic) else value,
+        groups,
+    )
+
+
+def _with_arrays(groups: dict) -> dict:
+    """Return what ``_with_lists`` was given; meters add arrays."""
+
+    def state_of(meter: dict) -> dict:
+        return {key: np.array(v) if isinstance(v, list) else v for key, v in meter.items()}
+
+    return {
+        group: [(*meter[:3], state_of(meter[3])) for meter in entries]
+        for group, entries in groups.items()
+    }

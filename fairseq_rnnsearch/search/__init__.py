@@ -1,9 +1,0 @@
-"""Beam search: fairseq's in single steps, and the authors'."""
-
-import fairseq  # noqa: F401  (first, because it lets the parts be registered)
-
-from fairseq_rnnsearch.search.authors import AuthorsBeamSearch, AuthorsSequenceGenerator
-from fairseq_rnnsearch.search.generator import StepwiseGenerator
-from fairseq_rnnsearch.search.posterior_scorer import PosteriorScorer
-
-__all__ = ["AuthorsBeamSearch", "AuthorsSequenceGenerator", "PosteriorScorer", "StepwiseGenerator"]
