@@ -10,6 +10,7 @@ in a worker that the page makes of its own text, and in Node:
     weights.js          parameters as the page stores them
     model.js            the paper's equations, as in ``paper.equations`` and ``paper.network``
     search.js           beam search, as in ``inference.search``; forced alignment
+    marks.js            tokens as people see them; the page reads it, too
     text.js             from sentences to tokens and back, as in ``data.plain_text``
     engine.js           what the page asks, and the answers, as ``load()`` gives them
 

@@ -26,7 +26,7 @@ function colourOf(value) {
   return ZERO.map((part, k) => part + share * (end[k] - part));
 }
 
-const shown = (value) => value.toFixed(3).replace("-", "−");
+const signed = (value) => three(value).replace("-", "−");
 
 /**
  * Return a vector as a strip of colour: its numbers side by side, or in pairs above each other.
@@ -43,7 +43,7 @@ function strip(values, name, say, rows = 1) {
     image.data.set([...colourOf(value / most), 255], 4 * pixel);
   });
   canvas.getContext("2d").putImageData(image, 0, 0);
-  const said = made("output", { textContent: `${values.length} numbers within ±${shown(most)}` });
+  const said = made("output", { textContent: `${values.length} numbers within ±${signed(most)}` });
   const box = made("div", {
     className: "strip", tabIndex: 0, role: "slider", ariaLabel: name, ariaValueMin: "0",
     ariaValueMax: String(columns - 1), ariaValueNow: "0",
@@ -73,21 +73,21 @@ function line(equations, ...values) {
 }
 
 const vector = (equation, values, name) =>
-  line(equation, strip(values, name, (k) => `${name}, number ${k + 1}: ${shown(values[k])}`));
+  line(equation, strip(values, name, (k) => `${name}, number ${k + 1}: ${signed(values[k])}`));
 
 /** Return source words with their energies and weights. */
 function attention({ energies, alpha }, words) {
   const row = (name, texts, className) => made("tr", {},
     made("th", { scope: "row" }, ...typeset(name)),
     ...texts.map((text) => made("td", { textContent: text, className })));
-  const weights = row("α_{ij}", alpha.map(shown), "number weight");
+  const weights = row("α_{ij}", alpha.map(signed), "number weight");
   const largest = Math.max(...alpha);
   [...weights.children].slice(1).forEach((cell, j) => {
     cell.style.setProperty("--probability", alpha[j]);
     cell.classList.toggle("largest", alpha[j] === largest);
   });
   const table = made("table", {}, row("h_j", words, ""),
-    row("e_{ij}", energies.map(shown), "number"), weights);
+    row("e_{ij}", energies.map(signed), "number"), weights);
   return made("div", {
     className: "scroll", tabIndex: 0, role: "region", ariaLabel: "energies and weights",
   }, table);
@@ -119,8 +119,8 @@ function update({ unit, order, update: values }) {
 /** Return the equations from the state to the word. */
 function output({ order, sum, t, likeliest, chosen }) {
   const state = order === "section3" ? "s_i" : "s_{i−1}";
-  const pair = (j) => `pair ${j + 1}: ${shown(sum[2 * j])} and ${shown(sum[2 * j + 1])}, `
-    + `the larger is ${shown(t[j])}`;
+  const pair = (j) => `pair ${j + 1}: ${signed(sum[2 * j])} and ${signed(sum[2 * j + 1])}, `
+    + `the larger is ${signed(t[j])}`;
   const words = likeliest.map(([token, probability]) => {
     const one = made("li", { className: token === chosen ? "chosen" : "" },
       made("span", { textContent: token }),
@@ -163,7 +163,7 @@ const glass = {
     const values = await rnnsearch.step(
       view.asked, answer.pieces, this.step, { model: number, rows });
     if (answer !== view.answer) return; // another sentence meanwhile, which has its own refresh
-    const word = shown(values.chosen.replace(/@@$/, ""));
+    const word = shownPiece(values.chosen);
     at("glass-name").textContent = `${name}, step ${this.step + 1} of ${last + 1}: ${word}`;
     at("before").disabled = this.step === 0;
     at("after").disabled = this.step === last;

@@ -15,8 +15,8 @@ from fairseq_rnnsearch.living.stored_weights import WEIGHTS, stored_model
 from fairseq_rnnsearch.living.text_rules import text_rules
 
 _HERE = Path(__file__).parent
-_ENGINE = ("matrix_product", "weights", "model", "search", "text", "engine")
-_INTERFACE = ("glass", "beam_tree", "model_view", "interface")
+_ENGINE = ("matrix_product", "weights", "model", "search", "marks", "text", "engine")
+_INTERFACE = ("marks", "glass", "beam_tree", "model_view", "interface")
 
 
 def write_living_page(

@@ -123,7 +123,7 @@ class ModelView {
     const classes = ["chip", joins && "joined", touched && "touched", changed && "changed"];
     const chip = made("button", {
       type: "button", className: classes.filter(Boolean).join(" "),
-      textContent: shown(piece.replace(/@@$/, "")), ariaExpanded: String(this.open === i),
+      textContent: shownPiece(piece), ariaExpanded: String(this.open === i),
       title: `probability ${probability.toFixed(3)}`, data: { step: i },
     });
     chip.style.setProperty("--probability", probability);

@@ -154,7 +154,7 @@ const sentenceOfCharacters = (tokens) =>
 
 // --- text that comes back as it was: data/reversible.py --------------------------------------------
 
-const JOINER = "\uffed", ESCAPE = "\uff05";
+const ESCAPE = "\uff05";
 const WORD = "\\p{L}\\p{N}\\p{M}\\p{Cf}", SYMBOL = `[^${WORD}${SPACE}]`;
 const ATTACHED = "[\\p{M}\\p{Cf}\\u{1f3fb}-\\u{1f3ff}]*";
 const PIECES = new RegExp(`(?<space>[${SPACE}]+)`
@@ -163,7 +163,6 @@ const PIECES = new RegExp(`(?<space>[${SPACE}]+)`
   + `|(${SYMBOL})${ATTACHED}(?:(?<=\\u200d)${SYMBOL}${ATTACHED}|\\3)*`, "gu");
 const UNWRITABLE = new RegExp(`[${SPACE}${JOINER}${ESCAPE}]`, "gu");
 const ESCAPED = new RegExp(`${ESCAPE}([0-9a-f]{4})`, "gu");
-const JOINERS = new RegExp(`^${JOINER}+|${JOINER}+$`, "gu");
 
 function reversibleSplit(line) {
   const tokens = [];
@@ -181,9 +180,6 @@ function reversibleSplit(line) {
   }
   return tokens;
 }
-
-/** A token as people see it, without the marks that join it to its neighbours. */
-const shown = (token) => token.replace(JOINERS, "");
 
 function reversibleJoin(tokens) {
   let text = "", isJoined = true;
