@@ -1,8 +1,9 @@
 /*
  * The words that a beam has held, as a tree from left to right. Those of the translation are set
- * off, and the search goes on from the one that is chosen.
+ * off, and the search goes on from the one that is chosen. Beside each word stands the score by which
+ * the beam is chosen: the log-probability to base 2 of all words up to it.
  */
-const COLUMN = 104, ROW = 24, LONGEST_IN_TREE = 12; // in pixels; in letters
+const COLUMN = 150, ROW = 24, LONGEST_IN_TREE = 12; // in pixels; in letters
 
 /** Return the place of each node, in columns and rows; children stand below each other. */
 function placed(tree) {
@@ -43,14 +44,17 @@ function drawTree(element, tree, chosen) {
     const { parent, token } = tree[number];
     return [...(parent === null ? [] : tokensTo(parent)), token];
   };
-  tree.forEach(({ token, probability, isBest }, number) => {
+  tree.forEach(({ token, probability, score, isBest }, number) => {
     const letters = Array.from(token), long = letters.length > LONGEST_IN_TREE;
     const shownToken = long ? `${letters.slice(0, LONGEST_IN_TREE - 1).join("")}…` : token;
     const text = svgElement("text", {
       x: x(places[number]), y: y(places[number]), dy: ".35em", tabindex: 0, role: "button",
       class: isBest ? "best" : "", "fill-opacity": (0.45 + 0.55 * probability).toFixed(2),
     }, shownToken);
-    text.append(svgElement("title", {}, `${token}, probability ${probability.toFixed(3)}`));
+    const scored = score.toFixed(2).replace("-", "−");
+    text.append(svgElement("tspan", { class: "score", dx: 5 }, scored));
+    const meaning = `${token}, probability ${probability.toFixed(3)}; score of all words up to it`;
+    text.append(svgElement("title", {}, `${meaning} ${scored}`));
     const choose = () => chosen(tokensTo(number));
     text.addEventListener("click", choose);
     text.addEventListener("keydown", ({ key }) => { if (key === "Enter") choose(); });

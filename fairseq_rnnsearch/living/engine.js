@@ -64,6 +64,11 @@ class Engine {
       new Network(new Parameters(tensors, new Products(plain)), options));
   }
 
+  /** Return the sentences of a text, each of which the model translates by itself. */
+  sentences(text) {
+    return sentencesOf(text);
+  }
+
   /** Translate a sentence; see the manual for the options and the answer. */
   translate(text, options = {}) {
     const beam = options.beam ?? 5;
@@ -81,10 +86,11 @@ class Engine {
     const nbest = hypotheses.map((one) => ({
       text: this.targetText.text(this.tokens(one).slice(0, -1)), score: one.score / Math.LN2,
     }));
-    const tree = nodes.map(({ word, parent, logp }, number) => ({
+    const tree = nodes.map(({ word, parent, logp, score }, number) => ({
       token: this.target.symbols[word],
       parent,
       probability: Math.exp(logp),
+      score: score / Math.LN2,
       isBest: best.path.includes(number),
     }));
     return { ...this.answer(pieces, best, nbest[0].text), nbest, tree };

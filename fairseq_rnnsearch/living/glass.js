@@ -31,11 +31,13 @@ const signed = (value) => three(value).replace("-", "−");
 /**
  * Return a vector as a strip of colour: its numbers side by side, or in pairs above each other.
  *
- * `say` makes the text for a place, or for the column of a pair.
+ * `say` makes the text for a place, or for the column of a pair. Colours end at the largest number,
+ * or at 0 and 1 for a gate.
  */
-function strip(values, name, say, rows = 1) {
+function strip(values, name, say, { rows = 1, isGate = false } = {}) {
   const columns = values.length / rows;
-  const most = Math.max(...values.map(Math.abs)) || 1;
+  const most = isGate ? 1 : Math.max(...values.map(Math.abs)) || 1;
+  const scale = isGate ? "on a scale of 0 to 1" : `within ±${signed(most)}`;
   const canvas = made("canvas", { width: columns, height: rows });
   const image = new ImageData(columns, rows);
   values.forEach((value, k) => {
@@ -43,7 +45,7 @@ function strip(values, name, say, rows = 1) {
     image.data.set([...colourOf(value / most), 255], 4 * pixel);
   });
   canvas.getContext("2d").putImageData(image, 0, 0);
-  const said = made("output", { textContent: `${values.length} numbers within ±${signed(most)}` });
+  const said = made("output", { textContent: `${values.length} numbers ${scale}` });
   const box = made("div", {
     className: "strip", tabIndex: 0, role: "slider", ariaLabel: name, ariaValueMin: "0",
     ariaValueMax: String(columns - 1), ariaValueNow: "0",
@@ -72,8 +74,9 @@ function line(equations, ...values) {
     made("div", {}, ...values));
 }
 
-const vector = (equation, values, name) =>
-  line(equation, strip(values, name, (k) => `${name}, number ${k + 1}: ${signed(values[k])}`));
+const vector = (equation, values, name, options) => line(equation,
+  strip(values, name, (k) => `${name}, number ${k + 1}: ${signed(values[k])}`, options));
+const gate = (equation, values, name) => vector(equation, values, name, { isGate: true });
 
 /** Return source words with their energies and weights. */
 function attention({ energies, alpha }, words) {
@@ -96,21 +99,21 @@ function attention({ energies, alpha }, words) {
 /** Return the equations of the new state. */
 function update({ unit, order, update: values }) {
   const y = order === "program" ? "e(y_i)" : "e(y_{i−1})";
-  const gate = (k) => `W_${k} ${y} + U_${k} s_{i−1} + C_${k} c_i`;
+  const sum = (k) => `W_${k} ${y} + U_${k} s_{i−1} + C_${k} c_i`;
   if (unit === "lstm") {
     return [
-      vector(`i = σ(${gate("i")})`, values.i, "input gate"),
-      vector(`f = σ(${gate("f")})`, values.f, "forget gate"),
-      vector(`o = σ(${gate("o")})`, values.o, "output gate"),
-      vector(`g = tanh(${gate("g")})`, values.g, "proposed state"),
+      gate(`i = σ(${sum("i")})`, values.i, "input gate"),
+      gate(`f = σ(${sum("f")})`, values.f, "forget gate"),
+      gate(`o = σ(${sum("o")})`, values.o, "output gate"),
+      vector(`g = tanh(${sum("g")})`, values.g, "proposed state"),
       vector("cell = f ∘ cell before + i ∘ g", values.cell, "cell"),
       vector("s_i = o ∘ tanh(cell)", values.state, "new state"),
     ];
   }
   const proposed = `s̃_i = tanh(W ${y} + U [r_i ∘ s_{i−1}] + C c_i)`;
   return [
-    vector(`r_i = σ(${gate("r")})`, values.r, "reset gate"),
-    vector(`z_i = σ(${gate("z")})`, values.z, "update gate"),
+    gate(`r_i = σ(${sum("r")})`, values.r, "reset gate"),
+    gate(`z_i = σ(${sum("z")})`, values.z, "update gate"),
     vector(proposed, values.proposed, "proposed state"),
     vector("s_i = (1 − z_i) ∘ s_{i−1} + z_i ∘ s̃_i", values.state, "new state"),
   ];
@@ -129,7 +132,7 @@ function output({ order, sum, t, likeliest, chosen }) {
     return one;
   });
   return [
-    line(`t̃_i = U_o ${state} + V_o e(y_{i−1}) + C_o c_i + b`, strip(sum, "maxout pairs", pair, 2)),
+    line(`t̃_i = U_o ${state} + V_o e(y_{i−1}) + C_o c_i + b`, strip(sum, "maxout pairs", pair, { rows: 2 })),
     vector("t_{ij} = max(t̃_{i,2j−1}, t̃_{i,2j})", t, "maxout"),
     line("p(y_i) = softmax(W_o t_i + b_o), the ten likeliest words",
       made("ol", { className: "likeliest" }, ...words)),

@@ -29,6 +29,7 @@ worker.onmessage = ({ data: { id, value, error } }) => {
 /** The interface for scripts; the manual tells what the functions take and give. */
 globalThis.rnnsearch = {
   ready: ask("load", at("stored").textContent),
+  sentences: (text) => ask("sentences", text),
   translate: (text, options) => ask("translate", text, options),
   force: (source, target, options) => ask("force", source, target, options),
   step: (text, tokens, i, options) => ask("step", text, tokens, i, options),
@@ -38,7 +39,8 @@ at("stored").remove(); // the worker has it now
 // --- the whole page ------------------------------------------------------------------------------
 
 const views = facts.models.map((model, number) => new ModelView(number, model));
-const past = []; // what was touched before: {view, touched}
+const past = []; // what was touched before: {view, sentence, touched}
+let chosen = 0; // the number of the sentence whose matrix is shown
 at("models").append(...views.map((view) => view.root));
 const [from, to] = facts.languages.map((code) => {
   try {
@@ -60,7 +62,9 @@ function refresh() {
       const text = at("sentence").value, start = performance.now();
       try {
         const options = { beam: Number(at("beam").value), prefix: at("prefix").value };
-        await Promise.all(views.map((view) => view.update(text, options)));
+        const sentences = await rnnsearch.sentences(text);
+        chosen = Math.max(0, Math.min(sentences.length - 1, chosen));
+        await Promise.all(views.map((view) => view.update(text, sentences, options)));
         const took = Math.round(performance.now() - start);
         await glass.refresh();
         at("status").textContent = text.trim() ? `${took} ms` : "";
@@ -69,7 +73,7 @@ function refresh() {
       }
     }
     at("undo").disabled = !past.length;
-    at("reset").disabled = views.every((view) => view.touched === untouched);
+    at("reset").disabled = views.every((view) => view.isUntouched);
     busy = null;
   })();
   return busy;
@@ -82,9 +86,17 @@ function begin() {
   return refresh();
 }
 
+/** Show the matrix of another sentence of the text. */
+function chooseSentence(number) {
+  chosen = number;
+  for (const view of views) view.turn();
+  return refresh();
+}
+
 async function undo() {
   const last = past.pop();
   if (!last) return;
+  if (last.sentence !== chosen) await chooseSentence(last.sentence);
   const before = last.view.answer;
   last.view.touched = last.touched;
   last.view.forgetChanges();
@@ -92,7 +104,11 @@ async function undo() {
   last.view.markChanges(before);
 }
 
-at("sentence").addEventListener("input", begin);
+at("sentence").addEventListener("input", async ({ target: { value, selectionStart } }) => {
+  const upToHere = await rnnsearch.sentences(value.slice(0, selectionStart));
+  chosen = Math.max(0, upToHere.length - 1); // the sentence that is typed
+  begin();
+});
 at("prefix").addEventListener("input", begin);
 at("beam").addEventListener("input", () => {
   at("beam-value").textContent = at("beam").value;
@@ -101,6 +117,7 @@ at("beam").addEventListener("input", () => {
 at("examples")?.addEventListener("change", ({ target: choice }) => {
   if (!choice.value) return;
   at("sentence").value = choice.value;
+  chosen = 0;
   begin();
 });
 at("undo").addEventListener("click", undo);
@@ -123,20 +140,27 @@ at("close").addEventListener("click", () => {
   glass.refresh();
 });
 
-at("link").addEventListener("click", () => {
+at("link").addEventListener("click", async () => {
   const named = new URLSearchParams({ beam: at("beam").value, text: at("sentence").value });
   if (at("prefix").value) named.set("prefix", at("prefix").value);
+  if (chosen) named.set("sentence", chosen + 1);
   if (glass.view) named.set("step", `${glass.view.number}.${glass.step + 1}`);
   history.replaceState(null, "", `#${named}`);
-  at("status").textContent = "the address of this page now holds the sentence";
+  try {
+    await navigator.clipboard.writeText(location.href);
+    at("status").textContent = "link copied";
+  } catch { // not every browser allows it to a page on disk
+    at("status").textContent = "the link stands in the address of this page";
+  }
 });
 
-/** Take the sentence, the beam and the step under the glass from the address. */
+/** Take the text, its sentence, the beam and the step under the glass from the address. */
 async function followAddress() {
   const named = new URLSearchParams(location.hash.slice(1)), beam = Number(named.get("beam"));
   if (beam >= 1 && beam <= 12) at("beam").value = at("beam-value").textContent = Math.round(beam);
   at("sentence").value = named.get("text") ?? (at("sentence").value || (facts.examples[0] ?? ""));
   at("prefix").value = named.get("prefix") ?? "";
+  chosen = Math.max(0, (Number(named.get("sentence")) || 1) - 1);
   await begin();
   const [view, step] = (named.get("step") ?? "").split(".").map(Number);
   if (views[view]?.answer && step > 0) lookAt(views[view], step - 1);

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_rnnsearch.alignment.figures.page import CONTROLS, filled
+from fairseq_rnnsearch.data.reversible import shown
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.inference.translator import Translator
@@ -17,6 +18,7 @@ from fairseq_rnnsearch.living.text_rules import text_rules
 _HERE = Path(__file__).parent
 _ENGINE = ("matrix_product", "weights", "model", "search", "marks", "text", "engine")
 _INTERFACE = ("marks", "glass", "beam_tree", "model_view", "interface")
+_LISTED = 1_000  # source words; of more, none is named
 
 
 def write_living_page(
@@ -66,6 +68,7 @@ def write_living_page(
         weights=weights,
         facts=facts,
         stored=stored,
+        known=_known_words(models[0]),
         engine=_engine(),
         notices=_read("notices.txt"),
         sacremoses=version("sacremoses"),
@@ -110,6 +113,15 @@ def _stored(models: Sequence[Translator], weights: str) -> dict[str, Any]:
         "merges": merges,
         "models": [stored_model(translator.models[0], weights) for translator in models],
     }
+
+
+def _known_words(model: Translator) -> list[str]:
+    """Return the source words of a toy model, sorted; none where it has pieces, or too many."""
+    text, dictionary = model.source_text, model.source_dictionary
+    words = dictionary.symbols[dictionary.nspecial :]
+    if text.bpe_codes or text.tokenizer == "character" or len(words) > _LISTED:
+        return []
+    return sorted({shown(word) for word in words}, key=lambda word: (word.casefold(), word))
 
 
 def _names(options: Sequence[dict[str, str]]) -> list[str]:

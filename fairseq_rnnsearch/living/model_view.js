@@ -31,9 +31,12 @@ function changedItems(before, after) {
 }
 
 class ModelView {
-  touched = untouched;
-  asked = ""; // the sentence that is shown
-  answer = null; // to it
+  touchedOf = []; // by the number of a sentence; none where it is untouched
+  typed = ""; // the text whose translation is shown
+  asked = ""; // its sentence whose matrix is shown
+  answers = []; // to all sentences of the text
+  answer = null; // to the one that is shown
+  found = new Map(); // the answers by what was asked
   open = null; // the step whose likely words are shown
   active = null; // the cell or word of the matrix that is pointed at, {target, source}
   changed = { words: new Set(), rows: new Set() };
@@ -44,6 +47,7 @@ class ModelView {
     this.score = made("p", {
       className: "faint score", title: "log-probability to base 2, divided by the number of steps",
     });
+    this.unknown = made("p", { className: "unknown-words", role: "status" });
     this.source = made("div", { className: "words", role: "group", ariaLabel: "Source" });
     this.lines = svgElement("svg", { class: "lines", "aria-hidden": "true" });
     this.target = made("div", { className: "words", role: "group", ariaLabel: "Translation" });
@@ -56,11 +60,13 @@ class ModelView {
     this.beam.addEventListener("toggle", () => this.showTree());
     const pair = made("div", { className: "scroll pair" }, this.source, this.lines, this.target);
     this.root = made("section", { className: "model empty", ariaLabel: name },
-      made("h2", { textContent: name }), this.text, this.score, pair, this.choices);
+      made("h2", { textContent: name }), this.text, this.score, this.unknown, pair, this.choices);
     if (this.hasAttention) {
-      this.heatmap = new Heatmap(this.matrix);
+      this.heatmap = new Heatmap(this.matrix, undefined, true);
+      this.matrix.append(made("div", { className: "row" }, this.saving("png"), this.saving("svg")));
       this.root.append(this.matrix);
       this.followMatrix();
+      new ResizeObserver(() => this.fit()).observe(this.root);
     } else {
       this.root.append(made("p", { className: "faint" },
         "RNNencdec reads the source through one vector, and has no alignment."));
@@ -72,19 +78,74 @@ class ModelView {
     return facts.models[this.number].name;
   }
 
-  /** Translate a text again, with options and what was touched. */
-  async update(text, given) {
-    const options = { model: this.number, ...given, ...this.touched };
-    if (Object.keys(this.touched.words).length) options.prefix = ""; // it is among the words
-    const answer = text.trim() ? await rnnsearch.translate(text, options) : null;
-    Object.assign(this, { asked: text, answer });
+  /** What a reader has changed of the sentence that is shown. */
+  get touched() {
+    return this.touchedOf[chosen] ?? untouched;
+  }
+
+  set touched(touched) {
+    this.touchedOf[chosen] = touched;
+  }
+
+  get isUntouched() {
+    return this.touchedOf.every((touched) => touched === untouched);
+  }
+
+  /** Translate the sentences of a text again, with options and what was touched. */
+  async update(text, sentences, given) {
+    const answers = new Map();
+    const asked = sentences.map((sentence, number) => {
+      const touched = this.touchedOf[number] ?? untouched;
+      const options = { model: this.number, ...given, ...touched };
+      // it begins the text, or is among the words
+      if (number || Object.keys(touched.words).length) options.prefix = "";
+      const key = JSON.stringify([sentence, options]);
+      answers.set(key, this.found.get(key) ?? rnnsearch.translate(sentence, options));
+      return answers.get(key);
+    });
+    this.found = answers; // of sentences that are no longer there, none
+    this.answers = await Promise.all(asked);
+    const [answer, sentence] = [this.answers[chosen] ?? null, sentences[chosen] ?? ""];
+    Object.assign(this, { typed: text, asked: sentence, answer });
     this.show();
+  }
+
+  /** Return the translations, as buttons that choose a sentence where there are several. */
+  sentences() {
+    if (this.answers.length < 2) return this.answers.map(({ text }) => text);
+    return this.answers.flatMap(({ text }, number) => {
+      const button = made("button", { type: "button", textContent: text,
+        ariaPressed: String(number === chosen) });
+      button.addEventListener("click", () => chooseSentence(number));
+      return number ? [" ", button] : [button];
+    });
+  }
+
+  /** Name the words of the text that the model does not know. */
+  showUnknown() {
+    const unknown = this.answers.flatMap((answer) =>
+      answer.unknown.map((j) => answer.sourceTokens[j]));
+    const words = [...new Set(unknown)], [are, them] = words.length === 1
+      ? ["is not a word", "it"] : ["are not words", "them"];
+    this.unknown.replaceChildren();
+    if (!words.length) return;
+    this.unknown.append(...words.flatMap((word, n) =>
+      [n ? ", " : "", made("strong", { textContent: word })]),
+    ` ${are} that the model knows: what it writes for ${them} is a guess. `);
+    if (!at("known")) return;
+    const list = made("button", { type: "button", textContent: "Words that it knows" });
+    list.addEventListener("click", () => {
+      at("known").open = true;
+      at("known").scrollIntoView();
+    });
+    this.unknown.append(list);
   }
 
   show() {
     const { answer } = this;
     this.root.classList.toggle("empty", !answer);
-    this.text.textContent = answer?.text ?? "";
+    this.text.replaceChildren(...this.sentences());
+    this.showUnknown();
     if (!answer) {
       const { score, source, target, choices } = this;
       for (const part of [score, source, target, choices]) part.textContent = "";
@@ -94,7 +155,6 @@ class ModelView {
     this.score.textContent = `score ${answer.score.toFixed(3).replace("-", "−")} · ${steps}`;
     this.source.replaceChildren(...answer.sourceTokens.map((word, j) => made("span", {
       className: answer.unknown.includes(j) ? "unknown" : "", textContent: word,
-      title: answer.unknown.includes(j) ? "the model does not know this word" : "",
     })));
     this.target.replaceChildren(...answer.pieces.map((piece, i) => this.chip(piece, i)));
     if (this.open >= answer.pieces.length) this.open = null;
@@ -233,8 +293,8 @@ class ModelView {
 
   async touch(touched) {
     const before = this.answer;
-    if (this.asked !== at("sentence").value) return; // another one is on its way
-    past.push({ view: this, touched: this.touched });
+    if (this.typed !== at("sentence").value) return; // another one is on its way
+    past.push({ view: this, sentence: chosen, touched: this.touched });
     this.touched = touched;
     await refresh();
     if (this.touched === touched) this.markChanges(before); // not another sentence meanwhile
@@ -253,7 +313,12 @@ class ModelView {
   }
 
   forget() {
-    this.touched = untouched;
+    this.touchedOf = [];
+    this.turn();
+  }
+
+  /** Leave what was open of a sentence, before another one is shown. */
+  turn() {
     this.open = null;
     this.forgetChanges();
   }
@@ -263,6 +328,27 @@ class ModelView {
   }
 
   // --- the matrix and the lines ------------------------------------------------------------------
+
+  /** Return a button that saves the matrix, as "png" or "svg". */
+  saving(kind) {
+    const button = made("button", { type: "button", textContent: `Save ${kind.toUpperCase()}` });
+    button.addEventListener("click", async () => {
+      const name = `alignment-${chosen + 1}.${kind}`;
+      download(await fileOf(this.heatmap.draw("#000", "#fff"), kind), name);
+      at("status").textContent = `${name} saved`;
+    });
+    return button;
+  }
+
+  /** Draw what depends on the width again, when it is another one. */
+  fit() {
+    const { width } = this.root.getBoundingClientRect();
+    if (width === this.width || !this.answer) return;
+    this.width = width;
+    this.heatmap.set({});
+    this.markRows();
+    this.drawLines();
+  }
 
   /** Let a reader drag weight within a row, or give it by keys. */
   followMatrix() {

@@ -75,7 +75,8 @@ function sortOut(candidates, beam, full, ended) {
  *
  * Returns complete hypotheses, best first: {words, logp (of each word), score, steps, path}, with
  * the weights and the likeliest words of each step in `steps`. Also returns all words that the beam
- * has held, as `nodes` of a tree: {word, parent, logp}, of which `path` gives the numbers.
+ * has held, as `nodes` of a tree: {word, parent, logp, score}, of which `path` gives the numbers; a
+ * node's score is the sum of log p up to its word, by which the beam is chosen.
  */
 function beamSearch(network, sourceWords, { beam, lenpen, forbidUnknown, touched }) {
   const source = network.encode(sourceWords), { words } = network;
@@ -85,7 +86,7 @@ function beamSearch(network, sourceWords, { beam, lenpen, forbidUnknown, touched
   const finished = [], nodes = [];
   const grow = (candidate) => {
     const { word, parent, score } = candidate;
-    const node = { word, parent: parent.node ?? null, logp: score - parent.score };
+    const node = { word, parent: parent.node ?? null, logp: score - parent.score, score };
     candidate.node = nodes.push(node) - 1;
   };
   for (let step = 0; step <= longest && rows.length && finished.length < beam; step++) {

@@ -23,6 +23,7 @@ const GREYS = 256; // as in shades.py
 const FONT = "system-ui, 'Segoe UI', 'Noto Sans', 'DejaVu Sans', Arial, sans-serif";
 const LONGEST_LABEL = 32;
 const SMALLEST_CELL = 18; // in pixels, in which there is room for a weight in figures
+const LARGEST_CELL = 48, LARGEST_FONT = 16; // in pixels, where cells grow
 const RIGHT_TO_LEFT = /[\p{sc=Hebrew}\p{sc=Arabic}\p{sc=Syriac}\p{sc=Thaana}\p{sc=Nko}]/u;
 
 /** The rule of shades.py: 0..1 is cut into GREYS equal parts, 0 is black; NaN stays NaN. */
@@ -110,10 +111,15 @@ class Heatmap {
   #picture = null; // where things lie in the heatmap; null where there is nothing to draw
   #cursor = { target: 0, source: 0 }; // the cell from which arrow keys move in the matrix
   #ruler = document.createElement("canvas").getContext("2d");
+  #grows;
 
-  /** Fill an element; `names` are what the two sentences are called. */
-  constructor(root, names = { source: "Source", target: "Target" }) {
+  /**
+   * Fill an element; `names` are what the two sentences are called. With `grows`, cells are as large
+   * as the element's width and the window's height allow.
+   */
+  constructor(root, names = { source: "Source", target: "Target" }, grows = false) {
     this.#root = root;
+    this.#grows = grows;
     root.classList.add("heatmap");
     root.innerHTML = `
       <dl class="pairs">
@@ -201,17 +207,25 @@ class Heatmap {
    * unless inverted.
    *
    * Returns the text of an SVG, and where in it things lie. Without `paper` it has no background.
+   * With `room`, {width, height} in pixels, cells grow as far as they fit into it.
    */
-  draw(ink, paper) {
+  draw(ink, paper, room = null) {
     const [columns, rows] = SIDES.map((side) => this.#sentence[side].map(label));
     const most = Math.max(rows.length, columns.length);
-    const cell = Math.round(Math.min(24, Math.max(15, 800 / most)));
-    const font = Math.min(13, cell / 1.4), gap = 5, margin = 4;
-    this.#ruler.font = `bold ${font}px ${FONT}`; // as wide as the active label
-    const measured = (word) => this.#ruler.measureText(word).width;
-    const longest = (words) => Math.max(...words.map(measured));
-    const left = Math.ceil(longest(rows)) + gap + margin;
-    const top = Math.ceil(longest(columns)) + gap + margin;
+    const gap = 5, margin = 4;
+    const longest = (words, font) => { // with the space beside it
+      this.#ruler.font = `bold ${font}px ${FONT}`; // as wide as the active label
+      return Math.ceil(Math.max(...words.map((word) => this.#ruler.measureText(word).width)))
+        + gap + margin;
+    };
+    let cell = Math.round(Math.min(24, Math.max(15, 800 / most)));
+    if (room) {
+      const wide = (room.width - longest(rows, LARGEST_FONT) - margin) / columns.length;
+      const high = (room.height - longest(columns, LARGEST_FONT) - margin) / rows.length;
+      cell = Math.max(cell, Math.floor(Math.min(LARGEST_CELL, wide, high)));
+    }
+    const font = Math.min(LARGEST_FONT, cell / 1.4, Math.max(13, 0.36 * cell));
+    const left = longest(rows, font), top = longest(columns, font);
     const wide = columns.length * cell, high = rows.length * cell;
     const width = left + wide + margin, height = top + high + margin;
 
@@ -258,7 +272,8 @@ class Heatmap {
     if (empty) {
       matrix.textContent = "One of the two sentences has no words: there is nothing to draw.";
     } else {
-      this.#picture = this.draw("currentColor");
+      const room = { width: matrix.clientWidth - 8, height: 0.75 * innerHeight };
+      this.#picture = this.draw("currentColor", "", this.#grows ? room : null);
       matrix.innerHTML = this.#picture.text; // every word in it went through escaped()
       const svg = matrix.firstChild;
       svg.setAttribute("aria-hidden", "true");
@@ -338,7 +353,7 @@ class Heatmap {
       if (weight < 0.005 || cell < SMALLEST_CELL) continue;
       layer.append(svgElement("text", {
         x: left + (column + 0.5) * cell, y: top + (row + 0.5) * cell, dy: ".35em",
-        "text-anchor": "middle", "font-size": (cell * 0.44).toFixed(1),
+        "text-anchor": "middle", "font-size": Math.min(15, cell * 0.44).toFixed(1),
         fill: shade > 0.5 !== this.#inverted ? "#000" : "#fff", "data-weight": three(weight),
         "data-row": row, "data-column": column,
       }, two(weight)));

@@ -156,31 +156,13 @@ at("threshold").addEventListener("input", ({ target: slider }) => {
   showLinks();
 });
 
-/** Hand a file to the reader. */
-function download(blob, suffix) {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(blob);
-  link.download = `alignment-${sentence.id}.${suffix}`;
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
-  at("done").textContent = `${link.download} saved`;
+for (const kind of ["svg", "png"]) {
+  at(kind).addEventListener("click", async () => {
+    const name = `alignment-${sentence.id}.${kind}`;
+    download(await fileOf(view.draw("#000", "#fff"), kind), name);
+    at("done").textContent = `${name} saved`;
+  });
 }
-
-at("svg").addEventListener("click", () =>
-  download(new Blob([view.draw("#000", "#fff").text], { type: "image/svg+xml" }), "svg"));
-
-at("png").addEventListener("click", async () => {
-  const { text, width, height } = view.draw("#000", "#fff");
-  const image = new Image();
-  image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
-  await image.decode();
-  const scale = Math.min(3, Math.sqrt(16e6 / (width * height))); // phones allow no more dots
-  const canvas = document.createElement("canvas");
-  canvas.width = Math.floor(width * scale);
-  canvas.height = Math.floor(height * scale);
-  canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
-  canvas.toBlob((blob) => download(blob, "png"), "image/png");
-});
 
 at("copy").addEventListener("click", async () => {
   const line = view.pharaoh();
