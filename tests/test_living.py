@@ -209,6 +209,9 @@ def check_tree(answer, beam):
     best = [(node["token"], node["probability"]) for node in tree if node["isBest"]]
     assert [token for token, _ in best] == answer["pieces"]
     np.testing.assert_allclose([p for _, p in best], answer["probabilities"], **CLOSE)
+    for node in tree:
+        before = 0 if node["parent"] is None else tree[node["parent"]]["score"]
+        assert node["score"] == pytest.approx(before + math.log2(node["probability"]), abs=1e-5)
     ends = [node["token"] for node in tree].count("</s>")
     assert ends >= len(answer["nbest"])
     assert max(map(depths.count, depths)) <= 2 * beam
@@ -404,6 +407,24 @@ def check_text(texts, folder):
     assert ask(folder / "living.html", *calls) == joined
 
 
+@needs_node
+def test_a_text_is_split_into_sentences(tmp_path):
+    cases = {
+        "Two dogs run. A man is sleeping. Where is he?": 3,
+        "Mr. Smith met J. Doe, i.e. John. He left etc. and so on...\nAnother line": 3,
+        'He said "Go!" Then he left… And (really.) 3.5 is more': 4,
+        "two dogs run . a man is sleeping .": 2,
+        "你好。他走了！是吗？": 3,
+        " one\n\n": 1,
+        " \n ": 0,
+    }
+    path = tmp_path / "living.html"
+    write_living_page(path, [translator()])
+    for text, found in zip(cases, ask(path, *(["sentences", text] for text in cases)), strict=True):
+        assert len(found) == cases[text], found
+        assert "".join("".join(found).split()) == "".join(text.split())
+
+
 def test_a_tokeniser_that_the_page_does_not_have_is_refused():
     text = PlainText("en")
     text.tokenizer = "other"
@@ -476,6 +497,16 @@ def test_nothing_is_fetched_and_text_is_data(tmp_path):
     assert "Copyright (c) 2020 alvations" in page and "University of Edinburgh" in page
     write_living_page(tmp_path / "again.html", [model], **options)
     assert (tmp_path / "again.html").read_bytes() == path.read_bytes()
+
+
+def test_a_toy_model_lists_the_words_that_it_knows(tmp_path):
+    path, model = tmp_path / "living.html", translator()
+    write_living_page(path, [model])
+    listed = 'id="known">\n<summary>The 16 words that the model knows</summary>'
+    assert listed in path.read_text() and "w15 · w1@@ · w2" in path.read_text()
+    model.source_text = PlainText("en", tokenizer="character")
+    write_living_page(path, [model])
+    assert 'id="known"' not in path.read_text()
 
 
 def test_the_command(learned, tmp_path, capsys, monkeypatch):

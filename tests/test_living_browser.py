@@ -168,6 +168,7 @@ def test_the_search_goes_on_from_a_word_that_the_beam_has_held(page, model):
     page.one(".model summary").click()
     assert eventually(lambda: page.all(".tree text"))
     assert page.texts(".tree text.best title")[0].startswith(f"{page.chips()[0]}, probability")
+    assert all(re.fullmatch(r"−?\d+\.\d\d", score) for score in page.texts(".tree .score"))
     other = next(one for one in page.all(".tree text") if "best" not in one.get_attribute("class"))
     first = page.run("return arguments[0].firstChild.textContent", other)
     other.click()
@@ -214,6 +215,7 @@ def test_a_step_under_the_glass(page):
     assert re.fullmatch(r"state before, number \d+: −?\d\.\d{3}", strip.text)
     strip.send_keys(page.keys.ARROW_RIGHT)
     assert re.fullmatch(r"state before, number \d+: −?\d\.\d{3}", strip.text)
+    assert page.texts(".strip output").count("48 numbers on a scale of 0 to 1") == 2  # gates
     page.one("#after").click()
     assert eventually(lambda: "step 4 of 6" in page.one("#glass-name").text)
     page.one("#close").click()
@@ -237,13 +239,86 @@ def test_two_models_side_by_side(browser, model, tmp_path):
     assert page.errors() == []
 
 
+def test_several_sentences_are_translated_each_by_itself(page, model):
+    first, second = "red house bird", "vast lamp"
+    field = page.one("#sentence")
+    field.send_keys(page.keys.CONTROL + "a")
+    field.send_keys(first + page.keys.ENTER + second)
+    page.shows(searched(model, second, 5)[0], model)  # the sentence that is typed
+    translations = [model.translate(text, beam=5).text for text in (first, second)]
+    assert page.texts(".translation button") == translations
+    page.all(".translation button")[0].click()
+    page.shows(searched(model, first, 5)[0], model)
+    before = page.chips()
+    page.all(".chip")[0].click()
+    page.all(".choice-of-word:enabled")[0].click()
+    assert eventually(lambda: page.all(".chip.touched"))
+    touched = page.chips()
+    assert touched != before
+    page.all(".translation button")[1].click()  # what was touched of the first one is kept
+    page.shows(searched(model, second, 5)[0], model)
+    page.all(".translation button")[0].click()
+    assert eventually(lambda: page.chips() == touched)
+    page.all(".translation button")[1].click()
+    page.shows(searched(model, second, 5)[0], model)
+    page.one("#undo").click()
+    assert eventually(lambda: page.chips() == before)
+    page.open("#sentence=2&text=red+house+bird%0Avast+lamp")
+    page.shows(searched(model, second, 5)[0], model)
+    assert page.all(".translation button")[1].get_attribute("aria-pressed") == "true"
+
+
+def test_unknown_words_are_named(page):
+    field = page.one("#sentence")
+    field.send_keys(page.keys.CONTROL + "a")
+    field.send_keys("red zebra" + page.keys.ENTER + "quagga bird")
+    said = "zebra, quagga are not words that the model knows: what it writes for them is a guess."
+    assert eventually(lambda: page.one(".unknown-words").text.startswith(said))
+    assert page.texts(".pair .unknown") == ["quagga"]
+    assert not page.one("#known p").is_displayed()
+    page.one(".unknown-words button").click()
+    assert "red" in page.one("#known p").text.split(" · ")
+
+
+def test_reset(page):
+    before = page.chips()
+    assert page.one("#reset").text == "Reset" and not page.one("#reset").is_enabled()
+    page.all(".chip")[1].click()
+    page.all(".choice-of-word:enabled")[0].click()
+    assert eventually(lambda: page.one("#reset").is_enabled())
+    page.one("#reset").click()
+    assert eventually(lambda: page.chips() == before)
+
+
+def test_the_matrix_is_saved_as_a_picture(browser, page, tmp_path):
+    options = {"behavior": "allow", "downloadPath": str(tmp_path)}
+    browser.execute_cdp_cmd("Page.setDownloadBehavior", options)
+    for kind, begins in {"png": b"\x89PNG", "svg": b"<svg"}.items():
+        name = f"alignment-1.{kind}"
+        next(one for one in page.all(".view button") if one.text == f"Save {kind.upper()}").click()
+        assert eventually((tmp_path / name).exists)
+        assert (tmp_path / name).read_bytes().startswith(begins)
+        assert page.one("#status").text == f"{name} saved"
+
+
+def test_a_link_is_copied(browser, page):
+    permissions = {"permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"]}
+    browser.execute_cdp_cmd("Browser.grantPermissions", permissions)
+    page.one("#link").click()
+    assert eventually(lambda: page.one("#status").text == "link copied")
+    field = page.one("#prefix")
+    field.send_keys(page.keys.CONTROL + "v")
+    assert field.get_property("value") == page.run("return location.href")
+    field.clear()
+
+
 def test_it_needs_no_network_and_a_link_holds_the_sentence(page):
     no_network = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
     page.browser.execute_cdp_cmd("Network.enable", {})
     page.browser.execute_cdp_cmd("Network.emulateNetworkConditions", no_network)
     page.one("#link").click()
-    address = page.run("return location.hash")
-    assert address == "#beam=5&text=" + TEXT.replace(" ", "+")
+    address = "#beam=5&text=" + TEXT.replace(" ", "+")
+    assert eventually(lambda: page.run("return location.hash") == address)
     page.open("#beam=2&text=vast+key&step=0.2")
     assert eventually(lambda: "step 2 of 3" in page.one("#glass-name").text)
     assert page.run("return document.getElementById('sentence').value") == "vast key"
@@ -282,9 +357,18 @@ def test_look(page):
     size = page.one(".translation").size["height"]
     page.one("#large").click()
     assert page.one(".translation").size["height"] > size
+    above = "return ['.translation', '#beam', '.matrix svg > rect'].map((one) => "
+    above += "document.querySelector(one).getBoundingClientRect()).map(({top, width}) => "
+    above += "({top, width}))"
+    translation, beam, matrix = page.run(above)
+    assert beam["top"] < translation["top"]
+    assert matrix["width"] > 6 * 30  # cells are larger where there is room
     page.browser.set_window_size(500, 900)
     try:
         time.sleep(0.2)
+        translation, beam, narrow = page.run(above)
+        assert translation["top"] < beam["top"]
+        assert narrow["width"] <= matrix["width"]
         width = "return [document.documentElement.scrollWidth, innerWidth]"
         wide, window = page.run(width)
         assert wide <= window  # wide parts scroll in boxes of their own

@@ -132,7 +132,8 @@ function output({ order, sum, t, likeliest, chosen }) {
     return one;
   });
   return [
-    line(`t̃_i = U_o ${state} + V_o e(y_{i−1}) + C_o c_i + b`, strip(sum, "maxout pairs", pair, { rows: 2 })),
+    line(`t̃_i = U_o ${state} + V_o e(y_{i−1}) + C_o c_i + b`,
+      strip(sum, "maxout pairs", pair, { rows: 2 })),
     vector("t_{ij} = max(t̃_{i,2j−1}, t̃_{i,2j})", t, "maxout"),
     line("p(y_i) = softmax(W_o t_i + b_o), the ten likeliest words",
       made("ol", { className: "likeliest" }, ...words)),

@@ -13,11 +13,12 @@ const EDGES = new RegExp(`^[${SPACE}]+|[${SPACE}]+$`, "gu");
 const strip = (text) => text.replace(EDGES, "");
 const words = (text) => text.split(SPACES).filter(Boolean);
 
-// After . ! ? or … with closing quotes where no small letter follows, after 。！？, and at a new line;
-// but not after a single letter (an initial, e.g.) or a title.
+// After . ! ? or … with closing quotes where no small letter follows, or with a space before it;
+// after 。！？, and at a new line; but not after a single letter (an initial, e.g.) or a title.
 const ABBREVIATION = "(?<![\\p{L}\\p{N}])(?:\\p{L}|Dr|Mlle|Mme|Mr|Mrs|Ms|Prof|St)\\.";
 const SENTENCE_END = new RegExp("\\n+|(?<=[。！？][」』”’）]*)(?![。！？」』”’）])"
-  + `|(?<=[.!?…]["'”’»)\\]]*)(?<!${ABBREVIATION})[${SPACE}]+(?!\\p{Ll})`, "u");
+  + `|(?<=[.!?…]["'”’»)\\]]*)(?<!${ABBREVIATION})[${SPACE}]+(?!\\p{Ll})`
+  + `|(?<=[${SPACE}][.!?])[${SPACE}]+`, "u");
 
 /** Split a text into its sentences. */
 const sentencesOf = (text) => text.split(SENTENCE_END).map(strip).filter(Boolean);
