@@ -10,7 +10,7 @@ from slow_cases import cases
 from torch.testing import assert_close
 
 from fairseq_rnnsearch import kernels
-from fairseq_rnnsearch.kernels import BACKENDS, KERNELS, Backend, Direction, check_name, choose
+from fairseq_rnnsearch.kernels import BACKENDS, KERNELS, Backend, Direction, RunByBackend, choose
 from fairseq_rnnsearch.kernels.cpu import compiled_steps, output_cost
 from fairseq_rnnsearch.kernels.derived import operations
 from fairseq_rnnsearch.paper.equations import AlignmentModel, GatedUnit, Memory
@@ -388,6 +388,22 @@ def test_choice_is_made_and_told_once(name, unit, expected, caplog):
     assert backend is BACKENDS[record.getMessage().split()[0]]
 
 
+def test_the_choice_is_made_anew_when_parameters_are_cast(monkeypatch):
+    network, seen = random_model().float().decoder.network, []
+    monkeypatch.setattr(kernels, "choose", lambda *args: seen.append(args) or choose(*args))
+    assert {network.backend.name for _ in range(3)} == {"fast"} and len(seen) == 1
+    network.bfloat16()
+    assert {network.backend.name for _ in range(3)} == {"fast"} and len(seen) == 2
+    network.half()
+    assert network.backend.name == "reference" and len(seen) == 3
+    network.double().kernels = "reference"
+    assert network.backend is reference
+    network.kernels = "auto"
+    with torch.autocast("cpu", torch.bfloat16):
+        assert network.backend is reference  # not for float64
+    assert network.backend.name == "fast"
+
+
 class Doubled(type(reference)):
     """A backend for the other unit alone."""
 
@@ -412,7 +428,7 @@ def test_another_backend_is_another_entry(monkeypatch, caplog):
 
 def test_every_backend_can_be_named_and_has_all_functions():
     with pytest.raises(ValueError, match="not 'quick'"):
-        check_name("quick")
+        RunByBackend("quick")
     assert set(KERNELS) == {"auto", *BACKENDS}
     assert all(isinstance(backend, Backend) for backend in BACKENDS.values())
 

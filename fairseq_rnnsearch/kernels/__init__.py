@@ -6,9 +6,10 @@ Another one is another entry of ``BACKENDS``. Nothing outside this folder asks w
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import cache
 
+import torch
 from torch import Tensor, nn
 
 from fairseq_rnnsearch.kernels.cpu import CPU
@@ -29,8 +30,8 @@ __all__ = [
     "DecoderParts",
     "DecoderSteps",
     "Direction",
+    "RunByBackend",
     "SearchStart",
-    "check_name",
     "choose",
     "forget",
 ]
@@ -42,22 +43,43 @@ KERNELS = ("auto", *reversed(BACKENDS))
 logger = logging.getLogger(__name__)
 
 
-def check_name(name: str) -> str:
-    """Return a name of ``KERNELS``.
+class RunByBackend(nn.Module):
+    """A side of the network whose time loops a backend runs.
+
+    Which one is decided when it runs first, and anew when its parameters have been moved or cast.
+
+    Args:
+        kernels: who runs the loops, one of ``KERNELS``.
 
     Raises:
         ValueError: for another one.
     """
-    if name not in KERNELS:
-        raise ValueError(f"kernels must be one of {KERNELS}, not {name!r}")
-    return name
+
+    def __init__(self, kernels: str) -> None:
+        super().__init__()
+        if kernels not in KERNELS:
+            raise ValueError(f"kernels must be one of {KERNELS}, not {kernels!r}")
+        self.kernels = kernels
+        self._chosen: dict[tuple, str] = {}  # names of backends, by what may change between batches
+
+    def backend_for(self, parts: Iterable[nn.Module | None], side: str) -> Backend:
+        """Return who runs these parts; see ``choose``."""
+        device = next(self.parameters()).device.type
+        key = self.kernels, _autocast_type(device)
+        if key not in self._chosen:
+            self._chosen[key] = choose(self.kernels, parts, side).name
+        return BACKENDS[self._chosen[key]]
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "RunByBackend":
+        """Move or cast parameters, as every such method of ``nn.Module`` does it."""
+        self._chosen.clear()
+        return super()._apply(fn, recurse)
 
 
 def choose(name: str, parts: Iterable[nn.Module | None], of: str) -> Backend:
     """Return the backend of a name for parts of a network as they are now.
 
-    A model may be moved, and so the choice is made anew for each batch. The log tells once which
-    backend runs, and why.
+    The log tells once which backend runs, and why.
 
     Args:
         of: what these are the parts of, for the log.
@@ -91,6 +113,13 @@ def forget(parameters: Iterable[Tensor]) -> None:
     parameters = list(parameters)
     for backend in BACKENDS.values():
         backend.forget(parameters)
+
+
+def _autocast_type(device: str) -> torch.dtype | None:
+    """Return the type that autocast casts to on a kind of device, or None where it is off."""
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        return torch.get_autocast_dtype(device)
+    return None
 
 
 @cache

@@ -20,9 +20,8 @@ from fairseq_rnnsearch.kernels import (
     DecoderParts,
     DecoderSteps,
     Direction,
+    RunByBackend,
     SearchStart,
-    check_name,
-    choose,
     forget,
 )
 from fairseq_rnnsearch.paper.equations import (
@@ -51,7 +50,7 @@ class Positions(NamedTuple):
     alignment: Tensor | None  # (batch, target, source); None for RNNencdec
 
 
-class Decoder(nn.Module):
+class Decoder(RunByBackend):
     """The decoder of RNNsearch, or of RNNencdec when it has no alignment model.
 
     Args:
@@ -94,7 +93,7 @@ class Decoder(nn.Module):
         alignment_model: type[Alignment] = AlignmentModel,
         target_foresight: bool = False,
     ) -> None:
-        super().__init__()
+        super().__init__(kernels)
         if order not in DECODER_ORDERS:
             raise ValueError(f"decoder order must be one of {DECODER_ORDERS}, not {order!r}")
         self.order = order
@@ -113,7 +112,6 @@ class Decoder(nn.Module):
         self.output = OutputLayer(words, maxout_size, embedding_size if factorised_output else None)
         self.embedding_dropout = nn.Dropout(embedding_dropout)
         self.readout_dropout = nn.Dropout(readout_dropout)
-        self.kernels = check_name(kernels)
 
     def remember(self, source: EncodedSource) -> Memory | None:
         """Return what every step of a sentence reads, computed once; None for RNNencdec."""
@@ -227,12 +225,12 @@ class Decoder(nn.Module):
 
     @property
     def backend(self) -> Backend:
-        """Who runs the decoder as it is now.
+        """Who runs the decoder where its parameters are now.
 
         Raises:
             ValueError: when ``kernels`` names one that cannot.
         """
-        return choose(self.kernels, self.parts, "decoder")
+        return self.backend_for(self.parts, "decoder")
 
     def steps(self, source: EncodedSource, sentences: Tensor) -> DecoderSteps:
         """Return the decoder one position at a time, as beam search needs it; equals ``forward``.

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from fairseq_rnnsearch.kernels import Direction, check_name, choose
+from fairseq_rnnsearch.kernels import Direction, RunByBackend
 from fairseq_rnnsearch.paper.equations import BiasedEmbedding, GatedUnit, Unit
 from fairseq_rnnsearch.paper.network.embedded_words import embed_words
 
@@ -26,7 +26,7 @@ class EncodedSource(NamedTuple):
     summary: Tensor
 
 
-class Encoder(nn.Module):
+class Encoder(RunByBackend):
     """The bidirectional encoder of RNNsearch, or the forward one of RNNencdec.
 
     Args:
@@ -50,12 +50,11 @@ class Encoder(nn.Module):
         kernels: str = "auto",
         unit: type[Unit] = GatedUnit,
     ) -> None:
-        super().__init__()
+        super().__init__(kernels)
         self.embedding = BiasedEmbedding(words, embedding_size)
         self.forward_unit = unit(embedding_size, hidden_size)
         self.backward_unit = unit(embedding_size, hidden_size) if bidirectional else None
         self.embedding_dropout = nn.Dropout(dropout)
-        self.kernels = check_name(kernels)
 
     def forward(self, words: Tensor, padding: Tensor) -> EncodedSource:
         """Encode sentences.
@@ -72,7 +71,8 @@ class Encoder(nn.Module):
             Direction(embedded.through(unit.word_inputs), unit, unit is self.backward_unit)
             for unit in units
         ]
-        states = choose(self.kernels, units, "encoder").recurrence(directions, present=~padding.T)
+        backend = self.backend_for(units, "encoder")
+        states = backend.recurrence(directions, present=~padding.T)
         if self.backward_unit is None:
             summary = states[-1]
         else:
