@@ -1,21 +1,31 @@
-"""What README.md, MANUAL.md and the READMEs of the folders say of the code and of each other."""
+"""What README.md, the manual and the READMEs of the folders say of the code and of each other."""
 
 import re
 
 import pytest
 from commands import PACKAGE, ROOT, run
 
-MANUAL = PACKAGE / "MANUAL.md"
+MANUAL = PACKAGE / "manual"
 DOCUMENTS = [
     path
-    for path in (ROOT / "README.md", *(ROOT / "recipes").rglob("*.md"), *ROOT.glob("tests/**/*.md"))
+    for path in (
+        ROOT / "README.md",
+        *MANUAL.glob("*.md"),
+        *(ROOT / "recipes").rglob("*.md"),
+        *ROOT.glob("tests/**/*.md"),
+    )
     if "runs" not in path.parts
-] + [MANUAL]
+]
 
 
-def test_the_table_of_what_it_survives_names_files_that_are_there():
-    text = MANUAL.read_text(encoding="utf-8").partition("## What it survives")[2]
-    names = set(re.findall(r"`(test_\w+\.py)`", text.partition("\n## ")[0]))
+def section(page, heading):
+    text = (MANUAL / page).read_text(encoding="utf-8").partition(f"\n## {heading}\n")[2]
+    assert text, f"{page} has no heading {heading!r}"
+    return text.partition("\n## ")[0]
+
+
+def test_the_table_of_robustness_names_files_that_are_there():
+    names = set(re.findall(r"`(test_\w+\.py)`", section("operate.md", "Robustness")))
     assert names
     assert names <= {path.name for path in (ROOT / "tests").glob("test_*.py")}
 
@@ -23,17 +33,19 @@ def test_the_table_of_what_it_survives_names_files_that_are_there():
 def test_the_manual_has_every_option_with_its_default():
     made = run("fairseq_rnnsearch", "options", "--markdown").ok().out
     assert "| `--decoder-order {" in made
-    assert made.strip() in MANUAL.read_text(encoding="utf-8"), "python -m fairseq_rnnsearch options"
+    shown = section("reference.md", "Options")
+    assert made.strip() in shown, "python -m fairseq_rnnsearch options --markdown"
 
 
 def test_the_layout_names_every_part_of_the_package():
     """`test_layout.py` holds the dependencies; here is what the manual shows of them."""
-    text = MANUAL.read_text(encoding="utf-8").partition("## The layout of the code")[2]
-    shown = set(re.findall(r"^  ([a-z_]+)(?:/|\.py) ", text.partition("## ")[0], re.M))
+    layout = section("extend.md", "The layout of the code")
+    shown = set(re.findall(r"^  ([a-z_]+)(?:/|\.py) ", layout, re.M))
     parts = {
         path.stem
         for path in PACKAGE.iterdir()
-        if not path.name.startswith("_") and (path.is_dir() or path.suffix == ".py")
+        if not path.name.startswith("_")
+        and (path.suffix == ".py" or (path.is_dir() and any(path.glob("*.py"))))
     }
     assert parts <= shown
 

@@ -3,7 +3,7 @@
 ``torch.load(weights_only=True)`` reads tensors and plain values and nothing that could run code.
 What older checkpoints of fairseq's hold beside them is read here and nowhere else: options in a
 ``Namespace``, and the counts of ``--eval-bleu`` in arrays of numpy, which become lists. A crafted
-file can still exhaust the memory; MANUAL.md's threat model says so.
+file can still exhaust the memory; the manual's page on security says so.
 """
 
 import argparse
