@@ -6,7 +6,7 @@ Another one is another entry of ``BACKENDS``. Nothing outside this folder asks w
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from functools import cache
 
 import torch
@@ -46,7 +46,7 @@ logger = logging.getLogger(__name__)
 class RunByBackend(nn.Module):
     """A side of the network whose time loops a backend runs.
 
-    Which one is decided when it runs first, and anew when its parameters have been moved or cast.
+    Which one is decided once for each device and type that its parameters are moved or cast to.
 
     Args:
         kernels: who runs the loops, one of ``KERNELS``.
@@ -60,20 +60,15 @@ class RunByBackend(nn.Module):
         if kernels not in KERNELS:
             raise ValueError(f"kernels must be one of {KERNELS}, not {kernels!r}")
         self.kernels = kernels
-        self._chosen: dict[tuple, str] = {}  # names of backends, by what may change between batches
+        self._chosen: dict[tuple, str] = {}  # names of backends, by what the choice depends on
 
     def backend_for(self, parts: Iterable[nn.Module | None], side: str) -> Backend:
         """Return who runs these parts; see ``choose``."""
-        device = next(self.parameters()).device.type
-        key = self.kernels, _autocast_type(device)
+        one = next(self.parameters())
+        key = self.kernels, one.device.type, one.dtype, _autocast_type(one.device.type)
         if key not in self._chosen:
             self._chosen[key] = choose(self.kernels, parts, side).name
         return BACKENDS[self._chosen[key]]
-
-    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> "RunByBackend":
-        """Move or cast parameters, as every such method of ``nn.Module`` does it."""
-        self._chosen.clear()
-        return super()._apply(fn, recurse)
 
 
 def choose(name: str, parts: Iterable[nn.Module | None], of: str) -> Backend:
