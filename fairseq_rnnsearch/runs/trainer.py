@@ -67,11 +67,8 @@ class DecidingOptimizer(Protocol):
     def begin_update(self, explain: Callable[[], str]) -> None:
         """Take the function that explains the update if its gradient is not finite."""
 
-    def answers_later(self) -> bool:
-        """Tell whether the norm of the gradient that was clipped last is still on its GPU.
-
-        What follows from it has been decided there, and nobody else needs to look at it.
-        """
+    def decides(self) -> bool:
+        """Tell whether clipping settles what becomes of an update whose norm is not finite."""
 
     def answer(self) -> None:
         """Read what is still on the GPU, and answer what is not finite.
@@ -222,15 +219,16 @@ class ResumableTrainer(Trainer):
             ) from problem
 
     def clip_grad_norm(self, clip_norm: float) -> Tensor:
-        """Clip as fairseq does.
+        """Clip as fairseq does, and return 0 for an update that the optimizer has dealt with.
 
-        fairseq then waits for a GPU to know whether the norm is finite. Where the optimizer has
-        answered that on the GPU, the norm is kept for the log, and this returns a zero.
+        fairseq ends the training at a norm that is not finite, and waits for a GPU to know it.
+        Where the optimizer decides, a norm on a GPU is kept for the log, and fairseq gets a 0.
         """
         norm = super().clip_grad_norm(clip_norm)
-        optimizer = self.optimizer
-        answers_later = isinstance(optimizer, DecidingOptimizer) and optimizer.answers_later()
-        if not answers_later or self._grad_norm_buf is not None:  # several compare their norms
+        if not (isinstance(self.optimizer, DecidingOptimizer) and self.optimizer.decides()):
+            return norm
+        norm = torch.where(torch.isfinite(norm), norm, 0.0)
+        if norm.device.type == "cpu" or self._grad_norm_buf is not None:  # which are compared
             return norm
         self._norm = norm
         return torch.zeros((), dtype=norm.dtype)

@@ -59,22 +59,6 @@ class RNNSearchAdadeltaConfig(FairseqDataclass):
     lr: List[float] = II("optimization.lr")
 
 
-@dataclass(frozen=True)
-class _Decision:
-    """What becomes of the update whose gradient was clipped last.
-
-    Attributes:
-        leaves_out: whether it is left out.
-        on_device: whether it is made, as one truth value on the GPU, if that decides alone.
-    """
-
-    leaves_out: bool = False
-    on_device: Tensor | None = None
-
-
-_UPDATE = _Decision()
-
-
 class _CopiedNumber:
     """A number on a GPU that is copied to the CPU as soon as it is there.
 
@@ -129,7 +113,7 @@ class RNNSearchAdadelta(FairseqOptimizer):
                 f"--lr {self._initial_lr}: must be above 0; schedulers scale the step by lr / "
                 "initial lr, its own value has no effect"
             )
-        self._decision = _UPDATE
+        self._leaves_out = False  # the update whose gradient was clipped last
         # the last gradient norm, if it is still on the GPU, and the callback that explains it
         self._unread_norm: tuple[_CopiedNumber, Callable[[], str]] | None = None
         self._nonfinite_updates = self._nonfinite_in_a_row = 0
@@ -170,14 +154,16 @@ class RNNSearchAdadelta(FairseqOptimizer):
     def clip_grad_norm(
         self, max_norm: float, aggregate_norm_fn: Callable[[Tensor], Tensor] | None = None
     ) -> Tensor:
-        """Clip, and settle what a non-finite norm means before fairseq's trainer looks at it.
+        """Clip, and settle what becomes of the update when the norm is not finite.
+
+        fairseq's own trainer ends the training at such a norm; ``runs.trainer`` asks ``decides``.
 
         Args:
             max_norm: length of the longest gradient; 0 does not clip.
             aggregate_norm_fn: combines the norms of several processes' shards.
 
         Returns:
-            The norm before clipping; zero for an update that is skipped or shrunk.
+            The norm before clipping.
 
         Raises:
             UserError: after ``--nonfinite-limit`` such updates in a row.
@@ -189,24 +175,23 @@ class RNNSearchAdadelta(FairseqOptimizer):
         elif factor is not None:
             gradients = [p.grad for p in self.params if p.grad is not None]
             torch._foreach_mul_(gradients, factor)
-        if self.cfg.nonfinite == "raise":
-            return norm  # fairseq's trainer ends the training
-        if norm.device.type != "cpu":
-            return self._decide_on_the_device(norm)
-        if torch.isfinite(norm):
-            self._decision, self._nonfinite_in_a_row = _UPDATE, 0
+        if not self.decides():
             return norm
-        self._report(norm, self._explain)
-        self._decision = _Decision(leaves_out=self.cfg.nonfinite == "skip")
-        if self.cfg.nonfinite == "shrink":
-            for parameter in self.params:
-                parameter.grad = 0.1 * parameter.detach()
-        return torch.zeros_like(norm)
+        if norm.device.type != "cpu":
+            self._decide_on_the_device(norm)
+        elif torch.isfinite(norm):
+            self._leaves_out, self._nonfinite_in_a_row = False, 0
+        else:
+            self._report(norm, self._explain)
+            self._leaves_out = self.cfg.nonfinite == "skip"
+            if self.cfg.nonfinite == "shrink":
+                for parameter in self.params:
+                    parameter.grad = 0.1 * parameter.detach()
+        return norm
 
-    def _decide_on_the_device(self, norm: Tensor) -> Tensor:
+    def _decide_on_the_device(self, norm: Tensor) -> None:
         """Settle what a non-finite norm means without asking the device whether it is one."""
         is_finite = torch.isfinite(norm)
-        self._decision = _Decision(on_device=is_finite)
         if self.cfg.nonfinite == "skip":
             self._optimizer.sound = is_finite
         else:
@@ -215,11 +200,10 @@ class RNNSearchAdadelta(FairseqOptimizer):
                 instead = 0.1 * parameter.detach()
                 parameter.grad = torch.where(is_finite, gradient, instead)
         self._unread_norm = _CopiedNumber(norm), self._explain
-        return torch.where(is_finite, norm, 0.0)
 
-    def answers_later(self) -> bool:
+    def decides(self) -> bool:
         """See ``runs.trainer.DecidingOptimizer``."""
-        return self._decision.on_device is not None
+        return self.cfg.nonfinite != "raise"
 
     def answer(self) -> None:
         """See ``runs.trainer.DecidingOptimizer``."""
@@ -262,9 +246,9 @@ class RNNSearchAdadelta(FairseqOptimizer):
 
     def step(self, closure=None, scale: float = 1.0, groups=None) -> None:
         """Update, unless ``clip_grad_norm`` has found nothing to go by."""
-        if not self._decision.leaves_out:
+        if not self._leaves_out:
             super().step(closure, scale, groups)
-        self._decision = _UPDATE
+        self._leaves_out = False
         self._optimizer.sound = self._optimizer.factor = None
 
 
