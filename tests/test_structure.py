@@ -22,9 +22,9 @@ OTHERS_CONTRACTS = {
     ("runs/resuming.py", "set_checkpoint_dict"),  # of fairseq's tasks
     ("plugin/models/architectures.py", "max_train_words"),  # options that fairseq has read so far
     # options of fairseq, a namespace that need not have them
-    ("plugin/tasks/translating.py", "print_alignment"),
-    ("plugin/tasks/translating.py", "replace_unk"),
-    ("plugin/tasks/translating.py", "score_reference"),
+    ("plugin/tasks/alignment_heatmap.py", "print_alignment"),
+    ("plugin/tasks/alignment_heatmap.py", "replace_unk"),
+    ("plugin/tasks/alignment_heatmap.py", "score_reference"),
     ("plugin/authors_parameters.py", "dtype"),  # of numpy's arrays
 }
 

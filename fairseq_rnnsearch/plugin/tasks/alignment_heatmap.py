@@ -1,220 +1,251 @@
-"""The translation task, with attention that can be seen."""
+"""The translation task: training, validation and translation, with attention that can be seen.
 
-import math
-import os
+``parallel_data`` reads the data and makes the batches.
+"""
+
+import logging
 from argparse import Namespace
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Optional
 
-import numpy as np
 import torch
+from fairseq import utils
+from fairseq.criterions import FairseqCriterion
 from fairseq.data import Dictionary
-from fairseq.dataclass import ChoiceEnum
-from fairseq.distributed.utils import get_global_rank
-from fairseq.logging.progress_bar import SummaryWriter
+from fairseq.dataclass.configs import CheckpointConfig
+from fairseq.models import BaseFairseqModel
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks import register_task
-from omegaconf import II
 from torch import Tensor
 
-from fairseq_rnnsearch.alignment.figures import Alignment, parse_formats, parse_samples
-from fairseq_rnnsearch.alignment.figures.alignment import SOURCE_END_CHOICES, bpe_piece
-from fairseq_rnnsearch.alignment.figures.late_gallery import LateGallery
-from fairseq_rnnsearch.alignment.figures.series import Series
-from fairseq_rnnsearch.alignment.figures.styles import STYLES, Look, title_of
-from fairseq_rnnsearch.errors import training_goes_on
-from fairseq_rnnsearch.plugin.tasks.translating import TranslatingConfig, TranslatingTask
-from fairseq_rnnsearch.plugin.tasks.validation_alignments import ValidationAlignments
-from fairseq_rnnsearch.runs.programs import at_the_end
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.inference.batches import naming_the_batch
+from fairseq_rnnsearch.inference.decode import check_search, decode, has_alignment
+from fairseq_rnnsearch.inference.search import AuthorsSequenceGenerator, StepwiseGenerator
+from fairseq_rnnsearch.plugin.criterions.alignment_heatmap import (
+    AlignmentHeatmapCriterion,
+    CostingModel,
+)
+from fairseq_rnnsearch.plugin.tasks.guided_alignment import GuidedAlignment, check_guidance
+from fairseq_rnnsearch.plugin.tasks.heatmaps import Heatmaps
+from fairseq_rnnsearch.plugin.tasks.nonfinite import UpdateRecord, name_sentences
+from fairseq_rnnsearch.plugin.tasks.parallel_data import ParallelDataTask
+from fairseq_rnnsearch.plugin.tasks.source_words import SourceWords
+from fairseq_rnnsearch.plugin.tasks.task_options import AlignmentHeatmapConfig
+from fairseq_rnnsearch.runs.printed_alignment import printed_alignment
+from fairseq_rnnsearch.runs.trainer import DecidingOptimizer
+from fairseq_rnnsearch.wording import counted
 
-
-@dataclass
-class AlignmentHeatmapConfig(TranslatingConfig):
-    """Options of what is shown, beside those of translation."""
-
-    heatmap_dir: Optional[str] = field(
-        default=None,
-        metadata={"help": "draw alignments here: in training of validation sentences (default: "
-                  "<save-dir>/heatmaps), in fairseq-generate of translations (default: none)"},
-    )  # fmt: skip
-    heatmap_samples: Optional[str] = field(
-        default=None,
-        metadata={"help": "which sentences: a number (the first N), all, or ids:3,17, from 0 "
-                  "(default: 4 in training, all translations)"},
-    )  # fmt: skip
-    heatmap_format: str = field(
-        default="png",
-        metadata={"help": "any of png,pdf,svg (a picture a sentence), text, html "
-                  "(one page), jsonl (weights), pharaoh (hard links); in training png makes a "
-                  "series and an animation"},
-    )  # fmt: skip
-    heatmap_style: ChoiceEnum(list(STYLES)) = field(
-        default="paper",
-        metadata={"help": "of pictures and the page: paper (white on black, as in Figure 3), "
-                  "inverted (black on white, for print), slides (black on white, large)"},
-    )  # fmt: skip
-    heatmap_title: Optional[str] = field(
-        default=None,
-        metadata={"help": "title of the page (default: the data's name and languages)"},
-    )
-    heatmap_pieces: ChoiceEnum(["merge", "keep"]) = field(
-        default="merge",
-        metadata={"help": "subword pieces (@@): merged to words, summed over the source and "
-                  "averaged over the target, or kept"},
-    )  # fmt: skip
-    heatmap_source_end: ChoiceEnum(list(SOURCE_END_CHOICES)) = field(
-        default="keep",
-        metadata={"help": "column of the source's end symbol: kept, because it is part of what the "
-                  "model computed; dropped; or dropped and the other weights made to sum to one"},
-    )  # fmt: skip
-    heatmap_keep: int = field(
-        default=50,
-        metadata={"help": "validations whose pictures are kept in training; older ones are thinned "
-                  "out evenly (0: all are kept)"},
-    )  # fmt: skip
-    save_dir: str = II("checkpoint.save_dir")
-    path: Optional[str] = II("common_eval.path")
-    tensorboard_logdir: Optional[str] = II("common.tensorboard_logdir")
+logger = logging.getLogger(__name__)
 
 
 @register_task("alignment_heatmap", dataclass=AlignmentHeatmapConfig)
-class AlignmentHeatmapTask(TranslatingTask):
-    """Translation, with soft alignments kept in view."""
+class AlignmentHeatmapTask(ParallelDataTask):
+    """Translation by fairseq's search or the authors', with soft alignments kept in view.
 
-    cfg: AlignmentHeatmapConfig
+    It says before a training what it cannot train on, and in it which sentences went wrong.
+    """
 
     def __init__(
         self, cfg: AlignmentHeatmapConfig, src_dict: Dictionary, tgt_dict: Dictionary
     ) -> None:
         super().__init__(cfg, src_dict, tgt_dict)
-        self._formats = parse_formats(cfg.heatmap_format)
-        self._samples = parse_samples(cfg.heatmap_samples or "all")
-        self._validation_alignments = ValidationAlignments(
-            parse_samples(cfg.heatmap_samples or "4"), self._alignment_of_words
+        self._model = self._criterion = None
+        self._update_record = UpdateRecord()
+        self._words = SourceWords(
+            (src_dict, tgt_dict),
+            (cfg.source_lang, cfg.target_lang),
+            Path(utils.split_paths(cfg.data or "")[0]),
         )
-        self._series = Series(
-            Path(cfg.heatmap_dir or Path(cfg.save_dir) / "heatmaps"),
-            self._formats,
-            cfg.heatmap_keep,
-            Path(cfg.save_dir) if cfg.heatmap_dir else None,
-            self._look(["validation"]),
-        )
-        self._gallery: LateGallery | None = None
-        self._epoch = 0
+        self._heatmaps = Heatmaps(cfg, (src_dict, tgt_dict), self._words, self.datasets)
 
-    def _look(self, texts: Sequence[str]) -> Look:
-        """Return how alignments of these texts look, and what their page says of itself."""
-        languages = self.cfg.source_lang, self.cfg.target_lang
-        title = self.cfg.heatmap_title or title_of(languages, texts)
-        return Look(str(self.cfg.heatmap_style), title, self.cfg.path or "")
+    # data
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
-        """Load as any parallel data, and check that the chosen samples exist."""
+        """Load as any parallel data; those of training are checked and get their links."""
+        is_first = self._training_data is None  # not yet another epoch's data folder
         super().load_dataset(split, epoch, combine, **kwargs)
+        if self.datasets[split] is self._training_data:
+            if is_first:
+                self._check_model()
+            self._guide(epoch)
         if not combine:  # only training combines
-            self._samples.check(len(self.datasets[split]), f"the {split!r} data")
+            self._heatmaps.check_samples(split)
 
-    # translations
-
-    def build_generator(
-        self, models: Sequence[torch.nn.Module], args: Namespace, *given, **options
-    ) -> SequenceGenerator | SequenceScorer:
-        """Build as for any translation, and make ready to draw what it finds."""
-        generator = super().build_generator(models, args, *given, **options)
-        if self._translates and self.cfg.heatmap_dir and self._gallery is None:
-            self._gallery = LateGallery(
-                Path(self.cfg.heatmap_dir), self._formats, self._look(list(self.datasets))
+    def _check_model(self) -> None:
+        """Let the model check what it is trained on, see ``RNNSearchModel.check_training``."""
+        if isinstance(self._model, CostingModel):
+            named = self.cfg.restore_file != CheckpointConfig.restore_file
+            ours = isinstance(self._criterion, AlignmentHeatmapCriterion)
+            readings = self._criterion.readings() if ours else 1
+            self._model.check_training(
+                has_links=bool(self._guidance),
+                begins_from_model=bool(self.cfg.finetune_from_model) or named,
+                readings=readings,
             )
-            at_the_end(self._gallery.finish)
-        return generator
 
-    def _needs_alignment(self, args: Namespace) -> bool:
-        draws = self._translates and self.cfg.heatmap_dir
-        return super()._needs_alignment(args) or bool(draws)
+    def _guide(self, epoch: int) -> None:
+        """Give the training data the links of ``--guided-alignment``.
 
-    def inference_step(self, generator, models, sample: dict, *given, **options) -> list:
-        """Translate or score one batch, and keep the best alignments to be drawn at the end."""
-        found = super().inference_step(generator, models, sample, *given, **options)
-        if self._gallery is not None and "id" in sample:
-            rows = zip(sample["id"].tolist(), sample["net_input"]["src_tokens"], strict=True)
-            for (sentence, source), (best, *_) in zip(rows, found, strict=True):
-                if sentence in self._samples and best["attention"] is not None:
-                    self._gallery.add(self._alignment_of_hypothesis(sentence, source, best))
-        return found
+        Raises:
+            UserError: as `GuidedAlignment`, and when there is not a file for each data folder.
+        """
+        files, folders = self._guidance, utils.split_paths(self.cfg.data)
+        if not files:
+            return
+        if len(files) != len(folders):
+            raise UserError(
+                f"--guided-alignment names {counted(len(files), 'file')}, but there are "
+                f"{counted(len(folders), 'data folder')}: give one for each, with : between"
+            )
+        if self.cfg.load_alignments:
+            raise UserError("--guided-alignment and --load-alignments: give one of them")
+        shard = (epoch - 1) % len(folders)
+        name = f"the {self.cfg.train_subset!r} data in {folders[shard]}"
+        links = GuidedAlignment(Path(files[shard]), self._training_data, name)
+        self._training_data.align_dataset = links
 
-    def _alignment_of_hypothesis(
-        self, sentence: int, source: Tensor, hypothesis: dict
-    ) -> Alignment:
-        return self._alignment_of_words(
-            sentence,
-            source,
-            hypothesis["tokens"],
-            hypothesis["attention"].T,
-            score=float(hypothesis["score"]) / math.log(2),
-            probabilities=hypothesis["positional_scores"].double().exp().tolist(),
-        )
+    @property
+    def _guidance(self) -> list[str]:
+        return utils.split_paths(self.cfg.guided_alignment) if self.cfg.guided_alignment else []
 
-    def _alignment_of_words(
-        self,
-        sentence: int,
-        source: Tensor,
-        target: Tensor,
-        weights: Tensor,
-        score: float | None = None,
-        probabilities: Sequence[float] | None = None,
-    ) -> Alignment:
-        """Return padded words and weights ``(target, source)`` as ``--heatmap-*`` ask for them."""
-        source, target = source.cpu(), target.cpu()
-        is_source, is_target = source.ne(self.src_dict.pad()), target.ne(self.tgt_dict.pad())
-        alignment = Alignment(
-            self._words.labels(sentence, source[is_source], self.datasets),
-            tuple(self.tgt_dict[word] for word in target[is_target]),
-            weights.cpu()[is_target][:, is_source].float().numpy(),
-            sentence,
-            score,
-            probabilities,
-        )
-        if self.cfg.heatmap_pieces == "merge":
-            alignment = alignment.merge_pieces(bpe_piece)
-        return alignment.with_source_end(str(self.cfg.heatmap_source_end))
+    # models and updates
 
-    # validation alignments
+    def build_model(self, cfg, from_checkpoint: bool = False) -> BaseFairseqModel:
+        """Build as fairseq does; the model is asked later what it can be trained on."""
+        self._model = super().build_model(cfg, from_checkpoint)
+        return self._model
+
+    def build_criterion(self, cfg, from_checkpoint: bool = False) -> FairseqCriterion:
+        """Build as fairseq does; see ``build_model``.
+
+        Raises:
+            UserError: as ``check_guidance``.
+        """
+        self._criterion = super().build_criterion(cfg, from_checkpoint)
+        if self._guidance:
+            check_guidance(self._model, self._criterion)
+        return self._criterion
+
+    def train_step(
+        self, sample: dict, model, criterion, optimizer, update_num: int, ignore_grad: bool = False
+    ) -> tuple[torch.Tensor, int, dict]:
+        """Train as fairseq does.
+
+        What the update was made of is kept, to name it if it is not finite.
+        """
+        if not ignore_grad:
+            if update_num != self._update_record.update:
+                self._update_record = UpdateRecord(update_num)
+            self._update_record.add(sample, model, criterion)
+        if isinstance(optimizer, DecidingOptimizer):
+            optimizer.begin_update(self._update_record.explain)
+        with naming_the_batch(sample):
+            return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
+
+    def explain_update(self) -> str:
+        """Say in words what is not finite in the update that is being made."""
+        return self._update_record.explain()
+
+    # validation
+
+    def begin_valid_epoch(self, epoch: int, model) -> None:
+        """Begin to collect alignments, whose folder the epoch names."""
+        super().begin_valid_epoch(epoch, model)
+        self._heatmaps.begin_validation(epoch)
+
+    def valid_step(self, sample: dict, model, criterion) -> tuple[torch.Tensor, int, dict]:
+        """Validate as fairseq does, and warn where the cost is not finite."""
+        with naming_the_batch(sample):
+            loss, size, logged = super().valid_step(sample, model, criterion)
+        if not torch.isfinite(torch.as_tensor(loss)).all():
+            numbers = name_sentences(sorted(sample["id"].tolist()))
+            logger.warning("the validation cost is %s in a batch of %s", float(loss), numbers)
+        return loss, size, logged
 
     def collect_alignments(
         self, ids: Tensor, source: Tensor, target: Tensor, attention: Tensor
     ) -> None:
         """Keep what is to be drawn of a batch, see ``runs.trainer.AlignmentTask``."""
-        self._validation_alignments.collect(ids, source, target, attention)
-
-    def begin_valid_epoch(self, epoch: int, model) -> None:
-        """Remember the epoch, which names the folder of its heatmaps."""
-        super().begin_valid_epoch(epoch, model)
-        self._epoch = epoch
-        self._validation_alignments.clear()
+        self._heatmaps.collect(ids, source, target, attention)
 
     def post_validate(self, model, stats: dict, agg) -> None:
-        """Draw what the criterion has collected; the first process draws for all.
+        """Draw what the criterion has collected."""
+        self._heatmaps.draw_validation(stats["num_updates"])
 
-        Whatever goes wrong with that is a warning, and the others do not wait for it.
+    # translation
+
+    def build_generator(
+        self,
+        models: Sequence[torch.nn.Module],
+        args: Namespace,
+        seq_gen_cls: type | None = None,
+        extra_gen_cls_kwargs: dict | None = None,
+        **options,
+    ) -> SequenceGenerator | SequenceScorer:
+        """Build fairseq's generator or scorer, or the authors' search.
+
+        Where translations are asked for, a warning tells of many unknown words in the data.
+
+        Raises:
+            UserError: when alignments are asked of a model that has none, the authors' search is
+                mixed with a search that is no beam search, or a model cannot search.
         """
-        alignments = self._validation_alignments.take()
-        if not alignments or get_global_rank() != 0:
-            return
-        pictures = {}
-        with training_goes_on("heatmaps"):
-            pictures = self._series.add(self._epoch, stats["num_updates"], alignments)
-        if pictures and self.cfg.tensorboard_logdir and SummaryWriter is not None:
-            with training_goes_on("TensorBoard"):
-                self._to_tensorboard(pictures, stats["num_updates"])
+        if self._needs_alignment(args) and not any(has_alignment(model) for model in models):
+            raise UserError(
+                "--print-alignment, --replace-unk and heatmaps need a model with attention; "
+                "RNNencdec reads its source through one vector and has no alignment"
+            )
+        if getattr(args, "score_reference", False):
+            generator = (seq_gen_cls or SequenceScorer)(self.target_dictionary)
+        else:
+            if seq_gen_cls is None and self.cfg.authors_search:
+                for option in ("sampling", "match_source_len", "constraints"):
+                    if getattr(args, option, False):
+                        raise UserError(
+                            f"--authors-search is a beam search: drop --{option.replace('_', '-')}"
+                        )
+                seq_gen_cls = AuthorsSequenceGenerator
+            for model in models:
+                check_search(model)
+            generator = super().build_generator(
+                models, args, seq_gen_cls or StepwiseGenerator, extra_gen_cls_kwargs, **options
+            )
+            if self.cfg.forbid_unk:
+                generator.unk_penalty = torch.inf
+        # the generator belongs to one caller, the task perhaps to several
+        generator.print_alignment = getattr(args, "print_alignment", None)
+        if self._translates:
+            scores = isinstance(generator, SequenceScorer)
+            self._words.count_data(self.datasets.values(), with_target=scores)
+            self._heatmaps.begin_translations()
+        return generator
 
-    def _to_tensorboard(self, pictures: dict[int, Path], update: int) -> None:
-        from PIL import Image
+    @property
+    def _translates(self) -> bool:
+        return self._training_data is None  # else it validates with --eval-bleu
 
-        with SummaryWriter(os.path.join(self.cfg.tensorboard_logdir, "alignments")) as writer:
-            for sentence, path in pictures.items():
-                with Image.open(path) as picture:
-                    dots = np.asarray(picture.convert("L"))[None]
-                writer.add_image(f"alignment/valid{sentence:04d}", dots, update)
+    def _needs_alignment(self, args: Namespace) -> bool:
+        """Tell whether something is asked for that only a model with attention has."""
+        prints = bool(getattr(args, "print_alignment", None))
+        draws = self._translates and bool(self.cfg.heatmap_dir)
+        return prints or draws or getattr(args, "replace_unk", None) is not None
+
+    def inference_step(
+        self, generator, models, sample: dict, prefix_tokens=None, constraints=None
+    ) -> list[list[dict]]:
+        """Translate or score one batch, with alignments that can be printed, looked up and drawn.
+
+        Every hypothesis' ``attention`` is ``(source, target)``, padding included.
+        """
+        pad, eos = self.source_dictionary.pad(), self.target_dictionary.eos()
+        found = decode(generator, models, sample, pad, eos, prefix_tokens, constraints)
+        asked = getattr(generator, "print_alignment", None)
+        is_typed = "id" not in sample  # by fairseq-interactive
+        for hypothesis in (one for beam in found for one in beam):
+            if hypothesis["weights"] is not None:
+                weights = hypothesis["weights"]
+                hypothesis["alignment"] = printed_alignment(weights, asked, is_typed)
+        self._heatmaps.add_translations(sample, found)
+        return found

@@ -8,9 +8,7 @@ import logging
 import struct
 from argparse import ArgumentParser
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Optional
 
 import numpy as np
 import torch
@@ -21,8 +19,7 @@ from fairseq.data import (
     LanguagePairDataset,
     iterators,
 )
-from fairseq.dataclass import ChoiceEnum
-from fairseq.tasks.translation import TranslationConfig, TranslationTask
+from fairseq.tasks.translation import TranslationTask
 
 from fairseq_rnnsearch.data.binarised import check_split
 from fairseq_rnnsearch.data.checksums import check_checksum
@@ -33,9 +30,9 @@ from fairseq_rnnsearch.paper.batch_order import paper_batches
 from fairseq_rnnsearch.plugin.tasks import vocabulary
 from fairseq_rnnsearch.plugin.tasks.data_folder import check_languages, check_subset
 from fairseq_rnnsearch.plugin.tasks.epoch_batches import InOrderIterator, resumed
+from fairseq_rnnsearch.plugin.tasks.task_options import AlignmentHeatmapConfig
 from fairseq_rnnsearch.runs.dictionaries import FileDictionary
 from fairseq_rnnsearch.runs.mends import mend_fairseq
-from fairseq_rnnsearch.runs.options import ANY_LENGTH
 
 logger = logging.getLogger(__name__)
 
@@ -43,42 +40,14 @@ logger = logging.getLogger(__name__)
 _OF_AN_ITERATOR = ("num_shards", "shard_id", "num_workers", "epoch", "skip_remainder_batch")
 
 
-@dataclass
-class ParallelDataConfig(TranslationConfig):
-    """Options of the data beside those of ``--task translation``."""
-
-    left_pad_source: bool = field(
-        default=False, metadata={"help": "pad the source on the left; no result depends on it"}
-    )
-    max_source_positions: int = field(
-        default=ANY_LENGTH, metadata={"help": "longest source sentence in tokens (paper: any)"}
-    )
-    max_target_positions: int = field(
-        default=ANY_LENGTH, metadata={"help": "longest target sentence in tokens (paper: any)"}
-    )
-    rebuild_batches: bool = field(
-        default=True,
-        metadata={"help": "with --batch-order fairseq, batches of an epoch depend on the seed and "
-                  "the epoch alone, so that a resumed run equals an unbroken one"},
-    )  # fmt: skip
-    batch_order: ChoiceEnum(["paper", "fairseq"]) = field(
-        default="paper",
-        metadata={"help": "training batches as in the paper's appendix B.2 (corpus shuffled once, "
-                  "20 batches at a time sorted by length) or fairseq's own"},
-    )  # fmt: skip
-    max_train_words: Optional[int] = field(
-        default=None,
-        metadata={"help": "drop training pairs with a side of more words, end symbol not counted "
-                  "(default: the architecture's, 30 or 50; 0: keep all)"},
-    )  # fmt: skip
-
-
 class ParallelDataTask(TranslationTask):
     """Translation of data that are whole: each of their sentences occurs in a batch."""
 
-    cfg: ParallelDataConfig
+    cfg: AlignmentHeatmapConfig
 
-    def __init__(self, cfg: ParallelDataConfig, src_dict: Dictionary, tgt_dict: Dictionary) -> None:
+    def __init__(
+        self, cfg: AlignmentHeatmapConfig, src_dict: Dictionary, tgt_dict: Dictionary
+    ) -> None:
         super().__init__(cfg, src_dict, tgt_dict)
         if (cfg.max_train_words or 0) < 0:
             raise UserError(f"--max-train-words {cfg.max_train_words}: must be 0 (all) or more")
@@ -93,7 +62,7 @@ class ParallelDataTask(TranslationTask):
         super().add_args(parser)
 
     @classmethod
-    def setup_task(cls, cfg: ParallelDataConfig, **kwargs) -> "ParallelDataTask":
+    def setup_task(cls, cfg: AlignmentHeatmapConfig, **kwargs) -> "ParallelDataTask":
         """Load the dictionaries.
 
         Raises:

@@ -1,0 +1,161 @@
+"""Alignments of validations and of translations, drawn as the options ``--heatmap-*`` say."""
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from fairseq.data import Dictionary, FairseqDataset
+from fairseq.distributed.utils import get_global_rank
+from fairseq.logging.progress_bar import SummaryWriter
+from torch import Tensor
+
+from fairseq_rnnsearch.alignment.figures import Alignment, parse_formats, parse_samples
+from fairseq_rnnsearch.alignment.figures.alignment import bpe_piece
+from fairseq_rnnsearch.alignment.figures.late_gallery import LateGallery
+from fairseq_rnnsearch.alignment.figures.series import Series
+from fairseq_rnnsearch.alignment.figures.styles import Look, title_of
+from fairseq_rnnsearch.errors import training_goes_on
+from fairseq_rnnsearch.plugin.tasks.source_words import SourceWords
+from fairseq_rnnsearch.plugin.tasks.task_options import AlignmentHeatmapConfig
+from fairseq_rnnsearch.plugin.tasks.validation_alignments import ValidationAlignments
+from fairseq_rnnsearch.runs.programs import at_the_end
+
+
+class Heatmaps:
+    """Draws alignments of validation sentences in training, and of translations at their end.
+
+    Args:
+        cfg: the task's options.
+        dictionaries: the source's and the target's.
+        words: names the words of a source sentence.
+        datasets: the task's data, by the names of their subsets.
+
+    Raises:
+        UserError: for a value of ``--heatmap-*`` that is not valid.
+    """
+
+    def __init__(
+        self,
+        cfg: AlignmentHeatmapConfig,
+        dictionaries: Sequence[Dictionary],
+        words: SourceWords,
+        datasets: Mapping[str, FairseqDataset],
+    ) -> None:
+        self._cfg, self._dictionaries = cfg, dictionaries
+        self._words, self._datasets = words, datasets
+        self._formats = parse_formats(cfg.heatmap_format)
+        self._samples = parse_samples(cfg.heatmap_samples or "all")
+        self._validation_alignments = ValidationAlignments(
+            parse_samples(cfg.heatmap_samples or "4"), self._alignment
+        )
+        self._series = Series(
+            Path(cfg.heatmap_dir or Path(cfg.save_dir) / "heatmaps"),
+            self._formats,
+            cfg.heatmap_keep,
+            Path(cfg.save_dir) if cfg.heatmap_dir else None,
+            self._look(["validation"]),
+        )
+        self._gallery: LateGallery | None = None
+        self._epoch = 0
+
+    def check_samples(self, subset: str) -> None:
+        """Check that the chosen sentences of a subset exist."""
+        self._samples.check(len(self._datasets[subset]), f"the {subset!r} data")
+
+    def _look(self, texts: Sequence[str]) -> Look:
+        """Return how alignments of these texts look, and what their page says of itself."""
+        languages = self._cfg.source_lang, self._cfg.target_lang
+        title = self._cfg.heatmap_title or title_of(languages, texts)
+        return Look(str(self._cfg.heatmap_style), title, self._cfg.path or "")
+
+    def _alignment(
+        self,
+        sentence: int,
+        source: Tensor,
+        target: Tensor,
+        weights: Tensor,
+        score: float | None = None,
+        probabilities: Sequence[float] | None = None,
+    ) -> Alignment:
+        """Return padded words and weights ``(target, source)`` as the options ask for them."""
+        source_words, target_words = self._dictionaries
+        source, target = source.cpu(), target.cpu()
+        is_source, is_target = source.ne(source_words.pad()), target.ne(target_words.pad())
+        alignment = Alignment(
+            self._words.labels(sentence, source[is_source], self._datasets),
+            tuple(target_words[word] for word in target[is_target]),
+            weights.cpu()[is_target][:, is_source].float().numpy(),
+            sentence,
+            score,
+            probabilities,
+        )
+        if self._cfg.heatmap_pieces == "merge":
+            alignment = alignment.merge_pieces(bpe_piece)
+        return alignment.with_source_end(str(self._cfg.heatmap_source_end))
+
+    # translations
+
+    def begin_translations(self) -> None:
+        """Prepare the folder ``--heatmap-dir``, if there is one, in which translations are drawn.
+
+        They are drawn when the command ends.
+        """
+        if self._cfg.heatmap_dir and self._gallery is None:
+            self._gallery = LateGallery(
+                Path(self._cfg.heatmap_dir), self._formats, self._look(list(self._datasets))
+            )
+            at_the_end(self._gallery.finish)
+
+    def add_translations(self, sample: dict, hypotheses: Sequence[Sequence[dict]]) -> None:
+        """Keep the best hypothesis of each chosen sentence of a batch, to be drawn."""
+        if self._gallery is None or "id" not in sample:  # as in what fairseq-interactive is typed
+            return
+        rows = zip(sample["id"].tolist(), sample["net_input"]["src_tokens"], strict=True)
+        for (sentence, source), (best, *_) in zip(rows, hypotheses, strict=True):
+            if sentence in self._samples and best["attention"] is not None:
+                alignment = self._alignment(
+                    sentence,
+                    source,
+                    best["tokens"],
+                    best["attention"].T,
+                    score=float(best["score"]) / math.log(2),
+                    probabilities=best["positional_scores"].double().exp().tolist(),
+                )
+                self._gallery.add(alignment)
+
+    # validations
+
+    def begin_validation(self, epoch: int) -> None:
+        """Forget what another validation has collected; the epoch names the folder."""
+        self._epoch = epoch
+        self._validation_alignments.clear()
+
+    def collect(self, ids: Tensor, source: Tensor, target: Tensor, attention: Tensor) -> None:
+        """Keep what is to be drawn of a batch, see ``runs.trainer.AlignmentTask``."""
+        self._validation_alignments.collect(ids, source, target, attention)
+
+    def draw_validation(self, update: int) -> None:
+        """Draw what has been collected; the first process draws for all.
+
+        Whatever goes wrong with that is a warning, and the others do not wait for it.
+        """
+        alignments = self._validation_alignments.take()
+        if not alignments or get_global_rank() != 0:
+            return
+        pictures = {}
+        with training_goes_on("heatmaps"):
+            pictures = self._series.add(self._epoch, update, alignments)
+        if pictures and self._cfg.tensorboard_logdir and SummaryWriter is not None:
+            with training_goes_on("TensorBoard"):
+                self._to_tensorboard(pictures, update)
+
+    def _to_tensorboard(self, pictures: dict[int, Path], update: int) -> None:
+        from PIL import Image
+
+        with SummaryWriter(os.path.join(self._cfg.tensorboard_logdir, "alignments")) as writer:
+            for sentence, path in pictures.items():
+                with Image.open(path) as picture:
+                    dots = np.asarray(picture.convert("L"))[None]
+                writer.add_image(f"alignment/valid{sentence:04d}", dots, update)
