@@ -6,6 +6,7 @@ import pytest
 import torch
 from fairseq.sequence_generator import SequenceGenerator
 from models import EOS, PAD, batch_of, random_model
+from search_blocks import blocks  # noqa: F401
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.inference.search import (
@@ -20,6 +21,9 @@ from fairseq_rnnsearch.kernels.cpu import (
     word_inputs,
 )
 from fairseq_rnnsearch.kernels.derived import operations
+
+pytestmark = pytest.mark.usefixtures("blocks")
+
 
 SOURCES = [[5, 9, 4, EOS], [EOS], [7, 3, 3, 12, 6, EOS], [8, EOS], [11, 10, EOS]]
 

@@ -20,9 +20,12 @@ from models import (
 )
 from numpy.testing import assert_allclose
 from oracles import numpy_rnnsearch as oracle
+from search_blocks import blocks  # noqa: F401
 from slow_cases import cases
 
 from fairseq_rnnsearch.inference.search import AuthorsSequenceGenerator
+
+pytestmark = pytest.mark.usefixtures("blocks")
 
 
 def generator_of(models, beam, ignore_unk=False, normalize_scores=False):
@@ -262,8 +265,8 @@ def test_unknown_words_are_let_in_when_nothing_else_leads_to_an_end(attempts):
 
 
 def test_forbidden_words_are_not_renormalised():
-    """log p keeps the unknown word's share."""
-    generator = generator_of(steady_model({4: 0.0, UNK: 0.0, EOS: 0.0}), 2, ignore_unk=True)
+    """log p keeps the unknown word's share. The end comes first of two equally likely words."""
+    generator = generator_of(steady_model({4: 0.0, UNK: 0.0, EOS: 1e-12}), 2, ignore_unk=True)
     [found] = translate(generator, [[7, EOS]])
     assert_same(found, [([4, EOS], 2 * math.log(3)), ([4, 4, EOS], 3 * math.log(3))])
 
@@ -318,6 +321,22 @@ def probabilities_of(model, source, words):
 
 def forced_cost(model, source, words):
     return -probabilities_of(model, source, words).log().sum().item()
+
+
+def test_sentences_of_the_papers_recipe_do_not_mix():
+    """30,000 words, beam 12, 40 sentences: as many as fit at once, each as if it were alone."""
+    model = talker(3, target_symbols=30_000, kernels="fast")
+    with torch.no_grad():
+        model.decoder.network.output.bias[EOS] += 8  # which comes among so many words too
+    numbers = torch.Generator().manual_seed(1)
+    sources = [
+        [*torch.randint(4, 14, (i % 7,), generator=numbers).tolist(), EOS] for i in range(40)
+    ]
+    generator = generator_of(model, 12)
+    together = translate(generator, sources)
+    for source, found in zip(sources, together, strict=True):
+        [expected] = translate(generator, [source])
+        assert_same(found, expected)
 
 
 @pytest.mark.parametrize("options", [{}, {"fixed_context": True}, {"decoder_order": "section3"}])

@@ -1,0 +1,30 @@
+"""A search works on parts: as many sentences at once as fit, words in runs, kept words, blocks.
+
+A file of tests that begins with ``pytestmark = pytest.mark.usefixtures("blocks")`` and imports
+``blocks`` runs each of its tests twice, with the parts as they are and with the smallest ones.
+"""
+
+import pytest
+
+from fairseq_rnnsearch.inference.search import candidates, generator
+from fairseq_rnnsearch.kernels.cpu import word_inputs
+from fairseq_rnnsearch.kernels.derived import operations
+from fairseq_rnnsearch.paper.network import decoder
+
+SMALLEST = [
+    (generator, "LOGITS", 1),  # one sentence at a time
+    (candidates, "RUN", 1),
+    (word_inputs, "BYTES", 1),  # the words of one step
+    (operations, "BLOCK", 1),
+    (decoder, "_LOGITS", 1),
+]
+
+
+@pytest.fixture(params=["whole", "in parts"])
+def blocks(request, monkeypatch):
+    if request.param == "in parts":
+        for module, name, smallest in SMALLEST:
+            assert getattr(module, name) > smallest
+            monkeypatch.setattr(module, name, smallest)
+        candidates._places.cache_clear()  # which were those of longer runs
+        request.addfinalizer(candidates._places.cache_clear)
