@@ -55,6 +55,15 @@ class OneLineParser(argparse.ArgumentParser):
         raise UserError(f"{message} ({self.prog} --help shows the options)")
 
 
+def counted(number: int, noun: str, plural: str = "") -> str:
+    """Return "1 pair", "2 pairs" or "12,000 pairs", for messages.
+
+    Args:
+        plural: where it is more than the noun with an s.
+    """
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {plural or noun + 's'}"
+
+
 def neighbours(name: str, valid: Iterable[str]) -> str:
     """Return "; did you mean NAME?" for a mistyped name, or nothing if no valid name is like it."""
     near = difflib.get_close_matches(name, list(valid), n=2, cutoff=0.7)

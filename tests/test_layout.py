@@ -11,11 +11,10 @@ PACKAGE = Path(__file__).resolve().parents[1] / "fairseq_rnnsearch"
 NAME = PACKAGE.name
 
 # What the files of a room may import of the package. A room with rooms inside is named by these.
-COMMON = {"errors", "files", "wording"}  # nor does the mathematics need these
+COMMON = {"errors", "files"}  # nor does the mathematics need these
 ALLOWED = {
     "errors": set(),
     "files": set(),
-    "wording": set(),
     "arguments": set(),
     "devices": set(),
     "data": set(),
@@ -63,7 +62,7 @@ ALLOWED = {
 }
 MATHEMATICS = ("paper.equations", "paper.network", "paper.batch_order", "kernels")
 NO_FAIRSEQ = {"fairseq", "fairseq_cli", "omegaconf", "hydra"}
-NO_TORCH = ("errors", "files", "wording", "data", "alignment.figures", "alignment.evaluation")
+NO_TORCH = ("errors", "files", "data", "alignment.figures", "alignment.evaluation")
 FORBIDDEN = {
     **dict.fromkeys(MATHEMATICS, NO_FAIRSEQ),
     **dict.fromkeys(NO_TORCH, NO_FAIRSEQ | {"torch"}),

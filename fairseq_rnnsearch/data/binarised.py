@@ -14,8 +14,7 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_rnnsearch.data.checksums import check_checksum
-from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.wording import counted
+from fairseq_rnnsearch.errors import UserError, counted
 
 _MAGIC = b"MMIDIDX\x00\x00"
 _HEADER = np.dtype([("magic", "V9"), ("version", "<u8"), ("type", "u1"), ("count", "<u8")])

@@ -17,8 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.wording import counted
+from fairseq_rnnsearch.errors import UserError, counted
 
 # This bounds the memory: a longer line is no sentence but a file without line breaks.
 _MAX_LINE_BYTES = 1 << 24

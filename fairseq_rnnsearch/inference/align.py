@@ -23,7 +23,7 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 from fairseq_rnnsearch.alignment.figures import Gallery, parse_formats, parse_samples
 from fairseq_rnnsearch.alignment.figures.alignment import Alignment
 from fairseq_rnnsearch.data.corpus import check_parallel
-from fairseq_rnnsearch.errors import OneLineParser, program
+from fairseq_rnnsearch.errors import OneLineParser, counted, program
 from fairseq_rnnsearch.inference.command_options import (
     add_heatmap_options,
     add_model_options,
@@ -31,7 +31,6 @@ from fairseq_rnnsearch.inference.command_options import (
     look_of,
     show_warnings,
 )
-from fairseq_rnnsearch.wording import counted
 
 if TYPE_CHECKING:
     from fairseq_rnnsearch.inference.translator import Translator

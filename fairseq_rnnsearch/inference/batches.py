@@ -7,7 +7,7 @@ import torch
 from fairseq import utils
 from torch import Tensor
 
-from fairseq_rnnsearch.wording import counted
+from fairseq_rnnsearch.errors import counted
 
 _LINKS = ("alignments", "align_weights")  # of the whole batch, not one for each row
 _NO_MEMORY = ("t allocate memory", "out of memory")  # what torch says, without and with a GPU

@@ -27,7 +27,7 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 from fairseq_rnnsearch.alignment.figures import Gallery, parse_formats, parse_samples, text_heatmap
 from fairseq_rnnsearch.arguments import count_of
 from fairseq_rnnsearch.data.line_batches import line_batches
-from fairseq_rnnsearch.errors import OneLineParser, UserError, program
+from fairseq_rnnsearch.errors import OneLineParser, UserError, counted, program
 from fairseq_rnnsearch.inference.command_options import (
     add_heatmap_options,
     add_model_options,
@@ -35,7 +35,6 @@ from fairseq_rnnsearch.inference.command_options import (
     look_of,
     show_warnings,
 )
-from fairseq_rnnsearch.wording import counted
 
 if TYPE_CHECKING:
     from fairseq_rnnsearch.inference.translator import Translation, Translator

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
 from fairseq_rnnsearch.paper.equations import (
-    Alignment,
+    Attention,
     BiasedEmbedding,
     DeepOutput,
     Memory,
@@ -35,7 +35,7 @@ class DecoderParts(NamedTuple):
 
     embedding: BiasedEmbedding
     unit: Unit
-    alignment_model: Alignment | None  # None: RNNencdec
+    alignment_model: Attention | None  # None: RNNencdec
     readout: DeepOutput
     output: OutputLayer
 
@@ -93,7 +93,7 @@ class Backend(Protocol):
         steps: int,
         memory: Memory,
         unit: Unit,
-        alignment_model: Alignment,
+        alignment_model: Attention,
         foreseen: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Attend, update, attend, update ... for teacher-forced words.

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from fairseq_rnnsearch.kernels.accuracy import accurate_type, log_softmax
 from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
 from fairseq_rnnsearch.kernels.interface import Direction, SearchStart
-from fairseq_rnnsearch.paper.equations import Alignment, Memory, OutputLayer, Unit, attend
+from fairseq_rnnsearch.paper.equations import Attention, Memory, OutputLayer, Unit, attend
 
 
 class Reference:
@@ -44,7 +44,7 @@ class Reference:
         steps: int,
         memory: Memory,
         unit: Unit,
-        alignment_model: Alignment,
+        alignment_model: Attention,
         foreseen: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
         dtype = accurate_type(initial.dtype)

@@ -17,11 +17,10 @@ from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import OmegaConf
 from torch import Tensor
 
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
 from fairseq_rnnsearch.plugin.tasks import AlignmentHeatmapConfig, vocabulary
-from fairseq_rnnsearch.wording import counted
 
 # softmax weight exp(-1e9) = 0: the authors' program has no pad symbol to generate
 PAD_OUTPUT_BIAS = -1e9

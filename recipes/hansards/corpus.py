@@ -26,9 +26,8 @@ from pathlib import Path
 from sacremoses import MosesTokenizer
 
 from fairseq_rnnsearch.data.packed_text import read_lines
-from fairseq_rnnsearch.errors import UserError, program
+from fairseq_rnnsearch.errors import UserError, counted, program
 from fairseq_rnnsearch.files import write_text
-from fairseq_rnnsearch.wording import counted
 
 Pair = tuple[str, str]
 

@@ -9,8 +9,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from fairseq_rnnsearch.data.corpus import lines_as_they_come
-from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.wording import counted
+from fairseq_rnnsearch.errors import UserError, counted
 
 Pair = tuple[str, str]
 

@@ -18,8 +18,7 @@ from pathlib import Path
 from pairs import Pair, Pairs, read_columns, read_two_files
 from writing_systems import Text, describe
 
-from fairseq_rnnsearch.errors import UserError, program
-from fairseq_rnnsearch.wording import counted
+from fairseq_rnnsearch.errors import UserError, counted, program
 
 MOST_HELD_OUT, SHARE_HELD_OUT = 1000, 20
 MOST_TIMES_AS_LONG = 9  # as in Moses' clean-corpus-n.perl

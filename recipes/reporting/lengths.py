@@ -17,8 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_rnnsearch.alignment.evaluation.command_line import add_list, add_number
-from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.wording import counted
+from fairseq_rnnsearch.errors import UserError, counted
 from reporting import paper
 from reporting.bleu_table import add_bootstrap
 from reporting.length_curves import save_length_curves

@@ -25,8 +25,7 @@ from fairseq_rnnsearch.alignment.evaluation.sentences import (
     read_known_words,
     read_sentences,
 )
-from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.wording import counted
+from fairseq_rnnsearch.errors import UserError, counted
 from reporting import paper
 
 Texts = Mapping[str, list[str]]

@@ -10,7 +10,7 @@ from fairseq_rnnsearch.alignment.evaluation.command_line import (
     named_paths,
     named_values,
 )
-from fairseq_rnnsearch.wording import counted
+from fairseq_rnnsearch.errors import counted
 from reporting import paper
 from reporting.tables import Column, Row, Table, fixed, markdown
 from reporting.training_log import Training, read_training

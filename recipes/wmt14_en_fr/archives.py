@@ -4,8 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.wording import counted
+from fairseq_rnnsearch.errors import UserError, counted
 
 TABLE = Path(__file__).with_name("archives.tsv")
 

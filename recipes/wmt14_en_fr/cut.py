@@ -13,8 +13,7 @@ from pathlib import Path
 import numpy as np
 from parallel_text import new_sides, read_blocks, sides
 
-from fairseq_rnnsearch.errors import UserError, program
-from fairseq_rnnsearch.wording import counted
+from fairseq_rnnsearch.errors import UserError, counted, program
 
 BLOCK_LINES = 20_000
 

@@ -24,8 +24,7 @@ from archives import TABLE, Archive, chosen, read_table
 from parallel_text import LANGUAGES, new_sides
 from sgml import read_pair
 
-from fairseq_rnnsearch.errors import UserError, program
-from fairseq_rnnsearch.wording import counted
+from fairseq_rnnsearch.errors import UserError, counted, program
 
 _CHUNK = 1 << 20
 _BROKEN = (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error)

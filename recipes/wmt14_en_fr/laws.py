@@ -16,9 +16,8 @@ import random
 from collections import defaultdict
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import UserError, program
+from fairseq_rnnsearch.errors import UserError, counted, program
 from fairseq_rnnsearch.files import write_text
-from fairseq_rnnsearch.wording import counted
 
 Pair = tuple[str, str]
 

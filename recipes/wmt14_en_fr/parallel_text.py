@@ -17,8 +17,7 @@ from itertools import islice
 from pathlib import Path
 from typing import IO, TypeVar
 
-from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.wording import counted
+from fairseq_rnnsearch.errors import UserError, counted
 
 LANGUAGES = ("en", "fr")
 

@@ -22,8 +22,7 @@ import numpy as np
 from fairseq_rnnsearch.alignment.evaluation.links import Link, LinkFile, SentenceLinks
 from fairseq_rnnsearch.alignment.figures.alignment import Alignment, word_count
 from fairseq_rnnsearch.alignment.figures.jsonl import read_alignments
-from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.wording import counted
+from fairseq_rnnsearch.errors import UserError, counted
 
 AGREEMENTS: dict[str, Callable[[np.ndarray, np.ndarray], np.ndarray]] = {
     "product": np.multiply,

@@ -22,8 +22,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
 
-from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.wording import counted
+from fairseq_rnnsearch.errors import UserError, counted
 
 Link = tuple[int, int]
 """Source word and target word, from 0."""

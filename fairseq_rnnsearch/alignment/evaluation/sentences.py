@@ -8,8 +8,7 @@ import numpy as np
 
 from fairseq_rnnsearch.alignment.evaluation.command_line import add_file
 from fairseq_rnnsearch.data.corpus import check_text
-from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.wording import counted
+from fairseq_rnnsearch.errors import UserError, counted
 
 
 def read_sentences(path: Path) -> list[str]:

@@ -23,9 +23,8 @@ from fairseq_rnnsearch.alignment.evaluation.sentences import (
     read_sentences,
 )
 from fairseq_rnnsearch.alignment.figures import Alignment, read_alignments
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.files import write_text
-from fairseq_rnnsearch.wording import counted
 
 UNKNOWN = "<unk>"
 

@@ -11,8 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_rnnsearch.alignment.figures.alignment import Alignment
-from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.wording import counted
+from fairseq_rnnsearch.errors import UserError, counted
 
 _LARGEST_ID = 10**12
 _VALID = "valid is the jsonl of --heatmap-format"

@@ -15,8 +15,7 @@ from tqdm import tqdm
 from fairseq_rnnsearch.alignment.figures.alignment import Alignment
 from fairseq_rnnsearch.alignment.figures.gallery import Gallery
 from fairseq_rnnsearch.alignment.figures.styles import PLAIN, Look
-from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.wording import counted
+from fairseq_rnnsearch.errors import UserError, counted
 
 
 class LateGallery:

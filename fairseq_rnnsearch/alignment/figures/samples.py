@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.wording import counted
+from fairseq_rnnsearch.errors import UserError, counted
 
 
 @dataclass(frozen=True)

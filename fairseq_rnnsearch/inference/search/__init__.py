@@ -2,7 +2,10 @@
 
 import fairseq  # noqa: F401  (first, because it lets the parts be registered)
 
-from fairseq_rnnsearch.inference.search.authors import AuthorsBeamSearch, AuthorsSequenceGenerator
+from fairseq_rnnsearch.inference.search.authors_search import (
+    AuthorsBeamSearch,
+    AuthorsSequenceGenerator,
+)
 from fairseq_rnnsearch.inference.search.generator import StepwiseGenerator
 from fairseq_rnnsearch.inference.search.posterior_scorer import PosteriorScorer
 

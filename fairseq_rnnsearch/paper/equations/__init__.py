@@ -12,13 +12,13 @@ from fairseq_rnnsearch.paper.equations.alignment_model import (
     context,
 )
 from fairseq_rnnsearch.paper.equations.deep_output import DeepOutput, OutputLayer, maxout
-from fairseq_rnnsearch.paper.equations.exchangeable import Alignment, Unit
+from fairseq_rnnsearch.paper.equations.exchangeable import Attention, Unit
 from fairseq_rnnsearch.paper.equations.gated_unit import GatedUnit
 from fairseq_rnnsearch.paper.equations.word_embedding import BiasedEmbedding
 
 __all__ = [
-    "Alignment",
     "AlignmentModel",
+    "Attention",
     "BiasedEmbedding",
     "DeepOutput",
     "GatedUnit",

@@ -39,8 +39,8 @@ class Unit(Protocol):
         """Return what attention, readout and encoder read of a state, ``(..., n)``."""
 
 
-class Alignment(Protocol):
-    """An alignment model a.
+class Attention(Protocol):
+    """An alignment model a, by which the decoder attends.
 
     Attributes:
         size: the width of a key.

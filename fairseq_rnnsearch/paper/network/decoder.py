@@ -25,8 +25,8 @@ from fairseq_rnnsearch.kernels import (
     forget,
 )
 from fairseq_rnnsearch.paper.equations import (
-    Alignment,
     AlignmentModel,
+    Attention,
     BiasedEmbedding,
     DeepOutput,
     GatedUnit,
@@ -90,7 +90,7 @@ class Decoder(RunByBackend):
         readout_dropout: float = 0.0,
         kernels: str = "auto",
         unit: type[Unit] = GatedUnit,
-        alignment_model: type[Alignment] = AlignmentModel,
+        alignment_model: type[Attention] = AlignmentModel,
         target_foresight: bool = False,
     ) -> None:
         super().__init__(kernels)

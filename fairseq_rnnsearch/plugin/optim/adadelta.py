@@ -22,10 +22,9 @@ from fairseq.optim import FairseqOptimizer, register_optimizer
 from omegaconf import II
 from torch import Tensor
 
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.plugin.optim.blockwise import BlockwiseAdadelta
 from fairseq_rnnsearch.runs.mends import mend_fairseq
-from fairseq_rnnsearch.wording import counted
 
 logger = logging.getLogger(__name__)
 

@@ -19,7 +19,7 @@ from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks import register_task
 from torch import Tensor
 
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.inference.batches import naming_the_batch
 from fairseq_rnnsearch.inference.decode import check_search, decode, has_alignment
 from fairseq_rnnsearch.inference.search import AuthorsSequenceGenerator, StepwiseGenerator
@@ -35,7 +35,6 @@ from fairseq_rnnsearch.plugin.tasks.source_words import SourceWords
 from fairseq_rnnsearch.plugin.tasks.task_options import AlignmentHeatmapConfig
 from fairseq_rnnsearch.runs.printed_alignment import printed_alignment
 from fairseq_rnnsearch.runs.trainer import DecidingOptimizer
-from fairseq_rnnsearch.wording import counted
 
 logger = logging.getLogger(__name__)
 

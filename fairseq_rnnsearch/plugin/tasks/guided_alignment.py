@@ -29,10 +29,9 @@ from torch.utils.data import Dataset
 from tqdm import tqdm
 
 from fairseq_rnnsearch.alignment.figures.alignment import bpe_piece
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.inference.search.generator import StepwiseDecoder
 from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
-from fairseq_rnnsearch.wording import counted
 
 logger = logging.getLogger(__name__)
 

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fairseq_rnnsearch.errors import counted
 from fairseq_rnnsearch.inference.batches import rows_of
 from fairseq_rnnsearch.runs.trainer import unwrapped
-from fairseq_rnnsearch.wording import counted
 
 _NAMED = 10
 

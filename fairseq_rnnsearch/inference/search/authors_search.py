@@ -19,8 +19,8 @@ import torch
 from fairseq.search import BeamSearch
 from torch import Tensor
 
+from fairseq_rnnsearch.errors import counted
 from fairseq_rnnsearch.inference.search.generator import StepwiseGenerator
-from fairseq_rnnsearch.wording import counted
 
 logger = logging.getLogger(__name__)
 
