@@ -35,6 +35,7 @@ ALLOWED = {
         *("alignment.figures", "data", "inference.batches", "inference.decode"),
         *("inference.search", "paper.batch_order", "plugin.criterions", "runs"),
     },
+    "tasks": {"plugin.tasks"},
     "plugin.option_list": {"plugin.criterions", "plugin.models", "plugin.optim", "plugin.tasks"},
     "plugin.authors_parameters": {"plugin.models", "plugin.tasks", "runs"},
     "plugin.registration": {"plugin.criterions", "plugin.models", "plugin.optim", "plugin.tasks"},

@@ -117,6 +117,8 @@ def test_one_line_for_whatever_fairseq_asserts(launchpad, barely_trained, tmp_pa
 COMPOSED = {
     "dataset.batch_size=0": "--batch-size 0: must be 1 or more",
     "optimization.lr=[nan]": "--lr nan: must be 0 or more",
+    "+model.decoder_order=x": "expected one of [program, appendix, section3]",
+    "+task.nosuch=4": "Key 'nosuch' not in 'AlignmentHeatmapConfig'",
     "+model.encoder_hidden_size=-1": "--encoder-hidden-size -1",
     "checkpoint.save_dir=/proc/nosuch": "/proc/nosuch cannot be written: No such file or",
     "criterion._name=nosuch": "KeyError: 'nosuch' (fairseq/registry.py, line",
