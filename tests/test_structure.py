@@ -112,6 +112,93 @@ def test_the_reader_of_contracts_sees_all_kinds():
     assert set(written_attributes(source)) == {"a.b", "a.b.c", "y.z"}
 
 
+# --- state of the whole process -----------------------------------------------------------------
+
+# What changes while a program runs and belongs to no object, but for locks and functools.cache.
+GLOBALS = {
+    ("runs/programs.py", "_ends"),  # what fairseq's program that runs does at its end
+    ("runs/mends.py", "_is_reading"),  # whether this thread loads a model in somebody's program
+}
+CONTAINERS = {"Counter", "OrderedDict", "defaultdict", "deque", "dict", "list", "set"}
+CHANGES = {"add", "append", "clear", "discard", "extend", "insert", "pop", "popitem", "remove"}
+CHANGES |= {"setdefault", "update"}
+
+
+def stores(tree, owner):
+    """Names, after ``owner``, of which a part is set or that are changed by a method."""
+    for node in ast.walk(tree):
+        changed = None
+        if isinstance(node, ast.Subscript) and not isinstance(node.ctx, ast.Load):
+            changed = node.value
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            changed = node.func.value if node.func.attr in CHANGES else None
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            changed = node
+        written = ast.unparse(changed) if changed is not None else ""
+        if written.startswith(owner):
+            yield written.removeprefix(owner)
+
+
+def mutable_globals(source):
+    """Names of a module that hold what changes: containers, or objects of classes that do."""
+    tree = ast.parse(source)
+    classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
+    methods = {
+        name: [part for part in node.body if getattr(part, "name", "__init__") != "__init__"]
+        for name, node in classes.items()
+    }
+    changing = {
+        name for name, parts in methods.items() if any(list(stores(p, "self.")) for p in parts)
+    }
+    functions = [n for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
+    changed = {name for function in functions for name in stores(function, "")}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Global):
+            yield from node.names
+    for node in tree.body:
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value is not None:
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            names = {part.id for t in targets for part in ast.walk(t) if isinstance(part, ast.Name)}
+            called = getattr(node.value, "func", None)
+            made = ast.unparse(called).split("[")[0].split(".")[-1] if called else ""
+            if made in {"ContextVar", "local", *changing} or made.startswith("Weak"):
+                yield from names
+            elif made in CONTAINERS or not called:
+                yield from names & changed
+
+
+def test_at_most_two_globals_change():
+    found = {(relative(path), name) for path in FILES for name in mutable_globals(path.read_text())}
+    assert found == GLOBALS and len(GLOBALS) <= 2
+
+
+def test_the_reader_of_globals_sees_all_kinds():
+    source = """
+FIXED, table, seen, var, count = {"a": 1}, {}, set(), 0, 0
+weak: dict = WeakIdKeyDictionary()
+state = ContextVar("state")
+
+class Kept:
+    def take(self, name): self.memory[name] = 1
+class Fixed:
+    def __init__(self): self.memory = {}
+
+kept, fixed = Kept(), 1
+one = Kept()
+other = Fixed()
+listed = list()
+
+def change():
+    global count
+    table["b"] = FIXED["a"]
+    seen.add(1)
+    listed.append(2)
+"""
+    assert set(mutable_globals(source)) == {
+        *("table", "seen", "weak", "state", "one", "listed", "count"),
+    }
+
+
 # --- what is replaced ---------------------------------------------------------------------------
 
 UNWANTED = ("sys._getframe", "FunctionType", "__code__", ".f_back", "vars(self).update")

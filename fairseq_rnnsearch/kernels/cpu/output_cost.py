@@ -14,7 +14,7 @@ from torch import Tensor
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.cpu.compiled_steps import operations
 from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product, single_product
-from fairseq_rnnsearch.kernels.derived.operations import SCRATCH, slices
+from fairseq_rnnsearch.kernels.derived.operations import scratch, slices
 from fairseq_rnnsearch.kernels.derived.passes import apply, first_order
 
 # bytes of logits at a time: more, and their memory comes from the system each time, slow at its
@@ -91,7 +91,7 @@ class _Gradients:
         dtype = accurate_type(t.dtype)
         self._t, self._W = t, W
         numbers = min(len(t), rows) * len(W)
-        self._d_x = SCRATCH.take("gradients of logits", numbers, t.dtype).view(-1, len(W))
+        self._d_x = scratch().take("gradients of logits", numbers, t.dtype).view(-1, len(W))
         self._rows = slice(0, 0)  # the rows of t whose gradients are in d_x
         self._d_t, self._d_W = torch.empty_like(t), torch.empty_like(W, dtype=dtype)
 

@@ -18,8 +18,11 @@ Made = TypeVar("Made")
 
 ARRANGED = (torch.float32, torch.bfloat16)
 
-# what was made of weights; it is in no module, and goes when the first of its weights goes
-_made = WeakIdKeyDictionary()
+
+@cache
+def _made() -> WeakIdKeyDictionary:
+    """What was made of weights; it is in no module, and goes when the first of its weights goes."""
+    return WeakIdKeyDictionary()
 
 
 def kept(make: Callable[..., Made], *weights: Tensor) -> Made:
@@ -29,7 +32,7 @@ def kept(make: Callable[..., Made], *weights: Tensor) -> Made:
     ``weight.data``, must be followed by ``forget``.
     """
     state = [(w.data_ptr(), 0 if w.is_inference() else w._version) for w in weights]
-    known = _made.setdefault(weights[0], {})
+    known = _made().setdefault(weights[0], {})
     made_of, made = known.get(make, (None, None))
     if made_of != state:
         with torch.inference_mode(False), torch.no_grad():
@@ -41,7 +44,7 @@ def kept(make: Callable[..., Made], *weights: Tensor) -> Made:
 def forget(weights: Iterable[Tensor]) -> None:
     """Give back whatever is kept of these weights."""
     for weight in weights:
-        _made.pop(weight, None)
+        _made().pop(weight, None)
 
 
 def product(weight: Tensor) -> Callable[..., Tensor]:

@@ -10,6 +10,7 @@ of ``equations.gated_unit`` and ``equations.alignment_model``, the gradients tho
 """
 
 import threading
+from functools import cache
 
 import torch
 from torch import Tensor
@@ -36,7 +37,10 @@ class Scratch(threading.local):
         return memory[:size]
 
 
-SCRATCH = Scratch()
+@cache
+def scratch() -> Scratch:
+    """Return the memory of all loops."""
+    return Scratch()
 
 
 def slices(length: int, step: int) -> list[slice]:
@@ -278,5 +282,5 @@ def _hidden_units(keys: Tensor, query: Tensor) -> Tensor:
     if keys.device.type != "cpu":
         return torch.add(keys, query).tanh_()
     shape = torch.broadcast_shapes(keys.shape, query.shape)
-    hidden = SCRATCH.take("hidden units", shape.numel(), keys.dtype).view(shape)
+    hidden = scratch().take("hidden units", shape.numel(), keys.dtype).view(shape)
     return torch.add(keys, query, out=hidden).tanh_()
