@@ -8,7 +8,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/fairseq.sh"
 
 check_settings() {
     one_of MODEL rnnsearch rnnencdec
-    one_of TOKENIZER moses space character
+    one_of TOKENIZER reversible moses space character
     one_of LOWERCASE 0 1
     one_of VOCABULARY shortlist bpe
     one_of BPE_JOINT 0 1

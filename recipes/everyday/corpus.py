@@ -1,0 +1,127 @@
+"""Everyday sentences of Tatoeba in English and French: training, validation and the public test.
+
+    python recipes/everyday/corpus.py --out DIR --archive fra-eng.zip --test PREFIX --target fr
+
+writes DIR/{train,valid,test}.{en,fr}, a sentence a line. The archive is a download from
+manythings.org/anki; PREFIX.en and PREFIX.fr, plain or as .gz, are the test set.
+
+A training or validation pair has no sentence of the test set, on neither side, and a training pair
+has none of the validation pairs. So one split is sound in both directions. Sentences count as the
+same when they differ in case or white space alone. Validation has the pairs of --valid English
+sentences that are drawn with a fixed seed. White space of the target side, such as the narrow space
+before a French question mark, becomes a plain space; the source side keeps what people write.
+"""
+
+import argparse
+import random
+import zipfile
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+
+from fairseq_rnnsearch.data.packed_text import read_lines
+from fairseq_rnnsearch.errors import UserError, program
+from fairseq_rnnsearch.files import write_text
+
+Pair = tuple[str, str]
+
+LANGUAGES = ("en", "fr")
+MOST = 2**27  # bytes of a file of text; the archive's has a tenth of it
+
+
+def read_archive(path: Path) -> list[Pair]:
+    """Read the pairs of a download of manythings.org: English, tab, French, perhaps more."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            names = [name for name in archive.namelist() if name.split("/")[-1] == "fra.txt"]
+            if not names:
+                raise UserError(f"{path} holds no fra.txt")
+            if archive.getinfo(names[0]).file_size > MOST:
+                raise UserError(f"{path}: fra.txt has more than {MOST:,} bytes")
+            lines = archive.read(names[0]).decode("utf-8").splitlines()
+    except (OSError, EOFError, zlib.error, zipfile.BadZipFile, UnicodeDecodeError) as problem:
+        raise UserError(f"cannot read {path}: {problem}") from problem
+    pairs = []
+    for number, line in enumerate(lines, start=1):
+        columns = line.split("\t")
+        if len(columns) < 2:
+            raise UserError(f"{path}: fra.txt, line {number} has no tab")
+        pairs.append((columns[0], columns[1]))
+    return pairs
+
+
+def read_test(prefix: str) -> list[Pair]:
+    english, french = (read_lines(Path(f"{prefix}.{side}"), MOST) for side in LANGUAGES)
+    if len(english) != len(french):
+        raise UserError(
+            f"{prefix}: {len(english)} English and {len(french)} French lines; they must be equal"
+        )
+    return list(zip(english, french, strict=True))
+
+
+def same(sentence: str) -> str:
+    """Return what two sentences share that count as the same."""
+    return " ".join(sentence.casefold().split())
+
+
+class Sentences:
+    """Sentences that another part of the corpus may not have, on either side."""
+
+    def __init__(self, pairs: Iterable[Pair]) -> None:
+        self._sides = [{same(pair[side]) for pair in pairs} for side in (0, 1)]
+
+    def __contains__(self, pair: Pair) -> bool:
+        return any(same(text) in side for text, side in zip(pair, self._sides, strict=True))
+
+
+def split(
+    pairs: list[Pair], test: list[Pair], valid: int, seed: int
+) -> tuple[list[Pair], list[Pair], int, int]:
+    """Return training and validation pairs, and how many pairs each rule has left out.
+
+    Raises:
+        UserError: fewer than two English sentences for each one of the validation remain.
+    """
+    tested = Sentences(test)
+    free = [pair for pair in dict.fromkeys(pairs) if pair not in tested]
+    english = sorted({same(pair[0]) for pair in free})
+    if len(english) < 2 * valid:
+        raise UserError(f"{len(english)} English sentences are too few to hold {valid} out")
+    drawn = set(random.Random(seed).sample(english, valid))
+    held_out = [pair for pair in free if same(pair[0]) in drawn]
+    validated = Sentences(held_out)
+    train = [pair for pair in free if pair not in validated]
+    return train, held_out, len(pairs) - len(free), len(free) - len(held_out) - len(train)
+
+
+def write(out: Path, name: str, pairs: list[Pair], target: str) -> None:
+    for side, language in enumerate(LANGUAGES):
+        texts = (pair[side] for pair in pairs)
+        if language == target:
+            texts = (" ".join(text.split()) for text in texts)
+        write_text(out / f"{name}.{language}", "".join(f"{text}\n" for text in texts))
+    print(f"  {name}: {len(pairs):,} pairs")
+
+
+@program
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Everyday sentences in English and French.")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--archive", type=Path, required=True, help="fra-eng.zip")
+    parser.add_argument("--test", required=True, metavar="PREFIX")
+    parser.add_argument("--target", choices=LANGUAGES, required=True)
+    parser.add_argument("--valid", type=int, default=1000, help="English sentences held out")
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    pairs, test = read_archive(options.archive), read_test(options.test)
+    train, valid, of_test, of_valid = split(pairs, test, options.valid, options.seed)
+    options.out.mkdir(parents=True, exist_ok=True)
+    print(f"  left out: {of_test:,} of {len(pairs):,} pairs, which occur twice or have a sentence")
+    print(f"    of the test set, and {of_valid:,} with a sentence of the validation pairs")
+    write(options.out, "train", train, options.target)
+    write(options.out, "valid", valid, options.target)
+    write(options.out, "test", test, options.target)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,54 @@
+#!/usr/bin/env bash
+# A small model for everyday sentences, English to French or, with TARGET=en, French to English.
+#
+#     TATOEBA=fra-eng.zip TEST_PREFIX=test-v2021-08-07 bash recipes/everyday/run.sh
+#     TARGET=en ... bash recipes/everyday/run.sh
+#
+# TATOEBA is a download of sentence pairs from https://www.manythings.org/anki/fra-eng.zip (CC BY
+# 2.0, tatoeba.org). TEST_PREFIX names Tatoeba's test set of OPUS-MT, PREFIX.en and PREFIX.fr, plain
+# or as .gz (github.com/Helsinki-NLP/OPUS-MT-testsets). Its sentences stay out of training and
+# validation. EVALUATE=valid leaves the test set unread. What else can be set is in settings.sh here
+# and in recipes/. Run again, it goes on where it stopped.
+
+HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+: "${TATOEBA:=}" "${TEST_PREFIX:=}"
+# shellcheck source=recipes/everyday/settings.sh
+source "$HERE/settings.sh"
+# shellcheck source=recipes/settings.sh
+source "$HERE/../settings.sh"
+# shellcheck source=recipes/stages.sh
+source "$HERE/../stages.sh"
+
+: "${TARGET:=fr}" # or en
+
+only_help "$@"
+
+lay_out_corpus() {
+    python "$HERE/corpus.py" --out "$PARTIAL" --archive "$TATOEBA" --test "$TEST_PREFIX" \
+        --target "$TARGET"
+}
+
+write_page() {
+    local checkpoint=$BEST
+    [[ $CHECKPOINT = best ]] || checkpoint=$AVERAGED
+    living_page "$checkpoint" "$WORK/corpus/valid.$SOURCE" --title "Everyday sentences" \
+        --licence "trained on sentences of Tatoeba (tatoeba.org), CC BY 2.0"
+}
+
+main() {
+    one_of TARGET fr en
+    SOURCE=$([[ $TARGET = fr ]] && echo en || echo fr)
+    [[ -f $TATOEBA ]] || die "TATOEBA=$TATOEBA: must be the file fra-eng.zip"
+    [[ -n $TEST_PREFIX ]] || die "TEST_PREFIX= must name the test set, as PREFIX.en and PREFIX.fr"
+    check_settings
+    begin_work "$ROOT/runs/everyday-$SOURCE-$TARGET" TARGET TATOEBA TEST_PREFIX \
+        "${TRAINING_SETTINGS[@]}"
+    prepare_stages
+    run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
+    run_stages
+    run_step "write a page that translates ($CHECKPOINT)" "$WORK/living-$CHECKPOINT.html" write_page
+    echo "a page that translates, for any browser: $WORK/living-$CHECKPOINT.html"
+}
+
+main
+exit
