@@ -120,10 +120,10 @@ def _read_index(path: Path) -> tuple[np.ndarray, np.dtype]:
 
 def _numbers(path: Path, count: int, kind: np.dtype) -> np.ndarray:
     """Open the .bin, which must hold so many numbers."""
-    found, expected = path.stat().st_size, count * kind.itemsize
-    if found != expected:
+    size, expected = path.stat().st_size, count * kind.itemsize
+    if size != expected:
         raise UserError(
-            f"{path} has {counted(found, 'byte')}, its .idx says {expected:,}: one of the two is"
+            f"{path} has {counted(size, 'byte')}, its .idx says {expected:,}: one of the two is"
             f" truncated or of other data; {_AGAIN}"
         )
     return np.memmap(path, kind, "r") if count else np.zeros(0, kind)

@@ -105,9 +105,9 @@ def lines_as_they_come(file: BinaryIO, name: str, has_symbols: bool = False) -> 
                 " sentence per line, ended by a line feed (LF or CRLF)"
             )
         if number == 1:
-            for beginning, found in _WRONG_BEGINNINGS.items():
+            for beginning, description in _WRONG_BEGINNINGS.items():
                 if line.startswith(beginning):
-                    raise UserError(f"{name} {found}")
+                    raise UserError(f"{name} {description}")
         line = line.removesuffix(b"\n") + b"\n"
         yield _checked(line, f"{name}, line {number}", has_symbols)
 

@@ -114,15 +114,15 @@ class PlainText:
 
     def others(self) -> dict[str, Split]:
         """Return what makes tokens in each other way, by the words that describe it."""
-        found = {}
+        tokenizers = {}
         for tokenizer, lowercase in itertools.product(TOKENIZERS, (False, True)):
             is_this = (tokenizer, lowercase) == (self.tokenizer, self.lowercase)
             if is_this or (tokenizer == "character" and self.bpe_codes):
                 continue
             way = PlainText(self.language, tokenizer, lowercase, self.bpe_codes, self._sacremoses)
             described = f"tokenizer {tokenizer}{' and lower case' * lowercase}"
-            found[described] = way.tokens
-        return found
+            tokenizers[described] = way.tokens
+        return tokenizers
 
 
 def word_tokenizer(language: str) -> tuple[Split, Join]:

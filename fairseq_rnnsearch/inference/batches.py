@@ -34,9 +34,9 @@ def rows_of(sample: dict, rows: slice, padding: int) -> dict:
 def _links_of_rows(sample: dict, rows: slice | Tensor) -> dict:
     """Return the links of some rows as fairseq keeps them: to a position of the flat target."""
     links, (count, width) = sample["alignments"], sample["target"].shape
-    kept = torch.arange(count, device=links.device)[rows]
-    place = kept.new_full((count,), -1)
-    place[kept] = torch.arange(len(kept), device=links.device)
+    chosen = torch.arange(count, device=links.device)[rows]
+    place = chosen.new_full((count,), -1)
+    place[chosen] = torch.arange(len(chosen), device=links.device)
     source, position = links.unbind(dim=1)
     row = place[position // width]
     links = torch.stack((source, row * width + position % width), dim=1)

@@ -61,17 +61,17 @@ def decode(
     blank = words.ne(pad).sum(dim=1) <= 1  # the end symbol alone
     if isinstance(generator, SequenceScorer) or prefix_tokens is not None:
         blank = torch.zeros_like(blank)
-    rows, found = blank.logical_not().nonzero().flatten(), []
+    rows, beams = blank.logical_not().nonzero().flatten(), []
     if len(rows):
         is_part = len(rows) < len(words)
         part = rows_of(sample, rows, pad) if is_part else sample
         given = constraints[rows] if is_part and constraints is not None else constraints
         with naming_the_batch(part):
-            found = generator.generate(models, part, prefix_tokens=prefix_tokens, constraints=given)
+            beams = generator.generate(models, part, prefix_tokens=prefix_tokens, constraints=given)
     attending = sum(map(has_alignment, models))
     # fairseq divides the sum of the weights by the number of all models
     share = len(models) / max(1, attending)
-    searched = iter(found)
+    searched = iter(beams)
     return [
         [_empty(source.ne(pad), eos, attending)]
         if is_blank

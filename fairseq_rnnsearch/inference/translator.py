@@ -265,10 +265,10 @@ class Translator:
         targets = [self.target_text.tokens(sentence) for sentence in target]
         self._count(zip(sources, source, strict=True), zip(targets, target, strict=True))
         scorer = (PosteriorScorer if posterior else SequenceScorer)(self.target_dictionary)
-        found = self._run(scorer, sources, targets, batch_size)
+        beams = self._run(scorer, sources, targets, batch_size)
         aligned = [
             self._translation(*each, scored, pieces)
-            for *each, (scored,) in zip(source, target, sources, targets, found, strict=True)
+            for *each, (scored,) in zip(source, target, sources, targets, beams, strict=True)
         ]
         return aligned[0] if is_one else aligned
 
@@ -297,12 +297,12 @@ class Translator:
         Nothing is written to what calls share: the models and their settings.
         """
         pad, eos = self.source_dictionary.pad(), self.target_dictionary.eos()
-        found: list[list[dict]] = [[]] * len(sources)
+        beams: list[list[dict]] = [[]] * len(sources)
         for sample in self._batches(sources, targets, batch_size):
             hypotheses = decode(generator, self.models, sample, pad, eos)
             for number, beam in zip(sample["id"].tolist(), hypotheses, strict=True):
-                found[number] = beam
-        return found
+                beams[number] = beam
+        return beams
 
     def _batches(
         self, sources: list[list[str]], targets: list[list[str]] | None, batch_size: int
@@ -330,12 +330,14 @@ class Translator:
         self, source: str, source_tokens: list[str], beam: list[dict], pieces: str
     ) -> Translation:
         """Return the best hypothesis, with the others."""
-        found = []
+        translations = []
         for hypothesis in beam:
             tokens = self._target_tokens(hypothesis)
             text = self.target_text.text(tokens)
-            found.append(self._translation(source, text, source_tokens, tokens, hypothesis, pieces))
-        return replace(found[0], others=tuple(found[1:]))
+            translations.append(
+                self._translation(source, text, source_tokens, tokens, hypothesis, pieces)
+            )
+        return replace(translations[0], others=tuple(translations[1:]))
 
     def _translation(
         self,

@@ -26,11 +26,11 @@ def checkpoint_of(path: str) -> str:
         return path
     for depth in range(DEEPEST):
         for name in ("checkpoint_best.pt", "checkpoint_last.pt"):
-            found = sorted(map(str, folder.glob("*/" * depth + name)))
-            if len(found) > 1:
-                raise UserError(f"{path} holds several models: name one of {', '.join(found)}")
-            if found:
-                return found[0]
+            models = sorted(map(str, folder.glob("*/" * depth + name)))
+            if len(models) > 1:
+                raise UserError(f"{path} holds several models: name one of {', '.join(models)}")
+            if models:
+                return models[0]
     return path  # reading it says what it holds
 
 

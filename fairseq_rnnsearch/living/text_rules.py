@@ -23,7 +23,7 @@ def text_rules(texts: Iterable[PlainText]) -> tuple[list[dict[str, Any]], list[s
         UserError: for a tokeniser that the page does not have.
     """
     merges: list[str] = []
-    found = []
+    all_rules = []
     for text in texts:
         if text.tokenizer not in TOKENIZERS:
             raise UserError(
@@ -44,8 +44,8 @@ def text_rules(texts: Iterable[PlainText]) -> tuple[list[dict[str, Any]], list[s
             rules |= _moses(text.language)
         if text.tokenizer == "words":
             rules["classes"] = {"word": _word_characters()}
-        found.append(rules)
-    return found, merges
+        all_rules.append(rules)
+    return all_rules, merges
 
 
 def _moses(language: str) -> dict[str, Any]:
@@ -77,13 +77,13 @@ def _word_characters() -> str:
 
 def ranges(characters: Iterable[str]) -> str:
     r"""Return characters as ranges inside a class of a regular expression, ``\u{61}-\u{7a}``."""
-    found: list[list[int]] = []
+    runs: list[list[int]] = []
     for code in sorted({ord(character) for character in characters}):
-        if found and found[-1][1] == code - 1:
-            found[-1][1] = code
+        if runs and runs[-1][1] == code - 1:
+            runs[-1][1] = code
         else:
-            found.append([code, code])
-    return "".join(_range(first, last) for first, last in found)
+            runs.append([code, code])
+    return "".join(_range(first, last) for first, last in runs)
 
 
 def _range(first: int, last: int) -> str:

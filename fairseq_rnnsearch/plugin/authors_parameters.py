@@ -26,14 +26,14 @@ from fairseq_rnnsearch.plugin.tasks import AlignmentHeatmapConfig, vocabulary
 PAD_OUTPUT_BIAS = -1e9
 
 
-def _unit(ours: str, theirs: str) -> dict[str, tuple[str, ...]]:
+def _unit(ours: str, authors: str) -> dict[str, tuple[str, ...]]:
     return {
         f"{ours}.input_weight": tuple(
-            f"W_0_{theirs}_{part}_embdr_0" for part in ("input", "update", "reset")
+            f"W_0_{authors}_{part}_embdr_0" for part in ("input", "update", "reset")
         ),
-        f"{ours}.input_bias": (f"b_0_{theirs}_input_embdr_0",),
-        f"{ours}.recurrent_gates": (f"G_{theirs}_transition_0", f"R_{theirs}_transition_0"),
-        f"{ours}.recurrent_proposed": (f"W_{theirs}_transition_0",),
+        f"{ours}.input_bias": (f"b_0_{authors}_input_embdr_0",),
+        f"{ours}.recurrent_gates": (f"G_{authors}_transition_0", f"R_{authors}_transition_0"),
+        f"{ours}.recurrent_proposed": (f"W_{authors}_transition_0",),
     }
 
 

@@ -217,11 +217,11 @@ def _check_named(cfg: CheckpointConfig) -> None:
             return  # what is named is the only one that is whole
         if _is_same(newest, named) or not _is_same(_named_for(newest), named):
             return
-        found = f"has begun the training of {newest} already"
+        problem = f"has begun the training of {newest} already"
     else:
-        found = f"is not in --save-dir {cfg.save_dir}, which holds checkpoints"
+        problem = f"is not in --save-dir {cfg.save_dir}, which holds checkpoints"
     raise UserError(
-        f"--restore-file {named} {found}: leave out --restore-file and --reset-* to go on from "
+        f"--restore-file {named} {problem}: leave out --restore-file and --reset-* to go on from "
         "what is there; to begin anew on purpose, name another --save-dir or remove what is there"
     )
 

@@ -78,13 +78,13 @@ def count_links(
     """
     return [
         Counts(
-            hypothesis=len(found),
+            hypothesis=len(links),
             sure=len(sentence.sure),
             possible=len(sentence.possible),
-            hypothesis_sure=len(found & sentence.sure),
-            hypothesis_possible=len(found & sentence.possible),
+            hypothesis_sure=len(links & sentence.sure),
+            hypothesis_possible=len(links & sentence.possible),
         )
-        for sentence, found in zip(gold, hypothesis, strict=True)
+        for sentence, links in zip(gold, hypothesis, strict=True)
     ]
 
 
@@ -121,9 +121,9 @@ def bootstrap_interval(
     shares = np.full(sentences, 1 / sentences)
     rates = []
     for _ in range(resamples):
-        matches, found = generator.multinomial(sentences, shares) @ table
-        if found:
-            rates.append(1 - matches / found)
+        matches, links = generator.multinomial(sentences, shares) @ table
+        if links:
+            rates.append(1 - matches / links)
     if not rates:
         raise UserError(
             f"no interval of the AER: none of {resamples} resamples holds a link; ask for more"

@@ -145,8 +145,8 @@ def read_links(
         if entry.sure:
             sure[entry.sentence].add(link)
     sentences = [SentenceLinks()] * count
-    for sentence, found in possible.items():
-        sentences[sentence] = SentenceLinks(frozenset(sure[sentence]), frozenset(found))
+    for sentence, possible_links in possible.items():
+        sentences[sentence] = SentenceLinks(frozenset(sure[sentence]), frozenset(possible_links))
     return LinkFile(path, format, first_word, tuple(sentences), null_links)
 
 
@@ -174,12 +174,12 @@ def same_sentences(file: LinkFile, count: int, other: Path) -> LinkFile:
     Raises:
         UserError: a naacl file has more, or another file has more or fewer.
     """
-    found = len(file.sentences)
-    if found == count:
+    in_file = len(file.sentences)
+    if in_file == count:
         return file
-    if file.format == "naacl" and found < count:
-        return replace(file, sentences=file.sentences + (SentenceLinks(),) * (count - found))
-    what = f"links of sentence {found}" if file.format == "naacl" else counted(found, "line")
+    if file.format == "naacl" and in_file < count:
+        return replace(file, sentences=file.sentences + (SentenceLinks(),) * (count - in_file))
+    what = f"links of sentence {in_file}" if file.format == "naacl" else counted(in_file, "line")
     raise UserError(
         f"{file.path} has {what}, but {other} has {counted(count, 'sentence')}; valid is a file of"
         " the same sentences, with an empty line (in naacl: no line) for one without links"

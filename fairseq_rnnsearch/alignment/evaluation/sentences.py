@@ -69,8 +69,8 @@ def known_sentences(
     return np.array(
         [
             source_words.issuperset(here.split())
-            and all(reference_words.issuperset(there.split()) for there in theirs)
-            for here, *theirs in zip(source, *references, strict=True)
+            and all(reference_words.issuperset(there.split()) for there in translations)
+            for here, *translations in zip(source, *references, strict=True)
         ],
         dtype=bool,
     )

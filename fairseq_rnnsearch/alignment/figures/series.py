@@ -120,12 +120,12 @@ class Series:
 
     def frames(self) -> dict[int, dict[int, Path]]:
         """Return the pictures by update and sentence, in the order of both."""
-        found: dict[int, dict[int, Path]] = {}
+        pictures: dict[int, dict[int, Path]] = {}
         for folder in self._epoch_folders():
             for path in sorted(folder.iterdir()):
                 if name := _NAME.fullmatch(path.name):
-                    found.setdefault(int(name[2]), {})[int(name[1])] = path
-        return dict(sorted(found.items()))
+                    pictures.setdefault(int(name[2]), {})[int(name[1])] = path
+        return dict(sorted(pictures.items()))
 
     def _epoch_folders(self) -> list[Path]:
         """Return this training's own folders; a link might lead to those of another training."""

@@ -118,7 +118,7 @@ class AuthorsSequenceGenerator(StepwiseGenerator):
         prefix = kwargs.pop("prefix_tokens", None)
         hypotheses = self._generate(sample, prefix_tokens=prefix, **kwargs)
         try:
-            while unfinished := [i for i, found in enumerate(hypotheses) if not found]:
+            while unfinished := [i for i, beam in enumerate(hypotheses) if not beam]:
                 if self.unk_penalty > 0:
                     self.unk_penalty = 0
                 elif self.beam_size < largest_beam:
@@ -139,8 +139,8 @@ class AuthorsSequenceGenerator(StepwiseGenerator):
                     prefix_tokens=None if prefix is None else prefix[rows],
                     **kwargs,
                 )
-                for i, found in zip(unfinished, again, strict=True):
-                    hypotheses[i] = found
+                for i, beam in zip(unfinished, again, strict=True):
+                    hypotheses[i] = beam
         finally:
             self.beam_size, self.unk_penalty = beam_size, unk_penalty
         return hypotheses

@@ -162,14 +162,14 @@ class _Search:
             scores = scores.to(torch.promote_types(features[0].dtype, torch.float32))
             history.begin_step(weights)
             candidates = self._candidates(step, features, words, scores)
-            rows, kept = self._advance(step, history, *_read(*candidates))
+            rows, unfinished = self._advance(step, history, *_read(*candidates))
             if not self._sentences or (generator.search.stop_on_max_len and step >= self._max_len):
                 break
             assert step < self._max_len, f"{step} < {self._max_len}"
             history.end_step(rows)
             words, parents, scores = self._sent(rows, scores.dtype)
             for steps in self._steps:
-                steps.follow(parents, kept, generator.beam_size)
+                steps.follow(parents, unfinished, generator.beam_size)
         power = generator.len_penalty if generator.normalize_scores else 0
         return history.hypotheses(count, generator.eos, power, scores.dtype)
 
@@ -202,7 +202,7 @@ class _Search:
         at_once = sentences
         if self._device.type == "cpu":
             at_once = max(1, LOGITS // (width * symbols * scores.element_size()))
-        found = []
+        best_parts = []
         for start in range(0, sentences, at_once):
             part = slice(start, min(start + at_once, sentences))
             rows = slice(part.start * width, part.stop * width)
@@ -210,8 +210,8 @@ class _Search:
             lprobs = lprobs.view(-1, width, symbols)
             self._limit(step, lprobs, part)
             generator.limit(step, lprobs, None if previous is None else previous[part], part)
-            found.append(best(lprobs, scores[rows].view(-1, width), k))
-        values, chosen, hypotheses = (torch.cat(parts) for parts in zip(*found, strict=True))
+            best_parts.append(best(lprobs, scores[rows].view(-1, width), k))
+        values, chosen, hypotheses = (torch.cat(parts) for parts in zip(*best_parts, strict=True))
         return generator.accept(chosen, values), chosen, hypotheses
 
     def _log_probabilities(self, features: list[Tensor], dtype: torch.dtype) -> Tensor:
@@ -240,8 +240,8 @@ class _Search:
         elif self._prefix is not None and step < self._prefix.size(1):
             words = self._prefix[part, step].view(-1, 1, 1)
             given = words.expand(-1, lprobs.size(1), 1)
-            kept = lprobs.gather(2, given)  # where no word is given, that of the pad symbol
-            lprobs.masked_fill_(words.ne(generator.pad), -math.inf).scatter_(2, given, kept)
+            given_scores = lprobs.gather(2, given)  # where no word is given, that of the pad symbol
+            lprobs.masked_fill_(words.ne(generator.pad), -math.inf).scatter_(2, given, given_scores)
             return
         if step < generator.min_len:
             lprobs[..., eos] = -math.inf
@@ -275,13 +275,13 @@ class _Search:
             rows.scores.extend([scores[i][rank] for rank in going])
         if len(remaining) == len(self._sentences):
             return rows, None
-        kept = torch.tensor(remaining, dtype=torch.long).to(self._device)
+        unfinished = torch.tensor(remaining, dtype=torch.long).to(self._device)
         self._sentences = [self._sentences[i] for i in remaining]
-        self._lengths = self._lengths[kept]
+        self._lengths = self._lengths[unfinished]
         if self._prefix is not None:
-            self._prefix = self._prefix[kept]
-        self._generator.search.prune_sentences(kept)
-        return rows, kept
+            self._prefix = self._prefix[unfinished]
+        self._generator.search.prune_sentences(unfinished)
+        return rows, unfinished
 
     def _sort_out(
         self,

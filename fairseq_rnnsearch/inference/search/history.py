@@ -68,9 +68,9 @@ class History:
         lengths = [end.step + 1 for end in self._ends]
         final = torch.tensor([end.score for end in self._ends], dtype=dtype)
         final /= torch.tensor([length**power for length in lengths], dtype=dtype)
-        found: list[list[dict]] = [[] for _ in range(sentences)]
+        beams: list[list[dict]] = [[] for _ in range(sentences)]
         for i, (end, length) in enumerate(zip(self._ends, lengths, strict=True)):
-            found[end.sentence].append(
+            beams[end.sentence].append(
                 {
                     "tokens": tokens[i, :length],
                     "score": final[i],
@@ -80,7 +80,7 @@ class History:
                 }
             )
         # as fairseq compares them, in float32
-        return [sorted(beam, key=lambda one: -one["score"].float().item()) for beam in found]
+        return [sorted(beam, key=lambda one: -one["score"].float().item()) for beam in beams]
 
     def _follow(self, end: _End, eos: int) -> tuple[list[int], list[float], list[int]]:
         """Return words, sums of log p, and the row that found each; zeros after the end."""
@@ -100,8 +100,8 @@ class History:
             return None
         device = self._weights[0].device
         by_step = torch.tensor(rows, dtype=torch.long).view(-1, len(self._weights)).T.to(device)
-        found = torch.empty(len(rows), len(by_step), self._weights[0].size(1), device=device)
+        weights = torch.empty(len(rows), len(by_step), self._weights[0].size(1), device=device)
         for step, chosen in enumerate(by_step):
-            found[:, step] = self._weights[step][chosen]
+            weights[:, step] = self._weights[step][chosen]
             self._weights[step] = None  # of long sentences they are gigabytes
-        return found.cpu()
+        return weights.cpu()

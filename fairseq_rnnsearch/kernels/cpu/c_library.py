@@ -29,10 +29,10 @@ def load(source: Path, options: list[str]) -> ctypes.CDLL:
     """
     command = [*shlex.split(os.environ.get("CC") or "cc"), *options]
     name, folder = f"{source.stem}-{_key(source, command)}.so", _private_folder()
-    kept = None if folder is None else _read(folder / name)
-    if kept is not None:
+    cached = None if folder is None else _read(folder / name)
+    if cached is not None:
         try:
-            return _functions(kept, folder)
+            return _functions(cached, folder)
         except OSError as problem:  # such as one from a newer system that shares the home
             logger.info("%s: compiled anew", problem)
     library = _compiled(source, command)
@@ -113,9 +113,9 @@ def _checksum(library: bytes, path: Path) -> bytes:
 
 def _compiled(source: Path, command: list[str]) -> bytes:
     with tempfile.TemporaryDirectory() as scratch:
-        made = Path(scratch) / "made.so"
-        _run([*command, source, "-o", made, "-lm"])
-        return made.read_bytes()
+        library = Path(scratch) / "made.so"
+        _run([*command, source, "-o", library, "-lm"])
+        return library.read_bytes()
 
 
 def _functions(library: bytes, folder: Path | None) -> ctypes.CDLL:

@@ -44,8 +44,8 @@ _first_use = threading.Lock()
 
 def operations(operands: torch.dtype) -> Operations:
     """Return the operations beside products in a type, for as many threads as torch has now."""
-    made = library(operands)
-    return Operations() if made is None else CompiledOperations(made, operands)
+    functions = library(operands)
+    return Operations() if functions is None else CompiledOperations(functions, operands)
 
 
 def library(operands: torch.dtype) -> ctypes.CDLL | None:
@@ -286,5 +286,5 @@ def _refusal(name: str, x: Tensor, expected: str) -> ValueError:
     if not isinstance(x, Tensor):
         return ValueError(f"{name} must be {expected}, not {type(x).__name__}")
     layout = f"strides {x.stride()}" if x.layout is torch.strided else x.layout
-    found = f"{x.dtype} {tuple(x.shape)} on {x.device}, {layout}"
-    return ValueError(f"{name} must be {expected}, not {found}")
+    actual = f"{x.dtype} {tuple(x.shape)} on {x.device}, {layout}"
+    return ValueError(f"{name} must be {expected}, not {actual}")

@@ -33,12 +33,12 @@ def kept(make: Callable[..., Made], *weights: Tensor) -> Made:
     """
     state = [(w.data_ptr(), 0 if w.is_inference() else w._version) for w in weights]
     known = _made().setdefault(weights[0], {})
-    made_of, made = known.get(make, (None, None))
+    made_of, result = known.get(make, (None, None))
     if made_of != state:
         with torch.inference_mode(False), torch.no_grad():
-            made = make(*(w.detach() for w in weights))
-        known[make] = state, made
-    return made
+            result = make(*(w.detach() for w in weights))
+        known[make] = state, result
+    return result
 
 
 def forget(weights: Iterable[Tensor]) -> None:

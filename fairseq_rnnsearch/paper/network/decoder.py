@@ -162,26 +162,26 @@ class Decoder(RunByBackend):
             t_i, ``(batch, target, l)``; the weights, ``(batch, target, source)``.
         """
         positions = self._positions(previous, source, words)
-        found = []
+        log_probabilities = []
         for i, (s, of_word) in enumerate(zip(positions.states, positions.word_inputs, strict=True)):
             t_ij = self.readout.given_word_inputs(
                 s.unsqueeze(1), of_word.unsqueeze(1), source.annotations
             )
             of_words = words[:, i].unsqueeze(1).expand(t_ij.shape[:2])
             log_p = self._log_probabilities(t_ij.flatten(0, 1), of_words.flatten())
-            found.append(log_p.view(of_words.shape))
-        scores = positions.alignment.log() + torch.stack(found, dim=1)
+            log_probabilities.append(log_p.view(of_words.shape))
+        scores = positions.alignment.log() + torch.stack(log_probabilities, dim=1)
         return self._read_out(positions), torch.softmax(scores, dim=-1)
 
     def _log_probabilities(self, t: Tensor, words: Tensor) -> Tensor:
         """Return log p of a word for each row of t, ``(rows, l)``; few logits are there at once."""
-        rows, found = max(1, _LOGITS // len(self.output.bias)), []
+        rows, log_p = max(1, _LOGITS // len(self.output.bias)), []
         for part, wanted in zip(t.split(rows), words.split(rows), strict=True):
             logits = self.logits(part)
             logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
             of_word = logits.gather(1, wanted.unsqueeze(1)).squeeze(1)
-            found.append(of_word - logits.logsumexp(dim=1))
-        return torch.cat(found)
+            log_p.append(of_word - logits.logsumexp(dim=1))
+        return torch.cat(log_p)
 
     def _read_out(self, positions: Positions) -> Tensor:
         """Return t_i, ``(batch, target, l)``."""

@@ -24,10 +24,10 @@ class EmbeddedWords(NamedTuple):
         """Return what a layer makes of these positions, ``(target, batch, ...)``."""
         if self.place is None:
             return layer(self.rows[positions])
-        made = layer(self.rows)
+        projected = layer(self.rows)
         if torch.is_autocast_enabled("cpu"):  # gradients of one word are not rounded to be summed
-            made = made.float()
-        return nn.functional.embedding(self.place[positions], made)
+            projected = projected.float()
+        return nn.functional.embedding(self.place[positions], projected)
 
 
 def embed_words(words: Tensor, embedding: BiasedEmbedding, dropout: nn.Dropout) -> EmbeddedWords:

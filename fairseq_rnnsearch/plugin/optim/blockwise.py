@@ -81,15 +81,17 @@ class BlockwiseAdadelta(torch.optim.Adadelta):
             gradients = torch._foreach_add(gradients, parameters, alpha=decay)
         if self.sound is not None:
             gradients = [torch.where(self.sound, gradient, 0.0) for gradient in gradients]
-        kept = rho if self.sound is None else torch.where(self.sound, rho, 1.0).to(parameters[0])
-        torch._foreach_mul_(square_avgs, kept)
+        old_share = (
+            rho if self.sound is None else torch.where(self.sound, rho, 1.0).to(parameters[0])
+        )
+        torch._foreach_mul_(square_avgs, old_share)
         torch._foreach_addcmul_(square_avgs, gradients, gradients, value=1 - rho)
         roots, deltas = (torch._foreach_add(x, eps) for x in (square_avgs, acc_deltas))
         torch._foreach_sqrt_(roots)
         torch._foreach_sqrt_(deltas)
         torch._foreach_div_(deltas, roots)
         torch._foreach_mul_(deltas, gradients)
-        torch._foreach_mul_(acc_deltas, kept)
+        torch._foreach_mul_(acc_deltas, old_share)
         torch._foreach_addcmul_(acc_deltas, deltas, deltas, value=1 - rho)
         torch._foreach_add_(parameters, deltas, alpha=-float(group["lr"]))
 

@@ -239,12 +239,12 @@ class AlignmentHeatmapTask(ParallelDataTask):
         Every hypothesis' ``attention`` is ``(source, target)``, padding included.
         """
         pad, eos = self.source_dictionary.pad(), self.target_dictionary.eos()
-        found = decode(generator, models, sample, pad, eos, prefix_tokens, constraints)
+        beams = decode(generator, models, sample, pad, eos, prefix_tokens, constraints)
         asked = getattr(generator, "print_alignment", None)
         is_typed = "id" not in sample  # by fairseq-interactive
-        for hypothesis in (one for beam in found for one in beam):
+        for hypothesis in (one for beam in beams for one in beam):
             if hypothesis["weights"] is not None:
                 weights = hypothesis["weights"]
                 hypothesis["alignment"] = printed_alignment(weights, asked, is_typed)
-        self._heatmaps.add_translations(sample, found)
-        return found
+        self._heatmaps.add_translations(sample, beams)
+        return beams

@@ -31,18 +31,18 @@ def check_languages(folder: str, source: str | None, target: str | None) -> None
             f"no data named like train.en-fr.en.bin in {folder!r}: name the languages with "
             "--source-lang and --target-lang"
         )
-    for option, ours, theirs in zip(("source", "target"), given, languages, strict=True):
-        if ours not in (None, theirs):  # fairseq would forget it
+    for option, ours, present in zip(("source", "target"), given, languages, strict=True):
+        if ours not in (None, present):  # fairseq would forget it
             raise UserError(
                 f"--{option}-lang {ours}: the data in {folder!r} are {'-'.join(languages)}; "
                 "name both --source-lang and --target-lang for others"
             )
     for language in languages:
         if not os.path.exists(os.path.join(folder, f"dict.{language}.txt")):
-            found = sorted(path.name for path in Path(folder).glob("dict.*.txt"))
+            dictionaries = sorted(path.name for path in Path(folder).glob("dict.*.txt"))
             raise UserError(
                 f"no dictionary dict.{language}.txt in the data folder {folder!r}, which has "
-                f"{' and '.join(found) or 'none'}"
+                f"{' and '.join(dictionaries) or 'none'}"
             )
 
 
@@ -63,8 +63,9 @@ def check_subset(folder: Path, subset: str, source: str, target: str, kind: str 
     if exists(subset):
         return
     names = {path.name.partition(pair)[0] for pair in pairs for path in folder.glob(f"*{pair}*")}
-    found = ", ".join(filter(exists, sorted(names))) or "none"
+    present = ", ".join(filter(exists, sorted(names))) or "none"
     as_kind = f" that --dataset-impl {kind} reads" if kind else ""
     raise UserError(
-        f"no subset {subset!r} of {source}-{target} data{as_kind} in {folder}; its subsets: {found}"
+        f"no subset {subset!r} of {source}-{target} data{as_kind} in {folder}; "
+        f"its subsets: {present}"
     )

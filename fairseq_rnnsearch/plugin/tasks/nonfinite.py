@@ -63,8 +63,8 @@ class UpdateRecord:
             for row in range(len(sample["id"])):
                 one = rows_of(sample, slice(row, row + 1), self._criterion.padding_idx)
                 cost = self._criterion(self._model, one)[0]
-                found = torch.autograd.grad(cost, parameters, allow_unused=True)
-                norms = [g.double().norm() for g in found if g is not None]
+                gradients = torch.autograd.grad(cost, parameters, allow_unused=True)
+                norms = [g.double().norm() for g in gradients if g is not None]
                 yield int(one["id"]), torch.stack(norms).norm() + 0 * cost.detach().double()
 
 

@@ -179,19 +179,19 @@ class ParallelDataTask(TranslationTask):
         if dataset is not self._training_data or not self.cfg.max_train_words:
             return indices
         longest = np.maximum(*word_counts(dataset))[indices]
-        kept = indices[longest <= self.cfg.max_train_words]
+        chosen = indices[longest <= self.cfg.max_train_words]
         logger.info(
             "%d of %d training pairs have at most %d words on either side; the others are dropped",
-            len(kept),
+            len(chosen),
             len(indices),
             self.cfg.max_train_words,
         )
-        if not len(kept):
+        if not len(chosen):
             raise UserError(
                 f"no training pair has at most {self.cfg.max_train_words} words on either side: "
                 "raise --max-train-words (0 keeps all)"
             )
-        return kept
+        return chosen
 
     def get_batch_iterator(
         self,
@@ -236,10 +236,10 @@ class ParallelDataTask(TranslationTask):
             )
         if dataset in self.dataset_to_epoch_iter:
             return self.dataset_to_epoch_iter[dataset]
-        kept = self.filter_indices_by_size(
+        chosen = self.filter_indices_by_size(
             np.arange(len(dataset)), dataset, max_positions, ignore_invalid_inputs
         )
-        batches = paper_batches(*word_counts(dataset), max_sentences, seed, candidates=kept)
+        batches = paper_batches(*word_counts(dataset), max_sentences, seed, candidates=chosen)
         iterator = InOrderIterator(
             dataset=dataset,
             collate_fn=dataset.collater,

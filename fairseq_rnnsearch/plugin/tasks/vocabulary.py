@@ -30,10 +30,10 @@ def check_words(trained: object, dictionaries: dict[str, Dictionary]) -> None:
     if not isinstance(trained, dict):
         return
     for side, words in dictionaries.items():
-        theirs = trained.get(side)
-        if not isinstance(theirs, dict) or theirs.get("sha256") == _digest(words):
+        description = trained.get(side)
+        if not isinstance(description, dict) or description.get("sha256") == _digest(words):
             continue
-        count = theirs.get("symbols")
+        count = description.get("symbols")
         difference = "other words or another order" if count == len(words) else f"{count} symbols"
         raise UserError(
             f"the {side} dictionary has {len(words)} symbols{file_of(words)}, but the checkpoint "
