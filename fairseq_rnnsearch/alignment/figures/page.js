@@ -16,22 +16,16 @@ function showLinks() {
 
 // --- the list ------------------------------------------------------------------------------------
 
+const STATISTICS = Object.keys(data.statistics);
 const KEYS = {
-  id: (one) => one.id, length: (one) => wordCount(one.source), confidence: (one) => one.confidence,
-  entropy: (one) => one.entropy, score: (one) => one.score,
+  id: (one) => one.id, length: (one) => wordCount(one.source),
+  ...Object.fromEntries(STATISTICS.map((name) => [name, (one) => one[name]])),
 };
 
 /** Drop case and accents, which do not matter in a search. */
 const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
 const texts = data.sentences.map(
   (one) => SIDES.map((side) => plain(one[side].join(" "))).join("\n"));
-
-const STATISTICS = ["confidence", "entropy", "score"];
-const MEANINGS = {
-  confidence: "mean over the target words of their largest weight; 1: each looks at one source word",
-  entropy: "bits, mean over the target words; 0: each looks at one source word, 1: at two alike",
-  score: "log-probability of the target, base 2, divided by its length as the search did",
-};
 
 const lengths = (one) => SIDES.map((side) => wordCount(one[side])).join(" → ") + " words";
 const rounded = (value) => value.toFixed(2).replace(/^-(?=.*[1-9])/, "−").replace("-", "");
@@ -42,7 +36,7 @@ function showFacts() {
   at("facts").replaceChildren(...STATISTICS.filter((name) => sentence[name] !== null)
     .flatMap((name) => [
       made("dt", { textContent: `${name} ${rounded(sentence[name])}` }),
-      made("dd", { textContent: MEANINGS[name] }),
+      made("dd", { textContent: data.statistics[name] }),
     ]));
 }
 
@@ -56,7 +50,7 @@ const items = data.sentences.map((one, n) => made(
 function arrange() {
   const query = plain(at("search").value.trim().replace(/\s+/g, " "));
   const order = at("sort").value, key = KEYS[order];
-  const statistic = STATISTICS.includes(order) ? order : "confidence";
+  const statistic = STATISTICS.includes(order) ? order : STATISTICS[0];
   const sign = at("direction").getAttribute("aria-pressed") === "true" ? -1 : 1;
   visible = [...data.sentences.keys()].filter((n) => texts[n].includes(query));
   visible.sort((a, b) => {

@@ -21,7 +21,7 @@ import html
 import json
 import math
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -35,6 +35,28 @@ from fairseq_rnnsearch.files import replacing
 # 0.3 stay exact; the remaining values are free, and one of them stands for NaN.
 STEPS = 50_000
 NOT_A_NUMBER = 0xFFFF
+
+
+def _of_weights(statistic: Callable[[Alignment], float]) -> Callable[[Alignment], float | None]:
+    """Return a statistic that is None where a sentence has no words, and so no weights."""
+    return lambda alignment: statistic(alignment) if alignment.weights.size else None
+
+
+# What the page says of a sentence, by the names that it shows: the meaning, and the number or None.
+STATISTICS: dict[str, tuple[str, Callable[[Alignment], float | None]]] = {
+    "confidence": (
+        "mean over the target words of their largest weight; 1: each looks at one source word",
+        _of_weights(Alignment.confidence),
+    ),
+    "entropy": (
+        "bits, mean over the target words; 0: each looks at one source word, 1: at two alike",
+        _of_weights(Alignment.entropy),
+    ),
+    "score": (
+        "log-probability of the target, base 2, divided by its length as the search did",
+        lambda alignment: alignment.score,
+    ),
+}
 
 _HERE = Path(__file__).parent
 # The look that all pages and the report share.
@@ -72,6 +94,7 @@ def write_page(
         title=look.title,
         model=look.model,
         step=f"{1 / STEPS:.5f}",
+        statistics=list(STATISTICS),
         data=_json(data),
     )
     with replacing(path) as unfinished:
@@ -133,6 +156,7 @@ def _data(alignments: Iterable[Alignment], style: str) -> dict:
         "steps": STEPS,
         "nan": NOT_A_NUMBER,
         "inverted": style_named(style).inverted,
+        "statistics": {name: meaning for name, (meaning, _) in STATISTICS.items()},
         "sentences": [_sentence(alignment) for alignment in alignments],
     }
 
@@ -146,9 +170,7 @@ def _sentence(alignment: Alignment) -> dict:
         "target": alignment.target,
         "weights": _encoded(alignment.weights),
         "links": [source for source, _ in alignment.links()] if drawn else [],
-        "confidence": _number(alignment.confidence()) if drawn else None,
-        "entropy": _number(alignment.entropy()) if drawn else None,
-        "score": _number(alignment.score),
+        **{name: _number(of(alignment)) for name, (_, of) in STATISTICS.items()},
         **_probabilities(alignment),
     }
 
