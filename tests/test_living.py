@@ -425,13 +425,6 @@ def test_a_text_is_split_into_sentences(tmp_path):
         assert "".join("".join(found).split()) == "".join(text.split())
 
 
-def test_a_tokeniser_that_the_page_does_not_have_is_refused():
-    text = PlainText("en")
-    text.tokenizer = "other"
-    with pytest.raises(UserError, match=r"tokenizer other: the page has .*, and no other"):
-        text_rules([text])
-
-
 @needs_node
 @pytest.mark.parametrize("version", ["#version: 0.2\n", "#version: 0.1\n", ""])
 def test_subwords_are_those_of_subword_nmt(version, tmp_path):

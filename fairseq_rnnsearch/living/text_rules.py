@@ -10,25 +10,13 @@ from collections.abc import Iterable
 from typing import Any
 
 from fairseq_rnnsearch.data.plain_text import PlainText
-from fairseq_rnnsearch.errors import UserError
-
-# what text.js can split and join
-TOKENIZERS = ("reversible", "moses", "words", "character", "space")
 
 
 def text_rules(texts: Iterable[PlainText]) -> tuple[list[dict[str, Any]], list[str]]:
-    """Return the rules of each language, and the files of merges that they name by number.
-
-    Raises:
-        UserError: for a tokeniser that the page does not have.
-    """
+    """Return the rules of each language, and the files of merges that they name by number."""
     merges: list[str] = []
     all_rules = []
     for text in texts:
-        if text.tokenizer not in TOKENIZERS:
-            raise UserError(
-                f"tokenizer {text.tokenizer}: the page has {', '.join(TOKENIZERS)}, and no other"
-            )
         rules = {
             "language": text.language,
             "tokenizer": text.tokenizer,
