@@ -472,7 +472,9 @@ def test_a_unit_that_the_page_does_not_know_is_refused():
 
     model = build_model()
     model.decoder.network.unit.__class__ = Other
-    with pytest.raises(UserError, match="unit Other: the page computes gated, lstm, and no other"):
+    with pytest.raises(
+        UserError, match="--unit Other: the page computes gated, lstm, and no other"
+    ):
         stored_model(model, "int8")
 
 

@@ -561,12 +561,13 @@ def test_copy_pharaoh_line(page):
     page.open("#sentence=17")
     assert page.one("#pharaoh").text == first.pharaoh()
     page.one("#copy").click()
-    assert "copied" in page.one("#done").text
+    assert eventually(lambda: "copied" in page.one("#done").text)
     assert pasted(page) == first.pharaoh()
     page.open("#sentence=17").set_threshold(0.6)
     kept = [f"{s}-{t}" for s, t in first.links() if first.weights[t, s] >= 0.6]
     assert 0 < len(kept) < 7
     page.one("#copy").click()
+    assert eventually(lambda: "copied" in page.one("#done").text)
     assert pasted(page) == " ".join(kept)
 
 

@@ -122,7 +122,7 @@ class Engine {
     return {
       order,
       unit: network.options.unit,
-      alignment: network.options.alignment,
+      equation: network.alignmentModel?.equation, // of the energies
       previous: i ? tokens[i - 1] : null,
       chosen: tokens[i],
       ...Object.fromEntries(["s", "energies", "alpha", "c", "y", "read", "sum", "t"]

@@ -7,11 +7,6 @@ const ORDERS = {
   appendix: "the order of appendix A.2.2: the word is read from s_{i−1}, and s_i reads y_{i−1}",
   section3: "the order of section 3.1: s_i reads y_{i−1}, and the word is read from s_i",
 };
-const ENERGIES = {
-  additive: "e_{ij} = v_a · tanh(W_a s_{i−1} + U_a h_j)",
-  general: "e_{ij} = s_{i−1} W h_j",
-  dot: "e_{ij} = s_{i−1} · h_j",
-};
 const POSITIVE = [200, 60, 30], ZERO = [244, 243, 240], NEGATIVE = [30, 96, 190];
 
 /** Return an equation such as "s_i = f(s_{i−1})" with its indices set low. */
@@ -148,7 +143,7 @@ function looking(values, words, isMoved) {
   const weights = isMoved ? "α_{ij} as they were moved by hand"
     : "α_{ij} = exp e_{ij} / Σ_k exp e_{ik}";
   return [
-    line(`${ENERGIES[values.alignment]}\n${weights}`, attention(values, words)),
+    line(`${values.equation}\n${weights}`, attention(values, words)),
     vector("c_i = Σ_j α_{ij} h_j", values.c, "context"),
   ];
 }

@@ -173,16 +173,17 @@ const UNITS = { gated: GatedUnit, lstm: LongShortTermMemory };
 
 // --- the alignment model -------------------------------------------------------------------------
 
-/**
- * How well each source position matches the target word to come, for several states.
- *
- *   additive   e_ij = v_a . tanh(W_a s_{i-1} + U_a h_j)
- *   general    e_ij = s_{i-1} W h_j
- *   dot        e_ij = s_{i-1} . h_j
- */
+const ENERGIES = {
+  additive: "e_{ij} = v_a · tanh(W_a s_{i−1} + U_a h_j)",
+  general: "e_{ij} = s_{i−1} W h_j",
+  dot: "e_{ij} = s_{i−1} · h_j",
+};
+
+/** How well each source position matches the target word to come, for several states. */
 class AlignmentModel {
   constructor(parameters, kind) {
     this.kind = kind;
+    this.equation = ENERGIES[kind];
     this.multiply = parameters.multiply;
     if (kind !== "dot") this.U_a = parameters.matrix("annotation_weight");
     if (kind === "additive") {

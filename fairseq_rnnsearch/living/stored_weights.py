@@ -16,11 +16,11 @@ from fairseq_rnnsearch.plugin.models.model_options import ALIGNMENTS, UNITS
 
 WEIGHTS = ("int8", "float32")
 
-# what model.js can compute
+# what model.js can compute, by the options of the architecture
 _COMPUTED = {
-    "order": ("program", "appendix", "section3"),
-    "unit": ("gated", "lstm"),
-    "alignment": ("additive", "general", "dot", "none"),
+    "order": ("--decoder-order", ("program", "appendix", "section3")),
+    "unit": ("--unit", ("gated", "lstm")),
+    "alignment": ("--alignment-model", ("additive", "general", "dot", "none")),
 }
 
 
@@ -64,10 +64,10 @@ def _options(model: torch.nn.Module) -> dict[str, str]:
     }
     if decoder.target_foresight:
         raise UserError("the checkpoint was trained with --target-foresight, and cannot translate")
-    for name, value in options.items():
-        if value not in _COMPUTED[name]:
-            valid = ", ".join(_COMPUTED[name])
-            raise UserError(f"{name} {value}: the page computes {valid}, and no other")
+    for name, (option, computed) in _COMPUTED.items():
+        if options[name] not in computed:
+            valid = ", ".join(computed)
+            raise UserError(f"{option} {options[name]}: the page computes {valid}, and no other")
     return options
 
 
