@@ -1,7 +1,7 @@
 /*
  * The words that a beam has held, as a tree from left to right. Those of the translation are set
- * off, and the search goes on from the one that is chosen. Beside each word stands the score by which
- * the beam is chosen: the log-probability to base 2 of all words up to it.
+ * off, and the search goes on from the one that is chosen. Beside each word stands the score by
+ * which the beam is chosen: the log-probability to base 2 of all words up to it.
  */
 const COLUMN = 150, ROW = 24, LONGEST_IN_TREE = 12; // in pixels; in letters
 

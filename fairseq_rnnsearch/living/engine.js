@@ -10,27 +10,27 @@ const END = "</s>";
 
 /** Return the words of pieces, and the number of the word that each piece belongs to. */
 function joinedPieces(pieces) {
-  const found = [], belongs = [];
+  const words = [], belongs = [];
   let joined = false;
   for (const piece of pieces) {
     const continues = piece.endsWith("@@"), text = continues ? piece.slice(0, -2) : piece;
-    if (joined && piece !== END) found[found.length - 1] += text;
-    else found.push(text);
-    found[found.length - 1] = shown(found[found.length - 1]);
-    belongs.push(found.length - 1);
+    if (joined && piece !== END) words[words.length - 1] += text;
+    else words.push(text);
+    words[words.length - 1] = shown(words[words.length - 1]);
+    belongs.push(words.length - 1);
     joined = continues;
   }
-  return { words: found, belongs };
+  return { words, belongs };
 }
 
 /** Merge pieces to words: sums over the source's pieces, means over the target's. */
 function mergedWeights(weights, source, target) {
-  const found = target.words.map(() => new Array(source.words.length).fill(0));
+  const merged = target.words.map(() => new Array(source.words.length).fill(0));
   const pieces = target.words.map((_, i) => target.belongs.filter((word) => word === i).length);
   weights.forEach((row, i) => row.forEach((weight, j) => {
-    found[target.belongs[i]][source.belongs[j]] += weight / pieces[target.belongs[i]];
+    merged[target.belongs[i]][source.belongs[j]] += weight / pieces[target.belongs[i]];
   }));
-  return found;
+  return merged;
 }
 
 class Dictionary {
@@ -100,8 +100,8 @@ class Engine {
   force(text, translation, options = {}) {
     const { network, pieces, sentence } = this.begin(text, options);
     const target = this.target.sentence(this.targetText.tokens(translation));
-    const found = forced(network, sentence, target, this.touched(options, pieces.length));
-    return this.answer(pieces, found, translation);
+    const hypothesis = forced(network, sentence, target, this.touched(options, pieces.length));
+    return this.answer(pieces, hypothesis, translation);
   }
 
   /**
@@ -166,18 +166,18 @@ class Engine {
     return best.map(([number, logp]) => [this.target.symbols[number], Math.exp(logp)]);
   }
 
-  answer(sourcePieces, found, text) {
-    const pieces = this.tokens(found);
+  answer(sourcePieces, hypothesis, text) {
+    const pieces = this.tokens(hypothesis);
     const [source, target] = [joinedPieces(sourcePieces), joinedPieces(pieces)];
-    const rows = found.steps.map(({ alpha }) => alpha && Array.from(alpha));
+    const rows = hypothesis.steps.map(({ alpha }) => alpha && Array.from(alpha));
     const stepWeights = rows[0] ? rows : null; // RNNencdec has none
     return {
       text,
       tokens: target.words,
       sourceTokens: source.words,
-      score: found.score / Math.LN2,
+      score: hypothesis.score / Math.LN2,
       weights: stepWeights && mergedWeights(stepWeights, source, target),
-      alternatives: found.steps.map((step) => this.named(step.likeliest.slice(0, 5))),
+      alternatives: hypothesis.steps.map((step) => this.named(step.likeliest.slice(0, 5))),
       // in the model's steps
       pieces,
       sourcePieces,
@@ -185,7 +185,7 @@ class Engine {
       belongs: { target: target.belongs, source: source.belongs },
       unknown: sourcePieces.slice(0, -1).flatMap((piece, j) =>
         (this.source.number(piece) === SPECIAL.unknown ? [source.belongs[j]] : [])),
-      probabilities: found.logp.map(Math.exp),
+      probabilities: hypothesis.logp.map(Math.exp),
     };
   }
 }

@@ -62,9 +62,9 @@ class Products {
   /** Keep a matrix, given as its rows one after the other. */
   matrix(rows, columns, values) {
     const wide = upTo(columns, 4), high = upTo(rows, 2), start = this.reserve(high * wide);
-    const kept = this.numbers(start, high * wide).fill(0);
+    const stored = this.numbers(start, high * wide).fill(0);
     for (let r = 0; r < rows; r++) {
-      kept.set(values.subarray(r * columns, (r + 1) * columns), r * wide);
+      stored.set(values.subarray(r * columns, (r + 1) * columns), r * wide);
     }
     return { rows, columns, wide, high, start };
   }
@@ -73,9 +73,9 @@ class Products {
   multiply(W, x) {
     const { rows, columns, wide, high } = W, vectors = x.length / columns;
     const y = new Float32Array(vectors * rows);
-    if (!this.room || this.room < AT_ONCE * (wide + high)) {
-      this.room = AT_ONCE * (wide + high);
-      this.scratch = this.reserve(this.room);
+    if (!this.capacity || this.capacity < AT_ONCE * (wide + high)) {
+      this.capacity = AT_ONCE * (wide + high);
+      this.scratch = this.reserve(this.capacity);
     }
     const outputs = this.scratch + 4 * AT_ONCE * wide;
     for (let begin = 0; begin < vectors; begin += AT_ONCE) {

@@ -19,12 +19,12 @@ const sigmoid = (a) => 1 / (1 + Math.exp(-a));
 function split(x, parts, size) {
   const vectors = x.length / (parts * size);
   return Array.from({ length: parts }, (_, part) => {
-    const found = new Float32Array(vectors * size);
+    const values = new Float32Array(vectors * size);
     for (let v = 0; v < vectors; v++) {
       const start = (v * parts + part) * size;
-      found.set(x.subarray(start, start + size), v * size);
+      values.set(x.subarray(start, start + size), v * size);
     }
-    return found;
+    return values;
   });
 }
 
@@ -40,22 +40,24 @@ function plus(x, ...others) {
 
 /** Select vectors of a size by their numbers. */
 function gather(x, size, numbers) {
-  const found = new Float32Array(numbers.length * size);
-  numbers.forEach((from, to) => found.set(x.subarray(from * size, (from + 1) * size), to * size));
-  return found;
+  const selected = new Float32Array(numbers.length * size);
+  numbers.forEach((from, to) => {
+    selected.set(x.subarray(from * size, (from + 1) * size), to * size);
+  });
+  return selected;
 }
 
 /** Return the logarithms of the softmax of each of several vectors of logits. */
 function logSoftmax(logits, size) {
-  const found = new Float32Array(logits.length);
+  const logp = new Float32Array(logits.length);
   for (let start = 0; start < logits.length; start += size) {
     let largest = -Infinity, sum = 0;
     for (let k = start; k < start + size; k++) if (logits[k] > largest) largest = logits[k];
     for (let k = start; k < start + size; k++) sum += Math.exp(logits[k] - largest);
     const log = largest + Math.log(sum);
-    for (let k = start; k < start + size; k++) found[k] = logits[k] - log;
+    for (let k = start; k < start + size; k++) logp[k] = logits[k] - log;
   }
-  return found;
+  return logp;
 }
 
 // --- word embedding ------------------------------------------------------------------------------
@@ -69,13 +71,13 @@ class Embedding {
   }
 
   of(words) {
-    const { size } = this, found = new Float32Array(words.length * size);
+    const { size } = this, embedded = new Float32Array(words.length * size);
     words.forEach((word, place) => {
       if (word === null) return;
       const row = this.E(word);
-      for (let k = 0; k < size; k++) found[place * size + k] = row[k] + this.b[k];
+      for (let k = 0; k < size; k++) embedded[place * size + k] = row[k] + this.b[k];
     });
-    return found;
+    return embedded;
   }
 }
 

@@ -36,7 +36,7 @@ class ModelView {
   asked = ""; // its sentence whose matrix is shown
   answers = []; // to all sentences of the text
   answer = null; // to the one that is shown
-  found = new Map(); // the answers by what was asked
+  cache = new Map(); // the answers by what was asked
   open = null; // the step whose likely words are shown
   active = null; // the cell or word of the matrix that is pointed at, {target, source}
   changed = { words: new Set(), rows: new Set() };
@@ -100,10 +100,10 @@ class ModelView {
       // it begins the text, or is among the words
       if (number || Object.keys(touched.words).length) options.prefix = "";
       const key = JSON.stringify([sentence, options]);
-      answers.set(key, this.found.get(key) ?? rnnsearch.translate(sentence, options));
+      answers.set(key, this.cache.get(key) ?? rnnsearch.translate(sentence, options));
       return answers.get(key);
     });
-    this.found = answers; // of sentences that are no longer there, none
+    this.cache = answers; // of sentences that are no longer there, none
     this.answers = await Promise.all(asked);
     const [answer, sentence] = [this.answers[chosen] ?? null, sentences[chosen] ?? ""];
     Object.assign(this, { typed: text, asked: sentence, answer });
@@ -231,7 +231,7 @@ class ModelView {
   // --- touching ----------------------------------------------------------------------------------
 
   /** Keep the words before a step as they are, and what was touched before it. */
-  kept(step) {
+  touchedBefore(step) {
     const { pieces } = this.answer;
     return {
       words: Object.fromEntries(pieces.slice(0, step).map((piece, i) => [i, piece])),
@@ -241,7 +241,7 @@ class ModelView {
   }
 
   chooseWord(i, token) {
-    const { words, rows, chosen } = this.kept(i);
+    const { words, rows, chosen } = this.touchedBefore(i);
     const row = this.touched.rows[i];
     this.touch({
       words: { ...words, [i]: token },
@@ -265,7 +265,7 @@ class ModelView {
     const steps = [...belongs.target.keys()].filter((i) => belongs.target[i] === word);
     const columns = this.answer.sourceTokens.map((_, j) =>
       [...belongs.source.keys()].filter((k) => belongs.source[k] === j));
-    const { words, rows, chosen } = this.kept(steps[0]);
+    const { words, rows, chosen } = this.touchedBefore(steps[0]);
     const forced = this.touched.chosen?.includes(steps[0]);
     for (const i of steps) rows[i] = change([...stepWeights[i]], columns);
     this.touch({

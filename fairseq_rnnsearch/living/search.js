@@ -1,6 +1,7 @@
 "use strict";
 /*
- * Beam search with the results of inference/search/generator.py, which are fairseq's, for one sentence.
+ * Beam search for one sentence, with the results of inference/search/generator.py, which are
+ * fairseq's.
  *
  * `touched` is what a reader has changed: words[i] is the only word that step i may choose, and
  * rows[i] stands in the place of alpha_i for every hypothesis.
@@ -10,20 +11,20 @@ const SPECIAL = { pad: 1, end: 2, unknown: 3 }; // fairseq's numbers in every di
 
 /** Return the k largest of part of an array, largest first, as [value, place]. */
 function largest(values, k, start = 0, end = values.length) {
-  const found = [];
+  const best = [];
   let least = -Infinity;
   for (let place = start; place < end; place++) {
     const value = values[place];
-    if (found.length === k && value <= least) continue;
-    let at = Math.min(found.length, k - 1); // the place of the one that is dropped, or a new one
-    while (at > 0 && found[at - 1][0] < value) {
-      found[at] = found[at - 1];
+    if (best.length === k && value <= least) continue;
+    let at = Math.min(best.length, k - 1); // the place of the one that is dropped, or a new one
+    while (at > 0 && best[at - 1][0] < value) {
+      best[at] = best[at - 1];
       at--;
     }
-    found[at] = [value, place];
-    if (found.length === k) least = found[k - 1][0];
+    best[at] = [value, place];
+    if (best.length === k) least = best[k - 1][0];
   }
-  return found;
+  return best;
 }
 
 /** Return the likeliest words of each hypothesis as [[word, log p], ...]. */
@@ -106,12 +107,12 @@ function beamSearch(network, sourceWords, { beam, lenpen, forbidUnknown, touched
           word: place % words, score, parent: rows[v], row: v, alpha, likeliest: best[v],
         };
       });
-    const found = sortOut(candidates, beam, full, finished.length);
-    finished.push(...found.ends);
+    const sorted = sortOut(candidates, beam, full, finished.length);
+    finished.push(...sorted.ends);
     // those that cannot be any more would never be chosen where there are others
-    rows = found.rows.filter(({ score }) => score !== -Infinity);
-    full = found.full;
-    new Set([...rows, ...found.ends]).forEach(grow);
+    rows = sorted.rows.filter(({ score }) => score !== -Infinity);
+    full = sorted.full;
+    new Set([...rows, ...sorted.ends]).forEach(grow);
     state = network.follow(looked, rows.map((row) => row.row), rows.map((row) => row.word));
   }
   const hypotheses = finished.map((end) => hypothesis(end, lenpen));

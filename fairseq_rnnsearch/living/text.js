@@ -46,12 +46,13 @@ function mosesTokenizer({ language, classes, prefixes, numericPrefixes }) {
   ];
   const abbreviations = (text) => {
     const tokens = words(text);
-    const kept = (prefix, next) => (prefix.includes(".") && hasLetter.test(prefix))
+    const isWhole = (prefix, next) => (prefix.includes(".") && hasLetter.test(prefix))
       || (all.has(prefix) && !numeric.has(prefix))
       || (next !== undefined && isLower.test(next))
       || (numeric.has(prefix) && next !== undefined && /^[0-9]/.test(next));
     return tokens.map((token, i) => (token.length > 1 && token.endsWith(".")
-      && !kept(token.slice(0, -1), tokens[i + 1]) ? `${token.slice(0, -1)} .` : token)).join(" ");
+      && !isWhole(token.slice(0, -1), tokens[i + 1])
+      ? `${token.slice(0, -1)} .` : token)).join(" ");
   };
   const after = [
     abbreviations, rule(`[${SPACE}]+`, " "), strip, rule("\\.' ?$", " . ' "),
@@ -236,8 +237,8 @@ function subwords(lines) {
   };
   return (tokens) => tokens.flatMap((token) => {
     if (!known.has(token)) {
-      const found = pieces(token);
-      known.set(token, found.map((piece, i) => (i + 1 < found.length ? `${piece}@@` : piece)));
+      const parts = pieces(token);
+      known.set(token, parts.map((piece, i) => (i + 1 < parts.length ? `${piece}@@` : piece)));
     }
     return known.get(token);
   });
@@ -260,8 +261,8 @@ class PlainText {
   }
 
   tokens(sentence) {
-    const found = this.split(sentence);
-    return this.segment(this.lowercase ? found.map((token) => token.toLowerCase()) : found);
+    const tokens = this.split(sentence);
+    return this.segment(this.lowercase ? tokens.map((token) => token.toLowerCase()) : tokens);
   }
 
   text(tokens) {

@@ -49,9 +49,9 @@ class Parameters {
     }
     const all = new Int8Array(bytesOf(values).buffer), scale = floatsOf(scales);
     return (row) => {
-      const found = new Float32Array(columns), start = row * columns;
-      for (let k = 0; k < columns; k++) found[k] = all[start + k] * scale[row];
-      return found;
+      const numbers = new Float32Array(columns), start = row * columns;
+      for (let k = 0; k < columns; k++) numbers[k] = all[start + k] * scale[row];
+      return numbers;
     };
   }
 }

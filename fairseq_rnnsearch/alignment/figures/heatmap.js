@@ -114,8 +114,8 @@ class Heatmap {
   #grows;
 
   /**
-   * Fill an element; `names` are what the two sentences are called. With `grows`, cells are as large
-   * as the element's width and the window's height allow.
+   * Fill an element; `names` are what the two sentences are called. With `grows`, cells are as
+   * large as the element's width and the window's height allow.
    */
   constructor(root, names = { source: "Source", target: "Target" }, grows = false) {
     this.#root = root;
@@ -207,9 +207,9 @@ class Heatmap {
    * unless inverted.
    *
    * Returns the text of an SVG, and where in it things lie. Without `paper` it has no background.
-   * With `room`, {width, height} in pixels, cells grow as far as they fit into it.
+   * With `space`, {width, height} in pixels, cells grow as far as they fit into it.
    */
-  draw(ink, paper, room = null) {
+  draw(ink, paper, space = null) {
     const [columns, rows] = SIDES.map((side) => this.#sentence[side].map(label));
     const most = Math.max(rows.length, columns.length);
     const gap = 5, margin = 4;
@@ -219,9 +219,9 @@ class Heatmap {
         + gap + margin;
     };
     let cell = Math.round(Math.min(24, Math.max(15, 800 / most)));
-    if (room) {
-      const wide = (room.width - longest(rows, LARGEST_FONT) - margin) / columns.length;
-      const high = (room.height - longest(columns, LARGEST_FONT) - margin) / rows.length;
+    if (space) {
+      const wide = (space.width - longest(rows, LARGEST_FONT) - margin) / columns.length;
+      const high = (space.height - longest(columns, LARGEST_FONT) - margin) / rows.length;
       cell = Math.max(cell, Math.floor(Math.min(LARGEST_CELL, wide, high)));
     }
     const font = Math.min(LARGEST_FONT, cell / 1.4, Math.max(13, 0.36 * cell));
@@ -272,8 +272,8 @@ class Heatmap {
     if (empty) {
       matrix.textContent = "One of the two sentences has no words: there is nothing to draw.";
     } else {
-      const room = { width: matrix.clientWidth - 8, height: 0.75 * innerHeight };
-      this.#picture = this.draw("currentColor", "", this.#grows ? room : null);
+      const space = { width: matrix.clientWidth - 8, height: 0.75 * innerHeight };
+      this.#picture = this.draw("currentColor", "", this.#grows ? space : null);
       matrix.innerHTML = this.#picture.text; // every word in it went through escaped()
       const svg = matrix.firstChild;
       svg.setAttribute("aria-hidden", "true");
@@ -308,7 +308,7 @@ class Heatmap {
     readout.textContent = "";
     if (!active) return;
 
-    const found = this.#partners();
+    const partners = this.#partners();
     const [own, other] = active.target !== undefined ? ["target", "source"] : ["source", "target"];
     const isActive = (side, index) => side === own && index === active[own];
     for (const side of SIDES) {
@@ -316,7 +316,7 @@ class Heatmap {
         const index = Number(marked.dataset.index);
         if (isActive(side, index)) marked.classList.add("active");
         if (side !== other) continue;
-        const partner = found.find((one) => one.index === index);
+        const partner = partners.find((one) => one.index === index);
         if (marked.classList.contains("label")) {
           marked.dataset.shade = partner?.shade ?? 0;
           marked.style.opacity = 0.35 + 0.65 * (partner?.shade || 0);
@@ -328,12 +328,13 @@ class Heatmap {
         }
       }
     }
-    if (this.#picture) this.#overlay(found, own === "target");
-    readout.textContent = isCell(active) ? this.#cellText(active) : this.#spoken(found, own, other);
+    if (this.#picture) this.#overlay(partners, own === "target");
+    readout.textContent = isCell(active) ? this.#cellText(active)
+      : this.#spoken(partners, own, other);
   }
 
   /** Veil all but the active row or column, frame it, and write its weights into it. */
-  #overlay(found, isRow) {
+  #overlay(partners, isRow) {
     const { left, top, cell } = this.#picture, { source, target } = this.#sentence;
     const layer = this.#parts.matrix.querySelector(".overlay"), active = this.#active;
     const wide = source.length * cell, high = target.length * cell;
@@ -349,7 +350,7 @@ class Heatmap {
       box("veil", left + start + cell, top, wide - start - cell, high);
       box("frame", left + start, top, cell, high);
     }
-    for (const { row, column, weight, shade } of found) {
+    for (const { row, column, weight, shade } of partners) {
       if (weight < 0.005 || cell < SMALLEST_CELL) continue;
       layer.append(svgElement("text", {
         x: left + (column + 0.5) * cell, y: top + (row + 0.5) * cell, dy: ".35em",
@@ -364,8 +365,8 @@ class Heatmap {
   }
 
   /** Say the active word and its best partners in one line. */
-  #spoken(found, own, other) {
-    const best = found.filter(({ weight }) => !(weight < 0.005))
+  #spoken(partners, own, other) {
+    const best = partners.filter(({ weight }) => !(weight < 0.005))
       .sort((a, b) => b.weight - a.weight);
     const list = best.slice(0, 6)
       .map(({ index, weight }) => isolated(`${this.#sentence[other][index]} ${three(weight)}`));
