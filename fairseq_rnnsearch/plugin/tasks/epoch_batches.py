@@ -2,6 +2,7 @@
 
 import copy
 import hashlib
+import inspect
 from collections.abc import Sequence
 
 import numpy as np
@@ -75,12 +76,12 @@ class ResumedIterator(iterators.EpochBatchIterator):
 
 
 def resumed(iterator: iterators.EpochBatchIterator) -> ResumedIterator:
-    """Return fairseq's iterator, which it makes itself, as one that keeps a fingerprint."""
+    """Return one that keeps a fingerprint, in the place of one that fairseq has just made."""
     if isinstance(iterator, ResumedIterator):
         return iterator
-    ours = ResumedIterator.__new__(ResumedIterator)
-    vars(ours).update(vars(iterator))
-    return ours
+    # fairseq's keeps each argument under its name
+    names = inspect.signature(iterators.EpochBatchIterator).parameters
+    return ResumedIterator(**{name: getattr(iterator, name) for name in names})
 
 
 class InOrderIterator(ResumedIterator):
