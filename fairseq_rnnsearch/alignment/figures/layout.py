@@ -120,7 +120,7 @@ def ink(label: fonts.Label, size: float, dots_per_inch: float) -> Ink:
 
     if not label.text:
         return Ink(np.zeros((0, 0), np.uint8), 0)
-    drawing = fonts.font(label.faces, size, dots_per_inch)
+    drawing = fonts.font(label.families, size, dots_per_inch)
     drawing.set_text(label.text, 0.0, flags=LoadFlags.FORCE_AUTOHINT)
     drawing.draw_glyphs_to_bitmap(antialiased=True)
     dots = np.array(drawing.get_image())

@@ -2,16 +2,16 @@
 
 The program that shows an SVG shapes and orders the letters itself, so words stand in it as they
 are typed. It is told the direction of each, because it would set the full stop behind an Arabic
-word on the wrong side. The letters of fonts that few computers have are part of the file.
-matplotlib's own SVG has neither, which is why this one is written here.
+word on the wrong side. matplotlib's own SVG knows no directions, which is why this one is written
+here. The file names its fonts and does not bring them.
 """
 
-import base64
+from collections.abc import Iterable
 from xml.sax.saxutils import escape, quoteattr
 
 import numpy as np
 
-from fairseq_rnnsearch.alignment.figures.fonts import MAIN, Face, Label, subset
+from fairseq_rnnsearch.alignment.figures.fonts import MAIN, Label
 from fairseq_rnnsearch.alignment.figures.layout import Layout
 from fairseq_rnnsearch.alignment.figures.shades import grey
 
@@ -36,7 +36,6 @@ def vector_picture(layout: Layout, weights: np.ndarray) -> str:
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}pt" height="{height}pt"'
         f' viewBox="0 0 {width} {height}">',
-        *_fonts(layout.source + layout.target),
         '<rect width="100%" height="100%" style="fill:#ffffff"/>',
         f'<g transform="translate({points(layout.left)} {points(layout.top)})">',
         f'<g transform="scale({points(layout.cell)})" shape-rendering="crispEdges">',
@@ -89,37 +88,14 @@ def _words(labels: tuple[Label, ...], layout: Layout, ends: bool) -> list[str]:
             attributes += ' text-anchor="end"'
         if label.from_right:
             attributes += ' direction="rtl"'
-        if len(label.faces) > 1:
+        if len(label.families) > 1:
             attributes += f' font-family="{_families(label.families)}"'
         lines.append(f"<text {attributes}>{escape(label.text)}</text>")
     return lines
 
 
-def _fonts(labels: tuple[Label, ...]) -> list[str]:
-    """Bring the fonts beside the main one, with the letters that stand in this picture."""
-    texts: dict[Face, str] = {}
-    for label in labels:
-        for face in label.faces[1:]:
-            texts[face] = texts.get(face, "") + label.text
-    if not texts:
-        return []
-    rules = []
-    for face, text in sorted(texts.items()):
-        data = base64.b64encode(subset(face, text)).decode()
-        source = f"url(data:font/woff;base64,{data})"
-        rules.append(f"@font-face{{font-family:'{_embedded(face.family)}';src:{source}}}")
-    return ["<style>" + escape("".join(rules)) + "</style>"]
-
-
-def _embedded(family: str) -> str:
-    """Give a font a name of its own, or the computer's font of the same name would come first."""
-    return f"{family} in this file"
-
-
-def _families(names: list[str]) -> str:
-    # What the file brings comes first: Chromium draws boxes while it loads a later one.
-    named = [*map(_embedded, names[1:]), names[0], *SAME_WIDTH]
-    quoted = ", ".join(f"'{name}'" for name in named)
+def _families(names: Iterable[str]) -> str:
+    quoted = ", ".join(f"'{name}'" for name in (*names, *SAME_WIDTH))
     return quoteattr(f"{quoted}, sans-serif")[1:-1]
 
 
