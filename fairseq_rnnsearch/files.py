@@ -41,13 +41,20 @@ def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterato
         with _naming(path):
             with _begun(unfinished):
                 yield unfinished
-                bring_to_disk(unfinished)
-                os.replace(unfinished, path)
+                if unfinished.exists():
+                    bring_to_disk(unfinished)
+                    os.replace(unfinished, path)
             if durable:
                 _bring_names_to_disk(path.parent)
     finally:
         with contextlib.suppress(OSError):  # renamed, or never begun
             unfinished.unlink()
+
+
+def give_up(unfinished: Path) -> None:
+    """Leave what stands at the path of a block of `replacing`, from inside that block."""
+    if _UNFINISHED.fullmatch(unfinished.name):  # a device has what was written already
+        unfinished.unlink(missing_ok=True)
 
 
 def _is_written_as_it_is(path: Path) -> bool:

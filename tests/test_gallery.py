@@ -20,7 +20,7 @@ from fairseq_rnnsearch.alignment.figures import (
     write_gallery,
 )
 from fairseq_rnnsearch.alignment.figures.alignment import bpe_piece
-from fairseq_rnnsearch.alignment.figures.late_gallery import LateGallery
+from fairseq_rnnsearch.alignment.figures.gallery import make_folder
 from fairseq_rnnsearch.errors import UserError
 
 PIECES = Alignment(
@@ -251,28 +251,15 @@ def test_ctrl_c_leaves_no_half_written_file(tmp_path):
     assert not list(tmp_path.glob(".*"))
 
 
-# --- at the end of a command ----------------------------------------------------------------------
-
-
-def test_late_gallery_draws_in_any_order_when_it_is_finished(tmp_path, capsys):
-    late = LateGallery(tmp_path / "new", ("png", "pharaoh"))
-    for alignment in reversed(list(some_alignments(3))):
-        late.add(alignment)
-    assert list((tmp_path / "new").iterdir()) == []
-    for _ in range(2):  # the second time there is nothing to do
-        late.finish()
+def test_progress_says_how_many_alignments_are_where(tmp_path, capsys):
+    write_gallery(tmp_path / "new", some_alignments(3), ("png", "pharaoh"), progress=True)
     names = sorted(path.name for path in (tmp_path / "new").iterdir())
     assert names == ["alignments.pharaoh", *(f"sentence{n:04d}.png" for n in (0, 3, 6))]
     said = capsys.readouterr().err
     assert said.count(f"3 alignments drawn in {tmp_path}/new") == 1 and "3/3" in said
 
 
-def test_late_gallery_without_sentences_says_and_writes_nothing(tmp_path, capsys):
-    LateGallery(tmp_path, ("png", "jsonl")).finish()
-    assert list(tmp_path.iterdir()) == [] and capsys.readouterr().err == ""
-
-
-def test_folder_of_a_late_gallery_is_refused_at_once(tmp_path):
+def test_a_folder_that_cannot_be_made_is_refused_before_the_work(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(UserError, match=r"--heatmap-dir .*file: File exists"):
-        LateGallery(tmp_path / "file", ("png",))
+    with pytest.raises(UserError, match=r"heatmap folder .*file: File exists"):
+        make_folder(tmp_path / "file")

@@ -22,6 +22,7 @@ OPTIONS = (
     f"{MODEL} {PAPER} --heatmap-samples 2 --no-epoch-checkpoints --seed 3"
     " --validate-interval-updates 1"
 )
+FOLDERS_OF_SETS = ("heatmaps", "heatmaps/test")
 OLDER, OLD, NEW = (f"heatmaps/epoch001/valid0000-update000000{i}.png" for i in (1, 2, 3))
 
 
@@ -33,6 +34,16 @@ def begun(launchpad, small_corpus, tmp_path_factory):
     launchpad.train(*command, f"--max-update 2 --save-dir={folder / 'begun'}").ok()
     launchpad.train(*command, f"--max-update 4 --save-dir={folder / 'whole'}").ok()
     return SimpleNamespace(folder=folder / "begun", whole=folder / "whole", command=command)
+
+
+def test_each_validation_set_has_its_own_pictures(launchpad, begun, tmp_path):
+    options = f"--valid-subset valid,test --max-update 1 --save-dir={tmp_path}"
+    launchpad.train(*begun.command, options).ok()
+    first, second = (
+        sorted((tmp_path / folder).glob("epoch001/valid*.png")) for folder in FOLDERS_OF_SETS
+    )
+    assert [path.name for path in first] == [path.name for path in second] and len(first) == 2
+    assert all(a.read_bytes() != b.read_bytes() for a, b in zip(first, second, strict=True))
 
 
 def bomb(path):

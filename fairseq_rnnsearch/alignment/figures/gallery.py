@@ -14,9 +14,13 @@ minute; a PDF takes 200 ms.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO
+
+from tqdm import tqdm
 
 from fairseq_rnnsearch.alignment.figures.alignment import Alignment
 from fairseq_rnnsearch.alignment.figures.heatmap import save_heatmap
@@ -25,8 +29,8 @@ from fairseq_rnnsearch.alignment.figures.page import write_page
 from fairseq_rnnsearch.alignment.figures.picture_files import FORMATS as PICTURES
 from fairseq_rnnsearch.alignment.figures.styles import PLAIN, Look
 from fairseq_rnnsearch.alignment.figures.terminal import text_heatmap
-from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.files import remove_unfinished, replacing, write_text
+from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.files import give_up, remove_unfinished, replacing, write_text
 
 TEXT_WIDTH = 120
 
@@ -80,41 +84,29 @@ class Gallery:
         self._lines: dict[str, IO[str]] = {}
         self._page: list[Alignment] = []
         self._last: int | None = None
-        self._files = self._open_files()
+        self._unfinished: list[Path] = []
 
     def __enter__(self) -> Gallery:
-        self._files.__enter__()
-        return self
-
-    def __exit__(self, *error: Any) -> None:
-        self._files.__exit__(*error)
-
-    @contextlib.contextmanager
-    def _open_files(self) -> Iterator[None]:
-        """Open the files with lines; they and the page appear when the block ends well."""
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True)
-        except OSError as problem:
-            raise UserError(
-                f"cannot make the heatmap folder {self._folder}: {problem.strerror}"
-            ) from problem
+        make_folder(self._folder)
         remove_unfinished(self._folder)
-        failure = None
-        with contextlib.suppress(_AbandonedError), contextlib.ExitStack() as files:
+        with contextlib.ExitStack() as files:
             for name in LINES:
                 if name in self._formats:
-                    file = _unfinished(self._folder / LINES[name][0])
+                    unfinished = files.enter_context(replacing(self._folder / LINES[name][0]))
+                    self._unfinished.append(unfinished)
+                    # Lone surrogates stand in it as in JSON.
+                    file = unfinished.open("w", encoding="utf-8", errors="backslashreplace")
                     self._lines[name] = files.enter_context(file)
-            try:
-                yield
-                if self._page:
-                    write_page(self._folder / "index.html", self._page, self._look)
-            except BaseException as problem:
-                # The files would take any OSError for their own, which may be of another file.
-                failure = problem
-                raise _AbandonedError from problem
-        if failure:
-            raise failure
+            self._files = files.pop_all()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        with self._files:
+            if kind is not None:
+                for path in self._unfinished:
+                    give_up(path)
+            elif self._page:
+                write_page(self._folder / "index.html", self._page, self._look)
 
     def add(self, alignment: Alignment) -> None:
         """Write one more alignment; that of a blank line is a line, and no picture.
@@ -147,31 +139,40 @@ class Gallery:
                 save_heatmap(picture, *words, alignment.weights, style=self._look.style)
 
 
+def make_folder(folder: Path) -> None:
+    """Make the folder of a gallery, before the work whose alignments go there.
+
+    Raises:
+        UserError: when it cannot be made or written.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as problem:
+        raise UserError(f"heatmap folder {folder}: {problem.strerror}") from problem
+    if not os.access(folder, os.W_OK):
+        raise UserError(f"heatmap folder {folder}: not writable")
+
+
 def write_gallery(
-    folder: Path, alignments: Iterable[Alignment], formats: Sequence[str], look: Look = PLAIN
+    folder: Path,
+    alignments: Iterable[Alignment],
+    formats: Sequence[str],
+    look: Look = PLAIN,
+    progress: bool = False,
 ) -> None:
     """Write every alignment in every format, in the order of their ids.
 
     Args:
         folder, formats, look: as for `Gallery`.
+        progress: show on the standard error how far it is, and where the files are.
 
     Raises:
         UserError: when something cannot be written, and for two alignments with one id.
     """
+    ordered = sorted(alignments, key=lambda alignment: alignment.id)
+    bar = tqdm(ordered, "drawing alignments", unit="sentence", disable=not progress)
     with Gallery(folder, formats, look) as gallery:
-        for alignment in sorted(alignments, key=lambda alignment: alignment.id):
+        for alignment in bar:
             gallery.add(alignment)
-
-
-class _AbandonedError(Exception):
-    """Ends the files of a gallery that are not to appear."""
-
-
-@contextlib.contextmanager
-def _unfinished(path: Path) -> Iterator[IO[str]]:
-    """Open a text file that appears when the block ends; lone surrogates stand in it as in JSON."""
-    with (
-        replacing(path) as unfinished,
-        unfinished.open("w", encoding="utf-8", errors="backslashreplace") as file,
-    ):
-        yield file
+    if progress:
+        print(f"{counted(len(ordered), 'alignment')} drawn in {folder}", file=sys.stderr)

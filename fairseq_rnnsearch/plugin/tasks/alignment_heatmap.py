@@ -11,7 +11,8 @@ from pathlib import Path
 import torch
 from fairseq import utils
 from fairseq.criterions import FairseqCriterion
-from fairseq.data import Dictionary
+from fairseq.data import Dictionary, FairseqDataset
+from fairseq.data.iterators import EpochBatchIterator
 from fairseq.dataclass.configs import CheckpointConfig
 from fairseq.models import BaseFairseqModel
 from fairseq.sequence_generator import SequenceGenerator
@@ -153,6 +154,11 @@ class AlignmentHeatmapTask(ParallelDataTask):
         """Begin to collect alignments, whose folder the epoch names."""
         super().begin_valid_epoch(epoch, model)
         self._heatmaps.begin_validation(epoch)
+
+    def get_batch_iterator(self, dataset: FairseqDataset, *args, **options) -> EpochBatchIterator:
+        """Return batches as ``ParallelDataTask``; a validation set names its pictures."""
+        self._heatmaps.begin_subset(dataset)
+        return super().get_batch_iterator(dataset, *args, **options)
 
     def valid_step(self, sample: dict, model, criterion) -> tuple[torch.Tensor, int, dict]:
         """Validate as fairseq does, and warn where the cost is not finite."""

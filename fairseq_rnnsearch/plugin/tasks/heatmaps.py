@@ -3,6 +3,7 @@
 import math
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from torch import Tensor
 
 from fairseq_rnnsearch.alignment.figures import Alignment, parse_formats, parse_samples
 from fairseq_rnnsearch.alignment.figures.alignment import bpe_piece
-from fairseq_rnnsearch.alignment.figures.late_gallery import LateGallery
+from fairseq_rnnsearch.alignment.figures.gallery import make_folder, write_gallery
 from fairseq_rnnsearch.alignment.figures.series import Series
 from fairseq_rnnsearch.alignment.figures.styles import Look, title_of
 from fairseq_rnnsearch.errors import training_goes_on
@@ -57,8 +58,9 @@ class Heatmaps:
             Path(cfg.save_dir) if cfg.heatmap_dir else None,
             self._look(["validation"]),
         )
-        self._gallery: LateGallery | None = None
-        self._epoch = 0
+        self._series_of_subsets: dict[str, Series] = {}
+        self._translations: list[Alignment] | None = None
+        self._epoch, self._subset = 0, ""
 
     def check_samples(self, subset: str) -> None:
         """Check that the chosen sentences of a subset exist."""
@@ -100,17 +102,26 @@ class Heatmaps:
     def begin_translations(self) -> None:
         """Prepare the folder ``--heatmap-dir``, if there is one, in which translations are drawn.
 
-        They are drawn when the command ends.
+        They are drawn when the command ends: drawing beside the search would slow it, and batches
+        do not come in the order of their sentences.
         """
-        if self._cfg.heatmap_dir and self._gallery is None:
-            self._gallery = LateGallery(
-                Path(self._cfg.heatmap_dir), self._formats, self._look(list(self._datasets))
-            )
-            at_the_end(self._gallery.finish)
+        if self._cfg.heatmap_dir and self._translations is None:
+            make_folder(Path(self._cfg.heatmap_dir))
+            self._translations = []
+            at_the_end(self._draw_translations)
+
+    def _draw_translations(self) -> None:
+        if self._translations:
+            look = self._look(list(self._datasets))
+            folder = Path(self._cfg.heatmap_dir)
+            write_gallery(folder, self._translations, self._formats, look, progress=True)
+            self._translations = []
 
     def add_translations(self, sample: dict, hypotheses: Sequence[Sequence[dict]]) -> None:
         """Keep the best hypothesis of each chosen sentence of a batch, to be drawn."""
-        if self._gallery is None or "id" not in sample:  # as in what fairseq-interactive is typed
+        if (
+            self._translations is None or "id" not in sample
+        ):  # as in what fairseq-interactive is typed
             return
         rows = zip(sample["id"].tolist(), sample["net_input"]["src_tokens"], strict=True)
         for (sentence, source), (best, *_) in zip(rows, hypotheses, strict=True):
@@ -123,7 +134,7 @@ class Heatmaps:
                     score=float(best["score"]) / math.log(2),
                     probabilities=best["positional_scores"].double().exp().tolist(),
                 )
-                self._gallery.add(alignment)
+                self._translations.append(alignment)
 
     # validations
 
@@ -131,6 +142,18 @@ class Heatmaps:
         """Forget what another validation has collected; the epoch names the folder."""
         self._epoch = epoch
         self._validation_alignments.clear()
+
+    def begin_subset(self, dataset: FairseqDataset) -> None:
+        """Learn whose batches come next."""
+        self._subset = next((name for name, one in self._datasets.items() if one is dataset), "")
+
+    def _series_of(self, subset: str) -> Series:
+        """Return the pictures of a validation set; sets after the first have a folder each."""
+        if subset not in self._series_of_subsets:
+            folder = self._series.folder
+            folder = folder / subset if self._series_of_subsets else folder
+            self._series_of_subsets[subset] = replace(self._series, folder=folder)
+        return self._series_of_subsets[subset]
 
     def collect(self, ids: Tensor, source: Tensor, target: Tensor, attention: Tensor) -> None:
         """Keep what is to be drawn of a batch, see ``runs.trainer.AlignmentTask``."""
@@ -146,7 +169,7 @@ class Heatmaps:
             return
         pictures = {}
         with training_goes_on("heatmaps"):
-            pictures = self._series.add(self._epoch, update, alignments)
+            pictures = self._series_of(self._subset).add(self._epoch, update, alignments)
         if pictures and self._cfg.tensorboard_logdir and SummaryWriter is not None:
             with training_goes_on("TensorBoard"):
                 self._to_tensorboard(pictures, update)
@@ -158,4 +181,6 @@ class Heatmaps:
             for sentence, path in pictures.items():
                 with Image.open(path) as picture:
                     dots = np.asarray(picture.convert("L"))[None]
-                writer.add_image(f"alignment/valid{sentence:04d}", dots, update)
+                folder = path.parent.parent.relative_to(self._series.folder)  # of later subsets
+                tag = Path("alignment") / folder / f"valid{sentence:04d}"
+                writer.add_image(str(tag), dots, update)
