@@ -97,6 +97,7 @@ def test_typed_sentences_are_drawn_into_files(typed):
     names = {path.name for path in folder.iterdir()}
     assert names == {"sentence0000.png", "sentence0001.png", "index.html"}
     assert "2 alignments drawn in" in finished.err
+    assert "<title>Alignments, en → fr</title>" in (folder / "index.html").read_text()
 
 
 @pytest.fixture(scope="module")

@@ -539,7 +539,7 @@ def test_two_text_files_are_aligned_in_one_command(learned, model, test_pairs, t
         assert tuple(json.loads(line)["target"]) == pair.tokens
         np.testing.assert_allclose(json.loads(line)["weights"], pair.weights, atol=1e-5)
     page = (tmp_path / "out/index.html").read_text()
-    assert "<title>Alignments of source and target</title>" in page
+    assert "<title>Alignments of source and target, en → fr</title>" in page
     assert f'id="model" class="faint">{learned.checkpoint}</p>' in page
     assert '"inverted":true' in page
 

@@ -60,7 +60,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = [number for number in range(lines) if number in samples]
     aligned = _aligned(model, options, chosen)
     progress = tqdm(aligned, "aligning", total=len(chosen), unit="pair", file=sys.stderr)
-    look = look_of(options, [options.source.name, options.target.name], options.path)
+    files = [options.source.name, options.target.name]
+    look = look_of(options, files, model.languages, options.path)
     with (
         logging_redirect_tqdm(),
         Gallery(options.heatmap_dir, formats, look=look) as gallery,

@@ -57,14 +57,16 @@ def add_heatmap_options(parser: argparse.ArgumentParser, formats: str) -> None:
     )
 
 
-def look_of(options: argparse.Namespace, files: Sequence[str], model: str) -> Look:
+def look_of(
+    options: argparse.Namespace, files: Sequence[str], languages: Sequence[str], model: str
+) -> Look:
     """Return how alignments look.
 
     Args:
         files: names of the texts, for the title.
+        languages: those of the model, the source's and the target's, for the title.
         model: the checkpoint.
     """
-    languages = options.source_lang, options.target_lang
     title = options.heatmap_title or title_of(languages, files)
     return Look(options.heatmap_style, title, model)
 

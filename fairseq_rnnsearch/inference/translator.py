@@ -146,6 +146,11 @@ class Translator:
         self._coverage = Coverage(*self._vocabularies)
         self._text: CountedText | None = None  # that all calls belong to
 
+    @property
+    def languages(self) -> tuple[str, str]:
+        """The source's and the target's, such as ``("en", "fr")``."""
+        return self.source_text.language, self.target_text.language
+
     @cached_property
     def has_alignment(self) -> bool:
         """Whether a model of the ensemble has attention."""
