@@ -159,6 +159,12 @@ def test_font_is_found_by_what_it_covers(tmp_path, monkeypatch):
         assert fonts.label("漢\u6f23").text == "漢 U+6F23"
 
 
+def test_search_for_a_font_logs_nothing(caplog):
+    with pytest.warns(UserWarning, match="heatmaps"):
+        fonts.label("\u0e01")  # no font of matplotlib's has it, so that all are asked
+    assert caplog.messages == []
+
+
 def test_mark_of_another_font_than_its_letter(tmp_path, monkeypatch):
     """Neither font can draw the two together."""
     mark = "\u1ab0"

@@ -23,6 +23,7 @@ MAIN = "DejaVu Sans"
 # The package of the optional dependencies ``fonts`` holds font files, and is not imported.
 _FONT_PACKAGE = "noto_cjk_sans_otc"
 _NO_TEXT = ("cm", "STIX", "Last Resort")  # matplotlib's own fonts for formulas, and for boxes
+_REGULAR = (400, "normal", "regular")
 # A shaper draws nothing for these (Unicode's Default_Ignorable_Code_Point).
 _IGNORABLE = (
     *((0xAD, 0xAD), (0x34F, 0x34F), (0x61C, 0x61C), (0x115F, 0x1160), (0x17B4, 0x17B5)),
@@ -113,8 +114,10 @@ def _families() -> tuple[str, ...]:
         for path in sorted(list_fonts(folder, ["ttf", "otf", "ttc"])):
             fontManager.addfont(path)
     entries = [*fontManager.ttflist[known:], *fontManager.ttflist[:known]]
+    # matplotlib logs a warning when a family lacks this face.
+    regular = [one for one in entries if one.style == "normal" and one.weight in _REGULAR]
     # Of a font of coloured bitmaps nothing would be seen in black.
-    names = (entry.name for entry in entries if "Color" not in entry.name)
+    names = (entry.name for entry in regular if "Color" not in entry.name)
     return tuple(dict.fromkeys(name for name in names if not name.startswith(_NO_TEXT)))
 
 
