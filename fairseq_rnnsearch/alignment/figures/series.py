@@ -10,7 +10,7 @@ import contextlib
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -56,7 +56,6 @@ class Series:
     most: int
     save_dir: Path | None = None
     look: Look = PLAIN
-    _is_begun: bool = field(default=False, init=False)
 
     def __post_init__(self) -> None:
         if self.most < 0:
@@ -78,10 +77,8 @@ class Series:
         except OSError as problem:
             raise UserError(f"heatmap folder {folder}: {problem.strerror}") from problem
         self._claim()
-        if not self._is_begun:  # what an earlier run drew when it was killed
-            self._is_begun = True
-            for one in (self.folder, *self._epoch_folders()):
-                remove_unfinished(one)
+        for one in (self.folder, *self._epoch_folders()):
+            remove_unfinished(one)  # what an earlier run drew when it was killed
         pictures = {}
         if "png" in self.formats:
             for shown in alignments:
