@@ -36,11 +36,13 @@ def model_of(kernels, seed=0, symbols=13, **options):
     return model
 
 
-def search(cls, models, prefix=None, left=False, dtype=torch.float64, beam=4, **options):
+def search(
+    cls, models, prefix=None, left=False, dtype=torch.float64, beam=4, sources=SOURCES, **options
+):
     dictionary = models[0].decoder.dictionary
     found = cls([m.to(dtype) for m in models], dictionary, beam_size=beam, **options)
     prefix = {} if prefix is None else {"prefix_tokens": torch.tensor(prefix)}
-    return found.generate(None, batch_of(SOURCES, SOURCES, left), **prefix)
+    return found.generate(None, batch_of(sources, sources, left), **prefix)
 
 
 def assert_same(found, expected, atol=1e-10):
@@ -69,7 +71,6 @@ CASES = {
     "fewest words": {"symbols": 5, "beam": 50},
     "padding on the left": {"left": True},
     "short": {"max_len_b": 3},
-    "as long as the source": {"max_len_a": 1.5, "max_len_b": 2},
     "not too short": {"min_len": 4, "beam": 3},
     "one length": {"min_len": 5, "max_len_b": 5},
     "not normalised": {"normalize_scores": False},
@@ -148,6 +149,25 @@ def test_few_sentences_at_a_time_and_forgotten_words_change_nothing(monkeypatch,
     monkeypatch.setattr(word_inputs, "BYTES", 8 * 27 * 6)  # six words
     alone()
     assert_same(search(StepwiseGenerator, [model_of("fast", symbols=70)]), expected)
+
+
+@pytest.mark.parametrize("prefix", [None, [[7, 6]] * 5])
+def test_each_sentence_has_its_own_limit_of_length(prefix, alone):
+    """fairseq's follows the longest sentence of a batch, so that neighbours change translations."""
+    options = {"max_len_a": 0.5, "max_len_b": 1}
+    make, _ = models_and_options({})
+    first = prefix and prefix[:1]
+    expected = [
+        search(SequenceGenerator, make("reference"), first, sources=[one], **options)
+        for one in SOURCES
+    ]
+    assert len({max(len(one["tokens"]) for one in beam) for (beam,) in expected}) > 1
+    alone()
+    found = search(StepwiseGenerator, make("fast"), prefix, **options)
+    for beam, source in zip(found, SOURCES, strict=True):
+        for hypothesis in beam:
+            hypothesis["attention"] = hypothesis["attention"][: len(source)]  # without padding
+    assert_same(found, [beam for (beam,) in expected])
 
 
 # --- candidates ----------------------------------------------------------------------------------

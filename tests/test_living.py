@@ -24,6 +24,7 @@ from models import EOS, PAD, build_model, random_model
 from fairseq_rnnsearch.data.plain_text import TOKENIZERS, PlainText
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference.decode import decode
+from fairseq_rnnsearch.inference.length_limit import LengthLimit
 from fairseq_rnnsearch.inference.search import StepwiseGenerator
 from fairseq_rnnsearch.inference.translator import Translator
 from fairseq_rnnsearch.kernels import reference
@@ -40,6 +41,7 @@ pytest_plugins = ["trained"]
 NODE = shutil.which("node")
 needs_node = pytest.mark.skipif(not NODE, reason="node is not installed; it runs the page's engine")
 RUNNER = Path(__file__).with_name("living_page.js")
+SHORT = LengthLimit(3.0, 10)
 CLOSE = {"atol": 1e-5, "rtol": 0}
 TEXTS = ["w3", "w1 w0 w5 w1 w2", "w4 w9 zebra <pad> w7 w2 w8"]
 
@@ -54,13 +56,14 @@ def translator(**options):
             number = dictionary.indices.pop(word)
             dictionary.symbols[number] = f"{word}@@"
             dictionary.indices[f"{word}@@"] = number
-    return Translator([model], *dictionaries, PlainText("en"), PlainText("fr"))
+    return Translator([model], *dictionaries, PlainText("en"), PlainText("fr"), length_limit=SHORT)
 
 
 def again(model, network):
     """A translator of another network with the same words."""
     dictionaries = model.source_dictionary, model.target_dictionary
-    return Translator(network, *dictionaries, model.source_text, model.target_text)
+    texts = model.source_text, model.target_text
+    return Translator(network, *dictionaries, *texts, length_limit=SHORT)
 
 
 def ask(page, *calls, plain=False):
@@ -108,7 +111,8 @@ def searched(model, text, beam, words=(), rows=()):
     pad = model.target_dictionary.pad()
     prefix = [[numbers.get(i, pad) for i in range(max(numbers, default=-1) + 1)]]
     search = BeamSearch(model.target_dictionary)
-    options = {"beam_size": beam, "max_len_a": 3, "max_len_b": 10, "search_strategy": search}
+    options = {"beam_size": beam, "search_strategy": search}
+    options |= {"max_len_a": model.length_limit.ratio, "max_len_b": model.length_limit.margin}
     generator = StepwiseGenerator(model.models, model.target_dictionary, **options)
     with Touched(dict(rows)), torch.inference_mode():
         forced = torch.tensor(prefix) if numbers else None

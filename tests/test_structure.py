@@ -26,6 +26,9 @@ OTHERS_CONTRACTS = {
     ("plugin/tasks/alignment_heatmap.py", "replace_unk"),
     ("plugin/tasks/alignment_heatmap.py", "score_reference"),
     ("plugin/authors_parameters.py", "dtype"),  # of numpy's arrays
+    ("inference/translator.py", "length_limit"),  # of tasks, which may be fairseq's own
+    ("plugin/tasks/alignment_heatmap.py", "max_len_a"),
+    ("plugin/tasks/alignment_heatmap.py", "max_len_b"),
 }
 
 
@@ -90,6 +93,7 @@ WRITTEN = {
     "inference/search/generator.py": {"sentence.ended", "sentence.full"},
     "plugin/tasks/epoch_batches.py": {"share._supports_prefetch", "share.shard_id"},
     "runs/dictionaries.py": {"dictionary.path"},
+    "plugin/tasks/alignment_heatmap.py": {"args.max_len_a", "args.max_len_b"},  # of a copy
     "inference/translation.py": {"ax._repr_png_", "figure._repr_png_"},
 }
 

@@ -21,6 +21,7 @@ from fairseq_rnnsearch import load
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference import translation as translation_module
 from fairseq_rnnsearch.inference.align import main as align_main
+from fairseq_rnnsearch.inference.length_limit import LengthLimit
 from fairseq_rnnsearch.inference.work_folder import checkpoint_of
 from fairseq_rnnsearch.kernels import forget
 from fairseq_rnnsearch.plugin.models import RNNSearchModel
@@ -43,9 +44,7 @@ def test_pairs(learned):
 
 
 def test_translations_are_those_of_fairseq_generate(learned, model, test_pairs):
-    finished = generate(
-        learned.corpus.data, learned.checkpoint, "--beam 4 --max-len-a 3 --max-len-b 10"
-    ).ok()
+    finished = generate(learned.corpus.data, learned.checkpoint, "--beam 4").ok()
     found = model.translate([source for source, _ in test_pairs], beam=4, batch_size=7)
     assert len(found) == len(test_pairs)
     for number, translation in enumerate(found):
@@ -55,6 +54,23 @@ def test_translations_are_those_of_fairseq_generate(learned, model, test_pairs):
         assert translation.score == pytest.approx(float(score), abs=1e-4)
     right = [t.text == target for t, (_, target) in zip(found, test_pairs, strict=True)]
     assert np.mean(right) > 0.8
+
+
+def test_a_translation_that_is_cut_is_said_to_be(learned, model, test_pairs, tmp_path, caplog):
+    """The limit is the model's own, in Python and in fairseq's command."""
+    assert model.length_limit == LengthLimit(3.0, 10)
+    state = torch.load(learned.checkpoint, weights_only=False)
+    state["task_state"]["length_limit"] = [0.0, 2]
+    torch.save(state, tmp_path / "brief.pt")
+    brief = load(tmp_path / "brief.pt", learned.corpus.data)
+    found = brief.translate([source for source, _ in test_pairs], beam=4)
+    finished = generate(learned.corpus.data, tmp_path / "brief.pt", "--beam 4").ok()
+    for number, translation in enumerate(found):
+        assert translation.text == finished.lines("H")[number][0].split("\t")[1]
+        assert len(translation.text.split()) <= 2
+    assert "was cut after 2 tokens, the model's limit of length" in caplog.text
+    assert {one.is_cut for one in found} == {True, False}
+    assert not any(one.is_cut for one in model.translate([source for source, _ in test_pairs]))
 
 
 def test_a_model_of_bfloat16_is_rounded_when_it_is_loaded(learned, model, test_pairs, tmp_path):

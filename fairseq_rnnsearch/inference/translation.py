@@ -42,6 +42,7 @@ class Translation:
         alignment: the same with its weights, for ``alignment.figures``; None if the model has no
             attention.
         probabilities: of each of ``tokens``, given the source and the tokens before it.
+        is_cut: whether the search ended it, at the model's limit of length, before its end.
         others: the search's other hypotheses, best first; see ``nbest``.
     """
 
@@ -52,6 +53,7 @@ class Translation:
     score: float
     alignment: Alignment | None
     probabilities: tuple[float, ...] = ()
+    is_cut: bool = False
     others: tuple["Translation", ...] = ()
 
     @property
@@ -143,7 +145,7 @@ class Translation:
         return text if self.alignment is None else text + self.html()
 
     def __repr__(self) -> str:
-        source, text = map(_shortened, (self.source, self.text))
+        source, text = map(shortened, (self.source, self.text))
         score = round(self.score, 2) + 0.0  # nor is there a minus before 0.00
         return f"Translation({source!r} -> {text!r}, score {score:.2f})"
 
@@ -151,7 +153,8 @@ class Translation:
         return self.text
 
 
-def _shortened(text: str) -> str:
+def shortened(text: str) -> str:
+    """Return a sentence with as many letters as a message may show."""
     return text if len(text) <= _LONGEST_IN_REPR else text[: _LONGEST_IN_REPR - 1] + "…"
 
 

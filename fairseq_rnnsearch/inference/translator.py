@@ -14,6 +14,7 @@ heatmap.
 """
 
 import contextlib
+import logging
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -35,18 +36,19 @@ from fairseq_rnnsearch.arguments import checked, paths_of, sentences_of
 from fairseq_rnnsearch.data.coverage import CountedText, Coverage, marked, words_of
 from fairseq_rnnsearch.data.plain_text import PlainText
 from fairseq_rnnsearch.devices import usable_device
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.inference.decode import check_search, decode, has_alignment
+from fairseq_rnnsearch.inference.length_limit import UNKNOWN, LengthLimit
 from fairseq_rnnsearch.inference.search import (
     AuthorsSequenceGenerator,
     PosteriorScorer,
     StepwiseGenerator,
 )
-from fairseq_rnnsearch.inference.translation import Translation, one_at_a_time
+from fairseq_rnnsearch.inference.translation import Translation, one_at_a_time, shortened
 from fairseq_rnnsearch.inference.work_folder import checkpoint_of, data_of
 from fairseq_rnnsearch.runs import mends
 
-LONGEST = (3, 10)  # a translation has at most 3 x the source's tokens + 10, end symbol included
+logger = logging.getLogger(__name__)
 
 
 def load(
@@ -109,7 +111,13 @@ def load(
     ]
     dictionaries = its_task.source_dictionary, its_task.target_dictionary
     left_pad_source = cfg.task.get("left_pad_source", False)
-    return Translator(models, *dictionaries, *texts, left_pad_source=left_pad_source)
+    return Translator(
+        models,
+        *dictionaries,
+        *texts,
+        left_pad_source=left_pad_source,
+        length_limit=getattr(its_task, "length_limit", UNKNOWN),
+    )
 
 
 class Translator:
@@ -119,6 +127,7 @@ class Translator:
         models: the model, or the models of an ensemble.
         source_dictionary, target_dictionary: the words that the models know.
         source_text, target_text: how each side's text becomes tokens.
+        length_limit: how long a translation may become.
     """
 
     def __init__(
@@ -130,6 +139,7 @@ class Translator:
         target_text: PlainText,
         *,
         left_pad_source: bool = False,
+        length_limit: LengthLimit = UNKNOWN,
     ) -> None:
         self.models = list(models)
         for model in self.models:
@@ -138,6 +148,7 @@ class Translator:
         self.target_dictionary = target_dictionary
         self.source_text = source_text
         self.target_text = target_text
+        self.length_limit = length_limit
         self._left_pad_source = left_pad_source
         self._vocabularies = (
             words_of(source_dictionary, source_text.language, source_text),
@@ -214,8 +225,8 @@ class Translator:
             beam_size=beam,
             len_penalty=lenpen,
             unk_penalty=math.inf if forbid_unk else 0,
-            max_len_a=LONGEST[0],
-            max_len_b=LONGEST[1],
+            max_len_a=self.length_limit.ratio,
+            max_len_b=self.length_limit.margin,
             search_strategy=BeamSearch(self.target_dictionary),
         )
         sources = [self.source_text.tokens(sentence) for sentence in sentences]
@@ -224,6 +235,8 @@ class Translator:
         translations = [
             self._translated(*each, pieces) for each in zip(sentences, sources, beams, strict=True)
         ]
+        if not authors_search:  # which drops what has not ended
+            translations = list(map(self._marked_if_cut, translations, sources, beams))
         return translations[0] if is_one else translations
 
     def align(
@@ -343,6 +356,20 @@ class Translator:
                 self._translation(source, text, source_tokens, tokens, hypothesis, pieces)
             )
         return replace(translations[0], others=tuple(translations[1:]))
+
+    def _marked_if_cut(
+        self, translation: Translation, source_tokens: list[str], beam: list[dict]
+    ) -> Translation:
+        """Say of a translation that is as long as the search allows that it may lack its end."""
+        longest = self.length_limit.of(len(source_tokens) + 1)
+        if len(beam[0]["tokens"]) <= longest:
+            return translation
+        logger.warning(
+            "the translation of %r was cut after %s, the model's limit of length",
+            shortened(translation.source),
+            counted(longest, "token"),
+        )
+        return replace(translation, is_cut=True)
 
     def _translation(
         self,

@@ -60,8 +60,8 @@ class Engine {
     this.targetText = textOf(stored.target.text);
     this.source = new Dictionary(stored.source.symbols);
     this.target = new Dictionary(stored.target.symbols);
-    this.networks = stored.models.map(({ tensors, options }) =>
-      new Network(new Parameters(tensors, new Products(plain)), options));
+    this.networks = stored.models.map(({ tensors, options, limit }) =>
+      new Network(new Parameters(tensors, new Products(plain)), options, limit));
   }
 
   /** Return the sentences of a text, each of which the model translates by itself. */

@@ -111,7 +111,10 @@ def _stored(models: Sequence[Translator], weights: str) -> dict[str, Any]:
         "source": {"text": rules[0], "symbols": first.source_dictionary.symbols},
         "target": {"text": rules[1], "symbols": first.target_dictionary.symbols},
         "merges": merges,
-        "models": [stored_model(translator.models[0], weights) for translator in models],
+        "models": [
+            stored_model(translator.models[0], weights) | {"limit": [*translator.length_limit]}
+            for translator in models
+        ],
     }
 
 

@@ -235,10 +235,11 @@ function expectedAnnotation(alpha, h, positions) {
 
 class Network {
   /** Build it from what gives parameters by their names in a checkpoint (see weights.js). */
-  constructor(parameters, options) {
+  constructor(parameters, options, limit) {
     const encoder = parameters.of("encoder.network."), decoder = parameters.of("decoder.network.");
     const Unit = UNITS[options.unit];
     this.options = options;
+    this.limit = limit; // of a translation's length: tokens for each source token, and further ones
     this.multiply = parameters.multiply;
     this.sourceEmbedding = new Embedding(encoder.of("embedding."));
     this.forwardUnit = new Unit(encoder.of("forward_unit."));

@@ -59,11 +59,13 @@ class _Sentence:
 
     Attributes:
         number: in the batch.
+        longest: how many words it may have before the end symbol.
         ended: how many of its hypotheses are complete.
         full: places of the beam taken by complete hypotheses, because there were too few others.
     """
 
     number: int
+    longest: int
     ended: int = 0
     full: set[int] = field(default_factory=set)
 
@@ -133,22 +135,26 @@ class _Search:
         self._generator, self._prefix = generator, prefix
         source = sample["net_input"]["src_tokens"]
         self._device = source.device
-        sentences, source_length = source.shape
-        self._max_len = int(longest_translation(generator, source_length))
-        if generator.min_len > self._max_len:
+        source_length = source.size(1)
+        longest = int(longest_translation(generator, source_length))
+        if generator.min_len > longest:
             raise UserError(
                 f"--min-len {generator.min_len}: a translation of {source_length} source words is"
-                f" no longer than {self._max_len} (--max-len-a, --max-len-b)"
+                f" no longer than {longest} (--max-len-a, --max-len-b)"
             )
         self._lengths = sample["net_input"].get("src_lengths")
         if self._lengths is None:
-            self._lengths = (source.ne(generator.eos) & source.ne(generator.pad)).sum(dim=1)
+            self._lengths = source.ne(generator.pad).sum(dim=1)
         encoded = generator.model.forward_encoder(sample["net_input"])
         self._steps = [
             model.decoder.begin(out)
             for model, out in zip(generator.model.models, encoded, strict=True)
         ]
-        self._sentences = [_Sentence(number) for number in range(sentences)]
+        self._sentences = [
+            _Sentence(number, max(generator.min_len, int(longest_translation(generator, length))))
+            for number, length in enumerate(self._lengths.tolist())
+        ]
+        self._max_len = max(sentence.longest for sentence in self._sentences)
         self._lprobs: Tensor | None = None
 
     def run(self) -> list[list[dict]]:
@@ -234,17 +240,19 @@ class _Search:
         lprobs[..., generator.pad] = -math.inf
         if generator.unk_penalty:
             lprobs[..., generator.unk] -= generator.unk_penalty
-        if step >= self._max_len:
-            lprobs[..., :eos] = -math.inf
-            lprobs[..., eos + 1 :] = -math.inf
-        elif self._prefix is not None and step < self._prefix.size(1):
+        sentences = self._sentences[part]
+        over = [row for row, sentence in enumerate(sentences) if step >= sentence.longest]
+        ends = lprobs[over, :, eos]
+        if self._prefix is not None and step < self._prefix.size(1):
             words = self._prefix[part, step].view(-1, 1, 1)
             given = words.expand(-1, lprobs.size(1), 1)
             given_scores = lprobs.gather(2, given)  # where no word is given, that of the pad symbol
             lprobs.masked_fill_(words.ne(generator.pad), -math.inf).scatter_(2, given, given_scores)
-            return
-        if step < generator.min_len:
+        elif step < generator.min_len:
             lprobs[..., eos] = -math.inf
+        if over:
+            lprobs[over] = -math.inf
+            lprobs[over, :, eos] = ends
 
     # following hypotheses
 
@@ -266,7 +274,7 @@ class _Search:
         for i, sentence in enumerate(self._sentences):
             ended = sentence.ended
             going = self._sort_out(sentence, history, i * width, scores[i], words[i], hypotheses[i])
-            is_full = sentence.ended == self._generator.beam_size or step == self._max_len
+            is_full = sentence.ended == self._generator.beam_size or step == sentence.longest
             if sentence.ended > ended and is_full:
                 continue
             remaining.append(i)

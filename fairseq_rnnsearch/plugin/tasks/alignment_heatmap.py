@@ -3,6 +3,7 @@
 ``parallel_data`` reads the data and makes the batches.
 """
 
+import copy
 import logging
 from argparse import Namespace
 from collections.abc import Sequence
@@ -23,6 +24,7 @@ from torch import Tensor
 from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.inference.batches import naming_the_batch
 from fairseq_rnnsearch.inference.decode import check_search, decode, has_alignment
+from fairseq_rnnsearch.inference.length_limit import UNKNOWN
 from fairseq_rnnsearch.inference.search import AuthorsSequenceGenerator, StepwiseGenerator
 from fairseq_rnnsearch.plugin.criterions.alignment_heatmap import (
     AlignmentHeatmapCriterion,
@@ -215,7 +217,11 @@ class AlignmentHeatmapTask(ParallelDataTask):
             for model in models:
                 check_search(model)
             generator = super().build_generator(
-                models, args, seq_gen_cls or StepwiseGenerator, extra_gen_cls_kwargs, **options
+                models,
+                self._with_length_limit(args),
+                seq_gen_cls or StepwiseGenerator,
+                extra_gen_cls_kwargs,
+                **options,
             )
             if self.cfg.forbid_unk:
                 generator.unk_penalty = torch.inf
@@ -226,6 +232,15 @@ class AlignmentHeatmapTask(ParallelDataTask):
             self._words.count_data(self.datasets.values(), with_target=scores)
             self._heatmaps.begin_translations()
         return generator
+
+    def _with_length_limit(self, args: Namespace) -> Namespace:
+        """Return options with the model's limit of length, if the command has fairseq's default."""
+        limit = self.length_limit
+        if (getattr(args, "max_len_a", 0), getattr(args, "max_len_b", 200)) != UNKNOWN:
+            return args
+        args = copy.deepcopy(args)
+        args.max_len_a, args.max_len_b = limit.ratio, limit.margin
+        return args
 
     @property
     def _translates(self) -> bool:

@@ -26,6 +26,7 @@ from fairseq_rnnsearch.data.checksums import check_checksum
 from fairseq_rnnsearch.data.corpus import check_text
 from fairseq_rnnsearch.data.dictionary_file import check_dictionary
 from fairseq_rnnsearch.errors import UserError, reason
+from fairseq_rnnsearch.inference import length_limit
 from fairseq_rnnsearch.paper.batch_order import paper_batches
 from fairseq_rnnsearch.plugin.tasks import vocabulary
 from fairseq_rnnsearch.plugin.tasks.data_folder import check_languages, check_subset
@@ -52,6 +53,7 @@ class ParallelDataTask(TranslationTask):
         if (cfg.max_train_words or 0) < 0:
             raise UserError(f"--max-train-words {cfg.max_train_words}: must be 0 (all) or more")
         self._training_data: FairseqDataset | None = None
+        self.length_limit = length_limit.UNKNOWN
 
     # dictionaries and data
 
@@ -116,7 +118,10 @@ class ParallelDataTask(TranslationTask):
                 "again with fairseq-preprocess --user-dir ... --task alignment_heatmap"
             ) from problem
         if combine and split == self.cfg.train_subset:  # only training combines
-            self._training_data = self.datasets[split]
+            data = self._training_data = self.datasets[split]
+            if len(data):  # epochs may read other folders, and the largest limit holds
+                limit = length_limit.measured(data.src_sizes, data.tgt_sizes)
+                self.length_limit = length_limit.largest(self.length_limit, limit)
         if not len(self.datasets[split]):
             raise UserError(f"the {split!r} data in {self.cfg.data} has no sentences")
 
@@ -146,8 +151,12 @@ class ParallelDataTask(TranslationTask):
     # the state that a checkpoint keeps
 
     def state_dict(self) -> dict:
-        """Return fairseq's state, and which words the model learns."""
-        return {**super().state_dict(), vocabulary.STATE: vocabulary.describe(self._dictionaries)}
+        """Return fairseq's state, which words the model learns, and how long translations are."""
+        return {
+            **super().state_dict(),
+            vocabulary.STATE: vocabulary.describe(self._dictionaries),
+            length_limit.STATE: list(self.length_limit),
+        }
 
     def load_state_dict(self, state_dict: dict) -> None:
         """Compare the words with the data's; checkpoints from before this have none.
@@ -157,6 +166,8 @@ class ParallelDataTask(TranslationTask):
         """
         state = dict(state_dict)
         vocabulary.check_words(state.pop(vocabulary.STATE, None), self._dictionaries)
+        limit = length_limit.stored(state.pop(length_limit.STATE, None))
+        self.length_limit = length_limit.largest(self.length_limit, limit)
         super().load_state_dict(state)
 
     @property

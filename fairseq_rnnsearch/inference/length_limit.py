@@ -1,0 +1,65 @@
+"""How long a translation may become, kept with the model that learned from the training pairs.
+
+A search allows ``ratio * s + margin`` tokens before the end symbol for a source of s tokens, its
+end symbol included. A model of characters needs far more of them than one of words, which is why
+the limit comes from the training pairs and not from the command.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+STATE = "length_limit"  # in a checkpoint's ``task_state``
+_LEAST_RATIO, _LEAST_MARGIN = 3.0, 10
+_TIMES_THE_MEAN = 1.5
+_PAIRS_WITHIN = 0.999
+
+
+class LengthLimit(NamedTuple):
+    """The limit of one model.
+
+    Attributes:
+        ratio: target tokens for each source token.
+        margin: further target tokens.
+    """
+
+    ratio: float
+    margin: int
+
+    def of(self, source: int) -> int:
+        """Return how many tokens a translation may have before its end symbol.
+
+        Args:
+            source: tokens of the sentence, its end symbol included.
+        """
+        return int(self.ratio * source + self.margin)
+
+
+UNKNOWN = LengthLimit(0.0, 200)  # fairseq's own limit, for checkpoints that have none
+
+
+def measured(source: np.ndarray, target: np.ndarray) -> LengthLimit:
+    """Return a limit that leaves room for training pairs and half as much again.
+
+    Args:
+        source, target: lengths of the pairs in tokens, ``(pairs,)``, end symbols included.
+    """
+    ratio = max(_LEAST_RATIO, _TIMES_THE_MEAN * float(target.sum() / source.sum()))
+    beyond = float(np.quantile(target - ratio * source, _PAIRS_WITHIN))
+    return LengthLimit(round(ratio, 3), max(_LEAST_MARGIN, math.ceil(beyond)))
+
+
+def largest(*limits: LengthLimit) -> LengthLimit:
+    """Return what holds for all models, or all training pairs, of which something is known."""
+    known = [limit for limit in limits if limit != UNKNOWN]
+    return LengthLimit(*map(max, zip(*known, strict=True))) if known else UNKNOWN
+
+
+def stored(limit: object) -> LengthLimit:
+    """Read what a checkpoint's task state has; ``UNKNOWN`` if it has nothing that makes sense."""
+    if not isinstance(limit, (list, tuple)) or len(limit) != 2:
+        return UNKNOWN
+    if not all(isinstance(one, (int, float)) and 0 <= one <= 1e4 for one in limit):
+        return UNKNOWN
+    return LengthLimit(float(limit[0]), int(limit[1]))

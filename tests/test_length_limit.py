@@ -1,0 +1,38 @@
+"""How long a translation may become: measured on training pairs, and kept with the model."""
+
+import numpy as np
+import pytest
+
+from fairseq_rnnsearch.inference.length_limit import UNKNOWN, LengthLimit, largest, measured, stored
+
+
+def test_words_keep_three_times_the_source_and_ten():
+    rng = np.random.default_rng(1)
+    source = rng.integers(2, 30, 5000)
+    target = (source * rng.uniform(0.8, 1.4, 5000)).astype(int)
+    assert measured(source, target) == LengthLimit(3.0, 10)
+
+
+def test_characters_of_words_have_room():
+    """No pair of the training would be cut, but for one in a thousand."""
+    rng = np.random.default_rng(1)
+    source = rng.integers(2, 30, 5000)
+    target = (source * rng.uniform(4, 12, 5000)).astype(int)
+    limit = measured(source, target)
+    cut = sum(t > limit.of(s) for s, t in zip(source, target, strict=True))
+    assert cut <= 5 and limit.ratio == pytest.approx(12, abs=0.3)
+    outlier = measured(np.append(source, 2), np.append(target, 5000))
+    assert outlier.margin < 100
+
+
+def test_the_largest_limit_holds_for_an_ensemble():
+    assert largest(LengthLimit(3.0, 40), UNKNOWN, LengthLimit(5.0, 10)) == LengthLimit(5.0, 40)
+    assert largest(UNKNOWN) == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    "state", [None, [], [1], [1, 2, 3], "ab", [-1, 3], [3, 1e9], [float("nan"), 3], [None, 3]]
+)
+def test_what_a_checkpoint_says_is_read_as_data(state):
+    assert stored(state) == UNKNOWN
+    assert stored([4.5, 20]) == LengthLimit(4.5, 20)
