@@ -20,7 +20,6 @@ from fairseq_rnnsearch.alignment.figures import (
     write_gallery,
 )
 from fairseq_rnnsearch.alignment.figures.alignment import bpe_piece
-from fairseq_rnnsearch.alignment.figures.gallery import make_folder
 from fairseq_rnnsearch.errors import UserError
 
 PIECES = Alignment(
@@ -84,13 +83,6 @@ def test_the_probability_of_a_word_is_the_product_of_its_pieces():
     pieces = ("ma@@", "i@@", "son", "</s>")
     of_pieces = Alignment(("a",), pieces, np.ones((4, 1)), probabilities=(0.5, 0.5, 0.8, 0.9))
     assert of_pieces.merge_pieces(bpe_piece).probabilities == pytest.approx((0.2, 0.9))
-    with pytest.raises(UserError, match="1 probabilities for 2 target words"):
-        Alignment(("a",), ("b", "c"), np.ones((2, 1)), probabilities=(0.5,))
-
-
-def test_weights_of_another_shape_are_refused():
-    with pytest.raises(UserError, match=r"\(2, 2\).*1 target.*2 source"):
-        Alignment(("a", "b"), ("c",), np.ones((2, 2)))
 
 
 @pytest.mark.parametrize(
@@ -101,17 +93,8 @@ def test_samples(text, chosen):
     assert {i for i in range(9) if i in parse_samples(text)} == chosen
 
 
-@pytest.mark.parametrize("text", ["", "some", "-1", "ids:", "ids:x", "3,4", "id:3"])
-def test_samples_that_mean_nothing(text):
-    with pytest.raises(UserError, match="heatmap-samples"):
-        parse_samples(text)
-
-
 def test_formats():
     assert parse_formats("png, html,png") == ("png", "html")
-    for unknown in ("gif", "png,gif", ""):
-        with pytest.raises(UserError, match="choose from png"):
-            parse_formats(unknown)
 
 
 def test_text_heatmap_draws_each_weight_under_its_word():
@@ -141,12 +124,6 @@ def test_gallery_writes_what_is_asked_for(tmp_path):
     assert (first["id"], second["id"], second["score"]) == (0, 3, -0.5)
     np.testing.assert_allclose(second["weights"], PIECES.weights)
     assert second["source"] == list(PIECES.source)
-
-
-def test_gallery_in_a_place_that_is_a_file(tmp_path):
-    (tmp_path / "taken").touch()
-    with pytest.raises(UserError, match="taken"):
-        write_gallery(tmp_path / "taken", [PIECES], ("text",))
 
 
 # --- many sentences -------------------------------------------------------------------------------
@@ -212,12 +189,6 @@ def test_file_that_cannot_be_written(tmp_path, name):
     assert not (tmp_path / "alignments.jsonl").exists()
 
 
-def test_ids_must_increase(tmp_path):
-    with pytest.raises(UserError, match="alignment 3 after 3"):
-        write_gallery(tmp_path, [PIECES, PIECES], ("jsonl",))
-    assert list(tmp_path.iterdir()) == []
-
-
 PROGRAM = f"""
 import sys, types
 package = types.ModuleType("fairseq_rnnsearch")  # spares it fairseq
@@ -257,9 +228,3 @@ def test_progress_says_how_many_alignments_are_where(tmp_path, capsys):
     assert names == ["alignments.pharaoh", *(f"sentence{n:04d}.png" for n in (0, 3, 6))]
     said = capsys.readouterr().err
     assert said.count(f"3 alignments drawn in {tmp_path}/new") == 1 and "3/3" in said
-
-
-def test_a_folder_that_cannot_be_made_is_refused_before_the_work(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match=r"heatmap folder .*file: File exists"):
-        make_folder(tmp_path / "file")

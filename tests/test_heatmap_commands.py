@@ -4,7 +4,7 @@ import json
 import re
 
 import pytest
-from commands import ERROR, MODEL, generate, interactive, run, sides, together, train
+from commands import ERROR, generate, run, sides, together
 
 pytest_plugins = ["trained"]
 
@@ -98,53 +98,6 @@ def test_typed_sentences_are_drawn_into_files(typed):
     assert names == {"sentence0000.png", "sentence0001.png", "index.html"}
     assert "2 alignments drawn in" in finished.err
     assert "<title>Alignments, en → fr</title>" in (folder / "index.html").read_text()
-
-
-@pytest.fixture(scope="module")
-def without_attention(small_corpus, tmp_path_factory):
-    folder = tmp_path_factory.mktemp("rnnencdec")
-    options = "--criterion cross_entropy --optimizer adam --batch-size 60 --max-update 1"
-    model = MODEL.replace("rnnsearch_tiny", "rnnencdec_30")
-    train(small_corpus.data, folder, f"{model} {options}").ok()
-    return folder / "checkpoint_last.pt"
-
-
-MISTAKES = {
-    "an unknown format": ("--heatmap-format png,bmp", "'bmp' is unknown: choose from png, pdf"),
-    "no format": ("--heatmap-format ,", "no heatmap format given"),
-    "unknown samples": ("--heatmap-samples some", "must be a number (the first N sentences), all"),
-    "ids that do not exist": (
-        "--heatmap-samples ids:2,60",
-        "ids:60: the 'test' data has 60 sentences, valid are 0 to 59",
-    ),
-    "a file in the way": ("--heatmap-dir={file}", "File exists"),
-    "a file as folder": ("--heatmap-dir={file}/folder", "Not a directory"),
-}
-
-
-def test_mistakes_are_one_line_before_the_search(learned, without_attention, tmp_path):
-    file = tmp_path / "file"
-    file.touch()
-
-    def draw(options):
-        options = f"--heatmap-dir={tmp_path}/out {options.format(file=file)}"
-        return generate(learned.corpus.data, learned.checkpoint, options)
-
-    calls = [lambda options=options: draw(options) for options, _ in MISTAKES.values()]
-    for finished, (name, (_, message)) in zip(together(*calls), MISTAKES.items(), strict=True):
-        assert message in finished.error(), name
-        assert not finished.hypotheses()
-    assert not list((tmp_path / "out").glob("*"))
-
-
-def test_rnnencdec_explains_that_it_has_no_alignment(small_corpus, without_attention, tmp_path):
-    command = small_corpus.data, without_attention
-    for finished in together(
-        lambda: generate(*command, f"--heatmap-dir={tmp_path}/out"),
-        lambda: interactive(*command, "--print-alignment soft", stdin="red\n"),
-    ):
-        assert "RNNencdec reads its source through one vector" in finished.error()
-    assert not (tmp_path / "out").exists()
 
 
 def test_a_file_that_cannot_be_written_fails_the_command(learned, tmp_path):

@@ -184,23 +184,6 @@ def test_five_hundred_sentences_stay_small(tmp_path):
     assert written(tmp_path, [sentence] * 500).stat().st_size < 2_000_000
 
 
-@pytest.mark.parametrize(
-    ("place", "message"),
-    [("missing/index.html", "No such file or directory"), ("folder", "Is a directory")],
-)
-def test_cannot_be_written(tmp_path, place, message):
-    (tmp_path / "folder").mkdir()
-    with pytest.raises(UserError, match=f"{place} cannot be written: {message}"):
-        write_page(tmp_path / place, ALIGNMENTS)
-    assert os.listdir(tmp_path) == ["folder"]
-
-
-def test_nothing_to_show(tmp_path):
-    with pytest.raises(UserError, match="no alignment to show"):
-        write_page(tmp_path / "index.html", [])
-    assert os.listdir(tmp_path) == []
-
-
 def test_whole_or_not_at_all(tmp_path, monkeypatch):
     path = written(tmp_path)
     before = path.read_bytes()

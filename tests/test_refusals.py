@@ -1,19 +1,58 @@
-"""What a user gives wrongly, in options, files or checkpoints, ends a command with one line."""
+"""What a user gives wrongly, in options, files or checkpoints, ends a command with one line.
+
+`COMMANDS`, `CALLS` and `OF_A_MODEL` are tables of what is given and what the line says. Nothing is
+written by what is refused.
+"""
 
 import copy
 import json
 import re
+import shutil
 import subprocess
+from argparse import Namespace
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
-from commands import LAST_ONLY, MODEL, PACKAGE, PAPER, QUIET, ROOT, TASK
+from commands import (
+    LAST_ONLY,
+    MODEL,
+    PACKAGE,
+    PAPER,
+    QUIET,
+    ROOT,
+    SIZES,
+    TASK,
+    generate,
+    interactive,
+    together,
+    train,
+    write_text,
+)
 from fairseq import checkpoint_utils
 
+from fairseq_rnnsearch import load
+from fairseq_rnnsearch.alignment.evaluation.__main__ import main as evaluate
+from fairseq_rnnsearch.alignment.evaluation.alignment_error_rate import Counts, bootstrap_interval
+from fairseq_rnnsearch.alignment.evaluation.links import read_links, read_sentence_pairs
+from fairseq_rnnsearch.alignment.evaluation.symmetrisation import symmetrise
+from fairseq_rnnsearch.alignment.figures import (
+    Alignment,
+    draw_heatmap,
+    parse_formats,
+    parse_samples,
+    save_heatmap,
+    write_gallery,
+    write_page,
+)
+from fairseq_rnnsearch.alignment.figures.gallery import make_folder
+from fairseq_rnnsearch.alignment.figures.series import Series
 from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import UserError, line_of, reason
 from fairseq_rnnsearch.inference import align
 from fairseq_rnnsearch.runs import mends
+from fairseq_rnnsearch.runs.options import check_options
 
 pytest_plugins = ["trained"]
 
@@ -27,15 +66,6 @@ def mended():
 
 TRAIN = f"{MODEL} {PAPER} {LAST_ONLY} --max-update 1"
 
-NO_DEVICES = ("xyz", "meta", "cuda:99", "", "CPU", "xla", None, 5)
-
-
-@pytest.mark.parametrize("name", NO_DEVICES)
-def test_devices_that_are_none(name):
-    with pytest.raises(UserError) as caught:
-        usable_device(name, "--device")
-    assert str(caught.value).startswith(f"--device {str(name)!r}: must be one of cpu")
-
 
 def test_devices_that_are_there():
     assert usable_device("cpu") == usable_device(torch.device("cpu")) == torch.device("cpu")
@@ -44,74 +74,189 @@ def test_devices_that_are_there():
         assert usable_device(f"{kind}:0") == torch.device(kind, 0)
 
 
-def test_align_looks_at_the_device_before_it_reads(tmp_path):
-    options = "--path=x.pt --source=x.en --target=x.fr --device=meta --heatmap-dir"
-    with pytest.raises(UserError, match=r"^--device .meta.: must be one of cpu"):
-        align.main(["data", *options.split(), str(tmp_path / "out")])
-
-
 # --- the commands -------------------------------------------------------------------------------
 
-UNUSABLE = {  # words for each command, and parts of its one line
+FILES = {
+    "file": b"",
+    "one": b"a\n",
+    "two": b"b\nc\n",
+    # links of three sentences, and what does not go with them
+    "gold": b"1-1 2p1 2-2\n1-1\n\n",
+    "fewer": b"0-0\n0-0\n",
+    "links": b"\n\n\n",
+    "more": b"\n\n\n\n",
+    "later": b"4 1 1\n",
+}
+# a file of 5 or 30 sentences, and what it has become
+TEXTS = {
+    "longer": ("train.fr", lambda content: content + b"maison\n"),
+    "latin1": ("valid.fr", lambda content: b"maison\nma\xffson\n" + content[14:]),
+    "return": ("train.en", lambda content: b"red\rhouse\n" + content),
+    "empty": ("valid.en", lambda content: b""),
+    "partial": ("valid.fr", None),
+}
+_TEXT = (
+    "fairseq-preprocess -s en -t fr --destdir=@new --trainpref=@{0}/train --validpref=@{0}/valid"
+)
+_TRAIN = "fairseq-train @data --save-dir=@new @train"
+_GENERATE = "fairseq-generate @data --path=@model"
+_ALIGN = "rnnsearch-align data --path=x --heatmap-dir=@new"
+_AER = "rnnsearch-evaluate aer --gold=@gold --hypothesis=@links"
+
+COMMANDS = {  # words of each command, and parts of its one line
+    _TEXT.format("longer"): ["train.en has 30 lines", "train.fr has 31 lines"],
+    _TEXT.format("latin1"): ["valid.fr, line 2, byte 3", "0xff"],
+    _TEXT.format("return"): ["train.en, line 1", "carriage return"],
+    _TEXT.format("empty"): ["valid.en is empty"],
+    _TEXT.format("partial"): ["valid.fr", "no such file"],
+    "fairseq-train @uneven --save-dir=@new @train": ["train", "same number"],
+    "fairseq-train @nowhere --save-dir=@new @train": ["nowhere"],
+    "fairseq-train @longer --save-dir=@new @train": ["longer"],
     "fairseq-train @data --save-dir=@new --criterion alignment_heatmap --arch rnnsearch_tiny": [
         "Must specify batch size either with --max-tokens or --batch-size",
         "(fairseq_cli/train.py, line ",
     ],
-    "fairseq-train @data --save-dir=@new @train --valid-subset nosuch": [
+    f"{_TRAIN} --valid-subset nosuch": [
         "no subset 'nosuch' of en-fr data in ", "its subsets: test, train, valid"
     ],
-    "fairseq-train @data --save-dir=@new @train --valid-subset valid,v": ["no subset 'v'"],
-    "fairseq-train @data --save-dir=@new @train --train-subset /x": ["no subset '/x'"],
-    "fairseq-train @data --save-dir=@new @train --dataset-impl raw": [
+    f"{_TRAIN} --valid-subset valid,v": ["no subset 'v'"],
+    f"{_TRAIN} --train-subset /x": ["no subset '/x'"],
+    f"{_TRAIN} --dataset-impl raw": [
         "no subset 'valid' of en-fr data that --dataset-impl raw reads in ", "its subsets: none"
     ],
-    "fairseq-train @data --save-dir=@new @train --source-lang de": [
-        "--source-lang de: the data in ", "are en-fr; name both"
-    ],
-    "fairseq-train @data --save-dir=@new @train -s de -t fr": [
-        "no dictionary dict.de.txt", "dict.en.txt and dict.fr.txt"
-    ],
+    f"{_TRAIN} --source-lang de": ["--source-lang de: the data in ", "are en-fr; name both"],
+    f"{_TRAIN} -s de -t fr": ["no dictionary dict.de.txt", "dict.en.txt and dict.fr.txt"],
     "fairseq-train @data --save-dir=/proc/nosuch @train": [
         "--save-dir /proc/nosuch cannot be written: No such file or directory"
     ],
-    "fairseq-train @data --save-dir=@new @train --seed -1": ["Seed must be between 0 and"],
-    "fairseq-train @data --save-dir=@new @train --encoder-hidden-size 1000000": [
+    f"{_TRAIN} --seed -1": ["Seed must be between 0 and"],
+    f"{_TRAIN} --encoder-hidden-size 1000000": [
         "DefaultCPUAllocator: can't allocate memory: you tried to allocate "
     ],
-    "fairseq-train @data --save-dir=@new @train --attention-size 999999999999999999999": [
+    f"{_TRAIN} --attention-size 999999999999999999999": [
         "--attention-size 999999999999999999999: must be a whole number from 1 to 1,000,000"
     ],
-    "fairseq-train @data --save-dir=@new @train --save-async": ["needs the package iopath"],
+    f"{_TRAIN} --save-async": ["needs the package iopath"],
+    f"{_TRAIN} --max-tokens 100": ["--batch-size", "--max-tokens", "--batch-order fairseq"],
+    f"{_TRAIN} --max-train-words -1": ["--max-train-words -1", "0 (all)"],
+    f"{_TRAIN} --dropout 1.5": ["--dropout 1.5", "below 1"],
+    f"{_TRAIN} --adadelta-rho 1": ["--adadelta-rho 1", "between 0 and 1"],
     "fairseq-generate @data": ["--path required for generation!"],
-    "fairseq-generate @data --path=@model --gen-subset tset": [
-        "no subset 'tset'", "its subsets: test, train, valid"
+    "fairseq-generate @data --path=@nowhere": ["/nowhere"],
+    "fairseq-generate @nowhere --path=@model": ["/nowhere"],
+    f"{_GENERATE} --gen-subset tset": ["no subset 'tset'", "its subsets: test, train, valid"],
+    f"{_GENERATE} --heatmap-dir=@new --heatmap-format png,bmp": [
+        "'bmp' is unknown: choose from png, pdf"
     ],
+    f"{_GENERATE} --heatmap-dir=@new --heatmap-samples some": [
+        "must be a number (the first N sentences), all"
+    ],
+    f"{_GENERATE} --heatmap-dir=@new --heatmap-samples ids:2,60": [
+        "ids:60: the 'test' data has 13 sentences, valid are 0 to 12"
+    ],
+    f"{_GENERATE} --heatmap-dir=@file": ["File exists"],
+    f"{_GENERATE} --heatmap-dir=@file/folder": ["Not a directory"],
     "fairseq-interactive @data --path=@model --batch-size 3": ["--batch-size"],
+    "fairseq-interactive @data --path=@nowhere": ["/nowhere"],
     "fairseq-validate @data --path=@model": ["Must specify batch size"],
     "fairseq-preprocess -s en -t fr --trainpref=@new --destdir=@new": [".en: no such file"],
     "fairseq_rnnsearch.groundhog import": ["the following arguments are required: --params, --out"],
+    "fairseq_rnnsearch.inference.align data": ["required: --path, --source, --target"],
+    f"{_ALIGN}": ["required: --source, --target"],
+    f"{_ALIGN} --source=@one --target=@one --heatmap-format bmp": ["'bmp' is unknown"],
+    f"{_ALIGN} --source=@one --target=@one --heatmap-samples some": ["'some': must be a number"],
+    f"{_ALIGN} --source=@one --target=@one --heatmap-samples ids:0,7,9": [
+        "ids:7: ", " has 1 sentence,"
+    ],
+    f"{_ALIGN} --source=@one --target=@one --batch-size 0": ["--batch-size: '0' must be"],
+    f"{_ALIGN} --source=@one --target=@two": ["1 line"],
+    f"{_ALIGN} --source=@nowhere --target=@nowhere --device=meta": [
+        "--device 'meta': must be one of cpu"
+    ],
+    f"{_AER} --hypothesis=@fewer": ["@fewer has 2 lines, but @gold has 3 sentences; valid"],
+    f"{_AER} --hypothesis=@more": ["@more has 4 lines, but @gold has 3 sentences; valid"],
+    f"{_AER} --hypothesis=@later": ["@later has links of sentence 4, but @gold has 3"],
+    f"{_AER} --symmetrise union": ["belong together: give both or neither"],
+    f"{_AER} --hypothesis-inverse @links": ["belong together"],
+    f"{_AER} --reverse inverse": ["--reverse inverse: there is no such file"],
+    f"{_AER} --zero-based gold --one-based hypothesis gold": [
+        "--zero-based and --one-based both name gold"
+    ],
+    f"{_AER} --source @links": ["--source and --target belong together"],
+    f"{_AER} --format giza": ["argument --format: invalid choice: 'giza'"],
+    f"{_AER} --bootstrap many": ["argument --bootstrap: invalid int value: 'many'"],
+    f"{_AER} --gold=@links": ["links holds no links"],
 }  # fmt: skip
+IN_PROCESS = {"rnnsearch-align": align.main, "rnnsearch-evaluate": evaluate}
 
 
-def test_one_line_for_whatever_fairseq_asserts(launchpad, barely_trained, tmp_path):
-    stands_for = {
-        "@data": str(barely_trained.corpus.data),
+@pytest.fixture
+def places(small_corpus, barely_trained, launchpad, tmp_path):
+    """What the words with @ stand for."""
+    for name, content in FILES.items():
+        (tmp_path / name).write_bytes(content)
+    text = write_text(tmp_path / "text", train=30, valid=5)
+    for name, (file, change) in TEXTS.items():
+        path = shutil.copytree(text, tmp_path / name) / file
+        path.write_bytes(change(path.read_bytes())) if change else path.unlink()
+    longer, uneven = tmp_path / "longer", tmp_path / "uneven"  # which fairseq alone accepts
+    prefixes = [f"--{split}pref={longer / split}" for split in ("train", "valid")]
+    launchpad.run("fairseq-preprocess", "-s en -t fr", f"--destdir={uneven}", *prefixes).ok()
+    return {
+        "@data": str(small_corpus.data),
         "@model": str(barely_trained.checkpoint),
-        "@new": str(tmp_path / "new"),
         "@train": TRAIN,
+        **{f"@{name}": str(tmp_path / name) for name in (*FILES, *TEXTS, "nowhere")},
+        "@uneven": str(uneven),
     }
-    for words, parts in UNUSABLE.items():
-        command, *arguments = words.split(" ")
-        if command.startswith("fairseq-"):
-            arguments[:0] = [TASK] if command == "fairseq-preprocess" else [TASK, QUIET]
-        for name, value in stands_for.items():
-            arguments = [argument.replace(name, value) for argument in arguments]
-        if command == "fairseq-interactive":
-            arguments.remove(QUIET)
-        message = launchpad.run(command, *arguments).error()
+
+
+def test_commands(launchpad, places, tmp_path, capsys):
+    numbers = {words: str(number) for number, words in enumerate(COMMANDS)}
+
+    def filled(text, words):
+        own = places | {"@new": f"{tmp_path}/new/{numbers[words]}"}
+        return re.sub(r"@\w+", lambda name: own[name[0]], text)
+
+    def refused(words):
+        command, *arguments = filled(words, words).split(" ")
+        if command in IN_PROCESS:
+            with pytest.raises(UserError) as caught:
+                IN_PROCESS[command](arguments)
+            return str(caught.value)
+        if command == "fairseq-preprocess":
+            arguments[:0] = [TASK]
+        elif command.startswith("fairseq-"):
+            arguments[:0] = [TASK, "--cpu" if command == "fairseq-interactive" else QUIET]
+        finished = launchpad.run(command, *arguments)
+        assert not finished.hypotheses()
+        return finished.error()
+
+    inside = [words for words in COMMANDS if words.split()[0] in IN_PROCESS]
+    outside = [words for words in COMMANDS if words not in inside]
+    said = [refused(words) for words in inside]
+    assert capsys.readouterr().out == ""
+    said += together(*(lambda words=words: refused(words) for words in outside))
+    for words, message in zip(inside + outside, said, strict=True):
+        parts = [filled(part, words) for part in COMMANDS[words]]
         assert all(part in message for part in parts), f"{words}: {message}"
-        assert len(message) < 800, message
-    assert not list(tmp_path.rglob("*.pt"))
+        assert len(message.splitlines()) == 1 and len(message) < 800, message
+    left = [path.name for path in (tmp_path / "new").rglob("*") if path.is_file()]
+    assert {*left} <= {"preprocess.log"}
+
+
+def test_alignments_of_a_model_that_has_none(small_corpus, tmp_path):
+    train(small_corpus.data, tmp_path, f"--arch rnnencdec_30 {SIZES} {PAPER} --max-update 1").ok()
+    model = small_corpus.data, tmp_path / "checkpoint_last.pt"
+    for finished in together(
+        lambda: generate(*model, "--print-alignment hard"),
+        lambda: generate(*model, f"--heatmap-dir={tmp_path}/out"),
+        lambda: interactive(*model, "--print-alignment soft", stdin="red\n"),
+        lambda: interactive(*model, "--replace-unk ''", stdin="red\n"),
+    ):
+        assert "RNNencdec reads its source through one vector and has no" in finished.error()
+        assert not finished.hypotheses()
+    assert not (tmp_path / "out").exists()
 
 
 COMPOSED = {
@@ -240,6 +385,163 @@ def test_a_configuration_that_no_model_can_have(barely_trained, tmp_path):
                 checkpoint_utils.load_model_ensemble_and_task([str(path)])
             message = str(caught.value)
             assert str(path) in message and said in message, f"{place}: {message}"
+
+
+# --- calls ----------------------------------------------------------------------------------------
+
+PAIR = Alignment(("a", "b"), ("c",), np.ones((1, 2)))
+WORDS = ("a", "b"), ("c",)
+
+
+def save(name, weights=PAIR.weights, **options):
+    return lambda here: save_heatmap(here / name, *WORDS, weights, **options)
+
+
+def given(**options):
+    """Check an option of fairseq's own, which has no limits for it."""
+    return lambda here: check_options(Namespace(arch="x", cpu=True, **options))
+
+
+SOME = [Counts(2, 2, 3, 1, 2)]
+CALLS = [  # in a folder with a file and a folder, and parts of what is said
+    *(
+        (lambda here, name=name: usable_device(name, "--device"), f"--device {name!r}: must be one")
+        for name in ("xyz", "meta", "cuda:99", "", "CPU", "xla")
+    ),
+    (lambda here: usable_device(None), "device 'None': must be one of cpu"),
+    (lambda here: usable_device(5), "device '5': must be one of cpu"),
+    (given(beam=0), "--beam 0"),
+    (given(batch_size=-1), "--batch-size -1"),
+    (given(update_freq=[1, 0]), "--update-freq", "0"),
+    (given(num_workers=-1), "--num-workers -1"),
+    (given(max_update=-1), "--max-update -1"),
+    (given(clip_norm=float("nan")), "--clip-norm nan"),
+    (given(lr=[-0.1]), "--lr", "-0.1"),
+    (given(lenpen=1000), "--lenpen 1000"),
+    (given(results_path=__file__), f"--results-path {__file__}"),
+    (given(save_dir=__file__), f"--save-dir {__file__}"),
+    *(
+        (lambda here, text=text: parse_samples(text), "--heatmap-samples", "must be a number")
+        for text in ("", "some", "-1", "ids:", "ids:x", "3,4", "id:3")
+    ),
+    *(
+        (lambda here, text=text: parse_formats(text), "heatmap format", "choose from png")
+        for text in ("gif", "png,gif", "")
+    ),
+    (lambda here: Series(here, ("png",), -1), "--heatmap-keep -1"),
+    (lambda here: make_folder(here / "file"), "heatmap folder ", "file: File exists"),
+    (lambda here: Series(here / "file", (), 0).add(1, 1, []), "heatmap folder ", "Not a directory"),
+    (lambda here: write_gallery(here / "file", [PAIR], ("text",)), "file: File exists"),
+    (lambda here: write_gallery(here, [PAIR, PAIR], ("jsonl",)), "alignment 0 after 0"),
+    (lambda here: write_page(here / "a/b.html", [PAIR]), "b.html cannot be written: No such file"),
+    (lambda here: write_page(here / "folder", [PAIR]), "folder cannot be written: Is a directory"),
+    (lambda here: write_page(here / "a.html", []), "no alignment to show"),
+    *(
+        (save("a.png", np.ones(shape)), f"have shape {shape}", "1 target and 2 source words")
+        for shape in ((2, 1), (1, 3), (2,), (1, 1, 2))
+    ),
+    (lambda here: Alignment(*WORDS, [[1, 0]], probabilities=(1, 1)), "2 probabilities for 1"),
+    (lambda here: draw_heatmap([], ["a"], np.zeros((1, 0))), "at least one word on each side"),
+    (save("a.jpg"), "a.jpg: its name must end in one of .png, .pdf, .svg"),
+    (save("a"), "its name must end in one of"),
+    (save("a/a.png"), "a/a.png cannot be written: No such file or directory"),
+    (save("folder.png"), "folder.png cannot be written: Is a directory"),
+    (save("file/a.png"), "file/a.png cannot be written: Not a directory"),
+    (save("a.png", cmap="greyish"), "cmap 'greyish': must be a colour map of matplotlib"),
+    (save("a.png", style="dark"), "style 'dark' is unknown: choose from paper, inverted"),
+    (lambda here: bootstrap_interval(SOME, 0, 1), "0 bootstrap resamples: must be at least 1"),
+    (lambda here: bootstrap_interval(SOME, 9, -1), "seed -1: must be 0 or more"),
+    (
+        lambda here: bootstrap_interval([Counts(0, 0, 0, 0, 0)], 9, 1),
+        "neither hypothesis nor gold holds a link",
+    ),
+    (
+        lambda here: symmetrise(set(), set(), "grow"),
+        "'grow': must be one of intersection, union, grow-diag",
+    ),
+    (lambda here: read_links(here / "a"), "a cannot be read: No such file or directory"),
+    (lambda here: read_links(here / "latin1"), "latin1, line 2: is not UTF-8"),
+    (lambda here: read_links(here / "file", format="giza"), "must be one of auto, naacl, talp, ph"),
+    (
+        lambda here: read_sentence_pairs(here / "file", here / "lines"),
+        "file has 0 lines but ", "lines has 2;",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("number", range(len(CALLS)))
+def test_calls(tmp_path, number):
+    call, *parts = CALLS[number]
+    (tmp_path / "file").touch()
+    (tmp_path / "latin1").write_bytes(b"0-0\n\xe9\n")
+    (tmp_path / "lines").write_bytes(b"x\ny\n")
+    for name in ("folder", "folder.png"):
+        (tmp_path / name).mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    with pytest.raises(UserError) as caught:
+        call(tmp_path)
+    message = str(caught.value)
+    assert all(part in message for part in parts) and "\n" not in message, message
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+class Unshown:
+    def __repr__(self):
+        raise RuntimeError
+
+
+OF_A_MODEL = {  # an argument and values that it does not have
+    "load": {
+        "checkpoint": ([], (), 5, None, True, b"x", {"a": 1}, "", "a\0", ["x", 5], [None]),
+        "data": (5, b"x", True, ["x"], "a\0"),
+        "source_lang": (5, b"en"),
+        "target_lang": (True,),
+        "tokenizer": (5,),
+        "lowercase": (1, "no"),
+        "bpe_codes": (5, b"x"),
+        "device": ("xyz", torch.device("meta"), None, 5),
+    },
+    "translate": {
+        "beam": (0, -1, 1.5, "3", None, True, np.float64(3), float("nan"), [3], Unshown()),
+        "batch_size": (0, 1.5, None, True),
+        "lenpen": (float("nan"), float("inf"), "1", None, True, 1j, 1e300, 10**5000),
+        "forbid_unk": (1, "no", None),
+        "authors_search": (0, "yes", np.array(True)),
+        "pieces": ("melt", None, ["merge"]),
+        "sentences": (5, None, b"a", [b"a"], ["a", None], [["a"]], {"a": 1}, {"a"}, range(2))
+        + (Path("a"), "a\ud800", ["\udcff"], np.array("a"), np.array([["a"]]), Unshown()),
+    },
+    "align": {"batch_size": (0,)},
+    "plot": {"path": (5, "a\0.png")},
+}
+
+
+def test_arguments(barely_trained):
+    usual = {"checkpoint": barely_trained.checkpoint, "data": barely_trained.corpus.data}
+    model = load(**usual)
+    pair = {"source": "red", "target": "rouge"}
+    calls = {
+        "load": lambda **given: load(**usual | given),
+        "translate": lambda **given: model.translate(**{"sentences": "red house"} | given),
+        "align": lambda **given: model.align(**pair | given),
+        "plot": model.align(**pair).plot,
+    }
+    for function, name, value in (
+        (function, name, value)
+        for function, arguments in OF_A_MODEL.items()
+        for name, values in arguments.items()
+        for value in values
+    ):
+        with pytest.raises(UserError, match=f"^{name}.* must be ") as caught:
+            calls[function](**{name: value})
+        assert len(str(caught.value).splitlines()) == 1 and len(str(caught.value)) < 200
+    for given, message in (
+        ({"source": ["red", "house"], "target": ["rouge", None]}, r"^target\[1\] None: must be a"),
+        ({"source": ["a"], "target": ["b", "c"]}, "1 source and 2 target"),
+        ({"target": ["b"]}, "both be a string or both be lists"),
+    ):
+        with pytest.raises(UserError, match=message):
+            model.align(**pair | given)
 
 
 # --- what an exception says -----------------------------------------------------------------------

@@ -6,7 +6,6 @@ from PIL import Image
 
 from fairseq_rnnsearch.alignment.figures import Alignment
 from fairseq_rnnsearch.alignment.figures.series import Series
-from fairseq_rnnsearch.errors import UserError
 
 
 def alignments(sharpness, sentences=2):
@@ -106,11 +105,3 @@ def test_other_formats_go_to_the_epochs_folder(tmp_path):
     assert {str(path.relative_to(tmp_path / "epoch001")) for path in tmp_path.rglob("*.*")} == {
         *("sentence0000.svg", "sentence0001.svg", "alignments.jsonl")
     }
-
-
-def test_mistakes_are_named(tmp_path):
-    with pytest.raises(UserError, match="--heatmap-keep -1"):
-        Series(tmp_path, ("png",), -1)
-    (tmp_path / "file").touch()
-    with pytest.raises(UserError, match="file"):
-        draw(tmp_path / "file", [1])

@@ -7,13 +7,12 @@ import shutil
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
-from commands import ERROR, MODEL, generate, run, sides, train
+from commands import MODEL, generate, run, sides, train
 from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import GenerationConfig
 
@@ -250,54 +249,6 @@ def test_rnnencdec_translates_and_says_that_it_has_no_alignment(without_attentio
 # --- mistakes ---------------------------------------------------------------------------------
 
 
-class Unshown:
-    def __repr__(self):
-        raise RuntimeError
-
-
-WRONG = {
-    "beam": (0, -1, 1.5, "3", None, True, np.float64(3), float("nan"), [3], Unshown()),
-    "batch_size": (0, 1.5, None, True),
-    "lenpen": (float("nan"), float("inf"), "1", None, True, 1j, 1e300, 10**5000),
-    "forbid_unk": (1, "no", None),
-    "authors_search": (0, "yes", np.array(True)),
-    "pieces": ("melt", None, ["merge"]),
-    "sentences": (5, None, b"a", [b"a"], ["a", None], [["a"]], {"a": 1}, {"a"}, range(2), Path("a"))
-    + ("a\ud800", ["\udcff"], np.array("a"), np.array([["a"]]), Unshown()),
-}
-
-
-def test_wrong_arguments_of_translate_are_named_in_one_line(model):
-    for name, values in WRONG.items():
-        for value in values:
-            given = {"sentences": "red house"} | {name: value}
-            with pytest.raises(UserError, match=f"^{name}.* must be ") as found:
-                model.translate(**given)
-            assert len(str(found.value).splitlines()) == 1 and len(str(found.value)) < 200
-
-
-def test_wrong_arguments_of_align_and_plot(model):
-    with pytest.raises(UserError, match=r"^target\[1\] None: must be a string"):
-        model.align(["red", "house"], ["rouge", None])
-    with pytest.raises(UserError, match=r"^batch_size 0: must be a whole number"):
-        model.align("red", "rouge", batch_size=0)
-    for path in (5, "a\0.png"):
-        with pytest.raises(UserError, match=r"^path .*: must be a path"):
-            model.align("red", "rouge").plot(path)
-
-
-@pytest.mark.parametrize(
-    ("source", "target", "message"),
-    [
-        (["a"], ["b", "c"], "1 source and 2 target"),
-        ("a", ["b"], "both be a string or both be lists"),
-    ],
-)
-def test_sides_that_do_not_belong_together(model, source, target, message):
-    with pytest.raises(UserError, match=message):
-        model.align(source, target)
-
-
 def test_what_is_sensible_is_accepted(model, tmp_path):
     words = ["red house", "bird"]
     expected = [t.text for t in model.translate(words, beam=3)]
@@ -322,26 +273,6 @@ def test_loading_what_is_not_there(learned, tmp_path):
         (tmp_path / f"dict.{language}.txt").write_text(words)
     with pytest.raises(UserError, match=r"has 5 symbols .*, but the checkpoint was trained with"):
         load(learned.checkpoint, tmp_path, source_lang="en", target_lang="fr")
-
-
-WRONG_TO_LOAD = {
-    "checkpoint": ([], (), 5, None, True, b"x", {"a": 1}, "", "a\0", ["x", 5], [None]),
-    "data": (5, b"x", True, ["x"], "a\0"),
-    "source_lang": (5, b"en"),
-    "target_lang": (True,),
-    "tokenizer": (5,),
-    "lowercase": (1, "no"),
-    "bpe_codes": (5, b"x"),
-    "device": ("xyz", "meta", torch.device("meta"), "", None, 5, "cpu:7"),
-}
-
-
-def test_wrong_arguments_of_load_are_named_in_one_line(learned):
-    for name, values in WRONG_TO_LOAD.items():
-        for value in values:
-            given = {"checkpoint": learned.checkpoint, "data": learned.corpus.data} | {name: value}
-            with pytest.raises(UserError, match=f"^{name}.*: must be "):
-                load(**given)
 
 
 def test_a_folder_means_its_best_checkpoint_if_there_is_one(learned, tmp_path):
@@ -575,34 +506,3 @@ def test_chosen_sentences_keep_their_numbers_also_over_chunks(
     for line in map(json.loads, lines):
         assert " ".join(line["source"]) == test_pairs[line["id"]][0]
         assert line["target"][:-1] == test_pairs[line["id"]][1].split()
-
-
-COMMAND_MISTAKES = {
-    "a missing option": (["--path", "x"], "required: --source, --target"),
-    "an unknown format": (["--heatmap-format", "bmp"], "'bmp' is unknown"),
-    "unknown ids": (["--heatmap-samples", "some"], "'some': must be a number"),
-    "ids that do not exist": (["--heatmap-samples", "ids:0,7,9"], "ids:7: .* has 1 sentence,"),
-    "an empty batch": (["--batch-size", "0"], "argument --batch-size: '0' must be"),
-    "another number of lines": ([], "1 line"),
-}
-
-
-@pytest.mark.parametrize("name", COMMAND_MISTAKES)
-def test_mistakes_on_the_command_line(tmp_path, name):
-    more, message = COMMAND_MISTAKES[name]
-    files = written(tmp_path, [("a", "b")])
-    if name == "another number of lines":
-        (tmp_path / "target").write_text("b\nc\n")
-    arguments = ["data", *more]
-    if name != "a missing option":
-        arguments += [*files, "--path", "x", "--heatmap-dir", str(tmp_path / "out")]
-    with pytest.raises(UserError, match=message):
-        align_main(arguments)
-    assert not (tmp_path / "out").exists()
-
-
-def test_a_mistake_is_one_line_on_standard_error():
-    finished = run("fairseq_rnnsearch.inference.align", "data")
-    assert finished.rc == 1
-    (line,) = finished.err.splitlines()
-    assert line.startswith(ERROR)
