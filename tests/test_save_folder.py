@@ -8,6 +8,7 @@ import re
 import shutil
 import signal
 import socket
+import time
 
 import pytest
 import torch
@@ -221,6 +222,54 @@ def test_a_killed_training_frees_its_folder(train, tmp_path):
     assert (tmp_path / name).exists()
     assert "@ 2 updates)" in train(tmp_path, "--max-update 3").ok().out
     assert not (tmp_path / name).exists()
+
+
+@pytest.mark.parametrize("change", cases(["a link leads elsewhere", "moved"]))
+def test_a_folder_that_was_moved_keeps_its_training(
+    launchpad, small_corpus, train, tmp_path, change
+):
+    """Neither training writes into the other's folder, nor takes its lock."""
+    first, second, link = tmp_path / "first", tmp_path / "second", tmp_path / "link"
+    first.mkdir()
+    link.symlink_to(first)
+    place = link if change == "a link leads elsewhere" else first
+    stopped = launchpad.begin(
+        *(small_corpus.data, OPTIONS, f"--save-dir={place} --max-update 8"),
+        strike=Strike("update", 4, number=signal.SIGSTOP),
+    )
+    while (state := process_state(stopped.pid)) != "T":
+        assert state != "Z"
+        time.sleep(0.02)
+    if change == "moved":
+        first.rename(second)
+        moved = second
+        assert "is in use by another training" in train(moved, "--max-update 9").error()
+    else:
+        second.mkdir()
+        link.unlink()
+        link.symlink_to(second)
+        moved = first
+    train(place, "--max-update 2 --seed 6").ok()
+    others = contents(place)
+    stopped.send(signal.SIGCONT)
+    message = stopped.finish().error()
+    assert "leads to another folder than when this training began" in message
+    assert str(moved) in message
+    assert contents(place) == others
+    assert updates(moved / LAST) == 4
+    assert "@ 4 updates)" in train(moved, "--max-update 6").ok().out
+
+
+def process_state(pid):
+    with open(f"/proc/{pid}/stat") as file:
+        return file.read().rpartition(")")[2].split()[0]
+
+
+def test_only_the_owner_may_open_the_file_of_a_lock(tmp_path):
+    from fairseq_rnnsearch.runs.locking import NAME, lock
+
+    assert lock(str(tmp_path)) is None
+    assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o600
 
 
 def test_what_a_killed_training_has_forked_keeps_no_lock(tmp_path):

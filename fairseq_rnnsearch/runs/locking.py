@@ -1,8 +1,10 @@
 """One training at a time in a save folder.
 
-The kernel releases the lock when the process ends, in whatever way. It is no record lock, which is
-lost as soon as the process reads and closes the file. The processes that load data let go of it,
-because those of a killed training may outlive it by seconds.
+A lock is on a file in the folder that is open, and not on a path: a folder that is moved keeps it, and
+a path that leads elsewhere now is noticed before the next checkpoint is written. Only the owner may
+open the file, so that others who may read the folder cannot lock it. The kernel releases the lock
+when the process ends, in whatever way. The processes that load data let go of it, because those of a
+killed training may outlive it by seconds.
 """
 
 import atexit
@@ -14,7 +16,7 @@ import os
 import re
 import socket
 from collections.abc import Callable
-from pathlib import Path
+from typing import NamedTuple
 
 from fairseq_rnnsearch.errors import UserError
 
@@ -41,6 +43,13 @@ def lock_and_verify(verify: Callable[[str], None], save_dir: str) -> None:
         )
 
 
+class _Lock(NamedTuple):
+    """A folder and its locked file, both open."""
+
+    folder: int
+    file: int
+
+
 def lock(folder: str) -> OSError | None:
     """Lock a folder, which is made where there is none, until this process ends.
 
@@ -50,59 +59,86 @@ def lock(folder: str) -> OSError | None:
     Raises:
         UserError: when another training has locked it.
     """
-    path = os.path.join(folder, NAME)
-    if any(_is_at(descriptor, path) for descriptor in _held()):
+    if any(_is_at(held, folder) for held in _held()):
         return None
     try:
         os.makedirs(folder, exist_ok=True)
-        descriptor = _locked(path)
-    except BlockingIOError:
-        raise UserError(
-            f"--save-dir {folder} is in use by another training{_holder(path)}: wait for its end, "
-            "or name another --save-dir"
-        ) from None
+        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as problem:
         return problem
-    _held().append(descriptor)
+    try:
+        taken = _Lock(opened, _locked(opened))
+    except BlockingIOError:
+        raise UserError(
+            f"--save-dir {folder} is in use by another training{_holder(opened)}: wait for its "
+            "end, or name another --save-dir"
+        ) from None
+    except OSError as problem:
+        os.close(opened)
+        return problem
+    _held().append(taken)
     _let_go_in_forked_processes()
-    atexit.register(_remove, path, descriptor)
+    atexit.register(_remove, taken)
     with contextlib.suppress(OSError):  # of a full disk; the file says only who holds the lock
-        os.ftruncate(descriptor, 0)
-        os.write(descriptor, f"process {os.getpid()} on {socket.gethostname()}".encode())
+        os.ftruncate(taken.file, 0)
+        os.write(taken.file, f"process {os.getpid()} on {socket.gethostname()}".encode())
     return None
 
 
+def locked_elsewhere(save_dir: str) -> str | None:
+    """Return a path of the folder that this training has locked, if ``--save-dir`` is another now.
+
+    It is one of an open folder, which leads there wherever the folder was moved to.
+    """
+    if not _held() or any(_is_at(held, save_dir) for held in _held()):
+        return None
+    return f"/proc/self/fd/{_held()[-1].folder}"
+
+
 @functools.cache
-def _held() -> list[int]:
-    """Return the descriptors of this process's locks, to add to and take from."""
+def _held() -> list[_Lock]:
+    """Return this process's locks, to add to and take from."""
     return []
 
 
-def _locked(path: str) -> int:
-    """Return the descriptor of a file, with a lock on it."""
+def _locked(folder: int) -> int:
+    """Return the descriptor of the file in an open folder, with a lock on it."""
     while True:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
+        flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
+        file = os.open(NAME, flags, 0o600, dir_fd=folder)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            if _is_at(descriptor, path):
-                return descriptor
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if _is_named(_Lock(folder, file)):
+                return file
         except OSError:
-            os.close(descriptor)
+            os.close(file)
             raise
-        os.close(descriptor)  # its training has just ended and removed it
+        os.close(file)  # its training has just ended and removed it
 
 
-def _is_at(descriptor: int, path: str) -> bool:
-    """Tell whether an open file is the one that has this name now."""
+def _is_named(lock: _Lock) -> bool:
+    """Tell whether a locked file is still the one of this name in its folder."""
     try:
-        return os.path.samestat(os.fstat(descriptor), os.stat(path))
+        there = os.stat(NAME, dir_fd=lock.folder, follow_symlinks=False)
     except FileNotFoundError:
         return False
+    return os.path.samestat(os.fstat(lock.file), there)
 
 
-def _holder(path: str) -> str:
+def _is_at(lock: _Lock, folder: str) -> bool:
+    """Tell whether a path leads to a locked folder, whose file is still there."""
+    try:
+        is_there = os.path.samestat(os.fstat(lock.folder), os.stat(folder))
+    except OSError:
+        return False
+    return is_there and _is_named(lock)
+
+
+def _holder(folder: int) -> str:
     with contextlib.suppress(OSError):
-        text = Path(path).read_text(errors="replace")
+        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
+        with open(os.open(NAME, flags, dir_fd=folder), errors="replace") as file:
+            text = file.read(200)
         if re.fullmatch(r"process \d+ on [\w.-]+", text):
             return f" ({text})"
     return ""
@@ -116,11 +152,12 @@ def _let_go_in_forked_processes() -> None:
 def _let_go() -> None:
     """Leave the lock to the process that has taken it, in one that was forked from it."""
     while _held():
-        os.close(_held().pop())
+        for descriptor in _held().pop():
+            os.close(descriptor)
 
 
-def _remove(path: str, descriptor: int) -> None:
+def _remove(lock: _Lock) -> None:
     """Leave no file behind; a killed process does, which the next one takes."""
-    if descriptor in _held():
+    if lock in _held() and _is_named(lock):
         with contextlib.suppress(OSError):
-            os.unlink(path)
+            os.unlink(NAME, dir_fd=lock.folder)

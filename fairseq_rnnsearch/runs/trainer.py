@@ -26,6 +26,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from fairseq_rnnsearch.runs import checkpoints, patience
+from fairseq_rnnsearch.runs.locking import locked_elsewhere
 from fairseq_rnnsearch.runs.options import check_configuration, refuse_halves
 from fairseq_rnnsearch.runs.signals import StopRequest, end_training
 from fairseq_rnnsearch.runs.writing import write_whole
@@ -113,6 +114,10 @@ class ResumableTrainer(Trainer):
         """Save as fairseq does, with the counts that it forgets, and whole or not at all.
 
         fairseq counts ``--patience`` and ``--ema-update-freq`` anew whenever it is resumed.
+
+        Raises:
+            UserError: when --save-dir leads to another folder than when the training began, whose
+                checkpoints are not ours. The update is saved in the folder of the training.
         """
         self.log_updates()
         if not self.should_save_checkpoint_on_current_rank:
@@ -123,6 +128,13 @@ class ResumableTrainer(Trainer):
         state["extra_state"].update(extra_state, patience=patience.state())
         if self.cfg.ema.store_ema:
             state["extra_state"]["ema_updates"] = self.ema.update_freq_counter
+        save_dir = self.cfg.checkpoint.save_dir
+        if folder := locked_elsewhere(save_dir):
+            write_whole(state, os.path.join(folder, "checkpoint_last.pt"), False)
+            raise UserError(
+                f"--save-dir {save_dir} leads to another folder than when this training began: its "
+                f"checkpoint_last.pt is in {os.path.realpath(folder)}; give that --save-dir to go on"
+            )
         write_whole(state, filename, self.cfg.checkpoint.write_checkpoints_asynchronously)
         logger.info(f"Finished saving checkpoint to {path}")
         self.saved_at = self.get_num_updates()
