@@ -12,7 +12,7 @@ const POSITIVE = [200, 60, 30], ZERO = [244, 243, 240], NEGATIVE = [30, 96, 190]
 /** Return an equation such as "s_i = f(s_{i−1})" with its indices set low. */
 function typeset(equation) {
   return equation.split(/_(\{[^}]*\}|\p{L})/u).map((part, k) =>
-    (k % 2 ? made("sub", { textContent: part.replace(/[{}]/g, "") }) : part));
+    (k % 2 ? create("sub", { textContent: part.replace(/[{}]/g, "") }) : part));
 }
 
 /** Mix the colours of numbers from -1 to 1. */
@@ -33,15 +33,15 @@ function strip(values, name, say, { rows = 1, isGate = false } = {}) {
   const columns = values.length / rows;
   const most = isGate ? 1 : Math.max(...values.map(Math.abs)) || 1;
   const scale = isGate ? "on a scale of 0 to 1" : `within ±${signed(most)}`;
-  const canvas = made("canvas", { width: columns, height: rows });
+  const canvas = create("canvas", { width: columns, height: rows });
   const image = new ImageData(columns, rows);
   values.forEach((value, k) => {
     const pixel = rows === 1 ? k : Math.floor(k / rows) + (k % rows) * columns;
     image.data.set([...colourOf(value / most), 255], 4 * pixel);
   });
   canvas.getContext("2d").putImageData(image, 0, 0);
-  const said = made("output", { textContent: `${values.length} numbers ${scale}` });
-  const box = made("div", {
+  const said = create("output", { textContent: `${values.length} numbers ${scale}` });
+  const box = create("div", {
     className: "strip", tabIndex: 0, role: "slider", ariaLabel: name, ariaValueMin: "0",
     ariaValueMax: String(columns - 1), ariaValueNow: "0",
   }, canvas, said);
@@ -64,9 +64,9 @@ function strip(values, name, say, { rows = 1, isGate = false } = {}) {
 
 /** Return a line: equations, and their values. */
 function line(equations, ...values) {
-  const lines = equations.split("\n").map((one) => made("p", {}, ...typeset(one)));
-  return made("div", { className: "equation" }, made("div", {}, ...lines),
-    made("div", {}, ...values));
+  const lines = equations.split("\n").map((one) => create("p", {}, ...typeset(one)));
+  return create("div", { className: "equation" }, create("div", {}, ...lines),
+    create("div", {}, ...values));
 }
 
 const vector = (equation, values, name, options) => line(equation,
@@ -75,18 +75,18 @@ const gate = (equation, values, name) => vector(equation, values, name, { isGate
 
 /** Return source words with their energies and weights. */
 function attention({ energies, alpha }, words) {
-  const row = (name, texts, className) => made("tr", {},
-    made("th", { scope: "row" }, ...typeset(name)),
-    ...texts.map((text) => made("td", { textContent: text, className })));
+  const row = (name, texts, className) => create("tr", {},
+    create("th", { scope: "row" }, ...typeset(name)),
+    ...texts.map((text) => create("td", { textContent: text, className })));
   const weights = row("α_{ij}", alpha.map(signed), "number weight");
   const largest = Math.max(...alpha);
   [...weights.children].slice(1).forEach((cell, j) => {
     cell.style.setProperty("--probability", alpha[j]);
     cell.classList.toggle("largest", alpha[j] === largest);
   });
-  const table = made("table", {}, row("h_j", words, ""),
+  const table = create("table", {}, row("h_j", words, ""),
     row("e_{ij}", energies.map(signed), "number"), weights);
-  return made("div", {
+  return create("div", {
     className: "scroll", tabIndex: 0, role: "region", ariaLabel: "energies and weights",
   }, table);
 }
@@ -120,9 +120,9 @@ function output({ order, sum, t, likeliest, chosen }) {
   const pair = (j) => `pair ${j + 1}: ${signed(sum[2 * j])} and ${signed(sum[2 * j + 1])}, `
     + `the larger is ${signed(t[j])}`;
   const words = likeliest.map(([token, probability]) => {
-    const one = made("li", { className: token === chosen ? "chosen" : "" },
-      made("span", { textContent: token }),
-      made("small", { textContent: probability.toFixed(4) }));
+    const one = create("li", { className: token === chosen ? "chosen" : "" },
+      create("span", { textContent: token }),
+      create("small", { textContent: probability.toFixed(4) }));
     one.style.setProperty("--probability", probability);
     return one;
   });
@@ -131,7 +131,7 @@ function output({ order, sum, t, likeliest, chosen }) {
       strip(sum, "maxout pairs", pair, { rows: 2 })),
     vector("t_{ij} = max(t̃_{i,2j−1}, t̃_{i,2j})", t, "maxout"),
     line("p(y_i) = softmax(W_o t_i + b_o), the ten likeliest words",
-      made("ol", { className: "likeliest" }, ...words)),
+      create("ol", { className: "likeliest" }, ...words)),
   ];
 }
 
@@ -169,8 +169,8 @@ const glass = {
     const before = values.previous ?? "none yet: e(y) is zero";
     const [making, reading] = [update(values), output(values)];
     at("equations").replaceChildren(
-      made("p", { className: "faint" }, ...typeset(ORDERS[values.order])),
-      line("y_{i−1}", made("span", { textContent: before })),
+      create("p", { className: "faint" }, ...typeset(ORDERS[values.order])),
+      line("y_{i−1}", create("span", { textContent: before })),
       vector("e(y_{i−1})", values.y, "word before"),
       vector("s_{i−1}", values.s, "state before"),
       ...looking(values, answer.sourcePieces, rows[this.step] !== undefined),

@@ -7,7 +7,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from fairseq_rnnsearch.alignment.figures.page import CONTROLS, filled
+from fairseq_rnnsearch.alignment.figures.page import CONTROLS, render_page
 from fairseq_rnnsearch.data.reversible import shown
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import replacing
@@ -60,7 +60,7 @@ def write_living_page(
         "languages": [models[0].source_text.language, models[0].target_text.language],
         "examples": list(examples),
     }
-    page = filled(
+    page = render_page(
         _HERE / "living.html",
         [*CONTROLS, _HERE / "living.css", *(_HERE / f"{name}.js" for name in _INTERFACE)],
         title=title,

@@ -44,31 +44,32 @@ class ModelView {
   constructor(number, { name, alignment }) {
     this.number = number;
     this.hasAttention = alignment !== "none";
-    this.score = made("p", {
+    this.score = create("p", {
       className: "faint score", title: "log-probability to base 2, divided by the number of steps",
     });
-    this.unknown = made("p", { className: "unknown-words", role: "status" });
-    this.source = made("div", { className: "words", role: "group", ariaLabel: "Source" });
+    this.unknown = create("p", { className: "unknown-words", role: "status" });
+    this.source = create("div", { className: "words", role: "group", ariaLabel: "Source" });
     this.lines = svgElement("svg", { class: "lines", "aria-hidden": "true" });
-    this.target = made("div", { className: "words", role: "group", ariaLabel: "Translation" });
-    this.choices = made("div", { className: "choices", role: "group" });
-    this.matrix = made("div", { className: "view" });
-    this.text = made("p", { className: "translation", dir: "auto", ariaLive: "polite" });
-    this.tree = made("div", { className: "scroll tree", role: "group", ariaLabel: "Beam" });
-    this.beam = made("details", {}, made("summary", { textContent: "What the beam has held" }),
+    this.target = create("div", { className: "words", role: "group", ariaLabel: "Translation" });
+    this.choices = create("div", { className: "choices", role: "group" });
+    this.matrix = create("div", { className: "view" });
+    this.text = create("p", { className: "translation", dir: "auto", ariaLive: "polite" });
+    this.tree = create("div", { className: "scroll tree", role: "group", ariaLabel: "Beam" });
+    this.beam = create("details", {}, create("summary", { textContent: "What the beam has held" }),
       this.tree);
     this.beam.addEventListener("toggle", () => this.showTree());
-    const pair = made("div", { className: "scroll pair" }, this.source, this.lines, this.target);
-    this.root = made("section", { className: "model empty", ariaLabel: name },
-      made("h2", { textContent: name }), this.text, this.score, this.unknown, pair, this.choices);
+    const pair = create("div", { className: "scroll pair" }, this.source, this.lines, this.target);
+    this.root = create("section", { className: "model empty", ariaLabel: name },
+      create("h2", { textContent: name }), this.text, this.score, this.unknown, pair, this.choices);
     if (this.hasAttention) {
       this.heatmap = new Heatmap(this.matrix, undefined, true);
-      this.matrix.append(made("div", { className: "row" }, this.saving("png"), this.saving("svg")));
+      const buttons = [this.saving("png"), this.saving("svg")];
+      this.matrix.append(create("div", { className: "row" }, ...buttons));
       this.root.append(this.matrix);
       this.followMatrix();
       new ResizeObserver(() => this.fit()).observe(this.root);
     } else {
-      this.root.append(made("p", { className: "faint" },
+      this.root.append(create("p", { className: "faint" },
         "RNNencdec reads the source through one vector, and has no alignment."));
     }
     this.root.append(this.beam);
@@ -114,7 +115,7 @@ class ModelView {
   sentences() {
     if (this.answers.length < 2) return this.answers.map(({ text }) => text);
     return this.answers.flatMap(({ text }, number) => {
-      const button = made("button", { type: "button", textContent: text,
+      const button = create("button", { type: "button", textContent: text,
         ariaPressed: String(number === chosen) });
       button.addEventListener("click", () => chooseSentence(number));
       return number ? [" ", button] : [button];
@@ -130,10 +131,10 @@ class ModelView {
     this.unknown.replaceChildren();
     if (!words.length) return;
     this.unknown.append(...words.flatMap((word, n) =>
-      [n ? ", " : "", made("strong", { textContent: word })]),
+      [n ? ", " : "", create("strong", { textContent: word })]),
     ` ${are} that the model knows: what it writes for ${them} is a guess. `);
     if (!at("known")) return;
-    const list = made("button", { type: "button", textContent: "Words that it knows" });
+    const list = create("button", { type: "button", textContent: "Words that it knows" });
     list.addEventListener("click", () => {
       at("known").open = true;
       at("known").scrollIntoView();
@@ -153,7 +154,7 @@ class ModelView {
     }
     const steps = `${answer.pieces.length} steps`;
     this.score.textContent = `score ${answer.score.toFixed(3).replace("-", "−")} · ${steps}`;
-    this.source.replaceChildren(...answer.sourceTokens.map((word, j) => made("span", {
+    this.source.replaceChildren(...answer.sourceTokens.map((word, j) => create("span", {
       className: answer.unknown.includes(j) ? "unknown" : "", textContent: word,
     })));
     this.target.replaceChildren(...answer.pieces.map((piece, i) => this.chip(piece, i)));
@@ -181,7 +182,7 @@ class ModelView {
     const probability = this.answer.probabilities[i];
     const touched = this.isTouched(i), changed = this.changed.words.has(i);
     const classes = ["chip", joins && "joined", touched && "touched", changed && "changed"];
-    const chip = made("button", {
+    const chip = create("button", {
       type: "button", className: classes.filter(Boolean).join(" "),
       textContent: shownPiece(piece), ariaExpanded: String(this.open === i),
       title: `probability ${probability.toFixed(3)}`, data: { step: i },
@@ -214,17 +215,17 @@ class ModelView {
     if (i === null || !this.answer) return this.choices.replaceChildren();
     const chosen = this.answer.pieces[i];
     const buttons = this.answer.alternatives[i].map(([token, probability]) => {
-      const button = made("button", {
+      const button = create("button", {
         type: "button", className: "choice-of-word", disabled: token === chosen,
-      }, made("span", { textContent: token }),
-      made("small", { textContent: probability.toFixed(3) }));
+      }, create("span", { textContent: token }),
+      create("small", { textContent: probability.toFixed(3) }));
       button.style.setProperty("--probability", probability);
       button.addEventListener("click", () => this.chooseWord(i, token));
       return button;
     });
-    const inspect = made("button", { type: "button", textContent: "Look at this step" });
+    const inspect = create("button", { type: "button", textContent: "Look at this step" });
     inspect.addEventListener("click", () => lookAt(this, i));
-    const name = made("span", { className: "faint", textContent: "Likeliest here:" });
+    const name = create("span", { className: "faint", textContent: "Likeliest here:" });
     this.choices.replaceChildren(name, ...buttons, inspect);
   }
 
@@ -331,7 +332,7 @@ class ModelView {
 
   /** Return a button that saves the matrix, as "png" or "svg". */
   saving(kind) {
-    const button = made("button", { type: "button", textContent: `Save ${kind.toUpperCase()}` });
+    const button = create("button", { type: "button", textContent: `Save ${kind.toUpperCase()}` });
     button.addEventListener("click", async () => {
       const name = `alignment-${chosen + 1}.${kind}`;
       download(await fileOf(this.heatmap.draw("#000", "#fff"), kind), name);

@@ -82,7 +82,7 @@ function decoded({ weights, source, target }, { steps, nan }) {
 }
 
 /** Make an element with properties, attributes in `data-` and children. */
-function made(name, properties = {}, ...children) {
+function create(name, properties = {}, ...children) {
   const { data = {}, ...others } = properties;
   const element = Object.assign(document.createElement(name), others);
   Object.assign(element.dataset, data);
@@ -158,7 +158,7 @@ class Heatmap {
     for (const side of SIDES) {
       this.#parts[side].replaceChildren(...sentence[side].map((word, index) => {
         const tabIndex = index ? -1 : 0, data = { side, index };
-        return made("span", { className: "word", textContent: word, tabIndex, data });
+        return create("span", { className: "word", textContent: word, tabIndex, data });
       }));
     }
     this.#drawMatrix();

@@ -94,7 +94,7 @@ def draw_heatmap(
     from matplotlib.figure import Figure
 
     columns, rows = (len(words) * layout.cell for words in (source, target))
-    before, after, above = _room_for(title, layout, layout.left + columns / 2)
+    before, after, above = _margins_for(title, layout, layout.left + columns / 2)
     width, height = before + layout.width + after, layout.height + above
     size = width / layout.dots_per_inch, height / layout.dots_per_inch
     figure = Figure(size, dpi=layout.dots_per_inch, facecolor="white", layout="none")
@@ -219,7 +219,7 @@ def _title(title: str, layout: Layout) -> tuple[fonts.Label, float]:
     return fonts.label(" ".join(title.split())), layout.font_size * TITLE_PER_FONT
 
 
-def _room_for(title: str | None, layout: Layout, middle: float) -> tuple[float, float, float]:
+def _margins_for(title: str | None, layout: Layout, middle: float) -> tuple[float, float, float]:
     """Return the dots to add left, right and above for a title over the middle of the cells."""
     if not title:
         return 0, 0, 0

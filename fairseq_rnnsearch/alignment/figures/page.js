@@ -18,16 +18,17 @@ function showLinks() {
 
 const STATISTICS = Object.keys(data.statistics);
 const KEYS = {
-  id: (one) => one.id, length: (one) => wordCount(one.source),
-  ...Object.fromEntries(STATISTICS.map((name) => [name, (one) => one[name]])),
+  id: (sentence) => sentence.id, length: (sentence) => wordCount(sentence.source),
+  ...Object.fromEntries(STATISTICS.map((name) => [name, (sentence) => sentence[name]])),
 };
 
 /** Drop case and accents, which do not matter in a search. */
 const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
 const texts = data.sentences.map(
-  (one) => SIDES.map((side) => plain(one[side].join(" "))).join("\n"));
+  (sentence) => SIDES.map((side) => plain(sentence[side].join(" "))).join("\n"));
 
-const lengths = (one) => SIDES.map((side) => wordCount(one[side])).join(" → ") + " words";
+const lengths = (sentence) =>
+  SIDES.map((side) => wordCount(sentence[side])).join(" → ") + " words";
 const rounded = (value) => value.toFixed(2).replace(/^-(?=.*[1-9])/, "−").replace("-", "");
 
 /** Say what is known of a sentence, each number with its meaning. */
@@ -35,16 +36,16 @@ function showFacts() {
   at("lengths").textContent = lengths(sentence);
   at("facts").replaceChildren(...STATISTICS.filter((name) => sentence[name] !== null)
     .flatMap((name) => [
-      made("dt", { textContent: `${name} ${rounded(sentence[name])}` }),
-      made("dd", { textContent: data.statistics[name] }),
+      create("dt", { textContent: `${name} ${rounded(sentence[name])}` }),
+      create("dd", { textContent: data.statistics[name] }),
     ]));
 }
 
-const items = data.sentences.map((one, n) => made(
+const items = data.sentences.map((sentence, n) => create(
   "li", { id: `item-${n}`, role: "option", ariaSelected: "false" },
-  ...SIDES.map((side) => made("span", {
-    dir: "auto", textContent: one[side].slice(0, wordCount(one[side])).join(" "),
-  })), made("small")));
+  ...SIDES.map((side) => create("span", {
+    dir: "auto", textContent: sentence[side].slice(0, wordCount(sentence[side])).join(" "),
+  })), create("small")));
 
 /** List the sentences that the search finds, in the order that is asked for. */
 function arrange() {
@@ -60,9 +61,9 @@ function arrange() {
     return sign * (x - y) || a - b;
   });
   for (const n of visible) {
-    const one = data.sentences[n];
-    const value = one[statistic] === null ? [] : [`${statistic} ${rounded(one[statistic])}`];
-    items[n].lastChild.textContent = [one.id, lengths(one), ...value].join(" · ");
+    const listed = data.sentences[n];
+    const value = listed[statistic] === null ? [] : [`${statistic} ${rounded(listed[statistic])}`];
+    items[n].lastChild.textContent = [listed.id, lengths(listed), ...value].join(" · ");
   }
   at("list").replaceChildren(...visible.map((n) => items[n]));
   const total = data.sentences.length;
@@ -179,7 +180,7 @@ function linked() {
 
 /** Show the sentence that the address names; return false if there is no such sentence. */
 function follow() {
-  const n = data.sentences.findIndex((one) => one.id === linked());
+  const n = data.sentences.findIndex((sentence) => sentence.id === linked());
   if (n < 0) return false;
   if (visible.length && !visible.includes(n)) at("search").value = "";
   choose(n);
@@ -189,7 +190,7 @@ function follow() {
 
 if (data.inverted) at("inverted").click();
 for (const option of at("sort").options) {
-  option.disabled = data.sentences.every((one) => KEYS[option.value](one) === null);
+  option.disabled = data.sentences.every((sentence) => KEYS[option.value](sentence) === null);
 }
 const wanted = linked();
 if (!follow()) {

@@ -1,7 +1,7 @@
 """Alignments as one HTML page: a list to search and sort, and the heatmap of the chosen sentence.
 
 The page is one file without network access: it opens from disk, can be mailed, and still works in
-ten years. `filled` puts every page together from files beside this module: `skeleton.html`,
+ten years. `render_page` puts every page together from files beside this module: `skeleton.html`,
 `style.css`, which the report shares, and `heatmap.css` and `heatmap.js` with the words and the
 matrix. The list is in `page.html`, `page.css` and `page.js`; what it shares with the living page is
 in `controls.css` and `controls.js`. A notebook shows `embedded.html` in a frame.
@@ -88,7 +88,7 @@ def write_page(
     data = _data(alignments, look.style)
     if not data["sentences"]:
         raise UserError(f"page {path}: there is no alignment to show, at least one is needed")
-    page = filled(
+    page = render_page(
         _HERE / "page.html",
         [*CONTROLS, _HERE / "page.css", _HERE / "page.js"],
         title=look.title,
@@ -110,7 +110,7 @@ def embedded_page(alignment: Alignment, style: str = "paper") -> str:
     Raises:
         UserError: there is no such style.
     """
-    page = filled(
+    page = render_page(
         _HERE / "embedded.html",
         [_HERE / "embedded.js"],
         title="Alignment",
@@ -124,19 +124,21 @@ def embedded_page(alignment: Alignment, style: str = "paper") -> str:
     )
 
 
-def filled(template: Path, more: Sequence[Path], **parts: object) -> bytes:
+def render_page(template: Path, files: Sequence[Path], **parts: object) -> bytes:
     """Return a page with the heatmap's look and script, of which the head of `heatmap.js` tells.
 
     Args:
         template: extends `skeleton.html`.
-        more: style sheets (.css) and scripts (.js) that follow the heatmap's, in this order.
+        files: style sheets (.css) and scripts (.js) that follow the heatmap's, in this order.
         parts: what the template names; words in them are escaped.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+    every_file = [STYLE, _HERE / "heatmap.css", _HERE / "heatmap.js", *files]
+
     def joined(suffix: str) -> str:
-        files = [STYLE, _HERE / "heatmap.css", _HERE / "heatmap.js", *more]
-        return "".join(file.read_text(encoding="utf-8") for file in files if file.suffix == suffix)
+        chosen = (file for file in every_file if file.suffix == suffix)
+        return "".join(file.read_text(encoding="utf-8") for file in chosen)
 
     environment = Environment(
         loader=FileSystemLoader([template.parent, _HERE]), autoescape=True,

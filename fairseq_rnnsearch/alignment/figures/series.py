@@ -81,12 +81,12 @@ class Series:
             remove_unfinished(one)  # what an earlier run drew when it was killed
         pictures = {}
         if "png" in self.formats:
-            for shown in alignments:
-                path = folder / f"valid{shown.id:04d}-update{update:07d}.png"
+            for alignment in alignments:
+                path = folder / f"valid{alignment.id:04d}-update{update:07d}.png"
                 with training_goes_on("heatmaps"):
-                    words = shown.source, shown.target
-                    save_heatmap(path, *words, shown.weights, style=self.look.style)
-                    pictures[shown.id] = path
+                    words = alignment.source, alignment.target
+                    save_heatmap(path, *words, alignment.weights, style=self.look.style)
+                    pictures[alignment.id] = path
             with training_goes_on("heatmaps"):
                 _animate(self.folder / ANIMATION, self._thin(self.frames()))
         if others := [name for name in self.formats if name != "png"]:
@@ -105,11 +105,11 @@ class Series:
         if self.save_dir is None:
             return
         mark = self.folder / OWNER
-        ours = os.path.relpath(self.save_dir.resolve(), self.folder.resolve())
+        this_training = os.path.relpath(self.save_dir.resolve(), self.folder.resolve())
         if not mark.exists():
-            write_text(mark, f"{ours}\n")
+            write_text(mark, f"{this_training}\n")
         owner = mark.read_text(encoding="utf-8").removesuffix("\n")
-        if owner != ours:
+        if owner != this_training:
             raise UserError(
                 f"heatmap folder {self.folder} is that of another training (--save-dir "
                 f"{self.folder / owner}): name another --heatmap-dir"
