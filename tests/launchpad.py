@@ -135,6 +135,11 @@ class Run:
         return Finished(shlex.join(self._words), rc, out, err)
 
 
+def process_state(pid: int) -> str:
+    """The letter of a process's state: T is stopped."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
 def unused_port() -> int:
     """One of this machine's."""
     with socket.socket() as free:
@@ -226,13 +231,34 @@ class Launchpad:
         processes: int,
         *arguments: object,
         strikes: dict[int, Strike] | None = None,
+        more: dict[int, str] | None = None,
         **environment: str,
     ) -> list[Finished]:
-        """Run several processes, begun as torchrun begins them, some with a `Strike`."""
+        """Run several processes, begun as torchrun begins them, and wait for them.
+
+        Args:
+            strikes: by which some of them are struck.
+            more: further options of some of them.
+        """
+        begun = self.begin_together(
+            processes, *arguments, strikes=strikes, more=more, **environment
+        )
+        return [run.finish() for run in begun]
+
+    def begin_together(
+        self,
+        processes: int,
+        *arguments: object,
+        strikes: dict[int, Strike] | None = None,
+        more: dict[int, str] | None = None,
+        **environment: str,
+    ) -> list[Run]:
+        """Begin them; see `train_together`."""
         port = unused_port()
-        begun = [
+        return [
             self.begin(
                 *arguments,
+                *([more[rank]] if more and rank in more else []),
                 strike=(strikes or {}).get(rank),
                 MASTER_ADDR="127.0.0.1",
                 MASTER_PORT=str(port),
@@ -243,7 +269,6 @@ class Launchpad:
             )
             for rank in range(processes)
         ]
-        return [run.finish() for run in begun]
 
     def close(self) -> None:
         self._process.stdin.close()

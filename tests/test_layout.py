@@ -11,7 +11,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "fairseq_rnnsearch"
 NAME = PACKAGE.name
 
 # What the files of a room may import of the package. A room with rooms inside is named by these.
-COMMON = {"errors", "files"}  # nor does the mathematics need these
+COMMON = {"errors", "files", "__version__"}  # nor does the mathematics need these
 ALLOWED = {
     "errors": set(),
     "files": set(),

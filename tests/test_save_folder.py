@@ -13,7 +13,7 @@ import time
 import pytest
 import torch
 from commands import MODEL, ROOT, assert_equal_tensors, parameters_and_optimizer
-from launchpad import Strike
+from launchpad import Strike, process_state
 from omegaconf import OmegaConf
 from slow_cases import cases
 
@@ -258,11 +258,6 @@ def test_a_folder_that_was_moved_keeps_its_training(
     assert contents(place) == others
     assert updates(moved / LAST) == 4
     assert "@ 4 updates)" in train(moved, "--max-update 6").ok().out
-
-
-def process_state(pid):
-    with open(f"/proc/{pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[0]
 
 
 def test_only_the_owner_may_open_the_file_of_a_lock(tmp_path):

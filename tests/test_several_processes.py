@@ -1,7 +1,9 @@
 """torchrun with the plain training command, on processors without GPUs."""
 
 import re
+import shutil
 import signal
+import time
 
 import pytest
 from commands import (
@@ -18,7 +20,7 @@ from commands import (
     together,
     train,
 )
-from launchpad import Strike, unused_port
+from launchpad import Strike, process_state, unused_port
 from slow_cases import cases
 
 pytest_plugins = ["trained"]
@@ -278,3 +280,60 @@ def test_all_end_when_no_checkpoint_is_usable(launchpad, two_unbroken, small_cor
     assert first.rc == second.rc == 1
     assert "no other checkpoint to go on from" in first.out
     assert "error:" not in second.out and "Traceback" not in first.out + second.out
+
+
+DIFFERENCES = {
+    "an option": "--label-smoothing 0.2",
+    "a batch size": "--batch-size 20",
+    "a dictionary": "@other",
+}
+
+
+@pytest.mark.parametrize("what", cases(DIFFERENCES, "a batch size", "a dictionary"))
+def test_processes_that_train_other_things_are_refused(launchpad, small_corpus, tmp_path, what):
+    """The line names the difference, before an update is made."""
+    more, data = DIFFERENCES[what], small_corpus.data
+    if more == "@other":
+        shutil.copytree(data, tmp_path / "data")
+        words = (tmp_path / "data/dict.fr.txt").read_text().splitlines(keepends=True)
+        (tmp_path / "data/dict.fr.txt").write_text("".join([words[1], words[0], *words[2:]]))
+        (tmp_path / "data/SHA256SUMS").unlink()
+        # The second of two machines has other data in the folder of the same name.
+        folders = data, tmp_path / "data"
+        first, second = (
+            launchpad.begin(
+                *(folder, f"{OPTIONS} --batch-size 16 --max-update 2 --save-dir={tmp_path}/model"),
+                **dict(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, WORLD_SIZE="2"),
+                **dict(RANK=str(rank), LOCAL_RANK=str(rank)),
+            )
+            for port in [str(unused_port())]
+            for rank, folder in enumerate(folders)
+        )
+        first, second = first.finish(), second.finish()
+    else:
+        first, second = launchpad.train_together(
+            *(2, data, f"{OPTIONS} --batch-size 16 --max-update 2 --save-dir={tmp_path}/model"),
+            more={1: more},
+        )
+    assert first.rc == second.rc == 1
+    named = {"a dictionary": "the target dictionary"}.get(what, more.split(" ")[0])
+    assert f"the processes do not train the same: {named} is " in first.out
+    assert "Traceback" not in first.out + second.out
+    assert not list((tmp_path / "model").glob("*.pt"))
+
+
+def test_two_signals_end_a_process_that_waits(launchpad, small_corpus, tmp_path):
+    """The other one does not answer; Python's handlers do not run while torch waits for it."""
+    command = small_corpus.data, f"{OPTIONS} --batch-size 16 --save-dir={tmp_path} --max-epoch 9"
+    silent, waiting = launchpad.begin_together(
+        2, *command, strikes={0: Strike("update", 3, signal.SIGSTOP)}
+    )
+    while process_state(silent.pid) != "T":
+        time.sleep(0.02)
+    waiting.send(signal.SIGTERM)
+    waiting.wait_for("SIGTERM: stopping after this update")
+    time.sleep(1.1)  # what comes sooner is an echo
+    waiting.send(signal.SIGTERM)
+    assert waiting.finish().rc == 143
+    silent.send(signal.SIGKILL)
+    silent.finish()

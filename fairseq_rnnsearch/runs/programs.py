@@ -123,6 +123,13 @@ def _share(cfg) -> None:
         )
 
 
+def new_groups(grouped_ranks: list[list[int]]) -> torch.distributed.ProcessGroup:
+    """Make groups of processes as fairseq does, which wait no longer than ``SILENCE``."""
+    groups = [torch.distributed.new_group(ranks, timeout=SILENCE) for ranks in grouped_ranks]
+    rank = distributed_utils.get_global_rank()
+    return next(group for group, ranks in zip(groups, grouped_ranks, strict=True) if rank in ranks)
+
+
 def _started_by_torchrun(options) -> int:
     """Return how many processes torchrun has started, or 1 where the options name a meeting place.
 

@@ -17,6 +17,7 @@ from omegaconf import OmegaConf
 
 from fairseq_rnnsearch.runs import patience
 from fairseq_rnnsearch.runs.checkpoints import ADVICE, progress, verify
+from fairseq_rnnsearch.runs.comparison import check_equal
 from fairseq_rnnsearch.runs.evaluated_options import read_overrides
 from fairseq_rnnsearch.runs.options import option_of
 from fairseq_rnnsearch.runs.processes import decided_by_first, refuse_in_all
@@ -63,6 +64,7 @@ def begin_or_go_on(
             checkpoint_utils.save_checkpoint.best = extra_state["best"]
         patience.load(extra_state.get("patience", {}))
     iterator = _place_in_the_data(cfg, trainer, extra_state, iterator_options)
+    check_equal(trainer, iterator)
     _step_schedule(cfg, trainer, extra_state, iterator)
     if met := _reason_to_stop(trainer):
         logger.info(f"Stopping training due to {met}")

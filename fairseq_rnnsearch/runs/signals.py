@@ -38,25 +38,39 @@ ECHO = 1.0
 
 
 class StopRequest:
-    """The first signal that this process has got."""
+    """The first signal that this process got.
+
+    A thread waits for signals, because the main one may be waiting for other processes, where
+    Python runs no handler.
+    """
 
     def __init__(self) -> None:
         self.number = 0
         self._time = 0.0
-        self._process = os.getpid()
+        self._taken: set[int] = set()
 
     def listen(self) -> None:
-        """Take signals from now on, but for those that are ignored or that another has taken."""
+        """Install handlers, except for signals that are ignored or already handled."""
         if threading.current_thread() is not threading.main_thread():
             return
         for number in STATUS:
             if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
-                signal.signal(number, self.take)
+                signal.signal(number, _leave_it_to_the_thread)
+                self._taken.add(number)
+        if self._taken:
+            reading, writing = os.pipe()
+            os.set_blocking(writing, False)
+            signal.set_wakeup_fd(writing)
+            os.register_at_fork(after_in_child=_hear_nothing)
+            threading.Thread(target=self._watch, args=(reading,), daemon=True).start()
 
-    def take(self, number: int, frame: FrameType | None) -> None:
+    def _watch(self, reading: int) -> None:
+        while number := os.read(reading, 1):
+            if number[0] in self._taken:
+                self._take(number[0])
+
+    def _take(self, number: int) -> None:
         """Remember a signal; with the second one, end."""
-        if os.getpid() != self._process:  # a process that was forked for some work
-            return
         now = time.monotonic()
         if not self.number:
             self.number, self._time = number, now
@@ -71,6 +85,15 @@ class StopRequest:
         number = torch.tensor(self.number, device=trainer.device)
         group = distributed_utils.get_global_group()
         return int(distributed_utils.all_reduce(number, group, op="max"))
+
+
+def _leave_it_to_the_thread(number: int, frame: FrameType | None) -> None:
+    """Do nothing: the number is on its way to the thread that waits for it."""
+
+
+def _hear_nothing() -> None:
+    """Keep signals of a process that was forked for some work from this one's thread."""
+    signal.set_wakeup_fd(-1)
 
 
 def _say(message: str) -> None:
