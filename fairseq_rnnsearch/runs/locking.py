@@ -1,10 +1,10 @@
 """One training at a time in a save folder.
 
-A lock is on a file in the folder that is open, and not on a path: a folder that is moved keeps it, and
-a path that leads elsewhere now is noticed before the next checkpoint is written. Only the owner may
+The lock is on an open file in the folder, and not on a path. A folder that is moved keeps it, and a
+path that leads elsewhere now is noticed before the next checkpoint is written. Only the owner may
 open the file, so that others who may read the folder cannot lock it. The kernel releases the lock
-when the process ends, in whatever way. The processes that load data let go of it, because those of a
-killed training may outlive it by seconds.
+when the process ends, in whatever way. The processes that load data let go of it, because those of
+a killed training may outlive it by seconds.
 """
 
 import atexit

@@ -26,6 +26,7 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq.logging import progress_bar
 from torch.utils.data import dataloader
 
+from fairseq_rnnsearch.errors import shown_in_one_line, training_goes_on
 from fairseq_rnnsearch.runs import (
     checkpoints,
     data_loading,
@@ -40,7 +41,6 @@ from fairseq_rnnsearch.runs import (
     trainer,
     writing,
 )
-from fairseq_rnnsearch.errors import shown_in_one_line, training_goes_on
 
 
 @dataclass(frozen=True)

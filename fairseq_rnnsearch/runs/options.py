@@ -8,8 +8,8 @@ from importlib.util import find_spec
 from omegaconf import DictConfig, OmegaConf
 
 from fairseq_rnnsearch.arguments import LARGEST_LENPEN
-from fairseq_rnnsearch.runs.evaluated_options import read_overrides
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.runs.evaluated_options import read_overrides
 
 # Positions of a sentence: the recurrences set no limit, but fairseq wants a number of the task and
 # of the models.

@@ -14,9 +14,9 @@ import torch
 from fairseq.distributed import utils as distributed_utils
 from omegaconf import DictConfig
 
+from fairseq_rnnsearch.errors import UserError, counted, first_sentence
 from fairseq_rnnsearch.runs.messages import open_log_file
 from fairseq_rnnsearch.runs.options import check_configuration, check_options
-from fairseq_rnnsearch.errors import UserError, counted, first_sentence
 
 # How long gloo waits for a machine that has fallen silent; torch waits for half an hour. The others
 # wait meanwhile for the process that saves and draws. A process that dies is noticed at once.

@@ -15,6 +15,7 @@ from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
 
+from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.runs import patience
 from fairseq_rnnsearch.runs.checkpoints import ADVICE, progress, verify
 from fairseq_rnnsearch.runs.comparison import check_equal
@@ -22,7 +23,6 @@ from fairseq_rnnsearch.runs.evaluated_options import read_overrides
 from fairseq_rnnsearch.runs.options import option_of
 from fairseq_rnnsearch.runs.processes import decided_by_first, refuse_in_all
 from fairseq_rnnsearch.runs.writing import remove_unfinished
-from fairseq_rnnsearch.errors import UserError
 
 logger = logging.getLogger(__name__)
 

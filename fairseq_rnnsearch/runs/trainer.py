@@ -25,12 +25,12 @@ from omegaconf.nodes import AnyNode
 from torch import Tensor, nn
 from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
+from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.runs import checkpoints, patience
 from fairseq_rnnsearch.runs.locking import locked_elsewhere
 from fairseq_rnnsearch.runs.options import check_configuration, refuse_halves
 from fairseq_rnnsearch.runs.signals import StopRequest, end_training
 from fairseq_rnnsearch.runs.writing import write_whole
-from fairseq_rnnsearch.errors import UserError
 
 logger = logging.getLogger("fairseq.trainer")  # its lines are fairseq's
 
@@ -132,8 +132,9 @@ class ResumableTrainer(Trainer):
         if folder := locked_elsewhere(save_dir):
             write_whole(state, os.path.join(folder, "checkpoint_last.pt"), False)
             raise UserError(
-                f"--save-dir {save_dir} leads to another folder than when this training began: its "
-                f"checkpoint_last.pt is in {os.path.realpath(folder)}; give that --save-dir to go on"
+                f"--save-dir {save_dir} leads to another folder than when this training began: "
+                f"its checkpoint_last.pt is in {os.path.realpath(folder)}; give that --save-dir to "
+                "go on"
             )
         write_whole(state, filename, self.cfg.checkpoint.write_checkpoints_asynchronously)
         logger.info(f"Finished saving checkpoint to {path}")
