@@ -428,7 +428,7 @@ def test_translations_are_drawn_as_on_a_cpu(tmp_path):
     options = Namespace(beam=3, max_len_b=8, print_alignment="hard")
     for one in (model, move(copy.deepcopy(model))):
         task, drawn = training_task(tmp_path), []
-        task._heatmaps._gallery = Namespace(add=drawn.append)
+        task._heatmaps._translations = drawn
         there = next(one.parameters()).device
         with pretending(), torch.no_grad():
             generator = task.build_generator([one], options)

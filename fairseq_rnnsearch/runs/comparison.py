@@ -5,6 +5,7 @@ the same, and mean nothing; with other numbers of batches, one waits for the oth
 """
 
 import hashlib
+from argparse import Namespace
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,6 @@ from fairseq.data import Dictionary, FairseqDataset
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.distributed import utils as distributed_utils
 from fairseq.trainer import Trainer
-from omegaconf import OmegaConf
 
 from fairseq_rnnsearch import __version__
 from fairseq_rnnsearch.errors import UserError
@@ -57,9 +57,11 @@ def _facts(trainer: Trainer, iterator: EpochBatchIterator) -> dict[str, Any]:
         "--seed": trainer.cfg.common.seed,
         "the number of batches of an epoch": len(iterator),
     }
-    cfg = OmegaConf.to_container(trainer.cfg)
     for section in _SECTIONS:
-        for name, value in (cfg.get(section) or {}).items():
+        options = trainer.cfg[section] or {}
+        # a Namespace for fairseq's models from before its dataclasses
+        options = vars(options) if isinstance(options, Namespace) else dict(options)
+        for name, value in options.items():
             if name not in _OF_A_MACHINE:
                 facts[option_of(name)] = str(value)
     task = trainer.task

@@ -242,7 +242,7 @@ class _Search:
             lprobs[..., generator.unk] -= generator.unk_penalty
         sentences = self._sentences[part]
         over = [row for row, sentence in enumerate(sentences) if step >= sentence.longest]
-        ends = lprobs[over, :, eos]
+        ends = lprobs[..., eos].clone() if over else None
         if self._prefix is not None and step < self._prefix.size(1):
             words = self._prefix[part, step].view(-1, 1, 1)
             given = words.expand(-1, lprobs.size(1), 1)
@@ -250,9 +250,9 @@ class _Search:
             lprobs.masked_fill_(words.ne(generator.pad), -math.inf).scatter_(2, given, given_scores)
         elif step < generator.min_len:
             lprobs[..., eos] = -math.inf
-        if over:
-            lprobs[over] = -math.inf
-            lprobs[over, :, eos] = ends
+        for row in over:  # views: a list of rows as an index would have to be sent to a GPU
+            lprobs[row] = -math.inf
+            lprobs[row, :, eos] = ends[row]
 
     # following hypotheses
 

@@ -119,9 +119,8 @@ class Heatmaps:
 
     def add_translations(self, sample: dict, hypotheses: Sequence[Sequence[dict]]) -> None:
         """Keep the best hypothesis of each chosen sentence of a batch, to be drawn."""
-        if (
-            self._translations is None or "id" not in sample
-        ):  # as in what fairseq-interactive is typed
+        is_typed = "id" not in sample  # by fairseq-interactive
+        if self._translations is None or is_typed:
             return
         rows = zip(sample["id"].tolist(), sample["net_input"]["src_tokens"], strict=True)
         for (sentence, source), (best, *_) in zip(rows, hypotheses, strict=True):
