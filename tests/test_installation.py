@@ -89,6 +89,7 @@ def test_every_file_of_the_package_is_installed(installed):
 SCRIPTS_OF_THE_PACKAGE = {
     "rnnsearch-align": "usage: rnnsearch-align",
     "rnnsearch-evaluate": "usage: rnnsearch-evaluate",
+    "rnnsearch-export": "usage: rnnsearch-export",
     "rnnsearch-living": "usage: rnnsearch-living",
 }
 

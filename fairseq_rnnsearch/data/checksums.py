@@ -7,7 +7,7 @@ but a digest would show.
 import hashlib
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from fairseq_rnnsearch.errors import UserError
@@ -49,8 +49,17 @@ def write_checksums(folder: Path, before: Mapping[str, tuple[int, int]] | None =
         write_text(folder / FILE_NAME, "".join(lines))
 
 
-def check_checksum(path: str | os.PathLike[str]) -> None:
+def write_list(folder: Path, names: Iterable[str]) -> None:
+    """Write the digests of these files of a folder."""
+    lines = [f"{_digest(folder / name)}  {name}\n" for name in names]
+    write_text(folder / FILE_NAME, "".join(lines))
+
+
+def check_checksum(path: str | os.PathLike[str], writer: str = "fairseq-preprocess") -> None:
     """Compare a file with what the list beside it says, if there is a list that names it.
+
+    Args:
+        writer: the command that wrote the folder, for the message.
 
     Raises:
         UserError: the file has changed since the list was written, or the list cannot be read.
@@ -61,9 +70,9 @@ def check_checksum(path: str | os.PathLike[str]) -> None:
         expected = _read(known).get(path.name)
         if expected is not None and _digest(path) != expected:
             raise UserError(
-                f"{path} is not as fairseq-preprocess wrote it (its sha256 differs from the one "
-                f"in {known.name}): make the data again, or, if you changed it on purpose, remove "
-                f"its line from {known}"
+                f"{path} is not as {writer} wrote it (its sha256 differs from the one "
+                f"in {known.name}): make the folder again, or, if you changed it on purpose, "
+                f"remove its line from {known}"
             )
     except FileNotFoundError:
         return

@@ -94,7 +94,7 @@ class PlainText:
         Raises:
             UserError: the file is broken.
         """
-        settings = _read(folder / FILE_NAME).get(language, {})
+        settings = settings_of(folder).get(language, {})
         if settings.get("bpe_codes"):
             settings["bpe_codes"] = folder / settings["bpe_codes"]
         settings |= {name: value for name, value in changes.items() if value is not None}
@@ -211,8 +211,13 @@ def _segmenter(path: Path) -> Callable[[list[str]], list[str]]:
     return codes.segment_tokens
 
 
-def _read(path: Path) -> dict[str, dict[str, Any]]:
-    """Read what the file says of each language; a file that is not there says nothing."""
+def settings_of(folder: Path) -> dict[str, dict[str, Any]]:
+    """Read what a folder's preprocessing.json says of each language; without one, nothing.
+
+    Raises:
+        UserError: the file is broken.
+    """
+    path = folder / FILE_NAME
     try:
         languages = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:

@@ -1,5 +1,6 @@
 """``rnnsearch-align``: forced alignment of two text files.
 
+    rnnsearch-align en-fr --source test.en --target test.fr --heatmap-dir aligned
     rnnsearch-align data-bin --path checkpoint_best.pt \\
         --source test.en --target test.fr --heatmap-dir aligned --heatmap-format pharaoh,jsonl,html
 
@@ -56,12 +57,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     samples.check(lines, str(options.source))
     from fairseq_rnnsearch.inference.translator import load
 
-    model = load(options.path.split(":"), options.data, **load_options(options))
+    path, data = (options.path, options.data) if options.path else (options.data, None)
+    model = load(path.split(":"), data, **load_options(options))
     chosen = [number for number in range(lines) if number in samples]
     aligned = _aligned(model, options, chosen)
     progress = tqdm(aligned, "aligning", total=len(chosen), unit="pair", file=sys.stderr)
     files = [options.source.name, options.target.name]
-    look = look_of(options, files, model.languages, options.path)
+    look = look_of(options, files, model.languages, path)
     with (
         logging_redirect_tqdm(),
         Gallery(options.heatmap_dir, formats, look=look) as gallery,
@@ -103,8 +105,12 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    parser.add_argument("data", help="data folder with the dictionaries of the training")
-    parser.add_argument("--path", required=True, help="checkpoint, or several with : between")
+    parser.add_argument(
+        "data",
+        help="data folder with the dictionaries of the training; or, without --path, a model: one"
+        " that the package brings, such as en-fr, or a folder of rnnsearch-export",
+    )
+    parser.add_argument("--path", help="checkpoint, or several with : between")
     parser.add_argument("--source", type=Path, required=True, metavar="FILE")
     parser.add_argument("--target", type=Path, required=True, metavar="FILE")
     parser.add_argument("--heatmap-dir", type=Path, required=True, metavar="DIR")

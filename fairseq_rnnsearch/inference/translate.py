@@ -1,6 +1,6 @@
 """``rnnsearch-translate``: plain text in, its translation out.
 
-    rnnsearch-translate runs/quickstart                      # sentences that you type
+    rnnsearch-translate en-fr                                # sentences that you type
     rnnsearch-translate checkpoint_best.pt news.en > news.fr
     cat news.en | rnnsearch-translate runs/quickstart --json --heatmap-dir heatmaps
 
@@ -214,7 +214,9 @@ def _parser() -> argparse.ArgumentParser:
         allow_abbrev=False,
     )
     parser.add_argument(
-        "checkpoint", help="checkpoint, several with : between, or a folder with one"
+        "checkpoint",
+        help="a model that the package brings (en-fr, fr-en), a folder of rnnsearch-export, a "
+        "checkpoint, several of these with : between, or a recipe's work folder",
     )
     parser.add_argument(
         "files",

@@ -20,15 +20,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 from fairseq import checkpoint_utils, utils
 from fairseq.data import Dictionary, LanguagePairDataset
+from fairseq.dataclass.configs import FairseqConfig
 from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks.translation import TranslationTask
+from omegaconf import OmegaConf
 
 from fairseq_rnnsearch.alignment.figures import Alignment
 from fairseq_rnnsearch.alignment.figures.alignment import END, bpe_piece
@@ -38,7 +41,8 @@ from fairseq_rnnsearch.data.plain_text import PlainText
 from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.inference.decode import check_search, decode, has_alignment
-from fairseq_rnnsearch.inference.length_limit import UNKNOWN, LengthLimit
+from fairseq_rnnsearch.inference.length_limit import UNKNOWN, LengthLimit, largest
+from fairseq_rnnsearch.inference.model_folder import folder_of, read_folder
 from fairseq_rnnsearch.inference.search import (
     AuthorsSequenceGenerator,
     PosteriorScorer,
@@ -65,8 +69,9 @@ def load(
     """Load a trained model.
 
     Args:
-        checkpoint: a file of fairseq-train, or several for an ensemble. A folder, such as the work
-            folder of a recipe, means the best checkpoint in it, or else the last.
+        checkpoint: a model that the package brings, such as "en-fr", a folder that
+            ``rnnsearch-export`` wrote, or a file of fairseq-train; several are an ensemble. Another
+            folder, such as a recipe's, means the best checkpoint in it, or else the last.
         data: the folder with the dictionaries that it was trained with (default: the one that the
             checkpoint names, or one of that name beside the checkpoint).
         source_lang, target_lang: default: the checkpoint's.
@@ -90,6 +95,9 @@ def load(
         tokenizer=tokenizer, lowercase=lowercase, bpe_codes=bpe_codes
     )
     device = usable_device(device)
+    texts = {"tokenizer": tokenizer, "lowercase": lowercase, "bpe_codes": bpe_codes}
+    if any(folder_of(path) for path in paths):
+        return _of_folders(paths, changes, texts, device)
     if "data" not in changes:
         changes["data"] = data_of(paths[0])
     with one_at_a_time, mends.reading_as_data():
@@ -103,20 +111,42 @@ def load(
         model.to(device)  # first: how it is prepared depends on where it computes
         model.prepare_for_inference_(cfg)
     folder = Path(utils.split_paths(cfg.task.data)[0])
-    texts = [
-        PlainText.of(
-            folder, language, tokenizer=tokenizer, lowercase=lowercase, bpe_codes=bpe_codes
-        )
-        for language in (its_task.cfg.source_lang, its_task.cfg.target_lang)
-    ]
-    dictionaries = its_task.source_dictionary, its_task.target_dictionary
-    left_pad_source = cfg.task.get("left_pad_source", False)
+    languages = its_task.cfg.source_lang, its_task.cfg.target_lang
     return Translator(
         models,
-        *dictionaries,
-        *texts,
-        left_pad_source=left_pad_source,
+        its_task.source_dictionary,
+        its_task.target_dictionary,
+        *(PlainText.of(folder, language, **texts) for language in languages),
+        left_pad_source=cfg.task.get("left_pad_source", False),
         length_limit=getattr(its_task, "length_limit", UNKNOWN),
+    )
+
+
+def _of_folders(
+    paths: Sequence[str], changes: dict[str, str], texts: dict[str, Any], device: torch.device
+) -> "Translator":
+    """Load models from folders of `rnnsearch-export`, which bring their data with them."""
+    folders = [read_folder(folder_of(path) or Path(path)) for path in paths]
+    first, *others = folders
+    source_lang, target_lang = first.facts.languages
+    own = {"source_lang": source_lang, "target_lang": target_lang}
+    for name, value in changes.items():
+        if own.get(name) != value:
+            has = f"is {own[name]}" if name in own else "comes with the folder; leave it out"
+            raise UserError(f"{name} {value}: of the model {paths[0]} it {has}")
+    for path, other in zip(paths[1:], others, strict=True):
+        symbols = [[one.symbols for one in folder.dictionaries] for folder in (first, other)]
+        if symbols[0] != symbols[1]:
+            raise UserError(f"{path} has other dictionaries than {paths[0]}")
+    for folder in folders:
+        folder.model.to(device)  # first: how it is prepared depends on where it computes
+        folder.model.prepare_for_inference_(OmegaConf.structured(FairseqConfig))
+    return Translator(
+        [folder.model for folder in folders],
+        *first.dictionaries,
+        *(PlainText.of(first.path, language, **texts) for language in own.values()),
+        left_pad_source=first.facts.left_pad_source,
+        length_limit=largest(*(folder.facts.length_limit for folder in folders)),
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from fairseq.utils import split_paths
 
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.inference.model_folder import folder_of
 from fairseq_rnnsearch.runs.checkpoints import read_checkpoint
 
 DEEPEST = 4  # folders from a work folder down to a checkpoint, itself included
@@ -22,7 +23,7 @@ def checkpoint_of(path: str) -> str:
         UserError: for a folder with the checkpoints of several models.
     """
     folder = Path(path)
-    if not folder.is_dir():
+    if not folder.is_dir() or folder_of(path):
         return path
     for depth in range(DEEPEST):
         for name in ("checkpoint_best.pt", "checkpoint_last.pt"):

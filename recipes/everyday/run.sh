@@ -28,9 +28,21 @@ lay_out_corpus() {
         --target "$TARGET"
 }
 
+trained() { if [[ $CHECKPOINT = best ]]; then echo "$BEST"; else echo "$AVERAGED"; fi; }
+
+write_model() {
+    local checkpoint
+    checkpoint=$(trained)
+    python "$HERE/card.py" --model "$checkpoint" --data "$WORK/data" --corpus "$WORK/corpus" \
+        --part "$EVALUATE" --translations "$TRANSLATIONS/text.$TARGET" --beam "$BEAM" \
+        --settings "$WORK/settings" --target "$TARGET" >"$WORK/card.md"
+    python -m fairseq_rnnsearch.inference.export "$checkpoint" --data "$WORK/data" \
+        --weights int8 --card "$WORK/card.md" --out "$PARTIAL"
+}
+
 write_page() {
-    local checkpoint=$BEST
-    [[ $CHECKPOINT = best ]] || checkpoint=$AVERAGED
+    local checkpoint
+    checkpoint=$(trained)
     living_page "$checkpoint" "$WORK/corpus/valid.$SOURCE" --title "Everyday sentences" \
         --licence "trained on sentences of Tatoeba (tatoeba.org), CC BY 2.0"
 }
@@ -46,6 +58,8 @@ main() {
     prepare_stages
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
     run_stages
+    run_step "write the model's folder ($CHECKPOINT, $EVALUATE)" "$WORK/model" write_model
+    echo "the model, to be shared: $WORK/model"
     run_step "write a page that translates ($CHECKPOINT)" "$WORK/living-$CHECKPOINT.html" write_page
     echo "a page that translates, for any browser: $WORK/living-$CHECKPOINT.html"
 }

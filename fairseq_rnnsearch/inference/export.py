@@ -1,0 +1,77 @@
+"""``rnnsearch-export``: a trained model as a folder of plain files, and back.
+
+    rnnsearch-export checkpoint_best.pt --out en-fr --weights int8
+    rnnsearch-export en-fr --to-checkpoint en-fr.pt
+
+The folder has the parameters in model.safetensors, the configuration, dictionaries and BPE codes, a
+model card (README.md) and checksums; nothing in it can run. ``load`` and the other commands take it
+wherever they take a checkpoint. The second form writes a checkpoint that fairseq-generate and
+--finetune-from-model read; the folder itself is its data folder.
+"""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from fairseq_rnnsearch.errors import OneLineParser, UserError, program
+from fairseq_rnnsearch.inference.command_options import show_warnings
+
+
+@program
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command.
+
+    Raises:
+        UserError: for every mistake in options or files; shown as one line when nobody catches it.
+    """
+    show_warnings()
+    options = _parser().parse_args(arguments)
+    # they import torch and fairseq, which --help does not need
+    from fairseq_rnnsearch.inference import exported
+
+    if options.to_checkpoint:
+        exported.to_checkpoint(options.checkpoint, options.to_checkpoint)
+        print(options.to_checkpoint, file=sys.stderr)
+        return
+    card = _text_of(options.card) if options.card else None
+    exported.to_folder(options.checkpoint, options.data, options.out, options.weights, card)
+    size = sum(path.stat().st_size for path in options.out.iterdir())
+    print(f"{options.out}: {size / 1e6:.1f} MB", file=sys.stderr)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as problem:
+        raise UserError(f"--card {path} cannot be read: {problem}") from problem
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = OneLineParser(
+        prog="rnnsearch-export",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("checkpoint", help="of a training, or a model's folder")
+    forms = parser.add_mutually_exclusive_group(required=True)
+    forms.add_argument("--out", type=Path, metavar="FOLDER", help="new folder of the model")
+    forms.add_argument("--to-checkpoint", type=Path, metavar="FILE", help="a checkpoint of fairseq")
+    parser.add_argument(
+        "--data", metavar="DIR",
+        help="folder with the dictionaries of the training (default: the checkpoint's)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--weights", choices=("float32", "float16", "int8"), default="float32",
+        help="how parameters are stored; int8 has one scale for each row of a matrix "
+        "(default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--card", type=Path, metavar="FILE", help="text of the model card (default: the facts)"
+    )
+    return parser
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""From a checkpoint to a model's folder, and back."""
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import torch
+from fairseq.dataclass.configs import FairseqConfig
+from omegaconf import OmegaConf
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.files import replacing
+from fairseq_rnnsearch.inference import length_limit
+from fairseq_rnnsearch.inference.model_folder import (
+    Facts,
+    folder_of,
+    read_folder,
+    write_folder,
+)
+from fairseq_rnnsearch.inference.translator import load
+from fairseq_rnnsearch.inference.work_folder import checkpoint_of, data_of
+from fairseq_rnnsearch.plugin.models.model_options import RNNSearchConfig, add_younger_options
+from fairseq_rnnsearch.runs.checkpoints import load_as_data
+
+
+def to_folder(
+    checkpoint: str, data: str | None, out: Path, weights: str = "float32", card: str | None = None
+) -> None:
+    """Write a model's folder from a checkpoint, or from another folder; see `write_folder`.
+
+    Raises:
+        UserError: for a checkpoint or folder that is not there or cannot be used.
+    """
+    if folder := folder_of(checkpoint):
+        read = read_folder(folder)
+        parts = read.model, read.facts, read.dictionaries, folder
+    else:
+        checkpoint = checkpoint_of(checkpoint)
+        data = data or data_of(checkpoint)
+        model = load(checkpoint, data)
+        cfg = OmegaConf.create(load_as_data(checkpoint)["cfg"].model)
+        add_younger_options(cfg)
+        facts = Facts(
+            cfg["_name"],
+            {name: cfg[name] for name in _options()},
+            model.languages,
+            model._left_pad_source,
+            model.length_limit,
+        )
+        dictionaries = model.source_dictionary, model.target_dictionary
+        parts = model.models[0], facts, dictionaries, Path(data.split(":")[0])
+    write_folder(out, *parts, weights=weights, card=card)
+
+
+def to_checkpoint(model: str, out: Path) -> None:
+    """Write a checkpoint from a model's folder; its data folder is the model's.
+
+    Raises:
+        UserError: for a folder that is none of a model, or cannot be used.
+    """
+    folder = folder_of(model)
+    if folder is None:
+        raise UserError(f"{model} is no folder of a model, as rnnsearch-export --out writes it")
+    read = read_folder(folder)
+    source_lang, target_lang = read.facts.languages
+    cfg = OmegaConf.to_container(OmegaConf.structured(FairseqConfig), enum_to_str=True)
+    cfg["model"] = {**read.facts.options, "_name": read.facts.architecture}
+    cfg["task"] = {
+        "_name": "alignment_heatmap",
+        "data": str(folder),
+        "source_lang": source_lang,
+        "target_lang": target_lang,
+        "left_pad_source": read.facts.left_pad_source,
+    }
+    state: dict[str, Any] = {
+        "args": None,
+        "cfg": cfg,
+        "model": read.model.state_dict(),
+        "criterion": None,
+        "optimizer_history": [
+            {"optimizer_name": "", "criterion_name": "", "lr_scheduler_state": {}, "num_updates": 0}
+        ],
+        "task_state": {length_limit.STATE: list(read.facts.length_limit)},
+        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
+        "last_optimizer_state": None,
+    }
+    with replacing(out) as unfinished:
+        torch.save(state, unfinished)
+
+
+def _options() -> list[str]:
+    return [option.name for option in fields(RNNSearchConfig) if not option.name.startswith("_")]

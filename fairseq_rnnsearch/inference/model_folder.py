@@ -1,0 +1,308 @@
+"""A model as a folder of plain files, to be shared: nothing in it can run.
+
+    model.safetensors     parameters: float32, float16, or int8 with one scale for each row
+    config.json           architecture, sizes, languages, limit of length, version
+    dict.*.txt            the dictionaries, as fairseq-preprocess wrote them
+    preprocessing.json    how text becomes tokens, and the BPE codes that it names
+    README.md             the model card
+    SHA256SUMS            digests of all of them
+
+``rnnsearch-export`` writes one. ``load`` and the commands take it wherever they take a checkpoint.
+"""
+
+import json
+import shutil
+import tempfile
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from fairseq.data import Dictionary
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save
+
+from fairseq_rnnsearch import __version__
+from fairseq_rnnsearch.data import plain_text
+from fairseq_rnnsearch.data.checksums import check_checksum, write_list
+from fairseq_rnnsearch.data.dictionary_file import check_dictionary
+from fairseq_rnnsearch.errors import UserError, first_sentence
+from fairseq_rnnsearch.inference.length_limit import LengthLimit, stored
+from fairseq_rnnsearch.plugin.models import RNNSearchModel
+from fairseq_rnnsearch.plugin.models.model_options import RNNSearchConfig
+
+WEIGHTS = ("float32", "float16", "int8")
+PARAMETERS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
+_SCALE = ".scale"  # behind the name of a matrix that is stored in 8 bits
+_LARGEST_CONFIG = 1_000_000  # bytes
+_FORMAT = "fairseq_rnnsearch 1"
+_PACKAGED = Path(__file__).parents[1] / "pretrained"
+
+
+class Facts(NamedTuple):
+    """What ``config.json`` says.
+
+    Attributes:
+        architecture: as ``--arch``.
+        options: of the model, by the names of `RNNSearchConfig`.
+        languages: the source's and the target's.
+        left_pad_source: the side of a batch on which shorter sentences are filled up.
+        length_limit: how long a translation may become.
+    """
+
+    architecture: str
+    options: dict[str, Any]
+    languages: tuple[str, str]
+    left_pad_source: bool
+    length_limit: LengthLimit
+
+
+class ModelFolder(NamedTuple):
+    """A folder that has been read."""
+
+    path: Path
+    facts: Facts
+    dictionaries: tuple[Dictionary, Dictionary]
+    model: RNNSearchModel
+
+
+def packaged() -> list[str]:
+    """Return the names of the models that the package brings, such as "en-fr"."""
+    return sorted(path.parent.name for path in _PACKAGED.glob(f"*/{PARAMETERS}"))
+
+
+def folder_of(path: str) -> Path | None:
+    """Return the folder of a model that a path or a name of the package means, if it means one."""
+    if (Path(path) / PARAMETERS).is_file():
+        return Path(path)
+    if not Path(path).exists() and path in packaged():
+        return _PACKAGED / path
+    return None
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+def write_folder(
+    out: Path,
+    model: RNNSearchModel,
+    facts: Facts,
+    dictionaries: tuple[Dictionary, Dictionary],
+    data: Path,
+    *,
+    weights: str = "float32",
+    card: str | None = None,
+) -> None:
+    """Write a model's folder, whole or not at all.
+
+    Args:
+        data: the folder with the preprocessing.json and the BPE codes of the training.
+        weights: how matrices are stored, one of `WEIGHTS`; vectors stay float32 beside int8.
+        card: text of the README.md (default: one from the facts).
+
+    Raises:
+        UserError: for another kind of model, or a folder that is there already.
+    """
+    if not isinstance(model, RNNSearchModel):
+        raise UserError(
+            f"the checkpoint holds a {type(model).__name__}; a folder takes RNNsearch and "
+            "RNNencdec (--arch rnnsearch_50 and its kin)"
+        )
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise UserError(f"--out {out}: is there already; name a new folder")
+    try:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as unfinished:
+            folder = Path(unfinished) / out.name
+            folder.mkdir()
+            (folder / PARAMETERS).write_bytes(save(dict(_as_stored(model, weights))))
+            for language, dictionary in zip(facts.languages, dictionaries, strict=True):
+                dictionary.save(str(folder / f"dict.{language}.txt"))
+            _copy_preprocessing(data, facts.languages, folder)
+            (folder / CONFIG).write_text(_config(facts, weights), encoding="utf-8")
+            text = _card(model, facts, weights) if card is None else card
+            (folder / CARD).write_text(text, encoding="utf-8")
+            write_list(folder, sorted(path.name for path in folder.iterdir()))
+            folder.replace(out)
+    except OSError as problem:
+        raise UserError(f"--out {out}: {problem.strerror or problem}") from problem
+
+
+def _as_stored(model: RNNSearchModel, weights: str) -> Iterator[tuple[str, torch.Tensor]]:
+    for name, parameter in model.named_parameters():
+        values = parameter.detach().float().cpu().contiguous()
+        if weights == "int8" and values.dim() > 1:
+            scales = values.abs().amax(dim=1) / 127
+            steps = values / torch.where(scales > 0, scales, 1)[:, None]
+            yield name, steps.round().to(torch.int8)
+            yield name + _SCALE, scales
+        else:
+            yield name, values.half() if weights == "float16" else values
+
+
+def _copy_preprocessing(data: Path, languages: tuple[str, str], folder: Path) -> None:
+    settings = {}
+    for language, of_language in plain_text.settings_of(data).items():
+        if language not in languages:
+            continue
+        settings[language] = of_language
+        if codes := of_language.get("bpe_codes"):
+            shutil.copyfile(data / codes, folder / codes)
+    text = json.dumps(settings, ensure_ascii=False, indent=1)
+    (folder / plain_text.FILE_NAME).write_text(text + "\n", encoding="utf-8")
+
+
+def _config(facts: Facts, weights: str) -> str:
+    described = {"format": _FORMAT, "version": __version__, **facts._asdict(), "weights": weights}
+    return json.dumps(described, ensure_ascii=False, indent=1) + "\n"
+
+
+def _card(model: RNNSearchModel, facts: Facts, weights: str) -> str:
+    numbers = sum(parameter.numel() for parameter in model.parameters())
+    options = "\n".join(f"| `{name}` | {value} |" for name, value in facts.options.items())
+    source, target = facts.languages
+    return f"""---
+language:
+- {source}
+- {target}
+library_name: fairseq_rnnsearch
+pipeline_tag: translation
+---
+
+# {facts.architecture}, {source} to {target}
+
+The model of "Neural Machine Translation by Jointly Learning to Align and Translate" (Bahdanau, Cho
+and Bengio, ICLR 2015), {numbers:,} parameters, stored in {weights}. Nobody has written yet what it
+was trained on, how well it translates and what it is not good for: `rnnsearch-export --card FILE`
+takes such a text.
+
+```python
+from fairseq_rnnsearch import load
+
+print(load("THIS_FOLDER").translate("...").text)
+```
+
+| option | value |
+|---|---|
+{options}
+"""
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+def read_folder(path: Path) -> ModelFolder:
+    """Read a model's folder.
+
+    Sizes are compared with those of the file before memory is taken.
+
+    Raises:
+        UserError: naming the file and what is wrong with it.
+    """
+    facts = read_facts(path)
+    names = [f"dict.{language}.txt" for language in facts.languages]
+    for name in (CONFIG, PARAMETERS, plain_text.FILE_NAME, *names):
+        if not (path / name).is_file():
+            raise UserError(f"{path} is no whole model: it lacks {name}")
+        check_checksum(path / name, "rnnsearch-export")
+    dictionaries = []
+    for name in names:
+        check_dictionary(path / name)
+        dictionaries.append(Dictionary.load(str(path / name)))
+    source, target = dictionaries
+    model = _model(path, facts, Namespace(source_dictionary=source, target_dictionary=target))
+    return ModelFolder(path, facts, (source, target), model)
+
+
+def read_facts(path: Path) -> Facts:
+    """Read and check ``config.json``.
+
+    Raises:
+        UserError: naming the entry that is wrong.
+    """
+    file = path / CONFIG
+    try:
+        if file.stat().st_size > _LARGEST_CONFIG:
+            raise ValueError(f"{file.stat().st_size:,} bytes")
+        config = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as problem:
+        raise UserError(f"{file} cannot be read: {problem.strerror}") from problem
+    except (ValueError, RecursionError) as problem:
+        raise UserError(f"{file} cannot be read: {first_sentence(problem):.200}") from problem
+    if not isinstance(config, dict) or config.get("format") != _FORMAT:
+        raise UserError(f'{file}: must be an object with "format": "{_FORMAT}"')
+    languages, options = config.get("languages"), config.get("options")
+    if (
+        not isinstance(languages, list)
+        or len(languages) != 2
+        or not all(isinstance(name, str) and _is_file_part(name) for name in languages)
+    ):
+        raise UserError(f'{file}: languages must be two names, such as ["en", "fr"]')
+    if not isinstance(options, dict):
+        raise UserError(f"{file}: options must be an object with the model's sizes")
+    if not isinstance(config.get("architecture"), str):
+        raise UserError(f"{file}: architecture must be a name, such as rnnsearch_50")
+    return Facts(
+        config["architecture"],
+        options,
+        (languages[0], languages[1]),
+        config.get("left_pad_source") is True,
+        stored(config.get("length_limit")),
+    )
+
+
+def _is_file_part(name: str) -> bool:
+    return name.replace("-", "").replace("_", "").isalnum() and len(name) < 100
+
+
+def _model(path: Path, facts: Facts, task: Namespace) -> RNNSearchModel:
+    try:
+        cfg = OmegaConf.merge(OmegaConf.structured(RNNSearchConfig), facts.options)
+    except OmegaConfBaseException as problem:
+        said = first_sentence(problem)
+        raise UserError(f"{path / CONFIG}: options: {said:.200}") from problem
+    try:
+        with safe_open(path / PARAMETERS, "pt") as file:
+            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
+            with torch.device("meta"):  # shapes alone
+                expected = RNNSearchModel.build_model(cfg, task).state_dict()
+            _check_shapes(path, {name: tuple(one.shape) for name, one in expected.items()}, shapes)
+            parameters = {name: _values(file, name, shapes) for name in expected}
+    except (SafetensorError, OSError) as problem:
+        said = first_sentence(problem)
+        raise UserError(f"{path / PARAMETERS} cannot be read: {said:.200}") from problem
+    model = RNNSearchModel.build_model(cfg, task)
+    try:
+        model.load_state_dict(parameters)
+    except UserError as mistake:
+        raise UserError(f"{path / PARAMETERS}: {mistake}") from mistake
+    return model.eval()
+
+
+def _check_shapes(
+    path: Path, expected: dict[str, tuple[int, ...]], shapes: dict[str, tuple[int, ...]]
+) -> None:
+    file = path / PARAMETERS
+    for name, shape in expected.items():
+        if name not in shapes:
+            raise UserError(f"{file} lacks {name}, which the options of {CONFIG} ask for")
+        if shapes[name] != shape:
+            raise UserError(
+                f"{file}: {name} has the sizes {shapes[name]}; {CONFIG} and the dictionaries ask "
+                f"for {shape}"
+            )
+    for name, shape in shapes.items():
+        matrix = name.removesuffix(_SCALE)
+        if name not in expected and (matrix == name or shape != expected.get(matrix, ())[:1]):
+            raise UserError(f"{file} holds {name}, which no part of the model takes")
+
+
+def _values(file: Any, name: str, shapes: dict[str, tuple[int, ...]]) -> torch.Tensor:
+    """Return a parameter as float32."""
+    values = file.get_tensor(name).float()
+    if name + _SCALE in shapes:
+        values *= file.get_tensor(name + _SCALE).float()[:, None]
+    return values

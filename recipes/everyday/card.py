@@ -1,0 +1,148 @@
+"""Write the model card of an everyday model: what it is, how well it does, and what it cannot do.
+
+python card.py --model CHECKPOINT --data DATA --corpus CORPUS --part test --translations FILE
+    --settings FILE --target fr > card.md
+
+The twenty sentences of outside.tsv were written before any model was asked: ten that people say
+every day, and ten of news, names, technical words and long sentences. The card shows all of them.
+"""
+
+import argparse
+from pathlib import Path
+
+from sacrebleu.metrics import BLEU, CHRF
+
+from fairseq_rnnsearch import load
+from fairseq_rnnsearch.errors import program
+
+HERE = Path(__file__).parent
+NAMES = {"en": "English", "fr": "French"}
+EVERYDAY = 10  # lines of outside.tsv; the others are beyond what the model is for
+# BLEU by the model cards of Helsinki-NLP/opus-mt-en-fr and opus-mt-fr-en
+OPUS_MT = {"fr": 50.5, "en": 57.5}
+PARTS = {"test": "the public test set of Tatoeba (test-v2021-08-07)", "valid": "validation pairs"}
+
+
+@program
+def main() -> None:
+    """Print the card."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--model", required=True)
+    parser.add_argument("--data", required=True)
+    parser.add_argument("--corpus", type=Path, required=True)
+    parser.add_argument("--part", choices=tuple(PARTS), required=True)
+    parser.add_argument("--translations", type=Path, required=True)
+    parser.add_argument("--settings", type=Path, required=True)
+    parser.add_argument("--beam", type=int, required=True)
+    parser.add_argument("--target", choices=tuple(NAMES), required=True)
+    options = parser.parse_args()
+    target = options.target
+    source = "fr" if target == "en" else "en"
+    model = load(options.model, options.data)
+    numbers = sum(parameter.numel() for parameter in model.models[0].parameters())
+    pairs = [line.split("\t") for line in (HERE / "outside.tsv").read_text("utf-8").splitlines()]
+    sentences = [pair[source == "fr"] for pair in pairs]
+    shown = [
+        f"| {one.source} | {one.text} |"
+        for one in model.translate(sentences, options.beam, forbid_unk=True)
+    ]
+    print(f"""---
+language:
+- {source}
+- {target}
+license: cc-by-2.0
+library_name: fairseq_rnnsearch
+pipeline_tag: translation
+datasets:
+- tatoeba
+---
+
+# Everyday sentences, {NAMES[source]} to {NAMES[target]}
+
+RNNsearch ("Neural Machine Translation by Jointly Learning to Align and Translate", Bahdanau, Cho
+and Bengio, ICLR 2015) with {numbers:,} parameters.
+
+```python
+from fairseq_rnnsearch import load
+
+print(load("{source}-{target}").translate({sentences[0]!r}).text)
+```
+
+## Data and licence
+
+Sentence pairs of [Tatoeba](https://tatoeba.org), licensed
+[CC BY 2.0 FR](https://creativecommons.org/licenses/by/2.0/fr/), as manythings.org/anki packs them.
+{_lines(options.corpus / f"train.{source}"):,} pairs for training and \
+{_lines(options.corpus / f"valid.{source}"):,} for validation. No pair with a sentence of the test
+set, on either side, is among them.
+
+## How well it translates
+
+{_lines(options.translations):,} sentences of {PARTS[options.part]}, beam {options.beam}, from the
+unrounded checkpoint:
+
+```text
+{_scores(options.translations, options.corpus / f"{options.part}.{target}")}
+```
+{_compared(options.part, target)}
+## What it is for
+
+Sentences that people say every day:
+
+| {NAMES[source]} | the model's {NAMES[target]} |
+|---|---|
+{chr(10).join(shown[:EVERYDAY])}
+
+## What it is not good for
+
+News, names, technical words and long sentences. It invents words and leaves parts out, and does not
+say so:
+
+| {NAMES[source]} | the model's {NAMES[target]} |
+|---|---|
+{chr(10).join(shown[EVERYDAY:])}
+
+These twenty sentences were written before the model was asked, and all of them are shown.
+
+## How it was made
+
+`TARGET={target} bash recipes/everyday/run.sh` of fairseq_rnnsearch, with these settings:
+
+```text
+{_settings(options.settings)}
+```""")
+
+
+def _lines(path: Path) -> int:
+    with path.open(encoding="utf-8") as file:
+        return sum(1 for _ in file)
+
+
+def _scores(translations: Path, references: Path) -> str:
+    found, expected = (
+        path.read_text(encoding="utf-8").splitlines() for path in (translations, references)
+    )
+    metrics = BLEU(), CHRF()
+    return "\n".join(
+        metric.corpus_score(found, [expected]).format(signature=str(metric.get_signature()))
+        for metric in metrics
+    )
+
+
+def _compared(part: str, target: str) -> str:
+    if part != "test":
+        return ""
+    return f"""
+OPUS-MT's own model of this direction, which is about ten times as large and was trained on all of
+OPUS, has {OPUS_MT[target]} BLEU on an older version of this test set, by its model card.
+"""
+
+
+def _settings(path: Path) -> str:
+    """Return the recipe's settings but for those that are places on a machine."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    return "\n".join(line for line in lines if "/" not in line)
+
+
+if __name__ == "__main__":
+    main()

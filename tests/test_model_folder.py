@@ -1,0 +1,282 @@
+"""A model as a folder: everything comes back, and what is wrong with one is one line."""
+
+import json
+from dataclasses import fields
+
+import numpy as np
+import pytest
+import torch
+from commands import run
+from models import SOURCES, batch_of, build_model
+from safetensors.numpy import load_file, save_file
+
+from fairseq_rnnsearch import load
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.inference.exported import to_checkpoint, to_folder
+from fairseq_rnnsearch.inference.length_limit import LengthLimit
+from fairseq_rnnsearch.inference.model_folder import (
+    CONFIG,
+    PARAMETERS,
+    Facts,
+    packaged,
+    read_folder,
+    write_folder,
+)
+from fairseq_rnnsearch.plugin.models import RNNSearchConfig
+
+pytest_plugins = ["trained"]
+
+KINDS = {
+    "the program's": {},
+    "section 3's order": {"decoder_order": "section3"},
+    "the appendix's order": {"decoder_order": "appendix"},
+    "RNNencdec": {"fixed_context": True},
+    "lstm": {"unit": "lstm"},
+    "general": {"alignment_model": "general"},
+    "dot": {"alignment_model": "dot", "decoder_hidden_size": 10},
+    "factorised": {"output_layer": "factorised"},
+    "target foresight": {"target_foresight": True},
+    "bfloat16": {"compute_dtype": "bfloat16"},
+}
+SIZES = {
+    "encoder_embed_dim": 4,
+    "encoder_hidden_size": 5,
+    "decoder_embed_dim": 6,
+    "decoder_hidden_size": 7,
+    "attention_size": 8,
+    "maxout_size": 3,
+}
+
+
+def written(folder, weights="float32", **options):
+    model = build_model(**options)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.normal_(0.0, 0.4)
+    config = RNNSearchConfig(**(SIZES | options))
+    names = [option.name for option in fields(config) if not option.name.startswith("_")]
+    facts = Facts(
+        "rnnsearch_50",
+        {name: getattr(config, name) for name in names},
+        ("en", "fr"),
+        False,
+        LengthLimit(3.0, 10),
+    )
+    dictionaries = model.encoder.dictionary, model.decoder.dictionary
+    write_folder(folder, model, facts, dictionaries, folder.parent, weights=weights)
+    return model, facts, dictionaries
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_model_comes_back(kind, tmp_path):
+    model, facts, dictionaries = written(tmp_path / "model", **KINDS[kind])
+    read = read_folder(tmp_path / "model")
+    assert read.facts == facts
+    assert [one.symbols for one in read.dictionaries] == [one.symbols for one in dictionaries]
+    expected = model.state_dict()
+    assert read.model.state_dict().keys() == expected.keys()
+    for name, values in read.model.state_dict().items():
+        assert torch.equal(values, expected[name]), name
+    if kind != "target foresight":
+        batch = batch_of(SOURCES, SOURCES)["net_input"]
+        with torch.no_grad():
+            assert torch.equal(read.model(**batch)[0], model.eval()(**batch)[0])
+
+
+def test_eight_bits_have_a_scale_for_each_row(tmp_path):
+    model, *_ = written(tmp_path / "model", "int8")
+    stored = load_file(tmp_path / "model" / PARAMETERS)
+    read = read_folder(tmp_path / "model").model.state_dict()
+    for name, values in model.state_dict().items():
+        values = values.numpy()
+        if values.ndim == 1:
+            assert stored[name].dtype == np.float32
+            np.testing.assert_array_equal(read[name], values)
+            continue
+        assert stored[name].dtype == np.int8 and abs(stored[name].astype(int)).max() == 127
+        step = abs(values).max(axis=1, keepdims=True) / 127
+        assert (abs(read[name].numpy() - values) <= step / 2 * 1.001).all()
+        assert (abs(read[name].numpy() - values) > 0).any()
+
+
+def test_half_precision_is_rounded_once(tmp_path):
+    model, *_ = written(tmp_path / "model", "float16")
+    for name, values in read_folder(tmp_path / "model").model.state_dict().items():
+        expected = model.state_dict()[name].numpy().astype(np.float16).astype(np.float32)
+        np.testing.assert_array_equal(values, expected)
+
+
+def test_the_same_model_gives_the_same_bytes(tmp_path):
+    for name in ("one", "other"):
+        torch.manual_seed(1)
+        written(tmp_path / name)
+    for path in (tmp_path / "one").iterdir():
+        assert path.read_bytes() == (tmp_path / "other" / path.name).read_bytes(), path.name
+
+
+def _config(change):
+    def spoil(folder):
+        config = json.loads((folder / CONFIG).read_text())
+        change(config)
+        (folder / CONFIG).write_text(json.dumps(config))
+
+    return spoil
+
+
+def _parameters(change):
+    def spoil(folder):
+        stored = load_file(folder / PARAMETERS)
+        change(stored)
+        save_file(stored, folder / PARAMETERS)
+
+    return spoil
+
+
+def _cut(name, size):
+    def spoil(folder):
+        (folder / name).write_bytes((folder / name).read_bytes()[:size])
+
+    return spoil
+
+
+BIAS = "decoder.network.output.bias"
+# how a folder whose list of digests is gone is spoilt, and what is said
+SPOILT = {
+    "no configuration": (lambda folder: (folder / CONFIG).unlink(), "config.json cannot be read"),
+    "no dictionary": (lambda folder: (folder / "dict.fr.txt").unlink(), "lacks dict.fr.txt"),
+    "no preprocessing": (
+        lambda folder: (folder / "preprocessing.json").unlink(),
+        "lacks preprocessing.json",
+    ),
+    "no JSON": (_cut(CONFIG, 20), "config.json cannot be read"),
+    "a large configuration": (
+        lambda folder: (folder / CONFIG).write_text(" " * 1_000_001),
+        "config.json cannot be read: 1,000,001 bytes",
+    ),
+    "another format": (_config(lambda c: c.update(format="bert")), 'with "format"'),
+    "one language": (_config(lambda c: c.update(languages=["en"])), "languages must be two"),
+    "a language that leads out": (
+        _config(lambda c: c.update(languages=["../en", "fr"])),
+        "languages must be two",
+    ),
+    "an unknown option": (_config(lambda c: c["options"].update(layers=2)), "layers"),
+    "a size that is text": (
+        _config(lambda c: c["options"].update(maxout_size="many")),
+        "config.json: options",
+    ),
+    "a size below 1": (
+        _config(lambda c: c["options"].update(maxout_size=0)),
+        "--maxout-size 0: must be",
+    ),
+    "sizes that would fill the memory": (
+        _config(lambda c: c["options"].update(decoder_hidden_size=1_000_000)),
+        r"has the sizes .* ask for",
+    ),
+    "truncated": (_cut(PARAMETERS, 300), "model.safetensors cannot be read"),
+    "empty": (_cut(PARAMETERS, 0), "model.safetensors cannot be read"),
+    "a parameter too few": (_parameters(lambda s: s.pop(BIAS)), f"lacks {BIAS}"),
+    "a parameter too many": (
+        _parameters(lambda s: s.update(more=np.zeros(3, np.float32))),
+        "holds more, which no part",
+    ),
+    "scales of another size": (
+        _parameters(
+            lambda s: s.update({"decoder.network.output.weight.scale": np.zeros(3, np.float32)})
+        ),
+        "which no part of the model takes",
+    ),
+    "not finite": (
+        _parameters(lambda s: s[BIAS].fill(np.nan)),
+        "model.safetensors: .*not finite",
+    ),
+    "a word twice": (
+        lambda folder: (folder / "dict.fr.txt").write_text("w0 1\n" * 9),
+        "dict.fr.txt, line 2",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", SPOILT)
+def test_what_is_wrong_with_a_folder_is_one_line(case, tmp_path):
+    spoil, said = SPOILT[case]
+    folder = tmp_path / "model"
+    written(folder)
+    (folder / "SHA256SUMS").unlink()
+    spoil(folder)
+    with pytest.raises(UserError, match=said) as mistake:
+        load(folder)
+    assert "\n" not in str(mistake.value)
+
+
+@pytest.mark.parametrize(
+    "name", [PARAMETERS, CONFIG, "dict.en.txt", "dict.fr.txt", "preprocessing.json"]
+)
+def test_a_changed_file_is_seen_by_its_digest(name, tmp_path):
+    folder = tmp_path / "model"
+    written(folder)
+    content = bytearray((folder / name).read_bytes())
+    content[-2] ^= 1
+    (folder / name).write_bytes(content)
+    with pytest.raises(UserError, match=rf"{name}.*(rnnsearch-export wrote it|cannot be read)"):
+        load(folder)
+
+
+def test_a_folder_that_is_there_is_not_written_over(tmp_path):
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "mine").touch()
+    with pytest.raises(UserError, match=r"--out .*model: is there already"):
+        written(tmp_path / "model")
+    assert [path.name for path in tmp_path.rglob("*")] == ["model", "mine"]
+
+
+def _found(model, sentences):
+    return [
+        (one.text, one.score, one.weights.tolist(), one.tokens)
+        for one in model.translate(sentences, beam=3)
+    ]
+
+
+def test_a_trained_model_translates_alike_from_each_form(learned, tmp_path):
+    """Checkpoint, folder, the folder's checkpoint: to the bit. An ensemble may be of folders."""
+    checkpoint, data = str(learned.checkpoint), str(learned.corpus.data)
+    folder, back = tmp_path / "folder", tmp_path / "back.pt"
+    to_folder(checkpoint, data, folder)
+    to_checkpoint(str(folder), back)
+    sentences = (learned.corpus.text / "test.en").read_text().splitlines()[:10]
+    models = [load(checkpoint, data), load(folder), load(back)]
+    expected, *others = [_found(model, sentences) for model in models]
+    assert others == [expected, expected]
+    assert models[1].length_limit == models[0].length_limit == models[2].length_limit
+    several = load([checkpoint, checkpoint], data), load([folder, folder])
+    assert _found(several[0], sentences) == _found(several[1], sentences)
+    with pytest.raises(UserError, match=r"data .* comes with the folder; leave it out"):
+        load(folder, data)
+    with pytest.raises(UserError, match=r"source_lang de: of the model .* it is en"):
+        load(folder, source_lang="de")
+
+
+def test_commands_take_a_folder(learned, tmp_path):
+    folder, page = tmp_path / "folder", tmp_path / "page.html"
+    export = "fairseq_rnnsearch.inference.export"
+    run(export, learned.checkpoint, "--data", learned.corpus.data, "--out", folder).ok()
+    back = run(export, folder, "--to-checkpoint", tmp_path / "back.pt").ok()
+    assert "back.pt" in back.err
+    text = learned.corpus.text / "test.en"
+    found = run("fairseq_rnnsearch.inference.translate", folder, text).ok()
+    expected = run("fairseq_rnnsearch.inference.translate", tmp_path / "back.pt", text).ok()
+    assert found.out == expected.out and found.out.count("\n") == len(text.read_text().splitlines())
+    pair = ["--source", text, "--target", text.with_suffix(".fr")]
+    run("fairseq_rnnsearch.inference.align", folder, *pair, "--heatmap-dir", tmp_path / "a").ok()
+    assert (tmp_path / "a" / "alignments.pharaoh").read_text().count("\n") == len(
+        text.read_text().splitlines()
+    )
+    run("fairseq_rnnsearch.living", folder, "--out", page).ok()
+    assert page.stat().st_size > 100_000
+
+
+@pytest.mark.parametrize("name", packaged())
+def test_a_packaged_model_translates(name):
+    model = load(name)
+    sentence = {"en": "I lost my keys.", "fr": "J'ai perdu mes clés."}
+    source, target = model.languages
+    assert model.translate(sentence[source], beam=5).text == sentence[target]
