@@ -66,8 +66,8 @@ ALLOWED = {
         "inference.translator",
     },
     "living": {
-        *("alignment.figures", "data", "inference.command_options", "inference.translator"),
-        "plugin.models",
+        *("alignment.figures", "data", "inference.command_options", "inference.model_folder"),
+        *("inference.translator", "plugin.models"),
     },
 }
 MATHEMATICS = ("paper.equations", "paper.network", "paper.batch_order", "kernels")

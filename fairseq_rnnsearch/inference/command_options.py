@@ -2,6 +2,7 @@
 
 import argparse
 import logging
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -108,3 +109,5 @@ def show_warnings() -> None:
     It comes before fairseq is imported, which otherwise lets everything be shown.
     """
     logging.basicConfig(level=logging.WARNING, format="fairseq_rnnsearch: warning: %(message)s")
+    # fairseq's import calls what torch will give up
+    warnings.filterwarnings("ignore", r"`torch\.jit\.", FutureWarning)

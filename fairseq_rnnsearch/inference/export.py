@@ -35,7 +35,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(options.to_checkpoint, file=sys.stderr)
         return
     card = _text_of(options.card) if options.card else None
-    exported.to_folder(options.checkpoint, options.data, options.out, options.weights, card)
+    exported.to_folder(
+        options.checkpoint, options.data, options.out, options.weights, card, options.licence
+    )
     size = sum(path.stat().st_size for path in options.out.iterdir())
     print(f"{options.out}: {size / 1e6:.1f} MB", file=sys.stderr)
 
@@ -70,6 +72,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--card", type=Path, metavar="FILE", help="text of the model card (default: the facts)"
     )
+    parser.add_argument(
+        "--licence", default="", metavar="TEXT",
+        help="a line about the data that the model was trained on, which pages show",
+    )  # fmt: skip
     return parser
 
 

@@ -24,7 +24,12 @@ from fairseq_rnnsearch.runs.checkpoints import load_as_data
 
 
 def to_folder(
-    checkpoint: str, data: str | None, out: Path, weights: str = "float32", card: str | None = None
+    checkpoint: str,
+    data: str | None,
+    out: Path,
+    weights: str = "float32",
+    card: str | None = None,
+    licence: str = "",
 ) -> None:
     """Write a model's folder from a checkpoint, or from another folder; see `write_folder`.
 
@@ -33,7 +38,8 @@ def to_folder(
     """
     if folder := folder_of(checkpoint):
         read = read_folder(folder)
-        parts = read.model, read.facts, read.dictionaries, folder
+        facts = read.facts._replace(licence=licence or read.facts.licence)
+        parts = read.model, facts, read.dictionaries, folder
     else:
         checkpoint = checkpoint_of(checkpoint)
         data = data or data_of(checkpoint)
@@ -46,6 +52,7 @@ def to_folder(
             model.languages,
             model._left_pad_source,
             model.length_limit,
+            licence,
         )
         dictionaries = model.source_dictionary, model.target_dictionary
         parts = model.models[0], facts, dictionaries, Path(data.split(":")[0])

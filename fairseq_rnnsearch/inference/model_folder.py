@@ -51,6 +51,7 @@ class Facts(NamedTuple):
         languages: the source's and the target's.
         left_pad_source: the side of a batch on which shorter sentences are filled up.
         length_limit: how long a translation may become.
+        licence: a line about the data that the model was trained on, which pages show.
     """
 
     architecture: str
@@ -58,6 +59,7 @@ class Facts(NamedTuple):
     languages: tuple[str, str]
     left_pad_source: bool
     length_limit: LengthLimit
+    licence: str = ""
 
 
 class ModelFolder(NamedTuple):
@@ -245,12 +247,15 @@ def read_facts(path: Path) -> Facts:
         raise UserError(f"{file}: options must be an object with the model's sizes")
     if not isinstance(config.get("architecture"), str):
         raise UserError(f"{file}: architecture must be a name, such as rnnsearch_50")
+    if not isinstance(config.get("licence", ""), str):
+        raise UserError(f"{file}: licence must be a line of text")
     return Facts(
         config["architecture"],
         options,
         (languages[0], languages[1]),
         config.get("left_pad_source") is True,
         stored(config.get("length_limit")),
+        config.get("licence", ""),
     )
 
 

@@ -48,11 +48,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         names=options.name,
         title=options.title,
         examples=options.example,
-        licence=options.licence,
+        licence=options.licence or _licence(options.checkpoint[0]),
         weights=options.weights,
         most_megabytes=options.max_megabytes,
     )
     print(f"{options.out}: {size / 1e6:.1f} MB; open it in a browser", file=sys.stderr)
+
+
+def _licence(model: str) -> str:
+    """Return what a model's folder says of its data."""
+    from fairseq_rnnsearch.inference.model_folder import folder_of, read_facts
+
+    folder = folder_of(model)
+    return read_facts(folder).licence if folder else ""
 
 
 def _megabytes(text: str) -> float:
@@ -89,7 +97,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument(
         "--licence", default="", metavar="TEXT",
-        help="a line about the data that the model was trained on",
+        help="a line about the data that the model was trained on (default: its folder's)",
     )  # fmt: skip
     parser.add_argument(
         "--weights", choices=("int8", "float32"), default="int8",

@@ -20,6 +20,7 @@ source "$HERE/../settings.sh"
 source "$HERE/../stages.sh"
 
 : "${TARGET:=fr}" # or en
+LICENCE="trained on sentences of Tatoeba (tatoeba.org), CC BY 2.0 FR"
 
 only_help "$@"
 
@@ -37,14 +38,14 @@ write_model() {
         --part "$EVALUATE" --translations "$TRANSLATIONS/text.$TARGET" --beam "$BEAM" \
         --settings "$WORK/settings" --target "$TARGET" >"$WORK/card.md"
     python -m fairseq_rnnsearch.inference.export "$checkpoint" --data "$WORK/data" \
-        --weights int8 --card "$WORK/card.md" --out "$PARTIAL"
+        --weights int8 --card "$WORK/card.md" --licence "$LICENCE" --out "$PARTIAL"
 }
 
 write_page() {
     local checkpoint
     checkpoint=$(trained)
     living_page "$checkpoint" "$WORK/corpus/valid.$SOURCE" --title "Everyday sentences" \
-        --licence "trained on sentences of Tatoeba (tatoeba.org), CC BY 2.0"
+        --licence "$LICENCE"
 }
 
 main() {
