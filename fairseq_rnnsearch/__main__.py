@@ -1,6 +1,7 @@
-"""``python -m fairseq_rnnsearch``: the path to give to ``--user-dir``, and the versions in use.
+"""``python -m fairseq_rnnsearch``: what there is to do.
 
-``rnnsearch-path`` prints the path alone: ``fairseq-train --user-dir "$(rnnsearch-path)" ...``.
+``python -m fairseq_rnnsearch versions`` prints the path to give to ``--user-dir``, and the versions
+in use; ``rnnsearch-path`` the path alone: ``fairseq-train --user-dir "$(rnnsearch-path)" ...``.
 ``python -m fairseq_rnnsearch options`` lists all options that the plugin adds, with their defaults.
 ``python -m fairseq_rnnsearch mends`` prints what is replaced while fairseq's commands run.
 """
@@ -16,22 +17,31 @@ from fairseq_rnnsearch.errors import OneLineParser, program
 from fairseq_rnnsearch.plugin import option_list
 
 PACKAGES = ("torch", "fairseq-fixed", "numpy", "sacrebleu", "sacremoses", "subword-nmt")
+OVERVIEW = """\
+rnnsearch-translate en-fr                          translate sentences that you type
+rnnsearch-living en-fr --out living.html           a page that translates, in any browser
+rnnsearch-align, rnnsearch-evaluate                align given translations, and judge alignments
+rnnsearch-export                                   a trained model as a folder to share
+fairseq-train --user-dir "$(rnnsearch-path)" ...   train one; its options and versions:
+python -m fairseq_rnnsearch options|versions       the manual is in $(rnnsearch-path)/manual"""
 
 
 @program
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Print the path as an option, and under it a line for each version; or a list."""
+    """Print what there is to do; or the path and a line for each version; or a list."""
     parser = OneLineParser(
         prog="python -m fairseq_rnnsearch",
         description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "what", nargs="?", choices=("versions", "options", "mends"), default="versions"
+        "what", nargs="?", choices=("overview", "versions", "options", "mends"), default="overview"
     )
     parser.add_argument("--markdown", action="store_true", help="options as tables")
     chosen = parser.parse_args(arguments)
-    if chosen.what == "versions":
+    if chosen.what == "overview":
+        print(OVERVIEW)
+    elif chosen.what == "versions":
         _print_versions()
     elif chosen.what == "options":
         print(option_list.as_markdown() if chosen.markdown else option_list.as_text())

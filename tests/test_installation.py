@@ -56,7 +56,8 @@ def installed(tmp_path_factory):
 @pytest.mark.slow
 def test_an_installed_package_names_the_path_to_give(installed, small_corpus, tmp_path):
     environment = {"PYTHONPATH": str(installed)}
-    shown = run_installed("python", "-m", "fairseq_rnnsearch", cwd=tmp_path, **environment).ok()
+    command = ("python", "-m", "fairseq_rnnsearch", "versions")
+    shown = run_installed(*command, cwd=tmp_path, **environment).ok()
     first, *versions = shown.out.splitlines()
     assert first == f"--user-dir {installed / 'fairseq_rnnsearch'}"
     assert f"torch {version('torch')}" in versions

@@ -282,3 +282,11 @@ def test_a_packaged_model_translates(name):
     sentence = {"en": "I lost my keys.", "fr": "J'ai perdu mes clés."}
     source, target = model.languages
     assert model.translate(sentence[source], beam=5).text == sentence[target]
+
+
+def test_without_a_model_the_message_names_those_of_the_package():
+    refused = run("fairseq_rnnsearch.inference.translate")
+    assert refused.err.startswith("fairseq_rnnsearch: error: no model is given")
+    assert packaged() == ["en-fr", "fr-en"] and all(name in refused.err for name in packaged())
+    overview = run("fairseq_rnnsearch").ok().out
+    assert overview.count("\n") == 6 and "rnnsearch-translate en-fr" in overview

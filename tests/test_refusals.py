@@ -155,7 +155,7 @@ COMMANDS = {  # words of each command, and parts of its one line
     "fairseq-validate @data --path=@model": ["Must specify batch size"],
     "fairseq-preprocess -s en -t fr --trainpref=@new --destdir=@new": [".en: no such file"],
     "fairseq_rnnsearch.groundhog import": ["the following arguments are required: --params, --out"],
-    "fairseq_rnnsearch.inference.align data": ["required: --path, --source, --target"],
+    "fairseq_rnnsearch.inference.align data": ["required: --source, --target"],
     f"{_ALIGN}": ["required: --source, --target"],
     f"{_ALIGN} --source=@one --target=@one --heatmap-format bmp": ["'bmp' is unknown"],
     f"{_ALIGN} --source=@one --target=@one --heatmap-samples some": ["'some': must be a number"],

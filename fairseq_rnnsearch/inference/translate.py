@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from tqdm import tqdm
@@ -204,6 +204,14 @@ class _MixedParser(OneLineParser):
     """
 
     parse_known_args = argparse.ArgumentParser.parse_known_args
+
+    def error(self, message: str) -> NoReturn:
+        if "required: checkpoint" in message:
+            message = (
+                "no model is given: name one that the package contains (en-fr, fr-en), a folder of "
+                "rnnsearch-export, or a checkpoint"
+            )
+        super().error(message)
 
 
 def _parser() -> argparse.ArgumentParser:
