@@ -1,5 +1,6 @@
 """`rnnsearch-translate`: plain text in, its translation out, from wherever it comes."""
 
+import io
 import json
 import logging
 import os
@@ -15,6 +16,8 @@ from commands import ROOT, generate, run, sides
 
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.data.line_batches import line_batches
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.inference import translator
 from fairseq_rnnsearch.inference.translate import main
 
 pytest_plugins = ["trained"]
@@ -73,6 +76,29 @@ def test_one_object_a_line(work, model):
         **{"tokens": ["</s>"], "weights": [[1.0]], "nbest": 0},
         "probabilities": [1.0],
     }
+
+
+def test_the_search_is_as_asked(work, model, monkeypatch, tmp_path):
+    (tmp_path / "text").write_text("red house\n")
+    asked, translate = [], model.translate
+    monkeypatch.setattr(translator, "load", lambda *_, **__: model)
+    monkeypatch.setattr(
+        model,
+        "translate",
+        lambda *lines, **options: asked.append(options) or translate(*lines, **options),
+    )
+    names = ("lenpen", "forbid_unk", "authors_search")
+    for options, expected in (
+        ("", (1.0, False, False)),
+        ("--lenpen 0.5", (0.5, False, False)),
+        ("--forbid-unk", (1.0, True, False)),
+        ("--authors-search", (1.0, False, True)),
+    ):
+        monkeypatch.setattr("sys.stdout", io.TextIOWrapper(io.BytesIO()))
+        main([str(work), str(tmp_path / "text"), *options.split()])
+        assert tuple(asked[-1][name] for name in names) == expected
+    with pytest.raises(UserError, match=r"--lenpen 11\.0: must be a number from -10 to 10"):
+        main([str(work), "--lenpen", "11"])
 
 
 def test_several_translations_of_each_line_are_those_of_fairseq(work, learned):

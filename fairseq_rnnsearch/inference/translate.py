@@ -25,7 +25,7 @@ from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
 from fairseq_rnnsearch.alignment.figures import Gallery, parse_formats, parse_samples, text_heatmap
-from fairseq_rnnsearch.arguments import count_of
+from fairseq_rnnsearch.arguments import checked, count_of
 from fairseq_rnnsearch.data.line_batches import line_batches
 from fairseq_rnnsearch.errors import OneLineParser, UserError, counted, program
 from fairseq_rnnsearch.inference.command_options import (
@@ -108,7 +108,13 @@ def _print_translations(
         translation
         for lines in _batches(options)
         for translation in model.translate(
-            lines, options.beam, pieces=options.heatmap_pieces, batch_size=options.batch_size
+            lines,
+            options.beam,
+            lenpen=options.lenpen,
+            forbid_unk=options.forbid_unk,
+            authors_search=options.authors_search,
+            pieces=options.heatmap_pieces,
+            batch_size=options.batch_size,
         )
     )
     for number, translation in enumerate(translations):
@@ -188,6 +194,10 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         raise UserError("--terminal and --json: give one of them")
     parse_formats(options.heatmap_format)
     parse_samples(options.heatmap_samples)
+    try:
+        checked(lenpen=options.lenpen)
+    except UserError as mistake:
+        raise UserError(f"--{mistake}") from mistake
     if options.nbest > options.beam:
         raise UserError(f"--nbest {options.nbest}: must be --beam, {options.beam}, or less")
     for file in options.files:
@@ -244,6 +254,19 @@ def _parser() -> argparse.ArgumentParser:
         default=12,
         metavar="N",
         help="hypotheses that the search keeps (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--lenpen",
+        type=float,
+        default=1.0,
+        metavar="N",
+        help="above 1 prefers longer translations, as fairseq's option (default: %(default)s)",
+    )
+    parser.add_argument("--forbid-unk", action="store_true", help="never write the unknown word")
+    parser.add_argument(
+        "--authors-search",
+        action="store_true",
+        help="the authors' beam search instead of fairseq's",
     )
     parser.add_argument(
         "--nbest",
