@@ -1,5 +1,6 @@
 """A model as a folder: everything comes back, and what is wrong with one is one line."""
 
+import hashlib
 import json
 from dataclasses import fields
 
@@ -18,6 +19,7 @@ from fairseq_rnnsearch.inference.model_folder import (
     CONFIG,
     PARAMETERS,
     Facts,
+    folder_of,
     packaged,
     read_folder,
     write_folder,
@@ -278,6 +280,15 @@ def test_commands_take_a_folder(learned, tmp_path):
 
 @pytest.mark.parametrize("name", packaged())
 def test_a_packaged_model_translates(name):
+    """Its list of digests names all files; a formatter may change a card."""
+    folder = folder_of(name)
+    listed = dict(reversed(line.split("  ")) for line in (folder / "SHA256SUMS").open())
+    digests = {
+        f"{path.name}\n": hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in folder.iterdir()
+        if path.name != "SHA256SUMS"
+    }
+    assert listed == digests
     model = load(name)
     sentence = {"en": "I lost my keys.", "fr": "J'ai perdu mes clés."}
     source, target = model.languages

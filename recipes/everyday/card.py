@@ -65,7 +65,7 @@ and Bengio, ICLR 2015) with {numbers:,} parameters.
 ```python
 from fairseq_rnnsearch import load
 
-print(load("{source}-{target}").translate({sentences[0]!r}).text)
+print(load("{source}-{target}").translate("{sentences[0]}").text)
 ```
 
 ## Data and licence
