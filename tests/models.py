@@ -38,20 +38,22 @@ def dictionary(symbols):
     return words
 
 
+SIZES = {  # all different
+    "encoder_embed_dim": 4,
+    "encoder_hidden_size": 5,
+    "decoder_embed_dim": 6,
+    "decoder_hidden_size": 7,
+    "attention_size": 8,
+    "maxout_size": 3,
+}
+
+
 def build_model(source_symbols=14, target_symbols=13, kind=RNNSearchModel, **options):
     """An `RNNSearchModel` as the task would build it; small, its sizes all different."""
-    sizes = {
-        "encoder_embed_dim": 4,
-        "encoder_hidden_size": 5,
-        "decoder_embed_dim": 6,
-        "decoder_hidden_size": 7,
-        "attention_size": 8,
-        "maxout_size": 3,
-    }
     task = SimpleNamespace(
         source_dictionary=dictionary(source_symbols), target_dictionary=dictionary(target_symbols)
     )
-    return kind.build_model(RNNSearchConfig(**(sizes | options)), task)
+    return kind.build_model(RNNSearchConfig(**(SIZES | options)), task)
 
 
 def random_model(seed=0, **options):

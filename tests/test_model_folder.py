@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 from commands import run
-from models import SOURCES, batch_of, build_model
+from models import SIZES, SOURCES, batch_of, build_model
 from safetensors.numpy import load_file, save_file
 
 from fairseq_rnnsearch import load
@@ -39,14 +39,6 @@ KINDS = {
     "factorised": {"output_layer": "factorised"},
     "target foresight": {"target_foresight": True},
     "bfloat16": {"compute_dtype": "bfloat16"},
-}
-SIZES = {
-    "encoder_embed_dim": 4,
-    "encoder_hidden_size": 5,
-    "decoder_embed_dim": 6,
-    "decoder_hidden_size": 7,
-    "attention_size": 8,
-    "maxout_size": 3,
 }
 
 

@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from fairseq.data import Dictionary
 from omegaconf import OmegaConf
@@ -137,12 +138,18 @@ def _as_stored(model: RNNSearchModel, weights: str) -> Iterator[tuple[str, torch
     for name, parameter in model.named_parameters():
         values = parameter.detach().float().cpu().contiguous()
         if weights == "int8" and values.dim() > 1:
-            scales = values.abs().amax(dim=1) / 127
-            steps = values / torch.where(scales > 0, scales, 1)[:, None]
-            yield name, steps.round().to(torch.int8)
-            yield name + _SCALE, scales
+            steps, scales = rounded(values.numpy())
+            yield name, torch.from_numpy(steps)
+            yield name + _SCALE, torch.from_numpy(scales)
         else:
             yield name, values.half() if weights == "float16" else values
+
+
+def rounded(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Round a matrix, and return its 8-bit numbers and the scales of its rows."""
+    scales = np.abs(values).max(axis=1).astype(np.float32) / np.float32(127)
+    steps = np.divide(values, scales[:, None], out=np.zeros_like(values), where=scales[:, None] > 0)
+    return np.rint(steps).astype(np.int8), scales
 
 
 def _copy_preprocessing(data: Path, languages: tuple[str, str], folder: Path) -> None:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.inference.model_folder import rounded
 from fairseq_rnnsearch.plugin.models import RNNSearchModel
 from fairseq_rnnsearch.plugin.models.model_options import ALIGNMENTS, UNITS
 
@@ -39,13 +40,6 @@ def stored_model(model: torch.nn.Module, weights: str) -> dict[str, Any]:
         for name, parameter in model.named_parameters()
     }
     return {"options": options, "tensors": tensors}
-
-
-def rounded(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Round a matrix, and return its 8-bit numbers and the scales of its rows."""
-    scales = np.abs(values).max(axis=1).astype(np.float32) / np.float32(127)
-    steps = np.divide(values, scales[:, None], out=np.zeros_like(values), where=scales[:, None] > 0)
-    return np.rint(steps).astype(np.int8), scales
 
 
 def _options(model: torch.nn.Module) -> dict[str, str]:
