@@ -120,6 +120,8 @@ train_foresight() {
 
 # train_direction SOURCE-TARGET UPDATES NAME OPTION...: trains a model in checkpoints-NAME
 train_direction() {
+    local -a further=()
+    read -r -a further <<<"$TRAIN_OPTIONS" || true
     set_sizes
     set_optimization adam polynomial_decay "$2"
     set_judgement nll_loss
@@ -132,7 +134,7 @@ train_direction() {
         --max-update "$2" --seed "$SEED" --num-workers 0 \
         --save-dir "$WORK/checkpoints-$3" --no-epoch-checkpoints --save-interval-updates 500 \
         --keep-interval-updates 1 "${JUDGEMENT[@]}" \
-        --log-format simple --log-interval 50 "${@:4}"
+        --log-format simple --log-interval 50 ${further[@]+"${further[@]}"} "${@:4}"
 }
 
 # translate SOURCE-TARGET: translates VALID, to see what following links does to translations
@@ -272,7 +274,7 @@ main() {
     begin_work "$ROOT/runs/hansards" TRAIN VALID HANSARDS_DIR WITH_TEST LONGEST BPE_MERGES \
         EMBEDDING HIDDEN ATTENTION MAXOUT DECODER_ORDER DROPOUT LEARNING_RATE WARMUP CLIP_NORM \
         LABEL_SMOOTHING BATCH_TOKENS UPDATES SEED FORESIGHT_UPDATES GUIDED GUIDED_WEIGHT \
-        FORESIGHT_GUIDED_WEIGHT
+        FORESIGHT_GUIDED_WEIGHT TRAIN_OPTIONS
     find_eflomal && WITH_EFLOMAL=1
     [[ $GUIDED$WITH_EFLOMAL != 10 ]] ||
         die "GUIDED=1 follows eflomal's links: install eflomal, or name a file of links"

@@ -44,6 +44,7 @@
 : "${BATCH_TOKENS:=2000}" # words of a batch's longer side, with its padding
 : "${UPDATES:=4000}"
 : "${SEED:=1}"
+: "${TRAIN_OPTIONS:=}" # further options of fairseq-train, separated by spaces
 : "${DIRECTIONS:=en-fr fr-en}" # to train now; for both at once, each in a terminal of its own
 
 # scoring: may be changed afterwards, in the same WORK
