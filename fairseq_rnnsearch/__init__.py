@@ -11,15 +11,20 @@ gives a trained model to Python.
 import logging
 from typing import TYPE_CHECKING
 
+from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.plugin.registration import register_with_fairseq
 
 if TYPE_CHECKING:
     from fairseq_rnnsearch.inference.translator import Translation, Translator, load
 
 __version__ = "0.1.0"
-__all__ = ["Translation", "Translator", "load"]
+__all__ = ["Translation", "Translator", "UserError", "load"]
 
 register_with_fairseq()
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
 
 
 def __getattr__(name: str) -> object:

@@ -5,7 +5,7 @@ import numbers
 import operator
 import os
 from collections.abc import Callable, Mapping, Set
-from typing import Any, NamedTuple, NoReturn
+from typing import Any, Literal, NamedTuple, NoReturn, TypedDict, get_args
 
 import numpy as np
 
@@ -13,8 +13,30 @@ from fairseq_rnnsearch.errors import UserError
 
 # A length to the power of a larger lenpen is no longer a float32.
 LARGEST_LENPEN = 10
-PIECES = ("merge", "keep")
+Pieces = Literal["merge", "keep"]
+PIECES = get_args(Pieces)
 MOST_DPI = 2400
+
+
+class ReadingOptions(TypedDict, total=False):
+    """What ``Translator.translate`` and ``align`` both take by name, for checkers of types."""
+
+    pieces: Pieces
+    batch_size: int
+
+
+class SearchOptions(ReadingOptions, total=False):
+    """What ``Translator.translate`` takes by name."""
+
+    lenpen: float
+    forbid_unk: bool
+    authors_search: bool
+
+
+class ScoringOptions(ReadingOptions, total=False):
+    """What ``Translator.align`` takes by name."""
+
+    posterior: bool
 
 
 class _Kind(NamedTuple):

@@ -22,7 +22,7 @@ import re
 from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 from fairseq_rnnsearch.data import reversible
 from fairseq_rnnsearch.errors import UserError
@@ -30,7 +30,8 @@ from fairseq_rnnsearch.errors import UserError
 logger = logging.getLogger(__name__)
 
 FILE_NAME = "preprocessing.json"
-TOKENIZERS = ("reversible", "moses", "words", "character", "space")
+Tokenizer = Literal["reversible", "moses", "words", "character", "space"]
+TOKENIZERS: tuple[str, ...] = get_args(Tokenizer)
 SPACE = "\u2581"  # a space as a token of its own, as in fairseq's `characters` and in SentencePiece
 Split = Callable[[str], list[str]]
 Join = Callable[[Sequence[str]], str]

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairseq_rnnsearch.alignment.figures import (
     Alignment,
@@ -16,6 +17,7 @@ from fairseq_rnnsearch.alignment.figures import (
     save_heatmap,
 )
 from fairseq_rnnsearch.alignment.figures.page import embedded_page
+from fairseq_rnnsearch.alignment.figures.styles import StyleName
 from fairseq_rnnsearch.arguments import checked
 from fairseq_rnnsearch.errors import UserError
 
@@ -62,7 +64,7 @@ class Translation:
         return (self, *self.others)
 
     @property
-    def weights(self) -> np.ndarray:
+    def weights(self) -> NDArray[np.floating]:
         """Alignment weights, ``(target, source)``, rows sum to one.
 
         Raises:
@@ -75,7 +77,7 @@ class Translation:
         path: str | Path | None = None,
         *,
         ax: "Axes | None" = None,
-        style: str = "paper",
+        style: StyleName = "paper",
         cmap: "str | Colormap | None" = None,
         title: str | None = None,
         values: bool = False,
@@ -120,7 +122,7 @@ class Translation:
         ax._repr_png_ = figure._repr_png_ = lambda: _png(figure)  # notebooks know pyplot's only
         return ax
 
-    def html(self, style: str = "paper") -> str:
+    def html(self, style: StyleName = "paper") -> str:
         """Return both sentences and the heatmap as HTML: a word or cell shows its weights.
 
         It is one element with all that it needs, for a notebook or another page.

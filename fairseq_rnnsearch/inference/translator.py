@@ -20,7 +20,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack, overload
 
 import numpy as np
 import torch
@@ -35,9 +35,16 @@ from omegaconf import OmegaConf
 
 from fairseq_rnnsearch.alignment.figures import Alignment
 from fairseq_rnnsearch.alignment.figures.alignment import END, bpe_piece
-from fairseq_rnnsearch.arguments import checked, paths_of, sentences_of
+from fairseq_rnnsearch.arguments import (
+    Pieces,
+    ScoringOptions,
+    SearchOptions,
+    checked,
+    paths_of,
+    sentences_of,
+)
 from fairseq_rnnsearch.data.coverage import CountedText, Coverage, marked, words_of
-from fairseq_rnnsearch.data.plain_text import PlainText
+from fairseq_rnnsearch.data.plain_text import PlainText, Tokenizer
 from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.inference.decode import check_search, decode, has_alignment
@@ -61,7 +68,7 @@ def load(
     *,
     source_lang: str | None = None,
     target_lang: str | None = None,
-    tokenizer: str | None = None,
+    tokenizer: Tokenizer | None = None,
     lowercase: bool | None = None,
     bpe_codes: str | Path | None = None,
     device: str | torch.device = "cpu",
@@ -211,6 +218,16 @@ class Translator:
             text, self._text = self._text, None
             text.end()
 
+    @overload
+    def translate(
+        self, sentences: str, beam: int = 12, **options: Unpack[SearchOptions]
+    ) -> Translation: ...
+
+    @overload
+    def translate(
+        self, sentences: Iterable[str], beam: int = 12, **options: Unpack[SearchOptions]
+    ) -> list[Translation]: ...
+
     def translate(
         self,
         sentences: str | Iterable[str],
@@ -219,7 +236,7 @@ class Translator:
         lenpen: float = 1.0,
         forbid_unk: bool = False,
         authors_search: bool = False,
-        pieces: str = "merge",
+        pieces: Pieces = "merge",
         batch_size: int = 32,
     ) -> Translation | list[Translation]:
         """Translate one sentence, or several.
@@ -269,13 +286,21 @@ class Translator:
             translations = list(map(self._marked_if_cut, translations, sources, beams))
         return translations[0] if is_one else translations
 
+    @overload
+    def align(self, source: str, target: str, **options: Unpack[ScoringOptions]) -> Translation: ...
+
+    @overload
+    def align(
+        self, source: Iterable[str], target: Iterable[str], **options: Unpack[ScoringOptions]
+    ) -> list[Translation]: ...
+
     def align(
         self,
         source: str | Iterable[str],
         target: str | Iterable[str],
         *,
         posterior: bool = False,
-        pieces: str = "merge",
+        pieces: Pieces = "merge",
         batch_size: int = 32,
     ) -> Translation | list[Translation]:
         """Align given pairs: score each target as the translation of its source.

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from fairseq_rnnsearch.data.reversible import shown
 from fairseq_rnnsearch.errors import UserError
@@ -36,7 +37,7 @@ class Alignment:
 
     source: tuple[str, ...]
     target: tuple[str, ...]
-    weights: np.ndarray
+    weights: NDArray[np.floating]
     id: int = 0
     score: float | None = None
     probabilities: tuple[float, ...] | None = None

@@ -6,6 +6,7 @@ page and a notebook alike.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from fairseq_rnnsearch.errors import UserError
 
@@ -35,7 +36,8 @@ class Style:
 
 
 PAPER = Style()
-STYLES = {
+StyleName = Literal["paper", "inverted", "slides"]
+STYLES: dict[StyleName, Style] = {
     "paper": PAPER,
     "inverted": Style(inverted=True),
     # A slide is 13.3 by 7.5 inches, and is read from the last row.
