@@ -22,9 +22,11 @@ from types import SimpleNamespace
 
 import torch
 from fairseq.data import Dictionary
+from fairseq.dataclass.configs import FairseqConfig
 from fairseq.models.lstm import LSTMModel, base_architecture
 from fairseq.sequence_generator import SequenceGenerator
 from machine import add_timing, clock_of, description
+from omegaconf import OmegaConf
 from sizes import SIZES, Size, dictionary
 
 from fairseq_rnnsearch.files import write_text
@@ -57,7 +59,7 @@ def rnnsearch(
         compute_dtype=compute_dtype,
     )
     model = RNNSearchModel.build_model(config, task)
-    model.prepare_for_inference_(SimpleNamespace(generation=None))
+    model.prepare_for_inference_(OmegaConf.structured(FairseqConfig))
     return model
 
 

@@ -13,7 +13,6 @@ from torch import Tensor
 
 from fairseq_rnnsearch.kernels import BACKENDS
 from fairseq_rnnsearch.kernels.gpu import GPU
-from fairseq_rnnsearch.kernels.gpu.recordings import CudaRecording
 from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
 
@@ -68,17 +67,6 @@ class Device:
             self.wait()
             found.append((time.perf_counter() - start) / times)
         return statistics.median(found)
-
-    def recorded(self, function: Callable[[], None]) -> Callable[[], None]:
-        """Return the same function, launched as a whole where the device can do that."""
-        if not self.is_gpu:
-            return function
-
-        def returning() -> tuple:
-            function()
-            return ()
-
-        return CudaRecording(returning).launch
 
     def model(self, **options: str) -> RNNSearchModel:
         """Return the model of these options on the CPU, with the same parameters at each call."""

@@ -6,7 +6,6 @@ import sys
 import time
 import traceback
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -22,7 +21,6 @@ from device import Device, Found  # noqa: E402
 from reporting.paper import TRAINING  # noqa: E402
 
 PARTS = {
-    "ceilings": speed.ceilings,
     "correctness": correctness.correctness,
     "waits": speed.waits,
     "profile": speed.profile,
@@ -30,10 +28,7 @@ PARTS = {
     "lengths": trainings.lengths,
     "search": speed.search,
     "memory": speed.memory,
-    "types": trainings.types,
     "resume": trainings.resume,
-    "multi30k": trainings.multi30k,
-    "multi30k-float32": partial(trainings.multi30k, operands="float32"),
 }
 TABLE_2 = ("RNNsearch-50", "RNNsearch-50*")
 
@@ -116,6 +111,8 @@ def main() -> int:
     if options.part == "table":
         print(table(options.out))
         return 0
+    if options.device == "cuda" and not torch.cuda.is_available():
+        parser.error("torch finds no GPU here (DEVICE=cpu tries the program at tiny sizes)")
     data = options.data.resolve() if options.data else None
     return not measure(options.part, Device(options.device, options.out.resolve(), data))
 

@@ -1,14 +1,13 @@
-"""Parts that train by fairseq's commands and by the Multi30k recipe."""
+"""Parts that train by fairseq's commands."""
 
 import json
-import os
 import random
 import re
 import shutil
 import statistics
 import subprocess
 import sys
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -36,29 +35,10 @@ VARIANTS = {  # their options, and how many updates of the paper's sizes to make
     "lstm": (LSTM, 500),
 }
 SPEEDS = ("bfloat16", "tf32", "float32", "reference", "lstm")
-TYPES = ("float32", "tf32", "bfloat16")
 RESUMED = ("float32", "bfloat16")
-OFF = 0.02  # of a cost that falls by a quarter: a type that learns slower shows
 GPU_ONLY = {"tf32"}
 BATCHES = 400  # of the paper's 80 pairs, in the data that is trained on
 LONGEST = 50  # words of a side of a pair of real lengths
-# the settings that a CPU's numbers are of
-MULTI30K = {
-    **{"BPE_MERGES": "8000", "BPE_DROPOUT": "0", "INITIALIZATION": "appendix"},
-    **{"LEARNING_RATE": "0.0015", "UPDATES": "6000"},
-}
-ON_A_CPU = {  # recipes/RESULTS.md: one thread
-    "float32": {"BLEU of tokens on a CPU": 58.6, "minutes on a CPU": 52.0},
-    "bfloat16": {"BLEU of tokens on a CPU": 58.9, "minutes on a CPU": 39.0},
-}
-TINY = {  # the recipe's settings to try it
-    **dict.fromkeys(("EMBEDDING", "HIDDEN", "ATTENTION", "MAXOUT"), "8"),
-    **{"BPE_MERGES": "60", "BATCH_SIZE": "20", "UPDATES": "12", "BEAM": "2", "DRAWN": "1"},
-}
-PROGRAMS = {  # which the recipe calls, and what is called in their place
-    **{f"fairseq-{x}": f"fairseq_cli.{x}:cli_main" for x in ("preprocess", "train", "generate")},
-    **{"subword-nmt": "subword_nmt.subword_nmt:main", "sacrebleu": "sacrebleu.sacrebleu:main"},
-}
 
 
 # --- data, commands -------------------------------------------------------------------------------
@@ -202,68 +182,3 @@ def resume(device: Device) -> Measurements:
         return bounded(len(differing), 0, ", ".join(differing[:3]))
 
     return {name: partial(measure, name) for name in _there(RESUMED, device)}
-
-
-def types(device: Device) -> Measurements:
-    """The cost of the later half of 50 updates in each type, beside that in float32."""
-    updates = 50 if device.is_gpu else 4
-
-    @cache
-    def cost(name: str) -> float:
-        lines = train(device, name, corpus(device, "fixed"), updates, interval=updates // 2)
-        return float(lines[-1]["loss"])
-
-    def measure(name: str) -> Found:
-        off = abs(cost(name) / cost("float32") - 1)
-        return {"cost": cost(name), "off float32's by": bounded(off, OFF)}
-
-    return {name: partial(measure, name) for name in _there(TYPES, device)}
-
-
-def multi30k(device: Device, operands: str = "bfloat16") -> Measurements:
-    """BLEU and updates a second of the Multi30k recipe, which goes on where it was stopped."""
-    work = device.out / f"multi30k-{operands}"
-
-    def measure() -> Found:
-        programs = _programs(device.out / "programs")
-        environment = os.environ | {"VENV": "none", "WORK": str(work), "LC_ALL": "C.UTF-8"}
-        environment |= {"PATH": f"{programs}:{os.environ['PATH']}"}
-        environment |= {"MULTI30K_DIR": str(device.data)} if device.data else {}
-        often = "" if device.is_gpu else " --log-interval 4"
-        environment |= {"TRAIN_OPTIONS": f"--compute-dtype {operands}{often}"}
-        environment |= MULTI30K if device.is_gpu else MULTI30K | TINY
-        ran = subprocess.run(
-            ["bash", str(ROOT / "recipes/multi30k/run.sh")],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        if ran.returncode:
-            raise RuntimeError(f"the recipe failed, see above and {work / 'logs'}")
-        tokens, cased = (float(bleu) for bleu in re.findall(r"BLEU\|\S+ = ([\d.]+)", ran.stdout))
-        log = (work / "logs/train.log").read_text(encoding="utf-8")
-        speeds = [float(ups) for ups in re.findall(r" ups=([\d.]+)", log)]
-        minutes = sum(float(s) for s in re.findall(r"done training in ([\d.]+) sec", log)) / 60
-        return {
-            "updates/s": statistics.median(speeds),
-            "minutes of training": minutes,
-            "BLEU of tokens": tokens,
-            "BLEU cased": cased,
-        } | ON_A_CPU[operands]
-
-    return {operands: measure}
-
-
-def _programs(folder: Path) -> Path:
-    """Make the programs that a recipe calls of the modules of this Python, which has none maybe."""
-    folder.mkdir(exist_ok=True)
-    codes = {"python": ""}
-    for name, place in PROGRAMS.items():
-        module, function = place.split(":")
-        start = f"import sys; sys.argv[0] = '{name}'; from {module} import {function}"
-        codes[name] = f' -c "{start}; {function}()"'
-    for name, code in codes.items():
-        (folder / name).write_text(f'#!/bin/sh\nexec "{sys.executable}"{code} "$@"\n')
-        (folder / name).chmod(0o755)
-    return folder
