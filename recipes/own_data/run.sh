@@ -141,7 +141,8 @@ say_plan() {
 main() {
     read_options "$@"
     [[ -z ${SEED:-} ]] || whole SEED 0
-    CHECKER=$(bash "$ROOT/recipes/environment.sh" --python) || exit
+    CHECKER=${VENV:-$ROOT/.venv}/bin/python # until the environment is there, any Python will do
+    [[ ${VENV:-} != none && -x $CHECKER ]] || CHECKER=${PYTHON:-python3}
     log "reading ${PAIRS_FILE:-$SOURCE_FILE and $TARGET_FILE}"
     read_facts
     # shellcheck source=recipes/own_data/sizes.sh
