@@ -31,6 +31,7 @@ class SearchOptions(ReadingOptions, total=False):
     lenpen: float
     forbid_unk: bool
     authors_search: bool
+    replace_unk: bool
 
 
 class ScoringOptions(ReadingOptions, total=False):
@@ -114,6 +115,7 @@ _KINDS = {
     "lenpen": _number(-LARGEST_LENPEN, LARGEST_LENPEN),
     "forbid_unk": _SWITCH,
     "authors_search": _SWITCH,
+    "replace_unk": _SWITCH,
     "posterior": _SWITCH,
     "pieces": _Kind(lambda given: _is_text(given) and given in PIECES, str, " or ".join(PIECES)),
     "path": _PATH,

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fairseq_rnnsearch.data.coverage import ENOUGH, Coverage, Vocabulary, marked
+from fairseq_rnnsearch.data.coverage import ENOUGH, CountedText, Vocabulary, marked, unknown_words
 from fairseq_rnnsearch.data.plain_text import PlainText
 
 KNOWN = Vocabulary("en", {"a": 6, "b": 3, "c@@": 4, "d": 4})
@@ -12,9 +12,8 @@ OTHER = Vocabulary("fr", {"x": 1, "y": 1})
 def said(caplog, *texts, source=KNOWN, target=OTHER):
     """Warnings about texts, each a list of source sentences or of pairs of sentences."""
     caplog.clear()
-    coverage = Coverage(source, target)
     for sentences in texts:
-        text = coverage.text()
+        text = CountedText(source, target)
         for pair in sentences:
             here, *there = pair if isinstance(pair, tuple) else (pair,)
             for sentence in there:
@@ -27,47 +26,56 @@ def said(caplog, *texts, source=KNOWN, target=OTHER):
 def test_words_are_pieces_put_together_and_unknown_if_one_piece_is(caplog):
     assert KNOWN.pieces_per_word == 17 / 13
     (message,) = said(caplog, ["a q c@@ d c@@ q"])  # a, q, cd, cq
-    assert message == "50.0% of the 4 en words are unknown to the model (such as q, cq)"
+    assert message == (
+        "probably a bad translation: 2 of 4 en words are unknown to the model: q, cq"
+    )
 
 
-@pytest.mark.parametrize(("unknown", "is_said"), [(5, False), (6, True)])
-def test_more_than_five_in_a_hundred_words(caplog, unknown, is_said):
+@pytest.mark.parametrize(("unknown", "is_said"), [(4, False), (5, True)])
+def test_five_in_a_hundred_words_of_a_longer_text(caplog, unknown, is_said):
     names = " ".join(f"q{i}" for i in range(unknown))
-    messages = said(caplog, [f"{names} {'a ' * (100 - unknown)}"])
+    messages = said(caplog, [names, "a " * (100 - unknown)])
     assert len(messages) == is_said
-    assert not is_said or messages[0].endswith("(such as q0, q1, q2, q3, q4)")
+    assert not is_said or messages[0].endswith("unknown to the model, such as q0, q1, q2, q3, q4")
 
 
-@pytest.mark.parametrize(("pieces", "is_said"), [(2, False), (3, True)])
-def test_more_than_twice_the_pieces_of_the_training(caplog, pieces, is_said):
-    word = " ".join([*["c@@"] * (pieces - 1), "d"])
-    messages = said(caplog, [word])
+def test_one_unknown_word_in_one_sentence(caplog):
+    (message,) = said(caplog, [f"q {'a ' * 99}", ""])
+    assert message.endswith("1 of 100 en words is unknown to the model: q")
+
+
+@pytest.mark.parametrize(("pieces", "is_said"), [(2, False), (3, True), (4, True)])
+def test_twice_the_pieces_of_the_training(caplog, pieces, is_said):
+    vocabulary = Vocabulary("en", {"c@@": 1, "d": 2})  # 1.5 pieces a word
+    messages = said(caplog, [" ".join([*["c@@"] * (pieces - 1), "d"])], source=vocabulary)
     assert len(messages) == is_said
     if is_said:
-        assert messages[0].startswith("the 1 en words have 3.0 subword pieces each, and those of")
-        assert messages[0].endswith("the training had 1.3 (such as ccd)")
+        start = "probably a bad translation: the model has hardly seen such words: the 1 en words"
+        split = f"split into {pieces}.0 subword pieces each, and those of the training into 1.5"
+        assert messages == [f"{start} {split}: {'c' * (pieces - 1)}d"]
 
 
-def test_it_warns_once_and_of_the_first_text_that_is_bad(caplog):
-    (message,) = said(caplog, ["a b"], ["a q"], ["z"])
-    assert message.startswith("50.0% of the 2 ")
+def test_it_warns_once_for_each_text(caplog):
+    first, second = said(caplog, ["a b"], ["a q", "q"], ["z"])
+    assert "2 of 3 en words are " in first and "1 of 1 en words is " in second
     assert said(caplog, [], [""], ["a"]) == []
 
 
 def test_a_long_text_is_judged_before_its_end(caplog):
-    text = Coverage(KNOWN, OTHER).text()
+    text = CountedText(KNOWN, OTHER)
     for _ in range(ENOUGH - 1):
         text.add_source(["q"])
     assert not caplog.records
     text.add_source(["q"])
-    assert [record.getMessage()[:6] for record in caplog.records] == ["100.0%"]
+    assert len(caplog.records) == 1
 
 
 def test_swapped_languages_are_suspected_on_both_sides(caplog):
     (message,) = said(caplog, [("x y", "a b"), ("x", "a q")])
-    source, target = message.split("; 1")
+    assert message.startswith("probably a bad alignment: ")
+    source, target = message.split("; 4")
     assert "it looks like fr: are the languages swapped? (0.0% unknown)" in source
-    assert "00.0% of the 4 fr words" in target and "looks like en" in target
+    assert " of 4 fr words" in target and "looks like en" in target
     (message,) = said(caplog, ["q z"])  # neither language
     assert "looks like" not in message
 
@@ -81,13 +89,14 @@ def test_another_way_to_make_tokens_is_suspected(caplog):
 
 def test_examples_are_short_and_cannot_write_to_a_terminal(caplog):
     (message,) = said(caplog, [f"{'q' * 99} \x1b[2J <unk>"])
-    assert message.endswith(f"(such as {'q' * 29}…, ?[2J)")
+    assert message.endswith(f"3 en words are unknown to the model: {'q' * 29}…, ?[2J")
 
 
 def test_unknown_words_are_marked_as_a_whole():
     tokens = ["a", "q", "c@@", "q@@", "d", "<unk>", "c@@", "d", "z@@"]
     shown = ["a", "<unk:q>", "<unk:c@@", "q@@", "d>", "<unk>", "c@@", "d", "<unk:z>"]
     assert marked(tokens, KNOWN) == shown
+    assert unknown_words(["q", *tokens], KNOWN) == ("q", "cqd", "<unk>", "z")
 
 
 # --- the quickstart's tokens ----------------------------------------------------------------------

@@ -72,7 +72,8 @@ def test_one_object_a_line(work, model):
         assert len(rows) == len(one["tokens"]) and rows == pytest.approx([1] * len(rows), abs=1e-4)
     assert [len(one["nbest"]) for one in found] == [2, 1, 2]
     assert found[1] | {"nbest": 0} == {
-        **{"id": 1, "source": "", "source_tokens": ["</s>"], "text": "", "score": 0.0},
+        **{"id": 1, "source": "", "source_tokens": ["</s>"], "unknown": [], "text": ""},
+        "score": 0.0,
         **{"tokens": ["</s>"], "weights": [[1.0]], "nbest": 0},
         "probabilities": [1.0],
     }
@@ -101,6 +102,18 @@ def test_the_search_is_as_asked(work, model, monkeypatch, tmp_path):
         main([str(work), "--lenpen", "11"])
 
 
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_a_terminal_shows_which_words_are_unknown(work, monkeypatch, tmp_path, is_terminal):
+    (tmp_path / "text").write_text("red house\nred zebra bird\n")
+    screen = io.TextIOWrapper(io.BytesIO())
+    monkeypatch.setattr(screen, "isatty", lambda: is_terminal)
+    monkeypatch.setattr("sys.stdout", screen)
+    main([str(work), str(tmp_path / "text")])
+    known, unknown = screen.buffer.getvalue().decode().splitlines()
+    assert known == "maison rouge"
+    assert unknown.endswith("  [unknown: zebra]") == is_terminal
+
+
 def test_several_translations_of_each_line_are_those_of_fairseq(work, learned):
     text = [" ".join(source) for source, _ in sides(learned.corpus.text, "test")]
     finished = translate(work, "--nbest 2", stdin="\n".join(text)).ok()
@@ -124,7 +137,7 @@ def test_pictures_name_unknown_words_and_leave_blank_lines_out(work, tmp_path):
     assert json.loads(lines[0])["source"] == ["red", "<unk:zebra>", "</s>"]
     assert len(lines) == len((tmp_path / "alignments.pharaoh").read_text().splitlines()) == 3
     warning, drawn = finished.err.splitlines()
-    assert warning.startswith("fairseq_rnnsearch: warning: 33.3% of the 3 en words are unknown")
+    assert warning.endswith("a bad translation: 1 of 3 en words is unknown to the model: zebra")
     assert drawn == f"2 alignments drawn in {tmp_path}"
 
 
@@ -233,14 +246,15 @@ def test_a_person_types_sees_each_answer_and_ends_by_ctrl_c(work):
             said += letter
         said += "\n"
 
-    for typed, answer in (("Red bird\n", "oiseau rouge\n"), ("\n", "\n"), ("Red zebra\n", "")):
+    sentences = ("Red bird\n", "oiseau rouge\n"), ("\n", "\n"), *[("Red zebra\n", "")] * 2
+    for typed, answer in sentences:
         wait_for_the_prompt()
         os.write(ours, typed.encode())
         assert process.out.readline().startswith(answer)
     wait_for_the_prompt()
     os.kill(process.pid, signal.SIGINT)
     assert process.end() == (130, "")
-    assert said.startswith("Type a sentence") and said.count("such as zebra") == 1
+    assert said.startswith("Type a sentence") and said.count("unknown to the model: zebra") == 2
 
 
 def test_nobody_reads_the_output_any_more(work):
@@ -262,7 +276,7 @@ def test_generate_warns_before_it_translates(learned_shortlist):
     pairs = sides(learned_shortlist.corpus.text, "test")
     known = {line.split()[0] for line in (data / "dict.en.txt").read_text().splitlines()}
     text = [word for source, _ in pairs for word in source]
-    rate = sum(word not in known for word in text) / len(text)
+    unknown = sum(word not in known for word in text)
     said = scored.out + scored.err
-    assert f"{rate:.1%} of the {len(text)} en words are unknown to the model; " in said
+    assert f"{unknown} of {len(text)} en words are unknown to the model; " in said
     assert "fr words are unknown to the model" in said

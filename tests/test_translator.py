@@ -129,6 +129,27 @@ def test_words_that_the_model_does_not_know_keep_their_names(model):
         np.testing.assert_allclose(empty.weights.sum(axis=1), 1, atol=1e-5)
 
 
+def test_unknown_words_are_named_and_can_be_copied(learned_shortlist, model):
+    assert model.translate("red zebra lamp zebra").unknown == ("zebra",)
+    assert model.align("red zebra", "rouge lampe").unknown == ("zebra",)
+    shortlist = load(learned_shortlist.checkpoint, learned_shortlist.corpus.data)
+    pairs = sides(learned_shortlist.corpus.text, "test")
+    sentences = [" ".join(source) for source, _ in pairs]
+    plain = shortlist.translate(sentences)
+    copied = shortlist.translate(sentences, replace_unk=True)
+    for one, other in zip(plain, copied, strict=True):
+        best = dict((target, one.source_tokens[i]) for i, target in one.alignment.links())
+        expected = [best[i] if word == "<unk>" else word for i, word in enumerate(one.tokens)]
+        assert list(other.tokens) == expected and other.text == " ".join(expected[:-1])
+    assert "<unk>" in str(plain) and "<unk>" not in str(copied)
+
+
+def test_a_copied_word_is_one_token_and_has_the_weight_of_its_pieces(model):
+    weights = torch.tensor([[0.4, 0.3, 0.3, 0.0], [0.5, 0.2, 0.1, 0.2], [0.0, 0.0, 0.0, 1.0]])
+    found = model._without_unknown(["<unk>", "x"], ["red", "ze@@", "bra"], weights)
+    assert found == ["zebra", "x"]
+
+
 def test_text_is_prepared_as_the_folder_says(learned, tmp_path):
     data = tmp_path / "data"
     data.mkdir()
@@ -238,6 +259,7 @@ def test_rnnencdec_translates_and_says_that_it_has_no_alignment(without_attentio
     assert translation.alignment is None and translation.tokens[-1] == "</s>"
     assert "<iframe" not in translation._repr_html_()
     for call in (
+        lambda: without_attention.translate("red", replace_unk=True),
         lambda: translation.weights,
         translation.plot,
         lambda: without_attention.align("red", "rouge"),

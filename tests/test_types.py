@@ -51,6 +51,7 @@ def use(model: Translator) -> list[Translation]:
         lenpen=1,
         forbid_unk=True,
         authors_search=True,
+        replace_unk=True,
         pieces="keep",
         batch_size=8,
     )
@@ -69,7 +70,7 @@ def show(translation: Translation) -> npt.NDArray[np.floating]:
     print(translation.source, translation.text, translation.is_cut, f"{translation.score:.2f}")
     for word, probability in zip(translation.tokens, translation.probabilities, strict=True):
         print(word.upper(), probability + 1)
-    print([word.upper() for word in translation.source_tokens])
+    print([word.upper() for word in (*translation.source_tokens, *translation.unknown)])
     print([one.text for one in (*translation.nbest, *translation.others)])
     if translation.alignment is not None:
         print([i + j for i, j in translation.alignment.links()])
@@ -119,4 +120,4 @@ def test_a_script_of_all_that_there_is_passes(checker, wrong, tmp_path):
         env={**os.environ, "MYPYPATH": str(ROOT)},
     )
     assert bool(ran.returncode) == bool(wrong), ran.stdout + ran.stderr
-    assert ("script.py:69" in ran.stdout) == bool(wrong)
+    assert ("script.py:70" in ran.stdout) == bool(wrong)

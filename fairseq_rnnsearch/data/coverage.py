@@ -1,11 +1,11 @@
-"""How much of a text a model knows, and one warning where that is too little.
+"""How much of a text a model knows, and one warning for a text where that is too little.
 
 A *word* is what the tokeniser makes of a text, punctuation marks too, with its subword pieces
 (``@@``) put together. It is *unknown* if the dictionary lacks one of its pieces, so that the model
-reads ``<unk>`` there. A warning tells of more than ``MOST_UNKNOWN`` of a text's words, or of words
-that fall into more than ``MOST_PIECES`` times the pieces that they had in the training. It also
-tells what would have made the text better known: the model's other language, or another way to
-make tokens.
+reads ``<unk>`` there. A warning is due for any unknown word in a text of one sentence, when
+``MOST_UNKNOWN`` of a longer text's words are unknown, or when words split into ``MOST_PIECES``
+times as many pieces as in the training. It also says what would have made the text better known:
+the model's other language, or another way to make tokens.
 """
 
 import logging
@@ -51,18 +51,24 @@ class Vocabulary:
         ends = sum(n for piece, n in self.counts.items() if not piece.endswith("@@"))
         return sum(self.counts.values()) / ends if ends > 0 else 1.0
 
+    def lacks(self, word: Sequence[str]) -> bool:
+        """Tell of a word, which is its pieces, whether it is unknown."""
+        return any(piece not in self.counts for piece in word)
+
 
 @dataclass
 class Count:
     """What was counted of one side of a text.
 
     Attributes:
+        lines: sentences that have words.
         unknown_examples, split_examples: different words that are unknown, and that have very many
             pieces.
         sentences: the first plain sentences, to try what else they may be.
     """
 
     vocabulary: Vocabulary
+    lines: int = 0
     words: int = 0
     unknown: int = 0
     pieces: int = 0
@@ -77,17 +83,18 @@ class Count:
             tokens: as the model reads them.
             sentence: the plain text, where it is known.
         """
-        known, many = self.vocabulary.counts, MOST_PIECES * self.vocabulary.pieces_per_word
+        many = MOST_PIECES * self.vocabulary.pieces_per_word
         if sentence is not None and self.words < ENOUGH:
             self.sentences.append(sentence)
-        for pieces in _words(tokens):
+        self.lines += bool(tokens)
+        for pieces in words_in(tokens):
             self.words += 1
             self.pieces += len(pieces)
-            name = shown("".join(piece.removesuffix("@@") for piece in pieces))
-            if any(piece not in known for piece in pieces):
+            name = shown(word_of(pieces))
+            if self.vocabulary.lacks(pieces):
                 self.unknown += 1
                 _keep(name, self.unknown_examples)
-            if len(pieces) > many:
+            if len(pieces) >= many:
                 _keep(name, self.split_examples)
 
     @property
@@ -100,55 +107,43 @@ class Count:
 
     @property
     def trouble(self) -> float:
-        """Above 1 where a warning is due: the larger of both numbers as a multiple of its limit."""
-        pieces = self.pieces_per_word / self.vocabulary.pieces_per_word
-        return max(self.unknown_rate / MOST_UNKNOWN, pieces / MOST_PIECES)
+        """The larger of both numbers as a multiple of its limit."""
+        return max(self.unknown_rate / MOST_UNKNOWN, self._pieces / MOST_PIECES)
+
+    @property
+    def is_bad(self) -> bool:
+        """Whether a warning is due."""
+        return self.trouble >= 1 or (self.lines == 1 and self.unknown > 0)
+
+    @property
+    def _pieces(self) -> float:
+        return self.pieces_per_word / self.vocabulary.pieces_per_word
 
     def finding(self) -> str:
         """Say which number is too large, with examples."""
         words = f"{self.words:,} {self.vocabulary.language} words"
-        if self.unknown_rate > MOST_UNKNOWN:
+        if self._pieces < MOST_PIECES or self.unknown_rate >= MOST_UNKNOWN:
+            are = "is" if self.unknown == 1 else "are"
             shown = _shown(self.unknown_examples)
-            return f"{self.unknown_rate:.1%} of the {words} are unknown to the model{shown}"
+            return f"{self.unknown:,} of {words} {are} unknown to the model{shown}"
         return (
-            f"the {words} have {self.pieces_per_word:.1f} subword pieces each, and those of the "
-            f"training had {self.vocabulary.pieces_per_word:.1f}{_shown(self.split_examples)}"
+            f"the model has hardly seen such words: the {words} split into "
+            f"{self.pieces_per_word:.1f} subword pieces each, and those of the training into "
+            f"{self.vocabulary.pieces_per_word:.1f}{_shown(self.split_examples)}"
         )
 
 
-class Coverage:
-    """Judges texts by a model's two vocabularies, and warns once in its life.
+class CountedText:
+    """A text that is counted while it is read, and of which one warning tells at most.
 
     Args:
-        source, target: the language that the model reads, and the one that it writes.
+        source, target: the language that the model reads, and the one that it writes, of which
+            nothing may be given.
     """
 
     def __init__(self, source: Vocabulary, target: Vocabulary) -> None:
-        self._vocabularies = (source, target)
+        self._source, self._target = Count(source), Count(target)
         self._has_warned = False
-
-    def text(self) -> "CountedText":
-        """Begin to count a text."""
-        return CountedText(*map(Count, self._vocabularies), self._judge)
-
-    def _judge(self, *sides: Count) -> None:
-        """Warn where a side of a text is hardly known."""
-        bad = [(one, other) for one, other in zip(sides, sides[::-1], strict=True) if _is_bad(one)]
-        if bad and not self._has_warned:
-            self._has_warned = True
-            logger.warning("; ".join(_explained(one, other.vocabulary) for one, other in bad))
-
-
-class CountedText:
-    """A text that is counted while it is read.
-
-    Args:
-        source, target: the counts of its sides, of which the target may stay empty.
-        judge: takes both; called once the text is long enough, and at its end.
-    """
-
-    def __init__(self, source: Count, target: Count, judge: Callable[[Count, Count], None]) -> None:
-        self._source, self._target, self._judge = source, target, judge
 
     def add_source(self, tokens: Sequence[str], sentence: str | None = None) -> None:
         """Count a source sentence; see `Count.add`."""
@@ -162,11 +157,13 @@ class CountedText:
 
     def end(self) -> None:
         """Warn now if it is due, however short the text was."""
-        self._judge(self._source, self._target)
-
-
-def _is_bad(count: Count) -> bool:
-    return count.trouble > 1
+        sides = (self._source, self._target)
+        bad = [(one, other) for one, other in zip(sides, sides[::-1], strict=True) if one.is_bad]
+        if bad and not self._has_warned:
+            self._has_warned = True
+            found = "; ".join(_explained(one, other.vocabulary) for one, other in bad)
+            result = "alignment" if self._target.words else "translation"
+            logger.warning("probably a bad %s: %s", result, found)
 
 
 def _explained(count: Count, other: Vocabulary) -> str:
@@ -201,21 +198,27 @@ def words_of(dictionary: Any, language: str, text: PlainText | None = None) -> V
     return Vocabulary(language, counts, text.tokens, text.others)
 
 
+def unknown_words(tokens: Sequence[str], vocabulary: Vocabulary) -> tuple[str, ...]:
+    """Return the words of a sentence that the model does not know, each once, in their order."""
+    unknown = filter(vocabulary.lacks, words_in(tokens))
+    return tuple(dict.fromkeys(shown(word_of(pieces)) for pieces in unknown))
+
+
 def marked(tokens: Sequence[str], vocabulary: Vocabulary) -> list[str]:
     """Return tokens as pictures show them: an unknown word is ``<unk:word>``.
 
     Of a word in pieces the first one begins with the mark, and the last one ends with it.
     """
     shown: list[str] = []
-    for pieces in _words(tokens):
-        if pieces != [UNKNOWN] and any(piece not in vocabulary.counts for piece in pieces):
+    for pieces in words_in(tokens):
+        if pieces != [UNKNOWN] and vocabulary.lacks(pieces):
             pieces[0] = f"<unk:{pieces[0].lstrip(JOINER)}"
             pieces[-1] = f"{pieces[-1].removesuffix('@@').rstrip(JOINER)}>"
         shown += pieces
     return shown
 
 
-def _words(tokens: Sequence[str]) -> Iterator[list[str]]:
+def words_in(tokens: Sequence[str]) -> Iterator[list[str]]:
     """Yield the pieces of each word."""
     word: list[str] = []
     for token in tokens:
@@ -227,6 +230,11 @@ def _words(tokens: Sequence[str]) -> Iterator[list[str]]:
         yield word
 
 
+def word_of(pieces: Sequence[str]) -> str:
+    """Put the pieces of a word together."""
+    return "".join(piece.removesuffix("@@") for piece in pieces)
+
+
 def _keep(name: str, examples: dict[str, None]) -> None:
     if len(examples) < EXAMPLES and name != UNKNOWN:
         examples[name] = None
@@ -235,4 +243,4 @@ def _keep(name: str, examples: dict[str, None]) -> None:
 def _shown(examples: dict[str, None]) -> str:
     printable = ("".join(c if c.isprintable() else "?" for c in name) for name in examples)
     names = ", ".join(name if len(name) <= 30 else f"{name[:29]}…" for name in printable)
-    return f" (such as {names})" if names else ""
+    return names and f"{', such as' if len(examples) == EXAMPLES else ':'} {names}"

@@ -44,6 +44,7 @@ HEATMAP_OPTIONS = (
     *("heatmap_format", "heatmap_samples", "heatmap_style", "heatmap_title", "heatmap_pieces"),
     "heatmap_source_end",
 )
+ATTENTION_OPTIONS = ("heatmap_dir", "terminal", "replace_unk")
 INTERRUPTED = 130  # what shells report of a program that SIGINT has ended
 
 
@@ -69,8 +70,9 @@ def _translate(options: argparse.Namespace) -> None:
 
     usable_device(options.device, "--device")
     model = load(options.checkpoint.split(":"), options.data, **load_options(options))
-    if (options.heatmap_dir or options.terminal) and not model.has_alignment:
-        option = "--heatmap-dir" if options.heatmap_dir else "--terminal"
+    needing = [name for name in ATTENTION_OPTIONS if vars(options)[name]]
+    if needing and not model.has_alignment:
+        option = "--" + needing[0].replace("_", "-")
         raise UserError(
             f"{option} needs a model with attention; RNNencdec reads its source through one "
             "vector and has no alignment"
@@ -113,6 +115,7 @@ def _print_translations(
             lenpen=options.lenpen,
             forbid_unk=options.forbid_unk,
             authors_search=options.authors_search,
+            replace_unk=options.replace_unk,
             pieces=options.heatmap_pieces,
             batch_size=options.batch_size,
         )
@@ -155,12 +158,15 @@ def _shown(number: int, translation: "Translation", options: argparse.Namespace)
     best = translation.nbest[: options.nbest]
     if options.json:
         value = {"id": number, "source": translation.source}
-        value |= {"source_tokens": translation.source_tokens, **_ranked(translation)}
+        value |= {"source_tokens": translation.source_tokens, "unknown": translation.unknown}
+        value |= _ranked(translation)
         several = {"nbest": [*map(_ranked, best)]} if options.nbest > 1 else {}
         return json.dumps(value | several, ensure_ascii=False)
+    has_mark = translation.unknown and sys.stdout.isatty()
+    mark = f"  [unknown: {', '.join(translation.unknown)}]" if has_mark else ""
     if options.nbest == 1:
-        return translation.text
-    return "\n".join(f"{number + 1}\t{one.score:.4f}\t{one.text}" for one in best)
+        return translation.text + mark
+    return "\n".join(f"{number + 1}\t{one.score:.4f}\t{one.text}{mark}" for one in best)
 
 
 def _ranked(translation: "Translation") -> dict[str, Any]:
@@ -264,6 +270,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--forbid-unk", action="store_true", help="never write the unknown word")
     parser.add_argument(
+        "--replace-unk",
+        action="store_true",
+        help="in the place of an unknown word, write the source word that has most weight",
+    )
+    parser.add_argument(
         "--authors-search",
         action="store_true",
         help="the authors' beam search instead of fairseq's",
@@ -279,8 +290,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--json",
         action="store_true",
-        help="print an object a line: id (from 0), source, source_tokens, text, score (log "
-        "probability to base 2 for each token), tokens, weights (a row for each token), and nbest",
+        help="print an object a line: id (from 0), source, source_tokens, unknown (source words "
+        "that the model does not know), text, score (log probability to base 2 for each token), "
+        "tokens, weights (a row for each token), and nbest",
     )
     parser.add_argument(
         "--terminal", action="store_true", help="draw each alignment below its translation"

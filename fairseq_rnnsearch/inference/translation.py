@@ -46,6 +46,8 @@ class Translation:
         probabilities: of each of ``tokens``, given the source and the tokens before it.
         is_cut: whether the search ended it, at the model's limit of length, before its end.
         others: the search's other hypotheses, best first; see ``nbest``.
+        unknown: the words of the source that the model does not know, each once, in their order. It
+            has read ``<unk>`` in their place, so the translation is probably bad.
     """
 
     source: str
@@ -57,6 +59,7 @@ class Translation:
     probabilities: tuple[float, ...] = ()
     is_cut: bool = False
     others: tuple["Translation", ...] = ()
+    unknown: tuple[str, ...] = ()
 
     @property
     def nbest(self) -> tuple["Translation", ...]:

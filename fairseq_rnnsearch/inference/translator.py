@@ -43,7 +43,14 @@ from fairseq_rnnsearch.arguments import (
     paths_of,
     sentences_of,
 )
-from fairseq_rnnsearch.data.coverage import CountedText, Coverage, marked, words_of
+from fairseq_rnnsearch.data.coverage import (
+    CountedText,
+    marked,
+    unknown_words,
+    word_of,
+    words_in,
+    words_of,
+)
 from fairseq_rnnsearch.data.plain_text import PlainText, Tokenizer
 from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import UserError, counted
@@ -191,7 +198,6 @@ class Translator:
             words_of(source_dictionary, source_text.language, source_text),
             words_of(target_dictionary, target_text.language, target_text),
         )
-        self._coverage = Coverage(*self._vocabularies)
         self._text: CountedText | None = None  # that all calls belong to
 
     @property
@@ -208,10 +214,10 @@ class Translator:
     def as_one_text(self) -> Iterator[None]:
         """Judge by all calls in the block together how many of the words are unknown.
 
-        Otherwise each call is a text of its own. A `Translator` warns once, through ``logging``:
-        see ``data.coverage`` for what is counted.
+        Otherwise each call is a text of its own. Each text has one warning at most, through
+        ``logging``: see ``data.coverage`` for when it is due.
         """
-        self._text = self._coverage.text()
+        self._text = CountedText(*self._vocabularies)
         try:
             yield
         finally:
@@ -236,13 +242,15 @@ class Translator:
         lenpen: float = 1.0,
         forbid_unk: bool = False,
         authors_search: bool = False,
+        replace_unk: bool = False,
         pieces: Pieces = "merge",
         batch_size: int = 32,
     ) -> Translation | list[Translation]:
         """Translate one sentence, or several.
 
-        A sentence without words has a translation without words. One warning tells when more than
-        5% of the words are unknown (see `as_one_text`); pictures show each as ``<unk:word>``.
+        A sentence without words has a translation without words. `Translation.unknown` has the
+        words that the model does not know, pictures show each as ``<unk:word>``, and a warning
+        tells of a text that the model hardly knows (see `as_one_text`).
 
         Args:
             sentences: plain text.
@@ -250,6 +258,7 @@ class Translator:
             lenpen: above 1 prefers longer translations, as fairseq's option; from -10 to 10.
             forbid_unk: never generate the unknown word.
             authors_search: the authors' beam search instead of fairseq's.
+            replace_unk: write the source word of most weight in the place of each ``<unk>``.
             pieces: "merge" subword pieces to words in what is shown, or "keep" them.
             batch_size: sentences at a time.
 
@@ -257,11 +266,18 @@ class Translator:
             A translation for a string, a list for a list, in its order.
 
         Raises:
-            UserError: for an argument that is none of its kind.
+            UserError: for an argument that is none of its kind, or for ``replace_unk`` when the
+                model has no attention.
         """
-        beam, lenpen, forbid_unk, authors_search = checked(
-            beam=beam, lenpen=lenpen, forbid_unk=forbid_unk, authors_search=authors_search
+        beam, lenpen, forbid_unk, authors_search, replace_unk = checked(
+            beam=beam,
+            lenpen=lenpen,
+            forbid_unk=forbid_unk,
+            authors_search=authors_search,
+            replace_unk=replace_unk,
         )
+        if replace_unk and not self.has_alignment:
+            raise UserError("replace_unk: the model has no attention, which tells what to copy")
         pieces, batch_size = checked(pieces=pieces, batch_size=batch_size)
         is_one, sentences = isinstance(sentences, str), sentences_of("sentences", sentences)
         for model in self.models:
@@ -280,7 +296,8 @@ class Translator:
         self._count(zip(sources, sentences, strict=True))
         beams = self._run(search, sources, None, batch_size)
         translations = [
-            self._translated(*each, pieces) for each in zip(sentences, sources, beams, strict=True)
+            self._translated(*each, pieces, replace_unk)
+            for each in zip(sentences, sources, beams, strict=True)
         ]
         if not authors_search:  # which drops what has not ended
             translations = list(map(self._marked_if_cut, translations, sources, beams))
@@ -305,7 +322,7 @@ class Translator:
     ) -> Translation | list[Translation]:
         """Align given pairs: score each target as the translation of its source.
 
-        One warning tells when more than 5% of a side's words are unknown (see `as_one_text`).
+        A warning tells of a text that the model hardly knows (see `as_one_text`).
 
         Args:
             source, target: two sentences, or two lists of as many.
@@ -349,7 +366,7 @@ class Translator:
         self, source: Iterable[tuple[list[str], str]], target: Iterable[tuple[list[str], str]] = ()
     ) -> None:
         """Count the words of tokens and their sentences, and warn of what the model knows ill."""
-        text = self._text or self._coverage.text()
+        text = self._text or CountedText(*self._vocabularies)
         for tokens, sentence in target:
             text.add_target(tokens, sentence)
         for tokens, sentence in source:
@@ -400,17 +417,38 @@ class Translator:
         return [dictionary[i] for i in ids]
 
     def _translated(
-        self, source: str, source_tokens: list[str], beam: list[dict], pieces: str
+        self,
+        source: str,
+        source_tokens: list[str],
+        beam: list[dict],
+        pieces: str,
+        replace_unk: bool,
     ) -> Translation:
         """Return the best hypothesis, with the others."""
         translations = []
         for hypothesis in beam:
             tokens = self._target_tokens(hypothesis)
+            if replace_unk:
+                tokens = self._without_unknown(tokens, source_tokens, hypothesis["weights"])
             text = self.target_text.text(tokens)
             translations.append(
                 self._translation(source, text, source_tokens, tokens, hypothesis, pieces)
             )
         return replace(translations[0], others=tuple(translations[1:]))
+
+    def _without_unknown(
+        self, tokens: list[str], source_tokens: list[str], weights: torch.Tensor
+    ) -> list[str]:
+        """Return tokens with the source word of most weight in the place of each unknown one."""
+        unknown = self.target_dictionary.unk_word
+        if unknown not in tokens:
+            return tokens
+        words = list(words_in(source_tokens))
+        first_pieces = np.cumsum([0, *map(len, words[:-1])])
+        of_words = np.add.reduceat(weights[:, :-1].float().numpy(), first_pieces, axis=1)
+        copied = of_words.argmax(axis=1)[:-1]
+        pairs = zip(tokens, copied, strict=True)
+        return [word_of(words[i]) if token == unknown else token for token, i in pairs]
 
     def _marked_if_cut(
         self, translation: Translation, source_tokens: list[str], beam: list[dict]
@@ -458,6 +496,7 @@ class Translator:
             words.score,
             None if weights is None else shown,
             words.probabilities,
+            unknown=unknown_words(source_tokens, self._vocabularies[0]),
         )
 
 

@@ -12,7 +12,7 @@ from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset
 from fairseq.data.indexed_dataset import IndexedRawTextDataset
 from torch import Tensor
 
-from fairseq_rnnsearch.data.coverage import Coverage, marked, words_of
+from fairseq_rnnsearch.data.coverage import CountedText, marked, words_of
 from fairseq_rnnsearch.data.plain_text import FILE_NAME, PlainText
 
 SAMPLED = 2000  # sentences of a data set that are counted, evenly spread
@@ -35,7 +35,6 @@ class SourceWords:
             replace(words_of(*pair), ways=lambda language=pair[1]: _ways(folder, language))
             for pair in zip(dictionaries, languages, strict=True)
         ]
-        self._coverage = Coverage(*self._vocabularies)
 
     def count_data(self, datasets: Iterable[FairseqDataset], with_target: bool) -> None:
         """Warn of the words of whole data sets.
@@ -46,7 +45,7 @@ class SourceWords:
         for data in datasets:
             if not isinstance(data, LanguagePairDataset):
                 continue
-            text = self._coverage.text()
+            text = CountedText(*self._vocabularies)
             for number in range(0, len(data), len(data) // SAMPLED + 1):
                 if with_target and data.tgt is not None:
                     text.add_target(_words_at(data.tgt, number, self._dictionaries[1]))
