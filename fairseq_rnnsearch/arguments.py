@@ -32,6 +32,7 @@ class SearchOptions(ReadingOptions, total=False):
     forbid_unk: bool
     authors_search: bool
     replace_unk: bool
+    split_sentences: bool
 
 
 class ScoringOptions(ReadingOptions, total=False):
@@ -116,6 +117,7 @@ _KINDS = {
     "forbid_unk": _SWITCH,
     "authors_search": _SWITCH,
     "replace_unk": _SWITCH,
+    "split_sentences": _SWITCH,
     "posterior": _SWITCH,
     "pieces": _Kind(lambda given: _is_text(given) and given in PIECES, str, " or ".join(PIECES)),
     "path": _PATH,

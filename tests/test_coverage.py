@@ -70,6 +70,14 @@ def test_a_long_text_is_judged_before_its_end(caplog):
     assert len(caplog.records) == 1
 
 
+def test_a_line_of_several_sentences(caplog):
+    known = Vocabulary("en", {"A": 1, "b.": 1})
+    assert said(caplog, ["A b.", "A b. b."], source=known) == []
+    assert said(caplog, [("A b. A b.", "x y")], source=known) == []  # to be aligned
+    (message,) = said(caplog, ["A b. A b.", "A b.", "A A b. A"], source=known)
+    assert message.startswith("several sentences in 2 lines, such as 'A b. A b.': ")
+
+
 def test_swapped_languages_are_suspected_on_both_sides(caplog):
     (message,) = said(caplog, [("x y", "a b"), ("x", "a q")])
     assert message.startswith("probably a bad alignment: ")

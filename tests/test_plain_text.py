@@ -8,11 +8,27 @@ from importlib.metadata import version
 import pytest
 from commands import ROOT, SCRIPTS
 
-from fairseq_rnnsearch.data.plain_text import PlainText
+from fairseq_rnnsearch.data.plain_text import PlainText, sentences_in
 from fairseq_rnnsearch.errors import UserError
 
 # the first merges that subword-nmt learns of "low lower lowest"
 CODES = "#version: 0.2\nl o\nlo w</w>\nlo w\nlow e\n"
+
+
+@pytest.mark.parametrize(
+    "sentences",
+    [
+        ["Two dogs run.", "A man is sleeping.", "Where is he?"],
+        ['"Is it?"', "“No!”", "(Yes.)", "Good ...", "Fine"],
+        ["Mr. Smith met J. R. Jones at 3 p.m. in St. Louis, e.g. yesterday: 3.5 km..."],
+        ["Où est-il ?", "Élise dort .", "«Oui.»", "Non !"],
+        ["你好。", "「再见！」", "谢谢？"],
+        [""],
+    ],
+)
+def test_a_line_is_split_where_a_sentence_ends(sentences):
+    separator = "" if "你好。" in sentences else " "
+    assert sentences_in(separator.join(sentences)) == sentences
 
 
 @pytest.fixture

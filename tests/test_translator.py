@@ -150,6 +150,31 @@ def test_a_copied_word_is_one_token_and_has_the_weight_of_its_pieces(model):
     assert found == ["zebra", "x"]
 
 
+def test_a_line_is_translated_sentence_by_sentence(model):
+    """The words of the language are known in lower case alone; a full stop is none of them."""
+    line = "red house lamp . Zebra bird . Key"
+    parts = model.translate(["red house lamp .", "Zebra bird .", "Key"], beam=3)
+    short, found = model.translate(["bird", line], beam=3, split_sentences=True)
+    assert short.text == "oiseau" and len(short.nbest) == 3
+    assert found.source == line and found.text == " ".join(part.text for part in parts)
+    assert found.unknown == (".", "Zebra", "Key") and found.others == ()
+    assert found.source_tokens == (*line.split(), "</s>")
+    assert found.tokens == (*found.text.split(), "</s>")
+    np.testing.assert_allclose(found.weights.sum(axis=1), 1, atol=1e-5)
+    row = column = 0
+    for part in parts:
+        rows, columns = part.weights.shape
+        block = found.weights[row : row + rows - 1]
+        np.testing.assert_allclose(
+            block[:, column : column + columns - 1], part.weights[:-1, :-1], atol=1e-5
+        )
+        np.testing.assert_allclose(block[:, -1], part.weights[:-1, -1], atol=1e-5)
+        row, column = row + rows - 1, column + columns - 1
+    last = found.weights[-1, -columns:]
+    np.testing.assert_allclose(last, parts[-1].weights[-1], atol=1e-5)
+    assert found.score == pytest.approx(np.mean([part.score for part in parts]), abs=1e-4)
+
+
 def test_text_is_prepared_as_the_folder_says(learned, tmp_path):
     data = tmp_path / "data"
     data.mkdir()

@@ -52,6 +52,7 @@ def use(model: Translator) -> list[Translation]:
         forbid_unk=True,
         authors_search=True,
         replace_unk=True,
+        split_sentences=True,
         pieces="keep",
         batch_size=8,
     )
@@ -120,4 +121,4 @@ def test_a_script_of_all_that_there_is_passes(checker, wrong, tmp_path):
         env={**os.environ, "MYPYPATH": str(ROOT)},
     )
     assert bool(ran.returncode) == bool(wrong), ran.stdout + ran.stderr
-    assert ("script.py:70" in ran.stdout) == bool(wrong)
+    assert ("script.py:71" in ran.stdout) == bool(wrong)

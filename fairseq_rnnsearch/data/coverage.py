@@ -1,5 +1,8 @@
 """How much of a text a model knows, and one warning for a text where that is too little.
 
+Another warning tells of lines with several sentences: a model that was trained on single ones often
+translates the first alone.
+
 A *word* is what the tokeniser makes of a text, punctuation marks too, with its subword pieces
 (``@@``) put together. It is *unknown* if the dictionary lacks one of its pieces, so that the model
 reads ``<unk>`` there. A warning is due for any unknown word in a text of one sentence, when
@@ -14,8 +17,9 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from fairseq_rnnsearch.data.plain_text import PlainText
+from fairseq_rnnsearch.data.plain_text import PlainText, sentences_in
 from fairseq_rnnsearch.data.reversible import JOINER, shown
+from fairseq_rnnsearch.errors import counted
 
 logger = logging.getLogger(__name__)
 
@@ -134,7 +138,7 @@ class Count:
 
 
 class CountedText:
-    """A text that is counted while it is read, and of which one warning tells at most.
+    """A text that is counted while it is read, and of which each warning comes once.
 
     Args:
         source, target: the language that the model reads, and the one that it writes, of which
@@ -144,19 +148,32 @@ class CountedText:
     def __init__(self, source: Vocabulary, target: Vocabulary) -> None:
         self._source, self._target = Count(source), Count(target)
         self._has_warned = False
+        self._long_lines, self._first_long_line = 0, ""
 
     def add_source(self, tokens: Sequence[str], sentence: str | None = None) -> None:
         """Count a source sentence; see `Count.add`."""
         self._source.add(tokens, sentence)
+        if sentence is not None and len(sentences_in(sentence)) > 1:
+            self._long_lines += 1
+            self._first_long_line = self._first_long_line or sentence
         if self._source.words >= ENOUGH:
-            self.end()
+            self._judge()
 
     def add_target(self, tokens: Sequence[str], sentence: str | None = None) -> None:
         """Count a given target sentence, before its source; see `Count.add`."""
         self._target.add(tokens, sentence)
 
     def end(self) -> None:
-        """Warn now if it is due, however short the text was."""
+        """Warn now of what is due, however short the text was."""
+        self._judge()
+        if self._long_lines and not self._target.words:
+            logger.warning(
+                "several sentences in %s, such as %.60r: the model may translate only the first; "
+                "split_sentences=True (--split-sentences) translates each",
+                *(counted(self._long_lines, "line"), self._first_long_line),
+            )
+
+    def _judge(self) -> None:
         sides = (self._source, self._target)
         bad = [(one, other) for one, other in zip(sides, sides[::-1], strict=True) if one.is_bad]
         if bad and not self._has_warned:

@@ -24,6 +24,8 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, get_args
 
+import regex
+
 from fairseq_rnnsearch.data import reversible
 from fairseq_rnnsearch.errors import UserError
 
@@ -36,6 +38,11 @@ SPACE = "\u2581"  # a space as a token of its own, as in fairseq's `characters` 
 Split = Callable[[str], list[str]]
 Join = Callable[[Sequence[str]], str]
 
+# Titles and initials end no sentence; Chinese and Japanese have no space after its end.
+_BETWEEN_SENTENCES = regex.compile(
+    r"""(?<=[.!?…؟।]["'”’»)\]]*)(?<!\b(?:\p{Lu}|Mr|Mrs|Ms|Dr|St|Prof|Mme|Mlle)\.)\s+"""
+    r"""(?=["'“‘«(\[¿¡]*[\p{Lu}\p{Lo}])|(?<=[。！？]["'”’」』）]*)\s*(?=[\p{L}「『（])"""
+)
 _TYPES = {"tokenizer": str, "sacremoses": str, "lowercase": bool, "bpe_codes": str | None}
 
 
@@ -126,6 +133,11 @@ class PlainText:
         return tokenizers
 
 
+def sentences_in(line: str) -> list[str]:
+    """Split a line after each mark that ends a sentence, where another sentence seems to begin."""
+    return _BETWEEN_SENTENCES.split(line)
+
+
 def word_tokenizer(language: str) -> tuple[Split, Join]:
     """Return functions that split a sentence into words and punctuation marks, and join them again.
 
@@ -171,8 +183,6 @@ def _moses_tokenizer(language: str, sacremoses: str | None) -> tuple[Split, Join
 
 def _characters(sentence: str) -> list[str]:
     """Split into what a reader calls characters: accents and vowel signs stay on their letters."""
-    import regex
-
     return regex.findall(r"\X", SPACE.join(sentence.split()))
 
 

@@ -116,6 +116,7 @@ def _print_translations(
             forbid_unk=options.forbid_unk,
             authors_search=options.authors_search,
             replace_unk=options.replace_unk,
+            split_sentences=options.split_sentences,
             pieces=options.heatmap_pieces,
             batch_size=options.batch_size,
         )
@@ -273,6 +274,11 @@ def _parser() -> argparse.ArgumentParser:
         "--replace-unk",
         action="store_true",
         help="in the place of an unknown word, write the source word that has most weight",
+    )
+    parser.add_argument(
+        "--split-sentences",
+        action="store_true",
+        help="translate each sentence of a line by itself, and join them",
     )
     parser.add_argument(
         "--authors-search",

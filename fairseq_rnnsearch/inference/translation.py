@@ -3,6 +3,7 @@
 import html
 import io
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -40,7 +41,7 @@ class Translation:
         source_tokens, tokens: the columns and rows of ``weights``: words, or subword pieces where
             they were not to be merged, with the end symbols.
         score: log-probability to base 2 over the number of tokens to the power of ``lenpen``, as
-            fairseq prints it.
+            fairseq prints it; of a line that was split into sentences, the mean of theirs.
         alignment: the same with its weights, for ``alignment.figures``; None if the model has no
             attention.
         probabilities: of each of ``tokens``, given the source and the tokens before it.
@@ -156,6 +157,49 @@ class Translation:
 
     def __str__(self) -> str:
         return self.text
+
+
+def joined(source: str, parts: Sequence[Translation]) -> Translation:
+    """Return the translation of a line from those of its sentences, without alternatives.
+
+    The end symbols of all sentences are one column; a row has that of the last one alone.
+    """
+    if len(parts) == 1:
+        return parts[0]
+    probabilities = _with_one_end([part.probabilities for part in parts])
+    score = sum(part.score for part in parts) / len(parts)
+    alignments = [part.alignment for part in parts if part.alignment is not None]
+    return Translation(
+        source,
+        " ".join(part.text for part in parts),
+        _with_one_end([part.source_tokens for part in parts]),
+        _with_one_end([part.tokens for part in parts]),
+        score,
+        _in_blocks(alignments, score, probabilities) if alignments else None,
+        probabilities,
+        any(part.is_cut for part in parts),
+        unknown=tuple(dict.fromkeys(word for part in parts for word in part.unknown)),
+    )
+
+
+def _with_one_end(sentences: Sequence[tuple]) -> tuple:
+    return tuple(one for sentence in sentences for one in sentence[:-1]) + sentences[-1][-1:]
+
+
+def _in_blocks(
+    alignments: Sequence[Alignment], score: float, probabilities: Sequence[float]
+) -> Alignment:
+    source = _with_one_end([one.source for one in alignments])
+    target = _with_one_end([one.target for one in alignments])
+    weights = np.zeros((len(target), len(source)))
+    row = column = 0
+    for one in alignments:
+        rows, columns = one.weights.shape
+        weights[row] = 0  # the end of the sentence before
+        weights[row : row + rows, column : column + columns - 1] = one.weights[:, :-1]
+        weights[row : row + rows, -1] = one.weights[:, -1]
+        row, column = row + rows - 1, column + columns - 1
+    return Alignment(source, target, weights, score=score, probabilities=probabilities)
 
 
 def shortened(text: str) -> str:

@@ -19,6 +19,7 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any, Unpack, overload
 
@@ -51,7 +52,7 @@ from fairseq_rnnsearch.data.coverage import (
     words_in,
     words_of,
 )
-from fairseq_rnnsearch.data.plain_text import PlainText, Tokenizer
+from fairseq_rnnsearch.data.plain_text import PlainText, Tokenizer, sentences_in
 from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.inference.decode import check_search, decode, has_alignment
@@ -62,7 +63,7 @@ from fairseq_rnnsearch.inference.search import (
     PosteriorScorer,
     StepwiseGenerator,
 )
-from fairseq_rnnsearch.inference.translation import Translation, one_at_a_time, shortened
+from fairseq_rnnsearch.inference.translation import Translation, joined, one_at_a_time, shortened
 from fairseq_rnnsearch.inference.work_folder import checkpoint_of, data_of
 from fairseq_rnnsearch.runs import mends
 
@@ -243,6 +244,7 @@ class Translator:
         forbid_unk: bool = False,
         authors_search: bool = False,
         replace_unk: bool = False,
+        split_sentences: bool = False,
         pieces: Pieces = "merge",
         batch_size: int = 32,
     ) -> Translation | list[Translation]:
@@ -259,6 +261,8 @@ class Translator:
             forbid_unk: never generate the unknown word.
             authors_search: the authors' beam search instead of fairseq's.
             replace_unk: write the source word of most weight in the place of each ``<unk>``.
+            split_sentences: translate each sentence of a line by itself, and join them. Otherwise
+                a warning tells of such lines, of which a model may translate the first alone.
             pieces: "merge" subword pieces to words in what is shown, or "keep" them.
             batch_size: sentences at a time.
 
@@ -269,17 +273,18 @@ class Translator:
             UserError: for an argument that is none of its kind, or for ``replace_unk`` when the
                 model has no attention.
         """
-        beam, lenpen, forbid_unk, authors_search, replace_unk = checked(
-            beam=beam,
-            lenpen=lenpen,
-            forbid_unk=forbid_unk,
-            authors_search=authors_search,
-            replace_unk=replace_unk,
+        beam, lenpen, forbid_unk, authors_search = checked(
+            beam=beam, lenpen=lenpen, forbid_unk=forbid_unk, authors_search=authors_search
+        )
+        replace_unk, split_sentences = checked(
+            replace_unk=replace_unk, split_sentences=split_sentences
         )
         if replace_unk and not self.has_alignment:
             raise UserError("replace_unk: the model has no attention, which tells what to copy")
         pieces, batch_size = checked(pieces=pieces, batch_size=batch_size)
-        is_one, sentences = isinstance(sentences, str), sentences_of("sentences", sentences)
+        is_one, lines = isinstance(sentences, str), sentences_of("sentences", sentences)
+        split = [sentences_in(line) if split_sentences else [line] for line in lines]
+        sentences = [sentence for line in split for sentence in line]
         for model in self.models:
             check_search(model)
         search = (AuthorsSequenceGenerator if authors_search else StepwiseGenerator)(
@@ -301,6 +306,11 @@ class Translator:
         ]
         if not authors_search:  # which drops what has not ended
             translations = list(map(self._marked_if_cut, translations, sources, beams))
+        parts = iter(translations)
+        translations = [
+            joined(line, list(islice(parts, len(several))))
+            for line, several in zip(lines, split, strict=True)
+        ]
         return translations[0] if is_one else translations
 
     @overload
