@@ -63,7 +63,7 @@ def test_one_object_a_line(work, model):
     found = [json.loads(line) for line in finished.out.splitlines()]
     expected = model.translate(TEXT.splitlines(), beam=3)
     for number, (one, translation) in enumerate(zip(found, expected, strict=True)):
-        assert one["id"] == number and one["source"] == translation.source
+        assert one["id"] == number + 1 and one["source"] == translation.source
         assert one["source_tokens"] == list(translation.source_tokens)
         assert one["text"] == one["nbest"][0]["text"] == translation.text
         assert one["score"] == pytest.approx(translation.score, abs=1e-4)
@@ -72,11 +72,24 @@ def test_one_object_a_line(work, model):
         assert len(rows) == len(one["tokens"]) and rows == pytest.approx([1] * len(rows), abs=1e-4)
     assert [len(one["nbest"]) for one in found] == [2, 1, 2]
     assert found[1] | {"nbest": 0} == {
-        **{"id": 1, "source": "", "source_tokens": ["</s>"], "unknown": [], "text": ""},
+        **{"id": 2, "source": "", "source_tokens": ["</s>"], "unknown": [], "text": ""},
         "score": 0.0,
         **{"tokens": ["</s>"], "weights": [[1.0]], "nbest": 0},
         "probabilities": [1.0],
+        "is_cut": False,
     }
+
+
+def test_the_weights_of_pieces_are_printed(work, tmp_path):
+    (tmp_path / "codes").write_text("#version: 0.2\nh o\n")
+    codes = f"--bpe-codes={tmp_path / 'codes'} --json"
+    merged, kept = (
+        json.loads(translate(work, codes, more, stdin="house").ok().out)
+        for more in ("--beam=3", "--heatmap-pieces keep")
+    )
+    assert merged["source_tokens"] == ["house", "</s>"]
+    assert kept["source_tokens"] == ["ho@@", "u@@", "s@@", "e", "</s>"]
+    assert [len(row) for row in kept["weights"]] == [5] * len(kept["tokens"])
 
 
 def test_the_search_is_as_asked(work, model, monkeypatch, tmp_path):

@@ -227,6 +227,18 @@ def test_the_other_hypotheses_and_the_probability_of_each_word(learned, model):
     assert scored.probabilities == pytest.approx(found.nbest[1].probabilities, abs=1e-5)
 
 
+def test_a_model_says_which_it_is(learned, model):
+    size = sum(values.numel() for values in model.models[0].parameters())
+    assert repr(model) == f"Translator('{learned.checkpoint}', en → fr, {size:,} parameters)"
+    assert model.name == str(learned.checkpoint)
+
+
+def test_weights_are_read_only(model):
+    for pieces in ("merge", "keep"):
+        with pytest.raises(ValueError, match="read-only"):
+            model.translate("red house", pieces=pieces).weights[0] = 0
+
+
 def test_a_translation_is_shown_in_one_short_line(model):
     shown = repr(model.align("red house " * 30, "maison rouge"))
     assert shown.startswith("Translation('red house red") and len(shown) < 120
@@ -282,6 +294,7 @@ def without_attention(small_corpus, tmp_path_factory):
 def test_rnnencdec_translates_and_says_that_it_has_no_alignment(without_attention):
     translation = without_attention.translate("red house", beam=2)
     assert translation.alignment is None and translation.tokens[-1] == "</s>"
+    assert json.loads(json.dumps(translation.to_dict()))["weights"] is None
     assert "<iframe" not in translation._repr_html_()
     for call in (
         lambda: without_attention.translate("red", replace_unk=True),

@@ -63,7 +63,7 @@ def use(model: Translator) -> list[Translation]:
     print(source.upper(), target.upper(), model.has_alignment is True)
     print(len(model.models), len(model.source_dictionary), len(model.target_dictionary))
     print(model.source_text.tokens("a"), model.target_text.text(["b"]))
-    print(model.length_limit.of(3) + 1)
+    print(model.length_limit.of(3) + 1, model.name.upper())
     return several
 
 
@@ -72,6 +72,7 @@ def show(translation: Translation) -> npt.NDArray[np.floating]:
     for word, probability in zip(translation.tokens, translation.probabilities, strict=True):
         print(word.upper(), probability + 1)
     print([word.upper() for word in (*translation.source_tokens, *translation.unknown)])
+    print(translation.to_dict()["text"])
     print([one.text for one in (*translation.nbest, *translation.others)])
     if translation.alignment is not None:
         print([i + j for i, j in translation.alignment.links()])

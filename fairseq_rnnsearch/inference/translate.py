@@ -18,9 +18,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
-import numpy as np
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
@@ -44,6 +43,8 @@ HEATMAP_OPTIONS = (
     *("heatmap_format", "heatmap_samples", "heatmap_style", "heatmap_title", "heatmap_pieces"),
     "heatmap_source_end",
 )
+# some of them say what is printed, too
+SHOWN_BY = {"heatmap_pieces": ("json", "terminal"), "heatmap_source_end": ("terminal",)}
 ATTENTION_OPTIONS = ("heatmap_dir", "terminal", "replace_unk")
 INTERRUPTED = 130  # what shells report of a program that SIGINT has ended
 
@@ -158,27 +159,15 @@ def _shown(number: int, translation: "Translation", options: argparse.Namespace)
     """Return what is printed of a sentence: one line, or with --nbest several."""
     best = translation.nbest[: options.nbest]
     if options.json:
-        value = {"id": number, "source": translation.source}
-        value |= {"source_tokens": translation.source_tokens, "unknown": translation.unknown}
-        value |= _ranked(translation)
-        several = {"nbest": [*map(_ranked, best)]} if options.nbest > 1 else {}
-        return json.dumps(value | several, ensure_ascii=False)
+        value = {"id": number + 1, **translation.to_dict()}
+        if options.nbest > 1:
+            value["nbest"] = [one.to_dict() for one in best]
+        return json.dumps(value, ensure_ascii=False)
     has_mark = translation.unknown and sys.stdout.isatty()
     mark = f"  [unknown: {', '.join(translation.unknown)}]" if has_mark else ""
     if options.nbest == 1:
         return translation.text + mark
     return "\n".join(f"{number + 1}\t{one.score:.4f}\t{one.text}{mark}" for one in best)
-
-
-def _ranked(translation: "Translation") -> dict[str, Any]:
-    """Return what one of several translations has of its own."""
-    return {
-        "text": translation.text,
-        "score": round(translation.score, 6),
-        "tokens": translation.tokens,
-        "probabilities": [round(p, 6) for p in translation.probabilities],
-        "weights": translation.alignment and np.round(translation.weights, 6).tolist(),
-    }
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -194,7 +183,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         value = vars(options)[name]
         if value is None:
             setattr(options, name, parser.get_default(name))
-        elif options.heatmap_dir is None:
+        elif not (options.heatmap_dir or any(vars(options)[one] for one in SHOWN_BY.get(name, ()))):
             option = "--" + name.replace("_", "-")
             raise UserError(f"{option} {value}: nothing is drawn without --heatmap-dir DIR")
     if options.terminal and options.json:
@@ -296,9 +285,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--json",
         action="store_true",
-        help="print an object a line: id (from 0), source, source_tokens, unknown (source words "
+        help="print an object a line: id (from 1), source, source_tokens, unknown (source words "
         "that the model does not know), text, score (log probability to base 2 for each token), "
-        "tokens, weights (a row for each token), and nbest",
+        "tokens, probabilities, weights (a row for each token), is_cut, and nbest; "
+        "--heatmap-pieces keep gives those of subword pieces",
     )
     parser.add_argument(
         "--terminal", action="store_true", help="draw each alignment below its translation"

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,12 +69,30 @@ class Translation:
 
     @property
     def weights(self) -> NDArray[np.floating]:
-        """Alignment weights, ``(target, source)``, rows sum to one.
+        """Alignment weights, ``(target, source)``, rows sum to one; read-only.
 
         Raises:
             UserError: when the model has no attention.
         """
         return self._alignment.weights
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return all of it but ``others`` as values that JSON has, as ``--json`` prints it.
+
+        Numbers are rounded to six decimals; weights are a list for each row, or None if the model
+        has no attention.
+        """
+        return {
+            "source": self.source,
+            "source_tokens": list(self.source_tokens),
+            "unknown": list(self.unknown),
+            "text": self.text,
+            "score": round(self.score, 6),
+            "tokens": list(self.tokens),
+            "probabilities": [round(p, 6) for p in self.probabilities],
+            "weights": self.alignment and np.round(self.weights.astype(float), 6).tolist(),
+            "is_cut": self.is_cut,
+        }
 
     def plot(
         self,

@@ -134,6 +134,7 @@ def load(
         *(PlainText.of(folder, language, **texts) for language in languages),
         left_pad_source=cfg.task.get("left_pad_source", False),
         length_limit=getattr(its_task, "length_limit", UNKNOWN),
+        name=":".join(paths),
     )
 
 
@@ -162,6 +163,7 @@ def _of_folders(
         *(PlainText.of(first.path, language, **texts) for language in own.values()),
         left_pad_source=first.facts.left_pad_source,
         length_limit=largest(*(folder.facts.length_limit for folder in folders)),
+        name=":".join(paths),
     )
 
 
@@ -173,6 +175,7 @@ class Translator:
         source_dictionary, target_dictionary: the words that the models know.
         source_text, target_text: how each side's text becomes tokens.
         length_limit: how long a translation may become.
+        name: what was loaded, with : between the models of an ensemble.
     """
 
     def __init__(
@@ -185,6 +188,7 @@ class Translator:
         *,
         left_pad_source: bool = False,
         length_limit: LengthLimit = UNKNOWN,
+        name: str = "",
     ) -> None:
         self.models = list(models)
         for model in self.models:
@@ -194,12 +198,17 @@ class Translator:
         self.source_text = source_text
         self.target_text = target_text
         self.length_limit = length_limit
+        self.name = name
         self._left_pad_source = left_pad_source
         self._vocabularies = (
             words_of(source_dictionary, source_text.language, source_text),
             words_of(target_dictionary, target_text.language, target_text),
         )
         self._text: CountedText | None = None  # that all calls belong to
+
+    def __repr__(self) -> str:
+        size = sum(values.numel() for model in self.models for values in model.parameters())
+        return f"Translator({self.name!r}, {' → '.join(self.languages)}, {size:,} parameters)"
 
     @property
     def languages(self) -> tuple[str, str]:

@@ -23,7 +23,7 @@ class Alignment:
 
     Attributes:
         source, target: the tokens; a sentence's end symbol, if it is there, stands last.
-        weights: ``(target, source)``, each row a distribution over the source.
+        weights: ``(target, source)``, each row a distribution over the source; read-only.
         id: the sentence's number in its data set, counted from 0.
         score: the model's score of the target, if it is known (log-probability, base 2, as
             fairseq prints it).
@@ -45,7 +45,9 @@ class Alignment:
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", tuple(self.source))
         object.__setattr__(self, "target", tuple(self.target))
-        object.__setattr__(self, "weights", np.asarray(self.weights))
+        weights = np.asarray(self.weights).view()
+        weights.flags.writeable = False
+        object.__setattr__(self, "weights", weights)
         expected = (len(self.target), len(self.source))
         if self.weights.shape != expected:
             raise UserError(
