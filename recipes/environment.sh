@@ -45,7 +45,7 @@ VENV=${VENV:-$ROOT/.venv} PYTHON=${PYTHON:-python3} EXTRAS=${RNNSEARCH_EXTRAS:-}
 TORCH=${RNNSEARCH_TORCH:-torch==2.13.0}
 MADE="$TORCH $EXTRAS $(cksum <"$ROOT/pyproject.toml") $ROOT $VENV" # it is complete with these
 
-is_complete() { grep -sqxF "$MADE" "$VENV/.rnnsearch"; }
+is_complete() { grep -sqxF "$MADE" "$VENV/installed"; }
 
 if is_complete; then
     exit
@@ -64,16 +64,22 @@ if is_complete; then # another process has just made it
     exit
 fi
 
-pip() { "$VENV/bin/python" -m pip --disable-pip-version-check "$@" >&2; }
+pip() {
+    "$VENV/bin/python" -m pip --disable-pip-version-check "$@" >>"$VENV/install.log" 2>&1 || {
+        tail -n 15 -- "$VENV/install.log" >&2
+        die "pip $1 failed; the end of $VENV/install.log is above"
+    }
+}
 
+printf 'environment: making %s, which takes minutes (log: %s)\n' "$VENV" "$VENV/install.log" >&2
 [[ -x $VENV/bin/pip ]] || "$PYTHON" -m venv "$VENV"
 if [[ -n ${RNNSEARCH_TORCH:-} ]]; then
     pip install "$TORCH"
 elif ! "$VENV/bin/python" -c 'import torch' 2>/dev/null; then
-    pip install --quiet --only-binary :all: "$TORCH+cpu" 2>/dev/null || pip install "$TORCH"
+    (pip install --only-binary :all: "$TORCH+cpu") 2>/dev/null || pip install "$TORCH"
 fi
 installed=$("$VENV/bin/python" -m pip show torch | sed -n 's/^Version: //p')
 # fairseq is compiled against this torch, and no dependency may exchange it
-pip install --quiet "setuptools>=77" wheel cython numpy ninja "flit_core>=3.12,<5"
+pip install "setuptools>=77" wheel cython numpy ninja "flit_core>=3.12,<5"
 pip install --no-build-isolation -e "$ROOT${EXTRAS:+[$EXTRAS]}" "torch==$installed"
-echo "$MADE" >>"$VENV/.rnnsearch"
+echo "$MADE" >>"$VENV/installed"

@@ -20,8 +20,8 @@
 # More threads do not pay for so small a model, and they lose much where a core is busy.
 export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 
-# shellcheck source=recipes/fairseq.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/fairseq.sh"
+# shellcheck source=recipes/steps.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/steps.sh"
 
 only_help "$@"
 

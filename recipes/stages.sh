@@ -3,8 +3,8 @@
 # A recipe sets its languages SOURCE and TARGET, lays out $WORK/corpus/{train,valid,test}.LANGUAGE,
 # has the settings of settings.sh, and calls check_settings, prepare_stages and run_stages.
 
-# shellcheck source=recipes/fairseq.sh
-source "$(dirname -- "${BASH_SOURCE[0]}")/fairseq.sh"
+# shellcheck source=recipes/steps.sh
+source "$(dirname -- "${BASH_SOURCE[0]}")/steps.sh"
 
 check_settings() {
     one_of MODEL rnnsearch rnnencdec

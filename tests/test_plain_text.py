@@ -138,7 +138,7 @@ def test_another_version_of_the_tokeniser_is_named(tmp_path, caplog, tokenizer, 
 
 
 def test_recipes_record_the_version_of_the_tokeniser(tmp_path):
-    script = f"source '{ROOT}/recipes/fairseq.sh'; describe_preprocessing en fr:c"
+    script = f"source '{ROOT}/recipes/steps.sh'; describe_preprocessing en fr:c"
     settings = {"TOKENIZER": "moses", "LOWERCASE": "1", "PARTIAL": str(tmp_path)}
     environment = {"PATH": f"{SCRIPTS}:/usr/bin:/bin", **settings}
     subprocess.run(["bash", "-c", script], env=environment, check=True)

@@ -107,7 +107,7 @@ SHARED_OPTIONS = {  # of training, by the call that sets them
 @pytest.mark.parametrize("call", SHARED_OPTIONS)
 def test_options_that_recipes_share(call):
     ended = subprocess.run(
-        ["bash", "-euc", f"ROOT={ROOT}; source {RECIPES}/fairseq.sh; {call}"],
+        ["bash", "-euc", f"ROOT={ROOT}; source {RECIPES}/steps.sh; {call}"],
         env={"PATH": os.environ["PATH"], "LEARNING_RATE": "0.1", "WARMUP": "3"},
         capture_output=True,
         text=True,
@@ -116,7 +116,7 @@ def test_options_that_recipes_share(call):
     assert ended.stdout.split() == SHARED_OPTIONS[call].split()
 
 
-STAGES = "; ".join(f"source {RECIPES}/{n}.sh" for n in ("settings", "steps", "fairseq", "stages"))
+STAGES = "; ".join(f"source {RECIPES}/{n}.sh" for n in ("settings", "steps", "stages"))
 BEGIN = f"{STAGES}; SOURCE=en TARGET=fr; check_settings; prepare_stages"
 
 

@@ -11,8 +11,8 @@
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=recipes/hansards/settings.sh
 source "$HERE/settings.sh"
-# shellcheck source=recipes/fairseq.sh
-source "$HERE/../fairseq.sh"
+# shellcheck source=recipes/steps.sh
+source "$HERE/../steps.sh"
 
 only_help "$@"
 

@@ -3,8 +3,8 @@
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=recipes/wmt14_en_fr/settings.sh
 source "$HERE/settings.sh"
-# shellcheck source=recipes/fairseq.sh
-source "$HERE/../fairseq.sh"
+# shellcheck source=recipes/steps.sh
+source "$HERE/../steps.sh"
 
 # A stage has no arguments; those of run.sh have been read.
 [[ ${0##*/} = run.sh ]] || only_help "$@"
