@@ -46,7 +46,7 @@ class Alignment:
         object.__setattr__(self, "source", tuple(self.source))
         object.__setattr__(self, "target", tuple(self.target))
         weights = np.asarray(self.weights).view()
-        weights.flags.writeable = False
+        weights.setflags(write=False)
         object.__setattr__(self, "weights", weights)
         expected = (len(self.target), len(self.source))
         if self.weights.shape != expected:
