@@ -67,8 +67,12 @@ def _print_mends() -> None:
 
 
 @program
-def print_path() -> None:
-    """Print the folder of the package, which is what ``--user-dir`` takes."""
+def print_path(arguments: Sequence[str] | None = None) -> None:
+    """Print the folder of the package, which is what --user-dir of fairseq's commands takes."""
+    parser = OneLineParser(prog="rnnsearch-path", description=print_path.__doc__)
+    version = f"rnnsearch-path {fairseq_rnnsearch.__version__}"
+    parser.add_argument("--version", action="version", version=version)
+    parser.parse_args(arguments)
     print(Path(fairseq_rnnsearch.__file__).parent)
 
 

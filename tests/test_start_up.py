@@ -2,9 +2,15 @@
 
 import subprocess
 import sys
+import tomllib
 
 import pytest
 from commands import ROOT
+
+import fairseq_rnnsearch.__main__
+from fairseq_rnnsearch.alignment.evaluation import __main__ as evaluation
+from fairseq_rnnsearch.inference import align, export, translate
+from fairseq_rnnsearch.living import __main__ as living
 
 # Words that show help, or are mistakes that are found before any work.
 QUICK = {
@@ -20,6 +26,33 @@ COMMANDS = "alignments aer symmetrise dictionary replace-unk"
 QUICK["fairseq_rnnsearch.alignment.evaluation"] += [
     f"{command} --help" for command in f"{COMMANDS} no-unk".split()
 ]
+
+# what each command begins with
+MAINS = {
+    "rnnsearch-align": align.main,
+    "rnnsearch-evaluate": evaluation.main,
+    "rnnsearch-export": export.main,
+    "rnnsearch-living": living.main,
+    "rnnsearch-path": fairseq_rnnsearch.__main__.print_path,
+    "rnnsearch-translate": translate.main,
+}
+
+
+@pytest.mark.parametrize("name", MAINS)
+def test_every_command_has_help_and_a_version(name, capsys):
+    for option in ("--help", "--version"):
+        with pytest.raises(SystemExit) as end:
+            MAINS[name]([option])
+        assert end.value.code == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"usage: {name} [-h] [--version]") and "``" not in said
+    assert said.endswith(f"\n{name} {fairseq_rnnsearch.__version__}\n")
+
+
+def test_every_command_is_in_the_table():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    assert project["scripts"].keys() == MAINS.keys()
+
 
 STARTS = """
 import contextlib, io, runpy, sys

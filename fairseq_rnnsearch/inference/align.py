@@ -24,12 +24,13 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 from fairseq_rnnsearch.alignment.figures import Gallery, parse_formats, parse_samples
 from fairseq_rnnsearch.alignment.figures.alignment import Alignment
 from fairseq_rnnsearch.data.corpus import check_parallel
-from fairseq_rnnsearch.errors import OneLineParser, counted, program
+from fairseq_rnnsearch.errors import counted, program
 from fairseq_rnnsearch.inference.command_options import (
     add_heatmap_options,
     add_model_options,
     load_options,
     look_of,
+    parser_of,
     show_warnings,
 )
 
@@ -99,12 +100,7 @@ def _aligned(
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = OneLineParser(
-        prog="rnnsearch-align",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = parser_of("rnnsearch-align", __doc__)
     parser.add_argument(
         "data",
         help="data folder with the dictionaries of the training; or, without --path, a model: one"

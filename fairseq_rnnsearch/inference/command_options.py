@@ -1,4 +1,4 @@
-"""What commands for trained models share: options, and how they warn."""
+"""What commands for trained models share: how they begin, options, and how they warn."""
 
 import argparse
 import logging
@@ -7,11 +7,32 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from fairseq_rnnsearch import __version__
 from fairseq_rnnsearch.alignment.figures.alignment import SOURCE_END_CHOICES
 from fairseq_rnnsearch.alignment.figures.gallery import FORMATS
 from fairseq_rnnsearch.alignment.figures.styles import STYLES, Look, title_of
 from fairseq_rnnsearch.arguments import count_of
 from fairseq_rnnsearch.data.plain_text import TOKENIZERS
+from fairseq_rnnsearch.errors import OneLineParser
+
+
+def parser_of(
+    prog: str, doc: str, kind: type[OneLineParser] = OneLineParser
+) -> argparse.ArgumentParser:
+    """Return the parser of a command, which knows ``--help`` and ``--version``.
+
+    Args:
+        doc: what its help begins with, the docstring of its module.
+        kind: the parser's class.
+    """
+    parser = kind(
+        prog=prog,
+        description=doc.replace("``", ""),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"{prog} {__version__}")
+    return parser
 
 
 def add_heatmap_options(parser: argparse.ArgumentParser, formats: str) -> None:

@@ -14,8 +14,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import OneLineParser, UserError, program
-from fairseq_rnnsearch.inference.command_options import show_warnings
+from fairseq_rnnsearch.errors import UserError, program
+from fairseq_rnnsearch.inference.command_options import parser_of, show_warnings
 
 
 @program
@@ -50,12 +50,7 @@ def _text_of(path: Path) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = OneLineParser(
-        prog="rnnsearch-export",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = parser_of("rnnsearch-export", __doc__)
     parser.add_argument("checkpoint", help="of a training, or a model's folder")
     forms = parser.add_mutually_exclusive_group(required=True)
     forms.add_argument("--out", type=Path, metavar="FOLDER", help="new folder of the model")

@@ -32,6 +32,7 @@ from fairseq_rnnsearch.inference.command_options import (
     add_model_options,
     load_options,
     look_of,
+    parser_of,
     show_warnings,
 )
 
@@ -221,12 +222,7 @@ class _MixedParser(OneLineParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _MixedParser(
-        prog="rnnsearch-translate",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = parser_of("rnnsearch-translate", __doc__, _MixedParser)
     parser.add_argument(
         "checkpoint",
         help="a model that the package brings (en-fr, fr-en), a folder of rnnsearch-export, a "

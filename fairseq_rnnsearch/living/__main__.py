@@ -14,10 +14,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import OneLineParser, UserError, program
+from fairseq_rnnsearch.errors import UserError, program
 from fairseq_rnnsearch.inference.command_options import (
     add_text_options,
     load_options,
+    parser_of,
     show_warnings,
 )
 
@@ -72,12 +73,7 @@ def _megabytes(text: str) -> float:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = OneLineParser(
-        prog="rnnsearch-living",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
+    parser = parser_of("rnnsearch-living", __doc__)
     parser.add_argument(
         "checkpoint", nargs="+", help="of a training; two with the same dictionaries side by side"
     )

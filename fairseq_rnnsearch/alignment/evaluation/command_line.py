@@ -22,9 +22,12 @@ def run_one_of(
         prog: the program's name.
         argv: the command and its options; without them, those of the program.
     """
+    from fairseq_rnnsearch import __version__
+
     parser = OneLineParser(
         prog=prog, description=f"{description} Each command's --help has its options."
     )
+    parser.add_argument("--version", action="version", version=f"{prog} {__version__}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     for name, (run, add_options, notes) in commands.items():
         text = inspect.getdoc(run)
