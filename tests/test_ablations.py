@@ -298,7 +298,7 @@ def test_a_setting_that_cannot_be_is_one_line(setting, tmp_path):
 
 @pytest.mark.slow
 def test_the_recipe_compares_arms_and_goes_on(tmp_path):
-    if not (Path(sys.prefix) / ".rnnsearch").exists():
+    if not (Path(sys.prefix) / "installed").exists():
         pytest.skip("the recipes make their own environment, and these tests run in another one")
     text = write_text(tmp_path / "text", train=360, valid=60, test=60)
     (text / "valid.en").rename(text / "val.en")

@@ -35,7 +35,7 @@ def run(*arguments, **environment):
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
-    if not (Path(sys.prefix) / ".rnnsearch").exists():
+    if not (Path(sys.prefix) / "installed").exists():
         pytest.skip("the recipes make their own environment, and these tests run in another one")
     folder = tmp_path_factory.mktemp("own data")  # with a space
     write_text(folder, train=640)

@@ -38,21 +38,27 @@ make_subwords() {
     done
 }
 
+# binarise SUBWORDS OPTION...: makes data of the training text in a folder, and of VALID
 binarise() {
-    preprocess preprocess en fr --trainpref "$WORK/subwords/train" \
-        --validpref "$WORK/subwords/valid" --workers 2
+    preprocess "${PARTIAL##*/}" en fr --trainpref "$1/train" \
+        --validpref "$WORK/subwords/valid" --workers 2 "${@:2}"
     cp -- "$WORK/subwords/codes" "$PARTIAL/codes"
     TOKENIZER=space LOWERCASE=1 describe_preprocessing en:codes fr:codes
 }
 
-# align SOURCE-TARGET SPLIT: aligns the test or the validation sentences by force
+# align_text SOURCE-TARGET MODEL TEXT FORMATS OPTION...: aligns sentences by force
+align_text() {
+    python -m fairseq_rnnsearch.inference.align "$WORK/data" \
+        --path "$WORK/checkpoints-$2/checkpoint_best.pt" \
+        --source "$3.${1%-*}" --target "$3.${1#*-}" \
+        --heatmap-dir "$PARTIAL" --heatmap-format "$4" "${@:5}"
+}
+
+# align SOURCE-TARGET SPLIT: aligns the test or the validation sentences
 align() {
     local -a further=()
     [[ $POSTERIOR = 0 ]] || further+=(--posterior)
-    python -m fairseq_rnnsearch.inference.align "$WORK/data" \
-        --path "$WORK/checkpoints-$1$FORESEES/checkpoint_best.pt" \
-        --source "$WORK/corpus/$2.${1%-*}" --target "$WORK/corpus/$2.${1#*-}" \
-        --heatmap-dir "$PARTIAL" --heatmap-format pharaoh,jsonl,html \
+    align_text "$1" "$1$FORESEES" "$WORK/corpus/$2" pharaoh,jsonl,html \
         --heatmap-source-end "$SOURCE_END" ${further[@]+"${further[@]}"}
 }
 
@@ -94,38 +100,86 @@ make_guidance() {
     sed -E 's/([0-9]+)-([0-9]+)/\2-\1/g' "$links" >"$PARTIAL/fr-en"
 }
 
-# follow SOURCE-TARGET WEIGHT: leaves in GUIDANCE how a training follows the links, if it does.
+# choose_own_text: the training pairs whose links the models find themselves. Training text is in a
+# random order, so that the first pairs are a sample.
+choose_own_text() {
+    local language
+    mkdir -- "$PARTIAL"
+    for language in en fr; do
+        head -n "$OWN_PAIRS" -- "$WORK/corpus/train.$language" >"$PARTIAL/text.$language"
+        [[ $WITH_TEST = 0 ]] || cat -- "$WORK/corpus/test.$language" >>"$PARTIAL/text.$language"
+        subword-nmt apply-bpe --codes "$WORK/subwords/codes" \
+            <"$PARTIAL/text.$language" >"$PARTIAL/train.$language"
+    done
+}
+
+align_own_text() {
+    align_text "$1" "$1" "$WORK/own-text/text" jsonl --posterior
+}
+
+# join_own_links: where the posterior weights of both directions, multiplied, agree
+join_own_links() {
+    mkdir -- "$PARTIAL"
+    python -m fairseq_rnnsearch.alignment.evaluation symmetrise --agreement product \
+        --method intersection --forward "$WORK/own-weights-en-fr/alignments.jsonl" \
+        --inverse "$WORK/own-weights-fr-en/alignments.jsonl" >"$PARTIAL/en-fr"
+    same_length "$PARTIAL/en-fr" "$WORK/own-text/text.en"
+    sed -E 's/([0-9]+)-([0-9]+)/\2-\1/g' "$PARTIAL/en-fr" >"$PARTIAL/fr-en"
+}
+
+# need_both STEP: dies unless it was done in both directions
+need_both() {
+    local direction
+    for direction in en-fr fr-en; do
+        [[ -e "$WORK/.done/$1 $direction" ]] ||
+            die "$1 $direction as well (DIRECTIONS), then run again"
+    done
+}
+
+find_own_links() {
+    local direction
+    run_step "choose text to align" "$WORK/own-text" choose_own_text
+    for direction in $DIRECTIONS; do
+        run_step "align training text $direction" "$WORK/own-weights-$direction" align_own_text "$direction"
+    done
+    need_both "align training text"
+    run_step "join its links" "$WORK/own-links" join_own_links
+    run_step "binarise that text" "$WORK/own-data" binarise "$WORK/own-text" \
+        --srcdict "$WORK/data/dict.en.txt" --tgtdict "$WORK/data/dict.fr.txt"
+}
+
+# follow LINKS WEIGHT: leaves in GUIDANCE how a training follows a file of links, if it does.
 follow() {
     GUIDANCE=()
-    [[ $GUIDED = 0 || $2 =~ ^0*\.?0*$ ]] || GUIDANCE=(--guided-alignment "$WORK/guidance/$1"
-        --guided-alignment-weight "$2")
+    [[ ! -e $1 || $2 =~ ^0*\.?0*$ ]] ||
+        GUIDANCE=(--guided-alignment "$1" --guided-alignment-weight "$2")
 }
 
 # train SOURCE-TARGET: trains one direction
 train() {
-    follow "$1" "$GUIDED_WEIGHT"
-    train_direction "$1" "$UPDATES" "$1" ${GUIDANCE[@]+"${GUIDANCE[@]}"}
+    follow "$WORK/guidance/$1" "$GUIDED_WEIGHT"
+    train_direction "$1" "$UPDATES" "$1" data ${GUIDANCE[@]+"${GUIDANCE[@]}"}
 }
 
-# train_foresight SOURCE-TARGET: trains the model on, whose attention now reads the word to be
+# train_foresight SOURCE-TARGET DATA LINKS: trains the model on, whose attention now reads the word to be
 # aligned. With links to follow, all of its parameters learn; without them the alignment model alone,
 # because attention that knows the word would tell it to the others by where it points.
 train_foresight() {
-    follow "$1" "$FORESIGHT_GUIDED_WEIGHT"
+    follow "$WORK/$3/$1" "$FORESIGHT_GUIDED_WEIGHT"
     [[ -n ${GUIDANCE[*]-} ]] || GUIDANCE=(--train-alignment-model-only)
-    train_direction "$1" "$FORESIGHT_UPDATES" "$1-foresight" --target-foresight "${GUIDANCE[@]}" \
+    train_direction "$1" "$FORESIGHT_UPDATES" "$1$FORESEES" "$2" --target-foresight "${GUIDANCE[@]}" \
         --warmup-updates $((FORESIGHT_UPDATES / 10)) \
         --finetune-from-model "$WORK/checkpoints-$1/checkpoint_best.pt"
 }
 
-# train_direction SOURCE-TARGET UPDATES NAME OPTION...: trains a model in checkpoints-NAME
+# train_direction SOURCE-TARGET UPDATES NAME DATA OPTION...: trains a model in checkpoints-NAME
 train_direction() {
     local -a further=()
     read -r -a further <<<"$TRAIN_OPTIONS" || true
     set_sizes
     set_optimization adam polynomial_decay "$2"
     set_judgement nll_loss
-    train_logged "train-$3" fairseq-train "$WORK/data" "${PLUGIN[@]}" \
+    train_logged "train-$3" fairseq-train "$WORK/$4" "${PLUGIN[@]}" \
         --source-lang "${1%-*}" --target-lang "${1#*-}" \
         --arch rnnsearch_50 "${SIZES[@]}" --decoder-order "$DECODER_ORDER" --dropout "$DROPOUT" \
         --max-train-words 0 --criterion alignment_heatmap --label-smoothing "$LABEL_SMOOTHING" \
@@ -134,7 +188,7 @@ train_direction() {
         --max-update "$2" --seed "$SEED" --num-workers 0 \
         --save-dir "$WORK/checkpoints-$3" --no-epoch-checkpoints --save-interval-updates 500 \
         --keep-interval-updates 1 "${JUDGEMENT[@]}" \
-        --log-format simple --log-interval 50 ${further[@]+"${further[@]}"} "${@:4}"
+        --log-format simple --log-interval 50 ${further[@]+"${further[@]}"} "${@:5}"
 }
 
 # translate SOURCE-TARGET: translates VALID, to see what following links does to translations
@@ -224,6 +278,9 @@ check_settings() {
     one_of BLEU 0 1
     one_of POSTERIOR 0 1
     whole FORESIGHT_UPDATES 1
+    whole OWN_PAIRS 0
+    [[ $OWN_PAIRS = 0 || $FORESIGHT$GUIDED = 00 ]] ||
+        die "OWN_PAIRS=$OWN_PAIRS: models follow their own links, with FORESIGHT=0 GUIDED=0"
     words_of DIRECTIONS en-fr fr-en
     [[ -n $TRAIN && -n $VALID ]] || die "TRAIN and VALID name the training and the validation text"
     [[ -e $HANSARDS_DIR/enfr.src-tgt && -e $HANSARDS_DIR/enfr.gold ]] ||
@@ -242,7 +299,7 @@ prepare_text() {
         run_step "make the guidance" "$WORK/guidance" make_guidance
     fi
     run_step "make subwords" "$WORK/subwords" make_subwords
-    run_step "binarise it" "$WORK/data" binarise
+    run_step "binarise it" "$WORK/data" binarise "$WORK/subwords"
 }
 
 train_both() {
@@ -250,13 +307,18 @@ train_both() {
     for direction in $DIRECTIONS; do
         resume_step "train $direction" train "$direction"
         if [[ $FORESIGHT = 1 ]]; then
-            resume_step "train foresight $direction" train_foresight "$direction"
+            resume_step "train foresight $direction" train_foresight "$direction" data guidance
         fi
     done
-    for direction in en-fr fr-en; do
-        [[ -e "$WORK/.done/train ${FORESEES:+foresight }$direction" ]] ||
-            die "train $direction as well (DIRECTIONS), then run again"
+    need_both train
+    [[ $FORESIGHT = 0 ]] || need_both "train foresight"
+    ((OWN_PAIRS > 0)) || return 0
+    find_own_links
+    for direction in $DIRECTIONS; do
+        resume_step "follow its own links $direction" train_foresight "$direction" \
+            own-data own-links
     done
+    need_both "follow its own links"
 }
 
 translate_both() {
@@ -270,6 +332,7 @@ main() {
     local WITH_EFLOMAL=0 FORESEES='' KIND
     check_settings
     [[ $FORESIGHT = 0 ]] || FORESEES=-foresight
+    [[ $OWN_PAIRS = 0 ]] || FORESEES=-own
     KIND=$FORESEES$([[ $POSTERIOR = 0 ]] || echo -posterior)
     begin_work "$ROOT/runs/hansards" TRAIN VALID HANSARDS_DIR WITH_TEST LONGEST BPE_MERGES \
         EMBEDDING HIDDEN ATTENTION MAXOUT DECODER_ORDER DROPOUT LEARNING_RATE WARMUP CLIP_NORM \

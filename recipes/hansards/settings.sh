@@ -33,6 +33,11 @@
 : "${FORESIGHT:=0}" # 1: the tables are of this model; may be changed afterwards
 : "${FORESIGHT_UPDATES:=800}"
 
+# a second round: a copy of the model with target foresight follows the links that the models of both
+# directions find by themselves, with posterior weights
+: "${OWN_PAIRS:=0}" # so many training pairs are aligned for it, at some 50 a second; 0: no such round;
+                   # may be set afterwards, in the same WORK, once
+
 # eflomal, another aligner: its links are rows of the table, and what GUIDED=1 follows
 : "${EFLOMAL:=}" # folder with its programs (default: where PATH has them)
 
