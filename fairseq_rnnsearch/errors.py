@@ -22,6 +22,7 @@ from typing import NoReturn
 
 logger = logging.getLogger(__name__)
 
+USAGE = 2  # what shells and argparse report of a wrong command line
 CLOSED_PIPE = 141  # what shells report of a program that SIGPIPE has ended
 MOST = 500  # characters of what an exception or a parser says
 
@@ -35,8 +36,12 @@ class UserError(ValueError):
     """
 
 
+class UsageError(UserError):
+    """A mistake in a command line itself: the program ends with `USAGE`, and not with 1."""
+
+
 class OneLineParser(argparse.ArgumentParser):
-    """A parser of options whose every mistake is a `UserError`, without the usage before it.
+    """A parser of options whose every mistake is a `UsageError`, without the usage before it.
 
     A mistyped name gets "did you mean" suggestions.
     """
@@ -52,7 +57,16 @@ class OneLineParser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         message = _shortened(_with_neighbours(message, self.format_usage()))
-        raise UserError(f"{message} ({self.prog} --help shows the options)")
+        raise UsageError(f"{message} ({self.prog} --help shows the options)")
+
+
+@contextlib.contextmanager
+def usage() -> Iterator[None]:
+    """Make mistakes in the block, which checks options, `UsageError`."""
+    try:
+        yield
+    except UserError as mistake:
+        raise UsageError(str(mistake)) from mistake
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
@@ -118,6 +132,11 @@ def program(main: Callable[..., None]) -> Callable[..., None]:
         try:
             main(*arguments)
             sys.stdout.flush()
+        except UsageError as mistake:
+            if any(arguments):  # called from Python
+                raise
+            sys.excepthook(type(mistake), mistake, mistake.__traceback__)
+            sys.exit(USAGE)
         except BrokenPipeError:
             # Python would write what is left at its end, and fail again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -584,7 +584,7 @@ def test_the_installed_command_names_the_reports_place(command):
 START = """
 import sys, types
 package = types.ModuleType("fairseq_rnnsearch")  # not its __init__, which asks for fairseq
-package.__path__ = [{path!r}]
+package.__path__, package.__version__ = [{path!r}], "0"
 sys.modules["fairseq_rnnsearch"] = package
 for name in {blocked}:
     sys.modules[name] = None  # importing it raises ImportError

@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import pty
+import shlex
 import shutil
 import signal
 import subprocess
@@ -16,9 +17,10 @@ from commands import ROOT, generate, run, sides
 
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.data.line_batches import line_batches
-from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference import translator
+from fairseq_rnnsearch.errors import UsageError, UserError
+from fairseq_rnnsearch.inference import align, export, translator
 from fairseq_rnnsearch.inference.translate import main
+from fairseq_rnnsearch.living import __main__ as living
 
 pytest_plugins = ["trained"]
 
@@ -167,8 +169,31 @@ def test_what_is_wrong_is_said_in_one_line(work, tmp_path):
         "--device xyz": "--device 'xyz': must be one of",
     }.items():
         assert translate(work, options).error().startswith(message)
-    assert translate(work, "nowhere").error() == "nowhere: no such file"
+        assert translate(work, options).rc == 2
+    lost = translate(work, "nowhere")
+    assert (lost.error(), lost.rc) == ("nowhere: no such file", 1)
     assert translate(work, tmp_path).error() == f"{tmp_path}: Is a directory"
+
+
+@pytest.mark.parametrize(
+    ("main", "given", "message"),
+    [
+        (main, "TEXT en-fr", "TEXT is a text file, and no model; the model comes first"),
+        (main, "en-fr 'How are you?'", "'How are you?' is no file that exists, and looks like a"),
+        (main, "'How are you?' en-fr", "'How are you?' is no model that exists, and looks like a"),
+        (align.main, "TEXT --source TEXT --target TEXT", "TEXT is a text file, and no model"),
+        (align.main, "en-fr --source 'A dog.' --target TEXT", "'A dog.' is no file that exists"),
+        (export.main, "TEXT --out x", "TEXT is a text file, and no model"),
+        (living.main, "TEXT --out x", "TEXT is a text file, and no model"),
+    ],
+)
+def test_what_stands_in_the_place_of_something_else_is_recognised(tmp_path, main, given, message):
+    (tmp_path / "text").write_text("How are you?\n")
+    given, message = (one.replace("TEXT", str(tmp_path / "text")) for one in (given, message))
+    more = [f"--heatmap-dir={tmp_path / 'out'}"] if main is align.main else []
+    with pytest.raises(UsageError) as caught:
+        main([*shlex.split(given), *more])
+    assert message in str(caught.value) and not (tmp_path / "out").exists()
 
 
 def test_help_needs_neither_torch_nor_fairseq():

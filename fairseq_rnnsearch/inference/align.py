@@ -24,10 +24,11 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 from fairseq_rnnsearch.alignment.figures import Gallery, parse_formats, parse_samples
 from fairseq_rnnsearch.alignment.figures.alignment import Alignment
 from fairseq_rnnsearch.data.corpus import check_parallel
-from fairseq_rnnsearch.errors import counted, program
+from fairseq_rnnsearch.errors import counted, program, usage
 from fairseq_rnnsearch.inference.command_options import (
     add_heatmap_options,
     add_model_options,
+    check_places,
     load_options,
     look_of,
     parser_of,
@@ -49,16 +50,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     show_warnings()
     options = _parser().parse_args(arguments)
-    formats = parse_formats(options.heatmap_format)
-    samples = parse_samples(options.heatmap_samples)
+    with usage():
+        formats = parse_formats(options.heatmap_format)
+        samples = parse_samples(options.heatmap_samples)
+    path, data = (options.path, options.data) if options.path else (options.data, None)
+    check_places(path.split(":"), (options.source, options.target))
     from fairseq_rnnsearch.devices import usable_device  # torch, which --help need not import
 
-    usable_device(options.device, "--device")
+    with usage():
+        usable_device(options.device, "--device")
     lines = check_parallel(options.source, options.target)
     samples.check(lines, str(options.source))
     from fairseq_rnnsearch.inference.translator import load
 
-    path, data = (options.path, options.data) if options.path else (options.data, None)
     model = load(path.split(":"), data, **load_options(options))
     chosen = [number for number in range(lines) if number in samples]
     aligned = _aligned(model, options, chosen)

@@ -72,6 +72,6 @@ def _described(sample: dict) -> str:
         lengths += f" and {target.size(1)} target"
     return (
         f"out of memory in a batch of {counted(len(source), 'sentence')}{shown}, the longest of "
-        f"{lengths} words; make it smaller with --max-tokens, --batch-size or, in training, "
-        "--max-train-words"
+        f"{lengths} words; make it smaller with --batch-size (in fairseq's commands also "
+        "with --max-tokens, and in training with --max-train-words)"
     )

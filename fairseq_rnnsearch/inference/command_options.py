@@ -3,7 +3,7 @@
 import argparse
 import logging
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ from fairseq_rnnsearch.alignment.figures.gallery import FORMATS
 from fairseq_rnnsearch.alignment.figures.styles import STYLES, Look, title_of
 from fairseq_rnnsearch.arguments import count_of
 from fairseq_rnnsearch.data.plain_text import TOKENIZERS
-from fairseq_rnnsearch.errors import OneLineParser
+from fairseq_rnnsearch.errors import OneLineParser, UsageError
 
 
 def parser_of(
@@ -122,6 +122,41 @@ def load_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments of ``load`` among the options that the functions above have added."""
     names = ("source_lang", "target_lang", "tokenizer", "lowercase", "bpe_codes", "device")
     return {name: value for name, value in vars(options).items() if name in names}
+
+
+_MODELS = (b"PK", b"\x80")  # how checkpoints begin: archives and, of old, pickles
+
+
+def check_places(models: Iterable[str], files: Iterable[str | Path] = ()) -> None:
+    """Check that models and files were given, and not each in the place of the other.
+
+    Raises:
+        UsageError: a text file or a sentence stands where a model is expected, or a sentence where
+            a file is.
+    """
+    for path in models:
+        if _is_text(Path(path)):
+            raise UsageError(f"{path} is a text file, and no model; the model comes first")
+        _refuse_sentence(path, "model")
+    for file in files:
+        _refuse_sentence(str(file), "file")
+
+
+def _is_text(path: Path) -> bool:
+    """Tell text from checkpoints."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        beginning = file.read(1000)
+    return bool(beginning) and b"\0" not in beginning and not beginning.startswith(_MODELS)
+
+
+def _refuse_sentence(given: str, expected: str) -> None:
+    if " " in given.strip() and not Path(given).exists():
+        raise UsageError(
+            f"{given!r:.60} is no {expected} that exists, and looks like a sentence; "
+            "sentences come from files or standard input"
+        )
 
 
 def show_warnings() -> None:

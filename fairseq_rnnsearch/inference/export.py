@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairseq_rnnsearch.errors import UserError, program
-from fairseq_rnnsearch.inference.command_options import parser_of, show_warnings
+from fairseq_rnnsearch.inference.command_options import check_places, parser_of, show_warnings
 
 
 @program
@@ -27,6 +27,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     show_warnings()
     options = _parser().parse_args(arguments)
+    check_places([options.checkpoint])
     # they import torch and fairseq, which --help does not need
     from fairseq_rnnsearch.inference import exported
 

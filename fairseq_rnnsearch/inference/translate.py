@@ -26,10 +26,11 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 from fairseq_rnnsearch.alignment.figures import Gallery, parse_formats, parse_samples, text_heatmap
 from fairseq_rnnsearch.arguments import checked, count_of
 from fairseq_rnnsearch.data.line_batches import line_batches
-from fairseq_rnnsearch.errors import OneLineParser, UserError, counted, program
+from fairseq_rnnsearch.errors import OneLineParser, UserError, counted, program, usage
 from fairseq_rnnsearch.inference.command_options import (
     add_heatmap_options,
     add_model_options,
+    check_places,
     load_options,
     look_of,
     parser_of,
@@ -70,7 +71,8 @@ def _translate(options: argparse.Namespace) -> None:
     from fairseq_rnnsearch.devices import usable_device  # torch, which --help need not import
     from fairseq_rnnsearch.inference.translator import load
 
-    usable_device(options.device, "--device")
+    with usage():
+        usable_device(options.device, "--device")
     model = load(options.checkpoint.split(":"), options.data, **load_options(options))
     needing = [name for name in ATTENTION_OPTIONS if vars(options)[name]]
     if needing and not model.has_alignment:
@@ -180,6 +182,18 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = _parser()
     not_given = argparse.Namespace(**dict.fromkeys(HEATMAP_OPTIONS))
     options = parser.parse_intermixed_args(arguments, not_given)
+    with usage():
+        _check(options, parser)
+    check_places(options.checkpoint.split(":"), options.files)
+    for file in options.files:
+        if file != "-" and not Path(file).exists():
+            raise UserError(f"{file}: no such file")
+    options.files = options.files or ["-"]
+    return options
+
+
+def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
+    """Check options that depend on each other, and fill in what was not given."""
     for name in HEATMAP_OPTIONS:
         value = vars(options)[name]
         if value is None:
@@ -197,11 +211,6 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         raise UserError(f"--{mistake}") from mistake
     if options.nbest > options.beam:
         raise UserError(f"--nbest {options.nbest}: must be --beam, {options.beam}, or less")
-    for file in options.files:
-        if file != "-" and not Path(file).exists():
-            raise UserError(f"{file}: no such file")
-    options.files = options.files or ["-"]
-    return options
 
 
 class _MixedParser(OneLineParser):

@@ -14,9 +14,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import UserError, program
+from fairseq_rnnsearch.errors import UsageError, program
 from fairseq_rnnsearch.inference.command_options import (
     add_text_options,
+    check_places,
     load_options,
     parser_of,
     show_warnings,
@@ -33,9 +34,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     show_warnings()
     options = _parser().parse_args(arguments)
     if len(options.checkpoint) > 2:
-        raise UserError(f"{len(options.checkpoint)} checkpoints: one, or two side by side")
+        raise UsageError(f"{len(options.checkpoint)} checkpoints: one, or two side by side")
     if options.name and len(options.name) != len(options.checkpoint):
-        raise UserError(f"--name: give one for each of the {len(options.checkpoint)} checkpoints")
+        raise UsageError(f"--name: give one for each of the {len(options.checkpoint)} checkpoints")
+    check_places(options.checkpoint)
     # they import torch and fairseq, which --help does not need
     from fairseq_rnnsearch.inference.translator import load
     from fairseq_rnnsearch.living.living_page import write_living_page

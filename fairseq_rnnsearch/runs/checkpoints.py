@@ -25,7 +25,7 @@ from fairseq_rnnsearch.errors import UserError, first_sentence, reason, user_err
 _NAMED = 5  # checkpoints of a folder in a message; checkpoint_best.pt and _last.pt come last
 # ends of the names of options that are sizes of a model
 _SIZES = ("_dim", "hidden_size", "attention_size", "maxout_size", "_layers")
-ADVICE = "; an older checkpoint can be named with --path or --restore-file"
+ADVICE = "; an older checkpoint may be whole"
 
 
 class Damaged(Exception):

@@ -19,7 +19,7 @@ from fairseq_rnnsearch.alignment.evaluation import (
     unknown_words,
 )
 from fairseq_rnnsearch.alignment.evaluation.command_line import run_one_of
-from fairseq_rnnsearch.errors import UserError, program
+from fairseq_rnnsearch.errors import UsageError, program
 
 COMMANDS = {
     "alignments": (drawing.draw_alignments, drawing.add_alignment_options, None),
@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     """
     given = sys.argv[1:] if argv is None else argv
     if given and given[0] in ELSEWHERE:
-        raise UserError(
+        raise UsageError(
             f"{given[0]} is a command of the recipes: python recipes/reporting {given[0]} ..., in "
             "a checkout"
         )

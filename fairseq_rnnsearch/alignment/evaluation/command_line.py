@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import OneLineParser, UserError
+from fairseq_rnnsearch.errors import OneLineParser, UsageError
 
 # The function that runs a command, whose docstring its help begins with; what adds the options; and
 # what the help ends with.
@@ -78,11 +78,11 @@ def given_together(options: Mapping[str, object]) -> bool:
         options: the value of each option by its name; None and an empty list are not given.
 
     Raises:
-        UserError: only some of them were given.
+        UsageError: only some of them were given.
     """
     given = [value is not None and value != [] for value in options.values()]
     if any(given) and not all(given):
-        raise UserError(f"{' and '.join(options)} belong together: give both or neither")
+        raise UsageError(f"{' and '.join(options)} belong together: give both or neither")
     return all(given)
 
 
@@ -90,15 +90,15 @@ def named_values(values: Iterable[str], option: str) -> dict[str, str]:
     """Split ``NAME=VALUE`` options and return the values by their names, in the given order.
 
     Raises:
-        UserError: an option lacks its name or its value, or gives a name a second time.
+        UsageError: an option lacks its name or its value, or gives a name a second time.
     """
     named: dict[str, str] = {}
     for text in values:
         name, _, value = text.partition("=")
         if not name.strip() or not value:
-            raise UserError(f"{option} {text!r}: must be NAME=VALUE, such as RNNsearch-50=out.fr")
+            raise UsageError(f"{option} {text!r}: must be NAME=VALUE, such as RNNsearch-50=out.fr")
         if name in named:
-            raise UserError(f"{option} names {name!r} twice; valid is once a system")
+            raise UsageError(f"{option} names {name!r} twice; valid is once a system")
         named[name] = value
     return named
 
@@ -112,10 +112,10 @@ def check_names(names: Iterable[str], valid: Collection[str], option: str) -> No
     """Check that an option speaks of systems that there are.
 
     Raises:
-        UserError: a name is not among the valid ones.
+        UsageError: a name is not among the valid ones.
     """
     for name in names:
         if name not in valid:
-            raise UserError(
+            raise UsageError(
                 f"{option} {name!r}: there is no such system; valid: {', '.join(valid) or 'none'}"
             )

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from fairseq_rnnsearch.alignment.evaluation import links
 from fairseq_rnnsearch.alignment.evaluation.command_line import add_file, given_together
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UsageError
 
 
 def add_format(parser: argparse.ArgumentParser, option: str, files: str) -> None:
@@ -46,7 +46,7 @@ def read_link_files(
         paths, formats: the files and their formats, by the names that the options have for them.
 
     Raises:
-        UserError: the options contradict each other or name a missing file; and as `read_links`.
+        UsageError: the options contradict each other or name a missing file; and as `read_links`.
     """
     for option, names in {
         "--reverse": options.reverse,
@@ -55,11 +55,11 @@ def read_link_files(
     }.items():
         for name in names:
             if name not in paths:
-                raise UserError(
+                raise UsageError(
                     f"{option} {name}: there is no such file; valid: {', '.join(paths)}"
                 )
     if both := set(options.zero_based) & set(options.one_based):
-        raise UserError(f"--zero-based and --one-based both name {', '.join(sorted(both))}")
+        raise UsageError(f"--zero-based and --one-based both name {', '.join(sorted(both))}")
     pairs = None
     if given_together({"--source": options.source, "--target": options.target}):
         pairs = links.read_sentence_pairs(options.source, options.target)

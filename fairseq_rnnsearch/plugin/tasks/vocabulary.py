@@ -38,7 +38,7 @@ def check_words(trained: object, dictionaries: dict[str, Dictionary]) -> None:
         raise UserError(
             f"the {side} dictionary has {len(words)} symbols{file_of(words)}, but the checkpoint "
             f"was trained with {difference}: give the data folder (or dict files) that it was "
-            "trained with, and the same --source-lang and --target-lang"
+            "trained with, and the same languages"
         )
 
 
