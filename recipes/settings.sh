@@ -8,7 +8,8 @@
 : "${WORK:=}"           # everything that is made (default: a folder in runs/)
 
 # text
-: "${TOKENIZER:=moses}" # or space: the text is tokenised already; or character: each is a token
+: "${TOKENIZER:=moses}" # or reversible: joins to the very text; or space: the text is tokenised
+                      # already; or character: each is a token
 # TOKENIZER_fr, for example, stands in its place for one language.
 : "${LOWERCASE:=0}"          # 1: train and translate in lower case
 : "${VOCABULARY:=bpe}" # or shortlist

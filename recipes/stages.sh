@@ -59,8 +59,9 @@ prepare_stages() {
     TRANSLATIONS=translations-$CHECKPOINT-beam$BEAM-length$LENGTH_PENALTY-$UNKNOWN
     [[ $EVALUATE = test ]] || TRANSLATIONS=$EVALUATE-$TRANSLATIONS
     TRANSLATIONS=$WORK/$TRANSLATIONS
-    MODELS=$BEST
-    [[ $CHECKPOINT = best ]] || MODELS=$AVERAGED
+    TRAINED=$BEST
+    [[ $CHECKPOINT = best ]] || TRAINED=$AVERAGED
+    MODELS=$TRAINED
     local other model=${MODELS#"$WORK"}
     read -r -a OTHERS <<<"$ENSEMBLE" || true
     for other in ${OTHERS[@]+"${OTHERS[@]}"}; do
@@ -309,6 +310,13 @@ report() {
     fi
     echo "to translate more:"
     echo " $(printf ' %q' "$(command -v python)" -m fairseq_rnnsearch.inference.translate "$WORK")"
+}
+
+# make_page SPLIT OPTION...: makes a page that translates, with examples of a part of the corpus.
+make_page() {
+    run_step "write a page that translates ($CHECKPOINT)" "$WORK/living-$CHECKPOINT.html" \
+        living_page "$TRAINED" "$WORK/corpus/$1.$SOURCE" "${@:2}"
+    echo "a page that translates, for any browser: $WORK/living-$CHECKPOINT.html"
 }
 
 # prepare_text: makes data for fairseq of the corpus.

@@ -82,7 +82,7 @@ def test_again_it_does_nothing_and_other_settings_are_refused(finished):
     _, files, settings, first = finished
     again = run(*files, **settings)
     assert again.returncode == 0 and bleu(again.stdout) == bleu(first.stdout)
-    assert again.stderr.count("done before") == 5 and "done in" not in again.stderr
+    assert again.stderr.count("done before") == 6 and "done in" not in again.stderr
     other = run(*files, **{**settings, "HIDDEN": "25"})
     assert other.returncode == 1
     assert "was made with other settings, now HIDDEN=25" in other.stderr.splitlines()[-1]
@@ -131,10 +131,22 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path):
     assert "TOKENIZER_zh=moses: text without spaces" in by_words.stderr.splitlines()[-1]
 
 
+def test_languages_as_people_write_them(tmp_path):
+    """In names such as corpus.en.txt, with regions and digits; fairseq would part at a hyphen."""
+    for name in ("a.en.txt", "a.pt-BR", "valid.en", "valid.pt-BR"):
+        (tmp_path / name).write_text("".join(f"line {n} of {name}\n" for n in range(90)))
+    files = "--source", tmp_path / "a.en.txt", "--target", tmp_path / "a.pt-BR"
+    shown = run(*files, "--valid", tmp_path / "valid", "--dry-run")
+    assert shown.returncode == 0, shown.stderr
+    assert "  pt_BR: 360 words\n" in shown.stderr and "valid: 90 pairs" in shown.stderr
+    named = run(*files, "--languages", "en1,zh_TW", "--dry-run")
+    assert "  zh_TW: 360 words\n" in named.stderr
+
+
 def test_a_setting_is_a_number_and_never_run(tmp_path):
     """In bash's arithmetic a subscript is evaluated, commands in it too."""
     for language in ("en", "fr"):
-        (tmp_path / f"a.{language}").write_text("".join(f"{n} {language}\n" for n in range(9)))
+        (tmp_path / f"a.{language}").write_text("".join(f"{n} {language}\n" for n in range(40)))
     files = "--source", tmp_path / "a.en", "--target", tmp_path / "a.fr"
     ended = run(*files, "--dry-run", BATCH_SIZE=f"a[$(touch {tmp_path}/trace)]")
     assert ended.returncode == 1

@@ -1,7 +1,9 @@
 """Pairs as people keep them: what is read, what is left out, and what is no parallel text."""
 
 import argparse
+import bz2
 import gzip
+import lzma
 import sys
 
 import pytest
@@ -54,8 +56,10 @@ NONE = {
     "half a gzip file": (
         gzip.compress(b"a\n" * 99)[:-9],
         "A\n",
-        r"t.en cannot be read: broken gzip",
+        r"t.en cannot be read: broken packed file",
     ),
+    "a zip archive": (b"PK\x03\x04", "A\n", r"t.en is a zip archive; unpack it"),
+    "a bomb": (gzip.compress((b"a" * 1023 + b"\n") * 2**17), "A\n", r"t.en unpacks to more than 100 times"),
 }
 
 
@@ -125,13 +129,47 @@ def test_what_is_left_out_is_counted_once(file, capsys):
 
 def test_a_corpus_that_is_given_twice_is_refused(file):
     pairs = [(f"a {n}", f"a {n}" if n else "b") for n in range(9)]
-    with pytest.raises(UserError, match="the same text in 8 of 9 pairs"):
-        split.read_corpus(options(file, pairs))
+    with pytest.raises(UserError, match="the same text in all pairs"):
+        split.read_corpus(options(file, pairs[1:]))
+    corrections = split.read_corpus(options(file, pairs))
+    assert corrections.notes == ["source and target are the same in 8 pairs"]
+
+
+@pytest.mark.parametrize("name", ["t.en.bz2", "t.en.xz"])
+def test_other_packed_files_are_read(name, tmp_path, file):
+    pack = {"bz2": bz2.compress, "xz": lzma.compress}[name[5:]]
+    (tmp_path / name).write_bytes(pack(b"a\nb\n"))
+    assert read_two_files(tmp_path / name, file("t.fr", "A\nB\n")).kept == [("a", "A"), ("b", "B")]
+
+
+def test_a_line_that_is_no_text_is_left_out_and_counted(file):
+    lines = [f"word {n}".encode() for n in range(300)]
+    lines[6], lines[8] = b"a\rb", b"caf\xe9"
+    target = file("t.fr", "\n".join(f"mot {n} <s>" for n in range(300)))
+    read = read_two_files(file("t.en", b"\n".join(lines)), target)
+    assert len(read.kept) == 298 and read.left_out == {"an empty side": 2}
+    [note] = read.notes
+    assert note.startswith("2 lines are no text, and are left out; the first: ")
+    assert "t.en, line 7, byte 2: a carriage return" in note
+    with pytest.raises(UserError, match=r"line 1, byte 4: .*UTF-8.* \(and 299 lines more\)"):
+        read_two_files(file("t.en", b"\n".join([b"caf\xe9"] * 300)), target)
+
+
+def test_numbers_are_no_sentences(file):
+    table = "".join(f"{n}\tThe cat {n} sleeps.\tLe chat {n} dort.\n" for n in range(1001, 1009))
+    with pytest.raises(UserError, match=r"column 1 has numbers \(1001\) in 8 of 8 lines"):
+        read_columns(file("t.tsv", table))
+
+
+@pytest.mark.parametrize("sign", ["jou@@ rs", "aujourd &apos;hui", "▁un", "vingt @-@ deux"])
+def test_prepared_text_is_noted(sign, file):
+    pairs = read_columns(file("t.tsv", f"a\tA {sign} b\n" * 9))
+    assert "9 pairs look prepared already" in pairs.notes[0]
 
 
 def test_too_few_pairs_are_refused(file):
-    given = options(file, [("a", "A"), ("b", "B")])
-    with pytest.raises(UserError, match="2 pairs that can be used are too few"):
+    given = options(file, [(f"a {n}", "A") for n in range(9)])
+    with pytest.raises(UserError, match="9 pairs that can be used are too few"):
         split.split(split.read_corpus(given), given)
 
 

@@ -86,12 +86,18 @@ def check_text(path: Path, has_symbols: bool = False) -> int:
     return lines
 
 
-def lines_as_they_come(file: BinaryIO, name: str, has_symbols: bool = False) -> Iterator[str]:
+def lines_as_they_come(
+    file: BinaryIO,
+    name: str,
+    has_symbols: bool = False,
+    mistakes: list[UserError] | None = None,
+) -> Iterator[str]:
     """Yield the lines of a file, a pipe or a terminal, each after a check.
 
     Args:
         name: what messages call the file.
         has_symbols: as for `check_text`.
+        mistakes: where given, gets a line's mistake, and the line is yielded as an empty one.
 
     Raises:
         UserError: as from `check_text`, but nothing at all is no mistake.
@@ -109,7 +115,14 @@ def lines_as_they_come(file: BinaryIO, name: str, has_symbols: bool = False) -> 
                 if line.startswith(beginning):
                     raise UserError(f"{name} {description}")
         line = line.removesuffix(b"\n") + b"\n"
-        yield _checked(line, f"{name}, line {number}", has_symbols)
+        try:
+            text = _checked(line, f"{name}, line {number}", has_symbols)
+        except UserError as mistake:
+            if mistakes is None:
+                raise
+            mistakes.append(mistake)
+            text = "\n"
+        yield text
 
 
 def _checked(line: bytes, where: str, has_symbols: bool) -> str:

@@ -29,23 +29,12 @@ lay_out_corpus() {
         --target "$TARGET"
 }
 
-trained() { if [[ $CHECKPOINT = best ]]; then echo "$BEST"; else echo "$AVERAGED"; fi; }
-
 write_model() {
-    local checkpoint
-    checkpoint=$(trained)
-    python "$HERE/card.py" --model "$checkpoint" --data "$WORK/data" --corpus "$WORK/corpus" \
+    python "$HERE/card.py" --model "$TRAINED" --data "$WORK/data" --corpus "$WORK/corpus" \
         --part "$EVALUATE" --translations "$TRANSLATIONS/text.$TARGET" --beam "$BEAM" \
         --settings "$WORK/settings" --target "$TARGET" >"$WORK/card.md"
-    python -m fairseq_rnnsearch.inference.export "$checkpoint" --data "$WORK/data" \
+    python -m fairseq_rnnsearch.inference.export "$TRAINED" --data "$WORK/data" \
         --weights int8 --card "$WORK/card.md" --licence "$LICENCE" --out "$PARTIAL"
-}
-
-write_page() {
-    local checkpoint
-    checkpoint=$(trained)
-    living_page "$checkpoint" "$WORK/corpus/valid.$SOURCE" --title "Everyday sentences" \
-        --licence "$LICENCE"
 }
 
 main() {
@@ -61,8 +50,7 @@ main() {
     run_stages
     run_step "write the model's folder ($CHECKPOINT, $EVALUATE)" "$WORK/model" write_model
     echo "the model, to be shared: $WORK/model"
-    run_step "write a page that translates ($CHECKPOINT)" "$WORK/living-$CHECKPOINT.html" write_page
-    echo "a page that translates, for any browser: $WORK/living-$CHECKPOINT.html"
+    make_page valid --title "Everyday sentences" --licence "$LICENCE"
 }
 
 main

@@ -31,14 +31,6 @@ lay_out_corpus() {
     done
 }
 
-write_page() {
-    local checkpoint=$BEST
-    [[ $CHECKPOINT = best ]] || checkpoint=$AVERAGED
-    living_page "$checkpoint" "$WORK/corpus/test.$SOURCE" --title "$MODEL on Multi30k" \
-        --licence "trained on Multi30k (Elliott et al., 2016 and 2017), translated descriptions of \
-Flickr30k's pictures; terms: github.com/multi30k/dataset"
-}
-
 main() {
     one_of TARGET fr de
     check_settings
@@ -47,8 +39,9 @@ main() {
     prepare_stages
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
     run_stages
-    run_step "write a page that translates ($CHECKPOINT)" "$WORK/living-$CHECKPOINT.html" write_page
-    echo "a page that translates, for any browser: $WORK/living-$CHECKPOINT.html"
+    make_page test --title "$MODEL on Multi30k" \
+        --licence "trained on Multi30k (Elliott et al., 2016 and 2017), translated descriptions of \
+Flickr30k's pictures; terms: github.com/multi30k/dataset"
 }
 
 main

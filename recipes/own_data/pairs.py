@@ -1,6 +1,9 @@
-"""Parallel text as people keep it: two files, or one of two columns, plain or packed by gzip."""
+"""Parallel text as people keep it: two files, or one of two columns, plain or packed."""
 
+import bz2
 import gzip
+import lzma
+import re
 import zlib
 from collections import Counter
 from collections.abc import Iterator
@@ -13,7 +16,13 @@ from fairseq_rnnsearch.errors import UserError, counted
 
 Pair = tuple[str, str]
 
-_GZIP = b"\x1f\x8b"
+_OPENERS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
+_ZIP = b"PK\x03\x04"
+_MOST_TIMES = 100  # text is packed to a tenth; what unpacks to more than this is none
+_MOST_MISTAKES = 100  # one line in so many may be no text
+_NUMBER = re.compile(r"[-+\d.,:%#\s]+")
+# What other programs leave in text that they have prepared: SentencePiece, subword-nmt, Moses.
+_PREPARED = re.compile(r"▁|@@(?: |$)|@-@|&(?:apos|quot|amp|#91|#93|#124);")
 _EACH = "each line of the one must translate the same line of the other"
 
 
@@ -33,6 +42,33 @@ class Pairs:
     left_out: Counter[str] = field(default_factory=Counter)
     notes: list[str] = field(default_factory=list)
 
+    def note_mistakes(self, mistakes: list[UserError]) -> None:
+        """Note which lines are no text; their pairs have been left out, for a side is empty.
+
+        Raises:
+            UserError: the first mistake, where there are too many.
+        """
+        if len(mistakes) * _MOST_MISTAKES > self.read:
+            more = f" (and {len(mistakes) - 1:,} lines more)" if len(mistakes) > 1 else ""
+            raise UserError(f"{mistakes[0]}{more}")
+        if mistakes:
+            are = "is no text, and is" if len(mistakes) == 1 else "are no text, and are"
+            self.notes.append(
+                f"{counted(len(mistakes), 'line')} {are} left out; the first: {mistakes[0]}"
+            )
+
+    def note_preparation(self, name: str) -> None:
+        """Note that text looks as if another program had prepared it, where one in ten does."""
+        for side in (0, 1):
+            prepared = sum(bool(_PREPARED.search(pair[side])) for pair in self.kept)
+            if 10 * prepared > len(self.kept):
+                self.notes.append(
+                    f"{name}: {counted(prepared, 'pair')} look prepared already (@@, ▁, &apos;):"
+                    " give the text as it was written, or TOKENIZER=space and, for subwords,"
+                    " VOCABULARY=shortlist"
+                )
+                return
+
     def add(self, source: str, target: str) -> None:
         """Keep a pair, unless a side of it is empty."""
         self.read += 1
@@ -51,8 +87,9 @@ def read_two_files(source: Path, target: Path) -> Pairs:
             lines of one have a tab, as those of a file of pairs have.
     """
     pairs, paths = Pairs(), (source, target)
+    mistakes: list[UserError] = []
     tabs: tuple[list[int], list[int]] = ([], [])  # the numbers of the lines that have one
-    sides = _lines(source), _lines(target)
+    sides = _lines(source, mistakes), _lines(target, mistakes)
     for number, lines in enumerate(zip_longest(*sides), start=1):
         if None in lines:
             shorter = lines.index(None)
@@ -65,6 +102,8 @@ def read_two_files(source: Path, target: Path) -> Pairs:
             if "\t" in line:
                 tabs[side].append(number)
         pairs.add(*lines)
+    pairs.note_mistakes(mistakes)
+    pairs.note_preparation(str(source))
     for path, numbers in zip(paths, tabs, strict=True):
         if 2 * len(numbers) > pairs.read:
             raise UserError(
@@ -86,10 +125,12 @@ def read_columns(path: Path) -> Pairs:
     Further columns are left out, such as those in which Tatoeba names its authors.
 
     Raises:
-        UserError: the file cannot be read, or is no sound text; or most lines have no tab.
+        UserError: the file cannot be read, or is no sound text; most lines have no tab; or a
+            column has numbers.
     """
     pairs, further, first_without = Pairs(), 0, 0
-    for number, line in enumerate(_lines(path), start=1):
+    mistakes: list[UserError] = []
+    for number, line in enumerate(_lines(path, mistakes), start=1):
         columns = line.split("\t")
         if len(columns) < 2:
             first_without = first_without or number
@@ -98,11 +139,21 @@ def read_columns(path: Path) -> Pairs:
             continue
         further += len(columns) > 2
         pairs.add(columns[0], columns[1])
+    pairs.note_mistakes(mistakes)
+    pairs.note_preparation(str(path))
     if 2 * pairs.left_out["no tab"] > pairs.read:
         raise UserError(
             f"{path}, line {first_without}: no tab, as in {pairs.left_out['no tab']:,} of"
             f" {counted(pairs.read, 'line')}; valid is a sentence, a tab, and its translation"
         )
+    for column in (0, 1):
+        numbers = sum(bool(_NUMBER.fullmatch(pair[column])) for pair in pairs.kept)
+        if 2 * numbers > len(pairs.kept) > 0:
+            raise UserError(
+                f"{path}: column {column + 1} has numbers ({pairs.kept[0][column][:40]}) in"
+                f" {numbers:,} of {counted(len(pairs.kept), 'line')}; the first two columns must be"
+                " a sentence and its translation"
+            )
     if further:
         pairs.notes.append(
             f"{path}: {counted(further, 'line')} with more than two columns, of which only two are"
@@ -111,22 +162,29 @@ def read_columns(path: Path) -> Pairs:
     return pairs
 
 
-def _lines(path: Path) -> Iterator[str]:
-    """Yield a file's lines, each after a check.
+def _lines(path: Path, mistakes: list[UserError]) -> Iterator[str]:
+    """Yield a file's lines, each after a check, and an empty one for each that is no text.
 
     Raises:
-        UserError: there is no such file, or it is empty, no text in UTF-8 or a broken gzip file.
+        UserError: there is no such file, or it is empty, a zip archive or a broken packed file.
     """
-    lines = 0
+    lines = size = 0
     try:
         with path.open("rb") as file:
-            packed = file.read(len(_GZIP)) == _GZIP
-        with gzip.open(path) if packed else path.open("rb") as file:
-            for line in lines_as_they_come(file, str(path)):
+            start = file.read(5)
+        if start.startswith(_ZIP):
+            raise UserError(f"{path} is a zip archive; unpack it, and name the file of it")
+        unpack = next((u for magic, u in _OPENERS.items() if start.startswith(magic)), open)
+        most = max(path.stat().st_size, 1 << 20) * (_MOST_TIMES if unpack is not open else 1)
+        with unpack(path, "rb") as file:
+            for line in lines_as_they_come(file, str(path), True, mistakes):
                 lines += 1
+                size += len(line)
+                if size > most:
+                    raise UserError(f"{path} unpacks to more than {_MOST_TIMES} times its size")
                 yield line
-    except (OSError, EOFError, zlib.error) as problem:
-        reason = getattr(problem, "strerror", None) or f"broken gzip file: {problem}"
+    except (OSError, EOFError, zlib.error, lzma.LZMAError) as problem:
+        reason = getattr(problem, "strerror", None) or f"broken packed file: {problem}"
         raise UserError(f"{path} cannot be read: {reason}") from problem
     if not lines:
         raise UserError(f"{path} is empty; expected a sentence in each line")

@@ -6,8 +6,8 @@
 #         [--valid PREFIX] [--test PREFIX] [--dry-run]
 #
 # A line of --source belongs to the same line of --target, and the languages are the files'
-# suffixes; or a line of --pairs has a source sentence, a tab, and its translation. All files may be
-# packed by gzip. A PREFIX stands for PREFIX.en and PREFIX.fr; without one, sentences are held out
+# suffixes, unless --languages names them; or a line of --pairs has a source sentence, a tab, and its
+# translation. All files may be packed by gzip, bzip2 or xz. A PREFIX stands for PREFIX.en and PREFIX.fr; without one, sentences are held out
 # of the corpus. --dry-run checks the files and says what would be done, and what time, disk and
 # memory it takes.
 #
@@ -49,6 +49,23 @@ read_options() {
     check_options
 }
 
+# suffix_of FILE: prints the language in a name like corpus.en, corpus.en.gz or corpus.en.txt
+suffix_of() {
+    local name=$1
+    name=${name%.@(gz|bz2|xz)}
+    name=${name%.txt}
+    echo "${name##*.}"
+}
+
+# has_side PREFIX LANGUAGE: dies unless there is such a file, plain or packed; pt_BR is also pt-BR.
+has_side() {
+    local name
+    for name in "$1.$2" "$1.${2//_/-}"; do
+        [[ ! -f $name && ! -f $name.gz ]] || return 0
+    done
+    die "there is no file $1.$2"
+}
+
 check_options() {
     local file names='the suffixes of the files must be'
     if [[ -n $PAIRS_FILE ]]; then
@@ -59,20 +76,20 @@ check_options() {
     else
         [[ -n $SOURCE_FILE && -n $TARGET_FILE ]] ||
             die "--source and --target name the two text files, or --pairs one of two columns"
-        [[ -z $LANGUAGE_PAIR ]] ||
-            die "--languages goes with --pairs; of --source and --target the suffixes are the" \
-                "languages"
-        SOURCE=${SOURCE_FILE%.gz} TARGET=${TARGET_FILE%.gz}
-        SOURCE=${SOURCE##*.} TARGET=${TARGET##*.}
+        SOURCE=$(suffix_of "$SOURCE_FILE") TARGET=$(suffix_of "$TARGET_FILE")
+        if [[ -n $LANGUAGE_PAIR ]]; then
+            names='--languages must name' SOURCE=${LANGUAGE_PAIR%%,*} TARGET=${LANGUAGE_PAIR#*,}
+        fi
     fi
-    [[ $SOURCE =~ ^[A-Za-z_]+$ && $TARGET =~ ^[A-Za-z_]+$ && $SOURCE != "$TARGET" ]] ||
-        die "$names two languages, such as en and fr"
+    SOURCE=${SOURCE//-/_} TARGET=${TARGET//-/_} # fairseq takes a hyphen for the end of the source
+    [[ $SOURCE =~ ^[A-Za-z][A-Za-z0-9_]*$ && $TARGET =~ ^[A-Za-z][A-Za-z0-9_]*$ &&
+        $SOURCE != "$TARGET" ]] || die "$names two languages, such as en and pt-BR"
     for file in "$PAIRS_FILE" "$SOURCE_FILE" "$TARGET_FILE"; do
         [[ -z $file || -f $file ]] || die "there is no file $file"
     done
-    for file in ${VALID:+"$VALID.$SOURCE" "$VALID.$TARGET"} \
-        ${TEST:+"$TEST.$SOURCE" "$TEST.$TARGET"}; do
-        [[ -f $file || -f $file.gz ]] || die "there is no file $file"
+    for file in ${VALID:+"$VALID"} ${TEST:+"$TEST"}; do
+        has_side "$file" "$SOURCE"
+        has_side "$file" "$TARGET"
     done
 }
 
@@ -107,7 +124,10 @@ choose_tokenizer() {
         printf -v "$name" %s "$TOKENIZER"
         ((!${!unspaced})) || printf -v "$name" character
     fi
-    one_of "$name" moses space character
+    one_of "$name" reversible moses space character
+    [[ $VOCABULARY = shortlist || ${!name} = character ]] || ((${!unspaced})) ||
+        ((5 * ${!characters} > 6 * ${!words})) ||
+        die "${!1}: words of single characters have no subwords; give VOCABULARY=shortlist"
     if [[ ${!name} = character ]]; then
         printf -v "$1_TOKENS" %s "${!characters}"
         printf -v "$1_TYPES" %s "${!distinct}"
@@ -163,6 +183,7 @@ main() {
     prepare_stages
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
     run_stages
+    make_page test --title "$MODEL, $SOURCE to $TARGET"
 }
 
 main "$@"

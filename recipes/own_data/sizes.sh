@@ -21,6 +21,7 @@ else
     : "${BPE_MERGES:=30000}" "${LEARNING_RATE:=0.0004}" "${WARMUP:=4000}"
     epochs=5
 fi
+: "${TOKENIZER:=reversible}" # text comes back as it was
 : "${BATCH_SIZE:=80}"
 whole BATCH_SIZE 1
 if [[ -z ${UPDATES:-} ]]; then

@@ -1,6 +1,6 @@
 """Check a parallel corpus and part it into training, validation and test.
 
-    python recipes/own_data/split.py --source corpus.en --target corpus.fr
+    python recipes/own_data/split.py --source corpus.en --target corpus.fr --languages en,fr
         [--valid PREFIX] [--test PREFIX] [--out DIR]
     python recipes/own_data/split.py --pairs corpus.tsv --languages en,fr ...
 
@@ -20,6 +20,7 @@ from writing_systems import Text, describe
 
 from fairseq_rnnsearch.errors import UserError, counted, program
 
+LEAST = 20  # pairs; fewer train nothing
 MOST_HELD_OUT, SHARE_HELD_OUT = 1000, 20
 MOST_TIMES_AS_LONG = 9  # as in Moses' clean-corpus-n.perl
 HELD_OUT = "a source sentence that is held out"
@@ -36,11 +37,12 @@ def read_corpus(options: argparse.Namespace) -> Pairs:
     if repeated:
         corpus.notes.append(f"{counted(repeated, 'pair')} occurred before, and stay")
     same = sum(source == target for source, target in corpus.kept)
-    if 2 * same > len(corpus.kept) > 0:
+    if 0 < same == len(corpus.kept):
         raise UserError(
-            f"{options.pairs or options.source}: source and target are the same text in {same:,} of"
-            f" {counted(len(corpus.kept), 'pair')}"
+            f"{options.pairs or options.source}: source and target are the same text in all pairs"
         )
+    if 2 * same > len(corpus.kept):
+        corpus.notes.append(f"source and target are the same in {counted(same, 'pair')}")
     return corpus
 
 
@@ -59,9 +61,16 @@ def leave_out_unequal(corpus: Pairs, texts: tuple[Text, Text]) -> None:
 
 
 def read_prefix(prefix: str, languages: list[str]) -> Pairs:
-    """Read PREFIX.en and PREFIX.fr, each of which may have .gz at its end."""
-    files = [Path(f"{prefix}.{language}") for language in languages]
-    return read_two_files(*(file if file.exists() else Path(f"{file}.gz") for file in files))
+    """Read PREFIX.en and PREFIX.fr, each of which may have .gz at its end.
+
+    A language of which ``-`` became ``_`` may have either in its file's name.
+    """
+    files = []
+    for language in languages:
+        names = [f"{prefix}.{name}" for name in (language, language.replace("_", "-"))]
+        found = [Path(f"{name}{end}") for name in names for end in ("", ".gz")]
+        files.append(next((file for file in found if file.exists()), found[0]))
+    return read_two_files(*files)
 
 
 def hold_out(pairs: list[Pair], draw: random.Random) -> tuple[list[Pair], list[Pair]]:
@@ -99,7 +108,7 @@ def split(corpus: Pairs, options: argparse.Namespace) -> dict[str, list[Pair]]:
             corpus.notes.append(
                 f"{counted(common, 'pair')} of the corpus with a source sentence of {prefix}"
             )
-    if not all(splits.values()):
+    if not all(splits.values()) or len(splits["train"]) < LEAST:
         raise UserError(
             f"{options.pairs or options.source}: {counted(len(corpus.kept), 'pair')} that can be"
             " used are too few to train, validate and test on"
@@ -153,21 +162,18 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--source", type=Path)
     parser.add_argument("--target", type=Path)
     parser.add_argument("--pairs", type=Path, help="source, a tab and target in each line")
-    parser.add_argument("--languages", help="default: the suffixes of --source and --target")
+    parser.add_argument("--languages", help="such as en,fr")
     parser.add_argument("--valid", metavar="PREFIX")
     parser.add_argument("--test", metavar="PREFIX")
     parser.add_argument("--out", type=Path, metavar="DIR")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     if bool(options.pairs) == bool(options.source and options.target):
-        parser.error("valid are --source and --target, or --pairs and --languages")
+        parser.error("valid are --source and --target, or --pairs")
     if options.languages:
         options.languages = options.languages.split(",")
-    elif options.pairs:
-        parser.error("--pairs needs --languages, such as en,fr")
     else:
-        files = options.source, options.target
-        options.languages = [file.name.removesuffix(".gz").rpartition(".")[2] for file in files]
+        parser.error("--languages must name both, such as en,fr")
     return options
 
 
