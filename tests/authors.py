@@ -6,11 +6,15 @@ from pathlib import Path
 
 import numpy as np
 
-GROUNDHOG = Path(__file__).with_name("groundhog")
+TESTS = Path(__file__).parent
+GROUNDHOG = TESTS / "groundhog"
+# what ``rnnsearch-check`` needs of them is in the package
+PACKAGED = TESTS.parent / "fairseq_rnnsearch" / "conformance"
+PARAMS = PACKAGED / "params.npz"
 
 
 class Reference(Mapping):
-    """``reference.npz`` by the names that its README gives; an array is read when it is asked for.
+    """The recorded numbers by the names that groundhog/README.md gives.
 
     What there is of every parameter lies in one vector, in the order of ``params.npz``:
     ``grad/W1_dec_deep_softmax`` is a part of the vector ``grad``.
@@ -38,7 +42,17 @@ class Reference(Mapping):
         return len(self._arrays)
 
 
-def authors_params(file=GROUNDHOG / "params.npz"):
+def recorded_numbers():
+    """Everything that the authors' program computed for one batch."""
+    files = PACKAGED / "sentences.npz", GROUNDHOG / "reference.npz"
+    arrays = {}
+    for file in files:
+        with np.load(file) as held:
+            arrays.update(held)
+    return Reference(arrays, authors_params())
+
+
+def authors_params(file=PARAMS):
     """The 40 arrays of a file in float64."""
     with np.load(file) as arrays:
         return {name: arrays[name].astype(np.float64) for name in arrays.files}

@@ -5,9 +5,8 @@ import shutil
 import sys
 from pathlib import Path
 
-import numpy as np
 import pytest
-from authors import GROUNDHOG, Reference, authors_params
+from authors import authors_params, recorded_numbers
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "recipes"))  # for reporting
 
@@ -55,8 +54,7 @@ def browser(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def reference():
-    with np.load(GROUNDHOG / "reference.npz") as arrays:
-        yield Reference(arrays, authors_params())
+    return recorded_numbers()
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import zipfile
 import numpy as np
 import pytest
 import torch
-from authors import GROUNDHOG
+from authors import PARAMS
 from commands import run
 from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
@@ -83,8 +83,8 @@ def test_export_is_the_inverse_of_import(arrays, tmp_path, dtype):
 
 
 def test_the_authors_own_file_survives(tmp_path):
-    import_(GROUNDHOG / "params.npz", tmp_path / "deep" / "er" / "model.pt")
-    with np.load(GROUNDHOG / "params.npz") as expected:
+    import_(PARAMS, tmp_path / "deep" / "er" / "model.pt")
+    with np.load(PARAMS) as expected:
         found = export(tmp_path / "deep" / "er" / "model.pt", tmp_path / "again.npz")
         assert len(found) == 40
         assert_bit_for_bit(found, dict(expected))

@@ -9,8 +9,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import torch
-from authors import GROUNDHOG as RECORDED
-from authors import SEARCHES, Reference, authors_params, recorded_searches
+from authors import SEARCHES, authors_params, recorded_numbers, recorded_searches
 from device import Device, Found, Measurements, bounded, moved, products_in
 from models import batch_of, fairseq_words, model_from_arrays, padded, previous
 from search import sentences
@@ -76,8 +75,7 @@ def _largest(found: dict, exact: dict, bound: float) -> Found:
 
 def _authors_numbers(device: Device, kernels: str) -> Found:
     """Return the largest difference from a batch of the authors' program and its three updates."""
-    with np.load(RECORDED / "reference.npz") as arrays:
-        recorded = Reference(dict(arrays), authors_params())
+    recorded = recorded_numbers()
     model = model_from_arrays(authors_params()).to(device.torch)
     model.encoder.network.kernels = model.decoder.network.kernels = kernels
     sources, targets = (
