@@ -5,7 +5,7 @@
 
 Importing the package registers the architectures, the task, the criterion and the optimizer with
 fairseq, as soon as that is imported, and changes nothing else (see ``registration``). ``load``
-gives a trained model to Python.
+gives a trained model to Python; ``check`` compares other code with the authors' numbers.
 """
 
 import logging
@@ -15,10 +15,11 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.plugin.registration import register_with_fairseq
 
 if TYPE_CHECKING:
+    from fairseq_rnnsearch.conformance import check
     from fairseq_rnnsearch.inference.translator import Translation, Translator, load
 
 __version__ = "0.1.0"
-__all__ = ["Translation", "Translator", "UserError", "load"]
+__all__ = ["Translation", "Translator", "UserError", "check", "load"]
 
 register_with_fairseq()
 
@@ -28,9 +29,13 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    """Import what needs torch and fairseq when it is first asked for."""
+    """Import what needs torch and fairseq, or numpy, when it is first asked for."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    if name == "check":
+        from fairseq_rnnsearch import conformance
+
+        return conformance.check
     level, handlers = logging.root.level, logging.root.handlers[:]
     from fairseq_rnnsearch.inference import translator
 

@@ -89,6 +89,7 @@ def test_every_file_of_the_package_is_installed(installed):
 
 SCRIPTS_OF_THE_PACKAGE = {
     "rnnsearch-align": "usage: rnnsearch-align",
+    "rnnsearch-check": "usage: rnnsearch-check",
     "rnnsearch-evaluate": "usage: rnnsearch-evaluate",
     "rnnsearch-export": "usage: rnnsearch-export",
     "rnnsearch-living": "usage: rnnsearch-living",
@@ -109,8 +110,9 @@ def test_scripts_are_installed(installed, tmp_path):
     assert script("rnnsearch-path").stdout == f"{installed / PACKAGE.name}\n"
     for name, usage in SCRIPTS_OF_THE_PACKAGE.items():
         assert script(name, "--help").stdout.startswith(usage)
-        error = "fairseq_rnnsearch: error: the following arguments are required"
-        assert script(name, "--no-such-option").stderr.splitlines()[-1].startswith(error)
+        said = "the following arguments are required", "unrecognized arguments"
+        errors = tuple(f"fairseq_rnnsearch: error: {one}" for one in said)
+        assert script(name, "--no-such-option").stderr.splitlines()[-1].startswith(errors)
 
 
 def test_a_source_distribution_has_the_tests_and_what_they_need(tmp_path):

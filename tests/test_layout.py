@@ -18,6 +18,7 @@ ALLOWED = {
     "arguments": set(),
     "devices": set(),
     "data": set(),
+    "conformance": set(),
     "paper.equations": set(),
     "kernels": {"devices", "paper.equations"},
     "paper.network": {"paper.equations", "kernels"},
@@ -74,7 +75,7 @@ MATHEMATICS = ("paper.equations", "paper.network", "paper.batch_order", "kernels
 NO_FAIRSEQ = {"fairseq", "fairseq_cli", "omegaconf", "hydra"}
 NO_TORCH = ("errors", "files", "data", "alignment.figures", "alignment.evaluation")
 FORBIDDEN = {
-    **dict.fromkeys(MATHEMATICS, NO_FAIRSEQ),
+    **dict.fromkeys((*MATHEMATICS, "conformance"), NO_FAIRSEQ),
     **dict.fromkeys(NO_TORCH, NO_FAIRSEQ | {"torch"}),
 }
 ROOMS = {layer.split(".")[0] for layer in ALLOWED if "." in layer}
@@ -201,7 +202,7 @@ for layer in {layers}:
     ("layers", "blocked"),
     [
         (MATHEMATICS, ["fairseq", "omegaconf", "hydra"]),
-        (NO_TORCH, ["fairseq", "torch"]),
+        ((*NO_TORCH, "conformance"), ["fairseq", "torch"]),
     ],
 )
 def test_layers_run_without(layers, blocked):

@@ -9,6 +9,7 @@ from commands import ROOT
 
 import fairseq_rnnsearch.__main__
 from fairseq_rnnsearch.alignment.evaluation import __main__ as evaluation
+from fairseq_rnnsearch.conformance import __main__ as conformance
 from fairseq_rnnsearch.inference import align, export, translate
 from fairseq_rnnsearch.living import __main__ as living
 
@@ -16,6 +17,7 @@ from fairseq_rnnsearch.living import __main__ as living
 QUICK = {
     "fairseq_rnnsearch": ["", "--help", "optoins"],
     "fairseq_rnnsearch.groundhog": ["--help", "import --help", "import", "improt"],
+    "fairseq_rnnsearch.conformance": ["--help", "--list", "--explain no-mask", "--explain no"],
     "fairseq_rnnsearch.alignment.evaluation": [
         "--help",
         "raport",
@@ -30,6 +32,7 @@ QUICK["fairseq_rnnsearch.alignment.evaluation"] += [
 # what each command begins with
 MAINS = {
     "rnnsearch-align": align.main,
+    "rnnsearch-check": conformance.main,
     "rnnsearch-evaluate": evaluation.main,
     "rnnsearch-export": export.main,
     "rnnsearch-living": living.main,

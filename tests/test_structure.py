@@ -26,6 +26,7 @@ OTHERS_CONTRACTS = {
     ("plugin/tasks/alignment_heatmap.py", "replace_unk"),
     ("plugin/tasks/alignment_heatmap.py", "score_reference"),
     ("plugin/authors_parameters.py", "dtype"),  # of numpy's arrays
+    ("conformance/given_code.py", "__name__"),  # of code that is checked
     ("inference/translator.py", "length_limit"),  # of tasks, which may be fairseq's own
     ("plugin/tasks/alignment_heatmap.py", "max_len_a"),
     ("plugin/tasks/alignment_heatmap.py", "max_len_b"),

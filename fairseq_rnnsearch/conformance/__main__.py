@@ -1,0 +1,111 @@
+"""``rnnsearch-check``: does this code compute what the paper's authors computed?
+
+    rnnsearch-check mymodel.py:step            a function for a part of the model, or a class
+    rnnsearch-check mymodel.py                 all functions of a file that are named for parts
+    rnnsearch-check --explain reset-after      what a deviation is and does
+
+It runs the code with the authors' parameters and sentences, and compares with the numbers of their
+program. The exit status is 0 if all are equal, 1 if some differ, and 2 for a mistake.
+"""
+
+import argparse
+import importlib.util
+import inspect
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from fairseq_rnnsearch.conformance.authors_numbers import PARTS
+from fairseq_rnnsearch.conformance.explanation import draw, explained, listed
+from fairseq_rnnsearch.conformance.given_code import FRAMEWORKS, refused
+from fairseq_rnnsearch.conformance.verdict import check
+from fairseq_rnnsearch.errors import OneLineParser, UserError, neighbours, program, usage
+
+
+@program
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command.
+
+    Raises:
+        UsageError: for every mistake in options or in the code; shown as one line.
+        SystemExit: with status 1 if the code differs.
+    """
+    options = _parser().parse_args(arguments)
+    with usage():
+        equal = _run(options)
+    if not equal:
+        sys.exit(1)
+
+
+def _run(options: argparse.Namespace) -> bool:
+    if options.out and not options.explain:
+        raise UserError("--out: only with --explain")
+    if options.list:
+        print(listed())
+    elif options.explain:
+        print(explained(options.explain))
+        if options.out:
+            draw(options.explain, options.out)
+    elif options.code is None:
+        raise UserError("name the code, as in mymodel.py:step (rnnsearch-check --help)")
+    else:
+        report = check(_loaded(options.code), options.part, options.framework)
+        print(report)
+        return report.ok
+    return True
+
+
+def _loaded(code: str) -> Any:
+    """Import what FILE.py:NAME, FILE.py, MODULE:NAME or MODULE names."""
+    place, _, name = code.partition(":")
+    path = Path(place)
+    is_file = path.suffix == ".py"
+    if is_file and not path.is_file():
+        raise UserError(f"{path}: no such file")
+    sys.path.insert(0, str(path.parent.resolve() if is_file else Path.cwd()))
+    try:
+        if is_file:
+            spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
+            module = importlib.util.module_from_spec(spec)
+            sys.modules.setdefault(spec.name, module)  # where dataclasses look
+            spec.loader.exec_module(module)
+        else:
+            module = importlib.import_module(place)
+    except Exception as problem:
+        raise refused(problem, place) from problem
+    found: Any = module
+    for part in name.split(".") if name else ():
+        names = dict(inspect.getmembers(found))
+        if part not in names:
+            raise UserError(f"{place} has no {part!r}{neighbours(part, names)}")
+        found = names[part]
+    return found
+
+
+def _parser() -> argparse.ArgumentParser:
+    from fairseq_rnnsearch import __version__
+
+    parser = OneLineParser(
+        prog="rnnsearch-check",
+        description=__doc__.replace("``", ""),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    parser.add_argument("code", nargs="?", metavar="FILE.py:NAME", help="or MODULE:NAME")
+    parser.add_argument(
+        "--part", choices=tuple(PARTS), help="what a function computes, if not its name's part"
+    )
+    parser.add_argument(
+        "--framework", choices=FRAMEWORKS, default="numpy",
+        help="whose arrays the code takes (default: %(default)s)",
+    )  # fmt: skip
+    parser.add_argument("--list", action="store_true", help="print the catalogue of deviations")
+    parser.add_argument("--explain", metavar="DEVIATION", help="its equation, effect and picture")
+    parser.add_argument("--out", type=Path, metavar="PNG", help="with --explain, draws the picture")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

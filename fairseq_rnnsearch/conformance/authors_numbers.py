@@ -1,0 +1,158 @@
+"""What the authors' program computed, by the paper's names.
+
+``params.npz`` and ``sentences.npz`` were computed in float64 by GroundHog, the program with which
+Bahdanau, Cho and Bengio trained the paper's models: a small model, and four sentence pairs of 8, 3,
+6 and 5 source words and 6, 9, 2 and 7 target words, end symbols included.
+
+Axes are named by letters: b sentence (or row), x source position, y target position, n state (12),
+c annotation (2n = 24), k word of the target dictionary (25). The other sizes are m = 8 (embedding),
+n' = 12 (alignment model) and l = 6 (maxout). A part that looks at one target position gets 23 rows,
+each a sentence and a position of it, so that no two axes are equally long.
+"""
+
+import functools
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+Arrays = dict[str, np.ndarray]
+
+SIDES = {"_forward": "enc", "_backward": "back_enc", "": "dec"}
+END = 24  # the end-of-sentence symbol of both dictionaries
+NO_WORD = -1  # y_0: there is no word before the first
+_ROWS = [(b, i) for b, words in enumerate((6, 8, 2, 7)) for i in range(words)]
+
+
+class Part(NamedTuple):
+    """What a function for one part of the model is given and what it returns.
+
+    Attributes:
+        inputs: the axes of each input; all functions may also ask for ``p``, the parameters, and
+            for each parameter by its name.
+        outputs: the axes of each quantity that it may return, in the order of computation.
+    """
+
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+
+
+_LOOK = {"s": "bn", "h": "bxc", "mask": "bx"}
+PARTS = {
+    "encode": Part({"x": "bx", "mask": "bx"}, {"annotations": "bxc", "start": "bn"}),
+    "start": Part({"h": "bxc", "mask": "bx"}, {"start": "bn"}),
+    "energies": Part(_LOOK, {"energies": "bx"}),
+    "weights": Part(_LOOK, {"weights": "bx"}),
+    "context": Part(_LOOK | {"alpha": "bx"}, {"context": "bc"}),
+    "state": Part({"s": "bn", "y_prev": "b", "y": "b", "c": "bc"}, {"state": "bn"}),
+    "readout": Part({"s": "bn", "y_prev": "b", "c": "bc"}, {"probabilities": "bk"}),
+    "step": Part(
+        _LOOK | {"y_prev": "b", "y": "b"},
+        {"energies": "bx", "weights": "bx", "context": "bc", "state": "bn", "probabilities": "bk"},
+    ),
+    "sentence": Part(
+        {"x": "bx", "mask": "bx", "y": "by", "y_mask": "by"},
+        {
+            **{"annotations": "bxc", "start": "bn", "weights": "byx", "states": "byn"},
+            **{"probabilities": "byk", "word_log_probabilities": "by", "log_likelihood": "b"},
+        },
+    ),
+}
+
+
+@functools.cache
+def parameters() -> Arrays:
+    """Return the model's parameters, float64, as the paper writes them: W x, rows are outputs.
+
+    ``E_x``, ``E_y`` have a row for each word; ``_forward`` and ``_backward`` are the encoder's,
+    without either the decoder's. ``b`` is the bias of the proposed state, ``b_t`` that before the
+    maxout; the gates and the alignment model have none.
+    """
+    with np.load(Path(__file__).with_name("params.npz")) as held:
+        a = {name: held[name].astype(np.float64) for name in held.files}
+    p = {
+        **{"E_x": a["W_0_enc_approx_embdr"], "b_x": a["b_0_enc_approx_embdr"]},
+        **{"E_y": a["W_0_dec_approx_embdr"], "b_y": a["b_0_dec_approx_embdr"]},
+        **{"W_s": a["W_0_dec_initializer_0"].T, "b_s": a["b_0_dec_initializer_0"]},
+        **{"W_a": a["B_dec_transition_0"].T, "U_a": a["A_dec_transition_0"].T},
+        **{"v_a": a["D_dec_transition_0"][:, 0]},
+        **{"U_o": a["W_0_dec_hid_readout_0"].T, "V_o": a["W_0_dec_prev_readout_0"].T},
+        **{"C_o": a["W_0_dec_repr_readout"].T, "b_t": a["b_0_dec_hid_readout_0"]},
+        **{"W_o": (a["W1_dec_deep_softmax"] @ a["W2_dec_deep_softmax"]).T},
+        **{"b_o": a["b_dec_deep_softmax"]},
+    }
+    for side, name in SIDES.items():
+        p[f"b{side}"] = a[f"b_0_{name}_input_embdr_0"]
+        for gate, words, recurrent in (
+            *(("", "input", "W"), ("_z", "update", "G"), ("_r", "reset", "R")),
+        ):
+            p[f"W{gate}{side}"] = a[f"W_0_{name}_{words}_embdr_0"].T
+            p[f"U{gate}{side}"] = a[f"{recurrent}_{name}_transition_0"].T
+    for gate, context in (("", "inputter"), ("_z", "updater"), ("_r", "reseter")):
+        p[f"C{gate}"] = a[f"W_0_dec_dec_{context}_0"].T
+    return {name: np.ascontiguousarray(array) for name, array in p.items()}
+
+
+@functools.cache
+def sentences() -> Arrays:
+    """Return the inputs of the part "sentence" and all that the authors computed of them.
+
+    Probabilities are natural logarithms; what is beyond a sentence's end is zero.
+    """
+    with np.load(Path(__file__).with_name("sentences.npz")) as held:
+        a = dict(held)
+    by_position = {"states": "dec_states", "probabilities": "next_probs"}
+    found = {
+        "x": a["x"].T.astype(np.int64),
+        "mask": a["x_mask"].T.astype(bool),
+        "y": a["y"].T.astype(np.int64),
+        "y_mask": a["y_mask"].T.astype(bool),
+        "annotations": a["annotations"].transpose(1, 0, 2),
+        "start": a["init_state"],
+        "weights": a["alignment"].transpose(2, 0, 1),
+        "word_log_probabilities": a["word_logprobs"].T,
+        "log_likelihood": a["loglik_per_sentence"],
+    }
+    for name, kept in by_position.items():
+        rows = [a[f"sent{b}/{kept}"] for b in range(4)]
+        rows = [row[1:] for row in rows] if name == "states" else [np.log(row) for row in rows]
+        found[name] = np.stack([np.pad(row, ((0, 9 - len(row)), (0, 0))) for row in rows])
+    return found
+
+
+@functools.cache
+def numbers(part: str) -> Arrays:
+    """Return the inputs of a part and the authors' value of each quantity that it may return."""
+    all_ = sentences()
+    if part in ("encode", "sentence"):
+        return all_
+    h = all_["annotations"]
+    if part == "start":
+        return {"h": h, **{name: all_[name] for name in ("mask", "start")}}
+    b, i = np.transpose(_ROWS)
+    states = np.concatenate([all_["start"][:, None], all_["states"]], axis=1)
+    alpha, mask = all_["weights"][b, i], all_["mask"][b]
+    context = np.einsum("bx,bxc->bc", alpha, h[b])  # the one thing computed here, by Eq. 5
+    with np.errstate(divide="ignore"):
+        energies = np.log(alpha)  # but for a constant, which the softmax drops
+    return {
+        **{"s": states[b, i], "h": h[b], "mask": mask, "y": all_["y"][b, i]},
+        "y_prev": np.where(i > 0, all_["y"][b, i - 1], NO_WORD),
+        **{"alpha": alpha, "weights": alpha, "energies": energies},
+        **{"c": context, "context": context, "state": states[b, i + 1]},
+        "probabilities": all_["probabilities"][b, i],
+    }
+
+
+def counts(part: str, quantity: str) -> np.ndarray:
+    """Tell which entries of a quantity mean something: no padding; true or false, its shape.
+
+    Of the weights all source positions count, for on padding they are zero.
+    """
+    axes, found = PARTS[part].outputs[quantity], numbers(part)
+    valid = np.ones_like(found[quantity], dtype=bool)
+    if "x" in axes and quantity != "weights":
+        valid &= found["mask"].reshape(found["mask"].shape + (1,) * (valid.ndim - 2))
+    if "y" in axes:
+        valid &= found["y_mask"].reshape(found["y_mask"].shape + (1,) * (valid.ndim - 2))
+    return valid

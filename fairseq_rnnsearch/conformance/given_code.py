@@ -1,0 +1,299 @@
+"""The code that is checked: what it is given, and what it returns, in whatever layout.
+
+A function gets its arguments by name. Which layout it wants is found by trying: batch first or time
+first, padding on the right or the left, or one sentence at a time. What it returns may have its
+axes in another order or of length 1, and any floating-point type.
+"""
+
+import inspect
+import sysconfig
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from fairseq_rnnsearch.conformance.authors_numbers import PARTS, Arrays, parameters
+from fairseq_rnnsearch.errors import UserError, neighbours, reason
+
+FRAMEWORKS = ("numpy", "torch")
+
+
+class Layout(NamedTuple):
+    """How a function is given its arrays.
+
+    Attributes:
+        time_first: positions before sentences.
+        left: padding stands before the words.
+        rows: "all" at once, or one sentence after the other without padding, as a "batch of one"
+            or with "no batch axis".
+        single: float32 instead of float64.
+    """
+
+    time_first: bool = False
+    left: bool = False
+    rows: str = "all"
+    single: bool = False
+
+    def __str__(self) -> str:
+        order = "time first" if self.time_first else "batch first"
+        how = {
+            "all": order + (", padding on the left" if self.left else ""),
+            "batch of one": f"one sentence at a time, {order}",
+            "no batch axis": "one sentence at a time, without a batch axis",
+        }[self.rows]
+        return how + (", float32" if self.single else "")
+
+
+class Output(NamedTuple):
+    """What a function returned, batch first and padded on the right, and remarks on its form."""
+
+    quantities: Arrays
+    remarks: tuple[str, ...]
+
+
+class Refused(UserError):
+    """The code failed, or what it returned cannot be compared."""
+
+
+class GivenCode:
+    """A function, or a class, object or module with functions named for parts of the model.
+
+    Args:
+        target: of these; an instance of a class is made for each call, with ``p`` if it asks.
+        part: what a function computes, if its name does not say so.
+        framework: "numpy" or "torch", whose arrays it is given.
+
+    Raises:
+        UserError: if it has no part of the model, or framework or part is unknown.
+    """
+
+    def __init__(self, target: Any, part: str | None = None, framework: str = "numpy") -> None:
+        if framework not in FRAMEWORKS:
+            raise UserError(f"framework {framework!r}: must be {' or '.join(FRAMEWORKS)}")
+        self.name = getattr(target, "__name__", type(target).__name__)
+        if part is None and self.name in PARTS and not inspect.ismodule(target):
+            part = self.name
+        if part is not None and part not in PARTS:
+            raise UserError(f"part {part!r}{neighbours(part, PARTS)}; parts are {', '.join(PARTS)}")
+        named = tuple(name for name in PARTS if callable(getattr(target, name, None)))
+        self._is_function = part is not None and part not in named
+        self.parts = named if part is None else (part,)
+        self._target, self._framework = target, framework
+        if not self.parts or (self._is_function and not callable(target)):
+            raise UserError(
+                f"{self.name}: name functions, or the part that it is, {', '.join(PARTS)}"
+            )
+
+    def layouts(self, part: str) -> list[list[Layout]]:
+        """Return layouts to try: all of one list, and only then those of the next."""
+        alone = [Layout(rows="no batch axis"), Layout(rows="batch of one")]
+        if not any("x" in axes for axes in PARTS[part].inputs.values()):
+            return [[Layout()], alone]
+        alone.append(Layout(time_first=True, rows="batch of one"))
+        asked = _asked(self._function(part, None))
+        if asked is not None and "mask" not in asked:
+            return [alone]  # it cannot know what is padding
+        right = [Layout(), Layout(time_first=True)]
+        return [right, [layout._replace(left=True) for layout in right], alone]
+
+    def run(self, part: str, layout: Layout, given: Arrays) -> Output:
+        """Run a part.
+
+        Args:
+            given: its inputs, ``mask`` and ``y_mask``, batch first, padded on the right.
+
+        Raises:
+            Refused: if the code fails, with file and line; if its output cannot be compared.
+        """
+        p = {name: self._converted(array, layout) for name, array in parameters().items()}
+        function = self._function(part, p)
+        asked = _asked(function)
+
+        def called(**inputs: np.ndarray) -> Any:
+            offered = {n: self._converted(array, layout) for n, array in inputs.items()}
+            offered = {"p": p} | offered
+            if asked is not None:
+                offered = {n: value for n, value in (p | offered).items() if n in asked}
+                missing = [n for n, needed in asked.items() if needed and n not in offered]
+                if missing:
+                    raise UserError(
+                        f"{part} asks for {', '.join(missing)}: it may ask for p, "
+                        f"{', '.join(inputs)}, and parameters by name: {', '.join(p)}"
+                    )
+            return self._guarded(function, offered)
+
+        return run_in_layout(called, part, layout, given, self._as_array)
+
+    def _function(self, part: str, p: Mapping[str, Any] | None) -> Callable:
+        if self._is_function:
+            return self._target
+        if not inspect.isclass(self._target) or p is None:
+            return getattr(self._target, part)
+        asked = _asked(self._target)
+        made = self._guarded(self._target, {"p": p} if asked is None or "p" in asked else {})
+        return getattr(made, part)
+
+    def _guarded(self, function: Callable, arguments: Mapping[str, Any]) -> Any:
+        """Call the code; what goes wrong in it is shown with its place."""
+        try:
+            return function(**arguments)
+        except Exception as problem:
+            raise refused(problem, self.name) from problem
+
+    def _converted(self, array: np.ndarray, layout: Layout) -> Any:
+        is_wide = layout.single and array.dtype == np.float64
+        array = array.astype(np.float32 if is_wide else array.dtype)  # a copy
+        if self._framework == "numpy":
+            return array
+        import torch
+
+        return torch.from_numpy(array)
+
+    def _as_array(self, value: Any) -> np.ndarray:
+        if self._framework == "torch":
+            import torch
+
+            value = torch.as_tensor(value).detach().cpu()
+            value = value.double() if value.is_floating_point() else value
+        return np.asarray(value)
+
+
+def refused(problem: Exception, name: str) -> Refused:
+    """Return what is said of an exception: its last place outside of libraries, or at all."""
+    frames = traceback.extract_tb(problem.__traceback__)[1:]
+    libraries = sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), "<"
+    own = [frame for frame in frames if not frame.filename.startswith(libraries)]
+    place = name
+    for frame in (own or frames)[-1:]:
+        place = f"{Path(frame.filename).name}, line {frame.lineno}: `{frame.line}`"
+    return Refused(f"{place}: {reason(problem)}")
+
+
+def _asked(function: Callable) -> dict[str, bool] | None:
+    """Return the arguments by name, and whether each is needed; None if it takes any."""
+    try:
+        found = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    if any(one.kind is one.VAR_KEYWORD for one in found):
+        return None
+    named = [one for one in found if one.kind is not one.VAR_POSITIONAL]
+    return {one.name: one.default is one.empty for one in named}
+
+
+def run_in_layout(
+    function: Callable,
+    part: str,
+    layout: Layout,
+    given: Arrays,
+    as_array: Callable[[Any], np.ndarray] = np.asarray,
+) -> Output:
+    """Call a function of a part in a layout, and bring what it returns into one form.
+
+    Args:
+        given: inputs, ``mask`` and ``y_mask``, batch first, padded on the right.
+
+    Raises:
+        Refused: if what it returns has neither the names nor the shapes of the part's outputs.
+    """
+    inputs, outputs = PARTS[part]
+    rows = len(next(given[name] for name in inputs))
+    shifts = (~given["mask"]).sum(1) if layout.left else np.zeros(rows, dtype=int)
+    batches = [slice(None)] if layout.rows == "all" else [slice(b, b + 1) for b in range(rows)]
+    found, remarks = [], []
+    for batch in batches:
+        cut = {} if layout.rows == "all" else {
+            axis: given[mask][batch].sum()
+            for axis, mask in (("x", "mask"), ("y", "y_mask"))
+            if mask in given
+        }  # fmt: skip
+        arguments, sizes = {}, dict(zip("bnc", (0, 12, 24), strict=True)) | {"k": 25}
+        for name, axes in inputs.items():
+            array = given[name][batch]
+            if "x" in axes:
+                array = _rolled(array, axes, shifts[batch])
+            array = array[tuple(slice(cut.get(axis)) for axis in axes)]
+            sizes.update(zip(axes, array.shape, strict=True))
+            if layout.rows == "no batch axis":
+                array = array[0]
+            elif layout.time_first and axes[1:2] in ("x", "y"):
+                array = array.swapaxes(0, 1)
+            arguments[name] = array
+        named, said = _identified(function(**arguments), outputs, sizes, as_array)
+        found.append(named)
+        remarks += [remark for remark in said if remark not in remarks]
+    whole = {"x": given["mask"].shape[1] if "mask" in given else 0}
+    whole["y"] = given["y_mask"].shape[1] if "y_mask" in given else 0
+    quantities = {}
+    for name in found[0]:
+        axes = outputs[name]
+        array = found[0][name]
+        if len(found) > 1:
+            array = np.concatenate([_padded(one[name], axes, whole) for one in found])
+        quantities[name] = _rolled(array, axes, -shifts) if "x" in axes else array
+    return Output(quantities, tuple(remarks))
+
+
+def _rolled(array: np.ndarray, axes: str, shifts: np.ndarray) -> np.ndarray:
+    """Move each row along the source's axis by its number of positions."""
+    if not shifts.any():
+        return array
+    axis = axes.index("x") - 1
+    return np.stack([np.roll(row, by, axis) for row, by in zip(array, shifts, strict=True)])
+
+
+def _padded(array: np.ndarray, axes: str, whole: Mapping[str, int]) -> np.ndarray:
+    by = [(0, max(0, whole.get(a, 0) - size)) for a, size in zip(axes, array.shape, strict=True)]
+    return np.pad(array, by)
+
+
+def _identified(
+    returned: Any,
+    outputs: Mapping[str, str],
+    sizes: Mapping[str, int],
+    as_array: Callable[[Any], np.ndarray],
+) -> tuple[Arrays, list[str]]:
+    """Return the quantities by name, by their names or by their shapes, and remarks."""
+    found, remarks = {}, []
+    if isinstance(returned, Mapping):
+        for name in returned:
+            if name not in outputs:
+                raise Refused(
+                    f"returns {name!r}{neighbours(str(name), outputs)}; names are "
+                    f"{', '.join(outputs)}"
+                )
+        pairs = [((name,), value) for name, value in returned.items()]
+    else:
+        values = returned if isinstance(returned, tuple) else (returned,)
+        # energies beside weights would have their shape
+        names = [n for n in outputs if n != "energies" or "weights" not in outputs]
+        pairs = [(names, value) for value in values if value is not None]
+    for names, value in pairs:
+        array = as_array(value)
+        for name in names:
+            fitted = _fitted(array, outputs[name], sizes) if name not in found else None
+            if fitted is None and name == "context":  # of the keys, n' = n numbers
+                fitted = _fitted(array, outputs[name].replace("c", "n"), sizes)
+            if fitted is not None:
+                break
+        else:
+            expected = [f"{n} {tuple(sizes[a] for a in outputs[n])}" for n in names]
+            raise Refused(f"returns an array of shape {array.shape}; may be {', '.join(expected)}")
+        found[name] = fitted
+        if array.shape != fitted.shape and sizes["b"] > 1:
+            remarks.append(f"returns {name} as {array.shape}, taken as {fitted.shape}")
+    if not found:
+        raise Refused(f"returns nothing; may be {', '.join(outputs)}")
+    return found, remarks
+
+
+def _fitted(array: np.ndarray, axes: str, sizes: Mapping[str, int]) -> np.ndarray | None:
+    """Return an array with these axes: another order of them, or without axes of length 1."""
+    wanted, given = [sizes[axis] for axis in axes], [size for size in array.shape if size != 1]
+    present = [size for size in wanted if size != 1]
+    if sorted(present) != sorted(given) or array.dtype.kind not in "fiub":
+        return None
+    order = [given.index(size) for size in present]
+    return array.reshape(given).transpose(order).reshape(wanted).astype(np.float64)

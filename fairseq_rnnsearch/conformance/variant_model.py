@@ -1,0 +1,271 @@
+"""The paper's model in NumPy, with a switch for each deviation of the catalogue.
+
+    h_j = [forward_j, backward_j]                                   Eq. 7
+    s_0 = tanh(W_s backward_1 + b_s)                                appendix A.2.2
+    e_ij = v_a . tanh(W_a s_{i-1} + U_a h_j), alpha_i = softmax     Eq. 6
+    c_i = sum_j alpha_ij h_j                                        Eq. 5
+    t~_i = U_o s_{i-1} + V_o e(y_{i-1}) + C_o c_i + b_t             appendix A.2.2
+    p(y_i) = softmax(W_o max of adjacent pairs of t~_i + b_o)
+    s_i = f(s_{i-1}, e(y_i), c_i), the gated unit                   appendix A.1.1
+
+Without changes it equals the authors' numbers. It says what a deviation gives; whether a program
+is right is said by the authors' numbers alone.
+"""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from fairseq_rnnsearch.conformance.authors_numbers import NO_WORD, Arrays
+
+# What a change may choose; each value here is the authors'.
+CHOICES = {
+    "encoder_reset": "before",  # after, after with bias, never
+    "decoder_reset": "before",
+    "encoder_update": "proposed",  # what z weighs; or previous
+    "decoder_update": "proposed",
+    "encoder_mask": True,  # whether padding leaves the encoder's states as they are
+    "backward": "own",  # unreversed, unreversed batch, left to right, zero, forward
+    "halves": "forward first",  # backward first
+    "start": "backward",  # see `VariantModel.start`
+    "start_tanh": True,
+    "energies": "additive",  # see `VariantModel.energies`
+    "mask": "before",  # never, after, zero
+    "sees_end": True,  # whether the end of the source sentence is attended to
+    "softmax_axis": 1,  # 0: over the batch
+    "weights": "soft",  # uniform, hard
+    "context": "annotations",  # keys, zero, last, final states, forward
+    "order": "program",  # appendix, section 3, next, new state attends
+    "passed_on": "state",  # start, zero
+    "first_word": (None, False),  # row of E_y or none, and whether b_y is added
+    "readout_word": "previous",  # current
+    "maxout": "pairs",  # see `VariantModel.readout`
+    "output_axis": 1,  # 0: over the batch
+}
+
+
+class VariantModel:
+    """The model after some changes; its methods are the parts, batch first, one row a sentence.
+
+    Args:
+        p: parameters, as ``authors_numbers.parameters`` returns them.
+        changes: of `CHOICES`, by name; or of a parameter: 0 (lost), "T" (transposed), "scaled"
+            (by the root of its width), or the name of the one that is used in its place.
+    """
+
+    def __init__(self, p: Arrays, changes: Mapping[str, object]) -> None:
+        self.choice = CHOICES | {name: value for name, value in changes.items() if name not in p}
+        edits = {name: value for name, value in changes.items() if name in p}
+        self.p = p | {name: _edited(p, name, edit) for name, edit in edits.items()}
+
+    def encode(self, x: np.ndarray, mask: np.ndarray) -> Arrays:
+        words = self.p["E_x"][x] + self.p["b_x"]
+        moves = mask if self.choice["encoder_mask"] else np.ones_like(mask)
+        forward = self._run("_forward", words, moves)
+        kind = self.choice["backward"]
+        if kind == "left to right":
+            backward = self._run("_backward", words, moves)
+        else:
+            backward = self._run("_backward", words[:, ::-1], moves[:, ::-1])
+            if kind != "unreversed batch":
+                backward = backward[:, ::-1]
+            if kind == "unreversed":
+                backward = _each_reversed(backward, mask)
+        start = self.start(np.concatenate([forward, backward], 2), mask)
+        if kind in ("zero", "forward"):
+            backward = forward * (kind == "forward")
+        halves = [forward, backward]
+        h = np.concatenate(halves if self.choice["halves"] == "forward first" else halves[::-1], 2)
+        return {"annotations": h, **start}
+
+    def start(self, h: np.ndarray, mask: np.ndarray) -> Arrays:
+        n, rows = h.shape[2] // 2, np.arange(len(h))
+        first, last = mask.argmax(1), h.shape[1] - 1 - mask[:, ::-1].argmax(1)
+        mean = (h * mask[:, :, None]).sum(1) / mask.sum(1, keepdims=True)
+        summary = {
+            "backward": h[rows, first, n:],
+            "backward last": h[rows, last, n:],
+            "backward last of batch": h[:, -1, n:],
+            "forward": h[rows, last, :n],
+            "mean backward": mean[:, n:],
+            "mean forward": mean[:, :n],
+            "mean with padding": h[:, :, n:].mean(1),
+        }
+        if self.choice["start"] == "zero":
+            return {"start": np.zeros((len(h), n))}
+        if self.choice["start"] == "as it is":
+            return {"start": summary["backward"]}
+        s = summary[self.choice["start"]] @ self.p["W_s"].T + self.p["b_s"]
+        return {"start": np.tanh(s) if self.choice["start_tanh"] else s}
+
+    def energies(self, s: np.ndarray, h: np.ndarray, mask: np.ndarray) -> Arrays:
+        query, keys = (s @ self.p["W_a"].T)[:, None], h @ self.p["U_a"].T
+        kind, v, root = self.choice["energies"], self.p["v_a"], np.sqrt(keys.shape[-1])
+        scale = root if kind.startswith("scaled") else 1
+        if kind.endswith("additive"):
+            e = np.tanh(query + keys) @ v
+        elif kind.endswith("without tanh"):
+            e = (query + keys) @ v
+        elif kind.endswith("general"):
+            e = (s[:, None] * keys).sum(-1)
+        else:
+            e = (query * keys).sum(-1)
+        return {"energies": e / scale}
+
+    def weights(self, s: np.ndarray, h: np.ndarray, mask: np.ndarray) -> Arrays:
+        e, kind = self.energies(s, h, mask)["energies"], self.choice["mask"]
+        if not self.choice["sees_end"]:
+            mask = mask & (np.cumsum(mask, 1) < mask.sum(1, keepdims=True))
+        if self.choice["weights"] == "uniform":
+            return {"weights": mask / mask.sum(1, keepdims=True)}
+        if kind in ("before", "zero"):
+            e = np.where(mask, e, -np.inf if kind == "before" else 0)
+        alpha = np.exp(_log_softmax(e, self.choice["softmax_axis"]))
+        if kind == "after":
+            alpha = alpha * mask
+        if self.choice["weights"] == "hard":
+            alpha = (alpha == alpha.max(1, keepdims=True)) * 1.0
+        return {"weights": alpha}
+
+    def context(self, s: np.ndarray, h: np.ndarray, mask: np.ndarray, alpha: object) -> Arrays:
+        return {"context": self._context(self.weights(s, h, mask)["weights"], h, mask)}
+
+    def _context(self, alpha: np.ndarray, h: np.ndarray, mask: np.ndarray) -> np.ndarray:
+        kind, n, rows = self.choice["context"], h.shape[2] // 2, np.arange(len(h))
+        if kind == "keys":
+            h = h @ self.p["U_a"].T
+        last = h[rows, h.shape[1] - 1 - mask[:, ::-1].argmax(1)]
+        if kind == "last":
+            return last
+        if kind == "final states":
+            return np.concatenate([last[:, :n], h[rows, mask.argmax(1), n:]], 1)
+        c = np.einsum("bx,bxc->bc", alpha, h)
+        if kind == "forward":
+            c[:, n:] = 0
+        return c * 0 if kind == "zero" else c
+
+    def state(self, s: np.ndarray, y_prev: np.ndarray, y: np.ndarray, c: np.ndarray) -> Arrays:
+        word = y if self.choice["order"] in ("program", "next") else y_prev
+        if self.choice["order"] == "new state attends":
+            c = None
+        return {"state": self._unit("decoder", "", self._embedded(word), s, c)}
+
+    def readout(
+        self, s: np.ndarray, y_prev: np.ndarray, c: np.ndarray, y: np.ndarray | None = None
+    ) -> Arrays:
+        p, kind = self.p, self.choice["maxout"]
+        word = y if self.choice["readout_word"] == "current" and y is not None else y_prev
+        t = s @ p["U_o"].T + self._embedded(word) @ p["V_o"].T + c @ p["C_o"].T + p["b_t"]
+        pairs, l = t.reshape(len(t), -1, 2), t.shape[1] // 2
+        t = {
+            "pairs": pairs.max(2),
+            "halves": np.maximum(t[:, :l], t[:, l:]),
+            "mean": pairs.mean(2),
+            "sum": pairs.sum(2),
+            "smaller": pairs.min(2),
+            "first of pair": pairs[:, :, 0],
+            "first half": t[:, :l],
+            "tanh of first of pair": np.tanh(pairs[:, :, 0]),
+            "tanh of first half": np.tanh(t[:, :l]),
+            "relu of first half": np.maximum(t[:, :l], 0),
+            "relu of first of pair": np.maximum(pairs[:, :, 0], 0),
+            "tanh of larger": np.tanh(pairs.max(2)),
+            "gated half": t[:, :l] * _sigmoid(t[:, l:]),
+        }[kind]
+        logits = t @ p["W_o"].T + p["b_o"]
+        return {"probabilities": _log_softmax(logits, self.choice["output_axis"])}
+
+    def step(
+        self, s: np.ndarray, y_prev: np.ndarray, y: np.ndarray, h: np.ndarray, mask: np.ndarray
+    ) -> Arrays:
+        order, query = self.choice["order"], s
+        if order == "new state attends":
+            query = self.state(s, y_prev, y, h)["state"]
+        found = self.energies(query, h, mask) | self.weights(query, h, mask)
+        c = found["context"] = self._context(found["weights"], h, mask)
+        if c.shape[1] != h.shape[2]:
+            return found  # which no later equation can take
+        found |= self.state(s, y_prev, y, c)
+        read = found["state"] if order in ("section 3", "next", "new state attends") else s
+        return found | self.readout(read, y_prev, c, y)
+
+    def sentence(
+        self, x: np.ndarray, mask: np.ndarray, y: np.ndarray, y_mask: np.ndarray
+    ) -> Arrays:
+        found = self.encode(x, mask)
+        h, s, y_prev, steps = found["annotations"], found["start"], np.full(len(y), NO_WORD), []
+        begin = {"zero": s * 0}.get(self.choice["passed_on"], s)
+        for word in y.T:
+            steps.append(self.step(s, y_prev, word, h, mask))
+            if "state" not in steps[-1]:
+                return found
+            s, y_prev = steps[-1]["state"] if self.choice["passed_on"] == "state" else begin, word
+        found["weights"] = np.stack([step["weights"] for step in steps], 1)
+        found["states"] = np.stack([step["state"] for step in steps], 1)
+        found["probabilities"] = np.stack([step["probabilities"] for step in steps], 1)
+        of_words = np.take_along_axis(found["probabilities"], y[:, :, None], 2)[:, :, 0]
+        found["word_log_probabilities"] = np.where(y_mask, of_words, 0)
+        return found | {"log_likelihood": found["word_log_probabilities"].sum(1)}
+
+    def _unit(
+        self, place: str, side: str, word: np.ndarray, h: np.ndarray, c: np.ndarray | None = None
+    ) -> np.ndarray:
+        p = self.p
+
+        def inputs(gate: str) -> np.ndarray:
+            x = word @ p[f"W{gate}{side}"].T
+            return x if c is None else x + c @ p[f"C{gate}"].T
+
+        z = _sigmoid(inputs("_z") + h @ p[f"U_z{side}"].T)
+        r = _sigmoid(inputs("_r") + h @ p[f"U_r{side}"].T)
+        U, b, reset = p[f"U{side}"].T, p[f"b{side}"], self.choice[f"{place}_reset"]
+        if reset == "before":
+            recurrent = (r * h) @ U + b
+        elif reset == "never":
+            recurrent = h @ U + b
+        else:
+            recurrent = r * (h @ U) + b if reset == "after" else r * (h @ U + b)
+        proposed = np.tanh(inputs("") + recurrent)
+        if self.choice[f"{place}_update"] == "previous":
+            z = 1 - z
+        return z * proposed + (1 - z) * h
+
+    def _run(self, side: str, words: np.ndarray, moves: np.ndarray) -> np.ndarray:
+        h = np.zeros((len(words), len(self.p[f"b{side}"])))
+        states = []
+        for j in range(words.shape[1]):
+            h = np.where(moves[:, j, None], self._unit("encoder", side, words[:, j], h), h)
+            states.append(h)
+        return np.stack(states, 1)
+
+    def _embedded(self, y: np.ndarray) -> np.ndarray:
+        row, biased = self.choice["first_word"]
+        E, b = self.p["E_y"], self.p["b_y"]
+        first = (0 if row is None else E[row]) + (b if biased else 0) * np.ones_like(b)
+        return np.where((y == NO_WORD)[:, None], first, E[y] + b)
+
+
+def _edited(p: Arrays, name: str, edit: object) -> np.ndarray:
+    if edit == 0:
+        return np.zeros_like(p[name])
+    if edit == "T":
+        return p[name].T
+    return p[name] * np.sqrt(p[name].shape[1]) if edit == "scaled" else p[edit]
+
+
+def _each_reversed(states: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Reverse the states of each sentence in place, without its padding."""
+    turned = states.copy()
+    for row, words in enumerate(mask):
+        turned[row, words] = states[row, words][::-1]
+    return turned
+
+
+def _sigmoid(a: np.ndarray) -> np.ndarray:
+    return 0.5 * (1 + np.tanh(0.5 * a))
+
+
+def _log_softmax(a: np.ndarray, axis: int) -> np.ndarray:
+    with np.errstate(invalid="ignore"):  # a column of padding, over the batch
+        a = a - a.max(axis, keepdims=True)
+    return a - np.log(np.exp(a).sum(axis, keepdims=True))

@@ -1,0 +1,456 @@
+"""`rnnsearch-check`: faults planted in other code are named, and faithful code is not accused."""
+
+import itertools
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import planted_model
+import pytest
+import torch
+from commands import ROOT
+from oracles import numpy_rnnsearch as oracle
+from torch import nn
+
+from fairseq_rnnsearch import check
+from fairseq_rnnsearch.conformance.__main__ import main
+from fairseq_rnnsearch.conformance.authors_numbers import PARTS, numbers, parameters
+from fairseq_rnnsearch.conformance.catalogue import CATALOGUE, singles
+from fairseq_rnnsearch.conformance.given_code import Layout, run_in_layout
+from fairseq_rnnsearch.conformance.variant_model import VariantModel
+from fairseq_rnnsearch.errors import UsageError, UserError
+from fairseq_rnnsearch.paper.equations import alignment_weights, maxout
+
+SOURCE = Path(planted_model.__file__).read_text()
+
+SUMMARY = "summary = bwd[:, 0]"
+SCORES = 'torch.einsum("bjk,k->bj", torch.tanh(query.unsqueeze(1) + keys), p["v_a"])'
+MASKING = 'scores = scores.masked_fill(~mask, float("-inf"))\n        alpha = '
+
+# name of the deviation, the text of planted_model.py, and what stands in its place
+IN_ENCODER = [
+    ("encoder-unmasked", "torch.where(keep[:, j, None], self.cell(side, words[:, j], h), h)",
+     "self.cell(side, words[:, j], h)"),
+    ("backward-left-to-right", "positions[::-1])", "positions)"),
+    ("forward-only", "torch.cat([fwd, bwd]", "torch.cat([fwd, torch.zeros_like(bwd)]"),
+    ("halves-exchanged", "torch.cat([fwd, bwd]", "torch.cat([bwd, fwd]"),
+    ("start-zero", "first = torch.tanh(", "first = 0 * torch.tanh("),
+    ("start-mean", SUMMARY, "summary = (bwd * mask[..., None]).sum(1) / mask.sum(1, True)"),
+    ("start-forward", SUMMARY, "summary = fwd[:, -1]"),
+    ("start-wrong-end", SUMMARY, "summary = bwd[range(4), mask.sum(1) - 1]"),
+    ("weight-transposed", 'linear(summary, p["W_s"], p["b_s"])', 'summary @ p["W_s"] + p["b_s"]'),
+    ("bias-lost", ' + p["b_x"]', ""),
+]  # fmt: skip
+IN_UNITS = [
+    ("reset-after", 'linear(reset * h, p["U" + side])', 'reset * linear(h, p["U" + side])'),
+    ("update-swapped", "lerp(h, candidate, update)", "lerp(candidate, h, update)"),
+    ("no-reset", "linear(reset * h,", "linear(h,"),
+    ("recurrent-transposed", 'linear(reset * h, p["U" + side])', '(reset * h) @ p["U" + side]'),
+]
+IN_STEP = [
+    ("energies-no-tanh", "torch.tanh(query.unsqueeze(1) + keys)", "query.unsqueeze(1) + keys"),
+    ("energies-dot", SCORES, 'torch.einsum("bk,bjk->bj", query, keys)'),
+    ("energies-scaled-dot", SCORES,
+     "torch.bmm(keys, query.unsqueeze(2)).squeeze(2) / query.shape[1] ** 0.5"),
+    ("no-mask", 'scores.masked_fill(~mask, float("-inf"))', "scores"),
+    ("mask-after", MASKING, "alpha = mask * "),
+    ("mask-zero", 'float("-inf")', "1e-9"),
+    ("softmax-over-batch", "scores.softmax(dim=1)", "scores.softmax(dim=0)"),
+    ("encoder-unread", "return torch.bmm(", "return 0 * torch.bmm("),
+    ("order-appendix", "consumed = self.word(y)", "consumed = self.word(y_prev)"),
+    ("readout-from-next", "read = s\n", "read = new\n"),
+    ("first-word", " * (y >= 0).unsqueeze(1)", ""),
+    ("maxout-halves", "t[:, 0::2], t[:, 1::2]", "t[:, :6], t[:, 6:]"),
+    ("maxout-replaced", "torch.maximum(t[:, 0::2], t[:, 1::2])", "torch.tanh(t[:, :6])"),
+    ("readout-term-lost", 't = t + linear(context, p["C_o"])', "t = t + 0"),
+    ("readout-sees-word", "read, self.word(y_prev)", "read, self.word(y)"),
+    ("weight-transposed", 'linear(s, p["W_a"])', 's @ p["W_a"]'),
+    ("output-over-batch", "softmax(dim=-1)", "softmax(dim=0)"),
+    ("context-not-in-gates", 'p["C_z"], p["C_r"], p["C"]', '0 * p["C_z"], 0 * p["C_r"], p["C"]'),
+]  # fmt: skip
+FAULTS = IN_ENCODER + IN_UNITS + IN_STEP
+
+
+def planted(*faults):
+    """The module with these faults in it."""
+    text = SOURCE
+    for _, old, new in faults:
+        assert old in text
+        text = text.replace(old, new)
+    module = {}
+    exec(compile(text, planted_model.__file__, "exec"), module)
+    return module
+
+
+# two faults that have a name together
+TOGETHER = {
+    frozenset({"reset-after", "update-swapped"}): {"torch-gru"},
+    frozenset({"order-appendix", "readout-from-next"}): {"order-section3"},
+}
+
+
+def names(*faults):
+    found = frozenset(name for name, _, _ in faults)
+    return TOGETHER.get(found, set(found))
+
+
+def test_the_model_without_changes_equals_the_authors_numbers():
+    model = VariantModel(parameters(), {})
+    for part in PARTS:
+        report = check(getattr(model, part), part)
+        assert report.ok and report.largest_error < 1e-13, report
+
+
+def test_every_entry_changes_the_numbers_and_no_two_are_alike():
+    """An entry that changed nothing would be named for nothing, or never."""
+
+    def computed(changes):
+        model = VariantModel(parameters(), changes)
+        found = {}
+        for part in ("step", "sentence"):
+            given = numbers(part)
+            output = run_in_layout(getattr(model, part), part, Layout(), given).quantities
+            found |= {f"{part} {name}": array for name, array in output.items()}
+        return found
+
+    def alike(one, other):
+        return one.keys() == other.keys() and all(
+            np.abs(one[name] - other[name]).max() < 1e-3 for name in one
+        )
+
+    every = [computed({}), *(computed(one.changes) for one in singles())]
+    for one, other in itertools.combinations(every, 2):
+        assert not alike(one, other)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault[0])
+def test_a_planted_fault_is_named(fault):
+    report = check(planted(fault)["Model"], framework="torch")
+    assert not report.ok and report.deviations == (fault[0],), report
+
+
+def pairs_of(faults, step):
+    """Every so-manieth pair of faults that replace different text."""
+    pairs = itertools.combinations(faults, 2)
+    return [(a, b) for a, b in pairs if b[1] not in a[1] and a[1] not in b[1]][::step]
+
+
+PAIRS = [
+    *pairs_of(IN_STEP, 6),
+    *pairs_of(IN_ENCODER, 6),
+    *zip(IN_UNITS, IN_STEP[8::3], strict=False),
+    *zip(IN_UNITS, IN_ENCODER, strict=False),
+]
+
+
+def test_planted_pairs_are_named():
+    """Of 40 pairs 3 cannot be told: the numbers are those of one of the two alone."""
+    named = {pair: check(planted(*pair)["Model"], framework="torch") for pair in PAIRS}
+    assert len(named) == 40 and not any(report.ok for report in named.values())
+    right = [pair for pair, report in named.items() if set(report.deviations) == names(*pair)]
+    alone = [pair for pair, report in named.items() if set(report.deviations) < names(*pair)]
+    assert (len(right), len(alone)) == (37, 3)
+
+
+@pytest.mark.parametrize(
+    "pair", pairs_of(IN_UNITS + IN_STEP, 37), ids=lambda pair: str(names(*pair))
+)
+def test_pairs_are_named_from_the_scores_of_sentences_alone(pair):
+    report = check(planted(*pair)["sentence"], framework="torch")
+    assert set(report.deviations) == names(*pair), report
+
+
+def test_two_faults_in_each_of_two_functions():
+    """The parts are judged apart, and together they explain whole sentences."""
+    faults = [fault for fault in FAULTS if fault[0] in FOUR]
+    report = check(planted(*faults)["Model"], framework="torch")
+    assert set(report.deviations) == FOUR, report
+    assert [len(part.deviations) for part in report.parts] == [2, 2, 4]
+
+
+FOUR = {"bias-lost", "start-zero", "no-mask", "maxout-halves"}
+
+
+def test_a_state_that_is_not_passed_on():
+    module = planted(("", 's, y_prev = found["state"], word', "s, y_prev = begin, word"))
+    assert check(module["sentence"], framework="torch").deviations == ("state-not-passed-on",)
+
+
+def test_torch_s_own_gru_is_named():
+    def encode(p, x, mask):
+        """Its rows are reset, update, new; padding is packed away."""
+        gru = nn.GRU(8, 12, batch_first=True, bidirectional=True).double()
+        state = {}
+        for end, side in (("", "_forward"), ("_reverse", "_backward")):
+            for kind, m in (("ih", "W"), ("hh", "U")):
+                rows = [p[f"{m}_r{side}"], p[f"{m}_z{side}"], p[f"{m}{side}"]]
+                state[f"weight_{kind}_l0{end}"] = torch.cat(rows)
+                state[f"bias_{kind}_l0{end}"] = torch.zeros(36).double()
+            state[f"bias_ih_l0{end}"][24:] = p[f"b{side}"]
+        gru.load_state_dict(state)
+        words = p["E_x"][x] + p["b_x"]
+        packed = nn.utils.rnn.pack_padded_sequence(words, mask.sum(1), True, enforce_sorted=False)
+        return nn.utils.rnn.pad_packed_sequence(gru(packed)[0], batch_first=True)[0]
+
+    assert check(encode, framework="torch").deviations == ("torch-gru",)
+
+
+def test_a_context_of_keys_is_named():
+    def context(alpha, h, U_a):
+        return np.einsum("bj,bjc->bc", alpha, h @ U_a.T)
+
+    assert check(context).deviations == ("context-from-keys",)
+
+
+# --- faithful code ------------------------------------------------------------------------------
+
+
+def softmax(a):
+    a = np.exp(a - a.max(-1, keepdims=True))
+    return a / a.sum(-1, keepdims=True)
+
+
+def by_oracle(p, x, y):
+    """A sentence at a time, by the NumPy model that has the authors' names."""
+    arrays = {
+        **{"W_0_enc_approx_embdr": p["E_x"], "b_0_enc_approx_embdr": p["b_x"]},
+        **{"W_0_dec_approx_embdr": p["E_y"], "b_0_dec_approx_embdr": p["b_y"]},
+        **{"A_dec_transition_0": p["U_a"].T, "B_dec_transition_0": p["W_a"].T},
+        **{"D_dec_transition_0": p["v_a"][:, None]},
+        **{"W_0_dec_initializer_0": p["W_s"].T, "b_0_dec_initializer_0": p["b_s"]},
+        **{"W_0_dec_hid_readout_0": p["U_o"].T, "b_0_dec_hid_readout_0": p["b_t"]},
+        **{"W_0_dec_prev_readout_0": p["V_o"].T, "W_0_dec_repr_readout": p["C_o"].T},
+        **{"W_dec_deep_softmax": p["W_o"].T, "b_dec_deep_softmax": p["b_o"]},
+        **{"W_0_dec_dec_inputter_0": p["C"].T, "W_0_dec_dec_updater_0": p["C_z"].T},
+        **{"W_0_dec_dec_reseter_0": p["C_r"].T},
+    }
+    for ours, theirs in (("_forward", "enc"), ("_backward", "back_enc"), ("", "dec")):
+        arrays[f"b_0_{theirs}_input_embdr_0"] = p[f"b{ours}"]
+        for gate, name, letter in (("", "input", "W"), ("_z", "update", "G"), ("_r", "reset", "R")):
+            arrays[f"W_0_{theirs}_{name}_embdr_0"] = p[f"W{gate}{ours}"].T
+            arrays[f"{letter}_{theirs}_transition_0"] = p[f"U{gate}{ours}"].T
+    found = oracle.forward(arrays, x, y)
+    return {
+        **{"weights": found.alignment, "states": found.states[1:]},
+        **{"word_log_probabilities": found.word_logprobs, "probabilities": found.next_logprobs},
+    }
+
+
+def time_first(p, x, mask):
+    h, _ = planted_model.Model(p).encode(x.T, mask.T)
+    assert mask[0].all()
+    return h.transpose(0, 1)
+
+
+def padded_left(p, x, mask):
+    """As a program that reads the last columns of a sentence's row."""
+    rows = []
+    for words, length in zip(x, mask.sum(1), strict=True):
+        own = words[len(words) - length :][None]
+        h, _ = planted_model.Model(p).encode(own, torch.ones_like(own, dtype=bool))
+        rows.append(nn.functional.pad(h[0], (0, 0, len(words) - length, 0)))
+    return torch.stack(rows)
+
+
+class InSinglePrecision(nn.Module):
+    def __init__(self, p):
+        super().__init__()
+        self.attention = nn.Linear(12, 12, bias=False)
+        self.attention.weight.data = p["W_a"].float()
+        self.p = p
+
+    def energies(self, s, h):
+        return torch.tanh(self.attention(s)[:, None] + h @ self.p["U_a"].T) @ self.p["v_a"]
+
+
+def returns_single(s, h, W_a, U_a, v_a):
+    e = np.tanh(s[:, None] @ W_a.T + h @ U_a.T) @ v_a
+    return (e + 3).astype(np.float32)[..., None]  # a constant, which the softmax drops
+
+
+def logits(p, s, y_prev, c):
+    words = planted_model.Model(p).word(y_prev)
+    return planted_model.Model(p).predict(s, words, c).log() + 2
+
+
+def in_lists(alpha, h):
+    return [
+        [sum(a * state[k] for a, state in zip(row, states, strict=True)) for k in range(24)]
+        for row, states in zip(alpha.tolist(), h.tolist(), strict=True)
+    ]
+
+
+def side_by_side(p, s, y, c):
+    """All gates and inputs in one product; the new state with an axis of layers."""
+    x = np.concatenate([(p["E_y"] + p["b_y"])[y], s, c], 1)
+    M = np.block([[p[m + g] for m in "WUC"] for g in ("_z", "_r")])
+    z, r = np.split(1 / (1 + np.exp(-x @ M.T)), 2, axis=1)
+    x[:, 8:20] *= r
+    proposed = np.tanh(x @ np.block([p["W"], p["U"], p["C"]]).T + p["b"])
+    return (s + z * (proposed - s))[None]
+
+
+def of_the_package(p, s, h, mask):
+    e = torch.tanh(s[:, None] @ p["W_a"].T + h @ p["U_a"].T) @ p["v_a"]
+    return alignment_weights(e[:, None], ~mask)
+
+
+def by_the_package_s_maxout(p, s, y_prev, c):
+    words = torch.cat([p["E_y"] + p["b_y"], torch.zeros(1, 8).double()])[y_prev]
+    t = maxout(s @ p["U_o"].T + words @ p["V_o"].T + c @ p["C_o"].T + p["b_t"])
+    return torch.log_softmax(t @ p["W_o"].T + p["b_o"], -1).unsqueeze(1)
+
+
+def one_vector_at_a_time(s, h, W_a, U_a, v_a):
+    return softmax(np.array([v_a @ np.tanh(W_a @ s + U_a @ column) for column in h]))
+
+
+@pytest.mark.parametrize(
+    ("code", "part", "framework", "said"),
+    [
+        (planted_model.Model, None, "torch", "batch first"),
+        (planted_model.sentence, None, "torch", "batch first"),
+        (planted_model.Model, "encode", "torch", "batch first"),
+        (by_oracle, "sentence", "numpy", "one sentence at a time"),
+        (time_first, "encode", "torch", "returns annotations as (8, 4, 24), taken as (4, 8, 24)"),
+        (padded_left, "encode", "torch", "padding on the left"),
+        (InSinglePrecision, None, "torch", "float32"),
+        (returns_single, "energies", "numpy", "energies"),
+        (logits, "readout", "torch", "taken as logits"),
+        (in_lists, "context", "numpy", "context"),
+        (side_by_side, "state", "numpy", "returns state as (1, 23, 12), taken as (23, 12)"),
+        (of_the_package, "weights", "torch", "returns weights as (23, 1, 8)"),
+        (by_the_package_s_maxout, "readout", "torch", "returns probabilities as (23, 1, 25)"),
+        (one_vector_at_a_time, "weights", "numpy", "without a batch axis"),
+    ],
+)
+def test_faithful_code_is_not_accused(code, part, framework, said):
+    report = check(code, part, framework)
+    assert report.ok and not report.deviations and report.largest_error < 2e-5, report
+    assert said in str(report) and "equal to the authors' program" in str(report)
+
+
+# --- what is said -------------------------------------------------------------------------------
+
+
+def test_what_nothing_explains_is_said():
+    def state(s):
+        return s + 1
+
+    report = check(state)
+    assert not report.ok and not report.deviations and report.largest_error > 0.5
+    assert "No deviation of the catalogue explains it; first to differ: state." in str(report)
+
+
+def test_what_is_explained_up_to_a_quantity():
+    def step(p, s, h, mask):
+        alpha = softmax(np.tanh((s @ p["W_a"].T)[:, None] + h @ p["U_a"].T) @ p["v_a"])
+        return {"weights": alpha, "state": s + 1}
+
+    report = check(step)
+    assert report.deviations == ("no-mask",) and "This of weights is no-mask" in str(report)
+    assert "What follows differs in a way that the catalogue does not have" in str(report)
+
+
+@pytest.mark.parametrize(
+    ("code", "part", "message"),
+    [
+        (lambda s: s[99], "state", r"test_check.py, line \d+: `.*s\[99\].*`: index 99 is out"),
+        (lambda p: p["W_x"], "state", "KeyError: 'W_x'"),
+        (lambda s, hidden: s, "state", "state asks for hidden: it may ask for p, s, y_prev, y, c"),
+        (lambda s: s[:, :5], "state", r"shape \(23, 5\); may be state \(23, 12\)"),
+        (lambda s: {"stat": s}, "state", "'stat'; did you mean state"),
+        (lambda s: None, "state", "returns nothing"),
+        (lambda s: s, "stat", "did you mean state"),
+        (lambda s: s, None, "or the part that it is"),
+    ],
+)
+def test_mistakes_in_the_code_are_shown_with_their_place(code, part, message):
+    with pytest.raises(UserError, match=message):
+        check(code, part)
+
+
+def test_not_a_number_is_no_rounding():
+    report = check(lambda s, y, c: s * np.nan, "state")
+    assert not report.ok and report.largest_error == np.inf
+
+
+# --- the command --------------------------------------------------------------------------------
+
+
+def command(capsys, *arguments):
+    """Its exit status and what it prints."""
+    try:
+        main([str(argument) for argument in arguments])
+    except SystemExit as end:
+        return end.code, capsys.readouterr().out
+    except UsageError as mistake:  # which a program shows, and ends with 2
+        return 2, str(mistake)
+    return 0, capsys.readouterr().out
+
+
+def test_the_command(tmp_path, capsys):
+    faithful, faulty = tmp_path / "faithful.py", tmp_path / "faulty.py"
+    faithful.write_text(SOURCE)
+    faulty.write_text(SOURCE.replace("reset * h", "h"))
+    torch_code = "--framework", "torch"
+    status, shown = command(capsys, f"{faithful}:Model", *torch_code)
+    assert status == 0 and shown.startswith("Model: equal to the authors' program")
+    status, shown = command(capsys, f"{faulty}:Model", *torch_code)
+    assert status == 1 and "rnnsearch-check --explain no-reset says more." in shown
+    status, shown = command(capsys, faulty, *torch_code)
+    assert status == 1 and shown.startswith("faulty: differs")
+    faulty.write_text("def state(s):\n    return s.no_such\n")
+    status, shown = command(capsys, f"{faulty}:state")
+    assert status == 2 and "faulty.py, line 2: `return s.no_such`" in shown
+    assert command(capsys, "--part", "state", "operator:neg")[0] == 2
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["nosuch.py:step"], "nosuch.py: no such file"),
+        (["nosuchmodule:step"], "No module named 'nosuchmodule'"),
+        ([f"{planted_model.__file__}:Modle"], "did you mean Model?"),
+        (["--framework", "torch"], "name the code"),
+        (["--explain", "reset-afte"], "did you mean reset-after"),
+        (["--out", "a.png"], "only with --explain"),
+        (["--explain", "no-mask", "--out", "a.jpg"], "must end in .png"),
+        (["--part", "stat", "x.py:f"], "invalid choice: 'stat'; did you mean state"),
+    ],
+)
+def test_mistakes_on_the_command_line(arguments, message, capsys):
+    status, shown = command(capsys, *arguments)
+    assert status == 2 and message in shown
+
+
+def test_every_entry_is_listed_and_explained(capsys, tmp_path):
+    listed = command(capsys, "--list")[1]
+    assert [line.split()[0] for line in listed.splitlines()] == [one.name for one in CATALOGUE]
+    for entry in CATALOGUE:
+        status, shown = command(capsys, "--explain", entry.name)
+        assert status == 0 and entry.paper in shown and entry.effect in shown
+        # something moves, or can no longer be computed
+        assert re.search("  [a-z]+ .*[░▒▓█]|cannot be computed", shown)
+    status, _ = command(capsys, "--explain", "reset-after", "--out", tmp_path / "moved.png")
+    assert status == 0 and (tmp_path / "moved.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_figures_of_effects_are_those_of_the_ablations():
+    measured = (ROOT / "recipes" / "ablations" / "README.md").read_text()
+    for entry in CATALOGUE:
+        for figure in re.findall(r"\d+\.\d", entry.effect):
+            assert figure in measured, (entry.name, figure)
+
+
+def test_it_needs_neither_fairseq_nor_torch():
+    code = (
+        "import sys, numpy as np\n"
+        "from fairseq_rnnsearch import check\n"
+        "assert not check(lambda s: s, 'state').ok\n"
+        "print(sys.modules.keys() & {'torch', 'fairseq'})"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert ran.stdout == "set()\n", ran.stderr
