@@ -344,6 +344,15 @@ def test_what_nothing_explains_is_said():
     assert "No deviation of the catalogue explains it; first to differ: state." in str(report)
 
 
+def test_a_wrong_mask_does_not_pass_without_padding():
+    def weights(p, s, h, mask):
+        e = np.tanh((s @ p["W_a"].T)[:, None] + h @ p["U_a"].T) @ p["v_a"]
+        return softmax(np.where(mask, e, 0.5 * e))
+
+    report = check(weights)
+    assert not report.ok and not report.deviations, report
+
+
 def test_what_is_explained_up_to_a_quantity():
     def step(p, s, h, mask):
         alpha = softmax(np.tanh((s @ p["W_a"].T)[:, None] + h @ p["U_a"].T) @ p["v_a"])
