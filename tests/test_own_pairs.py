@@ -59,7 +59,11 @@ NONE = {
         r"t.en cannot be read: broken packed file",
     ),
     "a zip archive": (b"PK\x03\x04", "A\n", r"t.en is a zip archive; unpack it"),
-    "a bomb": (gzip.compress((b"a" * 1023 + b"\n") * 2**17), "A\n", r"t.en unpacks to more than 100 times"),
+    "a bomb": (
+        gzip.compress((b"a" * 1023 + b"\n") * 2**17),
+        "A\n",
+        r"t.en unpacks to more than 100 times",
+    ),
 }
 
 
