@@ -122,9 +122,9 @@ def test_installed_commands_do_what_the_warm_ones_do(barely_trained, tmp_path, c
         ("fairseq-interactive", data, f"{model} --beam 2"),
         ("fairseq-validate", data, f"{model} --batch-size 9"),
         (
-            *("python", "-m", "fairseq_rnnsearch.inference.align", data),
-            f"--path={barely_trained.checkpoint} --source={text}/test.en --target={text}/test.fr",
-            f"--heatmap-dir={folder}/align --heatmap-format=pharaoh",
+            *("python", "-m", "fairseq_rnnsearch.inference.align", barely_trained.checkpoint),
+            f"--data={data} --source={text}/test.en --target={text}/test.fr",
+            f"--out={folder}/align --heatmap-format=pharaoh",
         ),
     )[:count]
     made = []

@@ -59,8 +59,8 @@ ALLOWED = {
     },
     "inference.command_options": {"alignment.figures", "arguments", "data"},
     "inference.align": {
-        *("alignment.figures", "data", "devices", "inference.command_options"),
-        "inference.translator",
+        *("alignment.evaluation", "alignment.figures", "data", "devices"),
+        *("inference.command_options", "inference.translation", "inference.translator"),
     },
     "inference.translate": {
         *("alignment.figures", "arguments", "data", "devices", "inference.command_options"),

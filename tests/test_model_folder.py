@@ -262,7 +262,7 @@ def test_commands_take_a_folder(learned, tmp_path):
     expected = run("fairseq_rnnsearch.inference.translate", tmp_path / "back.pt", text).ok()
     assert found.out == expected.out and found.out.count("\n") == len(text.read_text().splitlines())
     pair = ["--source", text, "--target", text.with_suffix(".fr")]
-    run("fairseq_rnnsearch.inference.align", folder, *pair, "--heatmap-dir", tmp_path / "a").ok()
+    run("fairseq_rnnsearch.inference.align", folder, *pair, "--out", tmp_path / "a").ok()
     assert (tmp_path / "a" / "alignments.pharaoh").read_text().count("\n") == len(
         text.read_text().splitlines()
     )

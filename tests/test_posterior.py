@@ -62,8 +62,8 @@ def test_a_model_without_attention_is_refused():
 def test_the_command_and_python_give_the_same(barely_trained, tmp_path):
     text, out = barely_trained.corpus.text, tmp_path / "aligned"
     run(
-        "fairseq_rnnsearch.inference.align", barely_trained.corpus.data, "--posterior",
-        f"--path={barely_trained.checkpoint}", f"--heatmap-dir={out} --heatmap-format jsonl",
+        "fairseq_rnnsearch.inference.align", barely_trained.checkpoint, "--posterior",
+        f"--data={barely_trained.corpus.data}", f"--out={out} --heatmap-format jsonl",
         f"--source={text / 'test.en'}", f"--target={text / 'test.fr'}",
     ).ok()  # fmt: skip
     model = load(barely_trained.checkpoint, barely_trained.corpus.data)

@@ -97,7 +97,7 @@ _TEXT = (
 )
 _TRAIN = "fairseq-train @data --save-dir=@new @train"
 _GENERATE = "fairseq-generate @data --path=@model"
-_ALIGN = "rnnsearch-align data --path=x --heatmap-dir=@new"
+_ALIGN = "rnnsearch-align x --data=data --out=@new"
 _AER = "rnnsearch-evaluate aer --gold=@gold --hypothesis=@links"
 
 COMMANDS = {  # words of each command, and parts of its one line

@@ -123,9 +123,9 @@ def test_commands_align_and_do_not_translate(small_corpus, tmp_path):
     assert "--target-foresight" in refused and "cannot translate" in refused
     text = small_corpus.text
     run(
-        "fairseq_rnnsearch.inference.align", small_corpus.data, f"--path={checkpoint}",
+        "fairseq_rnnsearch.inference.align", checkpoint, f"--data={small_corpus.data}",
         f"--source={text / 'test.en'}", f"--target={text / 'test.fr'}",
-        f"--heatmap-dir={tmp_path / 'aligned'} --heatmap-format pharaoh",
+        f"--out={tmp_path / 'aligned'} --heatmap-format pharaoh",
     ).ok()  # fmt: skip
     lines = (tmp_path / "aligned/alignments.pharaoh").read_text().splitlines()
     words = [len(line.split()) for line in (text / "test.fr").read_text().splitlines()]

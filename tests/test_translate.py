@@ -190,7 +190,7 @@ def test_what_is_wrong_is_said_in_one_line(work, tmp_path):
 def test_what_stands_in_the_place_of_something_else_is_recognised(tmp_path, main, given, message):
     (tmp_path / "text").write_text("How are you?\n")
     given, message = (one.replace("TEXT", str(tmp_path / "text")) for one in (given, message))
-    more = [f"--heatmap-dir={tmp_path / 'out'}"] if main is align.main else []
+    more = [f"--out={tmp_path / 'out'}"] if main is align.main else []
     with pytest.raises(UsageError) as caught:
         main([*shlex.split(given), *more])
     assert message in str(caught.value) and not (tmp_path / "out").exists()

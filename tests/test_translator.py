@@ -17,6 +17,7 @@ from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import GenerationConfig
 
 from fairseq_rnnsearch import load
+from fairseq_rnnsearch.alignment.evaluation.__main__ import main as evaluate
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference import translation as translation_module
 from fairseq_rnnsearch.inference.align import main as align_main
@@ -530,10 +531,10 @@ def written(folder, pairs):
 def test_two_text_files_are_aligned_in_one_command(learned, model, test_pairs, tmp_path):
     finished = run(
         "fairseq_rnnsearch.inference.align",
-        learned.corpus.data,
-        *("--path", learned.checkpoint),
+        learned.checkpoint,
+        *("--data", learned.corpus.data),
         *written(tmp_path, test_pairs),
-        f"--heatmap-dir={tmp_path / 'out'} --heatmap-format pharaoh,jsonl,html",
+        f"--out={tmp_path / 'out'} --heatmap-format pharaoh,jsonl,html",
         "--heatmap-style inverted",
     ).ok()
     assert f"{len(test_pairs)} pairs aligned" in finished.err
@@ -545,10 +546,29 @@ def test_two_text_files_are_aligned_in_one_command(learned, model, test_pairs, t
         assert json.loads(line)["id"] == number
         assert tuple(json.loads(line)["target"]) == pair.tokens
         np.testing.assert_allclose(json.loads(line)["weights"], pair.weights, atol=1e-5)
+    texts = [(tmp_path / f"out/{side}.tok").read_text() for side in ("source", "target")]
+    assert texts == ["".join(f"{pair[side]}\n" for pair in test_pairs) for side in (0, 1)]
     page = (tmp_path / "out/index.html").read_text()
     assert "<title>Alignments of source and target, en → fr</title>" in page
     assert f'id="model" class="faint">{learned.checkpoint}</p>' in page
     assert '"inverted":true' in page
+
+
+def test_both_directions_are_symmetrised_in_one_command(learned, tmp_path, capsys):
+    pairs = [("I lost my keys.", "J'ai perdu mes clés."), ("Where is it?", "Où est-il ?")]
+    sides = written(tmp_path, pairs)
+    align_main(["en-fr", "--inverse", "fr-en", *sides, f"--out={tmp_path / 'both'}"])
+    joined = (tmp_path / "both/symmetrised.pharaoh").read_text()
+    align_main(["fr-en", *written(tmp_path, [pair[::-1] for pair in pairs]), f"--out={tmp_path}"])
+    files = f"--forward={tmp_path}/both/alignments.pharaoh --inverse={tmp_path}/alignments.pharaoh"
+    evaluate(f"symmetrise {files} --reverse inverse --method grow-diag-final-and".split())
+    assert joined == capsys.readouterr().out != (tmp_path / "both/alignments.pharaoh").read_text()
+    target, first = (tmp_path / "both/target.tok").read_text(), joined.splitlines()[0].split()
+    assert target == "J' ai perdu mes clés .\nOù est - il ?\n" and "3-4" in first  # keys
+    with pytest.raises(UserError, match="--inverse: the two models split line 1 into different"):
+        more = ["--inverse", "fr-en", f"--out={tmp_path / 'other'}"]
+        align_main([str(learned.checkpoint), *sides, *more])
+    assert not list((tmp_path / "other").iterdir())
 
 
 def test_chosen_sentences_keep_their_numbers_also_over_chunks(
@@ -556,9 +576,9 @@ def test_chosen_sentences_keep_their_numbers_also_over_chunks(
 ):
     monkeypatch.setattr("fairseq_rnnsearch.inference.align.AT_ONCE", 2)
     align_main(
-        [str(learned.corpus.data), "--path", str(learned.checkpoint)]
+        [str(learned.checkpoint), "--data", str(learned.corpus.data)]
         + written(tmp_path, test_pairs)
-        + ["--heatmap-dir", str(tmp_path / "out"), "--heatmap-format", "jsonl"]
+        + ["--out", str(tmp_path / "out"), "--heatmap-format", "jsonl"]
         + ["--heatmap-samples", "ids:3,17,18,40", "--heatmap-source-end", "drop"]
     )
     lines = (tmp_path / "out/alignments.jsonl").read_text().splitlines()

@@ -1,30 +1,35 @@
 """``rnnsearch-align``: forced alignment of two text files.
 
-    rnnsearch-align en-fr --source test.en --target test.fr --heatmap-dir aligned
-    rnnsearch-align data-bin --path checkpoint_best.pt \\
-        --source test.en --target test.fr --heatmap-dir aligned --heatmap-format pharaoh,jsonl,html
+    rnnsearch-align en-fr --source test.en --target test.fr --out aligned
+    rnnsearch-align runs/quickstart --source test.en --target test.fr --out aligned \\
+        --heatmap-format pharaoh,jsonl,html
+    rnnsearch-align en-fr --inverse fr-en --source test.en --target test.fr --out aligned
 
 Each line of the target file is scored as the translation of the same line of the source file, and
 the alignment weights that the model computes on the way are written. Nothing has to be binarised.
-A warning tells when the model does not know many of the words, or when the languages seem swapped.
-Models that were trained with ``--target-foresight`` are for this alone.
+The words that links count are in source.tok and target.tok. With a model of the other direction,
+the links of both are joined in symmetrised.pharaoh. A warning tells when the model does not know
+many of the words, or when the languages seem swapped. Models that were trained with
+``--target-foresight`` are for this alone.
 """
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import islice, repeat
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
+from fairseq_rnnsearch.alignment.evaluation.symmetrisation import METHODS, pharaoh, symmetrise
 from fairseq_rnnsearch.alignment.figures import Gallery, parse_formats, parse_samples
-from fairseq_rnnsearch.alignment.figures.alignment import Alignment
 from fairseq_rnnsearch.data.corpus import check_parallel
-from fairseq_rnnsearch.errors import counted, program, usage
+from fairseq_rnnsearch.errors import UserError, counted, program, usage
+from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.inference.command_options import (
     add_heatmap_options,
     add_model_options,
@@ -36,6 +41,7 @@ from fairseq_rnnsearch.inference.command_options import (
 )
 
 if TYPE_CHECKING:
+    from fairseq_rnnsearch.inference.translation import Translation
     from fairseq_rnnsearch.inference.translator import Translator
 
 AT_ONCE = 320  # pairs that are read, sorted by length and aligned together
@@ -53,8 +59,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with usage():
         formats = parse_formats(options.heatmap_format)
         samples = parse_samples(options.heatmap_samples)
-    path, data = (options.path, options.data) if options.path else (options.data, None)
-    check_places(path.split(":"), (options.source, options.target))
+    models = f"{options.checkpoint}:{options.inverse or ''}".split(":")
+    check_places(models, (options.source, options.target))
     from fairseq_rnnsearch.devices import usable_device  # torch, which --help need not import
 
     with usage():
@@ -63,57 +69,99 @@ def main(arguments: Sequence[str] | None = None) -> None:
     samples.check(lines, str(options.source))
     from fairseq_rnnsearch.inference.translator import load
 
-    model = load(path.split(":"), data, **load_options(options))
+    model = load(options.checkpoint.split(":"), options.data, **load_options(options))
+    files = [options.source, options.target]
     chosen = [number for number in range(lines) if number in samples]
-    aligned = _aligned(model, options, chosen)
-    progress = tqdm(aligned, "aligning", total=len(chosen), unit="pair", file=sys.stderr)
-    files = [options.source.name, options.target.name]
-    look = look_of(options, files, model.languages, path)
-    with (
-        logging_redirect_tqdm(),
-        Gallery(options.heatmap_dir, formats, look=look) as gallery,
-        model.as_one_text(),
-    ):
-        for alignment in progress:
-            gallery.add(alignment)
-    print(f"{counted(len(chosen), 'pair')} aligned in {options.heatmap_dir}", file=sys.stderr)
+    aligned, others = _aligned(model, files, options, chosen), repeat(None)
+    look = look_of(options, [file.name for file in files], model.languages, options.checkpoint)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(logging_redirect_tqdm())
+        gallery = stack.enter_context(Gallery(options.out, formats, look=look))
+        stack.enter_context(model.as_one_text())
+        texts = [_begun(stack, options.out / name) for name in ("source.tok", "target.tok")]
+        if options.inverse:
+            swapped = {"source_lang": options.target_lang, "target_lang": options.source_lang}
+            inverse = load(
+                options.inverse.split(":"), options.data, **load_options(options) | swapped
+            )
+            stack.enter_context(inverse.as_one_text())
+            others = _aligned(inverse, files[::-1], options, chosen)
+            joined = _begun(stack, options.out / "symmetrised.pharaoh")
+        progress = tqdm(aligned, "aligning", total=len(chosen), unit="pair", file=sys.stderr)
+        for pair, number, other in zip(progress, chosen, others, strict=False):
+            alignment = pair.alignment.with_source_end(options.heatmap_source_end)
+            gallery.add(replace(alignment, id=number))
+            for text, words in zip(texts, (pair.source_tokens, pair.tokens), strict=True):
+                print(*words[:-1], file=text)
+            if other:
+                links = _symmetrised(pair, other, options.symmetrise, f"line {number + 1}")
+                print(links, file=joined)
+    print(f"{counted(len(chosen), 'pair')} aligned in {options.out}", file=sys.stderr)
+
+
+def _begun(stack: contextlib.ExitStack, path: Path) -> IO[str]:
+    """Open a file that appears when the stack ends without an error."""
+    unfinished = stack.enter_context(replacing(path))
+    return stack.enter_context(unfinished.open("w", encoding="utf-8", errors="backslashreplace"))
+
+
+def _symmetrised(pair: "Translation", other: "Translation", method: str, where: str) -> str:
+    """Return the links of two directions, joined.
+
+    Raises:
+        UserError: the models split a sentence into different words.
+    """
+    if (pair.source_tokens, pair.tokens) != (other.tokens, other.source_tokens):
+        raise UserError(
+            f"--inverse: the two models split {where} into different words, so their links cannot "
+            "be joined; models of the same data folder split alike"
+        )
+    inverse = {(source, target) for target, source in other.alignment.links()}
+    return pharaoh(symmetrise(set(pair.alignment.links()), inverse, method))
 
 
 def _aligned(
-    model: "Translator", options: argparse.Namespace, numbers: Iterable[int]
-) -> Iterator[Alignment]:
-    """Yield alignments in the order of the files, which are never in memory as a whole."""
+    model: "Translator", files: Sequence[Path], options: argparse.Namespace, numbers: Iterable[int]
+) -> Iterator["Translation"]:
+    """Yield aligned pairs in the order of the files, which are never in memory as a whole."""
     with (
-        options.source.open(encoding="utf-8") as source,
-        options.target.open(encoding="utf-8") as target,
+        files[0].open(encoding="utf-8") as source,
+        files[1].open(encoding="utf-8") as target,
     ):
-        pairs = enumerate(zip(source, target, strict=True))
+        pairs = enumerate(zip(map(str.strip, source), map(str.strip, target), strict=True))
         numbers = iter(numbers)
         while at_once := list(islice(numbers, AT_ONCE)):
             wanted = set(at_once)
             chunk = list(islice((pair for i, pair in pairs if i in wanted), len(at_once)))
-            aligned = model.align(
+            yield from model.align(
                 *map(list, zip(*chunk, strict=True)),
                 posterior=options.posterior,
                 pieces=options.heatmap_pieces,
                 batch_size=options.batch_size,
             )
-            for number, pair in zip(at_once, aligned, strict=True):
-                alignment = pair.alignment.with_source_end(options.heatmap_source_end)
-                yield replace(alignment, id=number)
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = parser_of("rnnsearch-align", __doc__)
     parser.add_argument(
-        "data",
-        help="data folder with the dictionaries of the training; or, without --path, a model: one"
-        " that the package brings, such as en-fr, or a folder of rnnsearch-export",
+        "checkpoint",
+        help="a model that the package brings, such as en-fr, a folder of rnnsearch-export, a "
+        "checkpoint, several of these with : between, or a recipe's work folder",
     )
-    parser.add_argument("--path", help="checkpoint, or several with : between")
     parser.add_argument("--source", type=Path, required=True, metavar="FILE")
     parser.add_argument("--target", type=Path, required=True, metavar="FILE")
-    parser.add_argument("--heatmap-dir", type=Path, required=True, metavar="DIR")
+    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="of the files")
+    parser.add_argument(
+        "--inverse",
+        metavar="CHECKPOINT",
+        help="a model of the other direction, whose links and the first one's are joined",
+    )
+    parser.add_argument(
+        "--symmetrise",
+        choices=METHODS,
+        default="grow-diag-final-and",
+        help="how to join them (default: %(default)s)",
+    )
     parser.add_argument(
         "--posterior",
         action="store_true",

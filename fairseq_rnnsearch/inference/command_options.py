@@ -94,7 +94,13 @@ def look_of(
 
 
 def add_text_options(parser: argparse.ArgumentParser) -> None:
-    """Add the languages, and how text becomes tokens."""
+    """Add the data folder, the languages, and how text becomes tokens."""
+    parser.add_argument(
+        "--data",
+        metavar="DIR",
+        help="data folder with the dictionaries of the training (default: the one that the "
+        "checkpoint names, or one of that name beside it)",
+    )
     parser.add_argument("-s", "--source-lang", metavar="LANG", help="default: the checkpoint's")
     parser.add_argument("-t", "--target-lang", metavar="LANG", help="default: the checkpoint's")
     text = parser.add_argument_group(

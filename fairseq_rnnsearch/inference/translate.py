@@ -244,12 +244,6 @@ def _parser() -> argparse.ArgumentParser:
         help="text with a sentence a line; - is standard input (default: -)",
     )
     parser.add_argument(
-        "--data",
-        metavar="DIR",
-        help="data folder with the dictionaries of the training (default: the one that the "
-        "checkpoint names, or one of that name beside it)",
-    )
-    parser.add_argument(
         "--beam",
         type=count_of,
         default=12,

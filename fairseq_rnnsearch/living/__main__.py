@@ -80,10 +80,6 @@ def _parser() -> argparse.ArgumentParser:
         "checkpoint", nargs="+", help="of a training; two with the same dictionaries side by side"
     )
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the page")
-    parser.add_argument(
-        "--data", metavar="DIR",
-        help="folder with the dictionaries of the training (default: the checkpoint's)",
-    )  # fmt: skip
     parser.add_argument("--title", default="RNNsearch", help="heading (default: %(default)s)")
     parser.add_argument(
         "--name", action="append", default=[],

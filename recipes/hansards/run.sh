@@ -48,10 +48,9 @@ binarise() {
 
 # align_text SOURCE-TARGET MODEL TEXT FORMATS OPTION...: aligns sentences by force
 align_text() {
-    python -m fairseq_rnnsearch.inference.align "$WORK/data" \
-        --path "$WORK/checkpoints-$2/checkpoint_best.pt" \
-        --source "$3.${1%-*}" --target "$3.${1#*-}" \
-        --heatmap-dir "$PARTIAL" --heatmap-format "$4" "${@:5}"
+    python -m fairseq_rnnsearch.inference.align "$WORK/checkpoints-$2/checkpoint_best.pt" \
+        --data "$WORK/data" --source "$3.${1%-*}" --target "$3.${1#*-}" \
+        --out "$PARTIAL" --heatmap-format "$4" "${@:5}"
 }
 
 # align SOURCE-TARGET SPLIT: aligns the test or the validation sentences

@@ -82,9 +82,9 @@ learn_dictionary() {
             cat -- "$SELECTED/train.$language"
         fi >"$PARTIAL/text.$language"
     done
-    logged "align-$(folder_of "$1")" python -m fairseq_rnnsearch.inference.align "$DATA" \
-        --path "$(checkpoint_of "$1")" --source "$PARTIAL/text.en" --target "$PARTIAL/text.fr" \
-        --tokenizer space --heatmap-dir "$PARTIAL" --heatmap-format pharaoh
+    logged "align-$(folder_of "$1")" python -m fairseq_rnnsearch.inference.align \
+        "$(checkpoint_of "$1")" --data "$DATA" --source "$PARTIAL/text.en" --target "$PARTIAL/text.fr" \
+        --tokenizer space --out "$PARTIAL" --heatmap-format pharaoh
     evaluate dictionary --source "$PARTIAL/text.en" --target "$PARTIAL/text.fr" \
         --alignments "$PARTIAL/alignments.pharaoh" --out "$PARTIAL/dictionary"
     rm -- "$PARTIAL"/text.*

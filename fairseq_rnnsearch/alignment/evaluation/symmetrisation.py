@@ -116,6 +116,12 @@ def join_files(forward: LinkFile, inverse: LinkFile, method: str) -> list[frozen
     ]
 
 
+def pharaoh(sentence: AbstractSet[Link]) -> str:
+    """Return links as ``0-0 1-2 ...``, the source first, in the order of the target words."""
+    ordered = sorted(sentence, key=lambda link: (link[1], link[0]))
+    return " ".join(f"{source}-{target}" for source, target in ordered)
+
+
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     for option, model in {
@@ -146,5 +152,4 @@ def run(options: argparse.Namespace) -> None:
         links.same_sentences(file, len(longest.sentences), longest.path) for file in files.values()
     )
     for sentence in join_files(forward, inverse, options.method):
-        ordered = sorted(sentence, key=lambda link: (link[1], link[0]))
-        print(" ".join(f"{source}-{target}" for source, target in ordered))
+        print(pharaoh(sentence))
