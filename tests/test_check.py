@@ -435,6 +435,44 @@ def test_mistakes_on_the_command_line(arguments, message, capsys):
     assert status == 2 and message in shown
 
 
+# what stands in the lecture's exercises, and what must
+SOLUTIONS = {
+    "attention.py": [("U_a, v_a) * mask", "U_a, v_a) - 1e9 * ~mask", "mask-zero")],
+    "decoder.py": [
+        ('p["E_y"][y] + p["b_y"]', '(p["E_y"][y] + p["b_y"]) * (y[:, None] >= 0)', "first-word"),
+        ("t[:, :half], t[:, half:]", "t[:, ::2], t[:, 1::2]", "maxout-halves"),
+    ],
+    "encoder.py": [
+        ('r * (h @ p[f"U{side}"].T)', '(r * h) @ p[f"U{side}"].T', "reset-after"),
+        ("backward[np.arange(len(x)), last]", "backward[:, 0]", "start-wrong-end"),
+    ],
+}
+
+
+def test_exercises_are_graded(tmp_path, capsys):
+    exercises = ROOT / "recipes" / "lecture" / "exercises"
+    assert sorted(SOLUTIONS) == sorted(path.name for path in exercises.glob("*.py"))
+    status, shown = command(capsys, "--grade", exercises)
+    assert status == 1 and shown.splitlines() == [
+        "attention.py         1 of 3 right, not weights, context",
+        "decoder.py           1 of 2 right, not readout",
+        "encoder.py           0 of 1 right, not encode",
+        "0 of 3 files are right",
+    ]
+    for name, changes in SOLUTIONS.items():
+        text = (exercises / name).read_text()
+        for fault, right, deviation in changes:
+            assert deviation in command(capsys, exercises / name)[1]
+            text = text.replace(fault, right)
+        (tmp_path / name).write_text(text)
+    status, shown = command(capsys, "--grade", tmp_path)
+    assert status == 0 and shown.endswith("3 of 3 files are right\n")
+    (tmp_path / "encoder.py").write_text("def encode(x):\n    return 1 / 0\n")
+    status, shown = command(capsys, "--grade", tmp_path)
+    assert status == 1 and "encoder.py           encoder.py, line 2: `return 1 / 0`" in shown
+    assert command(capsys, "--grade", tmp_path / "none")[0] == 2
+
+
 def test_every_entry_is_listed_and_explained(capsys, tmp_path):
     listed = command(capsys, "--list")[1]
     assert [line.split()[0] for line in listed.splitlines()] == [one.name for one in CATALOGUE]

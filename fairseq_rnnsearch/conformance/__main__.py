@@ -3,6 +3,7 @@
     rnnsearch-check mymodel.py:step            a function for a part of the model, or a class
     rnnsearch-check mymodel.py                 all functions of a file that are named for parts
     rnnsearch-check --explain reset-after      what a deviation is and does
+    rnnsearch-check --grade FOLDER             how much of a course's exercises is right
 
 It runs the code with the authors' parameters and sentences, and compares with the numbers of their
 program. The exit status is 0 if all are equal, 1 if some differ, and 2 for a mistake.
@@ -41,6 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _run(options: argparse.Namespace) -> bool:
     if options.out and not options.explain:
         raise UserError("--out: only with --explain")
+    if options.grade:
+        return _graded(options.grade, options.framework)
     if options.list:
         print(listed())
     elif options.explain:
@@ -54,6 +57,27 @@ def _run(options: argparse.Namespace) -> bool:
         print(report)
         return report.ok
     return True
+
+
+def _graded(folder: Path, framework: str) -> bool:
+    """Print for each file of a folder how many of its functions are right, and tell if all are."""
+    files = sorted(folder.glob("*.py"))
+    if not files:
+        raise UserError(f"--grade {folder}: has no file NAME.py")
+    right = []
+    for file in files:
+        try:
+            parts = check(_loaded(str(file)), framework=framework).parts
+        except UserError as mistake:
+            right.append(False)
+            print(f"{file.name:<20} {mistake}")
+            continue
+        wrong = [part.part for part in parts if not part.ok]
+        right.append(not wrong)
+        said = f"{len(parts) - len(wrong)} of {len(parts)} right"
+        print(f"{file.name:<20} {said}{', not ' if wrong else ''}{', '.join(wrong)}")
+    print(f"{sum(right)} of {len(files)} files are right")
+    return all(right)
 
 
 def _loaded(code: str) -> Any:
@@ -101,6 +125,9 @@ def _parser() -> argparse.ArgumentParser:
         "--framework", choices=FRAMEWORKS, default="numpy",
         help="whose arrays the code takes (default: %(default)s)",
     )  # fmt: skip
+    parser.add_argument(
+        "--grade", type=Path, metavar="FOLDER", help="count what is right in every file NAME.py"
+    )
     parser.add_argument("--list", action="store_true", help="print the catalogue of deviations")
     parser.add_argument("--explain", metavar="DEVIATION", help="its equation, effect and picture")
     parser.add_argument("--out", type=Path, metavar="PNG", help="with --explain, draws the picture")
