@@ -109,6 +109,7 @@ def put(format, place, value):
 
 DAMAGED = {
     "another magic": (index(put("<B", 8, 1)), r"\.idx is no index of fairseq"),
+    "fairseq's older kind": (index(lambda c: b"TNTIDX\0\0" + c), "of fairseq's older kind"),
     "cut in the header": (index(lambda c: c[:20]), "is no index"),
     "another version": (index(put("<Q", 9, 2)), "version 2 and type 8"),
     "a type of fractions": (index(put("<B", 17, 6)), "version 1 and type 6"),

@@ -57,7 +57,7 @@ VARIANTS = {
 }
 TOLERANCE = 0.02
 GENERATION = SimpleNamespace(
-    generation=None, common=defaultdict(bool)
+    generation=SimpleNamespace(retain_dropout=False), common=defaultdict(bool)
 )  # as much of a configuration as a model asks for
 
 

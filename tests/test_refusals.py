@@ -130,6 +130,9 @@ COMMANDS = {  # words of each command, and parts of its one line
     f"{_TRAIN} --attention-size 999999999999999999999": [
         "--attention-size 999999999999999999999: must be a whole number from 1 to 1,000,000"
     ],
+    f"{_TRAIN} --tpu": ["--tpu needs the package torch_xla"],
+    f"{_GENERATE} --retain-dropout": ["--retain-dropout: this model drops nothing out"],
+    f"{_GENERATE} --diverse-beam-groups 2": ["--diverse-beam-groups: fairseq's goes on"],
     f"{_TRAIN} --save-async": ["needs the package iopath"],
     f"{_TRAIN} --max-tokens 100": ["--batch-size", "--max-tokens", "--batch-order fairseq"],
     f"{_TRAIN} --max-train-words -1": ["--max-train-words -1", "0 (all)"],

@@ -29,6 +29,7 @@ OTHERS_CONTRACTS = {
     ("conformance/given_code.py", "__name__"),  # of code that is checked
     ("inference/translator.py", "length_limit"),  # of tasks, which may be fairseq's own
     ("plugin/tasks/alignment_heatmap.py", "max_len_a"),
+    ("plugin/tasks/alignment_heatmap.py", "diverse_beam_groups"),
     ("plugin/tasks/alignment_heatmap.py", "max_len_b"),
 }
 

@@ -17,6 +17,7 @@ from fairseq_rnnsearch.data.checksums import check_checksum
 from fairseq_rnnsearch.errors import UserError, counted
 
 _MAGIC = b"MMIDIDX\x00\x00"
+_OLDER = b"TNTIDX"
 _HEADER = np.dtype([("magic", "V9"), ("version", "<u8"), ("type", "u1"), ("count", "<u8")])
 # These are fairseq's codes of the types in which it stores the numbers of words.
 _TYPES = {1: np.uint8, 2: np.int8, 3: np.int16, 4: np.int32, 5: np.int64, 8: np.uint16}
@@ -43,19 +44,9 @@ def check_split(folder: Path, split: str, symbols: Mapping[str, int]) -> None:
                 not prefix.name.startswith(f"{split}.")
             ):
                 continue
-            if is_binarised(prefix):
-                check_binarised(prefix, count)
+            check_binarised(prefix, count)
             check_checksum(index)
             check_checksum(f"{prefix}.bin")
-
-
-def is_binarised(prefix: str | os.PathLike[str]) -> bool:
-    """Return whether the index is of this kind; there are older and stranger ones."""
-    try:
-        with Path(f"{prefix}.idx").open("rb") as file:
-            return file.read(4) == _MAGIC[:4]
-    except OSError:
-        return False
 
 
 def check_binarised(prefix: str | os.PathLike[str], symbols: int) -> int:
@@ -85,6 +76,11 @@ def check_binarised(prefix: str | os.PathLike[str], symbols: int) -> int:
 def _read_index(path: Path) -> tuple[np.ndarray, np.dtype]:
     """Return (sentences,) the length of each with its end symbol, and the type of the numbers."""
     content = path.read_bytes()
+    if content.startswith(_OLDER):
+        raise UserError(
+            f"{path} is an index of fairseq's older kind (--dataset-impl cached or lazy), in which"
+            f" damage cannot be seen; {_AGAIN}"
+        )
     if not content.startswith(_MAGIC) or len(content) < _HEADER.itemsize:
         raise UserError(
             f"{path} is no index of fairseq ({counted(len(content), 'byte')}); {_AGAIN}"

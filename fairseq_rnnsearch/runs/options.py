@@ -69,6 +69,8 @@ def check_options(options: Namespace) -> None:
             raise UserError(f"{option_of(name)} {path}: is no folder; name another")
     for name in ("model_overrides", "optimizer_overrides"):
         read_overrides(given.get(name) or "{}")
+    if given.get("tpu") and not find_spec("torch_xla"):
+        raise UserError("--tpu needs the package torch_xla, which is not installed")
     if given.get("write_checkpoints_asynchronously") and not find_spec("iopath"):
         # fairseq says so, trains nothing and ends with status 0
         raise UserError("--write-checkpoints-asynchronously needs the package iopath: install it")

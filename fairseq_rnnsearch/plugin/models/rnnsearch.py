@@ -173,8 +173,14 @@ class RNNSearchModel(FairseqEncoderDecoderModel):
             )
 
     def prepare_for_inference_(self, cfg: DictConfig) -> None:
-        """Prepare for translating; fairseq calls this, and does not train the parameters then."""
+        """Prepare for translating; fairseq calls this, and does not train the parameters then.
+
+        Raises:
+            UserError: as ``refuse_halves``, and for ``--retain-dropout``.
+        """
         refuse_halves(cfg)
+        if cfg.generation.retain_dropout:
+            raise UserError("--retain-dropout: this model drops nothing out when it translates")
         super().prepare_for_inference_(cfg)
         for side in (self.encoder, self.decoder):
             round_matrices(side)

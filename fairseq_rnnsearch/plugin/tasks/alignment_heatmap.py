@@ -197,7 +197,8 @@ class AlignmentHeatmapTask(ParallelDataTask):
 
         Raises:
             UserError: when alignments are asked of a model that has none, the authors' search is
-                mixed with a search that is no beam search, or a model cannot search.
+                mixed with a search that is no beam search, a search is asked for that does not
+                work, or a model cannot search.
         """
         if self._needs_alignment(args) and not any(has_alignment(model) for model in models):
             raise UserError(
@@ -207,6 +208,11 @@ class AlignmentHeatmapTask(ParallelDataTask):
         if getattr(args, "score_reference", False):
             generator = (seq_gen_cls or SequenceScorer)(self.target_dictionary)
         else:
+            if getattr(args, "diverse_beam_groups", 0) > 0:
+                raise UserError(
+                    "--diverse-beam-groups: fairseq's goes on with translations after their end;"
+                    " --nbest and --sampling give several translations"
+                )
             if seq_gen_cls is None and self.cfg.authors_search:
                 for option in ("sampling", "match_source_len", "constraints"):
                     if getattr(args, option, False):
