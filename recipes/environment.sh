@@ -52,7 +52,7 @@ if is_complete; then
 fi
 [[ -e $VENV/pyvenv.cfg || -z $(ls -A -- "$VENV" 2>/dev/null) ]] ||
     die "VENV=$VENV has other things in it and is no environment; name a new folder"
-"$PYTHON" -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
+"$PYTHON" -P -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
     2>/dev/null || die "PYTHON=$PYTHON: must be Python 3.11 to 3.13 with its module venv (Debian," \
     "Ubuntu: apt install python3 python3-venv python3-dev)"
 mkdir -p -- "$VENV" 2>/dev/null || die "cannot write to VENV=$VENV"
@@ -65,20 +65,20 @@ if is_complete; then # another process has just made it
 fi
 
 pip() {
-    "$VENV/bin/python" -m pip --disable-pip-version-check "$@" >>"$VENV/install.log" 2>&1 || {
+    "$VENV/bin/python" -P -m pip --disable-pip-version-check "$@" >>"$VENV/install.log" 2>&1 || {
         tail -n 15 -- "$VENV/install.log" >&2
         die "pip $1 failed; the end of $VENV/install.log is above"
     }
 }
 
 printf 'environment: making %s, which takes minutes (log: %s)\n' "$VENV" "$VENV/install.log" >&2
-[[ -x $VENV/bin/pip ]] || "$PYTHON" -m venv "$VENV"
+[[ -x $VENV/bin/pip ]] || "$PYTHON" -P -m venv "$VENV"
 if [[ -n ${RNNSEARCH_TORCH:-} ]]; then
     pip install "$TORCH"
-elif ! "$VENV/bin/python" -c 'import torch' 2>/dev/null; then
+elif ! "$VENV/bin/python" -P -c 'import torch' 2>/dev/null; then
     (pip install --only-binary :all: "$TORCH+cpu") 2>/dev/null || pip install "$TORCH"
 fi
-installed=$("$VENV/bin/python" -m pip show torch | sed -n 's/^Version: //p')
+installed=$("$VENV/bin/python" -P -m pip show torch | sed -n 's/^Version: //p')
 # fairseq is compiled against this torch, and no dependency may exchange it
 pip install "setuptools>=77" wheel cython numpy ninja "flit_core>=3.12,<5"
 pip install --no-build-isolation -e "$ROOT${EXTRAS:+[$EXTRAS]}" "torch==$installed"

@@ -96,7 +96,7 @@ learn_codes() {
 # (The command subword-nmt would forget --seed.)
 segment() {
     if has_codes "$1"; then
-        python -m subword_nmt.apply_bpe --codes "$PARTIAL/codes.$1" "${@:2}"
+        python -P -m subword_nmt.apply_bpe --codes "$PARTIAL/codes.$1" "${@:2}"
     else
         cat
     fi

@@ -213,7 +213,7 @@ describe_preprocessing() {
     for side; do
         tokenizer="\"$(tokenizer_of "${side%%:*}")\""
         if [[ $tokenizer = '"moses"' ]]; then
-            version=${version:-$(python -c \
+            version=${version:-$(python -P -c \
                 'from importlib.metadata import version; print(version("sacremoses"))')}
             tokenizer+=", \"sacremoses\": \"$version\""
         fi
@@ -332,6 +332,6 @@ living_page() {
     while IFS= read -r sentence; do
         examples+=(--example="$sentence")
     done < <(awk 'NR <= 2 { print } length($0) > length(most) { most = $0 } END { print most }' "$2")
-    logged living python -m fairseq_rnnsearch.living "$1" --data "$WORK/data" --out "$PARTIAL" \
+    logged living python -P -m fairseq_rnnsearch.living "$1" --data "$WORK/data" --out "$PARTIAL" \
         ${examples[@]+"${examples[@]}"} "${@:3}"
 }

@@ -84,3 +84,13 @@ def test_files_lie_where_the_readme_says():
     assert not {
         file for file in named if not (ROOT / file).exists() and not (RECIPES / file).exists()
     }
+
+
+def test_recipes_run_no_module_of_the_current_folder():
+    """Without -P, Python looks there first: an importlib.py beside a corpus would be run."""
+    for script in [*RECIPES.rglob("*.sh"), *RECIPES.rglob("*.sbatch")]:
+        for line in script.read_text().splitlines():
+            assert line.startswith("#") or not re.search(r"(?i)python\S* -[cm]\b", line), (
+                script,
+                line,
+            )

@@ -33,7 +33,7 @@ write_model() {
     python "$HERE/card.py" --model "$TRAINED" --data "$WORK/data" --corpus "$WORK/corpus" \
         --part "$EVALUATE" --translations "$TRANSLATIONS/text.$TARGET" --beam "$BEAM" \
         --settings "$WORK/settings" --target "$TARGET" >"$WORK/card.md"
-    python -m fairseq_rnnsearch.inference.export "$TRAINED" --data "$WORK/data" \
+    python -P -m fairseq_rnnsearch.inference.export "$TRAINED" --data "$WORK/data" \
         --weights int8 --card "$WORK/card.md" --licence "$LICENCE" --out "$PARTIAL"
 }
 

@@ -48,7 +48,7 @@ binarise() {
 
 # align_text SOURCE-TARGET MODEL TEXT FORMATS OPTION...: aligns sentences by force
 align_text() {
-    python -m fairseq_rnnsearch.inference.align "$WORK/checkpoints-$2/checkpoint_best.pt" \
+    python -P -m fairseq_rnnsearch.inference.align "$WORK/checkpoints-$2/checkpoint_best.pt" \
         --data "$WORK/data" --source "$3.${1%-*}" --target "$3.${1#*-}" \
         --out "$PARTIAL" --heatmap-format "$4" "${@:5}"
 }
@@ -77,7 +77,7 @@ eflomal_align() {
     mkdir -- "$PARTIAL"
     logged "eflomal-$1" eflomal-align -s "$WORK/corpus/$1.en" -t "$WORK/corpus/$1.fr" \
         -f "$PARTIAL/en-fr.pharaoh" -r "$PARTIAL/fr-en.pharaoh" "${@:2}"
-    python -m fairseq_rnnsearch.alignment.evaluation symmetrise --method grow-diag-final-and \
+    python -P -m fairseq_rnnsearch.alignment.evaluation symmetrise --method grow-diag-final-and \
         --forward "$PARTIAL/en-fr.pharaoh" --inverse "$PARTIAL/fr-en.pharaoh" >"$PARTIAL/joined"
 }
 
@@ -119,7 +119,7 @@ align_own_text() {
 # join_own_links: where the posterior weights of both directions, multiplied, agree
 join_own_links() {
     mkdir -- "$PARTIAL"
-    python -m fairseq_rnnsearch.alignment.evaluation symmetrise --agreement product \
+    python -P -m fairseq_rnnsearch.alignment.evaluation symmetrise --agreement product \
         --method intersection --forward "$WORK/own-weights-en-fr/alignments.jsonl" \
         --inverse "$WORK/own-weights-fr-en/alignments.jsonl" >"$PARTIAL/en-fr"
     same_length "$PARTIAL/en-fr" "$WORK/own-text/text.en"
@@ -205,7 +205,7 @@ score() {
     local gold=$1 comment=$2 file
     shift 2
     file="$WORK/logs/aer-$(basename -- "$gold")-${comment// /-}.log"
-    python -m fairseq_rnnsearch.alignment.evaluation aer --gold "$gold" "$@" \
+    python -P -m fairseq_rnnsearch.alignment.evaluation aer --gold "$gold" "$@" \
         --bootstrap "$RESAMPLES" >"$file"
     awk -v comment="$comment" '
         BEGIN { printf "%-28s", comment }

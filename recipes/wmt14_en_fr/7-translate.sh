@@ -8,7 +8,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 source "$HERE/models.sh"
 use_training_folder
 
-evaluate() { python -m fairseq_rnnsearch.alignment.evaluation "$@"; }
+evaluate() { python -P -m fairseq_rnnsearch.alignment.evaluation "$@"; }
 
 # detokenise NAME: makes NAME.text of NAME.tokens, in $PARTIAL
 detokenise() {
@@ -82,7 +82,7 @@ learn_dictionary() {
             cat -- "$SELECTED/train.$language"
         fi >"$PARTIAL/text.$language"
     done
-    logged "align-$(folder_of "$1")" python -m fairseq_rnnsearch.inference.align \
+    logged "align-$(folder_of "$1")" python -P -m fairseq_rnnsearch.inference.align \
         "$(checkpoint_of "$1")" --data "$DATA" --source "$PARTIAL/text.en" --target "$PARTIAL/text.fr" \
         --tokenizer space --out "$PARTIAL" --heatmap-format pharaoh
     evaluate dictionary --source "$PARTIAL/text.en" --target "$PARTIAL/text.fr" \
