@@ -15,6 +15,7 @@ import os
 import re
 import sys
 import traceback
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -25,7 +26,9 @@ logger = logging.getLogger(__name__)
 USAGE = 2  # what shells and argparse report of a wrong command line
 CLOSED_PIPE = 141  # what shells report of a program that SIGPIPE has ended
 MOST = 500  # characters of what an exception or a parser says
+MOST_OF_A_MISTAKE = 2000  # which may name several paths
 
+_JOINERS = "\u200c\u200d"  # of letters in Persian, and of emoji
 _OF_ANOTHER_PROCESS = "Traceback (most recent call last)"
 
 
@@ -67,6 +70,22 @@ def usage() -> Iterator[None]:
         yield
     except UserError as mistake:
         raise UsageError(str(mistake)) from mistake
+
+
+def as_text(foreign: str, most: int = sys.maxsize) -> str:
+    """Show foreign text in one line of a terminal as text, without what a terminal would obey.
+
+    Args:
+        most: characters; of more, the last one is "…".
+    """
+    shown = foreign if len(foreign) <= most else f"{foreign[: most - 1]}…"
+    return "".join(map(_as_character, shown))
+
+
+def _as_character(foreign: str) -> str:
+    if foreign.isprintable() or foreign in _JOINERS or unicodedata.category(foreign) == "Zs":
+        return foreign
+    return " " if foreign.isspace() else "\ufffd"
 
 
 def counted(number: int, noun: str, plural: str = "") -> str:
@@ -153,11 +172,10 @@ def line_of(error: BaseException) -> str:
     """
     mistake = user_error(error)
     if mistake is not None:
-        # A file name may hold a line break; the promise is one line.
-        return " ".join(str(mistake).splitlines())
+        return as_text(str(mistake), MOST_OF_A_MISTAKE)
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
-    return f"{reason(error)}{_place(error)}"
+    return as_text(f"{reason(error)}{_place(error)}")
 
 
 def user_error(error: BaseException | None) -> UserError | None:

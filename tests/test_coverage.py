@@ -97,7 +97,7 @@ def test_another_way_to_make_tokens_is_suspected(caplog):
 
 def test_examples_are_short_and_cannot_write_to_a_terminal(caplog):
     (message,) = said(caplog, [f"{'q' * 99} \x1b[2J <unk>"])
-    assert message.endswith(f"3 en words are unknown to the model: {'q' * 29}…, ?[2J")
+    assert message.endswith(f"3 en words are unknown to the model: {'q' * 29}…, \ufffd[2J")
 
 
 def test_unknown_words_are_marked_as_a_whole():

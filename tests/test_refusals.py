@@ -49,7 +49,7 @@ from fairseq_rnnsearch.alignment.figures import (
 from fairseq_rnnsearch.alignment.figures.gallery import make_folder
 from fairseq_rnnsearch.alignment.figures.series import Series
 from fairseq_rnnsearch.devices import usable_device
-from fairseq_rnnsearch.errors import UserError, line_of, reason
+from fairseq_rnnsearch.errors import UserError, as_text, line_of, reason
 from fairseq_rnnsearch.inference import align
 from fairseq_rnnsearch.runs import mends
 from fairseq_rnnsearch.runs.options import check_options
@@ -590,4 +590,16 @@ def test_every_exception_is_one_line_with_its_place():
         line_of(raised(KeyError("x"))),
     )
     assert line_of(raised(UserError("a\nb"))) == "a b"
+    foreign = "it holds \x1b]0;name\x07 \x9b2J\u202e"  # a name in a refused checkpoint
+    for problem in (UserError(foreign), RuntimeError(foreign)):
+        shown = line_of(raised(problem))
+        assert shown.startswith("it holds \ufffd]0;name\ufffd \ufffd2J\ufffd")
+
+
+def test_foreign_text_is_shown_as_text():
+    assert as_text("Où est-il\u202f?\tن\u200cم\n") == "Où est-il\u202f? ن\u200cم "
+    assert as_text("\x7fab\ud800", 3) == "\ufffda…"
+
+
+def test_an_interrupted_program_says_so():
     assert line_of(raised(KeyboardInterrupt())) == "interrupted"

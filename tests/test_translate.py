@@ -5,6 +5,7 @@ import json
 import logging
 import os
 import pty
+import re
 import shlex
 import shutil
 import signal
@@ -13,6 +14,7 @@ import sys
 import threading
 
 import pytest
+import torch
 from commands import ROOT, generate, run, sides
 
 from fairseq_rnnsearch import load
@@ -127,6 +129,29 @@ def test_a_terminal_shows_which_words_are_unknown(work, monkeypatch, tmp_path, i
     known, unknown = screen.buffer.getvalue().decode().splitlines()
     assert known == "maison rouge"
     assert unknown.endswith("  [unknown: zebra]") == is_terminal
+
+
+def test_a_terminal_gets_no_escape_sequences_and_a_pipe_all_bytes(work, monkeypatch, tmp_path):
+    data = shutil.copytree(work / "data", tmp_path / "data")
+    (data / "SHA256SUMS").unlink()
+    words = (data / "dict.fr.txt").read_text()
+    (data / "dict.fr.txt").write_text(words.replace("rouge ", "r\x1b[2J\x9b\u202eé "))
+    state = torch.load(work / "checkpoints/checkpoint_best.pt", weights_only=False)
+    del state["task_state"]["dictionaries"]
+    torch.save(state, tmp_path / "foreign.pt")
+    (tmp_path / "text").write_text("red house\n")
+    given = [str(tmp_path / "foreign.pt"), f"--data={data}", str(tmp_path / "text")]
+    for options in ([], ["--json"], ["--nbest=2"], ["--terminal"]):
+        for is_terminal in (True, False):
+            screen = io.TextIOWrapper(io.BytesIO())
+            monkeypatch.setattr(screen, "isatty", lambda value=is_terminal: value)
+            monkeypatch.setattr("sys.stdout", screen)
+            main([*given, *options])
+            shown = screen.buffer.getvalue().decode()
+            shown = re.sub(r"\x1b\[(48;2;[0-9;]+|0)m", "", shown)  # our own grey cells
+            assert "[2J" in shown and "é" in shown
+            assert ("\u202e" in shown) != is_terminal
+            assert not is_terminal or not {*"\x1b\x9b"} & {*shown}
 
 
 def test_several_translations_of_each_line_are_those_of_fairseq(work, learned):

@@ -19,7 +19,7 @@ from typing import Any
 
 from fairseq_rnnsearch.data.plain_text import PlainText, sentences_in
 from fairseq_rnnsearch.data.reversible import JOINER, shown
-from fairseq_rnnsearch.errors import counted
+from fairseq_rnnsearch.errors import as_text, counted
 
 logger = logging.getLogger(__name__)
 
@@ -258,6 +258,5 @@ def _keep(name: str, examples: dict[str, None]) -> None:
 
 
 def _shown(examples: dict[str, None]) -> str:
-    printable = ("".join(c if c.isprintable() else "?" for c in name) for name in examples)
-    names = ", ".join(name if len(name) <= 30 else f"{name[:29]}…" for name in printable)
+    names = ", ".join(as_text(name, 30) for name in examples)
     return names and f"{', such as' if len(examples) == EXAMPLES else ':'} {names}"

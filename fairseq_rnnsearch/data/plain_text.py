@@ -27,7 +27,7 @@ from typing import Any, Literal, get_args
 import regex
 
 from fairseq_rnnsearch.data import reversible
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UserError, as_text
 
 logger = logging.getLogger(__name__)
 
@@ -170,9 +170,9 @@ def _moses_tokenizer(language: str, sacremoses: str | None) -> tuple[Split, Join
 
     if sacremoses not in (None, version("sacremoses")):
         logger.warning(
-            "the %s text of the training was split into tokens by sacremoses %.20s, and %s is "
+            "the %s text of the training was split into tokens by sacremoses %s, and %s is "
             "installed: tokens may differ from those that the model has learned",
-            *(language, sacremoses, version("sacremoses")),
+            *(language, as_text(sacremoses, 20), version("sacremoses")),
         )
     moses, inverse = MosesTokenizer(lang=language), MosesDetokenizer(lang=language)
     return (

@@ -13,7 +13,7 @@ from fairseq_rnnsearch.alignment.figures.gallery import FORMATS
 from fairseq_rnnsearch.alignment.figures.styles import STYLES, Look, title_of
 from fairseq_rnnsearch.arguments import count_of
 from fairseq_rnnsearch.data.plain_text import TOKENIZERS
-from fairseq_rnnsearch.errors import OneLineParser, UsageError
+from fairseq_rnnsearch.errors import OneLineParser, UsageError, as_text
 
 
 def parser_of(
@@ -165,11 +165,18 @@ def _refuse_sentence(given: str, expected: str) -> None:
         )
 
 
+class _AsText(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        return as_text(super().format(record))
+
+
 def show_warnings() -> None:
     """Show warnings in a line each, and nothing else of what is logged.
 
     It comes before fairseq is imported, which otherwise lets everything be shown.
     """
-    logging.basicConfig(level=logging.WARNING, format="fairseq_rnnsearch: warning: %(message)s")
+    handler = logging.StreamHandler()
+    handler.setFormatter(_AsText("fairseq_rnnsearch: warning: %(message)s"))
+    logging.basicConfig(level=logging.WARNING, handlers=[handler])
     # fairseq's import calls what torch will give up
     warnings.filterwarnings("ignore", r"`torch\.jit\.", FutureWarning)

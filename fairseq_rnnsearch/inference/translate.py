@@ -26,7 +26,7 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 from fairseq_rnnsearch.alignment.figures import Gallery, parse_formats, parse_samples, text_heatmap
 from fairseq_rnnsearch.arguments import checked, count_of
 from fairseq_rnnsearch.data.line_batches import line_batches
-from fairseq_rnnsearch.errors import OneLineParser, UserError, counted, program, usage
+from fairseq_rnnsearch.errors import OneLineParser, UserError, as_text, counted, program, usage
 from fairseq_rnnsearch.inference.command_options import (
     add_heatmap_options,
     add_model_options,
@@ -160,17 +160,17 @@ def _prompt() -> None:
 
 def _shown(number: int, translation: "Translation", options: argparse.Namespace) -> str:
     """Return what is printed of a sentence: one line, or with --nbest several."""
-    best = translation.nbest[: options.nbest]
+    best, show = translation.nbest[: options.nbest], as_text if sys.stdout.isatty() else str
     if options.json:
         value = {"id": number + 1, **translation.to_dict()}
         if options.nbest > 1:
             value["nbest"] = [one.to_dict() for one in best]
-        return json.dumps(value, ensure_ascii=False)
+        return show(json.dumps(value, ensure_ascii=False))
     has_mark = translation.unknown and sys.stdout.isatty()
-    mark = f"  [unknown: {', '.join(translation.unknown)}]" if has_mark else ""
+    mark = f"  [unknown: {show(', '.join(translation.unknown))}]" if has_mark else ""
     if options.nbest == 1:
-        return translation.text + mark
-    return "\n".join(f"{number + 1}\t{one.score:.4f}\t{one.text}{mark}" for one in best)
+        return show(translation.text) + mark
+    return "\n".join(f"{number + 1}\t{one.score:.4f}\t{show(one.text)}{mark}" for one in best)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:

@@ -20,7 +20,7 @@ from fairseq_rnnsearch.alignment.figures import (
 from fairseq_rnnsearch.alignment.figures.page import embedded_page
 from fairseq_rnnsearch.alignment.figures.styles import StyleName
 from fairseq_rnnsearch.arguments import checked
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UserError, as_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 # Drawing, and fairseq's reading of a checkpoint, change settings of the whole process meanwhile.
 one_at_a_time = threading.Lock()
-_LONGEST_IN_REPR = 50  # letters of a sentence
+LONGEST_SHOWN = 50  # letters of a sentence in a message
 
 
 @dataclass(frozen=True, repr=False)
@@ -169,7 +169,7 @@ class Translation:
         return text if self.alignment is None else text + self.html()
 
     def __repr__(self) -> str:
-        source, text = map(shortened, (self.source, self.text))
+        source, text = (as_text(sentence, LONGEST_SHOWN) for sentence in (self.source, self.text))
         score = round(self.score, 2) + 0.0  # nor is there a minus before 0.00
         return f"Translation({source!r} -> {text!r}, score {score:.2f})"
 
@@ -218,11 +218,6 @@ def _in_blocks(
         weights[row : row + rows, -1] = one.weights[:, -1]
         row, column = row + rows - 1, column + columns - 1
     return Alignment(source, target, weights, score=score, probabilities=probabilities)
-
-
-def shortened(text: str) -> str:
-    """Return a sentence with as many letters as a message may show."""
-    return text if len(text) <= _LONGEST_IN_REPR else text[: _LONGEST_IN_REPR - 1] + "…"
 
 
 def _png(figure: "Figure") -> bytes:

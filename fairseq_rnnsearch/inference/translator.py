@@ -54,7 +54,7 @@ from fairseq_rnnsearch.data.coverage import (
 )
 from fairseq_rnnsearch.data.plain_text import PlainText, Tokenizer, sentences_in
 from fairseq_rnnsearch.devices import usable_device
-from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.errors import UserError, as_text, counted
 from fairseq_rnnsearch.inference.decode import check_search, decode, has_alignment
 from fairseq_rnnsearch.inference.length_limit import UNKNOWN, LengthLimit, largest
 from fairseq_rnnsearch.inference.model_folder import folder_of, read_folder
@@ -63,7 +63,12 @@ from fairseq_rnnsearch.inference.search import (
     PosteriorScorer,
     StepwiseGenerator,
 )
-from fairseq_rnnsearch.inference.translation import Translation, joined, one_at_a_time, shortened
+from fairseq_rnnsearch.inference.translation import (
+    LONGEST_SHOWN,
+    Translation,
+    joined,
+    one_at_a_time,
+)
 from fairseq_rnnsearch.inference.work_folder import checkpoint_of, data_of
 from fairseq_rnnsearch.runs import mends
 
@@ -478,7 +483,7 @@ class Translator:
             return translation
         logger.warning(
             "the translation of %r was cut after %s, the model's limit of length",
-            shortened(translation.source),
+            as_text(translation.source, LONGEST_SHOWN),
             counted(longest, "token"),
         )
         return replace(translation, is_cut=True)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 from fairseq_rnnsearch.alignment.figures.alignment import Alignment
 from fairseq_rnnsearch.alignment.figures.shades import GREYS, grey
+from fairseq_rnnsearch.errors import as_text
 
 SHADES = " ░▒▓█"  # from weight 0 to weight 1, as light on a dark terminal
 CELL = 2
@@ -56,8 +57,7 @@ def _cell(shade: int, colour: bool) -> str:
 
 
 def _shorten(word: str) -> str:
-    word = "".join(letter if letter.isprintable() else "\ufffd" for letter in word)
-    return word if len(word) <= LONGEST_LABEL else word[: LONGEST_LABEL - 1] + "…"
+    return as_text(word, LONGEST_LABEL)
 
 
 def _cells(text: str) -> int:
