@@ -344,6 +344,26 @@ def test_what_nothing_explains_is_said():
     assert "No deviation of the catalogue explains it; first to differ: state." in str(report)
 
 
+def test_numbers_of_single_words_reach_torch_as_tensors():
+    def state(p, s, y, c):
+        assert s.dim() == 1  # one row at a time
+        return planted_model.Model(p).cell("", p["E_y"][y] + p["b_y"], s, c)
+
+    assert check(state, framework="torch").ok
+
+
+def test_explanations_that_give_the_same_numbers_are_all_named():
+    """Of the state alone one cannot tell the appendix's order from that of section 3."""
+    model = planted(("", "reset * h", "h"))["Model"]
+
+    def state(p, s, y_prev, c):
+        return model(p).cell("", model(p).word(y_prev), s, c)
+
+    report = check(state, framework="torch")
+    assert set(report.deviations) == {"order-appendix", "no-reset"}
+    assert "or no-reset (decoder) with order-section3, which gives the same" in str(report)
+
+
 def test_a_wrong_mask_does_not_pass_without_padding():
     def weights(p, s, h, mask):
         e = np.tanh((s @ p["W_a"].T)[:, None] + h @ p["U_a"].T) @ p["v_a"]

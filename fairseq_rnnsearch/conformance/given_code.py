@@ -144,7 +144,7 @@ class GivenCode:
 
     def _converted(self, array: np.ndarray, layout: Layout) -> Any:
         is_wide = layout.single and array.dtype == np.float64
-        array = array.astype(np.float32 if is_wide else array.dtype)  # a copy
+        array = np.array(array, dtype=np.float32 if is_wide else array.dtype)
         if self._framework == "numpy":
             return array
         import torch

@@ -232,13 +232,16 @@ def _explained(
 def _matches(
     part: str, layout: Layout, target: Arrays, known: tuple[Found, ...], number: int
 ) -> list[tuple[Found, ...]]:
-    """Return what reproduces the quantities: each one deviation, or the first pair, or `known`."""
+    """Return what reproduces the quantities: all single deviations, or pairs, or `known`."""
     layout = Layout(left=layout.left, rows=layout.rows.replace("no batch axis", "batch of one"))
     if number == 2 and not known:
-        for pair in _likely_pairs(part, layout, target):
+        found: dict[tuple[Found, ...], float] = {}
+        for pair, left in _likely_pairs(part, layout, target).items():
+            if found and left > min(found.values()) + DOUBLE:
+                break  # those that move the quantities alike lie side by side
             if max(_errors(part, target, _variant(part, layout, pair)).values()) <= SINGLE:
-                return [pair]
-        return []
+                found[pair] = left
+        return list(found)
     errors = {
         found: max(_errors(part, target, _kept_variant(part, layout, found)).values())
         for found in ([known] if known else [(one,) for one in singles()])
@@ -249,8 +252,8 @@ def _matches(
     return sorted(matches, key=lambda found: len(merged(found)))
 
 
-def _likely_pairs(part: str, layout: Layout, target: Arrays) -> list[tuple[Found, Found]]:
-    """Return all pairs, first those whose two differences from the model add up to the target's."""
+def _likely_pairs(part: str, layout: Layout, target: Arrays) -> dict[tuple[Found, Found], float]:
+    """Return by how much the two differences of each pair miss the target's, smallest first."""
 
     def flat(arrays: Arrays) -> np.ndarray:
         alike = [
@@ -268,7 +271,7 @@ def _likely_pairs(part: str, layout: Layout, target: Arrays) -> list[tuple[Found
         for a, b in itertools.combinations(seen, 2)
         if a.name != b.name and merged((a, b)) is not None
     }
-    return sorted(left, key=left.get)
+    return dict(sorted(left.items(), key=lambda item: item[1]))
 
 
 def _distinct(part: str, layout: Layout, target: Arrays) -> list[Found]:
