@@ -45,13 +45,13 @@ def test_one_unknown_word_in_one_sentence(caplog):
 
 
 @pytest.mark.parametrize(("pieces", "is_said"), [(2, False), (3, True), (4, True)])
-def test_twice_the_pieces_of_the_training(caplog, pieces, is_said):
-    vocabulary = Vocabulary("en", {"c@@": 1, "d": 2})  # 1.5 pieces a word
+def test_half_as_many_pieces_again_as_in_the_training(caplog, pieces, is_said):
+    vocabulary = Vocabulary("en", {"c@@": 1, "d": 1})
     messages = said(caplog, [" ".join([*["c@@"] * (pieces - 1), "d"])], source=vocabulary)
     assert len(messages) == is_said
     if is_said:
         start = "probably a bad translation: the model has hardly seen such words: the 1 en words"
-        split = f"split into {pieces}.0 subword pieces each, and those of the training into 1.5"
+        split = f"split into {pieces}.0 subword pieces each, and those of the training into 2.0"
         assert messages == [f"{start} {split}: {'c' * (pieces - 1)}d"]
 
 

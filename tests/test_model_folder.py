@@ -270,6 +270,13 @@ def test_commands_take_a_folder(learned, tmp_path):
     assert "some licence" in page.read_text()
 
 
+def test_a_packaged_model_warns_of_names(caplog):
+    load("en-fr").translate(["I lost my keys yesterday.", "Where is the station?"], beam=1)
+    assert not caplog.records
+    load("en-fr").translate("Angela Merkel visits Berlin.", beam=1)
+    assert "hardly seen such words" in caplog.text and "Angela, Merkel" in caplog.text
+
+
 @pytest.mark.parametrize("name", packaged())
 def test_a_packaged_model_translates(name):
     """Its list of digests names all files; a formatter may change a card."""
@@ -292,4 +299,4 @@ def test_without_a_model_the_message_names_those_of_the_package():
     assert refused.err.startswith("fairseq_rnnsearch: error: no model is given")
     assert packaged() == ["en-fr", "fr-en"] and all(name in refused.err for name in packaged())
     overview = run("fairseq_rnnsearch").ok().out
-    assert overview.count("\n") == 6 and "rnnsearch-translate en-fr" in overview
+    assert overview.count("\n") == 7 and "rnnsearch-translate en-fr" in overview

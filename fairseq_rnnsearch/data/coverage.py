@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 UNKNOWN = "<unk>"
 MOST_UNKNOWN = 0.05
-MOST_PIECES = 2
+MOST_PIECES = 1.5  # above it, `en-fr` has 15 BLEU on its test sentences, and 41 on the others
 ENOUGH = 1000  # words, after which a text is judged before its end
 EXAMPLES = 5
 
