@@ -357,7 +357,9 @@ CHOICES = [
     ("auto", unit_on(dtype=torch.float64), "fast kernels"),
     ("auto", unit_on(dtype=torch.float16), "reference kernels run the encoder "
                                            "(--kernels auto: no fast ones for float16)"),
-    ("auto", unit_on("meta"), "gpu kernels run the encoder (--kernels auto: on a GPU)"),
+    ("auto", unit_on("meta"), "reference kernels run the encoder (--kernels auto: no GPU has run "
+                              "the gpu ones yet, which must be named)"),
+    ("gpu", unit_on("meta"), "gpu kernels run the encoder (--kernels gpu)"),
     ("gpu", unit_on(), ValueError("--kernels gpu runs on a GPU, .* and not with device cpu")),
     ("gpu", unit_on("meta", torch.float16), ValueError("not with float16: use --kernels auto")),
     ("gpu", OtherUnit(1, 1).to("meta"), ValueError("not with OtherUnit: use --kernels auto")),
@@ -424,6 +426,14 @@ def test_another_backend_is_another_entry(monkeypatch, caplog):
     assert (
         "(--kernels auto: no doubled ones for a plain unit, no fast ones for" in caplog.messages[1]
     )
+
+
+def test_kernels_of_another_machine_are_for_its_training_alone():
+    """A model that was trained with --kernels gpu translates where there is none."""
+    network = random_model(kernels="gpu").float().decoder.network
+    with pytest.raises(ValueError, match="--kernels gpu runs on a GPU"):
+        network.train().backend  # noqa: B018
+    assert network.eval().backend.name == "fast"
 
 
 def test_every_backend_can_be_named_and_has_all_functions():

@@ -36,7 +36,7 @@ __all__ = [
     "forget",
 ]
 
-# ``auto`` takes the first that can run a network; the last can run all
+# ``auto`` takes the first that can run a network and need not be named; the last can run all
 BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (CPU(), GPU(), Reference())}
 KERNELS = ("auto", *reversed(BACKENDS))
 
@@ -63,11 +63,19 @@ class RunByBackend(nn.Module):
         self._chosen: dict[tuple, str] = {}  # names of backends, by what the choice depends on
 
     def backend_for(self, parts: Iterable[nn.Module | None], side: str) -> Backend:
-        """Return who runs these parts; see ``choose``."""
+        """Return who runs these parts; see ``choose``.
+
+        A trained model may have been told of kernels that another machine has: where they cannot
+        run, ``auto`` takes their place unless the model is being trained.
+        """
         one = next(self.parameters())
-        key = self.kernels, one.device.type, one.dtype, _autocast_type(one.device.type)
+        device = one.device.type
+        key = self.kernels, self.training, device, one.dtype, _autocast_type(device)
         if key not in self._chosen:
-            self._chosen[key] = choose(self.kernels, parts, side).name
+            name, parts = self.kernels, [part for part in parts if part is not None]
+            if not self.training and name != "auto" and BACKENDS[name].why_not(parts):
+                name = "auto"
+            self._chosen[key] = choose(name, parts, side).name
         return BACKENDS[self._chosen[key]]
 
 
@@ -94,9 +102,11 @@ def choose(name: str, parts: Iterable[nn.Module | None], of: str) -> Backend:
         refusals = []
         for backend in BACKENDS.values():
             obstacle = backend.why_not(parts)
-            if obstacle is None:
+            if obstacle is None and not backend.on_request:
                 break
-            if not obstacle.startswith("device "):  # that a GPU's are not for a CPU goes unsaid
+            if obstacle is None:
+                refusals.append(f"no GPU has run the {backend.name} ones yet, which must be named")
+            elif not obstacle.startswith("device "):  # that a GPU's are not for a CPU goes unsaid
                 refusals.append(f"no {backend.name} ones for {obstacle}")
         why = f": {', '.join(refusals) or f'on {backend.place}'}"
     _announce(backend.name, of, name, why)

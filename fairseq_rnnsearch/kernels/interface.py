@@ -59,11 +59,13 @@ class Backend(Protocol):
         name: how ``--kernels`` and the log call it.
         place: what it runs on, for the log.
         needs: what it runs on and with, for a refusal.
+        on_request: whether ``auto`` leaves it out.
     """
 
     name: str
     place: str
     needs: str
+    on_request: bool
 
     def why_not(self, parts: Iterable[nn.Module]) -> str | None:
         """Return why these parts of a network cannot be run here, or None if they can."""

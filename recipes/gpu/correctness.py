@@ -47,7 +47,7 @@ def correctness(device: Device) -> Measurements:
     found = {"gradients in float64, beside a CPU's": beside_a_cpu}
     for k, o in kinds(device):
         found[f"gradients, {k} kernels, {o}"] = partial(beside_float64, k, o)
-    for k in ("reference", "auto"):
+    for k in ("reference", device.kernels):
         found[f"the authors' numbers, {k} kernels"] = partial(_authors_numbers, device, k)
     found["the authors' searches that differ"] = partial(_authors_searches, device)
     found["translations that differ from a CPU's"] = partial(_translations, device)

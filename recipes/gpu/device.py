@@ -41,6 +41,7 @@ class Device:
         self.is_gpu = name == "cuda"
         self.size: Size = SIZES["paper" if self.is_gpu else "tiny"]
         self.task = task_of(self.size)
+        self.kernels = "gpu" if self.is_gpu else "auto"  # those to be measured
         self.operands = [name for name in OPERANDS if self.is_gpu or name != "tf32"]
 
     def __str__(self) -> str:

@@ -17,15 +17,17 @@ LAUNCHES = {  # as CUDA's libraries call them
     *("cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel", "cuLaunchKernelEx"),
     *("cudaGraphLaunch", "cudaMemcpyAsync", "cudaMemsetAsync"),
 }
-KINDS = {  # of kernels, with the types of operands that are of interest
-    "reference": ("float32", "bfloat16"),
-    "auto": ("float32", "tf32", "bfloat16"),
-}
+
+
+def both(device: Device) -> tuple[str, str]:
+    """Return the plain kernels, and those to be measured."""
+    return "reference", device.kernels
 
 
 def kinds(device: Device) -> list[tuple[str, str]]:
-    """Return kernels and types of operands that the device has."""
-    return [(k, o) for k, operands in KINDS.items() for o in operands if o in device.operands]
+    """Return kernels, and the types of operands that are of interest and that the device has."""
+    of = {"reference": ("float32", "bfloat16"), device.kernels: ("float32", "tf32", "bfloat16")}
+    return [(k, o) for k, operands in of.items() for o in operands if o in device.operands]
 
 
 # --- an update ------------------------------------------------------------------------------------
@@ -107,7 +109,7 @@ def waits(device: Device) -> Measurements:
         return _counted(device, training.update, 0)
 
     def of_step() -> Found:
-        translate, steps = _search(device, "auto float32", TOGETHER), []
+        translate, steps = _search(device, f"{device.kernels} float32", TOGETHER), []
         translate()
         step = _Search._step
         _Search._step = lambda self, words: steps.append(1) or step(self, words)
@@ -116,7 +118,7 @@ def waits(device: Device) -> Measurements:
         finally:
             _Search._step = step
 
-    found = {f"an update, {k} kernels": lambda k=k: of_update(k) for k in KINDS}
+    found = {f"an update, {k} kernels": lambda k=k: of_update(k) for k in both(device)}
     return found | {"a step of search": of_step}
 
 
@@ -205,5 +207,5 @@ def memory(device: Device) -> Measurements:
     def of_search(kernels: str) -> Found:
         return taken(_search(device, f"{kernels} float32", TOGETHER))
 
-    found = {f"an update, {k} kernels": lambda k=k: of_update(k) for k in KINDS}
-    return found | {f"a search, {k} kernels": lambda k=k: of_search(k) for k in KINDS}
+    found = {f"an update, {k} kernels": lambda k=k: of_update(k) for k in both(device)}
+    return found | {f"a search, {k} kernels": lambda k=k: of_search(k) for k in both(device)}

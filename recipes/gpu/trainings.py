@@ -31,7 +31,7 @@ VARIANTS = {  # their options, and how many updates of the paper's sizes to make
     "bfloat16": (f"{OURS} --compute-dtype bfloat16", 1500),
     "tf32": (f"{OURS} --compute-dtype tf32", 1500),
     "float32": (OURS, 500),
-    "reference": (f"{OURS} --kernels reference", 100),
+    "reference": (OURS, 100),
     "lstm": (LSTM, 500),
 }
 SPEEDS = ("bfloat16", "tf32", "float32", "reference", "lstm")
@@ -112,6 +112,8 @@ def train(
 ) -> list[dict]:
     """Train by fairseq's command; return the lines of its log."""
     model = VARIANTS[name][0].format(**device.size._asdict())
+    if name != "lstm":
+        model += f" --kernels {'reference' if name == 'reference' else device.kernels}"
     said = command(
         f"train {data} {model} {'' if device.is_gpu else '--cpu'} --clip-norm 1 --log-format json"
         f" --batch-size {device.size.batch} --max-update {updates} --log-interval {interval}"

@@ -34,6 +34,7 @@ class CPU:
 
     name, place = "fast", "a CPU"
     needs = "a CPU, all in one of float32, float64 and bfloat16"
+    on_request = False
 
     recurrence = staticmethod(recurrence.recurrence)
     decoder_recurrence = partial(decoder_loop.decoder_recurrence, PRIMITIVES)

@@ -94,8 +94,8 @@ class RNNSearchConfig(FairseqDataclass):
     )
     kernels: ChoiceEnum(list(KERNELS)) = field(
         default="auto",
-        metadata={"help": "implementation of the recurrences: fast (CPU), gpu, reference (plain, "
-                  "runs anywhere), or auto, the first of these that runs"},
+        metadata={"help": "implementation of the recurrences: fast (CPU), gpu (no GPU has run it "
+                  "yet), reference (plain, runs anywhere), or auto: fast or reference"},
     )  # fmt: skip
     compute_dtype: ChoiceEnum(list(COMPUTE_DTYPES)) = field(
         default="float32",

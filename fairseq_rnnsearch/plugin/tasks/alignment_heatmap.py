@@ -30,6 +30,7 @@ from fairseq_rnnsearch.plugin.criterions.alignment_heatmap import (
     AlignmentHeatmapCriterion,
     CostingModel,
 )
+from fairseq_rnnsearch.plugin.tasks.first_batch import check_kernels
 from fairseq_rnnsearch.plugin.tasks.guided_alignment import GuidedAlignment, check_guidance
 from fairseq_rnnsearch.plugin.tasks.heatmaps import Heatmaps
 from fairseq_rnnsearch.plugin.tasks.nonfinite import UpdateRecord, name_sentences
@@ -60,6 +61,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
             (cfg.source_lang, cfg.target_lang),
             Path(utils.split_paths(cfg.data or "")[0]),
         )
+        self._kernels_are_checked = False
         self._heatmaps = Heatmaps(cfg, (src_dict, tgt_dict), self._words, self.datasets)
 
     # data
@@ -135,8 +137,12 @@ class AlignmentHeatmapTask(ParallelDataTask):
     ) -> tuple[torch.Tensor, int, dict]:
         """Train as fairseq does.
 
-        What the update was made of is kept, to name it if it is not finite.
+        What the update was made of is kept, to name it if it is not finite. The first batch says
+        whether the kernels compute what they should, see ``check_kernels``.
         """
+        if not self._kernels_are_checked:
+            self._kernels_are_checked = True
+            check_kernels(model, criterion, sample)
         if not ignore_grad:
             if update_num != self._update_record.update:
                 self._update_record = UpdateRecord(update_num)

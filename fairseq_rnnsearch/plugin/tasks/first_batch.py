@@ -1,0 +1,79 @@
+"""The first batch of a training by kernels that no GPU has run yet, computed by plain ones too.
+
+Each training sees for itself whether ``--kernels gpu`` is right: the cost and the gradients of its
+first batch are compared with those that plain PyTorch operations compute.
+"""
+
+import logging
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_rnnsearch.errors import reason
+from fairseq_rnnsearch.plugin.models import RNNSearchModel
+from fairseq_rnnsearch.runs.trainer import unwrapped
+
+# The norm of a difference over the norm of what the reference kernels have: float32, and narrower
+# operands of products (bfloat16, TF32).
+_BOUND, _NARROW_BOUND = 1e-3, 5e-2
+
+logger = logging.getLogger(__name__)
+
+
+def check_kernels(model: nn.Module, criterion: nn.Module, sample: dict) -> None:
+    """Let the reference kernels train where those of a GPU fail or differ; a warning says so.
+
+    Args:
+        model: any; nothing is done for one without ``--kernels gpu``.
+        sample: a batch of fairseq's.
+    """
+    model = unwrapped(model)
+    if not isinstance(model, RNNSearchModel) or model.kernels != "gpu":
+        return
+    training = model.training
+    model.eval()  # without dropout, of which no two computations drop the same elements
+    try:
+        model.use_kernels("reference")
+        expected = _numbers(model, criterion, sample)
+        model.use_kernels("gpu")
+        wrong = _difference(model, criterion, sample, expected)
+    finally:
+        model.train(training)
+    if wrong:
+        logger.warning(
+            "--kernels gpu: of the first batch %s; the reference kernels train, which are right",
+            wrong,
+        )
+        model.use_kernels("reference")
+    else:
+        logger.info("--kernels gpu: the first batch is as the reference kernels have it")
+
+
+def _numbers(model: RNNSearchModel, criterion: nn.Module, sample: dict) -> dict[str, Tensor]:
+    """Return the cost and the gradients, which leaves the parameters' own gradients alone."""
+    cost = criterion(model, sample)[0]
+    learned = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    gradients = torch.autograd.grad(cost, list(learned.values()), allow_unused=True)
+    found = dict(zip(learned, gradients, strict=True))
+    return {"the cost": cost.detach()} | {
+        f"the gradient of {name}": gradient
+        for name, gradient in found.items()
+        if gradient is not None
+    }
+
+
+def _difference(
+    model: RNNSearchModel, criterion: nn.Module, sample: dict, expected: dict[str, Tensor]
+) -> str | None:
+    """Return what is wrong with the kernels that the model has now, or None."""
+    try:
+        found = _numbers(model, criterion, sample)
+    except Exception as problem:  # whatever a kernel that was never run may raise
+        return f"nothing came ({reason(problem)})"
+    is_narrow = model.encoder.compute_dtype != "float32"
+    bound = _NARROW_BOUND if is_narrow else _BOUND
+    for name, right in expected.items():
+        far = float((found[name] - right).norm() / right.norm().clamp(min=1e-30))
+        if not far <= bound:  # nor not a number
+            return f"{name} is off by {far:.2g} of it"
+    return None

@@ -1,0 +1,57 @@
+"""Kernels that no GPU has run yet are compared with the plain ones on a training's first batch."""
+
+import logging
+
+import pytest
+import torch
+from models import SOURCES, TARGETS, batch_of, build_model, training_task
+
+from fairseq_rnnsearch import kernels
+from fairseq_rnnsearch.kernels.gpu import GPU
+from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
+from fairseq_rnnsearch.plugin.tasks.first_batch import check_kernels
+
+
+class OnThisMachine(GPU):
+    """The kernels for a GPU, on a CPU."""
+
+    def why_not(self, parts):
+        return None
+
+
+class WrongGradients(OnThisMachine):
+    def recurrence(self, directions, initial=None, present=None):
+        states = super().recurrence(directions, initial, present)
+        return states + 0.02 * (states - states.detach())
+
+
+class Failing(OnThisMachine):
+    def decoder_recurrence(self, *args):
+        raise RuntimeError("an illegal memory access\nin a kernel")
+
+
+@pytest.mark.parametrize(
+    ("backend", "said"),
+    [
+        (OnThisMachine, "the first batch is as the reference kernels have it"),
+        (WrongGradients, "of the first batch the gradient of encoder."),
+        (Failing, "of the first batch nothing came (an illegal memory access in a kernel)"),
+    ],
+)
+def test_wrong_kernels_do_not_train(backend, said, monkeypatch, caplog):
+    monkeypatch.setitem(kernels.BACKENDS, "gpu", backend())
+    model = build_model(kernels="gpu", dropout=0.5).train()
+    criterion = AlignmentHeatmapCriterion(training_task("", 14, 13), "sum", 0.0)
+    with caplog.at_level(logging.INFO, "fairseq_rnnsearch.plugin"):
+        check_kernels(model, criterion, batch_of(SOURCES, TARGETS))
+    [line] = caplog.messages
+    assert line.startswith(f"--kernels gpu: {said}")
+    assert model.kernels == ("gpu" if backend is OnThisMachine else "reference")
+    assert model.training and all(p.grad is None for p in model.parameters())
+
+
+def test_other_kernels_are_not_asked(monkeypatch):
+    model = build_model(kernels="auto")
+    check_kernels(model, None, batch_of(SOURCES, TARGETS))
+    check_kernels(torch.nn.Linear(1, 1), None, {})
+    assert model.kernels == "auto"
