@@ -46,7 +46,7 @@ def test_wrong_kernels_do_not_train(backend, said, monkeypatch, caplog):
         check_kernels(model, criterion, batch_of(SOURCES, TARGETS))
     [line] = caplog.messages
     assert line.startswith(f"--kernels gpu: {said}")
-    assert model.kernels == ("gpu" if backend is OnThisMachine else "reference")
+    assert model.decoder.network.kernels == ("gpu" if backend is OnThisMachine else "reference")
     assert model.training and all(p.grad is None for p in model.parameters())
 
 
@@ -54,4 +54,4 @@ def test_other_kernels_are_not_asked(monkeypatch):
     model = build_model(kernels="auto")
     check_kernels(model, None, batch_of(SOURCES, TARGETS))
     check_kernels(torch.nn.Linear(1, 1), None, {})
-    assert model.kernels == "auto"
+    assert model.decoder.network.kernels == "auto"

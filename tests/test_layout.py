@@ -35,7 +35,7 @@ ALLOWED = {
     "plugin.criterions": {"runs"},
     "plugin.tasks": {
         *("alignment.figures", "data", "inference.batches", "inference.decode"),
-        "inference.length_limit",
+        *("inference.length_limit", "kernels"),
         *("inference.search", "paper.batch_order", "plugin.criterions", "runs"),
     },
     "tasks": {"plugin.tasks"},

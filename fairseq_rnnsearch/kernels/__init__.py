@@ -62,6 +62,14 @@ class RunByBackend(nn.Module):
         self.kernels = kernels
         self._chosen: dict[tuple, str] = {}  # names of backends, by what the choice depends on
 
+    def use_kernels(self, name: str) -> None:
+        """Let others run the loops from now on.
+
+        Args:
+            name: one of ``KERNELS``.
+        """
+        self.kernels = name
+
     def backend_for(self, parts: Iterable[nn.Module | None], side: str) -> Backend:
         """Return who runs these parts; see ``choose``.
 

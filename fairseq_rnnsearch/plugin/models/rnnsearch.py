@@ -172,19 +172,6 @@ class RNNSearchModel(FairseqEncoderDecoderModel):
                 "and then --train-alignment-model-only --finetune-from-model"
             )
 
-    @property
-    def kernels(self) -> str:
-        """Who runs the loops over time, see ``--kernels``."""
-        return self.encoder.network.kernels
-
-    def use_kernels(self, name: str) -> None:
-        """Let others run them from now on.
-
-        Args:
-            name: one of ``kernels.KERNELS``.
-        """
-        self.encoder.network.kernels = self.decoder.network.kernels = name
-
     def prepare_for_inference_(self, cfg: DictConfig) -> None:
         """Prepare for translating; fairseq calls this, and does not train the parameters then.
 

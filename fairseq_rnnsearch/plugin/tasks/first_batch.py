@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from fairseq_rnnsearch.errors import reason
-from fairseq_rnnsearch.plugin.models import RNNSearchModel
+from fairseq_rnnsearch.kernels import RunByBackend
 from fairseq_rnnsearch.runs.trainer import unwrapped
 
 # The norm of a difference over the norm of what the reference kernels have: float32, and narrower
@@ -28,14 +28,15 @@ def check_kernels(model: nn.Module, criterion: nn.Module, sample: dict) -> None:
         sample: a batch of fairseq's.
     """
     model = unwrapped(model)
-    if not isinstance(model, RNNSearchModel) or model.kernels != "gpu":
+    sides = [part for part in model.modules() if isinstance(part, RunByBackend)]
+    if not any(side.kernels == "gpu" for side in sides):
         return
     training = model.training
     model.eval()  # without dropout, of which no two computations drop the same elements
     try:
-        model.use_kernels("reference")
+        _use(sides, "reference")
         expected = _numbers(model, criterion, sample)
-        model.use_kernels("gpu")
+        _use(sides, "gpu")
         wrong = _difference(model, criterion, sample, expected)
     finally:
         model.train(training)
@@ -44,12 +45,17 @@ def check_kernels(model: nn.Module, criterion: nn.Module, sample: dict) -> None:
             "--kernels gpu: of the first batch %s; the reference kernels train, which are right",
             wrong,
         )
-        model.use_kernels("reference")
+        _use(sides, "reference")
     else:
         logger.info("--kernels gpu: the first batch is as the reference kernels have it")
 
 
-def _numbers(model: RNNSearchModel, criterion: nn.Module, sample: dict) -> dict[str, Tensor]:
+def _use(sides: list[RunByBackend], kernels: str) -> None:
+    for side in sides:
+        side.use_kernels(kernels)
+
+
+def _numbers(model: nn.Module, criterion: nn.Module, sample: dict) -> dict[str, Tensor]:
     """Return the cost and the gradients, which leaves the parameters' own gradients alone."""
     cost = criterion(model, sample)[0]
     learned = {name: p for name, p in model.named_parameters() if p.requires_grad}
@@ -63,14 +69,16 @@ def _numbers(model: RNNSearchModel, criterion: nn.Module, sample: dict) -> dict[
 
 
 def _difference(
-    model: RNNSearchModel, criterion: nn.Module, sample: dict, expected: dict[str, Tensor]
+    model: nn.Module, criterion: nn.Module, sample: dict, expected: dict[str, Tensor]
 ) -> str | None:
     """Return what is wrong with the kernels that the model has now, or None."""
     try:
         found = _numbers(model, criterion, sample)
     except Exception as problem:  # whatever a kernel that was never run may raise
         return f"nothing came ({reason(problem)})"
-    is_narrow = model.encoder.compute_dtype != "float32"
+    is_narrow = any(
+        vars(part).get("compute_dtype", "float32") != "float32" for part in model.modules()
+    )
     bound = _NARROW_BOUND if is_narrow else _BOUND
     for name, right in expected.items():
         far = float((found[name] - right).norm() / right.norm().clamp(min=1e-30))
