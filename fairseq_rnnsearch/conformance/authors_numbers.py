@@ -18,8 +18,6 @@ import numpy as np
 
 Arrays = dict[str, np.ndarray]
 
-SIDES = {"_forward": "enc", "_backward": "back_enc", "": "dec"}
-END = 24  # the end-of-sentence symbol of both dictionaries
 NO_WORD = -1  # y_0: there is no word before the first
 _ROWS = [(b, i) for b, words in enumerate((6, 8, 2, 7)) for i in range(words)]
 
@@ -60,6 +58,20 @@ PARTS = {
 }
 
 
+# the authors' names of what is not a unit's, and of units' sides, gates and contexts
+_NAMES = {
+    **{"E_x": "W_0_enc_approx_embdr", "b_x": "b_0_enc_approx_embdr"},
+    **{"E_y": "W_0_dec_approx_embdr", "b_y": "b_0_dec_approx_embdr"},
+    **{"W_s": "W_0_dec_initializer_0", "b_s": "b_0_dec_initializer_0"},
+    **{"W_a": "B_dec_transition_0", "U_a": "A_dec_transition_0"},
+    **{"U_o": "W_0_dec_hid_readout_0", "b_t": "b_0_dec_hid_readout_0"},
+    **{"V_o": "W_0_dec_prev_readout_0", "C_o": "W_0_dec_repr_readout", "b_o": "b_dec_deep_softmax"},
+}
+_SIDES = {"_forward": "enc", "_backward": "back_enc", "": "dec"}
+_GATES = {"": ("input", "W"), "_z": ("update", "G"), "_r": ("reset", "R")}
+_CONTEXTS = {"C": "inputter", "C_z": "updater", "C_r": "reseter"}
+
+
 @functools.cache
 def parameters() -> Arrays:
     """Return the model's parameters, float64, as the paper writes them: W x, rows are outputs.
@@ -68,28 +80,17 @@ def parameters() -> Arrays:
     without either the decoder's. ``b`` is the bias of the proposed state, ``b_t`` that before the
     maxout; the gates and the alignment model have none.
     """
+    names = _NAMES | {ours: f"W_0_dec_dec_{name}_0" for ours, name in _CONTEXTS.items()}
+    for side, theirs in _SIDES.items():
+        names[f"b{side}"] = f"b_0_{theirs}_input_embdr_0"
+        for gate, (words, recurrent) in _GATES.items():
+            names[f"W{gate}{side}"] = f"W_0_{theirs}_{words}_embdr_0"
+            names[f"U{gate}{side}"] = f"{recurrent}_{theirs}_transition_0"
     with np.load(Path(__file__).with_name("params.npz")) as held:
         a = {name: held[name].astype(np.float64) for name in held.files}
-    p = {
-        **{"E_x": a["W_0_enc_approx_embdr"], "b_x": a["b_0_enc_approx_embdr"]},
-        **{"E_y": a["W_0_dec_approx_embdr"], "b_y": a["b_0_dec_approx_embdr"]},
-        **{"W_s": a["W_0_dec_initializer_0"].T, "b_s": a["b_0_dec_initializer_0"]},
-        **{"W_a": a["B_dec_transition_0"].T, "U_a": a["A_dec_transition_0"].T},
-        **{"v_a": a["D_dec_transition_0"][:, 0]},
-        **{"U_o": a["W_0_dec_hid_readout_0"].T, "V_o": a["W_0_dec_prev_readout_0"].T},
-        **{"C_o": a["W_0_dec_repr_readout"].T, "b_t": a["b_0_dec_hid_readout_0"]},
-        **{"W_o": (a["W1_dec_deep_softmax"] @ a["W2_dec_deep_softmax"]).T},
-        **{"b_o": a["b_dec_deep_softmax"]},
-    }
-    for side, name in SIDES.items():
-        p[f"b{side}"] = a[f"b_0_{name}_input_embdr_0"]
-        for gate, words, recurrent in (
-            *(("", "input", "W"), ("_z", "update", "G"), ("_r", "reset", "R")),
-        ):
-            p[f"W{gate}{side}"] = a[f"W_0_{name}_{words}_embdr_0"].T
-            p[f"U{gate}{side}"] = a[f"{recurrent}_{name}_transition_0"].T
-    for gate, context in (("", "inputter"), ("_z", "updater"), ("_r", "reseter")):
-        p[f"C{gate}"] = a[f"W_0_dec_dec_{context}_0"].T
+    p = {ours: a[theirs].T for ours, theirs in names.items()}
+    p |= {"E_x": p["E_x"].T, "E_y": p["E_y"].T, "v_a": a["D_dec_transition_0"][:, 0]}
+    p["W_o"] = (a["W1_dec_deep_softmax"] @ a["W2_dec_deep_softmax"]).T
     return {name: np.ascontiguousarray(array) for name, array in p.items()}
 
 
@@ -101,7 +102,6 @@ def sentences() -> Arrays:
     """
     with np.load(Path(__file__).with_name("sentences.npz")) as held:
         a = dict(held)
-    by_position = {"states": "dec_states", "probabilities": "next_probs"}
     found = {
         "x": a["x"].T.astype(np.int64),
         "mask": a["x_mask"].T.astype(bool),
@@ -113,9 +113,11 @@ def sentences() -> Arrays:
         "word_log_probabilities": a["word_logprobs"].T,
         "log_likelihood": a["loglik_per_sentence"],
     }
-    for name, kept in by_position.items():
-        rows = [a[f"sent{b}/{kept}"] for b in range(4)]
-        rows = [row[1:] for row in rows] if name == "states" else [np.log(row) for row in rows]
+    alone = {
+        "states": [a[f"sent{b}/dec_states"][1:] for b in range(4)],
+        "probabilities": [np.log(a[f"sent{b}/next_probs"]) for b in range(4)],
+    }
+    for name, rows in alone.items():
         found[name] = np.stack([np.pad(row, ((0, 9 - len(row)), (0, 0))) for row in rows])
     return found
 

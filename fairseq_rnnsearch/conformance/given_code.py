@@ -8,7 +8,7 @@ axes in another order or of length 1, and any floating-point type.
 import inspect
 import sysconfig
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -209,11 +209,9 @@ def run_in_layout(
             for axis, mask in (("x", "mask"), ("y", "y_mask"))
             if mask in given
         }  # fmt: skip
-        arguments, sizes = {}, dict(zip("bnc", (0, 12, 24), strict=True)) | {"k": 25}
+        arguments, sizes = {}, {"n": 12, "c": 24, "k": 25}
         for name, axes in inputs.items():
-            array = given[name][batch]
-            if "x" in axes:
-                array = _rolled(array, axes, shifts[batch])
+            array = _rolled(given[name][batch], axes, shifts[batch])
             array = array[tuple(slice(cut.get(axis)) for axis in axes)]
             sizes.update(zip(axes, array.shape, strict=True))
             if layout.rows == "no batch axis":
@@ -224,29 +222,29 @@ def run_in_layout(
         named, said = _identified(function(**arguments), outputs, sizes, as_array)
         found.append(named)
         remarks += [remark for remark in said if remark not in remarks]
-    whole = {"x": given["mask"].shape[1] if "mask" in given else 0}
-    whole["y"] = given["y_mask"].shape[1] if "y_mask" in given else 0
     quantities = {}
     for name in found[0]:
-        axes = outputs[name]
-        array = found[0][name]
-        if len(found) > 1:
-            array = np.concatenate([_padded(one[name], axes, whole) for one in found])
-        quantities[name] = _rolled(array, axes, -shifts) if "x" in axes else array
+        array = _joined([one[name] for one in found])
+        quantities[name] = _rolled(array, outputs[name], -shifts) if layout.left else array
     return Output(quantities, tuple(remarks))
 
 
 def _rolled(array: np.ndarray, axes: str, shifts: np.ndarray) -> np.ndarray:
     """Move each row along the source's axis by its number of positions."""
-    if not shifts.any():
+    if "x" not in axes or not shifts.any():
         return array
     axis = axes.index("x") - 1
     return np.stack([np.roll(row, by, axis) for row, by in zip(array, shifts, strict=True)])
 
 
-def _padded(array: np.ndarray, axes: str, whole: Mapping[str, int]) -> np.ndarray:
-    by = [(0, max(0, whole.get(a, 0) - size)) for a, size in zip(axes, array.shape, strict=True)]
-    return np.pad(array, by)
+def _joined(rows: Sequence[np.ndarray]) -> np.ndarray:
+    """Join the rows of a batch, each padded with zeros to the longest."""
+    if len(rows) == 1:
+        return rows[0]
+    joined = np.zeros((len(rows), *np.max([row.shape[1:] for row in rows], axis=0)))
+    for row, own in zip(joined, rows, strict=True):
+        row[tuple(slice(size) for size in own.shape[1:])] = own[0]
+    return joined
 
 
 def _identified(
@@ -271,7 +269,10 @@ def _identified(
         names = [n for n in outputs if n != "energies" or "weights" not in outputs]
         pairs = [(names, value) for value in values if value is not None]
     for names, value in pairs:
-        array = as_array(value)
+        try:
+            array = as_array(value)
+        except (TypeError, ValueError, RuntimeError) as problem:
+            raise Refused(f"returns what is no array: {reason(problem)}") from problem
         for name in names:
             fitted = _fitted(array, outputs[name], sizes) if name not in found else None
             if fitted is None and name == "context":  # of the keys, n' = n numbers

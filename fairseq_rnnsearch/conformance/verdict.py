@@ -2,30 +2,21 @@
 
 import functools
 import itertools
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairseq_rnnsearch.conformance.authors_numbers import (
-    NO_WORD,
-    PARTS,
-    Arrays,
-    counts,
-    numbers,
-    parameters,
+from fairseq_rnnsearch.conformance.authors_numbers import NO_WORD, Arrays, numbers
+from fairseq_rnnsearch.conformance.catalogue import BY_NAME, Found
+from fairseq_rnnsearch.conformance.given_code import GivenCode, Layout, Output, Refused
+from fairseq_rnnsearch.conformance.matching import (
+    SINGLE,
+    Explanation,
+    differences,
+    matches,
+    vectors,
 )
-from fairseq_rnnsearch.conformance.catalogue import BY_NAME, Found, merged, singles
-from fairseq_rnnsearch.conformance.given_code import (
-    GivenCode,
-    Layout,
-    Output,
-    Refused,
-    run_in_layout,
-)
-from fairseq_rnnsearch.conformance.variant_model import VariantModel
-
-DOUBLE, SINGLE = 1e-8, 2e-5  # differences that are rounding, in float64 and in float32
 
 
 class PartReport(NamedTuple):
@@ -43,8 +34,8 @@ class PartReport(NamedTuple):
     part: str
     layout: Layout
     errors: dict[str, float]
-    deviations: tuple[Found, ...] = ()
-    others: tuple[tuple[Found, ...], ...] = ()
+    deviations: Explanation = ()
+    others: tuple[Explanation, ...] = ()
     explained: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
 
@@ -144,7 +135,7 @@ def judged(
     part: str,
     layouts: Sequence[Sequence[Layout]],
     run: Callable[[Layout], Output],
-    known: tuple[Found, ...] = (),
+    known: Explanation = (),
 ) -> PartReport:
     """Return what is found of a part in the layouts in which it can be run.
 
@@ -165,14 +156,15 @@ def judged(
             try:
                 output = run(layout)
             except Refused as problem:
-                mistake = mistake or problem
+                mistake = mistake or Refused(f"{problem} ({layout})")
                 continue
-            quantities, remarks = _comparable(part, output)
-            errors = _errors(part, quantities, numbers(part))
-            found = PartReport(part, layout, errors, remarks=remarks)
-            if found.ok:
-                return found
-            reports.append((found, quantities))
+            quantities, remarks = _comparable(output)
+            found = vectors(part, quantities)
+            errors = differences(found, vectors(part, numbers(part)))
+            report = PartReport(part, layout, errors, remarks=remarks)
+            if report.ok:
+                return report
+            reports.append((report, found))
         if explained := _explained(reports, known):
             return explained
         differing += [report for report, _ in reports]
@@ -196,7 +188,7 @@ def _composed(given: GivenCode, layouts: dict[str, Layout]) -> Output | None:
     for y in inputs["y"].T:
         arguments = {"s": s, "y_prev": y_prev, "y": y, "h": h, "mask": inputs["mask"]}
         output = given.run("step", layouts["step"], arguments)
-        steps.append(_comparable("step", output)[0])
+        steps.append(_comparable(output)[0])
         if not {"state", "probabilities"} <= steps[-1].keys():
             return None
         s, y_prev = steps[-1]["state"], y
@@ -206,124 +198,29 @@ def _composed(given: GivenCode, layouts: dict[str, Layout]) -> Output | None:
 
 
 def _explained(
-    attempts: Sequence[tuple[PartReport, Arrays]], known: tuple[Found, ...]
+    attempts: Sequence[tuple[PartReport, Arrays]], known: Explanation
 ) -> PartReport | None:
     """Return the first report with deviations that reproduce what was returned, fewest first.
 
     They reproduce all quantities or, if nothing does that, all up to the first that differs.
     """
     for is_whole, number in itertools.product((True, False), (1, 2)):
-        for report, quantities in attempts:
-            names = list(report.errors)
+        for report, found in attempts:
+            names = tuple(found)
             first = next(i for i, name in enumerate(names) if report.errors[name] > SINGLE)
-            if not is_whole and first + 1 == len(names):
-                continue
-            wanted = tuple(names if is_whole else names[: first + 1])
-            target = {name: quantities[name] for name in wanted}
-            if matches := _matches(report.part, report.layout, target, known, number):
-                others = {_names(match): match for match in reversed(matches)}
-                del others[_names(matches[0])]
+            wanted = names if is_whole else names[: first + 1]
+            target = {name: found[name] for name in wanted}
+            explanations = matches(report.part, report.layout, target, number, known)
+            if explanations:
+                others = {_names(one): one for one in reversed(explanations)}
+                del others[_names(explanations[0])]
                 return report._replace(
-                    deviations=matches[0], others=tuple(others.values()), explained=wanted
+                    deviations=explanations[0], others=tuple(others.values()), explained=wanted
                 )
     return None
 
 
-def _matches(
-    part: str, layout: Layout, target: Arrays, known: tuple[Found, ...], number: int
-) -> list[tuple[Found, ...]]:
-    """Return what reproduces the quantities: all single deviations, or pairs, or `known`."""
-    layout = Layout(left=layout.left, rows=layout.rows.replace("no batch axis", "batch of one"))
-    if number == 2 and not known:
-        found: dict[tuple[Found, ...], float] = {}
-        for pair, left in _likely_pairs(part, layout, target).items():
-            if found and left > min(found.values()) + DOUBLE:
-                break  # those that move the quantities alike lie side by side
-            if max(_errors(part, target, _variant(part, layout, pair)).values()) <= SINGLE:
-                found[pair] = left
-        return list(found)
-    errors = {
-        found: max(_errors(part, target, _kept_variant(part, layout, found)).values())
-        for found in ([known] if known else [(one,) for one in singles()])
-        if merged(found) is not None
-    }
-    bound = DOUBLE if min(errors.values(), default=np.inf) <= DOUBLE else SINGLE
-    matches = [found for found, error in errors.items() if error <= bound]
-    return sorted(matches, key=lambda found: len(merged(found)))
-
-
-def _likely_pairs(part: str, layout: Layout, target: Arrays) -> dict[tuple[Found, Found], float]:
-    """Return by how much the two differences of each pair miss the target's, smallest first."""
-
-    def flat(arrays: Arrays) -> np.ndarray:
-        alike = [
-            arrays[name] if name in arrays and arrays[name].shape == array.shape else array * 0
-            for name, array in target.items()
-        ]
-        return np.nan_to_num(np.concatenate([array.ravel() for array in alike]), posinf=0, neginf=0)
-
-    seen = _distinct(part, layout, target)
-    faithful = flat(_kept_variant(part, layout, ()))
-    moves = {one: flat(_kept_variant(part, layout, (one,))) - faithful for one in seen}
-    goal = flat(target) - faithful
-    left = {
-        (a, b): np.abs(goal - moves[a] - moves[b]).sum()
-        for a, b in itertools.combinations(seen, 2)
-        if a.name != b.name and merged((a, b)) is not None
-    }
-    return dict(sorted(left.items(), key=lambda item: item[1]))
-
-
-def _distinct(part: str, layout: Layout, target: Arrays) -> list[Found]:
-    """Return deviations that change the quantities; of places that change them alike, one."""
-    faithful, found = _kept_variant(part, layout, ()), {}
-    for one in sorted(singles(), key=lambda one: len(one.changes)):
-        variant = _kept_variant(part, layout, (one,))
-        errors = _errors(part, variant, faithful, target)
-        if max(errors.values()) > SINGLE:
-            found.setdefault((one.name, *errors.values()), one)
-    return list(found.values())
-
-
-def _variant(part: str, layout: Layout, found: tuple[Found, ...]) -> Arrays:
-    model = VariantModel(parameters(), merged(found))
-    return run_in_layout(getattr(model, part), part, layout, numbers(part)).quantities
-
-
-_kept_variant = functools.cache(_variant)
-
-
-def _errors(
-    part: str, quantities: Arrays, others: Arrays, names: Iterable[str] | None = None
-) -> dict[str, float]:
-    """Return the largest difference of each quantity; infinite if one is missing or not finite."""
-    return {
-        name: _difference(part, name, quantities.get(name), others.get(name))
-        for name in PARTS[part].outputs
-        if name in (quantities if names is None else names)
-    }
-
-
-def _difference(part: str, name: str, array: np.ndarray | None, other: np.ndarray | None) -> float:
-    if array is None or other is None or array.shape != other.shape:
-        return 0.0 if array is other else np.inf
-    if name == "context" and array.shape != numbers(part)["context"].shape:
-        valid = np.ones_like(array, dtype=bool)
-    else:
-        valid = counts(part, name)
-    if name == "energies":
-        array, other = _centred(array, valid), _centred(other, valid)
-    difference = np.abs(array - other)[valid].max()
-    return float(difference) if np.isfinite(difference) else np.inf
-
-
-def _centred(energies: np.ndarray, valid: np.ndarray) -> np.ndarray:
-    """Drop what is added to all energies of a row, as the softmax does."""
-    energies = np.where(valid, energies, 0)
-    return energies - energies.sum(1, keepdims=True) / valid.sum(1, keepdims=True)
-
-
-def _comparable(part: str, output: Output) -> tuple[Arrays, tuple[str, ...]]:
+def _comparable(output: Output) -> tuple[Arrays, tuple[str, ...]]:
     """Bring probabilities into logarithms: they may be given as such, or unnormalised."""
     if "probabilities" not in output.quantities:
         return output

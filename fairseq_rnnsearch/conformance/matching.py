@@ -1,0 +1,106 @@
+"""Which deviations of the catalogue compute given numbers: one, or two at once."""
+
+import functools
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+from fairseq_rnnsearch.conformance.authors_numbers import PARTS, Arrays, counts, numbers, parameters
+from fairseq_rnnsearch.conformance.catalogue import Found, merged, singles
+from fairseq_rnnsearch.conformance.given_code import Layout, run_in_layout
+from fairseq_rnnsearch.conformance.variant_model import VariantModel
+
+DOUBLE, SINGLE = 1e-8, 2e-5  # differences that are rounding, in float64 and in float32
+Explanation = tuple[Found, ...]
+
+
+def vectors(part: str, quantities: Arrays) -> Arrays:
+    """Return the entries that are compared, a vector of each quantity, in the part's order."""
+    found = {}
+    for name in PARTS[part].outputs:
+        if (array := quantities.get(name)) is None:
+            continue
+        if array.shape == numbers(part)[name].shape:  # but for a context of keys
+            valid = counts(part, name)
+            if name == "energies":  # the softmax drops what is added to all of a row
+                array = np.where(valid, array, 0)
+                array = array - array.sum(1, keepdims=True) / valid.sum(1, keepdims=True)
+            array = array[valid]
+        found[name] = array.ravel()
+    return found
+
+
+def differences(one: Arrays, other: Arrays) -> dict[str, float]:
+    """Return the largest difference of each vector of the first; infinite if there is no other."""
+
+    def largest(a: np.ndarray, b: np.ndarray | None) -> float:
+        largest = np.inf if b is None or a.shape != b.shape else float(np.abs(a - b).max())
+        return largest if np.isfinite(largest) else np.inf
+
+    return {name: largest(vector, other.get(name)) for name, vector in one.items()}
+
+
+def matches(
+    part: str, layout: Layout, target: Arrays, number: int, known: Explanation = ()
+) -> list[Explanation]:
+    """Return the sets of deviations that reproduce the vectors, those with fewest changes first.
+
+    Args:
+        layout: in which the vectors were computed.
+        number: how many deviations a set has, 1 or 2.
+        known: the one set to try instead.
+    """
+    layout = Layout(left=layout.left, rows=layout.rows.replace("no batch axis", "batch of one"))
+    if number == 2 and not known:
+        return list(_pairs(part, layout, target))
+    candidates = [known] if known else [(one,) for one in singles()]
+    errors = {
+        found: max(differences(target, _kept_variant(part, layout, found)).values())
+        for found in candidates
+        if merged(found) is not None
+    }
+    bound = DOUBLE if min(errors.values(), default=np.inf) <= DOUBLE else SINGLE
+    found = [found for found, error in errors.items() if error <= bound]
+    return sorted(found, key=lambda found: len(merged(found)))
+
+
+def _pairs(part: str, layout: Layout, target: Arrays) -> Iterator[Explanation]:
+    """Yield the first pair that reproduces the vectors, and those that move the model alike.
+
+    First come those pairs whose two differences from the model add up to that of the vectors.
+    """
+
+    def flat(found: Arrays) -> np.ndarray:
+        alike = [
+            found[name] if name in found and found[name].shape == vector.shape else vector * 0
+            for name, vector in target.items()
+        ]
+        return np.nan_to_num(np.concatenate(alike), posinf=0, neginf=0)
+
+    model = _kept_variant(part, layout, ())
+    moves = {}
+    for one in sorted(singles(), key=lambda one: len(one.changes)):
+        moved = flat(_kept_variant(part, layout, (one,))) - flat(model)
+        if np.abs(moved).max() > SINGLE:  # of places that move it alike, the smallest
+            moves.setdefault((one.name, moved.round(6).tobytes()), (one, moved))
+    goal, left = flat(target) - flat(model), {}
+    for (a, by_a), (b, by_b) in itertools.combinations(moves.values(), 2):
+        if a.name != b.name and merged((a, b)) is not None:
+            left[a, b] = np.abs(goal - by_a - by_b).sum()
+    matched = np.inf
+    for pair, missed in sorted(left.items(), key=lambda item: item[1]):
+        if missed > matched + DOUBLE:
+            return
+        if max(differences(target, _variant(part, layout, pair)).values()) <= SINGLE:
+            matched = min(matched, missed)
+            yield pair
+
+
+def _variant(part: str, layout: Layout, found: Explanation) -> Arrays:
+    model = VariantModel(parameters(), merged(found))
+    output = run_in_layout(getattr(model, part), part, layout, numbers(part))
+    return vectors(part, output.quantities)
+
+
+_kept_variant = functools.cache(_variant)
