@@ -373,6 +373,16 @@ def test_a_wrong_mask_does_not_pass_without_padding():
     assert not report.ok and not report.deviations, report
 
 
+@pytest.mark.parametrize("name", ["U_z_forward", "v_a", "C_r", "b_t"])
+def test_another_parameter_is_not_taken_for_a_deviation(name):
+    class Model(planted_model.Model):
+        def __init__(self, p):
+            super().__init__({**p, name: 1.05 * p[name]})
+
+    report = check(Model, framework="torch")
+    assert not report.ok and not report.deviations, report
+
+
 def test_what_is_explained_up_to_a_quantity():
     def step(p, s, h, mask):
         alpha = softmax(np.tanh((s @ p["W_a"].T)[:, None] + h @ p["U_a"].T) @ p["v_a"])

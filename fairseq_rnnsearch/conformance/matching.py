@@ -12,6 +12,9 @@ from fairseq_rnnsearch.conformance.given_code import Layout, run_in_layout
 from fairseq_rnnsearch.conformance.variant_model import VariantModel
 
 DOUBLE, SINGLE = 1e-8, 2e-5  # differences that are rounding, in float64 and in float32
+# Of up to 6,000. Of 250 pairs drawn at random all stood among these, 99% if only the probabilities
+# of a sentence's words are known, and 96% if only the likelihoods of sentences are.
+MOST_PAIRS = 1000
 Explanation = tuple[Found, ...]
 
 
@@ -42,19 +45,19 @@ def differences(one: Arrays, other: Arrays) -> dict[str, float]:
 
 
 def matches(
-    part: str, layout: Layout, target: Arrays, number: int, known: Explanation = ()
+    part: str, layout: Layout, target: Arrays, number: int, known: Explanation | None = None
 ) -> list[Explanation]:
     """Return the sets of deviations that reproduce the vectors, those with fewest changes first.
 
     Args:
         layout: in which the vectors were computed.
         number: how many deviations a set has, 1 or 2.
-        known: the one set to try instead.
+        known: the one set to try instead, if any.
     """
     layout = Layout(left=layout.left, rows=layout.rows.replace("no batch axis", "batch of one"))
-    if number == 2 and not known:
+    if number == 2 and known is None:
         return list(_pairs(part, layout, target))
-    candidates = [known] if known else [(one,) for one in singles()]
+    candidates = [(one,) for one in singles()] if known is None else [known]
     errors = {
         found: max(differences(target, _kept_variant(part, layout, found)).values())
         for found in candidates
@@ -89,7 +92,7 @@ def _pairs(part: str, layout: Layout, target: Arrays) -> Iterator[Explanation]:
         if a.name != b.name and merged((a, b)) is not None:
             left[a, b] = np.abs(goal - by_a - by_b).sum()
     matched = np.inf
-    for pair, missed in sorted(left.items(), key=lambda item: item[1]):
+    for pair, missed in sorted(left.items(), key=lambda item: item[1])[:MOST_PAIRS]:
         if missed > matched + DOUBLE:
             return
         if max(differences(target, _variant(part, layout, pair)).values()) <= SINGLE:

@@ -127,6 +127,7 @@ def check(target: Any, part: str | None = None, framework: str = "numpy") -> Rep
         composed = _composed(given, layouts)
         if composed is not None:
             known = tuple(dict.fromkeys(one for part in parts for one in part.deviations))
+            known = None if all(part.ok for part in parts) else known
             parts.append(judged("sentence", [[Layout()]], lambda _: composed, known))
     return Report(given.name, tuple(parts))
 
@@ -135,7 +136,7 @@ def judged(
     part: str,
     layouts: Sequence[Sequence[Layout]],
     run: Callable[[Layout], Output],
-    known: Explanation = (),
+    known: Explanation | None = None,
 ) -> PartReport:
     """Return what is found of a part in the layouts in which it can be run.
 
@@ -198,7 +199,7 @@ def _composed(given: GivenCode, layouts: dict[str, Layout]) -> Output | None:
 
 
 def _explained(
-    attempts: Sequence[tuple[PartReport, Arrays]], known: Explanation
+    attempts: Sequence[tuple[PartReport, Arrays]], known: Explanation | None
 ) -> PartReport | None:
     """Return the first report with deviations that reproduce what was returned, fewest first.
 
