@@ -52,6 +52,25 @@ def test_every_command_has_help_and_a_version(name, capsys):
     assert said.endswith(f"\n{name} {fairseq_rnnsearch.__version__}\n")
 
 
+HELP = """
+import contextlib, io
+from fairseq_rnnsearch.alignment.evaluation.__main__ import main as evaluation
+from fairseq_rnnsearch.conformance.__main__ import main as conformance
+from fairseq_rnnsearch.inference import align, export, translate
+from fairseq_rnnsearch.living.__main__ import main as living
+for main in (align.main, conformance, evaluation, export.main, living, translate.main):
+    with contextlib.suppress(SystemExit):
+        main(["--help"])
+"""
+
+
+def test_help_needs_no_docstrings():
+    """Python leaves them out with -OO or PYTHONOPTIMIZE=2."""
+    ran = subprocess.run([sys.executable, "-OO", "-c", HELP], capture_output=True, text=True)
+    assert ran.returncode == 0 and not ran.stderr, ran.stderr
+    assert ran.stdout.count("usage: ") == 6
+
+
 def test_every_command_is_in_the_table():
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     assert project["scripts"].keys() == MAINS.keys()

@@ -112,7 +112,7 @@ def _parser() -> argparse.ArgumentParser:
 
     parser = OneLineParser(
         prog="rnnsearch-check",
-        description=__doc__.replace("``", ""),
+        description=(__doc__ or "").replace("``", ""),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

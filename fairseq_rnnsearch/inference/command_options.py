@@ -17,17 +17,17 @@ from fairseq_rnnsearch.errors import OneLineParser, UsageError, as_text
 
 
 def parser_of(
-    prog: str, doc: str, kind: type[OneLineParser] = OneLineParser
+    prog: str, doc: str | None, kind: type[OneLineParser] = OneLineParser
 ) -> argparse.ArgumentParser:
     """Return the parser of a command, which knows ``--help`` and ``--version``.
 
     Args:
-        doc: what its help begins with, the docstring of its module.
+        doc: what its help begins with, the docstring of its module; None under ``python -OO``.
         kind: the parser's class.
     """
     parser = kind(
         prog=prog,
-        description=doc.replace("``", ""),
+        description=(doc or "").replace("``", ""),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

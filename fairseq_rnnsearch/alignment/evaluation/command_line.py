@@ -30,7 +30,7 @@ def run_one_of(
     parser.add_argument("--version", action="version", version=f"{prog} {__version__}")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     for name, (run, add_options, notes) in commands.items():
-        text = inspect.getdoc(run)
+        text = inspect.getdoc(run) or name  # python -OO has no docstrings
         command = subparsers.add_parser(
             name,
             help=text.splitlines()[0],
