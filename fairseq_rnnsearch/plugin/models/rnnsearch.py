@@ -12,9 +12,11 @@ from argparse import ArgumentParser
 from typing import NamedTuple
 
 import torch
+from fairseq import hub_utils
+from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import FairseqEncoderDecoderModel, register_model
 from fairseq.tasks import FairseqTask
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
 from fairseq_rnnsearch.errors import UserError
@@ -127,6 +129,9 @@ class RNNSearchModel(FairseqEncoderDecoderModel):
     def from_pretrained(cls, model_name_or_path: str, *args, **options) -> object:
         """Load as fairseq does, from a folder, or from an archive that Python unpacks as data.
 
+        What the checkpoint says of subwords (``bpe``), tokenizer and search is left out: it may
+        name any file of this machine, or an address. Options of these names count.
+
         Raises:
             UserError: for a checkpoint or an archive that holds anything else.
         """
@@ -135,7 +140,19 @@ class RNNSearchModel(FairseqEncoderDecoderModel):
             if os.path.isfile(model_name_or_path):
                 folder = stack.enter_context(tempfile.TemporaryDirectory())
                 model_name_or_path = _unpacked(model_name_or_path, folder)
-            return super().from_pretrained(model_name_or_path, *args, **options)
+            found = hub_utils.from_pretrained(
+                model_name_or_path, *args, archive_map=cls.hub_models(), **options
+            )
+        cfg = found["args"]
+        OmegaConf.set_struct(cfg, False)
+        for group in ("bpe", "tokenizer"):
+            if group not in options:
+                cfg[group] = None
+        cfg.generation = OmegaConf.structured(GenerationConfig)
+        given = options | (options.get("generation_args") or {})
+        for name in cfg.generation.keys() & given.keys():
+            cfg.generation[name] = given[name]
+        return hub_utils.GeneratorHubInterface(cfg, found["task"], found["models"])
 
     def check_training(self, *, has_links: bool, begins_from_model: bool, readings: int) -> None:
         """Check that there is something to learn, and warn about what will train poorly.
