@@ -76,10 +76,12 @@ def draw(name: str, path: Path) -> None:
         differences = moved(Found(name, place))
         axes[0].set_ylabel(place, fontsize=7, rotation=0, ha="right", va="center")
         for ax, row in zip(axes, ROWS, strict=True):
-            ax.set(xticks=[], yticks=[], title=row if axes is rows[0] else "")
+            ax.set(xticks=[], yticks=[])
             if row in differences:
                 cells = np.log10(differences[row] + SMALL / 10)[None]
                 image = ax.imshow(cells, vmin=-5, vmax=0, cmap="magma", aspect="auto")
+    for ax, row in zip(rows[0], ROWS, strict=True):
+        ax.set_title(row)
     figure.suptitle(f"{name}: {entry.instead}", fontsize=9)
     figure.colorbar(image, ax=rows, label="difference", ticks=[-4, -2, 0]).set_ticklabels(
         ["0.0001", "0.01", "1"]
