@@ -10,7 +10,7 @@ import numpy as np
 import planted_model
 import pytest
 import torch
-from commands import ROOT
+from commands import PACKAGE, ROOT
 from oracles import numpy_rnnsearch as oracle
 from torch import nn
 
@@ -414,6 +414,15 @@ def test_mistakes_in_the_code_are_shown_with_their_place(code, part, message):
 def test_not_a_number_is_no_rounding():
     report = check(lambda s, y, c: s * np.nan, "state")
     assert not report.ok and report.largest_error == np.inf
+
+
+def test_the_manual_s_example_prints_what_it_shows(tmp_path, capsys):
+    manual = (PACKAGE / "manual" / "check.md").read_text()
+    (tmp_path / "mymodel.py").write_text(re.search(r"```python\n(.*?)```", manual, re.S)[1])
+    shown = re.search(r"\$ rnnsearch-check mymodel.py\n(.*?)```", manual, re.S)[1]
+    printed = command(capsys, tmp_path / "mymodel.py")[1]
+    rounding = r"\d\.\de-16"  # differs by processor
+    assert re.sub(rounding, "", printed) == re.sub(rounding, "", shown)
 
 
 # --- the command --------------------------------------------------------------------------------
