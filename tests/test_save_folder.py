@@ -145,6 +145,9 @@ def test_going_back_on_purpose(train, refused, begun, tmp_path, through_a_link):
     assert "@ 2 updates)" in train(begun, named, "--max-update 3").ok().out
     message = refused(begun, named)
     assert f"has begun the training of {begun / LAST} already" in message
+    moved = begun.rename(tmp_path / "moved")
+    assert "has begun the training of " in refused(moved, f"--restore-file={moved / earlier.name}")
+    moved.rename(begun)
     assert "@ 3 updates)" in train(begun, "--max-update 5").ok().out
     assert "@ 2 updates)" in train(begun, named, "--max-update 3").ok().out
 

@@ -217,7 +217,9 @@ def _check_named(cfg: CheckpointConfig) -> None:
             newest = _newest_in(cfg)
         except UserError:
             return  # what is named is the only one that is whole
-        if _is_same(newest, named) or not _is_same(_named_for(newest), named):
+        # names, because the folder may have been moved, or the command given from elsewhere
+        begun_from = os.path.basename(_named_for(newest))
+        if _is_same(newest, named) or begun_from != os.path.basename(named):
             return
         problem = f"has begun the training of {newest} already"
     else:
