@@ -1,8 +1,8 @@
-"""What takes the time, and the choice of who runs it.
+"""The backends that run the expensive computations, and the choice between them.
 
-``--kernels`` names a backend, see ``interface.Backend``: ``reference`` is the plain one, ``fast``
-(``cpu``) has backward passes derived by hand and compiled steps, ``gpu`` has them in few launches.
-Another one is another entry of ``BACKENDS``. Nothing outside this folder asks which one runs.
+``--kernels`` names a backend (``interface.Backend``): ``reference`` is plain PyTorch, ``fast``
+(``cpu``) has hand-derived backward passes and compiled steps, ``gpu`` runs them in few launches.
+To add one, add it to ``BACKENDS``. Nothing outside this folder asks which one runs.
 """
 
 import logging
@@ -36,7 +36,7 @@ __all__ = [
     "forget",
 ]
 
-# ``auto`` takes the first that can run a network and need not be named; the last can run all
+# ``auto`` takes the first that can run the network and is not on request; the last runs anything
 BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (CPU(), GPU(), Reference())}
 KERNELS = ("auto", *reversed(BACKENDS))
 
@@ -44,15 +44,15 @@ logger = logging.getLogger(__name__)
 
 
 class RunByBackend(nn.Module):
-    """A side of the network whose time loops a backend runs.
+    """An encoder or decoder whose time loops a backend runs.
 
-    Which one is decided once for each device and type that its parameters are moved or cast to.
+    The backend is chosen once per device and type that the parameters are moved or cast to.
 
     Args:
-        kernels: who runs the loops, one of ``KERNELS``.
+        kernels: one of ``KERNELS``.
 
     Raises:
-        ValueError: for another one.
+        ValueError: if ``kernels`` is not one of them.
     """
 
     def __init__(self, kernels: str) -> None:
@@ -60,10 +60,10 @@ class RunByBackend(nn.Module):
         if kernels not in KERNELS:
             raise ValueError(f"kernels must be one of {KERNELS}, not {kernels!r}")
         self.kernels = kernels
-        self._chosen: dict[tuple, str] = {}  # names of backends, by what the choice depends on
+        self._chosen: dict[tuple, str] = {}  # backend names, by all that the choice depends on
 
     def use_kernels(self, name: str) -> None:
-        """Let others run the loops from now on.
+        """Change the kernels from now on.
 
         Args:
             name: one of ``KERNELS``.
@@ -71,10 +71,10 @@ class RunByBackend(nn.Module):
         self.kernels = name
 
     def backend_for(self, parts: Iterable[nn.Module | None], side: str) -> Backend:
-        """Return who runs these parts; see ``choose``.
+        """Return the backend that runs these parts; see ``choose``.
 
-        A trained model may have been told of kernels that another machine has: where they cannot
-        run, ``auto`` takes their place unless the model is being trained.
+        A checkpoint may name kernels that this machine lacks. Outside training, ``auto`` then
+        replaces them.
         """
         one = next(self.parameters())
         device = one.device.type
@@ -88,15 +88,15 @@ class RunByBackend(nn.Module):
 
 
 def choose(name: str, parts: Iterable[nn.Module | None], of: str) -> Backend:
-    """Return the backend of a name for parts of a network as they are now.
+    """Return the named backend for parts of a network, as they are now.
 
-    The log tells once which backend runs, and why.
+    It logs once which backend runs, and why.
 
     Args:
-        of: what these are the parts of, for the log.
+        of: what the parts belong to, for the log.
 
     Raises:
-        ValueError: when the backend of that name cannot run them.
+        ValueError: if the named backend cannot run them.
     """
     parts = [part for part in parts if part is not None]
     if name != "auto":
@@ -114,7 +114,7 @@ def choose(name: str, parts: Iterable[nn.Module | None], of: str) -> Backend:
                 break
             if obstacle is None:
                 refusals.append(f"no GPU has run the {backend.name} ones yet, which must be named")
-            elif not obstacle.startswith("device "):  # that a GPU's are not for a CPU goes unsaid
+            elif not obstacle.startswith("device "):  # no need to say that GPU kernels need a GPU
                 refusals.append(f"no {backend.name} ones for {obstacle}")
         why = f": {', '.join(refusals) or f'on {backend.place}'}"
     _announce(backend.name, of, name, why)
@@ -122,14 +122,14 @@ def choose(name: str, parts: Iterable[nn.Module | None], of: str) -> Backend:
 
 
 def forget(parameters: Iterable[Tensor]) -> None:
-    """Give back whatever a backend keeps of parameters, which are about to be changed."""
+    """Drop whatever backends cache for parameters that are about to change."""
     parameters = list(parameters)
     for backend in BACKENDS.values():
         backend.forget(parameters)
 
 
 def _autocast_type(device: str) -> torch.dtype | None:
-    """Return the type that autocast casts to on a kind of device, or None where it is off."""
+    """Return autocast's type for a kind of device, or None if autocast is off."""
     if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
         return torch.get_autocast_dtype(device)
     return None

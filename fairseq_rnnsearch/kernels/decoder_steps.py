@@ -1,7 +1,7 @@
-"""A decoder that takes one step after the other, as beam search needs it.
+"""A decoder that takes one step at a time, for beam search.
 
-All hypotheses of a sentence read the same annotations: these are kept once for each sentence, and
-the rows of a sentence's hypotheses, as many for every sentence, stand together.
+All hypotheses of a sentence read the same annotations, so these are stored once per sentence. Each
+sentence has the same number of hypotheses, and their rows are adjacent.
 """
 
 import torch
@@ -9,11 +9,11 @@ from torch import Tensor
 
 
 class DecoderSteps:
-    """What every backend's steps share: which row belongs to which sentence.
+    """The bookkeeping that all backends share: which row belongs to which sentence.
 
     Args:
-        memory: what does not change, each ``(sentences, ...)``.
-        state: what one step leaves for the next, each ``(sentences, ...)`` before the first.
+        memory: tensors that stay constant, each ``(sentences, ...)``.
+        state: tensors that each step updates, each ``(sentences, ...)`` before the first step.
         sentences: ``(rows,)``, the sentence of each row.
     """
 
@@ -41,28 +41,28 @@ class DecoderSteps:
         raise NotImplementedError
 
     def log_probabilities(self, t: Tensor, temperature: float, out: Tensor) -> None:
-        """Write log p of the next words, a softmax of the logits divided by a temperature.
+        """Write log p of the next words, the log-softmax of logits / temperature, to ``out``.
 
         Args:
             t: t_i, ``(rows, l)``.
-            out: ``(rows, words)``, in float32 or wider, where they go.
+            out: ``(rows, words)``, in float32 or wider.
         """
         raise NotImplementedError
 
     def select(self, order: Tensor) -> None:
-        """Let row i go on from what row ``order[i]`` has read, and drop sentences without rows."""
+        """Let row i continue hypothesis ``order[i]``, and drop sentences that have no row left."""
         sentences, width = _grouped(order // self._width)
         count = len(self._memory[0])
         everyone = torch.arange(count, device=sentences.device)
         self.follow(order, None if torch.equal(sentences, everyone) else sentences, width)
 
     def follow(self, order: Tensor, sentences: Tensor | None, width: int) -> None:
-        """Do as ``select`` does, for callers that know which sentences the rows belong to.
+        """Like ``select``, for callers that know which sentences the rows belong to.
 
         Args:
             order: ``(rows,)``.
-            sentences: those that are kept, or None for all.
-            width: how many rows of each of them stand together.
+            sentences: the sentences to keep, or None for all.
+            width: the number of adjacent rows per sentence.
         """
         self._width = width
         if sentences is not None:
@@ -71,9 +71,9 @@ class DecoderSteps:
 
 
 def _grouped(sentences: Tensor) -> tuple[Tensor, int]:
-    """Return the sentences of rows, and how many rows stand together for each of them.
+    """Return the sentences of rows, and the number of adjacent rows per sentence.
 
-    A sentence is named again for each of its rows where not all have as many in one place.
+    Unless each sentence has as many rows, all adjacent, the width is 1 and sentences repeat.
     """
     groups, counts = torch.unique_consecutive(sentences, return_counts=True)
     least, most = counts.aminmax()

@@ -1,9 +1,9 @@
-"""What a backend offers, and what it is given.
+"""The interface of a backend.
 
-A backend runs what takes the time: the loops over time, each of which holds everything that must
-wait for the previous step and nothing else, and the cost of words among all of a dictionary.
-Callers hand in all products that do not depend on a state and get all states back, so that a
-backend is free to choose its own loop, its own backward pass and its own memory layout.
+A backend runs the expensive parts: the loops over time, reduced to what must wait for the previous
+step, and the cost of words over the whole dictionary. Callers hand in all products that do not
+depend on a state and get all states back, so that a backend is free to choose its own loop,
+backward pass and memory layout.
 """
 
 from collections.abc import Iterable, Sequence
@@ -31,7 +31,7 @@ class Direction(NamedTuple):
 
 
 class DecoderParts(NamedTuple):
-    """All that a decoder consists of but for its first state."""
+    """All parts of a decoder except its initial state."""
 
     embedding: BiasedEmbedding
     unit: Unit
@@ -41,11 +41,11 @@ class DecoderParts(NamedTuple):
 
 
 class SearchStart(NamedTuple):
-    """What the decoder of a search starts from."""
+    """What a search's decoder starts from."""
 
     order: str  # one of ``paper.network.DECODER_ORDERS``
     parts: DecoderParts
-    memory: Memory | None  # what is attended to, one row per sentence; None: RNNencdec
+    memory: Memory | None  # annotations and keys, one row per sentence; None: RNNencdec
     summary: Tensor  # (sentences, n): RNNencdec's context
     initial: Tensor  # (sentences, n): s_0
     sentences: Tensor  # (rows,): the sentence of each hypothesis
@@ -53,13 +53,13 @@ class SearchStart(NamedTuple):
 
 @runtime_checkable
 class Backend(Protocol):
-    """One implementation of all that is in this folder.
+    """One implementation of the kernels.
 
     Attributes:
-        name: how ``--kernels`` and the log call it.
-        place: what it runs on, for the log.
-        needs: what it runs on and with, for a refusal.
-        on_request: whether ``auto`` leaves it out.
+        name: its name for ``--kernels`` and in the log.
+        place: the device it runs on, for the log.
+        needs: the devices and types it needs, for error messages.
+        on_request: whether ``auto`` skips it.
     """
 
     name: str
@@ -68,7 +68,7 @@ class Backend(Protocol):
     on_request: bool
 
     def why_not(self, parts: Iterable[nn.Module]) -> str | None:
-        """Return why these parts of a network cannot be run here, or None if they can."""
+        """Return why this backend cannot run these parts of a network, or None if it can."""
 
     def recurrence(
         self,
@@ -81,11 +81,11 @@ class Backend(Protocol):
         Args:
             directions: one, or the two of the BiRNN of section 3.2.
             initial: hidden state before the first step, ``(batch, n)``; None: zeros.
-            present: ``(time, batch)``, false where a position is padding; there the state is
-                carried on unchanged. None: no padding.
+            present: ``(time, batch)``, false for padding, which leaves the state unchanged.
+                None: no padding.
 
         Returns:
-            ``(time, batch, directions * n)``, position t's states at index t also in reverse.
+            ``(time, batch, directions * n)``; index t has position t's states, also in reverse.
         """
 
     def decoder_recurrence(
@@ -100,9 +100,9 @@ class Backend(Protocol):
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Attend, update, attend, update ... for teacher-forced words.
 
-        Step i attends with s_{i-1}, giving c_i, and then, as long as there are word inputs, forms
-        s_i = f(s_{i-1}, word_inputs[i-1], c_i). The three orders of the decoder's step differ only
-        in which word's input is handed in at i and in which state is read out.
+        Step i attends with s_{i-1}, giving c_i, and then, while there are word inputs, computes
+        s_i = f(s_{i-1}, word_inputs[i-1], c_i). The three decoder orders differ only in the word
+        whose input they pass at i and in the state that they read out.
 
         Args:
             word_inputs: ``(updates, batch, 3n)``, with updates either ``steps`` or one fewer.
@@ -124,30 +124,29 @@ class Backend(Protocol):
         label_smoothing: float = 0.0,
         present: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
-        """Return what the right words cost, given the logits x = W t + b of the output layer.
+        """Return the cost of the correct words under the output layer's logits x = W t + b.
 
         Args:
             t: ``(positions, l)``.
             weight: ``(symbols, l)``.
             bias: ``(symbols,)``.
             words: ``(positions,)``.
-            label_smoothing: probability spread evenly over all symbols but the right one.
-            present: ``(positions,)``, false where a position is padding, which costs nothing.
-                None: no padding.
+            label_smoothing: probability spread evenly over all symbols but the correct one.
+            present: ``(positions,)``, false for padding, which costs nothing. None: no padding.
 
         Returns:
-            the cost and, without gradient, -log p of the words; both summed, in float32 or wider,
-            and equal without label smoothing.
+            the cost and, without a gradient, -log p of the words; both summed, in float32 or
+            wider, and equal without label smoothing.
         """
 
     def output_logits(self, t: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         """Return all logits: ``(..., l)`` to ``(..., symbols)``."""
 
     def decoder_steps(self, start: SearchStart) -> DecoderSteps:
-        """Return a search's decoder, for as many rows as there are hypotheses."""
+        """Return a search's decoder, with one row per hypothesis."""
 
     def prefers_steps(self, output: OutputLayer) -> bool:
-        """Return whether a search by ``decoder_steps`` is now faster than one of fairseq's own."""
+        """Return whether searching by ``decoder_steps`` is now faster than fairseq's search."""
 
     def forget(self, parameters: Iterable[Tensor]) -> None:
-        """Give back whatever is kept of parameters, which are about to be changed."""
+        """Drop whatever is cached for parameters that are about to change."""

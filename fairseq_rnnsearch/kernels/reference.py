@@ -1,8 +1,8 @@
 """The plain backend: loops in Python over the equations, on any device, in any floating type.
 
-This is what other backends are measured against. States, energies and whatever is summed over
-steps are in float32 or wider, also where the operands of products are in a narrower type, by
-``torch.autocast`` or because the parameters are.
+Other backends are compared with this one. States, energies and sums over steps are in float32 or
+wider, even if ``torch.autocast`` or narrow parameters put the operands of products in a narrower
+type.
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,7 +33,7 @@ class Reference:
     ) -> Tensor:
         if initial is None:
             inputs, unit, _ = directions[0]
-            # of the parameters' type: under autocast the inputs, from products, are narrower
+            # the parameters' type: under autocast the inputs, being products, are narrower
             dtype = torch.promote_types(inputs.dtype, unit.input_weight.dtype)
             initial = inputs.new_zeros(inputs.size(1), unit.hidden_size, dtype=dtype)
         return torch.cat([_one_way(*way, initial, present) for way in directions], dim=-1)
@@ -107,7 +107,7 @@ def _one_way(
     state = unit.begin(initial.to(accurate_type(initial.dtype)))
     states: list[Tensor] = []
     step = -1 if reverse else 1
-    # unbind, because the backward pass of indexing fills a whole tensor with zeros at each step
+    # unbind: the backward pass of indexing would fill a whole tensor with zeros at each step
     inputs_of = inputs.unbind()[::step]
     present_at = [None] * len(inputs_of) if present is None else present.unbind()[::step]
     for inputs_t, present_t in zip(inputs_of, present_at, strict=True):
@@ -120,16 +120,16 @@ def _one_way(
 
 
 def _no_states(inputs: Tensor, unit: Unit, initial: Tensor) -> Tensor:
-    """Return what no step gives, ``(0, batch, n)``.
+    """Return the states of zero steps, ``(0, batch, n)``.
 
-    It is the unit over no rows, so that gradients are zero, as sums of nothing are, not missing.
+    The unit runs over no rows, so that its gradients are zero, like an empty sum, not missing.
     """
     state = unit.step(inputs.flatten(0, 1), unit.begin(initial[:0]))
     return unit.hidden(state).view(0, *initial.shape)
 
 
 class ReferenceSteps(DecoderSteps):
-    """Equal to the teacher-forced pass, position by position; see ``Backend.decoder_steps``."""
+    """Steps that equal the teacher-forced pass at each position; see ``Backend.decoder_steps``."""
 
     def __init__(self, start: SearchStart) -> None:
         self._order, self._parts, memory, summary, initial, sentences = start

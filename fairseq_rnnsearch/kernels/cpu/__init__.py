@@ -1,8 +1,8 @@
-"""The fast backend: a CPU, by backward passes derived by hand and compiled steps.
+"""The fast backend for CPUs: hand-derived backward passes and compiled steps.
 
-Training runs ``recurrence``, ``derived.decoder_loop`` and ``output_cost``, and translating runs
-``search_steps``. ``derived.operations`` has what they compute beside matrix products in torch, and
-``operations.c`` the same in C.
+Training runs ``recurrence``, ``derived.decoder_loop`` and ``output_cost``; translation runs
+``search_steps``. Their elementwise operations are in ``derived.operations`` (PyTorch) and
+``operations.c`` (C).
 """
 
 from collections.abc import Iterable
@@ -44,7 +44,7 @@ class CPU:
     forget = staticmethod(packed_weights.forget)
 
     def why_not(self, parts: Iterable[nn.Module]) -> str | None:
-        """See ``Backend``. Under ``torch.autocast`` float32 and bfloat16 may stand side by side."""
+        """See ``Backend``. Under ``torch.autocast``, float32 and bfloat16 may be mixed."""
         types = set()
         for part in parts:
             if type(part) not in DERIVED_FROM:

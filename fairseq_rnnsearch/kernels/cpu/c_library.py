@@ -1,7 +1,7 @@
-"""C that is compiled for this machine the first time that it is wanted, and kept.
+"""Compile C for this machine on first use, and cache the library.
 
-Libraries are kept in ``$XDG_CACHE_HOME/fairseq_rnnsearch`` (``~/.cache``). Their code is run, so
-the folder is used only where nobody else may write to it or to a folder above it. ``$CC`` names the
+The cache is ``$XDG_CACHE_HOME/fairseq_rnnsearch`` (default ``~/.cache``). As its libraries are
+executed, it is used only if nobody else may write to it or to a folder above it. ``$CC`` names the
 compiler.
 """
 
@@ -22,7 +22,7 @@ def load(source: Path, options: list[str]) -> ctypes.CDLL:
     """Return the functions of a C file.
 
     Raises:
-        OSError, ValueError, subprocess.SubprocessError: where it cannot be compiled or loaded.
+        OSError, ValueError, subprocess.SubprocessError: if it cannot be compiled or loaded.
     """
     command = [*shlex.split(os.environ.get("CC") or "cc"), *options]
     name = f"{source.stem}-{_key(source, command)}.so"
@@ -31,7 +31,7 @@ def load(source: Path, options: list[str]) -> ctypes.CDLL:
         if not (folder / name).exists():
             _compile(source, command, folder / name)
         return ctypes.CDLL(str(folder / name))
-    # no home; a full disk; no programs may be run from there; a library from a newer system
+    # no home, a full disk, a file system mounted noexec, or a library from a newer system
     except (OSError, RuntimeError) as problem:
         logger.info("compiled steps are not kept: %s", problem)
     with tempfile.TemporaryDirectory() as scratch:
@@ -40,10 +40,10 @@ def load(source: Path, options: list[str]) -> ctypes.CDLL:
 
 
 def _key(source: Path, command: list[str]) -> str:
-    """Return what a library depends on, in short, as several machines may share a home.
+    """Return a digest of all that a library depends on, as several machines may share a home.
 
-    That is the source, how it is compiled, the compiler and the processor. What a compiler defines
-    beforehand names its version and, for ``-march=native``, the instructions that it will use.
+    That is the source, the options, the compiler and the processor. The compiler's predefined
+    macros give its version and, for ``-march=native``, the instruction set.
     """
     defined = _run([*command, "-dM", "-E", "-x", "c", os.devnull])
     parts = (source.read_bytes(), repr(command).encode(), defined)
@@ -51,14 +51,14 @@ def _key(source: Path, command: list[str]) -> str:
 
 
 def _private_folder() -> Path:
-    """Return the folder of libraries, made if need be.
+    """Return the cache folder, created if missing.
 
     Raises:
-        OSError: when others may write to it or to a folder above it, through links too.
-        RuntimeError: when the user has no home.
+        OSError: if others may write to it or to a folder above it, links followed.
+        RuntimeError: if the user has no home.
     """
     named = os.environ.get("XDG_CACHE_HOME", "")
-    # a relative one is to be ignored, by the specification
+    # the XDG specification says to ignore a relative path
     home = Path(named) if os.path.isabs(named) else Path.home() / ".cache"
     folder = (home / "fairseq_rnnsearch").resolve()
     for level in (*reversed(folder.parents), folder):
@@ -74,7 +74,7 @@ def _private_folder() -> Path:
 
 
 def _compile(source: Path, command: list[str], library: Path) -> None:
-    """Compile to a file that appears whole or not at all."""
+    """Compile, and let the library appear whole or not at all."""
     with tempfile.TemporaryDirectory(dir=library.parent, prefix=".") as scratch:
         made = Path(scratch) / library.name
         _run([*command, source, "-o", made, "-lm"])
@@ -89,7 +89,7 @@ def _run(command: list[str | Path]) -> bytes:
 
 
 def reason(problem: Exception) -> str:
-    """Return why ``load`` failed, in a line: the compiler's first, where it said something."""
+    """Return in one line why ``load`` failed: the compiler's first line, if it printed any."""
     output = problem.stderr if isinstance(problem, subprocess.CalledProcessError) else b""
     lines = output.decode(errors="replace").strip().splitlines()
     return lines[0] if lines else str(problem)

@@ -1,8 +1,8 @@
-"""``derived.operations`` in C, compiled for this machine the first time that it is wanted.
+"""``derived.operations`` in C, compiled for this machine on first use.
 
-Where there is no compiler, or it fails, torch's operations do the work. C takes the numbers behind
-a pointer for what it was promised, so each tensor is checked at each call, which costs half a
-microsecond: one of another type or shape would be read, or written, as if it were the right one.
+Without a working compiler, PyTorch's operations do the work. C trusts its pointers, and would read
+or write a tensor of the wrong type or shape as if it were right. So every call checks each tensor,
+which costs half a microsecond.
 """
 
 import ctypes
@@ -20,12 +20,12 @@ from fairseq_rnnsearch.kernels.cpu import c_library
 from fairseq_rnnsearch.kernels.derived.operations import Operations, check_words, smoothing
 
 SOURCE = Path(__file__).with_name("operations.c")
-# for torch's pool of threads and not a second one, OpenMP must be the library that torch has loaded
+# OpenMP must be the library that torch has loaded, or there would be a second pool of threads
 FLAGS = "-O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math -shared -fPIC"
 TYPES = {torch.float32: "", torch.float64: "-DDOUBLE", torch.bfloat16: "-DBFLOAT16"}
 
 POINTER, INTEGER, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
-_MATRIX = (POINTER, INTEGER)  # and how far its rows lie apart
+_MATRIX = (POINTER, INTEGER)  # first number, row stride
 ARGUMENTS = {
     "unit_gates": (*3 * (INTEGER,), *3 * _MATRIX, *4 * (POINTER,)),
     "unit_state": (*3 * (INTEGER,), *3 * _MATRIX, *3 * (POINTER,)),
@@ -43,14 +43,14 @@ _first_use = threading.Lock()
 
 
 def operations(operands: torch.dtype) -> Operations:
-    """Return the operations beside products in a type, for as many threads as torch has now."""
+    """Return the elementwise operations for a type, with torch's current number of threads."""
     functions = library(operands)
     return Operations() if functions is None else CompiledOperations(functions, operands)
 
 
 def library(operands: torch.dtype) -> ctypes.CDLL | None:
-    """Return the functions beside products in a type; None where they cannot be compiled."""
-    with _first_use:  # the cache of functools lets two threads in
+    """Return the compiled functions for a type, or None if they cannot be compiled."""
+    with _first_use:  # functools.cache would let two threads compile
         return _library(operands)
 
 
@@ -72,8 +72,8 @@ class CompiledOperations(Operations):
     """See ``Operations``.
 
     Raises:
-        ValueError: by each function, for a tensor that is not as ``Operations`` describes it;
-            nothing has been written then.
+        ValueError: by each function, before it writes anything, if a tensor is not as
+            ``Operations`` describes it.
     """
 
     def __init__(self, functions: ctypes.CDLL, operands: torch.dtype) -> None:
@@ -240,14 +240,14 @@ class CompiledOperations(Operations):
 
 
 def _sizes(name: str, x: Tensor, count: int) -> tuple[int, ...]:
-    """Return the shape, of ``count`` dimensions, of the argument that the others must fit."""
+    """Return the ``count``-dimensional shape of the argument that the others must match."""
     if not isinstance(x, Tensor) or x.dim() != count:
         raise _refusal(name, x, f"a tensor of {count} dimensions")
     return x.shape
 
 
 def _whole(name: str, x: Tensor, dtype: torch.dtype, shape: tuple[int, ...]) -> int:
-    """Return where the numbers of a tensor begin, which all stand together."""
+    """Return the address of a contiguous tensor."""
     try:
         if x.dtype is dtype and x.is_cpu and x.shape == shape and x.is_contiguous():
             begin = x.data_ptr()
@@ -261,12 +261,12 @@ def _whole(name: str, x: Tensor, dtype: torch.dtype, shape: tuple[int, ...]) -> 
 def _rows_or_none(
     name: str, x: Tensor | None, dtype: torch.dtype, rows: int, columns: int
 ) -> tuple[int | None, int]:
-    """Return what ``_rows`` does; None, which C takes for a missing matrix, where there is none."""
+    """Like ``_rows``; a missing matrix gives None, C's null pointer."""
     return (None, 0) if x is None else _rows(name, x, dtype, rows, columns)
 
 
 def _rows(name: str, x: Tensor, dtype: torch.dtype, rows: int, columns: int) -> tuple[int, int]:
-    """Return where a matrix begins, and how far its rows lie apart; a row's numbers do not."""
+    """Return a matrix's address and row stride; each row must be contiguous."""
     try:
         if x.dtype is dtype and x.is_cpu and x.shape == (rows, columns):
             apart, together = x.stride()

@@ -1,6 +1,6 @@
-/* What unit_attention_cost.py computes, each function in one pass through memory. compiled_steps.py
+/* The functions of derived/operations.py, each in one pass through memory. compiled_steps.py
    compiles this file for one type of the products' operands: float, double or (BFLOAT16) bfloat16,
-   whose sums and states are in float. Rows of a matrix lie `..._row` numbers apart. */
+   whose sums and states are in float. `..._row` is a matrix's row stride, in numbers. */
 
 #include <math.h>
 #include <stdint.h>
@@ -18,7 +18,7 @@ typedef uint16_t stored;
 typedef real stored;
 #endif
 
-/* a second thread is not worth less than this */
+/* fewer numbers are not worth a second thread */
 #define SMALL 16384
 
 static inline real load(stored x)
@@ -47,13 +47,13 @@ static inline stored store(real x)
 
 static inline real clamped(real x, real least, real most)
 {
-    return x < least ? least : x > most ? most : x; /* not a number stays */
+    return x < least ? least : x > most ? most : x; /* NaN stays */
 }
 
 #ifndef DOUBLE
 /* e^x as 2^k and, in `rest`, e^r - 1, with x = k ln(2) + r and |r| <= ln(2) / 2, by the polynomial
-   of Cephes' expf: unlike the library's function, many are computed at once. Below -87.7, 2^k is 0,
-   above 88.4 infinite; x lies between -88 and 89. */
+   of Cephes' expf: unlike the library's function, it vectorises. Below -87.7, 2^k is 0, above 88.4
+   infinite; x lies between -88 and 89. */
 static inline float power_of_two(float x, float *rest)
 {
     const float shift = 12582912.0f; /* 1.5 * 2^23 */
@@ -75,7 +75,7 @@ static inline float power_of_two(float x, float *rest)
 }
 #endif
 
-/* e^x to two units in the last place, and 0 or infinity where that is no normal number in float */
+/* e^x to two units in the last place; 0 or infinity if that is not a normal float */
 static inline real exponential(real x)
 {
 #ifdef DOUBLE
@@ -91,8 +91,8 @@ static inline real sigmoid(real x)
     return 1 / (1 + exponential(-x));
 }
 
-/* From e^2x - 1, whose relative error stays small where x is small; e^2x itself would keep only as
-   many digits of x as stand beside 1. */
+/* From e^2x - 1, whose relative error stays small for small x; e^2x itself, near 1, would lose the
+   digits of x. */
 static inline real hyperbolic_tangent(real x)
 {
 #ifdef DOUBLE
@@ -217,7 +217,7 @@ void align(int64_t threads, int64_t sentences, int64_t width, int64_t source, in
                     energy += v[k] * hyperbolic_tangent(key[k] + load(qi[k]));
             }
             e[j] = energy;
-            most = energy <= most ? most : energy; /* not a number stays */
+            most = energy <= most ? most : energy; /* NaN stays */
         }
         for (int64_t j = 0; j < source; j++)
             total += e[j] = absent[j] ? 0 : exponential(e[j] - most);
@@ -286,7 +286,7 @@ void cost_of_words(int64_t threads, int64_t rows, int64_t symbols, const stored 
             sum += p[k] = exponential(below);
             all += below;
         }
-        /* the largest is subtracted from each first: beside it the logarithm could be lost */
+        /* subtract the largest first: beside it, the logarithm could vanish */
         const real log_sum = log(sum);
         nll[i] = log_sum - (load(x[words[i]]) - most);
         total[i] = symbols * log_sum - all;

@@ -1,11 +1,11 @@
-"""The output layer and the cost of given words, without ever holding all logits.
+"""The output layer and the cost of given words, without ever storing all logits.
 
     x = W t + b,   -log p(y) = log sum_k exp(x_k) - x_y
 
-The logits of some rows are multiplied, and from them comes the gradient p - onehot(y); from several
-such parts together comes that of W. The backward pass only scales what is there. Probabilities,
-their logarithms and all sums are in float32 or wider; in a narrower type are only the operands and
-results of products.
+The forward pass computes logits for some rows at a time, and their gradient p - onehot(y); several
+such parts together give the gradient of W. The backward pass only scales these gradients.
+Probabilities, their logarithms and all sums are in float32 or wider; only operands and results of
+products may be narrower.
 """
 
 import torch
@@ -17,10 +17,9 @@ from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product, single_p
 from fairseq_rnnsearch.kernels.derived.operations import scratch, slices
 from fairseq_rnnsearch.kernels.derived.passes import apply, first_order
 
-# bytes of logits at a time: more, and their memory comes from the system each time, slow at its
-# first touch
+# bytes of logits per block: with more, each block is fresh system memory, slow at first touch
 LOGITS = 2**24
-# bytes of their gradients at a time: fewer, and the products slow down; more, and memory goes
+# bytes of their gradients per product: fewer slow the products down, more cost memory
 GRADIENTS = 2**26
 
 
@@ -81,10 +80,10 @@ class _OutputCost(torch.autograd.Function):
 
 
 class _Gradients:
-    """The gradients of t and W, from those of the logits: d_t = d_x W and d_W = d_x^T t.
+    """The gradients of t and W from those of the logits: d_t = d_x W and d_W = d_x^T t.
 
     Args:
-        rows: so many rows of d_x are collected before they are multiplied.
+        rows: number of rows of d_x to collect for one product.
     """
 
     def __init__(self, t: Tensor, W: Tensor, rows: int) -> None:
@@ -96,7 +95,7 @@ class _Gradients:
         self._d_t, self._d_W = torch.empty_like(t), torch.empty_like(W, dtype=dtype)
 
     def of_logits(self, part: slice) -> Tensor:
-        """Return where to write the gradients of the logits of the next rows."""
+        """Return the buffer for the gradients of the next rows' logits."""
         if part.stop - self._rows.start > len(self._d_x):
             self._multiply()
         self._rows = slice(self._rows.start, part.stop)
@@ -116,7 +115,7 @@ class _Gradients:
 
 
 def _add_product(out: Tensor, x: Tensor, y: Tensor, first: bool) -> None:
-    """Add x y to ``out``; the first product replaces what the new memory happens to hold."""
+    """Add x y to ``out``; the first product overwrites the uninitialised memory."""
     if out.dtype == x.dtype:
         out.addmm_(x, y, beta=0 if first else 1)
     elif first:

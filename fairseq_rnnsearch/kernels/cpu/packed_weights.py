@@ -1,8 +1,8 @@
-"""Products with weights that are used many times, stored as oneDNN wants to read them.
+"""Products with weights that are used many times, stored in oneDNN's layout.
 
-``x @ W.T`` for a beam of twelve rows spends more time on arranging W than on multiplying. When W is
-arranged once it takes half as long, and for forty sentences a tenth less. That works only in
-float32 and bfloat16, and where torch has oneDNN; elsewhere these are torch's own products.
+``x @ W.T`` for a beam of twelve rows spends more time on rearranging W than on multiplying.
+Arranging W once halves the time, and saves a tenth for forty sentences. It needs float32 or
+bfloat16 and a torch with oneDNN; otherwise torch's own products run.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,15 +21,15 @@ ARRANGED = (torch.float32, torch.bfloat16)
 
 @cache
 def _made() -> WeakIdKeyDictionary:
-    """What was made of weights; it is in no module, and goes when the first of its weights goes."""
+    """The cache, outside all modules; an entry goes when the first of its weights goes."""
     return WeakIdKeyDictionary()
 
 
 def kept(make: Callable[..., Made], *weights: Tensor) -> Made:
-    """Return ``make(*weights)``, made once for as long as none of the weights changes.
+    """Return ``make(*weights)``, cached until one of the weights changes.
 
-    A change in place is seen, and so is new memory. Changes that torch does not count, of
-    ``weight.data``, must be followed by ``forget``.
+    Changes in place and new memory are noticed. After changes to ``weight.data``, which torch does
+    not count, callers must call ``forget``.
     """
     state = [(w.data_ptr(), 0 if w.is_inference() else w._version) for w in weights]
     known = _made().setdefault(weights[0], {})
@@ -42,23 +42,23 @@ def kept(make: Callable[..., Made], *weights: Tensor) -> Made:
 
 
 def forget(weights: Iterable[Tensor]) -> None:
-    """Give back whatever is kept of these weights."""
+    """Drop whatever is cached for these weights."""
     for weight in weights:
         _made().pop(weight, None)
 
 
 def product(weight: Tensor) -> Callable[..., Tensor]:
-    """Return a function of x, ``(rows, in)``, and perhaps a bias: x W^T + b, without a gradient.
+    """Return the function from x, ``(rows, in)``, and perhaps a bias to x W^T + b, gradient-free.
 
-    With W in bfloat16, x is rounded to it; the result is of x's type.
+    If W is in bfloat16, x is rounded to it; the result has x's type.
     """
     return kept(_of_any_type, weight)
 
 
 def single_product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return x W^T + b in new memory, all of one type, for a weight that is used once.
+    """Return x W^T + b, all of one type, in new memory, for a weight that is used once.
 
-    It has no gradient. In float32 oneDNN is up to a tenth faster than torch's own products.
+    It has no gradient. In float32, oneDNN is up to a tenth faster than torch's own products.
     """
     if _available(weight.dtype):
         return _arranged(weight, x, bias)
@@ -66,10 +66,10 @@ def single_product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Ten
 
 
 def batch_product(weight: Tensor) -> Callable[..., Tensor]:
-    """Return a function of x, ``(rows, in)``, and perhaps a bias of any type: x W^T + b.
+    """Return the function from x, ``(rows, in)``, and perhaps a bias of any type to x W^T + b.
 
-    All but the bias is of W's type. It is for the steps or the parts of one batch: nothing is kept,
-    nothing has a gradient. Rows of x may lie apart.
+    All but the bias has W's type. It is for the steps or parts of one batch: nothing is cached,
+    nothing has a gradient. Rows of x may be strided.
     """
     if not _available(weight.dtype):
         return partial(_plain, weight)
@@ -95,7 +95,7 @@ def _arranged(weight: Tensor, x: Tensor, bias: Tensor | None = None) -> Tensor:
 def _available(dtype: torch.dtype) -> bool:
     """Return whether weights of a type can be arranged.
 
-    They can where this torch has the operators, which are its own, not public, and they work.
+    That needs torch's private operators for it, present and working.
     """
     if dtype not in ARRANGED:
         return False

@@ -1,7 +1,7 @@
 """Gated recurrences that do not depend on attention, with a backward pass derived by hand.
 
-The loops work in place on buffers that hold all steps; no graph is recorded, and the gradients of
-the weights are one product over all steps.
+The loops work in place on buffers for all steps and record no graph; each weight's gradient is one
+product over all steps.
 
 **The backward pass.** In the names of ``paper.equations.gated_unit``, one step from h to h' is
 
@@ -9,28 +9,28 @@ the weights are one product over all steps.
     h~ = tanh(a)                       with  a = x + U q,  q = r o h
     h' = h + z o (h~ - h)
 
-Write d_v for the gradient of the cost with respect to v. What is known of a step is d_h', which is
-what the outputs hand in for h' plus what the following step hands back. As sigma' = z (1 - z) and
-tanh' = 1 - h~^2, the chain rule gives in this order
+Write d_v for the gradient of the cost with respect to v. A step receives d_h', the outputs'
+gradient of h' plus what the following step passes back. As sigma' = z (1 - z) and
+tanh' = 1 - h~^2, the chain rule gives, in this order,
 
     d_a_z = d_h' o (h~ - h) o z o (1 - z)          (1)  ``unit_backward``
     d_a   = d_h' o z o (1 - h~^2)                  (2)  ``unit_backward``
     d_q   = U^T d_a                                (3)  a product
     d_a_r = d_q o h o r o (1 - r)                  (4)  ``unit_backward_reset``
 
-and h was read in four places: by h' itself, by q, and by both gates:
+and h', q and both gates read h:
 
     d_h = d_h' o (1 - z)  +  d_q o r  +  [U_z; U_r]^T [d_a_z; d_a_r]               (5)
           ``unit_backward``  ``_reset``   a product
 
-Inputs are only added, so that d_x = d_a, d_x_z = d_a_z and d_x_r = d_a_r: one buffer, ``d_inputs``,
-serves for both. Each matrix is used once a step, and its gradient is a sum over steps t, which is
-one product when everything is kept:
+Inputs are only added, so d_x = d_a, d_x_z = d_a_z and d_x_r = d_a_r: one buffer, ``d_inputs``,
+serves both. Each step uses each matrix once, so its gradient is a sum over steps t, one product
+once all steps are stored:
 
     d_U = sum_t d_a(t) q(t)^T,     d_[U_z; U_r] = sum_t [d_a_z(t); d_a_r(t)] h(t)^T      (6)
 
-Where a position is padding z is set to 0: then h' = h, d_a and d_a_z are 0 by (1) and (2), and so,
-d_q being 0, is d_a_r.
+At padding, z is set to 0. Then h' = h, and d_a and d_a_z are 0 by (1) and (2); so d_q is 0, and
+d_a_r too.
 """
 
 from collections.abc import Sequence
@@ -56,14 +56,14 @@ def recurrence(
 
 
 class _Recurrence(torch.autograd.Function):
-    """One recurrence, or several in step whose states stand side by side.
+    """One recurrence, or several in step with their states side by side.
 
     Args of ``apply``:
-        operands: type of the products' operands, or None for that of the inputs.
-        reverse: for each direction whether it runs from the last position to the first.
+        operands: type of the products' operands, or None for the inputs' type.
+        reverse: for each direction, whether it runs from the last position to the first.
         present: ``(time, batch)`` or None.
-        initial: ``(batch, n)``, of all directions, or None for zeros.
-        tensors: inputs of each direction, then gates and proposed of each direction.
+        initial: ``(batch, n)``, shared by all directions, or None for zeros.
+        tensors: inputs per direction, then gate and proposed weights per direction.
 
     Returns:
         ``(time, batch, directions * n)``.
@@ -82,7 +82,7 @@ class _Recurrence(torch.autograd.Function):
         operands = operands or inputs[0].dtype
         weights = [weight.to(operands) for weight in weights]
         D, T, B, n = len(reverse), *inputs[0].shape[:2], weights[1].size(1)
-        # of all steps: [h~, z, r], and the states with the one before the first
+        # for all steps: [h~, z, r], and the states, starting with the initial one
         units = inputs[0].new_empty(D, T, B, 3 * n, dtype=accurate_type(operands))
         inputs = [x.to(units.dtype).contiguous() for x in inputs]
         if present is not None:
@@ -111,13 +111,13 @@ class _Recurrence(torch.autograd.Function):
     def backward(
         ctx: torch.autograd.function.FunctionCtx, d_states: Tensor
     ) -> tuple[Tensor | None, ...]:
-        """Run the equations (1) to (6) of this module's docstring."""
+        """Apply equations (1) to (6) of the module docstring."""
         units, h, *weights = ctx.saved_tensors
         D, T, B, n = *units.shape[:3], h.size(-1)
         operands = weights[0].dtype
         d_states = d_states.contiguous()
         d_inputs = torch.empty_like(units, dtype=operands)  # [d_a, d_a_z, d_a_r] of all steps
-        # d_h is the sum of two: what passes by the gates' product, and that product
+        # d_h in two parts: all but the gates' product, and that product
         d_h, d_h_from_gates = [units.new_zeros(B, n) for _ in range(D)], [None] * D
         products, ops = [batch_product(weight.T) for weight in weights], operations(operands)
         for t in reversed(range(T)):
@@ -143,13 +143,13 @@ class _Recurrence(torch.autograd.Function):
 
 
 def _position(t: int, steps: int, backwards: bool) -> tuple[int, int, int]:
-    """Return of step t the word that it reads, the state it starts from, and the one it makes.
+    """Return the indices of step t's word, of the state it reads and of the state it makes.
 
-    Of T + 1 states the first, or in the backward direction the last, is the initial one.
+    The initial one of the T + 1 states is the first, or, running backwards, the last.
     """
     return (steps - 1 - t, steps - t, steps - 1 - t) if backwards else (t, t, t + 1)
 
 
 def _states(h: Tensor, after: bool) -> Tensor:
-    """Return all states but the first, which are those after a step, or all but the last."""
+    """Return the states after each step (all but the first), or before each (all but the last)."""
     return h[1:] if after else h[:-1]

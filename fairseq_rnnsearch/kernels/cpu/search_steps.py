@@ -1,12 +1,11 @@
 """One step of the decoder on a CPU, for the hypotheses of a beam search.
 
-What multiplies a context is multiplied with the annotations instead, once for a sentence:
+Matrices that multiply a context multiply the annotations instead, once per sentence:
 
     C c_i = sum_j alpha_ij (C h_j),   C_o c_i = sum_j alpha_ij (C_o h_j)
 
-so that a step, of each hypothesis, costs some thousand products for every source word instead of
-eight million (at the paper's size, where a sentence has thirty words and its translation twelve
-hypotheses at each of thirty steps).
+so that one step of one hypothesis costs a few thousand multiplications per source word instead of
+eight million in all (at the paper's size: thirty words, twelve hypotheses, thirty steps).
 """
 
 from collections.abc import Callable
@@ -23,7 +22,7 @@ from fairseq_rnnsearch.kernels.reference import Reference
 
 
 def decoder_steps(start: SearchStart) -> DecoderSteps:
-    """See ``Backend.decoder_steps``; those of ``reference`` where weights cannot be arranged."""
+    """See ``Backend.decoder_steps``; falls back to ``reference`` for weights it cannot arrange."""
     if not can_arrange(start.parts.output.weight) or start.initial.dtype == torch.bfloat16:
         return Reference().decoder_steps(start)
     return SearchSteps(start)
@@ -38,16 +37,16 @@ def output_logits(t: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
 
 
 def can_arrange(weight: Tensor) -> bool:
-    """Return whether products with a weight can be arranged.
+    """Return whether a weight can be arranged for products.
 
-    They cannot for gradients, nor in a type that the weight is yet to be rounded to.
+    It cannot if gradients are wanted, or if autocast is yet to round it to another type.
     """
     lowered = torch.is_autocast_enabled("cpu") and weight.dtype != torch.bfloat16
     return not (torch.is_grad_enabled() or lowered)
 
 
 def _exact() -> torch.autocast:
-    """Return a context where everything stays in its type: what is to be bfloat16 is so already."""
+    """Return a context without autocast: what is to be bfloat16 is so already."""
     return torch.autocast("cpu", enabled=False)
 
 
@@ -73,7 +72,7 @@ class SearchSteps(DecoderSteps):
                 *(embedding.weight, embedding.bias, unit.input_weight, unit.input_bias),
                 *(readout.word_weight, readout.bias),
             )
-            if memory is None:  # one annotation, which has all the weight
+            if memory is None:  # a single annotation gets all the weight
                 annotations, attention = summary.unsqueeze(1), ()
             else:
                 self._query = product(alignment_model.state_weight)
@@ -122,7 +121,7 @@ class SearchSteps(DecoderSteps):
         self._ops_of_logits.log_softmax(self.logits(t), temperature, out)
 
     def _update(self, s: Tensor, inputs: Tensor, alpha: Tensor) -> Tensor:
-        """Return the next state; the context's part is added to ``inputs`` in place."""
+        """Return the next state; the context's products are added to ``inputs`` in place."""
         n = s.size(1)
         self._add_context(inputs, alpha, self._memory[0])
         unit, reset_s, following = s.new_empty(len(s), 3 * n), *s.new_empty(2, *s.shape)

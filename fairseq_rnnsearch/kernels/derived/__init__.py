@@ -1,8 +1,8 @@
-"""What the fast backends share: passes derived by hand, which run on any device.
+"""Hand-derived backward passes, which the fast backends share and which run on any device.
 
-``decoder_loop`` is the decoder's recurrence and its gradients, ``operations`` what it computes
-beside matrix products, in torch, and ``passes`` what all such passes need. ``cpu`` and ``gpu`` give
-them their own products and operations.
+``decoder_loop`` has the decoder's recurrence and its gradients, ``operations`` the elementwise
+operations in PyTorch, and ``passes`` what all such passes need. ``cpu`` and ``gpu`` plug in their
+own products and operations.
 """
 
 from fairseq_rnnsearch.paper.equations import (
@@ -13,5 +13,5 @@ from fairseq_rnnsearch.paper.equations import (
     OutputLayer,
 )
 
-# the equations that passes and steps are derived from
+# the equations whose passes and steps are derived here
 DERIVED_FROM = {AlignmentModel, BiasedEmbedding, DeepOutput, GatedUnit, OutputLayer}

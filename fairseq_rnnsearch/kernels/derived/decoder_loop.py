@@ -1,8 +1,8 @@
 """The decoder's loop, attention included, with a backward pass derived by hand.
 
-Products with the same state are one product, [U_z; U_r; W_a] times s, and so are backwards those
-with a step's gradients. The weighted sums of annotations, small products that are no faster in
-bfloat16, are in float32 throughout: the softmax's gradient is a difference of their gradients.
+All products with one state form one product, [U_z; U_r; W_a] s, and so do those with one step's
+gradients. Weighted sums of annotations stay in float32: these small products are no faster in
+bfloat16, and the softmax's gradient is a difference of their gradients.
 
 **The forward pass.** Step i, from s = s_{i-1} to s' = s_i, in the names of ``equations``, with
 k_j = U_a h_j the key of source position j:
@@ -13,15 +13,15 @@ k_j = U_a h_j the key of source position j:
     [a, a_z, a_r] = [x, x_z, x_r] + C c + [U q, U_z s, U_r s]     with  q = r o s
     s' = s + z o (h~ - s)                        with  h~ = tanh(a),  z, r = sigma(a_z), sigma(a_r)
 
-**The backward pass.** Write d_v for the gradient of the cost with respect to v. What is known at
-step i is d_s', that is what the readout hands in for s_i plus what step i + 1 hands back, and what
-the readout hands in for c (``d_contexts``) and, rarely, for alpha. The unit comes first, as in
-``recurrence``, whose equations (1) to (4) give
+**The backward pass.** Write d_v for the gradient of the cost with respect to v. Step i receives
+d_s' (the readout's gradient of s_i plus what step i + 1 passes back) and the readout's gradients of
+c (``d_contexts``) and, rarely, of alpha. The unit comes first: equations (1) to (4) of
+``recurrence`` give
 
     d_inputs = [d_a, d_a_z, d_a_r]               from d_s', with d_q = U^T d_a in between     (1)
 
-The inputs x and the context's C c are added to the same sums, so that d_inputs are the gradients
-of the word inputs too, and
+The inputs x and the context's C c enter the same sums, so d_inputs are also the gradients of the
+word inputs, and
 
     d_c += C^T d_inputs                                                                       (2)
 
@@ -31,26 +31,26 @@ The context is a weighted sum, and the weights are a softmax:
     d_h_j    += alpha_j d_c                                                                   (4)
     d_e_j     = alpha_j (d_alpha_j - sum_k alpha_k d_alpha_k)                                 (5)
 
-An energy is a product of v with a squashed sum of key and query, as tanh' = 1 - t^2:
+An energy is the product of v with the tanh of key plus query, and tanh' = 1 - t^2:
 
     d_v      += sum_j d_e_j t_j                                                               (6)
     d_k_j    += d_e_j v o (1 - t_j^2)                                                         (7)
     d_p       = sum_j d_e_j v o (1 - t_j^2)                                                   (8)
 
-The state s was read by s', by q, by both gates and by the query, and is handed back to step i - 1:
+s', q, both gates and the query read the state s, so step i - 1 receives
 
     d_s = d_s' o (1 - z)  +  d_q o r  +  [U_z; U_r; W_a]^T [d_a_z; d_a_r; d_p]                (9)
 
-The last term is one product, for which d_inputs and d_p stand side by side in one buffer. What
-sums over steps, but for (6) and (7), is one product over all steps at the end: (4), and
+The last term is one product, as d_inputs and d_p are adjacent in one buffer. All sums over steps
+except (6) and (7) are one product over all steps at the end: (4), and
 
     d_[U_z; U_r; W_a] = sum_i [d_a_z; d_a_r; d_p] s^T                                        (10)
     d_U = sum_i d_a q^T,   d_C = sum_i d_inputs c^T
 
-(5) to (8) are ``align_backward``, which computes t_j again: storing all of them would take 290 MB
-in an update of the paper's size, and as long as computing them. In the orders in which the last
-step attends only and makes no state, its d_inputs are zero. What target foresight adds to the
-query, V_a e(y_i), is computed before the loop, and its gradients are the d_p of all steps.
+``align_backward`` computes (5) to (8) and recomputes t_j: storing all of them would take 290 MB in
+an update of the paper's size, and as long as recomputing. In orders whose last step only attends
+and makes no state, its d_inputs are zero. Target foresight's addition to the query, V_a e(y_i), is
+computed before the loop; its gradients are the d_p of all steps.
 """
 
 import torch
@@ -76,7 +76,7 @@ def decoder_recurrence(
     alignment_model: AlignmentModel,
     foreseen: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """See ``Backend.decoder_recurrence``; another primitives than this CPU may run it too."""
+    """See ``Backend.decoder_recurrence``; it runs on any device, with that device's primitives."""
     return apply(
         _DecoderRecurrence,
         primitives,
@@ -135,7 +135,7 @@ class _DecoderRecurrence(torch.autograd.Function):
         _, states, contexts, alignment, _ = computed
         ctx.primitives = primitives
         ctx.save_for_backward(*computed, *given)
-        # the state before the first step is as wide as the parameters, and so is the alignment
+        # the state before the first step has the parameters' type, and so has the alignment
         alignment = alignment.to(initial.dtype).transpose(0, 1)
         return states.to(operands), contexts.to(operands), alignment
 
@@ -173,7 +173,7 @@ def _forward(
     v_a: Tensor,
     foreseen: Tensor | None,
 ) -> tuple[Tensor, ...]:
-    """Return units [h~, z, r], states, contexts, alignment weights and queries of all steps."""
+    """Return units [h~, z, r], states, contexts, alignment weights and queries for all steps."""
     updates, B, n = len(word_inputs), *initial.shape
     units = keys.new_empty(updates, B, 3 * n)
     states = units.new_empty(updates + 1, B, n)
@@ -220,7 +220,7 @@ def _backward(
     W_a: Tensor,
     v_a: Tensor,
 ) -> tuple[Tensor | None, ...]:
-    """Run the equations (1) to (10) of this module's docstring; return the tensors' gradients."""
+    """Apply equations (1) to (10) of the module docstring; return the tensors' gradients."""
     updates, B, width = units.shape
     steps, n = len(contexts), width // 3
     times_U_gates_and_W_a_T, times_C_T, times_U_T = (
@@ -236,7 +236,7 @@ def _backward(
         d_c = torch.empty_like(contexts).copy_(d_contexts)
     d_alpha = units.new_empty(B, 1, alignment.size(-1))
     d_keys, d_v = torch.zeros_like(keys), v_a.new_zeros(ops.rows_of_sums(B), len(v_a))
-    # d_s is the sum of two: what passes by the product of (9), and that product
+    # d_s in two parts: the terms of (9) outside its product, and that product
     d_s, d_s_from_product = units.new_zeros(B, n), None
     for i in reversed(range(steps)):
         if i < updates:  # (1), the first two terms of (9), and (2)
@@ -245,7 +245,7 @@ def _backward(
             ops.unit_backward(d_s, d_out, d_s_from_product, units[i], s, d_x)
             ops.unit_backward_reset(d_s, times_U_T(d_x[:, :n]), units[i], s, d_x)
             d_c[i] += times_C_T(d_x)
-        # (3); this order of the product is several times as fast as annotations @ d_c
+        # (3); in this order the product is several times as fast as annotations @ d_c
         torch.bmm(d_c[i].unsqueeze(1), annotations.mT, out=d_alpha)
         if d_alignment is not None:
             d_alpha += d_alignment[:, i : i + 1]

@@ -1,12 +1,12 @@
-"""What is no matrix product: the unit's gates, the alignment model, the cost of words; by torch.
+"""Elementwise operations (gates, alignment model, cost of words) in PyTorch.
 
-``compiled_steps.CompiledOperations`` is the same in C, where each function passes through memory
-once. Matrices that are multiplied are in the type of the products' operands; everything else,
-states and sums above all, is in float32 or wider ("exact" below).
+``compiled_steps.CompiledOperations`` has them in C, where each function reads memory only once.
+Operands of matrix products are in the operands' type; everything else, states and sums above all,
+is in float32 or wider ("exact" below).
 
-Rows may lie apart; numbers of a row, and everything else, stand together. The equations are those
-of ``equations.gated_unit`` and ``equations.alignment_model``, the gradients those derived in
-``recurrence`` and ``decoder_loop``.
+Rows may be strided; each row, and every other tensor, is contiguous. The equations come from
+``equations.gated_unit`` and ``equations.alignment_model``, the gradients from ``recurrence`` and
+``decoder_loop``.
 """
 
 import threading
@@ -17,20 +17,20 @@ from torch import Tensor
 
 from fairseq_rnnsearch.kernels.accuracy import log_softmax
 
-# numbers at a time, for the caches of two cores: two megabytes in float32
+# numbers per block, to fit the caches of two cores: two megabytes in float32
 BLOCK = 1 << 19
-# a gigabyte in float32: launches count there, and not caches
+# a gigabyte in float32: on a GPU launches cost more than cache misses
 BLOCK_OF_A_GPU = 1 << 28
 
 
 class Scratch(threading.local):
-    """Memory that is the same in every batch, one for each thread: new memory is slow."""
+    """Memory that each thread reuses for every batch, because allocating is slow."""
 
     def __init__(self) -> None:
         self._memory: dict[str, Tensor] = {}
 
     def take(self, purpose: str, size: int, dtype: torch.dtype) -> Tensor:
-        """Return ``(size,)`` numbers, which the next call for the same purpose uses again."""
+        """Return ``(size,)`` numbers; the next call for the same purpose reuses them."""
         memory = self._memory.get(purpose)
         if memory is None or memory.dtype != dtype or len(memory) < size:
             memory = self._memory[purpose] = torch.empty(size, dtype=dtype)
@@ -39,26 +39,26 @@ class Scratch(threading.local):
 
 @cache
 def scratch() -> Scratch:
-    """Return the memory of all loops."""
+    """Return the memory that all loops share."""
     return Scratch()
 
 
 def slices(length: int, step: int) -> list[slice]:
-    """Return parts of ``length`` rows, as many in each as ``step``, but for the last."""
+    """Split ``length`` rows into slices of ``step``; the last may be shorter."""
     return [slice(start, min(start + step, length)) for start in range(0, length, step)]
 
 
 class Operations:
-    """The operations by torch. Sums over a batch are collected in ``parts`` rows.
+    """The operations in PyTorch. Sums over a batch are collected in ``parts`` rows.
 
-    A unit's buffer ``unit``, ``(batch, 3n)``, holds [h~, z, r] of one step, and ``d_inputs`` the
-    gradients of what they were made of, [d_a, d_a_z, d_a_r].
+    The buffer ``unit``, ``(batch, 3n)``, holds one step's [h~, z, r], and ``d_inputs`` the
+    gradients of their arguments, [d_a, d_a_z, d_a_r].
     """
 
     parts = 1
 
     def rows_of_sums(self, batch: int) -> int:
-        """Return in how many rows ``align_backward`` collects the gradient of v."""
+        """Return the number of rows in which ``align_backward`` collects the gradient of v."""
         return self.parts
 
     def unit_gates(
@@ -78,8 +78,7 @@ class Operations:
             recurrent: [U_z h, U_r h], in the operands' type, ``(batch, 2n)``.
             context: [C_z c, C_r c], likewise, or None.
             state: h, exact, ``(batch, n)``.
-            present: exact, ``(batch,)``, 1 for a word, 0 for padding, which leaves the state as it
-                was.
+            present: exact, ``(batch,)``, 1 for a word, 0 for padding, which keeps the state.
             unit: exact, ``(batch, 3n)``.
             reset_state: in the operands' type, ``(batch, n)``.
         """
@@ -121,8 +120,8 @@ class Operations:
 
         Args:
             d_state: exact, ``(batch, n)``. With ``d_output`` and ``d_from_product``, which are in
-                the operands' type or None, it is d_h'; it becomes d_h' o (1 - z), the part of d_h
-                that passes by all products.
+                the operands' type or None, it adds up to d_h'. It becomes d_h' o (1 - z), the part
+                of d_h that no product contributes to.
             unit, state: h~, z, r and h, as after ``unit_state``.
             d_inputs: in the operands' type, ``(batch, 3n)``.
         """
@@ -150,13 +149,13 @@ class Operations:
         d_state.addcmul_(d_reset_state, r)
 
     def align(self, keys: Tensor, query: Tensor, v: Tensor, padding: Tensor, alpha: Tensor) -> None:
-        """Compute the alignment weights, a softmax of v . tanh(key + query), into ``alpha``.
+        """Compute the alignment weights, the softmax of v . tanh(key + query), into ``alpha``.
 
         Args:
             keys: exact, ``(sentences, source, n')``.
-            query: in the operands' type, ``(rows, n')``, as many rows for each sentence.
+            query: in the operands' type, ``(rows, n')``, equally many rows per sentence.
             v: exact, ``(n',)``.
-            padding: ``(sentences, source)``, true where there is no word: its weight is 0.
+            padding: ``(sentences, source)``, true for padding, whose weight is 0.
             alpha: exact, ``(rows, source)``.
         """
         sentences, source, _ = keys.shape
@@ -179,9 +178,9 @@ class Operations:
         d_v: Tensor,
         d_query: Tensor,
     ) -> None:
-        """Compute the query's gradient into ``d_query``; add those of keys and v to theirs.
+        """Compute the query's gradient into ``d_query``; add to ``d_keys`` and ``d_v``.
 
-        There is one row for each sentence. Hidden units are computed again, see ``decoder_loop``.
+        There is one row per sentence. Hidden units are recomputed, see ``decoder_loop``.
 
         Args:
             keys, query, v, alpha: as for ``align``.
@@ -207,26 +206,26 @@ class Operations:
         d_logits: Tensor | None,
         d_bias: Tensor,
     ) -> tuple[Tensor, Tensor]:
-        """Return cost and negative log-likelihood of some rows, each a sum.
+        """Return the cost and negative log-likelihood, each summed over the rows.
 
         Args:
             logits: in the operands' type, ``(rows, symbols)``.
             words: ``(rows,)``, each below ``symbols``.
-            d_logits: the logits' gradients go here, in the operands' type, or None: not wanted.
-            d_bias: sums of these are added to it, exact, ``(parts, symbols)``.
+            d_logits: receives the logits' gradients, in the operands' type; None: not wanted.
+            d_bias: the sums of these are added to it, exact, ``(parts, symbols)``.
 
         Raises:
-            IndexError: for words that are no symbols.
+            IndexError: if a word is out of range.
         """
         check_words(words, logits.size(1))
         cost = nll = d_bias.new_zeros(())
         words, (kept, spread) = words.unsqueeze(1), smoothing(label_smoothing, logits.size(1))
         for rows in slices(len(logits), max(1, BLOCK // 2 // logits.size(1))):
             block = logits[rows].to(d_bias.dtype)
-            # beside a large logit, which is subtracted from each first, the logarithm would be lost
+            # subtract the largest first: beside it, the logarithm would vanish
             block = block - block.amax(dim=1, keepdim=True)
             p = torch.softmax(block, dim=1)
-            # the largest probability, unlike that of the word, is never too small for a logarithm
+            # unlike the word's, the largest probability is never too small for a logarithm
             log_sum = -p.amax(dim=1).log()
             block_nll = log_sum.sum() - block.gather(1, words[rows]).sum()
             nll = nll + block_nll
@@ -241,15 +240,15 @@ class Operations:
         return cost, nll
 
     def log_softmax(self, logits: Tensor, temperature: float, out: Tensor) -> None:
-        """Write the log-softmax of logits / temperature to ``out``, which is exact."""
+        """Write the log-softmax of logits / temperature to ``out`` (exact)."""
         log_softmax(logits, temperature, out)
 
 
 def check_words(words: Tensor, symbols: int) -> None:
-    """Refuse words that are no symbols.
+    """Check that all words are below ``symbols``.
 
     Raises:
-        IndexError: for the least and the largest word, when one of them is none.
+        IndexError: if not; it names the smallest and the largest word.
     """
     if len(words):
         least, most = words.aminmax()
@@ -258,16 +257,16 @@ def check_words(words: Tensor, symbols: int) -> None:
 
 
 def smoothing(label_smoothing: float, symbols: int) -> tuple[float, float]:
-    """Return the weights of the word's cost and of every symbol's.
+    """Return the weights of the word's cost and of every symbol's cost.
 
-    As in fairseq, the probability is spread over the symbols but the right one.
+    As in fairseq, the probability is spread over all symbols but the correct one.
     """
     spread = label_smoothing / (symbols - 1)
     return 1 - label_smoothing - spread, spread
 
 
 def _at_once(keys: Tensor, numbers: int) -> int:
-    """Return for how many sentences, of so many numbers each, to compute hidden units at a time."""
+    """Return how many sentences, of so many numbers each, fit into one block of hidden units."""
     block = BLOCK if keys.device.type == "cpu" else BLOCK_OF_A_GPU
     return max(1, block // max(1, numbers))
 
@@ -278,7 +277,7 @@ def _sum(inputs: Tensor, recurrent: Tensor, context: Tensor | None) -> Tensor:
 
 
 def _hidden_units(keys: Tensor, query: Tensor) -> Tensor:
-    """Return tanh(key + query), on a CPU in memory that the next call uses again."""
+    """Return tanh(key + query), on a CPU in memory that the next call reuses."""
     if keys.device.type != "cpu":
         return torch.add(keys, query).tanh_()
     shape = torch.broadcast_shapes(keys.shape, query.shape)

@@ -1,7 +1,7 @@
-"""What the hand-derived passes share: no graph, no second order, one type of operands.
+"""What the hand-derived passes share: no graph, no second-order gradients, one type of operands.
 
-Under ``torch.autocast``, or in a type below float32, the operands of products are in that type and
-everything else, states and their gradients above all, is in float32.
+Under ``torch.autocast``, or with parameters narrower than float32, the operands of products are in
+that type; everything else, states and their gradients above all, is in float32.
 """
 
 from collections.abc import Callable
@@ -14,12 +14,12 @@ from fairseq_rnnsearch.kernels.derived.operations import Operations
 
 
 class Primitives(NamedTuple):
-    """What a pass computes with.
+    """The building blocks of a pass, which each backend provides.
 
     Attributes:
-        operations: for a type of the products' operands, what is no product.
-        product: for a weight W, the function of x, ``(rows, in)``, that returns x W^T.
-        run: runs a function of tensors and returns what it returns.
+        operations: returns the elementwise operations for a type of the products' operands.
+        product: returns, for a weight W, the function from x, ``(rows, in)``, to x W^T.
+        run: runs a function of tensors and returns its result.
     """
 
     operations: Callable[[torch.dtype], Operations]
@@ -28,9 +28,9 @@ class Primitives(NamedTuple):
 
 
 def apply(function: type[torch.autograd.Function], *args: object) -> Tensor | tuple[Tensor, ...]:
-    """Run a function whose first argument is autocast's type, or None where autocast is off.
+    """Run a function whose first argument is autocast's type, or None if autocast is off.
 
-    Inside, autocast is off: which operand is in which type is the function's business.
+    Inside, autocast is off: the function casts its operands itself.
     """
     kind = _kind_of(args)
     operands = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
@@ -39,10 +39,10 @@ def apply(function: type[torch.autograd.Function], *args: object) -> Tensor | tu
 
 
 def first_order(backward: Callable) -> Callable:
-    """Let a backward pass run where autocast is on, and refuse to be differentiated itself.
+    """Let a backward pass run under autocast, and forbid differentiating it.
 
     Raises:
-        NotImplementedError: by the pass, when gradients of the gradients are wanted.
+        NotImplementedError: by the pass, if second-order gradients are requested.
     """
 
     def run(*args: object) -> tuple[Tensor | None, ...]:
@@ -58,12 +58,12 @@ def first_order(backward: Callable) -> Callable:
 
 
 def _kind_of(args: tuple[object, ...]) -> str:
-    """Return the kind of device that tensors among some arguments lie on, if there are any."""
+    """Return the device type of the first tensor among the arguments, or "cpu" without one."""
     return next((x.device.type for x in args if isinstance(x, Tensor)), "cpu")
 
 
 def summed_product(d_out: Tensor, x: Tensor) -> Tensor:
-    """Return the gradient of a matrix over all steps, from those of its products with x.
+    """Return a matrix's gradient over all steps, given the gradients of its products with x.
 
     Args:
         d_out, x: ``(time, batch, out)`` and ``(time, batch, in)``; x may be of any type.

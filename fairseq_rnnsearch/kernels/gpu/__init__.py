@@ -1,11 +1,11 @@
-"""The backend for a GPU: the backward passes of ``cpu``, with few launches and no waiting.
+"""The GPU backend: the hand-derived passes in few launches, without synchronisation.
 
-Small operations one after the other leave a GPU idle, for it takes longer to launch one than to
-run it. So both directions of the encoder take their steps together (``joint_recurrence``), the
-decoder's loop is that of ``cpu.decoder_loop``, and what is no product is one launch in Triton,
-where that is installed (``fused_...``). On CUDA each loop is recorded once for batches of similar
-lengths and then launched as a whole (``recordings``). Nothing here asks the device a question. A
-search takes the steps of ``reference``, whose launches are few beside its products.
+A sequence of small operations leaves a GPU idle, as launching one takes longer than running it. So
+the encoder's two directions take each step together (``joint_recurrence``), the decoder runs
+``derived.decoder_loop``, and Triton, if installed, fuses each group of elementwise operations into
+one launch (``fused_...``). On CUDA, each loop is recorded once for batches of similar lengths and
+then launched as a whole (``recordings``). Nothing here waits for the device. A search uses the
+steps of ``reference``, whose products take far longer than their launches.
 """
 
 from collections.abc import Iterable, Sequence
@@ -30,15 +30,15 @@ TYPES = {torch.float32, torch.float64, torch.bfloat16}
 class GPU(Reference):
     """The backend for a GPU; see ``Backend`` for what the functions do.
 
-    What is not said here is as in ``reference``, which runs on any device.
+    Everything else is inherited from ``reference``, which runs on any device.
 
     Args:
-        recordings: of the loops, on devices that can record.
+        recordings: the recorded loops, for devices that can record.
     """
 
     name, place = "gpu", "a GPU"
     needs = "a GPU, all in one of float32, float64 and bfloat16"
-    on_request = True  # until a GPU has shown them to be right and faster
+    on_request = True  # until a GPU has shown that they are right and faster
     output_cost = staticmethod(masked_cost.output_cost)
 
     def __init__(self, recordings: Recordings | None = None) -> None:
@@ -57,7 +57,7 @@ class GPU(Reference):
         if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
             types.add(torch.get_autocast_dtype(kind))
             types -= {torch.float32} if torch.bfloat16 in types else set()
-        # in float16 the gradients of the logits would have to be scaled before they are rounded
+        # float16 would need the logits' gradients scaled before rounding
         if len(types) == 1 and types < TYPES:
             return None
         return " beside ".join(sorted(f"{dtype}".removeprefix("torch.") for dtype in types))
@@ -128,6 +128,6 @@ def _product(weight: Tensor) -> partial:
 
 
 def _longer(x: Tensor, dim: int, more: int, value: float = 0.0) -> Tensor:
-    """Return a tensor with ``more`` rows of a value at the end of a dimension."""
+    """Return a tensor with ``more`` rows of a value appended to a dimension."""
     before = (0, 0) * (x.dim() - 1 - dim)
     return nn.functional.pad(x, (*before, 0, more), value=value)

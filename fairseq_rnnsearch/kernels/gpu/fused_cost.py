@@ -1,22 +1,22 @@
-"""``masked_cost.cost_of_rows`` in Triton: one launch, and logits are read and written once.
+"""``masked_cost.cost_of_rows`` in Triton: one launch that writes the logits once.
 
     log p_k = x_k - m - log sum_j exp(x_j - m)                with m = max_j x_j
     d_k     = p_k - spread - kept [k is the word]             the gradient, see ``smoothing``
 
-Each program has one row, and goes through it twice: first for m and the sum, which each lane keeps
-of its own columns, then to put each gradient where its logit was. Between the two the row lies in
-the GPU's cache: an H200 has room for four such programs on each of 132 multiprocessors, and their
-rows of the paper's 30,000 words are 32 MB in bfloat16, of its 50 MB. Rows in float32 are twice as
-long, and a part of them is read from memory again.
+Each program handles one row in two passes: the first finds m and the sum, which each lane keeps for
+its own columns; the second replaces each logit by its gradient. In between, the row stays in the
+GPU's cache: an H200 runs four such programs on each of 132 multiprocessors, and their rows, of the
+paper's 30,000 words, take 32 of its 50 MB in bfloat16. Rows in float32 are twice as long, and part
+of them is read from memory again.
 
-What that saves at the paper's 80 x 31 positions in bfloat16, from the code of both, with the sum
-over rows that follows for the bias, and without the products before and after:
+The saving at the paper's 80 x 31 positions in bfloat16, counted from both codes, including the
+bias's sum over rows that follows, excluding the products before and after:
 
-            launches    bytes read and written, of each logit    of all 74.4 million
+            launches    bytes read and written, for each logit   all 74.4 million
     torch         12    26 = 6 + 8 + 6 + 4 + 2                                1.9 GB
     this           2     6 = 4 + 2                                            0.4 GB
 
-The products stay with cuBLAS, which reads or writes each logit three times more, 6 bytes.
+cuBLAS still does the products, and reads or writes each logit three times more, 6 bytes.
 """
 
 import triton
@@ -33,7 +33,7 @@ WARPS = 8
 def cost_of_rows(
     logits: Tensor, words: Tensor, present: Tensor, label_smoothing: float, wanted: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """See ``masked_cost.cost_of_rows``. Words that are no symbols make everything not a number."""
+    """See ``masked_cost.cost_of_rows``. A word out of range makes its row's results NaN."""
     rows, symbols = logits.shape
     nll = logits.new_empty(rows, dtype=accurate_type(logits.dtype))
     total = nll.new_empty(rows) if label_smoothing else None
@@ -55,7 +55,7 @@ def _cost_of_rows(
     exact: tl.constexpr = nll.dtype.element_ty
     x, k = logits + row * symbols, tl.arange(0, COLUMNS)
     here, word = tl.load(present + row) != 0, tl.load(words + row)
-    columns = tl.where(here, symbols, 0)  # nothing of padding is read
+    columns = tl.where(here, symbols, 0)  # padding is not read
     is_symbol = (word >= 0) & (word < columns)
     of_word = tl.load(x + word, mask=is_symbol, other=float("nan")).to(exact)
     most, sums = tl.full((COLUMNS,), -1e38, exact), tl.zeros((COLUMNS,), exact)
@@ -67,7 +67,7 @@ def _cost_of_rows(
     m = tl.max(most, axis=0)
     log_sum = tl.log(tl.sum(sums * tl.exp(most - m), axis=0))
     log_sum = tl.where(is_symbol, log_sum, float("nan"))
-    # the largest is subtracted from each first: beside it the logarithm could be lost
+    # subtract the largest first: beside it, the logarithm could vanish
     tl.store(nll + row, tl.where(here, log_sum - (of_word - m), 0.0))
     if IS_WANTED or total is not None:
         sums = tl.zeros((COLUMNS,), exact)

@@ -1,13 +1,13 @@
-"""What is no matrix product, a launch each: ``Operations`` in Triton.
+"""``Operations`` in Triton: one launch per group of elementwise operations.
 
-Equations and arguments are those of ``derived.operations``. Each program of a launch has some
-numbers of one row, or in the alignment model all source positions of one row, whose keys it reads
-once. Sums over a batch are collected in a row for each sentence, so that their order is always the
-same. tanh comes from exponentials, with an absolute error of 1e-7.
+``derived.operations`` has the equations and arguments. Each program handles some numbers of one
+row, or, in the alignment model, all source positions of one row, whose keys it reads once. Sums
+over a batch have a row per sentence, so that their order is always the same. tanh is computed from
+exponentials, with an absolute error of 1e-7.
 
-In the kernels a name is a pointer, and ``to_`` before it says how far its rows lie apart, where
-they may. These and the widths of a model are constants of a compiled kernel: of other numbers the
-compiler learns only whether 16 divides them, and it would load rows of the paper's 1000 one by one.
+In the kernels a name is a pointer, and ``to_`` before it marks its row stride, if rows may be
+strided. Strides and a model's widths are compile-time constants: of other numbers the compiler
+knows only whether 16 divides them, and it would load the paper's rows of 1000 one by one.
 """
 
 import triton
@@ -18,7 +18,7 @@ from fairseq_rnnsearch.kernels.derived.operations import Operations
 
 COLUMNS = 512  # of a row, for each program of the unit
 TILE = 2048  # numbers of keys that four warps have at a time
-LONGEST = 128  # source positions of a program; torch's operations take longer sentences
+LONGEST = 128  # source positions of a program; PyTorch's operations take longer sentences
 
 
 class FusedOperations(Operations):
@@ -108,7 +108,7 @@ class FusedOperations(Operations):
 
 
 def _apart(*tensors: Tensor | None) -> list[int]:
-    """Return how far the rows of tensors lie apart."""
+    """Return the row strides of tensors."""
     return [0 if x is None else x.stride(0) for x in tensors]
 
 

@@ -1,8 +1,8 @@
 """Gated recurrences whose directions take each step together, as one batch.
 
-The equations, (1) to (6), and their names are those of ``cpu.recurrence``, which has the reasons.
-Here direction d of step t is row d of a batch of products: buffers are ``(time, directions, batch,
-...)``, and those of a direction that runs in reverse are turned round before and afterwards.
+``cpu.recurrence`` derives equations (1) to (6) and explains the names. Here the directions form a
+batch of products: buffers are ``(time, directions, batch, ...)``, and a reverse direction is
+flipped in time before and afterwards.
 """
 
 from collections.abc import Sequence
@@ -33,13 +33,13 @@ def recurrence(
 
 
 class _JointRecurrence(torch.autograd.Function):
-    """All directions forwards in time.
+    """All directions, forwards in time.
 
     Args of ``apply``:
-        operands: type of the products' operands, or None for that of the inputs.
-        primitives: what computes.
+        operands: type of the products' operands, or None for the inputs' type.
+        primitives: the backend's building blocks.
         present: ``(time, directions, batch)`` or None.
-        initial: ``(batch, n)``, of all directions, or None for zeros.
+        initial: ``(batch, n)``, shared by all directions, or None for zeros.
         inputs: ``(time, directions, batch, 3n)``.
         U_gates, U: ``(directions, 2n, n)`` and ``(directions, n, n)``.
 
@@ -84,7 +84,7 @@ def _forward(
     U_gates: Tensor,
     U: Tensor,
 ) -> tuple[Tensor, Tensor]:
-    """Return [h~, z, r] of all steps, and the states with the one before the first."""
+    """Return all steps' [h~, z, r], and the states, starting with the initial one."""
     T, D, B, width = inputs.shape
     n, ops = width // 3, primitives.operations(U.dtype)
     units, states = torch.empty_like(inputs), inputs.new_empty(T + 1, D, B, n)
@@ -112,7 +112,7 @@ def _backward(
     U_gates: Tensor,
     U: Tensor,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Return the gradients of the initial state, the inputs, and both weights."""
+    """Return the gradients of the initial state, the inputs and both weights."""
     T, D, B, width = units.shape
     n, ops = width // 3, primitives.operations(U.dtype)
     d_inputs = torch.empty_like(units, dtype=U.dtype)  # [d_a, d_a_z, d_a_r]
@@ -134,17 +134,17 @@ def _backward(
 
 
 def _summed(d_out: Tensor, x: Tensor) -> Tensor:
-    """Return the gradients of matrices over all steps, ``(directions, out, in)``."""
+    """Return matrix gradients summed over all steps, ``(directions, out, in)``."""
     d_out, x = (rows.transpose(0, 1).flatten(1, 2) for rows in (d_out, x.to(d_out.dtype)))
     return torch.bmm(d_out.mT, x)
 
 
 def _together(rows: Sequence[Tensor], reverse: tuple[bool, ...]) -> Tensor:
-    """Return ``(time, directions, ...)``, each direction in the order in which it is read."""
+    """Return ``(time, directions, ...)``, each direction in its reading order."""
     turned = [x.flip(0) if back else x for x, back in zip(rows, reverse, strict=True)]
     return torch.stack(turned, dim=1)
 
 
 def _apart(states: Tensor, reverse: tuple[bool, ...]) -> list[Tensor]:
-    """Return each direction's states, ``(time, batch, n)``, in the order of the sentence."""
+    """Return each direction's states, ``(time, batch, n)``, in sentence order."""
     return [x.flip(0) if back else x for x, back in zip(states.unbind(1), reverse, strict=True)]

@@ -1,8 +1,8 @@
-"""The output layer and the cost of given words, of which padding is not picked out.
+"""The output layer and the cost of given words, with padding masked.
 
-As in ``cpu.output_cost`` the gradient of the logits comes with them, some rows at a time, so that
-they are never all there, and the backward pass only scales what is there. Which rows are padding is
-known to the device alone, and so these are computed and count nothing.
+As in ``cpu.output_cost``, the forward pass also computes the logits' gradients, some rows at a
+time, so that the logits are never all stored, and the backward pass only scales the result. Only
+the device knows which rows are padding, so these are computed too, and count as zero.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.derived.operations import slices, smoothing
 from fairseq_rnnsearch.kernels.derived.passes import apply, first_order
 
-# bytes of logits at a time
+# bytes of logits per block
 LOGITS = 2**28
 
 
@@ -29,7 +29,7 @@ def output_cost(
 ) -> tuple[Tensor, Tensor]:
     """See ``Backend.output_cost``.
 
-    Words that are no symbols are an error of the device; Triton's cost is not a number then.
+    A word out of range is a device-side error; in Triton it makes the cost NaN.
     """
     wanted = torch.is_grad_enabled() and any(x.requires_grad for x in (t, weight, bias))
     if present is None:
@@ -64,7 +64,7 @@ class _MaskedCost(torch.autograd.Function):
             nll = nll + of_words.sum()
             if label_smoothing:
                 total = total + of_all.sum()
-            if wanted:  # x is its gradient now
+            if wanted:  # x now holds its gradient
                 d_b += x.sum(dim=0, dtype=exact)
                 torch.mm(x, W, out=d_t[part])
                 d_W += x.T @ t[part]
@@ -87,19 +87,19 @@ class _MaskedCost(torch.autograd.Function):
 def cost_of_rows(
     logits: Tensor, words: Tensor, present: Tensor, label_smoothing: float, wanted: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """Return -log p of each row's word, and of each row the sum of all symbols' log p.
+    """Return each row's -log p of its word, and its sum of log p over all symbols.
 
-    Both are ``(rows,)``, in float32 or wider, and 0 where a row is padding. The sums are None
-    without label smoothing.
+    Both are ``(rows,)``, in float32 or wider, and 0 for padding. The sums are None without label
+    smoothing.
 
     Args:
-        logits: ``(rows, symbols)``; where their gradients are ``wanted`` they become these, 0 where
-            a row is padding.
-        words, present: ``(rows,)``, and true where it is a word.
+        logits: ``(rows, symbols)``; if ``wanted``, they are overwritten with their gradients, 0 for
+            padding.
+        words, present: ``(rows,)``; ``present`` is false for padding.
     """
     word, here = words.unsqueeze(1), present.unsqueeze(1)
     log_p = torch.log_softmax(logits, dim=1, dtype=accurate_type(logits.dtype))
-    # where a row is padding its cost is left out, and not multiplied by zero
+    # where, not a product with zero: padding may cost NaN
     nll = torch.where(present, -log_p.gather(1, word).squeeze(1), 0.0)
     total = torch.where(present, log_p.sum(dim=1), 0.0) if label_smoothing else None
     if wanted:

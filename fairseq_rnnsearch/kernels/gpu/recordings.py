@@ -1,9 +1,9 @@
 """Loops that are recorded once and launched as a whole: CUDA graphs.
 
-A recording holds for one shape and for the memory that it was made with. So lengths are rounded up
-to a multiple of ``STEP``, tensors are copied into the recording's own before it is launched, and
-what it returns is copied out: the next launch may use that memory again. A shape is recorded when
-it comes a second time, as long as there is room; others run step by step, with the same result.
+A recording is valid for one shape and for the memory that it was made with. So lengths are rounded
+up to a multiple of ``STEP``, inputs are copied into the recording's tensors before a launch, and
+results are copied out, as the next launch may reuse their memory. A shape is recorded when it
+comes a second time, if there is room; others run step by step, with the same result.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ Function = Callable[..., tuple[Tensor | None, ...]]
 
 
 class Recording(Protocol):
-    """One function of tensors in memory of its own, with what it returns."""
+    """A function of tensors with memory of its own, and its result."""
 
     returned: tuple[Tensor | None, ...]
 
@@ -28,10 +28,10 @@ class Recording(Protocol):
 
     @staticmethod
     def has_room() -> bool:
-        """Tell whether there is memory for another one, which keeps what it takes and returns."""
+        """Tell whether memory is left for another one, which keeps its arguments and results."""
 
     def launch(self) -> None:
-        """Compute ``returned`` again, from what the function's tensors hold now."""
+        """Recompute ``returned`` from the current contents of the function's tensors."""
 
 
 class CudaRecording:
@@ -40,18 +40,18 @@ class CudaRecording:
     def __init__(self, function: Callable[[], tuple[Tensor | None, ...]]) -> None:
         aside = torch.cuda.Stream()
         aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):  # libraries allocate their memory at the first call
+        with torch.cuda.stream(aside):  # libraries allocate memory at their first call
             for _ in range(2):
                 function()
         torch.cuda.current_stream().wait_stream(aside)
         self._graph = torch.cuda.CUDAGraph()
-        # the backward pass runs in another thread, beside those that load data
+        # the backward pass has its own thread, beside those that load data
         with torch.cuda.graph(self._graph, pool=_pool(), capture_error_mode="thread_local"):
             self.returned = function()
 
     @staticmethod
     def has_room() -> bool:
-        """See ``Recording``; a quarter of the GPU is left to the batches."""
+        """See ``Recording``; a quarter of the GPU's memory is reserved for the batches."""
         free, whole = torch.cuda.mem_get_info()
         return free > whole / 4
 
@@ -62,7 +62,7 @@ class CudaRecording:
 
 @cache
 def _pool() -> tuple[int, int]:
-    """Return the memory of all recordings: what one leaves is copied before the next begins."""
+    """Return the memory that all recordings share: each one's result is copied out at once."""
     return torch.cuda.graph_pool_handle()
 
 
@@ -70,8 +70,8 @@ class Recordings:
     """All recordings.
 
     Args:
-        record: makes one.
-        kind: the kind of device that can record.
+        record: the class that makes one.
+        kind: the device type that can record.
     """
 
     def __init__(self, record: type[Recording], kind: str = "cuda") -> None:
@@ -80,19 +80,19 @@ class Recordings:
         self._made: dict[tuple, tuple[list[Tensor], Recording]] = {}
 
     def padding(self, like: Tensor, length: int) -> int:
-        """Return how many positions are to be added to a length for the device of a tensor."""
+        """Return how many positions to add to a length on the tensor's device."""
         return -length % STEP if like.device.type == self._kind else 0
 
     def run(self, function: Function, *args: object) -> tuple[Tensor | None, ...]:
-        """Return what a function returns, in memory that nothing else uses.
+        """Return a function's result, in memory that nothing else uses.
 
         Args:
-            args: tensors, None, and whatever else can be compared.
+            args: tensors, None and other hashable values.
         """
         tensors = [x for x in args if isinstance(x, Tensor)]
         if tensors[0].device.type != self._kind:
             return function(*args)
-        # the precision says how products are made that a recording repeats
+        # a recording repeats products in the precision it was made with
         key = function, torch.get_float32_matmul_precision(), *map(_description, args)
         if key not in self._seen:
             self._seen.add(key)
@@ -115,5 +115,5 @@ class Recordings:
 
 
 def _description(x: object) -> object:
-    """Return what makes two arguments the same to a recording."""
+    """Return the properties of an argument that a recording depends on."""
     return (x.shape, x.dtype, x.device) if isinstance(x, Tensor) else x
