@@ -22,7 +22,7 @@ rnnsearch-translate en-fr                          translate sentences that you 
 rnnsearch-living en-fr --out living.html           a page that translates, in any browser
 rnnsearch-align, rnnsearch-evaluate                align given translations, and judge alignments
 rnnsearch-check mymodel.py                         whether your own code is the paper's model
-rnnsearch-export                                   a trained model as a folder to share
+rnnsearch-tokenize, rnnsearch-export               text to train on; a model as a folder to share
 fairseq-train --user-dir "$(rnnsearch-path)" ...   train one; its options and versions:
 python -m fairseq_rnnsearch options|versions       the manual is in $(rnnsearch-path)/manual"""
 

@@ -80,7 +80,7 @@ has_codes() { [[ $VOCABULARY = bpe ]] && ! by_characters "$1"; }
 tokenise() {
     local -a lowercase=()
     [[ $LOWERCASE = 0 ]] || lowercase=(--lowercase)
-    python "$ROOT/recipes/moses.py" tokenize --out "$PARTIAL" ${lowercase[@]+"${lowercase[@]}"} \
+    python -P -m fairseq_rnnsearch.inference.tokenizing --out "$PARTIAL" ${lowercase[@]+"${lowercase[@]}"} \
         --tokenizer-of "$SOURCE=$(tokenizer_of "$SOURCE")" \
         --tokenizer-of "$TARGET=$(tokenizer_of "$TARGET")" \
         "$WORK"/corpus/{train,valid,test}.{"$SOURCE","$TARGET"}
@@ -267,7 +267,7 @@ translate() {
         ${words[@]+"${words[@]}"} ${draw[@]+"${draw[@]}"}
     translations "$PARTIAL/generate-$EVALUATE.txt" >"$PARTIAL/tokens.$TARGET"
     same_length "$PARTIAL/tokens.$TARGET" "$WORK/tokens/$EVALUATE.$TARGET"
-    python "$ROOT/recipes/moses.py" detokenize --language "$TARGET" \
+    python -P -m fairseq_rnnsearch.inference.tokenizing --join --language "$TARGET" \
         --tokenizer "$(tokenizer_of "$TARGET")" <"$PARTIAL/tokens.$TARGET" >"$PARTIAL/text.$TARGET"
 }
 

@@ -62,6 +62,7 @@ ALLOWED = {
         *("alignment.evaluation", "alignment.figures", "data", "devices"),
         *("inference.command_options", "inference.translation", "inference.translator"),
     },
+    "inference.tokenizing": {"data", "inference.command_options"},
     "inference.translate": {
         *("alignment.figures", "arguments", "data", "devices", "inference.command_options"),
         "inference.translator",

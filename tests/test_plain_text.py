@@ -2,14 +2,14 @@
 
 import json
 import subprocess
-import sys
 from importlib.metadata import version
 
 import pytest
-from commands import ROOT, SCRIPTS
+from commands import ROOT, SCRIPTS, run
 
 from fairseq_rnnsearch.data.plain_text import PlainText, sentences_in
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.inference import tokenizing
 
 # the first merges that subword-nmt learns of "low lower lowest"
 CODES = "#version: 0.2\nl o\nlo w</w>\nlo w\nlow e\n"
@@ -84,9 +84,9 @@ def test_one_start_tokenises_all_files_as_their_languages_are(tmp_path):
     texts = {"train.en": "It's me.", "test.zh": "我在。", "test.fr": "L'homme n'est pas là."}
     for name, text in texts.items():
         (tmp_path / name).write_text(f"{text}\n\n{text}\n", encoding="utf-8")
-    command = [sys.executable, ROOT / "recipes" / "moses.py", "tokenize", "--out", tmp_path / "out"]
-    command += ["--tokenizer-of", "zh=character", *(tmp_path / name for name in texts)]
-    subprocess.run(command, check=True)
+    names = [str(tmp_path / name) for name in texts]
+    options = ["--tokenizer", "moses", "--tokenizer-of", "zh=character"]
+    tokenizing.main(["--out", str(tmp_path / "out"), *options, *names])
     tokens = {
         "train.en": "It 's me .",
         "test.zh": "我 在 。",
@@ -95,6 +95,31 @@ def test_one_start_tokenises_all_files_as_their_languages_are(tmp_path):
     for name, line in tokens.items():
         made = (tmp_path / "out" / name).read_text(encoding="utf-8")
         assert made == f"{line}\n\n{line}\n"
+
+
+def test_text_becomes_subwords_that_name_their_codes(tmp_path):
+    """From text to a data folder that says how it was made: three commands, no recipe."""
+    lines = ["Low, lower and lowest!", "The lowest low-lands."] * 9
+    for split in ("train", "valid"):
+        for language, end in (("en", ""), ("fr", " oui")):
+            text = "".join(f"{line}{end}\n" for line in lines)
+            (tmp_path / f"{split}.{language}").write_text(text, encoding="utf-8")
+    out = tmp_path / "out"
+    tokenizing.main(["--out", str(out), "--merges", "20", *map(str, tmp_path.glob("*.*"))])
+    run(
+        "fairseq-preprocess",
+        f"-s en -t fr --trainpref {out}/train --validpref {out}/valid --destdir {tmp_path}/data",
+    ).ok()
+    for folder in (out, tmp_path / "data"):
+        made = PlainText.of(folder, "fr")
+        assert (made.tokenizer, made.bpe_codes) == ("reversible", folder / "codes")
+    pieces = (out / "train.en").read_text().splitlines()[0].split()
+    assert pieces == PlainText.of(tmp_path / "data", "en").tokens(lines[0])
+    assert any(piece.endswith("@@") for piece in pieces) and made.text(pieces) == lines[0]
+    with pytest.raises(UserError, match="is where the files are"):
+        tokenizing.main(["--out", str(tmp_path), str(tmp_path / "train.en")])
+    with pytest.raises(UserError, match=r"name a file train\.LANGUAGE"):
+        tokenizing.main(["--out", str(out), "--merges", "9", str(tmp_path / "valid.en")])
 
 
 def test_lower_case_comes_after_tokenising_and_is_not_undone():

@@ -103,12 +103,7 @@ def test_pictures_show_words_without_the_marks():
 
 def test_files_are_tokenised_and_come_back(tmp_path):
     text = "".join(f"{line}\n" for line in LINES.values())
-    program = ["python", "recipes/moses.py"]
-    options = ["--tokenizer", "reversible", "--language", "en"]
-    there = subprocess.run(
-        [*program, "tokenize", *options], input=text.encode(), capture_output=True, cwd=ROOT
-    )
-    back = subprocess.run(
-        [*program, "detokenize", *options], input=there.stdout, capture_output=True, cwd=ROOT
-    )
+    program = ["python", "-m", "fairseq_rnnsearch.inference.tokenizing", "--language", "en"]
+    there = subprocess.run(program, input=text.encode(), capture_output=True, cwd=ROOT)
+    back = subprocess.run([*program, "--join"], input=there.stdout, capture_output=True, cwd=ROOT)
     assert back.stdout.decode() == text, back.stderr

@@ -10,7 +10,7 @@ from commands import ROOT
 import fairseq_rnnsearch.__main__
 from fairseq_rnnsearch.alignment.evaluation import __main__ as evaluation
 from fairseq_rnnsearch.conformance import __main__ as conformance
-from fairseq_rnnsearch.inference import align, export, translate
+from fairseq_rnnsearch.inference import align, export, tokenizing, translate
 from fairseq_rnnsearch.living import __main__ as living
 
 # Words that show help, or are mistakes that are found before any work.
@@ -37,6 +37,7 @@ MAINS = {
     "rnnsearch-export": export.main,
     "rnnsearch-living": living.main,
     "rnnsearch-path": fairseq_rnnsearch.__main__.print_path,
+    "rnnsearch-tokenize": tokenizing.main,
     "rnnsearch-translate": translate.main,
 }
 
@@ -56,7 +57,7 @@ HELP = """
 import contextlib, io
 from fairseq_rnnsearch.alignment.evaluation.__main__ import main as evaluation
 from fairseq_rnnsearch.conformance.__main__ import main as conformance
-from fairseq_rnnsearch.inference import align, export, translate
+from fairseq_rnnsearch.inference import align, export, tokenizing, translate
 from fairseq_rnnsearch.living.__main__ import main as living
 for main in (align.main, conformance, evaluation, export.main, living, translate.main):
     with contextlib.suppress(SystemExit):

@@ -16,6 +16,16 @@ from fairseq_rnnsearch.data.plain_text import TOKENIZERS
 from fairseq_rnnsearch.errors import OneLineParser, UsageError, as_text
 
 
+class MixedParser(OneLineParser):
+    """Reads files before and after options with ``parse_intermixed_args``.
+
+    argparse then reads a command line twice. The first time it leaves the files aside, which are no
+    mistake.
+    """
+
+    parse_known_args = argparse.ArgumentParser.parse_known_args
+
+
 def parser_of(
     prog: str, doc: str | None, kind: type[OneLineParser] = OneLineParser
 ) -> argparse.ArgumentParser:

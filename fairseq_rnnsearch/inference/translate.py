@@ -26,8 +26,9 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 from fairseq_rnnsearch.alignment.figures import Gallery, parse_formats, parse_samples, text_heatmap
 from fairseq_rnnsearch.arguments import checked, count_of
 from fairseq_rnnsearch.data.line_batches import line_batches
-from fairseq_rnnsearch.errors import OneLineParser, UserError, as_text, counted, program, usage
+from fairseq_rnnsearch.errors import UserError, as_text, counted, program, usage
 from fairseq_rnnsearch.inference.command_options import (
+    MixedParser,
     add_heatmap_options,
     add_model_options,
     check_places,
@@ -213,13 +214,8 @@ def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None
         raise UserError(f"--nbest {options.nbest}: must be --beam, {options.beam}, or less")
 
 
-class _MixedParser(OneLineParser):
-    """Reads files before and after options, for which argparse reads a command line twice.
-
-    What is unknown in the first turn is none of its business.
-    """
-
-    parse_known_args = argparse.ArgumentParser.parse_known_args
+class _Parser(MixedParser):
+    """Names the models that there are where none is given."""
 
     def error(self, message: str) -> NoReturn:
         if "required: checkpoint" in message:
@@ -231,7 +227,7 @@ class _MixedParser(OneLineParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = parser_of("rnnsearch-translate", __doc__, _MixedParser)
+    parser = parser_of("rnnsearch-translate", __doc__, _Parser)
     parser.add_argument(
         "checkpoint",
         help="a model that the package brings (en-fr, fr-en), a folder of rnnsearch-export, a "

@@ -4,6 +4,7 @@ fairseq binarises sides with different line counts silently, splits lines at str
 and fails unintelligibly on bytes that are not UTF-8.
 """
 
+import shutil
 from argparse import Namespace
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +13,7 @@ from fairseq.data import Dictionary
 
 from fairseq_rnnsearch.data.checksums import listed_files, write_checksums
 from fairseq_rnnsearch.data.corpus import check_parallel, check_text
+from fairseq_rnnsearch.data.plain_text import FILE_NAME, settings_of
 from fairseq_rnnsearch.errors import UserError
 
 
@@ -22,6 +24,8 @@ def check_and_make_all(
     options: Namespace,
 ) -> None:
     """Check all text before the first side is binarised; write checksums after each.
+
+    What rnnsearch-tokenize wrote about the text comes along.
 
     fairseq has written the dictionaries by then. When the text is refused, those that this command
     has made are removed, so that it can be given again.
@@ -41,11 +45,22 @@ def check_and_make_all(
                 if not getattr(options, f"{side}dict"):
                     Path(options.destdir, f"dict.{name}.txt").unlink(missing_ok=True)
             raise
+        _copy_description(options)
     folder = Path(options.destdir)
     before = listed_files(folder)
     make_all(language, dictionary, options)
     if options.dataset_impl != "raw":
         write_checksums(folder, before)
+
+
+def _copy_description(options: Namespace) -> None:
+    """Copy preprocessing.json, and the BPE codes that it names, from the text to the data."""
+    text, data = Path(options.trainpref or "").parent, Path(options.destdir)
+    if not (text / FILE_NAME).exists() or (data / FILE_NAME).exists():
+        return
+    codes = {settings.get("bpe_codes") for settings in settings_of(text).values()}
+    for name in (*filter(None, codes), FILE_NAME):
+        shutil.copy(text / name, data / name)
 
 
 def _check_text(options: Namespace) -> None:

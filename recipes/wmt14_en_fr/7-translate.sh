@@ -12,7 +12,7 @@ evaluate() { python -P -m fairseq_rnnsearch.alignment.evaluation "$@"; }
 
 # detokenise NAME: makes NAME.text of NAME.tokens, in $PARTIAL
 detokenise() {
-    python "$ROOT/recipes/moses.py" detokenize --language fr --tokenizer "$TOKENIZER" \
+    python -P -m fairseq_rnnsearch.inference.tokenizing --join --language fr --tokenizer "$TOKENIZER" \
         <"$PARTIAL/$1.tokens" >"$PARTIAL/$1.text"
 }
 

@@ -1,0 +1,182 @@
+"""``rnnsearch-tokenize``: text as people write it to tokens for fairseq-preprocess, and back.
+
+    rnnsearch-tokenize --out tokens --merges 8000 text/train.en text/train.fr text/valid.en ...
+    rnnsearch-tokenize --language fr < text > tokens
+    rnnsearch-tokenize --join --language fr < tokens > text
+
+The suffixes of files are their languages. FOLDER gets a file of the same name for each, and
+preprocessing.json, which says how they were made. ``fairseq-preprocess --trainpref FOLDER/train``
+copies that to the data, so that models of this plugin take and write text as people write it.
+
+Tokenizers: ``reversible`` joins tokens to the very text; ``moses`` is that of most published
+results, without XML escapes; ``character`` is for text without spaces between words; ``space``
+leaves text as it is. ``--merges`` splits words into subwords (byte-pair encoding), with one set of
+merges for all languages, learned from the files that are named train.
+"""
+
+import argparse
+import io
+import json
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
+from importlib.metadata import version
+from itertools import chain
+from pathlib import Path
+from typing import TextIO
+
+from tqdm import tqdm
+
+from fairseq_rnnsearch.data.plain_text import FILE_NAME, TOKENIZERS, PlainText
+from fairseq_rnnsearch.errors import UserError, program
+from fairseq_rnnsearch.files import write_text
+from fairseq_rnnsearch.inference.command_options import MixedParser, parser_of
+
+_CODES = "codes"
+_AS_TEXT = {"encoding": "utf-8", "newline": "\n"}  # whatever else Unicode calls a line break
+
+
+def _convert(lines: Iterable[str], out: TextIO, plain_text: PlainText, join: bool) -> None:
+    """Write each line as tokens, or joined to text.
+
+    Raises:
+        UserError: the text is not UTF-8.
+    """
+    try:
+        for line in lines:
+            line = line.rstrip("\r\n")
+            made = plain_text.text(line.split()) if join else " ".join(plain_text.tokens(line))
+            print(made, file=out)
+    except UnicodeDecodeError as problem:
+        raise UserError(f"the text is not UTF-8: {problem}") from problem
+
+
+def _counted_by(bar: tqdm, lines: TextIO) -> Iterator[str]:
+    """Yield the lines of a file, and tell the bar how many bytes have been read."""
+    before = bar.n
+    for line in lines:
+        yield line
+        bar.update(before + lines.buffer.tell() - bar.n)
+
+
+def _convert_files(options: argparse.Namespace, codes: Path | None) -> None:
+    """Write a file for each of those that are given; with codes, of subwords."""
+    tokenizers = dict(options.tokenizer_of)
+
+    @cache
+    def plain_text(language: str) -> PlainText:
+        tokenizer = tokenizers.get(language, options.tokenizer)
+        pieces = None if tokenizer == "character" else codes
+        return PlainText(language, tokenizer, options.lowercase, pieces)
+
+    total = sum(path.stat().st_size for path in options.files)
+    # Without a terminal nothing is shown.
+    with tqdm(total=total, unit="B", unit_scale=True, leave=False, disable=None) as bar:
+        for path in options.files:
+            made, rules = options.out / path.name, plain_text(path.suffix[1:])
+            with path.open(**_AS_TEXT) as lines, made.open("w", **_AS_TEXT) as out:
+                _convert(_counted_by(bar, lines), out, rules, options.join)
+
+
+def _learn_codes(options: argparse.Namespace) -> Path:
+    """Learn merges from the tokens of the files that are named train, and return their file.
+
+    Raises:
+        UserError: no file has that name, or its words have too few pieces.
+    """
+    from subword_nmt.learn_bpe import learn_bpe
+
+    training = [options.out / path.name for path in options.files if path.stem == "train"]
+    if not training:
+        raise UserError("--merges learns from the training text: name a file train.LANGUAGE")
+    learned = io.StringIO()
+    files = [path.open(**_AS_TEXT) for path in training]
+    try:
+        learn_bpe(chain.from_iterable(files), learned, options.merges)
+    finally:
+        for file in files:
+            file.close()
+    if learned.getvalue().count("\n") < 2:
+        raise UserError("--merges: words of single characters have no subwords; leave it out")
+    write_text(options.out / _CODES, learned.getvalue())
+    return options.out / _CODES
+
+
+def _describe(options: argparse.Namespace, codes: Path | None) -> None:
+    """Write preprocessing.json."""
+    tokenizers, sides = dict(options.tokenizer_of), {}
+    for language in dict.fromkeys(path.suffix[1:] for path in options.files):
+        tokenizer = tokenizers.get(language, options.tokenizer)
+        sides[language] = {"tokenizer": tokenizer, "lowercase": options.lowercase}
+        if tokenizer == "moses":
+            sides[language]["sacremoses"] = version("sacremoses")
+        has_pieces = codes and tokenizer != "character"
+        sides[language]["bpe_codes"] = codes.name if has_pieces else None
+    write_text(options.out / FILE_NAME, json.dumps(sides, indent=1, ensure_ascii=False) + "\n")
+
+
+def _of_language(given: str) -> tuple[str, str]:
+    language, _, tokenizer = given.partition("=")
+    if tokenizer not in TOKENIZERS:
+        raise argparse.ArgumentTypeError(f"{given}: must be like zh={'|'.join(TOKENIZERS)}")
+    return language, tokenizer
+
+
+def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    parser = parser_of("rnnsearch-tokenize", __doc__, MixedParser)
+    parser.add_argument("files", nargs="*", type=Path, help="instead of standard input")
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where files go")
+    parser.add_argument("--language", help="of standard input")
+    parser.add_argument("--join", action="store_true", help="tokens to text")
+    parser.add_argument("--tokenizer", choices=TOKENIZERS, default="reversible")
+    parser.add_argument(
+        "--tokenizer-of",
+        action="append",
+        default=[],
+        metavar="LANGUAGE=TOKENIZER",
+        type=_of_language,
+        help="of one language",
+    )
+    parser.add_argument("--lowercase", action="store_true", help="after tokenising")
+    parser.add_argument("--merges", type=int, metavar="N", help="of byte-pair encoding, learned")
+    options = parser.parse_intermixed_args(arguments)
+    if options.join and (options.lowercase or options.merges):
+        parser.error("--join goes without --lowercase and --merges")
+    if bool(options.files) != bool(options.out) or bool(options.files) == bool(options.language):
+        parser.error("valid are files with --out FOLDER, or --language and standard input")
+    if options.merges is not None and (options.merges < 1 or not options.files):
+        parser.error("--merges must be 1 or more, and needs files")
+    return options
+
+
+@program
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command.
+
+    Raises:
+        UserError: for every mistake in options or files; shown as one line when nobody catches it.
+    """
+    options = _read_options(arguments)
+    if not options.files:
+        for stream in (sys.stdin, sys.stdout):
+            stream.reconfigure(**_AS_TEXT)
+        rules = PlainText(options.language, options.tokenizer, options.lowercase)
+        _convert(sys.stdin, sys.stdout, rules, options.join)
+        return
+    options.out.mkdir(parents=True, exist_ok=True)
+    if any((options.out / path.name).resolve() == path.resolve() for path in options.files):
+        raise UserError(f"--out {options.out} is where the files are: name another folder")
+    try:
+        _convert_files(options, None)
+        codes = None
+        if options.merges:
+            codes = _learn_codes(options)
+            _convert_files(options, codes)
+        if not options.join:
+            _describe(options, codes)
+    except OSError as problem:
+        raise UserError(f"{problem.filename}: {problem.strerror}") from problem
+
+
+if __name__ == "__main__":
+    main()
