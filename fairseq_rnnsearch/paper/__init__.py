@@ -1,4 +1,4 @@
-"""The paper: its equations, the network of them, its batch order; without fairseq.
+"""The paper without fairseq: its equations, its network, its batch order.
 
-Begin with ``equations``, then ``network``. ``kernels`` runs their loops over time.
+Read ``equations`` first, then ``network``. ``kernels`` runs their loops over time.
 """

@@ -1,7 +1,7 @@
-"""The paper's appendix A, one idea per module: its equations, and the parameters that they have.
+"""The paper's appendix A, one idea per module: its equations and their parameters.
 
-Paper symbols are used inside these modules; the manual's glossary joins them to the names that
-users see. All weights are stored as in the paper, so that a product reads ``x @ W.T``.
+These modules use the paper's symbols; the manual's glossary maps them to the names that users see.
+All weights are stored as in the paper, so that a product reads ``x @ W.T``.
 """
 
 from fairseq_rnnsearch.paper.equations.alignment_model import (

@@ -1,19 +1,19 @@
-"""The alignment model: how well source position j matches the target word to come.
+"""The alignment model: how well source position j matches the next target word.
 
     e_ij = v_a . tanh(W_a s_{i-1} + U_a h_j)             appendix A.1.2
     alpha_ij = exp(e_ij) / sum_k exp(e_ik)               Eq. 6
     c_i = sum_j alpha_ij h_j                             Eq. 5
 
-The sums run over the source words and their end-of-sentence symbol, never over padding. There
-are no biases. U_a h_j does not depend on i and is computed once per sentence.
+The sums run over the source words and the end-of-sentence symbol, never over padding. There are no
+biases. U_a h_j does not depend on i and is computed once per sentence.
 
-**Target foresight** (Peter, Nix and Ney, 2017) aligns words that are given: the alignment model
-reads the word y_i that is being aligned, and not only the words before it,
+**Target foresight** (Peter, Nix and Ney, 2017) aligns given words: the alignment model also reads
+the word y_i that is being aligned,
 
     e_ij = v_a . tanh(W_a s_{i-1} + U_a h_j + V_a e(y_i))
 
-and so the alpha_ij of Eq. 6 becomes a distribution given y_1 .. y_i instead of y_1 .. y_{i-1}.
-c_i may tell what y_i is, and p(y_i | ...) is no probability that a search could use.
+so the alpha_ij of Eq. 6 becomes a distribution given y_1 .. y_i instead of y_1 .. y_{i-1}. As c_i
+may reveal y_i, a search cannot use p(y_i | ...).
 """
 
 from typing import NamedTuple
@@ -23,11 +23,11 @@ from torch import Tensor, nn
 
 
 class Memory(NamedTuple):
-    """What the decoder reads of the source at every step, one sentence per row."""
+    """What the decoder reads from the source at every step, one sentence per row."""
 
     annotations: Tensor  # (batch, source, 2n): h
     keys: Tensor  # (batch, source, n'): U_a h
-    padding: Tensor  # (batch, source), true where there is no word
+    padding: Tensor  # (batch, source), true for padding
 
 
 class AlignmentModel(nn.Module):
@@ -61,11 +61,11 @@ class AlignmentModel(nn.Module):
         return y @ self.foresight_weight.T
 
     def energies(self, s: Tensor, keys: Tensor, foreseen: Tensor | None = None) -> Tensor:
-        """Return e_i for one target position, of the keys' type; W_a s may be of a narrower one.
+        """Return e_i for one target position, in the keys' type; W_a s may be in a narrower one.
 
         Args:
-            s: decoder states s_{i-1}, ``(batch, hypotheses, n)``: in training one for each
-                sentence, in a search as many as the beam is wide.
+            s: decoder states s_{i-1}, ``(batch, hypotheses, n)``: one per sentence in training,
+                beam-size many in a search.
             keys: U_a h, ``(batch, source, n')``.
             foreseen: V_a e(y_i), ``(batch, hypotheses, n')``, with target foresight.
 
@@ -77,7 +77,7 @@ class AlignmentModel(nn.Module):
         if foreseen is not None:
             query = query + foreseen
         hidden = torch.tanh(query.unsqueeze(2) + keys.unsqueeze(1))
-        return (hidden * v_a).sum(dim=-1)  # no matrix product, which autocast would round
+        return (hidden * v_a).sum(dim=-1)  # autocast would round a matrix product
 
 
 def alignment_weights(e: Tensor, padding: Tensor) -> Tensor:
@@ -88,7 +88,7 @@ def alignment_weights(e: Tensor, padding: Tensor) -> Tensor:
 
     Args:
         e: energies, ``(batch, hypotheses, source)``.
-        padding: true where there is no word, ``(batch, source)``.
+        padding: true for padding, ``(batch, source)``.
 
     Returns:
         ``(batch, hypotheses, source)``; rows sum to one, padding has weight zero.
@@ -102,7 +102,7 @@ def context(alpha: Tensor, h: Tensor) -> Tensor:
     """Return c_i, the expected annotation.
 
     Args:
-        alpha: ``(batch, hypotheses, source)``; rounded where annotations are of a narrower type.
+        alpha: ``(batch, hypotheses, source)``; rounded if annotations are in a narrower type.
         h: annotations, ``(batch, source, 2n)``.
 
     Returns:
@@ -117,7 +117,7 @@ def attend(
     """Return c_i, ``(rows, 2n)``, and alpha_i, ``(rows, source)``, for one target position.
 
     Args:
-        s: states, ``(rows, n)``: as many rows for every sentence, standing together.
+        s: states, ``(rows, n)``: equally many rows per sentence, adjacent.
         foreseen: V_a e(y_i), ``(rows, n')``, with target foresight.
     """
     sentences = len(memory.keys), -1

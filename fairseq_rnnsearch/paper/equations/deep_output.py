@@ -4,8 +4,8 @@
     t_i = [max(t~_{i,2j-1}, t~_{i,2j})]_{j=1..l}
     p(y_i) = softmax(W_o t_i + b_o)
 
-Which state s is depends on the order of the decoder's step: see ``network.decoder``. The bias b
-before the maxout is the authors'; the paper leaves biases out of its equations.
+Which state s is depends on the decoder order, see ``network.decoder``. The bias b before the maxout
+comes from the authors' program; the paper's equations omit biases.
 """
 
 import torch
@@ -46,7 +46,7 @@ class DeepOutput(nn.Module):
         return nn.functional.linear(y, self.word_weight, self.bias)
 
     def given_word_inputs(self, s: Tensor, of_words: Tensor, c: Tensor) -> Tensor:
-        """Return what ``forward`` does where ``word_inputs`` of the words are known."""
+        """Like ``forward``, given the words' ``word_inputs``."""
         return maxout(s @ self.state_weight.T + of_words + c @ self.context_weight.T)
 
 
@@ -54,8 +54,8 @@ class OutputLayer(nn.Module):
     """W_o t + b_o, with W_o as one matrix or as the authors' pair of matrices.
 
     Attributes:
-        inner_weight: ``(m, l)``, of the pair alone: W_o = weight @ inner_weight.
-        weight: ``(words, l)``, or ``(words, m)`` of the pair.
+        inner_weight: ``(m, l)``, only in a pair: W_o = weight @ inner_weight.
+        weight: ``(words, l)``, or ``(words, m)`` in a pair.
         bias: ``(words,)``.
     """
 

@@ -8,7 +8,7 @@
 ``x``, ``x_z`` and ``x_r`` stand for everything that does not depend on h: W e(word) with the
 bias of the proposed state, and in the decoder the context's C c. The gates have no bias.
 
-``torch.nn.GRU`` is another unit: it resets after the recurrent product and its z keeps the old
+``torch.nn.GRU`` is a different unit: it resets after the recurrent product, and its z keeps the old
 state where this one replaces it.
 """
 
@@ -17,15 +17,15 @@ from torch import Tensor, nn
 
 
 class GatedUnit(nn.Module):
-    """One unit: its parameters, and what the loops over time ask of it.
+    """One unit: its parameters and its interface to the loops over time.
 
-    The rows of stacked matrices are [proposed, update, reset]. The state that a unit takes from
-    step to step may be more than the hidden state that others read of it; of this unit it is the
-    same, so that ``begin`` and ``hidden`` return what they are given.
+    The rows of stacked matrices are [proposed, update, reset]. A unit's state may hold more than
+    the hidden state that others read. Here both are the same, so ``begin`` and ``hidden`` return
+    their argument.
 
     Attributes:
         input_weight: ``(3n, m)``: W, W_z, W_r.
-        input_bias: ``(n,)``, of the proposed state alone.
+        input_bias: ``(n,)``, for the proposed state only.
         recurrent_gates: ``(2n, n)``: U_z, U_r.
         recurrent_proposed: ``(n, n)``: U.
         context_weight: ``(3n, context)``: C, C_z, C_r; only the decoder has it.
@@ -43,7 +43,7 @@ class GatedUnit(nn.Module):
             self.context_weight = nn.Parameter(torch.empty(3 * hidden_size, context_size))
 
     def word_inputs(self, embedded: Tensor) -> Tensor:
-        """Return W e(y) and the bias, the words' part of x: ``(..., m)`` to ``(..., 3n)``."""
+        """Return W e(y) plus the bias, the words' part of x: ``(..., m)`` to ``(..., 3n)``."""
         bias = nn.functional.pad(self.input_bias, (0, 2 * self.hidden_size))
         return nn.functional.linear(embedded, self.input_weight, bias)
 
@@ -52,14 +52,14 @@ class GatedUnit(nn.Module):
         return c @ self.context_weight.T
 
     def begin(self, h: Tensor) -> Tensor:
-        """Return the state that belongs to a hidden state before the first step."""
+        """Return the state before the first step, given its hidden state."""
         return h
 
     def step(self, inputs: Tensor, h: Tensor) -> Tensor:
         """Return the state after one step, ``(batch, n)``.
 
-        The state may be wider than the operands of products, so that small changes of it stay:
-        then everything but these operands is of its type.
+        The state's type may be wider than that of the products' operands, so that small changes
+        are not lost; then everything but these operands has the state's type.
 
         Args:
             inputs: x, x_z and x_r side by side, ``(batch, 3n)``.
@@ -72,5 +72,5 @@ class GatedUnit(nn.Module):
         return torch.lerp(h, proposed, z)
 
     def hidden(self, state: Tensor) -> Tensor:
-        """Return what attention, readout and encoder read of a state, ``(..., n)``."""
+        """Return the hidden state, which attention, readout and encoder read, ``(..., n)``."""
         return state

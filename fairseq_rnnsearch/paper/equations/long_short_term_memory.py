@@ -1,4 +1,4 @@
-"""The long short-term memory, which appendix A.1.1 allows in the gated hidden unit's place.
+"""The long short-term memory, which appendix A.1.1 allows instead of the gated hidden unit.
 
     i = sigma(x_i + U_i h)                  input gate
     f = sigma(x_f + U_f h)                  forget gate
@@ -11,7 +11,7 @@
 decoder the context's C c_i. ``torch.nn.LSTM`` is the same unit with two vectors of biases.
 
 The first cell state is zero, also in the decoder, where the first h is s_0. By appendix B.1 all
-biases start at zero, the forget gate's too: at first it lets half of the cell state pass.
+biases start at zero, even the forget gate's: at first it passes half of the cell state.
 """
 
 import torch
@@ -19,10 +19,10 @@ from torch import Tensor, nn
 
 
 class LongShortTermMemory(nn.Module):
-    """One unit, as ``GatedUnit`` is one.
+    """One unit, with the interface of ``GatedUnit``.
 
     The rows of stacked matrices are [input, forget, proposed, output], as in ``torch.nn.LSTM``.
-    The state that it takes from step to step is [h, c], ``(..., 2n)``.
+    The state is [h, c], ``(..., 2n)``.
 
     Attributes:
         input_weight: ``(4n, m)``: W_i, W_f, W_g, W_o.
@@ -42,7 +42,7 @@ class LongShortTermMemory(nn.Module):
             self.context_weight = nn.Parameter(torch.empty(4 * hidden_size, context_size))
 
     def word_inputs(self, embedded: Tensor) -> Tensor:
-        """Return W e(y) and the biases, the words' part of x: ``(..., m)`` to ``(..., 4n)``."""
+        """Return W e(y) plus the biases, the words' part of x: ``(..., m)`` to ``(..., 4n)``."""
         return nn.functional.linear(embedded, self.input_weight, self.input_bias)
 
     def context_inputs(self, c: Tensor) -> Tensor:
@@ -50,13 +50,13 @@ class LongShortTermMemory(nn.Module):
         return c @ self.context_weight.T
 
     def begin(self, h: Tensor) -> Tensor:
-        """Return the state of a hidden state before the first step: its cell state is zero."""
+        """Return the state before the first step, given its hidden state; the cell is zero."""
         return torch.cat((h, torch.zeros_like(h)), dim=-1)
 
     def step(self, inputs: Tensor, state: Tensor) -> Tensor:
-        """Return [h', c'] from x_i to x_o side by side, ``(batch, 4n)``, and [h, c].
+        """Return [h', c'] given x_i to x_o side by side, ``(batch, 4n)``, and [h, c].
 
-        The state may be of a wider type than the operands of products, as that of ``GatedUnit``.
+        As in ``GatedUnit``, the state's type may be wider than that of the products' operands.
         """
         U = self.recurrent_weight
         h, c = state.chunk(2, dim=-1)
@@ -65,5 +65,5 @@ class LongShortTermMemory(nn.Module):
         return torch.cat((torch.sigmoid(o) * torch.tanh(c), c), dim=-1)
 
     def hidden(self, state: Tensor) -> Tensor:
-        """Return h, what attention, readout and encoder read of a state: ``(..., n)``."""
+        """Return h, which attention, readout and encoder read: ``(..., n)``."""
         return state[..., : self.hidden_size]

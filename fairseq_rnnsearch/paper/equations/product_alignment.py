@@ -1,11 +1,11 @@
-"""Alignment models that multiply, in the place of the one of appendix A.1.2, which allows others.
+"""Multiplicative alignment models; appendix A.1.2 allows others than its own.
 
     e_ij = s_{i-1} . h_j                    dot
     e_ij = s_{i-1} W h_j                    general
 
-Dot needs states as wide as annotations. alpha_ij and c_i follow from e_ij as they always do, see
-``alignment_model``; W h_j does not depend on i and is computed once per sentence. W starts as W_a
-and U_a do in appendix B.1, by its name.
+Dot needs states as wide as annotations. alpha_ij and c_i follow from e_ij as in
+``alignment_model``; W h_j does not depend on i and is computed once per sentence. By its name, W is
+initialised like W_a and U_a in appendix B.1.
 """
 
 import torch
@@ -16,12 +16,12 @@ class DotAlignment(nn.Module):
     """The energies s_{i-1} . h_j, which have no parameters; ``size`` is the keys' width."""
 
     def __init__(self, size: int, state_size: int, annotation_size: int) -> None:
-        """Take the sizes that ``AlignmentModel`` takes; its own size, n', is not needed."""
+        """Take the same sizes as ``AlignmentModel``; ``size``, n', is ignored."""
         super().__init__()
         self.size = state_size
 
     def keys(self, annotations: Tensor) -> Tensor:
-        """Return what states are multiplied with: ``(batch, source, 2n)``, all of it."""
+        """Return the annotations unchanged, ``(batch, source, 2n)``: they multiply the states."""
         return annotations
 
     def energies(self, s: Tensor, keys: Tensor) -> Tensor:
@@ -31,7 +31,7 @@ class DotAlignment(nn.Module):
             s: decoder states s_{i-1}, ``(batch, hypotheses, n)``.
             keys: ``(batch, source, n)``.
         """
-        return (s.unsqueeze(2) * keys.unsqueeze(1)).sum(dim=-1)  # no product that autocast rounds
+        return (s.unsqueeze(2) * keys.unsqueeze(1)).sum(dim=-1)  # autocast would round a bmm
 
 
 class GeneralAlignment(DotAlignment):

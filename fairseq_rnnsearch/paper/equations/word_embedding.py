@@ -2,7 +2,7 @@
 
     e(w) = E w + b
 
-The authors' embeddings have a bias; the paper leaves biases out of its equations.
+The authors' embeddings have a bias; the paper's equations omit biases.
 """
 
 import torch
@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 
 class BiasedEmbedding(nn.Module):
-    """The table of all words' vectors, and the bias.
+    """The table of all word vectors, and the bias.
 
     Attributes:
         weight: ``(words, m)``, the transpose of the paper's E.

@@ -1,4 +1,4 @@
-"""The parameters of the model, in torch alone: encoder, decoder and how they are initialised."""
+"""The model in pure PyTorch: encoder, decoder and the initialisation of their parameters."""
 
 from fairseq_rnnsearch.paper.network.decoder import DECODER_ORDERS, Decoder
 from fairseq_rnnsearch.paper.network.encoder import EncodedSource, Encoder

@@ -1,12 +1,12 @@
 """From annotations to scored target words (section 3.1, appendix A.2.2).
 
-Three orders of one step are in print. With c_i = attend(s_{i-1}) in all of them:
+Three orders of one step have been published, all with c_i = attend(s_{i-1}):
 
     program     s_{i-1} has read y_{i-1};  p(y_i) from s_{i-1};  then s_i = f(s_{i-1}, y_i, c_i)
     appendix    p(y_i) from s_{i-1};  then s_i = f(s_{i-1}, y_{i-1}, c_i)
     section3    s_i = f(s_{i-1}, y_{i-1}, c_i);  p(y_i) from s_i
 
-``program`` is the authors' own program and produced the paper's numbers. Before the first word
+``program`` is the authors' program, which produced the paper's numbers. Before the first word,
 e(y_0) is the zero vector, without the embedding's bias.
 """
 
@@ -38,20 +38,20 @@ from fairseq_rnnsearch.paper.network.embedded_words import EmbeddedWords, embed_
 from fairseq_rnnsearch.paper.network.encoder import EncodedSource
 
 DECODER_ORDERS = ("program", "appendix", "section3")
-_LOGITS = 2**20  # of as many a processor's cache keeps most
+_LOGITS = 2**20  # per block: a processor's cache keeps most of them
 
 
 class Positions(NamedTuple):
-    """What the readout of given words is computed from, time-major, and the weights."""
+    """The readout's inputs for given words, time-major, and the alignment weights."""
 
     states: Tensor  # (target, batch, n): the states that it reads
-    word_inputs: Tensor  # (target, batch, 2l): what the words before them add
-    contexts: Tensor  # (target, batch, 2n): c_i, or n of RNNencdec
+    word_inputs: Tensor  # (target, batch, 2l): what the previous words add
+    contexts: Tensor  # (target, batch, 2n): c_i; RNNencdec: n
     alignment: Tensor | None  # (batch, target, source); None for RNNencdec
 
 
 class Decoder(RunByBackend):
-    """The decoder of RNNsearch, or of RNNencdec when it has no alignment model.
+    """The decoder of RNNsearch, or, without an alignment model, of RNNencdec.
 
     Args:
         words: size of the target dictionary.
@@ -65,10 +65,10 @@ class Decoder(RunByBackend):
         factorised_output: store W_o as the authors' pair of matrices, m wide in between.
         embedding_dropout, readout_dropout: probabilities of dropping an element of an embedded
             word and of t_i, while training.
-        kernels: who runs the time loops, one of ``kernels.KERNELS``.
-        unit, alignment_model: what the recurrence and the attention are made of.
+        kernels: what runs the time loops, one of ``kernels.KERNELS``.
+        unit, alignment_model: the classes of the recurrence and the attention.
         target_foresight: whether attention reads the word that is being aligned, see
-            ``equations.alignment_model``. Such a decoder scores given words, and cannot search.
+            ``equations.alignment_model``. Such a decoder scores given words but cannot search.
 
     Raises:
         ValueError: for an unknown order.
@@ -114,7 +114,7 @@ class Decoder(RunByBackend):
         self.readout_dropout = nn.Dropout(readout_dropout)
 
     def remember(self, source: EncodedSource) -> Memory | None:
-        """Return what every step of a sentence reads, computed once; None for RNNencdec."""
+        """Compute once what every step of a sentence reads; None for RNNencdec."""
         if self.alignment_model is None:
             return None
         keys = self.alignment_model.keys(source.annotations)
@@ -131,8 +131,8 @@ class Decoder(RunByBackend):
         """Score given words, all positions at once as far as the recurrence allows.
 
         Args:
-            previous: ``(batch, target)``, the word before each position. Column 0 stands for y_0
-                whatever it holds. Padding on the right does no harm.
+            previous: ``(batch, target)``, the word before each position. Column 0 counts as y_0,
+                whatever it holds. Padding on the right is harmless.
             words: ``(batch, target)``, the word at each position, for target foresight.
 
         Returns:
@@ -145,10 +145,11 @@ class Decoder(RunByBackend):
     def posterior(
         self, previous: Tensor, source: EncodedSource, words: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Score given words as ``forward`` does, with weights in the knowledge of the words.
+        """Score given words as ``forward`` does, but return posterior weights, given the words.
 
-        Attention decides where to look before it knows the word. Taken for the probability that
-        y_i translates source position j, Bayes' rule makes of it (Shankar and Sarawagi, 2019)
+        Attention decides where to look before it knows the word. Read as the prior probability
+        that y_i translates source position j, it becomes by Bayes' rule (Shankar and Sarawagi,
+        2019)
 
             p(j | y_1 .. y_i, x)  is proportional to  alpha_ij p(y_i | s, y_{i-1}, c_i = h_j)
 
@@ -174,7 +175,7 @@ class Decoder(RunByBackend):
         return self._read_out(positions), torch.softmax(scores, dim=-1)
 
     def _log_probabilities(self, t: Tensor, words: Tensor) -> Tensor:
-        """Return log p of a word for each row of t, ``(rows, l)``; few logits are there at once."""
+        """Return log p of a word for each row of t, ``(rows, l)``, storing few logits at once."""
         rows, log_p = max(1, _LOGITS // len(self.output.bias)), []
         for part, wanted in zip(t.split(rows), words.split(rows), strict=True):
             logits = self.logits(part)
@@ -194,7 +195,7 @@ class Decoder(RunByBackend):
     ) -> Positions:
         steps = previous.size(1)
         y = self._embed(previous.T)
-        # y_1 .. y_{T-1}, y_0 .. y_{T-2} or y_0 .. y_{T-1}: what the updates consume
+        # the words that the updates read: y_1 .. y_{T-1}, y_0 .. y_{T-2} or y_0 .. y_{T-1}
         updates = {"program": slice(1, None), "appendix": slice(-1), "section3": slice(None)}
         word_inputs = y.through(self.unit.word_inputs, updates[self.order])
         s_0 = self.initial_state(source)
@@ -218,29 +219,29 @@ class Decoder(RunByBackend):
 
     @property
     def parts(self) -> DecoderParts:
-        """All that runs at each step."""
+        """The parts that run at each step."""
         return DecoderParts(
             self.embedding, self.unit, self.alignment_model, self.readout, self.output
         )
 
     @property
     def backend(self) -> Backend:
-        """Who runs the decoder where its parameters are now.
+        """The backend that runs the decoder on its parameters' current device.
 
         Raises:
-            ValueError: when ``kernels`` names one that cannot.
+            ValueError: if ``kernels`` names one that cannot.
         """
         return self.backend_for(self.parts, "decoder")
 
     def steps(self, source: EncodedSource, sentences: Tensor) -> DecoderSteps:
-        """Return the decoder one position at a time, as beam search needs it; equals ``forward``.
+        """Return the decoder one position at a time, for beam search; equals ``forward``.
 
         Args:
             source: from the encoder, one row per sentence.
             sentences: ``(rows,)``, the row of ``source`` that each hypothesis translates.
 
         Raises:
-            ValueError: with target foresight, which reads the word that a search looks for.
+            ValueError: with target foresight, which needs the word that a search looks for.
         """
         if self.target_foresight:
             raise ValueError("a decoder with target foresight cannot search")
@@ -250,7 +251,7 @@ class Decoder(RunByBackend):
 
     @property
     def steps_are_fast(self) -> bool:
-        """Whether a search by ``steps`` is now faster than one of fairseq's own."""
+        """Whether searching by ``steps`` is now faster than fairseq's search."""
         return self.backend.prefers_steps(self.output)
 
     def logits(self, t: Tensor) -> Tensor:
@@ -259,7 +260,7 @@ class Decoder(RunByBackend):
         return self.backend.output_logits(output.inner(t), output.weight, output.bias)
 
     def train(self, mode: bool = True) -> "Decoder":
-        """Switch as any module does, and forget what searches have kept of the weights."""
+        """Switch as any module does, and drop what searches have cached for the weights."""
         if mode:
             forget(self.parameters())
         return super().train(mode)
@@ -267,13 +268,13 @@ class Decoder(RunByBackend):
     def cost(
         self, t: Tensor, words: Tensor, label_smoothing: float, present: Tensor
     ) -> tuple[Tensor, Tensor]:
-        """Return what given words cost, and their -log p, both summed.
+        """Return the cost of given words, and their -log p, both summed.
 
         Args:
             t: t_i, ``(positions, l)``.
             words: ``(positions,)``.
-            present: ``(positions,)``, false at padding. It is left out before anything is
-                multiplied where that does not mean to wait for a GPU to count it.
+            present: ``(positions,)``, false for padding, which is removed before any product,
+                except on a GPU, where counting it would mean waiting.
         """
         if words.device.type == "cpu":
             rows = present.nonzero().squeeze(1)
@@ -284,7 +285,7 @@ class Decoder(RunByBackend):
         )
 
     def _embed(self, previous: Tensor) -> EmbeddedWords:
-        """Return e(y) of time-major words, with the zero vector first."""
+        """Return e(y) for time-major words, with the zero vector first."""
         later = embed_words(previous[1:], self.embedding, self.embedding_dropout)
         rows = torch.cat((later.rows.new_zeros(1, *later.rows.shape[1:]), later.rows))
         if later.place is None:

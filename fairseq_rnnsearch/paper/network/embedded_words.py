@@ -1,4 +1,4 @@
-"""The words of a batch as vectors, and what layers make of them, once for each distinct word."""
+"""A batch's words as vectors; each layer computes each distinct word only once."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -13,29 +13,29 @@ class EmbeddedWords(NamedTuple):
     """The words of a batch as vectors.
 
     Attributes:
-        rows: each distinct word once, ``(distinct, m)``, or all of them, ``(target, batch, m)``.
-        place: the row of each position, ``(target, batch)``, or None in the second case.
+        rows: each distinct word once, ``(distinct, m)``, or all words, ``(target, batch, m)``.
+        place: each position's row, ``(target, batch)``, or None in the second case.
     """
 
     rows: Tensor
     place: Tensor | None
 
     def through(self, layer: Callable[[Tensor], Tensor], positions: slice = slice(None)) -> Tensor:
-        """Return what a layer makes of these positions, ``(target, batch, ...)``."""
+        """Apply a layer to these positions; return ``(target, batch, ...)``."""
         if self.place is None:
             return layer(self.rows[positions])
         projected = layer(self.rows)
-        if torch.is_autocast_enabled("cpu"):  # gradients of one word are not rounded to be summed
+        if torch.is_autocast_enabled("cpu"):  # sum a word's gradients unrounded
             projected = projected.float()
         return nn.functional.embedding(self.place[positions], projected)
 
 
 def embed_words(words: Tensor, embedding: BiasedEmbedding, dropout: nn.Dropout) -> EmbeddedWords:
-    """Embed ``(target, batch)`` words, each distinct one once where that saves time.
+    """Embed ``(target, batch)`` words, each distinct one once if that saves time.
 
-    In running text less than half of the words of a batch are distinct. They are not looked for
-    with dropout, which is another at each position, nor on a GPU, where counting them takes longer
-    than multiplying.
+    In running text fewer than half of a batch's words are distinct. All are embedded with dropout,
+    which differs at each position, and on a GPU, where finding duplicates takes longer than
+    multiplying.
     """
     if words.device.type != "cpu" or (dropout.training and dropout.p):
         return EmbeddedWords(dropout(embedding(words)), None)

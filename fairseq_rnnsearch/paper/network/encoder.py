@@ -16,9 +16,9 @@ class EncodedSource(NamedTuple):
     Attributes:
         annotations: ``(batch, source, 2n)``, forward then backward states; ``(batch, source, n)``
             for RNNencdec. At padding they repeat a neighbour and carry no weight.
-        padding: ``(batch, source)``, true where there is no word.
-        summary: ``(batch, n)``, what the decoder starts from: the backward state of the first
-            word, or for RNNencdec the forward state of the last.
+        padding: ``(batch, source)``, true for padding.
+        summary: ``(batch, n)``, the decoder's starting point: the backward state of the first
+            word, or, for RNNencdec, the forward state of the last.
     """
 
     annotations: Tensor
@@ -35,8 +35,8 @@ class Encoder(RunByBackend):
         hidden_size: n, per direction.
         bidirectional: false for RNNencdec.
         dropout: probability of dropping an element of an embedded word, while training.
-        kernels: who runs the time loops, one of ``kernels.KERNELS``.
-        unit: what each direction is made of.
+        kernels: what runs the time loops, one of ``kernels.KERNELS``.
+        unit: the class of each direction's recurrence.
     """
 
     def __init__(
@@ -59,11 +59,11 @@ class Encoder(RunByBackend):
     def forward(self, words: Tensor, padding: Tensor) -> EncodedSource:
         """Encode sentences.
 
-        Padding may stand on either side: it never changes a state.
+        Padding may be on either side: it never changes a state.
 
         Args:
             words: ``(batch, source)``, each sentence with its end symbol.
-            padding: ``(batch, source)``, true where there is no word.
+            padding: ``(batch, source)``, true for padding.
         """
         embedded = embed_words(words.T, self.embedding, self.embedding_dropout)
         units = [unit for unit in (self.forward_unit, self.backward_unit) if unit is not None]

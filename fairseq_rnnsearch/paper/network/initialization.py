@@ -1,6 +1,6 @@
-"""How parameters start: a table for each way, that of appendix B.1 first.
+"""Initialisation of the parameters: a table per scheme, appendix B.1's first.
 
-The first row whose pattern fits a parameter's name decides.
+The first row whose pattern matches a parameter's name applies.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ def orthogonal_blocks(parameter: Tensor) -> None:
 
 
 def gaussian(standard_deviation: float) -> Callable[[Tensor], object]:
-    """Return what fills a parameter with random numbers around zero."""
+    """Return a function that fills a parameter with normal random numbers around zero."""
     return lambda parameter: parameter.normal_(0.0, standard_deviation)
 
 
@@ -44,7 +44,7 @@ INITIALIZATIONS = {"appendix": APPENDIX_B1, "uniform": FAIRSEQ_LSTM}  # by --ini
 
 @torch.no_grad()
 def initialize(module: nn.Module, table: Table = APPENDIX_B1) -> None:
-    """Initialise every parameter of ``module`` in place by a table."""
+    """Initialise every parameter of ``module`` in place from a table."""
     for name, parameter in module.named_parameters():
         for pattern, _, fill in table:
             if fnmatch(name, pattern):
