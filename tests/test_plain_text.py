@@ -5,7 +5,7 @@ import subprocess
 from importlib.metadata import version
 
 import pytest
-from commands import ROOT, SCRIPTS, run
+from commands import PACKAGE, ROOT, SCRIPTS, run
 
 from fairseq_rnnsearch.data.plain_text import PlainText, sentences_in
 from fairseq_rnnsearch.errors import UserError
@@ -108,7 +108,8 @@ def test_text_becomes_subwords_that_name_their_codes(tmp_path):
     tokenizing.main(["--out", str(out), "--merges", "20", *map(str, tmp_path.glob("*.*"))])
     run(
         "fairseq-preprocess",
-        f"-s en -t fr --trainpref {out}/train --validpref {out}/valid --destdir {tmp_path}/data",
+        f"--user-dir {PACKAGE} --task alignment_heatmap -s en -t fr --destdir {tmp_path}/data",
+        f"--trainpref {out}/train --validpref {out}/valid",
     ).ok()
     for folder in (out, tmp_path / "data"):
         made = PlainText.of(folder, "fr")
