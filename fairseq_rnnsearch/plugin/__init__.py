@@ -1,1 +1,1 @@
-"""What fairseq sees: models, criterion, optimizer, task and their registration."""
+"""The fairseq plugin: models, criterion, optimizer, task and their registration."""

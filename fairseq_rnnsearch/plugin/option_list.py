@@ -15,8 +15,8 @@ PACKAGE = __name__.partition(".")[0]
 
 
 def parts() -> dict[str, type]:
-    """Return the dataclass of each part, by how a command line names the part."""
-    import fairseq  # noqa: F401  which registers the parts
+    """Return each part's dataclass, by the part's name on the command line."""
+    import fairseq  # noqa: F401  registers the parts
 
     from fairseq_rnnsearch.plugin.criterions.alignment_heatmap import (
         AlignmentHeatmapCriterionConfig,
@@ -34,7 +34,7 @@ def parts() -> dict[str, type]:
 
 
 def own_options(dataclass: type) -> Iterator[Field]:
-    """Yield the options that this plugin has added to a part, without those of other parts."""
+    """Yield the options that this plugin adds to a part, without those that it refers to."""
     ours = {
         name
         for base in dataclass.__mro__
@@ -48,7 +48,7 @@ def own_options(dataclass: type) -> Iterator[Field]:
 
 
 def as_text() -> str:
-    """Return all options for people, with their values and defaults."""
+    """Return all options as text to read, with their values and defaults."""
     lines = []
     for title, dataclass in parts().items():
         lines += ["", title, ""]
@@ -84,7 +84,7 @@ def _default(field: Field) -> str:
 
 
 def _values(kind: type) -> list[str]:
-    """Return the values that an option may have, where fairseq has a list of them."""
+    """Return the values of an option, if it is an enumeration."""
     for one in (kind, *get_args(kind)):
         if isinstance(one, type) and issubclass(one, Enum):
             return [member.value for member in one]

@@ -1,7 +1,7 @@
-"""When the parts of this package are registered with fairseq.
+"""Registration of this package's parts with fairseq.
 
-Importing the package neither imports fairseq nor changes it. If fairseq is loaded already, the
-parts are registered at once; otherwise as soon as somebody imports it.
+Importing the package neither imports nor changes fairseq. If fairseq is loaded already, the parts
+are registered at once, otherwise as soon as somebody imports it.
 """
 
 import importlib.util
@@ -25,7 +25,7 @@ def _register() -> None:
 
 
 class _WaitingForFairseq(MetaPathFinder):
-    """Lets the import of fairseq end with the registration of the parts."""
+    """Makes the import of fairseq register the parts at its end."""
 
     def find_spec(
         self, fullname: str, path: object = None, target: ModuleType | None = None
@@ -40,7 +40,7 @@ class _WaitingForFairseq(MetaPathFinder):
 
 
 class _Registering(Loader):
-    """The loader of fairseq, and the registration after it."""
+    """fairseq's loader, followed by the registration."""
 
     def __init__(self, loader: Loader) -> None:
         self._loader = loader

@@ -1,6 +1,6 @@
 """fairseq adapters of the networks: options, encoder, decoder, presets."""
 
-import fairseq  # noqa: F401  (first, because it lets the parts be registered)
+import fairseq  # noqa: F401  (first, because this registers the parts)
 
 from fairseq_rnnsearch.plugin.models import architectures
 from fairseq_rnnsearch.plugin.models.model_options import RNNSearchConfig

@@ -1,6 +1,6 @@
 """The paper's optimizer."""
 
-import fairseq  # noqa: F401  (first, because it lets the parts be registered)
+import fairseq  # noqa: F401  (first, because this registers the parts)
 
 from fairseq_rnnsearch.plugin.optim.adadelta import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 

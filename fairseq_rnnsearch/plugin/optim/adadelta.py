@@ -41,28 +41,28 @@ class RNNSearchAdadeltaConfig(FairseqDataclass):
     )
     adadelta_step: float = field(
         default=1.0,
-        metadata={"help": "factor of every update (paper: 1); schedulers scale it by lr / initial "
-                  "lr, and the value of --lr itself has no effect"},
+        metadata={"help": "factor for every update (paper: 1); schedulers scale it by lr / initial "
+                  "lr; the value of --lr itself has no effect"},
     )  # fmt: skip
     weight_decay: float = field(default=0.0, metadata={"help": "weight decay (paper: none)"})
     nonfinite: ChoiceEnum(["skip", "shrink", "raise"]) = field(
         default="skip",
-        metadata={"help": "when the gradient's norm is not finite: skip the update, use 0.1 x the "
+        metadata={"help": "if the gradient norm is not finite: skip the update, use 0.1 x the "
                   "parameter as the gradient (the authors' program), or stop"},
     )  # fmt: skip
     nonfinite_limit: int = field(
         default=20,
-        metadata={"help": "stop after so many updates in a row whose gradient is not finite; the "
-                  "checkpoints stay as they are (0: never)"},
+        metadata={"help": "stop after this many non-finite gradients in a row; the checkpoints "
+                  "stay as they are (0: never)"},
     )  # fmt: skip
     lr: List[float] = II("optimization.lr")
 
 
 class _CopiedNumber:
-    """A number on a GPU that is copied to the CPU as soon as it is there.
+    """A number on a GPU, copied to the CPU as soon as the GPU has computed it.
 
-    Whoever reads it an update later waits only if the program is already that far ahead, and the
-    GPU has work meanwhile.
+    A caller that reads it one update later waits only if the CPU is already that far ahead, and
+    the GPU has work meanwhile.
     """
 
     def __init__(self, number: Tensor) -> None:
@@ -78,15 +78,15 @@ class _CopiedNumber:
 
 @register_optimizer("rnnsearch_adadelta", dataclass=RNNSearchAdadeltaConfig)
 class RNNSearchAdadelta(FairseqOptimizer):
-    """``torch.optim.Adadelta`` with the authors' step, clipping and treatment of overflows.
+    """``torch.optim.Adadelta`` with the authors' step, clipping and overflow handling.
 
-    On a GPU, with ``--nonfinite skip`` or ``shrink``, nothing waits to see whether a norm is
-    finite: the device itself leaves the update out, or takes a tenth of the parameters as the
-    gradient. The norm is looked at before the next update is made, so that what is said and when
-    training stops is the same as on a CPU.
+    On a GPU, with ``--nonfinite skip`` or ``shrink``, the program does not wait for the norm: the
+    device itself skips the update, or uses a tenth of the parameters as the gradient. The program
+    reads the norm before the next update, so it logs the same, and stops at the same update, as on
+    a CPU.
 
     Raises:
-        UserError: for a value outside its range.
+        UserError: if a value is outside its range.
     """
 
     @classmethod
@@ -112,7 +112,7 @@ class RNNSearchAdadelta(FairseqOptimizer):
                 f"--lr {self._initial_lr}: must be above 0; schedulers scale the step by lr / "
                 "initial lr, its own value has no effect"
             )
-        self._leaves_out = False  # the update whose gradient was clipped last
+        self._leaves_out = False  # whether to skip the update whose gradient was clipped last
         # the last gradient norm, if it is still on the GPU, and the callback that explains it
         self._unread_norm: tuple[_CopiedNumber, Callable[[], str]] | None = None
         self._nonfinite_updates = self._nonfinite_in_a_row = 0
@@ -138,7 +138,7 @@ class RNNSearchAdadelta(FairseqOptimizer):
         return True
 
     def get_lr(self) -> float:
-        """Return fairseq's learning rate, which here only a scheduler gives a meaning."""
+        """Return fairseq's learning rate, which has an effect only through a scheduler."""
         return super().get_lr() / self.cfg.adadelta_step * self._initial_lr
 
     def set_lr(self, lr: float) -> None:
@@ -146,26 +146,26 @@ class RNNSearchAdadelta(FairseqOptimizer):
         super().set_lr(self.cfg.adadelta_step * (lr / self._initial_lr))
 
     def multiply_grads(self, c: Tensor | float) -> None:
-        """Multiply as fairseq does, which also goes through all gradients to multiply them by 1."""
+        """Multiply as fairseq does, but do nothing for a factor of 1."""
         if isinstance(c, Tensor) or c != 1:
             super().multiply_grads(c)
 
     def clip_grad_norm(
         self, max_norm: float, aggregate_norm_fn: Callable[[Tensor], Tensor] | None = None
     ) -> Tensor:
-        """Clip, and settle what becomes of the update when the norm is not finite.
+        """Clip, and decide what happens to the update if the norm is not finite.
 
-        fairseq's own trainer ends the training at such a norm; ``runs.trainer`` asks ``decides``.
+        fairseq's own trainer ends training at such a norm; ``runs.trainer`` asks ``decides``.
 
         Args:
-            max_norm: length of the longest gradient; 0 does not clip.
+            max_norm: the largest norm to allow; 0 does not clip.
             aggregate_norm_fn: combines the norms of several processes' shards.
 
         Returns:
             The norm before clipping.
 
         Raises:
-            UserError: after ``--nonfinite-limit`` such updates in a row.
+            UserError: after ``--nonfinite-limit`` such norms in a row.
         """
         self.answer()
         norm, factor = _norm_and_factor(self.params, max_norm, aggregate_norm_fn)
@@ -189,7 +189,7 @@ class RNNSearchAdadelta(FairseqOptimizer):
         return norm
 
     def _decide_on_the_device(self, norm: Tensor) -> None:
-        """Settle what a non-finite norm means without asking the device whether it is one."""
+        """Let the device handle a non-finite norm, without asking whether it is one."""
         is_finite = torch.isfinite(norm)
         if self.cfg.nonfinite == "skip":
             self._optimizer.sound = is_finite
@@ -216,12 +216,12 @@ class RNNSearchAdadelta(FairseqOptimizer):
             self._report(norm, explain)
 
     def state_dict(self) -> dict:
-        """Return fairseq's, when all updates that it has are known to be sound."""
+        """Return fairseq's state, after checking that all its updates were sound."""
         self.answer()
         return super().state_dict()
 
     def _report(self, norm: Tensor, explain: Callable[[], str]) -> None:
-        """Say why a norm is not finite, or end the training when too many in a row are not."""
+        """Log why a norm is not finite, or end training after too many in a row."""
         self._nonfinite_updates += 1
         self._nonfinite_in_a_row += 1
         why = explain()
@@ -244,7 +244,7 @@ class RNNSearchAdadelta(FairseqOptimizer):
         metrics.log_scalar("nonfinite", self._nonfinite_updates, weight=0, priority=600)
 
     def step(self, closure=None, scale: float = 1.0, groups=None) -> None:
-        """Update, unless ``clip_grad_norm`` has found nothing to go by."""
+        """Update, unless ``clip_grad_norm`` has decided to skip it."""
         if not self._leaves_out:
             super().step(closure, scale, groups)
         self._leaves_out = False
@@ -256,10 +256,10 @@ def _norm_and_factor(
     max_norm: float,
     aggregate_norm_fn: Callable[[Tensor], Tensor] | None,
 ) -> tuple[Tensor, Tensor | None]:
-    """Return the norm of all gradients together, and what brings it to at most ``max_norm``.
+    """Return the norm of all gradients together, and the factor that clips it to ``max_norm``.
 
-    The second is None where nothing is to be clipped. fairseq's own measures the norm in float32,
-    whatever the gradients are, and adds 1e-6 to it.
+    The factor is None if nothing is to be clipped. fairseq's own function measures the norm in
+    float32, whatever the gradients' type, and adds 1e-6 to it.
     """
     gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
     if not gradients:

@@ -1,9 +1,9 @@
-"""torch's Adadelta, on a CPU a block of numbers at a time, elsewhere all parameters together.
+"""torch's Adadelta, computed block by block on a CPU, for all parameters together elsewhere.
 
-torch's own makes two copies of every parameter and goes through memory for each of ten operations.
-On a CPU, what a block computes on the way stays in the cache. On a GPU each operation is a few
-launches for all parameters, and an update can be left out without asking the device. The operations
-and their order are the same; a checkpoint of one goes on with the other.
+torch's own makes two copies of every parameter and reads memory for each of ten operations. On a
+CPU, a block's intermediate results stay in the cache. On a GPU, each operation is a few launches
+for all parameters, and an update can be skipped without asking the device. The operations and
+their order are the same; checkpoints of either continue with the other.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -13,17 +13,17 @@ from torch import Tensor
 
 from fairseq_rnnsearch.devices import runs_triton
 
-# numbers: six such blocks of float32 are 12 MB, for the cache that cores share; in smaller ones the
-# cores wait for each other more often
+# numbers: six such blocks of float32 take 12 MB of the shared cache; with smaller ones the cores
+# wait for each other more often
 BLOCK = 2**19
 
 
 class BlockwiseAdadelta(torch.optim.Adadelta):
-    """For real parameters; where memory of one lies apart on a CPU, torch's own.
+    """Adadelta for real parameters; torch's own if one is not contiguous on a CPU.
 
     Attributes:
-        sound: on a GPU, whether the next update is made, as one truth value there; None: it is.
-        factor: what the next update multiplies gradients by, where it ``takes_factor``; None: 1.
+        sound: on a GPU, whether to make the next update, as a boolean tensor there; None: yes.
+        factor: the next update's factor for gradients, if it ``takes_factor``; None: 1.
     """
 
     sound: Tensor | None = None
@@ -31,7 +31,7 @@ class BlockwiseAdadelta(torch.optim.Adadelta):
 
     @property
     def takes_factor(self) -> bool:
-        """Whether an update can clip gradients as it reads them, for they are read once."""
+        """Whether an update can clip gradients while reading them, as it reads them once."""
         return all(runs_triton(p) for group in self.param_groups for p in group["params"])
 
     @torch.no_grad()

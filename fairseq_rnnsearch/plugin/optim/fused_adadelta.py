@@ -1,4 +1,4 @@
-"""Adadelta in Triton: a launch for each parameter, and memory is read and written once."""
+"""Adadelta in Triton: one launch per parameter, which reads and writes memory once."""
 
 import triton
 import triton.language as tl
@@ -16,11 +16,11 @@ def update(
     factor: Tensor | None,
     group: dict,
 ) -> None:
-    """Make an update in place, as ``BlockwiseAdadelta`` describes it; all four are contiguous.
+    """Update in place, as ``BlockwiseAdadelta`` describes; all four must be contiguous.
 
     Args:
-        sound: 1, or 0 for an update that is left out; None: 1.
-        factor: what the gradient is multiplied by, as clipping does; None: 1.
+        sound: 1, or 0 to skip the update; None: 1.
+        factor: multiplies the gradient, as clipping does; None: 1.
     """
     numbers = parameter.numel()
     _update[(triton.cdiv(numbers, BLOCK),)](

@@ -1,4 +1,4 @@
-"""The translation task: training, validation and translation, with attention that can be seen.
+"""The translation task: training, validation and translation, with visible attention.
 
 ``parallel_data`` reads the data and makes the batches.
 """
@@ -45,9 +45,9 @@ logger = logging.getLogger(__name__)
 
 @register_task("alignment_heatmap", dataclass=AlignmentHeatmapConfig)
 class AlignmentHeatmapTask(ParallelDataTask):
-    """Translation by fairseq's search or the authors', with soft alignments kept in view.
+    """Translation by fairseq's search or the authors', with soft alignments to look at.
 
-    It says before a training what it cannot train on, and in it which sentences went wrong.
+    It reports unusable data before training, and sentences that went wrong during it.
     """
 
     def __init__(
@@ -67,8 +67,8 @@ class AlignmentHeatmapTask(ParallelDataTask):
     # data
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
-        """Load as any parallel data; those of training are checked and get their links."""
-        is_first = self._training_data is None  # not yet another epoch's data folder
+        """Load parallel data; check training data, and add the links to it."""
+        is_first = self._training_data is None  # later epochs may have other data folders
         super().load_dataset(split, epoch, combine, **kwargs)
         if self.datasets[split] is self._training_data:
             if is_first:
@@ -78,7 +78,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
             self._heatmaps.check_samples(split)
 
     def _check_model(self) -> None:
-        """Let the model check what it is trained on, see ``RNNSearchModel.check_training``."""
+        """Let the model check its training data, see ``RNNSearchModel.check_training``."""
         if isinstance(self._model, CostingModel):
             named = self.cfg.restore_file != CheckpointConfig.restore_file
             ours = isinstance(self._criterion, AlignmentHeatmapCriterion)
@@ -93,7 +93,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
         """Give the training data the links of ``--guided-alignment``.
 
         Raises:
-            UserError: as `GuidedAlignment`, and when there is not a file for each data folder.
+            UserError: as `GuidedAlignment`, and unless there is one file per data folder.
         """
         files, folders = self._guidance, utils.split_paths(self.cfg.data)
         if not files:
@@ -117,7 +117,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
     # models and updates
 
     def build_model(self, cfg, from_checkpoint: bool = False) -> BaseFairseqModel:
-        """Build as fairseq does; the model is asked later what it can be trained on."""
+        """Build as fairseq does; the model checks its training data later."""
         self._model = super().build_model(cfg, from_checkpoint)
         return self._model
 
@@ -137,8 +137,8 @@ class AlignmentHeatmapTask(ParallelDataTask):
     ) -> tuple[torch.Tensor, int, dict]:
         """Train as fairseq does.
 
-        What the update was made of is kept, to name it if it is not finite. The first batch says
-        whether the kernels compute what they should, see ``check_kernels``.
+        The update's batches are kept, to name the sentences if it is not finite. The first batch
+        tests the kernels, see ``check_kernels``.
         """
         if not self._kernels_are_checked:
             self._kernels_are_checked = True
@@ -153,23 +153,23 @@ class AlignmentHeatmapTask(ParallelDataTask):
             return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)
 
     def explain_update(self) -> str:
-        """Say in words what is not finite in the update that is being made."""
+        """Describe what is not finite in the current update."""
         return self._update_record.explain()
 
     # validation
 
     def begin_valid_epoch(self, epoch: int, model) -> None:
-        """Begin to collect alignments, whose folder the epoch names."""
+        """Begin to collect alignments, for a folder named after the epoch."""
         super().begin_valid_epoch(epoch, model)
         self._heatmaps.begin_validation(epoch)
 
     def get_batch_iterator(self, dataset: FairseqDataset, *args, **options) -> EpochBatchIterator:
-        """Return batches as ``ParallelDataTask``; a validation set names its pictures."""
+        """Return batches as ``ParallelDataTask`` does, and note which validation set begins."""
         self._heatmaps.begin_subset(dataset)
         return super().get_batch_iterator(dataset, *args, **options)
 
     def valid_step(self, sample: dict, model, criterion) -> tuple[torch.Tensor, int, dict]:
-        """Validate as fairseq does, and warn where the cost is not finite."""
+        """Validate as fairseq does, and warn if the cost is not finite."""
         with naming_the_batch(sample):
             loss, size, logged = super().valid_step(sample, model, criterion)
         if not torch.isfinite(torch.as_tensor(loss)).all():
@@ -180,11 +180,11 @@ class AlignmentHeatmapTask(ParallelDataTask):
     def collect_alignments(
         self, ids: Tensor, source: Tensor, target: Tensor, attention: Tensor
     ) -> None:
-        """Keep what is to be drawn of a batch, see ``runs.trainer.AlignmentTask``."""
+        """Keep a batch's alignments to draw, see ``runs.trainer.AlignmentTask``."""
         self._heatmaps.collect(ids, source, target, attention)
 
     def post_validate(self, model, stats: dict, agg) -> None:
-        """Draw what the criterion has collected."""
+        """Draw the alignments that the criterion has collected."""
         self._heatmaps.draw_validation(stats["num_updates"])
 
     # translation
@@ -199,12 +199,12 @@ class AlignmentHeatmapTask(ParallelDataTask):
     ) -> SequenceGenerator | SequenceScorer:
         """Build fairseq's generator or scorer, or the authors' search.
 
-        Where translations are asked for, a warning tells of many unknown words in the data.
+        Before translating, it warns if many words in the data are unknown.
 
         Raises:
-            UserError: when alignments are asked of a model that has none, the authors' search is
-                mixed with a search that is no beam search, a search is asked for that does not
-                work, or a model cannot search.
+            UserError: if the options want alignments from a model without attention, combine the
+                authors' search with one that is not beam search, or choose a search that does not
+                work, or if a model cannot search.
         """
         if self._needs_alignment(args) and not any(has_alignment(model) for model in models):
             raise UserError(
@@ -237,7 +237,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
             )
             if self.cfg.forbid_unk:
                 generator.unk_penalty = torch.inf
-        # the generator belongs to one caller, the task perhaps to several
+        # the generator belongs to one caller, the task may serve several
         generator.print_alignment = getattr(args, "print_alignment", None)
         if self._translates:
             scores = isinstance(generator, SequenceScorer)
@@ -246,7 +246,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
         return generator
 
     def _with_length_limit(self, args: Namespace) -> Namespace:
-        """Return options with the model's limit of length, if the command has fairseq's default."""
+        """Replace fairseq's default length limit, if the command has it, by the model's."""
         limit = self.length_limit
         if (getattr(args, "max_len_a", 0), getattr(args, "max_len_b", 200)) != UNKNOWN:
             return args
@@ -256,10 +256,10 @@ class AlignmentHeatmapTask(ParallelDataTask):
 
     @property
     def _translates(self) -> bool:
-        return self._training_data is None  # else it validates with --eval-bleu
+        return self._training_data is None  # otherwise it validates with --eval-bleu
 
     def _needs_alignment(self, args: Namespace) -> bool:
-        """Tell whether something is asked for that only a model with attention has."""
+        """Tell whether an option needs a model with attention."""
         prints = bool(getattr(args, "print_alignment", None))
         draws = self._translates and bool(self.cfg.heatmap_dir)
         return prints or draws or getattr(args, "replace_unk", None) is not None
@@ -267,7 +267,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
     def inference_step(
         self, generator, models, sample: dict, prefix_tokens=None, constraints=None
     ) -> list[list[dict]]:
-        """Translate or score one batch, with alignments that can be printed, looked up and drawn.
+        """Translate or score one batch, with alignments to print, look up and draw.
 
         Every hypothesis' ``attention`` is ``(source, target)``, padding included.
         """

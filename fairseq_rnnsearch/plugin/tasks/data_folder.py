@@ -1,6 +1,6 @@
-"""What a folder of fairseq-preprocess has: languages, dictionaries and subsets.
+"""The contents of a fairseq-preprocess folder: languages, dictionaries and subsets.
 
-fairseq takes another language pair, or none, where these do not fit what was asked for.
+If they do not match the options, fairseq silently takes another language pair, or none.
 """
 
 import os
@@ -16,10 +16,10 @@ def check_languages(folder: str, source: str | None, target: str | None) -> None
     """Check that a folder has the data and the dictionaries of a language pair.
 
     Args:
-        source, target: as given; None for what the names of the files say.
+        source, target: languages as given; None: those in the file names.
 
     Raises:
-        UserError: when there is no such folder, or not this language pair in it.
+        UserError: if there is no such folder, or it lacks this language pair.
     """
     if not os.path.isdir(folder):
         raise UserError(f"no data folder {folder!r}: make it with fairseq-preprocess")
@@ -32,7 +32,7 @@ def check_languages(folder: str, source: str | None, target: str | None) -> None
             "--source-lang and --target-lang"
         )
     for option, ours, present in zip(("source", "target"), given, languages, strict=True):
-        if ours not in (None, present):  # fairseq would forget it
+        if ours not in (None, present):  # fairseq would ignore it
             raise UserError(
                 f"--{option}-lang {ours}: the data in {folder!r} are {'-'.join(languages)}; "
                 "name both --source-lang and --target-lang for others"
@@ -47,13 +47,13 @@ def check_languages(folder: str, source: str | None, target: str | None) -> None
 
 
 def check_subset(folder: Path, subset: str, source: str, target: str, kind: str | None) -> None:
-    """Name the subsets that a folder has where it has not this one.
+    """Check that a folder has a subset.
 
     Args:
-        kind: what ``--dataset-impl`` names, or None.
+        kind: the value of ``--dataset-impl``, or None.
 
     Raises:
-        UserError: when there is no such subset that fairseq can read.
+        UserError: naming the folder's subsets, if fairseq cannot read this one.
     """
     pairs = (f".{source}-{target}.", f".{target}-{source}.")
 

@@ -1,4 +1,4 @@
-"""The batches of an epoch, gone on with where a training was interrupted, if they are the same."""
+"""Resume an interrupted epoch, provided that its batches are the same."""
 
 import copy
 import hashlib
@@ -12,16 +12,16 @@ from fairseq_rnnsearch.runs.resuming import refuse_place
 
 
 class ResumedIterator(iterators.EpochBatchIterator):
-    """fairseq's iterator, and a fingerprint of the epoch's batches in the checkpoint.
+    """fairseq's iterator, which also saves a fingerprint of the epoch's batches.
 
-    Resumed with other batches, fairseq repeats pairs of the epoch and drops others in silence, or
-    ends with a traceback.
+    If resumed with other batches, fairseq silently repeats some pairs of the epoch and drops
+    others, or crashes.
     """
 
     _fingerprint: tuple[tuple[int, bool], str] | None = None  # of which epoch, shuffled or not
 
     def state_dict(self) -> dict:
-        """Return fairseq's state, and within an epoch what its batches are known by."""
+        """Return fairseq's state and, within an epoch, its batches' fingerprint."""
         state = super().state_dict()
         if state["iterations_in_epoch"]:
             state["processes"] = self.num_shards
@@ -29,12 +29,12 @@ class ResumedIterator(iterators.EpochBatchIterator):
         return state
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """Go on with the same batches, shared by as many processes or by others.
+        """Continue with the same batches, even with another number of processes.
 
-        Checkpoints from before this have no fingerprint.
+        Older checkpoints have no fingerprint.
 
         Raises:
-            UserError: when the batches are others, or the processes cannot share what is left.
+            UserError: if the batches differ, or the processes cannot share the rest.
         """
         self.epoch = state_dict["epoch"]
         if state_dict["iterations_in_epoch"] and "batches" in state_dict:
@@ -52,7 +52,7 @@ class ResumedIterator(iterators.EpochBatchIterator):
         super().load_state_dict(state_dict)
 
     def _identify(self, epoch: int, shuffle: bool) -> str:
-        """Return a digest of which pairs are in which batches, in order, and of their lengths."""
+        """Return a digest of the batches: their pairs, in order, and the pairs' lengths."""
         key = epoch, shuffle
         if self._fingerprint is None or self._fingerprint[0] != key:
             self._fingerprint = key, self._digest(self._of_all_processes(epoch, shuffle))
@@ -64,7 +64,7 @@ class ResumedIterator(iterators.EpochBatchIterator):
             share = copy.copy(self)
             share.shard_id, share._supports_prefetch = process, False  # nothing is read
             shares.append(share.ordered_batches(epoch, False, shuffle))
-        # what is missing to an even share is filled up with batches of no pairs
+        # fairseq fills shares up with empty batches
         return [batch for update in zip(*shares, strict=True) for batch in update if len(batch)]
 
     def _digest(self, batches: list[Sequence[int]]) -> str:
@@ -76,10 +76,10 @@ class ResumedIterator(iterators.EpochBatchIterator):
 
 
 def resumed(iterator: iterators.EpochBatchIterator) -> ResumedIterator:
-    """Return one that keeps a fingerprint, in the place of one that fairseq has just made."""
+    """Replace an iterator that fairseq has just made by one with a fingerprint."""
     if isinstance(iterator, ResumedIterator):
         return iterator
-    # fairseq's keeps each argument under its name
+    # fairseq's iterator stores each argument under its name
     names = inspect.signature(iterators.EpochBatchIterator).parameters
     return ResumedIterator(**{name: getattr(iterator, name) for name in names})
 
@@ -88,5 +88,5 @@ class InOrderIterator(ResumedIterator):
     """Batches in the same order in every epoch, also when resumed within one."""
 
     def ordered_batches(self, epoch: int, fix_batches_to_gpus: bool, shuffle: bool) -> list:
-        """Return them as they are, whether fairseq asks for shuffled ones or not."""
+        """Return them in the given order, whether or not fairseq asks for shuffled ones."""
         return super().ordered_batches(epoch, fix_batches_to_gpus, False)

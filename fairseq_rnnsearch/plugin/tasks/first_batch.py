@@ -1,7 +1,6 @@
-"""The first batch of a training by kernels that no GPU has run yet, computed by plain ones too.
+"""A check of ``--kernels gpu``, which no GPU has run yet, on each training's first batch.
 
-Each training sees for itself whether ``--kernels gpu`` is right: the cost and the gradients of its
-first batch are compared with those that plain PyTorch operations compute.
+It compares the cost and the gradients of that batch with those from plain PyTorch operations.
 """
 
 import logging
@@ -13,26 +12,26 @@ from fairseq_rnnsearch.errors import reason
 from fairseq_rnnsearch.kernels import RunByBackend
 from fairseq_rnnsearch.runs.trainer import unwrapped
 
-# The norm of a difference over the norm of what the reference kernels have: float32, and narrower
-# operands of products (bfloat16, TF32).
+# Largest relative error, as a ratio of norms: in float32, and with narrower operands of products
+# (bfloat16, TF32).
 _BOUND, _NARROW_BOUND = 1e-3, 5e-2
 
 logger = logging.getLogger(__name__)
 
 
 def check_kernels(model: nn.Module, criterion: nn.Module, sample: dict) -> None:
-    """Let the reference kernels train where those of a GPU fail or differ; a warning says so.
+    """Fall back to the reference kernels, with a warning, if those of a GPU fail or differ.
 
     Args:
-        model: any; nothing is done for one without ``--kernels gpu``.
-        sample: a batch of fairseq's.
+        model: any model; without ``--kernels gpu`` nothing happens.
+        sample: a batch from fairseq.
     """
     model = unwrapped(model)
     sides = [part for part in model.modules() if isinstance(part, RunByBackend)]
     if not any(side.kernels == "gpu" for side in sides):
         return
     training = model.training
-    model.eval()  # without dropout, of which no two computations drop the same elements
+    model.eval()  # two computations would not drop the same elements
     try:
         _use(sides, "reference")
         expected = _numbers(model, criterion, sample)
@@ -56,7 +55,7 @@ def _use(sides: list[RunByBackend], kernels: str) -> None:
 
 
 def _numbers(model: nn.Module, criterion: nn.Module, sample: dict) -> dict[str, Tensor]:
-    """Return the cost and the gradients, which leaves the parameters' own gradients alone."""
+    """Return the cost and the gradients, without touching the parameters' ``grad``."""
     cost = criterion(model, sample)[0]
     learned = {name: p for name, p in model.named_parameters() if p.requires_grad}
     gradients = torch.autograd.grad(cost, list(learned.values()), allow_unused=True)
@@ -71,10 +70,10 @@ def _numbers(model: nn.Module, criterion: nn.Module, sample: dict) -> dict[str, 
 def _difference(
     model: nn.Module, criterion: nn.Module, sample: dict, expected: dict[str, Tensor]
 ) -> str | None:
-    """Return what is wrong with the kernels that the model has now, or None."""
+    """Return what is wrong with the model's current kernels, or None."""
     try:
         found = _numbers(model, criterion, sample)
-    except Exception as problem:  # whatever a kernel that was never run may raise
+    except Exception as problem:  # an untested kernel may raise anything
         return f"nothing came ({reason(problem)})"
     is_narrow = any(
         vars(part).get("compute_dtype", "float32") != "float32" for part in model.modules()
@@ -82,6 +81,6 @@ def _difference(
     bound = _NARROW_BOUND if is_narrow else _BOUND
     for name, right in expected.items():
         far = float((found[name] - right).norm() / right.norm().clamp(min=1e-30))
-        if not far <= bound:  # nor not a number
+        if not far <= bound:  # true for NaN too
             return f"{name} is off by {far:.2g} of it"
     return None

@@ -1,13 +1,13 @@
-"""``--guided-alignment``: links of the training pairs, for a cost of the alignment weights.
+"""``--guided-alignment``: links for the training pairs, which a cost makes attention follow.
 
-A file has a line for each pair of the binarised training data, in their order: links ``i-j`` of
-words, the source word first, both counted from 0 (Pharaoh format; the line is empty where a pair
-has no links). They become what fairseq calls the alignments of a batch, as if ``--load-alignments``
-had read them, so that they follow their pairs however these are shuffled, dropped, shared by
-processes or computed in parts; and fairseq's own criterion takes them too.
+The file has one line per pair of the binarised training data, in the same order: word links
+``i-j``, the source word first, both counted from 0 (Pharaoh format; an empty line for a pair
+without links). They become fairseq's alignments of a batch, as if read by ``--load-alignments``, so
+they follow their pairs however these are shuffled, dropped, shared by processes or split; and
+fairseq's own criterion reads them too.
 
-A word that is cut into subword pieces (``@@``) is linked with all of its pieces. Data in which
-``<unk>`` stands for a piece do not show where a word ends: such a pair goes without links.
+A link of a word that is cut into subword pieces (``@@``) applies to all its pieces. If ``<unk>``
+replaces a piece, the data does not show where the word ends, and the pair gets no links.
 """
 
 import logging
@@ -52,7 +52,7 @@ class _Side:
         self.has_pieces = bool(self._continues.any())
 
     def words_of_pieces(self, index: int) -> np.ndarray | None:
-        """Return the number of the word that each piece belongs to, or None if that is unknown."""
+        """Return the number of each piece's word, or None if unknown."""
         pieces = self._sentences[index].numpy()[:-1]  # without the end symbol
         if self.has_pieces and (pieces == self._unk).any():
             return None
@@ -61,7 +61,7 @@ class _Side:
         return begins.cumsum() - 1
 
     def count_words(self, index: int) -> int | None:
-        """Return how many words a sentence has, or None if that is unknown."""
+        """Return the number of words in a sentence, or None if unknown."""
         if not self.has_pieces:
             return int(self._sizes[index]) - 1
         words = self.words_of_pieces(index)
@@ -69,16 +69,16 @@ class _Side:
 
 
 class GuidedAlignment(Dataset):
-    """The links of each pair of a data set, between pieces; an ``align_dataset`` of fairseq's.
+    """The links between pieces for each pair of a data set; an ``align_dataset`` for fairseq.
 
     Args:
         path: the file of links.
         pairs: the training data.
-        name: what messages call the data.
+        name: the data's name in messages.
 
     Raises:
-        UserError: when the file cannot be read, has not a line for each pair, or a line that holds
-            anything else than links, or a link to a word that its sentence does not have.
+        UserError: if the file cannot be read or does not have one line per pair, or a line has
+            anything but links, or a link to a word that its sentence does not have.
     """
 
     def __init__(self, path: Path, pairs: LanguagePairDataset, name: str) -> None:
@@ -90,7 +90,7 @@ class GuidedAlignment(Dataset):
         number = 0
         for number, line in enumerate(_lines(path), start=1):
             if number > len(pairs):
-                continue  # they are counted for the message
+                continue  # count lines for the message
             if not _LINE.fullmatch(line):
                 raise _malformed(path, number, line)
             found = array("i", map(int, line.replace("-", " ").split()))
@@ -115,7 +115,7 @@ class GuidedAlignment(Dataset):
             )
 
     def _check(self, path: Path, number: int, line: str, links: array) -> bool:
-        """Return whether the words of a pair can be counted; the largest must be one of them."""
+        """Return whether a pair's words can be counted; if so, check that its links fit."""
         known = True
         for place, side in enumerate(self._sides):
             words = side.count_words(number - 1)
@@ -132,7 +132,7 @@ class GuidedAlignment(Dataset):
         return known
 
     def __getitem__(self, index: int) -> Tensor:
-        """Return the links of a pair's pieces, ``(links, 2)``, the source first."""
+        """Return the links between a pair's pieces, ``(links, 2)``, the source first."""
         links = self._links[slice(*self._ends[index : index + 2])]
         if not len(links) or not any(side.has_pieces for side in self._sides):
             return torch.from_numpy(links).long()
@@ -145,14 +145,14 @@ class GuidedAlignment(Dataset):
         return len(self._ends) - 1
 
     def prefetch(self, indices: Sequence[int]) -> None:
-        """Do nothing: fairseq asks for it where it reads the sentences themselves ahead."""
+        """Do nothing: fairseq calls this when it prefetches the sentences themselves."""
 
 
 def check_guidance(model: BaseFairseqModel | None, criterion: FairseqCriterion) -> None:
-    """Check that ``--guided-alignment`` will be of use.
+    """Check that ``--guided-alignment`` will have an effect.
 
     Raises:
-        UserError: for a model without attention, or a criterion that does not know of links.
+        UserError: for a model without attention, or a criterion that ignores links.
     """
     decoder = model.decoder if isinstance(model, FairseqEncoderDecoderModel) else None
     if isinstance(decoder, StepwiseDecoder) and not decoder.has_alignment:
@@ -169,7 +169,7 @@ def check_guidance(model: BaseFairseqModel | None, criterion: FairseqCriterion) 
 
 
 def _lines(path: Path) -> Iterator[str]:
-    """Yield lines as fairseq splits them, and show how it goes where that takes long."""
+    """Yield lines as fairseq splits them, and show progress if that takes long."""
     try:
         with path.open(encoding="utf-8-sig", newline="\n") as file:
             yield from tqdm(file, f"reading {path.name}", unit="pair", delay=2, leave=False)

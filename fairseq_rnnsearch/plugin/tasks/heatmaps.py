@@ -1,4 +1,4 @@
-"""Alignments of validations and of translations, drawn as the options ``--heatmap-*`` say."""
+"""Drawings of validation and translation alignments, controlled by ``--heatmap-*``."""
 
 import math
 import os
@@ -25,16 +25,16 @@ from fairseq_rnnsearch.runs.programs import at_the_end
 
 
 class Heatmaps:
-    """Draws alignments of validation sentences in training, and of translations at their end.
+    """Draws validation sentences' alignments during training, and translations' at the end.
 
     Args:
         cfg: the task's options.
-        dictionaries: the source's and the target's.
+        dictionaries: for the source and the target.
         words: names the words of a source sentence.
-        datasets: the task's data, by the names of their subsets.
+        datasets: the task's data, by subset name.
 
     Raises:
-        UserError: for a value of ``--heatmap-*`` that is not valid.
+        UserError: if a value of ``--heatmap-*`` is invalid.
     """
 
     def __init__(
@@ -67,7 +67,7 @@ class Heatmaps:
         self._samples.check(len(self._datasets[subset]), f"the {subset!r} data")
 
     def _look(self, texts: Sequence[str]) -> Look:
-        """Return how alignments of these texts look, and what their page says of itself."""
+        """Return the look of these texts' alignments, and the title and notes of their page."""
         languages = self._cfg.source_lang, self._cfg.target_lang
         title = self._cfg.heatmap_title or title_of(languages, texts)
         return Look(str(self._cfg.heatmap_style), title, self._cfg.path or "")
@@ -81,7 +81,7 @@ class Heatmaps:
         score: float | None = None,
         probabilities: Sequence[float] | None = None,
     ) -> Alignment:
-        """Return padded words and weights ``(target, source)`` as the options ask for them."""
+        """Turn padded words and weights ``(target, source)`` into what the options ask for."""
         source_words, target_words = self._dictionaries
         source, target = source.cpu(), target.cpu()
         is_source, is_target = source.ne(source_words.pad()), target.ne(target_words.pad())
@@ -100,10 +100,10 @@ class Heatmaps:
     # translations
 
     def begin_translations(self) -> None:
-        """Prepare the folder ``--heatmap-dir``, if there is one, in which translations are drawn.
+        """Prepare the folder ``--heatmap-dir``, if given, for drawings of translations.
 
-        They are drawn when the command ends: drawing beside the search would slow it, and batches
-        do not come in the order of their sentences.
+        They are drawn when the command ends: drawing during the search would slow it, and batches
+        do not come in sentence order.
         """
         if self._cfg.heatmap_dir and self._translations is None:
             make_folder(Path(self._cfg.heatmap_dir))
@@ -118,7 +118,7 @@ class Heatmaps:
             self._translations = []
 
     def add_translations(self, sample: dict, hypotheses: Sequence[Sequence[dict]]) -> None:
-        """Keep the best hypothesis of each chosen sentence of a batch, to be drawn."""
+        """Keep the best hypothesis of each chosen sentence in a batch, to draw it later."""
         is_typed = "id" not in sample  # by fairseq-interactive
         if self._translations is None or is_typed:
             return
@@ -138,16 +138,16 @@ class Heatmaps:
     # validations
 
     def begin_validation(self, epoch: int) -> None:
-        """Forget what another validation has collected; the epoch names the folder."""
+        """Forget the last validation's alignments; the epoch names the folder."""
         self._epoch = epoch
         self._validation_alignments.clear()
 
     def begin_subset(self, dataset: FairseqDataset) -> None:
-        """Learn whose batches come next."""
+        """Note which data set the next batches come from."""
         self._subset = next((name for name, one in self._datasets.items() if one is dataset), "")
 
     def _series_of(self, subset: str) -> Series:
-        """Return the pictures of a validation set; sets after the first have a folder each."""
+        """Return a validation set's pictures; each set after the first has its own folder."""
         if subset not in self._series_of_subsets:
             folder = self._series.folder
             folder = folder / subset if self._series_of_subsets else folder
@@ -155,13 +155,13 @@ class Heatmaps:
         return self._series_of_subsets[subset]
 
     def collect(self, ids: Tensor, source: Tensor, target: Tensor, attention: Tensor) -> None:
-        """Keep what is to be drawn of a batch, see ``runs.trainer.AlignmentTask``."""
+        """Keep a batch's alignments to draw, see ``runs.trainer.AlignmentTask``."""
         self._validation_alignments.collect(ids, source, target, attention)
 
     def draw_validation(self, update: int) -> None:
-        """Draw what has been collected; the first process draws for all.
+        """Draw the collected alignments; the first process draws for all.
 
-        Whatever goes wrong with that is a warning, and the others do not wait for it.
+        Any failure is only a warning, and the other processes do not wait.
         """
         alignments = self._validation_alignments.take()
         if not alignments or get_global_rank() != 0:

@@ -1,6 +1,6 @@
-"""Which sentences made a cost or a gradient that is not finite.
+"""Find the sentences that made a cost or a gradient non-finite.
 
-The update has added them all up; afterwards, which is rare, each is scored alone.
+The update has summed over all of them; in this rare case, each is scored again alone.
 """
 
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ class UpdateRecord:
     """The batches of one update, kept until its gradient is known to be finite.
 
     Attributes:
-        update: its number; None: of no update.
+        update: its number; None: no update.
     """
 
     def __init__(self, update: int | None = None) -> None:
@@ -32,11 +32,11 @@ class UpdateRecord:
     def add(self, sample: dict, model: torch.nn.Module, criterion: Any) -> None:
         """Remember a batch."""
         self._batches.append(sample)
-        # what makes processes wait for each other is left out: others may have nothing to look for
+        # without the wrappers, whose processes wait for each other: others may have no problem
         self._model, self._criterion = unwrapped(model), criterion
 
     def explain(self) -> str:
-        """Say what is not finite: a parameter, or sentences by their numbers from 0."""
+        """Describe what is not finite: a parameter, or sentences by number, counted from 0."""
         if self._model is None:
             return "no batch is known"
         for name, parameter in self._model.named_parameters():
@@ -57,7 +57,7 @@ class UpdateRecord:
         )
 
     def _norms(self) -> Iterator[tuple[int, Tensor]]:
-        """Yield sentences and their gradients' norms, NaN for a cost that is not finite."""
+        """Yield sentences and their gradient norms, NaN if the cost is not finite."""
         parameters = [p for p in self._model.parameters() if p.requires_grad]
         for sample in self._batches:
             for row in range(len(sample["id"])):
@@ -69,7 +69,7 @@ class UpdateRecord:
 
 
 def name_sentences(numbers: list[int]) -> str:
-    """Return ``sentences 3, 17``, and how many more there are."""
+    """Return ``sentences 3, 17`` and the number of further ones."""
     more = f" and {len(numbers) - _NAMED} more" if len(numbers) > _NAMED else ""
     word = "sentence" if len(numbers) == 1 else "sentences"
     return f"{word} {', '.join(map(str, numbers[:_NAMED]))}{more}"

@@ -1,7 +1,6 @@
 """fairseq's translation data, checked and complete, in the paper's batches.
 
-What it changes, each because fairseq would otherwise lose something in silence, is named at the
-method that changes it.
+Each override says what fairseq would otherwise lose silently.
 """
 
 import logging
@@ -37,12 +36,12 @@ from fairseq_rnnsearch.runs.mends import mend_fairseq
 
 logger = logging.getLogger(__name__)
 
-# what fairseq's iterators of batches are told as its tasks are
+# options that fairseq's task passes on to its batch iterator
 _OF_AN_ITERATOR = ("num_shards", "shard_id", "num_workers", "epoch", "skip_remainder_batch")
 
 
 class ParallelDataTask(TranslationTask):
-    """Translation of data that are whole: each of their sentences occurs in a batch."""
+    """Translation with complete data: each sentence occurs in a batch."""
 
     cfg: AlignmentHeatmapConfig
 
@@ -59,7 +58,7 @@ class ParallelDataTask(TranslationTask):
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
-        """Add the options to a command line's parser, which a command does first."""
+        """Add the options to a command line's parser, as every command does first."""
         mend_fairseq()
         super().add_args(parser)
 
@@ -77,7 +76,7 @@ class ParallelDataTask(TranslationTask):
 
     @classmethod
     def load_dictionary(cls, filename: str) -> Dictionary:
-        """Load a dictionary as fairseq does, after a check; it remembers its file.
+        """Check and load a dictionary as fairseq does; it remembers its file.
 
         Raises:
             UserError: as `check_dictionary`.
@@ -98,8 +97,8 @@ class ParallelDataTask(TranslationTask):
     ) -> Dictionary:
         """Build a shortlist of ``nwords`` words plus fairseq's four special symbols.
 
-        fairseq counts the special symbols as words and fills the dictionary up to a multiple of
-        eight with made-up words, which the output layer would then have to learn to avoid.
+        fairseq counts the special symbols as words and pads the dictionary to a multiple of eight
+        with made-up words, which the output layer would have to learn to avoid.
         """
         mend_fairseq()
         check_text(*map(Path, filenames))
@@ -108,7 +107,7 @@ class ParallelDataTask(TranslationTask):
         return super().build_dictionary(filenames, workers, threshold, nwords, padding_factor=1)
 
     def load_dataset(self, split: str, epoch: int = 1, combine: bool = False, **kwargs) -> None:
-        """Load as fairseq does, with one line for data that is damaged or does not fit together."""
+        """Load as fairseq does; damaged or inconsistent data gives a one-line error."""
         self._check_files(split, epoch)
         try:
             super().load_dataset(split, epoch, combine, **kwargs)
@@ -119,14 +118,14 @@ class ParallelDataTask(TranslationTask):
             ) from problem
         if combine and split == self.cfg.train_subset:  # only training combines
             data = self._training_data = self.datasets[split]
-            if len(data):  # epochs may read other folders, and the largest limit holds
+            if len(data):  # epochs may read other folders: keep the largest limit
                 limit = length_limit.measured(data.src_sizes, data.tgt_sizes)
                 self.length_limit = length_limit.largest(self.length_limit, limit)
         if not len(self.datasets[split]):
             raise UserError(f"the {split!r} data in {self.cfg.data} has no sentences")
 
     def _check_files(self, split: str, epoch: int) -> None:
-        """Check the files of a split that fairseq will load."""
+        """Check the files that fairseq will load for a split."""
         folders = utils.split_paths(self.cfg.data)
         if split != self.cfg.train_subset:
             folders = folders[:1]
@@ -138,7 +137,7 @@ class ParallelDataTask(TranslationTask):
     def build_dataset_for_inference(
         self, src_tokens: list[torch.Tensor], src_lengths: list[int], constraints=None
     ) -> LanguagePairDataset:
-        """Make a data set as fairseq does, which forgets ``--left-pad-source``."""
+        """Make a data set as fairseq does, but respect ``--left-pad-source``."""
         return LanguagePairDataset(
             src_tokens,
             src_lengths,
@@ -151,7 +150,7 @@ class ParallelDataTask(TranslationTask):
     # the state that a checkpoint keeps
 
     def state_dict(self) -> dict:
-        """Return fairseq's state, which words the model learns, and how long translations are."""
+        """Return fairseq's state, digests of the dictionaries, and the length limit."""
         return {
             **super().state_dict(),
             vocabulary.STATE: vocabulary.describe(self._dictionaries),
@@ -159,10 +158,10 @@ class ParallelDataTask(TranslationTask):
         }
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """Compare the words with the data's; checkpoints from before this have none.
+        """Compare the checkpoint's dictionaries with the data's; old checkpoints have none.
 
         Raises:
-            UserError: when the checkpoint was trained with other dictionaries.
+            UserError: if the checkpoint was trained with other dictionaries.
         """
         state = dict(state_dict)
         vocabulary.check_words(state.pop(vocabulary.STATE, None), self._dictionaries)
@@ -183,7 +182,7 @@ class ParallelDataTask(TranslationTask):
         max_positions=None,
         ignore_invalid_inputs: bool = False,
     ) -> np.ndarray:
-        """Filter as fairseq does, and by ``--max-train-words`` where the data are for training."""
+        """Filter as fairseq does, and training data also by ``--max-train-words``."""
         indices = super().filter_indices_by_size(
             indices, dataset, max_positions, ignore_invalid_inputs
         )
@@ -216,15 +215,15 @@ class ParallelDataTask(TranslationTask):
         data_buffer_size: int = 0,
         **options,
     ) -> iterators.EpochBatchIterator:
-        """Return batches in which every sentence occurs.
+        """Return batches that contain every sentence.
 
-        fairseq drops the end of a split whose size is no multiple of
+        fairseq drops the end of a split whose size is not a multiple of
         ``required_batch_size_multiple``, 8 by default; here that is always 1.
         """
         is_training = dataset is self._training_data
         if not is_training or self.cfg.batch_order == "fairseq":
             if dataset not in self.datasets.values():
-                options["disable_iterator_cache"] = True  # typed sentences would pile up in it
+                options["disable_iterator_cache"] = True  # typed sentences would pile up there
             iterator = super().get_batch_iterator(
                 dataset,
                 max_tokens,
@@ -235,7 +234,7 @@ class ParallelDataTask(TranslationTask):
                 data_buffer_size=data_buffer_size,
                 **options,
             )
-            iterator.persistent_workers = False  # fairseq makes new ones all the same
+            iterator.persistent_workers = False  # fairseq starts new ones anyway
             if is_training and self.cfg.rebuild_batches:
                 iterator = resumed(iterator)
                 self.dataset_to_epoch_iter[dataset] = iterator

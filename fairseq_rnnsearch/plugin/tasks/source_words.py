@@ -1,7 +1,7 @@
-"""Words that the model does not know, in what fairseq-generate translates.
+"""Unknown words in the input of fairseq-generate.
 
-A warning tells of too many of them, and pictures name them where the words are still known, which
-fairseq's binary data no longer are.
+Too many of them cause a warning. Pictures show the original words if these are still known, which
+they are not in fairseq's binary data.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,16 +15,16 @@ from torch import Tensor
 from fairseq_rnnsearch.data.coverage import CountedText, marked, words_of
 from fairseq_rnnsearch.data.plain_text import FILE_NAME, PlainText
 
-SAMPLED = 2000  # sentences of a data set that are counted, evenly spread
+SAMPLED = 2000  # sentences to count per data set, evenly spread
 
 
 class SourceWords:
-    """The words of what is translated.
+    """The words of the sentences to translate.
 
     Args:
-        dictionaries: the source's and the target's.
-        languages: theirs.
-        folder: the data folder, whose preprocessing.json may say how text becomes tokens.
+        dictionaries: for the source and the target.
+        languages: of the source and the target.
+        folder: the data folder, whose preprocessing.json may describe the tokenisation.
     """
 
     def __init__(
@@ -37,10 +37,10 @@ class SourceWords:
         ]
 
     def count_data(self, datasets: Iterable[FairseqDataset], with_target: bool) -> None:
-        """Warn of the words of whole data sets.
+        """Warn about unknown words in whole data sets.
 
         Args:
-            with_target: the targets are given too, to be scored.
+            with_target: whether targets are given too, to be scored.
         """
         for data in datasets:
             if not isinstance(data, LanguagePairDataset):
@@ -58,10 +58,10 @@ class SourceWords:
         source: Tensor,
         datasets: Mapping[str, FairseqDataset],
     ) -> tuple[str, ...]:
-        """Return the words of a source sentence, an unknown one marked with its name if possible.
+        """Return the words of a source sentence; unknown ones are marked, and named if possible.
 
         Args:
-            source: its numbers, without padding.
+            source: word numbers, without padding.
         """
         dictionary = self._dictionaries[0]
         shown = tuple(dictionary[number] for number in source)
@@ -82,7 +82,7 @@ def _ways(folder: Path, language: str) -> dict:
 
 
 def _words_at(data: FairseqDataset, number: int, dictionary: Dictionary) -> list[str]:
-    """Return the words of a sentence, without end symbol; in binary data unknown ones are lost."""
+    """Return a sentence's words without the end symbol; binary data has lost unknown words."""
     if isinstance(data, IndexedRawTextDataset):
         return data.get_original_text(number).split()
     symbols = {dictionary.bos(), dictionary.eos(), dictionary.pad()}

@@ -1,4 +1,4 @@
-"""The options of the task, beside those of ``--task translation``."""
+"""The task's options, in addition to those of ``--task translation``."""
 
 from dataclasses import dataclass, field
 from typing import Optional
@@ -14,7 +14,7 @@ from fairseq_rnnsearch.runs.options import ANY_LENGTH
 
 @dataclass
 class AlignmentHeatmapConfig(TranslationConfig):
-    """Options of the data, of training, of search and of what is shown."""
+    """Options for data, training, search and display."""
 
     # data and batches
     left_pad_source: bool = field(
@@ -28,8 +28,8 @@ class AlignmentHeatmapConfig(TranslationConfig):
     )
     rebuild_batches: bool = field(
         default=True,
-        metadata={"help": "with --batch-order fairseq, batches of an epoch depend on the seed and "
-                  "the epoch alone, so that a resumed run equals an unbroken one"},
+        metadata={"help": "with --batch-order fairseq, let an epoch's batches depend only on seed "
+                  "and epoch, so that a resumed run equals an uninterrupted one"},
     )  # fmt: skip
     batch_order: ChoiceEnum(["paper", "fairseq"]) = field(
         default="paper",
@@ -38,17 +38,16 @@ class AlignmentHeatmapConfig(TranslationConfig):
     )  # fmt: skip
     max_train_words: Optional[int] = field(
         default=None,
-        metadata={"help": "drop training pairs with a side of more words, end symbol not counted "
-                  "(default: the architecture's, 30 or 50; 0: keep all)"},
+        metadata={"help": "drop training pairs with more words on either side, end symbol not "
+                  "counted (default: the architecture's, 30 or 50; 0: keep all)"},
     )  # fmt: skip
 
     # training
     guided_alignment: Optional[str] = field(
         default=None,
-        metadata={"help": "file of links that attention is trained to follow: a line for each "
-                  "training pair, in the order of the data, of links i-j between words, the "
-                  "source first, from 0 (Pharaoh format; several data folders: as many files, "
-                  "with : between)"},
+        metadata={"help": "file of word links to train attention on: a line per training pair, in "
+                  "the order of the data, with links i-j, the source word first, counted from 0 "
+                  "(Pharaoh format; for several data folders one file each, separated by :)"},
     )  # fmt: skip
     finetune_from_model: Optional[str] = II("checkpoint.finetune_from_model")
     restore_file: str = II("checkpoint.restore_file")
@@ -56,9 +55,9 @@ class AlignmentHeatmapConfig(TranslationConfig):
     # search
     authors_search: bool = field(
         default=False,
-        metadata={"help": "the authors' beam search: each sentence limited by its own length, the "
-                  "beam shrinking with every finished hypothesis (add --unnormalized for their "
-                  "scores)"},
+        metadata={"help": "use the authors' beam search: each sentence's own length limits its "
+                  "translation, and every finished hypothesis shrinks the beam (add "
+                  "--unnormalized for their scores)"},
     )  # fmt: skip
     forbid_unk: bool = field(
         default=False, metadata={"help": "never generate the unknown word (paper's Table 1)"}
@@ -67,23 +66,24 @@ class AlignmentHeatmapConfig(TranslationConfig):
     # what is shown
     heatmap_dir: Optional[str] = field(
         default=None,
-        metadata={"help": "draw alignments here: in training of validation sentences (default: "
-                  "<save-dir>/heatmaps), in fairseq-generate of translations (default: none)"},
+        metadata={"help": "folder for drawings of alignments: validation sentences in training "
+                  "(default: <save-dir>/heatmaps), translations in fairseq-generate (default: "
+                  "none)"},
     )  # fmt: skip
     heatmap_samples: Optional[str] = field(
         default=None,
-        metadata={"help": "which sentences: a number (the first N), all, or ids:3,17, from 0 "
-                  "(default: 4 in training, all translations)"},
+        metadata={"help": "sentences to draw: a number (the first N), all, or ids:3,17, counted "
+                  "from 0 (default: 4 in training, all translations)"},
     )  # fmt: skip
     heatmap_format: str = field(
         default="png",
-        metadata={"help": "any of png,pdf,svg (a picture a sentence), text, html "
-                  "(one page), jsonl (weights), pharaoh (hard links); in training png makes a "
+        metadata={"help": "any of png,pdf,svg (one picture per sentence), text, html "
+                  "(one page), jsonl (weights), pharaoh (hard links); in training, png makes a "
                   "series and an animation"},
     )  # fmt: skip
     heatmap_style: ChoiceEnum(list(STYLES)) = field(
         default="paper",
-        metadata={"help": "of pictures and the page: paper (white on black, as in Figure 3), "
+        metadata={"help": "style of pictures and page: paper (white on black, as in Figure 3), "
                   "inverted (black on white, for print), slides (black on white, large)"},
     )  # fmt: skip
     heatmap_title: Optional[str] = field(
@@ -92,18 +92,18 @@ class AlignmentHeatmapConfig(TranslationConfig):
     )
     heatmap_pieces: ChoiceEnum(["merge", "keep"]) = field(
         default="merge",
-        metadata={"help": "subword pieces (@@): merged to words, summed over the source and "
-                  "averaged over the target, or kept"},
+        metadata={"help": "subword pieces (@@): merged into words, with weights summed over source "
+                  "pieces and averaged over target pieces, or kept"},
     )  # fmt: skip
     heatmap_source_end: ChoiceEnum(list(SOURCE_END_CHOICES)) = field(
         default="keep",
-        metadata={"help": "column of the source's end symbol: kept, because it is part of what the "
-                  "model computed; dropped; or dropped and the other weights made to sum to one"},
+        metadata={"help": "column of the source's end symbol: kept, as the model computes it; "
+                  "dropped; or dropped, with the other weights rescaled to sum to one"},
     )  # fmt: skip
     heatmap_keep: int = field(
         default=50,
-        metadata={"help": "validations whose pictures are kept in training; older ones are thinned "
-                  "out evenly (0: all are kept)"},
+        metadata={"help": "number of validations whose pictures to keep in training; older ones "
+                  "are thinned out evenly (0: keep all)"},
     )  # fmt: skip
     save_dir: str = II("checkpoint.save_dir")
     path: Optional[str] = II("common_eval.path")

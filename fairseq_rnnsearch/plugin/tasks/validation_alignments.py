@@ -1,4 +1,4 @@
-"""A few validation sentences' alignments, collected by the criterion and drawn by the task."""
+"""Alignments of a few validation sentences: the criterion collects them, the task draws them."""
 
 from collections.abc import Callable
 
@@ -16,8 +16,8 @@ class ValidationAlignments:
 
     Args:
         samples: the sentences to keep.
-        make_alignment: ``(id, source, target, weights)`` with padded words and weights
-            ``(target, source)`` to an alignment of words.
+        make_alignment: turns ``(id, source, target, weights)``, with padded words and weights
+            ``(target, source)``, into an alignment of words.
     """
 
     def __init__(self, samples: Samples, make_alignment: MakeAlignment) -> None:
@@ -32,7 +32,7 @@ class ValidationAlignments:
         """Keep the chosen sentences of a batch.
 
         Args:
-            ids: numbers of the sentences in their data set, ``(batch,)``.
+            ids: the sentences' indices in their data set, ``(batch,)``.
             source, target: words, ``(batch, source)`` and ``(batch, target)``.
             attention: alignment weights, ``(batch, target, source)``.
         """
@@ -44,7 +44,7 @@ class ValidationAlignments:
                     )
 
     def take(self) -> list[Alignment]:
-        """Return what all processes have collected, by sentence; they forget it."""
+        """Return and clear what all processes have collected, by sentence."""
         collected = self._collected
         if torch.distributed.is_initialized():
             of_all = [{}] * torch.distributed.get_world_size()

@@ -1,4 +1,4 @@
-"""The words that a checkpoint was trained with, to be compared with those of data and texts."""
+"""Digests of a checkpoint's dictionaries, to compare with those of data and texts."""
 
 import hashlib
 
@@ -11,7 +11,7 @@ STATE = "dictionaries"
 
 
 def describe(dictionaries: dict[str, Dictionary]) -> dict[str, dict]:
-    """Return the number of symbols of each side and a digest of them in their order."""
+    """Return each side's number of symbols and a digest of them, in order."""
     return {
         side: {"symbols": len(words), "sha256": _digest(words)}
         for side, words in dictionaries.items()
@@ -19,13 +19,13 @@ def describe(dictionaries: dict[str, Dictionary]) -> dict[str, dict]:
 
 
 def check_words(trained: object, dictionaries: dict[str, Dictionary]) -> None:
-    """Compare with what `describe` said when the checkpoint was written.
+    """Compare with what `describe` returned when the checkpoint was written.
 
     Args:
-        trained: from the checkpoint; None in those older than this.
+        trained: from the checkpoint; None in older ones.
 
     Raises:
-        UserError: when a side has other symbols, or the same in another order.
+        UserError: if a side has other symbols, or the same in another order.
     """
     if not isinstance(trained, dict):
         return
