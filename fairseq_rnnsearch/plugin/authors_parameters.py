@@ -1,4 +1,4 @@
-"""The authors' parameters as ours, and back.
+"""Conversion of the authors' parameters to ours, and back.
 
 GroundHog multiplies row vectors, x W, so its matrices are the transposes of ours, and it names
 them after its own layers. Its symbols are numbered 0 ``<s>``, 1 unknown, words by frequency, and
@@ -73,7 +73,7 @@ BY_SYMBOL = (
 
 
 def fairseq_symbols(symbols: int) -> Tensor:
-    """Return fairseq's number of each of the authors' symbols, ``(symbols,)``."""
+    """Return fairseq's number for each of the authors' symbols, ``(symbols,)``."""
     numbers = torch.arange(symbols) + 2
     numbers[0], numbers[1], numbers[-1] = 0, 3, 2
     return numbers
@@ -87,7 +87,7 @@ def state_dict_from_groundhog(arrays: Mapping[str, np.ndarray]) -> dict[str, Ten
     """Return parameters of ``RNNSearchModel`` (factorised output), in the arrays' precision.
 
     Raises:
-        UserError: naming arrays that are missing or not the authors'.
+        UserError: naming arrays that are missing or unknown.
     """
     expected = {array for names in PARAMETERS.values() for array in names}
     if missing := sorted(expected - set(arrays)):
@@ -121,7 +121,7 @@ def groundhog_from_state_dict(state: Mapping[str, Tensor]) -> dict[str, np.ndarr
     """Return the authors' arrays; the inverse of ``state_dict_from_groundhog``, bit for bit.
 
     Raises:
-        UserError: for a model whose parameters the authors' program cannot hold.
+        UserError: if the authors' program cannot hold the model's parameters.
     """
     if differing := sorted(set(state) ^ set(PARAMETERS)):
         raise UserError(
@@ -141,12 +141,12 @@ def groundhog_from_state_dict(state: Mapping[str, Tensor]) -> dict[str, np.ndarr
 
 
 def _check_shapes(state: Mapping[str, Tensor]) -> None:
-    """Compare with an empty model of the sizes that the first arrays have.
+    """Compare with an empty model, built with the sizes of the first arrays.
 
     Raises:
-        UserError: naming arrays of another shape.
+        UserError: naming arrays of the wrong shape.
     """
-    source, target = map(range, _symbols(state))  # a model asks for their lengths alone
+    source, target = map(range, _symbols(state))  # a model asks only for their lengths
     task = SimpleNamespace(source_dictionary=source, target_dictionary=target)
     with torch.device("meta"):
         model = RNNSearchModel.build_model(model_config(state), task)
@@ -184,8 +184,8 @@ def import_parameters(
     Args:
         params: the authors' ``.npz``.
         out: the checkpoint.
-        source_words, target_words: one word a line in the order of the authors' numbers, from 2
-            to the last but one. Without them words are named after their numbers.
+        source_words, target_words: files with one word per line, in the order of the authors'
+            numbers, from 2 to the last but one. Without them, numbers name the words.
         languages: the dictionaries become ``dict.<language>.txt``.
     """
     arrays = _read_arrays(params)
@@ -194,7 +194,7 @@ def import_parameters(
         _check_shapes(state)
     except UserError as mistake:
         raise UserError(f"{params}: {mistake}") from mistake
-    except (RuntimeError, IndexError, ValueError, TypeError) as problem:  # sizes that cannot be
+    except (RuntimeError, IndexError, ValueError, TypeError) as problem:  # impossible sizes
         raise UserError(
             f"{params}: the arrays do not fit each other ({' '.join(str(problem).split())[:200]})"
         ) from problem
@@ -228,12 +228,12 @@ def import_parameters(
 
 
 def _options(config: FairseqDataclass) -> dict:
-    """Return options by name; what refers to other parts of a configuration stays a reference."""
+    """Return options by name; references to other parts of a configuration stay references."""
     return OmegaConf.to_container(OmegaConf.structured(config), resolve=False)
 
 
 def export_parameters(checkpoint: Path, out: Path) -> None:
-    """Write the authors' ``.npz`` of a checkpoint's parameters."""
+    """Write a checkpoint's parameters as the authors' ``.npz``."""
     from fairseq_rnnsearch.runs.checkpoints import load_as_data
 
     state = load_as_data(str(checkpoint))["model"]
@@ -253,7 +253,7 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
         return arrays
     except FileNotFoundError as problem:
         raise UserError(f"{path} does not exist") from problem
-    except Exception as problem:  # damage can be anywhere, and then raises anything
+    except Exception as problem:  # damaged files may raise anything
         reason = " ".join(str(problem).split()) or type(problem).__name__
         raise UserError(
             f"{path} is not an .npz of plain arrays ({reason[:200]}); the authors' .pkl states are "
@@ -262,7 +262,7 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
 
 
 def _symbols(state: Mapping[str, Tensor]) -> list[int]:
-    """Return how many symbols the source and the target have."""
+    """Return the number of source and of target symbols."""
     sides = "encoder", "decoder"
     return [state[f"{side}.network.embedding.weight"].size(0) for side in sides]
 

@@ -1,4 +1,4 @@
-"""The paper's cost, with a look at what the model attends to.
+"""The paper's cost, and statistics of the model's attention.
 
 The cost of an update is the sum of -log p over all words of all its sentences; the gradient
 that is clipped is that of the sum (the authors' program).
@@ -31,7 +31,7 @@ class AlignmentHeatmapCriterionConfig(FairseqDataclass):
 
     cost_scale: ChoiceEnum(["sum", "sentence", "word"]) = field(
         default="sum",
-        metadata={"help": "the update's gradient is that of the summed cost of its sentences "
+        metadata={"help": "take an update's gradient of the cost summed over its sentences "
                   "(authors' program), or of the mean per sentence or per word"},
     )  # fmt: skip
     label_smoothing: float = field(
@@ -39,22 +39,22 @@ class AlignmentHeatmapCriterionConfig(FairseqDataclass):
     )
     guided_alignment_weight: float = field(
         default=0.1,
-        metadata={"help": "weight, beside the translation's cost, of what alignment weights cost "
-                  "that do not follow the links of --guided-alignment"},
+        metadata={"help": "weight of the cost for alignment weights that do not follow the links "
+                  "of --guided-alignment, relative to the translation cost"},
     )  # fmt: skip
     rdrop_alpha: float = field(
         default=0.0,
         metadata={"help": "weight of R-Drop (Liang et al., 2021): training reads each batch twice, "
-                  "with other elements dropped, and both predictions shall agree (paper: none)"},
+                  "with different dropout, and makes both predictions agree (paper: none)"},
     )  # fmt: skip
 
 
 @runtime_checkable
 class CostingModel(Protocol):
-    """A model that gives the cost of the right words without ever holding all logits.
+    """A model that computes the cost of the correct words without ever storing all logits.
 
     ``forward(**net_input, target=..., label_smoothing=...)`` returns the summed cost and the summed
-    -log p in the place of the logits.
+    -log p instead of the logits.
     """
 
     def check_training(self, *, has_links: bool, begins_from_model: bool, readings: int) -> None:
@@ -72,8 +72,8 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
 
         - sum over target words i with links  1 / |links of i|  sum over links j of i  log alpha_ij
 
-    With ``--rdrop-alpha`` training reads each batch twice, with other elements dropped, and the
-    predictions shall agree, see ``rdrop``.
+    With ``--rdrop-alpha``, training reads each batch twice, with different dropout, and makes the
+    predictions agree, see ``rdrop``.
 
     Logged for training and validation:
 
@@ -84,9 +84,9 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
       largest weight, weight of the source's end symbol, each a mean over target words. Absent
       for models without attention;
     - ``alignment_loss``: the cross entropy of guided attention in bits per target word with links,
-      which is no part of ``loss``. Absent where there are no links;
-    - ``rdrop_loss``: how far both predictions of R-Drop are apart, in bits per word, the mean of
-      KL divergences in both directions. ``loss`` has it too, weighted. Absent in validation.
+      not part of ``loss``. Absent without links;
+    - ``rdrop_loss``: the distance between R-Drop's two predictions in bits per word, the mean of
+      the KL divergences in both directions. ``loss`` includes it, weighted. Absent in validation.
     """
 
     @classmethod
@@ -120,7 +120,7 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
         self._collects = isinstance(task, AlignmentTask)
 
     def readings(self) -> int:
-        """Return how often training gives a batch to the model at the same time."""
+        """Return how many times training reads each batch."""
         return 2 if self.rdrop_alpha else 1
 
     def forward(self, model, sample: dict) -> tuple[Tensor, int, dict]:
@@ -151,13 +151,13 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
             logging_output |= attention_statistics(attention, is_word, source.eq(self.source_eos))
             if self._collects and not model.training:
                 self.task.collect_alignments(sample["id"], source, target, attention)
-        # a cost of infinity can have a finite gradient: it shall not pass for a sound update
+        # an infinite cost can have a finite gradient, but the update is not sound
         sound = torch.where(torch.isfinite(loss.detach()), 1.0, torch.nan).to(loss.dtype)
         loss = (loss + self.guided_alignment_weight * alignment_cost) * sound
         return loss, self._gradient_divisor(sample["ntokens"], sentences), logging_output
 
     def alignment_cost(self, attention: Tensor | None, sample: dict) -> tuple[Tensor, Tensor]:
-        """Return what the weights cost beside the links, and how many target words have some.
+        """Return the cost of weights that do not follow links, and the number of linked words.
 
         fairseq's collater keeps links in ``sample["alignments"]``, with
         ``sample["align_weights"]``.
@@ -179,7 +179,7 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
         return guided_alignment_cost(attention, sample["alignments"], sample["align_weights"])
 
     def _score(self, model, sample: dict) -> tuple[Tensor | None, Tensor, tuple[Tensor, ...]]:
-        """Return the alignment weights, the right words, their summed cost and -log p."""
+        """Return the alignment weights, the correct words, and their summed cost and -log p."""
         if isinstance(unwrapped(model), CostingModel):
             target = sample["target"]
             net_output = model(
@@ -193,7 +193,7 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
         return _soft_alignment(net_output), target, costs
 
     def _score_twice(self, model, sample: dict) -> tuple[Tensor | None, Tensor, tuple[Tensor, ...]]:
-        """Return what ``_score`` does for R-Drop, and how far both predictions are apart.
+        """Return ``_score``'s results for R-Drop, and the distance between both predictions.
 
         The weights are those of the first reading.
         """
@@ -201,7 +201,7 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
         target = model.get_targets(sample, net_output)
         if isinstance(unwrapped(model), CostingModel):
             logits = net_output[0]
-        else:  # of what a softmax returns, log p is as good
+        else:  # log p serves as well as logits
             logits = model.get_normalized_probs(net_output, log_probs=True)
         present, smoothing = target.ne(self.padding_idx), self.label_smoothing
         costs = rdrop_cost(logits, target, present, smoothing, self.rdrop_alpha)
@@ -261,26 +261,26 @@ def guided_alignment_cost(
         attention: alignment weights, ``(batch, target, source)``.
         links: ``(links, 2)``: a source position, and a position of the target flattened over the
             batch, as fairseq's collater gives them.
-        shares: ``(links,)``: of each link in its target word, 1 over the number of its links.
+        shares: ``(links,)``: 1 / number of links of the same target word.
     """
     source, position = links.unbind(dim=1)
     width = attention.size(1)
     alpha = attention[position // width, position % width, source]
     alpha = alpha.to(torch.promote_types(alpha.dtype, torch.float32))
-    # a weight that was rounded to zero costs much, and not infinitely much
+    # the cost of a weight that was rounded to zero is large but finite
     log_alpha = alpha.clamp_min(torch.finfo(alpha.dtype).tiny).log()
     return -(shares * log_alpha).sum(), shares.sum()
 
 
 def attention_statistics(attention: Tensor, is_word: Tensor, is_eos: Tensor) -> dict[str, Tensor]:
-    """Return sums over target words of what ``reduce_metrics`` turns into means.
+    """Return the sums over target words that ``reduce_metrics`` turns into means.
 
     Args:
         attention: alignment weights, ``(batch, target, source)``.
         is_word: false at padding, ``(batch, target)``.
         is_eos: true at the end symbol, ``(batch, source)``.
     """
-    # the rows of words are not picked out: a GPU would have to be waited for, to count them
+    # mask rather than select: the program would wait for a GPU to count the words
     weights = torch.where(is_word.unsqueeze(-1), attention.float(), 0.0)
     return {
         "attn_entropy": torch.special.entr(weights).sum() / math.log(2),

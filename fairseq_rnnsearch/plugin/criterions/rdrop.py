@@ -1,42 +1,42 @@
-"""R-Drop (Liang et al., 2021): a batch is read twice, and both predictions of a word shall agree.
+"""R-Drop (Liang et al., 2021): read a batch twice, and make both predictions of a word agree.
 
-Where p and q are the two distributions of a word, and v what label smoothing wants of it, the cost
-of the word is
+Let p and q be the two distributions of a word, and v its label-smoothed target. The cost of the
+word is
 
     1/2 [H(v, p) + H(v, q)]  +  alpha/4 [KL(p || q) + KL(q || p)]
 
-with the cross entropy H. This is half of R-Drop's own cost, so that a learning rate suits it and
-the plain cost alike. Both KL together are sum_k (p_k - q_k) (log p_k - log q_k), and the gradient
-by the logits of p is
+with the cross entropy H. This is half of R-Drop's own cost, so that one learning rate suits it and
+the plain cost. Both KL together are sum_k (p_k - q_k) (log p_k - log q_k), and the gradient with
+respect to the logits of p is
 
     1/2 (p - v)  +  alpha/4 [p o (d - p . d) + p - q]        with d = log p - log q
 
-It is computed with the cost, of some words at a time, so that of all the logits' size there are
-only they themselves and their gradient.
+It is computed with the cost, for some words at a time, so that only the logits and their gradient
+take memory of that size.
 """
 
 import torch
 from torch import Tensor
 
-_NUMBERS = {"cpu": 2**18}  # logits at a time: as many as a processor's cache keeps
+_NUMBERS = {"cpu": 2**18}  # logits per block, to fit a processor's cache
 _MANY = 2**25  # elsewhere
 
 
 def twice(x: Tensor) -> Tensor:
-    """Return a batch in which each row stands twice, one below the other: the two readings."""
+    """Repeat each row of a batch, in adjacent rows: the two readings."""
     return x.repeat_interleave(2, dim=0)
 
 
 def rdrop_cost(
     logits: Tensor, words: Tensor, present: Tensor, label_smoothing: float, alpha: float
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """Return what the right words cost in two readings of a batch.
+    """Return the cost of the correct words in two readings of a batch.
 
     Args:
         logits: of the readings of ``twice``, ``(2 batch, target, symbols)``.
         words: ``(batch, target)``.
-        present: ``(batch, target)``, false where a position is padding, which costs nothing.
-        label_smoothing: probability spread evenly over all symbols but the right one.
+        present: ``(batch, target)``, false for padding, which costs nothing.
+        label_smoothing: probability spread evenly over all symbols but the correct one.
         alpha: weight of the divergence.
 
     Returns:

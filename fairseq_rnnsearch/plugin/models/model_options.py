@@ -1,4 +1,4 @@
-"""The model's options: what they are called, what they may be, and which exclude each other."""
+"""The model's options: names, valid values, and which exclude each other."""
 
 from dataclasses import dataclass, field, fields
 from typing import Optional
@@ -56,13 +56,13 @@ class RNNSearchConfig(FairseqDataclass):
     )  # fmt: skip
     target_foresight: bool = field(
         default=False,
-        metadata={"help": "attention also reads the target word that is being aligned; such a "
+        metadata={"help": "let attention read the target word that is being aligned; such a "
                   "model aligns given sentences (rnnsearch-align) and cannot translate"},
     )  # fmt: skip
     train_alignment_model_only: bool = field(
         default=False,
-        metadata={"help": "train W_a, U_a, v_a (and V_a of --target-foresight) alone, and leave "
-                  "all else as --finetune-from-model has it"},
+        metadata={"help": "train only W_a, U_a, v_a (and V_a of --target-foresight); all else "
+                  "stays as in --finetune-from-model"},
     )  # fmt: skip
     decoder_order: ChoiceEnum(list(DECODER_ORDERS)) = field(
         default="program",
@@ -79,8 +79,8 @@ class RNNSearchConfig(FairseqDataclass):
     )
     initialization: ChoiceEnum(list(INITIALIZATIONS)) = field(
         default="appendix",
-        metadata={"help": "how parameters start: as in the paper's appendix B.1, or uniformly from "
-                  "-0.1 to 0.1, as those of fairseq's lstm"},
+        metadata={"help": "initialisation: as in the paper's appendix B.1, or uniform from -0.1 to "
+                  "0.1, as in fairseq's lstm"},
     )  # fmt: skip
     dropout: float = field(
         default=0.0,
@@ -106,7 +106,7 @@ class RNNSearchConfig(FairseqDataclass):
 
 
 def add_younger_options(cfg: RNNSearchConfig | DictConfig) -> None:
-    """Add defaults of options that there were not yet when a checkpoint was written."""
+    """Add defaults for options that are newer than a checkpoint."""
     if isinstance(cfg, DictConfig):
         with open_dict(cfg):
             for option in fields(RNNSearchConfig):

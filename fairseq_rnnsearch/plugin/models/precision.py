@@ -1,9 +1,9 @@
 """``--compute-dtype``: the type of the operands of matrix products.
 
-With bfloat16 the model runs under ``torch.autocast``: parameters, their gradients, the optimizer's
-averages and checkpoints stay float32, each matrix is rounded once an update, and sums that go on
-for long (states, their gradients, softmaxes, the cost) are in float32. With tf32 a GPU rounds the
-operands of float32 products to ten bits by itself, in all of this process.
+With bfloat16, the model runs under ``torch.autocast``: parameters, their gradients, the optimizer's
+averages and checkpoints stay float32, each matrix is rounded once per update, and long sums
+(states, their gradients, softmaxes, the cost) are in float32. With tf32, the GPU itself rounds the
+operands of float32 products to ten bits, in the whole process.
 """
 
 import logging
@@ -42,9 +42,9 @@ def in_compute_dtype(method: Callable) -> Callable:
 
 
 def round_matrices(side: nn.Module) -> None:
-    """Round the matrices of products once and for all, for translating.
+    """Round the matrices of products once, before translation.
 
-    Embeddings and vectors stay float32: they are no operands.
+    Embeddings and vectors stay float32: they are not operands.
     """
     if side.compute_dtype != "bfloat16":
         return
@@ -73,10 +73,10 @@ def _check_bfloat16(side: nn.Module) -> None:
 
 
 def _allow_tf32(weight: torch.Tensor, trains: bool) -> None:
-    """Let products be rounded; without such a GPU, models can be run with float32 all the same.
+    """Allow rounded products; without such a GPU, models run in float32 but do not train.
 
     Raises:
-        UserError: for a training without such a GPU.
+        UserError: when training without such a GPU.
     """
     if weight.dtype == torch.float32 and weight.device.type == "cuda" and _is_ampere():
         torch.set_float32_matmul_precision("high")
@@ -92,7 +92,7 @@ def _is_ampere() -> bool:
 
 @cache
 def _warn_of_a_slow_processor(option: str) -> None:
-    # torch's questions are not public, and another version may not know them
+    # these torch functions are private, and may be missing in another version
     questions = (f"_is_{name}_supported" for name in ("avx512_bf16", "amx_tile"))
     answers = [getattr(torch.cpu, name)() for name in questions if hasattr(torch.cpu, name)]
     if answers and not any(answers):

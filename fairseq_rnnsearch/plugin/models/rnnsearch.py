@@ -55,10 +55,10 @@ class RNNSearchModel(FairseqEncoderDecoderModel):
         label_smoothing: float = 0.0,
         **options,
     ) -> tuple:
-        """Return what the decoder's ``forward`` does, or given the right words its ``cost``.
+        """Return the decoder's ``forward``, or, given the correct words, its ``cost``.
 
-        A criterion asks for the cost here and not of the decoder, because wrappers that share
-        gradients among processes see this function alone.
+        Criterions get the cost here, not from the decoder, because wrappers that share gradients
+        among processes see only this function.
         """
         encoder_out = self.encoder(src_tokens, src_lengths=src_lengths, **options)
         if target is not None:
@@ -76,7 +76,7 @@ class RNNSearchModel(FairseqEncoderDecoderModel):
         """Build from a configuration and the task's dictionaries.
 
         Raises:
-            UserError: for an option, or two together, that cannot be.
+            UserError: if an option, or a combination of two, is invalid.
         """
         mends.mend_fairseq()
         add_younger_options(cfg)
@@ -129,8 +129,8 @@ class RNNSearchModel(FairseqEncoderDecoderModel):
     def from_pretrained(cls, model_name_or_path: str, *args, **options) -> object:
         """Load as fairseq does, from a folder, or from an archive that Python unpacks as data.
 
-        What the checkpoint says of subwords (``bpe``), tokenizer and search is left out: it may
-        name any file of this machine, or an address. Options of these names count.
+        The checkpoint's settings for subwords (``bpe``), tokenizer and search are ignored: they
+        could name any local file or an address. Options of these names count.
 
         Raises:
             UserError: for a checkpoint or an archive that holds anything else.
@@ -157,17 +157,17 @@ class RNNSearchModel(FairseqEncoderDecoderModel):
     def check_training(self, *, has_links: bool, begins_from_model: bool, readings: int) -> None:
         """Check that there is something to learn, and warn about what will train poorly.
 
-        Attention that reads the word that is being aligned can tell the decoder which word it is,
-        by where it points, and learns that sooner than to align. It cannot where the decoder has
-        learned before what to read in a context, or where links tell it where to point.
+        Attention that reads the word being aligned can reveal that word to the decoder by where it
+        points, and learns this sooner than to align. It cannot if the decoder has already learned
+        to read contexts, or if links tell attention where to point.
 
         Args:
             has_links: whether attention is guided (``--guided-alignment``).
-            begins_from_model: whether training begins with a trained model's parameters.
+            begins_from_model: whether training starts from a trained model's parameters.
             readings: how often it reads each batch at the same time (R-Drop: twice).
 
         Raises:
-            UserError: for a model that lacks what it needs of these.
+            UserError: if the model needs one of these and lacks it.
         """
         only_alignment_model = not self.decoder.network.embedding.weight.requires_grad
         if only_alignment_model and not begins_from_model:
@@ -190,7 +190,7 @@ class RNNSearchModel(FairseqEncoderDecoderModel):
             )
 
     def prepare_for_inference_(self, cfg: DictConfig) -> None:
-        """Prepare for translating; fairseq calls this, and does not train the parameters then.
+        """Prepare for translation; fairseq calls this, and does not train afterwards.
 
         Raises:
             UserError: as ``refuse_halves``, and for ``--retain-dropout``.
@@ -205,12 +205,12 @@ class RNNSearchModel(FairseqEncoderDecoderModel):
     def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None) -> NamedTuple:
         """Load a checkpoint's parameters.
 
-        A model with target foresight takes those of one without, and then attends as it did,
-        because V_a is zero.
+        A model with target foresight can load a model without it, and then attends in the same
+        way, because V_a is zero.
 
         Raises:
-            UserError: when the checkpoint was trained with dictionaries of other sizes, or holds
-                numbers that are not finite.
+            UserError: if the checkpoint's dictionaries have other sizes, or its parameters are not
+                all finite.
         """
         broken = [n for n, value in state_dict.items() if not torch.isfinite(value).all()]
         if broken:
@@ -252,7 +252,7 @@ def _unpacked(archive: str, folder: str) -> str:
 
 @functools.cache
 def _warn_of(task: str) -> None:
-    """Warn once of a task of fairseq's own."""
+    """Warn once if the task is fairseq's own."""
     logger.warning(
         "%s in the place of --task alignment_heatmap goes without the paper's batches and its "
         "limit of words, checks of the data, the fast search, heatmaps and "

@@ -22,7 +22,7 @@ class RNNSearchDecoder(FairseqIncrementalDecoder):
 
     @property
     def has_alignment(self) -> bool:
-        """Whether there are alignment weights to look at: not in RNNencdec."""
+        """Whether there are alignment weights; RNNencdec has none."""
         return self.network.alignment_model is not None
 
     @in_compute_dtype
@@ -37,8 +37,8 @@ class RNNSearchDecoder(FairseqIncrementalDecoder):
     ) -> tuple[Tensor, dict]:
         """Score the words after ``prev_output_tokens``, ``(batch, target)``.
 
-        With an incremental state only the last column is new, and only the last position is
-        returned. With ``posterior`` the weights are those given the words, see
+        With an incremental state, only the last column is new, and only the last position is
+        returned. With ``posterior``, the weights are posterior ones, see
         ``paper.network.Decoder.posterior``.
 
         Returns:
@@ -58,14 +58,14 @@ class RNNSearchDecoder(FairseqIncrementalDecoder):
         target: Tensor,
         label_smoothing: float,
     ) -> tuple[tuple[Tensor, Tensor], dict]:
-        """Return what the right words cost, without ever holding all logits.
+        """Return the cost of the correct words, without ever storing all logits.
 
         Args:
             prev_output_tokens, target: words, ``(batch, target)``.
 
         Returns:
-            the summed cost of the words that are no padding and their summed -log p; and
-            ``{"attn": ...}`` as ``forward`` returns it.
+            the summed cost of all words but padding, their summed -log p, and ``{"attn": ...}`` as
+            ``forward`` returns it.
         """
         x, extra = self.extract_features(prev_output_tokens, encoder_out)
         t, words = x.flatten(0, 1), target.flatten()
@@ -81,14 +81,14 @@ class RNNSearchDecoder(FairseqIncrementalDecoder):
         posterior: bool = False,
         **_,
     ) -> tuple[Tensor, dict]:
-        """Return what ``forward`` does, but t_i, ``(batch, target, l)``, instead of logits."""
+        """Like ``forward``, but return t_i, ``(batch, target, l)``, instead of logits."""
         if incremental_state is not None:
             steps = self.get_incremental_state(incremental_state, "steps")
             if steps is None:
                 steps = self.begin(encoder_out)
                 self.set_incremental_state(incremental_state, "steps", steps)
             t, alpha = steps.step(prev_output_tokens[:, -1])
-            # a copy, because fairseq averages the weights of an ensemble in place
+            # a copy, because fairseq averages an ensemble's weights in place
             t, alpha = t.unsqueeze(1), None if alpha is None else alpha.unsqueeze(1).clone()
         else:
             leading = _leading_padding(prev_output_tokens, self.dictionary.pad())
@@ -98,12 +98,12 @@ class RNNSearchDecoder(FairseqIncrementalDecoder):
             following = self._words_after(words) if reads else None
             t, alpha = network(words, encoder_out.by_row(), following)
             t = _roll_rows(t, leading)
-            # fairseq's criterion with alignment looks at them as a matrix
+            # fairseq's criterion with alignment views them as a matrix
             alpha = None if alpha is None else _roll_rows(alpha, leading).contiguous()
         return t, {"attn": None if alpha is None else [alpha]}
 
     def _words_after(self, previous: Tensor) -> Tensor:
-        """Return the word at each position: the one before the next. Padding may differ."""
+        """Return the word at each position, which is the next one's previous word."""
         words = nn.functional.pad(previous[:, 1:], (0, 1), value=self.dictionary.eos())
         return words.masked_fill(words.eq(self.dictionary.pad()), self.dictionary.eos())
 
@@ -120,7 +120,7 @@ class RNNSearchDecoder(FairseqIncrementalDecoder):
         return softmax(logits, dim=-1, dtype=accurate)
 
     def reorder_incremental_state(self, incremental_state: dict, new_order: Tensor) -> None:
-        """Follow the beam: row i goes on from what row ``new_order[i]`` has read."""
+        """Follow the beam: row i continues hypothesis ``new_order[i]``."""
         steps = self.get_incremental_state(incremental_state, "steps")
         if steps is not None:
             steps.select(new_order)
@@ -128,12 +128,12 @@ class RNNSearchDecoder(FairseqIncrementalDecoder):
     @property
     @in_compute_dtype
     def steps_are_fast(self) -> bool:
-        """Whether a search had better take ``begin`` than fairseq's way to call a decoder."""
+        """Whether a search with ``begin`` is faster than calling a decoder in fairseq's way."""
         return self.network.steps_are_fast
 
     @in_compute_dtype
     def backend(self) -> Backend:
-        """Return who runs the decoder, see ``paper.network.Decoder.backend``."""
+        """Return the decoder's backend, see ``paper.network.Decoder.backend``."""
         return self.network.backend
 
     def check_search(self) -> None:
@@ -159,13 +159,13 @@ class RNNSearchDecoder(FairseqIncrementalDecoder):
 
 
 def _leading_padding(tokens: Tensor, pad: int) -> Tensor:
-    """Return how many pads each row begins with, ``(batch,)``."""
+    """Return the number of leading pads in each row, ``(batch,)``."""
     return tokens.eq(pad).long().cumprod(dim=1).sum(dim=1)
 
 
 def _roll_rows(x: Tensor, shift: Tensor) -> Tensor:
     """Move row i of ``(batch, time, ...)`` by ``shift[i]`` positions to the right, cyclically."""
-    if x.device.type == "cpu" and not shift.any():  # the answer of a GPU would be waited for
+    if x.device.type == "cpu" and not shift.any():  # a GPU's answer would mean waiting
         return x
     time = torch.arange(x.size(1), device=x.device)
     index = (time - shift.unsqueeze(1)) % x.size(1)

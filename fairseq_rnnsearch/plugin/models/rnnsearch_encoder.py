@@ -11,19 +11,19 @@ from fairseq_rnnsearch.runs.options import ANY_LENGTH
 
 
 class EncoderOut(NamedTuple):
-    """What the encoder hands to the decoder.
+    """What the encoder passes to the decoder.
 
     Attributes:
-        source: one row per sentence, whatever a search makes of them.
-        sentences: ``(rows,)``, the row of ``source`` that each row or hypothesis translates; None
-            before a search has selected any: each its own.
+        source: one row per sentence, whatever rows a search selects.
+        sentences: ``(rows,)``, the row of ``source`` that each row or hypothesis translates; None,
+            before a search selects any: each its own.
     """
 
     source: EncodedSource
     sentences: Tensor | None = None
 
     def select(self, new_order: Tensor) -> "EncoderOut":
-        """Return the rows in a new order; of ``source`` nothing is copied."""
+        """Return the rows in a new order, without copying ``source``."""
         if self.sentences is not None:
             new_order = self.sentences.index_select(0, new_order)
         return EncoderOut(self.source, new_order)
