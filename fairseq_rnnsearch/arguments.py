@@ -21,6 +21,7 @@ MOST_DPI = 2400
 class ReadingOptions(TypedDict, total=False):
     """What ``Translator.translate`` and ``align`` both take by name, for checkers of types."""
 
+    attribution: bool
     pieces: Pieces
     batch_size: int
 
@@ -119,13 +120,18 @@ _KINDS = {
     "replace_unk": _SWITCH,
     "split_sentences": _SWITCH,
     "posterior": _SWITCH,
+    "attribution": _SWITCH,
     "pieces": _Kind(lambda given: _is_text(given) and given in PIECES, str, " or ".join(PIECES)),
     "path": _PATH,
     "ax": _Kind(
         _is_axes, lambda axes: axes, "axes of matplotlib, as plt.subplots gives them"
     ).or_none(),
     "title": _NAME,
-    "values": _SWITCH,
+    "values": _Kind(
+        lambda given: given == "mattered" if _is_text(given) else _SWITCH.holds(given),
+        lambda given: given if _is_text(given) else bool(given),
+        'True, False or "mattered"',
+    ),
     "dpi": _number(1, MOST_DPI).or_none(),
 }
 

@@ -53,6 +53,7 @@ def use(model: Translator) -> list[Translation]:
         authors_search=True,
         replace_unk=True,
         split_sentences=True,
+        attribution=True,
         pieces="keep",
         batch_size=8,
     )
@@ -78,6 +79,8 @@ def show(translation: Translation) -> npt.NDArray[np.floating]:
         print([i + j for i, j in translation.alignment.links()])
     axes = translation.plot("a.png", style="slides", title="A", values=True, dpi=100)
     translation.plot(ax=plt.gca(), cmap="viridis")
+    if translation.mattered is not None:
+        print(translation.plot(values="mattered"), translation.mattered.sum(axis=1))
     print(axes.get_title(), translation.html(style="inverted").upper())
     return translation.weights
 

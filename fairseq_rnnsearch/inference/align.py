@@ -136,6 +136,7 @@ def _aligned(
             yield from model.align(
                 *map(list, zip(*chunk, strict=True)),
                 posterior=options.posterior,
+                attribution=options.attribution,
                 pieces=options.heatmap_pieces,
                 batch_size=options.batch_size,
             )
@@ -167,6 +168,12 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="weights in the knowledge of the word that is being aligned: how much attention a"
         " source word has, times the probability of the target word if it had all of it",
+    )
+    parser.add_argument(
+        "--attribution",
+        action="store_true",
+        help="write to jsonl, as mattered, how far log p of each target word falls when attention "
+        "cannot look at a source word",
     )
     add_heatmap_options(parser, "pharaoh,jsonl")
     add_model_options(parser)

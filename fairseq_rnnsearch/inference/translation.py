@@ -6,7 +6,7 @@ import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -76,12 +76,24 @@ class Translation:
         """
         return self._alignment.weights
 
+    @property
+    def mattered(self) -> NDArray[np.floating] | None:
+        """How much each source position helped each target word, ``(target, source)``; read-only.
+
+        The natural logarithm of the word's probability minus what it is when attention cannot look
+        at the position (``paper.network.Decoder.without_each``): positive if the position helped.
+        Merged words have the sum of their pieces' (``Alignment.merge_pieces``). None unless it was
+        asked for with ``attribution=True``, for RNNencdec, and for ``others``.
+        """
+        return None if self.alignment is None else self.alignment.mattered
+
     def to_dict(self) -> dict[str, Any]:
         """Return all of it but ``others`` as values that JSON has, as ``--json`` prints it.
 
         Numbers are rounded to six decimals; weights are a list for each row, or None if the model
-        has no attention.
+        has no attention; ``mattered`` is there only if it was computed.
         """
+        mattered = {} if self.mattered is None else {"mattered": _rounded(self.mattered)}
         return {
             "source": self.source,
             "source_tokens": list(self.source_tokens),
@@ -90,7 +102,8 @@ class Translation:
             "score": round(self.score, 6),
             "tokens": list(self.tokens),
             "probabilities": [round(p, 6) for p in self.probabilities],
-            "weights": self.alignment and np.round(self.weights.astype(float), 6).tolist(),
+            "weights": self.alignment and _rounded(self.weights),
+            **mattered,
             "is_cut": self.is_cut,
         }
 
@@ -102,7 +115,7 @@ class Translation:
         style: StyleName = "paper",
         cmap: "str | Colormap | None" = None,
         title: str | None = None,
-        values: bool = False,
+        values: bool | Literal["mattered"] = False,
         dpi: float | None = None,
     ) -> "Axes":
         """Draw the alignment as in the paper's Figure 3.
@@ -114,20 +127,27 @@ class Translation:
             style: "paper" (white on black), "inverted" (black on white) or "slides" (large).
             cmap: a colour map of matplotlib or its name, in place of greys.
             title: a line above the picture.
-            values: whether the weights are written into the cells.
+            values: whether the weights are written into the cells; "mattered" draws and writes
+                `mattered` in their place, blue where a position helped, red where it hurt.
             dpi: dots in an inch of a new figure and its file (default: 150).
 
         Returns:
             The axes; a notebook shows the picture.
 
         Raises:
-            UserError: when the model has no attention, an argument is none of its kind, or the file
-                cannot be written.
+            UserError: when the model has no attention, an argument is none of its kind, the file
+                cannot be written, or `mattered` was not computed.
         """
         path, ax, title = checked(path=path, ax=ax, title=title)
         values, dpi = checked(values=values, dpi=dpi)
-        drawn = self._alignment.source, self._alignment.target, self._alignment.weights
-        look = {"style": style, "cmap": cmap, "title": title, "values": values}
+        matrix, signed = self._alignment.weights, values == "mattered"
+        if signed:
+            matrix = self.mattered
+            if matrix is None:
+                raise UserError('plot: values="mattered" needs translate(..., attribution=True)')
+        drawn = self._alignment.source, self._alignment.target, matrix
+        look = {"style": style, "cmap": cmap, "title": title}
+        look |= {"values": bool(values), "signed": signed}
         if ax is not None:
             if path is not None or dpi is not None:
                 raise UserError(
@@ -209,15 +229,28 @@ def _in_blocks(
 ) -> Alignment:
     source = _with_one_end([one.source for one in alignments])
     target = _with_one_end([one.target for one in alignments])
-    weights = np.zeros((len(target), len(source)))
+    weights = _blocks([one.weights for one in alignments])
+    mattered = [one.mattered for one in alignments if one.mattered is not None]
+    known = {"score": score, "probabilities": probabilities}
+    known |= {"mattered": _blocks(mattered) if mattered else None}
+    return Alignment(source, target, weights, **known)
+
+
+def _blocks(matrices: Sequence[np.ndarray]) -> np.ndarray:
+    """Put sentences' matrices on a diagonal; the columns of their end symbols become one."""
+    joined = np.zeros(np.sum([one.shape for one in matrices], axis=0) - len(matrices) + 1)
     row = column = 0
-    for one in alignments:
-        rows, columns = one.weights.shape
-        weights[row] = 0  # the end of the sentence before
-        weights[row : row + rows, column : column + columns - 1] = one.weights[:, :-1]
-        weights[row : row + rows, -1] = one.weights[:, -1]
+    for one in matrices:
+        rows, columns = one.shape
+        joined[row] = 0  # the end of the sentence before
+        joined[row : row + rows, column : column + columns - 1] = one[:, :-1]
+        joined[row : row + rows, -1] = one[:, -1]
         row, column = row + rows - 1, column + columns - 1
-    return Alignment(source, target, weights, score=score, probabilities=probabilities)
+    return joined
+
+
+def _rounded(matrix: np.ndarray) -> list[list[float]]:
+    return np.round(matrix.astype(float), 6).tolist()
 
 
 def _png(figure: "Figure") -> bytes:

@@ -63,6 +63,7 @@ from fairseq_rnnsearch.inference.search import (
     PosteriorScorer,
     StepwiseGenerator,
 )
+from fairseq_rnnsearch.inference.search.generator import StepwiseDecoder
 from fairseq_rnnsearch.inference.translation import (
     LONGEST_SHOWN,
     Translation,
@@ -259,6 +260,7 @@ class Translator:
         authors_search: bool = False,
         replace_unk: bool = False,
         split_sentences: bool = False,
+        attribution: bool = False,
         pieces: Pieces = "merge",
         batch_size: int = 32,
     ) -> Translation | list[Translation]:
@@ -277,6 +279,8 @@ class Translator:
             replace_unk: write the source word of most weight in the place of each ``<unk>``.
             split_sentences: translate each sentence of a line by itself, and join them. Otherwise
                 a warning tells of such lines, of which a model may translate the first alone.
+            attribution: compute `Translation.mattered` as well: whether what the model looked at
+                mattered.
             pieces: "merge" subword pieces to words in what is shown, or "keep" them.
             batch_size: sentences at a time.
 
@@ -284,8 +288,8 @@ class Translator:
             A translation for a string, a list for a list, in its order.
 
         Raises:
-            UserError: for an argument that is none of its kind, or for ``replace_unk`` when the
-                model has no attention.
+            UserError: for an argument that is none of its kind, for ``replace_unk`` when the
+                model has no attention, or for ``attribution`` with a model of another kind.
         """
         beam, lenpen, forbid_unk, authors_search = checked(
             beam=beam, lenpen=lenpen, forbid_unk=forbid_unk, authors_search=authors_search
@@ -295,7 +299,9 @@ class Translator:
         )
         if replace_unk and not self.has_alignment:
             raise UserError("replace_unk: the model has no attention, which tells what to copy")
-        pieces, batch_size = checked(pieces=pieces, batch_size=batch_size)
+        attribution, pieces, batch_size = checked(
+            attribution=attribution, pieces=pieces, batch_size=batch_size
+        )
         is_one, lines = isinstance(sentences, str), sentences_of("sentences", sentences)
         split = [sentences_in(line) if split_sentences else [line] for line in lines]
         sentences = [sentence for line in split for sentence in line]
@@ -314,6 +320,8 @@ class Translator:
         sources = [self.source_text.tokens(sentence) for sentence in sentences]
         self._count(zip(sources, sentences, strict=True))
         beams = self._run(search, sources, None, batch_size)
+        if attribution:
+            self._attribute(beams, sources, batch_size)
         translations = [
             self._translated(*each, pieces, replace_unk)
             for each in zip(sentences, sources, beams, strict=True)
@@ -341,6 +349,7 @@ class Translator:
         target: str | Iterable[str],
         *,
         posterior: bool = False,
+        attribution: bool = False,
         pieces: Pieces = "merge",
         batch_size: int = 32,
     ) -> Translation | list[Translation]:
@@ -353,14 +362,14 @@ class Translator:
             posterior: whether the weights take account of the target word itself, which attention
                 did not know (``paper.network.Decoder.posterior``): better links, but not what the
                 decoder has read.
-            pieces, batch_size: as for ``translate``.
+            attribution, pieces, batch_size: as for ``translate``.
 
         Raises:
             UserError: when the model has no attention, the lists differ in length, or an argument
                 is none of its kind.
         """
-        posterior, pieces, batch_size = checked(
-            posterior=posterior, pieces=pieces, batch_size=batch_size
+        posterior, attribution, pieces, batch_size = checked(
+            posterior=posterior, attribution=attribution, pieces=pieces, batch_size=batch_size
         )
         if not self.has_alignment:
             raise UserError(
@@ -380,6 +389,8 @@ class Translator:
         self._count(zip(sources, source, strict=True), zip(targets, target, strict=True))
         scorer = (PosteriorScorer if posterior else SequenceScorer)(self.target_dictionary)
         beams = self._run(scorer, sources, targets, batch_size)
+        if attribution:
+            self._attribute(beams, sources, batch_size)
         aligned = [
             self._translation(*each, scored, pieces)
             for *each, (scored,) in zip(source, target, sources, targets, beams, strict=True)
@@ -417,6 +428,37 @@ class Translator:
             for number, beam in zip(sample["id"].tolist(), hypotheses, strict=True):
                 beams[number] = beam
         return beams
+
+    @torch.inference_mode()
+    def _attribute(
+        self, beams: list[list[dict]], sources: list[list[str]], batch_size: int
+    ) -> None:
+        """Give each best hypothesis `Translation.mattered` of its tokens.
+
+        Raises:
+            UserError: for a model with attention that is not RNNsearch, alone or in an ensemble.
+        """
+        if not self.has_alignment:
+            return
+        decoders = [model.decoder for model in self.models]
+        if not all(isinstance(one, StepwiseDecoder) and one.has_alignment for one in decoders):
+            raise UserError("attribution: each model must be an RNNsearch")
+        pad = self.source_dictionary.pad()
+        targets = [self._target_tokens(beam[0]) for beam in beams]
+        for sample in self._batches(sources, targets, batch_size):
+            words, target = sample["net_input"]["src_tokens"], sample["target"]
+            previous = sample["net_input"]["prev_output_tokens"]
+            log_p = torch.stack(
+                [
+                    model.decoder.without_each(previous, model.encoder(words), target).double()
+                    for model in self.models
+                ]
+            ).logsumexp(dim=0)  # up to a constant the logarithm of the models' mean
+            effects = (log_p[..., :1] - log_p[..., 1:]).cpu()
+            is_source = words.ne(pad).cpu()
+            for row, number in enumerate(sample["id"].tolist()):
+                mattered = effects[row, : len(targets[number]) + 1, is_source[row]]
+                beams[number][0]["mattered"] = mattered.numpy()
 
     def _batches(
         self, sources: list[list[str]], targets: list[list[str]] | None, batch_size: int
@@ -507,6 +549,7 @@ class Translator:
                 np.zeros(shape) if weights is None else weights.float().numpy(),
                 score=float(hypothesis["score"]) / math.log(2),
                 probabilities=hypothesis["positional_scores"].double().exp().tolist(),
+                mattered=hypothesis.get("mattered"),
             )
             return alignment.merge_pieces(bpe_piece) if pieces == "merge" else alignment
 

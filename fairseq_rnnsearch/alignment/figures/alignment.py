@@ -29,10 +29,12 @@ class Alignment:
             fairseq prints it).
         probabilities: of each target token, given the source and the tokens before it, if they
             are known.
+        mattered: ``(target, source)``, the natural logarithm of a target token's probability minus
+            what it is without the source position, where that was computed; read-only.
 
     Raises:
-        UserError: when the shape of the weights, or the number of probabilities, does not fit the
-            tokens.
+        UserError: when the shape of the weights or of ``mattered``, or the number of probabilities,
+            does not fit the tokens.
     """
 
     source: tuple[str, ...]
@@ -41,25 +43,30 @@ class Alignment:
     id: int = 0
     score: float | None = None
     probabilities: tuple[float, ...] | None = None
+    mattered: NDArray[np.floating] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "source", tuple(self.source))
         object.__setattr__(self, "target", tuple(self.target))
-        weights = np.asarray(self.weights).view()
-        weights.setflags(write=False)
-        object.__setattr__(self, "weights", weights)
-        expected = (len(self.target), len(self.source))
-        if self.weights.shape != expected:
-            raise UserError(
-                f"alignment weights have shape {self.weights.shape}, but {expected[0]} target "
-                f"and {expected[1]} source words need {expected}"
-            )
+        object.__setattr__(self, "weights", self._fitting("weights", self.weights))
+        if self.mattered is not None:
+            object.__setattr__(self, "mattered", self._fitting("effects", self.mattered))
         if self.probabilities is not None:
             object.__setattr__(self, "probabilities", tuple(self.probabilities))
             if len(self.probabilities) != len(self.target):
                 raise UserError(
                     f"{len(self.probabilities)} probabilities for {len(self.target)} target words"
                 )
+
+    def _fitting(self, name: str, given: NDArray[np.floating]) -> NDArray[np.floating]:
+        matrix, expected = np.asarray(given).view(), (len(self.target), len(self.source))
+        matrix.setflags(write=False)
+        if matrix.shape != expected:
+            raise UserError(
+                f"alignment {name} have shape {matrix.shape}, but {expected[0]} target "
+                f"and {expected[1]} source words need {expected}"
+            )
+        return matrix
 
     @property
     def has_words(self) -> bool:
@@ -72,6 +79,9 @@ class Alignment:
         The weight of a source word is the sum of its pieces' weights, because they are parts of
         one distribution; the row of a target word is the mean of its pieces' rows, so that it
         remains a distribution. The probability of a word is the product of its pieces'.
+        ``mattered`` is summed over the pieces of both: that is exact for the target word, whose
+        log-probability is such a sum, but each source piece was taken away alone, and pieces that
+        stand in for each other matter more together.
 
         Args:
             is_continued: a function of a piece that returns its text without its marker, and
@@ -85,9 +95,11 @@ class Alignment:
         probabilities = self.probabilities
         if probabilities is not None:
             probabilities = np.multiply.reduceat(probabilities, rows).tolist()
-        return replace(
-            self, source=source, target=target, weights=weights, probabilities=probabilities
-        )
+        mattered = self.mattered
+        if mattered is not None:
+            mattered = np.add.reduceat(np.add.reduceat(mattered, columns, axis=1), rows, axis=0)
+        words = {"source": source, "target": target, "probabilities": probabilities}
+        return replace(self, **words, weights=weights, mattered=mattered)
 
     def with_source_end(self, choice: str) -> "Alignment":
         """Keep the column of the source's end symbol, drop it, or drop it and let rows sum to one.
@@ -105,7 +117,8 @@ class Alignment:
         if choice == "renormalise":
             total = weights.sum(axis=1, keepdims=True)
             weights = np.divide(weights, total, out=np.zeros_like(weights), where=total > 0)
-        return replace(self, source=self.source[:-1], weights=weights)
+        mattered = None if self.mattered is None else self.mattered[:, :-1]
+        return replace(self, source=self.source[:-1], weights=weights, mattered=mattered)
 
     def links(self) -> list[tuple[int, int]]:
         """Return the best source word of each target word as ``(source, target)``, counted from 0.

@@ -65,6 +65,7 @@ def draw_heatmap(
     cmap: str | Colormap | None = None,
     title: str | None = None,
     values: bool = False,
+    signed: bool = False,
     dpi: float | None = None,
 ) -> Figure:
     """Draw an alignment: source words on top, target words on the left, 0 black and 1 white.
@@ -77,6 +78,8 @@ def draw_heatmap(
         cmap: a colour map of matplotlib for 0 to 1, or its name, in place of the style's greys.
         title: a line above the picture.
         values: whether weights are written into the cells, from 0.005 on.
+        signed: whether these are no weights but effects of either sign, drawn from red over white
+            at zero to blue, the largest in full colour.
         dpi: dots in an inch (default: 150); the size in inches does not depend on it.
 
     Returns:
@@ -101,7 +104,7 @@ def draw_heatmap(
     FigureCanvasAgg(figure)
     left, below = before + layout.left, layout.height - layout.top - rows
     axes = figure.add_axes((left / width, below / height, columns / width, rows / height))
-    _fill(axes, layout, weights, cmap, title, values)
+    _fill(axes, layout, weights, cmap, title, values, signed)
     return figure
 
 
@@ -115,6 +118,7 @@ def draw_heatmap_into(
     cmap: str | Colormap | None = None,
     title: str | None = None,
     values: bool = False,
+    signed: bool = False,
 ) -> None:
     """Draw an alignment into axes of a figure that is the caller's.
 
@@ -122,7 +126,7 @@ def draw_heatmap_into(
 
     Args:
         axes: matplotlib's; what lies in them already stays.
-        source, target, weights, style, cmap, title, values: as for `draw_heatmap`.
+        source, target, weights, style, cmap, title, values, signed: as for `draw_heatmap`.
 
     Raises:
         UserError: as `draw_heatmap`.
@@ -138,7 +142,7 @@ def draw_heatmap_into(
         comfortable_side=math.inf,
     )
     layout = lay_out(source, target, axes.figure.dpi, chosen)
-    _fill(axes, layout, weights, cmap, title, values)
+    _fill(axes, layout, weights, cmap, title, values, signed)
 
 
 def _fill(
@@ -148,13 +152,15 @@ def _fill(
     cmap: str | Colormap | None,
     title: str | None,
     values: bool,
+    signed: bool,
 ) -> None:
     """Draw cells, words, frame and title into axes."""
+    most = float(np.abs(weights).max()) or 1.0 if signed else 1.0
     image = axes.imshow(
         weights,
-        cmap=_colour_map(cmap, layout.style),
-        vmin=0,
-        vmax=1,
+        cmap=_colour_map("RdBu" if signed and cmap is None else cmap, layout.style),
+        vmin=-most if signed else 0,
+        vmax=most,
         interpolation="nearest",
         origin="upper",
         aspect="equal",
@@ -178,16 +184,21 @@ def _fill(
         axes.set_title(label.text, **text | {"fontsize": size}, fontfamily=label.families)
     if values:
         size = VALUE_PER_CELL * layout.cell / layout.dots_per_point
-        _write_values(axes, image, weights, min(size, layout.font_size))
+        _write_values(axes, image, weights, min(size, layout.font_size), signed)
 
 
-def _write_values(axes: Axes, image: AxesImage, weights: np.ndarray, size: float) -> None:
+def _write_values(
+    axes: Axes, image: AxesImage, weights: np.ndarray, size: float, signed: bool
+) -> None:
     """Write each weight that is not nearly 0 into its cell, in black or white as is seen better."""
     shown = np.asarray(weights, dtype=float)
     colours = image.cmap(image.norm(shown))
     brightness = colours[..., :3] @ (0.299, 0.587, 0.114)
-    for row, column in np.argwhere(~(shown < 0.005)):
-        text = f"{shown[row, column]:.2f}".removeprefix("0")
+    is_small = np.abs(shown) < 0.05 if signed else shown < 0.005
+    for row, column in np.argwhere(~is_small):
+        value = shown[row, column]
+        text = f"{value:.1f}" if signed else f"{value:.2f}"
+        text = text.replace("0.", ".") if abs(value) < 1 else text
         colour = "black" if brightness[row, column] > 0.5 else "white"
         place = {"ha": "center", "va": "center_baseline", "fontfamily": fonts.MAIN}
         axes.text(column, row, text, fontsize=size, color=colour, **place, **_PLAIN)
@@ -240,6 +251,7 @@ def save_heatmap(
     cmap: str | Colormap | None = None,
     title: str | None = None,
     values: bool = False,
+    signed: bool = False,
     dpi: float | None = None,
 ) -> None:
     """Draw an alignment into a file; the suffix (.png, .pdf, .svg) chooses the format.
@@ -249,16 +261,16 @@ def save_heatmap(
 
     Args:
         path: the file; its folder must exist.
-        source, target, weights, style, cmap, title, values, dpi: as for `draw_heatmap`.
+        source, target, weights, style, cmap, title, values, signed, dpi: as for `draw_heatmap`.
 
     Raises:
         UserError: another suffix, a file that cannot be written, and as `draw_heatmap`.
     """
     suffix = picture_format(path, "heatmap")
     weights = _checked(source, target, weights)
-    if suffix == "pdf" or cmap is not None or title or values:
-        words = source, target, weights
-        figure = draw_heatmap(*words, style=style, cmap=cmap, title=title, values=values, dpi=dpi)
+    if suffix == "pdf" or cmap is not None or title or values or signed:
+        words, look = (source, target, weights), {"values": values, "signed": signed, "dpi": dpi}
+        figure = draw_heatmap(*words, style=style, cmap=cmap, title=title, **look)
         save_figure(path, figure)
         return
     chosen = style_named(style)

@@ -1,7 +1,7 @@
 """The file ``alignments.jsonl``, which has one JSON object a line for each alignment.
 
-Its keys are id, score, source and target (lists of words), and weights (target rows, source
-columns).
+Its keys are id, score, source and target (lists of words), weights (target rows, source columns),
+and mattered (the same shape) where it was computed.
 """
 
 import json
@@ -18,15 +18,21 @@ _VALID = "valid is the jsonl of --heatmap-format"
 
 
 def json_line(alignment: Alignment) -> str:
-    """Return an alignment as a line, without its end; weights are rounded to six decimals."""
+    """Return an alignment as a line, without its end; numbers are rounded to six decimals."""
     value = {
         "id": alignment.id,
         "score": alignment.score,
         "source": alignment.source,
         "target": alignment.target,
-        "weights": [[round(float(weight), 6) for weight in row] for row in alignment.weights],
+        "weights": _rounded(alignment.weights),
     }
+    if alignment.mattered is not None:
+        value["mattered"] = _rounded(alignment.mattered)
     return json.dumps(value, ensure_ascii=False)
+
+
+def _rounded(matrix: np.ndarray) -> list[list[float]]:
+    return [[round(float(number), 6) for number in row] for row in matrix]
 
 
 def read_alignments(path: Path) -> dict[int, Alignment]:

@@ -52,6 +52,11 @@ class StepwiseDecoder(Protocol):
     def begin(self, encoder_out: Any) -> Any:
         """Return the decoder's steps, ``kernels.DecoderSteps``, for the encoder's result."""
 
+    def without_each(
+        self, prev_output_tokens: Tensor, encoder_out: Any, target: Tensor
+    ) -> Tensor | None:
+        """See ``paper.network.Decoder.without_each``."""
+
 
 @dataclass
 class _Sentence:

@@ -24,6 +24,7 @@ from fairseq_rnnsearch.kernels import (
     SearchStart,
     forget,
 )
+from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.paper.equations import (
     AlignmentModel,
     Attention,
@@ -33,6 +34,7 @@ from fairseq_rnnsearch.paper.equations import (
     Memory,
     OutputLayer,
     Unit,
+    context,
 )
 from fairseq_rnnsearch.paper.network.embedded_words import EmbeddedWords, embed_words
 from fairseq_rnnsearch.paper.network.encoder import EncodedSource
@@ -168,21 +170,64 @@ class Decoder(RunByBackend):
             t_ij = self.readout.given_word_inputs(
                 s.unsqueeze(1), of_word.unsqueeze(1), source.annotations
             )
-            of_words = words[:, i].unsqueeze(1).expand(t_ij.shape[:2])
-            log_p = self._log_probabilities(t_ij.flatten(0, 1), of_words.flatten())
-            log_probabilities.append(log_p.view(of_words.shape))
+            log_probabilities.append(self._log_probabilities(t_ij, words[:, i]))
         scores = positions.alignment.log() + torch.stack(log_probabilities, dim=1)
         return self._read_out(positions), torch.softmax(scores, dim=-1)
 
+    def without_each(self, previous: Tensor, source: EncodedSource, words: Tensor) -> Tensor | None:
+        """Score given words as ``forward`` does, and again without each source position in turn.
+
+        The weights say where the model looked; this says whether it mattered. For each i and j,
+        alpha_ij becomes zero, the other weights of the row are scaled to sum to one, and step i
+        is computed again: c_i, with ``section3`` the state that has read it, t_i and p(y_i).
+        Everything before step i stays as it was.
+
+        Each remaining weight counts as at least the smallest normal number, so that a row whose
+        weight is all on position j becomes an even one. If j is the only position, c_i becomes
+        the zero vector.
+
+        Args:
+            previous, source: as for ``forward``.
+            words: ``(batch, target)``, the word at each position.
+
+        Returns:
+            ``(batch, target, 1 + source)``: log p(y_i), then log p(y_i) without position j, where
+            padding is as if nothing was taken away; None for RNNencdec.
+        """
+        positions, h = self._positions(previous, source, words), source.annotations
+        if positions.alignment is None:
+            return None
+        word_inputs = self._embed(previous.T).through(self.unit.word_inputs)
+        s_0 = self.initial_state(source)
+        state, log_probabilities = self.unit.begin(s_0.to(accurate_type(s_0.dtype))), []
+        for i, of_word in enumerate(positions.word_inputs):
+            c = context(_without_each(positions.alignment[:, i], source.padding), h)
+            s = positions.states[i].unsqueeze(1)
+            if self.order == "section3":
+                inputs = word_inputs[i].unsqueeze(1) + self.unit.context_inputs(c)
+                before = state.repeat_interleave(c.size(1), dim=0)
+                after = self.unit.step(inputs.flatten(0, 1).to(state.dtype), before)
+                state = after[:: c.size(1)]  # with all positions
+                s = self.unit.hidden(after).to(s.dtype).view(*c.shape[:2], -1)
+            t = self.readout.given_word_inputs(s, of_word.unsqueeze(1), c)
+            log_probabilities.append(self._log_probabilities(t, words[:, i]))
+        return torch.stack(log_probabilities, dim=1)
+
     def _log_probabilities(self, t: Tensor, words: Tensor) -> Tensor:
-        """Return log p of a word for each row of t, ``(rows, l)``, storing few logits at once."""
+        """Return log p of each sentence's word, ``(batch, rows)``, storing few logits at once.
+
+        Args:
+            t: ``(batch, rows, l)``.
+            words: ``(batch,)``.
+        """
+        shape, words = t.shape[:2], words.repeat_interleave(t.size(1))
         rows, log_p = max(1, _LOGITS // len(self.output.bias)), []
-        for part, wanted in zip(t.split(rows), words.split(rows), strict=True):
+        for part, wanted in zip(t.flatten(0, 1).split(rows), words.split(rows), strict=True):
             logits = self.logits(part)
             logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
             of_word = logits.gather(1, wanted.unsqueeze(1)).squeeze(1)
             log_p.append(of_word - logits.logsumexp(dim=1))
-        return torch.cat(log_p)
+        return torch.cat(log_p).view(shape)
 
     def _read_out(self, positions: Positions) -> Tensor:
         """Return t_i, ``(batch, target, l)``."""
@@ -291,3 +336,19 @@ class Decoder(RunByBackend):
         if later.place is None:
             return EmbeddedWords(rows, None)
         return EmbeddedWords(rows, nn.functional.pad(later.place + 1, (0, 0, 1, 0)))
+
+
+def _without_each(alpha: Tensor, padding: Tensor) -> Tensor:
+    """Return a row of weights as it is, then without each position in turn; see `Decoder`.
+
+    Args:
+        alpha, padding: ``(batch, source)``.
+
+    Returns:
+        ``(batch, 1 + source, source)``; rows sum to one, or are zero where no position is left.
+    """
+    tiny = torch.finfo(alpha.dtype).tiny
+    taken = torch.eye(alpha.size(1), dtype=torch.bool, device=alpha.device)
+    taken = nn.functional.pad(taken, (0, 0, 1, 0))
+    left = alpha.clamp(min=tiny).masked_fill(padding, 0).unsqueeze(1).masked_fill(taken, 0)
+    return nn.functional.normalize(left, p=1, dim=-1, eps=tiny)

@@ -108,6 +108,13 @@ class RNNSearchDecoder(FairseqIncrementalDecoder):
         return words.masked_fill(words.eq(self.dictionary.pad()), self.dictionary.eos())
 
     @in_compute_dtype
+    def without_each(
+        self, prev_output_tokens: Tensor, encoder_out: EncoderOut, target: Tensor
+    ) -> Tensor | None:
+        """See ``paper.network.Decoder.without_each``; target words are padded on the right."""
+        return self.network.without_each(prev_output_tokens, encoder_out.by_row(), target)
+
+    @in_compute_dtype
     def output_layer(self, features: Tensor) -> Tensor:
         """Turn t_i into logits."""
         return self.network.logits(features)

@@ -1,0 +1,177 @@
+"""Whether what attention looked at mattered: against an oracle in NumPy float64, and use."""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from commands import run
+from models import EOS, SOURCES, TARGETS, build_model, padded, random_model
+from oracles import numpy_rnnsearch as oracle
+from test_network import EXACT
+from test_target_foresight import arrays_of
+from torch.testing import assert_close
+
+from fairseq_rnnsearch import load
+from fairseq_rnnsearch.alignment.figures import Alignment
+from fairseq_rnnsearch.alignment.figures.alignment import bpe_piece
+from fairseq_rnnsearch.alignment.figures.jsonl import json_line
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.paper.network import DECODER_ORDERS, decoder
+
+pytest_plugins = ["trained"]
+
+
+def mattered(p, x, y, order):
+    """log p(y_i) minus log p(y_i) without position j, (Ty, Tx), in slow loops."""
+    annotations, y_prev, rows = oracle.encode(p, x), None, []
+    s = oracle.initial_state(p, annotations)
+    for word in y:
+        c, alpha = oracle.attend(p, annotations, s)
+
+        def log_p(c, s=s, y_prev=y_prev, word=word):
+            read = oracle.transition(p, s, y_prev, c) if order == "section3" else s
+            return oracle.readout(p, read, y_prev, c)[word]
+
+        row = []
+        for j in range(len(x)):
+            left = [(alpha[k], h) for k, h in enumerate(annotations) if k != j]
+            total = sum(weight for weight, _ in left)
+            without = sum((weight / total * h for weight, h in left), np.zeros_like(c))
+            row.append(log_p(c) - log_p(without))
+        rows.append(row)
+        s = oracle.transition(p, s, word if order == "program" else y_prev, c)
+        y_prev = word
+    return np.array(rows)
+
+
+def effects(model):
+    """The same by the model, for each sentence of a padded batch."""
+    previous = padded([[EOS, *words[:-1]] for words in TARGETS])
+    log_p = model.decoder.without_each(previous, model.encoder(padded(SOURCES)), padded(TARGETS))
+    found = log_p[..., :1] - log_p[..., 1:]
+    sizes = zip(found, SOURCES, TARGETS, strict=True)
+    return [one[: len(y), : len(x)] for one, x, y in sizes], log_p
+
+
+@pytest.mark.parametrize("order", DECODER_ORDERS)
+@pytest.mark.parametrize("kernels", ["reference", "fast"])
+def test_effects_equal_the_oracle(order, kernels, monkeypatch):
+    monkeypatch.setattr(decoder, "_LOGITS", 20)  # of two rows, so that there are several parts
+    model = random_model(output_layer="factorised", decoder_order=order, kernels=kernels).eval()
+    for found, x, y in zip(effects(model)[0], SOURCES, TARGETS, strict=True):
+        assert_close(found, torch.tensor(mattered(arrays_of(model), x, y, order)), **EXACT)
+
+
+@pytest.mark.parametrize("order", DECODER_ORDERS)
+@pytest.mark.parametrize(
+    "parts", [{"unit": "lstm"}, {"alignment_model": "general"}, {"target_foresight": True}]
+)
+def test_other_parts_score_as_they_do(order, parts):
+    """What is scored with all positions is what the model scores, so that the states are its."""
+    model = random_model(decoder_order=order, **parts).eval()
+    previous, source = padded([[EOS, *words[:-1]] for words in TARGETS]), padded(SOURCES)
+    output = model.decoder(previous, model.encoder(source))
+    if parts.get("target_foresight"):
+        network, encoded = model.decoder.network, model.encoder(source).by_row()
+        output = (model.decoder.output_layer(network(previous, encoded, padded(TARGETS))[0]), None)
+    expected = model.get_normalized_probs(output, log_probs=True)
+    expected = expected.gather(2, padded(TARGETS).unsqueeze(2)).squeeze(2)
+    found, log_p = effects(model)
+    assert_close(log_p[..., 0], expected, **EXACT)
+    assert all((one != 0).all() for one in found)
+
+
+def test_rows_with_all_weight_on_one_position_stay_finite():
+    alpha = torch.tensor([[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
+    padding = torch.tensor([[False, False, False, True], [False, True, True, True]])
+    left = decoder._without_each(alpha, padding)
+    assert_close(left[0, 2], torch.tensor([0.5, 0.0, 0.5, 0.0]))  # without the one with all of it
+    assert_close(left[0, 1], alpha[0])
+    assert left[1, 1].tolist() == [0, 0, 0, 0]
+    assert_close(left[:, 0], alpha)
+
+
+def test_rnnencdec_has_none():
+    model = build_model(fixed_context=True).eval()
+    words = padded(TARGETS)
+    assert model.decoder.without_each(words, model.encoder(padded(SOURCES)), words) is None
+
+
+def test_pieces_become_words_by_sums():
+    pieces = ("a@@", "b", "</s>"), ("c", "d@@", "e", "</s>")
+    numbers = np.arange(12.0).reshape(4, 3)
+    merged = Alignment(*pieces, numbers, mattered=numbers).merge_pieces(bpe_piece)
+    assert merged.mattered.tolist() == [[1, 2], [3 + 4 + 6 + 7, 5 + 8], [9 + 10, 11]]
+    assert merged.with_source_end("drop").mattered.tolist() == [[1], [20], [19]]
+    with pytest.raises(UserError, match=r"alignment effects have shape \(3, 4\)"):
+        Alignment(*pieces, numbers, mattered=numbers.T)
+
+
+@pytest.fixture(scope="module")
+def packaged():
+    return load("en-fr")
+
+
+SENTENCES = ["I have two dogs.", "", "Where is the station?"]
+
+
+def test_translating_and_aligning_agree(packaged, tmp_path):
+    translated = packaged.translate(SENTENCES, beam=2, attribution=True, pieces="keep")
+    texts = [one.text for one in translated]
+    aligned = packaged.align(SENTENCES, texts, attribution=True, pieces="keep", batch_size=1)
+    for one, other in zip(translated, aligned, strict=True):
+        assert one.mattered.shape == one.weights.shape and np.isfinite(one.mattered).all()
+        assert one.others[:1] == () or one.others[0].mattered is None
+        if one.tokens == other.tokens:
+            np.testing.assert_allclose(one.mattered, other.mattered, atol=1e-4)
+        assert one.to_dict()["mattered"] == np.round(one.mattered, 6).tolist()
+    assert translated[0].tokens == aligned[0].tokens
+    translated[0].plot(tmp_path / "a.png", values="mattered")
+    axes = translated[0].plot(values="mattered")
+    (image,) = axes.images
+    most = np.abs(translated[0].mattered).max()
+    assert (image.norm.vmin, image.norm.vmax) == (-most, most)
+    assert f"{most:.1f}" in {text.get_text().lstrip("-") for text in axes.texts}
+
+
+def test_it_is_computed_only_when_it_is_asked_for(packaged):
+    translation = packaged.translate(SENTENCES[0], beam=1)
+    assert translation.mattered is None and "mattered" not in translation.to_dict()
+    with pytest.raises(UserError, match=r'plot: values="mattered" needs .*attribution=True'):
+        translation.plot(values="mattered")
+
+
+def test_lines_of_several_sentences_have_blocks(packaged):
+    line = "I have two dogs. Where is the station?"
+    whole = packaged.translate(line, 1, attribution=True, split_sentences=True).mattered
+    sentences = line.replace(". ", ".\n").split("\n")
+    first, last = (one.mattered for one in packaged.translate(sentences, 1, attribution=True))
+    rows, columns = (n - 1 for n in first.shape)
+    np.testing.assert_allclose(whole[:rows, :columns], first[:-1, :-1], atol=1e-4)
+    np.testing.assert_allclose(whole[rows:, columns:], last, atol=1e-4)
+    assert not whole[:rows, columns:-1].any()
+
+
+def test_an_ensemble_of_one_model_twice_is_that_model(packaged):
+    one = packaged.translate(SENTENCES[0], 1, attribution=True)
+    twice = load(["en-fr", "en-fr"]).translate(SENTENCES[0], 1, attribution=True)
+    np.testing.assert_allclose(twice.mattered, one.mattered, atol=1e-4)
+
+
+def test_the_command_and_python_give_the_same(barely_trained, tmp_path):
+    text, out = barely_trained.corpus.text, tmp_path / "aligned"
+    run(
+        "fairseq_rnnsearch.inference.align", barely_trained.checkpoint, "--attribution",
+        f"--data={barely_trained.corpus.data}", f"--out={out} --heatmap-format jsonl",
+        f"--source={text / 'test.en'}", f"--target={text / 'test.fr'}",
+    ).ok()  # fmt: skip
+    model = load(barely_trained.checkpoint, barely_trained.corpus.data)
+    sides = [(text / f"test.{language}").read_text().splitlines() for language in ("en", "fr")]
+    aligned = model.align(*sides, attribution=True)
+    written = (out / "alignments.jsonl").read_text().splitlines()
+    assert len(written) == len(aligned) == 13
+    for number, one in enumerate(aligned):
+        assert written[number] == json_line(replace(one.alignment, id=number))
+        assert np.shape(json.loads(written[number])["mattered"]) == one.weights.shape
