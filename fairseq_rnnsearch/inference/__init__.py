@@ -1,4 +1,4 @@
-"""From a trained model and a batch to hypotheses with their alignment weights.
+"""Decode batches with a trained model into hypotheses with alignment weights.
 
-``decode`` is the one way to search and to score; the task and ``Translator`` both call it.
+All searching and scoring goes through ``decode``, which the task and ``Translator`` call.
 """

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from fairseq_rnnsearch.inference.translation import Translation
     from fairseq_rnnsearch.inference.translator import Translator
 
-AT_ONCE = 320  # pairs that are read, sorted by length and aligned together
+AT_ONCE = 320  # pairs to read, sort by length and align together
 
 
 @program
@@ -106,10 +106,10 @@ def _begun(stack: contextlib.ExitStack, path: Path) -> IO[str]:
 
 
 def _symmetrised(pair: "Translation", other: "Translation", method: str, where: str) -> str:
-    """Return the links of two directions, joined.
+    """Join the links of two directions.
 
     Raises:
-        UserError: the models split a sentence into different words.
+        UserError: if the models split a sentence into different words.
     """
     if (pair.source_tokens, pair.tokens) != (other.tokens, other.source_tokens):
         raise UserError(
@@ -123,7 +123,7 @@ def _symmetrised(pair: "Translation", other: "Translation", method: str, where: 
 def _aligned(
     model: "Translator", files: Sequence[Path], options: argparse.Namespace, numbers: Iterable[int]
 ) -> Iterator["Translation"]:
-    """Yield aligned pairs in the order of the files, which are never in memory as a whole."""
+    """Yield aligned pairs in file order, without loading the whole files."""
     with (
         files[0].open(encoding="utf-8") as source,
         files[1].open(encoding="utf-8") as target,

@@ -1,4 +1,4 @@
-"""Parts of a batch, and what a batch is called where memory runs out."""
+"""Parts of a batch, and its description when memory runs out."""
 
 import contextlib
 from collections.abc import Iterator
@@ -9,12 +9,12 @@ from torch import Tensor
 
 from fairseq_rnnsearch.errors import counted
 
-_LINKS = ("alignments", "align_weights")  # of the whole batch, not one for each row
-_NO_MEMORY = ("t allocate memory", "out of memory")  # what torch says, without and with a GPU
+_LINKS = ("alignments", "align_weights")  # for the whole batch, not one per row
+_NO_MEMORY = ("t allocate memory", "out of memory")  # torch's messages, without and with a GPU
 
 
 def rows_of(sample: dict, rows: slice, padding: int) -> dict:
-    """Return some sentences of a batch as a batch, as wide as before."""
+    """Return some sentences of a batch as a batch of the same width."""
     count = len(sample["net_input"]["src_tokens"])
 
     def pick(value: Tensor) -> Tensor:
@@ -32,7 +32,7 @@ def rows_of(sample: dict, rows: slice, padding: int) -> dict:
 
 
 def _links_of_rows(sample: dict, rows: slice | Tensor) -> dict:
-    """Return the links of some rows as fairseq keeps them: to a position of the flat target."""
+    """Return some rows' links in fairseq's form: to positions in the flattened target."""
     links, (count, width) = sample["alignments"], sample["target"].shape
     chosen = torch.arange(count, device=links.device)[rows]
     place = chosen.new_full((count,), -1)
@@ -45,13 +45,13 @@ def _links_of_rows(sample: dict, rows: slice | Tensor) -> dict:
 
 @contextlib.contextmanager
 def naming_the_batch(sample: dict) -> Iterator[None]:
-    """Say which batch was too large when memory runs out.
+    """Name the batch that was too large when memory runs out.
 
     fairseq's trainer skips a batch whose error says "out of memory", as CUDA's does. The CPU's
-    error speaks of memory that cannot be allocated, and would end the training.
+    error is worded differently and would end training.
 
     Raises:
-        RuntimeError: "out of memory", with the batch, its lengths and what makes it smaller.
+        RuntimeError: "out of memory", with the batch, its lengths and how to make it smaller.
     """
     try:
         yield

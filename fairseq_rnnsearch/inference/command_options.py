@@ -1,4 +1,4 @@
-"""What commands for trained models share: how they begin, options, and how they warn."""
+"""What the commands for trained models share: parsers, options and warnings."""
 
 import argparse
 import logging
@@ -19,8 +19,7 @@ from fairseq_rnnsearch.errors import OneLineParser, UsageError, as_text
 class MixedParser(OneLineParser):
     """Reads files before and after options with ``parse_intermixed_args``.
 
-    argparse then reads a command line twice. The first time it leaves the files aside, which are no
-    mistake.
+    argparse then reads a command line twice. The first pass skips the files, which is not an error.
     """
 
     parse_known_args = argparse.ArgumentParser.parse_known_args
@@ -29,10 +28,10 @@ class MixedParser(OneLineParser):
 def parser_of(
     prog: str, doc: str | None, kind: type[OneLineParser] = OneLineParser
 ) -> argparse.ArgumentParser:
-    """Return the parser of a command, which knows ``--help`` and ``--version``.
+    """Return a command's parser, with ``--help`` and ``--version``.
 
     Args:
-        doc: what its help begins with, the docstring of its module; None under ``python -OO``.
+        doc: the beginning of its help, the module's docstring; None under ``python -OO``.
         kind: the parser's class.
     """
     parser = kind(
@@ -46,10 +45,10 @@ def parser_of(
 
 
 def add_heatmap_options(parser: argparse.ArgumentParser, formats: str) -> None:
-    """Add what is drawn, and how.
+    """Add the options for what to draw, and how.
 
     Args:
-        formats: those by default.
+        formats: the default formats.
     """
     parser.add_argument(
         "--heatmap-format",
@@ -92,11 +91,11 @@ def add_heatmap_options(parser: argparse.ArgumentParser, formats: str) -> None:
 def look_of(
     options: argparse.Namespace, files: Sequence[str], languages: Sequence[str], model: str
 ) -> Look:
-    """Return how alignments look.
+    """Return the look of alignments.
 
     Args:
         files: names of the texts, for the title.
-        languages: those of the model, the source's and the target's, for the title.
+        languages: of the model's source and target, for the title.
         model: the checkpoint.
     """
     title = options.heatmap_title or title_of(languages, files)
@@ -104,7 +103,7 @@ def look_of(
 
 
 def add_text_options(parser: argparse.ArgumentParser) -> None:
-    """Add the data folder, the languages, and how text becomes tokens."""
+    """Add the data folder, the languages and the tokenisation."""
     parser.add_argument(
         "--data",
         metavar="DIR",
@@ -122,7 +121,7 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
-    """Add what ``load`` takes, and how many sentences are computed at a time."""
+    """Add the options for ``load``, and the batch size."""
     add_text_options(parser)
     parser.add_argument(
         "--batch-size",
@@ -135,20 +134,19 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 
 def load_options(options: argparse.Namespace) -> dict[str, Any]:
-    """Return the arguments of ``load`` among the options that the functions above have added."""
+    """Return the arguments for ``load`` from the options added above."""
     names = ("source_lang", "target_lang", "tokenizer", "lowercase", "bpe_codes", "device")
     return {name: value for name, value in vars(options).items() if name in names}
 
 
-_MODELS = (b"PK", b"\x80")  # how checkpoints begin: archives and, of old, pickles
+_MODELS = (b"PK", b"\x80")  # first bytes of checkpoints: archives or, formerly, pickles
 
 
 def check_places(models: Iterable[str], files: Iterable[str | Path] = ()) -> None:
-    """Check that models and files were given, and not each in the place of the other.
+    """Check that models are models and files are files.
 
     Raises:
-        UsageError: a text file or a sentence stands where a model is expected, or a sentence where
-            a file is.
+        UsageError: if a text file or a sentence was given for a model, or a sentence for a file.
     """
     for path in models:
         if _is_text(Path(path)):
@@ -181,12 +179,12 @@ class _AsText(logging.Formatter):
 
 
 def show_warnings() -> None:
-    """Show warnings in a line each, and nothing else of what is logged.
+    """Show only warnings, each in one line.
 
-    It comes before fairseq is imported, which otherwise lets everything be shown.
+    Call it before importing fairseq, which otherwise shows every message.
     """
     handler = logging.StreamHandler()
     handler.setFormatter(_AsText("fairseq_rnnsearch: warning: %(message)s"))
     logging.basicConfig(level=logging.WARNING, handlers=[handler])
-    # fairseq's import calls what torch will give up
+    # fairseq's import calls functions that torch has deprecated
     warnings.filterwarnings("ignore", r"`torch\.jit\.", FutureWarning)

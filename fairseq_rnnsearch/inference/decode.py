@@ -1,7 +1,7 @@
-"""One way to decode a batch: beam search, or the scores of given words, with alignment weights.
+"""Decode a batch, by beam search or by scoring given words, with alignment weights.
 
-`decode` is pure: it draws and prints nothing, and changes nothing that it is given. Callers show
-what it returns.
+`decode` is pure: it neither draws nor prints, and does not change its arguments. Callers display
+the result.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from fairseq_rnnsearch.inference.search.generator import StepwiseDecoder
 
 
 def has_alignment(model: torch.nn.Module) -> bool:
-    """Tell whether a model has attention; fairseq's own do not say it and are taken to."""
+    """Tell whether a model has attention; fairseq's own do not tell, and are assumed to."""
     return model.decoder.has_alignment if isinstance(model.decoder, StepwiseDecoder) else True
 
 
@@ -24,7 +24,7 @@ def check_search(model: torch.nn.Module) -> None:
     """Check that a search with a model makes sense.
 
     Raises:
-        UserError: for a model that only scores given words.
+        UserError: if the model can only score given words.
     """
     if isinstance(model.decoder, StepwiseDecoder):
         model.decoder.check_search()
@@ -42,7 +42,7 @@ def decode(
 ) -> list[list[dict]]:
     """Translate or score a batch.
 
-    A sentence without words has a translation without words, and is not searched for one.
+    A sentence without words gets an empty translation, without a search.
 
     Args:
         pad: the source's padding.
@@ -55,7 +55,7 @@ def decode(
         is ``(target, source)`` without padding, both end symbols included, or None.
 
     Raises:
-        RuntimeError: "out of memory", with what the batch was.
+        RuntimeError: "out of memory", with a description of the batch.
     """
     words = sample["net_input"]["src_tokens"]
     blank = words.ne(pad).sum(dim=1) <= 1  # the end symbol alone
@@ -99,9 +99,9 @@ def _with_weights(
 
 
 def _empty(is_source: Tensor, eos: int, attends: int) -> dict:
-    """Return the translation without words of a sentence without words.
+    """Return the empty translation of a sentence without words.
 
-    Attention, if there is any, looks at the end symbol.
+    Attention, if any, is on the end symbol.
     """
     return {
         "tokens": torch.tensor([eos], device=is_source.device),

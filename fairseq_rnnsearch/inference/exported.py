@@ -1,4 +1,4 @@
-"""From a checkpoint to a model's folder, and back."""
+"""Convert a checkpoint to a model folder, and back."""
 
 from dataclasses import fields
 from pathlib import Path
@@ -34,7 +34,7 @@ def to_folder(
     """Write a model's folder from a checkpoint, or from another folder; see `write_folder`.
 
     Raises:
-        UserError: for a checkpoint or folder that is not there or cannot be used.
+        UserError: if the checkpoint or folder is missing or unusable.
     """
     if folder := folder_of(checkpoint):
         read = read_folder(folder)
@@ -63,7 +63,7 @@ def to_checkpoint(model: str, out: Path) -> None:
     """Write a checkpoint from a model's folder; its data folder is the model's.
 
     Raises:
-        UserError: for a folder that is none of a model, or cannot be used.
+        UserError: if the folder does not hold a model, or is unusable.
     """
     folder = folder_of(model)
     if folder is None:

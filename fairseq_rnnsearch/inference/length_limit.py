@@ -1,4 +1,4 @@
-"""How long a translation may become, kept with the model that learned from the training pairs.
+"""The maximum length of a translation, measured on the training pairs and kept with the model.
 
 A search allows ``ratio * s + margin`` tokens before the end symbol for a source of s tokens, its
 end symbol included. A model of characters needs far more of them than one of words, which is why
@@ -40,7 +40,7 @@ UNKNOWN = LengthLimit(0.0, 200)  # fairseq's own limit, for checkpoints that hav
 
 
 def measured(source: np.ndarray, target: np.ndarray) -> LengthLimit:
-    """Return a limit that leaves room for training pairs and half as much again.
+    """Return a limit that leaves room for the training pairs and half as much again.
 
     Args:
         source, target: lengths of the pairs in tokens, ``(pairs,)``, end symbols included.
@@ -51,13 +51,13 @@ def measured(source: np.ndarray, target: np.ndarray) -> LengthLimit:
 
 
 def largest(*limits: LengthLimit) -> LengthLimit:
-    """Return what holds for all models, or all training pairs, of which something is known."""
+    """Return the largest of the known limits, of models or of sets of training pairs."""
     known = [limit for limit in limits if limit != UNKNOWN]
     return LengthLimit(*map(max, zip(*known, strict=True))) if known else UNKNOWN
 
 
 def stored(limit: object) -> LengthLimit:
-    """Read what a checkpoint's task state has; ``UNKNOWN`` if it has nothing that makes sense."""
+    """Read the limit in a checkpoint's task state; ``UNKNOWN`` if it is missing or invalid."""
     if not isinstance(limit, (list, tuple)) or len(limit) != 2:
         return UNKNOWN
     if not all(isinstance(one, (int, float)) and 0 <= one <= 1e4 for one in limit):

@@ -1,4 +1,4 @@
-"""A model as a folder of plain files, to be shared: nothing in it can run.
+"""A model as a folder of plain files, for sharing: nothing in it can run code.
 
     model.safetensors     parameters: float32, float16, or int8 with one scale for each row
     config.json           architecture, sizes, languages, limit of length, version
@@ -44,15 +44,15 @@ _PACKAGED = Path(__file__).parents[1] / "pretrained"
 
 
 class Facts(NamedTuple):
-    """What ``config.json`` says.
+    """The contents of ``config.json``.
 
     Attributes:
         architecture: as ``--arch``.
-        options: of the model, by the names of `RNNSearchConfig`.
-        languages: the source's and the target's.
-        left_pad_source: the side of a batch on which shorter sentences are filled up.
-        length_limit: how long a translation may become.
-        licence: a line about the data that the model was trained on, which pages show.
+        options: the model's options, by their names in `RNNSearchConfig`.
+        languages: of the source and the target.
+        left_pad_source: whether shorter sentences in a batch are padded on the left.
+        length_limit: the maximum length of a translation.
+        licence: a line about the training data, which pages show.
     """
 
     architecture: str
@@ -73,12 +73,12 @@ class ModelFolder(NamedTuple):
 
 
 def packaged() -> list[str]:
-    """Return the names of the models that the package brings, such as "en-fr"."""
+    """Return the names of the models included in the package, such as "en-fr"."""
     return sorted(path.parent.name for path in _PACKAGED.glob(f"*/{PARAMETERS}"))
 
 
 def folder_of(path: str) -> Path | None:
-    """Return the folder of a model that a path or a name of the package means, if it means one."""
+    """Return the model folder that a path or an included model's name means, or None."""
     if (Path(path) / PARAMETERS).is_file():
         return Path(path)
     if not Path(path).exists() and path in packaged():
@@ -102,12 +102,12 @@ def write_folder(
     """Write a model's folder, whole or not at all.
 
     Args:
-        data: the folder with the preprocessing.json and the BPE codes of the training.
-        weights: how matrices are stored, one of `WEIGHTS`; vectors stay float32 beside int8.
+        data: the folder with the training's preprocessing.json and BPE codes.
+        weights: how to store matrices, one of `WEIGHTS`; with int8, vectors stay float32.
         card: text of the README.md (default: one from the facts).
 
     Raises:
-        UserError: for another kind of model, or a folder that is there already.
+        UserError: for another kind of model, or if the folder exists already.
     """
     if not isinstance(model, RNNSearchModel):
         raise UserError(
@@ -146,7 +146,7 @@ def _as_stored(model: RNNSearchModel, weights: str) -> Iterator[tuple[str, torch
 
 
 def rounded(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Round a matrix, and return its 8-bit numbers and the scales of its rows."""
+    """Round a matrix; return its 8-bit numbers and its rows' scales."""
     scales = np.abs(values).max(axis=1).astype(np.float32) / np.float32(127)
     steps = np.divide(values, scales[:, None], out=np.zeros_like(values), where=scales[:, None] > 0)
     return np.rint(steps).astype(np.int8), scales
@@ -206,7 +206,7 @@ print(load("THIS_FOLDER").translate("...").text)
 def read_folder(path: Path) -> ModelFolder:
     """Read a model's folder.
 
-    Sizes are compared with those of the file before memory is taken.
+    Sizes are checked against the file before memory is allocated.
 
     Raises:
         UserError: naming the file and what is wrong with it.

@@ -41,15 +41,15 @@ from fairseq_rnnsearch.inference.command_options import (
 if TYPE_CHECKING:
     from fairseq_rnnsearch.inference.translator import Translation, Translator
 
-BATCHES = 8  # that are read and sorted by length together, after the first
+BATCHES = 8  # to read and sort by length together, after the first
 HEATMAP_OPTIONS = (
     *("heatmap_format", "heatmap_samples", "heatmap_style", "heatmap_title", "heatmap_pieces"),
     "heatmap_source_end",
 )
-# some of them say what is printed, too
+# options that affect printed output too
 SHOWN_BY = {"heatmap_pieces": ("json", "terminal"), "heatmap_source_end": ("terminal",)}
 ATTENTION_OPTIONS = ("heatmap_dir", "terminal", "replace_unk")
-INTERRUPTED = 130  # what shells report of a program that SIGINT has ended
+INTERRUPTED = 130  # the exit status after SIGINT, as in shells
 
 
 @program
@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     Raises:
         UserError: for every mistake in options or files; shown as one line when nobody catches it.
-        SystemExit: at Ctrl-C and when nobody reads the output any more.
+        SystemExit: at Ctrl-C, or when the reader of the output has gone.
     """
     show_warnings()
     options = _options(arguments)
@@ -100,7 +100,7 @@ def _translate(options: argparse.Namespace) -> None:
             drawn = _print_translations(model, options, gallery)
         except KeyboardInterrupt:
             if is_typed:
-                stack.close()  # many end their typing so, and want the pictures
+                stack.close()  # draw: many users end their input in this way
             raise
     if gallery:
         print(f"{counted(drawn, 'alignment')} drawn in {options.heatmap_dir}", file=sys.stderr)
@@ -109,7 +109,7 @@ def _translate(options: argparse.Namespace) -> None:
 def _print_translations(
     model: "Translator", options: argparse.Namespace, gallery: Gallery | None
 ) -> int:
-    """Print the translations of all lines, and return the number of those that were drawn."""
+    """Print the translations of all lines, and return the number of drawn ones."""
     samples, drawn = parse_samples(options.heatmap_samples), 0
     translations = (
         translation
@@ -140,9 +140,9 @@ def _print_translations(
 
 
 def _batches(options: argparse.Namespace) -> Iterator[list[str]]:
-    """Yield the lines of all files, with a bar of progress where it disturbs nobody.
+    """Yield the lines of all files, with a progress bar if it disturbs no other output.
 
-    The first batch is small, so that something is seen soon.
+    The first batch is small, so that output appears soon.
     """
     later = BATCHES * options.batch_size
     is_shown = sys.stderr.isatty() and not sys.stdout.isatty() and not sys.stdin.isatty()
@@ -160,7 +160,7 @@ def _prompt() -> None:
 
 
 def _shown(number: int, translation: "Translation", options: argparse.Namespace) -> str:
-    """Return what is printed of a sentence: one line, or with --nbest several."""
+    """Return a sentence's output: one line, or several with --nbest."""
     best, show = translation.nbest[: options.nbest], as_text if sys.stdout.isatty() else str
     if options.json:
         value = {"id": number + 1, **translation.to_dict()}
@@ -175,7 +175,7 @@ def _shown(number: int, translation: "Translation", options: argparse.Namespace)
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Read the options, and refuse what makes no sense before torch is imported.
+    """Read and check the options, before torch is imported.
 
     Raises:
         UserError: naming the option or the file.
@@ -194,7 +194,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None:
-    """Check options that depend on each other, and fill in what was not given."""
+    """Check options that depend on each other, and fill in defaults."""
     for name in HEATMAP_OPTIONS:
         value = vars(options)[name]
         if value is None:
@@ -215,7 +215,7 @@ def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None
 
 
 class _Parser(MixedParser):
-    """Names the models that there are where none is given."""
+    """Lists the available models if none is given."""
 
     def error(self, message: str) -> NoReturn:
         if "required: checkpoint" in message:
@@ -237,7 +237,7 @@ def _parser() -> argparse.ArgumentParser:
         "files",
         nargs="*",
         metavar="FILE",
-        help="text with a sentence a line; - is standard input (default: -)",
+        help="text with one sentence per line; - is standard input (default: -)",
     )
     parser.add_argument(
         "--beam",
@@ -257,7 +257,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--replace-unk",
         action="store_true",
-        help="in the place of an unknown word, write the source word that has most weight",
+        help="replace each unknown word by the source word with the largest weight",
     )
     parser.add_argument(
         "--split-sentences",
@@ -274,16 +274,16 @@ def _parser() -> argparse.ArgumentParser:
         type=count_of,
         default=1,
         metavar="N",
-        help="print so many translations of each sentence, a line each: the number of the sentence,"
-        " from 1, the score and the text, with tabs between",
+        help="print the N best translations of each sentence, one per line: number, from 1,"
+        " score and text, separated by tabs",
     )
     parser.add_argument(
         "--json",
         action="store_true",
-        help="print an object a line: id (from 1), source, source_tokens, unknown (source words "
-        "that the model does not know), text, score (log probability to base 2 for each token), "
-        "tokens, probabilities, weights (a row for each token), is_cut, and nbest; "
-        "--heatmap-pieces keep gives those of subword pieces",
+        help="print one object per line: id (from 1), source, source_tokens, unknown (unknown "
+        "source words), text, score (log probability to base 2 per token), "
+        "tokens, probabilities, weights (a row per token), is_cut, and nbest; "
+        "with --heatmap-pieces keep, for subword pieces",
     )
     parser.add_argument(
         "--terminal", action="store_true", help="draw each alignment below its translation"

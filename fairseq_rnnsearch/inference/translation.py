@@ -1,4 +1,4 @@
-"""What a `Translator` gives back: a translation, its alternatives, and what the model looked at."""
+"""A `Translator`'s result: a translation, its alternatives, and its alignment."""
 
 import html
 import io
@@ -27,28 +27,28 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap
     from matplotlib.figure import Figure
 
-# Drawing, and fairseq's reading of a checkpoint, change settings of the whole process meanwhile.
+# Drawing, and reading a checkpoint with fairseq, temporarily change settings of the whole process.
 one_at_a_time = threading.Lock()
 LONGEST_SHOWN = 50  # letters of a sentence in a message
 
 
 @dataclass(frozen=True, repr=False)
 class Translation:
-    """A sentence, its translation, and what the model looked at.
+    """A sentence, its translation, and its alignment.
 
     Attributes:
-        source, text: both sentences as people write them.
-        source_tokens, tokens: the columns and rows of ``weights``: words, or subword pieces where
-            they were not to be merged, with the end symbols.
+        source, text: both sentences as plain text.
+        source_tokens, tokens: the columns and rows of ``weights``: words, or subword pieces if
+            these are not merged, with the end symbols.
         score: log-probability to base 2 over the number of tokens to the power of ``lenpen``, as
-            fairseq prints it; of a line that was split into sentences, the mean of theirs.
+            fairseq prints it; for a line that was split into sentences, the mean score.
         alignment: the same with its weights, for ``alignment.figures``; None if the model has no
             attention.
         probabilities: of each of ``tokens``, given the source and the tokens before it.
-        is_cut: whether the search ended it, at the model's limit of length, before its end.
+        is_cut: whether the search cut it off at the model's length limit.
         others: the search's other hypotheses, best first; see ``nbest``.
-        unknown: the words of the source that the model does not know, each once, in their order. It
-            has read ``<unk>`` in their place, so the translation is probably bad.
+        unknown: the unknown source words, each once, in order. The model has read ``<unk>`` instead
+            of them, so the translation is probably bad.
     """
 
     source: str
@@ -64,7 +64,7 @@ class Translation:
 
     @property
     def nbest(self) -> tuple["Translation", ...]:
-        """All hypotheses that the beam has ended with, best first; the first is this one."""
+        """All hypotheses in the final beam, best first; the first is this one."""
         return (self, *self.others)
 
     @property
@@ -72,7 +72,7 @@ class Translation:
         """Alignment weights, ``(target, source)``, rows sum to one; read-only.
 
         Raises:
-            UserError: when the model has no attention.
+            UserError: if the model has no attention.
         """
         return self._alignment.weights
 
@@ -88,9 +88,9 @@ class Translation:
         return None if self.alignment is None else self.alignment.mattered
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all of it but ``others`` as values that JSON has, as ``--json`` prints it.
+        """Return everything but ``others`` as JSON values, as ``--json`` prints it.
 
-        Numbers are rounded to six decimals; weights are a list for each row, or None if the model
+        Numbers are rounded to six decimals; weights are one list per row, or None if the model
         has no attention; ``mattered`` is there only if it was computed.
         """
         mattered = {} if self.mattered is None else {"mattered": _rounded(self.mattered)}
@@ -122,20 +122,20 @@ class Translation:
 
         Args:
             path: a file to write as well: .png, .pdf or .svg.
-            ax: matplotlib's axes to draw into (default: those of a new figure, which is as large as
-                the words need and unknown to pyplot: ``plot().figure`` is it).
+            ax: matplotlib axes to draw into (default: a new figure's, as large as the words need
+                and unknown to pyplot: ``plot().figure``).
             style: "paper" (white on black), "inverted" (black on white) or "slides" (large).
-            cmap: a colour map of matplotlib or its name, in place of greys.
+            cmap: a matplotlib colour map or its name, instead of greys.
             title: a line above the picture.
-            values: whether the weights are written into the cells; "mattered" draws and writes
-                `mattered` in their place, blue where a position helped, red where it hurt.
-            dpi: dots in an inch of a new figure and its file (default: 150).
+            values: whether to write the weights into the cells; "mattered" draws and writes
+                `mattered` instead, blue where a position helped, red where it hurt.
+            dpi: dots per inch of a new figure and its file (default: 150).
 
         Returns:
             The axes; a notebook shows the picture.
 
         Raises:
-            UserError: when the model has no attention, an argument is none of its kind, the file
+            UserError: if the model has no attention, an argument is invalid, the file
                 cannot be written, or `mattered` was not computed.
         """
         path, ax, title = checked(path=path, ax=ax, title=title)
@@ -165,12 +165,12 @@ class Translation:
         return ax
 
     def html(self, style: StyleName = "paper") -> str:
-        """Return both sentences and the heatmap as HTML: a word or cell shows its weights.
+        """Return both sentences and the heatmap as HTML, with weights on words and cells.
 
-        It is one element with all that it needs, for a notebook or another page.
+        It is one self-contained element, for a notebook or another page.
 
         Raises:
-            UserError: when the model has no attention, or there is no such style.
+            UserError: if the model has no attention, or there is no such style.
         """
         return embedded_page(self._alignment, style)
 
@@ -190,7 +190,7 @@ class Translation:
 
     def __repr__(self) -> str:
         source, text = (as_text(sentence, LONGEST_SHOWN) for sentence in (self.source, self.text))
-        score = round(self.score, 2) + 0.0  # nor is there a minus before 0.00
+        score = round(self.score, 2) + 0.0  # no minus before 0.00
         return f"Translation({source!r} -> {text!r}, score {score:.2f})"
 
     def __str__(self) -> str:
@@ -198,9 +198,9 @@ class Translation:
 
 
 def joined(source: str, parts: Sequence[Translation]) -> Translation:
-    """Return the translation of a line from those of its sentences, without alternatives.
+    """Join the translations of a line's sentences, without alternatives.
 
-    The end symbols of all sentences are one column; a row has that of the last one alone.
+    All sentences share one column for their end symbols; only the last one's end symbol has a row.
     """
     if len(parts) == 1:
         return parts[0]

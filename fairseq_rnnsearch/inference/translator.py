@@ -90,23 +90,22 @@ def load(
     """Load a trained model.
 
     Args:
-        checkpoint: a model that the package brings, such as "en-fr", a folder that
-            ``rnnsearch-export`` wrote, or a file of fairseq-train; several are an ensemble. Another
-            folder, such as a recipe's, means the best checkpoint in it, or else the last.
-        data: the folder with the dictionaries that it was trained with (default: the one that the
-            checkpoint names, or one of that name beside the checkpoint).
+        checkpoint: a model included in the package, such as "en-fr", a folder that
+            ``rnnsearch-export`` wrote, or a file from fairseq-train; several form an ensemble. Any
+            other folder, such as a recipe's, means its best checkpoint, or else its last.
+        data: the folder with the training's dictionaries (default: the one that the checkpoint
+            names, or one of that name beside the checkpoint).
         source_lang, target_lang: default: the checkpoint's.
-        tokenizer, lowercase, bpe_codes: how text becomes tokens, in place of what the folder's
-            ``preprocessing.json`` says; see ``PlainText``.
+        tokenizer, lowercase, bpe_codes: the tokenisation, instead of that in the folder's
+            ``preprocessing.json``; see ``PlainText``.
         device: where to compute, such as "cuda".
 
-    Threads may load, and may use one ``Translator`` or several at the same time: each call has its
-    own options and finds what it would find alone, up to the rounding of sums. Only pictures are
-    drawn one after the other. A model must not be changed (moved, trained) meanwhile.
+    Threads may load, and may use one ``Translator`` or several, at the same time: each call has its
+    own options and gets the same result as alone, up to the rounding of sums. Only pictures are
+    drawn one at a time. A model must not be changed (moved, trained) meanwhile.
 
     Raises:
-        UserError: for a checkpoint or folder that is not there or cannot be used, or an argument
-            that is none of its kind.
+        UserError: if a checkpoint or folder is missing or unusable, or an argument is invalid.
     """
     paths = [checkpoint_of(path) for path in paths_of("checkpoint", checkpoint)]
     changes = {"data": data, "source_lang": source_lang, "target_lang": target_lang}
@@ -147,7 +146,7 @@ def load(
 def _of_folders(
     paths: Sequence[str], changes: dict[str, str], texts: dict[str, Any], device: torch.device
 ) -> "Translator":
-    """Load models from folders of `rnnsearch-export`, which bring their data with them."""
+    """Load models from folders of `rnnsearch-export`, which include their data."""
     folders = [read_folder(folder_of(path) or Path(path)) for path in paths]
     first, *others = folders
     source_lang, target_lang = first.facts.languages
@@ -179,9 +178,9 @@ class Translator:
     Attributes:
         models: the model, or the models of an ensemble.
         source_dictionary, target_dictionary: the words that the models know.
-        source_text, target_text: how each side's text becomes tokens.
-        length_limit: how long a translation may become.
-        name: what was loaded, with : between the models of an ensemble.
+        source_text, target_text: each side's tokenisation.
+        length_limit: the maximum length of a translation.
+        name: what was loaded; an ensemble's models are separated by :.
     """
 
     def __init__(
@@ -228,10 +227,10 @@ class Translator:
 
     @contextlib.contextmanager
     def as_one_text(self) -> Iterator[None]:
-        """Judge by all calls in the block together how many of the words are unknown.
+        """Count unknown words over all calls in the block together.
 
-        Otherwise each call is a text of its own. Each text has one warning at most, through
-        ``logging``: see ``data.coverage`` for when it is due.
+        Otherwise each call counts as one text. Each text causes at most one warning, through
+        ``logging``; ``data.coverage`` says when.
         """
         self._text = CountedText(*self._vocabularies)
         try:
@@ -266,23 +265,23 @@ class Translator:
     ) -> Translation | list[Translation]:
         """Translate one sentence, or several.
 
-        A sentence without words has a translation without words. `Translation.unknown` has the
-        words that the model does not know, pictures show each as ``<unk:word>``, and a warning
-        tells of a text that the model hardly knows (see `as_one_text`).
+        A sentence without words has an empty translation. `Translation.unknown` has the unknown
+        words, pictures show each as ``<unk:word>``, and too many of them cause a warning (see
+        `as_one_text`).
 
         Args:
             sentences: plain text.
-            beam: hypotheses that are kept; 1 is greedy search.
+            beam: number of hypotheses to keep; 1 is greedy search.
             lenpen: above 1 prefers longer translations, as fairseq's option; from -10 to 10.
             forbid_unk: never generate the unknown word.
             authors_search: the authors' beam search instead of fairseq's.
-            replace_unk: write the source word of most weight in the place of each ``<unk>``.
+            replace_unk: replace each ``<unk>`` by the source word with the largest weight.
             split_sentences: translate each sentence of a line by itself, and join them. Otherwise
                 a warning tells of such lines, of which a model may translate the first alone.
             attribution: compute `Translation.mattered` as well: whether what the model looked at
                 mattered.
             pieces: "merge" subword pieces to words in what is shown, or "keep" them.
-            batch_size: sentences at a time.
+            batch_size: number of sentences at a time.
 
         Returns:
             A translation for a string, a list for a list, in its order.
@@ -326,7 +325,7 @@ class Translator:
             self._translated(*each, pieces, replace_unk)
             for each in zip(sentences, sources, beams, strict=True)
         ]
-        if not authors_search:  # which drops what has not ended
+        if not authors_search:  # that search drops unfinished hypotheses
             translations = list(map(self._marked_if_cut, translations, sources, beams))
         parts = iter(translations)
         translations = [
@@ -355,7 +354,7 @@ class Translator:
     ) -> Translation | list[Translation]:
         """Align given pairs: score each target as the translation of its source.
 
-        A warning tells of a text that the model hardly knows (see `as_one_text`).
+        A text with too many unknown words causes a warning (see `as_one_text`).
 
         Args:
             source, target: two sentences, or two lists of as many.
@@ -365,8 +364,8 @@ class Translator:
             attribution, pieces, batch_size: as for ``translate``.
 
         Raises:
-            UserError: when the model has no attention, the lists differ in length, or an argument
-                is none of its kind.
+            UserError: if the model has no attention, the lists differ in length, or an argument is
+                invalid.
         """
         posterior, attribution, pieces, batch_size = checked(
             posterior=posterior, attribution=attribution, pieces=pieces, batch_size=batch_size
@@ -400,7 +399,7 @@ class Translator:
     def _count(
         self, source: Iterable[tuple[list[str], str]], target: Iterable[tuple[list[str], str]] = ()
     ) -> None:
-        """Count the words of tokens and their sentences, and warn of what the model knows ill."""
+        """Count the words of tokenised sentences, and warn about too many unknown ones."""
         text = self._text or CountedText(*self._vocabularies)
         for tokens, sentence in target:
             text.add_target(tokens, sentence)
@@ -419,7 +418,7 @@ class Translator:
     ) -> list[list[dict]]:
         """Return the hypotheses of `decode` for each sentence, best first.
 
-        Nothing is written to what calls share: the models and their settings.
+        Calls share the models and their settings, so nothing is written to these.
         """
         pad, eos = self.source_dictionary.pad(), self.target_dictionary.eos()
         beams: list[list[dict]] = [[]] * len(sources)
@@ -505,7 +504,7 @@ class Translator:
     def _without_unknown(
         self, tokens: list[str], source_tokens: list[str], weights: torch.Tensor
     ) -> list[str]:
-        """Return tokens with the source word of most weight in the place of each unknown one."""
+        """Replace each unknown token by the source word with the largest weight."""
         unknown = self.target_dictionary.unk_word
         if unknown not in tokens:
             return tokens
@@ -519,7 +518,7 @@ class Translator:
     def _marked_if_cut(
         self, translation: Translation, source_tokens: list[str], beam: list[dict]
     ) -> Translation:
-        """Say of a translation that is as long as the search allows that it may lack its end."""
+        """Mark a translation of the maximum length as cut, and warn."""
         longest = self.length_limit.of(len(source_tokens) + 1)
         if len(beam[0]["tokens"]) <= longest:
             return translation
@@ -568,7 +567,7 @@ class Translator:
 
 
 def _numbers(dictionary: Dictionary, tokens: Sequence[str]) -> torch.Tensor:
-    """Return the tokens' numbers and the end symbol's; a token like a symbol is unknown."""
+    """Return the numbers of the tokens and the end symbol; tokens like symbols are unknown."""
     ids = [dictionary.index(token) for token in tokens]
     ids = [number if number >= dictionary.nspecial else dictionary.unk() for number in ids]
     return torch.tensor([*ids, dictionary.eos()])

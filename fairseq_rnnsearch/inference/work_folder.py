@@ -1,4 +1,4 @@
-"""Where a training has left its model, and where the words are that belong to it.
+"""Find a trained model, and the dictionaries that belong to it.
 
 The recipes lay a work folder out as ``WORK/checkpoints/checkpoint_best.pt`` beside ``WORK/data``,
 or with several models as ``WORK/trained-X/checkpoints/NAME/checkpoint_best.pt`` beside
@@ -17,10 +17,10 @@ DEEPEST = 4  # folders from a work folder down to a checkpoint, itself included
 
 
 def checkpoint_of(path: str) -> str:
-    """Return the checkpoint that a path means: of a folder the best one, or else the last one.
+    """Return the checkpoint that a path means: a folder's best one, or else its last one.
 
     Raises:
-        UserError: for a folder with the checkpoints of several models.
+        UserError: if a folder has checkpoints of several models.
     """
     folder = Path(path)
     if not folder.is_dir() or folder_of(path):
@@ -32,14 +32,14 @@ def checkpoint_of(path: str) -> str:
                 raise UserError(f"{path} holds several models: name one of {', '.join(models)}")
             if models:
                 return models[0]
-    return path  # reading it says what it holds
+    return path  # reading it checks what it holds
 
 
 def data_of(checkpoint: str) -> str:
     """Return the data folder that a checkpoint was trained with, or one of its name beside it.
 
     Raises:
-        UserError: when it is in neither place, or the checkpoint cannot be read.
+        UserError: if it is in neither place, or the checkpoint cannot be read.
     """
     trained_with = _data_named_in(checkpoint)
     named = Path(split_paths(trained_with)[0]) if trained_with else Path("data")

@@ -1,6 +1,6 @@
 """Beam search: fairseq's in single steps, and the authors'."""
 
-import fairseq  # noqa: F401  (first, because it lets the parts be registered)
+import fairseq  # noqa: F401  (first, because this registers the parts)
 
 from fairseq_rnnsearch.inference.search.authors_search import (
     AuthorsBeamSearch,

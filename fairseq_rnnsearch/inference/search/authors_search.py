@@ -8,8 +8,8 @@ For a source sentence of w words, whatever it is batched with:
 - if nothing ends: unknown words are allowed, if they were forbidden; then the beam doubles, up
   to 500.
 
-fairseq's own search keeps the beam at its full width until as many hypotheses have ended, and
-its limits follow the longest sentence of the batch.
+fairseq's own search keeps the beam at its full width until that many hypotheses have ended, and
+its limits depend on the longest sentence of the batch.
 """
 
 import logging
@@ -31,10 +31,10 @@ LARGEST_BEAM = 500
 class AuthorsBeamSearch(BeamSearch):
     """Candidates of one step, limited for each sentence by its own length.
 
-    fairseq's generator carries on with as many hypotheses as the beam is wide. Those beyond the
-    shrunken beam are given a score of minus infinity: it never ends such a hypothesis, and all
-    that continues it scores minus infinity too. Hypotheses that are few because words are few, or
-    because a prefix is forced, leave the beam as wide as it was.
+    fairseq's generator always continues a full beam of hypotheses. Those beyond the shrunken beam
+    get a score of minus infinity: the generator never ends them, and their continuations score
+    minus infinity too. If hypotheses are few because words are few, or because a prefix is forced,
+    the beam keeps its width.
     """
 
     needs_src_lengths = True
@@ -44,7 +44,7 @@ class AuthorsBeamSearch(BeamSearch):
         self.stop_on_max_len = True
 
     def set_src_lengths(self, src_lengths: Tensor) -> None:
-        """Learn the source lengths of the batch, each with its end symbol, ``(batch,)``."""
+        """Set the batch's source lengths, end symbols included, ``(batch,)``."""
         self.src_lengths = src_lengths
 
     def step(
@@ -66,7 +66,7 @@ class AuthorsBeamSearch(BeamSearch):
         return self.accept(words, candidates), words, beams
 
     def begin(self, width: int) -> None:
-        """Start all sentences of a batch with as wide a beam."""
+        """Start all sentences of a batch with a beam of this width."""
         self.widths = torch.full_like(self.src_lengths, width)
 
     def limit(self, step: int, lprobs: Tensor, previous: Tensor | None, part: slice) -> None:
@@ -77,7 +77,7 @@ class AuthorsBeamSearch(BeamSearch):
             previous: the last word of each hypothesis, ``(sentences, hypotheses)``.
         """
         if previous is not None:
-            # fairseq fills a beam that has too few hypotheses with some that have ended
+            # fairseq fills an incomplete beam with hypotheses that have ended
             lprobs.masked_fill_(previous.eq(self.eos).unsqueeze(2), -math.inf)
         source = self.src_lengths[part].unsqueeze(1)
         lprobs[..., self.eos].masked_fill_(step < source // 2, -math.inf)
@@ -85,7 +85,7 @@ class AuthorsBeamSearch(BeamSearch):
         lprobs.masked_fill_(is_over.unsqueeze(2), -math.inf)
 
     def accept(self, words: Tensor, scores: Tensor) -> Tensor:
-        """Return candidates' scores, ``(sentences, candidates)``, best first, in narrower beams."""
+        """Return the candidates' scores, ``(sentences, candidates)``, in the shrunken beams."""
         rank = torch.arange(scores.size(1), device=scores.device)
         scores = scores.masked_fill(rank >= self.widths.unsqueeze(1), -math.inf)
         self.widths = self.widths - (words.eq(self.eos) & scores.isfinite()).sum(dim=1)

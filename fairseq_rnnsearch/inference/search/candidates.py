@@ -1,7 +1,7 @@
 """The best words of a step, without sorting the log-probabilities of a whole dictionary.
 
-Every run of ``RUN`` words is represented by its largest log-probability. The k best words of a
-sentence lie in the k runs whose largest are best, so that only these are looked at word by word.
+Each run of ``RUN`` words is represented by its maximum. A sentence's k best words lie in the k runs
+with the best maxima, so only these are searched word by word.
 """
 
 from functools import lru_cache
@@ -23,7 +23,7 @@ def best(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor
     Returns:
         scores, words and hypotheses, ``(sentences, k)``.
     """
-    if lprobs.device.type != "cpu":  # the answer would be waited for
+    if lprobs.device.type != "cpu":  # asking first would mean waiting
         lprobs.nan_to_num_(-torch.inf, torch.inf, -torch.inf)
     values, chosen = _best(lprobs, scores, k)
     if lprobs.device.type == "cpu" and values[:, 0].isnan().any():  # sorted first
@@ -34,7 +34,7 @@ def best(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor
 
 
 def _best(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Return values, and places among all words of all hypotheses, ``(sentences, k)``."""
+    """Return values, and indices into all words of all hypotheses, ``(sentences, k)``."""
     sentences, width, words = lprobs.shape
     runs = words // RUN
     if width * runs < k:
@@ -56,7 +56,7 @@ def _best(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 @lru_cache(maxsize=4)
 def _places(width: int, words: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Return where words stand, hypothesis by hypothesis: those of each run, and the others."""
+    """Return the words' indices, hypothesis by hypothesis: each run's, and the remaining ones."""
     place = torch.arange(width * words, device=device).view(width, words)
     in_runs = words // RUN * RUN
     return place[:, :in_runs].reshape(-1, RUN), place[:, in_runs:].flatten()

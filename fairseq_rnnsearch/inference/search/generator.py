@@ -1,12 +1,12 @@
 """fairseq's beam search for models that offer single steps, with the same results.
 
-A model offers them with a method ``begin(encoder_out)`` of its decoder: see ``DecoderSteps``.
-Where the models do not, or a step cannot be fast, or an option is asked for that is not for here
-(sampling, constraints, n-gram blocking, a language model), fairseq's own generator runs.
+A model offers them with its decoder's method ``begin(encoder_out)``, see ``DecoderSteps``. If a
+model does not, if its steps are not fast, or if an option is unsupported here (sampling,
+constraints, n-gram blocking, a language model), fairseq's own generator runs.
 
-What differs is where time went: the first step has one row a sentence, all of its hypotheses
-being the same; no row is copied that has only gained a word (see ``history``); words are chosen
-for a few sentences at a time, whose logits stay in the cache (see ``candidates``).
+It saves time: the first step has one row per sentence, as all hypotheses are equal; rows that only
+gain a word are not copied (see ``history``); words are chosen for a few sentences at a time, whose
+logits stay in the cache (see ``candidates``).
 """
 
 import math
@@ -23,24 +23,24 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference.search.candidates import best
 from fairseq_rnnsearch.inference.search.history import History, Rows
 
-# bytes of logits at a time, for the caches of a CPU
+# bytes of logits per block, to fit a CPU's caches
 LOGITS = 8_000_000
 
 
 @runtime_checkable
 class StepwiseDecoder(Protocol):
-    """A decoder that a search can lead from word to word; fairseq's own cannot."""
+    """A decoder that a search can run step by step, unlike fairseq's own."""
 
     @property
     def has_alignment(self) -> bool:
-        """Whether there are alignment weights to look at.
+        """Whether there are alignment weights.
 
-        With them, ``posterior=True`` beside given words gives ``paper.network.Decoder.posterior``.
+        If so, ``posterior=True`` with given words returns ``paper.network.Decoder.posterior``.
         """
 
     @property
     def steps_are_fast(self) -> bool:
-        """Whether a search had better take ``begin`` than fairseq's way to call a decoder."""
+        """Whether a search with ``begin`` is faster than calling a decoder in fairseq's way."""
 
     def check_search(self) -> None:
         """Check that a search makes sense.
@@ -60,13 +60,13 @@ class StepwiseDecoder(Protocol):
 
 @dataclass
 class _Sentence:
-    """A sentence that is still searched.
+    """A sentence whose search is not finished.
 
     Attributes:
-        number: in the batch.
-        longest: how many words it may have before the end symbol.
-        ended: how many of its hypotheses are complete.
-        full: places of the beam taken by complete hypotheses, because there were too few others.
+        number: its index in the batch.
+        longest: the maximum number of words before the end symbol.
+        ended: the number of its complete hypotheses.
+        full: beam places taken by complete hypotheses, for lack of others.
     """
 
     number: int
@@ -106,7 +106,7 @@ class StepwiseGenerator(SequenceGenerator):
         )
 
     def limit(self, step: int, lprobs: Tensor, previous: Tensor | None, part: slice) -> None:
-        """Forbid words in place, for the sentences of ``part``; for searches with own limits.
+        """Forbid words in place, for the sentences of ``part``; for subclasses to override.
 
         Args:
             lprobs: ``(sentences, hypotheses, words)``.
@@ -115,12 +115,12 @@ class StepwiseGenerator(SequenceGenerator):
         """
 
     def accept(self, words: Tensor, scores: Tensor) -> Tensor:
-        """Return the scores of candidates, ``(sentences, candidates)``, after such limits."""
+        """Return the candidates' scores, ``(sentences, candidates)``; for overriding."""
         return scores
 
 
 def longest_translation(generator: SequenceGenerator, source: int | np.ndarray) -> np.ndarray:
-    """Return how many words a search allows before the end symbol, by the source's positions."""
+    """Return the maximum number of words before the end symbol, by the source's positions."""
     longest = np.asarray(generator.max_len_a * source + generator.max_len_b).astype(int)
     return np.minimum(longest, generator.max_len - 1)
 
@@ -128,7 +128,7 @@ def longest_translation(generator: SequenceGenerator, source: int | np.ndarray) 
 def _read(
     scores: Tensor, words: Tensor, hypotheses: Tensor
 ) -> tuple[list[list[float]], list[list[int]], list[list[int]]]:
-    """Return candidates as lists, for which a GPU is waited for once."""
+    """Return candidates as lists, waiting for a GPU only once."""
     numbers = torch.stack([part.double() for part in (scores, words, hypotheses)]).cpu()
     return numbers[0].tolist(), numbers[1].long().tolist(), numbers[2].long().tolist()
 
@@ -185,14 +185,14 @@ class _Search:
         return history.hypotheses(count, generator.eos, power, scores.dtype)
 
     def _sent(self, rows: Rows, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
-        """Return words, parents and scores on the model's device, by one copy to it."""
+        """Send words, parents and scores to the model's device in one copy."""
         numbers = torch.tensor([rows.words, rows.parents, rows.scores], dtype=torch.float64)
         numbers = numbers.to(self._device, non_blocking=True)
         words, parents = numbers[:2].long()
         return words, parents, numbers[2].to(dtype)
 
     def _step(self, words: Tensor) -> tuple[list[Tensor], Tensor | None]:
-        """Return t_i of each model and the mean of their alignment weights."""
+        """Return each model's t_i and the mean of their alignment weights."""
         results = [steps.step(words) for steps in self._steps]
         weights = [alpha for _, alpha in results if alpha is not None]
         mean = sum(weights[1:], weights[0]) / len(results) if weights else None
@@ -226,7 +226,7 @@ class _Search:
         return generator.accept(chosen, values), chosen, hypotheses
 
     def _log_probabilities(self, features: list[Tensor], dtype: torch.dtype) -> Tensor:
-        """Return log p, ``(rows, words)``; of an ensemble the log of the mean probability."""
+        """Return log p, ``(rows, words)``; for an ensemble, the log of the mean probability."""
         shape = len(features[0]), self._generator.vocab_size
         if self._lprobs is None or len(self._lprobs) < shape[0]:
             self._lprobs = features[0].new_empty(shape, dtype=dtype)
@@ -255,7 +255,7 @@ class _Search:
             lprobs.masked_fill_(words.ne(generator.pad), -math.inf).scatter_(2, given, given_scores)
         elif step < generator.min_len:
             lprobs[..., eos] = -math.inf
-        for row in over:  # views: a list of rows as an index would have to be sent to a GPU
+        for row in over:  # views: indexing with a list would send it to the GPU
             lprobs[row] = -math.inf
             lprobs[row, :, eos] = ends[row]
 
@@ -269,7 +269,7 @@ class _Search:
         words: list[list[int]],
         hypotheses: list[list[int]],
     ) -> tuple[Rows, Tensor | None]:
-        """Advance with the best candidates, and drop sentences with a full beam of ends.
+        """Advance with the best candidates, and drop sentences whose beam is complete.
 
         Returns:
             the rows, and the sentences that are kept, None for all.
@@ -305,10 +305,10 @@ class _Search:
         words: list[int],
         hypotheses: list[int],
     ) -> list[int]:
-        """Return the candidates to go on with, by rank; complete ones go to the history.
+        """Return the candidates to continue, by rank; complete ones go to the history.
 
-        As in fairseq, an end counts among the best ``beam`` candidates alone, and where others
-        are too few, candidates that are complete fill the beam and do not count again.
+        As in fairseq, ends count only among the best ``beam`` candidates, and if too few others
+        remain, complete candidates fill the beam without counting again.
         """
         beam, eos = self._generator.beam_size, self._generator.eos
         going, complete = [], []

@@ -1,8 +1,8 @@
-"""What a beam search has done, and the hypotheses that come of it.
+"""The history of a beam search, and the hypotheses that result from it.
 
-Nothing is moved while the search goes on: each step leaves its words, its scores, its alignment
-weights, and for each row the row of the step before that it continues. Hypotheses are followed
-back from their ends when all have been found.
+Nothing is moved during the search: each step stores its words, scores, alignment weights, and for
+each row the row of the previous step that it continues. When the search is over, hypotheses are
+traced back from their ends.
 """
 
 from typing import NamedTuple
@@ -12,7 +12,7 @@ from torch import Tensor
 
 
 class Rows(NamedTuple):
-    """The hypotheses that go on to the next step, a row each."""
+    """The hypotheses that continue to the next step, one per row."""
 
     parents: list[int]
     words: list[int]
@@ -51,13 +51,13 @@ class History:
     def hypotheses(
         self, sentences: int, eos: int, power: float, dtype: torch.dtype
     ) -> list[list[dict]]:
-        """Return each sentence's hypotheses, best first, as fairseq's generator returns them.
+        """Return each sentence's hypotheses, best first, as fairseq's generator does.
 
-        Called once: what the steps have kept is gone afterwards.
+        Call it once: it frees what the steps have stored.
 
         Args:
-            power: the score of a hypothesis is divided by its length to this power.
-            dtype: of the scores.
+            power: a hypothesis's score is divided by its length to this power.
+            dtype: the type of the scores.
         """
         paths = [self._follow(end, eos) for end in self._ends]
         steps = len(self._weights)
@@ -83,7 +83,7 @@ class History:
         return [sorted(beam, key=lambda one: -one["score"].float().item()) for beam in beams]
 
     def _follow(self, end: _End, eos: int) -> tuple[list[int], list[float], list[int]]:
-        """Return words, sums of log p, and the row that found each; zeros after the end."""
+        """Return words, sums of log p, and each word's row; zeros after the end."""
         after = [0] * (len(self._weights) - 1 - end.step)
         words, sums, rows = [*after, eos], [*after, end.score], [*after, end.row]
         row = end.row
@@ -95,7 +95,7 @@ class History:
         return words[::-1], sums[::-1], rows[::-1]
 
     def _weights_of(self, rows: list[list[int]]) -> Tensor | None:
-        """Return weights, ``(ends, steps, source)``, in float32 on the CPU; steps forget theirs."""
+        """Return weights, ``(ends, steps, source)``, in float32 on the CPU, and free the steps'."""
         if self._weights[0] is None:
             return None
         device = self._weights[0].device
@@ -103,5 +103,5 @@ class History:
         weights = torch.empty(len(rows), len(by_step), self._weights[0].size(1), device=device)
         for step, chosen in enumerate(by_step):
             weights[:, step] = self._weights[step][chosen]
-            self._weights[step] = None  # of long sentences they are gigabytes
+            self._weights[step] = None  # for long sentences these are gigabytes
         return weights.cpu()

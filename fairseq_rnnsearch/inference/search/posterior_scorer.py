@@ -1,4 +1,4 @@
-"""Scores given words, and aligns them in the knowledge of what they are."""
+"""Scores given words, and aligns them by posterior weights."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from fairseq_rnnsearch.inference.search.generator import StepwiseDecoder
 
 
 class PosteriorScorer(SequenceScorer):
-    """fairseq's scorer, whose alignment weights are ``paper.network.Decoder.posterior``."""
+    """fairseq's scorer with the alignment weights of ``paper.network.Decoder.posterior``."""
 
     @torch.no_grad()
     def generate(self, models: Sequence[torch.nn.Module], sample: dict, **options) -> list:
