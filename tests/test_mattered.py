@@ -93,6 +93,13 @@ def test_rows_with_all_weight_on_one_position_stay_finite():
     assert_close(left[:, 0], alpha)
 
 
+def test_positions_are_taken_away_in_an_order():
+    alpha, padding = torch.tensor([[0.5, 0.3, 0.2]]), torch.zeros(1, 3, dtype=torch.bool)
+    left = decoder._without_each(alpha, padding, torch.tensor([[2, 0, 1]]))[0]
+    expected = torch.tensor([[0.5, 0.3, 0.2], [5 / 7, 0, 2 / 7], [1, 0, 0], [0, 0, 0]])
+    assert_close(left, expected)
+
+
 def test_rnnencdec_has_none():
     model = build_model(fixed_context=True).eval()
     words = padded(TARGETS)

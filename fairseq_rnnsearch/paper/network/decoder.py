@@ -174,7 +174,13 @@ class Decoder(RunByBackend):
         scores = positions.alignment.log() + torch.stack(log_probabilities, dim=1)
         return self._read_out(positions), torch.softmax(scores, dim=-1)
 
-    def without_each(self, previous: Tensor, source: EncodedSource, words: Tensor) -> Tensor | None:
+    def without_each(
+        self,
+        previous: Tensor,
+        source: EncodedSource,
+        words: Tensor,
+        ranks: Tensor | None = None,
+    ) -> Tensor | None:
         """Score given words as ``forward`` does, and again without each source position in turn.
 
         The weights say where the model looked; this says whether it mattered. For each i and j,
@@ -189,6 +195,8 @@ class Decoder(RunByBackend):
         Args:
             previous, source: as for ``forward``.
             words: ``(batch, target)``, the word at each position.
+            ranks: ``(batch, target, source)``, an order of the positions at each step: entry j is
+                then without all positions of rank 0 to j.
 
         Returns:
             ``(batch, target, 1 + source)``: log p(y_i), then log p(y_i) without position j, where
@@ -201,7 +209,8 @@ class Decoder(RunByBackend):
         s_0 = self.initial_state(source)
         state, log_probabilities = self.unit.begin(s_0.to(accurate_type(s_0.dtype))), []
         for i, of_word in enumerate(positions.word_inputs):
-            c = context(_without_each(positions.alignment[:, i], source.padding), h)
+            ranks_i = None if ranks is None else ranks[:, i]
+            c = context(_without_each(positions.alignment[:, i], source.padding, ranks_i), h)
             s = positions.states[i].unsqueeze(1)
             if self.order == "section3":
                 inputs = word_inputs[i].unsqueeze(1) + self.unit.context_inputs(c)
@@ -338,17 +347,21 @@ class Decoder(RunByBackend):
         return EmbeddedWords(rows, nn.functional.pad(later.place + 1, (0, 0, 1, 0)))
 
 
-def _without_each(alpha: Tensor, padding: Tensor) -> Tensor:
+def _without_each(alpha: Tensor, padding: Tensor, ranks: Tensor | None = None) -> Tensor:
     """Return a row of weights as it is, then without each position in turn; see `Decoder`.
 
     Args:
-        alpha, padding: ``(batch, source)``.
+        alpha, padding, ranks: ``(batch, source)``.
 
     Returns:
         ``(batch, 1 + source, source)``; rows sum to one, or are zero where no position is left.
     """
     tiny = torch.finfo(alpha.dtype).tiny
-    taken = torch.eye(alpha.size(1), dtype=torch.bool, device=alpha.device)
+    numbers = torch.arange(alpha.size(1), device=alpha.device)
+    if ranks is None:
+        taken = numbers == numbers.unsqueeze(1)
+    else:
+        taken = ranks.unsqueeze(1) <= numbers.unsqueeze(1)
     taken = nn.functional.pad(taken, (0, 0, 1, 0))
     left = alpha.clamp(min=tiny).masked_fill(padding, 0).unsqueeze(1).masked_fill(taken, 0)
     return nn.functional.normalize(left, p=1, dim=-1, eps=tiny)

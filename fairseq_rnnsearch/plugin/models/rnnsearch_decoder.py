@@ -109,10 +109,14 @@ class RNNSearchDecoder(FairseqIncrementalDecoder):
 
     @in_compute_dtype
     def without_each(
-        self, prev_output_tokens: Tensor, encoder_out: EncoderOut, target: Tensor
+        self,
+        prev_output_tokens: Tensor,
+        encoder_out: EncoderOut,
+        target: Tensor,
+        ranks: Tensor | None = None,
     ) -> Tensor | None:
         """See ``paper.network.Decoder.without_each``; target words are padded on the right."""
-        return self.network.without_each(prev_output_tokens, encoder_out.by_row(), target)
+        return self.network.without_each(prev_output_tokens, encoder_out.by_row(), target, ranks)
 
     @in_compute_dtype
     def output_layer(self, features: Tensor) -> Tensor:
