@@ -1,1 +1,1 @@
-"""What happens to data before a model sees it, with numpy alone and neither fairseq nor torch."""
+"""Data before it reaches a model, with numpy, without fairseq and torch."""

@@ -2,8 +2,7 @@
 
 The index holds the bytes MMIDIDX and two zeros, the version 1 (8 bytes), a code for the type of
 the numbers (1 byte), how many sentences there are (8 bytes), the length of each (4 bytes) and then
-where each begins in the .bin (8 bytes). fairseq reads damaged files without a word, or dies of
-them.
+where each begins in the .bin (8 bytes). fairseq reads damaged files silently, or crashes.
 """
 
 import glob
@@ -28,10 +27,10 @@ _AGAIN = "make the data again with fairseq-preprocess"
 
 
 def check_split(folder: Path, split: str, symbols: Mapping[str, int]) -> None:
-    """Check what there is of a split and its parts, ``train``, ``train1``, ...
+    """Check a split and its parts, ``train``, ``train1``, ..., as far as they exist.
 
     Args:
-        symbols: how many symbols the dictionary of each language has.
+        symbols: the number of symbols in each language's dictionary.
 
     Raises:
         UserError: as from `check_binarised` and `check_checksum`.
@@ -53,8 +52,8 @@ def check_binarised(prefix: str | os.PathLike[str], symbols: int) -> int:
     """Check one side of a split.
 
     Args:
-        prefix: what the names of the two files begin with, before ``.idx`` and ``.bin``.
-        symbols: how many symbols the dictionary has; the number of every word is below.
+        prefix: the two files' names without ``.idx`` and ``.bin``.
+        symbols: the number of symbols in the dictionary; every word must be below it.
 
     Returns:
         The number of sentences.
@@ -126,7 +125,7 @@ def _numbers(path: Path, count: int, kind: np.dtype) -> np.ndarray:
 
 
 def _check_numbers(path: Path, numbers: np.ndarray, ends: np.ndarray, symbols: int) -> None:
-    """Check the words of all sentences, some at a time, because memory may be too small for all.
+    """Check the words of all sentences, some at a time to limit memory.
 
     Args:
         numbers: those of all words.

@@ -1,7 +1,7 @@
-"""``SHA256SUMS`` of a data folder: the digests of what fairseq-preprocess wrote.
+"""``SHA256SUMS`` of a data folder: the digests of the files that fairseq-preprocess wrote.
 
-The list has the form of ``sha256sum``. A damaged number can be that of another word, which nothing
-but a digest would show.
+The list has the format of ``sha256sum``. Damage can turn one word's number into another's, which
+only a digest reveals.
 """
 
 import hashlib
@@ -33,8 +33,8 @@ def write_checksums(folder: Path, before: Mapping[str, tuple[int, int]] | None =
     """Write the digests of all dictionaries and binarised files that are there now.
 
     Args:
-        before: what `listed_files` said before the folder was added to. Files that are as they
-            were keep their lines, so that damage to them still shows.
+        before: what `listed_files` returned before files were added. Unchanged files keep their
+            lines, so that damage to them still shows.
     """
     folder = Path(folder)
     try:

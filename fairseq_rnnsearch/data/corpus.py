@@ -1,8 +1,8 @@
 """Checks of plain-text parallel files, before fairseq-preprocess touches them.
 
-fairseq passes several broken files in silence and dies unintelligibly on others: two files of
-different length binarise without a word, a stray carriage return makes two sentences of one, and
-`<pad>` in the text becomes the padding symbol. Here each is a `UserError` of one line.
+fairseq silently accepts several kinds of broken files and crashes unintelligibly on others: it
+binarises two files of different lengths, splits a sentence at a stray carriage return, and turns
+`<pad>` in the text into the padding symbol. Here each is a one-line `UserError`.
 
 What fairseq does with a sound file decides what is sound. It reads with `open(path, "r",
 encoding="utf-8")` and `readline`, so a line ends with LF, CRLF or a lone CR and nothing else;
@@ -31,7 +31,7 @@ _WRONG_BEGINNINGS = {
 }
 
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
-# These words fairseq's Dictionary would take for its own symbols; `<unk>` is harmless.
+# fairseq's Dictionary would take these words for its own symbols; `<unk>` is harmless.
 _SPECIAL_BYTES = re.compile(rb"<(?:pad|/?s)>")
 _SPECIAL_WORD = re.compile(r"(?<!\S)<(?:pad|/?s)>(?!\S)")
 

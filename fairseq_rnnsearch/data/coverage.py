@@ -1,7 +1,7 @@
-"""How much of a text a model knows, and one warning for a text where that is too little.
+"""Count a text's unknown words, and warn once if there are too many.
 
-Another warning tells of lines with several sentences: a model that was trained on single ones often
-translates the first alone.
+Another warning reports lines with several sentences: a model that was trained on single ones often
+translates only the first.
 
 A *word* is what the tokeniser makes of a text, punctuation marks too, with its subword pieces
 (``@@``) put together. It is *unknown* if the dictionary lacks one of its pieces, so that the model
@@ -124,7 +124,7 @@ class Count:
         return self.pieces_per_word / self.vocabulary.pieces_per_word
 
     def finding(self) -> str:
-        """Say which number is too large, with examples."""
+        """Describe the number that is too large, with examples."""
         words = f"{self.words:,} {self.vocabulary.language} words"
         if self._pieces < MOST_PIECES or self.unknown_rate >= MOST_UNKNOWN:
             are = "is" if self.unknown == 1 else "are"
@@ -138,7 +138,7 @@ class Count:
 
 
 class CountedText:
-    """A text that is counted while it is read, and of which each warning comes once.
+    """Counts a text while it is read; each warning comes only once.
 
     Args:
         source, target: the language that the model reads, and the one that it writes, of which
@@ -164,7 +164,7 @@ class CountedText:
         self._target.add(tokens, sentence)
 
     def end(self) -> None:
-        """Warn now of what is due, however short the text was."""
+        """Give the warnings that are due, however short the text was."""
         self._judge()
         if self._long_lines and not self._target.words:
             logger.warning(
@@ -184,7 +184,7 @@ class CountedText:
 
 
 def _explained(count: Count, other: Vocabulary) -> str:
-    """Return the finding, and what would make at most half of the trouble."""
+    """Return the finding, and an alternative that would at least halve the trouble."""
     tried = [(other, other.tokens, f"it looks like {other.language}: are the languages swapped?")]
     for way, tokens in count.vocabulary.ways().items():
         tried.append((count.vocabulary, tokens, f"{way} would suit it better"))
@@ -216,7 +216,7 @@ def words_of(dictionary: Any, language: str, text: PlainText | None = None) -> V
 
 
 def unknown_words(tokens: Sequence[str], vocabulary: Vocabulary) -> tuple[str, ...]:
-    """Return the words of a sentence that the model does not know, each once, in their order."""
+    """Return the unknown words of a sentence, each once, in order."""
     unknown = filter(vocabulary.lacks, words_in(tokens))
     return tuple(dict.fromkeys(shown(word_of(pieces)) for pieces in unknown))
 

@@ -1,7 +1,7 @@
-"""Checks of a dictionary, ``dict.en.txt``: a word and its count a line, most frequent first.
+"""Checks of a dictionary, ``dict.en.txt``: one word and its count per line, most frequent first.
 
-fairseq takes a byte order mark for a part of the first word, and dies unintelligibly of the other
-mistakes. Its ``#fairseq:overwrite`` behind a count, by which a word may stand twice, is allowed.
+fairseq takes a byte order mark for a part of the first word, and crashes unintelligibly on other
+mistakes. ``#fairseq:overwrite`` after a count, which allows a repeated word, is accepted.
 """
 
 import re
@@ -21,8 +21,8 @@ def check_dictionary(path: Path) -> int:
         The number of its words.
 
     Raises:
-        UserError: as from `check_text`; or a line is no word and count, or has a word for the
-            second time, and the message names the line.
+        UserError: as from `check_text`; or naming a line that is not a word and a count, or
+            repeats a word.
     """
     path = Path(path)
     check_text(path, has_symbols=True)

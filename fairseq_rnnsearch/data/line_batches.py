@@ -1,4 +1,4 @@
-"""Lines of a file, a pipe or a terminal, in batches that never wait for more to come."""
+"""Batches of lines from a file, a pipe or a terminal, which never wait to fill up."""
 
 import contextlib
 import os
@@ -52,9 +52,9 @@ def line_batches(
 
 
 class _Stream:
-    """Bytes that come in lines, and whether more of them are there.
+    """A stream of lines that can tell whether more input is available.
 
-    Python's own files keep what they have read ahead, so that nobody can tell this of them.
+    Python's own files cannot tell, as they read ahead.
     """
 
     def __init__(self, descriptor: int, name: str) -> None:
@@ -81,7 +81,7 @@ class _Stream:
             return True
         try:
             return bool(select.select([self._descriptor], [], [], 0)[0])
-        except (OSError, ValueError):  # reading it says what is wrong
+        except (OSError, ValueError):  # reading reports the error
             return True
 
 

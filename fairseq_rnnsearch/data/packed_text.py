@@ -1,4 +1,4 @@
-"""Text that lies in a folder as it is, or packed by gzip under its name and ``.gz``."""
+"""Text files that may be compressed by gzip, with ``.gz`` added to their names."""
 
 import gzip
 import io
@@ -11,14 +11,14 @@ MOST = 2**30  # bytes of a text; a packed file of a megabyte may hold a thousand
 
 
 def unpack(packed: bytes, where: str, most: int = MOST) -> bytes:
-    """Unpack what gzip has packed.
+    """Unpack gzip-compressed bytes.
 
     Args:
-        where: what messages call it.
-        most: bytes of the text.
+        where: its name in messages.
+        most: the maximum size of the text in bytes.
 
     Raises:
-        UserError: it is broken, or the text has more bytes.
+        UserError: if it is broken, or the text is larger.
     """
     try:
         with gzip.open(io.BytesIO(packed)) as file:

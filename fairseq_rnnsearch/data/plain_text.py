@@ -1,6 +1,6 @@
-"""From sentences as people write them to the tokens that a model was trained on, and back.
+"""Convert plain text to the tokens that a model was trained on, and back.
 
-A data folder may hold ``preprocessing.json``, which says for each language how its text was made:
+A data folder may have a ``preprocessing.json``, which describes each language's tokenisation:
 
     {"en": {"tokenizer": "moses", "sacremoses": "0.2.0", "lowercase": false,
             "bpe_codes": "codes.en"},
@@ -47,7 +47,7 @@ _TYPES = {"tokenizer": str, "sacremoses": str, "lowercase": bool, "bpe_codes": s
 
 
 class PlainText:
-    """How one language's sentences become tokens.
+    """The tokenisation of one language's sentences.
 
     Args:
         language: a code such as ``"fr"``, which chooses the rules of the Moses tokeniser.
@@ -94,7 +94,7 @@ class PlainText:
 
     @classmethod
     def of(cls, folder: Path, language: str, **changes: Any) -> "PlainText":
-        """Follow what ``preprocessing.json`` in a data folder says of a language.
+        """Follow a data folder's ``preprocessing.json`` for a language.
 
         Args:
             changes: arguments of the class; those that are not None replace the file's.
@@ -121,7 +121,7 @@ class PlainText:
         return self._join(joined.replace("@@ ", "").split())
 
     def others(self) -> dict[str, Split]:
-        """Return what makes tokens in each other way, by the words that describe it."""
+        """Return the other ways to make tokens, by their descriptions."""
         tokenizers = {}
         for tokenizer, lowercase in itertools.product(TOKENIZERS, (False, True)):
             is_this = (tokenizer, lowercase) == (self.tokenizer, self.lowercase)
@@ -134,7 +134,7 @@ class PlainText:
 
 
 def sentences_in(line: str) -> list[str]:
-    """Split a line after each mark that ends a sentence, where another sentence seems to begin."""
+    """Split a line after a mark that ends a sentence if another sentence seems to follow."""
     return _BETWEEN_SENTENCES.split(line)
 
 
@@ -223,7 +223,7 @@ def _segmenter(path: Path) -> Callable[[list[str]], list[str]]:
 
 
 def settings_of(folder: Path) -> dict[str, dict[str, Any]]:
-    """Read what a folder's preprocessing.json says of each language; without one, nothing.
+    """Read each language's settings from a folder's preprocessing.json; without one, none.
 
     Raises:
         UserError: the file is broken.

@@ -1,4 +1,4 @@
-"""A tokeniser whose tokens always give back the text that they were made of.
+"""A tokeniser whose tokens can always be joined to the original text.
 
     >>> split("Ім'я: l'homme, 50%!")
     ["Ім'￭", 'я', '￭:', "l'￭", 'homme', '￭,', '50', '￭%', '￭!']
@@ -58,7 +58,7 @@ def split(line: str) -> list[str]:
 
 
 def join(tokens: Sequence[str]) -> str:
-    """Return the text of tokens, those of a model too, which may join what no text has joined."""
+    """Return the text of tokens, even for sequences from a model that no text would produce."""
     text, is_joined = "", True
     for token in tokens:
         if not is_joined and not token.startswith(JOINER):
