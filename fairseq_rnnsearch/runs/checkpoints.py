@@ -1,4 +1,4 @@
-"""Reading checkpoints: as data, whole, and with one line for what is wrong with one.
+"""Reading checkpoints: as data only, verified, with one-line errors.
 
 ``torch.load(weights_only=True)`` reads tensors and plain values and nothing that could run code.
 What older checkpoints of fairseq's hold beside them is read here and nowhere else: options in a
@@ -29,18 +29,18 @@ ADVICE = "; an older checkpoint may be whole"
 
 
 class Damaged(Exception):
-    """A part is not what was written; the message is its name."""
+    """A part is damaged; the message is its name."""
 
 
 class Refused(Exception):
-    """What no checkpoint holds; the message is a part of a sentence about the file."""
+    """Invalid content; the message is part of a sentence about the file."""
 
 
 def read_checkpoint(path: str | os.PathLike[str]) -> Any:
     """Return what a checkpoint holds; every other reader in this package goes through here.
 
     Raises:
-        UserError: when the file is damaged, no checkpoint, or holds more than tensors and plain
+        UserError: if the file is damaged, not a checkpoint, or holds more than tensors and plain
             values.
     """
     with _explained(path), open(path, "rb") as file:
@@ -138,14 +138,14 @@ def _refuse_sizes(state: dict) -> None:
 def load_models_or_explain(
     load_models: Callable[..., tuple], filenames: list[str], *args, **kwargs
 ) -> tuple:
-    """Let ``load_model_ensemble_and_task`` name the checkpoint in what it raises."""
+    """Let ``load_model_ensemble_and_task`` name the checkpoint in its errors."""
     with naming_checkpoint(*map(str, filenames)):
         return load_models(filenames, *args, **kwargs)
 
 
 @contextlib.contextmanager
 def naming_checkpoint(*paths: str) -> Iterator[None]:
-    """Say in one line, with the file's name, what fairseq raises without it."""
+    """Turn fairseq's errors into one line with the file's name."""
     path = ", ".join(paths)
     try:
         yield
@@ -174,7 +174,7 @@ def _explained(path: str | os.PathLike[str]) -> Iterator[None]:
         raise UserError(
             f"checkpoint {path} is damaged: its part {problem} is not what was written{ADVICE}"
         ) from problem
-    except Exception as problem:  # damage can be anywhere, and then raises anything
+    except Exception as problem:  # damaged files may raise anything
         if foreign := re.search(r"GLOBAL ([\w.]+)", str(problem)):
             raise UserError(
                 f"checkpoint {path} refused: it holds {foreign[1]}, which is neither a tensor nor "

@@ -1,7 +1,7 @@
-"""What the processes of a training must have in common, compared before the first update.
+"""Before the first update, check that all processes of a training agree.
 
-Parameters of processes that learn from other dictionaries, sentences or options are added up all
-the same, and mean nothing; with other numbers of batches, one waits for the others in vain.
+Gradients from processes with different dictionaries, sentences or options would still be added up,
+and mean nothing; with different numbers of batches, one process waits for the others in vain.
 """
 
 import hashlib
@@ -21,7 +21,7 @@ from fairseq_rnnsearch.runs.options import option_of
 from fairseq_rnnsearch.runs.processes import refuse_in_all
 
 _SECTIONS = ("task", "model", "criterion", "optimizer", "lr_scheduler", "optimization", "dataset")
-# These may be others on each machine.
+# These may differ between machines.
 _OF_A_MACHINE = {"data", "num_workers", "num_workers_valid", "data_buffer_size", "save_dir"}
 _OF_A_MACHINE |= {"heatmap_dir", "tensorboard_logdir", "guided_alignment"}
 _SENTENCES = 1000  # of the training data are read to compare them, evenly spread

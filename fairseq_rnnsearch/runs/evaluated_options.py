@@ -1,4 +1,4 @@
-"""Options that fairseq evaluates as Python: here they are read as values, and never run.
+"""Read options that fairseq evaluates as Python; here they are never executed.
 
 ``--adam-betas``, ``--model-overrides`` and the layers of some models are strings that fairseq
 passes to ``eval``, those in the configuration of a checkpoint too: without this, a checkpoint of

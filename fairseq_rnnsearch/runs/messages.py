@@ -1,4 +1,4 @@
-"""What the screen shows, what log files keep, and logs that cannot be written.
+"""Messages on the screen and in log files, and logs that cannot be written.
 
 A training of fairseq prints 9 kB of configuration and thirty lines before its first progress line.
 The screen shows the command line, the model's size, the data and the progress, as fairseq writes
@@ -104,7 +104,7 @@ def _remove_second_file(logger: logging.Logger) -> None:
 
 
 class LogFile(logging.FileHandler):
-    """A log of all messages, whose lines are lost with one warning where they cannot be written."""
+    """A log of all messages; lines that cannot be written are lost, with one warning."""
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
@@ -211,7 +211,7 @@ class SurvivingLog(BaseProgressBar):
 
 
 class _Tensorboard(progress_bar.TensorboardProgressBarWrapper):
-    """fairseq's, with a thread of tensorboardX that does not die of what it cannot write."""
+    """fairseq's, whose tensorboardX thread survives what it cannot write."""
 
     def __init__(self, tensorboard_logdir: str) -> None:
         super().__init__(progress_bar.NoopProgressBar([]), tensorboard_logdir)

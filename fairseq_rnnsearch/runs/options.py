@@ -1,4 +1,4 @@
-"""Values of fairseq's own options that it accepts, to die of them or to do nothing in silence."""
+"""Checks for option values that fairseq accepts and then crashes on or ignores."""
 
 import numbers
 import os
@@ -11,8 +11,8 @@ from fairseq_rnnsearch.arguments import LARGEST_LENPEN
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.runs.evaluated_options import read_overrides
 
-# Positions of a sentence: the recurrences set no limit, but fairseq wants a number of the task and
-# of the models.
+# Positions of a sentence: the recurrences set no limit, but fairseq requires one from the task and
+# the models.
 ANY_LENGTH = 1_000_000
 
 _LEAST = {
@@ -45,10 +45,10 @@ def check_configuration(cfg: DictConfig) -> None:
 
 
 def check_options(options: Namespace) -> None:
-    """Refuse values that fairseq accepts, to die of them or to do nothing in silence.
+    """Refuse values that fairseq accepts and then crashes on or ignores.
 
     Raises:
-        UserError: naming the first option whose value is none.
+        UserError: naming the first option with an invalid value.
     """
     given = vars(options)
     for least, names in _LEAST.items():
@@ -77,7 +77,7 @@ def check_options(options: Namespace) -> None:
 
 
 def refuse_halves(cfg: DictConfig) -> None:
-    """Refuse fairseq's options of narrow types for a model that has one of its own.
+    """Refuse fairseq's options for narrow types if a model has its own option.
 
     Args:
         cfg: fairseq's whole configuration.
@@ -94,7 +94,7 @@ def refuse_halves(cfg: DictConfig) -> None:
 
 
 def _is_reference(value: object) -> bool:
-    """Tell whether a value of a configuration stands for another one's."""
+    """Tell whether a configuration value refers to another one."""
     return isinstance(value, str) and value.startswith("${")
 
 

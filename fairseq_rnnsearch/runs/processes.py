@@ -1,4 +1,4 @@
-"""What the first process of a training decides for all, and how all of them end."""
+"""Decisions that the first process of a training makes for all, and a joint end."""
 
 import time
 from collections.abc import Callable
@@ -13,7 +13,7 @@ Decision = TypeVar("Decision")
 
 
 def decided_by_first(trainer: Trainer, decide: Callable[[], Decision]) -> Decision:
-    """Return what the first process decides, in all of them; where it refuses, all end."""
+    """Return the first process's decision in all processes; if it refuses, all end."""
     decisions, mistake = [], None
     if trainer.data_parallel_rank == 0:
         try:

@@ -1,4 +1,4 @@
-"""How fairseq's programs begin and end: options, processes, and what is done at the end."""
+"""The beginning and end of fairseq's programs: options, processes, and final work."""
 
 import atexit
 import contextlib
@@ -24,12 +24,12 @@ SILENCE = timedelta(minutes=10)
 
 _LOST = re.compile(r"gloo|nccl|Connection (closed|reset)|Broken pipe|Timed out|timeout", re.I)
 
-# functions that the program that runs calls at its end
+# functions that the running program calls at its end
 _ends: ContextVar[list[Callable[[], None]] | None] = ContextVar("ends", default=None)
 
 
 def checked(main: Callable) -> Callable:
-    """Return a program's ``main`` with its options checked first, and what is left done last."""
+    """Wrap a program's ``main``: check its options first, do the remaining work last."""
 
     @functools.wraps(main)
     def run(cfg: DictConfig | Namespace, *args, **options) -> None:
@@ -50,17 +50,17 @@ def checked(main: Callable) -> Callable:
 
 
 def share_and_call(call_main: Callable, cfg: DictConfig, main: Callable, **options) -> None:
-    """Share the work among processes as they were started, and name one that is lost."""
+    """Share the work among the started processes, and report a lost one."""
     _share(cfg)
     with naming_lost_processes():
         call_main(cfg, main, **options)
 
 
 def at_the_end(finish: Callable[[], None]) -> None:
-    """Call a function when the program that runs has ended, in whatever way.
+    """Call a function when the running program has ended, in whatever way.
 
-    fairseq-generate and fairseq-interactive tell a task nothing of their end. Where a task is used
-    without a program, Python's end counts.
+    fairseq-generate and fairseq-interactive do not tell a task that they end. If a task is used
+    without a program, the end of Python counts.
     """
     finishing = _ends.get()
     if finishing is None:
@@ -71,10 +71,10 @@ def at_the_end(finish: Callable[[], None]) -> None:
 
 @contextlib.contextmanager
 def naming_lost_processes() -> Iterator[None]:
-    """Say in one line that a process waits in vain for another.
+    """Report in one line that a process waits in vain for another.
 
     Raises:
-        UserError: in the place of what torch raises then.
+        UserError: instead of torch's error.
     """
     try:
         yield
@@ -96,14 +96,14 @@ def naming_lost_processes() -> Iterator[None]:
 def _share(cfg) -> None:
     """Let ``torchrun --nproc_per_node 2 $(which fairseq-train) ... --cpu`` start one training.
 
-    fairseq counts GPUs to find the number of processes. Where there is one or none, it starts
-    independent copies that all write to the same folder.
+    fairseq counts GPUs to find the number of processes. With one or none, it starts independent
+    copies that all write to the same folder.
 
     Args:
         cfg: the configuration, whose options of distributed training are changed.
 
     Raises:
-        UserError: when there are not as many GPUs as are asked for.
+        UserError: if there are fewer GPUs than requested.
     """
     if torch.cuda.is_available() and not cfg.common.cpu:
         _share_gpus(cfg.distributed_training)

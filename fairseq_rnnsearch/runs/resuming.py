@@ -1,4 +1,4 @@
-"""Where a training begins, and what an interrupted one must find again."""
+"""Where a training begins, and how an interrupted one resumes."""
 
 import contextlib
 import functools
@@ -30,7 +30,7 @@ logger = logging.getLogger(__name__)
 def begin_or_go_on(
     load: Callable[..., tuple], cfg: CheckpointConfig, trainer: Trainer, **iterator_options
 ) -> tuple[dict | None, EpochBatchIterator]:
-    """Begin a training, or go on with the newest checkpoint in --save-dir that is whole.
+    """Begin a training, or resume from the newest whole checkpoint in --save-dir.
 
     Every checkpoint is compared with its check sums before a training goes on from it. Where
     ``checkpoint_last.pt`` is missing or damaged, others take its place, and a warning says so.
@@ -99,9 +99,9 @@ def _place_in_the_data(
 
 
 def go_on_at(iterator: EpochBatchIterator, place: dict) -> None:
-    """Let batches begin where a checkpoint has left off, if there are so many.
+    """Let batches begin where a checkpoint left off, if there are that many.
 
-    Where there are not, fairseq asks for a report of a bug.
+    If not, fairseq asks for a bug report.
 
     Raises:
         UserError: as ``refuse_place``.
@@ -116,9 +116,9 @@ def go_on_at(iterator: EpochBatchIterator, place: dict) -> None:
 def _step_schedule(
     cfg: CheckpointConfig, trainer: Trainer, extra_state: dict | None, iterator: EpochBatchIterator
 ) -> None:
-    """Tell the schedule of the loss of the epoch that a checkpoint ends, as an unbroken run does.
+    """Pass the loss of the epoch that a checkpoint ends to the schedule, as without a break.
 
-    fairseq saves before it tells; resumed, it does not tell any more.
+    fairseq saves before it does so, and omits it after resuming.
     """
     reset = cfg.reset_dataloader or cfg.reset_lr_scheduler or cfg.reset_optimizer
     if extra_state and not reset and iterator.epoch > 1 and not iterator.iterations_in_epoch:
@@ -128,7 +128,7 @@ def _step_schedule(
 
 
 def _reason_to_stop(trainer: Trainer) -> str | None:
-    """Tell why a run that is started again has met its end; fairseq would add an update."""
+    """Tell why a restarted run is already finished; fairseq would add an update."""
     updates, most = trainer.get_num_updates(), trainer.cfg.optimization.max_update
     if most and updates >= most:
         return f"num_updates: {updates} >= max_update: {most}"
@@ -285,7 +285,7 @@ def _newest_in(cfg: CheckpointConfig) -> str | None:
 
 @contextlib.contextmanager
 def _noting(problems: list[str]) -> Iterator[None]:
-    """Note what is wrong with a checkpoint, and go on without it."""
+    """Note what is wrong with a checkpoint, and continue without it."""
     try:
         yield
     except UserError as problem:

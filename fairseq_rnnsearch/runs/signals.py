@@ -1,4 +1,4 @@
-"""Signals upon which a training saves a checkpoint and ends.
+"""Signals that make a training save a checkpoint and end.
 
 ========  ===========  =======================================================
 SIGTERM   status 143   from ``kill``, a service manager, ``scancel``
@@ -6,9 +6,8 @@ SIGINT    status 130   from Ctrl-C
 SIGUSR1   status 0     from Slurm before pre-emption (``--signal=USR1@120``)
 ========  ===========  =======================================================
 
-They are heeded after the update that is being made, and after the validation and the checkpoint
-that may be due then, so that a run that goes on equals an unbroken one. A second signal ends the
-process at once.
+They take effect after the current update, and after the validation and checkpoint that may be due
+then, so that a resumed run equals an uninterrupted one. A second signal ends the process at once.
 """
 
 import logging
@@ -32,16 +31,16 @@ logger = logging.getLogger(__name__)
 
 STATUS = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGUSR1: 0}
 
-# Ctrl-C and Slurm reach torchrun and its processes alike, and torchrun hands on what it gets:
-# what comes again within this time, in seconds, is no second signal.
+# Ctrl-C and Slurm reach torchrun and its processes alike, and torchrun forwards what it gets:
+# a repetition within this time, in seconds, does not count as a second signal.
 ECHO = 1.0
 
 
 class StopRequest:
-    """The first signal that this process got.
+    """The first signal that this process received.
 
-    A thread waits for signals, because the main one may be waiting for other processes, where
-    Python runs no handler.
+    A thread waits for signals: Python runs no handler while the main thread waits for other
+    processes.
     """
 
     def __init__(self) -> None:
@@ -79,7 +78,7 @@ class StopRequest:
             os._exit(128 + number)
 
     def of_all(self, trainer: Trainer) -> int:
-        """Return the signal that any process has got, the same in all of them; 0 for none."""
+        """Return the signal that any process has received, the same in all; 0 for none."""
         if distributed_utils.get_global_world_size() == 1:
             return self.number
         number = torch.tensor(self.number, device=trainer.device)
@@ -88,16 +87,16 @@ class StopRequest:
 
 
 def _leave_it_to_the_thread(number: int, frame: FrameType | None) -> None:
-    """Do nothing: the number is on its way to the thread that waits for it."""
+    """Do nothing: the thread that waits for the number gets it."""
 
 
 def _hear_nothing() -> None:
-    """Keep signals of a process that was forked for some work from this one's thread."""
+    """Keep a forked process's signals from this process's thread."""
     signal.set_wakeup_fd(-1)
 
 
 def _say(message: str) -> None:
-    """Write past Python's files, which a signal may have interrupted in the middle of a line."""
+    """Bypass Python's files, which a signal may have interrupted within a line."""
     os.write(2, f"fairseq_rnnsearch: {message}\n".encode())
 
 
@@ -139,7 +138,7 @@ def _save_last(cfg, trainer: Trainer, epoch_itr) -> None:
 
 
 def end_training(trainer: Trainer) -> NoReturn:
-    """End this process, but none before the first has saved: torchrun would end that too."""
+    """End this process after the first has saved: torchrun would end that one too."""
     number, cfg = trainer.stop_request.of_all(trainer), trainer.cfg.checkpoint
     if cfg.write_checkpoints_asynchronously:
         checkpoint_utils.PathManager.async_close()

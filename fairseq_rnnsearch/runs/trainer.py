@@ -1,4 +1,4 @@
-"""fairseq's trainer, with what a training needs that goes on after an interruption.
+"""fairseq's trainer, extended so that an interrupted training can resume exactly.
 
 Each method says what fairseq does without it.
 """
@@ -34,7 +34,7 @@ from fairseq_rnnsearch.runs.writing import write_whole
 
 logger = logging.getLogger("fairseq.trainer")  # its lines are fairseq's
 
-# What torch keeps of this schedule outside of fairseq's checkpoint.
+# This schedule's state in torch that fairseq's checkpoint lacks.
 _PLATEAU_COUNTS = ("num_bad_epochs", "cooldown_counter")
 
 # What a checkpoint's options are made of when one process sends it to the others.
@@ -80,18 +80,18 @@ class DecidingOptimizer(Protocol):
 
 
 def unwrapped(model: nn.Module) -> nn.Module:
-    """Return a model without what shares its gradients with other processes."""
+    """Return a model without the wrappers that share its gradients with other processes."""
     while hasattr(model, "module"):  # torch's and fairseq's wrappers name it so
         model = model.module
     return model
 
 
 class ResumableTrainer(Trainer):
-    """fairseq's, with a state that is whole, and mistakes in one line.
+    """fairseq's trainer with complete state and one-line errors.
 
     Attributes:
-        stop_request: the signal that this process has got.
-        saved_at: the update at which the last checkpoint was written; None: no one was.
+        stop_request: the signal that this process has received.
+        saved_at: the update of the last checkpoint, or None if there is none yet.
     """
 
     def __init__(self, cfg, task, model, criterion, quantizer=None) -> None:
@@ -164,7 +164,7 @@ class ResumableTrainer(Trainer):
         optimizer_overrides: dict | None = None,
         reset_meters: bool = False,
     ) -> dict | None:
-        """Load as fairseq does, and say in one line what does not fit.
+        """Load as fairseq does, and report in one line what does not fit.
 
         fairseq compares the task's state (the words) only where it translates. It steps the
         schedule, which ``resuming`` does as in an unbroken run.
@@ -215,9 +215,9 @@ class ResumableTrainer(Trainer):
     # --- updates --------------------------------------------------------------------------------
 
     def train_step(self, samples: list, raise_oom: bool = False) -> dict | None:
-        """Make an update; name the sentences where its gradient is not finite.
+        """Make an update; name the sentences if its gradient is not finite.
 
-        fairseq shows a traceback then, and has saved crash.pt.
+        fairseq saves crash.pt and shows a traceback.
         """
         try:
             return super().train_step(samples, raise_oom)
@@ -234,8 +234,8 @@ class ResumableTrainer(Trainer):
     def clip_grad_norm(self, clip_norm: float) -> Tensor:
         """Clip as fairseq does, and return 0 for an update that the optimizer has dealt with.
 
-        fairseq ends the training at a norm that is not finite, and waits for a GPU to know it.
-        Where the optimizer decides, a norm on a GPU is kept for the log, and fairseq gets a 0.
+        fairseq ends training if the norm is not finite, and waits for the GPU to report it. If the
+        optimizer decides, a norm on a GPU is kept for the log, and fairseq gets a 0.
         """
         norm = super().clip_grad_norm(clip_norm)
         if not (isinstance(self.optimizer, DecidingOptimizer) and self.optimizer.decides()):
@@ -249,9 +249,9 @@ class ResumableTrainer(Trainer):
     def _reduce_and_log_stats(
         self, logging_outputs: list[dict], sample_size: float, grad_norm: Tensor | None = None
     ) -> dict:
-        """Log as fairseq does, which reads each number of a GPU by itself after every update.
+        """Log as fairseq does, but read the numbers from a GPU in one go per log line.
 
-        Here those of all updates since the last line of the log are read together.
+        fairseq reads each number separately after every update.
         """
         if self.device.type == "cpu":
             return super()._reduce_and_log_stats(logging_outputs, sample_size, grad_norm)
@@ -266,7 +266,7 @@ class ResumableTrainer(Trainer):
         return {}
 
     def log_updates(self) -> None:
-        """Log the updates that have not been, and answer what is not finite in them."""
+        """Log the pending updates, and handle non-finite ones."""
         unlogged, self._unlogged = on_the_cpu(self._unlogged), []
         with metrics.aggregate("train"), metrics.aggregate("train_inner"):
             for update in unlogged:
@@ -275,7 +275,7 @@ class ResumableTrainer(Trainer):
                 self.optimizer.answer()
 
     def lr_step(self, epoch: int, val_loss: float | None = None) -> float | None:
-        """Step the schedule at the end of an epoch; end here where a signal has asked for it."""
+        """Step the schedule at the end of an epoch; end here if a signal has asked for it."""
         if self._is_ending:
             end_training(self)
         return None if self._keeps_rate else super().lr_step(epoch, val_loss)

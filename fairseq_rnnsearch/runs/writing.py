@@ -1,4 +1,4 @@
-"""Checkpoints that are on the disk, whole, under their names; or not at all.
+"""Write checkpoints so that they appear on the disk whole or not at all.
 
 fairseq renames a checkpoint into place without flushing it, and writes the copies,
 ``checkpoint_last.pt`` and ``checkpoint_best.pt``, where the previous ones are: a process or a
@@ -50,7 +50,7 @@ def _is_local(path: str) -> bool:
 
 
 def remove_unfinished(folder: str) -> None:
-    """Remove what runs that are no more were writing in ``--save-dir``.
+    """Remove what dead runs left unfinished in ``--save-dir``.
 
     The folders in it have owners of their own.
     """
