@@ -3,9 +3,10 @@
     python recipes/benchmark/mattered.py en-fr --text test.en
 
 Printed are, over the steps of all translations: the rank correlation (Spearman's) of a step's
-weights and effects (``Translation.mattered``), how often the position of the largest weight has the
-largest effect, and log p of a target token when the first 1, 2, ... source positions are taken away
-by weight, by effect and at random. Positions are subword pieces, end symbols included.
+weights with effects (``Translation.mattered``) and with their absolute values, how often the
+position of the largest weight has the largest effect, and log p of a target token when the first 1,
+2, ... source positions are taken away by weight, by effect and at random. Positions are subword
+pieces, end symbols included.
 """
 
 import argparse
@@ -51,13 +52,17 @@ def main() -> None:
         if weights.shape[1] <= MOST:  # nothing would be left
             continue
         orders = ranks_of(weights), ranks_of(effects), ranks_of(random.random(weights.shape))
-        correlations += [np.corrcoef(a, b)[0, 1] for a, b in zip(*orders[:2], strict=True)]
+        of_sizes = ranks_of(np.abs(effects))
+        correlations += [
+            (np.corrcoef(a, b)[0, 1], np.corrcoef(a, size)[0, 1])
+            for a, b, size in zip(*orders[:2], of_sizes, strict=True)
+        ]
         agrees += list(weights.argmax(axis=1) == effects.argmax(axis=1))
         for name, order in zip(curves, orders, strict=True):
             curves[name] += list(log_p(model, one, order)[:, : MOST + 1])
-    print(f"{len(agrees)} steps; rank correlation: mean {np.mean(correlations):.2f}, median"
-          f" {np.median(correlations):.2f}; the largest weight has the largest effect in"
-          f" {np.mean(agrees):.1%} of the steps")  # fmt: skip
+    signed, sizes = np.mean(correlations, axis=0)
+    print(f"{len(agrees)} steps; rank correlation with effects {signed:.2f}, with their sizes")
+    print(f"{sizes:.2f}; the largest weight has the largest effect in {np.mean(agrees):.1%}")
     print("| taken away by | " + " | ".join(map(str, range(MOST + 1))) + " |")
     print("|---" * (MOST + 2) + "|")
     for name, curve in curves.items():
