@@ -88,7 +88,7 @@ def read_agreed_links(options: argparse.Namespace, paths: dict[str, Path]) -> di
 
 
 def _best(weights: np.ndarray, axis: int) -> Iterator[Link]:
-    """Yield the links (source, target) to what has the most along an axis of (target, source)."""
+    """Yield links (source, target) to the largest weights along an axis of (target, source)."""
     for place, best in enumerate(weights.argmax(axis=axis).tolist()):
         target, source = (place, best) if axis == 1 else (best, place)
         if weights[target, source] > 0:

@@ -15,7 +15,7 @@ Command = tuple[Callable, Callable, str | None]
 def run_one_of(
     commands: Mapping[str, Command], prog: str, description: str, argv: Sequence[str] | None
 ) -> None:
-    """Run the command that a command line names.
+    """Run the command named on the command line.
 
     Args:
         commands: by their names.
@@ -109,7 +109,7 @@ def named_paths(values: Iterable[str], option: str) -> dict[str, Path]:
 
 
 def check_names(names: Iterable[str], valid: Collection[str], option: str) -> None:
-    """Check that an option speaks of systems that there are.
+    """Check that an option names existing systems.
 
     Raises:
         UsageError: a name is not among the valid ones.

@@ -75,7 +75,7 @@ def read_link_files(
 
 
 def _warn_if_it_seems_to_count_from_1(name: str, file: links.LinkFile) -> None:
-    """Warn of the commonest mistake of all, which no number would show."""
+    """Warn about the most common mistake, which no number would reveal."""
     words = [word for sentence in file.links for link in sentence for word in link]
     if file.first_word == 0 and words and min(words) > 0:
         print(

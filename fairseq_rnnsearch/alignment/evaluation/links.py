@@ -60,11 +60,11 @@ class LinkFile:
     """The number that the file gives to the first word of a sentence, 0 or 1."""
     sentences: tuple[SentenceLinks, ...]
     null_links: int
-    """How many links to no word were left out (naacl only)."""
+    """The number of omitted links to no word (naacl only)."""
 
     @property
     def links(self) -> list[frozenset[Link]]:
-        """Return all links of each sentence, sure or not, which is what counts of a hypothesis."""
+        """Return each sentence's links, sure or not, as all of a hypothesis's links count."""
         return [sentence.possible for sentence in self.sentences]
 
 

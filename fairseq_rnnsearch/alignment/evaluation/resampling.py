@@ -24,6 +24,6 @@ def resampling_generator(resamples: int, seed: int) -> np.random.Generator:
 
 
 def percentile_interval(values: ArrayLike, level: float = 0.95) -> tuple[float, float]:
-    """Return the two ends between which the given share of the values lies."""
+    """Return the interval that contains the given share of the values."""
     low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
     return float(low), float(high)

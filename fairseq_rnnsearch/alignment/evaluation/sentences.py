@@ -1,4 +1,4 @@
-"""Text files with a sentence a line, and which of their sentences have known words alone."""
+"""Text files with one sentence per line, and the sentences that have only known words."""
 
 import argparse
 from collections.abc import Sequence

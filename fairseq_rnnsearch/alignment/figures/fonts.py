@@ -116,14 +116,14 @@ def _families() -> tuple[str, ...]:
     entries = [*fontManager.ttflist[known:], *fontManager.ttflist[:known]]
     # matplotlib logs a warning when a family lacks this face.
     regular = [one for one in entries if one.style == "normal" and one.weight in _REGULAR]
-    # Of a font of coloured bitmaps nothing would be seen in black.
+    # A colour bitmap font would draw nothing in black.
     names = (entry.name for entry in regular if "Color" not in entry.name)
     return tuple(dict.fromkeys(name for name in names if not name.startswith(_NO_TEXT)))
 
 
 @functools.cache
 def _characters(family: str) -> frozenset[int]:
-    """Return the code points that a family has; none for a file that is broken."""
+    """Return the code points in a family; none if its file is broken."""
     from matplotlib.font_manager import FontProperties, findfont
     from matplotlib.ft2font import FT2Font
 

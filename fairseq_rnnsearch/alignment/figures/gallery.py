@@ -1,4 +1,4 @@
-"""Many alignments to one folder, in the formats that a user asks for.
+"""Write many alignments to one folder, in the formats that the user chooses.
 
 png, pdf, svg    one picture a sentence: ``sentence0017.png``
 text             one file a sentence, drawn with characters: ``sentence0017.txt``

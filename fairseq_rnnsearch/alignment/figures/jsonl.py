@@ -1,4 +1,4 @@
-"""The file ``alignments.jsonl``, which has one JSON object a line for each alignment.
+"""The file ``alignments.jsonl``, with one JSON object per line for each alignment.
 
 Its keys are id, score, source and target (lists of words), weights (target rows, source columns),
 and mattered (the same shape) where it was computed.
@@ -94,6 +94,6 @@ def _is_number(value: object) -> bool:
 def _is_weight(value: object) -> bool:
     """Tell whether a value can be a weight.
 
-    Rounding may go a little beyond 1. NaN is what a broken model gives, and is drawn in red.
+    Rounding may slightly exceed 1. NaN comes from a broken model, and is drawn in red.
     """
     return type(value) in (int, float) and (value != value or -1e-3 <= value <= 1 + 1e-3)

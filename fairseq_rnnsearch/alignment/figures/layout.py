@@ -1,4 +1,4 @@
-"""Where everything of a heatmap stands: the same numbers for a figure, a PNG and an SVG.
+"""The layout of a heatmap: the same numbers for a figure, a PNG and an SVG.
 
 Lengths are whole numbers of dots, or neighbouring cells would differ by one.
 """
@@ -129,7 +129,7 @@ def ink(label: fonts.Label, size: float, dots_per_inch: float) -> Ink:
 
 
 def _tallest(drawn: Iterable[Ink]) -> int:
-    """Return how far baselines lie apart when no label touches the next."""
+    """Return the smallest distance of baselines at which no labels touch."""
     drawn = list(drawn)
     above = max(label.above for label in drawn)
     below = max(len(label.dots) - label.above for label in drawn)

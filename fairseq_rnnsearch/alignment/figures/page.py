@@ -38,11 +38,11 @@ NOT_A_NUMBER = 0xFFFF
 
 
 def _of_weights(statistic: Callable[[Alignment], float]) -> Callable[[Alignment], float | None]:
-    """Return a statistic that is None where a sentence has no words, and so no weights."""
+    """Return a statistic that is None for a sentence without words, and so without weights."""
     return lambda alignment: statistic(alignment) if alignment.weights.size else None
 
 
-# What the page says of a sentence, by the names that it shows: the meaning, and the number or None.
+# A sentence's statistics, by the names on the page: the meaning, and the number or None.
 STATISTICS: dict[str, tuple[str, Callable[[Alignment], float | None]]] = {
     "confidence": (
         "mean over the target words of their largest weight; 1: each looks at one source word",
@@ -102,7 +102,7 @@ def write_page(
 
 
 def embedded_page(alignment: Alignment, style: str = "paper") -> str:
-    """Return an element of HTML that shows one alignment with all that it needs.
+    """Return a self-contained HTML element that shows one alignment.
 
     It is a page in a frame, so that neither its style nor its script meets those around it, and so
     that several can stand in one notebook.

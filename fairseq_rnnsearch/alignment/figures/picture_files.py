@@ -67,7 +67,7 @@ def svg_text(figure: Figure) -> str:
 def _write(figure: Figure, file: Path | IO[bytes], suffix: str) -> None:
     import matplotlib.style
 
-    # Otherwise it tells of every glyph that goes into a PDF, where a program shows what is logged.
+    # Otherwise it logs every glyph that goes into a PDF.
     logging.getLogger("fontTools").setLevel(logging.WARNING)
     with matplotlib.style.context(["default", _FILE_SETTINGS]):
         figure.savefig(file, format=suffix, dpi="figure", metadata=_NO_DATE[suffix])

@@ -55,7 +55,7 @@ STYLES: dict[StyleName, Style] = {
 
 @dataclass(frozen=True)
 class Look:
-    """What is chosen for all alignments of a folder together.
+    """The choices that apply to all alignments in a folder.
 
     Attributes:
         style: one of ``STYLES``.

@@ -66,7 +66,7 @@ def _cells(text: str) -> int:
 
 
 def _cells_of_letter(letter: str) -> int:
-    """Return 2 for a wide East Asian character, 0 for what joins the character before it, or 1."""
+    """Return 2 for a wide East Asian character, 0 for a combining character, otherwise 1."""
     joins_syllable = "\u1160" <= letter <= "\u11ff"  # vowels and final consonants of Hangul
     if joins_syllable or unicodedata.category(letter) in ("Mn", "Mc", "Me", "Cf"):
         return 0
