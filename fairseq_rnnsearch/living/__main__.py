@@ -59,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _licence(model: str) -> str:
-    """Return what a model's folder says of its data."""
+    """Return the licence line of a model's folder."""
     from fairseq_rnnsearch.inference.model_folder import folder_of, read_facts
 
     folder = folder_of(model)

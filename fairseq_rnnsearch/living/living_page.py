@@ -1,4 +1,4 @@
-"""Putting the page together: models, words, rules for text, scripts and look, in one file."""
+"""Assemble the page: models, words, text rules, scripts and styles, in one file."""
 
 import base64
 import os
@@ -42,13 +42,13 @@ def write_living_page(
         names: what the models are called (default: RNNsearch or RNNencdec, as they are).
         title: heading of the page.
         examples: sentences that the page offers; the first is translated when it opens.
-        licence: a line about the data that the models were trained on.
+        licence: a line about the models' training data.
         weights: how parameters are stored: "int8", or "float32", unrounded and four times as large.
         most_megabytes: a larger page is not written.
 
     Raises:
-        UserError: for models that the page cannot compute or that do not fit together, a page that
-            would be too large, or a file that cannot be written.
+        UserError: if the page cannot compute the models, these do not fit together, the page
+            would be too large, or the file cannot be written.
     """
     stored = _stored(models, weights)
     options = [model["options"] for model in stored["models"]]
@@ -92,7 +92,7 @@ def _engine() -> str:
 
 
 def _stored(models: Sequence[Translator], weights: str) -> dict[str, Any]:
-    """Return what the engine reads: parameters, dictionaries and rules for text."""
+    """Return the engine's data: parameters, dictionaries and text rules."""
     first, *others = models
     rules, merges = text_rules((first.source_text, first.target_text))
     for other in others:

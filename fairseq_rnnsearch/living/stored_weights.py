@@ -32,7 +32,7 @@ def stored_model(model: torch.nn.Module, weights: str) -> dict[str, Any]:
         weights: one of ``WEIGHTS``.
 
     Raises:
-        UserError: for a model that the page cannot compute.
+        UserError: if the page cannot compute the model.
     """
     options = _options(model)
     tensors = {

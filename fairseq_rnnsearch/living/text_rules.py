@@ -1,4 +1,4 @@
-"""What the page needs to turn text into tokens as ``data.plain_text`` does here.
+"""The rules by which the page tokenises text, the same as in ``data.plain_text``.
 
 Classes of characters and abbreviations are those of the installed sacremoses, so that the page
 splits text as this machine does, whatever Unicode the browser knows.
@@ -58,7 +58,7 @@ def _moses(language: str) -> dict[str, Any]:
 
 @functools.cache
 def _word_characters() -> str:
-    r"""Return what Python's \w finds."""
+    r"""Return the characters that match Python's \w."""
     everything = map(chr, range(sys.maxunicode + 1))
     return ranges(c for c in everything if c.isalnum() or c == "_")
 
