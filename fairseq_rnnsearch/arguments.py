@@ -1,4 +1,4 @@
-"""What the functions of ``translator`` accept: the kind and the range of each argument."""
+"""Checks for the arguments of ``translator``'s functions: type and range."""
 
 import argparse
 import numbers
@@ -19,7 +19,7 @@ MOST_DPI = 2400
 
 
 class ReadingOptions(TypedDict, total=False):
-    """What ``Translator.translate`` and ``align`` both take by name, for checkers of types."""
+    """Keyword arguments of both ``Translator.translate`` and ``align``, for type checkers."""
 
     attribution: bool
     pieces: Pieces
@@ -27,7 +27,7 @@ class ReadingOptions(TypedDict, total=False):
 
 
 class SearchOptions(ReadingOptions, total=False):
-    """What ``Translator.translate`` takes by name."""
+    """Keyword arguments of ``Translator.translate``."""
 
     lenpen: float
     forbid_unk: bool
@@ -37,13 +37,13 @@ class SearchOptions(ReadingOptions, total=False):
 
 
 class ScoringOptions(ReadingOptions, total=False):
-    """What ``Translator.align`` takes by name."""
+    """Keyword arguments of ``Translator.align``."""
 
     posterior: bool
 
 
 class _Kind(NamedTuple):
-    """What an argument may be.
+    """The valid values of an argument.
 
     Attributes:
         holds: tells whether a value is one; a ValueError or TypeError says that it is none.
@@ -64,7 +64,7 @@ class _Kind(NamedTuple):
 
 
 def _is_count(given: Any) -> bool:
-    """Tell of whole numbers, numpy's too; bools and floats, which would be rounded, are none."""
+    """Accept whole numbers, also numpy's, but not bools, nor floats, which would be rounded."""
     return not isinstance(given, bool) and operator.index(given) >= 1
 
 
@@ -140,7 +140,7 @@ def checked(**given: Any) -> tuple:
     """Return the arguments as plain Python values, in their order.
 
     Raises:
-        UserError: naming the first that is none of its kind or out of its range.
+        UserError: naming the first one with a wrong type or out of range.
     """
     return tuple(_taken(name, value, _KINDS[name]) for name, value in given.items())
 
@@ -190,7 +190,7 @@ def _taken(name: str, given: Any, kind: _Kind) -> Any:
 def _refuse(name: str, given: Any, valid: str) -> NoReturn:
     try:
         shown = " ".join(f"{given!r}".split())
-    except Exception:  # not everything can be shown
+    except Exception:  # some values cannot be shown
         shown = type(given).__name__
     shown = shown if len(shown) <= 60 else shown[:57] + "..."
     raise UserError(f"{name} {shown}: must be {valid}") from None

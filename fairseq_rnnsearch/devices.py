@@ -1,4 +1,4 @@
-"""Where torch can compute on this machine."""
+"""The devices on which torch can compute here."""
 
 from functools import cache
 from importlib.util import find_spec
@@ -10,13 +10,13 @@ from fairseq_rnnsearch.errors import UserError
 
 
 def usable_device(device: str | torch.device, option: str = "device") -> torch.device:
-    """Return the device of a name such as "cpu", "cuda" or "cuda:1".
+    """Return the device with a name such as "cpu", "cuda" or "cuda:1".
 
     Args:
         option: what gave the name, for the message.
 
     Raises:
-        UserError: for what is no device that this machine can compute on.
+        UserError: if this machine cannot compute on such a device.
     """
     usable = ["cpu"]
     if torch.accelerator.is_available():

@@ -1,4 +1,4 @@
-"""Mistakes in one line.
+"""One-line error messages.
 
 A `UserError` is a mistake in the user's input. Commands show it as one line
 ``fairseq_rnnsearch: error: ...``. They show every other exception in one line too, with the place
@@ -23,12 +23,12 @@ from typing import NoReturn
 
 logger = logging.getLogger(__name__)
 
-USAGE = 2  # what shells and argparse report of a wrong command line
-CLOSED_PIPE = 141  # what shells report of a program that SIGPIPE has ended
-MOST = 500  # characters of what an exception or a parser says
-MOST_OF_A_MISTAKE = 2000  # which may name several paths
+USAGE = 2  # exit status of shells and argparse for a wrong command line
+CLOSED_PIPE = 141  # exit status after SIGPIPE, as in shells
+MOST = 500  # characters to show of an exception or a parser message
+MOST_OF_A_MISTAKE = 2000  # a UserError may name several paths
 
-_JOINERS = "\u200c\u200d"  # of letters in Persian, and of emoji
+_JOINERS = "\u200c\u200d"  # they join letters in Persian, and emoji
 _OF_ANOTHER_PROCESS = "Traceback (most recent call last)"
 
 
@@ -40,11 +40,11 @@ class UserError(ValueError):
 
 
 class UsageError(UserError):
-    """A mistake in a command line itself: the program ends with `USAGE`, and not with 1."""
+    """A mistake in the command line itself: the program exits with `USAGE` instead of 1."""
 
 
 class OneLineParser(argparse.ArgumentParser):
-    """A parser of options whose every mistake is a `UsageError`, without the usage before it.
+    """An option parser whose errors are all a `UsageError`, without the usage text.
 
     A mistyped name gets "did you mean" suggestions.
     """
@@ -73,7 +73,7 @@ def usage() -> Iterator[None]:
 
 
 def as_text(foreign: str, most: int = sys.maxsize) -> str:
-    """Show foreign text in one line of a terminal as text, without what a terminal would obey.
+    """Make foreign text safe to show in one line, without terminal control sequences.
 
     Args:
         most: characters; of more, the last one is "…".
@@ -98,13 +98,13 @@ def counted(number: int, noun: str, plural: str = "") -> str:
 
 
 def neighbours(name: str, valid: Iterable[str]) -> str:
-    """Return "; did you mean NAME?" for a mistyped name, or nothing if no valid name is like it."""
+    """Return "; did you mean NAME?" for a mistyped name, or nothing if no valid name is close."""
     near = difflib.get_close_matches(name, list(valid), n=2, cutoff=0.7)
     return f"; did you mean {' or '.join(near)}?" if near else ""
 
 
 def _with_neighbours(message: str, usage: str) -> str:
-    """Add suggestions to what argparse says of a choice or of options."""
+    """Add suggestions to argparse's messages about choices and options."""
     if chosen := re.match(r"(.*invalid choice: '?(.*?)'?) \(choose from (.*)\)$", message):
         near = neighbours(chosen[2], re.findall(r"[^\s',]+", chosen[3]))
         return chosen[1] + near if near else message
@@ -121,7 +121,7 @@ def shown_in_one_line(previous: Callable[..., None]) -> Callable[..., None]:
     Python's exit status stays 1, as for any uncaught exception.
 
     Args:
-        previous: the hook that is there, which RNNSEARCH_TRACEBACK=1 asks for.
+        previous: the existing hook, which RNNSEARCH_TRACEBACK=1 selects.
     """
 
     def show(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> None:
@@ -135,14 +135,14 @@ def shown_in_one_line(previous: Callable[..., None]) -> Callable[..., None]:
 
 @functools.cache
 def install_excepthook() -> None:
-    """Show mistakes in one line in a program of this package; once in a process."""
+    """Make a program of this package show errors in one line; once per process."""
     sys.excepthook = shown_in_one_line(sys.excepthook)
 
 
 def program(main: Callable[..., None]) -> Callable[..., None]:
-    """Make a function the main function of a program, whose mistakes are shown in one line.
+    """Make a function the main function of a program that shows errors in one line.
 
-    It ends silently when nobody reads its output any more, as in ``... | head``.
+    It ends silently when the reader of its output has gone, as in ``... | head``.
     """
 
     @functools.wraps(main)
@@ -157,7 +157,7 @@ def program(main: Callable[..., None]) -> Callable[..., None]:
             sys.excepthook(type(mistake), mistake, mistake.__traceback__)
             sys.exit(USAGE)
         except BrokenPipeError:
-            # Python would write what is left at its end, and fail again.
+            # At exit, Python would write the rest, and fail again.
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             sys.exit(CLOSED_PIPE)
 
@@ -165,7 +165,7 @@ def program(main: Callable[..., None]) -> Callable[..., None]:
 
 
 def line_of(error: BaseException) -> str:
-    """Return what a program says in the place of a traceback.
+    """Return the message that replaces a traceback.
 
     A `UserError` may be the cause of the exception that was not caught: fairseq wraps some in its
     own.
@@ -179,7 +179,7 @@ def line_of(error: BaseException) -> str:
 
 
 def user_error(error: BaseException | None) -> UserError | None:
-    """Return the mistake behind an exception: fairseq raises another one in the place of some."""
+    """Return the mistake behind an exception, as fairseq replaces some by its own."""
     for problem in _chain(error):
         text, name = str(problem), f"{UserError.__module__}.{UserError.__name__}: "
         if _OF_ANOTHER_PROCESS in text and _last_line(text).startswith(name):
@@ -190,7 +190,7 @@ def user_error(error: BaseException | None) -> UserError | None:
 
 
 def reason(error: BaseException) -> str:
-    """Return what an exception says in one line, with its kind if it says too little."""
+    """Return an exception's message in one line, with its type if that says too little."""
     text = str(error)
     if _OF_ANOTHER_PROCESS in text:
         text = _last_line(text)
@@ -205,7 +205,7 @@ def reason(error: BaseException) -> str:
 
 
 def first_sentence(problem: Exception) -> str:
-    """Return what torch says, without what it advises."""
+    """Return torch's message without its advice."""
     return reason(problem).partition(". ")[0]
 
 
@@ -230,7 +230,7 @@ def _chain(error: BaseException | None) -> Iterator[BaseException]:
 
 
 def _place(error: BaseException) -> str:
-    """Tell where an exception was raised, for those who search."""
+    """Tell where an exception was raised, for debugging."""
     frames = traceback.extract_tb(error.__traceback__)
     if not frames:
         return ""
@@ -246,7 +246,7 @@ def training_goes_on(without: str) -> Iterator[None]:
     """Turn whatever goes wrong with pictures and logs into one warning.
 
     Args:
-        without: what may be missing from now on; a process warns once of each.
+        without: what may be missing from now on; a process warns once about each.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, also where the power fails."""
+"""Files that appear whole or not at all, even after a power failure."""
 
 import contextlib
 import fcntl
@@ -52,13 +52,13 @@ def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterato
 
 
 def give_up(unfinished: Path) -> None:
-    """Leave what stands at the path of a block of `replacing`, from inside that block."""
+    """Keep the file at the path of a `replacing` block, from inside that block."""
     if _UNFINISHED.fullmatch(unfinished.name):  # a device has what was written already
         unfinished.unlink(missing_ok=True)
 
 
 def _is_written_as_it_is(path: Path) -> bool:
-    """Tell whether a path is no place for another file: /dev/stdout may be a link to a file."""
+    """Tell whether a path must not be replaced: /dev/stdout may be a link to a file."""
     is_special = path.exists() and not path.is_file() and not path.is_dir()
     return is_special or path.parent == Path("/dev")
 
@@ -73,7 +73,7 @@ def _naming(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _begun(path: Path) -> Iterator[None]:
-    """Make an empty file, locked while this process or one that it has forked has it open."""
+    """Make an empty file, locked while this process or a forked one has it open."""
     descriptor = _open_locked(path)
     while not path.exists():  # removed before it was locked
         os.close(descriptor)
@@ -92,7 +92,7 @@ def _open_locked(path: Path) -> int:
 
 
 def bring_to_disk(path: str | os.PathLike[str]) -> None:
-    """Flush what any process has written to a file, or the names in a folder."""
+    """Flush a file, whichever process wrote it, or the names in a folder."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -103,20 +103,20 @@ def bring_to_disk(path: str | os.PathLike[str]) -> None:
 def _bring_names_to_disk(folder: Path) -> None:
     """Flush the names in a folder and, because the folder may be new itself, its own name."""
     _bring_way_to_disk(folder.absolute())
-    with contextlib.suppress(OSError):  # some file systems do it for no folder
+    with contextlib.suppress(OSError):  # some file systems cannot flush folders
         bring_to_disk(folder)
 
 
 @functools.cache
 def _bring_way_to_disk(folder: Path) -> None:
-    """Flush the names of a folder and of those around it, once; its way may lead over links."""
+    """Flush the names of a folder and of its parents, once; the path may contain links."""
     for around in {*folder.parents, *folder.resolve().parents}:
         with contextlib.suppress(OSError):  # or they may not be read
             bring_to_disk(around)
 
 
 def remove_unfinished(folder: str | os.PathLike[str]) -> int:
-    """Remove what processes that are no more have left unfinished in a folder, not in those below.
+    """Remove what dead processes left unfinished in a folder, but not in its subfolders.
 
     What another process may still be writing stays, and so does everything where the file system
     has no locks to tell.
@@ -138,7 +138,7 @@ def _remove_if_abandoned(path: Path) -> None:
     """Remove a file that no process has locked.
 
     Raises:
-        OSError: when it is in use or cannot be removed.
+        OSError: if it is in use or cannot be removed.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
