@@ -29,7 +29,7 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    """Import what needs torch and fairseq, or numpy, when it is first asked for."""
+    """Import what needs torch, fairseq or numpy on first use."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "check":
@@ -39,7 +39,7 @@ def __getattr__(name: str) -> object:
     level, handlers = logging.root.level, logging.root.handlers[:]
     from fairseq_rnnsearch.inference import translator
 
-    # modules of fairseq make the root logger show everything, of other packages too
+    # fairseq's modules make the root logger show everything, even from other packages
     logging.root.setLevel(level)
     logging.root.handlers[:] = handlers
     return vars(translator)[name]

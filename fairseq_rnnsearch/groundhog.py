@@ -1,9 +1,9 @@
-"""The authors' parameters in and out.
+"""Import and export the authors' parameters.
 
     python -m fairseq_rnnsearch.groundhog import --params params.npz --out model.pt
     python -m fairseq_rnnsearch.groundhog export --checkpoint model.pt --out params.npz
 
-``authors_parameters`` has the way from one to the other.
+``authors_parameters`` does the conversion.
 """
 
 import sys
@@ -23,7 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options = _parser().parse_args(arguments)
     if options.command == "import" and options.source_lang == options.target_lang:
         raise UserError("--source-lang and --target-lang must differ: each names a dictionary")
-    from fairseq_rnnsearch.plugin import authors_parameters  # which imports torch and fairseq
+    from fairseq_rnnsearch.plugin import authors_parameters  # imports torch and fairseq
 
     if options.command == "export":
         authors_parameters.export_parameters(options.checkpoint, options.out)

@@ -276,19 +276,19 @@ class Translator:
             forbid_unk: never generate the unknown word.
             authors_search: the authors' beam search instead of fairseq's.
             replace_unk: replace each ``<unk>`` by the source word with the largest weight.
-            split_sentences: translate each sentence of a line by itself, and join them. Otherwise
-                a warning tells of such lines, of which a model may translate the first alone.
-            attribution: compute `Translation.mattered` as well: whether what the model looked at
+            split_sentences: translate each sentence of a line separately, and join the results.
+                Otherwise such lines cause a warning: a model may translate only the first sentence.
+            attribution: also compute `Translation.mattered`: whether what the model looked at
                 mattered.
-            pieces: "merge" subword pieces to words in what is shown, or "keep" them.
+            pieces: "merge" subword pieces into words in the result, or "keep" them.
             batch_size: number of sentences at a time.
 
         Returns:
             A translation for a string, a list for a list, in its order.
 
         Raises:
-            UserError: for an argument that is none of its kind, for ``replace_unk`` when the
-                model has no attention, or for ``attribution`` with a model of another kind.
+            UserError: if an argument is invalid, for ``replace_unk`` without attention, or for
+                ``attribution`` with another kind of model.
         """
         beam, lenpen, forbid_unk, authors_search = checked(
             beam=beam, lenpen=lenpen, forbid_unk=forbid_unk, authors_search=authors_search

@@ -1,4 +1,4 @@
-"""The processes of ``--num-workers``: when they end, and what they say then."""
+"""The processes of ``--num-workers``: when they end, and their messages then."""
 
 import os
 import signal
@@ -10,7 +10,7 @@ from fairseq_rnnsearch.runs.signals import STATUS
 
 
 class EndingIterator(dataloader._MultiProcessingDataLoaderIter):
-    """torch's, whose processes live until the training that they serve has saved, and no longer."""
+    """torch's iterator, whose processes live exactly until their training has saved."""
 
     def __init__(self, loader: dataloader.DataLoader) -> None:
         """Keep signals from the processes.
@@ -26,7 +26,7 @@ class EndingIterator(dataloader._MultiProcessingDataLoaderIter):
             worker._popen.terminate = worker._popen.kill
 
     def _next_data(self) -> object:
-        """End the processes when nothing is left to load; the next epoch begins new ones.
+        """End the processes when nothing is left to load; the next epoch starts new ones.
 
         fairseq counts batches instead of asking for one after the last. They would live until a
         garbage collection, which closes what they are told to end by before it tells them:
@@ -49,6 +49,6 @@ class EndingIterator(dataloader._MultiProcessingDataLoaderIter):
 
 
 def expect_killed_processes() -> None:
-    """Take torch's handler of ended processes away, which raises; for the end of a program."""
+    """Remove torch's handler for ended processes, which raises; for the end of a program."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)

@@ -1,4 +1,4 @@
-"""Dictionaries that know their file, which messages name."""
+"""Dictionaries that remember their file, for messages."""
 
 from fairseq.data import Dictionary
 
@@ -17,6 +17,6 @@ class FileDictionary(Dictionary):
 
 
 def file_of(dictionary: Dictionary) -> str:
-    """Return `` (file)`` of a dictionary, or nothing where its file is not known."""
+    """Return a dictionary's file as `` (file)``, or nothing if unknown."""
     path = vars(dictionary).get("path")
     return f" ({path})" if path else ""

@@ -51,7 +51,7 @@ class _Lock(NamedTuple):
 
 
 def lock(folder: str) -> OSError | None:
-    """Lock a folder, which is made where there is none, until this process ends.
+    """Lock a folder, created if missing, until this process ends.
 
     Returns:
         Why it cannot be locked; None: it is locked now.
@@ -79,14 +79,14 @@ def lock(folder: str) -> OSError | None:
     _held().append(taken)
     _let_go_in_forked_processes()
     atexit.register(_remove, taken)
-    with contextlib.suppress(OSError):  # of a full disk; the file says only who holds the lock
+    with contextlib.suppress(OSError):  # a full disk; the file only says who holds the lock
         os.ftruncate(taken.file, 0)
         os.write(taken.file, f"process {os.getpid()} on {socket.gethostname()}".encode())
     return None
 
 
 def locked_elsewhere(save_dir: str) -> str | None:
-    """Return a path of the folder that this training has locked, if ``--save-dir`` is another now.
+    """Return a path to the folder that this training locked, if ``--save-dir`` now differs.
 
     It is one of an open folder, which leads there wherever the folder was moved to.
     """
@@ -97,12 +97,12 @@ def locked_elsewhere(save_dir: str) -> str | None:
 
 @functools.cache
 def _held() -> list[_Lock]:
-    """Return this process's locks, to add to and take from."""
+    """Return this process's locks, a list to modify."""
     return []
 
 
 def _locked(folder: int) -> int:
-    """Return the descriptor of the file in an open folder, with a lock on it."""
+    """Lock the file in an open folder, and return its descriptor."""
     while True:
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW
         file = os.open(NAME, flags, 0o600, dir_fd=folder)
@@ -150,14 +150,14 @@ def _let_go_in_forked_processes() -> None:
 
 
 def _let_go() -> None:
-    """Leave the lock to the process that has taken it, in one that was forked from it."""
+    """In a forked process, leave the lock to the parent."""
     while _held():
         for descriptor in _held().pop():
             os.close(descriptor)
 
 
 def _remove(lock: _Lock) -> None:
-    """Leave no file behind; a killed process does, which the next one takes."""
+    """Remove the file; a killed process leaves it to the next one."""
     if lock in _held() and _is_named(lock):
         with contextlib.suppress(OSError):
             os.unlink(NAME, dir_fd=lock.folder)

@@ -45,7 +45,7 @@ from fairseq_rnnsearch.runs import (
 
 @dataclass(frozen=True)
 class Mend:
-    """One attribute that is replaced.
+    """A replaced attribute.
 
     Attributes:
         owner: a class or module, or a module's name: it is left alone if it is not loaded.
@@ -67,11 +67,11 @@ class Mend:
 
 
 def _around(function: Callable) -> Callable[[Callable], Callable]:
-    """Return the replacement that calls a function with what was there, and its arguments."""
+    """Return a replacement that calls a function with the original and its arguments."""
     return lambda there: functools.wraps(there)(functools.partial(function, there))
 
 
-# modules of fairseq that evaluate options, those of a checkpoint too
+# fairseq's modules that evaluate options, even those from a checkpoint
 _EVALUATING = (
     *(f"fairseq.optim.{name}" for name in "adam cpu_adam adamax adafactor fused_lamb".split()),
     *(f"fairseq.models.{name}" for name in "fconv fconv_lm fconv_self_att hubert.hubert".split()),
@@ -168,7 +168,7 @@ _is_reading = ContextVar("whether this thread is within reading_as_data", defaul
 
 
 def mend_fairseq() -> None:
-    """Replace what ``MENDS`` lists, once in a process, for a command of fairseq."""
+    """Apply ``MENDS``, once per process, for a fairseq command."""
     if not _is_reading.get():
         _mend_once()
 
@@ -187,7 +187,7 @@ def _mend_once() -> None:
 
 @contextlib.contextmanager
 def reading_as_data() -> Iterator[None]:
-    """Read checkpoints as data in a program of somebody else's, and restore fairseq on leaving."""
+    """Read checkpoints as data within another program, and restore fairseq afterwards."""
     with _one_reader:
         is_mended = _mend_once.cache_info().currsize > 0
         replaced = [] if is_mended else [(mend, *_apply(mend)) for mend in READING]
@@ -204,7 +204,7 @@ def reading_as_data() -> Iterator[None]:
 
 
 def _apply(mend: Mend) -> tuple[object, object]:
-    """Replace an attribute, and return its owner and what was there."""
+    """Replace an attribute; return its owner and the original."""
     owner = sys.modules.get(mend.owner) if isinstance(mend.owner, str) else mend.owner
     if owner is None:
         return None, _MISSING
@@ -224,17 +224,17 @@ def _quieten() -> None:
         (r"Distributed is already initialized", UserWarning),  # programs.py has done it
     ):
         warnings.filterwarnings("ignore", message=message, category=category)
-    # a module of fairseq's sets the root logger to DEBUG while it is imported
+    # one of fairseq's modules sets the root logger to DEBUG on import
     if logging.root.level == logging.DEBUG and os.environ.get("LOGLEVEL", "").upper() != "DEBUG":
         logging.root.setLevel(logging.INFO)
     # four lines for every typed sentence of fairseq-interactive
     logging.getLogger("fairseq.tasks.fairseq_task").setLevel(logging.WARNING)
-    # it prints all gradients, and finds what is wrong no better than our message does
+    # it prints all gradients, and says no more than our message
     logging.getLogger("fairseq.nan_detector").setLevel(logging.WARNING)
 
 
 def table() -> str:
-    """Return the list of what is replaced, as text for people."""
+    """Return the list of replacements as text to read."""
     lines = [f"{len(MENDS)} attributes are replaced while fairseq's commands run:", ""]
     for mend in MENDS:
         lines += [mend.place, f"    without it: {mend.without}"]

@@ -4,12 +4,12 @@ import sys
 
 
 def state() -> dict:
-    """Return the best validation and how many have followed it: of none, nothing."""
+    """Return the best validation and the number since; an empty dict without any."""
     return dict(_count())
 
 
 def load(count: dict) -> None:
-    """Count on from what ``state`` has returned."""
+    """Continue the count that ``state`` returned."""
     _count().update({name: count[name] for name in ("best", "num_runs") if name in count})
 
 

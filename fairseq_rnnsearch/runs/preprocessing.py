@@ -1,4 +1,4 @@
-"""``fairseq-preprocess`` on text files that are not what they seem.
+"""``fairseq-preprocess`` with checked text files.
 
 fairseq binarises sides with different line counts silently, splits lines at stray carriage returns,
 and fails unintelligibly on bytes that are not UTF-8.
@@ -27,8 +27,8 @@ def check_and_make_all(
 
     What rnnsearch-tokenize wrote about the text comes along.
 
-    fairseq has written the dictionaries by then. When the text is refused, those that this command
-    has made are removed, so that it can be given again.
+    fairseq has written the dictionaries by then. If the text is refused, this command's
+    dictionaries are removed, so that it can be repeated.
 
     Args:
         make_all: fairseq's function, which binarises one side.

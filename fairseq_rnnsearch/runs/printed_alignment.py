@@ -1,4 +1,4 @@
-"""Alignments of hypotheses as fairseq's commands print them, and as they look words up in them."""
+"""Alignments in the forms in which fairseq's commands print them and look words up."""
 
 from collections.abc import Callable
 
@@ -27,7 +27,7 @@ def printed_alignment(weights: Tensor, print_alignment: str | None, numbered: bo
 def replace_unknown_words(
     replace: Callable, text: str, source: str, alignment: list, dictionary: dict, unknown: str
 ) -> str:
-    """Let fairseq's ``replace_unk`` look positions up, whatever is printed.
+    """Let fairseq's ``replace_unk`` look positions up in either form.
 
     Args:
         replace: fairseq's function, whose arguments follow; it takes one source position for each
@@ -39,7 +39,7 @@ def replace_unknown_words(
 
 def _position(printed: tuple | list) -> int:
     """Return the source word of a pair, or the one with the largest weight of a soft row."""
-    if not isinstance(printed, tuple | list):  # of another task
+    if not isinstance(printed, tuple | list):  # from another task
         return int(printed)
     if isinstance(printed[0], int):
         return printed[0]
