@@ -16,7 +16,7 @@ from torch.testing import assert_close
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.alignment.figures import Alignment
 from fairseq_rnnsearch.alignment.figures.alignment import bpe_piece
-from fairseq_rnnsearch.alignment.figures.jsonl import json_line
+from fairseq_rnnsearch.alignment.figures.jsonl import json_line, read_alignments
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.paper.network import DECODER_ORDERS, decoder
 
@@ -182,3 +182,9 @@ def test_the_command_and_python_give_the_same(barely_trained, tmp_path):
     for number, one in enumerate(aligned):
         assert written[number] == json_line(replace(one.alignment, id=number))
         assert np.shape(json.loads(written[number])["mattered"]) == one.weights.shape
+    read = read_alignments(out / "alignments.jsonl")
+    assert [json_line(one) for one in read.values()] == written
+    wrong = json.loads(written[0]) | {"mattered": [["x"]]}
+    (out / "wrong.jsonl").write_text(json.dumps(wrong))
+    with pytest.raises(UserError, match="line 1: mattered must be"):
+        read_alignments(out / "wrong.jsonl")

@@ -124,10 +124,15 @@ def _of_language(given: str) -> tuple[str, str]:
 
 def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = parser_of("rnnsearch-tokenize", __doc__, MixedParser)
-    parser.add_argument("files", nargs="*", type=Path, help="instead of standard input")
-    parser.add_argument("--out", type=Path, metavar="FOLDER", help="where files go")
-    parser.add_argument("--language", help="of standard input")
-    parser.add_argument("--join", action="store_true", help="tokens to text")
+    parser.add_argument(
+        "files",
+        nargs="*",
+        type=Path,
+        help="text files, a sentence a line; without them, standard input",
+    )
+    parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder for the tokenised files")
+    parser.add_argument("--language", help="language of standard input")
+    parser.add_argument("--join", action="store_true", help="join tokens to text")
     parser.add_argument("--tokenizer", choices=TOKENIZERS, default="reversible")
     parser.add_argument(
         "--tokenizer-of",
@@ -135,10 +140,15 @@ def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         default=[],
         metavar="LANGUAGE=TOKENIZER",
         type=_of_language,
-        help="of one language",
+        help="tokenizer for one language, such as zh=character",
     )
-    parser.add_argument("--lowercase", action="store_true", help="after tokenising")
-    parser.add_argument("--merges", type=int, metavar="N", help="of byte-pair encoding, learned")
+    parser.add_argument("--lowercase", action="store_true", help="lower-case the tokens")
+    parser.add_argument(
+        "--merges",
+        type=int,
+        metavar="N",
+        help="learn N merges of byte-pair encoding, and split words into subwords",
+    )
     options = parser.parse_intermixed_args(arguments)
     if options.join and (options.lowercase or options.merges):
         parser.error("--join goes without --lowercase and --merges")

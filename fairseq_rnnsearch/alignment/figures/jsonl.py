@@ -75,16 +75,28 @@ def _from_json(line: str, where: str) -> Alignment:
         raise UserError(f"{where}: id {str(number)[:40]} must be a number from 0")
     if score is not None and not _is_number(score):
         raise UserError(f"{where}: score {str(score)[:40]!r} must be a number or null")
-    fits = isinstance(rows, list) and len(rows) == len(target)
-    if not fits or not all(isinstance(row, list) and len(row) == len(source) for row in rows):
-        raise UserError(
-            f"{where}: weights must be {counted(len(target), 'row')}, one for each target word, of"
-            f" {counted(len(source), 'number')}, one for each source word"
-        )
+    sizes = len(target), len(source)
+    _check_matrix("weights", rows, sizes, where)
     if wrong := [weight for row in rows for weight in row if not _is_weight(weight)]:
         raise UserError(f"{where}: {str(wrong[0])[:40]!r} is no weight; valid is 0 to 1, or NaN")
-    weights = np.array(rows, dtype=float).reshape(len(target), len(source))
-    return Alignment(source, target, weights, number, score)
+    weights, mattered = np.array(rows, dtype=float).reshape(sizes), None
+    if (effects := entry.get("mattered")) is not None:
+        _check_matrix("mattered", effects, sizes, where)
+        if wrong := [
+            effect for row in effects for effect in row if type(effect) not in (int, float)
+        ]:
+            raise UserError(f"{where}: mattered has {str(wrong[0])[:40]!r}, which is no number")
+        mattered = np.array(effects, dtype=float).reshape(sizes)
+    return Alignment(source, target, weights, number, score, mattered=mattered)
+
+
+def _check_matrix(name: str, rows: object, sizes: tuple[int, int], where: str) -> None:
+    fits = isinstance(rows, list) and len(rows) == sizes[0]
+    if not fits or not all(isinstance(row, list) and len(row) == sizes[1] for row in rows):
+        raise UserError(
+            f"{where}: {name} must be {counted(sizes[0], 'row')}, one for each target word, of"
+            f" {counted(sizes[1], 'number')}, one for each source word"
+        )
 
 
 def _is_number(value: object) -> bool:
