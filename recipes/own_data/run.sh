@@ -143,13 +143,17 @@ choose_tokenizer() {
 
 # say_plan: says what is trained, and what time, disk and memory it takes.
 say_plan() {
-    local needs line
+    local needs line updates=$UPDATES later
+    if [[ $RDROP != 0 ]]; then # it reads each batch twice
+        later=$((UPDATES - BPE_DROPOUT_EPOCHS * TRAIN_PAIRS / BATCH_SIZE))
+        ((later <= 0)) || updates=$((updates + later))
+    fi
     log "$(counted "$PAIRS" pair): $EMBEDDING/$HIDDEN/$ATTENTION/$MAXOUT units," \
         "$(counted "$BPE_MERGES" merge), dropout $DROPOUT, $(counted "$UPDATES" update) of" \
         "$(counted "$BATCH_SIZE" pair)"
     needs=$(check estimate.py --work "$WORK" --pairs "$TRAIN_PAIRS" --test-pairs "$TEST_PAIRS" \
         --tokens "$SOURCE_TOKENS" "$TARGET_TOKENS" --types "$SOURCE_TYPES" "$TARGET_TYPES" \
-        --sizes "$EMBEDDING" "$HIDDEN" "$ATTENTION" "$MAXOUT" --updates "$UPDATES" \
+        --sizes "$EMBEDDING" "$HIDDEN" "$ATTENTION" "$MAXOUT" --updates "$updates" \
         --batch-size "$BATCH_SIZE" --beam "$BEAM" --checkpoints $((AVERAGE + 2)))
     while read -r line; do
         log "$line"
