@@ -231,9 +231,14 @@ def _in_blocks(
     target = _with_one_end([one.target for one in alignments])
     weights = _blocks([one.weights for one in alignments])
     mattered = [one.mattered for one in alignments if one.mattered is not None]
-    known = {"score": score, "probabilities": probabilities}
-    known |= {"mattered": _blocks(mattered) if mattered else None}
-    return Alignment(source, target, weights, **known)
+    return Alignment(
+        source,
+        target,
+        weights,
+        score=score,
+        probabilities=tuple(probabilities),
+        mattered=_blocks(mattered) if mattered else None,
+    )
 
 
 def _blocks(matrices: Sequence[np.ndarray]) -> np.ndarray:

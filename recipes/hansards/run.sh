@@ -89,14 +89,19 @@ eflomal_train() {
         -f "$PARTIAL/en-fr.pharaoh" -r "$PARTIAL/fr-en.pharaoh"
 }
 
+# turn_links: makes $PARTIAL/fr-en of the links $PARTIAL/en-fr
+turn_links() {
+    sed -E 's/([0-9]+)-([0-9]+)/\2-\1/g' "$PARTIAL/en-fr" >"$PARTIAL/fr-en"
+}
+
 # make_guidance: the links that attention is to follow, for each direction.
 make_guidance() {
     local links=$GUIDED
     [[ $GUIDED != 1 ]] || links=$WORK/eflomal-train/joined
     mkdir -- "$PARTIAL"
-    same_length "$links" "$WORK/corpus/train.en"
+    same_length "$links" "$WORK/corpus/train.en" # a user's file is named as it was given
     cp -- "$links" "$PARTIAL/en-fr"
-    sed -E 's/([0-9]+)-([0-9]+)/\2-\1/g' "$links" >"$PARTIAL/fr-en"
+    turn_links
 }
 
 # choose_own_text: the training pairs whose links the models find themselves. Training text is in a
@@ -123,7 +128,7 @@ join_own_links() {
         --method intersection --forward "$WORK/own-weights-en-fr/alignments.jsonl" \
         --inverse "$WORK/own-weights-fr-en/alignments.jsonl" >"$PARTIAL/en-fr"
     same_length "$PARTIAL/en-fr" "$WORK/own-text/text.en"
-    sed -E 's/([0-9]+)-([0-9]+)/\2-\1/g' "$PARTIAL/en-fr" >"$PARTIAL/fr-en"
+    turn_links
 }
 
 # need_both STEP: dies unless it was done in both directions
@@ -139,7 +144,8 @@ find_own_links() {
     local direction
     run_step "choose text to align" "$WORK/own-text" choose_own_text
     for direction in $DIRECTIONS; do
-        run_step "align training text $direction" "$WORK/own-weights-$direction" align_own_text "$direction"
+        run_step "align training text $direction" "$WORK/own-weights-$direction" \
+            align_own_text "$direction"
     done
     need_both "align training text"
     run_step "join its links" "$WORK/own-links" join_own_links
@@ -160,13 +166,14 @@ train() {
     train_direction "$1" "$UPDATES" "$1" data ${GUIDANCE[@]+"${GUIDANCE[@]}"}
 }
 
-# train_foresight SOURCE-TARGET DATA LINKS: trains the model on, whose attention now reads the word to be
-# aligned. With links to follow, all of its parameters learn; without them the alignment model alone,
+# train_foresight SOURCE-TARGET DATA LINKS: trains the model on, whose attention now reads the word to
+# be aligned. With links to follow, all of its parameters learn; without them the alignment model alone,
 # because attention that knows the word would tell it to the others by where it points.
 train_foresight() {
     follow "$WORK/$3/$1" "$FORESIGHT_GUIDED_WEIGHT"
     [[ -n ${GUIDANCE[*]-} ]] || GUIDANCE=(--train-alignment-model-only)
-    train_direction "$1" "$FORESIGHT_UPDATES" "$1$FORESEES" "$2" --target-foresight "${GUIDANCE[@]}" \
+    train_direction "$1" "$FORESIGHT_UPDATES" "$1$FORESEES" "$2" \
+        --target-foresight "${GUIDANCE[@]}" \
         --warmup-updates $((FORESIGHT_UPDATES / 10)) \
         --finetune-from-model "$WORK/checkpoints-$1/checkpoint_best.pt"
 }
