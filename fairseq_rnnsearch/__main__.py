@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import fairseq_rnnsearch
-from fairseq_rnnsearch.errors import OneLineParser, program
+from fairseq_rnnsearch.errors import OneLineParser, parser_of, program
 from fairseq_rnnsearch.plugin import option_list
 
 PACKAGES = ("torch", "fairseq-fixed", "numpy", "sacrebleu", "sacremoses", "subword-nmt")
@@ -70,10 +70,7 @@ def _print_mends() -> None:
 @program
 def print_path(arguments: Sequence[str] | None = None) -> None:
     """Print the folder of the package, which is what --user-dir of fairseq's commands takes."""
-    parser = OneLineParser(prog="rnnsearch-path", description=print_path.__doc__)
-    version = f"rnnsearch-path {fairseq_rnnsearch.__version__}"
-    parser.add_argument("--version", action="version", version=version)
-    parser.parse_args(arguments)
+    parser_of("rnnsearch-path", print_path.__doc__).parse_args(arguments)
     print(Path(fairseq_rnnsearch.__file__).parent)
 
 

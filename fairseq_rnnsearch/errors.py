@@ -63,6 +63,27 @@ class OneLineParser(argparse.ArgumentParser):
         raise UsageError(f"{message} ({self.prog} --help shows the options)")
 
 
+def parser_of(
+    prog: str, doc: str | None, kind: type[OneLineParser] = OneLineParser
+) -> argparse.ArgumentParser:
+    """Return a command's parser, with ``--help`` and ``--version``.
+
+    Args:
+        doc: the beginning of its help, the module's docstring; None under ``python -OO``.
+        kind: the parser's class.
+    """
+    from fairseq_rnnsearch import __version__
+
+    parser = kind(
+        prog=prog,
+        description=(doc or "").replace("``", ""),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"{prog} {__version__}")
+    return parser
+
+
 @contextlib.contextmanager
 def usage() -> Iterator[None]:
     """Make mistakes in the block, which checks options, `UsageError`."""

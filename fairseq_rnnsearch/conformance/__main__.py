@@ -21,7 +21,7 @@ from fairseq_rnnsearch.conformance.authors_numbers import PARTS
 from fairseq_rnnsearch.conformance.explanation import draw, explained, listed
 from fairseq_rnnsearch.conformance.given_code import FRAMEWORKS, refused
 from fairseq_rnnsearch.conformance.verdict import check
-from fairseq_rnnsearch.errors import OneLineParser, UserError, neighbours, program, usage
+from fairseq_rnnsearch.errors import UserError, neighbours, parser_of, program, usage
 
 
 @program
@@ -108,15 +108,7 @@ def _loaded(code: str) -> Any:
 
 
 def _parser() -> argparse.ArgumentParser:
-    from fairseq_rnnsearch import __version__
-
-    parser = OneLineParser(
-        prog="rnnsearch-check",
-        description=(__doc__ or "").replace("``", ""),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    parser = parser_of("rnnsearch-check", __doc__)
     parser.add_argument("code", nargs="?", metavar="FILE.py:NAME", help="or MODULE:NAME")
     parser.add_argument(
         "--part", choices=tuple(PARTS), help="what a function computes, if not its name's part"

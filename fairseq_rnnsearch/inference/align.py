@@ -28,7 +28,7 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 from fairseq_rnnsearch.alignment.evaluation.symmetrisation import METHODS, pharaoh, symmetrise
 from fairseq_rnnsearch.alignment.figures import Gallery, parse_formats, parse_samples
 from fairseq_rnnsearch.data.corpus import check_parallel
-from fairseq_rnnsearch.errors import UserError, counted, program, usage
+from fairseq_rnnsearch.errors import UserError, counted, parser_of, program, usage
 from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.inference.command_options import (
     add_heatmap_options,
@@ -36,7 +36,6 @@ from fairseq_rnnsearch.inference.command_options import (
     check_places,
     load_options,
     look_of,
-    parser_of,
     show_warnings,
 )
 

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from fairseq_rnnsearch import __version__
 from fairseq_rnnsearch.alignment.figures.alignment import SOURCE_END_CHOICES
 from fairseq_rnnsearch.alignment.figures.gallery import FORMATS
 from fairseq_rnnsearch.alignment.figures.styles import STYLES, Look, title_of
@@ -23,25 +22,6 @@ class MixedParser(OneLineParser):
     """
 
     parse_known_args = argparse.ArgumentParser.parse_known_args
-
-
-def parser_of(
-    prog: str, doc: str | None, kind: type[OneLineParser] = OneLineParser
-) -> argparse.ArgumentParser:
-    """Return a command's parser, with ``--help`` and ``--version``.
-
-    Args:
-        doc: the beginning of its help, the module's docstring; None under ``python -OO``.
-        kind: the parser's class.
-    """
-    parser = kind(
-        prog=prog,
-        description=(doc or "").replace("``", ""),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    parser.add_argument("--version", action="version", version=f"{prog} {__version__}")
-    return parser
 
 
 def add_heatmap_options(parser: argparse.ArgumentParser, formats: str) -> None:

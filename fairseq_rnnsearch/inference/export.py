@@ -14,8 +14,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import UserError, program
-from fairseq_rnnsearch.inference.command_options import check_places, parser_of, show_warnings
+from fairseq_rnnsearch.errors import UserError, parser_of, program
+from fairseq_rnnsearch.inference.command_options import check_places, show_warnings
 
 
 @program

@@ -28,9 +28,9 @@ from typing import TextIO
 from tqdm import tqdm
 
 from fairseq_rnnsearch.data.plain_text import FILE_NAME, TOKENIZERS, PlainText
-from fairseq_rnnsearch.errors import UserError, program
+from fairseq_rnnsearch.errors import UserError, parser_of, program
 from fairseq_rnnsearch.files import write_text
-from fairseq_rnnsearch.inference.command_options import MixedParser, parser_of
+from fairseq_rnnsearch.inference.command_options import MixedParser
 
 _CODES = "codes"
 _AS_TEXT = {"encoding": "utf-8", "newline": "\n"}  # whatever else Unicode calls a line break

@@ -26,7 +26,7 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 from fairseq_rnnsearch.alignment.figures import Gallery, parse_formats, parse_samples, text_heatmap
 from fairseq_rnnsearch.arguments import checked, count_of
 from fairseq_rnnsearch.data.line_batches import line_batches
-from fairseq_rnnsearch.errors import UserError, as_text, counted, program, usage
+from fairseq_rnnsearch.errors import UserError, as_text, counted, parser_of, program, usage
 from fairseq_rnnsearch.inference.command_options import (
     MixedParser,
     add_heatmap_options,
@@ -34,7 +34,6 @@ from fairseq_rnnsearch.inference.command_options import (
     check_places,
     load_options,
     look_of,
-    parser_of,
     show_warnings,
 )
 

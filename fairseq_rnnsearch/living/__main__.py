@@ -14,12 +14,11 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import UsageError, program
+from fairseq_rnnsearch.errors import UsageError, parser_of, program
 from fairseq_rnnsearch.inference.command_options import (
     add_text_options,
     check_places,
     load_options,
-    parser_of,
     show_warnings,
 )
 
