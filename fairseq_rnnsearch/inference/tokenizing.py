@@ -15,10 +15,12 @@ merges for all languages, learned from the files that are named train.
 """
 
 import argparse
+import contextlib
 import io
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from importlib.metadata import version
 from itertools import chain
@@ -59,59 +61,65 @@ def _counted_by(bar: tqdm, lines: TextIO) -> Iterator[str]:
         bar.update(before + lines.buffer.tell() - bar.n)
 
 
-def _convert_files(options: argparse.Namespace, codes: Path | None) -> None:
-    """Write a file for each of those that are given; with codes, of subwords."""
-    tokenizers = dict(options.tokenizer_of)
-
-    @cache
-    def plain_text(language: str) -> PlainText:
-        tokenizer = tokenizers.get(language, options.tokenizer)
-        pieces = None if tokenizer == "character" else codes
-        return PlainText(language, tokenizer, options.lowercase, pieces)
-
-    total = sum(path.stat().st_size for path in options.files)
+def _convert_files(
+    paths: Sequence[Path], out: Path, rules_of: Callable[[str], PlainText], join: bool = False
+) -> None:
+    """Write a file of the same name for each, by the rules of its language."""
+    total = sum(path.stat().st_size for path in paths)
     # Without a terminal nothing is shown.
     with tqdm(total=total, unit="B", unit_scale=True, leave=False, disable=None) as bar:
-        for path in options.files:
-            made, rules = options.out / path.name, plain_text(path.suffix[1:])
-            with path.open(**_AS_TEXT) as lines, made.open("w", **_AS_TEXT) as out:
-                _convert(_counted_by(bar, lines), out, rules, options.join)
+        for path in paths:
+            made, rules = out / path.name, rules_of(path.suffix[1:])
+            with path.open(**_AS_TEXT) as lines, made.open("w", **_AS_TEXT) as file:
+                _convert(_counted_by(bar, lines), file, rules, join)
 
 
-def _learn_codes(options: argparse.Namespace) -> Path:
-    """Learn merges from the tokens of the files that are named train, and return their file.
+def _learn_codes(tokens: Sequence[Path], merges: int) -> str:
+    """Learn merges from the files that are named train.
 
     Raises:
         UserError: no file has that name, or its words have too few pieces.
     """
     from subword_nmt.learn_bpe import learn_bpe
 
-    training = [options.out / path.name for path in options.files if path.stem == "train"]
+    training = [path for path in tokens if path.stem == "train"]
     if not training:
         raise UserError("--merges learns from the training text: name a file train.LANGUAGE")
     learned = io.StringIO()
-    files = [path.open(**_AS_TEXT) for path in training]
-    try:
-        learn_bpe(chain.from_iterable(files), learned, options.merges)
-    finally:
-        for file in files:
-            file.close()
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(path.open(**_AS_TEXT)) for path in training]
+        learn_bpe(chain.from_iterable(files), learned, merges)
     if learned.getvalue().count("\n") < 2:
         raise UserError("--merges: words of single characters have no subwords; leave it out")
-    write_text(options.out / _CODES, learned.getvalue())
-    return options.out / _CODES
+    return learned.getvalue()
 
 
-def _describe(options: argparse.Namespace, codes: Path | None) -> None:
+def _split_into_pieces(options: argparse.Namespace, rules_of: Callable[[str], PlainText]) -> None:
+    """Write subwords, and the merges that were learned for them."""
+    with tempfile.TemporaryDirectory(dir=options.out) as folder:
+        _convert_files(options.files, Path(folder), rules_of)
+        tokens = [Path(folder) / path.name for path in options.files]
+        codes = options.out / _CODES
+        write_text(codes, _learn_codes(tokens, options.merges))
+
+        @cache
+        def pieces_of(language: str) -> PlainText:
+            has_pieces = rules_of(language).tokenizer != "character"
+            return PlainText(language, bpe_codes=codes if has_pieces else None)
+
+        _convert_files(tokens, options.out, pieces_of)
+
+
+def _describe(options: argparse.Namespace, rules_of: Callable[[str], PlainText]) -> None:
     """Write preprocessing.json."""
-    tokenizers, sides = dict(options.tokenizer_of), {}
+    sides = {}
     for language in dict.fromkeys(path.suffix[1:] for path in options.files):
-        tokenizer = tokenizers.get(language, options.tokenizer)
+        tokenizer = rules_of(language).tokenizer
         sides[language] = {"tokenizer": tokenizer, "lowercase": options.lowercase}
         if tokenizer == "moses":
             sides[language]["sacremoses"] = version("sacremoses")
-        has_pieces = codes and tokenizer != "character"
-        sides[language]["bpe_codes"] = codes.name if has_pieces else None
+        has_pieces = options.merges and tokenizer != "character"
+        sides[language]["bpe_codes"] = _CODES if has_pieces else None
     write_text(options.out / FILE_NAME, json.dumps(sides, indent=1, ensure_ascii=False) + "\n")
 
 
@@ -176,14 +184,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.out.mkdir(parents=True, exist_ok=True)
     if any((options.out / path.name).resolve() == path.resolve() for path in options.files):
         raise UserError(f"--out {options.out} is where the files are: name another folder")
+    tokenizers = dict(options.tokenizer_of)
+
+    @cache
+    def rules_of(language: str) -> PlainText:
+        tokenizer = tokenizers.get(language, options.tokenizer)
+        return PlainText(language, tokenizer, options.lowercase)
+
     try:
-        _convert_files(options, None)
-        codes = None
         if options.merges:
-            codes = _learn_codes(options)
-            _convert_files(options, codes)
+            _split_into_pieces(options, rules_of)
+        else:
+            _convert_files(options.files, options.out, rules_of, options.join)
         if not options.join:
-            _describe(options, codes)
+            _describe(options, rules_of)
     except OSError as problem:
         raise UserError(f"{problem.filename}: {problem.strerror}") from problem
 
