@@ -1,10 +1,10 @@
-"""Whether a change has cost speed: updates of two checkouts, in turns.
+"""Whether a change has cost speed: updates and searches of two checkouts, in turns.
 
     git worktree add ../before OLD_COMMIT
     python recipes/benchmark/checkouts.py --old ../before --sizes paper multi30k --pairs 15
 
-Each checkout runs in a process of its own, which makes updates for some seconds when it is asked
-to. The two take turns in changing order, so that whatever else the machine does meets both alike.
+Each checkout runs in a process of its own, which works for some seconds when it is asked to. The
+two take turns in changing order, so that whatever else the machine does meets both alike.
 ``--clock cpu`` counts the processor time of all threads, which others disturb less.
 """
 
@@ -12,6 +12,7 @@ import argparse
 import os
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -21,28 +22,44 @@ RESAMPLES = 10_000
 TURN = 4  # seconds
 CLOCKS = {"wall": "perf_counter", "cpu": "process_time"}
 
+UPDATE = """
+from training import Training
+training = Training(candidate, size)
+work = lambda: training.run("update")
+"""
+SEARCH = """
+import torch
+from search import Search, sentences, task_of
+search = Search(candidate if candidate == "bfloat16" else "rnnsearch", size, task_of(size))
+source = sentences(size, SENTENCES)
+work = lambda: search.run(source)
+"""
+WORK = {"update": UPDATE} | {
+    f"search-{count}": SEARCH.replace("SENTENCES", str(count)) for count in (1, 40)
+}
 WORKER = """
 import sys, time
 from sizes import SIZES
-from training import Training
-training = Training(sys.argv[2], SIZES[sys.argv[1]])
+size, candidate = SIZES[sys.argv[1]], sys.argv[2]
+WORK
 for _ in range(3):
-    training.run("update")
+    work()
 print("ready", flush=True)
 for _ in sys.stdin:
-    begun, start, updates = time.perf_counter(), CLOCK(), 0
+    begun, start, times = time.perf_counter(), CLOCK(), 0
     while time.perf_counter() - begun < TURN:
-        training.run("update")
-        updates += 1
-    print(f"seconds {(CLOCK() - start) / updates}", flush=True)
+        work()
+        times += 1
+    print(f"seconds {(CLOCK() - start) / times}", flush=True)
 """
 
 
 class Checkout:
-    """A process that makes updates with the code of one checkout."""
+    """A process that makes updates, or searches, with the code of one checkout."""
 
-    def __init__(self, folder: Path, size: str, candidate: str, clock: str) -> None:
-        worker = WORKER.replace("TURN", str(TURN)).replace("CLOCK", f"time.{CLOCKS[clock]}")
+    def __init__(self, folder: Path, work: str, size: str, candidate: str, clock: str) -> None:
+        worker = WORKER.replace("WORK", WORK[work])
+        worker = worker.replace("TURN", str(TURN)).replace("CLOCK", f"time.{CLOCKS[clock]}")
         paths = (folder, folder / "recipes" / "benchmark")
         self._process = subprocess.Popen(
             [sys.executable, "-c", worker, size, candidate],
@@ -55,7 +72,7 @@ class Checkout:
         self._read("ready")
 
     def seconds(self) -> float:
-        """Return the mean time of the updates of a turn."""
+        """Return the mean time of one update, or one search, in a turn."""
         self._process.stdin.write("\n")
         self._process.stdin.flush()
         return float(self._read("seconds").split()[1])
@@ -83,13 +100,16 @@ def main() -> None:
     parser.add_argument("--old", type=Path, required=True, help="the checkout from before")
     parser.add_argument("--new", type=Path, default=HERE.parents[1], help="default: this one")
     parser.add_argument("--sizes", nargs="+", default=["paper", "multi30k"])
-    parser.add_argument("--candidate", default="fast", help="default: %(default)s")
+    parser.add_argument("--work", nargs="+", choices=WORK, default=list(WORK), help="default: all")
+    parser.add_argument(
+        "--candidates", nargs="+", choices=("fast", "bfloat16"), default=["fast"], help="kernels"
+    )
     parser.add_argument("--pairs", type=int, default=15, help="default: %(default)s")
     parser.add_argument("--clock", choices=CLOCKS, default="wall", help="default: %(default)s")
     options = parser.parse_args()
-    for size in options.sizes:
+    for work, candidate, size in product(options.work, options.candidates, options.sizes):
         both = [
-            Checkout(folder.resolve(), size, options.candidate, options.clock)
+            Checkout(folder.resolve(), work, size, candidate, options.clock)
             for folder in (options.old, options.new)
         ]
         seconds = np.empty((options.pairs, 2))
@@ -102,8 +122,9 @@ def main() -> None:
         old, new = np.median(seconds, axis=0)
         ratio = np.exp(np.log(seconds[:, 0] / seconds[:, 1]).mean())
         print(
-            f"{size}: old {old:.3f} s, new {new:.3f} s (medians of {options.pairs}); "
-            f"old / new {ratio:.3f}, 95% interval {low:.3f} to {high:.3f}"
+            f"{work}, {size}, {candidate}: old {old:.4f} s, new {new:.4f} s (medians of "
+            f"{options.pairs}); old / new {ratio:.3f}, 95% interval {low:.3f} to {high:.3f}",
+            flush=True,
         )
 
 
