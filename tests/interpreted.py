@@ -17,7 +17,7 @@ from torch.testing import assert_close
 
 from fairseq_rnnsearch.kernels import BACKENDS, gpu
 from fairseq_rnnsearch.kernels.gpu import masked_cost
-from fairseq_rnnsearch.plugin.optim.blockwise import BlockwiseAdadelta
+from fairseq_rnnsearch.plugin.optim.one_pass import OnePassAdadelta
 
 REFERENCE, GPU = BACKENDS["reference"], BACKENDS["gpu"]
 TYPES = ((torch.float32, 2e-5), (torch.bfloat16, 0.3))
@@ -132,7 +132,7 @@ def adadelta(sound, factor=None):
     torch.manual_seed(0)
     start = torch.randn(37, 41)
     one, other = (torch.nn.Parameter(start.clone()) for _ in "ab")
-    plain, fused = (BlockwiseAdadelta([p], rho=0.95, weight_decay=0.1) for p in (one, other))
+    plain, fused = (OnePassAdadelta([p], rho=0.95, weight_decay=0.1) for p in (one, other))
     for _ in range(3):
         gradient = torch.randn(37, 41)
         one.grad = gradient if factor is None else factor * gradient
@@ -140,10 +140,10 @@ def adadelta(sound, factor=None):
             plain.step()
         truth = None if sound is None else torch.tensor(sound, dtype=torch.int32)
         by = None if factor is None else torch.tensor(factor)
-        averages = fused._state_of(other)
+        averages = fused._averages_of(other)
         fused_adadelta.update(other.data, gradient, *averages, truth, by, fused.param_groups[0])
     assert_close(other, one)
-    assert_close(averages, plain._state_of(one))
+    assert_close(averages, plain._averages_of(one))
 
 
 CHECKS = {name: partial(as_the_reference, name) for name in CASES} | {

@@ -21,7 +21,8 @@ import torch
 from commands import ROOT
 from torch.testing import assert_close
 
-from fairseq_rnnsearch.kernels.cpu import c_library, compiled_steps
+from fairseq_rnnsearch import c_library
+from fairseq_rnnsearch.kernels.cpu import compiled_steps
 from fairseq_rnnsearch.kernels.derived.operations import Operations
 
 
@@ -30,9 +31,9 @@ def cache(tmp_path, monkeypatch):
     """A home without libraries; nothing is remembered before or afterwards."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
-    compiled_steps._library.cache_clear()
+    c_library._load.cache_clear()
     yield tmp_path / "fairseq_rnnsearch"
-    compiled_steps._library.cache_clear()
+    c_library._load.cache_clear()
 
 
 def libraries(cache):
@@ -41,7 +42,7 @@ def libraries(cache):
 
 def test_libraries_are_made_once_for_each_type(cache):
     for _ in range(2):
-        compiled_steps._library.cache_clear()
+        c_library._load.cache_clear()
         for dtype in compiled_steps.TYPES:
             assert isinstance(compiled_steps.operations(dtype), compiled_steps.CompiledOperations)
         made = libraries(cache)
@@ -80,7 +81,7 @@ def test_without_a_compiler_torch_does_the_work(compiler, cache, monkeypatch, ca
         for _ in range(2):
             assert type(compiled_steps.operations(torch.float32)) is Operations
     [line] = caplog.messages
-    assert line.startswith("steps are not compiled, which makes them slower: ")
+    assert line.startswith("operations.c is not compiled, which is slower: ")
     assert BROKEN[compiler] in line
     assert not cache.exists() or not libraries(cache)
 
@@ -124,7 +125,7 @@ def compilations(tmp_path_factory, monkeypatch):
 
 def begin_again():
     """As another process would: nothing is remembered."""
-    compiled_steps._library.cache_clear()
+    c_library._load.cache_clear()
 
 
 def assert_it_computes(ops=None):
@@ -238,7 +239,7 @@ def test_a_library_that_cannot_be_kept_is_used_all_the_same(function, cache, mon
     with caplog.at_level(logging.INFO), monkeypatch.context() as patch:
         patch.setattr(os, function, fails_once)
         assert_it_computes()
-    assert caplog.messages == [f"compiled steps are not kept: {full}"]
+    assert caplog.messages == [f"what is compiled is not kept: {full}"]
     assert not libraries(cache)
 
 
@@ -279,7 +280,8 @@ def test_there_is_one_pool_of_threads():
         pytest.skip("reads /proc")
     program = """
 import os, torch
-from fairseq_rnnsearch.kernels.cpu import c_library, compiled_steps
+from fairseq_rnnsearch import c_library
+from fairseq_rnnsearch.kernels.cpu import compiled_steps
 torch.set_num_threads(3)
 ops = compiled_steps.operations(torch.float32)
 x, y = torch.rand(1000, 1000), torch.empty(1000, 1000)

@@ -34,8 +34,7 @@ from fairseq_rnnsearch.inference.search import (
 )
 from fairseq_rnnsearch.plugin import optim
 from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
-from fairseq_rnnsearch.plugin.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig, blockwise
-from fairseq_rnnsearch.plugin.optim.blockwise import BlockwiseAdadelta
+from fairseq_rnnsearch.plugin.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig, one_pass
 from fairseq_rnnsearch.runs.trainer import ResumableTrainer
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-6}
@@ -65,6 +64,29 @@ def test_it_refuses_what_cuda_refuses_and_counts():
 
 
 # --- updates --------------------------------------------------------------------------------------
+
+
+@pytest.fixture(autouse=True)
+def fused_adadelta(monkeypatch):
+    """A stand-in for the update in Triton, which tests/interpreted.py has; norms of gradients."""
+    norms = []
+
+    def update(parameter, gradient, square_avg, acc_delta, sound, factor, group):
+        norms.append(gradient.norm())
+        rho, eps = group["rho"], group["eps"]
+        g = gradient if factor is None else gradient * factor
+        e_g = rho * square_avg + (1 - rho) * g * g
+        delta = (acc_delta + eps).sqrt() / (e_g + eps).sqrt() * g
+        e_d = rho * acc_delta + (1 - rho) * delta * delta
+        new = parameter.detach() - group["lr"] * delta
+        for old, value in ((square_avg, e_g), (acc_delta, e_d), (parameter.detach(), new)):
+            old.copy_(value if sound is None else torch.where(sound.bool(), value, old))
+
+    stand_in = SimpleNamespace(update=update)
+    monkeypatch.setattr(one_pass, "runs_triton", lambda tensor: tensor.device.type != "cpu")
+    monkeypatch.setitem(sys.modules, "fairseq_rnnsearch.plugin.optim.fused_adadelta", stand_in)
+    monkeypatch.setattr(optim, "fused_adadelta", stand_in, raising=False)
+    return norms
 
 
 def criterion_of(model, task=None):
@@ -144,37 +166,19 @@ def test_r_drop_waits_for_nothing():
 
 
 @pytest.mark.parametrize("nonfinite", ["skip", "shrink"])
-def test_an_update_in_triton_clips_as_it_reads(nonfinite, monkeypatch):
-    """A stand-in for the kernel, which tests/interpreted.py has: gradients are read once."""
-    passes = []
-
-    def by_torch(parameter, gradient, square_avg, acc_delta, sound, factor, group):
-        passes.append(gradient.norm())
-        optimizer = BlockwiseAdadelta([parameter], **{k: group[k] for k in ("lr", "rho", "eps")})
-        optimizer.sound = None if sound is None else sound.bool()
-        averages = {"square_avg": square_avg, "acc_delta": acc_delta}
-        optimizer.state[parameter] = {"step": torch.zeros(()), **averages}
-        parameter.grad = gradient if factor is None else gradient * factor
-        with monkeypatch.context() as plain:
-            plain.setattr(blockwise, "runs_triton", lambda tensor: False)
-            optimizer.step()
-        parameter.grad = gradient
-
-    monkeypatch.setattr(blockwise, "runs_triton", lambda tensor: tensor.device.type != "cpu")
-    name = "fairseq_rnnsearch.plugin.optim.fused_adadelta"
-    monkeypatch.setitem(sys.modules, name, SimpleNamespace(update=by_torch))
-    monkeypatch.setattr(optim, "fused_adadelta", sys.modules[name], raising=False)
+def test_an_update_clips_as_it_reads(nonfinite, fused_adadelta):
+    """Gradients are read once for it, and are not written."""
     batch, model = batch_of(SOURCES, TARGETS), lively()
     there = move(copy.deepcopy(model))
     optimizer, its_own = (adadelta(one, nonfinite=nonfinite) for one in (model, there))
     for _ in range(2):
+        fused_adadelta.clear()
         _, norm, *_ = update(model, batch, optimizer)
         with pretending():
             update(there, on_device(batch), its_own)
-    assert norm > 2  # so that clipping shows
-    assert_close(parameters(there), parameters(model), **CLOSE)
-    of_update = numbers(torch.stack(passes[len(passes) // 2 :])).norm()
-    assert_close(of_update, norm if nonfinite == "skip" else torch.ones(()), **CLOSE)
+        assert norm > 2  # so that clipping shows
+        assert_close(parameters(there), parameters(model), **CLOSE)
+        assert_close(numbers(torch.stack(fused_adadelta)).norm(), norm, **CLOSE)
 
 
 def test_lowered_products_are_those_of_a_cpu():
@@ -468,7 +472,11 @@ SEARCH_BOUNDS = {"launches": 80, "copies": 1.5, "waits": 2}  # of a step
 
 
 @pytest.mark.parametrize("kernels", cases(BOUNDS, "auto"))
-def test_an_update_of_the_papers_batch(kernels):
+def test_an_update_of_the_papers_batch(kernels, monkeypatch):
+    def in_one_launch(parameter, *given):
+        parameter.detach().zero_()
+
+    monkeypatch.setattr(optim.fused_adadelta, "update", in_one_launch)
     model = move(lively(kernels=kernels))
     optimizer, batch = adadelta(model), paper_batch()
     with pretending() as counts:

@@ -87,7 +87,7 @@ WRITTEN = {
     "errors.py": {"sys.excepthook"},
     "alignment/figures/fonts.py": {"whole.flavor"},
     "plugin/authors_parameters.py": {"config.model", "config.task"},
-    "kernels/cpu/compiled_steps.py": {"function.argtypes", "function.restype"},
+    "c_library.py": {"function.argtypes", "function.restype"},
     "plugin/models/architectures.py": {"args.max_train_words"},
     "plugin/models/precision.py": {"parameter.data"},
     "plugin/optim/adadelta.py": {"parameter.grad"},

@@ -1,28 +1,21 @@
 """``derived.operations`` in C, compiled for this machine on first use.
 
-Without a working compiler, PyTorch's operations do the work. C trusts its pointers, and would read
-or write a tensor of the wrong type or shape as if it were right. So every call checks each tensor,
-which costs half a microsecond.
+C trusts its pointers, and would read or write a tensor of the wrong type or shape as if it were
+right. So every call checks each tensor, which costs half a microsecond.
 """
 
 import ctypes
-import logging
-import subprocess
-import threading
-from functools import cache
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from fairseq_rnnsearch import c_library
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
-from fairseq_rnnsearch.kernels.cpu import c_library
 from fairseq_rnnsearch.kernels.derived.operations import Operations, check_words, smoothing
 
 SOURCE = Path(__file__).with_name("operations.c")
-# OpenMP must be the library that torch has loaded, or there would be a second pool of threads
-FLAGS = "-O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math -shared -fPIC"
-TYPES = {torch.float32: "", torch.float64: "-DDOUBLE", torch.bfloat16: "-DBFLOAT16"}
+TYPES = {torch.float32: (), torch.float64: ("-DDOUBLE",), torch.bfloat16: ("-DBFLOAT16",)}
 
 POINTER, INTEGER, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 _MATRIX = (POINTER, INTEGER)  # first number, row stride
@@ -37,10 +30,6 @@ ARGUMENTS = {
     "log_softmax": (*3 * (INTEGER,), POINTER, REAL, POINTER),
 }
 
-logger = logging.getLogger(__name__)
-
-_first_use = threading.Lock()
-
 
 def operations(operands: torch.dtype) -> Operations:
     """Return the elementwise operations for a type, with torch's current number of threads."""
@@ -50,22 +39,7 @@ def operations(operands: torch.dtype) -> Operations:
 
 def library(operands: torch.dtype) -> ctypes.CDLL | None:
     """Return the compiled functions for a type, or None if they cannot be compiled."""
-    with _first_use:  # functools.cache would let two threads compile
-        return _library(operands)
-
-
-@cache
-def _library(operands: torch.dtype) -> ctypes.CDLL | None:
-    try:
-        functions = c_library.load(SOURCE, [*FLAGS.split(), *TYPES[operands].split()])
-    except (OSError, ValueError, subprocess.SubprocessError) as problem:
-        why = c_library.reason(problem)
-        logger.info("steps are not compiled, which makes them slower: %s", why)
-        return None
-    for name, arguments in ARGUMENTS.items():
-        function = getattr(functions, name)
-        function.argtypes, function.restype = arguments, None
-    return functions
+    return c_library.load(SOURCE, TYPES[operands], ARGUMENTS)
 
 
 class CompiledOperations(Operations):

@@ -11,7 +11,7 @@ learning rate. fairseq's own ``adadelta`` lets ``--lr``, 0.25 by default, scale 
 
 import logging
 from argparse import ArgumentParser
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import List
 
@@ -23,7 +23,7 @@ from omegaconf import II
 from torch import Tensor
 
 from fairseq_rnnsearch.errors import UserError, counted
-from fairseq_rnnsearch.plugin.optim.blockwise import BlockwiseAdadelta
+from fairseq_rnnsearch.plugin.optim.one_pass import OnePassAdadelta, gradients_of, norm_of
 from fairseq_rnnsearch.runs.mends import mend_fairseq
 
 logger = logging.getLogger(__name__)
@@ -80,10 +80,12 @@ class _CopiedNumber:
 class RNNSearchAdadelta(FairseqOptimizer):
     """``torch.optim.Adadelta`` with the authors' step, clipping and overflow handling.
 
-    On a GPU, with ``--nonfinite skip`` or ``shrink``, the program does not wait for the norm: the
-    device itself skips the update, or uses a tenth of the parameters as the gradient. The program
-    reads the norm before the next update, so it logs the same, and stops at the same update, as on
-    a CPU.
+    Clipping leaves gradients as they are: the update multiplies them while it reads them.
+
+    On a GPU with Triton and ``--nonfinite skip`` or ``shrink``, the program does not wait for the
+    norm: the device itself skips the update, or uses a tenth of the parameters as the gradient. The
+    program reads the norm before the next update, so it logs the same, and stops at the same
+    update, as on a CPU.
 
     Raises:
         UserError: if a value is outside its range.
@@ -117,7 +119,7 @@ class RNNSearchAdadelta(FairseqOptimizer):
         self._unread_norm: tuple[_CopiedNumber, Callable[[], str]] | None = None
         self._nonfinite_updates = self._nonfinite_in_a_row = 0
         self.begin_update(lambda: "sentences unknown")
-        self._optimizer = BlockwiseAdadelta(params, **self.optimizer_config)
+        self._optimizer = OnePassAdadelta(params, **self.optimizer_config)
 
     def begin_update(self, explain: Callable[[], str]) -> None:
         """See ``runs.trainer.DecidingOptimizer``."""
@@ -153,7 +155,7 @@ class RNNSearchAdadelta(FairseqOptimizer):
     def clip_grad_norm(
         self, max_norm: float, aggregate_norm_fn: Callable[[Tensor], Tensor] | None = None
     ) -> Tensor:
-        """Clip, and decide what happens to the update if the norm is not finite.
+        """Clip the next update's gradients, and decide what happens if the norm is not finite.
 
         fairseq's own trainer ends training at such a norm; ``runs.trainer`` asks ``decides``.
 
@@ -168,15 +170,15 @@ class RNNSearchAdadelta(FairseqOptimizer):
             UserError: after ``--nonfinite-limit`` such norms in a row.
         """
         self.answer()
-        norm, factor = _norm_and_factor(self.params, max_norm, aggregate_norm_fn)
-        if factor is not None and self.cfg.nonfinite == "skip" and self._optimizer.takes_factor:
-            self._optimizer.factor = factor
-        elif factor is not None:
-            gradients = [p.grad for p in self.params if p.grad is not None]
-            torch._foreach_mul_(gradients, factor)
+        gradients = gradients_of(self.params)
+        norm = norm_of(gradients) if gradients else torch.tensor(0.0)
+        if aggregate_norm_fn is not None:
+            norm = aggregate_norm_fn(norm)
+        # fairseq's own adds 1e-6 to the norm
+        self._optimizer.factor = (max_norm / norm).clamp(max=1.0) if max_norm > 0 else None
         if not self.decides():
             return norm
-        if norm.device.type != "cpu":
+        if self._optimizer.runs_triton:
             self._decide_on_the_device(norm)
         elif torch.isfinite(norm):
             self._leaves_out, self._nonfinite_in_a_row = False, 0
@@ -184,6 +186,7 @@ class RNNSearchAdadelta(FairseqOptimizer):
             self._report(norm, self._explain)
             self._leaves_out = self.cfg.nonfinite == "skip"
             if self.cfg.nonfinite == "shrink":
+                self._optimizer.factor = None
                 for parameter in self.params:
                     parameter.grad = 0.1 * parameter.detach()
         return norm
@@ -194,6 +197,8 @@ class RNNSearchAdadelta(FairseqOptimizer):
         if self.cfg.nonfinite == "skip":
             self._optimizer.sound = is_finite
         else:
+            if (factor := self._optimizer.factor) is not None:
+                self._optimizer.factor = torch.where(is_finite, factor, 1.0)
             for parameter in self.params:
                 gradient = 0.0 if parameter.grad is None else parameter.grad
                 instead = 0.1 * parameter.detach()
@@ -249,27 +254,3 @@ class RNNSearchAdadelta(FairseqOptimizer):
             super().step(closure, scale, groups)
         self._leaves_out = False
         self._optimizer.sound = self._optimizer.factor = None
-
-
-def _norm_and_factor(
-    parameters: Iterable[Tensor],
-    max_norm: float,
-    aggregate_norm_fn: Callable[[Tensor], Tensor] | None,
-) -> tuple[Tensor, Tensor | None]:
-    """Return the norm of all gradients together, and the factor that clips it to ``max_norm``.
-
-    The factor is None if nothing is to be clipped. fairseq's own function measures the norm in
-    float32, whatever the gradients' type, and adds 1e-6 to it.
-    """
-    gradients = [parameter.grad for parameter in parameters if parameter.grad is not None]
-    if not gradients:
-        return torch.tensor(0.0), None
-    dtype = torch.promote_types(gradients[0].dtype, torch.float32)
-    if gradients[0].device.type == "cpu":
-        norms = [torch.linalg.vector_norm(gradient, dtype=dtype) for gradient in gradients]
-    else:
-        norms = torch._foreach_norm(gradients, 2, dtype=dtype)  # a few launches for all
-    norm = torch.linalg.vector_norm(torch.stack(norms))
-    if aggregate_norm_fn is not None:
-        norm = aggregate_norm_fn(norm)
-    return norm, (max_norm / norm).clamp(max=1.0) if max_norm > 0 else None

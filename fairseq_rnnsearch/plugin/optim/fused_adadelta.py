@@ -16,7 +16,7 @@ def update(
     factor: Tensor | None,
     group: dict,
 ) -> None:
-    """Update in place, as ``BlockwiseAdadelta`` describes; all four must be contiguous.
+    """Update in place, as ``OnePassAdadelta`` describes; all four must be contiguous.
 
     Args:
         sound: 1, or 0 to skip the update; None: 1.

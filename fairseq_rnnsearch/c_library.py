@@ -1,5 +1,7 @@
 """Compile C for this machine on first use, and cache the library.
 
+Without a working compiler, PyTorch's operations do the work.
+
 The cache is ``$XDG_CACHE_HOME/fairseq_rnnsearch`` (default ``~/.cache``). As its libraries are
 executed, it is used only if nobody else may write to it or to a folder above it. ``$CC`` names the
 compiler.
@@ -13,17 +15,48 @@ import shlex
 import stat
 import subprocess
 import tempfile
+import threading
+from collections.abc import Mapping
+from functools import cache
 from pathlib import Path
+
+# OpenMP must be the library that torch has loaded, or there would be a second pool of threads
+FLAGS = "-O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math -shared -fPIC"
 
 logger = logging.getLogger(__name__)
 
+_first_use = threading.Lock()
 
-def load(source: Path, options: list[str]) -> ctypes.CDLL:
-    """Return the functions of a C file.
 
-    Raises:
-        OSError, ValueError, subprocess.SubprocessError: if it cannot be compiled or loaded.
+def load(
+    source: Path, defines: tuple[str, ...], arguments: Mapping[str, tuple]
+) -> ctypes.CDLL | None:
+    """Return the functions of a C file, or None if it cannot be compiled or loaded.
+
+    Args:
+        defines: the compiler's options beside ``FLAGS``, such as ``-DDOUBLE``.
+        arguments: the types of each function's arguments; all functions return nothing.
     """
+    with _first_use:  # functools.cache would let two threads compile
+        return _load(source, defines, tuple(arguments.items()))
+
+
+@cache
+def _load(
+    source: Path, defines: tuple[str, ...], arguments: tuple[tuple[str, tuple], ...]
+) -> ctypes.CDLL | None:
+    try:
+        functions = _library(source, [*FLAGS.split(), *defines])
+    except (OSError, ValueError, subprocess.SubprocessError) as problem:
+        logger.info("%s is not compiled, which is slower: %s", source.name, _reason(problem))
+        return None
+    for name, types in arguments:
+        function = getattr(functions, name)
+        function.argtypes, function.restype = types, None
+    return functions
+
+
+def _library(source: Path, options: list[str]) -> ctypes.CDLL:
     command = [*shlex.split(os.environ.get("CC") or "cc"), *options]
     name = f"{source.stem}-{_key(source, command)}.so"
     try:
@@ -33,7 +66,7 @@ def load(source: Path, options: list[str]) -> ctypes.CDLL:
         return ctypes.CDLL(str(folder / name))
     # no home, a full disk, a file system mounted noexec, or a library from a newer system
     except (OSError, RuntimeError) as problem:
-        logger.info("compiled steps are not kept: %s", problem)
+        logger.info("what is compiled is not kept: %s", problem)
     with tempfile.TemporaryDirectory() as scratch:
         _compile(source, command, Path(scratch) / name)
         return ctypes.CDLL(str(Path(scratch) / name))
@@ -88,8 +121,8 @@ def _run(command: list[str | Path]) -> bytes:
     return subprocess.run(command, check=True, capture_output=True, stdin=subprocess.DEVNULL).stdout
 
 
-def reason(problem: Exception) -> str:
-    """Return in one line why ``load`` failed: the compiler's first line, if it printed any."""
+def _reason(problem: Exception) -> str:
+    """Return in one line why loading failed: the compiler's first line, if it printed any."""
     output = problem.stderr if isinstance(problem, subprocess.CalledProcessError) else b""
     lines = output.decode(errors="replace").strip().splitlines()
     return lines[0] if lines else str(problem)

@@ -1,0 +1,122 @@
+"""torch's Adadelta in one pass over memory: in C on a CPU, in Triton on a GPU.
+
+torch's own copies every parameter twice and reads memory for each of ten operations. It does the
+work where there is neither a compiler nor Triton, and on what is not contiguous. The equations are
+the same, and checkpoints of either continue with the other.
+"""
+
+import ctypes
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from fairseq_rnnsearch import c_library
+from fairseq_rnnsearch.devices import runs_triton
+
+SOURCE = Path(__file__).with_name("adadelta.c")
+TYPES = {torch.float32: (), torch.float64: ("-DDOUBLE",)}
+POINTER, INTEGER, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
+ARGUMENTS = {
+    "sum_of_squares": (*2 * (INTEGER,), *2 * (POINTER,)),
+    "update": (*2 * (INTEGER,), *4 * (POINTER,), *5 * (REAL,)),
+}
+
+
+class OnePassAdadelta(torch.optim.Adadelta):
+    """Adadelta that clips gradients while it reads them.
+
+    Attributes:
+        factor: what the next update multiplies gradients by; None: 1.
+        sound: whether to make the next update, as a boolean tensor on the device; None: yes. Only
+            if ``runs_triton``.
+    """
+
+    factor: Tensor | None = None
+    sound: Tensor | None = None
+
+    @property
+    def runs_triton(self) -> bool:
+        """Whether an update is made by Triton, which can skip it without asking the device."""
+        return all(runs_triton(p) for group in self.param_groups for p in group["params"])
+
+    @torch.no_grad()
+    def step(self, closure: Callable | None = None) -> Tensor | float | None:
+        """Make one update."""
+        groups = self.param_groups
+        learning = [p for group in groups for p in group["params"] if p.grad is not None]
+        if self.runs_triton:
+            from fairseq_rnnsearch.plugin.optim import fused_adadelta
+
+            sound = None if self.sound is None else self.sound.int()
+            update, given = fused_adadelta.update, (sound, self.factor)
+        elif closure is None and (functions := _functions([*learning, *gradients_of(learning)])):
+            factor = 1.0 if self.factor is None else self.factor.item()
+            update, given = _update, (functions, factor)
+        else:
+            if self.factor is not None:
+                torch._foreach_mul_(gradients_of(learning), self.factor)
+            return super().step(closure)
+        for group in groups:
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    averages = self._averages_of(parameter)
+                    update(parameter, parameter.grad, *averages, *given, group)
+        return None
+
+    def _averages_of(self, parameter: Tensor) -> tuple[Tensor, Tensor]:
+        """Return E[g^2] and E[D^2] before an update."""
+        state = self.state[parameter]
+        if not state:
+            state["step"] = torch.zeros(())
+            state["square_avg"], state["acc_delta"] = (torch.zeros_like(parameter) for _ in "gd")
+        state["step"] += 1
+        return state["square_avg"], state["acc_delta"]
+
+
+def gradients_of(parameters: Sequence[Tensor]) -> list[Tensor]:
+    """Return the gradients of those that have one."""
+    return [parameter.grad for parameter in parameters if parameter.grad is not None]
+
+
+def norm_of(gradients: Sequence[Tensor]) -> Tensor:
+    """Return the norm of all gradients together, ``()``, in float32 at least."""
+    dtype = torch.promote_types(gradients[0].dtype, torch.float32)
+    if functions := _functions(gradients):
+        squares = torch.empty(len(gradients), dtype=torch.float64)
+        threads = torch.get_num_threads()
+        for gradient, square in zip(gradients, squares, strict=True):
+            functions.sum_of_squares(
+                threads, gradient.numel(), gradient.data_ptr(), square.data_ptr()
+            )
+        return squares.sum().sqrt().to(dtype)
+    norms = torch._foreach_norm(gradients, 2, dtype=dtype)  # a few launches on a GPU
+    return torch.linalg.vector_norm(torch.stack(norms))
+
+
+def _functions(tensors: Sequence[Tensor]) -> ctypes.CDLL | None:
+    """Return the compiled functions that take all these tensors, or None."""
+    types = {x.dtype for x in tensors}
+    if len(types) != 1 or not types <= TYPES.keys():
+        return None
+    if not all(x.is_cpu and x.layout is torch.strided and x.is_contiguous() for x in tensors):
+        return None
+    return c_library.load(SOURCE, TYPES[types.pop()], ARGUMENTS)
+
+
+def _update(
+    parameter: Tensor,
+    gradient: Tensor,
+    square_avg: Tensor,
+    acc_delta: Tensor,
+    functions: ctypes.CDLL,
+    factor: float,
+    group: dict,
+) -> None:
+    tensors = (parameter, gradient, square_avg, acc_delta)
+    functions.update(
+        *(torch.get_num_threads(), parameter.numel()),
+        *(tensor.data_ptr() for tensor in tensors),
+        *(group["rho"], group["eps"], group["weight_decay"], float(group["lr"]), factor),
+    )
