@@ -107,7 +107,8 @@ class Living:
                 actions = self.actions()
                 actions.w3c_actions.pointer_action.move_to_location(*self.cell(target, source))
                 actions.perform()
-                row.append(float(re.search(r"[01]\.\d{3}", self.one(".tip").text)[0]))
+                tip = self.one(".tip").text.replace("−", "-")
+                row.append(float(re.search(r"-?\d+\.\d{3}", tip)[0]))
             found.append(row)
         return np.array(found)
 
@@ -199,6 +200,21 @@ def test_weight_is_given_by_keys(page, model):
     word, row = page.chips()[0], np.eye(6)[2]
     assert eventually(lambda: page.all(".label.touched"))
     page.shows(searched(model, TEXT, 5, {0: word}, {1: row})[0], model)
+
+
+def test_what_mattered_is_computed_when_it_is_asked_for(page, model):
+    button = next(one for one in page.all(".view button") if one.text == "What mattered")
+    button.click()
+    assert eventually(lambda: page.all(".view.signed"))
+    expected = model.translate(TEXT, beam=5, attribution=True).mattered
+    np.testing.assert_allclose(page.weights(), expected, atol=6e-4)
+    page.one("#sentence").send_keys(" key")  # it stays what is shown
+    page.shows(searched(model, f"{TEXT} key", 5)[0], model)
+    expected = model.translate(f"{TEXT} key", beam=5, attribution=True).mattered
+    assert eventually(lambda: len(page.all(".label[data-side=source]")) == expected.shape[1])
+    np.testing.assert_allclose(page.weights(), expected, atol=6e-4)
+    button.click()
+    assert eventually(lambda: not page.all(".view.signed"))
 
 
 def test_a_step_under_the_glass(page):

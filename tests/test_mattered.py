@@ -9,6 +9,7 @@ import torch
 from commands import run
 from models import EOS, SOURCES, TARGETS, build_model, padded, random_model
 from oracles import numpy_rnnsearch as oracle
+from test_living import TEXTS, VARIANTS, ask, model_best, needs_node, translator, weighted
 from test_network import EXACT
 from test_target_foresight import arrays_of
 from torch.testing import assert_close
@@ -18,6 +19,7 @@ from fairseq_rnnsearch.alignment.figures import Alignment
 from fairseq_rnnsearch.alignment.figures.alignment import bpe_piece
 from fairseq_rnnsearch.alignment.figures.jsonl import json_line, read_alignments
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.living.living_page import write_living_page
 from fairseq_rnnsearch.paper.network import DECODER_ORDERS, decoder
 
 pytest_plugins = ["trained"]
@@ -188,3 +190,34 @@ def test_the_command_and_python_give_the_same(barely_trained, tmp_path):
     (out / "wrong.jsonl").write_text(json.dumps(wrong))
     with pytest.raises(UserError, match="line 1: mattered must be"):
         read_alignments(out / "wrong.jsonl")
+
+
+@needs_node
+@pytest.mark.parametrize("options", VARIANTS, ids=str)
+def test_the_page_that_translates_computes_the_same(options, tmp_path):
+    model, path, calls, expected = translator(**options), tmp_path / "living.html", [], []
+    write_living_page(path, [model], weights="float32")
+    for text in TEXTS:
+        source, best = model.source_text.tokens(text), model_best(model, text)
+        model._attribute([[best]], [source], 1)
+        tokens = model._target_tokens(best)
+        calls.append(["mattered", text, [*tokens, "</s>"]])
+        expected.append(model._translation(text, "", source, tokens, weighted(best), "merge"))
+    for one, found in zip(expected, ask(path, *calls), strict=True):
+        if options.get("fixed_context"):
+            assert one.mattered is None and found is None
+        else:
+            assert len(one.mattered) == len(one.tokens)
+            np.testing.assert_allclose(found, one.mattered, atol=1e-5, rtol=1e-5)
+
+
+@needs_node
+def test_the_page_takes_positions_from_rows_that_were_moved(tmp_path):
+    """All weight is on one position: without it the others count alike, which changes log p."""
+    path, text = tmp_path / "living.html", TEXTS[1]
+    write_living_page(path, [translator()], weights="float32")
+    moved = {"rows": {"1": [0, 0, 1, 0, 0, 0]}}
+    (answer,) = ask(path, ["translate", text, moved])
+    (found,) = ask(path, ["mattered", text, answer["pieces"], moved])
+    row = np.array(found)[answer["belongs"]["target"][1]]
+    assert (np.abs(row) > 1e-4).tolist() == [j == 2 for j in range(6)]

@@ -157,6 +157,18 @@ def test_stored_weights_and_statistics(tmp_path):
     assert (stored["id"], stored["score"]) == (17, -7.25)
 
 
+def test_stored_effects(tmp_path):
+    effects = np.array([[2.5, 0.0, -1.25], [np.nan, np.inf, 1e-3]])
+    one = Alignment("abc", "de", np.full((2, 3), 1 / 3), mattered=effects)
+    path = written(tmp_path, [one, ALIGNMENTS[1]])
+    (stored, without) = data_of(path)["sentences"]
+    steps = np.frombuffer(base64.b64decode(stored["mattered"]["numbers"]), dtype="<u2")
+    assert stored["mattered"]["most"] == 2.5 and "mattered" not in without
+    assert steps.tolist() == [50_000, 25_000, 12_500, 65_535, 50_000, 25_010]
+    assert 'value="mattered"' in path.read_text(encoding="utf-8")
+    assert 'value="mattered"' not in written(tmp_path).read_text(encoding="utf-8")
+
+
 def test_the_script_maps_weights_to_greys_as_python_does(tmp_path):
     node = shutil.which("node")
     if not node:
@@ -488,6 +500,40 @@ def test_soft_and_hard(page):
     assert np.array_equal(page.greys((8, 8)), as_greys(first.weights))
 
 
+BLUE, RED = (33, 102, 172), (178, 24, 43)
+
+
+def test_what_mattered(browser, tmp_path, downloaded):
+    effects = np.array([[1.0, -0.5], [2.0, 0.04], [np.nan, 0.0]])
+    one = dataclasses.replace(ALIGNMENTS[1], mattered=effects)
+    page = Page(browser, written(tmp_path, [ALIGNMENTS[0], one])).open("#sentence=3")
+    page.switch("mattered")
+    page.one("#svg").click()
+    drawn = {}
+    for path in ElementTree.fromstring(downloaded("alignment-3.svg")).iter(f"{SVG}path"):
+        for column, row in re.findall(r"M(\d+) (\d+)h1v1h-1z", path.get("d")):
+            drawn[int(row), int(column)] = path.get("fill")
+    assert drawn.pop((2, 0)) == "#f00" and (2, 1) not in drawn  # zero is as the ground
+    for (row, column), fill in drawn.items():
+        share, end = effects[row, column] / 2, BLUE if effects[row, column] > 0 else RED
+        expected = [247 + abs(share) * (part - 247) for part in end]
+        assert np.allclose([int(part) for part in re.findall(r"\d+", fill)], expected, atol=0.51)
+    page.hover_cell(0, 1)
+    assert page.readout().startswith("un ← cat −0.500")
+    page.hover(page.all(".target .word")[1])
+    assert page.readout() == "chat ← a 2.000"  # the other is too small
+    assert page.of(".overlay text", "one.textContent") == ["2.0"]
+    page.hover(page.all(".source .word")[1])
+    assert page.readout() == "cat → un −0.500"
+    assert page.of(".overlay text", "one.textContent") == ["−.5"]
+    assert not page.one("#legend").is_displayed()
+    page.press(page.keys.ESCAPE)
+    page.run("location.hash = '#sentence=17'")  # of which it is not known: its weights
+    assert eventually(lambda: page.chosen() == 17)
+    assert np.array_equal(page.greys((8, 8)), as_greys(ALIGNMENTS[0].weights))
+    assert page.errors() == []
+
+
 @pytest.fixture
 def downloaded(browser, tmp_path):
     """Return a function that returns the content of a file that the browser has been given."""
@@ -670,7 +716,7 @@ def test_black_on_white(browser, tmp_path):
     svg = page.run("return document.querySelector('.matrix svg').outerHTML")
     drawn = greys(svg, (3, 2))
     drawn[as_greys(ALIGNMENTS[1].weights) == 0] = 255  # as the ground
-    assert np.array_equal(drawn, expected) and 'fill="#fff"' in svg
+    assert np.array_equal(drawn, expected) and "<rect" in svg and "rgb(255,255,255)" in svg
     page.one("#inverted").click()
     assert np.array_equal(page.greys((3, 2)), as_greys(ALIGNMENTS[1].weights))
     assert page.errors() == []
@@ -687,7 +733,9 @@ def test_end_symbols_are_no_words(page):
 
 def test_a_frame_for_notebooks(browser, tmp_path):
     """Two on one page: each shows its own weights, and is as high as what is in it."""
-    likely = dataclasses.replace(ALIGNMENTS[1], probabilities=(0.5, 0.25, 1.0))
+    likely = dataclasses.replace(
+        ALIGNMENTS[1], probabilities=(0.5, 0.25, 1.0), mattered=np.full((3, 2), -1.5)
+    )
     frames = [embedded_page(likely), embedded_page(ALIGNMENTS[0], "inverted")]
     (tmp_path / "index.html").write_text("<p>text</p>".join(frames), encoding="utf-8")
     page = Page(browser, tmp_path / "index.html").open()
@@ -699,6 +747,9 @@ def test_a_frame_for_notebooks(browser, tmp_path):
     said = page.readout()
     assert said.startswith(f"chat ← {['a', 'cat'][best]} {ALIGNMENTS[1].weights[1, best]:.3f}")
     assert said.endswith("; probability 0.250")
+    page.one("#mattered").click()
+    page.hover(page.all(".target .word")[1])
+    assert page.readout() == "chat ← a −1.500, cat −1.500; probability 0.250"
     browser.switch_to.parent_frame()
     browser.switch_to.frame(1)
     assert len(page.all(".target .word")) == 8 and page.active() == []

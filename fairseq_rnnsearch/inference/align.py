@@ -171,8 +171,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--attribution",
         action="store_true",
-        help="write to jsonl, as mattered, how far log p of each target word falls when attention "
-        "cannot look at a source word",
+        help="write to jsonl, as mattered, and to html how far log p of each target word falls "
+        "when attention cannot look at a source word",
     )
     add_heatmap_options(parser, "pharaoh,jsonl")
     add_model_options(parser)

@@ -51,7 +51,7 @@ function drawTree(element, tree, chosen) {
       x: x(places[number]), y: y(places[number]), dy: ".35em", tabindex: 0, role: "button",
       class: isBest ? "best" : "", "fill-opacity": (0.45 + 0.55 * probability).toFixed(2),
     }, shownToken);
-    const scored = score.toFixed(2).replace("-0.00", "0.00").replace("-", "−");
+    const scored = figures(score, 2);
     text.append(svgElement("tspan", { class: "score", dx: 5 }, scored));
     const meaning = `${token}, probability ${probability.toFixed(3)}; score of all words up to it`;
     text.append(svgElement("title", {}, `${meaning} ${scored}`));

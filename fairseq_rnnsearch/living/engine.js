@@ -23,14 +23,20 @@ function joinedPieces(pieces) {
   return { words, belongs };
 }
 
-/** Merge pieces to words: sums over the source's pieces, means over the target's. */
-function mergedWeights(weights, source, target) {
+/** Merge pieces to words by sums over the pieces of both. */
+function mergedPieces(rows, source, target) {
   const merged = target.words.map(() => new Array(source.words.length).fill(0));
-  const pieces = target.words.map((_, i) => target.belongs.filter((word) => word === i).length);
-  weights.forEach((row, i) => row.forEach((weight, j) => {
-    merged[target.belongs[i]][source.belongs[j]] += weight / pieces[target.belongs[i]];
+  rows.forEach((row, i) => row.forEach((value, j) => {
+    merged[target.belongs[i]][source.belongs[j]] += value;
   }));
   return merged;
+}
+
+/** Merge pieces to words: sums over the source's pieces, means over the target's. */
+function mergedWeights(weights, source, target) {
+  const pieces = target.words.map((_, i) => target.belongs.filter((word) => word === i).length);
+  return mergedPieces(weights, source, target)
+    .map((row, i) => row.map((weight) => weight / pieces[i]));
 }
 
 class Dictionary {
@@ -108,11 +114,9 @@ class Engine {
    * Return all that is computed at one step of a translation, which is given as its steps' tokens.
    */
   step(text, tokens, i, options = {}) {
-    const { network, sentence } = this.begin(text, options);
-    const touched = this.touched(options, sentence.length);
-    const target = tokens.map((token) => this.stepNumber(token));
+    const { network, target, follow } = this.given(text, tokens, options);
     let seen;
-    forced(network, sentence, target, touched, (at, looked) => {
+    follow((at, looked) => {
       if (at === i) seen = looked;
     });
     const { order } = network.options;
@@ -130,6 +134,28 @@ class Engine {
       update: { ...values, state: plain(network.unit.hidden(update.state)) },
       likeliest: this.named(likeliest(seen.logp, network.words, 1)[0]),
     };
+  }
+
+  /**
+   * Return `Translation.mattered` of a translation that is given as its steps' tokens; null for
+   * RNNencdec.
+   */
+  mattered(text, tokens, options = {}) {
+    const { network, pieces, target, follow } = this.given(text, tokens, options);
+    if (!network.hasAttention) return null;
+    const rows = [];
+    follow((i, looked, source) =>
+      rows.push(network.effects(looked, target[i - 1] ?? null, source, target[i])));
+    return mergedPieces(rows, joinedPieces(pieces), joinedPieces(tokens));
+  }
+
+  /** Return a function that goes through a translation, given as its steps' tokens; see `forced`. */
+  given(text, tokens, options) {
+    const { network, pieces, sentence } = this.begin(text, options);
+    const touched = this.touched(options, pieces.length);
+    const target = tokens.map((token) => this.stepNumber(token));
+    const follow = (visit) => forced(network, sentence, target, touched, visit);
+    return { network, pieces, target, follow };
   }
 
   begin(text, { model = 0 }) {

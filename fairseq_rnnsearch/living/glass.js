@@ -7,21 +7,12 @@ const ORDERS = {
   appendix: "the order of appendix A.2.2: the word is read from s_{i−1}, and s_i reads y_{i−1}",
   section3: "the order of section 3.1: s_i reads y_{i−1}, and the word is read from s_i",
 };
-const POSITIVE = [200, 60, 30], ZERO = [244, 243, 240], NEGATIVE = [30, 96, 190];
 
 /** Return an equation such as "s_i = f(s_{i−1})" with its indices set low. */
 function typeset(equation) {
   return equation.split(/_(\{[^}]*\}|\p{L})/u).map((part, k) =>
     (k % 2 ? create("sub", { textContent: part.replace(/[{}]/g, "") }) : part));
 }
-
-/** Mix the colours of numbers from -1 to 1. */
-function colourOf(value) {
-  const end = value < 0 ? NEGATIVE : POSITIVE, share = Math.min(1, Math.abs(value));
-  return ZERO.map((part, k) => part + share * (end[k] - part));
-}
-
-const signed = (value) => three(value).replace("-", "−");
 
 /**
  * Return a vector as a strip of colour: its numbers side by side, or in pairs above each other.
@@ -32,7 +23,7 @@ const signed = (value) => three(value).replace("-", "−");
 function strip(values, name, say, { rows = 1, isGate = false } = {}) {
   const columns = values.length / rows;
   const most = isGate ? 1 : Math.max(...values.map(Math.abs)) || 1;
-  const scale = isGate ? "on a scale of 0 to 1" : `within ±${signed(most)}`;
+  const scale = isGate ? "on a scale of 0 to 1" : `within ±${three(most)}`;
   const canvas = create("canvas", { width: columns, height: rows });
   const image = new ImageData(columns, rows);
   values.forEach((value, k) => {
@@ -70,7 +61,7 @@ function line(equations, ...values) {
 }
 
 const vector = (equation, values, name, options) => line(equation,
-  strip(values, name, (k) => `${name}, number ${k + 1}: ${signed(values[k])}`, options));
+  strip(values, name, (k) => `${name}, number ${k + 1}: ${three(values[k])}`, options));
 const gate = (equation, values, name) => vector(equation, values, name, { isGate: true });
 
 /** Return source words with their energies and weights. */
@@ -78,14 +69,14 @@ function attention({ energies, alpha }, words) {
   const row = (name, texts, className) => create("tr", {},
     create("th", { scope: "row" }, ...typeset(name)),
     ...texts.map((text) => create("td", { textContent: text, className })));
-  const weights = row("α_{ij}", alpha.map(signed), "number weight");
+  const weights = row("α_{ij}", alpha.map(three), "number weight");
   const largest = Math.max(...alpha);
   [...weights.children].slice(1).forEach((cell, j) => {
     cell.style.setProperty("--probability", alpha[j]);
     cell.classList.toggle("largest", alpha[j] === largest);
   });
   const table = create("table", {}, row("h_j", words, ""),
-    row("e_{ij}", energies.map(signed), "number"), weights);
+    row("e_{ij}", energies.map(three), "number"), weights);
   return create("div", {
     className: "scroll", tabIndex: 0, role: "region", ariaLabel: "energies and weights",
   }, table);
@@ -117,8 +108,8 @@ function update({ unit, order, update: values }) {
 /** Return the equations from the state to the word. */
 function output({ order, sum, t, likeliest, chosen }) {
   const state = order === "section3" ? "s_i" : "s_{i−1}";
-  const pair = (j) => `pair ${j + 1}: ${signed(sum[2 * j])} and ${signed(sum[2 * j + 1])}, `
-    + `the larger is ${signed(t[j])}`;
+  const pair = (j) => `pair ${j + 1}: ${three(sum[2 * j])} and ${three(sum[2 * j + 1])}, `
+    + `the larger is ${three(t[j])}`;
   const words = likeliest.map(([token, probability]) => {
     const one = create("li", { className: token === chosen ? "chosen" : "" },
       create("span", { textContent: token }),

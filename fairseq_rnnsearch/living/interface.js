@@ -33,6 +33,7 @@ globalThis.rnnsearch = {
   translate: (text, options) => ask("translate", text, options),
   force: (source, target, options) => ask("force", source, target, options),
   step: (text, tokens, i, options) => ask("step", text, tokens, i, options),
+  mattered: (text, tokens, options) => ask("mattered", text, tokens, options),
 };
 at("stored").remove(); // the worker has it now
 

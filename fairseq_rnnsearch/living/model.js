@@ -13,6 +13,7 @@
 
 // --- vectors -------------------------------------------------------------------------------------
 
+const TINY = 2 ** -126; // the smallest normal number
 const sigmoid = (a) => 1 / (1 + Math.exp(-a));
 
 /** Return the parts of several vectors side by side: `split(x, 3, n)` is [x, x_z, x_r]. */
@@ -231,6 +232,17 @@ function expectedAnnotation(alpha, h, positions) {
   return c;
 }
 
+/** Return a row of weights without each position in turn, the others scaled to sum to one. */
+function withoutEach(alpha) {
+  const positions = alpha.length, rows = new Float32Array(positions ** 2);
+  const kept = Array.from(alpha, (weight) => Math.max(weight, TINY));
+  for (let j = 0; j < positions; j++) {
+    const total = kept.reduce((sum, weight, k) => (k === j ? sum : sum + weight), 0);
+    kept.forEach((weight, k) => { if (k !== j) rows[j * positions + k] = weight / total; });
+  }
+  return rows;
+}
+
 // --- the network ---------------------------------------------------------------------------------
 
 class Network {
@@ -303,9 +315,14 @@ class Network {
    * which s_i reads y_i.
    */
   look(state, previous, source, row = null) {
-    const { order } = this.options, s = this.unit.hidden(state), hypotheses = previous.length;
-    const { energies, alpha, c } = this.attend(s, source, hypotheses, row);
-    const y = this.targetEmbedding.of(previous);
+    const s = this.unit.hidden(state);
+    const attended = this.attend(s, source, previous.length, row);
+    return { ...attended, ...this.read(state, s, previous, attended.c) };
+  }
+
+  /** Compute p(y_i) from the states, the words before and the contexts. */
+  read(state, s, previous, c) {
+    const { order } = this.options, y = this.targetEmbedding.of(previous);
     const update = order === "program" ? null : this.update(state, y, c);
     const read = order === "section3" ? this.unit.hidden(update.state) : s;
     const sum = plus(this.multiply(this.U_o, read), this.multiply(this.V_o, y),
@@ -315,7 +332,20 @@ class Network {
     const inner = this.W_inner ? this.multiply(this.W_inner, t) : t;
     const logits = plus(this.multiply(this.W_o, inner), this.b_o); // W_o t + b_o
     const logp = logSoftmax(logits, this.words);
-    return { state, s, energies, alpha, c, y, update, read, sum, t, logp };
+    return { state, s, y, update, read, sum, t, logp };
+  }
+
+  /**
+   * Return how much log p of a word falls without each source position in turn, from what `look`
+   * has returned for one hypothesis (Decoder.without_each).
+   */
+  effects({ state, s, alpha, logp }, previous, source, word) {
+    const { positions, annotations } = source, { words } = this;
+    const c = expectedAnnotation(withoutEach(alpha), annotations, positions);
+    const copies = (vector) => gather(vector, vector.length, new Array(positions).fill(0));
+    const without = this.read(copies(state), copies(s), new Array(positions).fill(previous), c);
+    return Array.from({ length: positions }, (_, j) =>
+      logp[word] - without.logp[j * words + word]);
   }
 
   attend(s, source, hypotheses, row) {

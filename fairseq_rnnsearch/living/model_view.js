@@ -37,6 +37,7 @@ class ModelView {
   answers = []; // to all sentences of the text
   answer = null; // to the one that is shown
   cache = new Map(); // the answers by what was asked
+  isMattering = false; // whether the matrix shows what mattered
   open = null; // the step whose likely words are shown
   active = null; // the cell or word of the matrix that is pointed at, {target, source}
   changed = { words: new Set(), rows: new Set() };
@@ -63,7 +64,7 @@ class ModelView {
       create("h2", { textContent: name }), this.text, this.score, this.unknown, pair, this.choices);
     if (this.hasAttention) {
       this.heatmap = new Heatmap(this.matrix, undefined, true);
-      const buttons = [this.saving("png"), this.saving("svg")];
+      const buttons = [this.mattering(), this.saving("png"), this.saving("svg")];
       this.matrix.append(create("div", { className: "row" }, ...buttons));
       this.root.append(this.matrix);
       this.followMatrix();
@@ -107,6 +108,10 @@ class ModelView {
     this.cache = answers; // of sentences that are no longer there, none
     this.answers = await Promise.all(asked);
     const [answer, sentence] = [this.answers[chosen] ?? null, sentences[chosen] ?? ""];
+    if (this.isMattering && answer) {
+      const { number: model, touched: { rows } } = this;
+      answer.mattered ??= await rnnsearch.mattered(sentence, answer.pieces, { model, rows });
+    }
     Object.assign(this, { typed: text, asked: sentence, answer });
     this.show();
   }
@@ -153,7 +158,7 @@ class ModelView {
       return;
     }
     const steps = `${answer.pieces.length} steps`;
-    this.score.textContent = `score ${answer.score.toFixed(3).replace("-", "−")} · ${steps}`;
+    this.score.textContent = `score ${three(answer.score)} · ${steps}`;
     this.source.replaceChildren(...answer.sourceTokens.map((word, j) => create("span", {
       className: answer.unknown.includes(j) ? "unknown" : "", textContent: word,
     })));
@@ -161,10 +166,11 @@ class ModelView {
     if (this.open >= answer.pieces.length) this.open = null;
     this.showChoices();
     if (this.hasAttention) {
-      const { sourceTokens: source, tokens: target, weights } = answer, cell = this.active;
+      const { sourceTokens: source, tokens: target, weights, mattered } = answer;
+      const cell = this.active;
       const stays = this.matrix.contains(document.activeElement) && isCell(cell)
         && cell.target < target.length && cell.source < source.length;
-      this.heatmap.show({ source, target, weights }, stays ? cell : null);
+      this.heatmap.show({ source, target, weights, mattered }, stays ? cell : null);
       this.markRows();
     }
     this.drawLines();
@@ -329,6 +335,21 @@ class ModelView {
   }
 
   // --- the matrix and the lines ------------------------------------------------------------------
+
+  /** Return a button that shows what mattered instead of weights; only then is it computed. */
+  mattering() {
+    const button = create("button", { type: "button", textContent: "What mattered",
+      ariaPressed: "false", title: "how much the probability of each target word falls when a"
+        + " source word is taken away" });
+    button.addEventListener("click", async () => {
+      this.isMattering = !this.isMattering;
+      button.ariaPressed = String(this.isMattering);
+      await refresh();
+      this.heatmap.set({ mode: this.isMattering ? "mattered" : "soft" });
+      this.markRows();
+    });
+    return button;
+  }
 
   /** Return a button that saves the matrix, as "png" or "svg". */
   saving(kind) {

@@ -3,7 +3,10 @@ const data = JSON.parse(document.getElementById("data").textContent);
 const view = new Heatmap(document.getElementById("heatmap"));
 const [sentence] = data.sentences;
 view.set({ inverted: data.inverted });
-view.show({ ...sentence, weights: decoded(sentence, data) });
+view.show(decoded(sentence, data));
+document.getElementById("mattered")?.addEventListener("change", ({ target: box }) => {
+  view.set({ mode: box.checked ? "mattered" : "soft" });
+});
 
 /** Make the frame as high as what is in it; a page that is no frame, or a stranger's, has none. */
 function fit() {

@@ -5,11 +5,12 @@
  * number of them can stand in one page. Its look is heatmap.css, with the colours of style.css.
  *
  *   const view = new Heatmap(element);            // fills the empty element
- *   view.show({ source, target, weights, links, probabilities }, active);
+ *   view.show({ source, target, weights, links, probabilities, mattered }, active);
  *     // words with their end symbols; weights[target][source] in 0..1, or NaN;
- *     // links[target] is its hard link (default: the best); probabilities of target words, if
- *     // known; active: the cell that is active then, if any
- *   view.set({ hard, threshold, inverted });      // any of them; false, 0 and false at first
+ *     // links[target] is its hard link (default: the best); probabilities of target words, and
+ *     // mattered[target][source], if known; active: the cell that is active then, if any
+ *   view.set({ mode, threshold, inverted });      // any of them; "soft", 0 and false at first
+ *     // mode: "soft" draws weights, "hard" links, "mattered" what each source word was worth
  *   view.pharaoh()                                // the links that are not hidden, "0-0 1-2"
  *   view.draw("#000", "#fff")                     // {text, width, height} of an SVG for a file
  *
@@ -29,8 +30,19 @@ const RIGHT_TO_LEFT = /[\p{sc=Hebrew}\p{sc=Arabic}\p{sc=Syriac}\p{sc=Thaana}\p{s
 /** The rule of shades.py: 0..1 is cut into GREYS equal parts, 0 is black; NaN stays NaN. */
 const grey = (weight) => Math.max(0, Math.min(GREYS - 1, Math.floor(GREYS * weight)));
 
-const three = (weight) => (Number.isNaN(weight) ? "NaN" : weight.toFixed(3));
-const two = (weight) => (Number.isNaN(weight) ? "NaN" : weight.toFixed(2).replace(/^0/, ""));
+// Of numbers of either sign: red, white at zero, blue; nearly those of draw_heatmap(signed=True).
+const NEGATIVE = [178, 24, 43], ZERO = [247, 247, 247], POSITIVE = [33, 102, 172];
+
+/** Mix the colours of numbers from -1 to 1. */
+function colourOf(value) {
+  const end = value < 0 ? NEGATIVE : POSITIVE, share = Math.min(1, Math.abs(value));
+  return ZERO.map((part, k) => Math.round(part + share * (end[k] - part)));
+}
+
+/** Write a number with so many decimals and a minus sign that is as wide as a plus. */
+const figures = (value, decimals) => (Number.isNaN(value) ? "NaN"
+  : value.toFixed(decimals).replace(/^-(?=.*[1-9])/, "−").replace("-", ""));
+const three = (value) => figures(value, 3);
 
 /** Keep the direction of a word from turning the text around it. */
 const isolated = (text) => `\u2068${text}\u2069`;
@@ -71,14 +83,19 @@ function bestLinks({ source, target, weights }) {
   });
 }
 
-/** Read two bytes for each weight, the lower byte first, as page.py has written them. */
-function decoded({ weights, source, target }, { steps, nan }) {
-  const bytes = atob(weights);
-  let next = 0;
-  return target.map(() => Array.from(source, () => {
-    const value = bytes.charCodeAt(next++) | (bytes.charCodeAt(next++) << 8);
-    return value === nan ? NaN : value / steps;
-  }));
+/** Return a sentence with its numbers, of which page.py has written two bytes, the lower first. */
+function decoded(sentence, { steps, nan }) {
+  const matrix = (base64, least, most) => {
+    const bytes = atob(base64);
+    let next = 0;
+    return sentence.target.map(() => Array.from(sentence.source, () => {
+      const value = bytes.charCodeAt(next++) | (bytes.charCodeAt(next++) << 8);
+      return value === nan ? NaN : least + (most - least) * (value / steps);
+    }));
+  };
+  const { weights, mattered: effects } = sentence;
+  const mattered = effects && matrix(effects.numbers, -effects.most, effects.most);
+  return { ...sentence, weights: matrix(weights, 0, 1), mattered };
 }
 
 /** Make an element with properties, attributes in `data-` and children. */
@@ -103,8 +120,9 @@ const isCell = (place) => place?.source !== undefined && place?.target !== undef
 class Heatmap {
   #root;
   #parts; // the elements source, target, readout, matrix and tip
-  #sentence; // {source, target, weights, links}
-  #hard = false;
+  #sentence; // what show() was given, with links
+  #most = 1; // the largest absolute number of what mattered, which has the full colour
+  #mode = "soft";
   #threshold = 0;
   #inverted = false; // 0 white and 1 black
   #active = null; // what is pointed at or has the focus: {target}, {source}, or both for a cell
@@ -149,9 +167,11 @@ class Heatmap {
     }
   }
 
-  /** Show another sentence pair: {source, target, weights, links}; a cell may be active then. */
+  /** Show another sentence pair; a cell may be active then. */
   show(sentence, active = null) {
     this.#sentence = { ...sentence, links: sentence.links ?? bestLinks(sentence) };
+    const sizes = (sentence.mattered ?? []).flat().map(Math.abs);
+    this.#most = sizes.reduce((most, size) => (size > most ? size : most), 0) || 1;
     this.#parts.tip.hidden = true; // it is of the cell that was there
     this.#cursor = { target: 0, source: 0, ...active };
     this.#active = active;
@@ -164,12 +184,11 @@ class Heatmap {
     this.#drawMatrix();
   }
 
-  /** Draw hard links instead of weights, hide the weights below a threshold, or invert shades. */
-  set({ hard = this.#hard, threshold = this.#threshold, inverted = this.#inverted }) {
-    this.#hard = hard;
+  /** Draw something else than weights, hide the weights below a threshold, or invert shades. */
+  set({ mode = this.#mode, threshold = this.#threshold, inverted = this.#inverted }) {
+    this.#mode = mode;
     this.#threshold = threshold;
     this.#inverted = inverted;
-    this.#root.classList.toggle("inverted", inverted);
     if (this.#sentence) this.#drawMatrix();
   }
 
@@ -182,21 +201,48 @@ class Heatmap {
       .filter(Boolean).join(" ");
   }
 
-  /** Return how strongly a cell is drawn: its weight, 1 for a hard link, 0 where it is hidden. */
+  /** Whether what mattered is drawn; weights are where it is not known. */
+  get #isSigned() {
+    return this.#mode === "mattered" && Boolean(this.#sentence.mattered);
+  }
+
+  /** Whether 0 is light. */
+  get #isLight() {
+    return this.#inverted || this.#isSigned;
+  }
+
+  /** Return the matrix of which cells tell the numbers. */
+  get #values() {
+    return this.#sentence[this.#isSigned ? "mattered" : "weights"];
+  }
+
+  /**
+   * Return how strongly a cell is drawn: its weight, 1 for a hard link, a share of the most that
+   * mattered with its sign, 0 where its weight is hidden.
+   */
   #shade(target, source) {
-    const weight = this.#sentence.weights[target][source];
+    const { weights, mattered, links } = this.#sentence, weight = weights[target][source];
     if (weight < this.#threshold) return 0;
-    return this.#hard ? Number(this.#sentence.links[target] === source) : weight;
+    if (this.#isSigned) return mattered[target][source] / this.#most;
+    return this.#mode === "hard" ? Number(links[target] === source) : weight;
+  }
+
+  /** Return the colour of a shade. */
+  #colour(shade) {
+    if (Number.isNaN(shade)) return "#f00";
+    if (this.#isSigned) return `rgb(${colourOf(shade)})`;
+    const tone = this.#inverted ? GREYS - 1 - grey(shade) : grey(shade);
+    return `rgb(${tone},${tone},${tone})`;
   }
 
   /** Return the words of the other side that share a cell with the active word and are shown. */
   #partners() {
-    const active = this.#active, { weights } = this.#sentence;
+    const active = this.#active, values = this.#values;
     const byTarget = active.target !== undefined;
     return this.#sentence[byTarget ? "source" : "target"].map((_, index) => {
       const [row, column] = byTarget ? [active.target, index] : [index, active.source];
       const shade = this.#shade(row, column);
-      return { index, row, column, weight: weights[row][column], shade };
+      return { index, row, column, value: values[row][column], shade };
     }).filter((partner) => partner.shade !== 0);
   }
 
@@ -204,7 +250,7 @@ class Heatmap {
 
   /**
    * Draw source words on top, target words on the left, 0 black and 1 white (the paper's Figure 3),
-   * unless inverted.
+   * unless the mode or the inversion is another one.
    *
    * Returns the text of an SVG, and where in it things lie. Without `paper` it has no background.
    * With `space`, {width, height} in pixels, cells grow as far as they fit into it.
@@ -229,13 +275,10 @@ class Heatmap {
     const wide = columns.length * cell, high = rows.length * cell;
     const width = left + wide + margin, height = top + high + margin;
 
-    const squares = new Map(); // the squares of each grey become one path
+    const squares = new Map(), ground = this.#colour(0); // squares of a colour become one path
     rows.forEach((_, i) => columns.forEach((_, j) => {
-      const light = grey(this.#shade(i, j));
-      if (light === 0) return; // as the ground
-      const tone = this.#inverted ? GREYS - 1 - light : light;
-      const fill = Number.isNaN(tone) ? "#f00" : `rgb(${tone},${tone},${tone})`;
-      squares.set(fill, `${squares.get(fill) ?? ""}M${j} ${i}h1v1h-1z`);
+      const fill = this.#colour(this.#shade(i, j));
+      if (fill !== ground) squares.set(fill, `${squares.get(fill) ?? ""}M${j} ${i}h1v1h-1z`);
     }));
     const paths = Array.from(squares, ([fill, d]) => `<path fill="${fill}" d="${d}"/>`);
     const onTop = columns.map((word, j) => {
@@ -253,7 +296,7 @@ class Heatmap {
       ` viewBox="0 0 ${width} ${height}" font-family="${FONT}" font-size="${font.toFixed(1)}"`,
       ` fill="${ink}">`,
       paper ? box(0, 0, width, height, `fill="${paper}"`) : "",
-      box(left, top, wide, high, `fill="${this.#inverted ? "#fff" : "#000"}"`),
+      box(left, top, wide, high, `fill="${ground}"`),
       `<g transform="translate(${left},${top}) scale(${cell})" shape-rendering="crispEdges">`,
       ...paths, "</g>",
       box(left, top, wide, high, `fill="none" stroke="${ink}" stroke-width=".5"`),
@@ -268,6 +311,8 @@ class Heatmap {
     matrix.setAttribute("aria-label", empty ? "nothing to draw"
       : `${target.length} rows of the target by ${source.length} columns of the source;`
         + " arrow keys move from cell to cell");
+    this.#root.classList.toggle("light", this.#isLight);
+    this.#root.classList.toggle("signed", this.#isSigned);
     this.#picture = null;
     if (empty) {
       matrix.textContent = "One of the two sentences has no words: there is nothing to draw.";
@@ -319,12 +364,14 @@ class Heatmap {
         const partner = partners.find((one) => one.index === index);
         if (marked.classList.contains("label")) {
           marked.dataset.shade = partner?.shade ?? 0;
-          marked.style.opacity = 0.35 + 0.65 * (partner?.shade || 0);
-        } else if (partner
-            && (partner.weight >= 0.005 || this.#hard || Number.isNaN(partner.weight))) {
-          marked.dataset.weight = three(partner.weight);
-          marked.dataset.short = two(partner.weight);
-          marked.style.setProperty("--weight", partner.shade || 0);
+          marked.style.opacity = 0.35 + 0.65 * Math.abs(partner?.shade || 0);
+        } else if (partner && (!this.#isSmall(partner.value) || this.#mode === "hard")) {
+          marked.dataset.weight = three(partner.value);
+          marked.dataset.short = this.#short(partner.value);
+          marked.style.setProperty("--weight", Math.abs(partner.shade) || 0);
+          if (this.#isSigned) {
+            marked.style.setProperty("--tone", this.#colour(Math.sign(partner.shade)));
+          }
         }
       }
     }
@@ -333,7 +380,17 @@ class Heatmap {
       : this.#spoken(partners, own, other);
   }
 
-  /** Veil all but the active row or column, frame it, and write its weights into it. */
+  /** Tell whether a number is too small to be written. */
+  #isSmall(value) {
+    return Math.abs(value) < (this.#isSigned ? 0.05 : 0.005);
+  }
+
+  /** Write a number so short that it fits into a cell. */
+  #short(value) {
+    return figures(value, this.#isSigned ? 1 : 2).replace(/^(−?)0/, "$1");
+  }
+
+  /** Veil all but the active row or column, frame it, and write its numbers into it. */
   #overlay(partners, isRow) {
     const { left, top, cell } = this.#picture, { source, target } = this.#sentence;
     const layer = this.#parts.matrix.querySelector(".overlay"), active = this.#active;
@@ -350,14 +407,14 @@ class Heatmap {
       box("veil", left + start + cell, top, wide - start - cell, high);
       box("frame", left + start, top, cell, high);
     }
-    for (const { row, column, weight, shade } of partners) {
-      if (weight < 0.005 || cell < SMALLEST_CELL) continue;
+    for (const { row, column, value, shade } of partners) {
+      if (this.#isSmall(value) || cell < SMALLEST_CELL) continue;
       layer.append(svgElement("text", {
         x: left + (column + 0.5) * cell, y: top + (row + 0.5) * cell, dy: ".35em",
         "text-anchor": "middle", "font-size": Math.min(15, cell * 0.44).toFixed(1),
-        fill: shade > 0.5 !== this.#inverted ? "#000" : "#fff", "data-weight": three(weight),
-        "data-row": row, "data-column": column,
-      }, two(weight)));
+        fill: Math.abs(shade) > 0.5 !== this.#isLight ? "#000" : "#fff",
+        "data-weight": three(value), "data-row": row, "data-column": column,
+      }, this.#short(value)));
     }
     if (isCell(active)) {
       box("cell", left + active.source * cell, top + active.target * cell, cell, cell);
@@ -366,10 +423,10 @@ class Heatmap {
 
   /** Say the active word and its best partners in one line. */
   #spoken(partners, own, other) {
-    const best = partners.filter(({ weight }) => !(weight < 0.005))
-      .sort((a, b) => b.weight - a.weight);
+    const best = partners.filter(({ value }) => !this.#isSmall(value))
+      .sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
     const list = best.slice(0, 6)
-      .map(({ index, weight }) => isolated(`${this.#sentence[other][index]} ${three(weight)}`));
+      .map(({ index, value }) => isolated(`${this.#sentence[other][index]} ${three(value)}`));
     const others = best.length > 6 ? ` and ${best.length - 6} more` : "";
     const word = isolated(this.#sentence[own][this.#active[own]]);
     const arrow = own === "target" ? "←" : "→";
@@ -380,11 +437,10 @@ class Heatmap {
 
   #cellText({ target, source }) {
     const { weights, links, ...words } = this.#sentence;
-    const weight = weights[target][source];
     const link = links[target] === source ? ", hard link" : "";
-    const hidden = weight < this.#threshold ? ", hidden" : "";
+    const hidden = weights[target][source] < this.#threshold ? ", hidden" : "";
     const pair = `${isolated(words.target[target])} ← ${isolated(words.source[source])}`;
-    return `${pair} ${three(weight)}${link}${hidden}`;
+    return `${pair} ${three(this.#values[target][source])}${link}${hidden}`;
   }
 
   // --- pointer and keys --------------------------------------------------------------------------

@@ -29,14 +29,13 @@ const texts = data.sentences.map(
 
 const lengths = (sentence) =>
   SIDES.map((side) => wordCount(sentence[side])).join(" → ") + " words";
-const rounded = (value) => value.toFixed(2).replace(/^-(?=.*[1-9])/, "−").replace("-", "");
 
 /** Say what is known of a sentence, each number with its meaning. */
 function showFacts() {
   at("lengths").textContent = lengths(sentence);
   at("facts").replaceChildren(...STATISTICS.filter((name) => sentence[name] !== null)
     .flatMap((name) => [
-      create("dt", { textContent: `${name} ${rounded(sentence[name])}` }),
+      create("dt", { textContent: `${name} ${figures(sentence[name], 2)}` }),
       create("dd", { textContent: data.statistics[name] }),
     ]));
 }
@@ -62,7 +61,8 @@ function arrange() {
   });
   for (const n of visible) {
     const listed = data.sentences[n];
-    const value = listed[statistic] === null ? [] : [`${statistic} ${rounded(listed[statistic])}`];
+    const number = listed[statistic];
+    const value = number === null ? [] : [`${statistic} ${figures(number, 2)}`];
     items[n].lastChild.textContent = [listed.id, lengths(listed), ...value].join(" · ");
   }
   at("list").replaceChildren(...visible.map((n) => items[n]));
@@ -97,7 +97,7 @@ function choose(n) {
   at("name").textContent = `Sentence ${sentence.id}`;
   showFacts();
   at("done").textContent = "";
-  view.show({ ...sentence, weights: decoded(sentence, data) });
+  view.show(decoded(sentence, data));
   showLinks();
   showPlace();
   if (linked() !== sentence.id) history.replaceState(null, "", `#sentence=${sentence.id}`);
@@ -137,7 +137,8 @@ at("next").addEventListener("click", () => choose(visible[visible.indexOf(chosen
 
 for (const radio of document.querySelectorAll("[name=mode]")) {
   radio.addEventListener("change", () => {
-    view.set({ hard: radio.value === "hard" });
+    view.set({ mode: radio.value });
+    at("legend").hidden = at("invert").hidden = radio.value === "mattered"; // which has its own
   });
 }
 at("inverted").addEventListener("change", ({ target: box }) => {

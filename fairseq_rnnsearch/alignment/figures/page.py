@@ -95,6 +95,7 @@ def write_page(
         model=look.model,
         step=f"{1 / STEPS:.5f}",
         statistics=list(STATISTICS),
+        mattered=any("mattered" in sentence for sentence in data["sentences"]),
         data=_json(data),
     )
     with replacing(path) as unfinished:
@@ -114,6 +115,7 @@ def embedded_page(alignment: Alignment, style: str = "paper") -> str:
         _HERE / "embedded.html",
         [_HERE / "embedded.js"],
         title="Alignment",
+        mattered=alignment.mattered is not None,
         data=_json(_data([alignment], style)),
     )
     # The page corrects its height once it is laid out.
@@ -174,6 +176,7 @@ def _sentence(alignment: Alignment) -> dict:
         "links": [source for source, _ in alignment.links()] if drawn else [],
         **{name: _number(of(alignment)) for name, (_, of) in STATISTICS.items()},
         **_probabilities(alignment),
+        **_mattered(alignment),
     }
 
 
@@ -182,8 +185,18 @@ def _probabilities(alignment: Alignment) -> dict:
     return {"probabilities": known} if known and None not in known else {}
 
 
+def _mattered(alignment: Alignment) -> dict:
+    """Return what mattered with its scale: `most` is stored as weight 1, its opposite as 0."""
+    if alignment.mattered is None:
+        return {}
+    effects = np.asarray(alignment.mattered, dtype=np.float64)
+    sizes = np.abs(effects[np.isfinite(effects)])
+    most = float(sizes.max(initial=0)) or 1.0
+    return {"mattered": {"most": most, "numbers": _encoded((effects / most + 1) / 2)}}
+
+
 def _encoded(weights: np.ndarray) -> str:
-    """Encode (target, source) row by row in base64, two bytes a weight, the lower byte first."""
+    """Encode (target, source) row by row in base64, two bytes a number, the lower byte first."""
     weights = np.asarray(weights, dtype=np.float64)
     steps = np.rint(np.clip(np.nan_to_num(weights), 0, 1) * STEPS)
     steps[np.isnan(weights)] = NOT_A_NUMBER
