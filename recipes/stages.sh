@@ -8,7 +8,6 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/steps.sh"
 
 check_settings() {
     one_of MODEL rnnsearch rnnencdec
-    one_of TOKENIZER reversible moses space character
     one_of LOWERCASE 0 1
     one_of VOCABULARY shortlist bpe
     one_of BPE_JOINT 0 1
@@ -21,6 +20,9 @@ check_settings() {
     one_of CHECKPOINT best average
     one_of UNKNOWN forbid keep replace
     local name
+    for name in TOKENIZER "TOKENIZER_$SOURCE" "TOKENIZER_$TARGET"; do
+        [[ -z ${!name:-} ]] || one_of "$name" reversible moses space character
+    done
     for name in BPE_MERGES BPE_COPIES EMBEDDING HIDDEN ATTENTION MAXOUT BATCH_SIZE UPDATES AVERAGE \
         BEAM; do
         whole "$name" 1

@@ -137,6 +137,7 @@ NAMED = {  # what translates what, and where to
 }
 REFUSED = {
     "EVALUATE=dev": "EVALUATE=dev: must be one of test valid",
+    "TOKENIZER_fr=words": "TOKENIZER_fr=words: must be one of reversible moses space character",
     "BPE_DROPOUT=1": "BPE_DROPOUT=1: must be a probability, at least 0 and below 1",
     "BPE_DROPOUT=0.1 VOCABULARY=shortlist": "BPE_DROPOUT=0.1 needs subwords: VOCABULARY=bpe",
     "BPE_COPIES=0": "BPE_COPIES=0: must be a number of 1 or more",

@@ -124,7 +124,6 @@ choose_tokenizer() {
         printf -v "$name" %s "$TOKENIZER"
         ((!${!unspaced})) || printf -v "$name" character
     fi
-    one_of "$name" reversible moses space character
     [[ $VOCABULARY = shortlist || ${!name} = character ]] || ((${!unspaced})) ||
         ((5 * ${!characters} > 6 * ${!words})) ||
         die "${!1}: words of single characters have no subwords; give VOCABULARY=shortlist"
