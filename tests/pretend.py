@@ -7,8 +7,6 @@ takes a GPU's time is counted by the line of the package or of fairseq that aske
 - waits: whatever makes the program wait for the device, reading a number above all;
 - copies: from the program's memory to the device, and back where nothing waits for them;
 - late: events that the program made sure of, of which a GPU is past when they are old enough.
-
-``--amp`` and ``--compute-dtype`` round what a GPU rounds: see ``_AUTOCAST``.
 """
 
 import sys
@@ -265,45 +263,9 @@ class _Hooks(backend_registration._DummyPrivateUse1Hook):
         return False
 
 
-# in the narrower type; all others run in the types of what they are given
-_AUTOCAST = ("mm", "bmm", "addmm", "baddbmm", "matmul", "linear")
-# in float32, as of their inputs some are narrow
-_IN_FLOAT32 = ("log_softmax.int", "softmax.int", "nll_loss", "sum", "sum.dim_IntList")
-
-
-def _rounding(operation, dtype_of):
-    def run(*args, **kwargs):
-        dtype = dtype_of()
-
-        def cast(x):
-            fits = isinstance(x, torch.Tensor) and x.dtype in (
-                *(torch.float32, torch.float16, torch.bfloat16),
-            )
-            return x.to(dtype) if fits else x
-
-        with torch.autocast(NAME, enabled=False):
-            return operation(*tree_map(cast, args), **kwargs)
-
-    return run
-
-
-def _register():
-    backend_registration._setup_privateuseone_for_python_backend(
-        NAME, backend_module=_Module(), hook=_Hooks()
-    )
-    others = torch.library.Library("_", "IMPL")
-    others.fallback(torch.library.fallthrough_kernel, "AutocastPrivateUse1")
-    library = torch.library.Library("aten", "IMPL")
-    for name in _AUTOCAST + _IN_FLOAT32:
-        packet, _, overload = name.partition(".")
-        operation = getattr(getattr(aten, packet), overload or "default")
-        narrow = name in _AUTOCAST
-        dtype_of = (lambda: torch.get_autocast_dtype(NAME)) if narrow else (lambda: torch.float32)
-        library.impl(name, _rounding(operation, dtype_of), "AutocastPrivateUse1")
-    return library, others  # what they hold ends with them
-
-
-_LIBRARIES = _register()
+backend_registration._setup_privateuseone_for_python_backend(
+    NAME, backend_module=_Module(), hook=_Hooks()
+)
 DEVICE = torch.device(NAME, 0)
 
 

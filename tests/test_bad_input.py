@@ -5,7 +5,6 @@ What is refused in one line, and nothing more, is in the tables of ``test_refusa
 
 import shutil
 
-import pytest
 from commands import (
     LAST_ONLY,
     MODEL,
@@ -20,23 +19,10 @@ from commands import (
     train,
     write_text,
 )
-from slow_cases import cases
 
 pytest_plugins = ["trained"]
 
 TRAIN = f"{MODEL} {PAPER} {LAST_ONLY} --max-update 2"
-
-
-def all_refused(calls):
-    """Run commands, two at a time, each of which has to say some words in its one line.
-
-    Args:
-        calls: pairs of a call that runs a command, and the words.
-    """
-    commands, words = zip(*calls, strict=True)
-    for finished, parts in zip(together(*commands), words, strict=True):
-        message = finished.error()
-        assert all(part in message for part in parts), message
 
 
 # --- text -------------------------------------------------------------------------------------
@@ -61,30 +47,6 @@ def test_empty_lines_are_sentences_without_words(tmp_path):
     assert sorted(translated.hypotheses()) == list(range(5))
     assert [scored.hypotheses()[i] == [""] for i in range(5)] == [False, True, False, True, False]
     assert translated.lines("A")[1] == [""]  # no word to point at
-
-
-@pytest.mark.slow
-def test_a_sentence_of_two_thousand_words(tmp_path):
-    text = write_text(tmp_path / "text", train=30, valid=5, test=5)
-    for split in ("train", "valid", "test"):
-        for language, word in (("en", "red house "), ("fr", "maison rouge ")):
-            with (text / f"{split}.{language}").open("a", encoding="utf-8") as file:
-                file.write(1000 * word + "\n")
-    preprocess(text, tmp_path / "data").ok()
-    checkpoint = tmp_path / "kept" / "checkpoint_last.pt"
-    dropped, _ = together(
-        lambda: train(tmp_path / "data", tmp_path / "dropped", TRAIN, "--arch rnnsearch_50").ok(),
-        lambda: train(tmp_path / "data", tmp_path / "kept", TRAIN).ok(),
-    )
-    assert "30 of 31 training pairs have at most 50 words" in dropped.out
-    options, typing = "--beam 2 --max-len-b 5", 1000 * "red house " + "\n"
-    translated, typed = together(
-        lambda: generate(tmp_path / "data", checkpoint, options, "--print-alignment soft").ok(),
-        lambda: interactive(tmp_path / "data", checkpoint, options, stdin=typing).ok(),
-    )
-    assert sorted(translated.hypotheses()) == list(range(6))
-    assert translated.hypotheses()[5] == typed.hypotheses()[0]
-    assert translated.lines("A")[5][0].split()[0].count(",") == 2000
 
 
 def test_preprocessing_of_text_that_is_refused_can_be_given_again(tmp_path):
@@ -132,22 +94,6 @@ def test_a_checkpoint_that_runs_code_is_refused(barely_trained, tmp_path):
     assert trace.exists()  # it would have
 
 
-@pytest.mark.parametrize("kept", cases([0.5, 0, 100]))
-def test_a_truncated_checkpoint_is_refused(barely_trained, tmp_path, kept):
-    content = barely_trained.checkpoint.read_bytes()
-    checkpoint = tmp_path / "cut.pt"
-    checkpoint.write_bytes(content[: kept if kept != 0.5 else len(content) // 2])
-    data = barely_trained.corpus.data
-    all_refused(
-        (call, [str(checkpoint), "truncated"])
-        for call in (
-            lambda: generate(data, checkpoint),
-            lambda: train(data, tmp_path, TRAIN, f"--restore-file={checkpoint}"),
-        )
-    )
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["cut.pt"]
-
-
 def test_dictionaries_that_do_not_fit_the_checkpoint(barely_trained, tmp_path):
     text = write_text(tmp_path / "text", train=30, valid=5, test=5)
     preprocess(text, tmp_path / "data", "--nwordssrc 9").ok()
@@ -156,26 +102,3 @@ def test_dictionaries_that_do_not_fit_the_checkpoint(barely_trained, tmp_path):
         message = finished.error()
         assert "source dictionary has 13 symbols" in message and "trained with 17" in message
     assert [path.name for path in tmp_path.rglob("*.pt")] == ["other.pt"]
-
-
-def test_other_words_in_as_large_a_dictionary(barely_trained, tmp_path):
-    """Sizes agree; the checkpoint keeps a digest. One without it, from before, loads."""
-    import torch
-
-    data = shutil.copytree(barely_trained.corpus.data, tmp_path / "data")
-    lines = (data / "dict.en.txt").read_text(encoding="utf-8").splitlines(keepends=True)
-    (data / "SHA256SUMS").unlink()
-    (data / "dict.en.txt").write_text("".join([lines[1], lines[0], *lines[2:]]), encoding="utf-8")
-    checkpoint, older = barely_trained.checkpoint, tmp_path / "older.pt"
-    torch.save({**torch.load(checkpoint, weights_only=True), "task_state": {}}, older)
-    words = f"source dictionary has 17 symbols ({data / 'dict.en.txt'})"
-    all_refused(
-        (call, [words, "other words or another order", str(checkpoint)])
-        for call in (
-            lambda: train(data, tmp_path / "a", TRAIN, f"--restore-file={checkpoint}"),
-            lambda: train(data, tmp_path / "b", TRAIN, f"--finetune-from-model={checkpoint}"),
-            lambda: generate(data, checkpoint),
-        )
-    )
-    assert not list((tmp_path / "a").glob("*.pt")) and not list((tmp_path / "b").glob("*.pt"))
-    generate(data, older).ok()

@@ -2,10 +2,8 @@
 
 import numpy as np
 import pytest
-import torch
 
 from fairseq_rnnsearch.paper.batch_order import paper_batches
-from fairseq_rnnsearch.plugin.tasks.epoch_batches import InOrderIterator
 
 
 def lengths(pairs, seed=3):
@@ -116,57 +114,3 @@ def test_mistakes_are_named(change, message):
     good |= {"batch_size": 2, "seed": 1}
     with pytest.raises(ValueError, match=message):
         paper_batches(**{**good, **change})
-
-
-# --- dealt to several processes -----------------------------------------------------------------
-
-
-class Pairs(torch.utils.data.Dataset):
-    """Sentence pairs that are their own numbers; a batch is a list of them."""
-
-    def __init__(self, pairs):
-        self.pairs = pairs
-
-    def __len__(self):
-        return self.pairs
-
-    def __getitem__(self, pair):
-        return pair
-
-    @staticmethod
-    def collater(batch):
-        return [int(pair) for pair in batch]
-
-
-def share(batches, pairs, processes, process, begun=0):
-    """A process's batches of two epochs; where one was begun, of what is left of it and another."""
-    dataset = Pairs(pairs)
-    shard = {"num_shards": processes, "shard_id": process}
-    iterator = InOrderIterator(dataset, dataset.collater, batches, **shard)
-    if begun:
-        iterator.load_state_dict({"version": 2, "epoch": 1, "iterations_in_epoch": begun})
-    return [list(iterator.next_epoch_itr()) for _ in range(2)]
-
-
-@pytest.mark.parametrize("pairs", [1, 7, 80, 103, 509])
-@pytest.mark.parametrize("processes", [1, 2, 3, 4, 7, 16])
-def test_processes_share_the_pairs_without_dropping_or_repeating_one(pairs, processes):
-    batches = paper_batches(*lengths(pairs), 8, seed=4)
-    shares = [share(batches, pairs, processes, process) for process in range(processes)]
-    updates = -(-len(batches) // processes)
-    for epoch in (0, 1):
-        dealt = [epochs[epoch] for epochs in shares]
-        # all make the same updates, so that none waits for another; who has none left, has []
-        assert [len(batches_of_one) for batches_of_one in dealt] == [updates] * processes
-        together = [batch for update in zip(*dealt, strict=True) for batch in update if batch]
-        assert together == as_lists(batches)
-        assert sorted(pair for batch in together for pair in batch) == list(range(pairs))
-
-
-@pytest.mark.parametrize("processes", [1, 2, 3])
-def test_a_share_resumed_at_any_update_is_the_rest_of_it(processes):
-    batches = paper_batches(*lengths(103), 8, seed=4)  # thirteen
-    for process in range(processes):
-        first, second = share(batches, 103, processes, process)
-        for begun in range(1, len(first)):
-            assert share(batches, 103, processes, process, begun) == [first[begun:], second]

@@ -21,7 +21,6 @@ from fairseq_rnnsearch.conformance.catalogue import CATALOGUE, singles
 from fairseq_rnnsearch.conformance.given_code import Layout, run_in_layout
 from fairseq_rnnsearch.conformance.variant_model import VariantModel
 from fairseq_rnnsearch.errors import UsageError, UserError
-from fairseq_rnnsearch.paper.equations import alignment_weights, maxout
 
 SOURCE = Path(planted_model.__file__).read_text()
 
@@ -154,25 +153,6 @@ def test_planted_pairs_are_named():
     assert (len(right), len(alone)) == (37, 3)
 
 
-@pytest.mark.parametrize(
-    "pair", pairs_of(IN_UNITS + IN_STEP, 37), ids=lambda pair: "+".join(sorted(names(*pair)))
-)
-def test_pairs_are_named_from_the_scores_of_sentences_alone(pair):
-    report = check(planted(*pair)["sentence"], framework="torch")
-    assert set(report.deviations) == names(*pair), report
-
-
-def test_two_faults_in_each_of_two_functions():
-    """The parts are judged apart, and together they explain whole sentences."""
-    faults = [fault for fault in FAULTS if fault[0] in FOUR]
-    report = check(planted(*faults)["Model"], framework="torch")
-    assert set(report.deviations) == FOUR, report
-    assert [len(part.deviations) for part in report.parts] == [2, 2, 4]
-
-
-FOUR = {"bias-lost", "start-zero", "no-mask", "maxout-halves"}
-
-
 def test_a_state_that_is_not_passed_on():
     module = planted(("", 's, y_prev = found["state"], word', "s, y_prev = begin, word"))
     assert check(module["sentence"], framework="torch").deviations == ("state-not-passed-on",)
@@ -292,17 +272,6 @@ def side_by_side(p, s, y, c):
     return (s + z * (proposed - s))[None]
 
 
-def of_the_package(p, s, h, mask):
-    e = torch.tanh(s[:, None] @ p["W_a"].T + h @ p["U_a"].T) @ p["v_a"]
-    return alignment_weights(e[:, None], ~mask)
-
-
-def by_the_package_s_maxout(p, s, y_prev, c):
-    words = torch.cat([p["E_y"] + p["b_y"], torch.zeros(1, 8).double()])[y_prev]
-    t = maxout(s @ p["U_o"].T + words @ p["V_o"].T + c @ p["C_o"].T + p["b_t"])
-    return torch.log_softmax(t @ p["W_o"].T + p["b_o"], -1).unsqueeze(1)
-
-
 def one_vector_at_a_time(s, h, W_a, U_a, v_a):
     return softmax(np.array([v_a @ np.tanh(W_a @ s + U_a @ column) for column in h]))
 
@@ -321,8 +290,6 @@ def one_vector_at_a_time(s, h, W_a, U_a, v_a):
         (logits, "readout", "torch", "taken as logits"),
         (in_lists, "context", "numpy", "context"),
         (side_by_side, "state", "numpy", "returns state as (1, 23, 12), taken as (23, 12)"),
-        (of_the_package, "weights", "torch", "returns weights as (23, 1, 8)"),
-        (by_the_package_s_maxout, "readout", "torch", "returns probabilities as (23, 1, 25)"),
         (one_vector_at_a_time, "weights", "numpy", "without a batch axis"),
     ],
 )

@@ -5,7 +5,6 @@ import shutil
 import struct
 import subprocess
 
-import numpy as np
 import pytest
 import torch
 from fairseq.data import Dictionary, indexed_dataset
@@ -235,18 +234,6 @@ def test_lines_that_are_none_of_sha256sum(tmp_path, line, message):
     with pytest.raises(UserError, match=f"SHA256SUMS, line 3: .*{message}") as caught:
         check_checksum(tmp_path / "dict.en.txt")
     assert "\n" not in str(caught.value)
-
-
-def test_many_random_sentences(tmp_path, monkeypatch):
-    monkeypatch.setattr(binarised, "_NUMBERS_AT_ONCE", 50)
-    draw = np.random.default_rng(0)
-    sentences = [[*draw.integers(3, 400, draw.integers(0, 90)), 2] for _ in range(100)]
-    assert check_binarised(write(tmp_path, sentences, 400), 400) == 100
-    for number in (0, 50, 99):
-        bad = [list(sentence) for sentence in sentences]
-        bad[number] = [400, 2]
-        with pytest.raises(UserError, match=f"sentence {number} has the number 400"):
-            check_binarised(write(tmp_path, bad, 500), 400)
 
 
 def test_what_is_added_does_not_bless_what_has_changed(tmp_path):

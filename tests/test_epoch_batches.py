@@ -92,8 +92,10 @@ ORDERS = ["paper", "fairseq"]
 
 @pytest.mark.parametrize("order", ORDERS)
 def test_other_processes_go_on_with_the_same_batches(order):
-    whole = rest(order, {"version": 2, "epoch": 2, "iterations_in_epoch": 0})
+    begun = {"version": 2, "epoch": 2, "iterations_in_epoch": 0}
+    whole = rest(order, begun)
     assert sorted(pair for batch in whole for pair in batch) == list(range(103))
+    assert all(rest(order, begun, processes) == whole for processes in (2, 7, 16))
     for before, updates, after in (
         (1, 6, 2),
         (1, 6, 3),

@@ -14,7 +14,6 @@ from commands import MODEL, PAPER, ROOT
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import remove_unfinished, replacing, write_text
-from fairseq_rnnsearch.runs.writing import copy_whole, write_whole
 
 pytest_plugins = ["trained"]
 
@@ -80,43 +79,6 @@ def test_without_locks_everything_stays(tmp_path, monkeypatch):
     write_text(tmp_path / "mine", "whole")
     assert remove_unfinished(tmp_path) == 0
     assert abandoned.exists() and (tmp_path / "mine").read_text() == "whole"
-
-
-def test_content_reaches_the_disk_before_its_name_does(tmp_path, monkeypatch):
-    """A machine that loses its power has the old file or the new one, and never half of it."""
-    path, steps = tmp_path / "mine", []
-    path.write_text("old")
-    flush, rename = os.fsync, os.replace
-
-    def flushed(descriptor):
-        steps.append(Path(os.readlink(f"/proc/self/fd/{descriptor}")))
-        flush(descriptor)
-
-    def renamed(source, target):
-        assert path.read_text() == "old" and Path(source).read_text() == "new"
-        steps.append("renamed")
-        rename(source, target)
-
-    monkeypatch.setattr(os, "fsync", flushed)
-    monkeypatch.setattr(os, "replace", renamed)
-    with replacing(path, durable=True) as unfinished:
-        unfinished.write_text("new")
-    assert steps[:2] == [unfinished, "renamed"] and tmp_path in steps[2:]
-    assert path.read_text() == "new"
-
-
-def test_checkpoints_and_their_copies_are_durable(tmp_path, monkeypatch):
-    steps = []
-    replace = os.replace
-    monkeypatch.setattr(os, "fsync", lambda descriptor: steps.append("flushed"))
-    monkeypatch.setattr(
-        os, "replace", lambda *paths: steps.append(Path(paths[1]).name) or replace(*paths)
-    )
-    write_whole({"model": {}}, str(tmp_path / "checkpoint1.pt"))
-    copy_whole(None, str(tmp_path / "checkpoint1.pt"), str(tmp_path / "checkpoint_last.pt"), True)
-    for name in ("checkpoint1.pt", "checkpoint_last.pt"):
-        place = steps.index(name)
-        assert steps[place - 1] == "flushed" == steps[place + 1]
 
 
 def test_a_pipe_is_written_to_as_it_is(tmp_path):

@@ -10,7 +10,6 @@ import logging
 import math
 import random
 import sys
-from argparse import Namespace
 from types import SimpleNamespace
 
 import pytest
@@ -181,18 +180,6 @@ def test_an_update_clips_as_it_reads(nonfinite, fused_adadelta):
         assert_close(numbers(torch.stack(fused_adadelta)).norm(), norm, **CLOSE)
 
 
-def test_lowered_products_are_those_of_a_cpu():
-    model = lively(compute_dtype="bfloat16", kernels="reference")
-    batch, there = batch_of(SOURCES, TARGETS), move(copy.deepcopy(model))
-    update(model, batch, adadelta(model))
-    with pretending() as counts:
-        source = there.encoder(on_device(batch["net_input"]["src_tokens"])).source
-        assert source.annotations.dtype == torch.float32
-        update(there, on_device(batch), adadelta(there))
-        assert not counts.waits, counts
-    assert_close(parameters(there), parameters(model), rtol=0.01, atol=2e-3)
-
-
 def test_tf32_is_refused_in_training_where_there_is_none():
     """A model that was trained with it runs everywhere."""
     batch, model, plain = batch_of(SOURCES, TARGETS), lively(compute_dtype="tf32"), lively()
@@ -202,19 +189,6 @@ def test_tf32_is_refused_in_training_where_there_is_none():
         criterion_of(model)(model, batch)
     costs = [criterion_of(one)(one.eval(), batch)[0] for one in (model, plain)]
     assert_close(*costs, rtol=0, atol=0)
-
-
-def test_a_target_padded_on_the_left_is_rolled_without_a_question():
-    model = lively()
-    words = torch.tensor([[1, 1, EOS, 5], [EOS, 4, 6, 7]])
-    source = batch_of(SOURCES[:2], TARGETS[:2])["net_input"]["src_tokens"]
-    expected, extra = model(source, None, words)
-    with pretending() as counts:
-        there = move(copy.deepcopy(model))
-        logits, found = there(on_device(source), None, on_device(words))
-        assert not counts.waits
-    assert_close(numbers(logits), expected.detach(), **CLOSE)
-    assert_close(numbers(found["attn"][0]), extra["attn"][0].detach(), **CLOSE)
 
 
 # --- what fairseq's trainer adds ------------------------------------------------------------------
@@ -328,32 +302,6 @@ def test_too_many_in_a_row_stop_before_the_next_update(tmp_path):
     assert_close(parameters(model), before, rtol=0, atol=0)
 
 
-def test_raise_looks_at_once(tmp_path):
-    model = lively()
-    poison(model, 12)
-    with pretending():
-        trainer = trainer_of(model, tmp_path, DEVICE, {"nonfinite": "raise"})
-        trainer.save_checkpoint = lambda *_: None  # crash.pt
-        with pytest.raises(UserError, match=r"update 1: .*sentence 17"):
-            train(trainer, 1, BAD)
-
-
-def test_heatmaps_of_a_validation(tmp_path):
-    model, found = lively(), []
-    for on in (None, DEVICE):
-        with pretending():
-            trainer = trainer_of(copy.deepcopy(model), tmp_path, on)
-            trainer.criterion.task.collect_alignments = lambda *given: found.append(given)
-            trainer.criterion._collects = True
-            trainer.valid_step(batch_of(SOURCES, TARGETS))
-    for one, there in zip(*found, strict=True):
-        assert_close(numbers(there), one, **CLOSE)
-
-
-def together(parameters):
-    return torch.cat([numbers(parameter).flatten().clone() for parameter in parameters])
-
-
 # --- search ---------------------------------------------------------------------------------------
 
 SEARCHES = {
@@ -423,34 +371,6 @@ def test_searches_find_what_a_cpu_finds(name, order, monkeypatch, caplog):
     assert bool(steps) == (kind is not SequenceScorer and name != "diverse")
     if steps:
         assert waits <= 2 * len(steps), counts
-
-
-def test_translations_are_drawn_as_on_a_cpu(tmp_path):
-    """With one sentence that has no words, and alignments to be printed."""
-    model, found = lively().eval(), []
-    batch = batch_of([*SOURCES, [EOS]], [*TARGETS, [EOS]])
-    options = Namespace(beam=3, max_len_b=8, print_alignment="hard")
-    for one in (model, move(copy.deepcopy(model))):
-        task, drawn = training_task(tmp_path), []
-        task._heatmaps._translations = drawn
-        there = next(one.parameters()).device
-        with pretending(), torch.no_grad():
-            generator = task.build_generator([one], options)
-            sample = on_device(batch) if there.type == DEVICE.type else batch
-            beams = task.inference_step(generator, [one], sample)
-        assert len(drawn) == len(beams) == len(SOURCES) + 1
-        best = [beam[0] for beam in beams]
-        found.append(
-            (
-                [numbers(hypothesis["tokens"]).tolist() for hypothesis in best],
-                [hypothesis["alignment"] for hypothesis in best],
-                [(alignment.id, alignment.source) for alignment in drawn],
-                [torch.tensor(alignment.weights) for alignment in drawn],
-            )
-        )
-    (*one, weights), (*other, weights_there) = found
-    assert one == other
-    assert_close(weights_there, weights, **CLOSE)
 
 
 # --- how often a GPU is asked ---------------------------------------------------------------------

@@ -234,13 +234,6 @@ def test_words_that_are_in_no_dictionary_are_refused(word):
         fast.output_cost(*output_layer(), torch.tensor([0, 3, word, 6, 1]))
 
 
-def test_words_may_lie_apart():
-    words = torch.tensor([0, 2, 4, 6, 1])
-    apart = torch.stack((words, words + 1), dim=1)[:, 0]
-    given = output_layer()
-    assert_close(fast.output_cost(*given, apart), reference.output_cost(*given, words))
-
-
 def output_layer():
     """Return for five positions t, and for seven words the weights and the biases."""
     return [randn(*shape).detach() for shape in [(5, 3), (7, 3), (7,)]]
@@ -404,28 +397,6 @@ def test_the_choice_is_made_anew_when_parameters_are_cast(monkeypatch):
     with torch.autocast("cpu", torch.bfloat16):
         assert network.backend is reference  # not for float64
     assert network.backend.name == "fast"
-
-
-class Doubled(type(reference)):
-    """A backend for the other unit alone."""
-
-    name, place = "doubled", "a machine of its own"
-
-    def why_not(self, parts):
-        parts = [part for part in parts if isinstance(part, GatedUnit)]
-        return None if {type(part) for part in parts} <= {OtherUnit} else "a plain unit"
-
-
-def test_another_backend_is_another_entry(monkeypatch, caplog):
-    monkeypatch.setattr(kernels, "BACKENDS", {"doubled": Doubled(), **BACKENDS})
-    kernels._announce.cache_clear()
-    with caplog.at_level(logging.INFO):
-        assert choose("auto", [OtherUnit(1, 1)], "encoder").name == "doubled"
-        assert choose("auto", [unit_on(dtype=torch.float16)], "encoder") is reference
-    assert "(--kernels auto: on a machine of its own)" in caplog.messages[0]
-    assert (
-        "(--kernels auto: no doubled ones for a plain unit, no fast ones for" in caplog.messages[1]
-    )
 
 
 def test_kernels_of_another_machine_are_for_its_training_alone():

@@ -77,16 +77,6 @@ def test_weights_at_padding_are_zero_and_rows_sum_to_one(left):
     assert_close(weights.sum(-1), torch.ones(4, 5, dtype=torch.float64), **EXACT)
 
 
-@pytest.mark.parametrize("options", MODELS)
-def test_more_padding_than_words(options):
-    model = random_model(**options)
-    source, target = torch.tensor([SOURCES[0]]), torch.tensor(previous(TARGETS[:1]))
-    expected, _ = model(source, None, target)
-    for sides in ((20, 0), (0, 20)):
-        wide = torch.nn.functional.pad(source, sides, value=PAD)
-        assert_close(model(wide, None, target)[0], expected, **EXACT)
-
-
 def test_rnnencdec_shows_no_alignment():
     model = random_model(fixed_context=True)
     assert not model.decoder.has_alignment
@@ -176,22 +166,6 @@ def test_reordered_beam_equals_starting_again(options):
             expected = again[1]["attn"][0][:, -1]
             assert_close(weights[:, : expected.size(1)], expected, **EXACT)
     assert rows.tolist() == [2, 2]
-
-
-@pytest.mark.usefixtures("either_steps")
-def test_annotations_are_kept_once_for_a_sentence_and_not_copied():
-    model = random_model()
-    encoder_out = model.encoder(padded(SOURCES[:3]))
-    beam = encoder_out.select(torch.tensor([0, 0, 1, 1, 2, 2]))
-    assert beam.source is encoder_out.source
-    steps = model.decoder.begin(beam)
-    kept = steps._memory
-    assert {len(part) for part in kept} == {3}
-    steps.step(torch.full((6,), EOS))
-    steps.select(torch.tensor([1, 1, 2, 3, 5, 4]))
-    assert all(one is other for one, other in zip(steps._memory, kept, strict=True))
-    steps.select(torch.tensor([1, 1, 5, 4]))  # the second sentence has ended
-    assert {len(part) for part in steps._memory} == {2}
 
 
 @pytest.mark.usefixtures("either_steps")
@@ -460,20 +434,6 @@ def test_unknown_order_is_refused():
     sizes = {"summary_size": 4, "context_size": 8, "alignment_size": 5, "maxout_size": 2}
     with pytest.raises(ValueError, match="not 'paper'"):
         Decoder(9, 3, 4, **sizes, order="paper")
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"decoder_hidden_size": 0}, "--decoder-hidden-size 0: must be a whole number from 1"),
-        ({"maxout_size": -3}, "--maxout-size -3"),
-        ({"dropout": 1.0}, "--dropout 1.0: must be at least 0 and below 1"),
-        ({"readout_dropout": -0.1}, "--readout-dropout -0.1"),
-    ],
-)
-def test_impossible_options_are_refused(options, message):
-    with pytest.raises(UserError, match=message):
-        build_model(**options)
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,10 @@ import math
 
 import pytest
 import torch
-from models import EOS, PAD, batch_of, build_model, padded, training_task
+from models import EOS, batch_of, build_model, training_task
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference.batches import rows_of
 from fairseq_rnnsearch.kernels.cpu.compiled_steps import operations
 from fairseq_rnnsearch.kernels.derived.operations import Operations
 from fairseq_rnnsearch.paper.equations import AlignmentModel, alignment_weights
@@ -54,16 +53,6 @@ def poison(model, word=6, value=math.nan):
             embedded.register_hook(lambda grad: grad.masked_fill(hit, value))
 
     model.encoder.network.embedding.register_forward_hook(spoil)
-
-
-def test_one_sentence_of_a_batch(training):
-    parts = [rows_of(sample(), slice(row, row + 1), PAD) for row in range(3)]
-    assert [int(part["id"]) for part in parts] == NUMBERS
-    assert [part["ntokens"] for part in parts] == [2, 3, 2]
-    assert parts[1]["net_input"]["src_tokens"].tolist() == padded(SOURCES)[1:2].tolist()
-    _, model, criterion = training
-    whole = criterion(model, sample())[0]
-    assert_close(sum(criterion(model, part)[0] for part in parts), whole)
 
 
 @pytest.mark.parametrize("word", [6, 8])

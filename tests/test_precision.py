@@ -26,7 +26,6 @@ from models import (
 )
 from omegaconf import OmegaConf
 from torch.testing import assert_close
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import BACKENDS, DecoderParts, Direction, SearchStart
@@ -39,8 +38,6 @@ from fairseq_rnnsearch.paper.equations import (
     Memory,
     OutputLayer,
 )
-from fairseq_rnnsearch.paper.network import decoder, encoder
-from fairseq_rnnsearch.paper.network.embedded_words import EmbeddedWords
 from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.plugin.models import precision
 from fairseq_rnnsearch.plugin.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
@@ -246,33 +243,6 @@ def test_gradients_are_summed_over_steps_in_float32(kernels):
         assert relative_error(one, exact) < TOLERANCE
 
 
-def test_states_are_float32_where_words_are_multiplied_again(monkeypatch):
-    """The way of a GPU, on a CPU: with the reference kernels, and of no word a product is kept."""
-    for module in (encoder, decoder):
-        monkeypatch.setattr(
-            module, "embed_words", lambda words, embed, dropout: EmbeddedWords(embed(words), None)
-        )
-    for options in (VARIANTS["paper"], VARIANTS["RNNencdec"]):
-        plain = moderate_model(kernels="reference", **options)
-        lowered = copied(plain, "bfloat16")
-        source = lowered.encoder(padded(SOURCES), None).source
-        assert {source.annotations.dtype, source.summary.dtype} == {torch.float32}
-        made, reference = [], BACKENDS["reference"]
-
-        def noted(name, made=made, reference=reference):
-            loop = getattr(type(reference), name)
-            return lambda *args, **kwargs: made.append(loop(reference, *args, **kwargs)) or made[-1]
-
-        for name in ("recurrence", "decoder_recurrence"):
-            monkeypatch.setattr(reference, name, noted(name))
-        found = run(lowered)
-        states = [x[0] if isinstance(x, tuple) else x for x in made]
-        assert {x.dtype for x in states} == {torch.float32}
-        exact = run(plain.double())
-        for name, x in exact.items():
-            assert relative_error(found[name], x) < 2.5 * TOLERANCE, name  # of one model alone
-
-
 def test_frequent_words_collect_their_gradient_in_float32():
     """4,096 positions of one word, each with a gradient of one."""
     model = build_model(compute_dtype="bfloat16")
@@ -281,27 +251,6 @@ def test_frequent_words_collect_their_gradient_in_float32():
     with torch.autocast("cpu", torch.bfloat16):
         embedding(words).sum().backward()
     assert (embedding.weight.grad[5] == 4096).all()
-
-
-class _Roundings(TorchDispatchMode):
-    """Counts how often each of some tensors is rounded to bfloat16."""
-
-    def __init__(self, parameters):
-        super().__init__()
-        self.count = {p.data_ptr(): 0 for p in parameters}
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        if function is torch.ops.aten._to_copy.default and args[0].data_ptr() in self.count:
-            self.count[args[0].data_ptr()] += 1
-        return function(*args, **(kwargs or {}))
-
-
-def test_each_matrix_is_rounded_once_an_update():
-    model = copied(moderate_model(), "bfloat16")
-    matrices = [p for name, p in model.named_parameters() if p.dim() > 1 and "embed" not in name]
-    with _Roundings(matrices) as roundings:
-        criterion_of(model)(model, batch_of(SOURCES, TARGETS))[0].backward()
-    assert list(roundings.count.values()) == [1] * len(matrices)
 
 
 def adadelta(model):
@@ -313,17 +262,6 @@ def update(model, optimizer):
     run(model)
     optimizer.clip_grad_norm(1.0)
     optimizer.step()
-
-
-def test_an_update_from_what_was_saved_is_the_update_itself():
-    model, again = (copied(moderate_model(seed), "bfloat16") for seed in (0, 1))
-    optimizer, its_own = adadelta(model), adadelta(again)
-    update(model, optimizer)
-    again.load_state_dict(copy.deepcopy(model.state_dict()))
-    its_own.load_state_dict(copy.deepcopy(optimizer.state_dict()))
-    update(model, optimizer)
-    update(again, its_own)
-    assert_close(again.state_dict(), model.state_dict(), rtol=0, atol=0)
 
 
 def test_parameters_optimizer_and_checkpoints_stay_float32():

@@ -7,18 +7,14 @@ import re
 
 import numpy as np
 import pytest
-from fairseq.data import Dictionary
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from test_data_folder import write as write_binarised
 
-from fairseq_rnnsearch.alignment.evaluation.alignment_error_rate import count_links, total
-from fairseq_rnnsearch.alignment.evaluation.links import SentenceLinks, read_links
 from fairseq_rnnsearch.alignment.evaluation.symmetrisation import METHODS, symmetrise
 from fairseq_rnnsearch.alignment.figures import Alignment, read_alignments, write_gallery
 from fairseq_rnnsearch.data.binarised import check_binarised
 from fairseq_rnnsearch.data.corpus import check_text, lines_as_they_come
-from fairseq_rnnsearch.data.dictionary_file import check_dictionary
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.runs.evaluated_options import read_value
 
@@ -34,21 +30,7 @@ settings.register_profile(
 settings.load_profile("suite")
 
 words = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=8)
-one_word = words.filter(lambda word: len(word.split()) == 1 and word.split()[0] == word)
 links = st.frozensets(st.tuples(st.integers(0, 20), st.integers(0, 20)), max_size=12)
-
-
-@given(st.binary(max_size=80))
-def test_lines_of_text_are_counted_or_refused(tmp_path, content):
-    path = tmp_path / "text.en"
-    path.write_bytes(content)
-    try:
-        lines = check_text(path)
-    except UserError as mistake:
-        assert str(path) in str(mistake) and "\n" not in str(mistake)
-        return
-    with path.open(encoding="utf-8") as file:
-        assert lines == sum(1 for _ in file)
 
 
 @given(st.binary(max_size=80))
@@ -73,20 +55,6 @@ def test_lines_that_come_are_those_of_a_file(tmp_path, content):
     assert found == (outcome(of_file) if content else [])
 
 
-@given(st.lists(one_word, min_size=1, max_size=12))
-def test_what_fairseq_writes_as_a_dictionary_is_sound(tmp_path, made):
-    path = tmp_path / "dict.en.txt"
-    dictionary = Dictionary()
-    for word in made:
-        dictionary.add_symbol(word)
-    dictionary.finalize()
-    dictionary.save(str(path))
-    if len(dictionary) == 4 or re.search("[\0\ufeff]", "".join(made)):
-        return  # without words of its own, or with what no text may hold
-    assert check_dictionary(path) == len(dictionary) - 4
-    assert Dictionary.load(str(path)).symbols == dictionary.symbols
-
-
 @given(
     st.lists(st.lists(st.integers(3, 299), max_size=6), min_size=1, max_size=6),
     st.integers(0, 10**6),
@@ -104,20 +72,6 @@ def test_a_changed_byte_of_an_index_is_found(tmp_path, sentences, place, change)
         check_binarised(prefix, 300)
 
 
-plain = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(max_size=5),
-    lambda inner: st.lists(inner, max_size=3) | st.tuples(inner, inner)
-    | st.dictionaries(st.text(max_size=3), inner, max_size=3),
-    max_leaves=8,
-)  # fmt: skip
-
-
-@given(plain)
-def test_values_are_read_back(value):
-    assert read_value(repr(value)) == value
-
-
 @given(st.text(st.sampled_from("0123456789.,+-*()[]{}'\"abc_:= <>|%TrueNon"), max_size=30))
 def test_a_string_is_a_value_or_refused(text):
     try:
@@ -132,27 +86,11 @@ def test_a_string_is_a_value_or_refused(text):
         assert repr(found) == repr(expected)
 
 
-@given(st.lists(links, min_size=1, max_size=5))
-def test_links_are_read_back(tmp_path, made):
-    path = tmp_path / "links"
-    lines = [" ".join(f"{s}-{t}" for s, t in sorted(sentence)) for sentence in made]
-    path.write_text("\n".join(lines) + "\n")
-    assert read_links(path, "pharaoh").links == made
-
-
 @given(links, links, st.sampled_from(sorted(METHODS)))
 def test_joined_links_lie_between_intersection_and_union(forward, inverse, method):
     joined = symmetrise(forward, inverse, method)
     assert forward & inverse <= joined <= forward | inverse
     assert symmetrise(forward, forward, method) == forward
-
-
-@given(links, links, links)
-def test_scores_are_shares(sure, possible, found):
-    score = total(count_links([SentenceLinks(sure, sure | possible)], [found]))
-    assert all(0 <= x <= 1 for x in (score.precision, score.recall, score.aer) if x == x)
-    if sure <= found <= sure | possible and found:
-        assert score.aer == 0
 
 
 @given(st.lists(words, max_size=4), st.lists(words, max_size=4), st.integers(0, 99))

@@ -4,7 +4,6 @@ import math
 
 import pytest
 import torch
-from commands import MODEL, train
 from models import EOS, PAD, SOURCES, TARGETS, batch_of, build_model, random_model
 from test_criterion import criterion_of, logged, task_of
 from torch.testing import assert_close
@@ -144,12 +143,6 @@ def test_without_dropout_it_is_refused():
         with pytest.raises(UserError, match="--rdrop-alpha needs dropout"):
             model.check_training(**training, readings=2)
     build_model(readout_dropout=0.2).check_training(**training, readings=2)
-
-
-def test_the_command_refuses_it_without_dropout(small_corpus, tmp_path):
-    options = f"{MODEL} --criterion alignment_heatmap --batch-size 20 --rdrop-alpha 2"
-    refused = train(small_corpus.data, tmp_path / "model", options)
-    assert "--rdrop-alpha needs dropout" in refused.error()
 
 
 @pytest.mark.parametrize("alpha", [-1.0, math.inf, math.nan])

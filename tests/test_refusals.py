@@ -7,7 +7,6 @@ written by what is refused.
 import copy
 import json
 import re
-import shutil
 import subprocess
 from argparse import Namespace
 from pathlib import Path
@@ -84,25 +83,16 @@ FILES = {
     "gold": b"1-1 2p1 2-2\n1-1\n\n",
     "fewer": b"0-0\n0-0\n",
     "links": b"\n\n\n",
-    "more": b"\n\n\n\n",
     "later": b"4 1 1\n",
 }
-# a file of 5 or 30 sentences, and what it has become
-TEXTS = {
-    "longer": ("train.fr", lambda content: content + b"maison\n"),
-    "partial": ("valid.fr", None),
-}
-_TEXT = (
-    "fairseq-preprocess -s en -t fr --destdir=@new --trainpref=@{0}/train --validpref=@{0}/valid"
-)
+_TEXT = "fairseq-preprocess -s en -t fr --destdir=@new --trainpref=@longer/train"
 _TRAIN = "fairseq-train @data --save-dir=@new @train"
 _GENERATE = "fairseq-generate @data --path=@model"
 _ALIGN = "rnnsearch-align x --data=data --out=@new"
 _AER = "rnnsearch-evaluate aer --gold=@gold --hypothesis=@links"
 
 COMMANDS = {  # words of each command, and parts of its one line
-    _TEXT.format("longer"): ["train.en has 30 lines", "train.fr has 31 lines"],
-    _TEXT.format("partial"): ["valid.fr", "no such file"],
+    _TEXT: ["train.en has 30 lines", "train.fr has 31 lines"],
     "fairseq-train @uneven --save-dir=@new @train": ["train", "same number"],
     "fairseq-train @nowhere --save-dir=@new @train": ["nowhere"],
     "fairseq-train @longer --save-dir=@new @train": ["longer"],
@@ -113,55 +103,33 @@ COMMANDS = {  # words of each command, and parts of its one line
     f"{_TRAIN} --valid-subset nosuch": [
         "no subset 'nosuch' of en-fr data in ", "its subsets: test, train, valid"
     ],
-    f"{_TRAIN} --valid-subset valid,v": ["no subset 'v'"],
-    f"{_TRAIN} --train-subset /x": ["no subset '/x'"],
     f"{_TRAIN} --dataset-impl raw": [
         "no subset 'valid' of en-fr data that --dataset-impl raw reads in ", "its subsets: none"
     ],
     f"{_TRAIN} --source-lang de": ["--source-lang de: the data in ", "are en-fr; name both"],
     f"{_TRAIN} -s de -t fr": ["no dictionary dict.de.txt", "dict.en.txt and dict.fr.txt"],
-    "fairseq-train @data --save-dir=/proc/nosuch @train": [
-        "--save-dir /proc/nosuch cannot be written: No such file or directory"
-    ],
     f"{_TRAIN} --seed -1": ["Seed must be between 0 and"],
     f"{_TRAIN} --encoder-hidden-size 1000000": [
         "DefaultCPUAllocator: can't allocate memory: you tried to allocate "
     ],
-    f"{_TRAIN} --attention-size 999999999999999999999": [
-        "--attention-size 999999999999999999999: must be a whole number from 1 to 1,000,000"
-    ],
     f"{_TRAIN} --tpu": ["--tpu needs the package torch_xla"],
     f"{_GENERATE} --retain-dropout": ["--retain-dropout: this model drops nothing out"],
     f"{_GENERATE} --diverse-beam-groups 2": ["--diverse-beam-groups: fairseq's goes on"],
-    f"{_TRAIN} --save-async": ["needs the package iopath"],
     f"{_TRAIN} --max-tokens 100": ["--batch-size", "--max-tokens", "--batch-order fairseq"],
     f"{_TRAIN} --max-train-words -1": ["--max-train-words -1", "0 (all)"],
-    f"{_TRAIN} --dropout 1.5": ["--dropout 1.5", "below 1"],
-    f"{_TRAIN} --adadelta-rho 1": ["--adadelta-rho 1", "between 0 and 1"],
     "fairseq-generate @data": ["--path required for generation!"],
     "fairseq-generate @data --path=@nowhere": ["/nowhere"],
     "fairseq-generate @nowhere --path=@model": ["/nowhere"],
     f"{_GENERATE} --gen-subset tset": ["no subset 'tset'", "its subsets: test, train, valid"],
-    f"{_GENERATE} --heatmap-dir=@new --heatmap-format png,bmp": [
-        "'bmp' is unknown: choose from png, pdf"
-    ],
-    f"{_GENERATE} --heatmap-dir=@new --heatmap-samples some": [
-        "must be a number (the first N sentences), all"
-    ],
     f"{_GENERATE} --heatmap-dir=@new --heatmap-samples ids:2,60": [
         "ids:60: the 'test' data has 13 sentences, valid are 0 to 12"
     ],
     f"{_GENERATE} --heatmap-dir=@file": ["File exists"],
-    f"{_GENERATE} --heatmap-dir=@file/folder": ["Not a directory"],
     "fairseq-interactive @data --path=@model --batch-size 3": ["--batch-size"],
-    "fairseq-interactive @data --path=@nowhere": ["/nowhere"],
     "fairseq-validate @data --path=@model": ["Must specify batch size"],
     "fairseq-preprocess -s en -t fr --trainpref=@new --destdir=@new": [".en: no such file"],
     "fairseq_rnnsearch.groundhog import": ["the following arguments are required: --params, --out"],
-    "fairseq_rnnsearch.inference.align data": ["required: --source, --target"],
     f"{_ALIGN}": ["required: --source, --target"],
-    f"{_ALIGN} --source=@one --target=@one --heatmap-format bmp": ["'bmp' is unknown"],
-    f"{_ALIGN} --source=@one --target=@one --heatmap-samples some": ["'some': must be a number"],
     f"{_ALIGN} --source=@one --target=@one --heatmap-samples ids:0,7,9": [
         "ids:7: ", " has 1 sentence,"
     ],
@@ -171,17 +139,13 @@ COMMANDS = {  # words of each command, and parts of its one line
         "--device 'meta': must be one of cpu"
     ],
     f"{_AER} --hypothesis=@fewer": ["@fewer has 2 lines, but @gold has 3 sentences; valid"],
-    f"{_AER} --hypothesis=@more": ["@more has 4 lines, but @gold has 3 sentences; valid"],
     f"{_AER} --hypothesis=@later": ["@later has links of sentence 4, but @gold has 3"],
     f"{_AER} --symmetrise union": ["belong together: give both or neither"],
-    f"{_AER} --hypothesis-inverse @links": ["belong together"],
     f"{_AER} --reverse inverse": ["--reverse inverse: there is no such file"],
     f"{_AER} --zero-based gold --one-based hypothesis gold": [
         "--zero-based and --one-based both name gold"
     ],
     f"{_AER} --source @links": ["--source and --target belong together"],
-    f"{_AER} --format giza": ["argument --format: invalid choice: 'giza'"],
-    f"{_AER} --bootstrap many": ["argument --bootstrap: invalid int value: 'many'"],
     f"{_AER} --gold=@links": ["links holds no links"],
 }  # fmt: skip
 IN_PROCESS = {"rnnsearch-align": align.main, "rnnsearch-evaluate": evaluate}
@@ -192,18 +156,17 @@ def places(small_corpus, barely_trained, launchpad, tmp_path):
     """What the words with @ stand for."""
     for name, content in FILES.items():
         (tmp_path / name).write_bytes(content)
-    text = write_text(tmp_path / "text", train=30, valid=5)
-    for name, (file, change) in TEXTS.items():
-        path = shutil.copytree(text, tmp_path / name) / file
-        path.write_bytes(change(path.read_bytes())) if change else path.unlink()
-    longer, uneven = tmp_path / "longer", tmp_path / "uneven"  # which fairseq alone accepts
+    longer = write_text(tmp_path / "longer", train=30, valid=5)
+    with (longer / "train.fr").open("a") as file:
+        file.write("maison\n")
+    uneven = tmp_path / "uneven"  # which fairseq alone accepts
     prefixes = [f"--{split}pref={longer / split}" for split in ("train", "valid")]
     launchpad.run("fairseq-preprocess", "-s en -t fr", f"--destdir={uneven}", *prefixes).ok()
     return {
         "@data": str(small_corpus.data),
         "@model": str(barely_trained.checkpoint),
         "@train": TRAIN,
-        **{f"@{name}": str(tmp_path / name) for name in (*FILES, *TEXTS, "nowhere")},
+        **{f"@{name}": str(tmp_path / name) for name in (*FILES, "longer", "nowhere")},
         "@uneven": str(uneven),
     }
 
@@ -258,11 +221,8 @@ def test_alignments_of_a_model_that_has_none(small_corpus, tmp_path):
 
 COMPOSED = {
     "dataset.batch_size=0": "--batch-size 0: must be 1 or more",
-    "optimization.lr=[nan]": "--lr nan: must be 0 or more",
     "+model.decoder_order=x": "expected one of [program, appendix, section3]",
     "+task.nosuch=4": "Key 'nosuch' not in 'AlignmentHeatmapConfig'",
-    "+model.encoder_hidden_size=-1": "--encoder-hidden-size -1",
-    "checkpoint.save_dir=/proc/nosuch": "/proc/nosuch cannot be written: No such file or",
     "criterion._name=nosuch": "KeyError: 'nosuch' (fairseq/registry.py, line",
 }
 
@@ -315,9 +275,6 @@ RESUMED = (
 )
 TRANSLATED = {
     "cfg.model.compute_dtype": [("float8", "--compute-dtype float8: must be one of float32, tf")],
-    "cfg.model.output_layer": [(None, "--output-layer None: must be one of single, factorised")],
-    "cfg.model.decoder_order": [(7, "--decoder-order 7: must be one of program, appendix, sect")],
-    "cfg.model.kernels": [("tpu", "--kernels tpu: must be one of auto, ")],
     "cfg.model.encoder_hidden_size": [
         (size, f"size {size}: must be a whole number from 1") for size in (0, None, True)
     ],
@@ -356,22 +313,6 @@ def test_a_state_that_no_training_can_go_on_from(launchpad, barely_trained, tmp_
     launchpad.train(barely_trained.corpus.data, *options, f"--restore-file={path}").ok()
 
 
-def test_adams_state_of_other_shapes(launchpad, small_corpus, tmp_path):
-    adam = f"{MODEL} --criterion alignment_heatmap --optimizer adam --lr 0.001 --batch-size 20"
-    options = [adam, LAST_ONLY, f"--save-dir={tmp_path / 'new'}"]
-    launchpad.train(small_corpus.data, *options, "--max-update 1").ok()
-    path = tmp_path / "new" / "checkpoint_last.pt"
-    state = torch.load(path, weights_only=True)
-    for value, said in ((torch.zeros(2), "(2,)"), (torch.zeros(3, 4), "(3, 4)")):
-        torch.save(with_field(state, "last_optimizer_state.state.0.exp_avg", value), path)
-        before = path.read_bytes()
-        message = launchpad.train(small_corpus.data, *options, "--max-update 2").error()
-        assert f"exp_avg of the optimizer's parameter 0 has the shape {said}" in message
-        assert path.read_bytes() == before
-    torch.save(state, path)
-    launchpad.train(small_corpus.data, *options, "--max-update 2").ok()
-
-
 def test_a_configuration_that_no_model_can_have(barely_trained, tmp_path):
     state = torch.load(barely_trained.checkpoint, weights_only=True)
     path = tmp_path / "altered.pt"
@@ -406,17 +347,13 @@ CALLS = [  # in a folder with a file and a folder, and parts of what is said
         for name in ("xyz", "meta", "cuda:99", "", "CPU", "xla")
     ),
     (lambda here: usable_device(None), "device 'None': must be one of cpu"),
-    (lambda here: usable_device(5), "device '5': must be one of cpu"),
     (given(beam=0), "--beam 0"),
-    (given(batch_size=-1), "--batch-size -1"),
     (given(update_freq=[1, 0]), "--update-freq", "0"),
     (given(num_workers=-1), "--num-workers -1"),
-    (given(max_update=-1), "--max-update -1"),
     (given(clip_norm=float("nan")), "--clip-norm nan"),
     (given(lr=[-0.1]), "--lr", "-0.1"),
     (given(lenpen=1000), "--lenpen 1000"),
     (given(results_path=__file__), f"--results-path {__file__}"),
-    (given(save_dir=__file__), f"--save-dir {__file__}"),
     *(
         (lambda here, text=text: parse_samples(text), "--heatmap-samples", "must be a number")
         for text in ("", "some", "-1", "ids:", "ids:x", "3,4", "id:3")
@@ -427,11 +364,8 @@ CALLS = [  # in a folder with a file and a folder, and parts of what is said
     ),
     (lambda here: Series(here, ("png",), -1), "--heatmap-keep -1"),
     (lambda here: make_folder(here / "file"), "heatmap folder ", "file: File exists"),
-    (lambda here: Series(here / "file", (), 0).add(1, 1, []), "heatmap folder ", "Not a directory"),
-    (lambda here: write_gallery(here / "file", [PAIR], ("text",)), "file: File exists"),
     (lambda here: write_gallery(here, [PAIR, PAIR], ("jsonl",)), "alignment 0 after 0"),
     (lambda here: write_page(here / "a/b.html", [PAIR]), "b.html cannot be written: No such file"),
-    (lambda here: write_page(here / "folder", [PAIR]), "folder cannot be written: Is a directory"),
     (lambda here: write_page(here / "a.html", []), "no alignment to show"),
     *(
         (save("a.png", np.ones(shape)), f"have shape {shape}", "1 target and 2 source words")
@@ -440,10 +374,7 @@ CALLS = [  # in a folder with a file and a folder, and parts of what is said
     (lambda here: Alignment(*WORDS, [[1, 0]], probabilities=(1, 1)), "2 probabilities for 1"),
     (lambda here: draw_heatmap([], ["a"], np.zeros((1, 0))), "at least one word on each side"),
     (save("a.jpg"), "a.jpg: its name must end in one of .png, .pdf, .svg"),
-    (save("a"), "its name must end in one of"),
     (save("a/a.png"), "a/a.png cannot be written: No such file or directory"),
-    (save("folder.png"), "folder.png cannot be written: Is a directory"),
-    (save("file/a.png"), "file/a.png cannot be written: Not a directory"),
     (save("a.png", cmap="greyish"), "cmap 'greyish': must be a colour map of matplotlib"),
     (save("a.png", style="dark"), "style 'dark' is unknown: choose from paper, inverted"),
     (lambda here: bootstrap_interval(SOME, 0, 1), "0 bootstrap resamples: must be at least 1"),

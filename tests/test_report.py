@@ -138,14 +138,6 @@ def test_bleu_of_all_and_of_the_sentences_without_unknown_words(files, capsys):
     assert detokenised["first"][1] == "–"
 
 
-def test_a_no_unk_file_of_all_sentences_is_cut_to_the_subset(files, capsys):
-    options = [*texts(files), *dictionaries(files), "--resamples", 5]
-    whole = run(capsys, "bleu", *options, "--system-no-unk", f"first={files['second']}")
-    plain = run(capsys, "bleu", *texts(files, first=files["second"]), *options[-6:])
-    assert rows(whole)[2][3] == rows(plain)[2][3]
-    assert rows(whole)[2][1] != rows(plain)[2][1]
-
-
 def test_differences_are_those_to_the_baseline(files, capsys):
     printed = run(capsys, "bleu", *texts(files), "--baseline", "second", "--resamples", 50)
     assert "p compares the translations of two trained models" in printed
@@ -229,15 +221,6 @@ def test_whether_a_model_is_as_good_as_the_published_reproduction(bleu, said):
     assert shown.verdict(names[1], bleu) is None
 
 
-def test_only_newstest2014_has_a_verdict(files, capsys):
-    files["source"].write_text("".join(f"{line}\n" for line in [*paper.LONG_SENTENCES, "a ."]))
-    options = ["--paper", "first=RNNsearch-50*", "--paper-rows", "show"]
-    systems = {"first": files["first"]}
-    assert "lies" in run(capsys, "bleu", *texts(files, **systems), *options)
-    files["source"].write_text("a .\n" * 4)
-    assert "lies" not in run(capsys, "bleu", *texts(files, **systems), *options)
-
-
 @pytest.mark.parametrize(
     ("name", "row"),
     [("RNNsearch-50", "RNNsearch-50"), ("rnnsearch_50", "RNNsearch-50"), ("moses", "Moses")]
@@ -294,18 +277,6 @@ def test_curves_and_counts_are_drawn_on_the_papers_axes():
     assert drawn["two"][0] == [5, 3]
     assert [text.get_text() for text in lower.texts] == ["4", "1,200"]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["one", "two"]
-
-
-def test_the_axes_grow():
-    upper, _ = draw_length_curves([5, 72], {"one": [20, 41]}, [3, 4]).axes
-    assert (upper.get_xlim(), upper.get_ylim()) == ((0, 75), (0, 45))
-
-
-def test_nothing_to_draw():
-    with pytest.raises(UserError, match="no curve to draw"):
-        draw_length_curves([], {"one": []}, [])
-    with pytest.raises(ValueError, match="a point for each bin"):
-        draw_length_curves([1, 2], {"one": [1]}, [1, 2])
 
 
 @pytest.mark.parametrize("suffix", ["svg", "pdf", "png"])

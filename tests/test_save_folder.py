@@ -270,26 +270,6 @@ def test_only_the_owner_may_open_the_file_of_a_lock(tmp_path):
     assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o600
 
 
-def test_what_a_killed_training_has_forked_keeps_no_lock(tmp_path):
-    """Data-loading processes notice after seconds that it is gone."""
-    from fairseq_rnnsearch.runs.locking import lock
-
-    lives, end = os.pipe()
-    training = os.fork()
-    if training == 0:
-        taken = lock(str(tmp_path)) is None
-        if os.fork() == 0:  # until the pipe is closed
-            os.close(end)
-            os.read(lives, 1)
-            os._exit(0)
-        os._exit(0 if taken else 1)
-    try:
-        assert os.waitstatus_to_exitcode(os.waitpid(training, 0)[1]) == 0
-        assert lock(str(tmp_path)) is None
-    finally:
-        os.close(end)
-
-
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.EACCES])
 def test_a_file_system_without_locks(monkeypatch, caplog, tmp_path, number):
     from fairseq import checkpoint_utils

@@ -14,7 +14,6 @@ import pytest
 import torch
 from commands import MODEL, generate, run, sides, train
 from fairseq import checkpoint_utils
-from fairseq.dataclass.configs import GenerationConfig
 
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.alignment.evaluation.__main__ import main as evaluate
@@ -24,8 +23,7 @@ from fairseq_rnnsearch.inference.align import main as align_main
 from fairseq_rnnsearch.inference.length_limit import LengthLimit
 from fairseq_rnnsearch.inference.work_folder import checkpoint_of
 from fairseq_rnnsearch.kernels import forget
-from fairseq_rnnsearch.plugin.models import RNNSearchModel
-from fairseq_rnnsearch.plugin.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
+from fairseq_rnnsearch.plugin.tasks import AlignmentHeatmapTask
 
 pytest_plugins = ["trained"]
 
@@ -85,15 +83,6 @@ def test_a_model_of_bfloat16_is_rounded_when_it_is_loaded(learned, model, test_p
     pairs = zip(lowered.translate(sources), model.translate(sources), strict=True)
     same = [one.text == other.text for one, other in pairs]
     assert np.mean(same) > 0.9
-
-
-def test_a_sentence_alone_equals_the_same_in_a_list(model):
-    alone = model.translate("red house bird", beam=3)
-    _, among, _ = model.translate(["bird", "red house bird", "tree tree tree"], beam=3)
-    assert (alone.text, alone.tokens) == (among.text, among.tokens)
-    assert alone.text == "maison rouge oiseau" == str(alone)
-    np.testing.assert_allclose(alone.weights, among.weights, atol=1e-5)
-    assert model.translate([]) == []
 
 
 def test_weights_have_a_row_for_each_token_and_look_where_they_should(model):
@@ -263,14 +252,6 @@ def test_a_picture_in_axes_of_ones_own(model, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
-def test_ensembles(learned, model):
-    earlier = sorted(learned.folder.glob("checkpoint[0-9]*.pt"))[0]
-    both = load([learned.checkpoint, earlier], learned.corpus.data)
-    one, two = (m.align("red house", "maison rouge") for m in (model, both))
-    assert two.score != one.score
-    np.testing.assert_allclose(two.weights.sum(axis=1), 1, atol=1e-5)
-
-
 def test_a_checkpoint_that_is_older_than_an_option(learned, model, tmp_path):
     checkpoint = torch.load(learned.checkpoint, weights_only=True)
     del checkpoint["cfg"]["model"]["kernels"]
@@ -382,29 +363,6 @@ def test_models_that_do_not_belong_together(learned, learned_shortlist, tmp_path
 # --- where it computes ------------------------------------------------------------------------
 
 
-def test_a_model_is_moved_before_it_is_prepared(learned, monkeypatch):
-    """Whether and how matrices are rounded is a question of the device."""
-    calls = []
-    move, prepare = RNNSearchModel.to, RNNSearchModel.prepare_for_inference_
-    monkeypatch.setattr(
-        RNNSearchModel, "to", lambda self, device: calls.append(str(device)) or move(self, device)
-    )
-    monkeypatch.setattr(
-        RNNSearchModel,
-        "prepare_for_inference_",
-        lambda self, cfg: calls.append("prepared") or prepare(self, cfg),
-    )
-    load(learned.checkpoint, learned.corpus.data, device=torch.device("cpu"))
-    assert calls == ["cpu", "prepared"]
-
-
-def test_batches_go_to_where_the_model_is_now(learned):
-    moved = load(learned.checkpoint, learned.corpus.data)
-    moved.models[0].to("meta")
-    (batch,) = moved._batches([["red", "house"]], None, 8)
-    assert batch["net_input"]["src_tokens"].device.type == "meta"
-
-
 # --- threads ----------------------------------------------------------------------------------
 
 THREADS, ROUNDS, AT_ONCE = 8, 5, 20
@@ -472,21 +430,6 @@ def test_threads_keep_their_options_and_their_models_apart(learned, learned_shor
             np.testing.assert_allclose(one.weights, same.weights, atol=1e-4)
     different = [[t.text for t in one] for one in expected[:6]]
     assert "<unk>" in str(different[1]) and "<unk>" not in str(different[2])
-
-
-def test_generators_of_one_task_print_their_own_alignments(model):
-    cfg = AlignmentHeatmapConfig(data="d", source_lang="en", target_lang="fr")
-    task, printed = AlignmentHeatmapTask(cfg, model.source_dictionary, model.target_dictionary), []
-    (batch,) = model._batches([["red", "house"]], None, 8)
-    kinds = ("hard", None, "soft")
-    generators = [
-        task.build_generator(model.models, GenerationConfig(print_alignment=kind)) for kind in kinds
-    ]
-    for generator in generators:
-        ((best, *_),) = task.inference_step(generator, model.models, batch)
-        printed.append(list(best["alignment"]))
-    assert printed[:2] == [[(1, 0), (0, 1)]] * 2
-    assert len(printed[2]) == 3 and isinstance(printed[2][0][0], str)
 
 
 def test_threads_load_and_draw_one_after_the_other(
