@@ -19,7 +19,6 @@ from fairseq_rnnsearch.errors import UserError
 
 sys.path.insert(0, str(ROOT / "recipes" / "ablations"))
 
-import arms
 import longest_third
 import runs
 import table
@@ -75,17 +74,6 @@ def test_the_readout_is_tanh_of_one_number_each():
     assert_close(readout(s, y, c), torch.tensor(expected))
 
 
-def test_the_readout_learns_in_bfloat16_where_tanh_is_nearly_one():
-    readout = model("tanh_readout").decoder.network.readout.float()
-    with torch.no_grad():
-        readout.bias.fill_(5)
-    s, y, c = (torch.zeros(2, w.size(1)) for w in
-               (readout.state_weight, readout.word_weight, readout.context_weight))  # fmt: skip
-    with torch.autocast("cpu", torch.bfloat16):
-        readout(s, y, c).sum().backward()
-    assert_close(readout.bias.grad, torch.full((3,), 2 / np.cosh(5) ** 2), rtol=0.01, atol=0)
-
-
 @pytest.mark.parametrize("left", [False, True])
 def test_s_0_is_from_the_mean_of_the_annotations_without_padding(left):
     decoder = model("start_from_mean").decoder.network
@@ -116,10 +104,6 @@ def test_resetting_after_the_product_is_torchs_own_unit():
         cell.weight_hh.copy_(torch.cat((U_r, -U_z, U)))
     given = torch.cat((reset, -update, proposed), dim=1)
     assert_close(unit.step(torch.cat((proposed, update, reset), dim=1), h), cell(given, h))
-
-
-def test_the_arms_have_no_name_of_an_architecture_of_ours():
-    assert {name for name in vars(arms) if name in MODEL_REGISTRY} == set(ARMS)
 
 
 # --- the table ----------------------------------------------------------------------------------
@@ -219,11 +203,6 @@ def test_a_training_is_recorded(folder, tmp_path, monkeypatch):
     assert test == f"{float(scored.stdout)}"
 
 
-def test_a_run_without_translations_is_named(folder, tmp_path):
-    with pytest.raises(UserError, match="0 translations of valid; valid is one"):
-        runs.bleu(tmp_path, tmp_path, "valid")
-
-
 def test_runs_from_elsewhere_come_in_once(record, tmp_path, monkeypatch):
     here = tmp_path / "here.tsv"
     mine = runs.Run("first", "0.1", 2, 30, 6_468_725, 5.0, 90.0, 91.0)
@@ -271,10 +250,7 @@ def test_the_longest_third_keeps_its_order(tmp_path, monkeypatch):
 # --- the whole recipe ---------------------------------------------------------------------------
 
 REFUSED = {
-    "SEEDS= ": "SEEDS is blank: must be whole numbers, separated by spaces",
     "SEEDS=1 2 1": "SEEDS=1 2 1: has 1 twice",
-    "SEEDS=1 *": "SEEDS=1 *: must be whole numbers, separated by spaces",
-    "LEARNING_RATES=1e-3": "LEARNING_RATES=1e-3: must be numbers, separated by spaces",
     "ARMS=program gru": "ARMS=program gru: gru must be one of program appendix section3",
     "HIDDEN=7": "HIDDEN=7: must be even, because two arms halve it",
     "CORPUS=long": "CORPUS=long: give its folder as LONG_DIR",

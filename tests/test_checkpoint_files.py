@@ -11,7 +11,6 @@ import pytest
 import torch
 from commands import MODEL, assert_equal_tensors, parameters_and_optimizer
 from fairseq import checkpoint_utils
-from fairseq.logging.meters import AverageMeter, SumMeter
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from models import build_model, dictionary
@@ -19,7 +18,7 @@ from test_damaged_files import damaged
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.plugin.tasks import vocabulary
-from fairseq_rnnsearch.runs import mends, trainer
+from fairseq_rnnsearch.runs import mends
 from fairseq_rnnsearch.runs.checkpoints import progress, read_checkpoint, verify
 
 
@@ -90,18 +89,6 @@ def test_arrays_of_older_files_become_lists(tmp_path):
     lists = [[1, 2], [3, 4]]
     expected = {"counts": lists, "again": lists, "mean": 0.5, "one": 7}
     assert read_checkpoint(tmp_path / "old.pt") == expected
-
-
-@pytest.mark.parametrize("kind", [AverageMeter, SumMeter])
-def test_meters_keep_arrays_as_lists(tmp_path, kind):
-    meter, again = kind(), kind()
-    meter.update(np.array([4, 6]))
-    groups = trainer._with_lists({"train": [(10, "n", kind.__name__, meter.state_dict())]})
-    torch.save(groups, tmp_path / "meter.pt")
-    found = trainer._with_arrays(torch.load(tmp_path / "meter.pt", weights_only=True))
-    again.load_state_dict(found["train"][0][3])
-    again.update(np.array([1, 0]))
-    assert again.sum.tolist() == [5, 6]
 
 
 @pytest.mark.parametrize("is_zip", [True, False])

@@ -14,7 +14,6 @@ from torch.testing import assert_close
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.plugin.criterions import (
     AlignmentHeatmapCriterion,
-    AlignmentHeatmapCriterionConfig,
 )
 from fairseq_rnnsearch.plugin.criterions.alignment_heatmap import attention_statistics
 from fairseq_rnnsearch.runs.trainer import AlignmentTask
@@ -106,11 +105,6 @@ def test_gradient_of_an_update(cost_scale, divisor, cuts):
     ]
     found = trained_gradients(criterion_of(model, cost_scale), model, batches)
     assert_close(found, expected, rtol=1e-12, atol=1e-14)
-
-
-def test_sum_is_the_default():
-    config = AlignmentHeatmapCriterionConfig()
-    assert (config.cost_scale, config.label_smoothing) == ("sum", 0.0)
 
 
 @pytest.mark.parametrize("left", [False, True])
@@ -214,19 +208,6 @@ def test_numbers_by_hand(by_hand, weights):
     expected = {"nll_loss": 3.0, "ppl": 8.0, "nats_per_sentence": 2 * math.log(8), **ATTENTION}
     expected["loss"] = 6.0  # bits per sentence: four words in two sentences
     assert found == pytest.approx(expected, abs=6e-4)
-
-
-def test_statistics_of_a_real_model_by_definition():
-    model = random_model()
-    _, _, output = criterion_of(model)(model, batch_of(SOURCES, TARGETS, left=True))
-    expected = dict.fromkeys(ATTENTION, 0.0)
-    for source, target in zip(SOURCES, TARGETS, strict=True):
-        [rows] = model(torch.tensor([source]), None, torch.tensor(previous([target])))[1]["attn"]
-        for row in rows[0].tolist():
-            expected["attn_entropy"] -= sum(weight * math.log2(weight) for weight in row)
-            expected["attn_max"] += max(row)
-            expected["attn_eos"] += row[-1]
-    assert {key: output[key].item() for key in expected} == pytest.approx(expected, rel=1e-5)
 
 
 def test_statistics_in_half_precision_are_summed_in_single():

@@ -163,29 +163,6 @@ def test_the_table_has_no_circle():
         reach(layer)
 
 
-def test_the_reader_of_imports_sees_all_kinds(tmp_path, monkeypatch):
-    """A test that cannot fail would hold nothing."""
-    monkeypatch.setitem(globals(), "PACKAGE", tmp_path / NAME)
-    path = tmp_path / NAME / "paper" / "network" / "sub.py"
-    path.parent.mkdir(parents=True)
-    path.write_text(
-        "import fairseq.data as d\n"
-        f"from {NAME} import models\n"
-        "from ... import tasks\n"
-        "from ...search.authors import X\n"
-        "from .decoder import Decoder\n"
-        "def f():\n    from fairseq import utils\n"
-    )
-    assert set(imports(path)) == {
-        "fairseq.data",
-        f"{NAME}.models",
-        f"{NAME}.tasks",
-        f"{NAME}.search.authors.X",
-        f"{NAME}.paper.network.decoder.Decoder",
-        "fairseq.utils",
-    }
-
-
 WITHOUT = """
 import importlib, pkgutil, sys, types
 for name in {blocked}:

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import test_network
 import torch
-from fairseq.sequence_generator import SequenceGenerator
 from models import PAD, SOURCES, TARGETS, build_model, cost_of, padded, random_model, score
 from omegaconf import OmegaConf
 from oracles import numpy_rnnsearch as oracle
@@ -14,7 +13,6 @@ from test_network import EXACT
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference.search import AuthorsSequenceGenerator
 from fairseq_rnnsearch.paper.network import DECODER_ORDERS
 from fairseq_rnnsearch.plugin.authors_parameters import PARAMETERS, groundhog_from_state_dict
 from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
@@ -113,19 +111,6 @@ def test_what_holds_for_any_parameters_holds_for_these(options):
         test_network.test_steps_equal_teacher_forcing(options, left)
     test_network.test_reordered_beam_equals_starting_again(options)
     test_network.test_bfloat16_is_close_to_float32(options)
-
-
-@pytest.mark.parametrize("search", [SequenceGenerator, AuthorsSequenceGenerator])
-@EVERY_MODEL
-def test_searches_add_up_what_teacher_forcing_gives(search, options):
-    model = random_model(unit="lstm", **options)
-    generator = search([model], model.decoder.dictionary, beam_size=4, normalize_scores=False)
-    batch = {"src_tokens": padded(SOURCES), "src_lengths": torch.ones(4)}
-    translated = generator.generate(None, {"id": torch.arange(4), "net_input": batch})
-    for source, beam in zip(SOURCES, translated, strict=True):
-        for words, found in [(found["tokens"].tolist(), found["score"]) for found in beam]:
-            expected = cost_of(score(model, [source], [words]), [words]).item()
-            assert -float(found) == pytest.approx(expected, rel=1e-6)
 
 
 def test_it_starts_by_the_table_of_appendix_b1():

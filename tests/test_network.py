@@ -21,7 +21,7 @@ from torch.testing import assert_close
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.paper.equations import BiasedEmbedding, GatedUnit
-from fairseq_rnnsearch.paper.network import DECODER_ORDERS, Decoder
+from fairseq_rnnsearch.paper.network import DECODER_ORDERS
 from fairseq_rnnsearch.paper.network.embedded_words import embed_words
 from fairseq_rnnsearch.plugin.models import RNNSearchConfig
 
@@ -384,16 +384,6 @@ def test_recurrent_matrices_are_orthogonal(fresh_model, name):
     assert len({block[0, 0].item() for block in blocks}) == len(blocks)
 
 
-def test_models_start_differently_and_repeatably():
-    started = []
-    for seed in (1, 1, 2):
-        torch.manual_seed(seed)
-        started.append(build_model().state_dict())
-    assert_close(started[0], started[1], rtol=0, atol=0)
-    name = "encoder.network.forward_unit.input_weight"
-    assert not torch.equal(started[0][name], started[2][name])
-
-
 PAPER_SIZES = {"encoder_embed_dim": 620, "encoder_hidden_size": 1000, "decoder_embed_dim": 620}
 PAPER_SIZES |= {"decoder_hidden_size": 1000, "attention_size": 1000, "maxout_size": 500}
 
@@ -428,12 +418,6 @@ def test_the_paper_s_sizes_are_the_defaults():
 
 
 # --- refusals ------------------------------------------------------------------------------------
-
-
-def test_unknown_order_is_refused():
-    sizes = {"summary_size": 4, "context_size": 8, "alignment_size": 5, "maxout_size": 2}
-    with pytest.raises(ValueError, match="not 'paper'"):
-        Decoder(9, 3, 4, **sizes, order="paper")
 
 
 @pytest.mark.parametrize(

@@ -182,14 +182,11 @@ def test_recipes_record_the_version_of_the_tokeniser(tmp_path):
 
 BROKEN = {
     "no JSON": ("{", "cannot be read"),
-    "a list": ("[]", "must be an object"),
     "an unknown name": ('{"en": {"tokeniser": "moses"}}', "'tokeniser' is none of tokenizer, "),
     "a wrong type": ('{"en": {"lowercase": "yes"}}', "lowercase cannot be 'yes'"),
     "an unknown tokenizer": ('{"en": {"tokenizer": "magic"}}', "json: en: tokenizer 'magic': must"),
     "codes elsewhere": ('{"en": {"bpe_codes": "../codes"}}', "a file of the same folder"),
-    "codes that are missing": ('{"en": {"bpe_codes": "lost"}}', "lost cannot be read"),
     "codes that are none": ('{"en": {"bpe_codes": "text"}}', "text, line 2: 'a b c' is no pair"),
-    "codes with two spaces": ('{"en": {"bpe_codes": "wide"}}', "wide, line 2: 'a  b' is no pair"),
     "codes without merges": ('{"en": {"bpe_codes": "none"}}', "none has no merges"),
     "codes of the future": ('{"en": {"bpe_codes": "new"}}', "line 1: '#version: 1.3' names no"),
 }

@@ -13,8 +13,6 @@ import pytest
 import torch
 from fairseq.dataclass.configs import FairseqConfig
 from models import (
-    EOS,
-    PAD,
     SOURCES,
     TARGETS,
     batch_of,
@@ -319,36 +317,6 @@ def test_a_processor_without_instructions_for_it_is_named(avx512, amx, warned, m
     precision._warn_of_a_slow_processor.cache_clear()
 
 
-@pytest.mark.slow
-def test_reversing_is_learned_and_translated():
-    """200 updates in both types; afterwards both write the same words, step by step."""
-    costs, written = {}, {}
-    for dtype in ("float32", "bfloat16"):
-        torch.manual_seed(1)
-        model = copied(moderate_model(), dtype)
-        optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
-        generator = torch.Generator().manual_seed(2)
-        for _ in range(200):
-            words = torch.randint(4, 10, (32, 4), generator=generator)
-            source = torch.nn.functional.pad(words, (0, 1), value=EOS)
-            target = torch.nn.functional.pad(words.flip(1), (0, 1), value=EOS)
-            optimizer.zero_grad()
-            output = model(source, None, target.roll(1, 1), target=target, label_smoothing=0.0)
-            cost = output[0][0] / target.numel()
-            cost.backward()
-            optimizer.step()
-        costs[dtype] = cost.item()
-        written[dtype] = _write(model.eval(), source)
-        rounded_once = copy.deepcopy(model)
-        rounded_once.prepare_for_inference_(GENERATION)
-        assert torch.equal(_write(rounded_once, source), written[dtype])
-        kept = {name for name, p in rounded_once.named_parameters() if p.dtype == torch.float32}
-        assert ("decoder.network.output.weight" in kept) == (dtype == "float32")
-        assert "decoder.network.embedding.weight" in kept
-    assert (written["bfloat16"] == target).float().mean() > 0.95, costs
-    assert abs(costs["bfloat16"] - costs["float32"]) < 0.1, costs
-
-
 @pytest.mark.parametrize("name", [name for name in VARIANTS if "reference" not in name])
 @pytest.mark.parametrize("arranged", [True, False])
 @torch.no_grad()
@@ -378,18 +346,6 @@ def test_steps_of_a_search_in_bfloat16(name, arranged, monkeypatch):
             steps.select(rows)
         found[model.decoder.compute_dtype] = torch.stack(scores)
     assert 0 < relative_error(found["bfloat16"], found["float32"]) < TOLERANCE
-
-
-@torch.no_grad()
-def _write(model, source):
-    """The best word at each of five positions, each after the others."""
-    encoded = model.encoder(source, None)
-    tokens, state = torch.full((len(source), 1), EOS), {}
-    for _ in range(5):
-        logits = model.decoder(tokens, encoder_out=encoded, incremental_state=state)[0]
-        logits[..., PAD] = -torch.inf
-        tokens = torch.cat((tokens, logits[:, -1:].argmax(-1)), dim=1)
-    return tokens[:, 1:]
 
 
 @torch.no_grad()

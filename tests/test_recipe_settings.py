@@ -136,14 +136,10 @@ NAMED = {  # what translates what, and where to
     ),
 }
 REFUSED = {
-    "EVALUATE=dev": "EVALUATE=dev: must be one of test valid",
     "TOKENIZER_fr=words": "TOKENIZER_fr=words: must be one of reversible moses space character",
     "BPE_DROPOUT=1": "BPE_DROPOUT=1: must be a probability, at least 0 and below 1",
     "BPE_DROPOUT=0.1 VOCABULARY=shortlist": "BPE_DROPOUT=0.1 needs subwords: VOCABULARY=bpe",
-    "BPE_COPIES=0": "BPE_COPIES=0: must be a number of 1 or more",
-    "BPE_DROPOUT_EPOCHS=-1": "BPE_DROPOUT_EPOCHS=-1: must be a number of 0 or more",
     "BPE_DROPOUT_EPOCHS=5": "BPE_DROPOUT_EPOCHS=5 needs BPE_DROPOUT above 0",
-    "RDROP=-3": "RDROP=-3: must be a number of 0 or more",
     "RDROP=3 DROPOUT=0": "RDROP=3 needs DROPOUT above 0",
     "RDROP=3 BPE_DROPOUT=0.1": (
         "RDROP=3 is for epochs without BPE-dropout: give BPE_DROPOUT_EPOCHS"

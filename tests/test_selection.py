@@ -2,7 +2,6 @@
 
 import gzip
 import os
-import re
 import sys
 from itertools import islice
 from pathlib import Path
@@ -17,10 +16,9 @@ from fairseq_rnnsearch.errors import UserError
 
 sys.path.insert(0, str(RECIPE))
 
-import parallel_text
 from cut import within_budget
 from demonstration import area_under_curve
-from parallel_text import Progress, ordered_map, read_blocks
+from parallel_text import ordered_map, read_blocks
 from selection import Contrast, Selector
 from sgml import read_pair
 
@@ -42,17 +40,6 @@ def test_scores_are_axelrods():
     texts = ((text_of(i), text_of(o)) for i, o in zip(inside, outside, strict=True))
     selector = Selector(*(Contrast.estimate(*pair, 2, 2) for pair in texts))
     assert np.allclose(selector.scores(text_of(new[0]), text_of(new[1])), expected, atol=1e-6)
-
-
-def test_saved_models_score_alike(tmp_path):
-    texts = [text_of(random_sentences(seed, 20)) for seed in range(4)]
-    selector = Selector(Contrast.estimate(*texts[:2], 3, 2), Contrast.estimate(*texts[2:], 3, 2))
-    selector.save(tmp_path)
-    expected = selector.scores(texts[0], texts[1])
-    assert np.array_equal(Selector.load(tmp_path).scores(texts[0], texts[1]), expected)
-    (tmp_path / "out.target.npz").unlink()
-    with pytest.raises(UserError, match=r"out\.target\.npz"):
-        Selector.load(tmp_path)
 
 
 CUTS = {  # scores, words, budget: pairs that are kept
@@ -121,16 +108,6 @@ def test_the_map_keeps_its_order_and_does_not_run_ahead():
     assert len(taken) < 10
     assert list(found) == list(range(1, 60))
     assert list(ordered_map(length_of, ["", "a"], processes=1)) == [0, 1]
-
-
-def test_progress_is_said_now_and_then(monkeypatch, capsys):
-    progress = Progress()
-    progress.add(7)
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr(parallel_text, "_SECONDS_BETWEEN_LINES", -1)
-    progress.add(5)
-    assert re.fullmatch(r"  12 pairs, [\d,]+ pairs/s\n", capsys.readouterr().err)
-    assert re.fullmatch(r"[\d,]+ pairs/s, at most [\d,]+ MB in a process", progress.summary())
 
 
 def tokenised(lines, language):

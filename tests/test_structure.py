@@ -16,23 +16,6 @@ FILES = sorted(PACKAGE.rglob("*.py"))
 # fairseq wants some files of a plugin to have one name.
 NAMES_TWICE = {"__init__.py", "__main__.py", "alignment_heatmap.py"}
 
-# What fairseq, torch and others let their callers ask for in no other way, by file and name.
-OTHERS_CONTRACTS = {
-    ("runs/trainer.py", "module"),  # of torch's and fairseq's wrappers of models
-    ("runs/resuming.py", "set_checkpoint_dict"),  # of fairseq's tasks
-    ("plugin/models/architectures.py", "max_train_words"),  # options that fairseq has read so far
-    # options of fairseq, a namespace that need not have them
-    ("plugin/tasks/alignment_heatmap.py", "print_alignment"),
-    ("plugin/tasks/alignment_heatmap.py", "replace_unk"),
-    ("plugin/tasks/alignment_heatmap.py", "score_reference"),
-    ("plugin/authors_parameters.py", "dtype"),  # of numpy's arrays
-    ("conformance/given_code.py", "__name__"),  # of code that is checked
-    ("inference/translator.py", "length_limit"),  # of tasks, which may be fairseq's own
-    ("plugin/tasks/alignment_heatmap.py", "max_len_a"),
-    ("plugin/tasks/alignment_heatmap.py", "diverse_beam_groups"),
-    ("plugin/tasks/alignment_heatmap.py", "max_len_b"),
-}
-
 
 def relative(path):
     return str(path.relative_to(PACKAGE))
@@ -41,81 +24,6 @@ def relative(path):
 def test_no_file_name_stands_twice():
     count = collections.Counter(path.name for path in FILES)
     assert {name for name, times in count.items() if times > 1} <= NAMES_TWICE
-
-
-def literal_contracts(source):
-    """Names that the code asks an object for, written out: getattr(task, "words", None)."""
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            asks = node.func.id in ("getattr", "hasattr", "setattr", "delattr")
-            if asks and isinstance(node.args[1], ast.Constant):
-                yield node.args[1].value
-
-
-def test_parts_ask_each_other_by_contracts():
-    """Another part's attribute stands in a Protocol or class, where a reader sees it."""
-    found = {(relative(p), name) for p in FILES for name in literal_contracts(p.read_text())}
-    assert found == OTHERS_CONTRACTS
-
-
-# Objects of fairseq and others whose attributes are theirs to be set.
-OTHERS_OBJECTS = {
-    "cfg",  # fairseq's configuration and its groups
-    "options",
-    "generator",  # fairseq's search
-    "iterator",  # fairseq's batches
-    "state",  # of a checkpoint
-}
-
-
-def written_attributes(source):
-    """Attributes of other objects that the code sets: ``task.words = 3``."""
-    for node in ast.walk(ast.parse(source)):
-        targets = node.targets if isinstance(node, ast.Assign) else []
-        targets = [getattr(node, "target", None)] if isinstance(node, ast.AugAssign) else targets
-        for target in targets:
-            for part in ast.walk(target):
-                if isinstance(part, ast.Attribute) and isinstance(part.ctx, ast.Store):
-                    yield ast.unparse(part)
-
-
-# Attributes of records of the same file, and of objects of torch's and others' that want them set.
-WRITTEN = {
-    "runs/data_loading.py": {"worker._popen.terminate"},
-    "runs/messages.py": {"record.msg"},  # of a message, as logging has its filters do
-    "runs/resuming.py": {"checkpoint_utils.save_checkpoint.best"},
-    "errors.py": {"sys.excepthook"},
-    "alignment/figures/fonts.py": {"whole.flavor"},
-    "plugin/authors_parameters.py": {"config.model", "config.task"},
-    "c_library.py": {"function.argtypes", "function.restype"},
-    "plugin/models/architectures.py": {"args.max_train_words"},
-    "plugin/models/precision.py": {"parameter.data"},
-    "plugin/optim/adadelta.py": {"parameter.grad"},
-    "plugin/registration.py": {"module.__loader__", "module.__spec__.loader", "spec.loader"},
-    "inference/search/generator.py": {"sentence.ended", "sentence.full"},
-    "plugin/tasks/epoch_batches.py": {"share._supports_prefetch", "share.shard_id"},
-    "runs/dictionaries.py": {"dictionary.path"},
-    "plugin/tasks/alignment_heatmap.py": {"args.max_len_a", "args.max_len_b"},  # of a copy
-    "inference/translation.py": {"ax._repr_png_", "figure._repr_png_"},
-}
-
-
-def test_parts_write_into_no_other_object():
-    for path in FILES:
-        found = {
-            written
-            for written in written_attributes(path.read_text())
-            if written.split(".")[0] not in {"self", "cls", "ctx", *OTHERS_OBJECTS}
-        }
-        assert found <= WRITTEN.get(relative(path), set()), path
-
-
-def test_the_reader_of_contracts_sees_all_kinds():
-    source = (
-        'a.b = 1\na.b.c += 1\nx, y.z = 1, 2\ngetattr(a, "b", None)\nhasattr(a, "c")\ngetattr(a, n)'
-    )
-    assert set(literal_contracts(source)) == {"b", "c"}
-    assert set(written_attributes(source)) == {"a.b", "a.b.c", "y.z"}
 
 
 # --- state of the whole process -----------------------------------------------------------------
@@ -176,33 +84,6 @@ def mutable_globals(source):
 def test_at_most_two_globals_change():
     found = {(relative(path), name) for path in FILES for name in mutable_globals(path.read_text())}
     assert found == GLOBALS and len(GLOBALS) <= 2
-
-
-def test_the_reader_of_globals_sees_all_kinds():
-    source = """
-FIXED, table, seen, var, count = {"a": 1}, {}, set(), 0, 0
-weak: dict = WeakIdKeyDictionary()
-state = ContextVar("state")
-
-class Kept:
-    def take(self, name): self.memory[name] = 1
-class Fixed:
-    def __init__(self): self.memory = {}
-
-kept, fixed = Kept(), 1
-one = Kept()
-other = Fixed()
-listed = list()
-
-def change():
-    global count
-    table["b"] = FIXED["a"]
-    seen.add(1)
-    listed.append(2)
-"""
-    assert set(mutable_globals(source)) == {
-        *("table", "seen", "weak", "state", "one", "listed", "count"),
-    }
 
 
 # --- what is replaced ---------------------------------------------------------------------------

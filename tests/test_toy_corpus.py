@@ -235,13 +235,6 @@ def test_splits_share_no_english_side():
     assert corpus["valid"][:4] == toy_corpus.shown_sentences()
 
 
-def test_more_sentences_than_there_are(monkeypatch):
-    only = toy_corpus.shown_sentences()[0]
-    monkeypatch.setattr(toy_corpus, "sentences", lambda seed: itertools.repeat(only))
-    with pytest.raises(ValueError, match="fewer than 80"):
-        toy_corpus.split_corpus(**FEW, seed=5)
-
-
 def test_as_a_program(tmp_path):
     """The same bytes as ever: whatever order Python gives its sets, and without any package."""
     sizes = [word for split, size in FEW.items() for word in (f"--{split}", str(size))]
@@ -256,10 +249,3 @@ def test_as_a_program(tmp_path):
         assert hashlib.sha256(text).hexdigest() == OF_SEED_4
         for file in files:
             assert file.read_bytes().count(b"\n") == FEW[file.stem]
-
-
-def test_wrong_sizes_are_refused(tmp_path, capsys):
-    with pytest.raises(SystemExit):
-        toy_corpus.main(["--out", str(tmp_path / "out"), "--test", "0"])
-    assert "--test 0: must be at least 1" in capsys.readouterr().err
-    assert not (tmp_path / "out").exists()

@@ -126,16 +126,6 @@ def test_twice_from_the_same_checkpoint(log, tmp_path):
     assert (found.hours, found.lost_hours, found.runs) == (minutes(10, 10), minutes(20), 2)
 
 
-def test_far_back_past_a_whole_run(log, tmp_path):
-    """The second run's work is lost altogether, and half of the first's."""
-    log.begin(0).inner(41, 200).saved(41, 200)
-    log.begin(100, loaded=200).inner(121, 300).saved(121, 300)
-    log.begin(200, loaded=100).inner(221, 200).saved(221, 200)
-    found = log.read(tmp_path)
-    # update 100 lies in the middle of 40 minutes
-    assert (found.updates, found.hours) == (200, minutes(20, 20))
-
-
 def test_a_new_beginning_makes_everything_before_it_void(log, tmp_path):
     log.begin(0).inner(50, 100, 9.0).valid(50, 100, 3.0)
     log.begin(100).inner(111, 50, 70.0).valid(111, 50, 50.0)
@@ -176,11 +166,6 @@ def test_without_reports_amid_the_epochs(log, tmp_path):
     log.begin(0).valid(30, 200, 60.0).epoch_end(31, 200, 80.0)
     found = log.read(tmp_path)
     assert (found.updates, found.epochs, found.train_nats) == (200, None, 80.0)
-
-
-def test_updates_after_the_last_report_count_as_epochs(log, tmp_path):
-    log.begin(0).inner(10, 100).saved(20, 150)
-    assert log.read(tmp_path).epochs == pytest.approx(0.75)
 
 
 def test_devices(log, tmp_path):

@@ -114,7 +114,6 @@ def test_replace_command(translated):
 REPLACE_WRONG = {
     "no alignment": ("t", "x <unk>\n<unk> z\n", "has no alignment 1, whose translation"),
     "another translation": ("t", "x y <unk>\ny z\n", "alignment 0 has 2 target words"),
-    "another source": ("s", "a\nc d\n", "alignment 0 has 2 target words"),
     "no dictionary": ("d", "b B\na\n", "d, line 2: found 'a'; valid is a source word and its"),
 }
 
@@ -140,7 +139,6 @@ def test_sentences_without_unknown_words(files, capsys):
 WRONG = {
     "fewer translations": ("t", "la maison\n", (), "has 4 lines but .* has 1;"),
     "a link outside": ("links", "0-0\n\n0-3\n\n", (), "line 3: found word 3 of the target"),
-    "no number": ("s", "\n".join(SOURCE), ("--fewest", "0"), "--fewest 0: must be 1 or more"),
     "no links": ("links", "\n\n\n\n", (), "no two words are linked 2 times"),
 }
 

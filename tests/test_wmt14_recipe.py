@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from collections import Counter
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -270,40 +269,6 @@ def test_too_small_a_disk_is_said_before_starting(archives, tmp_path):
     recipe = Recipe(tmp_path / "recipe", "http://127.0.0.1:9", table)
     assert "GB are needed in" in recipe.error()
     assert recipe.called() == []
-
-
-@contextmanager
-def small_disk(folder: Path, kilobytes: int):
-    folder.mkdir()
-    command = ["mount", "-t", "tmpfs", "-o", f"size={kilobytes}k", "tmpfs", str(folder)]
-    if not shutil.which("mount") or subprocess.run(command, capture_output=True).returncode:
-        pytest.skip("no small disk: mounting a tmpfs is not allowed here")
-    try:
-        yield folder
-    finally:
-        subprocess.run(["umount", str(folder)], check=True)
-
-
-@pytest.mark.slow
-def test_a_full_disk(unbroken, archives, tmp_path):
-    """Whatever the stage that finds the disk full, its output is not taken for done."""
-    files, table = archives
-    with small_disk(tmp_path / "disk", 1024) as disk, serving(files) as mirror:
-        recipe = Recipe(tmp_path / "recipe", mirror.address, table, disk / "work")
-        recipe.work.mkdir()
-        ballast = disk / "ballast"
-        folders = "archives", "text", "tokens", "scores", "data"
-        for stage, name in zip(STAGES, folders, strict=True):
-            free = shutil.disk_usage(disk).free
-            ballast.write_bytes(bytes(free - 20_000))
-            ran = recipe.run("--from", stage, "--to", stage)
-            assert ran.returncode == 1 and "Traceback" not in ran.stderr, ran.stderr[-3000:]
-            assert "No space left on device" in ran.stderr, ran.stderr[-3000:]
-            assert not (recipe.work / f".done/stage {stage}").exists()
-            ballast.unlink()
-            recipe.ok("--from", stage, "--to", stage)
-            assert any(path.name.startswith(name) for path in recipe.work.iterdir())
-        assert recipe.made() == unbroken.made()
 
 
 def test_text_of_ones_own(tmp_path, archives):

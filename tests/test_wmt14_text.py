@@ -1,6 +1,5 @@
 """What the WMT'14 recipe does with its text: tokens, scores, the cut."""
 
-import io
 import json
 import sys
 
@@ -11,7 +10,6 @@ from fairseq_rnnsearch.data.plain_text import PlainText
 
 sys.path.insert(0, str(RECIPE))
 
-import cut
 import score
 from selection import Selector
 
@@ -61,17 +59,6 @@ def test_reserved_words_in_text_that_is_tokenised_already(tmp_path):
     text = write_sides(tmp_path / "text", [b"a <s> b", b"a <unk>"], [b"c", b"c"])
     tokenise(text, tmp_path / "out", "--tokenizer", "space").check_returncode()
     assert (tmp_path / "out/text.en").read_text() == "a <unk>\n"
-
-
-def test_the_same_with_any_number_of_processes(tmp_path):
-    lines = [f"line {i}, of l'{i % 7}.".encode() for i in range(4500)]
-    lines[3000] = b"\xff"
-    text = write_sides(tmp_path / "text", lines, lines)
-    for processes in (1, 3):
-        tokenise(text, tmp_path / str(processes), "--processes", processes).check_returncode()
-    for name in ("text.en", "text.fr"):
-        assert (tmp_path / "1" / name).read_bytes() == (tmp_path / "3" / name).read_bytes()
-    assert (tmp_path / "1/text.en").read_bytes().count(b"\n") == 4499
 
 
 def test_text_that_cannot_be_tokenised(tmp_path):
@@ -125,18 +112,6 @@ def test_scores_are_the_same_with_any_number_of_processes(tmp_path):
     ran = program(*command, "--models", text, "--out", tmp_path / "4")
     assert ran.returncode == 1 and "in.source.npz cannot be read" in ran.stderr
     assert ran.stderr.count("\n") == 1
-
-
-def test_the_cut_in_blocks(tmp_path, monkeypatch):
-    lines = [str(i).encode() for i in range(50)]
-    text = write_sides(tmp_path / "text", lines, lines)
-    kept = np.random.default_rng(0).random(50) < 0.4
-    monkeypatch.setattr(cut, "BLOCK_LINES", 7)
-    outputs = io.BytesIO(), io.BytesIO()
-    counts = cut.write_kept(text, kept, outputs)
-    assert outputs[0].getvalue().split() == [lines[i] for i in np.flatnonzero(kept)]
-    assert outputs[1].getvalue() == outputs[0].getvalue()
-    assert counts == [50, kept.sum(), kept.sum(), kept.sum()]
 
 
 def test_the_cut_over_all_corpora(tmp_path):
