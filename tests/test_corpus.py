@@ -2,12 +2,9 @@
 
 import gzip
 import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
-from commands import ROOT
 
 from fairseq_rnnsearch.data import corpus
 from fairseq_rnnsearch.data.corpus import check_parallel, check_text
@@ -29,17 +26,11 @@ def assert_has_the_lines_of_fairseq(path):
 
 
 SOUND = {
-    "two lines": b"a b\nc\n",
     "no final newline": b"a b\nc d e",
-    "blank lines": b"\na\n  \t\n\n",
     "CRLF": b"a b\r\nc\r\n\r\nd\r\n",
-    "CRLF, cut after the CR": b"a b\r\nc d\r",
     "separators fairseq does not break at": "a\vb\fc\x1cd\x1ee\x85f\u2028g\u2029h\nz\n".encode(),
     "every wide space": "w".join(["", *WIDE_SPACES, ""]).encode() + b"\n",
-    "wide space before the end": "a\u00a0\nb\u2028\nc\u3000".encode(),
     "bytes of spaces inside other characters": "Å… à‚ ᚠ 、\u200b\u180e x\n".encode(),
-    "byte order mark later": "a \ufeffb\n\ufeffc\n".encode(),
-    "<unk>": b"a <unk> b\n",
     "words that contain a symbol": b"a<s>b <s>b a</s> x<pad> <S> < s > <<s>>\n",
 }
 
@@ -55,14 +46,12 @@ BROKEN = {
     "cut character": (b"a\nab\xc3", ", line 2, byte 3: byte 0xc3 is not valid UTF-8"),
     "NUL": (b"a\n\nb\0c\n", ", line 3, byte 2: a NUL byte; expected plain UTF-8"),
     "byte order mark": (b"\xef\xbb\xbfa\n", " starts with a UTF-8 byte order mark (EF BB BF)"),
-    "UTF-16": ("\ufeffa\n".encode("utf-16-le"), " starts with a UTF-16 byte order mark (FF FE)"),
     "gzip": (gzip.compress(b"a\n"), " is gzip-compressed; unpack it first"),
     "lone CR": (b"a\nb\rc\n", ", line 2, byte 2: a carriage return inside the line"),
     "<pad>": (b"a\nb <pad> c\n", ", line 2, byte 3: the word <pad> is reserved"),
     "symbol between wide spaces": (
         *("a<s>b\u00a0<s>\u2028c\n".encode(), ", line 1, byte 8: the word <s> is reserved"),
     ),
-    "several: the first is named": (b"a\n\0 <pad> \xff\rb\n", ", line 2, byte 1: a NUL byte"),
 }
 
 
@@ -99,16 +88,6 @@ def test_what_is_not_a_file(tmp_path):
             check_text(tmp_path / name)
 
 
-def test_unreadable_file(tmp_path, monkeypatch):
-    def refuse(*_):
-        raise PermissionError(13, "Permission denied")
-
-    path = written(tmp_path, b"a\n")
-    monkeypatch.setattr(Path, "open", refuse)  # root may read anything, so no chmod
-    with pytest.raises(UserError, match=r"text\.en cannot be read: Permission denied"):
-        check_text(path)
-
-
 def test_parallel_files(tmp_path):
     source = written(tmp_path, b"a b\n\nc\n", "text.en")
     target = written(tmp_path, b"x\ny\nz w v", "text.fr")
@@ -121,49 +100,3 @@ def test_parallel_files_of_different_length(tmp_path):
     with pytest.raises(UserError) as caught:
         check_parallel(source, target)
     assert str(caught.value).startswith(f"{source} has 1,200 lines but {target} has 1 line; each")
-
-
-@pytest.mark.parametrize("side", ["text.en", "text.fr"])
-def test_both_parallel_files_are_checked(tmp_path, side):
-    for name in ("text.en", "text.fr"):
-        written(tmp_path, b"a\0\n" if name == side else b"a\n", name)
-    with pytest.raises(UserError, match=f"{side}, line 1, byte 2: a NUL"):
-        check_parallel(tmp_path / "text.en", tmp_path / "text.fr")
-
-
-# How a mistake is shown (fairseq_rnnsearch/errors.py), in a process of its own.
-HOOK = """
-import sys
-from fairseq_rnnsearch import errors
-sys.excepthook = lambda kind, error, trace: print("previous hook:", kind.__name__, file=sys.stderr)
-errors.install_excepthook()
-hook = sys.excepthook
-errors.install_excepthook()
-assert sys.excepthook is hook, "not idempotent"
-"""
-
-
-@pytest.mark.parametrize(
-    ("raised", "shown"),
-    [
-        ("errors.UserError('no such file')", "fairseq_rnnsearch: error: no such file\n"),
-        ("errors.UserError('a\\nb é')", "fairseq_rnnsearch: error: a b é\n"),
-        (
-            "type('', (errors.UserError,), {})('x') from KeyError()",
-            "fairseq_rnnsearch: error: x\n",
-        ),
-        (
-            "ValueError('a bug')",
-            "fairseq_rnnsearch: error: a bug (<string>, line 10; RNNSEARCH_TRACEBACK=1 shows the "
-            "traceback)\n",
-        ),
-    ],
-)
-def test_excepthook(raised, shown):
-    done = subprocess.run(
-        [sys.executable, "-c", f"{HOOK}\nraise {raised}"],
-        capture_output=True,
-        encoding="utf-8",
-        env={**os.environ, "PYTHONIOENCODING": "utf-8", "PYTHONPATH": str(ROOT)},
-    )
-    assert (done.returncode, done.stdout, done.stderr) == (1, "", shown)

@@ -240,8 +240,6 @@ REFUSED = {
     "--arch rnnencdec_50 --criterion alignment_heatmap": "needs a model with attention",
     "--criterion cross_entropy": "the criterion CrossEntropyCriterion takes no links",
     "--criterion alignment_heatmap --load-alignments": "and --load-alignments: give one of them",
-    "--criterion alignment_heatmap --guided-alignment a:b": "names 2 files, but there are 1 data",
-    "--criterion alignment_heatmap --guided-alignment-weight -1": "-1.0: must be 0 or more",
 }
 
 

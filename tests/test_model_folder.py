@@ -138,7 +138,6 @@ BIAS = "decoder.network.output.bias"
 # how a folder whose list of digests is gone is spoilt, and what is said
 SPOILT = {
     "no configuration": (lambda folder: (folder / CONFIG).unlink(), "config.json cannot be read"),
-    "no dictionary": (lambda folder: (folder / "dict.fr.txt").unlink(), "lacks dict.fr.txt"),
     "no JSON": (_cut(CONFIG, 20), "config.json cannot be read"),
     "a large configuration": (
         lambda folder: (folder / CONFIG).write_text(" " * 1_000_001),
@@ -149,7 +148,6 @@ SPOILT = {
         _config(lambda c: c.update(languages=["../en", "fr"])),
         "languages must be two",
     ),
-    "an unknown option": (_config(lambda c: c["options"].update(layers=2)), "layers"),
     "a size that is text": (
         _config(lambda c: c["options"].update(maxout_size="many")),
         "config.json: options",
@@ -158,14 +156,7 @@ SPOILT = {
         _config(lambda c: c["options"].update(decoder_hidden_size=1_000_000)),
         r"has the sizes .* ask for",
     ),
-    "truncated": (_cut(PARAMETERS, 300), "model.safetensors cannot be read"),
     "a parameter too few": (_parameters(lambda s: s.pop(BIAS)), f"lacks {BIAS}"),
-    "scales of another size": (
-        _parameters(
-            lambda s: s.update({"decoder.network.output.weight.scale": np.zeros(3, np.float32)})
-        ),
-        "which no part of the model takes",
-    ),
     "not finite": (
         _parameters(lambda s: s[BIAS].fill(np.nan)),
         "model.safetensors: .*not finite",

@@ -13,7 +13,6 @@ from PIL import Image
 from slow_cases import cases
 
 from fairseq_rnnsearch import errors
-from fairseq_rnnsearch.alignment.figures import series
 from fairseq_rnnsearch.runs.messages import make_surviving_bar
 
 pytest_plugins = ["trained"]
@@ -179,25 +178,6 @@ def warned(caplog):
     errors._failures.cache_clear()
     caplog.set_level(logging.WARNING, errors.__name__)
     return caplog
-
-
-@pytest.mark.parametrize(
-    "problem", [OSError(28, "No space left on device"), RuntimeError("no font"), MemoryError()]
-)
-def test_whatever_drawing_raises_is_one_warning(begun, tmp_path, monkeypatch, warned, problem):
-    def fail(*_):
-        raise problem
-
-    folder = shutil.copytree(begun.folder / "heatmaps", tmp_path / "heatmaps")
-    before = (folder / "emerging.gif").read_bytes()
-    monkeypatch.setattr(series, "save_heatmap", fail)
-    drawing = series.Series(folder, ("png",), 0)
-    shown = SimpleNamespace(id=0, source=(), target=(), weights=None)
-    for update in (3, 4):
-        assert drawing.add(1, update, [shown]) == {}
-    (message,) = warned.messages
-    assert message.startswith("heatmaps: ") and message.endswith("; training goes on")
-    assert (folder / "emerging.gif").read_bytes() == before
 
 
 @pytest.mark.parametrize("signal", [KeyboardInterrupt, SystemExit])

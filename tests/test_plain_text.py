@@ -184,10 +184,8 @@ BROKEN = {
     "no JSON": ("{", "cannot be read"),
     "an unknown name": ('{"en": {"tokeniser": "moses"}}', "'tokeniser' is none of tokenizer, "),
     "a wrong type": ('{"en": {"lowercase": "yes"}}', "lowercase cannot be 'yes'"),
-    "an unknown tokenizer": ('{"en": {"tokenizer": "magic"}}', "json: en: tokenizer 'magic': must"),
     "codes elsewhere": ('{"en": {"bpe_codes": "../codes"}}', "a file of the same folder"),
     "codes that are none": ('{"en": {"bpe_codes": "text"}}', "text, line 2: 'a b c' is no pair"),
-    "codes without merges": ('{"en": {"bpe_codes": "none"}}', "none has no merges"),
     "codes of the future": ('{"en": {"bpe_codes": "new"}}', "line 1: '#version: 1.3' names no"),
 }
 FILES = {

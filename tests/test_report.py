@@ -490,28 +490,16 @@ MISTAKES = {
         *("bleu", ("dict.fr", b"a b c\n"), "DICTIONARIES"),
         "dict.fr, line 1: found 'a b c'; valid is a word",
     ),
-    "detokenised": ("bleu", None, "--system-detokenised first=a", "need --reference-detokenised"),
-    "resamples": ("bleu", None, "--resamples 0", "0 bootstrap resamples: must be at least 1"),
     "bins": ("lengths", None, "--bin-width 7", "bins of 7 words up to 60"),
-    "figure": (
-        *("lengths", None, "--fewest 1 --figure x.gif"),
-        "x.gif: its name must end in one of .png",
-    ),
     "ids": ("examples", None, "--examples 1,b", "--examples '1,b': must be sentence numbers"),
-    "an id too high": ("examples", None, "--examples 4", "no sentence 4; valid are 0 to 3"),
     "an unknown id": (
         *("report", None, "JSONL --alignment-ids 8"),
         "has no sentence 8; its 2 sentences are between 7 and",
-    ),
-    "nothing to draw": (
-        *("report", None, "JSONL --alignment-ids 9"),
-        "sentence 9 of alignments.jsonl has no words",
     ),
     "no jsonl": (
         *("report", ("alignments.jsonl", b"{}\n"), "JSONL --alignment-ids 8"),
         "alignments.jsonl, line 1: not an alignment",
     ),
-    "no log": ("report", ("log", b""), "--out o --log a=log", "log is empty"),
     "a file for a folder": ("report", None, "--out first --fewest 1", "cannot be made"),
 }
 
