@@ -19,6 +19,7 @@ from fairseq_rnnsearch.errors import UserError
 
 sys.path.insert(0, str(ROOT / "recipes" / "ablations"))
 
+import arms  # noqa: F401  registers the architectures
 import longest_third
 import runs
 import table
