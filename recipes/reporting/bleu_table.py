@@ -53,7 +53,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Print BLEU, chrF and TER of translations, with paired bootstrap intervals (Table 1)."""
+    """Print BLEU and other scores of translations, with paired bootstrap intervals (Table 1)."""
     test, systems = read_texts(options)
     bootstrap = read_bootstrap(options, systems)
     names = [system.name for system in systems]
