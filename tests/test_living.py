@@ -21,6 +21,7 @@ from fairseq.search import BeamSearch
 from fairseq.sequence_scorer import SequenceScorer
 from models import EOS, PAD, build_model, random_model
 
+from fairseq_rnnsearch import load
 from fairseq_rnnsearch.data.plain_text import TOKENIZERS, PlainText
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference.decode import decode
@@ -443,6 +444,40 @@ def test_subwords_are_those_of_subword_nmt(version, tmp_path):
     assert ask(path, ["tokens_of", "source", *words]) == [model.source_text.tokens(*words)]
     pieces = model.source_text.tokens(*words)
     assert ask(path, ["text_of", "target", pieces]) == words
+
+
+@needs_node
+def test_text_of_another_kind_gets_the_warnings_of_python(tmp_path, caplog):
+    path, model = tmp_path / "living.html", load("en-fr")
+    write_living_page(path, [model])
+    texts = {
+        "I lost my keys yesterday.": [],
+        "Je ne sais pas où est la gare.": ["it looks like fr"],
+        "Der Bundestagsabgeordnete entschuldigte sich gestern.": ["hardly seen"],
+        "hmpf zzxq vrrk": ["hardly seen"],
+        "Привет мир": [],  # unknown words are named elsewhere
+        "": [],
+    }
+    answers = ask(path, *(["warnings", text] for text in texts))
+    for (text, begins), said in zip(texts.items(), answers, strict=True):
+        caplog.clear()
+        model.translate(text, beam=1)
+        assert len(said) == len(begins), (text, said)
+        assert all(
+            begin in one and one in caplog.text for begin, one in zip(begins, said, strict=True)
+        )
+        assert bool(said) == ("hardly seen" in caplog.text or "looks like" in caplog.text)
+
+
+@needs_node
+def test_a_translation_that_was_cut_says_so(tmp_path):
+    model = translator()
+    path = tmp_path / "living.html"
+    write_living_page(path, [model], weights="float32")
+    for text, answer in zip(TEXTS, ask(path, *(["translate", one] for one in TEXTS)), strict=True):
+        longest = model.length_limit.of(len(model.source_text.tokens(text)) + 1)
+        assert answer["isCut"] == (len(model_best(model, text)["tokens"]) > longest)
+    assert answer["isCut"]  # the last one
 
 
 def test_characters_become_ranges():

@@ -130,7 +130,7 @@ def test_it_translates_what_is_typed(page, model):
     field.send_keys(page.keys.CONTROL + "a")
     field.send_keys("rare key")
     page.shows(searched(model, "rare key", 5)[0], model)
-    assert "score −" in page.one(".score").text
+    assert re.match(r"score −?\d\.\d{3} · 3 steps$", page.one(".score").text)
     page.one("#beam").send_keys(page.keys.END)
     assert page.one("#beam-value").text == "12"
     page.shows(searched(model, "rare key", 12)[0], model)
@@ -170,7 +170,7 @@ def test_the_search_goes_on_from_a_word_that_the_beam_has_held(page, model):
     page.one(".model summary").click()
     assert eventually(lambda: page.all(".tree text"))
     assert page.texts(".tree text.best title")[0].startswith(f"{page.chips()[0]}, probability")
-    assert all(re.fullmatch(r"−?\d+\.\d\d", score) for score in page.texts(".tree .score"))
+    assert all(re.fullmatch(r" −?\d+\.\d\d", score) for score in page.texts(".tree .score"))
     other = next(one for one in page.all(".tree text") if "best" not in one.get_attribute("class"))
     first = page.run("return arguments[0].firstChild.textContent", other)
     other.click()
@@ -293,10 +293,10 @@ def test_unknown_words_are_named(page):
     field.send_keys(page.keys.CONTROL + "a")
     field.send_keys("red zebra" + page.keys.ENTER + "quagga bird")
     said = "zebra, quagga are not words that the model knows: what it writes for them is a guess."
-    assert eventually(lambda: page.one(".unknown-words").text.startswith(said))
+    assert eventually(lambda: page.one(".warnings").text.startswith(said))
     assert page.texts(".pair .unknown") == ["quagga"]
     assert not page.one("#known p").is_displayed()
-    page.one(".unknown-words button").click()
+    page.one(".warnings button").click()
     assert "red" in page.one("#known p").text.split(" · ")
 
 

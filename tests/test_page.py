@@ -564,13 +564,11 @@ def test_download_png(page, downloaded):
     png = downloaded("alignment-17.png")
     pixels = (imread(io.BytesIO(png), format="png")[..., :3] * 255).round().astype(int)
     assert (pixels[0, 0] == 255).all()
-    # The cells' places from the picture on the screen, which is the same.
-    left, top, side, width = page.run(
-        "const ground = document.querySelector('.matrix svg > rect'), n = 'getAttribute';"
-        "return [ground[n]('x'), ground[n]('y'), ground[n]('width') / 8,"
-        " ground.parentNode[n]('width')].map(Number)"
-    )
-    scale = pixels.shape[1] / width
+    page.one("#svg").click()  # the same picture, which has the cells' places
+    svg = ElementTree.fromstring(downloaded("alignment-17.svg"))
+    ground = svg.findall(f"{SVG}rect")[1]
+    left, top, side = float(ground.get("x")), float(ground.get("y")), float(ground.get("width")) / 8
+    scale = pixels.shape[1] / float(svg.get("width"))
     assert scale == 3
     x = ((left + (np.arange(8) + 0.5) * side) * scale).astype(int)
     y = ((top + (np.arange(8) + 0.5) * side) * scale).astype(int)

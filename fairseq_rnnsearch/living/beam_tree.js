@@ -45,14 +45,14 @@ function drawTree(element, tree, chosen) {
     return [...(parent === null ? [] : tokensTo(parent)), token];
   };
   tree.forEach(({ token, probability, score, isBest }, number) => {
-    const letters = Array.from(token), long = letters.length > LONGEST_IN_TREE;
-    const shownToken = long ? `${letters.slice(0, LONGEST_IN_TREE - 1).join("")}…` : token;
+    const letters = Array.from(shown(token)), long = letters.length > LONGEST_IN_TREE;
+    const word = long ? `${letters.slice(0, LONGEST_IN_TREE - 1).join("")}…` : letters.join("");
     const text = svgElement("text", {
       x: x(places[number]), y: y(places[number]), dy: ".35em", tabindex: 0, role: "button",
       class: isBest ? "best" : "", "fill-opacity": (0.45 + 0.55 * probability).toFixed(2),
-    }, shownToken);
+    }, word);
     const scored = figures(score, 2);
-    text.append(svgElement("tspan", { class: "score", dx: 5 }, scored));
+    text.append(svgElement("tspan", { class: "score" }, ` ${scored}`)); // a gap could not be clicked
     const meaning = `${token}, probability ${probability.toFixed(3)}; score of all words up to it`;
     text.append(svgElement("title", {}, `${meaning} ${scored}`));
     const choose = () => chosen(tokensTo(number));

@@ -51,6 +51,11 @@ class Dictionary {
     return number > SPECIAL.unknown ? number : SPECIAL.unknown;
   }
 
+  /** Return the places of unknown tokens. */
+  unknown(tokens) {
+    return [...tokens.keys()].filter((place) => this.number(tokens[place]) === SPECIAL.unknown);
+  }
+
   /** Return tokens' numbers and the end symbol's. */
   sentence(tokens) {
     return [...tokens.map((token) => this.number(token)), SPECIAL.end];
@@ -66,6 +71,12 @@ class Engine {
     this.targetText = textOf(stored.target.text);
     this.source = new Dictionary(stored.source.symbols);
     this.target = new Dictionary(stored.target.symbols);
+    this.sides = ["source", "target"].map((side) => ({
+      language: stored[side].text.language,
+      text: this[`${side}Text`],
+      dictionary: this[side],
+      piecesPerWord: stored[side].piecesPerWord,
+    }));
     this.networks = stored.models.map(({ tensors, options, limit }) =>
       new Network(new Parameters(tensors, new Products(plain)), options, limit));
   }
@@ -73,6 +84,11 @@ class Engine {
   /** Return the sentences of a text, each of which the model translates by itself. */
   sentences(text) {
     return sentencesOf(text);
+  }
+
+  /** Return warnings where a text is of another kind than the training's; see coverage.js. */
+  warnings(text) {
+    return warningsOf(sentencesOf(text), ...this.sides);
   }
 
   /** Translate a sentence; see the manual for the options and the answer. */
@@ -99,7 +115,8 @@ class Engine {
       score: score / Math.LN2,
       isBest: best.path.includes(number),
     }));
-    return { ...this.answer(pieces, best, nbest[0].text), nbest, tree };
+    const isCut = best.words.length > network.longest(pieces.length);
+    return { ...this.answer(pieces, best, nbest[0].text), isCut, nbest, tree };
   }
 
   /** Score a given translation, and show what the model looks at on the way. */
@@ -209,8 +226,7 @@ class Engine {
       sourcePieces,
       stepWeights,
       belongs: { target: target.belongs, source: source.belongs },
-      unknown: sourcePieces.slice(0, -1).flatMap((piece, j) =>
-        (this.source.number(piece) === SPECIAL.unknown ? [source.belongs[j]] : [])),
+      unknown: this.source.unknown(sourcePieces.slice(0, -1)).map((j) => source.belongs[j]),
       probabilities: hypothesis.logp.map(Math.exp),
     };
   }

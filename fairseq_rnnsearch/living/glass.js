@@ -75,7 +75,7 @@ function attention({ energies, alpha }, words) {
     cell.style.setProperty("--probability", alpha[j]);
     cell.classList.toggle("largest", alpha[j] === largest);
   });
-  const table = create("table", {}, row("h_j", words, ""),
+  const table = create("table", {}, row("h_j", words.map(shown), ""),
     row("e_{ij}", energies.map(three), "number"), weights);
   return create("div", {
     className: "scroll", tabIndex: 0, role: "region", ariaLabel: "energies and weights",
@@ -112,7 +112,7 @@ function output({ order, sum, t, likeliest, chosen }) {
     + `the larger is ${three(t[j])}`;
   const words = likeliest.map(([token, probability]) => {
     const one = create("li", { className: token === chosen ? "chosen" : "" },
-      create("span", { textContent: token }),
+      create("span", { textContent: shown(token) }),
       create("small", { textContent: probability.toFixed(4) }));
     one.style.setProperty("--probability", probability);
     return one;

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_rnnsearch.alignment.figures.page import CONTROLS, render_page
+from fairseq_rnnsearch.data.coverage import words_of
 from fairseq_rnnsearch.data.reversible import shown
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import replacing
@@ -16,7 +17,7 @@ from fairseq_rnnsearch.living.stored_weights import WEIGHTS, stored_model
 from fairseq_rnnsearch.living.text_rules import text_rules
 
 _HERE = Path(__file__).parent
-_ENGINE = ("matrix_product", "weights", "model", "search", "marks", "text", "engine")
+_ENGINE = ("matrix_product", "weights", "model", "search", "marks", "text", "coverage", "engine")
 _INTERFACE = ("marks", "glass", "beam_tree", "model_view", "interface")
 _LISTED = 1_000  # source words; of more, none is named
 
@@ -107,9 +108,21 @@ def _stored(models: Sequence[Translator], weights: str) -> dict[str, Any]:
             )
     if any(len(translator.models) != 1 for translator in models):
         raise UserError("the page shows single models, not an ensemble; give one checkpoint")
+    sides = (
+        (first.source_dictionary, first.source_text, rules[0]),
+        (first.target_dictionary, first.target_text, rules[1]),
+    )
+    source, target = (
+        {
+            "text": rule,
+            "symbols": dictionary.symbols,
+            "piecesPerWord": words_of(dictionary, text.language).pieces_per_word,
+        }
+        for dictionary, text, rule in sides
+    )
     return {
-        "source": {"text": rules[0], "symbols": first.source_dictionary.symbols},
-        "target": {"text": rules[1], "symbols": first.target_dictionary.symbols},
+        "source": source,
+        "target": target,
         "merges": merges,
         "models": [
             stored_model(translator.models[0], weights) | {"limit": [*translator.length_limit]}

@@ -273,6 +273,12 @@ class Network {
     this.words = this.b_o.length;
   }
 
+  /** Return how many words a translation may have before its end symbol. */
+  longest(positions) {
+    const [ratio, margin] = this.limit;
+    return Math.floor(ratio * positions + margin);
+  }
+
   /** Run a unit over a sentence; return its hidden states in the order of the words. */
   recurrence(unit, embedded, positions, backwards) {
     const inputs = plus(this.multiply(unit.W, embedded), unit.b);

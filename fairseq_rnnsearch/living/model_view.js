@@ -34,6 +34,7 @@ class ModelView {
   touchedOf = []; // by the number of a sentence; none where it is untouched
   typed = ""; // the text whose translation is shown
   asked = ""; // its sentence whose matrix is shown
+  warnings = []; // about the text
   answers = []; // to all sentences of the text
   answer = null; // to the one that is shown
   cache = new Map(); // the answers by what was asked
@@ -48,7 +49,7 @@ class ModelView {
     this.score = create("p", {
       className: "faint score", title: "log-probability to base 2, divided by the number of steps",
     });
-    this.unknown = create("p", { className: "unknown-words", role: "status" });
+    this.warned = create("p", { className: "warnings", role: "status" });
     this.source = create("div", { className: "words", role: "group", ariaLabel: "Source" });
     this.lines = svgElement("svg", { class: "lines", "aria-hidden": "true" });
     this.target = create("div", { className: "words", role: "group", ariaLabel: "Translation" });
@@ -61,7 +62,7 @@ class ModelView {
     this.beam.addEventListener("toggle", () => this.showTree());
     const pair = create("div", { className: "scroll pair" }, this.source, this.lines, this.target);
     this.root = create("section", { className: "model empty", ariaLabel: name },
-      create("h2", { textContent: name }), this.text, this.score, this.unknown, pair, this.choices);
+      create("h2", { textContent: name }), this.text, this.score, this.warned, pair, this.choices);
     if (this.hasAttention) {
       this.heatmap = new Heatmap(this.matrix, undefined, true);
       const buttons = [this.mattering(), this.saving("png"), this.saving("svg")];
@@ -94,7 +95,7 @@ class ModelView {
   }
 
   /** Translate the sentences of a text again, with options and what was touched. */
-  async update(text, sentences, given) {
+  async update(text, sentences, warnings, given) {
     const answers = new Map();
     const asked = sentences.map((sentence, number) => {
       const touched = this.touchedOf[number] ?? untouched;
@@ -112,7 +113,7 @@ class ModelView {
       const { number: model, touched: { rows } } = this;
       answer.mattered ??= await rnnsearch.mattered(sentence, answer.pieces, { model, rows });
     }
-    Object.assign(this, { typed: text, asked: sentence, answer });
+    Object.assign(this, { typed: text, asked: sentence, answer, warnings });
     this.show();
   }
 
@@ -127,37 +128,40 @@ class ModelView {
     });
   }
 
-  /** Name the words of the text that the model does not know. */
-  showUnknown() {
+  /** Name the words of the text that the model does not know, and say what else is odd with it. */
+  showWarnings() {
     const unknown = this.answers.flatMap((answer) =>
       answer.unknown.map((j) => answer.sourceTokens[j]));
     const words = [...new Set(unknown)], [are, them] = words.length === 1
       ? ["is not a word", "it"] : ["are not words", "them"];
-    this.unknown.replaceChildren();
-    if (!words.length) return;
-    this.unknown.append(...words.flatMap((word, n) =>
-      [n ? ", " : "", create("strong", { textContent: word })]),
-    ` ${are} that the model knows: what it writes for ${them} is a guess. `);
-    if (!at("known")) return;
+    this.warned.replaceChildren();
+    if (words.length) {
+      this.warned.append(...words.flatMap((word, n) =>
+        [n ? ", " : "", create("strong", { textContent: word })]),
+      ` ${are} that the model knows: what it writes for ${them} is a guess. `);
+    }
+    this.warned.append(...this.warnings.map((one) => `Probably a bad translation: ${one}. `));
+    if (!words.length || !at("known")) return;
     const list = create("button", { type: "button", textContent: "Words that it knows" });
     list.addEventListener("click", () => {
       at("known").open = true;
       at("known").scrollIntoView();
     });
-    this.unknown.append(list);
+    this.warned.append(list);
   }
 
   show() {
     const { answer } = this;
     this.root.classList.toggle("empty", !answer);
     this.text.replaceChildren(...this.sentences());
-    this.showUnknown();
+    this.showWarnings();
     if (!answer) {
       const { score, source, target, choices } = this;
       for (const part of [score, source, target, choices]) part.textContent = "";
       return;
     }
-    const steps = `${answer.pieces.length} steps`;
+    const cut = answer.isCut ? ", cut at the model's limit of length" : "";
+    const steps = `${answer.pieces.length} steps${cut}`;
     this.score.textContent = `score ${three(answer.score)} · ${steps}`;
     this.source.replaceChildren(...answer.sourceTokens.map((word, j) => create("span", {
       className: answer.unknown.includes(j) ? "unknown" : "", textContent: word,
@@ -223,7 +227,7 @@ class ModelView {
     const buttons = this.answer.alternatives[i].map(([token, probability]) => {
       const button = create("button", {
         type: "button", className: "choice-of-word", disabled: token === chosen,
-      }, create("span", { textContent: token }),
+      }, create("span", { textContent: shown(token) }),
       create("small", { textContent: probability.toFixed(3) }));
       button.style.setProperty("--probability", probability);
       button.addEventListener("click", () => this.chooseWord(i, token));

@@ -81,7 +81,7 @@ function sortOut(candidates, beam, full, ended) {
  */
 function beamSearch(network, sourceWords, { beam, lenpen, forbidUnknown, touched }) {
   const source = network.encode(sourceWords), { words } = network;
-  const [ratio, margin] = network.limit, longest = Math.floor(ratio * source.positions + margin);
+  const longest = network.longest(source.positions);
   let state = source.state, rows = [{ word: null, score: 0, parent: null }];
   let full = new Set();
   const finished = [], nodes = [];

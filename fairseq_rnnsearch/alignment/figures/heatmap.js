@@ -24,7 +24,7 @@ const GREYS = 256; // as in shades.py
 const FONT = "system-ui, 'Segoe UI', 'Noto Sans', 'DejaVu Sans', Arial, sans-serif";
 const LONGEST_LABEL = 32;
 const SMALLEST_CELL = 18; // in pixels, in which there is room for a weight in figures
-const LARGEST_CELL = 48, LARGEST_FONT = 16; // in pixels, where cells grow
+const LARGEST_CELL = 64, LARGEST_FONT = 16; // in pixels, where cells grow
 const RIGHT_TO_LEFT = /[\p{sc=Hebrew}\p{sc=Arabic}\p{sc=Syriac}\p{sc=Thaana}\p{sc=Nko}]/u;
 
 /** The rule of shades.py: 0..1 is cut into GREYS equal parts, 0 is black; NaN stays NaN. */
