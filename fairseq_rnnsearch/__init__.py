@@ -8,7 +8,6 @@ fairseq, as soon as that is imported, and changes nothing else (see ``registrati
 gives a trained model to Python; ``check`` compares other code with the authors' numbers.
 """
 
-import logging
 from typing import TYPE_CHECKING
 
 from fairseq_rnnsearch.errors import UserError
@@ -29,17 +28,13 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> object:
-    """Import what needs torch, fairseq or numpy on first use."""
+    """Import what needs torch or numpy on first use."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if name == "check":
         from fairseq_rnnsearch import conformance
 
         return conformance.check
-    level, handlers = logging.root.level, logging.root.handlers[:]
     from fairseq_rnnsearch.inference import translator
 
-    # fairseq's modules make the root logger show everything, even from other packages
-    logging.root.setLevel(level)
-    logging.root.handlers[:] = handlers
     return vars(translator)[name]

@@ -23,6 +23,7 @@ from typing import NoReturn
 
 logger = logging.getLogger(__name__)
 
+FAIRSEQ = "fairseq-fixed==0.12.3.1"  # as pip has it
 USAGE = 2  # exit status of shells and argparse for a wrong command line
 CLOSED_PIPE = 141  # exit status after SIGPIPE, as in shells
 MOST = 500  # characters to show of an exception or a parser message
@@ -196,6 +197,11 @@ def line_of(error: BaseException) -> str:
         return as_text(str(mistake), MOST_OF_A_MISTAKE)
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
+    if isinstance(error, ModuleNotFoundError) and error.name == "fairseq":
+        return (
+            f"this takes fairseq, which is not installed: pip install {FAIRSEQ}; only models as "
+            "folders, such as en-fr, do without"
+        )
     return as_text(f"{reason(error)}{_place(error)}")
 
 

@@ -5,15 +5,12 @@ from itertools import chain
 import pytest
 import torch
 from fairseq.sequence_generator import SequenceGenerator
-from models import EOS, PAD, batch_of, random_model
+from fairseq.sequence_scorer import SequenceScorer
+from models import EOS, PAD, TARGETS, batch_of, random_model
 from search_blocks import blocks  # noqa: F401
 from torch.testing import assert_close
 
-from fairseq_rnnsearch.inference.search import (
-    AuthorsSequenceGenerator,
-    StepwiseGenerator,
-    generator,
-)
+from fairseq_rnnsearch.inference.search import AuthorsSearch, BeamSearch, Scorer, generator
 from fairseq_rnnsearch.inference.search.candidates import best
 from fairseq_rnnsearch.kernels.cpu import (
     compiled_steps,
@@ -21,6 +18,7 @@ from fairseq_rnnsearch.kernels.cpu import (
     word_inputs,
 )
 from fairseq_rnnsearch.kernels.derived import operations
+from fairseq_rnnsearch.plugin.generators import AuthorsSequenceGenerator, StepwiseGenerator
 
 pytestmark = pytest.mark.usefixtures("blocks")
 
@@ -85,10 +83,11 @@ CASES = {
     "section3": {"decoder_order": "section3"},
     "section3 RNNencdec": {"decoder_order": "section3", "fixed_context": True},
     "factorised": {"output_layer": "factorised"},
+    "lstm": {"unit": "lstm"},
     "two models": {"others": [{}]},
     "two models, one with attention": {"others": [{"fixed_context": True}]},
 }
-OF_MODEL = ("symbols", "fixed_context", "decoder_order", "output_layer")
+OF_MODEL = ("symbols", "fixed_context", "decoder_order", "output_layer", "unit")
 
 
 def models_and_options(case):
@@ -104,13 +103,42 @@ def models_and_options(case):
     return make, of_search
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
-def test_translations_equal_those_of_fairseq_s_generator(case, alone):
-    make, options = models_and_options(case)
+@pytest.mark.parametrize("name", [name for name in CASES if name != "lstm"])  # which is not fast
+def test_translations_equal_those_of_fairseq_s_generator(name, alone):
+    make, options = models_and_options(CASES[name])
     expected = search(SequenceGenerator, make("reference"), **options)
     alone()
     found = search(StepwiseGenerator, make("fast"), **options)
     assert_same(found, expected, 1e-4 if "dtype" in options else 1e-10)
+
+
+# those of the package's own commands
+WITHOUT_FAIRSEQ = (
+    *("plain", "greedy", "wide", "fewest words", "padding on the left", "short", "length penalty"),
+    *("no unknown words", "lstm", "two models", "two models, one with attention"),
+)
+
+
+@pytest.mark.parametrize("name", WITHOUT_FAIRSEQ)
+def test_the_search_without_fairseq_is_the_same(name):
+    make, options = models_and_options(CASES[name])
+    expected = search(SequenceGenerator, make("reference"), **options)
+    kernels = "auto" if name == "lstm" else "fast"
+    assert_same(search(BeamSearch, make(kernels), **options), expected)
+    options.pop("max_len_b", None)
+    expected = search(AuthorsSequenceGenerator, make("reference"), **options)
+    assert_same(search(AuthorsSearch, make(kernels), **options), expected)
+
+
+@pytest.mark.parametrize("name", ["plain", "RNNencdec", "two models, one with attention"])
+def test_scores_are_those_of_fairseq_s_scorer(name):
+    models, batch = models_and_options(CASES[name])[0]("fast"), batch_of(SOURCES[:4], TARGETS)
+    words = models[0].decoder.dictionary
+    found, expected = (scorer(words).generate(models, batch) for scorer in (Scorer, SequenceScorer))
+    for (ours,), (theirs,) in zip(found, expected, strict=True):
+        assert ours.keys() == theirs.keys()
+        for key, value in theirs.items():
+            assert ours[key] is value if value is None else torch.equal(ours[key], value), key
 
 
 @pytest.mark.parametrize("case", [{}, {"symbols": 203}, {"normalize_scores": False}], ids=str)

@@ -26,13 +26,10 @@ from slow_cases import cases
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference.search import (
-    AuthorsSequenceGenerator,
-    StepwiseGenerator,
-    generator,
-)
+from fairseq_rnnsearch.inference.search import generator
 from fairseq_rnnsearch.plugin import optim
 from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
+from fairseq_rnnsearch.plugin.generators import AuthorsSequenceGenerator, StepwiseGenerator
 from fairseq_rnnsearch.plugin.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig, one_pass
 from fairseq_rnnsearch.runs.trainer import ResumableTrainer
 

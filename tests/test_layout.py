@@ -24,6 +24,7 @@ ALLOWED = {
     "kernels": {"c_library", "devices", "paper.equations"},
     "paper.network": {"paper.equations", "kernels"},
     "paper.batch_order": set(),
+    "model": {"data", "kernels", "paper.equations", "paper.network"},
     "runs": {"arguments", "data"},
     "alignment.figures": {"data"},
     "alignment.evaluation": {"alignment.figures", "data"},
@@ -31,32 +32,34 @@ ALLOWED = {
     "inference.batches": set(),
     "inference.length_limit": set(),
     "inference.decode": {"inference.batches", "inference.search"},
-    "plugin.models": {"kernels", "paper.equations", "paper.network", "runs"},
+    "plugin.models": {"kernels", "model", "paper.network", "runs"},
+    "plugin.generators": {"inference.search"},
     "plugin.optim": {"c_library", "devices", "runs"},
     "plugin.criterions": {"runs"},
     "plugin.tasks": {
         *("alignment.figures", "data", "inference.batches", "inference.decode"),
-        *("inference.length_limit", "kernels"),
-        *("inference.search", "paper.batch_order", "plugin.criterions", "runs"),
+        *("inference.length_limit", "inference.search", "kernels", "paper.batch_order"),
+        *("plugin.criterions", "plugin.generators", "runs"),
     },
     "tasks": {"plugin.tasks"},
     "plugin.option_list": {"plugin.criterions", "plugin.models", "plugin.optim", "plugin.tasks"},
     "plugin.authors_parameters": {"plugin.models", "plugin.tasks", "runs"},
     "plugin.registration": {"plugin.criterions", "plugin.models", "plugin.optim", "plugin.tasks"},
     "groundhog": {"plugin.authors_parameters"},
-    "inference.work_folder": {"inference.model_folder", "runs"},
+    "inference.work_folder": {"inference.model_folder"},
     "inference.translation": {"alignment.figures", "arguments"},
-    "inference.model_folder": {"data", "inference.length_limit", "plugin.models"},
+    "inference.model_folder": {"data", "inference.length_limit", "model"},
+    "inference.checkpoint": {"inference.length_limit", "inference.work_folder", "runs"},
     "inference.exported": {
-        *("inference.length_limit", "inference.model_folder", "inference.translator"),
-        *("inference.work_folder", "plugin.models", "runs"),
+        *("inference.checkpoint", "inference.length_limit", "inference.model_folder"),
+        *("inference.translator", "inference.work_folder", "model", "plugin.models", "runs"),
     },
     "inference.export": {"inference.command_options", "inference.exported"},
     "inference.translator": {
-        *("alignment.figures", "arguments", "data", "devices"),
-        *("inference.decode", "inference.length_limit", "inference.model_folder"),
-        *("inference.search", "inference.translation"),
-        *("inference.work_folder", "runs"),
+        *("alignment.figures", "arguments", "data", "devices", "inference.batches"),
+        *("inference.checkpoint", "inference.decode", "inference.length_limit"),
+        *("inference.model_folder", "inference.search", "inference.translation"),
+        *("inference.work_folder", "plugin.generators"),
     },
     "inference.command_options": {"alignment.figures", "arguments", "data"},
     "inference.align": {
@@ -70,14 +73,19 @@ ALLOWED = {
     },
     "living": {
         *("alignment.figures", "data", "inference.command_options", "inference.model_folder"),
-        *("inference.translator", "plugin.models"),
+        *("inference.translator", "model"),
     },
 }
 MATHEMATICS = ("paper.equations", "paper.network", "paper.batch_order", "kernels")
 NO_FAIRSEQ = {"fairseq", "fairseq_cli", "omegaconf", "hydra"}
+# what a model's folder needs; reading a checkpoint imports fairseq on the way
+FOLDERS = (
+    *("model", "inference.search", "inference.decode", "inference.model_folder"),
+    *("inference.translator", "inference.translate", "inference.align", "living"),
+)
 NO_TORCH = ("errors", "files", "data", "alignment.figures", "alignment.evaluation")
 FORBIDDEN = {
-    **dict.fromkeys((*MATHEMATICS, "conformance"), NO_FAIRSEQ),
+    **dict.fromkeys((*MATHEMATICS, *FOLDERS, "conformance"), NO_FAIRSEQ),
     **dict.fromkeys(NO_TORCH, NO_FAIRSEQ | {"torch"}),
 }
 ROOMS = {layer.split(".")[0] for layer in ALLOWED if "." in layer}
@@ -168,7 +176,7 @@ import importlib, pkgutil, sys, types
 for name in {blocked}:
     sys.modules[name] = None  # importing it raises ImportError
 package = types.ModuleType({name!r})  # not its __init__, which registers the parts with fairseq
-package.__path__ = [{path!r}]
+package.__path__, package.__version__ = [{path!r}], "0"
 sys.modules[{name!r}] = package
 for layer in {layers}:
     module = importlib.import_module({name!r} + "." + layer)
@@ -181,6 +189,7 @@ for layer in {layers}:
     ("layers", "blocked"),
     [
         (MATHEMATICS, ["fairseq", "omegaconf", "hydra"]),
+        (FOLDERS, ["fairseq", "omegaconf", "hydra"]),
         ((*NO_TORCH, "conformance"), ["fairseq", "torch"]),
     ],
 )

@@ -17,8 +17,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from fairseq.search import BeamSearch
-from fairseq.sequence_scorer import SequenceScorer
 from models import EOS, PAD, build_model, random_model
 
 from fairseq_rnnsearch import load
@@ -26,7 +24,7 @@ from fairseq_rnnsearch.data.plain_text import TOKENIZERS, PlainText
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference.decode import decode
 from fairseq_rnnsearch.inference.length_limit import LengthLimit
-from fairseq_rnnsearch.inference.search import StepwiseGenerator
+from fairseq_rnnsearch.inference.search import BeamSearch, Scorer
 from fairseq_rnnsearch.inference.translator import Translator
 from fairseq_rnnsearch.kernels import reference
 from fairseq_rnnsearch.living import living_page
@@ -111,10 +109,8 @@ def searched(model, text, beam, words=(), rows=()):
     numbers = {int(i): model.target_dictionary.index(token) for i, token in dict(words).items()}
     pad = model.target_dictionary.pad()
     prefix = [[numbers.get(i, pad) for i in range(max(numbers, default=-1) + 1)]]
-    search = BeamSearch(model.target_dictionary)
-    options = {"beam_size": beam, "search_strategy": search}
-    options |= {"max_len_a": model.length_limit.ratio, "max_len_b": model.length_limit.margin}
-    generator = StepwiseGenerator(model.models, model.target_dictionary, **options)
+    options = {"max_len_a": model.length_limit.ratio, "max_len_b": model.length_limit.margin}
+    generator = BeamSearch(model.models, model.target_dictionary, beam_size=beam, **options)
     with Touched(dict(rows)), torch.inference_mode():
         forced = torch.tensor(prefix) if numbers else None
         return decode(generator, model.models, sample, PAD, EOS, prefix_tokens=forced)[0]
@@ -200,9 +196,9 @@ def test_answers_are_those_of_python(options, tmp_path):
         for i, token in given.get("words", {}).items():
             words[int(i)] = token
         (sample,) = model._batches([asked.split()], [words], 1)
-        generator = SequenceScorer(model.target_dictionary)
+        generator = Scorer(model.target_dictionary)
         with Touched(given.get("rows", {})), torch.inference_mode():
-            ((best, *_),) = decode(generator, model.models, sample, PAD, EOS)
+            ((best, *_),) = decode(generator, model.models, sample, PAD, EOS, scores=True)
         check(answer, model, asked, best, given.get("rows", {}))
 
 

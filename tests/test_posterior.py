@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 from commands import run
-from models import EOS, SOURCES, TARGETS, build_model, padded, random_model
+from models import EOS, SOURCES, TARGETS, batch_of, build_model, padded, random_model
 from oracles import numpy_rnnsearch as oracle
 from test_network import EXACT
 from test_target_foresight import arrays_of
@@ -15,7 +15,7 @@ from torch.testing import assert_close
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.alignment.figures.jsonl import json_line
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference.search import PosteriorScorer
+from fairseq_rnnsearch.inference.search import Scorer
 from fairseq_rnnsearch.paper.network import DECODER_ORDERS, decoder
 
 pytest_plugins = ["trained"]
@@ -55,8 +55,9 @@ def test_weights_equal_the_oracle(order, kernels, monkeypatch):
 
 def test_a_model_without_attention_is_refused():
     model = build_model(fixed_context=True)
-    with pytest.raises(UserError, match="posterior: RNNSearchModel has only"):
-        PosteriorScorer(model.decoder.dictionary).generate([model], {})
+    with pytest.raises(UserError, match="posterior: the model has only"):
+        scorer = Scorer(model.decoder.dictionary, posterior=True)
+        scorer.generate([model], batch_of(SOURCES, TARGETS))
 
 
 def test_the_command_and_python_give_the_same(barely_trained, tmp_path):

@@ -28,6 +28,7 @@ from torch.testing import assert_close
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import BACKENDS, DecoderParts, Direction, SearchStart
 from fairseq_rnnsearch.kernels.cpu import packed_weights
+from fairseq_rnnsearch.model import precision
 from fairseq_rnnsearch.paper.equations import (
     AlignmentModel,
     BiasedEmbedding,
@@ -37,7 +38,6 @@ from fairseq_rnnsearch.paper.equations import (
     OutputLayer,
 )
 from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
-from fairseq_rnnsearch.plugin.models import precision
 from fairseq_rnnsearch.plugin.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 from fairseq_rnnsearch.runs.trainer import ResumableTrainer
 

@@ -23,7 +23,7 @@ from oracles import numpy_rnnsearch as oracle
 from search_blocks import blocks  # noqa: F401
 from slow_cases import cases
 
-from fairseq_rnnsearch.inference.search import AuthorsSequenceGenerator
+from fairseq_rnnsearch.plugin.generators import AuthorsSequenceGenerator
 
 pytestmark = pytest.mark.usefixtures("blocks")
 

@@ -1,4 +1,4 @@
-"""What a command need not import to start: torch and fairseq take four seconds."""
+"""What a command need not import to start: torch and fairseq take seconds."""
 
 import subprocess
 import sys
@@ -97,13 +97,42 @@ print(sys.modules.keys() & {"torch", "fairseq", "matplotlib"} or "")
 """
 
 
-def printed(program, *arguments):
-    """What a program prints, in a process of its own, which has imported nothing."""
-    ran = subprocess.run(
+WITHOUT_FAIRSEQ = """
+import sys
+
+class Missing:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"fairseq", "fairseq_cli", "hydra", "omegaconf"}:
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+sys.meta_path.insert(0, Missing())
+from fairseq_rnnsearch.inference import align, translate
+from fairseq_rnnsearch.living import __main__ as living
+
+folder = sys.argv[1]
+source, target = (f"{folder}/text.{language}" for language in ("en", "fr"))
+page = "--heatmap-format=html"
+translate.main(["en-fr", source, "--beam=2", "--replace-unk", f"--heatmap-dir={folder}/h", page])
+translate.main(["en-fr:en-fr", source, "--beam=2", "--authors-search"])
+both = ["--inverse=fr-en", f"--source={source}", f"--target={target}", "--posterior", page]
+align.main(["en-fr", *both, "--attribution", f"--out={folder}/a"])
+living.main(["en-fr", f"--out={folder}/living.html"])
+translate.main([f"{folder}/checkpoint.pt", source])
+"""
+
+
+def ran(program, *arguments):
+    """A program that has ended, in a process of its own, which had imported nothing."""
+    return subprocess.run(
         [sys.executable, "-c", program, *arguments], capture_output=True, text=True, cwd=ROOT
     )
-    assert not ran.returncode, ran.stderr
-    return ran.stdout.splitlines()
+
+
+def printed(program, *arguments):
+    """What a program prints."""
+    ended = ran(program, *arguments)
+    assert not ended.returncode, ended.stderr
+    return ended.stdout.splitlines()
 
 
 @pytest.mark.parametrize("module", QUICK)
@@ -116,3 +145,15 @@ def test_help_and_mistakes_need_neither_torch_nor_fairseq(module):
 def test_the_page_needs_neither_torch_nor_fairseq_nor_matplotlib(tmp_path):
     assert printed(PAGE, str(tmp_path)) == [""]
     assert (tmp_path / "index.html").stat().st_size > 1000
+
+
+def test_a_folder_needs_no_fairseq(tmp_path):
+    """It translates and aligns, and is drawn and made a page; a checkpoint's reader is missed."""
+    (tmp_path / "text.en").write_text("I lost my keys.\n")
+    (tmp_path / "text.fr").write_text("J'ai perdu mes clés.\n")
+    ended = ran(WITHOUT_FAIRSEQ, str(tmp_path))
+    assert ended.stdout.splitlines() == ["J'ai perdu mes clés."] * 2, ended.stderr
+    for page in ("h/index.html", "a/index.html", "living.html"):
+        assert (tmp_path / page).stat().st_size > 1000
+    said = "fairseq_rnnsearch: error: this takes fairseq, which is not installed: pip install "
+    assert ended.returncode == 1 and ended.stderr.splitlines()[-1].startswith(said), ended.stderr

@@ -162,7 +162,11 @@ def test_load_leaves_the_root_logger_alone():
     """A module of fairseq makes it show what every other package says for debugging."""
     program = (
         "import logging\n"
-        "from fairseq_rnnsearch import load\n"
+        "from fairseq_rnnsearch import UserError, load\n"
+        "try:\n"
+        "    load('nosuch.pt', 'nosuch')\n"
+        "except UserError:\n"
+        "    pass\n"
         "print(logging.root.level == logging.WARNING, logging.root.handlers)"
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)

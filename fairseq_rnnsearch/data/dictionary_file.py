@@ -1,17 +1,93 @@
-"""Checks of a dictionary, ``dict.en.txt``: one word and its count per line, most frequent first.
+"""A dictionary's file, ``dict.en.txt``: one word and its count per line, most frequent first.
 
 fairseq takes a byte order mark for a part of the first word, and crashes unintelligibly on other
 mistakes. ``#fairseq:overwrite`` after a count, which allows a repeated word, is accepted.
 """
 
 import re
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from fairseq_rnnsearch.data.corpus import check_text
 from fairseq_rnnsearch.errors import UserError
 
 _SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")
 _OVERWRITE = " #fairseq:overwrite"
+
+
+class Dictionary:
+    """Words and their numbers, as ``fairseq.data.Dictionary`` has them; made by `read_dictionary`.
+
+    Attributes:
+        symbols: words by their numbers; the first four are fairseq's own.
+        count: how often each occurred.
+        indices: numbers by words.
+        nspecial: the number of the first word.
+        path: the file.
+    """
+
+    def __init__(self, path: str = "") -> None:
+        self.symbols: list[str] = []
+        self.count: list[int] = []
+        self.indices: dict[str, int] = {}
+        self.path = path
+        for symbol in _SYMBOLS:
+            self.add(symbol, 1)
+        self.nspecial = len(_SYMBOLS)
+
+    def add(self, word: str, count: int) -> None:
+        """Add a word; it takes the place of the same word before."""
+        self.indices[word] = len(self.symbols)
+        self.symbols.append(word)
+        self.count.append(count)
+
+    def __len__(self) -> int:
+        return len(self.symbols)
+
+    def __getitem__(self, number: int) -> str:
+        return self.symbols[number]
+
+    def index(self, word: str) -> int:
+        """Return a word's number, or the unknown word's."""
+        return self.indices.get(word, self.unk())
+
+    def pad(self) -> int:
+        """Return the number of the padding."""
+        return _SYMBOLS.index("<pad>")
+
+    def eos(self) -> int:
+        """Return the number of the end symbol."""
+        return _SYMBOLS.index("</s>")
+
+    def unk(self) -> int:
+        """Return the number of the unknown word."""
+        return _SYMBOLS.index("<unk>")
+
+
+def read_dictionary(path: Path) -> Dictionary:
+    """Read and check one dictionary.
+
+    Raises:
+        UserError: as `check_dictionary`.
+    """
+    dictionary = Dictionary(str(path))
+    for word, count in _entries(Path(path)):
+        dictionary.add(word, count)
+    return dictionary
+
+
+def written(dictionary: Any) -> str:
+    """Return the text of the file, for this dictionary or fairseq's."""
+    first = dictionary.nspecial
+    entries = zip(dictionary.symbols[first:], dictionary.count[first:], strict=True)
+    return "".join(f"{word} {count}\n" for word, count in entries)
+
+
+def file_of(dictionary: Any) -> str:
+    """Return a dictionary's file as `` (file)``, or nothing if unknown."""
+    path = vars(dictionary).get("path")
+    return f" ({path})" if path else ""
 
 
 def check_dictionary(path: Path) -> int:
@@ -24,7 +100,10 @@ def check_dictionary(path: Path) -> int:
         UserError: as from `check_text`; or naming a line that is not a word and a count, or
             repeats a word.
     """
-    path = Path(path)
+    return len({word for word, _ in _entries(Path(path))})
+
+
+def _entries(path: Path) -> Iterator[tuple[str, int]]:
     check_text(path, has_symbols=True)
     seen: dict[str, int] = {}
     with path.open(encoding="utf-8") as file:
@@ -45,7 +124,7 @@ def check_dictionary(path: Path) -> int:
                     "lines, or make the data again with fairseq-preprocess"
                 )
             seen[word] = number
-    return len(seen)
+            yield word, int(count)
 
 
 def _is_count(text: str) -> bool:

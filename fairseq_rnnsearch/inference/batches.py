@@ -1,16 +1,58 @@
-"""Parts of a batch, and its description when memory runs out."""
+"""Batches: from sentences, to another device, in parts, and described when memory runs out."""
 
 import contextlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import torch
-from fairseq import utils
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 from fairseq_rnnsearch.errors import counted
 
 _LINKS = ("alignments", "align_weights")  # for the whole batch, not one per row
 _NO_MEMORY = ("t allocate memory", "out of memory")  # torch's messages, without and with a GPU
+
+
+def batch_of(
+    numbers: Sequence[int],
+    sources: Sequence[Tensor],
+    targets: Sequence[Tensor] | None,
+    pad: int,
+    *,
+    left_pad_source: bool = False,
+) -> dict:
+    """Return sentences as a batch, longest source first, as fairseq collates them.
+
+    Args:
+        numbers: of the sentences.
+        sources, targets: numbers of words, with the end symbol last.
+    """
+    lengths, order = torch.tensor([len(one) for one in sources]).sort(descending=True)
+    side = "left" if left_pad_source else "right"
+    words = pad_sequence(sources, True, pad, padding_side=side).index_select(0, order)
+    batch: dict[str, Any] = {
+        "id": torch.tensor(numbers).index_select(0, order),
+        "net_input": {"src_tokens": words, "src_lengths": lengths},
+        "target": None,
+    }
+    if targets is not None:
+        previous = [one.roll(1) for one in targets]  # the end symbol begins
+        batch["target"] = pad_sequence(targets, True, pad).index_select(0, order)
+        words = pad_sequence(previous, True, pad).index_select(0, order)
+        batch["net_input"]["prev_output_tokens"] = words
+    return batch
+
+
+def mapped(function: Callable[[Tensor], Tensor], value: Any) -> Any:
+    """Return what a batch holds with a function applied to all of its tensors."""
+    if isinstance(value, Tensor):
+        return function(value)
+    if isinstance(value, dict):
+        return {name: mapped(function, one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return type(value)(mapped(function, one) for one in value)
+    return value
 
 
 def rows_of(sample: dict, rows: slice, padding: int) -> dict:
@@ -21,7 +63,7 @@ def rows_of(sample: dict, rows: slice, padding: int) -> dict:
         return value[rows] if value.dim() > 0 and len(value) == count else value
 
     part = {key: value for key, value in sample.items() if key not in _LINKS}
-    part = utils.apply_to_sample(pick, part)
+    part = mapped(pick, part)
     if "alignments" in sample:
         part |= _links_of_rows(sample, rows)
     if "nsentences" in sample:

@@ -5,14 +5,13 @@ the result.
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
-from fairseq.sequence_generator import SequenceGenerator
-from fairseq.sequence_scorer import SequenceScorer
 from torch import Tensor
 
 from fairseq_rnnsearch.inference.batches import naming_the_batch, rows_of
-from fairseq_rnnsearch.inference.search.generator import StepwiseDecoder
+from fairseq_rnnsearch.inference.search import StepwiseDecoder
 
 
 def has_alignment(model: torch.nn.Module) -> bool:
@@ -32,22 +31,26 @@ def check_search(model: torch.nn.Module) -> None:
 
 @torch.no_grad()
 def decode(
-    generator: SequenceGenerator | SequenceScorer,
+    generator: Any,
     models: Sequence[torch.nn.Module],
     sample: dict,
     pad: int,
     eos: int,
     prefix_tokens: Tensor | None = None,
     constraints: Tensor | None = None,
+    *,
+    scores: bool = False,
 ) -> list[list[dict]]:
     """Translate or score a batch.
 
     A sentence without words gets an empty translation, without a search.
 
     Args:
+        generator: a search or scorer of ``inference.search``, or a generator of fairseq's.
         pad: the source's padding.
         eos: the target's end symbol.
         prefix_tokens, constraints: as for fairseq's generators.
+        scores: whether the generator scores the batch's target words.
 
     Returns:
         For each sentence its hypotheses, best first, as fairseq's generators return them.
@@ -59,7 +62,7 @@ def decode(
     """
     words = sample["net_input"]["src_tokens"]
     blank = words.ne(pad).sum(dim=1) <= 1  # the end symbol alone
-    if isinstance(generator, SequenceScorer) or prefix_tokens is not None:
+    if scores or prefix_tokens is not None:
         blank = torch.zeros_like(blank)
     rows, beams = blank.logical_not().nonzero().flatten(), []
     if len(rows):
@@ -75,22 +78,17 @@ def decode(
     return [
         [_empty(source.ne(pad), eos, attending)]
         if is_blank
-        else [_with_weights(one, source.ne(pad), share, generator) for one in next(searched)]
+        else [_with_weights(one, source.ne(pad), share, scores) for one in next(searched)]
         for source, is_blank in zip(words, blank.tolist(), strict=True)
     ]
 
 
-def _with_weights(
-    hypothesis: dict,
-    is_source: Tensor,
-    share: float,
-    generator: SequenceGenerator | SequenceScorer,
-) -> dict:
+def _with_weights(hypothesis: dict, is_source: Tensor, share: float, is_scored: bool) -> dict:
     """Return a hypothesis with its alignment weights in both forms."""
     attention = hypothesis["attention"]
     if attention is None or not attention.numel():
         return {**hypothesis, "attention": None, "weights": None}
-    if isinstance(generator, SequenceScorer):
+    if is_scored:
         attention = attention[: len(hypothesis["tokens"])].T
     if share != 1:
         attention = attention * share

@@ -11,6 +11,7 @@ from omegaconf import OmegaConf
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.inference import length_limit
+from fairseq_rnnsearch.inference.checkpoint import data_of
 from fairseq_rnnsearch.inference.model_folder import (
     Facts,
     folder_of,
@@ -18,8 +19,9 @@ from fairseq_rnnsearch.inference.model_folder import (
     write_folder,
 )
 from fairseq_rnnsearch.inference.translator import load
-from fairseq_rnnsearch.inference.work_folder import checkpoint_of, data_of
-from fairseq_rnnsearch.plugin.models.model_options import RNNSearchConfig, add_younger_options
+from fairseq_rnnsearch.inference.work_folder import checkpoint_of
+from fairseq_rnnsearch.model.model_options import ModelOptions
+from fairseq_rnnsearch.plugin.models.rnnsearch_config import add_younger_options
 from fairseq_rnnsearch.runs.checkpoints import load_as_data
 
 
@@ -48,7 +50,7 @@ def to_folder(
         add_younger_options(cfg)
         facts = Facts(
             cfg["_name"],
-            {name: cfg[name] for name in _options()},
+            {option.name: cfg[option.name] for option in fields(ModelOptions)},
             model.languages,
             model._left_pad_source,
             model.length_limit,
@@ -93,7 +95,3 @@ def to_checkpoint(model: str, out: Path) -> None:
     }
     with replacing(out) as unfinished:
         torch.save(state, unfinished)
-
-
-def _options() -> list[str]:
-    return [option.name for option in fields(RNNSearchConfig) if not option.name.startswith("_")]

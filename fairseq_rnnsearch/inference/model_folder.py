@@ -13,27 +13,24 @@
 import json
 import shutil
 import tempfile
-from argparse import Namespace
 from collections.abc import Iterator
+from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from fairseq.data import Dictionary
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save
 
 from fairseq_rnnsearch import __version__
 from fairseq_rnnsearch.data import plain_text
 from fairseq_rnnsearch.data.checksums import check_checksum, write_list
-from fairseq_rnnsearch.data.dictionary_file import check_dictionary
+from fairseq_rnnsearch.data.dictionary_file import Dictionary, read_dictionary, written
 from fairseq_rnnsearch.errors import UserError, first_sentence
 from fairseq_rnnsearch.inference.length_limit import LengthLimit, stored
-from fairseq_rnnsearch.plugin.models import RNNSearchModel
-from fairseq_rnnsearch.plugin.models.model_options import RNNSearchConfig
+from fairseq_rnnsearch.model.model_options import ModelOptions
+from fairseq_rnnsearch.model.translation_model import PlainModel, TranslationModel
 
 WEIGHTS = ("float32", "float16", "int8")
 PARAMETERS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
@@ -48,7 +45,7 @@ class Facts(NamedTuple):
 
     Attributes:
         architecture: as ``--arch``.
-        options: the model's options, by their names in `RNNSearchConfig`.
+        options: the model's options, by their names in `ModelOptions`.
         languages: of the source and the target.
         left_pad_source: whether shorter sentences in a batch are padded on the left.
         length_limit: the maximum length of a translation.
@@ -69,7 +66,7 @@ class ModelFolder(NamedTuple):
     path: Path
     facts: Facts
     dictionaries: tuple[Dictionary, Dictionary]
-    model: RNNSearchModel
+    model: PlainModel
 
 
 def packaged() -> list[str]:
@@ -91,9 +88,9 @@ def folder_of(path: str) -> Path | None:
 
 def write_folder(
     out: Path,
-    model: RNNSearchModel,
+    model: TranslationModel,
     facts: Facts,
-    dictionaries: tuple[Dictionary, Dictionary],
+    dictionaries: tuple[Any, Any],
     data: Path,
     *,
     weights: str = "float32",
@@ -109,7 +106,7 @@ def write_folder(
     Raises:
         UserError: for another kind of model, or if the folder exists already.
     """
-    if not isinstance(model, RNNSearchModel):
+    if not isinstance(model, TranslationModel):
         raise UserError(
             f"the checkpoint holds a {type(model).__name__}; a folder takes RNNsearch and "
             "RNNencdec (--arch rnnsearch_50 and its kin)"
@@ -123,7 +120,7 @@ def write_folder(
             folder.mkdir()
             (folder / PARAMETERS).write_bytes(save(dict(_as_stored(model, weights))))
             for language, dictionary in zip(facts.languages, dictionaries, strict=True):
-                dictionary.save(str(folder / f"dict.{language}.txt"))
+                (folder / f"dict.{language}.txt").write_text(written(dictionary), encoding="utf-8")
             _copy_preprocessing(data, facts.languages, folder)
             (folder / CONFIG).write_text(_config(facts, weights), encoding="utf-8")
             text = _card(model, facts, weights) if card is None else card
@@ -134,7 +131,7 @@ def write_folder(
         raise UserError(f"--out {out}: {problem.strerror or problem}") from problem
 
 
-def _as_stored(model: RNNSearchModel, weights: str) -> Iterator[tuple[str, torch.Tensor]]:
+def _as_stored(model: TranslationModel, weights: str) -> Iterator[tuple[str, torch.Tensor]]:
     for name, parameter in model.named_parameters():
         values = parameter.detach().float().cpu().contiguous()
         if weights == "int8" and values.dim() > 1:
@@ -169,7 +166,7 @@ def _config(facts: Facts, weights: str) -> str:
     return json.dumps(described, ensure_ascii=False, indent=1) + "\n"
 
 
-def _card(model: RNNSearchModel, facts: Facts, weights: str) -> str:
+def _card(model: TranslationModel, facts: Facts, weights: str) -> str:
     numbers = sum(parameter.numel() for parameter in model.parameters())
     options = "\n".join(f"| `{name}` | {value} |" for name, value in facts.options.items())
     source, target = facts.languages
@@ -217,13 +214,8 @@ def read_folder(path: Path) -> ModelFolder:
         if not (path / name).is_file():
             raise UserError(f"{path} is no whole model: it lacks {name}")
         check_checksum(path / name, "rnnsearch-export")
-    dictionaries = []
-    for name in names:
-        check_dictionary(path / name)
-        dictionaries.append(Dictionary.load(str(path / name)))
-    source, target = dictionaries
-    model = _model(path, facts, Namespace(source_dictionary=source, target_dictionary=target))
-    return ModelFolder(path, facts, (source, target), model)
+    source, target = (read_dictionary(path / name) for name in names)
+    return ModelFolder(path, facts, (source, target), _model(path, facts, source, target))
 
 
 def read_facts(path: Path) -> Facts:
@@ -270,25 +262,26 @@ def _is_file_part(name: str) -> bool:
     return name.replace("-", "").replace("_", "").isalnum() and len(name) < 100
 
 
-def _model(path: Path, facts: Facts, task: Namespace) -> RNNSearchModel:
+def _model(path: Path, facts: Facts, source: Dictionary, target: Dictionary) -> PlainModel:
+    known = {option.name for option in fields(ModelOptions)}
+    if unknown := facts.options.keys() - known:
+        raise UserError(f"{path / CONFIG}: options: {min(unknown):.200} is no option of the model")
     try:
-        cfg = OmegaConf.merge(OmegaConf.structured(RNNSearchConfig), facts.options)
-    except OmegaConfBaseException as problem:
-        said = first_sentence(problem)
-        raise UserError(f"{path / CONFIG}: options: {said:.200}") from problem
+        with torch.device("meta"):  # shapes alone, until the file has them
+            model = PlainModel(ModelOptions(**facts.options), source, target)
+    except UserError as mistake:
+        raise UserError(f"{path / CONFIG}: options: {mistake!s:.200}") from mistake
+    expected = {name: tuple(one.shape) for name, one in model.state_dict().items()}
     try:
         with safe_open(path / PARAMETERS, "pt") as file:
             shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-            with torch.device("meta"):  # shapes alone
-                expected = RNNSearchModel.build_model(cfg, task).state_dict()
-            _check_shapes(path, {name: tuple(one.shape) for name, one in expected.items()}, shapes)
+            _check_shapes(path, expected, shapes)
             parameters = {name: _values(file, name, shapes) for name in expected}
     except (SafetensorError, OSError) as problem:
         said = first_sentence(problem)
         raise UserError(f"{path / PARAMETERS} cannot be read: {said:.200}") from problem
-    model = RNNSearchModel.build_model(cfg, task)
     try:
-        model.load_state_dict(parameters)
+        model.load_state_dict(model.checked(parameters), assign=True)
     except UserError as mistake:
         raise UserError(f"{path / PARAMETERS}: {mistake}") from mistake
     return model.eval()

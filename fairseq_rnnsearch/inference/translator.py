@@ -25,14 +25,6 @@ from typing import Any, Unpack, overload
 
 import numpy as np
 import torch
-from fairseq import checkpoint_utils, utils
-from fairseq.data import Dictionary, LanguagePairDataset
-from fairseq.dataclass.configs import FairseqConfig
-from fairseq.search import BeamSearch
-from fairseq.sequence_generator import SequenceGenerator
-from fairseq.sequence_scorer import SequenceScorer
-from fairseq.tasks.translation import TranslationTask
-from omegaconf import OmegaConf
 
 from fairseq_rnnsearch.alignment.figures import Alignment
 from fairseq_rnnsearch.alignment.figures.alignment import END, bpe_piece
@@ -55,23 +47,18 @@ from fairseq_rnnsearch.data.coverage import (
 from fairseq_rnnsearch.data.plain_text import PlainText, Tokenizer, sentences_in
 from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import UserError, as_text, counted
+from fairseq_rnnsearch.inference.batches import batch_of, mapped
 from fairseq_rnnsearch.inference.decode import check_search, decode, has_alignment
 from fairseq_rnnsearch.inference.length_limit import UNKNOWN, LengthLimit, largest
 from fairseq_rnnsearch.inference.model_folder import folder_of, read_folder
-from fairseq_rnnsearch.inference.search import (
-    AuthorsSequenceGenerator,
-    PosteriorScorer,
-    StepwiseGenerator,
-)
-from fairseq_rnnsearch.inference.search.generator import StepwiseDecoder
+from fairseq_rnnsearch.inference.search import AuthorsSearch, BeamSearch, Scorer, StepwiseDecoder
 from fairseq_rnnsearch.inference.translation import (
     LONGEST_SHOWN,
     Translation,
     joined,
     one_at_a_time,
 )
-from fairseq_rnnsearch.inference.work_folder import checkpoint_of, data_of
-from fairseq_rnnsearch.runs import mends
+from fairseq_rnnsearch.inference.work_folder import checkpoint_of
 
 logger = logging.getLogger(__name__)
 
@@ -118,29 +105,29 @@ def load(
     texts = {"tokenizer": tokenizer, "lowercase": lowercase, "bpe_codes": bpe_codes}
     if any(folder_of(path) for path in paths):
         return _of_folders(paths, changes, texts, device)
-    if "data" not in changes:
-        changes["data"] = data_of(paths[0])
-    with one_at_a_time, mends.reading_as_data():
-        models, cfg, its_task = checkpoint_utils.load_model_ensemble_and_task(paths, changes)
-    if not isinstance(its_task, TranslationTask):
-        raise UserError(
-            f"checkpoint {', '.join(paths)}: was trained with --task {cfg.task._name}, "
-            "and must be of a translation"
-        )
-    for model in models:
-        model.to(device)  # first: how it is prepared depends on where it computes
-        model.prepare_for_inference_(cfg)
-    folder = Path(utils.split_paths(cfg.task.data)[0])
-    languages = its_task.cfg.source_lang, its_task.cfg.target_lang
+    with one_at_a_time:
+        with _quiet_root_logger():
+            from fairseq_rnnsearch.inference.checkpoint import read_models
+        trained = read_models(paths, changes, device)
     return Translator(
-        models,
-        its_task.source_dictionary,
-        its_task.target_dictionary,
-        *(PlainText.of(folder, language, **texts) for language in languages),
-        left_pad_source=cfg.task.get("left_pad_source", False),
-        length_limit=getattr(its_task, "length_limit", UNKNOWN),
+        trained.models,
+        *trained.dictionaries,
+        *(PlainText.of(trained.data, language, **texts) for language in trained.languages),
+        left_pad_source=trained.left_pad_source,
+        length_limit=trained.length_limit,
         name=":".join(paths),
     )
+
+
+@contextlib.contextmanager
+def _quiet_root_logger() -> Iterator[None]:
+    """Undo that fairseq's modules, imported in the block, make the root logger show everything."""
+    level, handlers = logging.root.level, logging.root.handlers[:]
+    try:
+        yield
+    finally:
+        logging.root.setLevel(level)
+        logging.root.handlers[:] = handlers
 
 
 def _of_folders(
@@ -160,8 +147,8 @@ def _of_folders(
         if symbols[0] != symbols[1]:
             raise UserError(f"{path} has other dictionaries than {paths[0]}")
     for folder in folders:
-        folder.model.to(device)  # first: how it is prepared depends on where it computes
-        folder.model.prepare_for_inference_(OmegaConf.structured(FairseqConfig))
+        folder.model.to(device)  # first: how matrices are rounded depends on where it computes
+        folder.model.round_matrices()
     return Translator(
         [folder.model for folder in folders],
         *first.dictionaries,
@@ -186,8 +173,8 @@ class Translator:
     def __init__(
         self,
         models: Sequence[torch.nn.Module],
-        source_dictionary: Dictionary,
-        target_dictionary: Dictionary,
+        source_dictionary: Any,
+        target_dictionary: Any,
         source_text: PlainText,
         target_text: PlainText,
         *,
@@ -306,7 +293,7 @@ class Translator:
         sentences = [sentence for line in split for sentence in line]
         for model in self.models:
             check_search(model)
-        search = (AuthorsSequenceGenerator if authors_search else StepwiseGenerator)(
+        search = _search_for(self.models, authors_search)(
             self.models,
             self.target_dictionary,
             beam_size=beam,
@@ -314,7 +301,6 @@ class Translator:
             unk_penalty=math.inf if forbid_unk else 0,
             max_len_a=self.length_limit.ratio,
             max_len_b=self.length_limit.margin,
-            search_strategy=BeamSearch(self.target_dictionary),
         )
         sources = [self.source_text.tokens(sentence) for sentence in sentences]
         self._count(zip(sources, sentences, strict=True))
@@ -386,7 +372,7 @@ class Translator:
         sources = [self.source_text.tokens(sentence) for sentence in source]
         targets = [self.target_text.tokens(sentence) for sentence in target]
         self._count(zip(sources, source, strict=True), zip(targets, target, strict=True))
-        scorer = (PosteriorScorer if posterior else SequenceScorer)(self.target_dictionary)
+        scorer = Scorer(self.target_dictionary, posterior=posterior)
         beams = self._run(scorer, sources, targets, batch_size)
         if attribution:
             self._attribute(beams, sources, batch_size)
@@ -411,7 +397,7 @@ class Translator:
     @torch.inference_mode()
     def _run(
         self,
-        generator: SequenceGenerator | SequenceScorer,
+        generator: Any,
         sources: list[list[str]],
         targets: list[list[str]] | None,
         batch_size: int,
@@ -423,7 +409,9 @@ class Translator:
         pad, eos = self.source_dictionary.pad(), self.target_dictionary.eos()
         beams: list[list[dict]] = [[]] * len(sources)
         for sample in self._batches(sources, targets, batch_size):
-            hypotheses = decode(generator, self.models, sample, pad, eos)
+            hypotheses = decode(
+                generator, self.models, sample, pad, eos, scores=targets is not None
+            )
             for number, beam in zip(sample["id"].tolist(), hypotheses, strict=True):
                 beams[number] = beam
         return beams
@@ -463,18 +451,17 @@ class Translator:
         self, sources: list[list[str]], targets: list[list[str]] | None, batch_size: int
     ) -> Iterator[dict]:
         """Yield sentences of similar length together."""
-        source_ids = [_numbers(self.source_dictionary, tokens) for tokens in sources]
-        sides = [source_ids, [len(ids) for ids in source_ids], self.source_dictionary]
+        sources = [_numbers(self.source_dictionary, tokens) for tokens in sources]
         if targets is not None:
-            target_ids = [_numbers(self.target_dictionary, tokens) for tokens in targets]
-            sides += [target_ids, [len(ids) for ids in target_ids]]
-            sides += [self.target_dictionary]
-        dataset = LanguagePairDataset(*sides, left_pad_source=self._left_pad_source)
-        order = np.argsort([len(ids) for ids in source_ids], kind="stable")
+            targets = [_numbers(self.target_dictionary, tokens) for tokens in targets]
+        order = np.argsort([len(ids) for ids in sources], kind="stable").tolist()
+        pad = self.source_dictionary.pad()
         device = next(self.models[0].parameters()).device  # a model may have been moved
         for start in range(0, len(order), batch_size):
-            batch = dataset.collater([dataset[i] for i in order[start : start + batch_size]])
-            yield utils.apply_to_sample(lambda tensor: tensor.to(device), batch)
+            rows = order[start : start + batch_size]
+            of_rows = [side and [side[i] for i in rows] for side in (sources, targets)]
+            batch = batch_of(rows, *of_rows, pad, left_pad_source=self._left_pad_source)
+            yield mapped(lambda tensor: tensor.to(device), batch)
 
     def _target_tokens(self, hypothesis: dict) -> list[str]:
         dictionary = self.target_dictionary
@@ -505,7 +492,7 @@ class Translator:
         self, tokens: list[str], source_tokens: list[str], weights: torch.Tensor
     ) -> list[str]:
         """Replace each unknown token by the source word with the largest weight."""
-        unknown = self.target_dictionary.unk_word
+        unknown = self.target_dictionary[self.target_dictionary.unk()]
         if unknown not in tokens:
             return tokens
         words = list(words_in(source_tokens))
@@ -566,7 +553,16 @@ class Translator:
         )
 
 
-def _numbers(dictionary: Dictionary, tokens: Sequence[str]) -> torch.Tensor:
+def _search_for(models: Sequence[torch.nn.Module], authors_search: bool) -> Any:
+    """Return a search's class; models that offer no steps are fairseq's, as is their search."""
+    if all(isinstance(model.decoder, StepwiseDecoder) for model in models):
+        return AuthorsSearch if authors_search else BeamSearch
+    from fairseq_rnnsearch.plugin.generators import AuthorsSequenceGenerator, StepwiseGenerator
+
+    return AuthorsSequenceGenerator if authors_search else StepwiseGenerator
+
+
+def _numbers(dictionary: Any, tokens: Sequence[str]) -> torch.Tensor:
     """Return the numbers of the tokens and the end symbol; tokens like symbols are unknown."""
     ids = [dictionary.index(token) for token in tokens]
     ids = [number if number >= dictionary.nspecial else dictionary.unk() for number in ids]

@@ -37,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.name and len(options.name) != len(options.checkpoint):
         raise UsageError(f"--name: give one for each of the {len(options.checkpoint)} checkpoints")
     check_places(options.checkpoint)
-    # they import torch and fairseq, which --help does not need
+    # they import torch, which --help does not need
     from fairseq_rnnsearch.inference.translator import load
     from fairseq_rnnsearch.living.living_page import write_living_page
 

@@ -12,8 +12,8 @@ import torch
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference.model_folder import rounded
-from fairseq_rnnsearch.plugin.models import RNNSearchModel
-from fairseq_rnnsearch.plugin.models.model_options import ALIGNMENTS, UNITS
+from fairseq_rnnsearch.model.model_options import ALIGNMENTS, UNITS
+from fairseq_rnnsearch.model.translation_model import TranslationModel
 
 WEIGHTS = ("int8", "float32")
 
@@ -43,7 +43,7 @@ def stored_model(model: torch.nn.Module, weights: str) -> dict[str, Any]:
 
 
 def _options(model: torch.nn.Module) -> dict[str, str]:
-    if not isinstance(model, RNNSearchModel):
+    if not isinstance(model, TranslationModel):
         raise UserError(
             f"the checkpoint holds a {type(model).__name__}; the page computes RNNsearch and "
             "RNNencdec (--arch rnnsearch_50 and its kin)"

@@ -14,9 +14,3 @@ class FileDictionary(Dictionary):
         dictionary = super().load(f, add_special_symbols)
         dictionary.path = f
         return dictionary
-
-
-def file_of(dictionary: Dictionary) -> str:
-    """Return a dictionary's file as `` (file)``, or nothing if unknown."""
-    path = vars(dictionary).get("path")
-    return f" ({path})" if path else ""

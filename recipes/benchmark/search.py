@@ -30,7 +30,7 @@ from omegaconf import OmegaConf
 from sizes import SIZES, Size, dictionary
 
 from fairseq_rnnsearch.files import write_text
-from fairseq_rnnsearch.inference.search import StepwiseGenerator
+from fairseq_rnnsearch.plugin.generators import StepwiseGenerator
 from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
 
 BEAM = 12

@@ -15,9 +15,9 @@ from models import batch_of, fairseq_words, model_from_arrays, padded, previous
 from search import sentences
 from speed import BEAM, TOGETHER, kinds
 
-from fairseq_rnnsearch.inference.search import AuthorsSequenceGenerator, StepwiseGenerator
 from fairseq_rnnsearch.plugin.authors_parameters import groundhog_from_state_dict
 from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
+from fairseq_rnnsearch.plugin.generators import AuthorsSequenceGenerator, StepwiseGenerator
 from fairseq_rnnsearch.plugin.models import RNNSearchModel
 from fairseq_rnnsearch.plugin.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 

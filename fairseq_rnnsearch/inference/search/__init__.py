@@ -1,12 +1,25 @@
-"""Beam search: fairseq's in single steps, and the authors'."""
-
-import fairseq  # noqa: F401  (first, because this registers the parts)
+"""Beam search in single steps, the authors' search, and scores of given words; without fairseq."""
 
 from fairseq_rnnsearch.inference.search.authors_search import (
-    AuthorsBeamSearch,
-    AuthorsSequenceGenerator,
+    AuthorsLimits,
+    AuthorsSearch,
+    SecondAttempts,
 )
-from fairseq_rnnsearch.inference.search.generator import StepwiseGenerator
-from fairseq_rnnsearch.inference.search.posterior_scorer import PosteriorScorer
+from fairseq_rnnsearch.inference.search.generator import (
+    BeamSearch,
+    Limits,
+    StepwiseDecoder,
+    search_in_steps,
+)
+from fairseq_rnnsearch.inference.search.scorer import Scorer
 
-__all__ = ["AuthorsBeamSearch", "AuthorsSequenceGenerator", "PosteriorScorer", "StepwiseGenerator"]
+__all__ = [
+    "AuthorsLimits",
+    "AuthorsSearch",
+    "BeamSearch",
+    "Limits",
+    "Scorer",
+    "SecondAttempts",
+    "StepwiseDecoder",
+    "search_in_steps",
+]

@@ -1,8 +1,7 @@
 """fairseq's beam search for models that offer single steps, with the same results.
 
-A model offers them with its decoder's method ``begin(encoder_out)``, see ``DecoderSteps``. If a
-model does not, if its steps are not fast, or if an option is unsupported here (sampling,
-constraints, n-gram blocking, a language model), fairseq's own generator runs.
+A model offers them with its decoder's method ``begin(encoder_out)``, see ``DecoderSteps``. For
+other models, and for options that are unsupported here, ``plugin.generators`` has fairseq's own.
 
 It saves time: the first step has one row per sentence, as all hypotheses are equal; rows that only
 gain a word are not copied (see ``history``); words are chosen for a few sentences at a time, whose
@@ -10,13 +9,13 @@ logits stay in the cache (see ``candidates``).
 """
 
 import math
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from fairseq.search import BeamSearch
-from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
 from fairseq_rnnsearch.errors import UserError
@@ -75,38 +74,13 @@ class _Sentence:
     full: set[int] = field(default_factory=set)
 
 
-class StepwiseGenerator(SequenceGenerator):
-    """As ``fairseq.sequence_generator.SequenceGenerator``."""
+class Limits:
+    """What a search forbids beside its options: nothing. Others derive from this."""
 
-    search_class = BeamSearch
+    stops_at_longest = False  # whether hypotheses that are unfinished then are dropped
 
-    def _generate(
-        self,
-        sample: dict,
-        prefix_tokens: Tensor | None = None,
-        constraints: Tensor | None = None,
-        bos_token: int | None = None,
-    ) -> list[list[dict]]:
-        if constraints is not None or not self._is_for_here(prefix_tokens):
-            return super()._generate(sample, prefix_tokens, constraints, bos_token)
-        return _Search(self, sample, prefix_tokens).run()
-
-    def _is_for_here(self, prefix: Tensor | None) -> bool:
-        return (
-            type(self.search) is self.search_class
-            and all(
-                isinstance(model.decoder, StepwiseDecoder) and model.decoder.steps_are_fast
-                for model in self.model.models
-            )
-            and self.lm_model is None
-            and self.repeat_ngram_blocker is None
-            and self.token_indices_to_suppress is None
-            and not self.match_source_len
-            and (prefix is None or not prefix.eq(self.eos).any())
-        )
-
-    def limit(self, step: int, lprobs: Tensor, previous: Tensor | None, part: slice) -> None:
-        """Forbid words in place, for the sentences of ``part``; for subclasses to override.
+    def forbid(self, step: int, lprobs: Tensor, previous: Tensor | None, part: slice) -> None:
+        """Forbid words in place, for the sentences of ``part``.
 
         Args:
             lprobs: ``(sentences, hypotheses, words)``.
@@ -115,11 +89,76 @@ class StepwiseGenerator(SequenceGenerator):
         """
 
     def accept(self, words: Tensor, scores: Tensor) -> Tensor:
-        """Return the candidates' scores, ``(sentences, candidates)``; for overriding."""
+        """Return the candidates' scores, ``(sentences, candidates)``."""
         return scores
 
+    def keep(self, sentences: Tensor) -> None:
+        """Keep these sentences: the others are finished."""
 
-def longest_translation(generator: SequenceGenerator, source: int | np.ndarray) -> np.ndarray:
+
+class BeamSearch:
+    """As ``fairseq.sequence_generator.SequenceGenerator``, for models that offer steps.
+
+    Args:
+        dictionary: the target's.
+        beam_size: hypotheses to keep; at most all words but the pad symbol.
+        len_penalty, unk_penalty, max_len_a, max_len_b: as fairseq's options.
+    """
+
+    # options of fairseq's generator that the package's own commands do not have
+    min_len = 1
+    max_len = sys.maxsize
+    normalize_scores = True
+    temperature = 1.0
+
+    def __init__(
+        self,
+        models: Sequence[torch.nn.Module],
+        dictionary: Any,
+        *,
+        beam_size: int,
+        len_penalty: float = 1.0,
+        unk_penalty: float = 0.0,
+        max_len_a: float = 0.0,
+        max_len_b: float = 200,
+    ) -> None:
+        self.models = models
+        self.pad, self.unk, self.eos = dictionary.pad(), dictionary.unk(), dictionary.eos()
+        self.vocab_size = len(dictionary)
+        self.beam_size = min(beam_size, self.vocab_size - 1)
+        self.len_penalty, self.unk_penalty = len_penalty, unk_penalty
+        self.max_len_a, self.max_len_b = max_len_a, max_len_b
+
+    def generate(self, _: object, sample: dict, **options: Any) -> list[list[dict]]:
+        """Return each sentence's hypotheses, best first, as fairseq's generator does."""
+        return self._generate(sample, **options)
+
+    def _generate(
+        self, sample: dict, prefix_tokens: Tensor | None = None, constraints: None = None
+    ) -> list[list[dict]]:
+        return search_in_steps(self, self.models, sample, prefix_tokens)
+
+    def limits(self, lengths: Tensor) -> Limits:
+        """Return the limits for a batch of these source lengths, end symbols included."""
+        return Limits()
+
+
+def search_in_steps(
+    generator: BeamSearch, models: Sequence[torch.nn.Module], sample: dict, prefix: Tensor | None
+) -> list[list[dict]]:
+    """Search a batch.
+
+    Args:
+        generator: the options; fairseq's generators have the same attributes, but for ``limits``.
+        prefix: the first words of the translations, ``(sentences, words)``, padded; or None.
+
+    Raises:
+        UserError: if no translation can be as long as ``min_len``.
+    """
+    return _Search(generator, models, sample, prefix).run()
+
+
+def longest_translation(generator: BeamSearch, source: int | np.ndarray) -> np.ndarray:
     """Return the maximum number of words before the end symbol, by the source's positions."""
     longest = np.asarray(generator.max_len_a * source + generator.max_len_b).astype(int)
     return np.minimum(longest, generator.max_len - 1)
@@ -136,7 +175,13 @@ def _read(
 class _Search:
     """The search for one batch."""
 
-    def __init__(self, generator: StepwiseGenerator, sample: dict, prefix: Tensor | None) -> None:
+    def __init__(
+        self,
+        generator: BeamSearch,
+        models: Sequence[torch.nn.Module],
+        sample: dict,
+        prefix: Tensor | None,
+    ) -> None:
         self._generator, self._prefix = generator, prefix
         source = sample["net_input"]["src_tokens"]
         self._device = source.device
@@ -147,17 +192,14 @@ class _Search:
                 f"--min-len {generator.min_len}: a translation of {source_length} source words is"
                 f" no longer than {longest} (--max-len-a, --max-len-b)"
             )
-        self._lengths = sample["net_input"].get("src_lengths")
-        if self._lengths is None:
-            self._lengths = source.ne(generator.pad).sum(dim=1)
-        encoded = generator.model.forward_encoder(sample["net_input"])
-        self._steps = [
-            model.decoder.begin(out)
-            for model, out in zip(generator.model.models, encoded, strict=True)
-        ]
+        lengths = sample["net_input"].get("src_lengths")
+        if lengths is None:
+            lengths = source.ne(generator.pad).sum(dim=1)
+        self._limits = generator.limits(lengths)
+        self._steps = [model.decoder.begin(model.encoder(source)) for model in models]
         self._sentences = [
             _Sentence(number, max(generator.min_len, int(longest_translation(generator, length))))
-            for number, length in enumerate(self._lengths.tolist())
+            for number, length in enumerate(lengths.tolist())
         ]
         self._max_len = max(sentence.longest for sentence in self._sentences)
         self._lprobs: Tensor | None = None
@@ -174,7 +216,7 @@ class _Search:
             history.begin_step(weights)
             candidates = self._candidates(step, features, words, scores)
             rows, unfinished = self._advance(step, history, *_read(*candidates))
-            if not self._sentences or (generator.search.stop_on_max_len and step >= self._max_len):
+            if not self._sentences or (self._limits.stops_at_longest and step >= self._max_len):
                 break
             assert step < self._max_len, f"{step} < {self._max_len}"
             history.end_step(rows)
@@ -205,8 +247,6 @@ class _Search:
     ) -> tuple[Tensor, Tensor, Tensor]:
         """Return scores, words and hypotheses, ``(sentences, candidates)``, best first."""
         generator, sentences = self._generator, len(self._sentences)
-        if generator.should_set_src_lengths:
-            generator.search.set_src_lengths(self._lengths)
         width, symbols = len(scores) // sentences, generator.vocab_size
         previous = words.view(sentences, width) if step else None
         k = min(2 * generator.beam_size, width * symbols - 1)
@@ -220,10 +260,10 @@ class _Search:
             lprobs = self._log_probabilities([t[rows] for t in features], scores.dtype)
             lprobs = lprobs.view(-1, width, symbols)
             self._limit(step, lprobs, part)
-            generator.limit(step, lprobs, None if previous is None else previous[part], part)
+            self._limits.forbid(step, lprobs, None if previous is None else previous[part], part)
             best_parts.append(best(lprobs, scores[rows].view(-1, width), k))
         values, chosen, hypotheses = (torch.cat(parts) for parts in zip(*best_parts, strict=True))
-        return generator.accept(chosen, values), chosen, hypotheses
+        return self._limits.accept(chosen, values), chosen, hypotheses
 
     def _log_probabilities(self, features: list[Tensor], dtype: torch.dtype) -> Tensor:
         """Return log p, ``(rows, words)``; for an ensemble, the log of the mean probability."""
@@ -290,10 +330,9 @@ class _Search:
             return rows, None
         unfinished = torch.tensor(remaining, dtype=torch.long).to(self._device)
         self._sentences = [self._sentences[i] for i in remaining]
-        self._lengths = self._lengths[unfinished]
         if self._prefix is not None:
             self._prefix = self._prefix[unfinished]
-        self._generator.search.prune_sentences(unfinished)
+        self._limits.keep(unfinished)
         return rows, unfinished
 
     def _sort_out(

@@ -11,7 +11,6 @@ import zlib
 from argparse import ArgumentParser
 from typing import NamedTuple
 
-import torch
 from fairseq import hub_utils
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import FairseqEncoderDecoderModel, register_model
@@ -20,30 +19,22 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.paper.network import INITIALIZATIONS, Decoder, Encoder, initialize
-from fairseq_rnnsearch.plugin.models.model_options import (
-    ALIGNMENTS,
-    UNITS,
-    RNNSearchConfig,
-    add_younger_options,
-    check_options,
-)
-from fairseq_rnnsearch.plugin.models.precision import round_matrices
+from fairseq_rnnsearch.model.translation_model import TranslationModel, networks_of
+from fairseq_rnnsearch.paper.network import INITIALIZATIONS, initialize
+from fairseq_rnnsearch.plugin.models.rnnsearch_config import RNNSearchConfig, add_younger_options
 from fairseq_rnnsearch.plugin.models.rnnsearch_decoder import RNNSearchDecoder
 from fairseq_rnnsearch.plugin.models.rnnsearch_encoder import RNNSearchEncoder
 from fairseq_rnnsearch.runs import mends
-from fairseq_rnnsearch.runs.dictionaries import file_of
 from fairseq_rnnsearch.runs.options import refuse_halves
 from fairseq_rnnsearch.runs.trainer import AlignmentTask
 
 logger = logging.getLogger(__name__)
 
 MODEL = "rnnsearch"
-_FORESIGHT = "decoder.network.alignment_model.foresight_weight"  # V_a
 
 
 @register_model(MODEL, dataclass=RNNSearchConfig)
-class RNNSearchModel(FairseqEncoderDecoderModel):
+class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
     """RNNsearch, or RNNencdec with ``--fixed-context``."""
 
     def forward(
@@ -60,10 +51,10 @@ class RNNSearchModel(FairseqEncoderDecoderModel):
         Criterions get the cost here, not from the decoder, because wrappers that share gradients
         among processes see only this function.
         """
+        if target is None:
+            return super().forward(src_tokens, src_lengths, prev_output_tokens, **options)
         encoder_out = self.encoder(src_tokens, src_lengths=src_lengths, **options)
-        if target is not None:
-            return self.decoder.cost(prev_output_tokens, encoder_out, target, label_smoothing)
-        return self.decoder(prev_output_tokens, encoder_out=encoder_out, **options)
+        return self.decoder.cost(prev_output_tokens, encoder_out, target, label_smoothing)
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:
@@ -80,40 +71,10 @@ class RNNSearchModel(FairseqEncoderDecoderModel):
         """
         mends.mend_fairseq()
         add_younger_options(cfg)
-        check_options(cfg)
         if isinstance(task, FairseqTask) and not isinstance(task, AlignmentTask):
             _warn_of(type(task).__name__)
-        embedding_dropout, readout_dropout = (
-            cfg.dropout if part is None else part
-            for part in (cfg.embedding_dropout, cfg.readout_dropout)
-        )
         source, target = task.source_dictionary, task.target_dictionary
-        encoder = Encoder(
-            len(source),
-            cfg.encoder_embed_dim,
-            cfg.encoder_hidden_size,
-            bidirectional=not cfg.fixed_context,
-            dropout=embedding_dropout,
-            kernels=str(cfg.kernels),
-            unit=UNITS[str(cfg.unit)],
-        )
-        decoder = Decoder(
-            len(target),
-            cfg.decoder_embed_dim,
-            cfg.decoder_hidden_size,
-            summary_size=cfg.encoder_hidden_size,
-            context_size=cfg.encoder_hidden_size * (1 if cfg.fixed_context else 2),
-            alignment_size=None if cfg.fixed_context else cfg.attention_size,
-            maxout_size=cfg.maxout_size,
-            order=str(cfg.decoder_order),
-            factorised_output=cfg.output_layer == "factorised",
-            embedding_dropout=embedding_dropout,
-            readout_dropout=readout_dropout,
-            kernels=str(cfg.kernels),
-            unit=UNITS[str(cfg.unit)],
-            alignment_model=ALIGNMENTS[str(cfg.alignment_model)],
-            target_foresight=cfg.target_foresight,
-        )
+        encoder, decoder = networks_of(cfg, len(source), len(target))
         compute_dtype = str(cfg.compute_dtype)
         model = cls(
             RNNSearchEncoder(source, encoder, compute_dtype),
@@ -199,39 +160,15 @@ class RNNSearchModel(FairseqEncoderDecoderModel):
         if cfg.generation.retain_dropout:
             raise UserError("--retain-dropout: this model drops nothing out when it translates")
         super().prepare_for_inference_(cfg)
-        for side in (self.encoder, self.decoder):
-            round_matrices(side)
+        self.round_matrices()
 
     def load_state_dict(self, state_dict, strict=True, model_cfg=None, args=None) -> NamedTuple:
         """Load a checkpoint's parameters.
 
-        A model with target foresight can load a model without it, and then attends in the same
-        way, because V_a is zero.
-
         Raises:
-            UserError: if the checkpoint's dictionaries have other sizes, or its parameters are not
-                all finite.
+            UserError: as `TranslationModel.checked`.
         """
-        broken = [n for n, value in state_dict.items() if not torch.isfinite(value).all()]
-        if broken:
-            raise UserError(
-                f"{len(broken)} of {len(state_dict)} parameters hold numbers that are not finite, "
-                f"{broken[0]} first: take a checkpoint from before training went wrong"
-            )
-        for side, network in (("encoder", self.encoder), ("decoder", self.decoder)):
-            trained = state_dict.get(f"{side}.network.embedding.weight")
-            words = len(network.dictionary)
-            if trained is not None and trained.size(0) != words:
-                language = "source" if side == "encoder" else "target"
-                raise UserError(
-                    f"the {language} dictionary has {words} symbols"
-                    f"{file_of(network.dictionary)}, but the checkpoint was "
-                    f"trained with {trained.size(0)}: give the data folder (or dict files) that "
-                    "the checkpoint was trained with"
-                )
-        if self.decoder.network.target_foresight and _FORESIGHT not in state_dict:
-            zero = torch.zeros_like(self.get_parameter(_FORESIGHT))
-            state_dict = {**state_dict, _FORESIGHT: zero}
+        state_dict = self.checked(state_dict)
         return super().load_state_dict(state_dict, strict, model_cfg, args)
 
 

@@ -25,11 +25,11 @@ from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.inference.batches import naming_the_batch
 from fairseq_rnnsearch.inference.decode import check_search, decode, has_alignment
 from fairseq_rnnsearch.inference.length_limit import UNKNOWN
-from fairseq_rnnsearch.inference.search import AuthorsSequenceGenerator, StepwiseGenerator
 from fairseq_rnnsearch.plugin.criterions.alignment_heatmap import (
     AlignmentHeatmapCriterion,
     CostingModel,
 )
+from fairseq_rnnsearch.plugin.generators import AuthorsSequenceGenerator, StepwiseGenerator
 from fairseq_rnnsearch.plugin.tasks.first_batch import check_kernels
 from fairseq_rnnsearch.plugin.tasks.guided_alignment import GuidedAlignment, check_guidance
 from fairseq_rnnsearch.plugin.tasks.heatmaps import Heatmaps
@@ -272,7 +272,10 @@ class AlignmentHeatmapTask(ParallelDataTask):
         Every hypothesis' ``attention`` is ``(source, target)``, padding included.
         """
         pad, eos = self.source_dictionary.pad(), self.target_dictionary.eos()
-        beams = decode(generator, models, sample, pad, eos, prefix_tokens, constraints)
+        scores = isinstance(generator, SequenceScorer)
+        beams = decode(
+            generator, models, sample, pad, eos, prefix_tokens, constraints, scores=scores
+        )
         asked = getattr(generator, "print_alignment", None)
         is_typed = "id" not in sample  # by fairseq-interactive
         for hypothesis in (one for beam in beams for one in beam):

@@ -30,7 +30,7 @@ from tqdm import tqdm
 
 from fairseq_rnnsearch.alignment.figures.alignment import bpe_piece
 from fairseq_rnnsearch.errors import UserError, counted
-from fairseq_rnnsearch.inference.search.generator import StepwiseDecoder
+from fairseq_rnnsearch.inference.search import StepwiseDecoder
 from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
 
 logger = logging.getLogger(__name__)

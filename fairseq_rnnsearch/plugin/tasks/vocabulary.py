@@ -4,8 +4,8 @@ import hashlib
 
 from fairseq.data import Dictionary
 
+from fairseq_rnnsearch.data.dictionary_file import file_of
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.runs.dictionaries import file_of
 
 STATE = "dictionaries"
 

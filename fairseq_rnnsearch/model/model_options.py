@@ -1,18 +1,17 @@
 """The model's options: names, valid values, and which exclude each other."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field, fields
-from typing import Optional
-
-from fairseq.dataclass import ChoiceEnum, FairseqDataclass
-from omegaconf import DictConfig, open_dict
+from enum import StrEnum
+from typing import Any, Optional
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import KERNELS
+from fairseq_rnnsearch.model.precision import COMPUTE_DTYPES
 from fairseq_rnnsearch.paper.equations import AlignmentModel, GatedUnit
 from fairseq_rnnsearch.paper.equations.long_short_term_memory import LongShortTermMemory
 from fairseq_rnnsearch.paper.equations.product_alignment import DotAlignment, GeneralAlignment
 from fairseq_rnnsearch.paper.network import DECODER_ORDERS, INITIALIZATIONS
-from fairseq_rnnsearch.plugin.models.precision import COMPUTE_DTYPES
 
 UNITS = {"gated": GatedUnit, "lstm": LongShortTermMemory}  # by their names for --unit
 
@@ -22,8 +21,13 @@ ALIGNMENTS = {"additive": AlignmentModel, "general": GeneralAlignment, "dot": Do
 MOST_UNITS = 1_000_000  # of a layer: a square matrix of them has 4 TB
 
 
+def _choice(names: Iterable[str]) -> type[StrEnum]:
+    """Return the type of an option with these values, which fairseq's parser offers."""
+    return StrEnum("Choice", {name: name for name in names})
+
+
 @dataclass
-class RNNSearchConfig(FairseqDataclass):
+class ModelOptions:
     """Sizes and switches; the defaults are the paper's (appendix A.2.3)."""
 
     encoder_embed_dim: int = field(
@@ -44,12 +48,12 @@ class RNNSearchConfig(FairseqDataclass):
     maxout_size: int = field(
         default=500, metadata={"help": "maxout units l of the deep output (paper: 500)"}
     )
-    unit: ChoiceEnum(list(UNITS)) = field(
+    unit: _choice(UNITS) = field(
         default="gated",
         metadata={"help": "f of the encoder and the decoder: the gated hidden unit of appendix "
                   "A.1.1, or the long short-term memory that it allows instead"},
     )  # fmt: skip
-    alignment_model: ChoiceEnum(list(ALIGNMENTS)) = field(
+    alignment_model: _choice(ALIGNMENTS) = field(
         default="additive",
         metadata={"help": "a: the paper's of appendix A.1.2, or s W h (general) or s . h (dot), "
                   "which it allows instead"},
@@ -64,12 +68,12 @@ class RNNSearchConfig(FairseqDataclass):
         metadata={"help": "train only W_a, U_a, v_a (and V_a of --target-foresight); all else "
                   "stays as in --finetune-from-model"},
     )  # fmt: skip
-    decoder_order: ChoiceEnum(list(DECODER_ORDERS)) = field(
+    decoder_order: _choice(DECODER_ORDERS) = field(
         default="program",
         metadata={"help": "order inside one decoder step: the authors' program, or as printed in "
                   "the paper's appendix A.2.2 or section 3.1"},
     )  # fmt: skip
-    output_layer: ChoiceEnum(["single", "factorised"]) = field(
+    output_layer: _choice(["single", "factorised"]) = field(
         default="single",
         metadata={"help": "W_o as one matrix (paper) or as the authors' product of two"},
     )
@@ -77,7 +81,7 @@ class RNNSearchConfig(FairseqDataclass):
         default=False,
         metadata={"help": "RNNencdec: the context is always the last forward state"},
     )
-    initialization: ChoiceEnum(list(INITIALIZATIONS)) = field(
+    initialization: _choice(INITIALIZATIONS) = field(
         default="appendix",
         metadata={"help": "initialisation: as in the paper's appendix B.1, or uniform from -0.1 to "
                   "0.1, as in fairseq's lstm"},
@@ -92,12 +96,12 @@ class RNNSearchConfig(FairseqDataclass):
     readout_dropout: Optional[float] = field(
         default=None, metadata={"help": "dropout of the maxout layer (default: --dropout)"}
     )
-    kernels: ChoiceEnum(list(KERNELS)) = field(
+    kernels: _choice(KERNELS) = field(
         default="auto",
         metadata={"help": "implementation of the recurrences: fast (CPU), gpu (no GPU has run it "
                   "yet), reference (plain, runs anywhere), or auto: fast or reference"},
     )  # fmt: skip
-    compute_dtype: ChoiceEnum(list(COMPUTE_DTYPES)) = field(
+    compute_dtype: _choice(COMPUTE_DTYPES) = field(
         default="float32",
         metadata={"help": "type of the operands of matrix products (tf32: on NVIDIA GPUs from "
                   "Ampere on); parameters, optimizer and checkpoints stay float32, and so do sums "
@@ -105,20 +109,12 @@ class RNNSearchConfig(FairseqDataclass):
     )  # fmt: skip
 
 
-def add_younger_options(cfg: RNNSearchConfig | DictConfig) -> None:
-    """Add defaults for options that are newer than a checkpoint."""
-    if isinstance(cfg, DictConfig):
-        with open_dict(cfg):
-            for option in fields(RNNSearchConfig):
-                cfg.setdefault(option.name, option.default)
-
-
-def check_options(cfg: RNNSearchConfig | DictConfig) -> None:
+def check_options(cfg: Any) -> None:
     """Check the options of a command line, of a configuration, or of a checkpoint."""
-    for option in fields(RNNSearchConfig):
+    for option in fields(ModelOptions):
         name, value = option.name, getattr(cfg, option.name)
         valid = None
-        if name.startswith("_") or (value is None and option.default is None):
+        if value is None and option.default is None:
             continue
         if name.endswith("dropout"):
             if not (_is_number(value) and 0 <= value < 1):

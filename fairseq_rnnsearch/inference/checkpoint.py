@@ -1,0 +1,88 @@
+"""Models of fairseq-train's checkpoints, and the data folder that belongs to them."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from fairseq import checkpoint_utils
+from fairseq.data import Dictionary
+from fairseq.tasks.translation import TranslationTask
+from fairseq.utils import split_paths
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.inference.length_limit import UNKNOWN, LengthLimit
+from fairseq_rnnsearch.inference.work_folder import DEEPEST
+from fairseq_rnnsearch.runs import mends
+from fairseq_rnnsearch.runs.checkpoints import read_checkpoint
+
+
+class Trained(NamedTuple):
+    """The models of an ensemble, and what they share."""
+
+    models: list[torch.nn.Module]
+    dictionaries: tuple[Dictionary, Dictionary]
+    languages: tuple[str, str]
+    data: Path
+    left_pad_source: bool
+    length_limit: LengthLimit
+
+
+def read_models(paths: Sequence[str], changes: dict[str, str], device: torch.device) -> Trained:
+    """Read checkpoints, on a device and ready to translate.
+
+    Args:
+        changes: ``data``, ``source_lang`` and ``target_lang``, if they are not the checkpoints'.
+
+    Raises:
+        UserError: if a checkpoint or the data is missing or unusable, or they do not fit together.
+    """
+    if "data" not in changes:
+        changes = changes | {"data": data_of(paths[0])}
+    with mends.reading_as_data():
+        models, cfg, its_task = checkpoint_utils.load_model_ensemble_and_task(paths, changes)
+    if not isinstance(its_task, TranslationTask):
+        raise UserError(
+            f"checkpoint {', '.join(paths)}: was trained with --task {cfg.task._name}, "
+            "and must be of a translation"
+        )
+    for model in models:
+        model.to(device)  # first: how it is prepared depends on where it computes
+        model.prepare_for_inference_(cfg)
+    return Trained(
+        models,
+        (its_task.source_dictionary, its_task.target_dictionary),
+        (its_task.cfg.source_lang, its_task.cfg.target_lang),
+        Path(split_paths(cfg.task.data)[0]),
+        cfg.task.get("left_pad_source", False),
+        getattr(its_task, "length_limit", UNKNOWN),
+    )
+
+
+def data_of(checkpoint: str) -> str:
+    """Return the data folder that a checkpoint was trained with, or one of its name beside it.
+
+    Raises:
+        UserError: if it is in neither place, or the checkpoint cannot be read.
+    """
+    trained_with = _data_named_in(checkpoint)
+    named = Path(split_paths(trained_with)[0]) if trained_with else Path("data")
+    if trained_with and named.is_dir():
+        return trained_with
+    for folder in list(Path(checkpoint).absolute().parents)[:DEEPEST]:
+        if (folder / named.name).is_dir():
+            return str(folder / named.name)
+    raise UserError(
+        f"checkpoint {checkpoint} was trained with the data in {str(named)!r}, which is neither "
+        "there nor beside it: give the folder with its dictionaries as data (--data DIR)"
+    )
+
+
+def _data_named_in(checkpoint: str) -> str | None:
+    """Return the option ``data`` of the training; the file is read without its tensors."""
+    state = read_checkpoint(checkpoint)
+    state = state if isinstance(state, dict) else {}
+    options = state.get("args") if state.get("cfg") is None else state["cfg"].get("task")
+    options = options if isinstance(options, dict) else vars(options or object)
+    named = options.get("data")
+    return named if isinstance(named, str) and named else None

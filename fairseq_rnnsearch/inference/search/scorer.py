@@ -1,0 +1,82 @@
+"""Scores given words, as fairseq's ``SequenceScorer`` does, for its models and ours."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.inference.search.generator import StepwiseDecoder
+
+
+class Scorer:
+    """Scores the target words of a batch, with the weights that belong to them.
+
+    Args:
+        dictionary: the target's.
+        posterior: whether the weights are those of ``paper.network.Decoder.posterior``.
+    """
+
+    def __init__(self, dictionary: Any, *, posterior: bool = False) -> None:
+        self._pad, self._posterior = dictionary.pad(), posterior
+
+    @torch.no_grad()
+    def generate(
+        self, models: Sequence[torch.nn.Module], sample: dict, **_: Any
+    ) -> list[list[dict]]:
+        """Return one hypothesis for each sentence: the given words.
+
+        Raises:
+            UserError: if a model has no posterior weights and these are asked for.
+        """
+        given, target = sample["net_input"], sample["target"]
+        if self._posterior:
+            for model in models:
+                _check_posterior(model.decoder)
+            given = given | {"posterior": True}
+        scores, weights = zip(
+            *(_scored(model, given, target, len(models) == 1) for model in models), strict=True
+        )
+        log_p = scores[0] if len(models) == 1 else _mean(scores, len(models)).log()
+        known = [one for one in weights if one is not None]
+        attention = _mean(known, len(models)) if known else [None] * len(target)
+        lengths = target.ne(self._pad).sum(dim=1).tolist()
+        return [
+            [
+                {
+                    "tokens": words[words.ne(self._pad)],
+                    "score": of_words[:length].sum() / length,
+                    "attention": alpha,
+                    "alignment": None,
+                    "positional_scores": of_words[:length],
+                }
+            ]
+            for words, of_words, alpha, length in zip(
+                target, log_p, attention, lengths, strict=True
+            )
+        ]
+
+
+def _scored(
+    model: torch.nn.Module, given: dict, target: Tensor, log_probs: bool
+) -> tuple[Tensor, Tensor | None]:
+    """Return p or log p of the words, ``(batch, target)``, and alignment weights, or None."""
+    output = model(**given)
+    scores = model.get_normalized_probs(output, log_probs=log_probs)
+    extra = output[1] if len(output) > 1 else None
+    weights = extra.get("attn") if isinstance(extra, dict) else extra
+    weights = weights[0] if isinstance(weights, list | tuple) else weights
+    return scores.gather(2, target.unsqueeze(2)).squeeze(2), weights
+
+
+def _mean(tensors: Sequence[Tensor], count: int) -> Tensor:
+    return sum(tensors[1:], tensors[0]) / count
+
+
+def _check_posterior(decoder: torch.nn.Module) -> None:
+    if not (isinstance(decoder, StepwiseDecoder) and decoder.has_alignment):
+        raise UserError(
+            "posterior: the model has only the weights with which it attends before it knows the "
+            "word; RNNsearch has those given the word too"
+        )

@@ -1,0 +1,156 @@
+"""The whole model: RNNsearch, or RNNencdec, with what it checks of its parameters."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from fairseq_rnnsearch.data.dictionary_file import file_of
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.model.model_options import ALIGNMENTS, UNITS, check_options
+from fairseq_rnnsearch.model.precision import round_matrices
+from fairseq_rnnsearch.model.sides import DecoderSide, EncoderSide
+from fairseq_rnnsearch.paper.network import Decoder, Encoder
+
+_FORESIGHT = "decoder.network.alignment_model.foresight_weight"  # V_a
+
+
+def networks_of(cfg: Any, source_words: int, target_words: int) -> tuple[Encoder, Decoder]:
+    """Build both networks, their parameters not yet initialised.
+
+    Args:
+        cfg: `ModelOptions`, or fairseq's configuration with the same names.
+        source_words, target_words: sizes of the dictionaries.
+
+    Raises:
+        UserError: if an option, or a combination of two, is invalid.
+    """
+    check_options(cfg)
+    embedding_dropout, readout_dropout = (
+        cfg.dropout if part is None else part
+        for part in (cfg.embedding_dropout, cfg.readout_dropout)
+    )
+    encoder = Encoder(
+        source_words,
+        cfg.encoder_embed_dim,
+        cfg.encoder_hidden_size,
+        bidirectional=not cfg.fixed_context,
+        dropout=embedding_dropout,
+        kernels=str(cfg.kernels),
+        unit=UNITS[str(cfg.unit)],
+    )
+    decoder = Decoder(
+        target_words,
+        cfg.decoder_embed_dim,
+        cfg.decoder_hidden_size,
+        summary_size=cfg.encoder_hidden_size,
+        context_size=cfg.encoder_hidden_size * (1 if cfg.fixed_context else 2),
+        alignment_size=None if cfg.fixed_context else cfg.attention_size,
+        maxout_size=cfg.maxout_size,
+        order=str(cfg.decoder_order),
+        factorised_output=cfg.output_layer == "factorised",
+        embedding_dropout=embedding_dropout,
+        readout_dropout=readout_dropout,
+        kernels=str(cfg.kernels),
+        unit=UNITS[str(cfg.unit)],
+        alignment_model=ALIGNMENTS[str(cfg.alignment_model)],
+        target_foresight=cfg.target_foresight,
+    )
+    return encoder, decoder
+
+
+class TranslationModel:
+    """What fairseq's model and `PlainModel` have in common."""
+
+    encoder: EncoderSide
+    decoder: DecoderSide
+
+    def forward(
+        self,
+        src_tokens: Tensor,
+        src_lengths: Tensor | None,
+        prev_output_tokens: Tensor,
+        **options: Any,
+    ) -> tuple[Tensor, dict]:
+        """Return the decoder's ``forward``."""
+        encoder_out = self.encoder(src_tokens, src_lengths=src_lengths, **options)
+        return self.decoder(prev_output_tokens, encoder_out=encoder_out, **options)
+
+    def round_matrices(self) -> None:
+        """Prepare for translation; the model does not train afterwards."""
+        for side in (self.encoder, self.decoder):
+            round_matrices(side)
+
+    def checked(self, state_dict: Mapping[str, Tensor]) -> Mapping[str, Tensor]:
+        """Return a checkpoint's parameters as this model takes them.
+
+        A model with target foresight can load a model without it, and then attends in the same
+        way, because V_a is zero.
+
+        Raises:
+            UserError: if the checkpoint's dictionaries have other sizes, or its parameters are not
+                all finite.
+        """
+        broken = [n for n, value in state_dict.items() if not torch.isfinite(value).all()]
+        if broken:
+            raise UserError(
+                f"{len(broken)} of {len(state_dict)} parameters hold numbers that are not finite, "
+                f"{broken[0]} first: take a checkpoint from before training went wrong"
+            )
+        for side, network in (("encoder", self.encoder), ("decoder", self.decoder)):
+            trained = state_dict.get(f"{side}.network.embedding.weight")
+            words = len(network.dictionary)
+            if trained is not None and trained.size(0) != words:
+                language = "source" if side == "encoder" else "target"
+                raise UserError(
+                    f"the {language} dictionary has {words} symbols"
+                    f"{file_of(network.dictionary)}, but the checkpoint was "
+                    f"trained with {trained.size(0)}: give the data folder (or dict files) that "
+                    "the checkpoint was trained with"
+                )
+        if self.decoder.network.target_foresight and _FORESIGHT not in state_dict:
+            shape = self.decoder.network.alignment_model.foresight_weight.shape
+            state_dict = {**state_dict, _FORESIGHT: torch.zeros(shape)}
+        return state_dict
+
+
+class _PlainSide(nn.Module):
+    def __init__(self, dictionary: Any, network: nn.Module, compute_dtype: str) -> None:
+        super().__init__()
+        self.dictionary, self.network, self.compute_dtype = dictionary, network, compute_dtype
+
+
+class _PlainEncoder(EncoderSide, _PlainSide):
+    pass
+
+
+class _PlainDecoder(DecoderSide, _PlainSide):
+    def forward(
+        self, prev_output_tokens: Tensor, encoder_out: Any, posterior: bool = False, **_
+    ) -> tuple[Tensor, dict]:
+        """Return logits ``(batch, target, words)`` and ``{"attn": [weights]}``, or None."""
+        t, alpha = self.features(prev_output_tokens, encoder_out, posterior)
+        return self.output_layer(t), {"attn": None if alpha is None else [alpha]}
+
+
+class PlainModel(TranslationModel, nn.Module):
+    """A model for translating and aligning, which needs no fairseq.
+
+    Args:
+        cfg: `ModelOptions`.
+        source, target: dictionaries.
+
+    Raises:
+        UserError: if an option, or a combination of two, is invalid.
+    """
+
+    def __init__(self, cfg: Any, source: Any, target: Any) -> None:
+        super().__init__()
+        encoder, decoder = networks_of(cfg, len(source), len(target))
+        self.encoder = _PlainEncoder(source, encoder, str(cfg.compute_dtype))
+        self.decoder = _PlainDecoder(target, decoder, str(cfg.compute_dtype))
+
+    def get_normalized_probs(self, net_output, log_probs: bool, sample=None) -> Tensor:
+        """See `DecoderSide`."""
+        return self.decoder.get_normalized_probs(net_output, log_probs, sample)
