@@ -226,24 +226,9 @@ class Launchpad:
     def train(self, *arguments: object, **options: object) -> Finished:
         return self.begin(*arguments, **options).finish()
 
-    def train_together(
-        self,
-        processes: int,
-        *arguments: object,
-        strikes: dict[int, Strike] | None = None,
-        more: dict[int, str] | None = None,
-        **environment: str,
-    ) -> list[Finished]:
-        """Run several processes, begun as torchrun begins them, and wait for them.
-
-        Args:
-            strikes: by which some of them are struck.
-            more: further options of some of them.
-        """
-        begun = self.begin_together(
-            processes, *arguments, strikes=strikes, more=more, **environment
-        )
-        return [run.finish() for run in begun]
+    def train_together(self, *arguments: object, **options: object) -> list[Finished]:
+        """Begin several processes as `begin_together` does, and wait for them."""
+        return [run.finish() for run in self.begin_together(*arguments, **options)]
 
     def begin_together(
         self,
@@ -253,7 +238,12 @@ class Launchpad:
         more: dict[int, str] | None = None,
         **environment: str,
     ) -> list[Run]:
-        """Begin them; see `train_together`."""
+        """Begin several processes, as torchrun begins them.
+
+        Args:
+            strikes: by which some of them are struck.
+            more: further options of some of them.
+        """
         port = unused_port()
         return [
             self.begin(

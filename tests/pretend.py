@@ -3,9 +3,7 @@
 The numbers are real. What CUDA refuses, tensors of two devices in one operation, is refused. What
 takes a GPU's time is counted by the line of the package or of fairseq that asked for it:
 
-- launches: operations that are no views;
 - waits: whatever makes the program wait for the device, reading a number above all;
-- copies: from the program's memory to the device, and back where nothing waits for them;
 - late: events that the program made sure of, of which a GPU is past when they are old enough.
 """
 
@@ -38,9 +36,7 @@ class MixedDevices(RuntimeError):
 class Counts:
     """What the device was asked for, by the lines that asked."""
 
-    launches: Counter = field(default_factory=Counter)
     waits: Counter = field(default_factory=Counter)
-    copies: Counter = field(default_factory=Counter)
     late: Counter = field(default_factory=Counter)
 
     def total(self, kind):
@@ -50,7 +46,7 @@ class Counts:
     def __str__(self):
         return "\n".join(
             f"{kind}: {count} x {line}"
-            for kind in ("waits", "copies", "late")
+            for kind in ("waits", "late")
             for line, count in vars(self)[kind].most_common()
         )
 
@@ -74,10 +70,6 @@ _INDEXING = {
     aten.index_put.default,
     aten.index_put_.default,
     aten._index_put_impl_.default,
-}
-_NO_LAUNCH = {
-    *("detach", "alias", "lift_fresh", "_unsafe_view", "set_", "resize_", "_has_compatible"),
-    *("empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"),
 }
 # these take no number of the CPU beside the device's tensors; elementwise operations do
 _NO_SCALARS = {"cat", "stack", "mm", "addmm", "bmm", "baddbmm", "index_select", "gather"}
@@ -125,7 +117,6 @@ class OnDevice(torch.Tensor):
         return self.cpu().tolist()
 
     def new_tensor(self, data, dtype=None, **_):
-        _counts.copies[_line()] += 1
         return OnDevice(torch.tensor(data, dtype=dtype or self.dtype))
 
     def __getitem__(self, index):
@@ -141,7 +132,6 @@ class OnDevice(torch.Tensor):
     def _sent(index):
         if not isinstance(index, list):
             return index
-        _counts.copies[_line()] += 1
         return OnDevice(torch.tensor(index, dtype=torch.long))
 
 
@@ -158,14 +148,11 @@ def _run(function, args, kwargs):
     if not ours and not _is_device(goes_to):
         return function(*args, **kwargs)
     name = function._schema.name.removeprefix("aten::")
-    to_host = _count_copies(function, args, kwargs, ours, others)
+    to_host = _goes_to_host(function, args, kwargs, ours)
     if to_host is None:
         _refuse_mixing(function, name, args, ours, others)
     if function in _WAITS:
         _counts.waits[f"{name} {_line()}"] += 1
-    is_view = any(r.alias_info and not r.alias_info.is_write for r in function._schema.returns)
-    if not is_view and name not in _NO_LAUNCH:
-        _counts.launches[name] += 1
     if _is_device(goes_to):
         kwargs = {**kwargs, "device": torch.device("cpu")}
     real = tree_map(lambda x: x.numbers if isinstance(x, OnDevice) else x, (args, kwargs))
@@ -182,22 +169,18 @@ def _run(function, args, kwargs):
     return tree_map(wrapped, out)
 
 
-def _count_copies(function, args, kwargs, ours, others):
-    """Count a copy between the two memories; return whether it goes to the host, or None."""
+def _goes_to_host(function, args, kwargs, ours):
+    """Whether a copy goes to the host, or None of what is no copy; count those that wait."""
     if function is aten._to_copy.default:
         to_host = bool(ours) and kwargs.get("device") is not None
         to_host = to_host and not _is_device(kwargs["device"])
-        to_device = bool(others) and _is_device(kwargs.get("device"))
     elif function is aten.copy_.default:
         to_host = isinstance(args[1], OnDevice) and not isinstance(args[0], OnDevice)
-        to_device = isinstance(args[0], OnDevice) and not isinstance(args[1], OnDevice)
     else:
         return None
     does_not_wait = kwargs.get("non_blocking") or (len(args) > 2 and args[2])
     if to_host and not does_not_wait:
         _counts.waits[f"copy to the host {_line()}"] += 1
-    elif to_host or to_device:
-        _counts.copies[_line()] += 1
     return to_host
 
 
@@ -206,8 +189,6 @@ def _refuse_mixing(function, name, args, ours, others):
         indices = [x for x in args[1] if x is not None]
         if not isinstance(args[0], OnDevice):
             raise MixedDevices(f"{name}: indices on the device, the tensor on the CPU")
-        if any(not isinstance(x, OnDevice) for x in indices):
-            _counts.copies[_line()] += 1
         if any(x.dtype == torch.bool for x in indices):
             _counts.waits[f"{name} of a mask {_line()}"] += 1
     elif any(x.dim() for x in others) or (others and name in _NO_SCALARS):
@@ -279,7 +260,6 @@ def _tensor(data, *, device=None, **options):
     """``torch.tensor``, which copies to a device in C++."""
     if not _is_device(device):
         return _tensor_of_the_cpu(data, device=device, **options)
-    _counts.copies[_line()] += 1
     return OnDevice(_tensor_of_the_cpu(data, **options))
 
 

@@ -19,7 +19,7 @@ from test_damaged_files import damaged
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.plugin.tasks import vocabulary
 from fairseq_rnnsearch.runs import mends
-from fairseq_rnnsearch.runs.checkpoints import progress, read_checkpoint, verify
+from fairseq_rnnsearch.runs.checkpoints import read_checkpoint, verify
 
 
 @pytest.fixture(autouse=True)
@@ -40,15 +40,6 @@ def sound(**changes):
 
 def load(path):
     return checkpoint_utils.load_checkpoint_to_cpu(str(path))
-
-
-def test_a_sound_one_is_loaded(tmp_path):
-    state = sound()
-    for name, is_zip in (("new.pt", True), ("old.pt", False)):
-        torch.save(state, tmp_path / name, _use_new_zipfile_serialization=is_zip)
-        found = load(tmp_path / name)["model"]
-        assert found.keys() == state["model"].keys()
-        assert all(torch.equal(found[key], value) for key, value in state["model"].items())
 
 
 SHARED = torch.randn(4, 5)
@@ -89,14 +80,6 @@ def test_arrays_of_older_files_become_lists(tmp_path):
     lists = [[1, 2], [3, 4]]
     expected = {"counts": lists, "again": lists, "mean": 0.5, "one": 7}
     assert read_checkpoint(tmp_path / "old.pt") == expected
-
-
-@pytest.mark.parametrize("is_zip", [True, False])
-def test_progress_is_read(tmp_path, is_zip):
-    state = sound(extra_state={"train_iterator": {}}, last_optimizer_state={"state": 1})
-    path = tmp_path / "model.pt"
-    torch.save(state, path, _use_new_zipfile_serialization=is_zip)
-    assert progress(path) == (1, 0)
 
 
 # --- damaged, or something else ------------------------------------------------------------------

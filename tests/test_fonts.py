@@ -64,26 +64,6 @@ def install(monkeypatch, path, family, letters):
     fontManager.addfont(path)
 
 
-def dots(text):
-    drawn = layout.ink(fonts.Label(text, (fonts.MAIN,), False), 10, 150).dots
-    inked = drawn.any(axis=0).nonzero()[0]
-    return drawn[:, inked[0] : inked[-1] + 1]
-
-
-def test_word_runs_from_right_to_left():
-    """U+202D forces the order from left to right: the picture of the letters turned round."""
-    assert np.array_equal(dots("שלום"), dots("\u202d" + "שלום"[::-1]))
-    assert not np.array_equal(dots("שלום"), dots("\u202d" + "שלום"))
-    assert np.array_equal(dots("עולם!"), dots("\u202d!" + "עולם"[::-1]))
-    assert np.array_equal(dots("عام2024"), dots("\u202d2024" + "\ufecb\ufe8e\ufee1"[::-1]))
-
-
-def test_arabic_letters_take_their_shapes():
-    """Against the code points that stand for a shape: initial, medial, final, isolated."""
-    assert np.array_equal(dots("كتاب"), dots("\u202d" + "\ufedb\ufe98\ufe8e\ufe8f"[::-1]))
-    assert np.array_equal(dots("لا"), dots("\ufefb"))
-
-
 @pytest.mark.parametrize(
     ("word", "from_right"),
     [("word", False), ("שלום", True), ("(مرحبا)", True), ("٢٠٢٤", False), ("12", False)]
@@ -157,12 +137,6 @@ def test_font_is_found_by_what_it_covers(tmp_path, monkeypatch):
     assert ink.shape[1] == pytest.approx(72, abs=4) and len(gap) == pytest.approx(7, abs=3)
     with pytest.warns(UserWarning, match="U\\+6F23"):
         assert fonts.label("漢\u6f23").text == "漢 U+6F23"
-
-
-def test_search_for_a_font_logs_nothing(caplog):
-    with pytest.warns(UserWarning, match="heatmaps"):
-        fonts.label("\u0e01")  # no font of matplotlib's has it, so that all are asked
-    assert caplog.messages == []
 
 
 def test_mark_of_another_font_than_its_letter(tmp_path, monkeypatch):
@@ -244,25 +218,3 @@ def test_png_is_the_picture_of_the_figure(tmp_path):
         edge = (place.top if turn is np.transpose else place.left) - 3
         drawn = [list(spans(turn(paper)[:, :edge], count, start)) for paper in (ours, figure)]
         np.testing.assert_allclose(*drawn, atol=4)
-
-
-def test_svg_of_words_from_right_to_left_in_chromium(tmp_path, browser):
-    """Chromium's own places of letters: order from the right, and the word beside its cell."""
-    words = ["שלום", "עולם!", "word!", "(كتاب)"]
-    save_heatmap(tmp_path / "a.svg", words, words, np.eye(4))
-    browser.get((tmp_path / "a.svg").as_uri())
-    texts = browser.execute_script(
-        "return [...document.querySelectorAll('text')].map(text => {"
-        " const box = text.getBBox(), count = text.getNumberOfChars();"
-        " const letters = [...Array(count).keys()].map(i => text.getExtentOfChar(i).x);"
-        " return [box.x, box.x + box.width, letters]})"
-    )
-    gap = 3
-    for word, (*_, letters) in zip(words * 2, texts[: len(words) * 2], strict=True):
-        turned = word != "word!"
-        assert letters == sorted(letters, reverse=turned), word
-    for _, right, _ in texts[:4]:
-        assert right == pytest.approx(-gap, abs=1)
-    for left, *_ in texts[4:]:
-        assert left == pytest.approx(gap, abs=1)
-    assert browser.get_log("browser") == []

@@ -1,14 +1,12 @@
 """A GPU's part, on a pretend one: the same numbers as on a CPU, and nothing waits.
 
-What was counted at the paper's batch of 80 pairs of 30 words is bounded from above, so that it
-cannot grow unseen. Times are measured on a real GPU by recipes/gpu.
+Times are measured on a real GPU by recipes/gpu.
 """
 
 import copy
 import itertools
 import logging
 import math
-import random
 import sys
 from types import SimpleNamespace
 
@@ -47,7 +45,7 @@ def test_it_refuses_what_cuda_refuses_and_counts():
         with pytest.raises(MixedDevices):
             y[on_device(torch.tensor([0]))]
         assert isinstance(x + torch.tensor(1.0), OnDevice)
-        assert counts.total("launches") == 1 and not counts.waits
+        assert not counts.waits
         for ask in (lambda: x[0, 0].item(), lambda: bool(x[0, 0]), x.tolist, x.nonzero):
             before = counts.total("waits")
             ask()
@@ -56,7 +54,7 @@ def test_it_refuses_what_cuda_refuses_and_counts():
         assert counts.total("waits") == before + 2
         x.to("cpu", non_blocking=True)
         torch.zeros(3, device=DEVICE).copy_(torch.ones(3))
-        assert counts.total("waits") == before + 2 and counts.total("copies") == 2
+        assert counts.total("waits") == before + 2
 
 
 # --- updates --------------------------------------------------------------------------------------
@@ -368,53 +366,3 @@ def test_searches_find_what_a_cpu_finds(name, order, monkeypatch, caplog):
     assert bool(steps) == (kind is not SequenceScorer and name != "diverse")
     if steps:
         assert waits <= 2 * len(steps), counts
-
-
-# --- how often a GPU is asked ---------------------------------------------------------------------
-
-
-def paper_batch(length=30, sentences=80):
-    """Sentences of the paper's number and length; the widths of ``build_model`` are tiny."""
-    draw = random.Random(0)
-
-    def side():
-        return [[draw.randrange(4, 13) for _ in range(length - 1)] + [EOS]] * sentences
-
-    return batch_of(side(), side())
-
-
-# backend: launches, copies
-BOUNDS = {"auto": (2600, 1), "reference": (4150, 1)}
-SEARCH_BOUNDS = {"launches": 80, "copies": 1.5, "waits": 2}  # of a step
-
-
-@pytest.mark.parametrize("kernels", cases(BOUNDS, "auto"))
-def test_an_update_of_the_papers_batch(kernels, monkeypatch):
-    def in_one_launch(parameter, *given):
-        parameter.detach().zero_()
-
-    monkeypatch.setattr(optim.fused_adadelta, "update", in_one_launch)
-    model = move(lively(kernels=kernels))
-    optimizer, batch = adadelta(model), paper_batch()
-    with pretending() as counts:
-        update(model, on_device(batch), optimizer)
-    launches, copies = BOUNDS[kernels]
-    assert counts.total("launches") <= launches
-    assert counts.total("copies") <= copies, counts
-    assert not counts.waits, counts
-
-
-def test_a_step_of_a_search_of_the_papers_size(monkeypatch):
-    """40 sentences together, with a beam of 12."""
-    steps, step = [], generator._Search._step
-    monkeypatch.setattr(
-        generator._Search, "_step", lambda self, words: steps.append(1) or step(self, words)
-    )
-    model = move(lively(target_symbols=200).eval())
-    words = model.decoder.dictionary
-    search = StepwiseGenerator([model], words, beam_size=12, min_len=29, max_len_b=29)
-    with pretending() as counts, torch.no_grad():
-        search.generate(None, on_device(paper_batch(sentences=40)))
-    assert len(steps) == 30
-    for kind, bound in SEARCH_BOUNDS.items():
-        assert counts.total(kind) / len(steps) <= bound, counts

@@ -169,21 +169,26 @@ def test_an_ensemble_of_one_model_twice_is_that_model(packaged):
     np.testing.assert_allclose(twice.mattered, one.mattered, atol=1e-4)
 
 
-def test_the_command_and_python_give_the_same(barely_trained, tmp_path):
+@pytest.mark.parametrize("option", ["attribution", "posterior"])
+def test_the_command_and_python_give_the_same(option, barely_trained, tmp_path):
     text, out = barely_trained.corpus.text, tmp_path / "aligned"
     run(
-        "fairseq_rnnsearch.inference.align", barely_trained.checkpoint, "--attribution",
+        "fairseq_rnnsearch.inference.align", barely_trained.checkpoint, f"--{option}",
         f"--data={barely_trained.corpus.data}", f"--out={out} --heatmap-format jsonl",
         f"--source={text / 'test.en'}", f"--target={text / 'test.fr'}",
     ).ok()  # fmt: skip
     model = load(barely_trained.checkpoint, barely_trained.corpus.data)
     sides = [(text / f"test.{language}").read_text().splitlines() for language in ("en", "fr")]
-    aligned = model.align(*sides, attribution=True)
+    aligned, plain = model.align(*sides, **{option: True}), model.align(*sides)
     written = (out / "alignments.jsonl").read_text().splitlines()
     assert len(written) == len(aligned) == 13
-    for number, one in enumerate(aligned):
+    for number, (one, before) in enumerate(zip(aligned, plain, strict=True)):
         assert written[number] == json_line(replace(one.alignment, id=number))
-        assert np.shape(json.loads(written[number])["mattered"]) == one.weights.shape
+        assert one.score == before.score
+        if option == "posterior":
+            assert not np.array_equal(one.weights, before.weights)
+        else:
+            assert np.shape(json.loads(written[number])["mattered"]) == one.weights.shape
     read = read_alignments(out / "alignments.jsonl")
     assert [json_line(one) for one in read.values()] == written
     wrong = json.loads(written[0]) | {"mattered": [["x"]]}

@@ -1,24 +1,17 @@
 """Alignment weights in the knowledge of the word: against an oracle in NumPy float64, and use."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
-from commands import run
 from models import EOS, SOURCES, TARGETS, batch_of, build_model, padded, random_model
 from oracles import numpy_rnnsearch as oracle
 from test_network import EXACT
 from test_target_foresight import arrays_of
 from torch.testing import assert_close
 
-from fairseq_rnnsearch import load
-from fairseq_rnnsearch.alignment.figures.jsonl import json_line
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference.search import Scorer
 from fairseq_rnnsearch.paper.network import DECODER_ORDERS, decoder
-
-pytest_plugins = ["trained"]
 
 
 def posterior(p, x, y, order):
@@ -58,21 +51,3 @@ def test_a_model_without_attention_is_refused():
     with pytest.raises(UserError, match="posterior: the model has only"):
         scorer = Scorer(model.decoder.dictionary, posterior=True)
         scorer.generate([model], batch_of(SOURCES, TARGETS))
-
-
-def test_the_command_and_python_give_the_same(barely_trained, tmp_path):
-    text, out = barely_trained.corpus.text, tmp_path / "aligned"
-    run(
-        "fairseq_rnnsearch.inference.align", barely_trained.checkpoint, "--posterior",
-        f"--data={barely_trained.corpus.data}", f"--out={out} --heatmap-format jsonl",
-        f"--source={text / 'test.en'}", f"--target={text / 'test.fr'}",
-    ).ok()  # fmt: skip
-    model = load(barely_trained.checkpoint, barely_trained.corpus.data)
-    sides = [(text / f"test.{language}").read_text().splitlines() for language in ("en", "fr")]
-    attended, given = model.align(*sides), model.align(*sides, posterior=True)
-    written = (out / "alignments.jsonl").read_text().splitlines()
-    assert len(written) == len(given) == 13
-    for number, (before, after) in enumerate(zip(attended, given, strict=True)):
-        assert before.score == after.score
-        assert not np.array_equal(before.alignment.weights, after.alignment.weights)
-        assert written[number] == json_line(replace(after.alignment, id=number))

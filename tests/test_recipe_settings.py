@@ -83,39 +83,6 @@ def test_none_is_run(tmp_path, recipe):
                 assert name in process.stderr, process.stderr
 
 
-SHARED_OPTIONS = {  # of training, by the call that sets them
-    "set_optimization adadelta fixed 90; echo ${OPTIMIZATION[@]}": (
-        "--cost-scale sum --optimizer rnnsearch_adadelta"
-    ),
-    "set_optimization adam fixed 90; echo ${OPTIMIZATION[@]}": (
-        "--cost-scale word --optimizer adam --lr 0.1 --lr-scheduler fixed --warmup-updates 3"
-    ),
-    "set_optimization adam polynomial_decay 90; echo ${OPTIMIZATION[@]}": (
-        "--cost-scale word --optimizer adam --lr 0.1 --lr-scheduler polynomial_decay"
-        " --warmup-updates 3 --total-num-update 90 --end-learning-rate 0.00001"
-    ),
-    "VOCABULARY=bpe set_judgement nll_loss; echo ${JUDGEMENT[@]}": (
-        "--best-checkpoint-metric nll_loss"
-    ),
-    "VOCABULARY=bpe; set_judgement bleu; echo ${JUDGEMENT[@]}": (
-        "--best-checkpoint-metric bleu --maximize-best-checkpoint-metric --eval-bleu"
-        ' --eval-bleu-args {"beam": 1} --eval-bleu-remove-bpe'
-    ),
-}
-
-
-@pytest.mark.parametrize("call", SHARED_OPTIONS)
-def test_options_that_recipes_share(call):
-    ended = subprocess.run(
-        ["bash", "-euc", f"ROOT={ROOT}; source {RECIPES}/steps.sh; {call}"],
-        env={"PATH": os.environ["PATH"], "LEARNING_RATE": "0.1", "WARMUP": "3"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert ended.stdout.split() == SHARED_OPTIONS[call].split()
-
-
 STAGES = "; ".join(f"source {RECIPES}/{n}.sh" for n in ("settings", "steps", "stages"))
 BEGIN = f"{STAGES}; SOURCE=en TARGET=fr; check_settings; prepare_stages"
 

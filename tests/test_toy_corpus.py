@@ -32,38 +32,28 @@ OF_SEED_4 = "974b3b1c9b7848f7a6f1287f54daf8a5fc169f9caf64f69a5693acde9e7f0c3d"  
 NOUN_PHRASES = [
     # agreement and the adjective's place
     (("the", "car", "red"), {}, "the red car", "la voiture rouge"),
-    (("the", "car", "small", "red"), {}, "the small red car", "la petite voiture rouge"),
     (("the", "shoe", "white"), {"plural": True}, "the white shoes", "les chaussures blanches"),
-    (("this", "woman", "jealous"), {}, "this jealous woman", "cette femme jalouse"),
     (("my", "horse", "new"), {"plural": True}, "my new horses", "mes nouveaux chevaux"),
     (("three", "newspaper", "italian"), {}, "three italian newspapers", "trois journaux italiens"),
     # before a vowel
     (("the", "man", "old"), {}, "the old man", "le vieil homme"),
     (("a", "hotel", "beautiful"), {}, "a beautiful hotel", "un bel hôtel"),
     (("this", "friend"), {}, "this friend", "cet ami"),
-    (("this", "friend", "new"), {}, "this new friend", "ce nouvel ami"),
     (("my", "school"), {}, "my school", "mon école"),
-    (("his", "school", "old"), {}, "his old school", "sa vieille école"),
     (("her", "farm", "huge"), {}, "her huge farm", "son énorme ferme"),
     # aspirated h: as before a consonant
     (("the", "hero", "old"), {}, "the old hero", "le vieux héros"),
-    (("this", "owl"), {}, "this owl", "ce hibou"),
     (("the", "axe"), {}, "the axe", "la hache"),
     # determiners
-    (("a", "apple"), {}, "an apple", "une pomme"),
     (("some", "bread"), {}, "some bread", "du pain"),
     (("some", "soup"), {}, "some soup", "de la soupe"),
     (("some", "water"), {}, "some water", "de l' eau"),
-    (("some", "dog"), {"plural": True}, "some dogs", "des chiens"),
     (("some", "dog", "small"), {"plural": True}, "some small dogs", "de petits chiens"),
     (("some", "dog", "huge"), {"plural": True}, "some huge dogs", "d' énormes chiens"),
-    (("many", "orange"), {}, "many oranges", "beaucoup d' oranges"),
     (("all the", "woman"), {}, "all the women", "toutes les femmes"),
-    (("every", "bird"), {}, "every bird", "chaque oiseau"),
     # possessors
     (("the", "dog", "black"), {"owner": noun_phrase("the", "man")}, "the man 's black dog",
      "le chien noir de l' homme"),
-    (("the", "hat"), {"owner": noun_phrase("the", "king")}, "the king 's hat", "le chapeau du roi"),
     (("the", "hat"), {"owner": name("anne")}, "anne 's hat", "le chapeau d' anne"),
     (("a", "bottle"), {"tail": text("of", "de") + noun_phrase("", "water").text},
      "a bottle of water", "une bouteille d' eau"),
@@ -71,21 +61,15 @@ NOUN_PHRASES = [
 
 PREPOSITIONS = [
     ("near", noun_phrase("the", "museum"), "near the museum", "près du musée"),
-    ("near", noun_phrase("the", "hospital"), "near the hospital", "près de l' hôpital"),
-    ("near", noun_phrase("the", "hero"), "near the hero", "près du héros"),
     ("next to", noun_phrase("the", "car", plural=True), "next to the cars", "à côté des voitures"),
     ("to", noun_phrase("the", "doctor"), "to the doctor", "au médecin"),
     ("to", noun_phrase("the", "child"), "to the child", "à l' enfant"),
     ("to", noun_phrase("the", "child", plural=True), "to the children", "aux enfants"),
-    ("far from", noun_phrase("a", "forest"), "far from a forest", "loin d' une forêt"),
     ("far from", noun_phrase("eleven", "lamp"), "far from eleven lamps", "loin de onze lampes"),
-    ("in front of", noun_phrase("the", "hotel"), "in front of the hotel", "devant l' hôtel"),
 ]  # fmt: skip
 
 CLAUSES = [
     # negation, do-support
-    (clause(pronoun("he"), VERB["see"], noun_phrase("the", "house"), negative=True),
-     "he does not see the house", "il ne voit pas la maison"),
     (clause(pronoun("i"), VERB["love"], noun_phrase("the", "city"), negative=True),
      "i do not love the city", "je n' aime pas la ville"),
     (clause(pronoun("you"), VERB["see"], noun_phrase("the", "man"), question=True),
@@ -99,10 +83,6 @@ CLAUSES = [
     # a preposition's object keeps its article behind a negation
     (clause(pronoun("she"), VERB["answer"], noun_phrase("a", "child"), negative=True),
      "she does not answer a child", "elle ne répond pas à un enfant"),
-    (clause(pronoun("he"), VERB["need"], noun_phrase("the", "knife"), negative=True),
-     "he does not need the knife", "il n' a pas besoin du couteau"),
-    (clause(pronoun("we"), VERB["talk about"], noun_phrase("the", "horse")),
-     "we talk about the horse", "nous parlons du cheval"),
     # persons
     (clause(pronoun("we"), VERB["eat"], noun_phrase("the", "cake")), "we eat the cake",
      "nous mangeons le gâteau"),
@@ -111,7 +91,6 @@ CLAUSES = [
     (clause(both(noun_phrase("the", "man"), noun_phrase("the", "woman")), VERB["sleep"]),
      "the man and the woman sleep", "l' homme et la femme dorment"),
     # object pronouns
-    (clause(pronoun("i"), VERB["look for"], pronoun("she")), "i look for her", "je la cherche"),
     (clause(pronoun("he"), VERB["love"], pronoun("i"), negative=True), "he does not love me",
      "il ne m' aime pas"),
     (clause(pronoun("she"), VERB["help"], pronoun("he"), tense="want"), "she wants to help him",
@@ -119,20 +98,13 @@ CLAUSES = [
     (clause(pronoun("you"), VERB["see"], pronoun("they"), tense="can", negative=True),
      "you cannot see them", "vous ne pouvez pas les voir"),
     # participles
-    (clause(pronoun("i"), VERB["see"], pronoun("she"), tense="past"), "i saw her", "je l' ai vue"),
     (clause(pronoun("we"), VERB["find"], pronoun("they"), tense="past"), "we found them",
      "nous les avons trouvés"),
     (clause(noun_phrase("the", "girl", plural=True), VERB["arrive"], tense="past"),
      "the girls arrived", "les filles sont arrivées"),
-    (clause(pronoun("she"), VERB["go to"], noun_phrase("the", "school"), tense="past"),
-     "she went to the school", "elle est allée à l' école"),
-    (clause(noun_phrase("the", "woman"), VERB["see"], noun_phrase("the", "cow"), tense="past"),
-     "the woman saw the cow", "la femme a vu la vache"),
     # adverbs, modals
     (clause(pronoun("they"), VERB["wear"], noun_phrase("the", "hat"), adverb="often"),
      "they often wear the hat", "ils portent souvent le chapeau"),
-    (clause(pronoun("i"), VERB["wear"], noun_phrase("the", "hat"), tense="going"),
-     "i am going to wear the hat", "je vais porter le chapeau"),
     (clause(pronoun("he"), VERB["sleep"], tense="must", negative=True), "he must not sleep",
      "il ne doit pas dormir"),
     # two objects
@@ -145,12 +117,7 @@ CLAUSES = [
     (clause(pronoun("they"), LEXICON.be, tense="past", question=True,
             rest=predicate("happy", pronoun("they"))),
      "were they happy", "est-ce qu' ils étaient heureux"),
-    (clause(pronoun("i"), LEXICON.be, tense="past",
-            rest=prepositional("in", noun_phrase("the", "park"))),
-     "i was in the park", "j' étais dans le parc"),
     # elision between clauses
-    (text("that", "que") + clause(pronoun("she"), VERB["sleep"]),
-     "that she sleeps", "qu' elle dort"),
     (text("if", "si") + clause(pronoun("they"), VERB["sing"]), "if they sing", "s' ils chantent"),
     (text("if", "si") + clause(pronoun("she"), VERB["sing"]), "if she sings", "si elle chante"),
 ]  # fmt: skip

@@ -154,19 +154,6 @@ def test_a_terminal_gets_no_escape_sequences_and_a_pipe_all_bytes(work, monkeypa
             assert not is_terminal or not {*"\x1b\x9b"} & {*shown}
 
 
-def test_several_translations_of_each_line_are_those_of_fairseq(work, learned):
-    text = [" ".join(source) for source, _ in sides(learned.corpus.text, "test")]
-    finished = translate(work, "--nbest 2", stdin="\n".join(text)).ok()
-    options = "--beam 3 --nbest 2 --max-len-a 3 --max-len-b 10"
-    best = learned.folder / "checkpoint_best.pt"
-    expected = generate(learned.corpus.data, best, options).ok().hypotheses()
-    found = {}
-    for line in finished.out.splitlines():
-        number, _, translation = line.split("\t")
-        found.setdefault(int(number) - 1, []).append(translation)
-    assert found == expected
-
-
 def test_pictures_name_unknown_words_and_leave_blank_lines_out(work, tmp_path):
     options = f"--heatmap-dir={tmp_path} --heatmap-format text,png,jsonl,pharaoh"
     finished = translate(work, options, stdin="red zebra\n\nbird\n").ok()
