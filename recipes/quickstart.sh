@@ -43,7 +43,7 @@ train() {
         --optimizer adam --lr "$LEARNING_RATE" --clip-norm 1 \
         --lr-scheduler fixed --force-anneal "$ANNEAL_FROM" --lr-shrink 0.5 \
         --batch-size "$BATCH_SIZE" --max-epoch "$EPOCHS" --seed "$SEED" \
-        --num-workers 0 --save-dir "$WORK/checkpoints" --no-epoch-checkpoints \
+        --num-workers 0 --save-dir "$WORK/checkpoints" \
         --log-format simple --log-interval 25
 }
 
@@ -76,9 +76,9 @@ report() {
         "$(command -v python)" "$WORK"
 }
 
+# write_page CHECKPOINT: makes $PARTIAL; in place of a checkpoint, --training=FOLDER.
 write_page() {
-    living_page "$WORK/checkpoints/checkpoint_best.pt" "$WORK/corpus/test.en" \
-        --title "RNNsearch of the quickstart" \
+    living_page "$1" "$WORK/corpus/test.en" --title "RNNsearch of the quickstart" \
         --licence "trained on sentences that recipes/quickstart has made up, which are free"
 }
 
@@ -89,9 +89,13 @@ main() {
     run_step "binarise it" "$WORK/data" binarise
     resume_step "train for $EPOCHS epochs" train
     run_step "translate the test set with beam $BEAM" "$WORK/translations" translate
-    run_step "write a page that translates" "$WORK/living.html" write_page
+    run_step "write a page that translates" "$WORK/living.html" \
+        write_page "$WORK/checkpoints/checkpoint_best.pt"
+    run_step "write a page of the training" "$WORK/training.html" \
+        write_page "--training=$WORK/checkpoints"
     report
     echo "a page that translates, for any browser: $WORK/living.html"
+    echo "the same after each epoch of the training, with a slider: $WORK/training.html"
     log "done in $SECONDS s"
 }
 

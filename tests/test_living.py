@@ -30,6 +30,7 @@ from fairseq_rnnsearch.kernels import reference
 from fairseq_rnnsearch.living import living_page
 from fairseq_rnnsearch.living.__main__ import main
 from fairseq_rnnsearch.living.living_page import write_living_page
+from fairseq_rnnsearch.living.moments import moments
 from fairseq_rnnsearch.living.stored_weights import rounded, stored_model
 from fairseq_rnnsearch.living.text_rules import ranges, text_rules
 from fairseq_rnnsearch.paper.network import DECODER_ORDERS
@@ -537,6 +538,41 @@ def test_a_toy_model_lists_the_words_that_it_knows(tmp_path):
     model.source_text = PlainText("en", tokenizer="character")
     write_living_page(path, [model])
     assert 'id="known"' not in path.read_text()
+
+
+def test_moments_lie_evenly_on_a_logarithmic_scale():
+    assert moments([1, 2, 7]) == [1, 2, 7]
+    assert moments(range(10, 2100, 10), 5) == [10, 40, 140, 550, 2090]
+    assert len(moments(range(1, 100_000))) == 20
+
+
+@needs_node
+def test_a_page_of_a_training(barely_trained, tmp_path, capsys):
+    """The models are the checkpoints in the order of updates; each answers by itself."""
+    folder, data = tmp_path / "checkpoints", f"--data={barely_trained.corpus.data}"
+    folder.mkdir()
+    page = ["--training", str(folder), data, f"--out={tmp_path / 'training.html'}"]
+    with pytest.raises(UserError, match="no two checkpoints of updates or epochs; train with"):
+        main(page)
+    state = torch.load(barely_trained.checkpoint, weights_only=False)
+    for name in ("checkpoint_1_20.pt", "checkpoint_1_9.pt", "checkpoint2.pt", "checkpoint_last.pt"):
+        torch.save(state, folder / name)
+        state["model"] = {name: value * 1.5 for name, value in state["model"].items()}
+    main([*page, "--weights=float32"])
+    facts = (tmp_path / "training.html").read_text().split('id="facts">')[1].split("</script>")[0]
+    facts = json.loads(facts)
+    assert facts["isTraining"] and [m["name"] for m in facts["models"]] == ["update 9", "update 20"]
+    text = "red house bird"
+    answers = ask(tmp_path / "training.html", *(["translate", text, {"model": n}] for n in (0, 1)))
+    for name, answer in zip(("checkpoint_1_9.pt", "checkpoint_1_20.pt"), answers, strict=True):
+        model = load(folder / name, barely_trained.corpus.data)
+        check(answer, model, text, model_best(model, text))
+    assert answers[0]["score"] != answers[1]["score"]
+    for wrong, message in {"a --training b": "give checkpoints", "": "give checkpoints"}.items():
+        with pytest.raises(UserError, match=message):
+            main([*wrong.split(), "--out=x.html"])
+    with pytest.raises(UserError, match="--name: with --training"):
+        main([*page, "--name=x"])
 
 
 def test_the_command(learned, tmp_path, capsys, monkeypatch):

@@ -1,5 +1,6 @@
 """The living page in headless Chromium: every touch by mouse and keyboard, and no network."""
 
+import copy
 import json
 import re
 import time
@@ -257,6 +258,28 @@ def test_two_models_side_by_side(browser, model, tmp_path):
     page.all(".choices button")[-1].click()
     assert eventually(lambda: "RNNencdec, step 1" in page.one("#glass-name").text)
     assert page.errors() == []
+
+
+def test_a_slider_goes_through_a_training(browser, model, tmp_path):
+    torch.manual_seed(0)
+    dictionaries, texts = (
+        (model.source_dictionary, model.target_dictionary),
+        (model.source_text, model.target_text),
+    )
+    early = copy.deepcopy(model.models[0])
+    for parameter in early.parameters():
+        parameter.data *= 0.7
+    early = Translator([early], *dictionaries, *texts, length_limit=model.length_limit)
+    options = {"weights": "float32", "examples": [TEXT], "is_training": True}
+    path = tmp_path / "training.html"
+    write_living_page(path, [early, model], names=["update 10", "update 99"], **options)
+    page = Living(browser, path).open()
+    page.shows(searched(model, TEXT, 5)[0], model)
+    assert page.one(".model h2").text == page.one("#moment-name").text == "update 99"
+    page.one("#moment").send_keys(page.keys.HOME)
+    assert eventually(lambda: page.one(".model h2").text == "update 10")
+    page.shows(searched(early, TEXT, 5)[0], early)
+    assert page.one("#moment-name").text == "update 10" and page.errors() == []
 
 
 def test_several_sentences_are_translated_each_by_itself(page, model):

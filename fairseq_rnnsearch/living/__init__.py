@@ -3,7 +3,8 @@
     rnnsearch-living checkpoint_best.pt --data data-bin --out living.html
 
 ``living_page`` puts the file together, from the parameters (``stored_weights``), the rules that
-turn text into tokens (``text_rules``) and the scripts beside this module. The model's scripts run
+turn text into tokens (``text_rules``) and the scripts beside this module. With ``--training`` the
+models are moments of one training (``moments``), and a slider chooses one. The model's scripts run
 in a worker that the page makes of its own text, and in Node:
 
     matrix_product.js   W x for several vectors at once; its inner loop is matrix_product.wat

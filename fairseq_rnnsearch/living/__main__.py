@@ -4,7 +4,10 @@
 
 Open the file with a double click: it translates as one types, shows what the model looks at, and
 lets one change words and attention. Nothing is fetched, and nothing leaves the page. A second
-checkpoint with the same dictionaries stands beside the first.
+checkpoint with the same dictionaries stands beside the first. With --training the page has a slider
+that goes through a training:
+
+    rnnsearch-living --training checkpoints --data data-bin --out training.html
 """
 
 import argparse
@@ -21,6 +24,7 @@ from fairseq_rnnsearch.inference.command_options import (
     load_options,
     show_warnings,
 )
+from fairseq_rnnsearch.living.moments import MOST_MOMENTS, checkpoints_of
 
 
 @program
@@ -32,7 +36,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     show_warnings()
     options = _parser().parse_args(arguments)
-    if len(options.checkpoint) > 2:
+    if bool(options.checkpoint) == bool(options.training):
+        raise UsageError("give checkpoints, or --training with the folder of a training")
+    if options.training:
+        if options.name:
+            raise UsageError("--name: with --training, the checkpoints are named by their updates")
+        chosen = checkpoints_of(options.training)
+        options.name, options.checkpoint = list(chosen), [str(path) for path in chosen.values()]
+    elif len(options.checkpoint) > 2:
         raise UsageError(f"{len(options.checkpoint)} checkpoints: one, or two side by side")
     if options.name and len(options.name) != len(options.checkpoint):
         raise UsageError(f"--name: give one for each of the {len(options.checkpoint)} checkpoints")
@@ -52,6 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         examples=options.example,
         licence=options.licence or _licence(options.checkpoint[0]),
         weights=options.weights,
+        is_training=options.training is not None,
         most_megabytes=options.max_megabytes,
     )
     print(f"{options.out}: {size / 1e6:.1f} MB; open it in a browser", file=sys.stderr)
@@ -76,8 +88,13 @@ def _megabytes(text: str) -> float:
 def _parser() -> argparse.ArgumentParser:
     parser = parser_of("rnnsearch-living", __doc__)
     parser.add_argument(
-        "checkpoint", nargs="+", help="of a training; two with the same dictionaries side by side"
+        "checkpoint", nargs="*", help="of a training; two with the same dictionaries side by side"
     )
+    parser.add_argument(
+        "--training", type=Path, metavar="FOLDER",
+        help="in place of checkpoints, a save folder: a slider goes through at most "
+        f"{MOST_MOMENTS} of its checkpoints, which lie closer at the beginning of the training",
+    )  # fmt: skip
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the page")
     parser.add_argument("--title", default="RNNsearch", help="heading (default: %(default)s)")
     parser.add_argument(

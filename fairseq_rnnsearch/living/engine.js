@@ -77,8 +77,9 @@ class Engine {
       dictionary: this[side],
       piecesPerWord: stored[side].piecesPerWord,
     }));
-    this.networks = stored.models.map(({ tensors, options, limit }) =>
-      new Network(new Parameters(tensors, new Products(plain)), options, limit));
+    this.models = stored.models;
+    this.plain = plain;
+    this.networks = []; // each is made when it is first asked for
   }
 
   /** Return the sentences of a text, each of which the model translates by itself. */
@@ -175,10 +176,16 @@ class Engine {
     return { network, pieces, target, follow };
   }
 
+  network(model) {
+    if (!this.models[model]) throw new RangeError(`model ${model}: there are ${this.models.length}`);
+    const { tensors, options, limit } = this.models[model];
+    return this.networks[model]
+      ??= new Network(new Parameters(tensors, new Products(this.plain)), options, limit);
+  }
+
   begin(text, { model = 0 }) {
     if (typeof text !== "string") throw new TypeError("a sentence must be a string");
-    const network = this.networks[model];
-    if (!network) throw new RangeError(`model ${model}: there are ${this.networks.length}`);
+    const network = this.network(model);
     const tokens = this.sourceText.tokens(text);
     return { network, pieces: [...tokens, END], sentence: this.source.sentence(tokens) };
   }

@@ -40,7 +40,8 @@ at("stored").remove(); // the worker has it now
 
 // --- the whole page ------------------------------------------------------------------------------
 
-const views = facts.models.map((model, number) => new ModelView(number, model));
+const numbers = [...facts.models.keys()].slice(facts.isTraining ? -1 : 0);
+const views = numbers.map((number) => new ModelView(number, facts.models[number]));
 const past = []; // what was touched before: {view, sentence, touched}
 let chosen = 0; // the number of the sentence whose matrix is shown
 at("models").append(...views.map((view) => view.root));
@@ -116,6 +117,11 @@ at("prefix").addEventListener("input", begin);
 at("beam").addEventListener("input", () => {
   at("beam-value").textContent = at("beam").value;
   begin();
+});
+at("moment")?.addEventListener("input", () => {
+  views[0].number = Number(at("moment").value);
+  at("moment-name").textContent = views[0].name;
+  refresh();
 });
 at("examples")?.addEventListener("change", ({ target: choice }) => {
   if (!choice.value) return;

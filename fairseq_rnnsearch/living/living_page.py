@@ -31,6 +31,7 @@ def write_living_page(
     examples: Sequence[str] = (),
     licence: str = "",
     weights: str = WEIGHTS[0],
+    is_training: bool = False,
     most_megabytes: float = 30,
 ) -> int:
     """Write a page in which models translate, and return its size in bytes.
@@ -39,12 +40,15 @@ def write_living_page(
 
     Args:
         path: the file; its folder must exist.
-        models: one or two that ``load`` gave, with the same dictionaries and rules for text.
+        models: one or two that ``load`` gave, with the same dictionaries and rules for text; any
+            number with ``is_training``.
         names: what the models are called (default: RNNsearch or RNNencdec, as they are).
         title: heading of the page.
         examples: sentences that the page offers; the first is translated when it opens.
         licence: a line about the models' training data.
         weights: how parameters are stored: "int8", or "float32", unrounded and four times as large.
+        is_training: whether the models are the moments of one training, in order: they share one
+            view, in which a slider chooses the moment.
         most_megabytes: a larger page is not written.
 
     Raises:
@@ -60,6 +64,7 @@ def write_living_page(
         ],
         "languages": [models[0].source_text.language, models[0].target_text.language],
         "examples": list(examples),
+        "isTraining": is_training,
     }
     page = render_page(
         _HERE / "living.html",
@@ -104,7 +109,7 @@ def _stored(models: Sequence[Translator], weights: str) -> dict[str, Any]:
         ):
             raise UserError(
                 "the second model has other dictionaries, or other rules for text, than the first; "
-                "side by side both must have the same"
+                "in one page all must have the same"
             )
     if any(len(translator.models) != 1 for translator in models):
         raise UserError("the page shows single models, not an ensemble; give one checkpoint")

@@ -46,6 +46,7 @@ class ModelView {
   constructor(number, { name, alignment }) {
     this.number = number;
     this.hasAttention = alignment !== "none";
+    this.heading = create("h2");
     this.score = create("p", {
       className: "faint score", title: "log-probability to base 2, divided by the number of steps",
     });
@@ -62,7 +63,7 @@ class ModelView {
     this.beam.addEventListener("toggle", () => this.showTree());
     const pair = create("div", { className: "scroll pair" }, this.source, this.lines, this.target);
     this.root = create("section", { className: "model empty", ariaLabel: name },
-      create("h2", { textContent: name }), this.text, this.score, this.warned, pair, this.choices);
+      this.heading, this.text, this.score, this.warned, pair, this.choices);
     if (this.hasAttention) {
       this.heatmap = new Heatmap(this.matrix, undefined, true);
       const buttons = [this.mattering(), this.saving("png"), this.saving("svg")];
@@ -153,6 +154,7 @@ class ModelView {
   show() {
     const { answer } = this;
     this.root.classList.toggle("empty", !answer);
+    this.heading.textContent = this.name;
     this.text.replaceChildren(...this.sentences());
     this.showWarnings();
     if (!answer) {

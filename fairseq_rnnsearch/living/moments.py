@@ -1,0 +1,41 @@
+"""The moments of a training that a page shows, as checkpoints of its save folder."""
+
+import math
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from fairseq_rnnsearch.errors import UserError
+
+MOST_MOMENTS = 20
+
+# fairseq's names of checkpoints, with what they count
+_NAMES = {"update": r"checkpoint_\d+_(\d+)\.pt", "epoch": r"checkpoint(\d+)\.pt"}
+
+
+def checkpoints_of(folder: Path) -> dict[str, Path]:
+    """Return checkpoints of a training by their names, "update 100" or "epoch 3", in order.
+
+    Those of updates (``--save-interval-updates``) come before those of epochs.
+
+    Raises:
+        UserError: if the folder has fewer than two of a kind.
+    """
+    for unit, name in _NAMES.items():
+        matches = ((re.fullmatch(name, path.name), path) for path in folder.glob("*.pt"))
+        found = {int(match[1]): path for match, path in matches if match}
+        if len(found) > 1:
+            return {f"{unit} {number}": found[number] for number in moments(sorted(found))}
+    raise UserError(
+        f"--training {folder}: no two checkpoints of updates or epochs; train with "
+        "--save-interval-updates, or without --no-epoch-checkpoints"
+    )
+
+
+def moments(numbers: Sequence[int], most: int = MOST_MOMENTS) -> list[int]:
+    """Choose at most so many of increasing numbers, evenly on a logarithmic scale."""
+    if len(numbers) <= most:
+        return list(numbers)
+    first, last = math.log(numbers[0]), math.log(numbers[-1])
+    wanted = (first + (last - first) * place / (most - 1) for place in range(most))
+    return sorted({min(numbers, key=lambda one: abs(math.log(one) - want)) for want in wanted})
