@@ -3,9 +3,10 @@
 # trains, translates the test set, prints BLEU, three translations, and the paths of a heatmap and of
 # a page that translates in the browser.
 #
-#     bash recipes/quickstart.sh
+#     bash recipes/quickstart.sh [--dry-run]
 #
-# Run again, it goes on where it stopped. The variables at the top of this script, and those of
+# --dry-run says what would be done, and what time, disk and memory it takes. Run again, the recipe
+# goes on where it stopped. The variables at the top of this script, and those of
 # recipes/environment.sh, can be set in the environment.
 
 : "${EPOCHS:=14}"
@@ -23,7 +24,7 @@ export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 # shellcheck source=recipes/steps.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/steps.sh"
 
-only_help "$@"
+read_dry_run "$@"
 
 make_corpus() {
     python "$ROOT/recipes/quickstart/toy_corpus.py" --out "$PARTIAL" --seed "$SEED" \
@@ -82,8 +83,26 @@ write_page() {
         --licence "trained on sentences that recipes/quickstart has made up, which are free"
 }
 
+# say_plan: says what is trained, and what it takes; a sentence of the corpus has 9.5 words.
+say_plan() {
+    local words=$((TRAIN_SENTENCES * 19 / 2))
+    log "$(counted "$TRAIN_SENTENCES" pair) made up: 64/128/128/64 units, dropout $DROPOUT," \
+        "$(counted "$EPOCHS" epoch) of $(counted "$BATCH_SIZE" pair) at a time"
+    say_needs --work "$WORK" --pairs "$TRAIN_SENTENCES" --test-pairs "$TEST_SENTENCES" \
+        --tokens "$words" "$words" --types 643 764 --sizes 64 128 128 64 \
+        --updates $((EPOCHS * TRAIN_SENTENCES / BATCH_SIZE)) --batch-size "$BATCH_SIZE" \
+        --beam "$BEAM" --checkpoints 2
+}
+
 main() {
-    begin_work "$ROOT/runs/quickstart" EPOCHS LEARNING_RATE ANNEAL_FROM BATCH_SIZE DROPOUT SEED \
+    local name
+    for name in EPOCHS BATCH_SIZE BEAM TRAIN_SENTENCES TEST_SENTENCES; do
+        whole "$name" 1
+    done
+    WORK=${WORK:-$ROOT/runs/quickstart}
+    say_plan
+    end_dry_run
+    begin_work "$WORK" EPOCHS LEARNING_RATE ANNEAL_FROM BATCH_SIZE DROPOUT SEED \
         TRAIN_SENTENCES TEST_SENTENCES
     run_step "make the corpus" "$WORK/corpus" make_corpus
     run_step "binarise it" "$WORK/data" binarise

@@ -77,6 +77,41 @@ by_characters() { [[ $(tokenizer_of "$1") = character ]]; }
 
 has_codes() { [[ $VOCABULARY = bpe ]] && ! by_characters "$1"; }
 
+# say_plan: says what is trained, and what time, disk and memory it takes. PAIRS has the number of
+# pairs, TRAIN_PAIRS and TEST_PAIRS those of two parts, and SOURCE_WORDS, SOURCE_CHARACTERS and
+# SOURCE_DISTINCT (characters) what the training text has, as TARGET_WORDS and so on.
+say_plan() {
+    local updates=$UPDATES later side
+    local -a tokens=() types=()
+    if [[ $RDROP != 0 ]]; then # it reads each batch twice
+        later=$((UPDATES - BPE_DROPOUT_EPOCHS * TRAIN_PAIRS / BATCH_SIZE))
+        ((later <= 0)) || updates=$((updates + later))
+    fi
+    log "$(counted "$PAIRS" pair): $EMBEDDING/$HIDDEN/$ATTENTION/$MAXOUT units," \
+        "$(counted "$BPE_MERGES" merge), dropout $DROPOUT, $(counted "$UPDATES" update) of" \
+        "$(counted "$BATCH_SIZE" pair)"
+    for side in SOURCE TARGET; do
+        count_tokens "$side"
+    done
+    say_needs --work "$WORK" --pairs "$TRAIN_PAIRS" --test-pairs "$TEST_PAIRS" \
+        --tokens "${tokens[@]}" --types "${types[@]}" \
+        --sizes "$EMBEDDING" "$HIDDEN" "$ATTENTION" "$MAXOUT" --updates "$updates" \
+        --batch-size "$BATCH_SIZE" --beam "$BEAM" --checkpoints $((AVERAGE + 2))
+}
+
+# count_tokens SOURCE|TARGET: adds to tokens how many there will be about, and to types how many
+# different ones.
+count_tokens() {
+    local words=$1_WORDS characters=$1_CHARACTERS distinct=$1_DISTINCT
+    if by_characters "${!1}"; then
+        tokens+=("${!characters}") types+=("${!distinct}")
+        return
+    fi
+    tokens+=($((${!words} * 6 / 5))) # a word is 1.2 subwords in Multi30k
+    # and two languages have two thirds of the merges that they share each.
+    types+=($((BPE_MERGES * (3 - BPE_JOINT) / 3)))
+}
+
 # 1. text
 
 tokenise() {

@@ -31,7 +31,42 @@ show_help() { sed -n '2,/^$/s/^# \{0,1\}//p' -- "$0"; }
 only_help() {
     (($#)) || return 0
     [[ $1 != -h && $1 != --help ]] || { show_help && exit; }
-    die "unknown argument $1; the only one is --help, which says what can be set"
+    die "unknown argument $1; --help says what can be set"
+}
+
+# read_dry_run ARGUMENT...: for a recipe whose options are --dry-run, left in DRY_RUN, and --help.
+read_dry_run() {
+    DRY_RUN=
+    for argument; do
+        [[ $argument = --dry-run ]] || only_help "$argument"
+        DRY_RUN=yes
+    done
+}
+
+# end_dry_run: ends one, before anything is made.
+end_dry_run() {
+    [[ -n $DRY_RUN ]] || return 0
+    log "nothing was done (--dry-run)"
+    exit
+}
+
+# check PROGRAM OPTION...: runs a program that needs Python alone: until the environment is there,
+# any Python will do.
+check() {
+    local checker=${VENV:-$ROOT/.venv}/bin/python
+    [[ ${VENV:-} != none && -x $checker ]] || checker=${PYTHON:-python3}
+    PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH} "$checker" "$@"
+}
+
+# say_needs OPTION...: says what time, disk and memory a recipe takes; options of estimate.py.
+say_needs() {
+    local needs line
+    needs=$(check "$ROOT/recipes/estimate.py" "$@")
+    while read -r line; do
+        log "$line"
+    done <<<"$needs"
+    [[ ${VENV:-} = none || -e ${VENV:-$ROOT/.venv}/bin/fairseq-train ]] ||
+        log "before that the Python environment is made: some minutes, and 1.5 GB of disk"
 }
 
 # ended STATUS: says how the step ended that this shell was in the middle of.

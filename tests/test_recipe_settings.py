@@ -83,6 +83,33 @@ def test_none_is_run(tmp_path, recipe):
                 assert name in process.stderr, process.stderr
 
 
+DRY_RUNS = {
+    "quickstart.sh": ("12000 pairs made up: 64/128/128/64 units", "about 4 minutes on one core"),
+    "multi30k/run.sh": ("29000 pairs: 256/256/256/256 units", "about 55 minutes on one core"),
+}
+
+
+@pytest.mark.parametrize("recipe", DRY_RUNS)
+def test_a_dry_run_says_what_it_takes_and_makes_nothing(tmp_path, recipe):
+    environment = {"PATH": os.environ["PATH"], "VENV": str(tmp_path / "venv")}
+    environment |= {"WORK": str(tmp_path / "work"), "PYTHON": sys.executable}
+
+    def run(**settings):
+        command = ["bash", RECIPES / recipe, "--dry-run"]
+        ended = subprocess.run(
+            command, env=environment | settings, capture_output=True, text=True, cwd=tmp_path
+        )
+        return ended.returncode, ended.stderr
+
+    status, said = run()
+    assert status == 0 and said.endswith("nothing was done (--dry-run)\n"), said
+    for part in (*DRY_RUNS[recipe], "the Python environment is made"):
+        assert part in said, said
+    status, said = run(BATCH_SIZE="a[$(touch trace)]")
+    assert status == 1 and "must be a number of 1 or more" in said
+    assert not list(tmp_path.iterdir())
+
+
 STAGES = "; ".join(f"source {RECIPES}/{n}.sh" for n in ("settings", "steps", "stages"))
 BEGIN = f"{STAGES}; SOURCE=en TARGET=fr; check_settings; prepare_stages"
 

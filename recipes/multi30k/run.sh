@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # Trains and scores a translator on Multi30k, English to French or German: 29,000 sentence pairs.
 #
-#     bash recipes/multi30k/run.sh
+#     bash recipes/multi30k/run.sh [--dry-run]
 #     TARGET=de bash recipes/multi30k/run.sh
 #     MODEL=rnnencdec bash recipes/multi30k/run.sh
 #
 # MULTI30K_DIR, a folder with {train,val,test_2016_flickr}.{en,fr}[.gz], saves the download. What
-# else can be set is in settings.sh here and in recipes/. Run again, it goes on where it stopped.
+# else can be set is in settings.sh here and in recipes/. --dry-run says what would be done, and what
+# time, disk and memory it takes. Run again, the recipe goes on where it stopped.
 
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 : "${MULTI30K_DIR:=}"
@@ -20,7 +21,12 @@ source "$HERE/../stages.sh"
 SOURCE=en
 : "${TARGET:=fr}" # or de
 
-only_help "$@"
+read_dry_run "$@"
+
+# what the corpus has, for say_plan
+PAIRS=29000 TRAIN_PAIRS=29000 TEST_PAIRS=1000
+SOURCE_WORDS=345020 SOURCE_CHARACTERS=1772238 SOURCE_DISTINCT=81
+TARGET_WORDS=362021 TARGET_CHARACTERS=2045006 TARGET_DISTINCT=99 # French; German is much alike
 
 lay_out_corpus() {
     local pair
@@ -34,8 +40,10 @@ lay_out_corpus() {
 main() {
     one_of TARGET fr de
     check_settings
-    begin_work "$ROOT/runs/multi30k-$([[ $TARGET = fr ]] || echo "$TARGET-")$MODEL" \
-        TARGET MULTI30K_DIR "${TRAINING_SETTINGS[@]}"
+    WORK=${WORK:-$ROOT/runs/multi30k-$([[ $TARGET = fr ]] || echo "$TARGET-")$MODEL}
+    say_plan
+    end_dry_run
+    begin_work "$WORK" TARGET MULTI30K_DIR "${TRAINING_SETTINGS[@]}"
     prepare_stages
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
     run_stages

@@ -93,12 +93,9 @@ check_options() {
     done
 }
 
-# check PROGRAM OPTION...: runs a program of this folder that needs Python alone.
-check() { PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH} "$CHECKER" "$HERE/$1" "${@:2}"; }
-
 # split OPTION...: checks the files; prints facts, or with --out lays the corpus out.
 split() {
-    check split.py --languages "$SOURCE,$TARGET" ${SEED:+--seed "$SEED"} \
+    check "$HERE/split.py" --languages "$SOURCE,$TARGET" ${SEED:+--seed "$SEED"} \
         ${PAIRS_FILE:+--pairs "$PAIRS_FILE"} \
         ${SOURCE_FILE:+--source "$SOURCE_FILE" --target "$TARGET_FILE"} \
         ${VALID:+--valid "$VALID"} ${TEST:+--test "$TEST"} "$@"
@@ -115,11 +112,9 @@ read_facts() {
     done <<<"$facts"
 }
 
-# choose_tokenizer SOURCE|TARGET: by characters, where a text has no spaces between words. Leaves
-# how many tokens there will be about, and how many different ones.
+# choose_tokenizer SOURCE|TARGET: by characters, where a text has no spaces between words.
 choose_tokenizer() {
     local name=TOKENIZER_${!1} unspaced=$1_UNSPACED words=$1_WORDS characters=$1_CHARACTERS
-    local distinct=$1_DISTINCT
     if [[ -z ${!name:-} ]]; then
         printf -v "$name" %s "$TOKENIZER"
         ((!${!unspaced})) || printf -v "$name" character
@@ -127,45 +122,14 @@ choose_tokenizer() {
     [[ $VOCABULARY = shortlist || ${!name} = character ]] || ((${!unspaced})) ||
         ((5 * ${!characters} > 6 * ${!words})) ||
         die "${!1}: words of single characters have no subwords; give VOCABULARY=shortlist"
-    if [[ ${!name} = character ]]; then
-        printf -v "$1_TOKENS" %s "${!characters}"
-        printf -v "$1_TYPES" %s "${!distinct}"
-        return
-    fi
-    ((!${!unspaced})) ||
+    [[ ${!name} = character ]] || ((!${!unspaced})) ||
         die "$name=${!name}: text without spaces between words has whole sentences for words;" \
             "must be character, or cut the text into words"
-    printf -v "$1_TOKENS" %s $((${!words} * 6 / 5)) # a word is 1.2 subwords in Multi30k
-    # and two languages have two thirds of the merges that they share each.
-    printf -v "$1_TYPES" %s $((BPE_MERGES * (3 - BPE_JOINT) / 3))
-}
-
-# say_plan: says what is trained, and what time, disk and memory it takes.
-say_plan() {
-    local needs line updates=$UPDATES later
-    if [[ $RDROP != 0 ]]; then # it reads each batch twice
-        later=$((UPDATES - BPE_DROPOUT_EPOCHS * TRAIN_PAIRS / BATCH_SIZE))
-        ((later <= 0)) || updates=$((updates + later))
-    fi
-    log "$(counted "$PAIRS" pair): $EMBEDDING/$HIDDEN/$ATTENTION/$MAXOUT units," \
-        "$(counted "$BPE_MERGES" merge), dropout $DROPOUT, $(counted "$UPDATES" update) of" \
-        "$(counted "$BATCH_SIZE" pair)"
-    needs=$(check estimate.py --work "$WORK" --pairs "$TRAIN_PAIRS" --test-pairs "$TEST_PAIRS" \
-        --tokens "$SOURCE_TOKENS" "$TARGET_TOKENS" --types "$SOURCE_TYPES" "$TARGET_TYPES" \
-        --sizes "$EMBEDDING" "$HIDDEN" "$ATTENTION" "$MAXOUT" --updates "$updates" \
-        --batch-size "$BATCH_SIZE" --beam "$BEAM" --checkpoints $((AVERAGE + 2)))
-    while read -r line; do
-        log "$line"
-    done <<<"$needs"
-    [[ ${VENV:-} = none || -e ${VENV:-$ROOT/.venv}/bin/fairseq-train ]] ||
-        log "before that the Python environment is made: some minutes, and 1.5 GB of disk"
 }
 
 main() {
     read_options "$@"
     [[ -z ${SEED:-} ]] || whole SEED 0
-    CHECKER=${VENV:-$ROOT/.venv}/bin/python # until the environment is there, any Python will do
-    [[ ${VENV:-} != none && -x $CHECKER ]] || CHECKER=${PYTHON:-python3}
     log "reading ${PAIRS_FILE:-$SOURCE_FILE and $TARGET_FILE}"
     read_facts
     # shellcheck source=recipes/own_data/sizes.sh
@@ -177,10 +141,7 @@ main() {
     choose_tokenizer TARGET
     WORK=${WORK:-$ROOT/runs/own-$SOURCE-$TARGET-$MODEL}
     say_plan
-    if [[ -n $DRY_RUN ]]; then
-        log "nothing was done (--dry-run)"
-        exit
-    fi
+    end_dry_run
     begin_work "$WORK" SOURCE_FILE TARGET_FILE PAIRS_FILE VALID TEST "TOKENIZER_$SOURCE" \
         "TOKENIZER_$TARGET" "${TRAINING_SETTINGS[@]}"
     prepare_stages

@@ -1,6 +1,6 @@
-"""What time, disk and memory a training of the recipe takes, in two lines.
+"""What time, disk and memory a recipe's training takes, in two lines.
 
-    python recipes/own_data/estimate.py --help
+    python recipes/estimate.py --help
 
 Time is for one core of a CPU: the multiplications of all updates, at the rate at which the Multi30k
 recipe did its own (recipes/RESULTS.md). Disk and memory are those of that recipe's parts, scaled.
