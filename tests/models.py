@@ -1,5 +1,6 @@
 """Small models and batches: from the authors' arrays, at random, and by options."""
 
+import math
 from types import SimpleNamespace
 
 import numpy as np
@@ -190,3 +191,14 @@ def cost_of(scored, targets):
         lprobs[range(len(target)), target].sum()
         for (lprobs, _), target in zip(scored, targets, strict=True)
     )
+
+
+def poison(model, word, value=math.nan):
+    """A source word's gradient, by a hook: the parameters and the cost stay finite."""
+
+    def spoil(module, words, embedded):
+        if embedded.requires_grad:
+            hit = words[0].eq(word).unsqueeze(-1)
+            embedded.register_hook(lambda grad: torch.where(hit, value, grad))
+
+    model.encoder.network.embedding.register_forward_hook(spoil)

@@ -46,15 +46,6 @@ def test_by_hand(agreement, method, both, capsys):
     assert capsys.readouterr().out.strip() == JOINED[agreement, method]
 
 
-def test_where_nothing_is_agreed_on_there_is_no_link(tmp_path, capsys):
-    there = jsonl(tmp_path / "there", [[1.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
-    weights = [[0.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]
-    back = jsonl(tmp_path / "back", weights, words=("c d", "a b"))
-    files = ("--forward", there, "--inverse", back, "--method", "union")
-    main([str(option) for option in ("symmetrise", *files, "--agreement", "product")])
-    assert capsys.readouterr().out.strip() == "1-1"
-
-
 def test_error_rate(both, tmp_path, capsys):
     (tmp_path / "gold").write_text("1-0 0-1\n")
     options = ("--hypothesis", both[0], "--hypothesis-inverse", both[1], "--agreement", "product")

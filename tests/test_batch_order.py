@@ -91,20 +91,10 @@ def test_dropping_a_pair_leaves_the_order_of_the_others():
     assert some.tolist() == [pair for pair in everything.tolist() if pair % 7]
 
 
-def test_order_and_type_of_candidates_do_not_matter():
-    source, target = lengths(200)
-    kept = short_pairs(source, target, 40)
-    expected = as_lists(paper_batches(source, target, 8, 1, candidates=kept))
-    for same in (kept[::-1], kept.astype(np.int32), kept.tolist()):
-        assert as_lists(paper_batches(source, target, 8, 1, candidates=same)) == expected
-    assert paper_batches(source, target, 8, 1, candidates=[]) == []
-
-
 @pytest.mark.parametrize(
     ("change", "message"),
     [
         ({"batch_size": 0}, "batch_size must be at least 1, not 0"),
-        ({"group": 0}, "group must be at least 1, not 0"),
         ({"seed": -1}, "seed must be at least 0, not -1"),
         ({"target_words": np.ones(4, int)}, r"shapes \(5,\) \(4,\)"),
     ],

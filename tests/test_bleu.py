@@ -102,20 +102,6 @@ def test_systems_that_are_nearly_equal_are_no_surer_to_differ(references):
     assert found.scores["two"].difference < 0 and found.scores["two"].p_value > 0.05
 
 
-@pytest.mark.parametrize("kind", TOKENISERS)
-def test_several_references(references, systems, kind):
-    several = [references, noisy(references, 0.2, 3), noisy(references, 0.4, 4)]
-    metric = BLEU(tokenize=TOKENISERS[kind], force=True)
-    expected = metric.corpus_score(systems["one"], several)
-    counts = sentence_counts(new_metric("BLEU", kind), systems["one"], several)
-    assert counts.sum(axis=0).tolist() == [
-        *(expected.sys_len, expected.ref_len, *expected.counts, *expected.totals)
-    ]
-    found = compare({"one": systems["one"]}, several, Bootstrap(RESAMPLES, SEED), kind=kind)
-    assert found.scores["one"].value == pytest.approx(expected.score, abs=1e-9)
-    assert found.signature.startswith("BLEU|nrefs:3|")
-
-
 def test_resamples_are_those_drawn_sentence_by_sentence():
     """All resamples drawn at once, as sacreBLEU does, are the same as one after the other."""
     tables = np.random.default_rng(0).integers(0, 9, (2, 31, 10))
@@ -130,23 +116,6 @@ def test_impossible_resampling(sentences, resamples, seed):
 
 
 # --- lengths ------------------------------------------------------------------------------------
-
-
-def test_bins_of_lengths(references, systems):
-    lengths = np.array([len(reference.split()) for reference in references])
-    lengths[:4] = 0, 10, 11, 45
-    own = {"one": systems["one"]}
-    bins = by_length(own, [references], lengths, 10, 30, Bootstrap(20, 1))
-    assert [bin.label for bin in bins] == ["up to 10", "11 to 20", "21 to 30", "over 30"]
-    limits = [(0, 10), (11, 20), (21, 30), (31, 99)]
-    for bin, (shortest, longest) in zip(bins, limits, strict=True):
-        inside = [i for i, length in enumerate(lengths) if shortest <= length <= longest]
-        assert bin.sentences == len(inside)
-        assert bin.mean_length == pytest.approx(sum(lengths[i] for i in inside) / len(inside))
-        expected = BLEU(tokenize="none", force=True).corpus_score(
-            [systems["one"][i] for i in inside], [[references[i] for i in inside]]
-        )
-        assert bin.scores["one"].value == pytest.approx(expected.score)
 
 
 def test_bins_without_sentences():

@@ -18,18 +18,10 @@ from test_damaged_files import damaged
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.plugin.tasks import vocabulary
-from fairseq_rnnsearch.runs import mends
 from fairseq_rnnsearch.runs.checkpoints import read_checkpoint, verify
 
-
-@pytest.fixture(autouse=True)
-def mended():
-    """What is replaced while a checkpoint is read, in commands and in `load`."""
-    with mends.reading_as_data():
-        yield
-
-
 pytest_plugins = ["trained"]
+pytestmark = pytest.mark.usefixtures("mended")
 
 
 def sound(**changes):

@@ -17,7 +17,7 @@ from fairseq.logging import metrics
 from fairseq.optim.lr_scheduler.fixed_schedule import FixedLRScheduleConfig
 from fairseq.search import DiverseBeamSearch
 from fairseq.sequence_scorer import SequenceScorer
-from models import EOS, PAD, SOURCES, TARGETS, batch_of, build_model, training_task
+from models import EOS, PAD, SOURCES, TARGETS, batch_of, build_model, poison, training_task
 from omegaconf import OmegaConf
 from pretend import DEVICE, MixedDevices, OnDevice, move, numbers, on_device, pretending
 from slow_cases import cases
@@ -246,17 +246,6 @@ def test_the_trainer_waits_once_a_log_interval(tmp_path):
         found = metrics.get_smoothed_values("train")
     assert without_times(found) == pytest.approx(without_times(expected), abs=2e-3)
     assert_close(parameters(there), parameters(model), **CLOSE)
-
-
-def poison(model, word, value=math.nan):
-    """A source word's gradient, by a hook: the parameters and the cost stay finite."""
-
-    def spoil(module, words, embedded):
-        if embedded.requires_grad:
-            hit = words[0].eq(word).unsqueeze(-1)
-            embedded.register_hook(lambda grad: torch.where(hit, value, grad))
-
-    model.encoder.network.embedding.register_forward_hook(spoil)
 
 
 BAD = batch_of([[6, EOS], [12, 5, EOS], [7, EOS]], TARGETS[:3]) | {"id": torch.tensor([3, 17, 9])}

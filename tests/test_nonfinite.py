@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from models import EOS, batch_of, build_model, training_task
+from models import EOS, batch_of, build_model, poison, training_task
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.errors import UserError
@@ -42,17 +42,6 @@ def update(task, model, criterion, ours, number=0):
     norm = ours.clip_grad_norm(1.0)
     task.optimizer_step(ours, model, number)
     return norm
-
-
-def poison(model, word=6, value=math.nan):
-    """A source word's gradient, by a hook: the parameters and the cost stay finite."""
-
-    def spoil(module, words, embedded):
-        if embedded.requires_grad:
-            hit = words[0].eq(word).unsqueeze(-1)
-            embedded.register_hook(lambda grad: grad.masked_fill(hit, value))
-
-    model.encoder.network.embedding.register_forward_hook(spoil)
 
 
 @pytest.mark.parametrize("word", [6, 8])

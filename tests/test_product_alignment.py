@@ -17,6 +17,7 @@ from models import (
 )
 from oracles import numpy_rnnsearch as oracle
 from test_network import EXACT
+from test_target_foresight import arrays_of
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.errors import UserError
@@ -42,20 +43,12 @@ def attend(p, annotations, s):
     return sum(alpha_j * h_j for alpha_j, h_j in zip(alpha, annotations, strict=True)), alpha
 
 
-def arrays_of(model):
-    arrays = {"A_dec_transition_0": np.eye(10)}
-    for name, value in model.state_dict().items():
-        parts = PARAMETERS[name]
-        for part, block in zip(parts, value.chunk(len(parts)), strict=True):
-            arrays[part] = (block if name.endswith("embedding.weight") else block.T).numpy().copy()
-    return arrays
-
-
 @pytest.mark.parametrize("options", MODELS[1:], ids=str)
 def test_outputs_and_gradients_equal_the_oracle(options, monkeypatch):
     monkeypatch.setattr(oracle, "attend", attend)
     model = random_model(output_layer="factorised", **options)
-    arrays, order = arrays_of(model), options["decoder_order"]
+    arrays = {"A_dec_transition_0": np.eye(10)} | arrays_of(model)
+    order = options["decoder_order"]
     scored, pairs = score(model, SOURCES, TARGETS), list(zip(SOURCES, TARGETS, strict=True))
     for (x, y), (lprobs, weights) in zip(pairs, scored, strict=True):
         expected = oracle.forward(arrays, x, y, order)

@@ -50,17 +50,10 @@ from fairseq_rnnsearch.alignment.figures.series import Series
 from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import UserError, as_text, line_of, reason
 from fairseq_rnnsearch.inference import align
-from fairseq_rnnsearch.runs import mends
 from fairseq_rnnsearch.runs.options import check_options
 
 pytest_plugins = ["trained"]
-
-
-@pytest.fixture(autouse=True)
-def mended():
-    """What is replaced while a checkpoint is read, in commands and in `load`."""
-    with mends.reading_as_data():
-        yield
+pytestmark = pytest.mark.usefixtures("mended")
 
 
 TRAIN = f"{MODEL} {PAPER} {LAST_ONLY} --max-update 1"

@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 import matplotlib
 import numpy as np
 import pytest
-from commands import PACKAGE, ROOT
+from commands import ROOT
 from reporting import paper
 from reporting.__main__ import COMMANDS, main
 from reporting.length_curves import draw_length_curves, save_length_curves
@@ -21,7 +21,6 @@ from fairseq_rnnsearch.alignment.evaluation.__main__ import main as evaluate
 from fairseq_rnnsearch.alignment.evaluation.sentences import known_sentences, read_known_words
 from fairseq_rnnsearch.alignment.figures import (
     Alignment,
-    read_alignments,
     write_gallery,
 )
 from fairseq_rnnsearch.errors import UserError
@@ -310,23 +309,6 @@ def test_alignments_command(files, tmp_path):
     assert names == {"sentence0007.svg", "sentence0007.txt"}
 
 
-def test_alignments_are_read_as_they_were_written(files, tmp_path):
-    alignments = read_alignments(files["alignments"])
-    assert list(alignments) == [7, 9]
-    assert alignments[7].target == ("x", EVIL, "\x01")
-    assert np.array_equal(alignments[7].weights, np.full((3, 4), 0.25))
-    write_gallery(tmp_path / "again", alignments.values(), ["jsonl"])
-    again = tmp_path / "again" / "alignments.jsonl"
-    assert again.read_bytes() == files["alignments"].read_bytes()
-    again.write_bytes(again.read_bytes() * 2)
-    with pytest.raises(UserError, match="line 3: found id 7 a second time"):
-        read_alignments(again)
-    for content, message in ((b"\xff", "is not UTF-8"), (b"\n", "is empty")):
-        again.write_bytes(content)
-        with pytest.raises(UserError, match=message):
-            read_alignments(again)
-
-
 def test_examples_command(files, capsys):
     printed = run(capsys, "examples", *texts(files), "--examples", "1,0")
     titles = re.findall(r"\*\*(.*)\*\*", printed)
@@ -449,31 +431,6 @@ def test_mistakes(files, capsys, tmp_path, monkeypatch, case):
 def test_the_installed_command_names_the_reports_place(command):
     with pytest.raises(UserError, match=f"python recipes/reporting {command} ..., in a checkout"):
         evaluate([command, "--help"])
-
-
-START = """
-import sys, types
-package = types.ModuleType("fairseq_rnnsearch")  # not its __init__, which asks for fairseq
-package.__path__, package.__version__ = [{path!r}], "0"
-sys.modules["fairseq_rnnsearch"] = package
-for name in {blocked}:
-    sys.modules[name] = None  # importing it raises ImportError
-from fairseq_rnnsearch.alignment.evaluation.__main__ import main as evaluate
-sys.path.append({recipes!r})
-from reporting.__main__ import main
-main({arguments})
-"""
-
-
-def test_a_command_imports_only_what_it_needs(files):
-    """Logs are read without drawing, scoring or templates, and everything without torch."""
-    path, arguments = str(PACKAGE), ["training", "--log", f"a={files['log']}"]
-    blocked = ["torch", "fairseq", "matplotlib", "sacrebleu", "jinja2", "scipy"]
-    recipes = str(ROOT / "recipes")
-    script = START.format(path=path, recipes=recipes, blocked=blocked, arguments=arguments)
-    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert ran.returncode == 0, ran.stderr
-    assert "40.5" in ran.stdout
 
 
 def test_a_mistake_is_one_line_for_the_user(files):

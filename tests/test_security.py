@@ -23,19 +23,11 @@ from omegaconf import OmegaConf
 from fairseq_rnnsearch.data.packed_text import unpack
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.plugin.models import RNNSearchModel
-from fairseq_rnnsearch.runs import mends
 from fairseq_rnnsearch.runs.checkpoints import read_checkpoint
 from fairseq_rnnsearch.runs.evaluated_options import read_overrides, read_value
 
-
-@pytest.fixture(autouse=True)
-def mended():
-    """What is replaced while a checkpoint is read, in commands and in `load`."""
-    with mends.reading_as_data():
-        yield
-
-
 pytest_plugins = ["trained"]
+pytestmark = pytest.mark.usefixtures("mended")
 
 
 @pytest.fixture

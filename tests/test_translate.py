@@ -84,18 +84,6 @@ def test_one_object_a_line(work, model):
     }
 
 
-def test_the_weights_of_pieces_are_printed(work, tmp_path):
-    (tmp_path / "codes").write_text("#version: 0.2\nh o\n")
-    codes = f"--bpe-codes={tmp_path / 'codes'} --json"
-    merged, kept = (
-        json.loads(translate(work, codes, more, stdin="house").ok().out)
-        for more in ("--beam=3", "--heatmap-pieces keep")
-    )
-    assert merged["source_tokens"] == ["house", "</s>"]
-    assert kept["source_tokens"] == ["ho@@", "u@@", "s@@", "e", "</s>"]
-    assert [len(row) for row in kept["weights"]] == [5] * len(kept["tokens"])
-
-
 def test_the_search_is_as_asked(work, model, monkeypatch, tmp_path):
     (tmp_path / "text").write_text("red house\n")
     asked, translate = [], model.translate

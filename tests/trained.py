@@ -134,3 +134,12 @@ def barely_trained(tmp_path_factory, small_corpus) -> Trained:
 def launchpad() -> Launchpad:
     """Where commands begin without importing everything anew."""
     return warm()
+
+
+@pytest.fixture
+def mended():
+    """What is replaced while a checkpoint is read, in commands and in `load`."""
+    from fairseq_rnnsearch.runs import mends
+
+    with mends.reading_as_data():
+        yield

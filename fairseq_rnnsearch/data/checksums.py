@@ -16,10 +16,7 @@ from fairseq_rnnsearch.files import write_text
 FILE_NAME = "SHA256SUMS"
 _KINDS = ("dict.*.txt", "*.bin", "*.idx")
 
-# sha256sum writes one more space before the name of a text file and an asterisk before that of a
-# binary one (-b), and begins a line with a backslash where the name holds escapes.
-_LINE = re.compile(r"(\\?)([0-9a-fA-F]{64}) [ *](.+)")
-_ESCAPES = {r"\\": "\\", r"\n": "\n", r"\r": "\r"}
+_LINE = re.compile(r"([0-9a-f]{64})  ([^/\s]+)")
 
 
 def listed_files(folder: Path) -> dict[str, tuple[int, int]]:
@@ -87,35 +84,16 @@ def _read(known: Path) -> dict[str, str]:
         text = known.read_bytes().decode("utf-8")
     except UnicodeDecodeError as problem:
         raise UserError(f"{known} is no list of sha256sum; remove it or make it again") from problem
-    for number, line in enumerate(text.replace("\r\n", "\n").split("\n"), start=1):
-        if line:
-            try:
-                name, digest = _entry(line)
-                if digests.setdefault(name, digest) != digest:
-                    raise ValueError(f"{name!r:.80} is listed before, with another digest")
-            except ValueError as problem:
-                raise UserError(
-                    f"{known}, line {number}: {problem}; remove the list or make it again"
-                ) from problem
+    for number, line in enumerate(text.split("\n"), start=1):
+        if not line:
+            continue
+        entry = _LINE.fullmatch(line)  # such as 3a7b...  dict.en.txt
+        if not entry or digests.setdefault(entry[2], entry[1]) != entry[1]:
+            wrong = "is listed before, with another digest" if entry else "is no line of sha256sum"
+            raise UserError(
+                f"{known}, line {number}: {line!r:.80} {wrong}; remove the list or make it again"
+            )
     return digests
-
-
-def _entry(line: str) -> tuple[str, str]:
-    """Return name and digest of a line such as ``3a7b...  dict.en.txt``.
-
-    Raises:
-        ValueError: it is no such line, or its name leads out of the folder.
-    """
-    parts = _LINE.fullmatch(line)
-    if not parts:
-        raise ValueError(f"{line!r:.80} is no line of sha256sum (64 hexadecimal digits and a name)")
-    escaped, digest, name = parts.groups()
-    if escaped:
-        name = re.sub(r"\\.", lambda escape: _ESCAPES.get(escape[0], "/"), name)
-    name = name.removeprefix("./")
-    if "/" in name or name in (".", ".."):
-        raise ValueError(f"{name!r:.80} is no file of the folder")
-    return name, digest.lower()
 
 
 def _digest(path: Path) -> str:

@@ -8,7 +8,6 @@ comes a second time, if there is room; others run step by step, with the same re
 
 from collections.abc import Callable
 from functools import cache
-from typing import Protocol
 
 import torch
 from torch import Tensor
@@ -19,23 +18,8 @@ STEP = 8  # positions: a batch of 30 words is computed as one of 32
 Function = Callable[..., tuple[Tensor | None, ...]]
 
 
-class Recording(Protocol):
-    """A function of tensors with memory of its own, and its result."""
-
-    returned: tuple[Tensor | None, ...]
-
-    def __init__(self, function: Callable[[], tuple[Tensor | None, ...]]) -> None: ...
-
-    @staticmethod
-    def has_room() -> bool:
-        """Tell whether memory is left for another one, which keeps its arguments and results."""
-
-    def launch(self) -> None:
-        """Recompute ``returned`` from the current contents of the function's tensors."""
-
-
 class CudaRecording:
-    """A CUDA graph; see ``Recording``."""
+    """A CUDA graph of a function of tensors, and the memory of its result, ``returned``."""
 
     def __init__(self, function: Callable[[], tuple[Tensor | None, ...]]) -> None:
         aside = torch.cuda.Stream()
@@ -51,12 +35,12 @@ class CudaRecording:
 
     @staticmethod
     def has_room() -> bool:
-        """See ``Recording``; a quarter of the GPU's memory is reserved for the batches."""
+        """Tell whether another one fits; a quarter of the GPU's memory is for the batches."""
         free, whole = torch.cuda.mem_get_info()
         return free > whole / 4
 
     def launch(self) -> None:
-        """See ``Recording``."""
+        """Recompute ``returned`` from the current contents of the function's tensors."""
         self._graph.replay()
 
 
@@ -74,10 +58,10 @@ class Recordings:
         kind: the device type that can record.
     """
 
-    def __init__(self, record: type[Recording], kind: str = "cuda") -> None:
+    def __init__(self, record: type[CudaRecording], kind: str = "cuda") -> None:
         self._record, self._kind = record, kind
         self._seen: set[tuple] = set()
-        self._made: dict[tuple, tuple[list[Tensor], Recording]] = {}
+        self._made: dict[tuple, tuple[list[Tensor], CudaRecording]] = {}
 
     def padding(self, like: Tensor, length: int) -> int:
         """Return how many positions to add to a length on the tensor's device."""
@@ -107,7 +91,7 @@ class Recordings:
         recording.launch()
         return tree_map_only(Tensor, torch.clone, recording.returned)
 
-    def _make(self, function: Function, args: tuple) -> tuple[list[Tensor], Recording]:
+    def _make(self, function: Function, args: tuple) -> tuple[list[Tensor], CudaRecording]:
         given = tree_map_only(Tensor, lambda x: x.detach().clone(), args)
         with torch.no_grad():
             recording = self._record(lambda: function(*given))
