@@ -2,6 +2,7 @@
 
 import ast
 import collections
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -24,6 +25,17 @@ def relative(path):
 def test_no_file_name_stands_twice():
     count = collections.Counter(path.name for path in FILES)
     assert {name for name, times in count.items() if times > 1} <= NAMES_TWICE
+
+
+def test_no_function_of_a_script_stands_twice():
+    """Scripts of all pages, because one that has a function already can lend it to the others."""
+    named = r"^(?:async )?(?:function|class) (\w+)|^const (\w+) = (?:async )?[(\w, )]+ =>"
+    places = collections.defaultdict(list)
+    for path in PACKAGE.rglob("*.js"):
+        for names in re.findall(named, path.read_text(encoding="utf-8"), re.M):
+            places["".join(names)].append(path.name)
+    assert {"Heatmap", "beamSearch", "colourOf", "grey"} <= places.keys()
+    assert {name: files for name, files in places.items() if len(files) > 1} == {}
 
 
 # --- state of the whole process -----------------------------------------------------------------

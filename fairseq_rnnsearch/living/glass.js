@@ -20,7 +20,7 @@ function typeset(equation) {
  * `say` makes the text for a place, or for the column of a pair. Colours end at the largest number,
  * or at 0 and 1 for a gate.
  */
-function strip(values, name, say, { rows = 1, isGate = false } = {}) {
+function colourStrip(values, name, say, { rows = 1, isGate = false } = {}) {
   const columns = values.length / rows;
   const most = isGate ? 1 : Math.max(...values.map(Math.abs)) || 1;
   const scale = isGate ? "on a scale of 0 to 1" : `within ±${three(most)}`;
@@ -61,7 +61,7 @@ function line(equations, ...values) {
 }
 
 const vector = (equation, values, name, options) => line(equation,
-  strip(values, name, (k) => `${name}, number ${k + 1}: ${three(values[k])}`, options));
+  colourStrip(values, name, (k) => `${name}, number ${k + 1}: ${three(values[k])}`, options));
 const gate = (equation, values, name) => vector(equation, values, name, { isGate: true });
 
 /** Return source words with their energies and weights. */
@@ -119,7 +119,7 @@ function output({ order, sum, t, likeliest, chosen }) {
   });
   return [
     line(`t̃_i = U_o ${state} + V_o e(y_{i−1}) + C_o c_i + b`,
-      strip(sum, "maxout pairs", pair, { rows: 2 })),
+      colourStrip(sum, "maxout pairs", pair, { rows: 2 })),
     vector("t_{ij} = max(t̃_{i,2j−1}, t̃_{i,2j})", t, "maxout"),
     line("p(y_i) = softmax(W_o t_i + b_o), the ten likeliest words",
       create("ol", { className: "likeliest" }, ...words)),

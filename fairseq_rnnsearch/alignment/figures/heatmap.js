@@ -317,7 +317,7 @@ class Heatmap {
     if (empty) {
       matrix.textContent = "One of the two sentences has no words: there is nothing to draw.";
     } else {
-      const space = { width: matrix.clientWidth - 8, height: 0.75 * innerHeight };
+      const space = { width: matrix.clientWidth - 8, height: 0.6 * innerHeight };
       this.#picture = this.draw("currentColor", "", this.#grows ? space : null);
       matrix.innerHTML = this.#picture.text; // every word in it went through escaped()
       const svg = matrix.firstChild;
