@@ -123,3 +123,36 @@ def test_words_and_marks_of_plain_text_and_of_tokens(language, text, tokens):
     assert plain.tokens(text) == tokens.split()
     assert plain.tokens(tokens) == tokens.split()
     assert plain.text(tokens.split()) == text.replace("’", "'")
+
+
+# validation bits; a source, and the probabilities of its translation's tokens; whether it is said
+SURE = {
+    "surer than of people's": (2.0, "a b", [0.3, 0.3], False),
+    "less sure": (2.0, "a b", [0.3, 0.1], True),
+    "unknown words are said alone": (2.0, "a q", [0.1], False),
+    "no validation": (None, "a b", [0.1], False),
+    "a toy corpus, above 1/2": (0.1, "a b", [0.6, 0.6], False),
+    "a toy corpus, below 1/2": (0.1, "a b", [0.4, 0.5], True),
+    "nothing was found": (2.0, "a b", [0.0], False),
+}
+
+
+@pytest.mark.parametrize("case", SURE)
+def test_a_model_that_is_unsure_of_what_it_writes(case, caplog):
+    bits, source, probabilities, is_said = SURE[case]
+    text = CountedText(KNOWN, OTHER, bits)
+    text.add_source(source.split(), source)
+    text.add_translation(probabilities)
+    text.end()
+    assert sum("unlike the training's" in one for one in caplog.messages) == is_said
+
+
+def test_an_unsure_text_is_said_once_with_both_figures(caplog):
+    text = CountedText(KNOWN, OTHER, 2.0)
+    for _ in range(2 * ENOUGH):
+        text.add_source(["a"], "a")
+        text.add_translation([0.5, 0.02])
+    (message,) = caplog.messages  # before the end
+    text.end()
+    assert caplog.messages == [message]
+    assert "a probability of 0.10 a token" in message and "gave 0.25 to people's" in message

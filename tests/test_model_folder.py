@@ -56,6 +56,7 @@ def written(folder, weights="float32", **options):
         False,
         LengthLimit(3.0, 10),
         "some licence",
+        1.5,
     )
     dictionaries = model.encoder.dictionary, model.decoder.dictionary
     write_folder(folder, model, facts, dictionaries, folder.parent, weights=weights)
@@ -212,6 +213,10 @@ def test_a_trained_model_translates_alike_from_each_form(learned, tmp_path):
     """Checkpoint, folder, the folder's checkpoint: to the bit. An ensemble may be of folders."""
     checkpoint, data = str(learned.checkpoint), str(learned.corpus.data)
     folder, back = tmp_path / "folder", tmp_path / "back.pt"
+    state = torch.load(checkpoint, weights_only=False)
+    state["cfg"]["checkpoint"]["best_checkpoint_metric"] = "nll_loss"
+    state["extra_state"]["best"] = 1.25  # as after a training that is judged so
+    torch.save(state, checkpoint := str(tmp_path / "judged.pt"))
     to_folder(checkpoint, data, folder)
     to_checkpoint(str(folder), back)
     sentences = (learned.corpus.text / "test.en").read_text().splitlines()[:10]
@@ -219,6 +224,8 @@ def test_a_trained_model_translates_alike_from_each_form(learned, tmp_path):
     expected, *others = [_found(model, sentences) for model in models]
     assert others == [expected, expected]
     assert models[1].length_limit == models[0].length_limit == models[2].length_limit
+    assert [model.validation_bits for model in models] == [1.25] * 3
+    assert load(learned.checkpoint, data).validation_bits is None  # judged by another metric
     several = load([checkpoint, checkpoint], data), load([folder, folder])
     assert _found(several[0], sentences) == _found(several[1], sentences)
     with pytest.raises(UserError, match=r"data .* comes with the folder; leave it out"):
@@ -252,6 +259,12 @@ def test_a_packaged_model_warns_of_names(caplog):
     assert not caplog.records
     load("en-fr").translate("Angela Merkel visits Berlin.", beam=1)
     assert "hardly seen such words" in caplog.text and "Angela, Merkel" in caplog.text
+
+
+def test_a_packaged_model_warns_of_text_unlike_the_training_s(caplog):
+    load("en-fr").translate("The ladder leans against the rusty gate of the abandoned warehouse.")
+    (warning,) = caplog.messages
+    assert "unlike the training's" in warning and "gave 0.39 to people's" in warning
 
 
 @pytest.mark.parametrize("name", packaged())

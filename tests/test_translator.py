@@ -351,7 +351,7 @@ def test_models_that_do_not_belong_together(learned, learned_shortlist, tmp_path
         load(learned.checkpoint, learned.corpus.data, source_lang="de")
     other = SimpleNamespace(task=SimpleNamespace(_name="language_modeling"))
     monkeypatch.setattr(
-        "fairseq.checkpoint_utils.load_model_ensemble_and_task", lambda *_: ([], other, None)
+        "fairseq.checkpoint_utils.load_model_ensemble_and_task", lambda *_, **__: ([], other, None)
     )
     with pytest.raises(UserError, match="--task language_modeling, and must be of a translation"):
         load(learned.checkpoint, learned.corpus.data)

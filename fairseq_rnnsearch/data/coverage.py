@@ -1,7 +1,9 @@
 """Count a text's unknown words, and warn once if there are too many.
 
 Another warning reports lines with several sentences: a model that was trained on single ones often
-translates only the first.
+translates only the first. A third one is due if the words are known, but the text is unlike the
+training's: if the model is less sure of the tokens that it writes than it was of those that people
+wrote as translations of its validation text.
 
 A *word* is what the tokeniser makes of a text, punctuation marks too, with its subword pieces
 (``@@``) put together. It is *unknown* if the dictionary lacks one of its pieces, so that the model
@@ -12,6 +14,7 @@ the model's other language, or another way to make tokens.
 """
 
 import logging
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -26,6 +29,7 @@ logger = logging.getLogger(__name__)
 UNKNOWN = "<unk>"
 MOST_UNKNOWN = 0.05
 MOST_PIECES = 1.5  # above it, `en-fr` has 15 BLEU on its test sentences, and 41 on the others
+LEAST_BITS = 1.0  # -log2 p of a token: fewer are never unsure, as in models of toy corpora
 ENOUGH = 1000  # words, after which a text is judged before its end
 EXAMPLES = 5
 
@@ -143,11 +147,16 @@ class CountedText:
     Args:
         source, target: the language that the model reads, and the one that it writes, of which
             nothing may be given.
+        validation_bits: -log2 p of a token of the validation text's translations; None if unknown.
     """
 
-    def __init__(self, source: Vocabulary, target: Vocabulary) -> None:
+    def __init__(
+        self, source: Vocabulary, target: Vocabulary, validation_bits: float | None = None
+    ) -> None:
         self._source, self._target = Count(source), Count(target)
         self._has_warned = False
+        self._validation_bits = validation_bits or math.inf
+        self._bits = self._tokens = 0.0
         self._long_lines, self._first_long_line = 0, ""
 
     def add_source(self, tokens: Sequence[str], sentence: str | None = None) -> None:
@@ -163,9 +172,18 @@ class CountedText:
         """Count a given target sentence, before its source; see `Count.add`."""
         self._target.add(tokens, sentence)
 
+    def add_translation(self, probabilities: Sequence[float]) -> None:
+        """Count the probabilities of a translation's tokens, after its source was added."""
+        if all(probabilities):
+            self._bits -= sum(map(math.log2, probabilities))
+            self._tokens += len(probabilities)
+        if self._source.words >= ENOUGH:
+            self._judge_certainty()
+
     def end(self) -> None:
         """Give the warnings that are due, however short the text was."""
         self._judge()
+        self._judge_certainty()
         if self._long_lines and not self._target.words:
             logger.warning(
                 "several sentences in %s, such as %.60r: the model may translate only the first; "
@@ -181,6 +199,17 @@ class CountedText:
             found = "; ".join(_explained(one, other.vocabulary) for one, other in bad)
             result = "alignment" if self._target.words else "translation"
             logger.warning("probably a bad %s: %s", result, found)
+
+    def _judge_certainty(self) -> None:
+        most = self._tokens * max(LEAST_BITS, self._validation_bits)
+        if self._tokens and self._bits > most and not self._has_warned:
+            self._has_warned = True
+            logger.warning(
+                "probably a bad translation: the text seems unlike the training's; the model gives "
+                "what it writes a probability of %.2f a token (geometric mean), and gave %.2f to "
+                "people's translations of its validation text",
+                *(2 ** -(self._bits / self._tokens), 2**-self._validation_bits),
+            )
 
 
 def _explained(count: Count, other: Vocabulary) -> str:

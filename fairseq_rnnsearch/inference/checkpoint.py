@@ -1,20 +1,22 @@
 """Models of fairseq-train's checkpoints, and the data folder that belongs to them."""
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
 from fairseq.tasks.translation import TranslationTask
 from fairseq.utils import split_paths
+from omegaconf import DictConfig
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference.length_limit import UNKNOWN, LengthLimit
 from fairseq_rnnsearch.inference.work_folder import DEEPEST
 from fairseq_rnnsearch.runs import mends
-from fairseq_rnnsearch.runs.checkpoints import read_checkpoint
+from fairseq_rnnsearch.runs.checkpoints import load_as_data, read_checkpoint
 
 
 class Trained(NamedTuple):
@@ -26,6 +28,7 @@ class Trained(NamedTuple):
     data: Path
     left_pad_source: bool
     length_limit: LengthLimit
+    validation_bits: float | None
 
 
 def read_models(paths: Sequence[str], changes: dict[str, str], device: torch.device) -> Trained:
@@ -40,7 +43,10 @@ def read_models(paths: Sequence[str], changes: dict[str, str], device: torch.dev
     if "data" not in changes:
         changes = changes | {"data": data_of(paths[0])}
     with mends.reading_as_data():
-        models, cfg, its_task = checkpoint_utils.load_model_ensemble_and_task(paths, changes)
+        state = load_as_data(paths[0], changes) if len(paths) == 1 else None
+        models, cfg, its_task = checkpoint_utils.load_model_ensemble_and_task(
+            paths, changes, state=state
+        )
     if not isinstance(its_task, TranslationTask):
         raise UserError(
             f"checkpoint {', '.join(paths)}: was trained with --task {cfg.task._name}, "
@@ -56,7 +62,15 @@ def read_models(paths: Sequence[str], changes: dict[str, str], device: torch.dev
         Path(split_paths(cfg.task.data)[0]),
         cfg.task.get("left_pad_source", False),
         getattr(its_task, "length_limit", UNKNOWN),
+        state and _validation_bits(cfg, state["extra_state"]),
     )
+
+
+def _validation_bits(cfg: DictConfig, extra_state: dict[str, Any]) -> float | None:
+    """Return the best validation's -log2 p per token, if this chose the best checkpoint."""
+    best = extra_state.get("best")
+    is_one = cfg.checkpoint.get("best_checkpoint_metric") == "nll_loss"
+    return best if is_one and isinstance(best, float) and 0 < best < math.inf else None
 
 
 def data_of(checkpoint: str) -> str:

@@ -55,6 +55,7 @@ def to_folder(
             model._left_pad_source,
             model.length_limit,
             licence,
+            model.validation_bits,
         )
         dictionaries = model.source_dictionary, model.target_dictionary
         parts = model.models[0], facts, dictionaries, Path(data.split(":")[0])
@@ -74,6 +75,7 @@ def to_checkpoint(model: str, out: Path) -> None:
     source_lang, target_lang = read.facts.languages
     cfg = OmegaConf.to_container(OmegaConf.structured(FairseqConfig), enum_to_str=True)
     cfg["model"] = {**read.facts.options, "_name": read.facts.architecture}
+    cfg["checkpoint"]["best_checkpoint_metric"] = "nll_loss"
     cfg["task"] = {
         "_name": "alignment_heatmap",
         "data": str(folder),
@@ -90,7 +92,10 @@ def to_checkpoint(model: str, out: Path) -> None:
             {"optimizer_name": "", "criterion_name": "", "lr_scheduler_state": {}, "num_updates": 0}
         ],
         "task_state": {length_limit.STATE: list(read.facts.length_limit)},
-        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}},
+        "extra_state": {
+            "train_iterator": {"epoch": 1, "iterations_in_epoch": 0},
+            "best": read.facts.validation_bits,
+        },
         "last_optimizer_state": None,
     }
     with replacing(out) as unfinished:

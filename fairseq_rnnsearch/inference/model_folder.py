@@ -11,6 +11,7 @@
 """
 
 import json
+import math
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -50,6 +51,8 @@ class Facts(NamedTuple):
         left_pad_source: whether shorter sentences in a batch are padded on the left.
         length_limit: the maximum length of a translation.
         licence: a line about the training data, which pages show.
+        validation_bits: -log2 p of a token of the validation text's translations, by the model;
+            None if unknown.
     """
 
     architecture: str
@@ -58,6 +61,7 @@ class Facts(NamedTuple):
     left_pad_source: bool
     length_limit: LengthLimit
     licence: str = ""
+    validation_bits: float | None = None
 
 
 class ModelFolder(NamedTuple):
@@ -255,7 +259,13 @@ def read_facts(path: Path) -> Facts:
         config.get("left_pad_source") is True,
         stored(config.get("length_limit")),
         config.get("licence", ""),
+        _positive(config.get("validation_bits")),
     )
+
+
+def _positive(number: object) -> float | None:
+    is_one = isinstance(number, int | float) and not isinstance(number, bool)
+    return float(number) if is_one and 0 < number < math.inf else None
 
 
 def _is_file_part(name: str) -> bool:

@@ -115,6 +115,7 @@ def load(
         *(PlainText.of(trained.data, language, **texts) for language in trained.languages),
         left_pad_source=trained.left_pad_source,
         length_limit=trained.length_limit,
+        validation_bits=trained.validation_bits,
         name=":".join(paths),
     )
 
@@ -155,6 +156,7 @@ def _of_folders(
         *(PlainText.of(first.path, language, **texts) for language in own.values()),
         left_pad_source=first.facts.left_pad_source,
         length_limit=largest(*(folder.facts.length_limit for folder in folders)),
+        validation_bits=None if others else first.facts.validation_bits,
         name=":".join(paths),
     )
 
@@ -167,6 +169,8 @@ class Translator:
         source_dictionary, target_dictionary: the words that the models know.
         source_text, target_text: each side's tokenisation.
         length_limit: the maximum length of a translation.
+        validation_bits: -log2 p of a token of the validation text's translations, by the model;
+            None if unknown, and for an ensemble.
         name: what was loaded; an ensemble's models are separated by :.
     """
 
@@ -180,6 +184,7 @@ class Translator:
         *,
         left_pad_source: bool = False,
         length_limit: LengthLimit = UNKNOWN,
+        validation_bits: float | None = None,
         name: str = "",
     ) -> None:
         self.models = list(models)
@@ -190,6 +195,7 @@ class Translator:
         self.source_text = source_text
         self.target_text = target_text
         self.length_limit = length_limit
+        self.validation_bits = validation_bits
         self.name = name
         self._left_pad_source = left_pad_source
         self._vocabularies = (
@@ -214,12 +220,12 @@ class Translator:
 
     @contextlib.contextmanager
     def as_one_text(self) -> Iterator[None]:
-        """Count unknown words over all calls in the block together.
+        """Count unknown words, and how sure the model is, over all calls in the block together.
 
         Otherwise each call counts as one text. Each text causes at most one warning, through
         ``logging``; ``data.coverage`` says when.
         """
-        self._text = CountedText(*self._vocabularies)
+        self._text = self._new_text()
         try:
             yield
         finally:
@@ -303,8 +309,13 @@ class Translator:
             max_len_b=self.length_limit.margin,
         )
         sources = [self.source_text.tokens(sentence) for sentence in sentences]
-        self._count(zip(sources, sentences, strict=True))
-        beams = self._run(search, sources, None, batch_size)
+        with self._counted() as text:
+            for tokens, sentence in zip(sources, sentences, strict=True):
+                text.add_source(tokens, sentence)
+            beams = self._run(search, sources, None, batch_size)
+            for tokens, (best, *_) in zip(sources, beams, strict=True):
+                if tokens:
+                    text.add_translation(best["positional_scores"].double().exp().tolist())
         if attribution:
             self._attribute(beams, sources, batch_size)
         translations = [
@@ -371,7 +382,11 @@ class Translator:
             )
         sources = [self.source_text.tokens(sentence) for sentence in source]
         targets = [self.target_text.tokens(sentence) for sentence in target]
-        self._count(zip(sources, source, strict=True), zip(targets, target, strict=True))
+        with self._counted() as text:
+            for tokens, sentence in zip(targets, target, strict=True):
+                text.add_target(tokens, sentence)
+            for tokens, sentence in zip(sources, source, strict=True):
+                text.add_source(tokens, sentence)
         scorer = Scorer(self.target_dictionary, posterior=posterior)
         beams = self._run(scorer, sources, targets, batch_size)
         if attribution:
@@ -382,17 +397,16 @@ class Translator:
         ]
         return aligned[0] if is_one else aligned
 
-    def _count(
-        self, source: Iterable[tuple[list[str], str]], target: Iterable[tuple[list[str], str]] = ()
-    ) -> None:
-        """Count the words of tokenised sentences, and warn about too many unknown ones."""
-        text = self._text or CountedText(*self._vocabularies)
-        for tokens, sentence in target:
-            text.add_target(tokens, sentence)
-        for tokens, sentence in source:
-            text.add_source(tokens, sentence)
+    @contextlib.contextmanager
+    def _counted(self) -> Iterator[CountedText]:
+        """Count a text, or a part of one, and warn at its end."""
+        text = self._text or self._new_text()
+        yield text
         if self._text is None:
             text.end()
+
+    def _new_text(self) -> CountedText:
+        return CountedText(*self._vocabularies, self.validation_bits)
 
     @torch.inference_mode()
     def _run(

@@ -95,8 +95,8 @@ Sentences that people say every day:
 
 ## What it is not good for
 
-News, names, technical words and long sentences. It invents words and leaves parts out, and does not
-say so:
+News, names, technical words and long sentences. It invents words and leaves parts out, and often
+gives no warning:
 
 | {NAMES[source]} | the model's {NAMES[target]} |
 |---|---|
