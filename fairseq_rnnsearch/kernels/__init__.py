@@ -70,6 +70,12 @@ class RunByBackend(nn.Module):
         """
         self.kernels = name
 
+    def train(self, mode: bool = True) -> "RunByBackend":
+        """Switch as any module does, and drop what translating has cached for the weights."""
+        if mode:
+            forget(self.parameters())
+        return super().train(mode)
+
     def backend_for(self, parts: Iterable[nn.Module | None], side: str) -> Backend:
         """Return the backend that runs these parts; see ``choose``.
 

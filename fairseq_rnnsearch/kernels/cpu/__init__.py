@@ -61,7 +61,7 @@ class CPU:
         return " beside ".join(sorted(map(_name, types))) if len(types) > 1 else None
 
     def prefers_steps(self, output: OutputLayer) -> bool:
-        return search_steps.can_arrange(output.weight)
+        return packed_weights.can_keep(output.weight)
 
 
 def _name(dtype: torch.dtype) -> str:

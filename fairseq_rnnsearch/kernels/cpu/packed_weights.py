@@ -41,6 +41,15 @@ def kept(make: Callable[..., Made], *weights: Tensor) -> Made:
     return result
 
 
+def can_keep(weight: Tensor) -> bool:
+    """Return whether a weight's arrangement can be kept for other batches.
+
+    It cannot if gradients are wanted, or if autocast is yet to round it to another type.
+    """
+    lowered = torch.is_autocast_enabled("cpu") and weight.dtype != torch.bfloat16
+    return not (torch.is_grad_enabled() or lowered)
+
+
 def forget(weights: Iterable[Tensor]) -> None:
     """Drop whatever is cached for these weights."""
     for weight in weights:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.kernels.cpu.compiled_steps import operations
-from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product, kept, product
+from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product, can_keep, kept, product
 from fairseq_rnnsearch.kernels.cpu.word_inputs import WordInputs
 from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
 from fairseq_rnnsearch.kernels.interface import SearchStart
@@ -23,26 +23,17 @@ from fairseq_rnnsearch.kernels.reference import Reference
 
 def decoder_steps(start: SearchStart) -> DecoderSteps:
     """See ``Backend.decoder_steps``; falls back to ``reference`` for weights it cannot arrange."""
-    if not can_arrange(start.parts.output.weight) or start.initial.dtype == torch.bfloat16:
+    if not can_keep(start.parts.output.weight) or start.initial.dtype == torch.bfloat16:
         return Reference().decoder_steps(start)
     return SearchSteps(start)
 
 
 def output_logits(t: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """See ``Backend.output_logits``."""
-    if not can_arrange(weight):
+    if not can_keep(weight):
         return Reference().output_logits(t, weight, bias)
     with _exact():
         return product(weight)(t.flatten(0, -2), bias).unflatten(0, t.shape[:-1])
-
-
-def can_arrange(weight: Tensor) -> bool:
-    """Return whether a weight can be arranged for products.
-
-    It cannot if gradients are wanted, or if autocast is yet to round it to another type.
-    """
-    lowered = torch.is_autocast_enabled("cpu") and weight.dtype != torch.bfloat16
-    return not (torch.is_grad_enabled() or lowered)
 
 
 def _exact() -> torch.autocast:

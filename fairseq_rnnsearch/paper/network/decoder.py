@@ -22,7 +22,6 @@ from fairseq_rnnsearch.kernels import (
     Direction,
     RunByBackend,
     SearchStart,
-    forget,
 )
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.paper.equations import (
@@ -312,12 +311,6 @@ class Decoder(RunByBackend):
         """Return unnormalised log-probabilities: ``(..., l)`` to ``(..., words)``."""
         output = self.output
         return self.backend.output_logits(output.inner(t), output.weight, output.bias)
-
-    def train(self, mode: bool = True) -> "Decoder":
-        """Switch as any module does, and drop what searches have cached for the weights."""
-        if mode:
-            forget(self.parameters())
-        return super().train(mode)
 
     def cost(
         self, t: Tensor, words: Tensor, label_smoothing: float, present: Tensor
