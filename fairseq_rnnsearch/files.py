@@ -1,13 +1,16 @@
-"""Files that appear whole or not at all, even after a power failure."""
+"""Files that appear whole or not at all, even after a power failure; and plain files to read."""
 
 import contextlib
+import errno
 import fcntl
 import functools
 import os
 import re
+import stat
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 from fairseq_rnnsearch.errors import UserError
 
@@ -146,6 +149,39 @@ def _remove_if_abandoned(path: Path) -> None:
         path.unlink()
     finally:
         os.close(descriptor)
+
+
+@contextlib.contextmanager
+def open_plain(path: str | os.PathLike[str], most: int | None = None) -> Iterator[BinaryIO]:
+    """Open a file of a folder that may be a stranger's.
+
+    There, a pipe would be waited for without end, and a device can have no end.
+
+    Args:
+        most: the most bytes that such a file may have; None: any number.
+
+    Raises:
+        OSError: if it cannot be opened, is not a plain file, or is larger.
+    """
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+        state = os.fstat(file.fileno())
+        if not stat.S_ISREG(state.st_mode):
+            raise OSError(errno.EINVAL, "not a plain file", str(path))
+        if most is not None and state.st_size > most:
+            said = f"{state.st_size:,} bytes, which is more than {most:,}"
+            raise OSError(errno.EFBIG, said, str(path))
+        yield file
+
+
+def read_plain_text(path: str | os.PathLike[str], most: int) -> str:
+    """Read UTF-8 text with ``open_plain``.
+
+    Raises:
+        OSError: as from ``open_plain``.
+        UnicodeDecodeError: if it is not UTF-8.
+    """
+    with open_plain(path, most) as file:
+        return file.read().decode("utf-8")
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

@@ -6,6 +6,10 @@ import importlib.util
 import io
 import os
 import pickle
+import re
+import shutil
+import signal
+import struct
 import sys
 import tarfile
 import zipfile
@@ -20,9 +24,16 @@ from commands import RunsACommand, generate, run, together, train
 from fairseq import checkpoint_utils, utils
 from omegaconf import OmegaConf
 
+import fairseq_rnnsearch
+from fairseq_rnnsearch import load
+from fairseq_rnnsearch.data.binarised import check_binarised
+from fairseq_rnnsearch.data.checksums import check_checksum
 from fairseq_rnnsearch.data.packed_text import unpack
+from fairseq_rnnsearch.data.plain_text import settings_of
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.plugin.authors_parameters import _read_arrays
 from fairseq_rnnsearch.plugin.models import RNNSearchModel
+from fairseq_rnnsearch.plugin.models.rnnsearch import _unpacked
 from fairseq_rnnsearch.runs.checkpoints import read_checkpoint
 from fairseq_rnnsearch.runs.evaluated_options import read_overrides, read_value
 
@@ -356,3 +367,48 @@ def test_options_of_every_command(barely_trained, tmp_path, trace):
         assert "is no value" in message or "must be a dictionary" in message, message
     assert not trace.exists()
     assert not list(tmp_path.rglob("*.pt"))
+
+
+# --- what is no plain file ------------------------------------------------------------------------
+
+PACKAGED = Path(fairseq_rnnsearch.__file__).parent / "pretrained" / "en-fr"
+READERS = {
+    **{name: load for name in ("config.json", "preprocessing.json", "model.safetensors")},
+    **{name: load for name in ("dict.en.txt", "codes.fr")},
+    "SHA256SUMS": lambda folder: check_checksum(folder / "dict.en.txt", "fairseq-preprocess"),
+    "train.idx": lambda folder: check_binarised(folder / "train", 9),
+    "train.bin": lambda folder: check_binarised(folder / "train", 9),
+    "model.pt": lambda folder: read_checkpoint(folder / "model.pt"),
+    "model.npz": lambda folder: _read_arrays(folder / "model.npz"),
+    "model.tar.gz": lambda folder: _unpacked(str(folder / "model.tar.gz"), str(folder)),
+}
+
+
+@pytest.mark.parametrize("kind", ["a pipe", "a device"])
+@pytest.mark.parametrize("name", READERS)
+def test_a_folder_s_pipes_and_devices_are_refused(name, kind, tmp_path):
+    """A pipe would be waited for, and /dev/zero would fill the memory."""
+    folder = tmp_path / "folder"
+    shutil.copytree(PACKAGED, folder)
+    index = b"MMIDIDX\0\0" + struct.pack("<QBQiq", 1, 4, 1, 1, 0)
+    (folder / "train.idx").write_bytes(index)
+    (folder / name).unlink(missing_ok=True)
+    if kind == "a pipe":
+        os.mkfifo(folder / name)
+    else:
+        (folder / name).symlink_to("/dev/zero")
+    signal.alarm(60)  # ends the tests where a reader waits
+    try:
+        with pytest.raises(UserError, match=re.escape(str(folder))):
+            READERS[name](folder)
+    finally:
+        signal.alarm(0)
+
+
+@pytest.mark.parametrize("name", ["SHA256SUMS", "codes.en", "config.json", "preprocessing.json"])
+def test_a_folder_s_small_files_are_small(name, tmp_path):
+    shutil.copytree(PACKAGED, tmp_path / "folder")
+    os.truncate(tmp_path / "folder" / name, 2**40)  # takes no place on the disk
+    read = settings_of if name == "preprocessing.json" else READERS.get(name, load)
+    with pytest.raises(UserError, match=f"{name}.*1,099,511,627,776 bytes"):
+        read(tmp_path / "folder")

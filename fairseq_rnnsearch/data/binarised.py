@@ -14,6 +14,7 @@ import numpy as np
 
 from fairseq_rnnsearch.data.checksums import check_checksum
 from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.files import open_plain
 
 _MAGIC = b"MMIDIDX\x00\x00"
 _OLDER = b"TNTIDX"
@@ -74,7 +75,8 @@ def check_binarised(prefix: str | os.PathLike[str], symbols: int) -> int:
 
 def _read_index(path: Path) -> tuple[np.ndarray, np.dtype]:
     """Return (sentences,) the length of each with its end symbol, and the type of the numbers."""
-    content = path.read_bytes()
+    with open_plain(path) as file:
+        content = file.read()
     if content.startswith(_OLDER):
         raise UserError(
             f"{path} is an index of fairseq's older kind (--dataset-impl cached or lazy), in which"
@@ -115,13 +117,14 @@ def _read_index(path: Path) -> tuple[np.ndarray, np.dtype]:
 
 def _numbers(path: Path, count: int, kind: np.dtype) -> np.ndarray:
     """Open the .bin, which must hold so many numbers."""
-    size, expected = path.stat().st_size, count * kind.itemsize
-    if size != expected:
-        raise UserError(
-            f"{path} has {counted(size, 'byte')}, its .idx says {expected:,}: one of the two is"
-            f" truncated or of other data; {_AGAIN}"
-        )
-    return np.memmap(path, kind, "r") if count else np.zeros(0, kind)
+    with open_plain(path) as file:
+        size, expected = os.fstat(file.fileno()).st_size, count * kind.itemsize
+        if size != expected:
+            raise UserError(
+                f"{path} has {counted(size, 'byte')}, its .idx says {expected:,}: one of the two is"
+                f" truncated or of other data; {_AGAIN}"
+            )
+        return np.memmap(file, kind, "r") if count else np.zeros(0, kind)
 
 
 def _check_numbers(path: Path, numbers: np.ndarray, ends: np.ndarray, symbols: int) -> None:

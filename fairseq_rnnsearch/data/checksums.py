@@ -11,11 +11,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.files import write_text
+from fairseq_rnnsearch.files import open_plain, read_plain_text, write_text
 
 FILE_NAME = "SHA256SUMS"
 _KINDS = ("dict.*.txt", "*.bin", "*.idx")
 
+_LARGEST = 2**24  # bytes of a list
 _LINE = re.compile(r"([0-9a-f]{64})  ([^/\s]+)")
 
 
@@ -81,7 +82,7 @@ def _read(known: Path) -> dict[str, str]:
     """Read the digests of a list, by the names of the files."""
     digests: dict[str, str] = {}
     try:
-        text = known.read_bytes().decode("utf-8")
+        text = read_plain_text(known, _LARGEST)
     except UnicodeDecodeError as problem:
         raise UserError(f"{known} is no list of sha256sum; remove it or make it again") from problem
     for number, line in enumerate(text.split("\n"), start=1):
@@ -97,5 +98,5 @@ def _read(known: Path) -> dict[str, str]:
 
 
 def _digest(path: Path) -> str:
-    with path.open("rb") as file:
+    with open_plain(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -28,6 +28,7 @@ import regex
 
 from fairseq_rnnsearch.data import reversible
 from fairseq_rnnsearch.errors import UserError, as_text
+from fairseq_rnnsearch.files import read_plain_text
 
 logger = logging.getLogger(__name__)
 
@@ -43,6 +44,7 @@ _BETWEEN_SENTENCES = regex.compile(
     r"""(?<=[.!?…؟।]["'”’»)\]]*)(?<!\b(?:\p{Lu}|Mr|Mrs|Ms|Dr|St|Prof|Mme|Mlle)\.)\s+"""
     r"""(?=["'“‘«(\[¿¡]*[\p{Lu}\p{Lo}])|(?<=[。！？]["'”’」』）]*)\s*(?=[\p{L}「『（])"""
 )
+_LARGEST_CODES, _LARGEST_SETTINGS = 2**28, 2**20  # bytes
 _TYPES = {"tokenizer": str, "sacremoses": str, "lowercase": bool, "bpe_codes": str | None}
 
 
@@ -200,7 +202,7 @@ def _segmenter(path: Path) -> Callable[[list[str]], list[str]]:
     from subword_nmt.apply_bpe import BPE
 
     try:
-        lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")
+        lines = read_plain_text(path, _LARGEST_CODES).rstrip("\n").split("\n")
     except (OSError, ValueError) as problem:
         raise UserError(f"BPE codes {path} cannot be read: {problem}") from problem
     for number, line in enumerate(lines, start=1):
@@ -230,7 +232,7 @@ def settings_of(folder: Path) -> dict[str, dict[str, Any]]:
     """
     path = folder / FILE_NAME
     try:
-        languages = json.loads(path.read_text(encoding="utf-8"))
+        languages = json.loads(read_plain_text(path, _LARGEST_SETTINGS))
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as problem:

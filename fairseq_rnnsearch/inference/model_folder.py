@@ -29,6 +29,7 @@ from fairseq_rnnsearch.data import plain_text
 from fairseq_rnnsearch.data.checksums import check_checksum, write_list
 from fairseq_rnnsearch.data.dictionary_file import Dictionary, read_dictionary, written
 from fairseq_rnnsearch.errors import UserError, first_sentence
+from fairseq_rnnsearch.files import open_plain, read_plain_text
 from fairseq_rnnsearch.inference.length_limit import LengthLimit, stored
 from fairseq_rnnsearch.model.model_options import ModelOptions
 from fairseq_rnnsearch.model.translation_model import PlainModel, TranslationModel
@@ -230,9 +231,7 @@ def read_facts(path: Path) -> Facts:
     """
     file = path / CONFIG
     try:
-        if file.stat().st_size > _LARGEST_CONFIG:
-            raise ValueError(f"{file.stat().st_size:,} bytes")
-        config = json.loads(file.read_text(encoding="utf-8"))
+        config = json.loads(read_plain_text(file, _LARGEST_CONFIG))
     except OSError as problem:
         raise UserError(f"{file} cannot be read: {problem.strerror}") from problem
     except (ValueError, RecursionError) as problem:
@@ -283,7 +282,7 @@ def _model(path: Path, facts: Facts, source: Dictionary, target: Dictionary) -> 
         raise UserError(f"{path / CONFIG}: options: {mistake!s:.200}") from mistake
     expected = {name: tuple(one.shape) for name, one in model.state_dict().items()}
     try:
-        with safe_open(path / PARAMETERS, "pt") as file:
+        with open_plain(path / PARAMETERS), safe_open(path / PARAMETERS, "pt") as file:
             shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
             _check_shapes(path, expected, shapes)
             parameters = {name: _values(file, name, shapes) for name in expected}

@@ -18,7 +18,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from fairseq_rnnsearch.errors import UserError, counted
-from fairseq_rnnsearch.files import replacing
+from fairseq_rnnsearch.files import open_plain, replacing
 from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
 from fairseq_rnnsearch.plugin.tasks import AlignmentHeatmapConfig, vocabulary
 
@@ -246,7 +246,7 @@ def export_parameters(checkpoint: Path, out: Path) -> None:
 
 def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with open_plain(path) as file, np.load(file, allow_pickle=False) as archive:
             arrays = dict(archive)
         if kinds := {array.dtype.kind for array in arrays.values()} - set("iuf"):
             raise ValueError(f"its arrays are of the kind {', '.join(sorted(kinds))}, no numbers")

@@ -21,6 +21,7 @@ from fairseq.file_io import PathManager
 from omegaconf import OmegaConf
 
 from fairseq_rnnsearch.errors import UserError, first_sentence, reason, user_error
+from fairseq_rnnsearch.files import open_plain
 
 _NAMED = 5  # checkpoints of a folder in a message; checkpoint_best.pt and _last.pt come last
 # ends of the names of options that are sizes of a model
@@ -43,7 +44,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Any:
         UserError: if the file is damaged, not a checkpoint, or holds more than tensors and plain
             values.
     """
-    with _explained(path), open(path, "rb") as file:
+    with _explained(path), open_plain(path) as file:
         _verify(file)
         with torch.serialization.safe_globals(_OLDER):
             return torch.load(file, map_location="cpu", weights_only=True)
@@ -55,7 +56,7 @@ def verify(path: str) -> None:
     Raises:
         UserError: when the file cannot be read, or a part is not what was written.
     """
-    with _explained(path), open(path, "rb") as file:
+    with _explained(path), open_plain(path) as file:
         is_archive = _verify(file)
     if not is_archive:
         read_checkpoint(path)

@@ -19,6 +19,7 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.files import open_plain
 from fairseq_rnnsearch.model.translation_model import TranslationModel, networks_of
 from fairseq_rnnsearch.paper.network import INITIALIZATIONS, initialize
 from fairseq_rnnsearch.plugin.models.rnnsearch_config import RNNSearchConfig, add_younger_options
@@ -175,7 +176,7 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
 def _unpacked(archive: str, folder: str) -> str:
     """Unpack an archive into a folder, and return the folder with the model."""
     try:
-        with tarfile.open(archive) as members:
+        with open_plain(archive) as file, tarfile.open(fileobj=file) as members:
             members.extractall(folder, filter="data")
             while members.fileobj.read(2**20):  # gzip compares its checksum at the file's end
                 pass
