@@ -1,6 +1,7 @@
 """The recipe for one's own text: its pairs to a model, translations, scores and heatmaps."""
 
 import gzip
+import json
 import os
 import re
 import subprocess
@@ -8,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import ROOT, TINY_MODEL, write_text
+from commands import PACKAGE, ROOT, TINY_MODEL, write_text
 
 RECIPE = ROOT / "recipes" / "own_data" / "run.sh"
 TINY = {
@@ -86,6 +87,36 @@ def test_again_it_does_nothing_and_other_settings_are_refused(finished):
     other = run(*files, **{**settings, "HIDDEN": "25"})
     assert other.returncode == 1
     assert "was made with other settings, now HIDDEN=25" in other.stderr.splitlines()[-1]
+
+
+SMALLER = {"1000": "20", "1001": "21", "8000": "20", "6000": "4", "300": "1", "256": "8"}
+
+
+@pytest.mark.slow
+def test_the_manual_s_commands_make_a_model_of_text_without_a_checkout(tmp_path):
+    """As they stand there, with smaller numbers."""
+    page = (PACKAGE / "manual" / "train.md").read_text()
+    commands = page.partition("\n## Your own text\n")[2].split("```")[1]
+    commands = commands.removeprefix("bash\n")
+    for number, smaller in SMALLER.items():
+        assert number in commands
+        commands = re.sub(rf"\b{number}\b", smaller, commands)
+    text = write_text(tmp_path / "written", train=90)
+    for language in ("en", "fr"):
+        (text / f"train.{language}").rename(tmp_path / f"corpus.{language}")
+    path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
+    ended = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", commands],
+        cwd=tmp_path,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "PATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert (tmp_path / "my-model" / "model.safetensors").exists()
+    facts = json.loads((tmp_path / "my-model" / "config.json").read_text())
+    assert facts["validation_bits"] > 0
+    assert (tmp_path / "my-model.html").stat().st_size > 100_000
 
 
 SIZES = [(100, 192, 1500), (19_999, 192, 7499), (29_000, 256, 6162), (200_000, 512, 20_000)]
