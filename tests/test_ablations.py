@@ -204,6 +204,11 @@ def test_a_training_is_recorded(folder, tmp_path, monkeypatch):
     assert test == f"{float(scored.stdout)}"
 
 
+def test_a_run_without_translations_is_named(folder, tmp_path):
+    with pytest.raises(UserError, match="0 translations of valid; valid is one"):
+        runs.bleu(tmp_path, tmp_path, "valid")
+
+
 def test_runs_from_elsewhere_come_in_once(record, tmp_path, monkeypatch):
     here = tmp_path / "here.tsv"
     mine = runs.Run("first", "0.1", 2, 30, 6_468_725, 5.0, 90.0, 91.0)

@@ -328,6 +328,7 @@ MALFORMED = {
         *("1 1 1\n", {"first_word": 0}),
         " is a naacl file; its words count from 1, 0 is no word at all",
     ),
+    "two numbers in naacl": ("1 1 1\n1 2\n", {}, f", line 2: found '1 2'{NAACL}"),
 }
 
 

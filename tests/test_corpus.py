@@ -3,6 +3,7 @@
 import gzip
 import os
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -86,6 +87,16 @@ def test_what_is_not_a_file(tmp_path):
     ):
         with pytest.raises(UserError, match=message):
             check_text(tmp_path / name)
+
+
+def test_unreadable_file(tmp_path, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(13, "Permission denied")
+
+    path = written(tmp_path, b"a\n")
+    monkeypatch.setattr(Path, "open", refuse)  # root may read anything, so no chmod
+    with pytest.raises(UserError, match=r"text\.en cannot be read: Permission denied"):
+        check_text(path)
 
 
 def test_parallel_files(tmp_path):

@@ -104,6 +104,9 @@ DAMAGED = {
     "no word of the dictionary": (data(put("<H", 10, 10)), "sentence 2 has the number 10, which"),
     "the padding symbol": (data(put("<H", 2, 1)), "sentence 0 has the number 1, which is no word"),
     "no end": (data(put("<H", 14, 5)), "sentence 2 has no end symbol, but the number 5"),
+    "another version": (index(put("<Q", 9, 2)), "version 2 and type 8"),
+    "a negative length": (index(put("<i", 30, -1)), "sentence 1 has -1 words"),
+    "cut data": (data(lambda c: c[:-1]), r"\.bin has 19 bytes, its \.idx says 20"),
 }
 
 

@@ -26,6 +26,7 @@ BROKEN = {
     ),
     "not UTF-8": ({"t.en": b"caf\xe9\n"}, "t.en or its .gz is no text in UTF-8: "),
     "grown": ({"t.en.gz": PACKED}, "t.en.gz unpacks to more than 100 bytes"),
+    "a folder": ({"t.en": None}, "t.en cannot be read: Is a directory"),
 }
 
 

@@ -104,6 +104,10 @@ def test_alignments_are_read_back_and_no_word_becomes_markup(tmp_path, source, t
     (again,) = read_alignments(tmp_path / "alignments.jsonl").values()
     assert (again.source, again.target, again.id) == (made.source, made.target, made.id)
     assert np.array_equal(again.weights, made.weights)
+    twice = 2 * (tmp_path / "alignments.jsonl").read_text(encoding="utf-8")
+    (tmp_path / "twice.jsonl").write_text(twice, encoding="utf-8")
+    with pytest.raises(UserError, match=f"line 2: found id {seed} a second time"):
+        read_alignments(tmp_path / "twice.jsonl")
     page = (tmp_path / "index.html").read_text(encoding="utf-8")
     assert page.count("<script") == 2 and "<img" not in page
     data = re.search(r'<script[^>]*type="application/json"[^>]*>(.*?)</script>', page, re.S)[1]

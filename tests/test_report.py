@@ -134,6 +134,14 @@ def test_bleu_of_all_and_of_the_sentences_without_unknown_words(files, capsys):
     assert detokenised["first"][1] == "–"
 
 
+def test_a_no_unk_file_of_all_sentences_is_cut_to_the_subset(files, capsys):
+    options = [*texts(files), *dictionaries(files), "--resamples", 5]
+    whole = run(capsys, "bleu", *options, "--system-no-unk", f"first={files['second']}")
+    plain = run(capsys, "bleu", *texts(files, first=files["second"]), *options[-6:])
+    assert rows(whole)[2][3] == rows(plain)[2][3]
+    assert rows(whole)[2][1] != rows(plain)[2][1]
+
+
 def test_differences_are_those_to_the_baseline(files, capsys):
     printed = run(capsys, "bleu", *texts(files), "--baseline", "second", "--resamples", 50)
     assert "p compares the translations of two trained models" in printed
@@ -406,6 +414,18 @@ MISTAKES = {
         "alignments.jsonl, line 1: not an alignment",
     ),
     "a file for a folder": ("report", None, "--out first --fewest 1", "cannot be made"),
+    "a name twice": ("bleu", None, "--system first=x", "--system names 'first' twice"),
+    "hidden and named": (
+        *("bleu", None, "--paper first=Moses --paper-rows hide"),
+        "--paper first=Moses and --paper-rows hide: give one of them",
+    ),
+    "no dictionaries": ("bleu", None, "--system-no-unk first=no-unk", "needs --source-dictionary"),
+    "detokenised": ("bleu", None, "--system-detokenised first=a", "need --reference-detokenised"),
+    "an id too high": ("examples", None, "--examples 4", "no sentence 4; valid are 0 to 3"),
+    "nothing to draw": (
+        *("report", None, "JSONL --alignment-ids 9"),
+        "sentence 9 of alignments.jsonl has no words",
+    ),
 }
 
 

@@ -140,6 +140,7 @@ WRONG = {
     "fewer translations": ("t", "la maison\n", (), "has 4 lines but .* has 1;"),
     "a link outside": ("links", "0-0\n\n0-3\n\n", (), "line 3: found word 3 of the target"),
     "no links": ("links", "\n\n\n\n", (), "no two words are linked 2 times"),
+    "no number": ("s", "\n".join(SOURCE), ("--fewest", "0"), "--fewest 0: must be 1 or more"),
 }
 
 

@@ -189,6 +189,8 @@ HOSTILE = {
     "no archive": (b"<html>404</html>" * 99, BROKEN),
     "sides of two lengths": (sides(b"a\nb\n"), r"fr-en.en has 2 lines and .*fr-en.fr has 1;"),
     "no line": (sides(b"", b""), "fr-en.en is empty"),
+    "truncated, not packed": (sides(TEXT, TEXT, False)[:12_000], rf"\(12,000 bytes\) is {BROKEN}"),
+    "half a gzip file": (sides(gzip.compress(TEXT)[:2000]), f"fr-en.en is {BROKEN}"),
 }
 
 
@@ -257,6 +259,9 @@ BROKEN_SGML = {
     "no number": (DOC.format('<seg id="x">a</seg>'), "has no number"),
     "a heading within": (DOC.format('<seg id="1">a<hl>b</seg>'), "<hl> within segment 1 of d"),
     "nothing": ("<srcset></srcset>", "has no <seg>"),
+    "outside": ('<seg id="1">a</seg>', "outside of a document"),
+    "no name": ("<doc><seg id=1>a</seg></doc>", "has no docid"),
+    "twice": (DOC.format('<seg id="1">a</seg>') * 2, "a second document d"),
 }
 
 
@@ -275,4 +280,12 @@ def test_sides_that_do_not_match(tmp_path, target, message):
     (tmp_path / "a.sgm").write_bytes(sgml("srcset", [*"abcd"]))
     (tmp_path / "b.sgm").write_bytes(sgml("refset", [*target]))
     with pytest.raises(UserError, match=message):
+        reader.read_pair(tmp_path / "a.sgm", tmp_path / "b.sgm")
+
+
+def test_documents_in_another_order(tmp_path):
+    one, two = ('<doc docid="{}"><seg id="1">{}</seg></doc>'.format(*x) for x in ("aA", "bB"))
+    (tmp_path / "a.sgm").write_text(one + two)
+    (tmp_path / "b.sgm").write_text(two + one)
+    with pytest.raises(UserError, match=r"b\.sgm has segment 1 of b where .*a\.sgm has 1 of a"):
         reader.read_pair(tmp_path / "a.sgm", tmp_path / "b.sgm")

@@ -15,7 +15,6 @@ import numpy as np
 from fairseq_rnnsearch.alignment.figures import fonts
 from fairseq_rnnsearch.alignment.figures.layout import DOTS_PER_INCH
 from fairseq_rnnsearch.alignment.figures.picture_files import picture_format, save_figure
-from fairseq_rnnsearch.errors import UserError
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -47,16 +46,7 @@ def draw_length_curves(
         curves: a score for each bin, by the names of the systems; NaN interrupts a curve.
         counts: the number of sentences in each bin.
         longest, highest: the ends of the axes, unless a point lies beyond them.
-
-    Raises:
-        UserError: no curve or no bin to draw.
-        ValueError: numbers of points that differ.
     """
-    if not curves or not len(lengths):
-        raise UserError("no curve to draw: at least one system and one bin of sentences are needed")
-    if any(len(points) != len(lengths) for points in (*curves.values(), counts)):
-        raise ValueError("each curve and the counts need a point for each bin")
-
     import matplotlib.style
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -107,7 +97,7 @@ def save_length_curves(path: str | os.PathLike[str], *arguments, **options) -> N
     """Draw as `draw_length_curves` into a file; its suffix (.png, .pdf, .svg) chooses the format.
 
     Raises:
-        UserError: another suffix, a file that cannot be written, and as `draw_length_curves`.
+        UserError: another suffix, or a file that cannot be written.
     """
     picture_format(path, "figure")
     save_figure(path, draw_length_curves(*arguments, **options))
