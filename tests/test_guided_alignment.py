@@ -220,6 +220,7 @@ BAD = {
     "0-0\n0-1\n": r"line 2: found word 1 of the target in '0-1', .* has 1 word; .*: 0 to 0$",
     b"\xff\n\n": "is not UTF-8: byte 0",
     None: "cannot be read: No such file",
+    "0-0\n\n\n": "has 3 lines, but the data has 2 pairs",
 }
 
 

@@ -166,6 +166,15 @@ SPOILT = {
         lambda folder: (folder / "dict.fr.txt").write_text("w0 1\n" * 9),
         "dict.fr.txt, line 2",
     ),
+    "no dictionary": (lambda folder: (folder / "dict.fr.txt").unlink(), "lacks dict.fr.txt"),
+    "an unknown option": (_config(lambda c: c["options"].update(layers=2)), "layers"),
+    "truncated": (_cut(PARAMETERS, 300), "model.safetensors cannot be read"),
+    "scales of another size": (
+        _parameters(
+            lambda s: s.update({"decoder.network.output.weight.scale": np.zeros(3, np.float32)})
+        ),
+        "which no part of the model takes",
+    ),
 }
 
 

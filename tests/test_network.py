@@ -21,7 +21,7 @@ from torch.testing import assert_close
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.paper.equations import BiasedEmbedding, GatedUnit
-from fairseq_rnnsearch.paper.network import DECODER_ORDERS
+from fairseq_rnnsearch.paper.network import DECODER_ORDERS, Decoder
 from fairseq_rnnsearch.paper.network.embedded_words import embed_words
 from fairseq_rnnsearch.plugin.models import RNNSearchConfig
 
@@ -415,6 +415,12 @@ def test_the_paper_s_sizes_are_the_defaults():
     paper |= {"dropout": 0.0, "fixed_context": False}
     config = RNNSearchConfig()
     assert {name: getattr(config, name) for name in paper} == paper
+
+
+def test_unknown_order_is_refused():
+    sizes = {"summary_size": 4, "context_size": 8, "alignment_size": 5, "maxout_size": 2}
+    with pytest.raises(ValueError, match="not 'paper'"):
+        Decoder(9, 3, 4, **sizes, order="paper")
 
 
 # --- refusals ------------------------------------------------------------------------------------
