@@ -453,20 +453,22 @@ def test_text_of_another_kind_gets_the_warnings_of_python(tmp_path, caplog):
     texts = {
         "I lost my keys yesterday.": [],
         "Je ne sais pas où est la gare.": ["it looks like fr"],
-        "Der Bundestagsabgeordnete entschuldigte sich gestern.": ["hardly seen"],
-        "hmpf zzxq vrrk": ["hardly seen"],
+        "Der Bundestagsabgeordnete entschuldigte sich gestern.": ["the model has hardly seen"],
+        "hmpf zzxq vrrk": ["the model has hardly seen"],
         "Привет мир": [],  # unknown words are named elsewhere
+        "Market regard council number apple run.": ["the text seems unlike"],
         "": [],
     }
-    answers = ask(path, *(["warnings", text] for text in texts))
-    for (text, begins), said in zip(texts.items(), answers, strict=True):
+    calls, logged = [], []
+    for text in texts:
         caplog.clear()
-        model.translate(text, beam=1)
-        assert len(said) == len(begins), (text, said)
-        assert all(
-            begin in one and one in caplog.text for begin, one in zip(begins, said, strict=True)
-        )
-        assert bool(said) == ("hardly seen" in caplog.text or "looks like" in caplog.text)
+        translation = model.translate(text, beam=5, pieces="keep")
+        calls.append(["warnings", text, translation.probabilities])
+        logged.append(caplog.text)
+    for begins, log, said in zip(texts.values(), logged, ask(path, *calls), strict=True):
+        assert all(one.startswith(begin) for one, begin in zip(said, begins, strict=True))
+        assert all(one in log for one in said)
+        assert bool(said) == any(one in log for one in ("hardly seen", "looks like", "unlike"))
 
 
 @needs_node

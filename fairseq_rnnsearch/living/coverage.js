@@ -1,10 +1,10 @@
 "use strict";
 /*
  * Whether a text is of the kind that the model knows, as in data/coverage.py: how many words are
- * unknown, and into how many pieces words split. A side is {language, text, dictionary,
- * piecesPerWord}, the last of the training text.
+ * unknown, into how many pieces words split, and how sure the model is of what it writes. A side is
+ * {language, text, dictionary, piecesPerWord}, the last of the training text.
  */
-const MOST_UNKNOWN = 0.05, MOST_PIECES = 1.5, MOST_EXAMPLES = 5;
+const MOST_UNKNOWN = 0.05, MOST_PIECES = 1.5, LEAST_BITS = 1, MOST_EXAMPLES = 5;
 
 /** Count the words of sentences in one language; `trouble` is 1 where a warning is due. */
 function counted(side, sentences) {
@@ -25,10 +25,22 @@ function counted(side, sentences) {
   return { count: names.length, pieces, unknownRate, excess, trouble, isBad, split };
 }
 
-/** Return warnings about the kind of a text, given as its sentences; unknown words are not named. */
-function warningsOf(sentences, source, target) {
+/** Return a warning if the model is less sure of its tokens than of the validation text's. */
+function unsure(probabilities, validationBits) {
+  const bits = probabilities.reduce((sum, one) => sum - Math.log2(one), 0) / probabilities.length;
+  if (!validationBits || !(bits > Math.max(LEAST_BITS, validationBits))) return [];
+  return ["the text seems unlike the training's; the model gives what it writes a probability of "
+    + `${(2 ** -bits).toFixed(2)} a token (geometric mean), and gave `
+    + `${(2 ** -validationBits).toFixed(2)} to people's translations of its validation text`];
+}
+
+/**
+ * Return warnings about the kind of a text, given as its sentences; unknown words are not named.
+ * `probabilities` are those of the translations' tokens.
+ */
+function warningsOf(sentences, [source, target], probabilities, validationBits) {
   const found = counted(source, sentences), other = counted(target, sentences), said = [];
-  if (!found.isBad) return said;
+  if (!found.isBad) return unsure(probabilities, validationBits);
   if (found.excess >= 1 && found.unknownRate < MOST_UNKNOWN) {
     const examples = [...new Set(found.split)].slice(0, MOST_EXAMPLES);
     const such = examples.length === MOST_EXAMPLES ? ", such as" : ":";

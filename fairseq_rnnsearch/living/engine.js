@@ -87,9 +87,13 @@ class Engine {
     return sentencesOf(text);
   }
 
-  /** Return warnings where a text is of another kind than the training's; see coverage.js. */
-  warnings(text) {
-    return warningsOf(sentencesOf(text), ...this.sides);
+  /**
+   * Return warnings where a text is of another kind than the training's; see coverage.js. Without
+   * `probabilities`, those of the translations' tokens, none is about how sure the model is.
+   */
+  warnings(text, probabilities = [], { model = 0 } = {}) {
+    const { validationBits } = this.models[model];
+    return warningsOf(sentencesOf(text), this.sides, probabilities, validationBits);
   }
 
   /** Translate a sentence; see the manual for the options and the answer. */

@@ -30,7 +30,7 @@ worker.onmessage = ({ data: { id, value, error } }) => {
 globalThis.rnnsearch = {
   ready: ask("load", at("stored").textContent),
   sentences: (text) => ask("sentences", text),
-  warnings: (text) => ask("warnings", text),
+  warnings: (text, probabilities, options) => ask("warnings", text, probabilities, options),
   translate: (text, options) => ask("translate", text, options),
   force: (source, target, options) => ask("force", source, target, options),
   step: (text, tokens, i, options) => ask("step", text, tokens, i, options),
@@ -65,10 +65,9 @@ function refresh() {
       const text = at("sentence").value, start = performance.now();
       try {
         const options = { beam: Number(at("beam").value), prefix: at("prefix").value };
-        const [sentences, warnings] = await Promise.all(
-          [rnnsearch.sentences(text), rnnsearch.warnings(text)]);
+        const sentences = await rnnsearch.sentences(text);
         chosen = Math.max(0, Math.min(sentences.length - 1, chosen));
-        await Promise.all(views.map((view) => view.update(text, sentences, warnings, options)));
+        await Promise.all(views.map((view) => view.update(text, sentences, options)));
         const took = Math.round(performance.now() - start);
         await glass.refresh();
         at("status").textContent = text.trim() ? `${took} ms` : "";

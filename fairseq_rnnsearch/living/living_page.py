@@ -130,7 +130,8 @@ def _stored(models: Sequence[Translator], weights: str) -> dict[str, Any]:
         "target": target,
         "merges": merges,
         "models": [
-            stored_model(translator.models[0], weights) | {"limit": [*translator.length_limit]}
+            stored_model(translator.models[0], weights)
+            | {"limit": [*translator.length_limit], "validationBits": translator.validation_bits}
             for translator in models
         ],
     }

@@ -96,7 +96,7 @@ class ModelView {
   }
 
   /** Translate the sentences of a text again, with options and what was touched. */
-  async update(text, sentences, warnings, given) {
+  async update(text, sentences, given) {
     const answers = new Map();
     const asked = sentences.map((sentence, number) => {
       const touched = this.touchedOf[number] ?? untouched;
@@ -109,6 +109,9 @@ class ModelView {
     });
     this.cache = answers; // of sentences that are no longer there, none
     this.answers = await Promise.all(asked);
+    const own = this.isUntouched && !given.prefix; // all words are the model's choice
+    const probabilities = own ? this.answers.flatMap((answer) => answer.probabilities) : [];
+    const warnings = await rnnsearch.warnings(text, probabilities, { model: this.number });
     const [answer, sentence] = [this.answers[chosen] ?? null, sentences[chosen] ?? ""];
     if (this.isMattering && answer) {
       const { number: model, touched: { rows } } = this;
