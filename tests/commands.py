@@ -122,6 +122,25 @@ def interactive(data: Path, checkpoint: Path | str, *more: object, **options) ->
     )
 
 
+def hydra_options(folder: Path, data: Path, **groups: dict) -> str:
+    """Write a configuration of fairseq-hydra-train, and return the options that name it.
+
+    Args:
+        groups: more of the groups of its options.
+    """
+    config = {
+        "common": {"user_dir": str(PACKAGE), "cpu": True, "no_progress_bar": True},
+        "task": {"_name": "alignment_heatmap", "data": str(data)},
+        "model": {"_name": "rnnsearch_tiny"},
+        "criterion": {"_name": "alignment_heatmap"},
+        "optimizer": {"_name": "rnnsearch_adadelta"},
+        "dataset": {"batch_size": 20, "num_workers": 0},
+        "checkpoint": {"save_dir": str(folder / "hydra"), "no_epoch_checkpoints": True},
+    }
+    (folder / "small.yaml").write_text(json.dumps(config | groups))  # every JSON is YAML
+    return f"--config-name=small --config-dir={folder} hydra.run.dir={folder}/outputs"
+
+
 # --- files that run code ------------------------------------------------------------------------
 
 

@@ -163,17 +163,6 @@ def test_font_that_is_found_is_in_every_file(tmp_path, monkeypatch):
     assert re.search(family, drawing)
 
 
-def test_figure_draws_with_the_font_that_is_found(tmp_path, monkeypatch):
-    install(monkeypatch, tmp_path / "one.ttf", "Squares", "漢")
-    figure = draw_heatmap(["漢", "a"], ["漢"], [[1.0, 0.0]])
-    (axes,) = figure.axes
-    families = [label.get_fontfamily() for label in axes.get_xticklabels() + axes.get_yticklabels()]
-    assert families == [[fonts.MAIN, "Squares"], [fonts.MAIN], [fonts.MAIN, "Squares"]]
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        figure.savefig(tmp_path / "a.png")
-
-
 @pytest.mark.parametrize("side", ["source", "target"])
 def test_labels_of_tall_letters_stay_apart(side):
     words = ["a" + "\u0302" * 6, "ģ̧" + "\u0323" * 2, "Ǻg"] * 30

@@ -1,7 +1,6 @@
 """Our parts with fairseq's own."""
 
 import io
-import json
 import re
 
 import numpy as np
@@ -9,12 +8,12 @@ import pytest
 from commands import (
     LAST_ONLY,
     MODEL,
-    PACKAGE,
     PAPER,
     SIZES,
     Watch,
     assert_equal_tensors,
     generate,
+    hydra_options,
     parameters_and_optimizer,
     run,
     run_installed,
@@ -115,31 +114,17 @@ def test_bleu_in_validation_stops_early_and_resumes(small_corpus, tmp_path):
 
 
 def test_hydra(small_corpus, tmp_path):
-    config = {
-        "common": {"user_dir": str(PACKAGE), "cpu": True, "no_progress_bar": True, "seed": 1},
-        "task": {"_name": "alignment_heatmap", "data": str(small_corpus.data)},
-        "model": {"_name": "rnnsearch"}
-        | {
-            name.replace("-", "_"): int(value)
-            for name, value in re.findall(r"--(\S+) (\d+)", SIZES)
-        },
-        "criterion": {"_name": "alignment_heatmap"},
-        "optimizer": {"_name": "rnnsearch_adadelta"},
-        "lr_scheduler": {"_name": "fixed"},
-        "dataset": {"batch_size": 20, "num_workers": 0},
-        "optimization": {"max_update": 3, "clip_norm": 1.0, "lr": [0.25]},
-        "checkpoint": {"save_dir": str(tmp_path / "hydra"), "no_epoch_checkpoints": True},
-    }
-    (tmp_path / "small.yaml").write_text(json.dumps(config))  # every JSON is YAML
+    sizes = re.findall(r"--(\S+) (\d+)", SIZES)
+    options = hydra_options(
+        tmp_path,
+        small_corpus.data,
+        model={"_name": "rnnsearch"} | {name.replace("-", "_"): int(n) for name, n in sizes},
+        lr_scheduler={"_name": "fixed"},
+        optimization={"max_update": 3, "clip_norm": 1.0, "lr": [0.25]},
+    )
 
     def hydra(*more, start=run):
-        return start(
-            "fairseq-hydra-train",
-            f"--config-dir={tmp_path}",
-            "--config-name small",
-            f"hydra.run.dir={tmp_path / 'outputs'}",
-            *more,
-        )
+        return start("fairseq-hydra-train", options, *more)
 
     _, _, refused = together(
         lambda: hydra(start=run_installed).ok(),

@@ -5,7 +5,6 @@ written by what is refused.
 """
 
 import copy
-import json
 import re
 import subprocess
 from argparse import Namespace
@@ -17,13 +16,13 @@ import torch
 from commands import (
     LAST_ONLY,
     MODEL,
-    PACKAGE,
     PAPER,
     QUIET,
     ROOT,
     SIZES,
     TASK,
     generate,
+    hydra_options,
     interactive,
     together,
     train,
@@ -221,20 +220,10 @@ COMPOSED = {
 
 
 def test_one_line_for_a_configuration(launchpad, small_corpus, tmp_path):
-    config = {
-        "common": {"user_dir": str(PACKAGE), "cpu": True},
-        "task": {"_name": "alignment_heatmap", "data": str(small_corpus.data)},
-        "model": {"_name": "rnnsearch_tiny"},
-        "criterion": {"_name": "alignment_heatmap"},
-        "optimizer": {"_name": "rnnsearch_adadelta"},
-        "dataset": {"batch_size": 20, "num_workers": 0},
-        "checkpoint": {"save_dir": str(tmp_path / "new")},
-    }
-    (tmp_path / "small.yaml").write_text(json.dumps(config))  # every JSON is YAML
-    options = ["--config-name=small", f"--config-dir={tmp_path}", f"hydra.run.dir={tmp_path}/out"]
+    options = hydra_options(tmp_path, small_corpus.data)
     for override, part in COMPOSED.items():
         # OC_CAUSE=1, like a debugger, makes omegaconf's exceptions their own causes
-        message = launchpad.run("fairseq-hydra-train", *options, override, OC_CAUSE="1").error()
+        message = launchpad.run("fairseq-hydra-train", options, override, OC_CAUSE="1").error()
         assert part in message, f"{override}: {message}"
 
 

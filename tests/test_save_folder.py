@@ -13,6 +13,7 @@ import time
 import pytest
 import torch
 from commands import MODEL, ROOT, assert_equal_tensors, parameters_and_optimizer
+from fairseq.dataclass.configs import FairseqConfig
 from launchpad import Strike, process_state
 from omegaconf import OmegaConf
 from slow_cases import cases
@@ -348,21 +349,9 @@ def started(monkeypatch, cpu, gpus, launched=(), **options):
     monkeypatch.setattr(utils, "distributed_main", lambda *given: begun.append("torchrun"))
     monkeypatch.setattr(torch.distributed, "init_process_group", lambda *given: None)
     monkeypatch.setattr(torch.multiprocessing, "spawn", lambda **given: begun.append("spawned"))
-    training = {
-        "distributed_init_method": None,
-        "distributed_world_size": max(1, gpus),
-        "distributed_rank": 0,
-        "distributed_port": -1,
-        "distributed_backend": "nccl",
-        "distributed_no_spawn": False,
-        "ddp_backend": "pytorch_ddp",
-        "pipeline_model_parallel": False,
-        "device_id": 0,
-        "tpu": False,
-    }
-    cfg = OmegaConf.create(
-        {"common": {"cpu": cpu, "tpu": False}, "distributed_training": training | options}
-    )
+    cfg = OmegaConf.structured(FairseqConfig())
+    cfg.common.cpu = cpu
+    cfg.distributed_training.update({"distributed_world_size": max(1, gpus)} | options)
     share_and_call(utils.call_main, cfg, lambda cfg: begun.append("alone"))
     found = cfg.distributed_training
     # torch's wants to know the GPUs
