@@ -1,5 +1,6 @@
 """Translating and aligning from Python, and aligning two text files in one command."""
 
+import contextlib
 import itertools
 import json
 import shutil
@@ -16,6 +17,8 @@ from commands import MODEL, generate, run, sides, train
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.alignment.evaluation.__main__ import main as evaluate
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.inference import checkpoint
+from fairseq_rnnsearch.inference import translation as translation_module
 from fairseq_rnnsearch.inference.align import main as align_main
 from fairseq_rnnsearch.inference.length_limit import LengthLimit
 from fairseq_rnnsearch.inference.work_folder import checkpoint_of
@@ -427,6 +430,36 @@ def test_threads_keep_their_options_and_their_models_apart(learned, learned_shor
             np.testing.assert_allclose(one.weights, same.weights, atol=1e-4)
     different = [[t.text for t in one] for one in expected[:6]]
     assert "<unk>" in str(different[1]) and "<unk>" not in str(different[2])
+
+
+def test_threads_load_and_draw_one_after_the_other(
+    learned, learned_shortlist, tmp_path, monkeypatch
+):
+    """fairseq and matplotlib change settings of the whole process meanwhile."""
+    met = []
+
+    def let_meet(owner, name):
+        meeting, function = threading.Barrier(2, timeout=0.5), getattr(owner, name)
+
+        def run(*args, **options):
+            with contextlib.suppress(threading.BrokenBarrierError):
+                met.append((name, meeting.wait()))
+            return function(*args, **options)
+
+        monkeypatch.setattr(owner, name, run)
+
+    let_meet(checkpoint, "read_models")
+    let_meet(translation_module, "draw_heatmap")
+
+    def load_and_draw(one):
+        translation = load(one.checkpoint, one.corpus.data).translate("red house")
+        translation.plot(tmp_path / f"{threading.get_ident()}.pdf")
+        return translation.text
+
+    with ThreadPoolExecutor(2) as pool:
+        texts = list(pool.map(load_and_draw, [learned, learned_shortlist]))
+    assert not met
+    assert texts[0] == "maison rouge"
 
 
 # --- the command ------------------------------------------------------------------------------
