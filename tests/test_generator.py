@@ -14,6 +14,7 @@ from fairseq_rnnsearch.inference.search import AuthorsSearch, BeamSearch, Scorer
 from fairseq_rnnsearch.inference.search.candidates import best
 from fairseq_rnnsearch.kernels.cpu import (
     compiled_steps,
+    few_rows,
     packed_weights,
     word_inputs,
 )
@@ -174,6 +175,7 @@ def test_few_sentences_at_a_time_and_forgotten_words_change_nothing(monkeypatch,
     monkeypatch.setattr(
         compiled_steps, "library", lambda dtype: None
     )  # which works on one at a time
+    monkeypatch.setattr(few_rows, "LARGEST", 0)
     monkeypatch.setattr(word_inputs, "BYTES", 8 * 27 * 6)  # six words
     alone()
     assert_same(search(StepwiseGenerator, [model_of("fast", symbols=70)]), expected)

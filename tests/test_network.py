@@ -20,6 +20,9 @@ from models import (
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.kernels.cpu import few_rows
+from fairseq_rnnsearch.kernels.cpu.few_rows import FewRowSteps
+from fairseq_rnnsearch.kernels.cpu.search_steps import SearchSteps
 from fairseq_rnnsearch.paper.equations import BiasedEmbedding, GatedUnit
 from fairseq_rnnsearch.paper.network import DECODER_ORDERS, Decoder
 from fairseq_rnnsearch.paper.network.embedded_words import embed_words
@@ -96,6 +99,18 @@ def test_features_are_what_the_output_layer_reads():
     assert_close(found, (logits, expected["attn"][0]), **EXACT)
 
 
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("options", MODELS)
+def test_recurrences_without_gradients_are_the_same(options, left):
+    """They are computed by other functions, all at once."""
+    model = random_model(**options)
+    source, target = padded(SOURCES, left), padded(previous(TARGETS))
+    expected = model(source, None, target)
+    with torch.no_grad():
+        found = model(source, None, target)
+    assert_close(found[0], expected[0], **EXACT)
+
+
 # --- one step at a time --------------------------------------------------------------------------
 
 
@@ -108,9 +123,11 @@ def step(model, tokens, encoder_out, incremental):
     return lprobs[:, 0], None if weights is None else weights[0][:, 0]
 
 
-@pytest.fixture(params=["plain steps", "fast steps"])
-def either_steps(request):
-    """The fast ones are taken where no gradient is recorded."""
+@pytest.fixture(params=["plain steps", "fast steps", "few rows"])
+def either_steps(request, monkeypatch):
+    """The fast ones are taken where no gradient is recorded, those in C where weights are few."""
+    if request.param == "fast steps":
+        monkeypatch.setattr(few_rows, "LARGEST", 0)
     with torch.set_grad_enabled(request.param == "plain steps"):
         yield
 
@@ -129,6 +146,26 @@ def test_steps_equal_teacher_forcing(options, left):
         assert_close(lprobs, forced[:, i], **EXACT)
         if weights is not None:
             assert_close(weights, output[1]["attn"][0][:, i], **EXACT)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_few_rows_with_some_panels_and_a_rest(dtype, threads, monkeypatch):
+    sizes = {"decoder_hidden_size": 70, "attention_size": 45, "maxout_size": 33}
+    model = random_model(**sizes).to(dtype)
+    encoded = model.encoder(padded(SOURCES)).source
+    rows = torch.arange(len(SOURCES)).repeat_interleave(7)
+    words = torch.randint(4, 13, (3, len(rows)), generator=torch.Generator().manual_seed(0))
+    monkeypatch.setattr(torch, "get_num_threads", lambda: threads)
+    found = {}
+    for largest in (0, few_rows.LARGEST):
+        monkeypatch.setattr(few_rows, "LARGEST", largest)
+        steps = model.decoder.network.steps(encoded, rows)
+        found[type(steps)] = [steps.step(previous) for previous in words]
+    assert found.keys() == {SearchSteps, FewRowSteps}
+    tolerance = {"rtol": 1e-4, "atol": 1e-5} if dtype == torch.float32 else EXACT
+    assert_close(*found.values(), **tolerance)
 
 
 # Rows to go on with after each step, as the search asks for them: three sentences, beam of two.

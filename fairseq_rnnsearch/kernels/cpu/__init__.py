@@ -12,14 +12,19 @@ import torch
 from torch import nn
 
 from fairseq_rnnsearch.kernels.cpu import (
+    few_rows,
     output_cost,
     packed_weights,
     recurrence,
     search_steps,
 )
 from fairseq_rnnsearch.kernels.cpu.compiled_steps import operations
+from fairseq_rnnsearch.kernels.cpu.search_steps import SearchSteps
+from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
 from fairseq_rnnsearch.kernels.derived import DERIVED_FROM, decoder_loop
 from fairseq_rnnsearch.kernels.derived.passes import Primitives
+from fairseq_rnnsearch.kernels.interface import SearchStart
+from fairseq_rnnsearch.kernels.reference import Reference
 from fairseq_rnnsearch.paper.equations import OutputLayer
 
 PRIMITIVES = Primitives(
@@ -40,7 +45,6 @@ class CPU:
     decoder_recurrence = partial(decoder_loop.decoder_recurrence, PRIMITIVES)
     output_cost = staticmethod(output_cost.output_cost)
     output_logits = staticmethod(search_steps.output_logits)
-    decoder_steps = staticmethod(search_steps.decoder_steps)
     forget = staticmethod(packed_weights.forget)
 
     def why_not(self, parts: Iterable[nn.Module]) -> str | None:
@@ -59,6 +63,13 @@ class CPU:
             operands = torch.get_autocast_dtype("cpu")
             return None if types | {operands} <= LOWERED else f"autocast to {_name(operands)}"
         return " beside ".join(sorted(map(_name, types))) if len(types) > 1 else None
+
+    def decoder_steps(self, start: SearchStart) -> DecoderSteps:
+        """See ``Backend``; falls back to ``reference`` for weights that cannot be arranged."""
+        weight = start.parts.output.weight
+        if not packed_weights.can_keep(weight) or start.initial.dtype == torch.bfloat16:
+            return Reference().decoder_steps(start)
+        return few_rows.FewRowSteps(start) if few_rows.takes_search(start) else SearchSteps(start)
 
     def prefers_steps(self, output: OutputLayer) -> bool:
         return packed_weights.can_keep(output.weight)

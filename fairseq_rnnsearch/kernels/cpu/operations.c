@@ -326,3 +326,120 @@ void log_softmax(int64_t threads, int64_t rows, int64_t symbols, const stored *l
             oi[k] -= log_sum;
     }
 }
+
+#ifndef BFLOAT16
+
+/* --- translating with weights that fit a cache, see few_rows.py ---
+
+   There are `width` rows for each sentence. */
+
+typedef real lanes __attribute__((vector_size(64), aligned(sizeof(real)), may_alias));
+enum { ROWS = 6, PANEL = 2 * sizeof(lanes) / sizeof(real) };
+
+/* out = x W^T, each row of x having k numbers. A panel holds PANEL columns of W^T, ``(k, PANEL)``;
+   those that W lacks are zero. */
+static void product(int64_t threads, int64_t rows, int64_t n, int64_t k, const real *x,
+                    const real *panels, real *out)
+{
+    const int64_t count = (n + PANEL - 1) / PANEL;
+#pragma omp parallel for num_threads(threads) if (rows * n * k > 16 * SMALL)
+    for (int64_t p = 0; p < count; p++) {
+        const size_t size = (p + 1 < count ? PANEL : n - p * PANEL) * sizeof(real);
+        for (int64_t r = 0; r < rows; r += ROWS) {
+            const real *panel = panels + p * k * PANEL, *row[ROWS];
+            lanes sum[ROWS][2] = {{{0}}};
+            for (int i = 0; i < ROWS; i++)
+                row[i] = x + (r + i < rows ? r + i : r) * k;
+            for (int64_t c = 0; c < k; c++, panel += PANEL) {
+                const lanes *columns = (const lanes *)panel;
+                for (int i = 0; i < ROWS; i++)
+                    for (int half = 0; half < 2; half++)
+                        sum[i][half] += row[i][c] * columns[half];
+            }
+            lanes result[ROWS][2]; /* with the address of `sum`, it would not stay in registers */
+            for (int i = 0; i < ROWS; i++)
+                for (int half = 0; half < 2; half++)
+                    result[i][half] = sum[i][half];
+            for (int i = 0; i < ROWS && r + i < rows; i++)
+                memcpy(out + (r + i) * n + p * PANEL, result[i], size);
+        }
+    }
+}
+
+/* Add sum_j alpha_ij x_j to each row of `out`, x being the sentence's annotations. */
+static void add_context(int64_t threads, int64_t rows, int64_t width, int64_t source, int64_t n,
+                        const real *alpha, const real *annotations, real *out, int64_t out_row)
+{
+#pragma omp parallel for num_threads(threads) if (rows * source * n > SMALL)
+    for (int64_t i = 0; i < rows; i++) {
+        const real *x = annotations + i / width * source * n;
+        real *sum = out + i * out_row;
+        for (int64_t j = 0; j < source; j++, x += n) {
+            const real weight = alpha[i * source + j];
+#pragma omp simd
+            for (int64_t c = 0; c < n; c++)
+                sum[c] += weight * x[c];
+        }
+    }
+}
+
+/* `inputs` are changed; `scratch` has 6n numbers for each row. */
+void search_update(int64_t threads, int64_t rows, int64_t width, int64_t source, int64_t n,
+                   const real *state, const real *alpha, const real *annotations,
+                   const real *gates, const real *proposed, real *inputs, int64_t inputs_row,
+                   real *scratch, real *new_state)
+{
+    real *recurrent = scratch, *unit = scratch + 2 * rows * n, *reset_state = unit + 3 * rows * n;
+    add_context(threads, rows, width, source, 3 * n, alpha, annotations, inputs, inputs_row);
+    product(threads, rows, 2 * n, n, state, gates, recurrent);
+    unit_gates(threads, rows, n, inputs + n, inputs_row, recurrent, 2 * n, 0, 0, state, 0, unit,
+               reset_state);
+    product(threads, rows, n, n, reset_state, proposed, recurrent);
+    unit_state(threads, rows, n, inputs, inputs_row, recurrent, n, 0, 0, state, unit, new_state);
+}
+
+/* A recurrence as in recurrence.py, of `time` steps; `scratch` has 6n numbers for each row. */
+void few_rows_recurrence(int64_t threads, int64_t time, int64_t rows, int64_t n, int64_t backwards,
+                         const real *inputs, const real *present, const real *gates,
+                         const real *proposed, real *scratch, real *states)
+{
+    real *recurrent = scratch, *unit = scratch + 2 * rows * n, *reset_state = unit + 3 * rows * n;
+    for (int64_t t = 0; t < time; t++) {
+        const int64_t at = backwards ? time - 1 - t : t;
+        const real *x = inputs + at * rows * 3 * n, *here = present ? present + at * rows : 0;
+        const real *before = states + (backwards ? at + 1 : at) * rows * n;
+        real *after = states + (backwards ? at : at + 1) * rows * n;
+        product(threads, rows, 2 * n, n, before, gates, recurrent);
+        unit_gates(threads, rows, n, x + n, 3 * n, recurrent, 2 * n, 0, 0, before, here, unit,
+                   reset_state);
+        product(threads, rows, n, n, reset_state, proposed, recurrent);
+        unit_state(threads, rows, n, x, 3 * n, recurrent, n, 0, 0, before, unit, after);
+    }
+}
+
+/* `scratch` has as many numbers for each row as a key has. */
+void search_align(int64_t threads, int64_t rows, int64_t width, int64_t source, int64_t n,
+                  int64_t key_size, const real *state, const real *query, const real *keys,
+                  const real *v, const uint8_t *padding, real *scratch, real *alpha)
+{
+    product(threads, rows, key_size, n, state, query, scratch);
+    align(threads, rows / width, width, source, key_size, keys, scratch, key_size, v, padding,
+          alpha);
+}
+
+/* `inputs` are changed; `scratch` has 2l numbers for each row. */
+void search_read(int64_t threads, int64_t rows, int64_t width, int64_t source, int64_t n,
+                 int64_t l, const real *state, const real *alpha, const real *annotations,
+                 const real *readout, real *inputs, int64_t inputs_row, real *scratch, real *t)
+{
+    add_context(threads, rows, width, source, 2 * l, alpha, annotations, inputs, inputs_row);
+    product(threads, rows, 2 * l, n, state, readout, scratch);
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t c = 0; c < l; c++) {
+            const real *x = scratch + (i * l + c) * 2, *y = inputs + i * inputs_row + 2 * c;
+            const real one = x[0] + y[0], other = x[1] + y[1];
+            t[i * l + c] = one > other || one != one ? one : other; /* NaN stays */
+        }
+}
+
+#endif

@@ -39,6 +39,7 @@ import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
+from fairseq_rnnsearch.kernels.cpu import few_rows
 from fairseq_rnnsearch.kernels.cpu.compiled_steps import operations
 from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product, can_keep, product
 from fairseq_rnnsearch.kernels.derived.passes import apply, first_order, summed_product
@@ -51,6 +52,8 @@ def recurrence(
     """See ``Backend.recurrence``; the directions take their steps together."""
     units = [way.unit for way in directions]
     weights = [w for unit in units for w in (unit.recurrent_gates, unit.recurrent_proposed)]
+    if few_rows.takes(weights, directions[0].inputs.dtype):
+        return few_rows.recurrence(directions, initial, present)
     reverse, inputs = tuple(way.reverse for way in directions), [way.inputs for way in directions]
     arrange = product if can_keep(weights[0]) else batch_product
     return apply(_Recurrence, arrange, reverse, present, initial, *inputs, *weights)

@@ -9,6 +9,7 @@ eight million in all (at the paper's size: thirty words, twelve hypotheses, thir
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,13 +20,6 @@ from fairseq_rnnsearch.kernels.cpu.word_inputs import WordInputs
 from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
 from fairseq_rnnsearch.kernels.interface import SearchStart
 from fairseq_rnnsearch.kernels.reference import Reference
-
-
-def decoder_steps(start: SearchStart) -> DecoderSteps:
-    """See ``Backend.decoder_steps``; falls back to ``reference`` for weights it cannot arrange."""
-    if not can_keep(start.parts.output.weight) or start.initial.dtype == torch.bfloat16:
-        return Reference().decoder_steps(start)
-    return SearchSteps(start)
 
 
 def output_logits(t: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -54,9 +48,9 @@ class SearchSteps(DecoderSteps):
         self._ops_of_logits = operations(self._output_type)
         with _exact():
             self._gates, self._proposed = (
-                product(matrix) for matrix in (unit.recurrent_gates, unit.recurrent_proposed)
+                self._arrange(matrix) for matrix in (unit.recurrent_gates, unit.recurrent_proposed)
             )
-            self._readout_state = product(readout.state_weight)
+            self._readout_state = self._arrange(readout.state_weight)
             self._inner = None if output.inner_weight is None else product(output.inner_weight)
             self._words = kept(
                 WordInputs,
@@ -66,7 +60,7 @@ class SearchSteps(DecoderSteps):
             if memory is None:  # a single annotation gets all the weight
                 annotations, attention = summary.unsqueeze(1), ()
             else:
-                self._query = product(alignment_model.state_weight)
+                self._query = self._arrange(alignment_model.state_weight)
                 self._energy = alignment_model.energy_weight.to(initial.dtype).contiguous()
                 keys = memory.keys.to(initial.dtype).contiguous()
                 annotations, attention = memory.annotations, (keys, memory.padding.contiguous())
@@ -75,6 +69,11 @@ class SearchSteps(DecoderSteps):
                 for matrix in (unit.context_weight, readout.context_weight)
             )
             super().__init__((*contexts, *attention), (initial,), sentences)
+
+    @staticmethod
+    def _arrange(weight: Tensor) -> Any:
+        """Return a weight of a step as ``_update``, ``_align_states`` and ``_read`` take it."""
+        return product(weight)
 
     def step(self, previous: Tensor) -> tuple[Tensor, Tensor | None]:
         """See ``DecoderSteps.step``."""
@@ -96,10 +95,7 @@ class SearchSteps(DecoderSteps):
             following = self._update(s, of_unit, alpha)
             read, s = s if self._order == "appendix" else following, following
         self._state, self.is_first = (s, alpha), False
-        t = self._readout_state(read).add_(of_readout)
-        self._add_context(t, alpha, self._memory[1])
-        t = torch.maximum(t[:, ::2], t[:, 1::2])
-        return t, alpha if self._has_attention else None
+        return self._read(read, of_readout, alpha), alpha if self._has_attention else None
 
     def logits(self, t: Tensor) -> Tensor:
         """See ``DecoderSteps.logits``."""
@@ -120,6 +116,12 @@ class SearchSteps(DecoderSteps):
         self._ops.unit_state(inputs[:, :n], self._proposed(reset_s), None, s, unit, following)
         return following
 
+    def _read(self, s: Tensor, inputs: Tensor, alpha: Tensor) -> Tensor:
+        """Return t_i; ``inputs`` are what the words add, and may be changed."""
+        t = self._readout_state(s).add_(inputs)
+        self._add_context(t, alpha, self._memory[1])
+        return torch.maximum(t[:, ::2], t[:, 1::2])
+
     def _add_context(self, rows: Tensor, alpha: Tensor, annotations: Tensor) -> None:
         """Add sum_j alpha_ij x_j to rows in place, x being ``(sentences, source, columns)``."""
         sentences, source, columns = annotations.shape
@@ -129,8 +131,9 @@ class SearchSteps(DecoderSteps):
 
     def _align(self, s: Tensor) -> Tensor:
         """Return alpha_i, ``(rows, source)``."""
-        if not self._has_attention:
-            return s.new_ones(len(s), 1)
+        return self._align_states(s) if self._has_attention else s.new_ones(len(s), 1)
+
+    def _align_states(self, s: Tensor) -> Tensor:
         keys, padding = self._memory[2:]
         alpha = s.new_empty(len(s), keys.size(1))
         self._ops.align(keys, self._query(s), self._energy, padding, alpha)
