@@ -7,6 +7,8 @@ import math
 import os
 import shutil
 import stat
+import subprocess
+import sys
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -16,6 +18,7 @@ from unittest.mock import Mock
 import numpy as np
 import pytest
 import torch
+from commands import ROOT
 from torch.testing import assert_close
 
 from fairseq_rnnsearch import c_library
@@ -166,6 +169,44 @@ def test_threads_that_begin_together_share_one_library(cache, compilations):
         found = list(pool.map(use, range(8)))
     assert len(compilations) == 1 and len(set(map(id, found))) == 1
     assert_it_computes()
+
+
+def test_processes_that_begin_together_leave_a_whole_library(cache, compilations):
+    children = []
+    for _ in range(6):
+        child = os.fork()
+        if not child:
+            try:
+                assert_it_computes()
+                os._exit(0)
+            finally:
+                os._exit(1)
+        children.append(child)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0] * 6
+    assert len(libraries(cache)) == 1
+    assert_it_computes()
+    assert not compilations
+
+
+def test_there_is_one_pool_of_threads():
+    """Two would wait for each other's work on the same cores."""
+    if not Path("/proc/self/task").exists():
+        pytest.skip("reads /proc")
+    program = """
+import os, torch
+from fairseq_rnnsearch.kernels.cpu import compiled_steps
+torch.set_num_threads(3)
+ops = compiled_steps.operations(torch.float32)
+x, y = torch.rand(1000, 1000), torch.empty(1000, 1000)
+counts = []
+for work in (lambda: x.exp(), lambda: ops.log_softmax(x, 1.0, y), lambda: x.exp()):
+    work()
+    counts.append(len(os.listdir("/proc/self/task")))
+assert type(ops) is compiled_steps.CompiledOperations
+assert counts[0] >= 3 and len(set(counts)) == 1, counts
+"""
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    subprocess.run([sys.executable, "-c", program], env=environment, check=True)
 
 
 def test_nobody_else_may_write_to_what_is_made(tmp_path, cache, monkeypatch):

@@ -4,6 +4,7 @@ import argparse
 import re
 import subprocess
 import sys
+from html.parser import HTMLParser
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -13,6 +14,7 @@ import pytest
 from commands import ROOT
 from reporting import paper
 from reporting.__main__ import COMMANDS, main
+from reporting.inline_svg import inlined
 from reporting.length_curves import draw_length_curves, save_length_curves
 from reporting.tables import Column, Table, escaped, fixed, markdown, span
 from sacrebleu.metrics import BLEU, CHRF, TER
@@ -21,6 +23,7 @@ from fairseq_rnnsearch.alignment.evaluation.__main__ import main as evaluate
 from fairseq_rnnsearch.alignment.evaluation.sentences import known_sentences, read_known_words
 from fairseq_rnnsearch.alignment.figures import (
     Alignment,
+    svg_heatmap,
     write_gallery,
 )
 from fairseq_rnnsearch.errors import UserError
@@ -240,7 +243,7 @@ def test_the_papers_row_of_a_name(name, row):
 
 def test_markdown_shows_what_it_is_given():
     name, x = Column("name", numeric=False), Column("x", "a|b")
-    theirs = Column("paper", is_the_papers=True)
+    theirs = Column("paper", kind="paper")
     rows = [{name: "RNNsearch-50*", x: "1.0", theirs: "2.0"}]
     table = Table(rows, [{name: "p", theirs: "−3"}], title="T")
     assert markdown(table) == (
@@ -337,9 +340,34 @@ def test_long_sentences_are_chosen(files, capsys):
 # --- the report -----------------------------------------------------------------------------------
 
 
+class Page(HTMLParser):
+    """Tags, attributes and text of a page."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.tags, self.attributes, self.text = [], [], ""
+        self.rows = []  # of all tables: the text of each cell
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.append(tag)
+        if tag == "tr":
+            self.rows.append([])
+        elif tag in ("th", "td") and self.rows:
+            self.rows[-1].append("")
+        self.attributes += [(tag, name, value or "") for name, value in attributes]
+
+    handle_startendtag = handle_starttag
+
+    def handle_data(self, data):
+        self.text += data
+        if self.rows and self.rows[-1] and self.get_starttag_text().startswith(("<th", "<td")):
+            self.rows[-1][-1] += data.strip()
+
+
 @pytest.fixture
 def report(files, capsys, tmp_path):
-    """Return a function that makes a report and returns its text."""
+    """Return a function that makes a report and returns its Markdown and its page."""
 
     def report(*more):
         options = [*texts(files, **{"RNNsearch-50": files["first"], EVIL: files["evil"]})]
@@ -348,24 +376,63 @@ def report(files, capsys, tmp_path):
         options += ["--examples", "2", "--fewest", "1", "--resamples", "20", "--note", EVIL, *more]
         options += ["--paper-rows", "show"]
         run(capsys, "report", "--out", tmp_path / "out", "--title", EVIL, *options)
-        return (tmp_path / "out" / "report.md").read_text("utf-8")
+        return [(tmp_path / "out" / f"report.{kind}").read_text("utf-8") for kind in ("md", "html")]
 
     return report
 
 
 def test_the_report_holds_every_part(report, tmp_path):
-    text = report()
-    assert "{" not in text.replace("{{style}}", ""), "a value that was not filled in"
-    assert "<script" not in text.replace("    python ", "").split("## Command")[0]
+    text, html = report()
+    page = Page(html)
+    shown = re.sub("<style>.*?</style>", "", html, flags=re.DOTALL)
+    assert "{" not in shown.replace("{{style}}", ""), "a value that was not filled in"
     for part in ("Set-up", "Table 1", "Table 2", "Figure 2", "Figure 3", "Table 3", "Command"):
         assert f"## {part}" in text
+        assert part in page.text
     sentence = "un deux trois quatre six"
     for value in (sacrebleu(FIRST, REFERENCE), "26.75", "288,000", "40.5", sentence):
         assert value in text
+        assert value in page.text
+    assert page.tags.count("svg") == 2
     linked = re.findall(r"\]\((figures/.*?)\)", text)
     assert linked == ["figures/lengths.svg", "figures/alignment-0-0-7.svg"]
     for path in linked:
         ElementTree.parse(tmp_path / "out" / path)
+
+
+def test_the_page_and_the_markdown_have_the_same_rows(report):
+    text, html = report()
+
+    def plain(row):
+        return [re.sub(r"^\*(.*)\*$", r"\1", cell).replace("\\", "") for cell in row]
+
+    heads = ("System", "Model", "Source words", "---", "&lt;script>")  # EVIL has a cell's border
+    shown = [plain(row) for row in rows(text) if len(row) > 2 and not row[0].startswith(heads)]
+    assert len(shown) > 10
+    found = Page(html).rows
+    assert [row for row in shown if row not in found] == []
+
+
+def test_nothing_in_the_page_comes_from_outside(report):
+    """Texts that look like markup stay text, and no address is fetched."""
+    _, html = report()
+    page = Page(html)
+    assert page.text.count(EVIL) >= 5  # title, heading, note, name, sentence
+    assert "script" not in page.tags and "b" not in page.tags and "link" not in page.tags
+    for _, name, value in page.attributes:
+        assert not name.startswith("on")
+        if name in ("src", "href", "xlink:href"):
+            assert value.startswith(("#", "data:image/png;base64,"))
+    assert "@import" not in html and "url(http" not in html
+
+
+def test_the_pages_ids_are_unique_and_its_links_lead_somewhere(report):
+    page = Page(report()[1])
+    ids = [value for _, name, value in page.attributes if name == "id"]
+    assert len(ids) == len(set(ids))
+    links = [value[1:] for _, name, value in page.attributes if name.endswith("href")]
+    clips = [re.findall(r"url\(#(.*?)\)", value) for _, _, value in page.attributes]
+    assert {*links, *(name for names in clips for name in names)} <= set(ids)
 
 
 def test_the_same_report_is_the_same_bytes(report):
@@ -379,6 +446,16 @@ def test_the_least_report(files, capsys, tmp_path):
     assert "No UNK" not in text
     assert text.startswith("# Translations of source\n")  # nobody has said that it is the paper's
     assert "paper’s values" not in text and "Grey" not in text and "own values are left out" in text
+
+
+def test_an_inlined_figure_keeps_its_words_and_takes_the_pages_colours():
+    word = 'id="x" #ffffff url(#y)'
+    svg = inlined(svg_heatmap([word], ["b"], np.ones((1, 1))), "p-", 'a "label"')
+    root = ElementTree.fromstring(svg)
+    assert word in [element.text for element in root.iter()]
+    assert root.get("aria-label") == 'a "label"'
+    assert "var(--page)" in svg and "var(--ink)" in svg and "<style" not in svg
+    assert 'fill="#ffffff"' in svg  # a weight of 1 is white on any page
 
 
 # --- mistakes -------------------------------------------------------------------------------------

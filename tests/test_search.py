@@ -323,6 +323,22 @@ def forced_cost(model, source, words):
     return -probabilities_of(model, source, words).log().sum().item()
 
 
+def test_sentences_of_the_papers_recipe_do_not_mix():
+    """30,000 words, beam 12, 40 sentences: as many as fit at once, each as if it were alone."""
+    model = talker(3, target_symbols=30_000, kernels="fast")
+    with torch.no_grad():
+        model.decoder.network.output.bias[EOS] += 8  # which comes among so many words too
+    numbers = torch.Generator().manual_seed(1)
+    sources = [
+        [*torch.randint(4, 14, (i % 7,), generator=numbers).tolist(), EOS] for i in range(40)
+    ]
+    generator = generator_of(model, 12)
+    together = translate(generator, sources)
+    for source, found in zip(sources, together, strict=True):
+        [expected] = translate(generator, [source])
+        assert_same(found, expected)
+
+
 @pytest.mark.parametrize("options", [{}, {"fixed_context": True}, {"decoder_order": "section3"}])
 def test_costs_are_those_of_the_model(options):
     model = talker(8, **options)

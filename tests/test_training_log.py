@@ -1,10 +1,11 @@
 """Hours, epochs and likelihoods from logs that are made by hand, and from fairseq-train's own."""
 
+import json
 import shutil
 from datetime import datetime, timedelta
 
 import pytest
-from commands import LAST_ONLY, MODEL, train
+from commands import LAST_ONLY, MODEL, together, train
 from reporting.paper import PaperRows
 from reporting.training_log import read_training
 from reporting.training_table import training_remarks, training_table
@@ -19,8 +20,8 @@ PER_EPOCH = 200  # updates
 class Log:
     """Writes what fairseq-train writes, at times that are given in minutes."""
 
-    def __init__(self):
-        self.lines = []
+    def __init__(self, style="simple"):
+        self.style, self.lines = style, []
 
     def say(self, minute, logger, text):
         time = datetime(2026, 11, 21, 23, 0, 0) + timedelta(minutes=minute)
@@ -43,6 +44,14 @@ class Log:
     def _report(self, minute, logger, values, between):
         epoch, place = divmod(values["num_updates"] - 1, PER_EPOCH)
         epoch, place = epoch + 1, place + 1
+        if self.style == "json":
+            first = {"epoch": epoch}
+            if logger == "train_inner":
+                first["update"] = round(epoch - 1 + place / PER_EPOCH, 3)
+            else:
+                values = {f"{logger}_{name}": value for name, value in values.items()}
+            values = {name: str(value) for name, value in values.items()}
+            return self.say(minute, logger, json.dumps(first | values))
         sign = "=" if logger == "train_inner" else " "
         text = between.join(f"{name}{sign}{value}" for name, value in values.items())
         beginning = {
@@ -76,9 +85,9 @@ class Log:
         return read_training([path, *more], **options)
 
 
-@pytest.fixture
-def log():
-    return Log()
+@pytest.fixture(params=["simple", "json"])
+def log(request):
+    return Log(request.param)
 
 
 def minutes(*values):
@@ -217,18 +226,24 @@ def test_the_papers_table(tmp_path):
 def test_what_fairseq_train_prints(small_corpus, tmp_path):
     """Six updates an epoch; the second run takes up the checkpoint of update 4, 9 were done."""
 
-    folder = tmp_path / "model"
-    options = f"{MODEL} {LAST_ONLY} --criterion alignment_heatmap --seed 3 --log-interval 1"
-    options += " --optimizer rnnsearch_adadelta --batch-size 20"
-    options += " --save-interval-updates 2 --keep-interval-updates -1"
-    first = train(small_corpus.data, folder, options, "--max-update 9").ok()
-    shutil.copy(folder / "checkpoint_1_4.pt", folder / "checkpoint_last.pt")
-    second = train(small_corpus.data, folder, options, "--max-update 15").ok()
-    path = tmp_path / "train.log"
-    path.write_text(first.err + first.out + second.err + second.out)
-    found = read_training([path])
-    assert (found.updates, found.epochs, found.runs) == (15, 2.5, 2)
-    assert found.hours + found.lost_hours < 0.2
-    assert found.train_nats > 0
-    last = [line for line in (second.err + second.out).splitlines() if "| valid |" in line][-1]
-    assert f"nats_per_sentence {found.last_valid_nats:g} " in last
+    def log_of(style):
+        folder = tmp_path / style
+        options = f"{MODEL} {LAST_ONLY} --criterion alignment_heatmap --seed 3 --log-interval 1"
+        options += f" --optimizer rnnsearch_adadelta --batch-size 20 --log-format {style}"
+        options += " --save-interval-updates 2 --keep-interval-updates -1"
+        first = train(small_corpus.data, folder, options, "--max-update 9").ok()
+        shutil.copy(folder / "checkpoint_1_4.pt", folder / "checkpoint_last.pt")
+        second = train(small_corpus.data, folder, options, "--max-update 15").ok()
+        path = tmp_path / f"{style}.log"
+        path.write_text(first.err + first.out + second.err + second.out)
+        return read_training([path]), second
+
+    (simple, printed), (json_format, _) = together(lambda: log_of("simple"), lambda: log_of("json"))
+    for found in simple, json_format:
+        assert (found.updates, found.epochs, found.runs) == (15, 2.5, 2)
+        assert found.hours + found.lost_hours < 0.2
+    assert simple.train_nats == json_format.train_nats > 0
+    simple_best, json_best = ((run.valid_nats, run.valid_update) for run in (simple, json_format))
+    assert simple_best == json_best
+    last = [line for line in (printed.err + printed.out).splitlines() if "| valid |" in line][-1]
+    assert f"nats_per_sentence {simple.last_valid_nats:g} " in last

@@ -316,11 +316,12 @@ def test_from_the_data_to_the_reports(unbroken, tmp_path):
         assert all(any(name in row for row in rows) for name in names)
         moses = [row for row in rows if "Moses" in row]
         assert (report == news) == any("100.00" in row for row in moses)  # the reference itself
+        assert report.with_suffix(".html").exists()
     (dictionary,) = recipe.work.glob("trained-*/dictionary-RNNsearch-50/dictionary")
     assert all(len(line.split()) == 2 for line in dictionary.read_text().splitlines())
     pieces = {**settings, "VOCABULARY": "bpe", "MODELS": "RNNsearch-50"}
     recipe.ok("--from", "binarise", **pieces)
-    assert (recipe.work / "trained-bpe-30-0/report-news/report.md").exists()
+    assert (recipe.work / "trained-bpe-30-0/report-news/report.html").exists()
     assert "goes on from RNNsearch-50" not in recipe.ok("--from", "train", **settings)
     assert recipe.called().count("fairseq-train") == recipe.called().count("fairseq-generate") == 0
     message = recipe.error("--from", "train", **{**settings, "HIDDEN": "9"})

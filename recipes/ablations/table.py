@@ -108,9 +108,9 @@ def table(arms: Sequence[Arm]) -> Table:
             scores, found = vars(arm)[split], all_found[place]
             row |= {
                 Column("BLEU", split): fixed(scores.mean(), 1),
-                Column("of the seeds", split): " ".join(f"{x:.1f}" for x in scores),
+                Column("of the seeds", split, kind="minor"): " ".join(f"{x:.1f}" for x in scores),
                 Column("difference", split): found and fixed(found.mean, 1, sign=True),
-                Column("95% of all", split): found
+                Column("95% of all", split, kind="minor"): found
                 and found.interval
                 and span(found.interval, 1, sign=True),
             }

@@ -23,7 +23,7 @@ _TITLES = {"tokens": "Tokenised BLEU", "detokenised": "Detokenised BLEU (sacreBL
 _OTHERS = tuple(name for name in METRICS if name != "BLEU")
 """The metrics that share a table below BLEU's."""
 _SYSTEM = Column("System", numeric=False)
-_REPRODUCTION = Column(paper.REPRODUCTION_NAME, "All", is_the_papers=True)
+_REPRODUCTION = Column(paper.REPRODUCTION_NAME, "All", kind="paper")
 
 ScoredSets = Mapping[str, Mapping[str, Comparison]]
 """The scores by each metric's name of all sentences, "All", and with dictionaries of the No-UNK
@@ -163,7 +163,7 @@ def _scores(
                 decimals = METRICS[metric].decimals
                 interval = "95% interval" if metric == "BLEU" else f"95% of {metric}"
                 row[Column(metric, group)] = found and fixed(found.value, decimals)
-                row[Column(interval, group)] = found and span(found.interval, decimals)
+                row[_minor(interval, group)] = found and span(found.interval, decimals)
             if theirs.are_shown:
                 row[_paper(group)] = _paper_bleu(theirs.beside[system.name], place)
             if with_reproduction and place == 0:
@@ -194,7 +194,7 @@ def _sizes(sets: ScoredSets) -> str:
 
 
 def _paper(group: str) -> Column:
-    return Column("paper", group, is_the_papers=True)
+    return Column("paper", group, kind="paper")
 
 
 def _verdicts(scored: Comparison, theirs: paper.PaperRows) -> list[str]:
@@ -231,10 +231,14 @@ def _differences(
 def _difference(group: str, score: Score | None) -> Row:
     return {
         Column("BLEU", group): score and fixed(score.difference, 2, sign=True),
-        Column("95% interval", group): score and span(score.difference_interval, 2, sign=True),
-        Column("p", group): score
+        _minor("95% interval", group): score and span(score.difference_interval, 2, sign=True),
+        _minor("p", group): score
         and ("< 0.001" if score.p_value < 0.001 else fixed(score.p_value, 3)),
     }
+
+
+def _minor(head: str, group: str) -> Column:
+    return Column(head, group, kind="minor")
 
 
 def _remark_on_unk(sets: ScoredSets, systems: Sequence[System]) -> str | None:

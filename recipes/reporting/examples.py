@@ -62,7 +62,7 @@ def example_tables(test: TestSet, systems: Sequence[System], ids: Sequence[int])
     Each line is shown detokenised where that text was given.
     """
     lengths = test.lengths()
-    who, what = Column("", numeric=False), Column("Text", numeric=False)
+    who, what = Column("", numeric=False, kind="minor"), Column("", numeric=False)
     lines = [("Source", _shown(test.source))]
     references = _shown(test.references)
     for place, reference in enumerate(references, start=1):
@@ -72,6 +72,7 @@ def example_tables(test: TestSet, systems: Sequence[System], ids: Sequence[int])
         Table(
             [{who: name, what: text[number]} for name, text in lines],
             title=f"Sentence {number}, {lengths[number]} source words",
+            prose=True,
         )
         for number in ids
     ]

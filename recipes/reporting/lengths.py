@@ -164,6 +164,6 @@ def length_table(bins: Sequence[Bin], names: Sequence[str]) -> Table:
         for name in names:
             score = bin.scores.get(name)
             row[Column("BLEU", name)] = score and fixed(score.value, 1)
-            row[Column("95%", name)] = score and span(score.interval, 1)
+            row[Column("95%", name, kind="minor")] = score and span(score.interval, 1)
         rows.append(row)
     return Table(rows)

@@ -1,14 +1,15 @@
-"""`report`: everything together, in the order of the paper, as report.md.
+"""`report`: everything together, in the order of the paper, as report.md and as report.html.
 
-The template `sections.jinja` says what it shows, with the macros of `markdown.jinja`; every text
-that comes from outside is escaped as it is put in.
+The template `sections.jinja` says what both show, with the macros of `markdown.jinja` or of
+`html.jinja`; every text that comes from outside is escaped for the one or the other as it is put
+in.
 """
 
 import argparse
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,10 +22,12 @@ from fairseq_rnnsearch.alignment.evaluation.command_line import (
     named_paths,
 )
 from fairseq_rnnsearch.alignment.figures import Alignment, svg_heatmap, svg_text
+from fairseq_rnnsearch.alignment.figures.page import STYLE
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import write_text
 from reporting import bleu_table, examples, lengths, paper, tables, texts
 from reporting import training_table as training
+from reporting.inline_svg import inlined
 from reporting.length_curves import draw_length_curves
 from reporting.scores import METRICS
 
@@ -33,7 +36,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 
 @dataclass(frozen=True)
 class Picture:
-    """A figure, to which the report has a link."""
+    """A figure, which the page holds as SVG and the Markdown file as a link."""
 
     name: str
     """The name of its file, without suffix."""
@@ -86,13 +89,14 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> None:
-    """Write all tables to FOLDER/report.md, and the figures to FOLDER/figures.
+    """Write all tables and figures to report.md and report.html.
 
-    Table 1 always, Table 2 with --log, Figure 2 always, Figure 3 with --alignments, Table 3 where
-    there are long sentences.
+    They go to FOLDER, and FOLDER/report.html needs nothing but a browser: Table 1 always, Table 2
+    with --log, Figure 2 always, Figure 3 with --alignments, Table 3 where there are long sentences.
+    The figures are in FOLDER/figures, too.
     """
     report = _made(options)
-    markdown = to_markdown(report)
+    markdown, page = to_markdown(report), to_html(report)
     figures = options.out / "figures"
     try:
         figures.mkdir(parents=True, exist_ok=True)
@@ -101,7 +105,8 @@ def run(options: argparse.Namespace) -> None:
     for picture in (*report["length_curves"], *report["alignments"]):
         write_text(figures / f"{picture.name}.svg", picture.svg)
     write_text(options.out / "report.md", markdown)
-    print(options.out / "report.md")
+    write_text(options.out / "report.html", page)
+    print(options.out / "report.html")
 
 
 def _made(options: argparse.Namespace) -> Report:
@@ -168,26 +173,49 @@ def _heatmaps(alignments: Mapping[str, Sequence[Alignment]]) -> list[Picture]:
     return drawn
 
 
+def to_html(report: Report) -> str:
+    """Return the report as a page."""
+    style = STYLE.read_text(encoding="utf-8")
+    style += (_TEMPLATES / "report.css").read_text(encoding="utf-8")
+    return _rendered(report, "html.jinja", style=style)
+
+
 def to_markdown(report: Report) -> str:
     """Return the report as GitHub's Markdown."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # only a report needs it
     from markupsafe import Markup
 
     def as_markdown(value: object) -> Markup:
         return value if isinstance(value, Markup) else Markup(tables.escaped(str(value)))
 
+    text = _rendered(report, "markdown.jinja", finalize=as_markdown)
+    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"
+
+
+def _rendered(report: Report, form: str, finalize: Callable | None = None, style: str = "") -> str:
+    """Put the report into the templates.
+
+    Args:
+        report: what is shown.
+        form: the template with the macros.
+        finalize: what escapes a value before HTML's escaping, which leaves `Markup` alone.
+        style: the page's style sheet.
+    """
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined  # only a report needs it
+
     environment = Environment(
         loader=FileSystemLoader(_TEMPLATES),
         autoescape=True,
-        finalize=as_markdown,
+        finalize=finalize,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(markdown=tables.markdown)
-    text = environment.get_template("sections.jinja").render(
+    environment.filters.update(markdown=tables.markdown, inlined=inlined)
+    return environment.get_template("sections.jinja").render(
+        form=form,
         report=report,
+        style=style,
+        missing=tables.MISSING,
         what_p_compares=bleu_table.WHAT_P_COMPARES,
         metrics=METRICS.values(),
     )
-    return re.sub(r"\n{3,}", "\n\n", text).strip() + "\n"

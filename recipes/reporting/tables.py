@@ -6,6 +6,7 @@ Numbers arrive as text with a fixed number of decimals, so that right alignment 
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 
 MISSING = "–"
 
@@ -18,8 +19,8 @@ class Column:
     group: str = ""
     """A head further up, shared with the neighbouring columns of the same group."""
     numeric: bool = True
-    is_the_papers: bool = False
-    """Whether the values are the paper's, which are shown in italics."""
+    kind: str = ""
+    """"paper": the paper's values; "minor": intervals and the like. Both are shown in grey."""
 
 
 Row = Mapping[Column, str | None]
@@ -33,12 +34,19 @@ class Table:
     rows: Sequence[Row]
     """At least one; the first has all columns, in their order."""
     paper_rows: Sequence[Row] = ()
-    """Rows of the paper's that have no counterpart here and stand below, in italics."""
+    """Rows of the paper's that have no counterpart here and stand below, in grey."""
     title: str = ""
+    prose: bool = False
+    """Whether the cells are sentences, to be broken into lines."""
 
     @property
     def columns(self) -> list[Column]:
         return list(self.rows[0])
+
+    def groups(self) -> list[tuple[str, int]]:
+        """Return the heads further up, each with its number of columns."""
+        found = groupby(column.group for column in self.columns)
+        return [(group, len(list(columns))) for group, columns in found]
 
 
 def fixed(value: float | None, decimals: int, sign: bool = False) -> str | None:
@@ -58,7 +66,7 @@ def markdown(table: Table) -> str:
     padded = []
     for column in table.columns:
         head = escaped(f"{column.group}: {column.head}" if column.group else column.head)
-        cells = [_markdown_cell(row.get(column), column.is_the_papers) for row in table.rows]
+        cells = [_markdown_cell(row.get(column), column.kind == "paper") for row in table.rows]
         cells += [_markdown_cell(row.get(column), True) for row in table.paper_rows]
         width = max(3, len(head), *map(len, cells))
         rule = "-" * (width - 1) + ":" if column.numeric else "-" * width
@@ -69,9 +77,9 @@ def markdown(table: Table) -> str:
     return title + "\n".join(lines)
 
 
-def _markdown_cell(cell: str | None, is_the_papers: bool) -> str:
+def _markdown_cell(cell: str | None, grey: bool) -> str:
     text = escaped(MISSING if cell is None else cell)
-    return f"*{text}*" if is_the_papers and cell else text
+    return f"*{text}*" if grey and cell else text  # Markdown has no grey
 
 
 def escaped(text: str) -> str:

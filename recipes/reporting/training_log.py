@@ -14,10 +14,11 @@ messages were written:
   between two reports in proportion;
 - a run that begins without a checkpoint makes everything before it void.
 
-``--log-format simple`` is read, whole (as in ``--log-file``) or as short as on the screen. Lines of
-"progress" say nothing new.
+Both of fairseq's formats that suit files are read, ``--log-format simple`` and ``json``, whole (as
+in ``--log-file``) or as short as on the screen. Lines of "progress" say nothing new.
 """
 
+import json
 import math
 import re
 from collections.abc import Iterable, Iterator
@@ -139,7 +140,7 @@ def read_training(paths: Iterable[Path], device: str | None = None) -> Training:
     if not any(run.reports for run in runs):
         raise UserError(
             f"{', '.join(map(str, paths))}: found no training; valid is what fairseq-train prints"
-            " with --log-format simple"
+            " with --log-format simple or json"
         )
     return _summary(runs, total, device)
 
@@ -242,7 +243,13 @@ def _report(logger: str, text: str, run: _Run) -> _Report | None:
 
 
 def _values(text: str) -> dict[str, object]:
-    """Return a report's values by name; `update` is the epochs."""
+    """Return a report's values by name, as fairseq's JSON has them: `update` is the epochs."""
+    if text.startswith("{"):
+        try:
+            values = json.loads(text)
+        except (ValueError, RecursionError):  # half a line, of a program that was killed
+            return {}
+        return {re.sub("^(train|valid)_", "", key): value for key, value in values.items()}
     values = dict(_VALUE.findall(text))
     if found := _PLACE.match(text):
         values["update"] = int(found[1]) - 1 + int(found[2]) / int(found[3])

@@ -39,7 +39,7 @@ def add_logs(parser: argparse.ArgumentParser, required: bool) -> None:
         parser,
         "--log",
         "NAME=FILE",
-        "what fairseq-train printed, --log-format simple; a training that was interrupted"
+        "what fairseq-train printed, --log-format simple or json; a training that was interrupted"
         " may have its runs in one file, or in several given in their order",
         required=required,
     )
@@ -113,7 +113,7 @@ def _paper_cells(name: str | None) -> Row:
 
 
 def _paper(head: str) -> Column:
-    return Column("paper", head, head != "Device", is_the_papers=True)
+    return Column("paper", head, head != "Device", kind="paper")
 
 
 def training_remarks(trainings: Mapping[str, Training]) -> list[str]:
