@@ -40,7 +40,7 @@ write_model() {
 main() {
     one_of TARGET fr en
     SOURCE=$([[ $TARGET = fr ]] && echo en || echo fr)
-    [[ -f $TATOEBA ]] || die "TATOEBA=$TATOEBA: must be the file fra-eng.zip"
+    [[ -f $TATOEBA ]] || die "TATOEBA=$TATOEBA: must be the file fra-eng.zip (--help says where it is)"
     [[ -n $TEST_PREFIX ]] || die "TEST_PREFIX= must name the test set, as PREFIX.en and PREFIX.fr"
     check_settings
     begin_work "$ROOT/runs/everyday-$SOURCE-$TARGET" TARGET TATOEBA TEST_PREFIX \
