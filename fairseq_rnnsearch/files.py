@@ -26,7 +26,7 @@ def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterato
     by which `remove_unfinished` knows that its writer lives. The block opens the file that is there
     (as often as it likes) and does not put another in its place.
 
-    A device, a pipe or another path that is no plain file is written to as it is.
+    A device, a pipe or another path that is not a plain file is written to as it is.
 
     Args:
         durable: bring the new name to the disk, too, before going on.

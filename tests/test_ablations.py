@@ -205,7 +205,7 @@ def test_a_training_is_recorded(folder, tmp_path, monkeypatch):
 
 
 def test_a_run_without_translations_is_named(folder, tmp_path):
-    with pytest.raises(UserError, match="0 translations of valid; valid is one"):
+    with pytest.raises(UserError, match="0 translations of valid; expected one"):
         runs.bleu(tmp_path, tmp_path, "valid")
 
 
@@ -221,10 +221,10 @@ def test_runs_from_elsewhere_come_in_once(record, tmp_path, monkeypatch):
 
 HEADER, RUN = "\t".join(runs.HEADER), "a\t1\t1\t60\t9\t5\t50\t50"
 WRONG = {
-    "arm\tseed": r", line 1: 'arm\tseed'; valid is arm rate seed updates",
+    "arm\tseed": r", line 1: 'arm\tseed'; expected arm rate seed updates",
     f"{HEADER}\n{RUN[:-3]}": ", line 2: 'a\\t1\\t1\\t60\\t9\\t5\\t50' is no run",
     f"{HEADER}\n{RUN}\n{RUN}1": ", line 3: has a 1 1 a second time",
-    f"{HEADER}\n{RUN}": ": a 1 1 was trained for 60 updates; valid are 30, as here",
+    f"{HEADER}\n{RUN}": ": a 1 1 was trained for 60 updates; valid: 30, as here",
 }
 
 

@@ -326,7 +326,7 @@ MALFORMED = {
     ),
     "naacl from 0": (
         *("1 1 1\n", {"first_word": 0}),
-        " is a naacl file; its words count from 1, 0 is no word at all",
+        " is a naacl file; its words count from 1, 0 is not a word at all",
     ),
     "two numbers in naacl": ("1 1 1\n1 2\n", {}, f", line 2: found '1 2'{NAACL}"),
 }
@@ -356,12 +356,12 @@ OUTSIDE = {
     ),
     "too few lines": (
         *("0-0\n\n", {}),
-        " has 2 lines but SOURCE has 3; valid is a line for each sentence, empty if it has no"
+        " has 2 lines but SOURCE has 3; expected a line for each sentence, empty if it has no"
         " links",
     ),
     "too high a sentence": (
         *("1 1 1\n4 1 1\n", {}),
-        ", line 2: found sentence 4 in '4 1 1', but SOURCE has 3; valid are 1 to 3",
+        ", line 2: found sentence 4 in '4 1 1', but SOURCE has 3; valid: 1 to 3",
     ),
 }
 

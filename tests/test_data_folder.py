@@ -37,7 +37,7 @@ BROKEN = {
     "NUL": (b"a 1\nb\0 1\n", "line 2, byte 2: a NUL"),
     "a word twice": (b"a 2\nb 1\na 1\n", "line 3: the word 'a' a second time, as in line 1"),
     "a symbol": (b"a 2\n<unk> 1\n", "line 2: the word '<unk>' a second time, one of fairseq's"),
-    "no count": (b"a 2\nb\n", "line 2: 'b' is no word and count"),
+    "no count": (b"a 2\nb\n", "line 2: 'b' is not a word and a count"),
 }
 
 
@@ -97,12 +97,15 @@ def put(format, place, value):
 
 DAMAGED = {
     "fairseq's older kind": (index(lambda c: b"TNTIDX\0\0" + c), "of fairseq's older kind"),
-    "cut in the header": (index(lambda c: c[:20]), "is no index"),
+    "cut in the header": (index(lambda c: c[:20]), "is not an index"),
     "too many sentences": (index(put("<Q", 18, 5)), r"74 bytes, its 5 sentences need 86"),
     "cut index": (index(lambda c: c[:-8]), "66 bytes, its 4 sentences need 74"),
     "a longer sentence": (index(put("<i", 26, 4)), "sentence 1 begins at byte 6 .* expected 8"),
     "no word of the dictionary": (data(put("<H", 10, 10)), "sentence 2 has the number 10, which"),
-    "the padding symbol": (data(put("<H", 2, 1)), "sentence 0 has the number 1, which is no word"),
+    "the padding symbol": (
+        data(put("<H", 2, 1)),
+        "sentence 0 has the number 1, which is not a word",
+    ),
     "no end": (data(put("<H", 14, 5)), "sentence 2 has no end symbol, but the number 5"),
     "another version": (index(put("<Q", 9, 2)), "version 2 and type 8"),
     "a negative length": (index(put("<i", 30, -1)), "sentence 1 has -1 words"),
@@ -152,7 +155,7 @@ def test_a_word_for_another_is_found_by_its_checksum(tmp_path):
     (tmp_path / "SHA256SUMS").write_text("\n".join(lines[::2]))
     check_split(tmp_path, "train", {"en": SYMBOLS})
     (tmp_path / "SHA256SUMS").write_bytes(b"\xff")
-    with pytest.raises(UserError, match="SHA256SUMS is no list of sha256sum"):
+    with pytest.raises(UserError, match="SHA256SUMS is not a list of sha256sum"):
         check_split(tmp_path, "train", {"en": SYMBOLS})
 
 
@@ -163,9 +166,9 @@ B = hashlib.sha256(b"b 1\n").hexdigest()
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        (f"{A}\tdict.en.txt", "no line of sha256sum"),
-        (f"{A[:-1]}  dict.en.txt", "no line of sha256sum"),
-        (f"{A}  ../dict.en.txt", "no line of sha256sum"),
+        (f"{A}\tdict.en.txt", "not a line of sha256sum"),
+        (f"{A[:-1]}  dict.en.txt", "not a line of sha256sum"),
+        (f"{A}  ../dict.en.txt", "not a line of sha256sum"),
         (f"{B}  dict.en.txt", "listed before, with another digest"),
     ],
 )

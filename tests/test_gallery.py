@@ -73,7 +73,7 @@ def test_entropy_and_confidence():
     assert halves.entropy() == pytest.approx(0.5)
     assert halves.confidence() == pytest.approx(0.75)
     weights = np.array([[0.5, 0.5], [0.25, 0.75]])
-    ended = Alignment(("a", "</s>"), ("c", "</s>"), weights)  # the last row is no word's
+    ended = Alignment(("a", "</s>"), ("c", "</s>"), weights)  # the last row is not a word's
     assert (ended.entropy(), ended.confidence()) == (pytest.approx(1), pytest.approx(0.5))
     alone = Alignment(("a", "</s>"), ("</s>",), weights[1:])
     assert alone.confidence() == pytest.approx(0.75)

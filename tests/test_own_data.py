@@ -196,7 +196,7 @@ MISTAKES = {
         "there is no file",
     ),
     "a missing value": (["--source"], "--source needs a value"),
-    "an unknown option": (["--sauce"], "unknown option --sauce; valid are --source"),
+    "an unknown option": (["--sauce"], "unknown option --sauce; valid: --source"),
 }
 
 

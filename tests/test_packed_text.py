@@ -24,7 +24,7 @@ BROKEN = {
         {"t.en.gz": PACKED[:12] + bytes([PACKED[12] ^ 8]) + PACKED[13:]},
         "t.en.gz is a broken gzip file: ",
     ),
-    "not UTF-8": ({"t.en": b"caf\xe9\n"}, "t.en or its .gz is no text in UTF-8: "),
+    "not UTF-8": ({"t.en": b"caf\xe9\n"}, "t.en or its .gz is not UTF-8 text: "),
     "grown": ({"t.en.gz": PACKED}, "t.en.gz unpacks to more than 100 bytes"),
     "a folder": ({"t.en": None}, "t.en cannot be read: Is a directory"),
 }

@@ -185,7 +185,7 @@ BROKEN = {
     "an unknown name": ('{"en": {"tokeniser": "moses"}}', "'tokeniser' is none of tokenizer, "),
     "a wrong type": ('{"en": {"lowercase": "yes"}}', "lowercase cannot be 'yes'"),
     "codes elsewhere": ('{"en": {"bpe_codes": "../codes"}}', "a file of the same folder"),
-    "codes that are none": ('{"en": {"bpe_codes": "text"}}', "text, line 2: 'a b c' is no pair"),
+    "codes that are none": ('{"en": {"bpe_codes": "text"}}', "text, line 2: 'a b c' is not a pair"),
     "codes of the future": ('{"en": {"bpe_codes": "new"}}', "line 1: '#version: 1.3' names no"),
     "a list": ("[]", "must be an object"),
     "an unknown tokenizer": ('{"en": {"tokenizer": "magic"}}', "json: en: tokenizer 'magic': must"),

@@ -114,7 +114,7 @@ COMMANDS = {  # words of each command, and parts of its one line
     "fairseq-generate @nowhere --path=@model": ["/nowhere"],
     f"{_GENERATE} --gen-subset tset": ["no subset 'tset'", "its subsets: test, train, valid"],
     f"{_GENERATE} --heatmap-dir=@new --heatmap-samples ids:2,60": [
-        "ids:60: the 'test' data has 13 sentences, valid are 0 to 12"
+        "ids:60: the 'test' data has 13 sentences, valid: 0 to 12"
     ],
     f"{_GENERATE} --heatmap-dir=@file": ["File exists"],
     "fairseq-interactive @data --path=@model --batch-size 3": ["--batch-size"],
@@ -130,7 +130,7 @@ COMMANDS = {  # words of each command, and parts of its one line
     f"{_ALIGN} --source=@nowhere --target=@nowhere --device=meta": [
         "--device 'meta': must be one of cpu"
     ],
-    f"{_AER} --hypothesis=@fewer": ["@fewer has 2 lines, but @gold has 3 sentences; valid"],
+    f"{_AER} --hypothesis=@fewer": ["@fewer has 2 lines, but @gold has 3 sentences; expected"],
     f"{_AER} --hypothesis=@later": ["@later has links of sentence 4, but @gold has 3"],
     f"{_AER} --symmetrise union": ["belong together: give both or neither"],
     f"{_AER} --reverse inverse": ["--reverse inverse: there is no such file"],

@@ -474,11 +474,11 @@ MISTAKES = {
     "one dictionary": ("bleu", None, "--source-dictionary dict.en", "belong together"),
     "no-UNK lines": (
         *("bleu", ("no-unk", b"a\n"), "DICTIONARIES --system-no-unk first=no-unk"),
-        "no-unk has 1 line; valid is a line for each of the 4 sentences, or",
+        "no-unk has 1 line; expected a line for each of the 4 sentences, or",
     ),
     "a dictionary of sentences": (
         *("bleu", ("dict.fr", b"a b c\n"), "DICTIONARIES"),
-        "dict.fr, line 1: found 'a b c'; valid is a word",
+        "dict.fr, line 1: found 'a b c'; expected a word",
     ),
     "bins": ("lengths", None, "--bin-width 7", "bins of 7 words up to 60"),
     "ids": ("examples", None, "--examples 1,b", "--examples '1,b': must be sentence numbers"),
@@ -498,7 +498,7 @@ MISTAKES = {
     ),
     "no dictionaries": ("bleu", None, "--system-no-unk first=no-unk", "needs --source-dictionary"),
     "detokenised": ("bleu", None, "--system-detokenised first=a", "need --reference-detokenised"),
-    "an id too high": ("examples", None, "--examples 4", "no sentence 4; valid are 0 to 3"),
+    "an id too high": ("examples", None, "--examples 4", "no sentence 4; valid: 0 to 3"),
     "nothing to draw": (
         *("report", None, "JSONL --alignment-ids 9"),
         "sentence 9 of alignments.jsonl has no words",

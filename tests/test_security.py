@@ -106,7 +106,7 @@ def test_values_are_read_as_python_reads_them(text):
     ],
 )
 def test_anything_else_is_refused_in_one_line(text):
-    with pytest.raises(UserError, match="is no value") as caught:
+    with pytest.raises(UserError, match="is not a value") as caught:
         read_value(text)
     assert len(str(caught.value)) < 400
 
@@ -173,7 +173,7 @@ def test_a_checkpoint_of_plain_values_runs_nothing(tmp_path, trace, kind, archit
     history = {"criterion_name": "", "lr_scheduler_state": {}, "num_updates": 0}
     state |= {"model": {}, "optimizer_history": [history], "extra_state": {}}
     torch.save(state, tmp_path / "model.pt")
-    with pytest.raises(UserError, match="is no value: fairseq would run it"):
+    with pytest.raises(UserError, match="is not a value: fairseq would run it"):
         checkpoint_utils.load_model_ensemble_and_task([str(tmp_path / "model.pt")], task=task())
     assert not trace.exists()
 
@@ -364,12 +364,12 @@ def test_options_of_every_command(barely_trained, tmp_path, trace):
     )
     for finished in refused:
         message = finished.error()
-        assert "is no value" in message or "must be a dictionary" in message, message
+        assert "is not a value" in message or "must be a dictionary" in message, message
     assert not trace.exists()
     assert not list(tmp_path.rglob("*.pt"))
 
 
-# --- what is no plain file ------------------------------------------------------------------------
+# --- what is not a plain file ---------------------------------------------------------------------
 
 PACKAGED = Path(fairseq_rnnsearch.__file__).parent / "pretrained" / "en-fr"
 READERS = {

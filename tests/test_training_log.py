@@ -189,7 +189,7 @@ def test_no_training(tmp_path):
     for text, message in (
         (None, "cannot be read: No such file"),
         ("", "is empty"),
-        ("something else\n", "found no training; valid is what fairseq-train prints"),
+        ("something else\n", "found no training; expected what fairseq-train prints"),
     ):
         if text is not None:
             path.write_text(text)

@@ -179,10 +179,18 @@ def test_what_is_wrong_is_said_in_one_line(work, tmp_path):
     ("main", "given", "message"),
     [
         (main, "TEXT en-fr", "TEXT is a text file, and no model; the model comes first"),
-        (main, "en-fr 'How are you?'", "'How are you?' is no file that exists, and looks like a"),
-        (main, "'How are you?' en-fr", "'How are you?' is no model that exists, and looks like a"),
+        (
+            main,
+            "en-fr 'How are you?'",
+            "'How are you?' is not a file that exists, and looks like a",
+        ),
+        (
+            main,
+            "'How are you?' en-fr",
+            "'How are you?' is not a model that exists, and looks like a",
+        ),
         (align.main, "TEXT --source TEXT --target TEXT", "TEXT is a text file, and no model"),
-        (align.main, "en-fr --source 'A dog.' --target TEXT", "'A dog.' is no file that exists"),
+        (align.main, "en-fr --source 'A dog.' --target TEXT", "'A dog.' is not a file that exists"),
         (export.main, "TEXT --out x", "TEXT is a text file, and no model"),
         (living.main, "TEXT --out x", "TEXT is a text file, and no model"),
     ],

@@ -114,7 +114,7 @@ def test_replace_command(translated):
 REPLACE_WRONG = {
     "no alignment": ("t", "x <unk>\n<unk> z\n", "has no alignment 1, whose translation"),
     "another translation": ("t", "x y <unk>\ny z\n", "alignment 0 has 2 target words"),
-    "no dictionary": ("d", "b B\na\n", "d, line 2: found 'a'; valid is a source word and its"),
+    "no dictionary": ("d", "b B\na\n", "d, line 2: found 'a'; expected a source word and its"),
 }
 
 

@@ -227,7 +227,7 @@ def test_stages_by_name(archives, tmp_path):
         assert recipe.called() == ["tokenise.py"] * 7
         assert "done before" in recipe.ok("--dry-run")
     for options, message in {
-        ("--from", "train?"): "--from train?: no stage; valid are download extract",
+        ("--from", "train?"): "--from train?: no stage; valid: download extract",
         ("--to",): "--to needs a stage",
         ("--from", "select", "--to", "extract"): "--from select comes after --to extract",
         ("--all",): "--all: must be --from STAGE",

@@ -272,7 +272,7 @@ def _identified(
         try:
             array = as_array(value)
         except (TypeError, ValueError, RuntimeError) as problem:
-            raise Refused(f"returns what is no array: {reason(problem)}") from problem
+            raise Refused(f"returns something that is not an array: {reason(problem)}") from problem
         for name in names:
             fitted = _fitted(array, outputs[name], sizes) if name not in found else None
             if fitted is None and name == "context":  # of the keys, n' = n numbers

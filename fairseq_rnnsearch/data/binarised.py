@@ -84,7 +84,7 @@ def _read_index(path: Path) -> tuple[np.ndarray, np.dtype]:
         )
     if not content.startswith(_MAGIC) or len(content) < _HEADER.itemsize:
         raise UserError(
-            f"{path} is no index of fairseq ({counted(len(content), 'byte')}); {_AGAIN}"
+            f"{path} is not an index of fairseq ({counted(len(content), 'byte')}); {_AGAIN}"
         )
     header = np.frombuffer(content, _HEADER, 1)[0]
     count, code = int(header["count"]), int(header["type"])
@@ -144,7 +144,7 @@ def _check_numbers(path: Path, numbers: np.ndarray, ends: np.ndarray, symbols: i
         place = int(is_wrong.argmax())  # of the first
         if is_wrong[place]:
             what = (
-                f"the number {block[place]}, which is no word of a dictionary of {symbols:,} "
+                f"the number {block[place]}, which is not a word of a dictionary of {symbols:,} "
                 "symbols"
                 if is_no_word[place]
                 else f"no end symbol, but the number {block[place]}"

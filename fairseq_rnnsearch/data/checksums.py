@@ -17,7 +17,7 @@ FILE_NAME = "SHA256SUMS"
 _KINDS = ("dict.*.txt", "*.bin", "*.idx")
 
 _LARGEST = 2**24  # bytes of a list
-_LINE = re.compile(r"([0-9a-f]{64})  ([^/\s]+)")
+_LINE = re.compile(r"([0-9a-f]{64}) [ *]([^/\s]+)")
 
 
 def listed_files(folder: Path) -> dict[str, tuple[int, int]]:
@@ -84,13 +84,17 @@ def _read(known: Path) -> dict[str, str]:
     try:
         text = read_plain_text(known, _LARGEST)
     except UnicodeDecodeError as problem:
-        raise UserError(f"{known} is no list of sha256sum; remove it or make it again") from problem
+        raise UserError(
+            f"{known} is not a list of sha256sum; remove it or make it again"
+        ) from problem
     for number, line in enumerate(text.split("\n"), start=1):
         if not line:
             continue
         entry = _LINE.fullmatch(line)  # such as 3a7b...  dict.en.txt
         if not entry or digests.setdefault(entry[2], entry[1]) != entry[1]:
-            wrong = "is listed before, with another digest" if entry else "is no line of sha256sum"
+            wrong = (
+                "is listed before, with another digest" if entry else "is not a line of sha256sum"
+            )
             raise UserError(
                 f"{known}, line {number}: {line!r:.80} {wrong}; remove the list or make it again"
             )

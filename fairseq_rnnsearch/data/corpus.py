@@ -19,7 +19,7 @@ from typing import BinaryIO
 
 from fairseq_rnnsearch.errors import UserError, counted
 
-# This bounds the memory: a longer line is no sentence but a file without line breaks.
+# This bounds the memory: a longer line is not a sentence but a file without line breaks.
 _MAX_LINE_BYTES = 1 << 24
 
 _WRONG_BEGINNINGS = {

@@ -114,7 +114,7 @@ def _entries(path: Path) -> Iterator[tuple[str, int]]:
             where = f"{path}, line {number}"
             if not word.strip() or not _is_count(count):
                 raise UserError(
-                    f"{where}: {entry[:60]!r} is no word and count; valid is a line such as "
+                    f"{where}: {entry[:60]!r} is not a word and a count; expected a line such as "
                     "'house 12', as fairseq-preprocess writes it"
                 )
             if (word in seen or word in _SYMBOLS) and not may_repeat:

@@ -56,4 +56,4 @@ def read_lines(path: Path, most: int = MOST) -> list[str]:
     try:
         return read_bytes(path, most).decode("utf-8").removesuffix("\n").split("\n")
     except UnicodeDecodeError as problem:
-        raise UserError(f"{path} or its .gz is no text in UTF-8: {problem}") from problem
+        raise UserError(f"{path} or its .gz is not UTF-8 text: {problem}") from problem

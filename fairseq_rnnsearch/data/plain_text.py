@@ -208,8 +208,8 @@ def _segmenter(path: Path) -> Callable[[list[str]], list[str]]:
     for number, line in enumerate(lines, start=1):
         if len(line.strip("\r\n ").split(" ")) != 2:  # subword-nmt would end the program
             raise UserError(
-                f"BPE codes {path}, line {number}: {line[:40]!r} is no pair of subword units; "
-                "valid is a file of subword-nmt learn-bpe"
+                f"BPE codes {path}, line {number}: {line[:40]!r} is not a pair of subword units; "
+                "expected a file of subword-nmt learn-bpe"
             )
     if lines[0].startswith("#version:") and len(lines) == 1:
         raise UserError(f"BPE codes {path} has no merges after its version")
@@ -219,7 +219,7 @@ def _segmenter(path: Path) -> Callable[[list[str]], list[str]]:
         codes = None
     if codes is None or codes.version not in ((0, 1), (0, 2)):
         raise UserError(
-            f"BPE codes {path}, line 1: {lines[0][:40]!r} names no version; valid is #version: 0.2"
+            f"BPE codes {path}, line 1: {lines[0][:40]!r} names no version; expected #version: 0.2"
         )
     return codes.segment_tokens
 

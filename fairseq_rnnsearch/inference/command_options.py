@@ -148,7 +148,7 @@ def _is_text(path: Path) -> bool:
 def _refuse_sentence(given: str, expected: str) -> None:
     if " " in given.strip() and not Path(given).exists():
         raise UsageError(
-            f"{given!r:.60} is no {expected} that exists, and looks like a sentence; "
+            f"{given!r:.60} is not a {expected} that exists, and looks like a sentence; "
             "sentences come from files or standard input"
         )
 

@@ -70,7 +70,7 @@ def to_checkpoint(model: str, out: Path) -> None:
     """
     folder = folder_of(model)
     if folder is None:
-        raise UserError(f"{model} is no folder of a model, as rnnsearch-export --out writes it")
+        raise UserError(f"{model} is not a folder of a model, as rnnsearch-export --out writes it")
     read = read_folder(folder)
     source_lang, target_lang = read.facts.languages
     cfg = OmegaConf.to_container(OmegaConf.structured(FairseqConfig), enum_to_str=True)

@@ -217,7 +217,7 @@ def read_folder(path: Path) -> ModelFolder:
     names = [f"dict.{language}.txt" for language in facts.languages]
     for name in (CONFIG, PARAMETERS, plain_text.FILE_NAME, *names):
         if not (path / name).is_file():
-            raise UserError(f"{path} is no whole model: it lacks {name}")
+            raise UserError(f"{path} is not a complete model: it lacks {name}")
         check_checksum(path / name, "rnnsearch-export")
     source, target = (read_dictionary(path / name) for name in names)
     return ModelFolder(path, facts, (source, target), _model(path, facts, source, target))
@@ -274,7 +274,9 @@ def _is_file_part(name: str) -> bool:
 def _model(path: Path, facts: Facts, source: Dictionary, target: Dictionary) -> PlainModel:
     known = {option.name for option in fields(ModelOptions)}
     if unknown := facts.options.keys() - known:
-        raise UserError(f"{path / CONFIG}: options: {min(unknown):.200} is no option of the model")
+        raise UserError(
+            f"{path / CONFIG}: options: {min(unknown):.200} is not an option of the model"
+        )
     try:
         with torch.device("meta"):  # shapes alone, until the file has them
             model = PlainModel(ModelOptions(**facts.options), source, target)

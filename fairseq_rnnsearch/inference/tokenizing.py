@@ -161,7 +161,7 @@ def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     if options.join and (options.lowercase or options.merges):
         parser.error("--join goes without --lowercase and --merges")
     if bool(options.files) != bool(options.out) or bool(options.files) == bool(options.language):
-        parser.error("valid are files with --out FOLDER, or --language and standard input")
+        parser.error("give files with --out FOLDER, or --language and standard input")
     if options.merges is not None and (options.merges < 1 or not options.files):
         parser.error("--merges must be 1 or more, and needs files")
     return options

@@ -27,8 +27,8 @@ def read_value(text: str) -> Any:
         return _value(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as problem:
         raise UserError(
-            f"the option value {_short(text)} is no value: fairseq would run it as Python; valid "
-            "are numbers, strings, True, False, None, lists, tuples and dictionaries of them"
+            f"the option value {_short(text)} is not a value: fairseq would run it as Python; "
+            "valid: numbers, strings, True, False, None, lists, tuples and dictionaries of them"
         ) from problem
 
 

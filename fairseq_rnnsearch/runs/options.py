@@ -66,7 +66,7 @@ def check_options(options: Namespace) -> None:
     for name in (*_FOLDERS, *["save_dir"] * trains):
         path = given.get(name)
         if path and os.path.lexists(path) and not os.path.isdir(path):
-            raise UserError(f"{option_of(name)} {path}: is no folder; name another")
+            raise UserError(f"{option_of(name)} {path}: is not a folder; name another")
     for name in ("model_overrides", "optimizer_overrides"):
         read_overrides(given.get(name) or "{}")
     if given.get("tpu") and not find_spec("torch_xla"):

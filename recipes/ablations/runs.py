@@ -62,7 +62,7 @@ def read_runs(path: Path) -> list[Run]:
         values = line.split("\t")
         if number == 1:
             if values != HEADER:
-                raise UserError(f"{path}, line 1: {line!r}; valid is {' '.join(HEADER)}, with tabs")
+                raise UserError(f"{path}, line 1: {line!r}; expected {' '.join(HEADER)}, with tabs")
             continue
         try:
             run = Run(*(f.type(value) for f, value in zip(fields(Run), values, strict=True)))
@@ -99,7 +99,7 @@ def bleu(run: Path, references: Path, split: str) -> float:
     begin = "" if split == "test" else f"{split}-"
     found = sorted(run.glob(f"{begin}translations-*/tokens.{LANGUAGE}"))
     if len(found) != 1:
-        raise UserError(f"{run}: {len(found)} translations of {split}; valid is one: run it again")
+        raise UserError(f"{run}: {len(found)} translations of {split}; expected one: run it again")
     hypotheses, reference = (
         file.read_text(encoding="utf-8").split("\n")[:-1]
         for file in (found[0], references / f"{split}.{LANGUAGE}")
@@ -115,7 +115,7 @@ def merge(path: Path, other: Path, updates: int) -> None:
         if run.updates != updates:
             raise UserError(
                 f"{other}: {' '.join(map(str, run.name))} was trained for {run.updates} updates;"
-                f" valid are {updates}, as here"
+                f" valid: {updates}, as here"
             )
     known = {run.name for run in read_runs(path)}
     add(path, [run for run in new if run.name not in known])

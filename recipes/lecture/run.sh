@@ -14,7 +14,7 @@ export WORK=${WORK:-$ROOT/runs/lecture}
 case ${1-} in
     '' | --open) ;;
     -h | --help) show_help && exit ;;
-    *) die "unknown option $1; valid is --open" ;;
+    *) die "unknown option $1; expected --open" ;;
 esac
 export RNNSEARCH_EXTRAS=${RNNSEARCH_EXTRAS:-lecture}
 # shellcheck source=recipes/environment.sh

@@ -144,7 +144,7 @@ def read_columns(path: Path) -> Pairs:
     if 2 * pairs.left_out["no tab"] > pairs.read:
         raise UserError(
             f"{path}, line {first_without}: no tab, as in {pairs.left_out['no tab']:,} of"
-            f" {counted(pairs.read, 'line')}; valid is a sentence, a tab, and its translation"
+            f" {counted(pairs.read, 'line')}; expected a sentence, a tab, and its translation"
         )
     for column in (0, 1):
         numbers = sum(bool(_NUMBER.fullmatch(pair[column])) for pair in pairs.kept)

@@ -42,7 +42,7 @@ read_options() {
                 shift
                 ;;
             -h | --help) show_help && exit ;;
-            *) die "unknown option $1; valid are --source, --target, --pairs, --languages," \
+            *) die "unknown option $1; valid: --source, --target, --pairs, --languages," \
                 "--valid, --test, --dry-run and --help" ;;
         esac
     done

@@ -169,7 +169,7 @@ def read_options() -> argparse.Namespace:
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     if bool(options.pairs) == bool(options.source and options.target):
-        parser.error("valid are --source and --target, or --pairs")
+        parser.error("give --source and --target, or --pairs")
     if options.languages:
         options.languages = options.languages.split(",")
     else:

@@ -86,7 +86,7 @@ def read_subset(path: Path, known: np.ndarray) -> list[str]:
         return list(compress(sentences, known))
     if len(sentences) != known.sum():
         raise UserError(
-            f"{path} has {counted(len(sentences), 'line')}; valid is a line for each of the"
+            f"{path} has {counted(len(sentences), 'line')}; expected a line for each of the"
             f" {len(known)} sentences, or for each of the {known.sum()} without unknown words"
         )
     return sentences

@@ -139,7 +139,7 @@ def read_training(paths: Iterable[Path], device: str | None = None) -> Training:
         runs.append(run)
     if not any(run.reports for run in runs):
         raise UserError(
-            f"{', '.join(map(str, paths))}: found no training; valid is what fairseq-train prints"
+            f"{', '.join(map(str, paths))}: found no training; expected what fairseq-train prints"
             " with --log-format simple or json"
         )
     return _summary(runs, total, device)
@@ -271,7 +271,7 @@ def _messages(path: Path) -> Iterator[tuple[float, str, str]]:
     except OSError as problem:
         raise UserError(f"{path} cannot be read: {problem.strerror}") from problem
     if not text.strip():
-        raise UserError(f"{path} is empty; valid is what fairseq-train prints")
+        raise UserError(f"{path} is empty; expected what fairseq-train prints")
     for number, line in enumerate(text.split("\n"), start=1):
         # A progress bar or a killed run may stand before the message on its line.
         if found := _MESSAGE.search(line):

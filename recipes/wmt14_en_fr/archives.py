@@ -74,7 +74,7 @@ def chosen(table: dict[str, Archive], names: list[str]) -> list[Archive]:
     """
     for name in names:
         if name not in table:
-            raise UserError(f"no corpus {name!r}; valid are {', '.join(table)}")
+            raise UserError(f"no corpus {name!r}; valid: {', '.join(table)}")
     return [table[name] for name in names]
 
 

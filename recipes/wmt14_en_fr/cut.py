@@ -47,7 +47,7 @@ def within_budget(scores: np.ndarray, words: np.ndarray, budget: int) -> np.ndar
     order = np.argsort(scores, kind="stable")
     fits = np.cumsum(words[order], dtype=np.int64) <= budget
     if not fits.any():
-        raise UserError(f"no pair fits {budget} words; valid is 0 (keep all) or more")
+        raise UserError(f"no pair fits {budget} words; expected 0 (keep all) or more")
     kept = np.zeros(len(scores), bool)
     kept[order[fits]] = True
     return kept

@@ -34,7 +34,7 @@ read_options() {
         case $option in
             --from | --to)
                 (($# > 1)) || die "$option needs a stage: ${STAGES[*]}"
-                place=$(place_of "$2") || die "$option $2: no stage; valid are ${STAGES[*]}"
+                place=$(place_of "$2") || die "$option $2: no stage; valid: ${STAGES[*]}"
                 [[ $option = --to ]] || FROM=$place
                 [[ $option = --from ]] || TO=$place
                 shift

@@ -178,7 +178,7 @@ def run(options: argparse.Namespace) -> None:
     gold = files["gold"]
     count = len(gold.sentences)
     if not any(gold.links):
-        raise UserError(f"{gold.path} holds no links; valid is a file of gold links")
+        raise UserError(f"{gold.path} holds no links; expected a file of gold links")
     files = {name: links.same_sentences(file, count, gold.path) for name, file in files.items()}
 
     hypothesis = files["hypothesis"].links

@@ -98,7 +98,7 @@ def named_values(values: Iterable[str], option: str) -> dict[str, str]:
         if not name.strip() or not value:
             raise UsageError(f"{option} {text!r}: must be NAME=VALUE, such as RNNsearch-50=out.fr")
         if name in named:
-            raise UsageError(f"{option} names {name!r} twice; valid is once a system")
+            raise UsageError(f"{option} names {name!r} twice; expected once for each system")
         named[name] = value
     return named
 

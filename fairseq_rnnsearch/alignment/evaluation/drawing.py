@@ -54,7 +54,7 @@ def parse_ids(text: str, count: int | None, option: str) -> list[int]:
             raise UserError(f"{option} {text!r}: must be sentence numbers, from 0, such as 3,17")
         ids.append(int(part))
         if count is not None and ids[-1] >= count:
-            raise UserError(f"{option}: there is no sentence {ids[-1]}; valid are 0 to {count - 1}")
+            raise UserError(f"{option}: there is no sentence {ids[-1]}; valid: 0 to {count - 1}")
     return ids
 
 

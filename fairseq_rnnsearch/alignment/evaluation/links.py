@@ -121,7 +121,7 @@ def read_links(
     if first_word is None:
         first_word = 0 if format == "pharaoh" else 1
     elif format == "naacl" and first_word != 1:
-        raise UserError(f"{path} is a naacl file; its words count from 1, 0 is no word at all")
+        raise UserError(f"{path} is a naacl file; its words count from 1, 0 is not a word at all")
 
     if format == "naacl":
         entries = list(_naacl_entries(path, lines))
@@ -181,7 +181,7 @@ def same_sentences(file: LinkFile, count: int, other: Path) -> LinkFile:
         return replace(file, sentences=file.sentences + (SentenceLinks(),) * (count - in_file))
     what = f"links of sentence {in_file}" if file.format == "naacl" else counted(in_file, "line")
     raise UserError(
-        f"{file.path} has {what}, but {other} has {counted(count, 'sentence')}; valid is a file of"
+        f"{file.path} has {what}, but {other} has {counted(count, 'sentence')}; expected a file of"
         " the same sentences, with an empty line (in naacl: no line) for one without links"
     )
 
@@ -254,14 +254,14 @@ def _check_count(
     expected = len(pairs.words)
     if format != "naacl" and count != expected:
         raise UserError(
-            f"{path} has {counted(count, 'line')} but {pairs.source} has {expected:,}; valid is a"
+            f"{path} has {counted(count, 'line')} but {pairs.source} has {expected:,}; expected a"
             " line for each sentence, empty if it has no links"
         )
     for entry in entries:
         if entry.sentence >= expected:
             raise UserError(
                 f"{path}, line {entry.line}: found sentence {entry.sentence + 1} in"
-                f" {entry.text!r:.60}, but {pairs.source} has {expected}; valid are 1 to {expected}"
+                f" {entry.text!r:.60}, but {pairs.source} has {expected}; valid: 1 to {expected}"
             )
     return expected
 

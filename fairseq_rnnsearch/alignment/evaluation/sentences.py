@@ -33,7 +33,7 @@ def read_as_many(path: Path, count: int, other: Path) -> list[str]:
     sentences = read_sentences(path)
     if len(sentences) != count:
         raise UserError(
-            f"{path} has {counted(len(sentences), 'line')} but {other} has {count:,}; valid is a"
+            f"{path} has {counted(len(sentences), 'line')} but {other} has {count:,}; expected a"
             " line for each sentence"
         )
     return sentences
@@ -51,7 +51,7 @@ def read_known_words(path: Path) -> frozenset[str]:
         fields = line.removesuffix(" #fairseq:overwrite").split(" ")
         if len(fields) > 2 or not fields[0] or (len(fields) == 2 and not fields[1].isdecimal()):
             raise UserError(
-                f"{path}, line {number}: found {line[:60]!r}; valid is a word, or a word and its"
+                f"{path}, line {number}: found {line[:60]!r}; expected a word, or a word and its"
                 " count, as fairseq-preprocess writes them"
             )
         words.add(fields[0])

@@ -116,7 +116,7 @@ def read_translations(path: Path) -> dict[str, str]:
         fields = line.split()
         if len(fields) != 2:
             raise UserError(
-                f"{path}, line {number}: found {line[:60]!r}; valid is a source word and its"
+                f"{path}, line {number}: found {line[:60]!r}; expected a source word and its"
                 " translation"
             )
         words[fields[0]] = fields[1]
@@ -179,7 +179,7 @@ def replace(options: argparse.Namespace) -> None:
         if UNKNOWN in translation.split() and number not in alignments:
             raise UserError(
                 f"{options.alignments} has no alignment {number}, whose translation has an unknown"
-                " word; valid is one of each (--heatmap-samples all)"
+                " word; expected one of each (--heatmap-samples all)"
             )
     nothing = Alignment((), (), np.zeros((0, 0)))
     replaced = [

@@ -139,7 +139,7 @@ class Alignment:
         """Return the mean over target words of the entropy of their weights, in bits.
 
         It is 0 when every target word looks at one source word only, and 1 when every one looks at
-        two alike. The end symbol is no word, unless it stands alone.
+        two alike. The end symbol is not a word, unless it stands alone.
         """
         weights = self._rows_of_words()
         logarithms = np.log2(weights, out=np.zeros_like(weights, dtype=float), where=weights > 0)

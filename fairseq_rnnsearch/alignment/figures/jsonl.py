@@ -14,7 +14,7 @@ from fairseq_rnnsearch.alignment.figures.alignment import Alignment
 from fairseq_rnnsearch.errors import UserError, counted
 
 _LARGEST_ID = 10**12
-_VALID = "valid is the jsonl of --heatmap-format"
+_VALID = "expected the jsonl of --heatmap-format"
 
 
 def json_line(alignment: Alignment) -> str:
@@ -78,14 +78,14 @@ def _from_json(line: str, where: str) -> Alignment:
     sizes = len(target), len(source)
     _check_matrix("weights", rows, sizes, where)
     if wrong := [weight for row in rows for weight in row if not _is_weight(weight)]:
-        raise UserError(f"{where}: {str(wrong[0])[:40]!r} is no weight; valid is 0 to 1, or NaN")
+        raise UserError(f"{where}: {str(wrong[0])[:40]!r} is not a weight; expected 0 to 1, or NaN")
     weights, mattered = np.array(rows, dtype=float).reshape(sizes), None
     if (effects := entry.get("mattered")) is not None:
         _check_matrix("mattered", effects, sizes, where)
         if wrong := [
             effect for row in effects for effect in row if type(effect) not in (int, float)
         ]:
-            raise UserError(f"{where}: mattered has {str(wrong[0])[:40]!r}, which is no number")
+            raise UserError(f"{where}: mattered has {str(wrong[0])[:40]!r}, which is not a number")
         mattered = np.array(effects, dtype=float).reshape(sizes)
     return Alignment(source, target, weights, number, score, mattered=mattered)
 

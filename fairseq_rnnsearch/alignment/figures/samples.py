@@ -32,7 +32,7 @@ class Samples:
         if missing:
             raise UserError(
                 f"--heatmap-samples ids:{missing[0]}: {where} has {counted(sentences, 'sentence')},"
-                f" valid are 0 to {sentences - 1}"
+                f" valid: 0 to {sentences - 1}"
             )
 
 

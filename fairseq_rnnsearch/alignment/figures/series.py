@@ -69,7 +69,7 @@ class Series:
 
         Raises:
             UserError: when the folder cannot be made or is another training's, or when a file that
-                is no picture cannot be written.
+                is not a picture cannot be written.
         """
         folder = self.folder / f"epoch{epoch:03d}"
         try:

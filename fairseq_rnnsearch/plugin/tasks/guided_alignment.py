@@ -163,8 +163,8 @@ def check_guidance(model: BaseFairseqModel | None, criterion: FairseqCriterion) 
     knows = (AlignmentHeatmapCriterion, LabelSmoothedCrossEntropyCriterionWithAlignment)
     if not isinstance(criterion, knows):
         raise UserError(
-            f"--guided-alignment: the criterion {type(criterion).__name__} takes no links; valid "
-            "are --criterion alignment_heatmap and label_smoothed_cross_entropy_with_alignment"
+            f"--guided-alignment: the criterion {type(criterion).__name__} takes no links; "
+            "valid: --criterion alignment_heatmap and label_smoothed_cross_entropy_with_alignment"
         )
 
 
@@ -182,6 +182,6 @@ def _lines(path: Path) -> Iterator[str]:
 def _malformed(path: Path, number: int, line: str) -> UserError:
     wrong = next(x for x in line.split() if not _LINK.fullmatch(x))
     return UserError(
-        f"--guided-alignment {path}, line {number}: found {wrong!r:.60}; valid are links like 3-2"
+        f"--guided-alignment {path}, line {number}: found {wrong!r:.60}; valid: links like 3-2"
         " with blanks between them, the source word first, counted from 0"
     )
