@@ -557,7 +557,7 @@ def test_a_page_of_a_training(barely_trained, tmp_path, capsys):
     folder, data = tmp_path / "checkpoints", f"--data={barely_trained.corpus.data}"
     folder.mkdir()
     page = ["--training", str(folder), data, f"--out={tmp_path / 'training.html'}"]
-    with pytest.raises(UserError, match="no two checkpoints of updates or epochs; train with"):
+    with pytest.raises(UserError, match="with two checkpoints of updates or epochs; train with"):
         main(page)
     state = torch.load(barely_trained.checkpoint, weights_only=False)
     for name in ("checkpoint_1_20.pt", "checkpoint_1_9.pt", "checkpoint2.pt", "checkpoint_last.pt"):

@@ -27,8 +27,8 @@ def checkpoints_of(folder: Path) -> dict[str, Path]:
         if len(found) > 1:
             return {f"{unit} {number}": found[number] for number in moments(sorted(found))}
     raise UserError(
-        f"--training {folder}: no two checkpoints of updates or epochs; train with "
-        "--save-interval-updates, or without --no-epoch-checkpoints"
+        f"--training {folder}: must be a folder with two checkpoints of updates or epochs; "
+        "train with --save-interval-updates, or without --no-epoch-checkpoints"
     )
 
 
