@@ -151,6 +151,7 @@ def test_a_folder_needs_no_fairseq(tmp_path):
     """It translates and aligns, and is drawn and made a page; a checkpoint's reader is missed."""
     (tmp_path / "text.en").write_text("I lost my keys.\n")
     (tmp_path / "text.fr").write_text("J'ai perdu mes clés.\n")
+    (tmp_path / "checkpoint.pt").touch()
     ended = ran(WITHOUT_FAIRSEQ, str(tmp_path))
     assert ended.stdout.splitlines() == ["J'ai perdu mes clés."] * 2, ended.stderr
     for page in ("h/index.html", "a/index.html", "living.html"):

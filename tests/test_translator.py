@@ -307,7 +307,7 @@ def test_what_is_sensible_is_accepted(model, tmp_path):
 
 
 def test_loading_what_is_not_there(learned, tmp_path):
-    with pytest.raises(UserError, match=r"lost\.pt"):
+    with pytest.raises(UserError, match=r"lost\.pt does not exist; .* contains en-fr and fr-en$"):
         load(tmp_path / "lost.pt", learned.corpus.data)
     with pytest.raises(UserError, match="no data folder"):
         load(learned.checkpoint, tmp_path / "lost")

@@ -8,7 +8,7 @@ or with several models as ``WORK/trained-X/checkpoints/NAME/checkpoint_best.pt``
 from pathlib import Path
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference.model_folder import folder_of
+from fairseq_rnnsearch.inference.model_folder import folder_of, packaged
 
 DEEPEST = 4  # folders from a work folder down to a checkpoint, itself included
 
@@ -17,11 +17,14 @@ def checkpoint_of(path: str) -> str:
     """Return the checkpoint that a path means: a folder's best one, or else its last one.
 
     Raises:
-        UserError: if a folder has checkpoints of several models.
+        UserError: if nothing is there, or a folder has checkpoints of several models.
     """
     folder = Path(path)
-    if not folder.is_dir() or folder_of(path):
+    if folder_of(path) or folder.is_file():
         return path
+    if not folder.exists():
+        names = " and ".join(packaged())
+        raise UserError(f"checkpoint {path} does not exist; the package contains {names}")
     for depth in range(DEEPEST):
         for name in ("checkpoint_best.pt", "checkpoint_last.pt"):
             models = sorted(map(str, folder.glob("*/" * depth + name)))
