@@ -191,7 +191,7 @@ class ParallelDataTask(TranslationTask):
         longest = np.maximum(*word_counts(dataset))[indices]
         chosen = indices[longest <= self.cfg.max_train_words]
         logger.info(
-            "%d of %d training pairs have at most %d words on either side; the others are dropped",
+            "%d of %d training pairs have at most %d words on either side; longer ones are dropped",
             len(chosen),
             len(indices),
             self.cfg.max_train_words,
