@@ -22,10 +22,8 @@ rnnsearch-translate en-fr                          translate sentences that you 
 rnnsearch-living en-fr --out living.html           a page that translates, in any browser
 rnnsearch-align, rnnsearch-evaluate                align given translations, and judge alignments
 rnnsearch-check mymodel.py                         whether your own code is the paper's model
-rnnsearch-tokenize, rnnsearch-export               text to train on; a model as a folder to share
-fairseq-train --user-dir "$(rnnsearch-path)" ...   train a model
-python -m fairseq_rnnsearch options|versions       its options; the versions in use
-The manual is in $(rnnsearch-path)/manual."""
+fairseq-train --user-dir "$(rnnsearch-path)" ...   train a model (rnnsearch-tokenize, -export)
+python -m fairseq_rnnsearch options|versions       its options; manual: $(rnnsearch-path)/manual"""
 
 
 @program

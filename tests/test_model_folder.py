@@ -298,4 +298,4 @@ def test_without_a_model_the_message_names_those_of_the_package():
     assert refused.err.startswith("fairseq_rnnsearch: error: no model is given")
     assert packaged() == ["en-fr", "fr-en"] and all(name in refused.err for name in packaged())
     overview = run("fairseq_rnnsearch").ok().out
-    assert overview.count("\n") == 7 and "rnnsearch-translate en-fr" in overview
+    assert overview.count("\n") == 6 and "rnnsearch-translate en-fr" in overview

@@ -77,7 +77,7 @@ def test_what_is_no_parallel_text_is_named(file, name):
 
 
 def test_one_column_is_no_file_of_pairs(file):
-    with pytest.raises(UserError, match=r"t.tsv, line 2: no tab, as in 2 of 3 lines; valid is"):
+    with pytest.raises(UserError, match=r"t.tsv, line 2: no tab, as in 2 of 3 lines; expected"):
         read_columns(file("t.tsv", "a\tA\nb\nc\n"))
 
 
