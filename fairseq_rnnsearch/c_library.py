@@ -23,6 +23,8 @@ from pathlib import Path
 # OpenMP must be the library that torch has loaded, or there would be a second pool of threads
 FLAGS = "-O3 -march=native -fopenmp -fno-math-errno -fno-trapping-math -shared -fPIC"
 
+POINTER, INTEGER, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double  # types of arguments
+
 logger = logging.getLogger(__name__)
 
 _first_use = threading.Lock()

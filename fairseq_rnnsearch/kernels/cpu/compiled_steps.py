@@ -11,13 +11,13 @@ import torch
 from torch import Tensor
 
 from fairseq_rnnsearch import c_library
+from fairseq_rnnsearch.c_library import INTEGER, POINTER, REAL
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.derived.operations import Operations, check_words, smoothing
 
 SOURCE = Path(__file__).with_name("operations.c")
 TYPES = {torch.float32: (), torch.float64: ("-DDOUBLE",), torch.bfloat16: ("-DBFLOAT16",)}
 
-POINTER, INTEGER, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 _MATRIX = (POINTER, INTEGER)  # first number, row stride
 ARGUMENTS = {
     "unit_gates": (*3 * (INTEGER,), *3 * _MATRIX, *4 * (POINTER,)),

@@ -383,37 +383,40 @@ static void add_context(int64_t threads, int64_t rows, int64_t width, int64_t so
     }
 }
 
-/* `inputs` are changed; `scratch` has 6n numbers for each row. */
+/* From `state` to `new_state`; `present` may be missing; `scratch` has 6n numbers for each row. */
+static void unit_step(int64_t threads, int64_t rows, int64_t n, const real *inputs,
+                      int64_t inputs_row, const real *present, const real *gates,
+                      const real *proposed, const real *state, real *scratch, real *new_state)
+{
+    real *recurrent = scratch, *unit = scratch + 2 * rows * n, *reset_state = unit + 3 * rows * n;
+    product(threads, rows, 2 * n, n, state, gates, recurrent);
+    unit_gates(threads, rows, n, inputs + n, inputs_row, recurrent, 2 * n, 0, 0, state, present,
+               unit, reset_state);
+    product(threads, rows, n, n, reset_state, proposed, recurrent);
+    unit_state(threads, rows, n, inputs, inputs_row, recurrent, n, 0, 0, state, unit, new_state);
+}
+
+/* `inputs` are changed; `scratch` is as for unit_step. */
 void search_update(int64_t threads, int64_t rows, int64_t width, int64_t source, int64_t n,
                    const real *state, const real *alpha, const real *annotations,
                    const real *gates, const real *proposed, real *inputs, int64_t inputs_row,
                    real *scratch, real *new_state)
 {
-    real *recurrent = scratch, *unit = scratch + 2 * rows * n, *reset_state = unit + 3 * rows * n;
     add_context(threads, rows, width, source, 3 * n, alpha, annotations, inputs, inputs_row);
-    product(threads, rows, 2 * n, n, state, gates, recurrent);
-    unit_gates(threads, rows, n, inputs + n, inputs_row, recurrent, 2 * n, 0, 0, state, 0, unit,
-               reset_state);
-    product(threads, rows, n, n, reset_state, proposed, recurrent);
-    unit_state(threads, rows, n, inputs, inputs_row, recurrent, n, 0, 0, state, unit, new_state);
+    unit_step(threads, rows, n, inputs, inputs_row, 0, gates, proposed, state, scratch, new_state);
 }
 
-/* A recurrence as in recurrence.py, of `time` steps; `scratch` has 6n numbers for each row. */
+/* A recurrence as in recurrence.py, of `time` steps; `scratch` is as for unit_step. */
 void few_rows_recurrence(int64_t threads, int64_t time, int64_t rows, int64_t n, int64_t backwards,
                          const real *inputs, const real *present, const real *gates,
                          const real *proposed, real *scratch, real *states)
 {
-    real *recurrent = scratch, *unit = scratch + 2 * rows * n, *reset_state = unit + 3 * rows * n;
     for (int64_t t = 0; t < time; t++) {
         const int64_t at = backwards ? time - 1 - t : t;
         const real *x = inputs + at * rows * 3 * n, *here = present ? present + at * rows : 0;
         const real *before = states + (backwards ? at + 1 : at) * rows * n;
         real *after = states + (backwards ? at : at + 1) * rows * n;
-        product(threads, rows, 2 * n, n, before, gates, recurrent);
-        unit_gates(threads, rows, n, x + n, 3 * n, recurrent, 2 * n, 0, 0, before, here, unit,
-                   reset_state);
-        product(threads, rows, n, n, reset_state, proposed, recurrent);
-        unit_state(threads, rows, n, x, 3 * n, recurrent, n, 0, 0, before, unit, after);
+        unit_step(threads, rows, n, x, 3 * n, here, gates, proposed, before, scratch, after);
     }
 }
 

@@ -13,11 +13,11 @@ import torch
 from torch import Tensor
 
 from fairseq_rnnsearch import c_library
+from fairseq_rnnsearch.c_library import INTEGER, POINTER, REAL
 from fairseq_rnnsearch.devices import runs_triton
 
 SOURCE = Path(__file__).with_name("adadelta.c")
 TYPES = {torch.float32: (), torch.float64: ("-DDOUBLE",)}
-POINTER, INTEGER, REAL = ctypes.c_void_p, ctypes.c_int64, ctypes.c_double
 ARGUMENTS = {
     "sum_of_squares": (*2 * (INTEGER,), *2 * (POINTER,)),
     "update": (*2 * (INTEGER,), *4 * (POINTER,), *5 * (REAL,)),
@@ -44,8 +44,9 @@ class OnePassAdadelta(torch.optim.Adadelta):
     @torch.no_grad()
     def step(self, closure: Callable | None = None) -> Tensor | float | None:
         """Make one update."""
-        groups = self.param_groups
-        learning = [p for group in groups for p in group["params"] if p.grad is not None]
+        pairs = [(p, group) for group in self.param_groups for p in group["params"]]
+        pairs = [(parameter, group) for parameter, group in pairs if parameter.grad is not None]
+        learning = [parameter for parameter, _ in pairs]
         if self.runs_triton:
             from fairseq_rnnsearch.plugin.optim import fused_adadelta
 
@@ -58,11 +59,8 @@ class OnePassAdadelta(torch.optim.Adadelta):
             if self.factor is not None:
                 torch._foreach_mul_(gradients_of(learning), self.factor)
             return super().step(closure)
-        for group in groups:
-            for parameter in group["params"]:
-                if parameter.grad is not None:
-                    averages = self._averages_of(parameter)
-                    update(parameter, parameter.grad, *averages, *given, group)
+        for parameter, group in pairs:
+            update(parameter, parameter.grad, *self._averages_of(parameter), *given, group)
         return None
 
     def _averages_of(self, parameter: Tensor) -> tuple[Tensor, Tensor]:
