@@ -194,6 +194,24 @@ def test_numbers_that_are_stored_in_another_way_are_updated_too():
     assert (params[0] != 1).any()
 
 
+def test_averages_that_are_stored_in_another_way_are_updated_too():
+    """A checkpoint may hold such; C would read and write what is beside them."""
+    params = [torch.nn.Parameter(torch.ones(3, 5)) for _ in range(2)]
+    optimizers = [one_pass.OnePassAdadelta([parameter], lr=1.0) for parameter in params]
+    for strided in (False, True):
+        for parameter, optimizer in zip(params, optimizers, strict=True):
+            parameter.grad = torch.arange(15.0).view(3, 5)
+            optimizer.step()
+        if not strided:
+            state = optimizers[1].state[params[1]]
+            state["square_avg"] = state["square_avg"].T.contiguous().T
+    assert not state["square_avg"].is_contiguous()
+    assert_close(*params, rtol=1e-6, atol=0)
+    state["acc_delta"] = torch.zeros(1).expand(3, 5)  # one number in memory
+    with pytest.raises(RuntimeError, match="single memory location"):
+        optimizers[1].step()
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_norm_does_not_depend_on_threads(dtype, monkeypatch):
     gradients = [torch.randn(size, dtype=dtype) for size in (3, 100_003, 0)]

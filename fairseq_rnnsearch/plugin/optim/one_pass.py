@@ -18,6 +18,7 @@ from fairseq_rnnsearch.devices import runs_triton
 
 SOURCE = Path(__file__).with_name("adadelta.c")
 TYPES = {torch.float32: (), torch.float64: ("-DDOUBLE",)}
+AVERAGES = ("square_avg", "acc_delta")  # torch's names of E[g^2] and E[D^2]
 ARGUMENTS = {
     "sum_of_squares": (*2 * (INTEGER,), *2 * (POINTER,)),
     "update": (*2 * (INTEGER,), *4 * (POINTER,), *5 * (REAL,)),
@@ -52,7 +53,7 @@ class OnePassAdadelta(torch.optim.Adadelta):
 
             sound = None if self.sound is None else self.sound.int()
             update, given = fused_adadelta.update, (sound, self.factor)
-        elif closure is None and (functions := _functions([*learning, *gradients_of(learning)])):
+        elif closure is None and (functions := self._functions_for(learning)):
             factor = 1.0 if self.factor is None else self.factor.item()
             update, given = _update, (functions, factor)
         else:
@@ -63,14 +64,25 @@ class OnePassAdadelta(torch.optim.Adadelta):
             update(parameter, parameter.grad, *self._averages_of(parameter), *given, group)
         return None
 
+    def _functions_for(self, parameters: Sequence[Tensor]) -> ctypes.CDLL | None:
+        """Return the compiled functions if they take an update's tensors; C trusts its pointers."""
+        tensors = list(parameters)
+        for parameter in parameters:
+            state = self.state[parameter]  # another program may have stored it
+            own = [parameter.grad, *(state[name] for name in AVERAGES if name in state)]
+            if any(tensor.shape != parameter.shape for tensor in own):
+                return None
+            tensors += own
+        return _functions(tensors)
+
     def _averages_of(self, parameter: Tensor) -> tuple[Tensor, Tensor]:
         """Return E[g^2] and E[D^2] before an update."""
         state = self.state[parameter]
         if not state:
             state["step"] = torch.zeros(())
-            state["square_avg"], state["acc_delta"] = (torch.zeros_like(parameter) for _ in "gd")
+            state |= {name: torch.zeros_like(parameter) for name in AVERAGES}
         state["step"] += 1
-        return state["square_avg"], state["acc_delta"]
+        return tuple(state[name] for name in AVERAGES)
 
 
 def gradients_of(parameters: Sequence[Tensor]) -> list[Tensor]:
