@@ -28,9 +28,10 @@ def test_a_resume_opens_its_checkpoint_twice(small_corpus, launchpad, tmp_path):
 
 
 @needs_strace
-def test_loading_for_translation_opens_it_once(barely_trained, tmp_path):
-    program = "import sys; from fairseq_rnnsearch import load; load(sys.argv[1], sys.argv[2])"
-    command = [str(SCRIPTS / "python"), "-c", program]
-    command += [str(barely_trained.checkpoint), str(barely_trained.corpus.data)]
+@pytest.mark.parametrize("names_data", [True, False])
+def test_loading_for_translation_opens_it_once(barely_trained, tmp_path, names_data):
+    program = "import sys; from fairseq_rnnsearch import load; load(*sys.argv[1:])"
+    command = [str(SCRIPTS / "python"), "-c", program, str(barely_trained.checkpoint)]
+    command += [str(barely_trained.corpus.data)] * names_data
     name = barely_trained.checkpoint.name
     assert opened(name, tmp_path / "trace", *command) == 1

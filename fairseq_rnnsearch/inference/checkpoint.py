@@ -16,7 +16,7 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference.length_limit import UNKNOWN, LengthLimit
 from fairseq_rnnsearch.inference.work_folder import DEEPEST
 from fairseq_rnnsearch.runs import mends
-from fairseq_rnnsearch.runs.checkpoints import load_as_data, read_checkpoint
+from fairseq_rnnsearch.runs.checkpoints import as_fairseq_has_it, read_checkpoint
 
 
 class Trained(NamedTuple):
@@ -40,10 +40,11 @@ def read_models(paths: Sequence[str], changes: dict[str, str], device: torch.dev
     Raises:
         UserError: if a checkpoint or the data is missing or unusable, or they do not fit together.
     """
+    first = read_checkpoint(paths[0]) if len(paths) == 1 or "data" not in changes else None
     if "data" not in changes:
-        changes = changes | {"data": data_of(paths[0])}
+        changes = changes | {"data": _data_of(first, paths[0])}
     with mends.reading_as_data():
-        state = load_as_data(paths[0], changes) if len(paths) == 1 else None
+        state = as_fairseq_has_it(first, paths[0], changes) if len(paths) == 1 else None
         models, cfg, its_task = checkpoint_utils.load_model_ensemble_and_task(
             paths, changes, state=state
         )
@@ -79,7 +80,11 @@ def data_of(checkpoint: str) -> str:
     Raises:
         UserError: if it is in neither place, or the checkpoint cannot be read.
     """
-    trained_with = _data_named_in(checkpoint)
+    return _data_of(read_checkpoint(checkpoint), checkpoint)
+
+
+def _data_of(state: Any, checkpoint: str) -> str:
+    trained_with = _data_named_in(state)
     named = Path(split_paths(trained_with)[0]) if trained_with else Path("data")
     if trained_with and named.is_dir():
         return trained_with
@@ -92,9 +97,8 @@ def data_of(checkpoint: str) -> str:
     )
 
 
-def _data_named_in(checkpoint: str) -> str | None:
-    """Return the option ``data`` of the training; the file is read without its tensors."""
-    state = read_checkpoint(checkpoint)
+def _data_named_in(state: Any) -> str | None:
+    """Return the option ``data`` of the training."""
     state = state if isinstance(state, dict) else {}
     options = state.get("args") if state.get("cfg") is None else state["cfg"].get("task")
     options = options if isinstance(options, dict) else vars(options or object)

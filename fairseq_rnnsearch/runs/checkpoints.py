@@ -91,7 +91,11 @@ def load_as_data(
     Raises:
         UserError: when the file is damaged, no checkpoint, or holds more.
     """
-    state = read_checkpoint(_local(path, load_on_all_ranks))
+    return as_fairseq_has_it(read_checkpoint(_local(path, load_on_all_ranks)), path, arg_overrides)
+
+
+def as_fairseq_has_it(state: Any, path: str, arg_overrides: dict | None = None) -> dict:
+    """Return what `read_checkpoint` gave for a path as `load_as_data` does, changing it."""
     with _explained(path):
         _refuse_sizes(state)
         if arg_overrides and state.get("args") is not None:
