@@ -51,8 +51,8 @@ ALLOWED = {
     "inference.model_folder": {"data", "inference.length_limit", "model"},
     "inference.checkpoint": {"inference.length_limit", "inference.work_folder", "runs"},
     "inference.exported": {
-        *("inference.checkpoint", "inference.length_limit", "inference.model_folder"),
-        *("inference.translator", "inference.work_folder", "model", "plugin.models", "runs"),
+        *("data", "inference.checkpoint", "inference.length_limit", "inference.model_folder"),
+        *("inference.work_folder", "model", "plugin.models"),
     },
     "inference.export": {"inference.command_options", "inference.exported"},
     "inference.translator": {

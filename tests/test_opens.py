@@ -35,3 +35,13 @@ def test_loading_for_translation_opens_it_once(barely_trained, tmp_path, names_d
     command += [str(barely_trained.corpus.data)] * names_data
     name = barely_trained.checkpoint.name
     assert opened(name, tmp_path / "trace", *command) == 1
+
+
+@needs_strace
+@pytest.mark.parametrize("names_data", [True, False])
+def test_exporting_reads_it_once(barely_trained, tmp_path, names_data):
+    command = [str(SCRIPTS / "rnnsearch-export"), str(barely_trained.checkpoint)]
+    command += ["--out", str(tmp_path / "model")]
+    command += ["--data", str(barely_trained.corpus.data)] * names_data
+    # once more its first bytes, to tell it from a text
+    assert opened(barely_trained.checkpoint.name, tmp_path / "trace", *command) == 2

@@ -29,6 +29,7 @@ class Trained(NamedTuple):
     left_pad_source: bool
     length_limit: LengthLimit
     validation_bits: float | None
+    options: DictConfig  # of the last model, with its architecture as ``_name``
 
 
 def read_models(paths: Sequence[str], changes: dict[str, str], device: torch.device) -> Trained:
@@ -64,6 +65,7 @@ def read_models(paths: Sequence[str], changes: dict[str, str], device: torch.dev
         cfg.task.get("left_pad_source", False),
         getattr(its_task, "length_limit", UNKNOWN),
         state and _validation_bits(cfg, state["extra_state"]),
+        cfg.model,
     )
 
 
@@ -74,16 +76,12 @@ def _validation_bits(cfg: DictConfig, extra_state: dict[str, Any]) -> float | No
     return best if is_one and isinstance(best, float) and 0 < best < math.inf else None
 
 
-def data_of(checkpoint: str) -> str:
+def _data_of(state: Any, checkpoint: str) -> str:
     """Return the data folder that a checkpoint was trained with, or one of its name beside it.
 
     Raises:
-        UserError: if it is in neither place, or the checkpoint cannot be read.
+        UserError: if it is in neither place.
     """
-    return _data_of(read_checkpoint(checkpoint), checkpoint)
-
-
-def _data_of(state: Any, checkpoint: str) -> str:
     trained_with = _data_named_in(state)
     named = Path(split_paths(trained_with)[0]) if trained_with else Path("data")
     if trained_with and named.is_dir():

@@ -8,21 +8,20 @@ import torch
 from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import OmegaConf
 
+from fairseq_rnnsearch.data.plain_text import PlainText
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.inference import length_limit
-from fairseq_rnnsearch.inference.checkpoint import data_of
+from fairseq_rnnsearch.inference.checkpoint import read_models
 from fairseq_rnnsearch.inference.model_folder import (
     Facts,
     folder_of,
     read_folder,
     write_folder,
 )
-from fairseq_rnnsearch.inference.translator import load
 from fairseq_rnnsearch.inference.work_folder import checkpoint_of
 from fairseq_rnnsearch.model.model_options import ModelOptions
 from fairseq_rnnsearch.plugin.models.rnnsearch_config import add_younger_options
-from fairseq_rnnsearch.runs.checkpoints import load_as_data
 
 
 def to_folder(
@@ -43,22 +42,22 @@ def to_folder(
         facts = read.facts._replace(licence=licence or read.facts.licence)
         parts = read.model, facts, read.dictionaries, folder
     else:
-        checkpoint = checkpoint_of(checkpoint)
-        data = data or data_of(checkpoint)
-        model = load(checkpoint, data)
-        cfg = OmegaConf.create(load_as_data(checkpoint)["cfg"].model)
+        changes = {"data": data} if data else {}
+        trained = read_models([checkpoint_of(checkpoint)], changes, torch.device("cpu"))
+        for language in trained.languages:
+            PlainText.of(trained.data, language)  # refuses what no reader of the folder could use
+        cfg = trained.options
         add_younger_options(cfg)
         facts = Facts(
             cfg["_name"],
             {option.name: cfg[option.name] for option in fields(ModelOptions)},
-            model.languages,
-            model._left_pad_source,
-            model.length_limit,
+            trained.languages,
+            trained.left_pad_source,
+            trained.length_limit,
             licence,
-            model.validation_bits,
+            trained.validation_bits,
         )
-        dictionaries = model.source_dictionary, model.target_dictionary
-        parts = model.models[0], facts, dictionaries, Path(data.split(":")[0])
+        parts = trained.models[0], facts, trained.dictionaries, trained.data
     write_folder(out, *parts, weights=weights, card=card)
 
 
