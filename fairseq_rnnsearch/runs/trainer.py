@@ -37,6 +37,12 @@ logger = logging.getLogger("fairseq.trainer")  # its lines are fairseq's
 # This schedule's state in torch that fairseq's checkpoint lacks.
 _PLATEAU_COUNTS = ("num_bad_epochs", "cooldown_counter")
 
+# Types of what a training goes on from: with another one it would end later, or count anew.
+_NUMBER = int | float | Tensor  # a metric that nothing rounds is a tensor
+_PLACE = {"epoch": int, "iterations_in_epoch": int, "processes": int}
+_COUNTS = {"best": _NUMBER, "patience": dict}
+_PATIENCE = {"best": _NUMBER, "num_runs": int}
+
 # What a checkpoint's options are made of when one process sends it to the others.
 _SENT = {argparse.Namespace, distributed_utils._TensorPlaceholder, DictConfig, ListConfig}
 _SENT |= {ContainerMetadata, Metadata, AnyNode, defaultdict, dict, list, int, Any}
@@ -184,6 +190,10 @@ class ResumableTrainer(Trainer):
             self._keeps_rate = False
             if extra_state is None:
                 return None
+            _check_types(_PLACE, extra_state["train_iterator"], "train_iterator.")
+            if not (reset_optimizer or reset_meters):
+                _check_types(_COUNTS, extra_state)
+                _check_types(_PATIENCE, extra_state.get("patience", {}), "patience.")
             _check_shapes(self.optimizer.optimizer)
             self.task.load_state_dict(extra_state.pop("task_state", {}))
             at_beginning = extra_state["train_iterator"].get("iterations_in_epoch") == 0
@@ -297,6 +307,18 @@ class ResumableTrainer(Trainer):
     def train_no_further(self) -> None:
         """Let the program's loop over epochs end before it begins."""
         self.cfg.optimization.max_epoch = -1
+
+
+def _check_types(types: dict[str, Any], found: dict, where: str = "") -> None:
+    """Check those of a checkpoint's fields that are there; older checkpoints lack some.
+
+    Raises:
+        UserError: naming the first of another type.
+    """
+    for name, expected in types.items():
+        if name in found and not isinstance(found[name], expected):
+            value = found[name]
+            raise UserError(f"{where}{name} cannot be {value!r:.60}{checkpoints.ADVICE}")
 
 
 def _check_shapes(optimizer: torch.optim.Optimizer) -> None:
