@@ -45,11 +45,20 @@ check_settings() {
         die "UNKNOWN=replace needs alignments: MODEL=rnnsearch"
 }
 
-# These settings cannot be changed in a work folder.
 TRAINING_SETTINGS=(MODEL TOKENIZER LOWERCASE VOCABULARY MIN_COUNT BPE_MERGES BPE_JOINT BPE_DROPOUT
     BPE_COPIES BPE_DROPOUT_EPOCHS EMBEDDING HIDDEN ATTENTION MAXOUT DECODER_ORDER INITIALIZATION
     DROPOUT RDROP OPTIMIZER LEARNING_RATE LR_SCHEDULER CLIP_NORM LABEL_SMOOTHING LONGEST BATCH_SIZE
     BATCH_ORDER UPDATES WARMUP PATIENCE VALID_BLEU AVERAGE SEED TRAIN_OPTIONS)
+
+# begin_training DEFAULT NAME...: does as begin_work; neither TRAINING_SETTINGS nor how a language is
+# tokenised can be changed in the folder.
+begin_training() {
+    local language
+    for language in "$SOURCE" "$TARGET"; do
+        printf -v "TOKENIZER_$language" %s "$(tokenizer_of "$language")"
+    done
+    begin_work "$@" "TOKENIZER_$SOURCE" "TOKENIZER_$TARGET" "${TRAINING_SETTINGS[@]}"
+}
 
 # prepare_stages: sets the names that follow from the settings.
 prepare_stages() {

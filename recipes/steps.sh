@@ -181,14 +181,15 @@ resume_step() {
 }
 
 # remember_settings NAME...: dies if the work folder was made with another value of one of these
-# variables.
+# variables. A folder that is older than a setting does not have it.
 remember_settings() {
     local name settings changed
-    settings=$(for name; do printf '%s=%s\n' "$name" "${!name}"; done)
+    settings=$(for name; do printf '%s=%s\n' "$name" "${!name//$'\n'/ }"; done)
     if [[ -e $WORK/settings ]]; then
-        changed=$(diff <(printf '%s\n' "$settings") "$WORK/settings" | grep -m 1 '^<' || true)
-        [[ -z $changed ]] || die "$WORK was made with other settings, now ${changed#< }: name" \
-            "another WORK, or remove that folder"
+        changed=$(awk -F = 'NR == FNR { made[$1] = $0; next }
+            $1 in made && made[$1] != $0 { print; exit }' "$WORK/settings" - <<<"$settings")
+        [[ -z $changed ]] || die "$WORK was made with other settings, now $changed: name another" \
+            "WORK, or remove that folder"
         return
     fi
     printf '%s\n' "$settings" >"$WORK/settings.partial"

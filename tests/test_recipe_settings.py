@@ -170,6 +170,21 @@ def test_settings_of_multi30k(given):
     assert stages(f"echo {values}", own, **settings).stdout.strip() == MULTI30K[given]
 
 
+def test_how_each_language_is_tokenised_cannot_be_changed(tmp_path):
+    def begin(**settings):
+        """Without the environment, which begin_work makes."""
+        remember = 'begin_work() { remember_settings "${@:2}"; }'
+        return stages(f"{remember}; begin_training x", WORK=str(tmp_path), **settings).stderr
+
+    assert begin() == begin(TOKENIZER_fr="moses") == ""
+    refused = f"{tmp_path} was made with other settings, now TOKENIZER_fr=space: name another WORK"
+    assert refused in begin(TOKENIZER_fr="space")
+    made = (tmp_path / "settings").read_text()
+    (tmp_path / "settings").write_text(made.replace("TOKENIZER_fr=moses\n", ""))  # by older recipes
+    assert begin(TOKENIZER_fr="space") == ""
+    assert "now HIDDEN=9: name" in begin(HIDDEN="9")
+
+
 def test_an_ensemble_names_its_models_and_knows_one_dictionary(tmp_path):
     for name, word in (("a", "x"), ("b", "x"), ("c", "y")):
         for file in ("checkpoints/checkpoint_best.pt", "data/dict.en.txt", "data/dict.fr.txt"):

@@ -130,8 +130,7 @@ main() {
     local arm rate seed best
     check_settings
     check_ablations
-    begin_work "$ROOT/runs/ablations-$CORPUS" \
-        CORPUS LONG_DIR MULTI30K_DIR "${SHARED_SETTINGS[@]}"
+    begin_training "$ROOT/runs/ablations-$CORPUS" CORPUS LONG_DIR MULTI30K_DIR
     ALL=$WORK RECORD=$WORK/runs.tsv GIVEN_OPTIONS=$TRAIN_OPTIONS
     if [[ -n $KNOWN_RUNS ]]; then record merge "$KNOWN_RUNS"; fi
     prepare_stages
@@ -150,12 +149,10 @@ main() {
     compare --arms "${CHOSEN[@]}" --seeds "${ALL_SEEDS[@]}" --out "$WORK/ablations"
 }
 
-# What all arms share; the others are each arm's own.
-SHARED_SETTINGS=()
-for name in "${TRAINING_SETTINGS[@]}"; do
-    case $name in
-        MODEL | DECODER_ORDER | INITIALIZATION | LEARNING_RATE | SEED) ;;
-        *) SHARED_SETTINGS+=("$name") ;;
+# Each arm has its own of these.
+for i in "${!TRAINING_SETTINGS[@]}"; do
+    case ${TRAINING_SETTINGS[i]} in
+        MODEL | DECODER_ORDER | INITIALIZATION | LEARNING_RATE | SEED) unset "TRAINING_SETTINGS[i]" ;;
     esac
 done
 

@@ -43,8 +43,7 @@ main() {
     [[ -f $TATOEBA ]] || die "TATOEBA=$TATOEBA: must be the file fra-eng.zip (--help says where it is)"
     [[ -n $TEST_PREFIX ]] || die "TEST_PREFIX= must name the test set, as PREFIX.en and PREFIX.fr"
     check_settings
-    begin_work "$ROOT/runs/everyday-$SOURCE-$TARGET" TARGET TATOEBA TEST_PREFIX \
-        "${TRAINING_SETTINGS[@]}"
+    begin_training "$ROOT/runs/everyday-$SOURCE-$TARGET" TARGET TATOEBA TEST_PREFIX
     prepare_stages
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
     run_stages

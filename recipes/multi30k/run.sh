@@ -43,7 +43,7 @@ main() {
     WORK=${WORK:-$ROOT/runs/multi30k-$([[ $TARGET = fr ]] || echo "$TARGET-")$MODEL}
     say_plan
     end_dry_run
-    begin_work "$WORK" TARGET MULTI30K_DIR "${TRAINING_SETTINGS[@]}"
+    begin_training "$WORK" TARGET MULTI30K_DIR
     prepare_stages
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
     run_stages

@@ -142,8 +142,7 @@ main() {
     WORK=${WORK:-$ROOT/runs/own-$SOURCE-$TARGET-$MODEL}
     say_plan
     end_dry_run
-    begin_work "$WORK" SOURCE_FILE TARGET_FILE PAIRS_FILE VALID TEST "TOKENIZER_$SOURCE" \
-        "TOKENIZER_$TARGET" "${TRAINING_SETTINGS[@]}"
+    begin_training "$WORK" SOURCE_FILE TARGET_FILE PAIRS_FILE VALID TEST
     prepare_stages
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
     run_stages
