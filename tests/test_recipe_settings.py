@@ -57,7 +57,7 @@ def test_none_is_run(tmp_path, recipe):
     )
 
     def run(name, value, number):
-        environment = {"PATH": os.environ["PATH"], "CHECK_DISK": "0"}
+        environment = {"PATH": os.environ["PATH"]}
         environment |= {"PYTHON": str(tmp_path / "python"), "VENV": str(tmp_path / "none")}
         environment |= {"WORK": str(tmp_path / f"{name}-{number}"), name: value}
         return name, subprocess.run(
@@ -282,12 +282,28 @@ def test_a_star_is_no_pattern_for_files(tmp_path):
     (tmp_path / "RNNsearch-50, notes").touch()
     ended = subprocess.run(
         ["bash", RECIPES / "wmt14_en_fr" / "run.sh", "--dry-run"],
-        env={"PATH": os.environ["PATH"], "CHECK_DISK": "0", "WORK": str(tmp_path / "work")},
+        env={"PATH": os.environ["PATH"], "WORK": str(tmp_path / "work")},
         capture_output=True,
         text=True,
         cwd=tmp_path,
     )
     assert ended.returncode == 0, ended.stderr
+
+
+@pytest.mark.parametrize("options", [["--dry-run"], []])
+def test_too_small_a_disk_ends_all_but_a_dry_run(tmp_path, options):
+    (tmp_path / "df").write_text("#!/bin/sh\necho Available\necho disk 2 1 1000000 50% /\n")
+    (tmp_path / "df").chmod(0o755)
+    ended = subprocess.run(
+        ["bash", RECIPES / "wmt14_en_fr" / "run.sh", *options],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "WORK": str(tmp_path / "work")},
+        capture_output=True,
+        text=True,
+    )
+    *_, before, last = ended.stderr.splitlines()
+    assert "only 1.0 are free; CHECK_DISK=0 begins all the same" in (before if options else last)
+    assert ended.returncode == (0 if options else 1)
+    assert last.endswith("nothing was done (--dry-run)") == bool(options)
 
 
 def test_a_folder_with_other_things_is_no_work_folder(tmp_path):

@@ -128,9 +128,10 @@ estimate() {
         }'
 }
 
-# print_estimates STAGE...: dies if the disk is too small for those that are not done.
+# print_estimates STAGE...: dies if the disk is too small for those that are not done; a dry run says
+# so and goes on.
 print_estimates() {
-    local stage disk minutes state free sum=0
+    local stage disk minutes state free problem sum=0
     {
         printf '%-12s %10s %10s\n' stage disk time
         for stage; do
@@ -151,6 +152,9 @@ print_estimates() {
     free=$(df -Pk -- "$WORK" | awk 'NR == 2 { printf "%.1f", $4 * 1024 / 1e9 }')
     log "estimates for $PROCESSES CPU cores; $sum GB are needed in $WORK, $free GB are free"
     if [[ $CHECK_DISK = 1 ]] && awk -v a="$sum" -v b="$free" 'BEGIN { exit !(a > b) }'; then
-        die "$sum GB are needed in $WORK and only $free are free; CHECK_DISK=0 begins all the same"
+        problem="$sum GB are needed in $WORK and only $free are free"
+        problem+="; CHECK_DISK=0 begins all the same"
+        [[ -n $DRY_RUN ]] || die "$problem"
+        log "the recipe would not begin: $problem"
     fi
 }
