@@ -135,7 +135,15 @@ def _of_folders(
     paths: Sequence[str], changes: dict[str, str], texts: dict[str, Any], device: torch.device
 ) -> "Translator":
     """Load models from folders of `rnnsearch-export`, which include their data."""
-    folders = [read_folder(folder_of(path) or Path(path)) for path in paths]
+    folders = []
+    for path in paths:
+        folder = folder_of(path)
+        if folder is None:
+            raise UserError(
+                f"an ensemble of folders takes no checkpoint, such as {path}: make a folder of it "
+                "with rnnsearch-export"
+            )
+        folders.append(read_folder(folder))
     first, *others = folders
     source_lang, target_lang = first.facts.languages
     own = {"source_lang": source_lang, "target_lang": target_lang}
