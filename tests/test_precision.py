@@ -310,7 +310,10 @@ def test_a_processor_without_instructions_for_it_is_named(avx512, amx, warned, m
     precision._warn_of_a_slow_processor.cache_clear()
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: avx512)
     monkeypatch.setattr(torch.cpu, "_is_amx_tile_supported", lambda: amx)
-    model = build_model(compute_dtype="bfloat16")
+    trained, model = (build_model(compute_dtype="bfloat16") for _ in range(2))
+    trained.prepare_for_inference_(GENERATION)
+    run(trained)
+    assert not caplog.records  # who translates with a model has not chosen its type
     for _ in range(2):
         run(model)
     assert [record.levelname for record in caplog.records].count("WARNING") == warned

@@ -48,6 +48,7 @@ def round_matrices(side: nn.Module) -> None:
     """
     if side.compute_dtype != "bfloat16":
         return
+    side.eval()  # fairseq calls this before it does so
     _check_bfloat16(side)
     embedding = side.network.embedding.weight
     for parameter in side.parameters():
@@ -66,9 +67,11 @@ def _check_bfloat16(side: nn.Module) -> None:
     if torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) != torch.bfloat16:
         name = f"{torch.get_autocast_dtype(device)}".removeprefix("torch.")
         raise UserError(f"{option}: autocast to {name} is on already: leave out --amp")
+    if not side.training:  # a trained model runs anywhere
+        return
     if device == "cpu":
         _warn_of_a_slow_processor(option)
-    elif device == "cuda" and side.training and not _is_ampere():
+    elif device == "cuda" and not _is_ampere():
         raise UserError(f"{option} {_NEEDS}: take float32")
 
 
