@@ -10,7 +10,9 @@ import json
 import math
 import traceback
 from functools import partial
+from unittest import mock
 
+import numpy as np
 import torch
 from test_kernels import CASES, SMALL, randn
 from torch.testing import assert_close
@@ -27,11 +29,29 @@ EXACT = ((torch.float64, 1e-7),)
 
 def make_blocks_small():
     """Let rows of 17 numbers have whole blocks and a rest."""
-    from fairseq_rnnsearch.kernels.gpu import fused_cost, fused_steps
+    from fairseq_rnnsearch.kernels.gpu import attention, fused_cost, products
     from fairseq_rnnsearch.plugin.optim import fused_adadelta
 
-    fused_steps.COLUMNS = fused_steps.TILE = 8
+    products.K_BYTES, products.PROGRAMS, products.WIDTH = 128, 4, 8  # 16 numbers of float64
+    attention.POSITIONS, attention.WIDTH, attention.TILE = 2, 8, 32
     fused_cost.BYTES, masked_cost.LOGITS, fused_adadelta.BLOCK = 16, 200, 256
+
+
+def let_it_multiply_bfloat16():
+    """The interpreter keeps bfloat16 as whole numbers, and multiplies these."""
+    from triton.runtime.interpreter import InterpreterBuilder, TensorHandle
+
+    create_dot = InterpreterBuilder.create_dot
+
+    def widened(x):
+        if x.data.dtype != np.uint16:
+            return x
+        return TensorHandle((x.data.astype(np.uint32) << 16).view(np.float32), tl.float32)
+
+    def with_bfloat16(self, a, b, *others):
+        return create_dot(self, widened(a), widened(b), *others)
+
+    InterpreterBuilder.create_dot = with_bfloat16
 
 
 def gradients_and_results(function, call, tensors, dtype=torch.float64):
@@ -57,12 +77,14 @@ def as_the_reference(name):
 
 
 def long_sentences():
-    """More positions than a program takes: torch computes their alignment."""
-    from fairseq_rnnsearch.kernels.gpu import fused_steps
+    """More positions than a program takes: the reference's loop reads them."""
+    from fairseq_rnnsearch.kernels.gpu import attention, attentive_recurrence
 
-    before, fused_steps.LONGEST = fused_steps.LONGEST, 6
-    as_the_reference("decoder")
-    fused_steps.LONGEST = before
+    with (
+        mock.patch.object(attentive_recurrence, "decoder_recurrence", side_effect=AssertionError),
+        mock.patch.object(attention, "LONGEST", 6),
+    ):
+        as_the_reference("decoder")
 
 
 def output_layer(rows=9, symbols=11, width=2):
@@ -163,8 +185,11 @@ CHECKS = {name: partial(as_the_reference, name) for name in CASES} | {
 }
 
 if __name__ == "__main__":
+    import triton.language as tl
+
     make_blocks_small()
-    gpu.runs_triton = masked_cost.runs_triton = lambda tensor: True
+    let_it_multiply_bfloat16()
+    gpu._takes = masked_cost.runs_triton = lambda tensor: True
     for name, check in CHECKS.items():
         try:
             check()

@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import torch
 from interpreted import CHECKS, gradients_and_results
+from models import EOS, PAD, SOURCES, TARGETS, padded, previous, random_model
 from test_kernels import CASES
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.kernels import BACKENDS
-from fairseq_rnnsearch.kernels.gpu import GPU
 from fairseq_rnnsearch.kernels.gpu.recordings import Recordings
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -29,8 +29,12 @@ class Stub:
     def has_room(cls):
         return cls.room
 
-    def __init__(self, function):
+    def __init__(self, function, pool):
         self._function, self.returned = function, function()
+
+    @staticmethod
+    def memory():
+        return 0, 0
 
     def launch(self):
         for place, result in zip(self.returned, self._function(), strict=True):
@@ -38,48 +42,86 @@ class Stub:
                 place.copy_(result)
 
 
-@pytest.mark.parametrize("name", CASES)
-def test_results_and_gradients_are_the_references(name):
+@pytest.mark.parametrize("name", [name for name in CASES if name.startswith("cost")])
+def test_costs_and_gradients_are_the_references(name):
     kind, call, tensors = CASES[name]
     expected = gradients_and_results(getattr(BACKENDS["reference"], kind), call, tensors)
     found = gradients_and_results(getattr(BACKENDS["gpu"], kind), call, tensors)
     assert_close(found, expected, rtol=0, atol=1e-10)
 
 
-def test_recordings_are_launched_for_similar_lengths():
-    """A shape is recorded when it comes again, and other numbers do not see the last ones."""
-    recordings = Recordings(Stub, kind="cpu")
-    backend, launched = GPU(recordings), []
-    names = [name for name in CASES if not name.startswith("cost")]
+# --- recordings -----------------------------------------------------------------------------------
+
+BATCHES = [  # of lengths that are rounded up to 8 and 8, or 16 and 8
+    (SOURCES, TARGETS),
+    ([[5, 6, EOS], [7, EOS], [4, 9, EOS], [EOS]], TARGETS),
+    ([[5] * 9 + [EOS], [7, EOS], [4, 9, EOS], [EOS]], TARGETS),
+]
+
+
+def words_of(sources, targets, left=False):
+    return padded(sources, left), padded(previous(targets)), padded(targets)
+
+
+def recorded_cost(recordings, model, words, label_smoothing=0.1):
+    return recordings.cost(model._cost, model, words, (PAD, PAD, PAD), label_smoothing)
+
+
+def made(recordings, model):
+    [kept] = recordings._of_models[model].values()
+    return len(kept.made)
+
+
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("options", [{}, {"fixed_context": True}], ids=["RNNsearch", "RNNencdec"])
+def test_a_recorded_cost_is_the_models_own(options, left):
+    """A shape is recorded when it comes again, and other words do not see the last ones."""
+    model, recordings = random_model(**options), Recordings(Stub, kind="cpu")
+    parameters, count = list(model.parameters()), []
     for _ in range(3):
-        for name in names:
-            kind, call, tensors = CASES[name]
-            for scale in (1.0, 0.5):
-                scaled = [scale * x for x in tensors]
-                expected = gradients_and_results(getattr(BACKENDS["reference"], kind), call, scaled)
-                found = gradients_and_results(getattr(backend, kind), call, scaled)
-                assert_close(found, expected, rtol=0, atol=1e-10)
-        launched.append(len(recordings._made))
-    assert launched[0] > 0 and launched[-1] == launched[1] <= 2 * len(names)
+        for batch in BATCHES:
+            words = words_of(*batch, left)
+            expected = model._cost(*words, 0.1)
+            found = recorded_cost(recordings, model, words)
+            assert_close(found, expected, rtol=0, atol=1e-10)
+            gradients = [torch.autograd.grad(2 * x[0], parameters) for x in (found, expected)]
+            assert_close(*gradients, rtol=0, atol=1e-10)
+        count.append(made(recordings, model))
+    assert count == [1, 2, 2]
 
 
-def test_what_was_recorded_returns_memory_of_its_own():
-    recordings = Recordings(Stub, kind="cpu")
+def test_gradients_are_to_be_taken_before_the_next_launch():
+    model, recordings = random_model(), Recordings(Stub, kind="cpu")
+    words = words_of(*BATCHES[0])
+    costs = [recorded_cost(recordings, model, words, smoothing)[0] for smoothing in 4 * [0.1]]
+    assert costs[2].data_ptr() != costs[3].data_ptr()
+    costs[3].backward()
+    with pytest.raises(RuntimeError, match="another batch's cost"):
+        costs[2].backward()
 
-    def double(x):
-        return (2 * x,)
 
-    results = [recordings.run(double, torch.full((2,), float(i)))[0] for i in range(4)]
-    assert [x.tolist() for x in results] == [[0, 0], [2, 2], [4, 4], [6, 6]]
-    assert len(recordings._made) == 1
+def test_dropout_draws_as_if_nothing_was_recorded(monkeypatch):
+    found = []
+    for room in (True, False):
+        monkeypatch.setattr(Stub, "room", room)
+        model = random_model(dropout=0.5).train()
+        recordings = Recordings(Stub, kind="cpu")
+        torch.manual_seed(1)
+        costs = [recorded_cost(recordings, model, words_of(*BATCHES[0]))[0] for _ in range(4)]
+        assert made(recordings, model) == room
+        found.append(torch.stack(costs).tolist())
+    assert found[0] == found[1] and len(set(found[0])) == 4
 
 
-def test_nothing_is_recorded_without_room(monkeypatch):
-    monkeypatch.setattr(Stub, "room", False)
-    recordings = Recordings(Stub, kind="cpu")
-    for number in range(3):
-        assert recordings.run(torch.neg, torch.tensor(number)) == -number
-    assert not recordings._made
+def test_parameters_that_move_are_recorded_anew():
+    model, recordings = random_model(), Recordings(Stub, kind="cpu")
+    words = words_of(*BATCHES[0])
+    for scale in (1.0, 0.5):
+        for parameter in model.parameters():
+            parameter.data = scale * parameter.data
+        for _ in range(3):
+            assert_close(recorded_cost(recordings, model, words), model._cost(*words, 0.1))
+        assert made(recordings, model) == 1
 
 
 @pytest.mark.parametrize("name", BACKENDS)
@@ -133,8 +175,11 @@ def test_triton_compiles_for_a_gpu_that_is_not_here(tmp_path):
     assert ran.returncode == 0, ran.stderr
     rows = [line.split() for line in ran.stdout.splitlines()[2:]]
     assert {row[0] for row in rows} == {
-        *("_unit_gates", "_unit_state", "_unit_backward", "_unit_backward_reset"),
-        *("_align", "_align_backward", "_cost_of_rows", "_update"),
+        *("_multiply", "_gates", "_new_state", "_unit_backward", "_reset_backward"),
+        *("_energies", "_weights", "_attend_and_gate"),
+        *("_weights_backward", "_query_backward", "_keys_backward", "_cost_of_rows", "_update"),
     }
-    for _, _, _, registers, spilled, _, x, width, *_ in rows:
-        assert int(registers) <= 128 and (spilled, x, width[:3]) == ("0", "x", "128"), ran.stdout
+    for name, _, _, registers, spilled, _, x, width, *_ in rows:
+        widest = "32" if name == "_weights" else "128"
+        assert int(registers) <= 128 and (spilled, x) == ("0", "x"), ran.stdout
+        assert width.startswith(widest), ran.stdout

@@ -6,7 +6,7 @@ depend on a state and get all states back, so that a backend is free to choose i
 backward pass and memory layout.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol, runtime_checkable
 
 from torch import Tensor, nn
@@ -137,6 +137,26 @@ class Backend(Protocol):
         Returns:
             the cost and, without a gradient, -log p of the words; both summed, in float32 or
             wider, and equal without label smoothing.
+        """
+
+    def training_cost(
+        self,
+        function: Callable[..., tuple[Tensor, Tensor, Tensor | None]],
+        model: nn.Module,
+        words: Sequence[Tensor],
+        pads: Sequence[int],
+        label_smoothing: float,
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        """Return the cost of a batch to train on, -log p, and alignment weights.
+
+        Only the cost may be differentiated, with respect to the model's parameters, and before the
+        next batch's cost is computed.
+
+        Args:
+            function: computes them from the words and ``label_smoothing``.
+            model: all that it depends on besides.
+            words: source words, previous words and correct words, each ``(batch, time)``.
+            pads: the padding symbol of each.
         """
 
     def output_logits(self, t: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

@@ -90,8 +90,9 @@ def update(dtype: torch.dtype) -> None:
     memory = Memory(annotations, keys, torch.zeros(PAIRS, SOURCE, dtype=torch.bool))
     model = AlignmentModel(ATTENTION, N, 2 * N).to(dtype)
     s = torch.zeros(PAIRS, N, dtype=dtype)
-    states, contexts, _ = backend.decoder_recurrence(x, s, STEPS, memory, unit, model)
-    (states.sum() + contexts.sum()).backward()
+    for steps in (STEPS, STEPS + 1):  # the last step may only attend
+        states, contexts, _ = backend.decoder_recurrence(x, s, steps, memory, unit, model)
+        (states.sum() + contexts.sum()).backward()
     t = torch.zeros(PAIRS, MAXOUT, dtype=dtype, requires_grad=True)
     output = torch.zeros(WORDS, MAXOUT, dtype=dtype), torch.zeros(WORDS, dtype=dtype)
     words = torch.zeros(PAIRS, dtype=torch.int64)
@@ -118,7 +119,7 @@ def figures(kernel: CompiledKernel, folder: str) -> tuple[str, ...]:
         for option in ("--dump-resource-usage", "-sass")
     )
     registers, stack = (re.search(rf"{name}:(\d+)", resources)[1] for name in ("REG", "STACK"))
-    return registers, stack, *(_widths(code, name) for name in ("LDG", "STG"))
+    return registers, stack, *(_widths(code, name) for name in ("LDG(?:STS)?", "STG"))
 
 
 def _widths(code: str, name: str) -> str:
@@ -140,7 +141,7 @@ def main() -> None:
         raise UserError("triton is not installed: pip install '.[gpu]'")
     import triton
 
-    gpu.runs_triton = masked_cost.runs_triton = lambda tensor: True
+    gpu._takes = masked_cost.runs_triton = lambda tensor: True
     print(f"triton {triton.__version__}; loads and stores: how many x bits of a thread")
     line = "{:20} {:8} {:5} {:>9} {:>7}  {:33} {}"
     print(line.format("kernel", "products", "for", "registers", "spilled", "loads", "stores"))

@@ -85,11 +85,14 @@ def profile(device: Device) -> Measurements:
         found["launches by the program"] = sum(e.count for e in events if e.key in LAUNCHES)
         kind = torch.autograd.DeviceType.CUDA if device.is_gpu else torch.autograd.DeviceType.CPU
         run = [e for e in events if e.device_type == kind]
-        time_of = {e.key: 1e-3 * _own_time(e, device.is_gpu) for e in run}
-        found["kernels"] = sum(e.count for e in run)
-        found["the device is at work, ms"] = sum(time_of.values())
-        for name in sorted(time_of, key=time_of.get, reverse=True)[:10]:
-            found[f"ms of {name[:60]}"] = time_of[name]
+        time_of, count = Counter(), Counter()
+        for e in run:
+            time_of[e.key[:50]] += 1e-3 * _own_time(e, device.is_gpu)
+            count[e.key[:50]] += e.count
+        found["kernels"] = count.total()
+        found["the device is at work, ms"] = time_of.total()
+        for name, ms in time_of.most_common(20):
+            found[f"ms of {count[name]} x {name}"] = ms
         return found
 
     return {f"{k} kernels, {o}": lambda k=k, o=o: measure(k, o) for k, o in kinds(device)}

@@ -27,9 +27,7 @@ from fairseq_rnnsearch.kernels.interface import SearchStart
 from fairseq_rnnsearch.kernels.reference import Reference
 from fairseq_rnnsearch.paper.equations import OutputLayer
 
-PRIMITIVES = Primitives(
-    operations, packed_weights.batch_product, lambda function, *args: function(*args)
-)
+PRIMITIVES = Primitives(operations, packed_weights.batch_product)
 TYPES = (torch.float32, torch.float64, torch.bfloat16)
 LOWERED = {torch.float32, torch.bfloat16}
 
@@ -42,6 +40,7 @@ class CPU:
     on_request = False
 
     recurrence = staticmethod(recurrence.recurrence)
+    training_cost = Reference.training_cost
     decoder_recurrence = partial(decoder_loop.decoder_recurrence, PRIMITIVES)
     output_cost = staticmethod(output_cost.output_cost)
     output_logits = staticmethod(search_steps.output_logits)

@@ -1,8 +1,8 @@
-"""Hand-derived backward passes, which the fast backends share and which run on any device.
+"""Hand-derived backward passes.
 
-``decoder_loop`` has the decoder's recurrence and its gradients, ``operations`` the elementwise
-operations in PyTorch, and ``passes`` what all such passes need. ``cpu`` and ``gpu`` plug in their
-own products and operations.
+``decoder_loop`` has the decoder's recurrence and its gradients, into which ``cpu`` plugs its own
+products and operations, ``operations`` the elementwise operations in PyTorch, and ``passes`` what
+all such passes need. ``gpu`` orders the same equations otherwise.
 """
 
 from fairseq_rnnsearch.paper.equations import (

@@ -76,7 +76,7 @@ def decoder_recurrence(
     alignment_model: AlignmentModel,
     foreseen: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """See ``Backend.decoder_recurrence``; it runs on any device, with that device's primitives."""
+    """See ``Backend.decoder_recurrence``."""
     return apply(
         _DecoderRecurrence,
         primitives,
@@ -122,15 +122,8 @@ class _DecoderRecurrence(torch.autograd.Function):
             x.to(exact).contiguous() for x in (word_inputs, annotations, keys, v_a)
         )
         given = (annotations, keys, *weights, v_a)
-        computed = primitives.run(
-            _forward,
-            primitives,
-            steps,
-            padding.contiguous(),
-            word_inputs,
-            initial,
-            *given,
-            foreseen,
+        computed = _forward(
+            primitives, steps, padding.contiguous(), word_inputs, initial, *given, foreseen
         )
         _, states, contexts, alignment, _ = computed
         ctx.primitives = primitives
@@ -152,9 +145,7 @@ class _DecoderRecurrence(torch.autograd.Function):
         given, primitives = ctx.saved_tensors, ctx.primitives
         needed = ctx.needs_input_grad
         wanted = needed[6], any(needed[8:13]), needed[13]
-        d_tensors = primitives.run(
-            _backward, primitives, *wanted, d_states, d_contexts, d_alignment, *given
-        )
+        d_tensors = _backward(primitives, *wanted, d_states, d_contexts, d_alignment, *given)
         return None, None, None, None, *d_tensors
 
 

@@ -19,8 +19,6 @@ from fairseq_rnnsearch.kernels.accuracy import log_softmax
 
 # numbers per block, to fit the caches of two cores: two megabytes in float32
 BLOCK = 1 << 19
-# a gigabyte in float32: on a GPU launches cost more than cache misses
-BLOCK_OF_A_GPU = 1 << 28
 
 
 class Scratch(threading.local):
@@ -267,8 +265,7 @@ def smoothing(label_smoothing: float, symbols: int) -> tuple[float, float]:
 
 def _at_once(keys: Tensor, numbers: int) -> int:
     """Return how many sentences, of so many numbers each, fit into one block of hidden units."""
-    block = BLOCK if keys.device.type == "cpu" else BLOCK_OF_A_GPU
-    return max(1, block // max(1, numbers))
+    return max(1, BLOCK // max(1, numbers))
 
 
 def _sum(inputs: Tensor, recurrent: Tensor, context: Tensor | None) -> Tensor:
@@ -277,9 +274,7 @@ def _sum(inputs: Tensor, recurrent: Tensor, context: Tensor | None) -> Tensor:
 
 
 def _hidden_units(keys: Tensor, query: Tensor) -> Tensor:
-    """Return tanh(key + query), on a CPU in memory that the next call reuses."""
-    if keys.device.type != "cpu":
-        return torch.add(keys, query).tanh_()
+    """Return tanh(key + query), in memory that the next call reuses."""
     shape = torch.broadcast_shapes(keys.shape, query.shape)
     hidden = scratch().take("hidden units", shape.numel(), keys.dtype).view(shape)
     return torch.add(keys, query, out=hidden).tanh_()

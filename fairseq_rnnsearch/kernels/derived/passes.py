@@ -19,12 +19,10 @@ class Primitives(NamedTuple):
     Attributes:
         operations: returns the elementwise operations for a type of the products' operands.
         product: returns, for a weight W, the function from x, ``(rows, in)``, to x W^T.
-        run: runs a function of tensors and returns its result.
     """
 
     operations: Callable[[torch.dtype], Operations]
     product: Callable[[Tensor], Callable[[Tensor], Tensor]]
-    run: Callable[..., tuple[Tensor | None, ...]]
 
 
 def apply(function: type[torch.autograd.Function], *args: object) -> Tensor | tuple[Tensor, ...]:

@@ -1,24 +1,23 @@
-"""The GPU backend: the hand-derived passes in few launches, without synchronisation.
+"""The GPU backend: hand-derived passes in Triton, in few launches, without synchronisation.
 
 A sequence of small operations leaves a GPU idle, as launching one takes longer than running it. So
-the encoder's two directions take each step together (``joint_recurrence``), the decoder runs
-``derived.decoder_loop``, and Triton, if installed, fuses each group of elementwise operations into
-one launch (``fused_...``). On CUDA, each loop is recorded once for batches of similar lengths and
-then launched as a whole (``recordings``). Nothing here waits for the device. A search uses the
-steps of ``reference``, whose products take far longer than their launches.
+the encoder's two directions take each step together (``joint_recurrence``), the decoder's loop has
+four launches a step (``attentive_recurrence``), and a product of a few rows is one launch with the
+elementwise operations that follow it (``products``, ``attention``). On CUDA, a training's cost and
+its gradients are recorded once for batches of similar lengths, and then launched together
+(``recordings``). Nothing here waits for the device. Without Triton, for float64, and for sentences
+longer than ``attention.LONGEST``, the loops are those of ``reference``; and so are a search's
+steps, whose products take far longer than their launches.
 """
 
 from collections.abc import Iterable, Sequence
-from functools import partial
 
 import torch
 from torch import Tensor, nn
 
 from fairseq_rnnsearch.devices import runs_triton
-from fairseq_rnnsearch.kernels.derived import DERIVED_FROM, decoder_loop
-from fairseq_rnnsearch.kernels.derived.operations import Operations
-from fairseq_rnnsearch.kernels.derived.passes import Primitives
-from fairseq_rnnsearch.kernels.gpu import joint_recurrence, masked_cost
+from fairseq_rnnsearch.kernels.derived import DERIVED_FROM
+from fairseq_rnnsearch.kernels.gpu import masked_cost
 from fairseq_rnnsearch.kernels.gpu.recordings import CudaRecording, Recordings
 from fairseq_rnnsearch.kernels.interface import Direction
 from fairseq_rnnsearch.kernels.reference import Reference
@@ -33,7 +32,7 @@ class GPU(Reference):
     Everything else is inherited from ``reference``, which runs on any device.
 
     Args:
-        recordings: the recorded loops, for devices that can record.
+        recordings: the recorded costs, for devices that can record.
     """
 
     name, place = "gpu", "a GPU"
@@ -42,7 +41,7 @@ class GPU(Reference):
     output_cost = staticmethod(masked_cost.output_cost)
 
     def __init__(self, recordings: Recordings | None = None) -> None:
-        self._recordings = recordings or Recordings(CudaRecording)
+        self.training_cost = (recordings or Recordings(CudaRecording)).cost
 
     def why_not(self, parts: Iterable[nn.Module]) -> str | None:
         parts = list(parts)
@@ -68,15 +67,11 @@ class GPU(Reference):
         initial: Tensor | None = None,
         present: Tensor | None = None,
     ) -> Tensor:
-        steps, batch, _ = directions[0].inputs.shape
-        more = self._recordings.padding(directions[0].inputs, steps)
-        if more:
-            if present is None and any(way.reverse for way in directions):
-                present = torch.ones(steps, batch, dtype=torch.bool).to(directions[0].inputs.device)
-            present = None if present is None else _longer(present, 0, more, False)
-            directions = [way._replace(inputs=_longer(way.inputs, 0, more)) for way in directions]
-        primitives = self._primitives(directions[0].inputs)
-        return joint_recurrence.recurrence(directions, initial, present, primitives)[:steps]
+        if not _takes(directions[0].inputs):
+            return super().recurrence(directions, initial, present)
+        from fairseq_rnnsearch.kernels.gpu import joint_recurrence
+
+        return joint_recurrence.recurrence(directions, initial, present)
 
     def decoder_recurrence(
         self,
@@ -88,46 +83,19 @@ class GPU(Reference):
         alignment_model: AlignmentModel,
         foreseen: Tensor | None = None,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        updates, source = len(word_inputs), memory.padding.size(1)
-        if more := self._recordings.padding(word_inputs, source):
-            annotations, keys, padding = memory
-            memory = Memory(
-                *(_longer(part, 1, more) for part in (annotations, keys)),
-                _longer(padding, 1, more, True),
-            )
-        more = self._recordings.padding(word_inputs, steps)
-        if more:
-            word_inputs = _longer(word_inputs, 0, more)
-            foreseen = None if foreseen is None else _longer(foreseen, 0, more)
-        primitives = self._primitives(word_inputs)
-        states, contexts, alignment = decoder_loop.decoder_recurrence(
-            primitives, word_inputs, initial, steps + more, memory, unit, alignment_model, foreseen
-        )
-        return states[: updates + 1], contexts[:steps], alignment[:, :steps, :source]
+        given = word_inputs, initial, steps, memory, unit, alignment_model, foreseen
+        if not _takes(word_inputs):
+            return super().decoder_recurrence(*given)
+        from fairseq_rnnsearch.kernels.gpu import attention, attentive_recurrence
+
+        if memory.padding.size(1) > attention.LONGEST:
+            return super().decoder_recurrence(*given)
+        return attentive_recurrence.decoder_recurrence(*given)
 
     def prefers_steps(self, output: object) -> bool:
         return True
 
-    def _primitives(self, like: Tensor) -> Primitives:
-        operations = _in_triton if runs_triton(like) else _by_torch
-        return Primitives(operations, _product, self._recordings.run)
 
-
-def _by_torch(operands: torch.dtype) -> Operations:
-    return Operations()
-
-
-def _in_triton(operands: torch.dtype) -> Operations:
-    from fairseq_rnnsearch.kernels.gpu.fused_steps import FusedOperations
-
-    return FusedOperations()
-
-
-def _product(weight: Tensor) -> partial:
-    return partial(nn.functional.linear, weight=weight)
-
-
-def _longer(x: Tensor, dim: int, more: int, value: float = 0.0) -> Tensor:
-    """Return a tensor with ``more`` rows of a value appended to a dimension."""
-    before = (0, 0) * (x.dim() - 1 - dim)
-    return nn.functional.pad(x, (*before, 0, more), value=value)
+def _takes(inputs: Tensor) -> bool:
+    """Tell whether a loop over these inputs runs in Triton, which multiplies no float64."""
+    return runs_triton(inputs) and inputs.dtype != torch.float64

@@ -1,27 +1,33 @@
-"""Loops that are recorded once and launched as a whole: CUDA graphs.
+"""Costs and their gradients that are recorded once and launched as a whole: CUDA graphs.
 
-A recording is valid for one shape and for the memory that it was made with. So lengths are rounded
-up to a multiple of ``STEP``, inputs are copied into the recording's tensors before a launch, and
-results are copied out, as the next launch may reuse their memory. A shape is recorded when it
-comes a second time, if there is room; others run step by step, with the same result.
+Launching an update's thousand small operations one by one takes a program longer than they take
+the GPU. A recording is valid for one shape and for the memory that it was made with. So lengths
+are rounded up to a multiple of ``STEP``, words are copied into the recording's tensors before a
+launch, and what it returns is read before the next launch. A shape is recorded when it comes a
+second time, if there is room; others run step by step, with the same result.
 """
 
-from collections.abc import Callable
-from functools import cache
+from collections.abc import Callable, Hashable, Sequence
+from weakref import WeakKeyDictionary
 
 import torch
-from torch import Tensor
-from torch.utils._pytree import tree_map_only
+from torch import Tensor, nn
 
 STEP = 8  # positions: a batch of 30 words is computed as one of 32
 
-Function = Callable[..., tuple[Tensor | None, ...]]
+Cost = tuple[Tensor, Tensor, Tensor | None]  # cost, -log p, alignment weights
+CostFunction = Callable[..., Cost]
+Results = tuple[Tensor | None, ...]
 
 
 class CudaRecording:
-    """A CUDA graph of a function of tensors, and the memory of its result, ``returned``."""
+    """A CUDA graph of a function without arguments, and the memory of its result, ``returned``.
 
-    def __init__(self, function: Callable[[], tuple[Tensor | None, ...]]) -> None:
+    Args:
+        pool: of ``memory``; recordings that share it may not run at the same time.
+    """
+
+    def __init__(self, function: Callable[[], Results], pool: tuple[int, int]) -> None:
         aside = torch.cuda.Stream()
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):  # libraries allocate memory at their first call
@@ -30,8 +36,13 @@ class CudaRecording:
         torch.cuda.current_stream().wait_stream(aside)
         self._graph = torch.cuda.CUDAGraph()
         # the backward pass has its own thread, beside those that load data
-        with torch.cuda.graph(self._graph, pool=_pool(), capture_error_mode="thread_local"):
+        with torch.cuda.graph(self._graph, pool=pool, capture_error_mode="thread_local"):
             self.returned = function()
+
+    @staticmethod
+    def memory() -> tuple[int, int]:
+        """Return memory for recordings, which lives as long as they do."""
+        return torch.cuda.graph_pool_handle()
 
     @staticmethod
     def has_room() -> bool:
@@ -44,10 +55,18 @@ class CudaRecording:
         self._graph.replay()
 
 
-@cache
-def _pool() -> tuple[int, int]:
-    """Return the memory that all recordings share: each one's result is copied out at once."""
-    return torch.cuda.graph_pool_handle()
+class _OfModel:
+    """The recordings of a model, one for each shape.
+
+    Attributes:
+        launches: how often one was launched.
+    """
+
+    def __init__(self, pool: tuple[int, int]) -> None:
+        self.pool = pool
+        self.launches = 0
+        self.seen: set[Hashable] = set()
+        self.made: dict[Hashable, tuple[list[Tensor], CudaRecording]] = {}
 
 
 class Recordings:
@@ -60,44 +79,100 @@ class Recordings:
 
     def __init__(self, record: type[CudaRecording], kind: str = "cuda") -> None:
         self._record, self._kind = record, kind
-        self._seen: set[tuple] = set()
-        self._made: dict[tuple, tuple[list[Tensor], CudaRecording]] = {}
+        self._of_models: WeakKeyDictionary[nn.Module, dict[Hashable, _OfModel]] = (
+            WeakKeyDictionary()
+        )
 
-    def padding(self, like: Tensor, length: int) -> int:
-        """Return how many positions to add to a length on the tensor's device."""
-        return -length % STEP if like.device.type == self._kind else 0
+    def cost(
+        self,
+        function: CostFunction,
+        model: nn.Module,
+        words: Sequence[Tensor],
+        pads: Sequence[int],
+        label_smoothing: float,
+    ) -> Cost:
+        """See ``Backend.training_cost``."""
+        kind = words[0].device.type
+        if kind != self._kind or torch.is_autocast_enabled(kind):
+            return function(*words, label_smoothing)
+        longer = [_padded(x, pad) for x, pad in zip(words, pads, strict=True)]
+        cost, nll, alpha = self._of_rounded_lengths(function, model, longer, label_smoothing)
+        if alpha is not None:
+            alpha = alpha[:, : words[-1].size(1), : words[0].size(1)]
+        return cost, nll, alpha
 
-    def run(self, function: Function, *args: object) -> tuple[Tensor | None, ...]:
-        """Return a function's result, in memory that nothing else uses.
-
-        Args:
-            args: tensors, None and other hashable values.
-        """
-        tensors = [x for x in args if isinstance(x, Tensor)]
-        if tensors[0].device.type != self._kind:
-            return function(*args)
+    def _of_rounded_lengths(
+        self, function: CostFunction, model: nn.Module, words: list[Tensor], label_smoothing: float
+    ) -> Cost:
+        learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
+        memory = tuple(parameter.data_ptr() for parameter in learned)
+        kept = self._of_models.setdefault(model, {})
+        if memory not in kept:
+            kept.clear()  # the parameters were moved
+            kept[memory] = _OfModel(self._record.memory())
+        kept = kept[memory]
         # a recording repeats products in the precision it was made with
-        key = function, torch.get_float32_matmul_precision(), *map(_description, args)
-        if key not in self._seen:
-            self._seen.add(key)
-            return function(*args)
-        if key not in self._made:
-            if not self._record.has_room():
-                return function(*args)
-            self._made[key] = self._make(function, args)
-        given, recording = self._made[key]
-        for place, tensor in zip(given, tensors, strict=True):
+        precision = torch.get_float32_matmul_precision()
+        key = precision, model.training, label_smoothing, *(x.shape for x in words)
+        if key not in kept.seen or (key not in kept.made and not self._record.has_room()):
+            kept.seen.add(key)
+            return function(*words, label_smoothing)
+        if key not in kept.made:
+            kept.made[key] = self._make(function, words, label_smoothing, learned, kept.pool)
+        given, recording = kept.made[key]
+        for place, tensor in zip(given, words, strict=True):
             place.copy_(tensor)
+        return _Launched.apply(kept, recording, *learned)
+
+    def _make(
+        self,
+        function: CostFunction,
+        words: Sequence[Tensor],
+        label_smoothing: float,
+        learned: Sequence[Tensor],
+        pool: tuple[int, int],
+    ) -> tuple[list[Tensor], CudaRecording]:
+        given = [x.clone() for x in words]
+
+        def with_gradients() -> Results:
+            with torch.enable_grad():
+                cost, nll, alpha = function(*given, label_smoothing)
+                gradients = torch.autograd.grad(cost, learned, materialize_grads=True)
+            alpha = None if alpha is None else alpha.detach()
+            return cost.detach(), nll.detach(), alpha, *gradients
+
+        devices = [words[0].device] if words[0].is_cuda else []
+        with torch.random.fork_rng(devices):  # dropout goes on as if nothing had been recorded
+            return given, self._record(with_gradients, pool)
+
+
+class _Launched(torch.autograd.Function):
+    """A launch of a recording, whose gradients are there as soon as its cost is."""
+
+    @staticmethod
+    def forward(
+        ctx: torch.autograd.function.FunctionCtx,
+        kept: _OfModel,
+        recording: CudaRecording,
+        *_: Tensor,
+    ) -> Cost:
         recording.launch()
-        return tree_map_only(Tensor, torch.clone, recording.returned)
+        kept.launches += 1
+        *results, ctx.gradients = *recording.returned[:3], recording.returned[3:]
+        ctx.kept, ctx.launch = kept, kept.launches
+        cost, nll, alpha = (None if x is None else x.clone() for x in results)
+        ctx.mark_non_differentiable(*(x for x in (nll, alpha) if x is not None))
+        return cost, nll, alpha
 
-    def _make(self, function: Function, args: tuple) -> tuple[list[Tensor], CudaRecording]:
-        given = tree_map_only(Tensor, lambda x: x.detach().clone(), args)
-        with torch.no_grad():
-            recording = self._record(lambda: function(*given))
-        return [x for x in given if isinstance(x, Tensor)], recording
+    @staticmethod
+    def backward(
+        ctx: torch.autograd.function.FunctionCtx, d_cost: Tensor, *_: Tensor | None
+    ) -> tuple[Tensor | None, ...]:
+        if ctx.launch != ctx.kept.launches:
+            raise RuntimeError("another batch's cost was computed before this one's gradients")
+        return None, None, *(gradient * d_cost for gradient in ctx.gradients)
 
 
-def _description(x: object) -> object:
-    """Return the properties of an argument that a recording depends on."""
-    return (x.shape, x.dtype, x.device) if isinstance(x, Tensor) else x
+def _padded(words: Tensor, pad: int) -> Tensor:
+    """Return ``(batch, time)`` words with padding on the right, to a multiple of ``STEP``."""
+    return nn.functional.pad(words, (0, -words.size(1) % STEP), value=pad)

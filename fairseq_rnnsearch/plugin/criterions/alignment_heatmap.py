@@ -53,8 +53,9 @@ class AlignmentHeatmapCriterionConfig(FairseqDataclass):
 class CostingModel(Protocol):
     """A model that computes the cost of the correct words without ever storing all logits.
 
-    ``forward(**net_input, target=..., label_smoothing=...)`` returns the summed cost and the summed
-    -log p instead of the logits.
+    ``forward(**net_input, target=..., label_smoothing=..., guides_attention=...)`` returns the
+    summed cost and the summed -log p instead of the logits. Without guidance, the weights need no
+    gradient.
     """
 
     def check_training(self, *, has_links: bool, begins_from_model: bool, readings: int) -> None:
@@ -183,7 +184,10 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
         if isinstance(unwrapped(model), CostingModel):
             target = sample["target"]
             net_output = model(
-                **sample["net_input"], target=target, label_smoothing=self.label_smoothing
+                **sample["net_input"],
+                target=target,
+                label_smoothing=self.label_smoothing,
+                guides_attention="alignments" in sample,
             )
             return _soft_alignment(net_output), target, net_output[0]
         net_output = model(**sample["net_input"])

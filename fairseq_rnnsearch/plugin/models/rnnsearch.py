@@ -11,6 +11,7 @@ import zlib
 from argparse import ArgumentParser
 from typing import NamedTuple
 
+import torch
 from fairseq import hub_utils
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import FairseqEncoderDecoderModel, register_model
@@ -45,17 +46,38 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
         prev_output_tokens: Tensor,
         target: Tensor | None = None,
         label_smoothing: float = 0.0,
+        guides_attention: bool = True,
         **options,
     ) -> tuple:
-        """Return the decoder's ``forward``, or, given the correct words, its ``cost``.
+        """Return the decoder's ``forward``, or, given the correct words, the cost of a batch.
 
         Criterions get the cost here, not from the decoder, because wrappers that share gradients
         among processes see only this function.
+
+        Args:
+            target: the correct words, ``(batch, target)``.
+            guides_attention: whether the weights will be differentiated, too.
+
+        Returns:
+            With ``target``: the summed cost of all words but padding and their summed -log p, and
+            ``{"attn": ...}`` as the decoder's ``forward`` returns it.
         """
         if target is None:
             return super().forward(src_tokens, src_lengths, prev_output_tokens, **options)
-        encoder_out = self.encoder(src_tokens, src_lengths=src_lengths, **options)
-        return self.decoder.cost(prev_output_tokens, encoder_out, target, label_smoothing)
+        words = src_tokens, prev_output_tokens, target
+        if guides_attention or not torch.is_grad_enabled():
+            cost, nll, alpha = self._cost(*words, label_smoothing)
+        else:
+            pads = [side.dictionary.pad() for side in (self.encoder, self.decoder, self.decoder)]
+            cost, nll, alpha = self.decoder.backend().training_cost(
+                self._cost, self, words, pads, label_smoothing
+            )
+        return (cost, nll), {"attn": None if alpha is None else [alpha]}
+
+    def _cost(
+        self, source: Tensor, previous: Tensor, target: Tensor, label_smoothing: float
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
+        return self.decoder.cost(previous, self.encoder(source), target, label_smoothing)
 
     @classmethod
     def add_args(cls, parser: ArgumentParser) -> None:

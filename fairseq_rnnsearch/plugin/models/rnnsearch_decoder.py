@@ -50,20 +50,20 @@ class RNNSearchDecoder(DecoderSide, FairseqIncrementalDecoder):
         encoder_out: EncoderOut,
         target: Tensor,
         label_smoothing: float,
-    ) -> tuple[tuple[Tensor, Tensor], dict]:
+    ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return the cost of the correct words, without ever storing all logits.
 
         Args:
             prev_output_tokens, target: words, ``(batch, target)``.
 
         Returns:
-            the summed cost of all words but padding, their summed -log p, and ``{"attn": ...}`` as
-            ``forward`` returns it.
+            the summed cost of all words but padding, their summed -log p, and the alignment
+            weights, ``(batch, target, source)``, or None.
         """
-        x, extra = self.extract_features(prev_output_tokens, encoder_out)
-        t, words = x.flatten(0, 1), target.flatten()
+        t, alpha = self.features(prev_output_tokens, encoder_out)
+        words = target.flatten()
         present = words.ne(self.dictionary.pad())
-        return self.network.cost(t, words, label_smoothing, present), extra
+        return *self.network.cost(t.flatten(0, 1), words, label_smoothing, present), alpha
 
     @in_compute_dtype
     def extract_features(
