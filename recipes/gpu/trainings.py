@@ -28,11 +28,11 @@ LSTM = (
     " --decoder-hidden-size {n} --decoder-out-embed-dim {l}"
 )
 VARIANTS = {  # their options, and how many updates of the paper's sizes to make
-    "bfloat16": (f"{OURS} --compute-dtype bfloat16", 1500),
-    "tf32": (f"{OURS} --compute-dtype tf32", 1500),
-    "float32": (OURS, 500),
+    "bfloat16": (f"{OURS} --compute-dtype bfloat16", 600),
+    "tf32": (f"{OURS} --compute-dtype tf32", 600),
+    "float32": (OURS, 300),
     "reference": (OURS, 100),
-    "lstm": (LSTM, 500),
+    "lstm": (LSTM, 300),
 }
 SPEEDS = ("bfloat16", "tf32", "float32", "reference", "lstm")
 RESUMED = ("float32", "bfloat16")

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 
 import torch
 from torch import Tensor, nn
+from torch.func import functional_call
 
 STEP = 8  # positions: a batch of 30 words is computed as one of 32
 
@@ -118,7 +119,7 @@ class Recordings:
             kept.seen.add(key)
             return function(*words, label_smoothing)
         if key not in kept.made:
-            kept.made[key] = self._make(function, words, label_smoothing, learned, kept.pool)
+            kept.made[key] = self._make(function, model, words, label_smoothing, kept.pool)
         given, recording = kept.made[key]
         for place, tensor in zip(given, words, strict=True):
             place.copy_(tensor)
@@ -127,16 +128,24 @@ class Recordings:
     def _make(
         self,
         function: CostFunction,
+        model: nn.Module,
         words: Sequence[Tensor],
         label_smoothing: float,
-        learned: Sequence[Tensor],
         pool: tuple[int, int],
     ) -> tuple[list[Tensor], CudaRecording]:
         given = [x.clone() for x in words]
+        # other leaves of the same memory: autograd ties a parameter to the stream of its first use
+        leaves = {
+            f"model.{name}": parameter.detach().requires_grad_()
+            for name, parameter in model.named_parameters()
+            if parameter.requires_grad
+        }
+        of_leaves = _OfModelsParameters(model, function)
 
         def with_gradients() -> Results:
             with torch.enable_grad():
-                cost, nll, alpha = function(*given, label_smoothing)
+                cost, nll, alpha = functional_call(of_leaves, leaves, (*given, label_smoothing))
+                learned = list(leaves.values())
                 gradients = torch.autograd.grad(cost, learned, materialize_grads=True)
             alpha = None if alpha is None else alpha.detach()
             return cost.detach(), nll.detach(), alpha, *gradients
@@ -144,6 +153,18 @@ class Recordings:
         devices = [words[0].device] if words[0].is_cuda else []
         with torch.random.fork_rng(devices):  # dropout goes on as if nothing had been recorded
             return given, self._record(with_gradients, pool)
+
+
+class _OfModelsParameters(nn.Module):
+    """A function of a model, as ``functional_call`` wants it."""
+
+    def __init__(self, model: nn.Module, function: CostFunction) -> None:
+        super().__init__()
+        self.model = model
+        self._function = function
+
+    def forward(self, *given: Tensor | float) -> Cost:
+        return self._function(*given)
 
 
 class _Launched(torch.autograd.Function):
