@@ -19,8 +19,6 @@ from torch.utils import backend_registration
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_flatten, tree_map
 
-from fairseq_rnnsearch.kernels import RunByBackend
-
 if "_setup_privateuseone_for_python_backend" not in vars(backend_registration):
     pytest.skip("this torch has no devices written in Python", allow_module_level=True)
 
@@ -279,13 +277,7 @@ def on_device(x):
 
 
 def move(model):
-    """Move a model's parameters to the device in place; returns it.
-
-    What no kernels were named for is run by those for a GPU.
-    """
-    for module in model.modules():
-        if getattr(module, "kernels", None) == "auto" and isinstance(module, RunByBackend):
-            module.kernels = "gpu"
+    """Move a model's parameters to the device in place; returns it."""
     for module in model.modules():
         for name, parameter in module._parameters.items():
             if parameter is not None:

@@ -1,4 +1,4 @@
-"""Kernels that no GPU has run yet are compared with the plain ones on a training's first batch."""
+"""A GPU's kernels are compared with the plain ones on a training's first batch."""
 
 import logging
 
@@ -45,7 +45,7 @@ def test_wrong_kernels_do_not_train(backend, said, monkeypatch, caplog):
     with caplog.at_level(logging.INFO, "fairseq_rnnsearch.plugin"):
         check_kernels(model, criterion, batch_of(SOURCES, TARGETS))
     [line] = caplog.messages
-    assert line.startswith(f"--kernels gpu: {said}")
+    assert line.startswith(f"gpu kernels: {said}")
     assert model.decoder.network.kernels == ("gpu" if backend is OnThisMachine else "reference")
     assert model.training and all(p.grad is None for p in model.parameters())
 

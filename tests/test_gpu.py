@@ -123,9 +123,8 @@ MODELS = {
     "appendix": {"decoder_order": "appendix"},
     "section3": {"decoder_order": "section3"},
     "factorised": {"output_layer": "factorised"},
-    # which the kernels for a GPU do not run
-    "lstm": {"unit": "lstm", "kernels": "reference"},
-    "general": {"alignment_model": "general", "kernels": "reference"},
+    "lstm": {"unit": "lstm"},
+    "general": {"alignment_model": "general"},
     "reference": {"kernels": "reference"},
 }
 

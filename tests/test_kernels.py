@@ -350,8 +350,8 @@ CHOICES = [
     ("auto", unit_on(dtype=torch.float64), "fast kernels"),
     ("auto", unit_on(dtype=torch.float16), "reference kernels run the encoder "
                                            "(--kernels auto: no fast ones for float16)"),
-    ("auto", unit_on("meta"), "reference kernels run the encoder (--kernels auto: no GPU has run "
-                              "the gpu ones yet, which must be named)"),
+    ("auto", unit_on("meta"), "gpu kernels run the encoder (--kernels auto: on a GPU)"),
+    ("auto", OtherUnit(1, 1).to("meta"), "no fast ones for OtherUnit, no gpu ones for OtherUnit)"),
     ("gpu", unit_on("meta"), "gpu kernels run the encoder (--kernels gpu)"),
     ("gpu", unit_on(), ValueError("--kernels gpu runs on a GPU, .* and not with device cpu")),
     ("gpu", unit_on("meta", torch.float16), ValueError("not with float16: use --kernels auto")),

@@ -36,7 +36,7 @@ __all__ = [
     "forget",
 ]
 
-# ``auto`` takes the first that can run the network and is not on request; the last runs anything
+# ``auto`` takes the first that can run the network; the last runs anything
 BACKENDS: dict[str, Backend] = {backend.name: backend for backend in (CPU(), GPU(), Reference())}
 KERNELS = ("auto", *reversed(BACKENDS))
 
@@ -61,6 +61,10 @@ class RunByBackend(nn.Module):
             raise ValueError(f"kernels must be one of {KERNELS}, not {kernels!r}")
         self.kernels = kernels
         self._chosen: dict[tuple, str] = {}  # backend names, by all that the choice depends on
+
+    def kernels_in_use(self) -> set[str]:
+        """Return the names of the backends that have run it so far."""
+        return set(self._chosen.values())
 
     def use_kernels(self, name: str) -> None:
         """Change the kernels from now on.
@@ -116,11 +120,9 @@ def choose(name: str, parts: Iterable[nn.Module | None], of: str) -> Backend:
         refusals = []
         for backend in BACKENDS.values():
             obstacle = backend.why_not(parts)
-            if obstacle is None and not backend.on_request:
-                break
             if obstacle is None:
-                refusals.append(f"no GPU has run the {backend.name} ones yet, which must be named")
-            elif not obstacle.startswith("device "):  # no need to say that GPU kernels need a GPU
+                break
+            if not obstacle.startswith("device "):  # no need to say that GPU kernels need a GPU
                 refusals.append(f"no {backend.name} ones for {obstacle}")
         why = f": {', '.join(refusals) or f'on {backend.place}'}"
     _announce(backend.name, of, name, why)

@@ -59,13 +59,11 @@ class Backend(Protocol):
         name: its name for ``--kernels`` and in the log.
         place: the device it runs on, for the log.
         needs: the devices and types it needs, for error messages.
-        on_request: whether ``auto`` skips it.
     """
 
     name: str
     place: str
     needs: str
-    on_request: bool
 
     def why_not(self, parts: Iterable[nn.Module]) -> str | None:
         """Return why this backend cannot run these parts of a network, or None if it can."""

@@ -20,7 +20,6 @@ class Reference:
     """The backend that runs everywhere; see ``Backend`` for what the functions do."""
 
     name, place, needs = "reference", "any device", "any device, in any floating type"
-    on_request = False
 
     def why_not(self, parts: Iterable[nn.Module]) -> str | None:
         return None

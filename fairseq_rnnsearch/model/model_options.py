@@ -98,8 +98,8 @@ class ModelOptions:
     )
     kernels: _choice(KERNELS) = field(
         default="auto",
-        metadata={"help": "implementation of the recurrences: fast (CPU), gpu (no GPU has run it "
-                  "yet), reference (plain, runs anywhere), or auto: fast or reference"},
+        metadata={"help": "implementation of the recurrences: fast (CPU), gpu, reference (plain, "
+                  "runs anywhere), or auto: fast or gpu if they can run the model"},
     )  # fmt: skip
     compute_dtype: _choice(COMPUTE_DTYPES) = field(
         default="float32",

@@ -37,7 +37,6 @@ class CPU:
 
     name, place = "fast", "a CPU"
     needs = "a CPU, all in one of float32, float64 and bfloat16"
-    on_request = False
 
     recurrence = staticmethod(recurrence.recurrence)
     training_cost = Reference.training_cost

@@ -37,7 +37,6 @@ class GPU(Reference):
 
     name, place = "gpu", "a GPU"
     needs = "a GPU, all in one of float32, float64 and bfloat16"
-    on_request = True  # until a GPU has shown that they are right and faster
     output_cost = staticmethod(masked_cost.output_cost)
 
     def __init__(self, recordings: Recordings | None = None) -> None:

@@ -1,4 +1,4 @@
-"""A check of ``--kernels gpu``, which no GPU has run yet, on each training's first batch.
+"""A check of the GPU's kernels on each training's first batch.
 
 It compares the cost and the gradients of that batch with those from plain PyTorch operations.
 """
@@ -24,35 +24,43 @@ def check_kernels(model: nn.Module, criterion: nn.Module, sample: dict) -> None:
     """Fall back to the reference kernels, with a warning, if those of a GPU fail or differ.
 
     Args:
-        model: any model; without ``--kernels gpu`` nothing happens.
+        model: any model; nothing happens unless the GPU's kernels run it.
         sample: a batch from fairseq.
     """
     model = unwrapped(model)
     sides = [part for part in model.modules() if isinstance(part, RunByBackend)]
-    if not any(side.kernels == "gpu" for side in sides):
+    if not any(
+        side.kernels == "gpu" or (side.kernels == "auto" and _is_on_gpu(side)) for side in sides
+    ):
         return
-    training = model.training
+    training, kernels = model.training, [side.kernels for side in sides]
     model.eval()  # two computations would not drop the same elements
     try:
-        _use(sides, "reference")
+        _use(sides, ["reference"] * len(sides))
         expected = _numbers(model, criterion, sample)
-        _use(sides, "gpu")
+        _use(sides, kernels)
         wrong = _difference(model, criterion, sample, expected)
     finally:
         model.train(training)
+    if not any("gpu" in side.kernels_in_use() for side in sides):
+        return
     if wrong:
         logger.warning(
-            "--kernels gpu: of the first batch %s; the reference kernels train, which are right",
+            "gpu kernels: of the first batch %s; the reference kernels train, which are right",
             wrong,
         )
-        _use(sides, "reference")
+        _use(sides, ["reference"] * len(sides))
     else:
-        logger.info("--kernels gpu: the first batch is as the reference kernels have it")
+        logger.info("gpu kernels: the first batch is as the reference kernels have it")
 
 
-def _use(sides: list[RunByBackend], kernels: str) -> None:
-    for side in sides:
-        side.use_kernels(kernels)
+def _is_on_gpu(side: RunByBackend) -> bool:
+    return next(side.parameters()).is_cuda
+
+
+def _use(sides: list[RunByBackend], kernels: list[str]) -> None:
+    for side, name in zip(sides, kernels, strict=True):
+        side.use_kernels(name)
 
 
 def _numbers(model: nn.Module, criterion: nn.Module, sample: dict) -> dict[str, Tensor]:
