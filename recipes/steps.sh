@@ -29,6 +29,7 @@ show_help() { sed -n '2,/^$/s/^# \{0,1\}//p' -- "$0"; }
 
 # only_help ARGUMENT...: for a recipe without arguments; shows its help where that is asked for.
 only_help() {
+    DRY_RUN= # whatever the environment has
     (($#)) || return 0
     [[ $1 != -h && $1 != --help ]] || { show_help && exit; }
     die "unknown argument $1; --help says what can be set"
@@ -119,8 +120,8 @@ whole() {
         die "$1=${!1}: must be a number of $2 or more"
 }
 
-# use_work_folder DEFAULT: makes $WORK absolute and creates it. Steps replace what they find in it:
-# it must be new, or hold only archives that were put there to save the download.
+# use_work_folder DEFAULT: makes $WORK absolute and creates it, but for a dry run. Steps replace what
+# they find in it: it must be new, or hold only archives that were put there to save the download.
 use_work_folder() {
     local others
     WORK=${WORK:-$1}
@@ -131,7 +132,7 @@ use_work_folder() {
     [[ -z $others || -e $WORK/.done ]] ||
         die "WORK=$WORK has other things in it (${others%%$'\n'*}) and is no work folder;" \
             "name a new one"
-    mkdir -p -- "$WORK/.done" "$WORK/logs"
+    [[ -n ${DRY_RUN:-} ]] || mkdir -p -- "$WORK/.done" "$WORK/logs"
 }
 
 # to_disk FILE: makes all that was written to its file system, and all names there, survive a power
@@ -192,6 +193,7 @@ remember_settings() {
             "WORK, or remove that folder"
         return
     fi
+    [[ -z ${DRY_RUN:-} ]] || return 0
     printf '%s\n' "$settings" >"$WORK/settings.partial"
     to_disk "$WORK/settings.partial"
     mv -- "$WORK/settings.partial" "$WORK/settings"

@@ -304,6 +304,7 @@ def test_too_small_a_disk_ends_all_but_a_dry_run(tmp_path, options):
     assert "only 1.0 are free; CHECK_DISK=0 begins all the same" in (before if options else last)
     assert ended.returncode == (0 if options else 1)
     assert last.endswith("nothing was done (--dry-run)") == bool(options)
+    assert (tmp_path / "work").exists() != bool(options)
 
 
 def test_a_folder_with_other_things_is_no_work_folder(tmp_path):

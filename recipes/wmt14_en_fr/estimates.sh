@@ -131,7 +131,7 @@ estimate() {
 # print_estimates STAGE...: dies if the disk is too small for those that are not done; a dry run says
 # so and goes on.
 print_estimates() {
-    local stage disk minutes state free problem sum=0
+    local stage disk minutes state place=$WORK free problem sum=0
     {
         printf '%-12s %10s %10s\n' stage disk time
         for stage; do
@@ -147,9 +147,9 @@ print_estimates() {
                 "$state"
             [[ -n $state ]] || sum=$(awk -v a="$sum" -v b="$disk" 'BEGIN { print a + b }')
         done
-    } >"$WORK/logs/estimates"
-    cat -- "$WORK/logs/estimates" >&2
-    free=$(df -Pk -- "$WORK" | awk 'NR == 2 { printf "%.1f", $4 * 1024 / 1e9 }')
+    } >&2
+    until [[ -e $place/ ]]; do place=${place%/*}; done # a dry run makes no folder
+    free=$(df -Pk -- "$place/" | awk 'NR == 2 { printf "%.1f", $4 * 1024 / 1e9 }')
     log "estimates for $PROCESSES CPU cores; $sum GB are needed in $WORK, $free GB are free"
     if [[ $CHECK_DISK = 1 ]] && awk -v a="$sum" -v b="$free" 'BEGIN { exit !(a > b) }'; then
         problem="$sum GB are needed in $WORK and only $free are free"
