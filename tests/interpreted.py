@@ -33,6 +33,7 @@ def make_blocks_small():
     from fairseq_rnnsearch.plugin.optim import fused_adadelta
 
     products.K_BYTES, products.PROGRAMS, products.WIDTH = 128, 4, 8  # 16 numbers of float64
+    products.ROWS = 4
     attention.POSITIONS, attention.WIDTH, attention.TILE = 2, 8, 32
     fused_cost.BYTES, masked_cost.LOGITS, fused_adadelta.BLOCK = 16, 200, 256
 

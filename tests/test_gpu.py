@@ -25,6 +25,7 @@ from torch.testing import assert_close
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference.search import generator
+from fairseq_rnnsearch.kernels.reference import Reference
 from fairseq_rnnsearch.plugin import optim
 from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.plugin.generators import AuthorsSequenceGenerator, StepwiseGenerator
@@ -324,6 +325,22 @@ def searched(model, sample, kind, options):
     search = kind(models, words, beam_size=4, **options)
     search.unk_penalty = unk_penalty
     return search.generate(models, sample, prefix_tokens=prefix)
+
+
+@pytest.mark.parametrize("is_rounded", [False, True])
+def test_a_search_in_bfloat16_steps_in_bfloat16(is_rounded, monkeypatch):
+    """On a GPU the plain kernels are asked for steps, outside of what enables autocast."""
+    model = lively(kernels="reference", compute_dtype="bfloat16").eval()
+    if is_rounded:
+        model.round_matrices()
+    batch, found = batch_of(SOURCES, TARGETS), []
+    for in_steps in (False, True):
+        monkeypatch.setattr(Reference, "prefers_steps", lambda *_, answer=in_steps: answer)
+        with torch.no_grad():
+            beams = searched(model, batch, StepwiseGenerator, {})
+        found.append([(x["tokens"].tolist(), float(x["score"])) for beam in beams for x in beam])
+    assert [x[0] for x in found[0]] == [x[0] for x in found[1]]
+    assert [x[1] for x in found[0]] == pytest.approx([x[1] for x in found[1]], abs=1e-6)
 
 
 @pytest.mark.parametrize("order", cases(ORDERS, "program"))

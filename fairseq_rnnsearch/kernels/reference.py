@@ -6,6 +6,7 @@ type.
 """
 
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor, nn
@@ -143,6 +144,11 @@ class ReferenceSteps(DecoderSteps):
     def __init__(self, start: SearchStart) -> None:
         self._order, self._parts, memory, summary, initial, sentences = start
         self._dtype, dtype = initial.dtype, accurate_type(initial.dtype)
+        kind = initial.device.type
+        lowers = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+        lower = torch.get_autocast_dtype(kind) if lowers else None
+        # a search steps outside of the model's functions, which enable autocast
+        self._in_its_type = partial(torch.autocast, kind, lower, enabled=lowers)
         if memory is not None:
             memory = memory._replace(keys=memory.keys.to(dtype))
         state = self._parts.unit.begin(initial.to(dtype))
@@ -150,6 +156,10 @@ class ReferenceSteps(DecoderSteps):
 
     def step(self, previous: Tensor) -> tuple[Tensor, Tensor | None]:
         """See ``DecoderSteps.step``."""
+        with self._in_its_type():
+            return self._step(previous)
+
+    def _step(self, previous: Tensor) -> tuple[Tensor, Tensor | None]:
         embedding, unit, _, readout, _ = self._parts
         state = self._state[0]
         if self.is_first:
@@ -170,7 +180,8 @@ class ReferenceSteps(DecoderSteps):
     def logits(self, t: Tensor) -> Tensor:
         """See ``DecoderSteps.logits``."""
         output = self._parts.output
-        return nn.functional.linear(output.inner(t), output.weight, output.bias)
+        with self._in_its_type():
+            return nn.functional.linear(output.inner(t), output.weight, output.bias)
 
     def log_probabilities(self, t: Tensor, temperature: float, out: Tensor) -> None:
         """See ``DecoderSteps.log_probabilities``."""

@@ -35,6 +35,7 @@ M, N, ATTENTION, MAXOUT, WORDS, PAIRS, SOURCE = 620, 1000, 1000, 500, 30_000, 80
 STEPS = 2  # the last step's gradients come without a product of the following one
 TYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16}
 WIDTHS = (128, 64, 32, 16, 8)
+SHARED_MEMORY = {"sm_80": 163 * 1024, "sm_90": 227 * 1024}  # of a program
 
 
 class AbsentGPU:
@@ -60,6 +61,8 @@ def compiled(target: str, dtype: torch.dtype) -> dict[str, CompiledKernel]:
     import triton
     from triton.runtime.jit import JITFunction
 
+    from fairseq_rnnsearch.kernels.gpu import products
+
     found, run = {}, JITFunction.run
 
     def compile_only(kernel: JITFunction, *args: object, **options: object) -> None:
@@ -67,6 +70,7 @@ def compiled(target: str, dtype: torch.dtype) -> dict[str, CompiledKernel]:
         found[made.hash] = made
 
     triton.runtime.driver.set_active(AbsentGPU(target))
+    products._shared_memory = lambda device: SHARED_MEMORY.get(target, 99 * 1024)
     JITFunction.run = compile_only
     try:
         update(dtype)
@@ -134,7 +138,7 @@ def _widths(code: str, name: str) -> str:
 @program
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("targets", nargs="*", default=["sm_80", "sm_90"], help="such as sm_80")
+    parser.add_argument("targets", nargs="*", default=list(SHARED_MEMORY), help="such as sm_80")
     parser.add_argument("--products", choices=TYPES, help="type of products (default: each)")
     args = parser.parse_args()
     if find_spec("triton") is None:

@@ -10,12 +10,16 @@ strided. Strides and a model's widths are compile-time constants: of other numbe
 knows only whether 16 divides them, and it would load the paper's rows of 1000 one by one.
 """
 
+from functools import cache
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
 COLUMNS = 32  # of each program's product
+ROWS = 128  # the most of each program's product
+STAGES = 4  # blocks of operands on their way from memory, if shared memory holds as many
 WIDTH = 512  # numbers of each program without a product
 PROGRAMS = 132  # at least as many multiprocessors have the GPUs that this is tuned for
 K_BYTES = 256  # of a row that is multiplied at a time
@@ -130,10 +134,11 @@ def _launch(
     batch, width, directions, columns = grid
     tiles = triton.cdiv(width, columns)
     parts = max(1, min(PROGRAMS // (tiles * directions), triton.cdiv(batch, 16)))
-    rows = triton.cdiv(batch, parts)
+    rows = min(ROWS, triton.cdiv(batch, parts))
     block = max(16, triton.next_power_of_2(rows))
     # in float32, three TF32 products lose no more than its own, and take a third of its time
     is_exact = torch.get_float32_matmul_precision() == "highest"
+    stages = _shared_memory(weight.device) // ((block + 2 * columns) * K_BYTES)
     kernel[(tiles, triton.cdiv(batch, rows), directions)](
         *args,
         batch,
@@ -143,8 +148,16 @@ def _launch(
         BLOCK_K=K_BYTES // weight.element_size(),
         PRECISION="tf32x3" if is_exact else "tf32",
         num_warps=8 if block > 64 else 4,
-        num_stages=4,
+        num_stages=max(1, min(STAGES, stages)),
     )
+
+
+@cache
+def _shared_memory(device: torch.device) -> int:
+    """Return the bytes that a program may have."""
+    if device.type != "cuda":
+        return 0
+    return torch.cuda.get_device_properties(device).shared_memory_per_block_optin
 
 
 # --- kernels --------------------------------------------------------------------------------------
