@@ -82,7 +82,7 @@ def _difference(
     """Return what is wrong with the model's current kernels, or None."""
     try:
         found = _numbers(model, criterion, sample)
-    except Exception as problem:  # an untested kernel may raise anything
+    except Exception as problem:  # kernels may raise anything on a GPU of another kind
         return f"nothing came ({reason(problem)})"
     is_narrow = any(
         vars(part).get("compute_dtype", "float32") != "float32" for part in model.modules()
