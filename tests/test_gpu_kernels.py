@@ -165,7 +165,7 @@ def test_triton_computes_what_torch_does(check, interpreted):
 @needs_triton
 @pytest.mark.slow
 def test_triton_compiles_for_a_gpu_that_is_not_here(tmp_path):
-    """The interpreter takes more than the compiler; memory is read 16 bytes at a time."""
+    """The interpreter takes more than the compiler; most memory is read 16 bytes at a time."""
     ran = subprocess.run(
         [sys.executable, ROOT / "recipes/gpu/compile.py", "sm_90", "--products", "bfloat16"],
         env=os.environ | {"TRITON_CACHE_DIR": str(tmp_path)},
@@ -175,11 +175,12 @@ def test_triton_compiles_for_a_gpu_that_is_not_here(tmp_path):
     assert ran.returncode == 0, ran.stderr
     rows = [line.split() for line in ran.stdout.splitlines()[2:]]
     assert {row[0] for row in rows} == {
-        *("_multiply", "_gates", "_new_state", "_unit_backward", "_reset_backward"),
+        *("_gates", "_new_state", "_unit_backward", "_reset_backward"),
         *("_energies", "_weights", "_attend_and_gate"),
         *("_weights_backward", "_query_backward", "_keys_backward", "_cost_of_rows", "_update"),
     }
     for name, _, _, registers, spilled, _, x, width, *_ in rows:
-        widest = "32" if name == "_weights" else "128"
+        # a few numbers alone, and two columns of a thread
+        widest = {"_weights": "32", "_attend_and_gate": "64"}.get(name, "128")
         assert int(registers) <= 128 and (spilled, x) == ("0", "x"), ran.stdout
         assert width.startswith(widest), ran.stdout
