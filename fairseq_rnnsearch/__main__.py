@@ -20,9 +20,9 @@ PACKAGES = ("torch", "fairseq-fixed", "numpy", "sacrebleu", "sacremoses", "subwo
 OVERVIEW = """\
 rnnsearch-translate en-fr                          translate sentences that you type
 rnnsearch-living en-fr --out living.html           a page that translates, in any browser
-rnnsearch-align, rnnsearch-evaluate                align given translations, and judge alignments
-rnnsearch-check mymodel.py                         whether your own code is the paper's model
-fairseq-train --user-dir "$(rnnsearch-path)" ...   train a model (rnnsearch-tokenize, -export)
+rnnsearch-align, -evaluate, -check mymodel.py      align text, judge alignments, judge your own code
+rnnsearch-train --source a.en --target a.fr        a model of your own sentences (rnnsearch-export)
+fairseq-train --user-dir "$(rnnsearch-path)" ...   train with any options (rnnsearch-tokenize)
 python -m fairseq_rnnsearch options|versions       its options; manual: $(rnnsearch-path)/manual"""
 
 

@@ -59,15 +59,22 @@ check() {
     PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH} "$checker" "$@"
 }
 
+has_environment() { [[ ${VENV:-} = none || -e ${VENV:-$ROOT/.venv}/bin/fairseq-train ]]; }
+
+# say_environment: says that the Python environment is made first, where there is none.
+say_environment() {
+    has_environment ||
+        log "before all else the Python environment is made: some minutes, and 1.5 GB of disk"
+}
+
 # say_needs OPTION...: says what time, disk and memory a recipe takes; options of estimate.py.
 say_needs() {
     local needs line
-    needs=$(check "$ROOT/recipes/estimate.py" "$@")
+    needs=$(check -P -m fairseq_rnnsearch.training.estimate "$@")
     while read -r line; do
         log "$line"
     done <<<"$needs"
-    [[ ${VENV:-} = none || -e ${VENV:-$ROOT/.venv}/bin/fairseq-train ]] ||
-        log "before that the Python environment is made: some minutes, and 1.5 GB of disk"
+    say_environment
 }
 
 # ended STATUS: says how the step ended that this shell was in the middle of.
@@ -273,62 +280,13 @@ train_logged() {
         [[ $previous != --max-epoch ]] || epochs=$argument
         previous=$argument
     done
-    "$@" 2>&1 | tee -a -- "$file" | show_training "$updates" "$epochs" || status=${PIPESTATUS[0]}
+    "$@" 2>&1 | tee -a -- "$file" |
+        python -P -m fairseq_rnnsearch.training.progress "$updates" "$epochs" ||
+        status=${PIPESTATUS[0]}
     if ((status != 0)); then
         tail -n 15 -- "$file" >&2
         die "$STEP failed with status $status; the end of $file is above"
     fi
-}
-
-# duration SECONDS: prints it in the unit that suits it.
-duration() {
-    if (($1 < 120)); then
-        echo "$1 s"
-    elif (($1 < 7200)); then
-        echo "$((($1 + 30) / 60)) min"
-    else
-        echo "$((($1 + 1800) / 3600)) h"
-    fi
-}
-
-# show_training UPDATES EPOCHS: reads fairseq-train's messages; writes a short line for each report,
-# with the time that is left until the training has so many updates or epochs (0: without a limit),
-# and warnings as they are.
-show_training() {
-    local report='\| epoch ([0-9]+): +([0-9]+) / ([0-9]+) .* ppl=([^ ,]+)'
-    report+='.* num_updates=([0-9]+).* wall=([0-9]+)'
-    local validation='\| valid \| epoch ([0-9]+) .* nll_loss ([^ ]+) .* ppl ([^ ]+)' on_line=
-    local kept='([0-9]+) of ([0-9]+) training pairs have at most ([0-9]+) words'
-    local line epoch update total first_update='' first_second text
-    while IFS= read -r line; do
-        if [[ $line =~ $report ]]; then
-            epoch=$((10#${BASH_REMATCH[1]})) update=${BASH_REMATCH[5]} total=$1
-            ((total && (!$2 || total < $2 * BASH_REMATCH[3]))) || total=$(($2 * BASH_REMATCH[3]))
-            text="update $update of $total, epoch $epoch: training perplexity ${BASH_REMATCH[4]}"
-            text+=", $(duration "${BASH_REMATCH[6]}")"
-            if [[ -z $first_update ]]; then
-                first_update=$update first_second=$SECONDS
-            elif ((update < total)); then
-                text+=", $(duration $(((total - update) * (SECONDS - first_second) \
-                    / (update - first_update)))) left"
-            fi
-            [[ -t 1 ]] && printf '\r\e[K' && on_line=yes
-            printf '  %s ' "$text"
-            [[ -t 1 ]] || echo
-            continue
-        fi
-        [[ -z $on_line ]] || { echo && on_line=; }
-        if [[ $line =~ $kept ]]; then
-            ((BASH_REMATCH[1] == BASH_REMATCH[2])) ||
-                printf '  left out of training: %d of %d pairs, of more than %d words or pieces\n' \
-                    $((BASH_REMATCH[2] - BASH_REMATCH[1])) "${BASH_REMATCH[@]:2}"
-        elif [[ $line =~ $validation ]]; then
-            printf '  epoch %d: validation perplexity %s\n' \
-                "$((10#${BASH_REMATCH[1]}))" "${BASH_REMATCH[3]}"
-        elif [[ $line = *Loaded\ checkpoint* || $line = *[Ee]rror* || $line = *WARNING* ]]; then
-            printf '  %s\n' "$line"
-        fi
-    done
 }
 
 # set_sizes: leaves the options of the model's sizes in SIZES.

@@ -8,7 +8,18 @@ import tarfile
 from importlib.metadata import version
 
 import pytest
-from commands import LAST_ONLY, MODEL, PACKAGE, PAPER, QUIET, ROOT, run, run_installed, together
+from commands import (
+    LAST_ONLY,
+    MODEL,
+    PACKAGE,
+    PAPER,
+    QUIET,
+    ROOT,
+    run,
+    run_installed,
+    together,
+    write_text,
+)
 
 pytest_plugins = ["trained"]
 
@@ -93,6 +104,7 @@ SCRIPTS_OF_THE_PACKAGE = {
     "rnnsearch-evaluate": "usage: rnnsearch-evaluate",
     "rnnsearch-export": "usage: rnnsearch-export",
     "rnnsearch-living": "usage: rnnsearch-living",
+    "rnnsearch-train": "usage: rnnsearch-train",
 }
 
 
@@ -113,6 +125,32 @@ def test_scripts_are_installed(installed, tmp_path):
         said = "the following arguments are required", "unrecognized arguments"
         errors = tuple(f"fairseq_rnnsearch: error: {one}" for one in said)
         assert script(name, "--no-such-option").stderr.splitlines()[-1].startswith(errors)
+
+
+@pytest.mark.slow
+def test_an_installed_package_leads_from_text_to_a_model(installed, tmp_path):
+    """Where there is no checkout."""
+    write_text(tmp_path, train=60)
+    sizes = "--embedding 8 --hidden 8 --attention 8 --maxout 8 --bpe-copies 2 --updates 4 --drawn 1"
+    environment = {**os.environ, "PYTHONPATH": str(installed), "OMP_NUM_THREADS": "1"}
+
+    def script(name, *options):
+        return subprocess.run(
+            [sys.executable, "-P", installed / "bin" / name, *options],
+            cwd=tmp_path,
+            env=environment,
+            input="red house",
+            capture_output=True,
+            text=True,
+        )
+
+    files = "--source train.en --target train.fr --work work"
+    trained = script("rnnsearch-train", *files.split(), *sizes.split())
+    assert trained.returncode == 0, trained.stderr
+    log = (tmp_path / "work" / "logs" / "train.log").read_text()
+    assert str(installed) in log and str(PACKAGE) not in log
+    translated = script("rnnsearch-translate", "work")
+    assert translated.returncode == 0 and translated.stdout.count("\n") == 1, translated.stderr
 
 
 def test_a_source_distribution_has_the_tests_and_what_they_need(tmp_path):

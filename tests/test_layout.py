@@ -71,6 +71,7 @@ ALLOWED = {
         *("alignment.figures", "arguments", "data", "devices", "inference.command_options"),
         "inference.translator",
     },
+    "training": {"data", "inference.tokenizing", "runs"},
     "living": {
         *("alignment.figures", "data", "inference.command_options", "inference.model_folder"),
         *("inference.translator", "model"),

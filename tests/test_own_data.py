@@ -89,18 +89,19 @@ def test_again_it_does_nothing_and_other_settings_are_refused(finished):
     assert "was made with other settings, now HIDDEN=25" in other.stderr.splitlines()[-1]
 
 
-SMALLER = {"1000": "20", "1001": "21", "8000": "20", "6000": "4", "300": "1", "256": "8"}
+SMALLER = {"updates": 4, "hidden": 8, "embedding": 8, "attention": 8, "maxout": 8, "bpe-copies": 2}
+SMALLER |= {"drawn": 1, "beam": 2}
 
 
 @pytest.mark.slow
-def test_the_manual_s_commands_make_a_model_of_text_without_a_checkout(tmp_path):
+def test_the_manual_s_commands_make_a_model_of_text(tmp_path):
     """As they stand there, with smaller numbers."""
     page = (PACKAGE / "manual" / "train.md").read_text()
     commands = page.partition("\n## Your own text\n")[2].split("```")[1]
-    commands = commands.removeprefix("bash\n")
-    for number, smaller in SMALLER.items():
-        assert number in commands
-        commands = re.sub(rf"\b{number}\b", smaller, commands)
+    smaller = " ".join(f"--{name} {value}" for name, value in SMALLER.items())
+    commands = commands.removeprefix("bash\n").replace(
+        "rnnsearch-train", f"rnnsearch-train {smaller}"
+    )
     text = write_text(tmp_path / "written", train=90)
     for language in ("en", "fr"):
         (text / f"train.{language}").rename(tmp_path / f"corpus.{language}")
@@ -116,25 +117,7 @@ def test_the_manual_s_commands_make_a_model_of_text_without_a_checkout(tmp_path)
     assert (tmp_path / "my-model" / "model.safetensors").exists()
     facts = json.loads((tmp_path / "my-model" / "config.json").read_text())
     assert facts["validation_bits"] > 0
-    assert (tmp_path / "my-model.html").stat().st_size > 100_000
-
-
-SIZES = [(100, 192, 1500), (19_999, 192, 7499), (29_000, 256, 6162), (200_000, 512, 20_000)]
-
-
-@pytest.mark.parametrize(("pairs", "hidden", "updates"), SIZES)
-def test_sizes_follow_from_the_corpus(pairs, hidden, updates):
-    sources = f"source steps.sh; source own_data/sizes.sh {pairs}; source settings.sh"
-    spaced = {"SOURCE_UNSPACED": "0", "TARGET_UNSPACED": "0", "TARGET_CHINESE": "0"}
-    shown = subprocess.run(
-        ["bash", "-c", f"{sources}; echo $HIDDEN $UPDATES $LONGEST $BLEU_TOKENIZER"],
-        cwd=ROOT / "recipes",
-        env={"PATH": os.environ["PATH"], **spaced},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert shown.stdout == f"{hidden} {updates} 50 13a\n"
+    assert (tmp_path / "my-work" / "living-average.html").stat().st_size > 100_000
 
 
 def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path):
@@ -206,6 +189,6 @@ def test_mistakes_are_one_line(tmp_path, name):
     for file in ("a.en", "a.fr", "b.en"):
         (tmp_path / file).write_text("x\n")
     ended = run(*(argument.format(f=tmp_path) for argument in arguments))
-    assert ended.returncode == 1 and not ended.stdout
+    assert ended.returncode in (1, 2) and not ended.stdout
     (line,) = ended.stderr.splitlines()
     assert message in line

@@ -4,17 +4,15 @@ import argparse
 import bz2
 import gzip
 import lzma
-import sys
 
 import pytest
-from commands import ROOT
 
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.training import split
+from fairseq_rnnsearch.training.pairs import read_columns, read_two_files
+from fairseq_rnnsearch.training.writing_systems import describe
 
-sys.path.insert(0, str(ROOT / "recipes" / "own_data"))
-import split
-from pairs import read_columns, read_two_files
-from writing_systems import describe
+LANGUAGES = ("en", "fr")
 
 
 @pytest.fixture
@@ -102,10 +100,9 @@ def test_whether_words_are_parted_by_spaces(name):
     assert text.characters == sum(len(sentence.replace(" ", "")) for sentence in sentences)
 
 
-def options(file, pairs, **more):
+def options(file, pairs):
     text = "".join(f"{source}\t{target}\n" for source, target in pairs)
-    defaults = {"pairs": file("t.tsv", text), "languages": ["en", "fr"], "seed": 1}
-    return argparse.Namespace(**{**defaults, "valid": None, "test": None, **more})
+    return argparse.Namespace(pairs=file("t.tsv", text), valid=None, test=None)
 
 
 def test_what_is_left_out_is_counted_once(file, capsys):
@@ -118,7 +115,7 @@ def test_what_is_left_out_is_counted_once(file, capsys):
         for name, side in zip(("en", "fr"), zip(*corpus.kept, strict=True), strict=True)
     }
     split.leave_out_unequal(corpus, tuple(texts.values()))
-    splits = split.split(corpus, given)
+    splits = split.split(corpus, given, LANGUAGES, seed=1)
     split.show(corpus, splits, texts)
     assert corpus.read == 64 and corpus.left_out["an empty side"] == 1
     assert corpus.left_out["one side more than 9 times as long as the other"] == 1
@@ -174,7 +171,7 @@ def test_prepared_text_is_noted(sign, file):
 def test_too_few_pairs_are_refused(file):
     given = options(file, [(f"a {n}", "A") for n in range(9)])
     with pytest.raises(UserError, match="9 pairs that can be used are too few"):
-        split.split(split.read_corpus(given), given)
+        split.split(split.read_corpus(given), given, LANGUAGES, seed=1)
 
 
 def test_text_of_a_test_set_is_named_where_it_is_trained_on(file):
@@ -184,7 +181,7 @@ def test_text_of_a_test_set_is_named_where_it_is_trained_on(file):
     given = options(file, pairs)
     given.test = given.pairs.with_name("given")
     corpus = split.read_corpus(given)
-    splits = split.split(corpus, given)
+    splits = split.split(corpus, given, LANGUAGES, seed=1)
     assert splits["test"] == pairs[:3] and len(splits["train"]) == 60 - len(splits["valid"])
     assert "3 pairs of the corpus with a source sentence of " in corpus.notes[0]
     assert set(splits["train"]) | set(splits["valid"]) == set(pairs)

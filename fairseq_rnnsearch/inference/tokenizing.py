@@ -74,23 +74,23 @@ def _convert_files(
                 _convert(_counted_by(bar, lines), file, rules, join)
 
 
-def _learn_codes(tokens: Sequence[Path], merges: int) -> str:
-    """Learn merges from the files that are named train.
+def learn_codes(training: Sequence[Path], merges: int) -> str:
+    """Learn merges of byte-pair encoding from tokenised text.
 
     Raises:
-        UserError: no file has that name, or its words have too few pieces.
+        UserError: its words have too few pieces.
     """
     from subword_nmt.learn_bpe import learn_bpe
 
-    training = [path for path in tokens if path.stem == "train"]
-    if not training:
-        raise UserError("--merges learns from the training text: name a file train.LANGUAGE")
     learned = io.StringIO()
     with contextlib.ExitStack() as stack:
         files = [stack.enter_context(path.open(**_AS_TEXT)) for path in training]
-        learn_bpe(chain.from_iterable(files), learned, merges)
+        if not sys.stderr.isatty():  # there its progress would be a line for each step
+            stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
+        with contextlib.suppress(ValueError):  # of no pieces at all, it wants the most frequent one
+            learn_bpe(chain.from_iterable(files), learned, merges)
     if learned.getvalue().count("\n") < 2:
-        raise UserError("--merges: words of single characters have no subwords; leave it out")
+        raise UserError("words of single characters have no subwords: train on whole words")
     return learned.getvalue()
 
 
@@ -99,8 +99,11 @@ def _split_into_pieces(options: argparse.Namespace, rules_of: Callable[[str], Pl
     with tempfile.TemporaryDirectory(dir=options.out) as folder:
         _convert_files(options.files, Path(folder), rules_of)
         tokens = [Path(folder) / path.name for path in options.files]
+        training = [path for path in tokens if path.stem == "train"]
+        if not training:
+            raise UserError("--merges learns from the training text: name a file train.LANGUAGE")
         codes = options.out / _CODES
-        write_text(codes, _learn_codes(tokens, options.merges))
+        write_text(codes, learn_codes(training, options.merges))
 
         @cache
         def pieces_of(language: str) -> PlainText:

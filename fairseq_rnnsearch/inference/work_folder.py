@@ -1,7 +1,8 @@
 """Find a trained model in a folder.
 
-The recipes lay a work folder out as ``WORK/checkpoints/checkpoint_best.pt`` beside ``WORK/data``,
-or with several models as ``WORK/trained-X/checkpoints/NAME/checkpoint_best.pt`` beside
+rnnsearch-train lays a work folder out as ``WORK/checkpoints/checkpoint_best.pt`` beside
+``WORK/data``, with a link ``WORK/checkpoint_best.pt`` to the checkpoint that translates. A recipe
+with several models has ``WORK/trained-X/checkpoints/NAME/checkpoint_best.pt`` beside
 ``WORK/data-X``. A work folder may be copied or moved as a whole.
 """
 

@@ -8,11 +8,12 @@
 # README.md beside this script names the arms. With the first seed each arm is trained with each of
 # LEARNING_RATES; the one with the better BLEU on the validation set is the arm's for all seeds.
 # Run again, it goes on where it stopped, and takes arms, seeds and rates that are new. Once the text
-# is prepared, others can run beside it in the same WORK, with other ARMS. The settings of
-# recipes/settings.sh hold for all arms.
+# is prepared, others can run beside it in the same WORK, with other ARMS. The settings that
+# `rnnsearch-train --help` lists may be variables of the environment, and hold for all arms.
 
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 
+set -a # rnnsearch-train reads them
 : "${CORPUS:=multi30k}" # or long: the third of the pairs of LONG_DIR with most source words
 : "${LONG_DIR:=}"       # a folder with {train,val,test}.{en,fr}.gz
 : "${MULTI30K_DIR:=}"   # a folder with Multi30k, which saves the download
@@ -22,18 +23,18 @@ HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 # Half of the Multi30k recipe's sizes learn in a quarter of an hour what its own have not begun to:
 # attention is late to point anywhere.
 : "${EMBEDDING:=128}" "${HIDDEN:=128}" "${ATTENTION:=128}" "${MAXOUT:=128}"
-: "${BPE_MERGES:=4000}"
+: "${TOKENIZER:=moses}" "${BPE_MERGES:=4000}"
 : "${UPDATES:=3600}"
 [[ $CORPUS = multi30k ]] || : "${LONGEST:=100}" # subwords: 50 would leave out two thirds
 : "${KNOWN_RUNS:=}" # a record as WORK/runs.tsv, of runs with these settings, which are not run again
 
-# shellcheck source=recipes/settings.sh
-source "$HERE/../settings.sh"
+: "${TRAIN_OPTIONS:=}"
+set +a
+
 # shellcheck source=recipes/stages.sh
 source "$HERE/../stages.sh"
 
 SOURCE=en TARGET=fr
-PLUGIN=(--user-dir "$HERE/arms" --task alignment_heatmap) # the plugin and these arms
 
 MAIN_ARMS=(program appendix section3 rnnencdec)
 ALL_ARMS=("${MAIN_ARMS[@]}" forward_encoder general additive_halved dot_halved lstm tanh_readout
@@ -41,18 +42,18 @@ ALL_ARMS=("${MAIN_ARMS[@]}" forward_encoder general additive_halved dot_halved l
 
 only_help "$@"
 
-# options_of ARM: sets what it is, and leaves in OPTIONS what fairseq-train is told besides.
+# options_of ARM: leaves in ARM_OPTIONS what it is, and in OPTIONS what fairseq-train is told besides.
 options_of() {
-    MODEL=rnnsearch DECODER_ORDER=program INITIALIZATION=appendix OPTIONS=()
+    ARM_OPTIONS=(--model rnnsearch --decoder-order program --initialization appendix) OPTIONS=()
     local -a halved=(--encoder-hidden-size $((HIDDEN / 2)))
     case $1 in
-        program | appendix | section3) DECODER_ORDER=$1 ;;
-        rnnencdec) MODEL=rnnencdec ;;
+        program | appendix | section3) ARM_OPTIONS+=(--decoder-order "$1") ;;
+        rnnencdec) ARM_OPTIONS+=(--model rnnencdec) ;;
         general) OPTIONS=(--alignment-model general) ;;
         additive_halved) OPTIONS=("${halved[@]}") ;;
         dot_halved) OPTIONS=("${halved[@]}" --alignment-model dot) ;;
         lstm) OPTIONS=(--unit lstm) ;;
-        uniform_start) INITIALIZATION=uniform ;;
+        uniform_start) ARM_OPTIONS+=(--initialization uniform) ;;
         *) OPTIONS=(--arch "$1") ;;
     esac
 }
@@ -67,6 +68,7 @@ check_ablations() {
     words_of ARMS "${ALL_ARMS[@]}"
     ((${#WORDS[@]})) || die "ARMS is blank: name an arm"
     CHOSEN=("${WORDS[@]}")
+    whole HIDDEN 1
     ((HIDDEN % 2 == 0)) || die "HIDDEN=$HIDDEN: must be even, because two arms halve it"
     numbers_of SEEDS '^[0-9]+$' "whole numbers"
     ALL_SEEDS=("${WORDS[@]}")
@@ -98,24 +100,22 @@ lay_out_corpus() {
 # $ALL, where it finds the text of all, and records what it has reached.
 run_arm() {
     local arm=$1 part
-    LEARNING_RATE=$2 SEED=$3
     log "arm $arm, learning rate $2, seed $3"
     if grep -qs "^$arm"$'\t'"$2"$'\t'"$3"$'\t' -- "$RECORD"; then
         log "it is in the record"
         return
     fi
     WORK=$ALL/arms/$arm/rate-$2/seed-$3
-    mkdir -p -- "$WORK/.done" "$WORK/logs"
+    mkdir -p -- "$WORK"
     for part in corpus tokens subwords data; do
         ln -sfn -- "$ALL/$part" "$WORK/$part"
     done
+    cp -R -- "$ALL/.done" "$WORK"
     options_of "$arm"
-    TRAIN_OPTIONS="$GIVEN_OPTIONS ${OPTIONS[*]}"
-    prepare_stages
-    train_model
-    for EVALUATE in valid test; do
-        prepare_stages
-        run_step "translate $EVALUATE" "$TRANSLATIONS" translate
+    for part in valid test; do
+        train "${ARM_OPTIONS[@]}" --learning-rate "$2" --seed "$3" --evaluate "$part" \
+            --train-options="$TRAIN_OPTIONS ${OPTIONS[*]}" --user-dir "$HERE/arms" \
+            --stop-after translation
     done
     record add --arm "$arm" --rate "$2" --seed "$3" --run "$WORK" --references "$ALL/tokens"
     WORK=$ALL
@@ -128,14 +128,12 @@ compare() { python "$HERE/table.py" "$RECORD" "$@"; }
 
 main() {
     local arm rate seed best
-    check_settings
     check_ablations
-    begin_training "$ROOT/runs/ablations-$CORPUS" CORPUS LONG_DIR MULTI30K_DIR
-    ALL=$WORK RECORD=$WORK/runs.tsv GIVEN_OPTIONS=$TRAIN_OPTIONS
+    begin_work "$ROOT/runs/ablations-$CORPUS" CORPUS LONG_DIR MULTI30K_DIR
+    ALL=$WORK RECORD=$WORK/runs.tsv
     if [[ -n $KNOWN_RUNS ]]; then record merge "$KNOWN_RUNS"; fi
-    prepare_stages
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
-    prepare_text
+    train --stop-after text
     for seed in "${ALL_SEEDS[@]}"; do
         for arm in "${CHOSEN[@]}"; do
             if [[ $seed = "${ALL_SEEDS[0]}" ]]; then
@@ -148,13 +146,6 @@ main() {
     done
     compare --arms "${CHOSEN[@]}" --seeds "${ALL_SEEDS[@]}" --out "$WORK/ablations"
 }
-
-# Each arm has its own of these.
-for i in "${!TRAINING_SETTINGS[@]}"; do
-    case ${TRAINING_SETTINGS[i]} in
-        MODEL | DECODER_ORDER | INITIALIZATION | LEARNING_RATE | SEED) unset "TRAINING_SETTINGS[i]" ;;
-    esac
-done
 
 main
 exit

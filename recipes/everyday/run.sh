@@ -7,15 +7,14 @@
 # TATOEBA is a download of sentence pairs from https://www.manythings.org/anki/fra-eng.zip (CC BY
 # 2.0, tatoeba.org). TEST_PREFIX names Tatoeba's test set of OPUS-MT, PREFIX.en and PREFIX.fr, plain
 # or as .gz (github.com/Helsinki-NLP/OPUS-MT-testsets). Its sentences stay out of training and
-# validation. EVALUATE=valid leaves the test set unread. What else can be set is in settings.sh here
-# and in recipes/. Run again, it goes on where it stopped.
+# validation. EVALUATE=valid leaves the test set unread. Each setting that `rnnsearch-train --help`
+# lists may be a variable of the environment, such as HIDDEN; settings.sh has the values of this
+# recipe. Run again, it goes on where it stopped.
 
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 : "${TATOEBA:=}" "${TEST_PREFIX:=}"
 # shellcheck source=recipes/everyday/settings.sh
 source "$HERE/settings.sh"
-# shellcheck source=recipes/settings.sh
-source "$HERE/../settings.sh"
 # shellcheck source=recipes/stages.sh
 source "$HERE/../stages.sh"
 
@@ -30,10 +29,10 @@ lay_out_corpus() {
 }
 
 write_model() {
-    python "$HERE/card.py" --model "$TRAINED" --data "$WORK/data" --corpus "$WORK/corpus" \
-        --part "$EVALUATE" --translations "$TRANSLATIONS/text.$TARGET" --beam "$BEAM" \
-        --settings "$WORK/settings" --target "$TARGET" >"$WORK/card.md"
-    python -P -m fairseq_rnnsearch.inference.export "$TRAINED" --data "$WORK/data" \
+    python "$HERE/card.py" --model "$WORK" --data "$WORK/data" --corpus "$WORK/corpus" \
+        --part "$EVALUATE" --translations "$WORK/translations/text.$TARGET" --beam "$BEAM" \
+        --settings "$WORK/training-settings" --target "$TARGET" >"$WORK/card.md"
+    python -P -m fairseq_rnnsearch.inference.export "$WORK" --data "$WORK/data" \
         --weights int8 --card "$WORK/card.md" --licence "$LICENCE" --out "$PARTIAL"
 }
 
@@ -42,14 +41,11 @@ main() {
     SOURCE=$([[ $TARGET = fr ]] && echo en || echo fr)
     [[ -f $TATOEBA ]] || die "TATOEBA=$TATOEBA: must be the file fra-eng.zip (--help says where it is)"
     [[ -n $TEST_PREFIX ]] || die "TEST_PREFIX= must name the test set, as PREFIX.en and PREFIX.fr"
-    check_settings
-    begin_training "$ROOT/runs/everyday-$SOURCE-$TARGET" TARGET TATOEBA TEST_PREFIX
-    prepare_stages
+    begin_work "$ROOT/runs/everyday-$SOURCE-$TARGET" TARGET TATOEBA TEST_PREFIX
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
-    run_stages
+    train --title "Everyday sentences" --licence "$LICENCE"
     run_step "write the model's folder ($CHECKPOINT, $EVALUATE)" "$WORK/model" write_model
     echo "the model, to be shared: $WORK/model"
-    make_page valid --title "Everyday sentences" --licence "$LICENCE"
 }
 
 main

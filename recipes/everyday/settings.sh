@@ -1,10 +1,11 @@
-# Sourced before recipes/settings.sh, whose values these take the place of: a model of at most 8
-# million parameters, within three hours of one thread. BPE-dropout, then R-Drop, a uniform start
-# and averages are what paid on Multi30k (recipes/multi30k/LEDGER.md).
+# In the place of rnnsearch-train's own: a model of at most 8 million parameters, within three hours of
+# one thread. BPE-dropout, then R-Drop, a uniform start and averages are what paid on Multi30k
+# (recipes/multi30k/LEDGER.md).
 
-: "${TOKENIZER:=reversible}"
+set -a
 : "${BPE_DROPOUT:=0.1}" "${BPE_DROPOUT_EPOCHS:=18}" "${BPE_COPIES:=9}"
 : "${INITIALIZATION:=uniform}" "${DROPOUT:=0.2}" "${RDROP:=2}"
 : "${LEARNING_RATE:=0.003}" "${WARMUP:=500}" "${BATCH_SIZE:=160}" "${UPDATES:=27000}"
-: "${CHECKPOINT:=average}" "${BEAM:=5}"
+: "${CHECKPOINT:=average}" "${BEAM:=5}" "${EVALUATE:=test}"
 : "${TRAIN_OPTIONS:=--compute-dtype bfloat16}"
+set +a

@@ -5,16 +5,15 @@
 #     TARGET=de bash recipes/multi30k/run.sh
 #     MODEL=rnnencdec bash recipes/multi30k/run.sh
 #
-# MULTI30K_DIR, a folder with {train,val,test_2016_flickr}.{en,fr}[.gz], saves the download. What
-# else can be set is in settings.sh here and in recipes/. --dry-run says what would be done, and what
-# time, disk and memory it takes. Run again, the recipe goes on where it stopped.
+# MULTI30K_DIR, a folder with {train,val,test_2016_flickr}.{en,fr}[.gz], saves the download. Each
+# setting that `rnnsearch-train --help` lists may be a variable of the environment, such as HIDDEN;
+# settings.sh has the values of this recipe. --dry-run says what would be done, and what time, disk
+# and memory it takes. Run again, the recipe goes on where it stopped.
 
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 : "${MULTI30K_DIR:=}"
 # shellcheck source=recipes/multi30k/settings.sh
 source "$HERE/settings.sh"
-# shellcheck source=recipes/settings.sh
-source "$HERE/../settings.sh"
 # shellcheck source=recipes/stages.sh
 source "$HERE/../stages.sh"
 
@@ -23,10 +22,8 @@ SOURCE=en
 
 read_dry_run "$@"
 
-# what the corpus has, for say_plan
-PAIRS=29000 TRAIN_PAIRS=29000 TEST_PAIRS=1000
-SOURCE_WORDS=345020 SOURCE_CHARACTERS=1772238 SOURCE_DISTINCT=81
-TARGET_WORDS=362021 TARGET_CHARACTERS=2045006 TARGET_DISTINCT=99 # French; German is much alike
+# what the corpus has, for say_plan: pairs, then English and French; German is much alike
+COUNTS=(29000 1000 345020 1772238 81 362021 2045006 99)
 
 lay_out_corpus() {
     local pair
@@ -39,15 +36,12 @@ lay_out_corpus() {
 
 main() {
     one_of TARGET fr de
-    check_settings
     WORK=${WORK:-$ROOT/runs/multi30k-$([[ $TARGET = fr ]] || echo "$TARGET-")$MODEL}
-    say_plan
+    say_plan "$WORK" "${COUNTS[@]}"
     end_dry_run
-    begin_training "$WORK" TARGET MULTI30K_DIR
-    prepare_stages
+    begin_work "$WORK" TARGET MULTI30K_DIR
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
-    run_stages
-    make_page test --title "$MODEL on Multi30k" \
+    train --title "$MODEL on Multi30k" \
         --licence "trained on Multi30k (Elliott et al., 2016 and 2017), translated descriptions of \
 Flickr30k's pictures; terms: github.com/multi30k/dataset"
 }

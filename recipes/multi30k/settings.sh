@@ -1,6 +1,7 @@
-# Sourced before recipes/settings.sh, whose values these take the place of: what LEDGER.md found
-# best for a training of an hour.
+# In the place of rnnsearch-train's own: what LEDGER.md found best for a training of an hour.
 
+set -a
+: "${MODEL:=rnnsearch}" "${TOKENIZER:=moses}"
 if [[ ${VOCABULARY:-bpe} = bpe ]]; then
     : "${BPE_DROPOUT:=0.1}"
     if [[ $BPE_DROPOUT != 0 ]]; then
@@ -9,3 +10,4 @@ if [[ ${VOCABULARY:-bpe} = bpe ]]; then
     fi
 fi
 : "${INITIALIZATION:=uniform}" "${LEARNING_RATE:=0.004}" "${UPDATES:=4719}"
+set +a

@@ -64,8 +64,8 @@ class Pairs:
             if 10 * prepared > len(self.kept):
                 self.notes.append(
                     f"{name}: {counted(prepared, 'pair')} look prepared already (@@, ▁, &apos;):"
-                    " give the text as it was written, or TOKENIZER=space and, for subwords,"
-                    " VOCABULARY=shortlist"
+                    " give the text as it was written, or the tokenizer space and, for subwords,"
+                    " the vocabulary shortlist"
                 )
                 return
 

@@ -1,6 +1,4 @@
-"""What time, disk and memory a recipe's training takes, in two lines.
-
-    python recipes/estimate.py --help
+"""What time, disk and memory a training takes, in two lines.
 
 Time is for one core of a CPU: the multiplications of all updates, at the rate at which the Multi30k
 recipe did its own (recipes/RESULTS.md). Disk and memory are those of that recipe's parts, scaled.
@@ -8,16 +6,19 @@ recipe did its own (recipes/RESULTS.md). Disk and memory are those of that recip
 
 import argparse
 import shutil
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 FLOPS = 60e9  # a second of one core, with validations
 SEARCH_FLOPS = 15e9
 SECONDS_OF_UPDATE = 0.05  # besides its multiplications
 SECONDS_TO_START = 60  # of all programs together
-ENVIRONMENT_BYTES, PROGRAM_BYTES = 1.5e9, 0.5e9  # torch and fairseq, on disk and in memory
+PROGRAM_BYTES = 0.5e9  # torch and fairseq, in memory
 
 
-def flops_of_pair(sizes: list[int], tokens: list[float], types: list[int]) -> tuple[float, float]:
+def flops_of_pair(
+    sizes: Sequence[int], tokens: Sequence[float], types: Sequence[int]
+) -> tuple[float, float]:
     """Return the multiplications and additions of a pair's source, and of its target."""
     m, n, a, l = sizes
     source, target = tokens
@@ -28,7 +29,7 @@ def flops_of_pair(sizes: list[int], tokens: list[float], types: list[int]) -> tu
     return source * encoder, target * decoder
 
 
-def parameters_of(sizes: list[int], types: list[int]) -> int:
+def parameters_of(sizes: Sequence[int], types: Sequence[int]) -> int:
     m, n, a, l = sizes
     recurrent = 6 * n * (m + n) + 3 * n * (m + 3 * n) + n * n + 3 * n * a
     return m * sum(types) + recurrent + 2 * l * (m + 3 * n) + l * types[1]
@@ -51,6 +52,48 @@ def free_at(path: Path) -> int:
     return shutil.disk_usage(path).free
 
 
+def needs(
+    work: Path,
+    pairs: int,
+    test_pairs: int,
+    tokens: Sequence[int],
+    types: Sequence[int],
+    sizes: Sequence[int],
+    updates: int,
+    batch_size: int,
+    beam: int,
+    checkpoints: int,
+) -> Iterator[str]:
+    """Say what a training takes.
+
+    Args:
+        work: the work folder.
+        pairs: of training.
+        tokens: of the training text, in the source and the target.
+        types: different tokens of the dictionaries.
+        sizes: m, n, n' and l of the model.
+        checkpoints: how many are kept.
+    """
+    lengths = [count / pairs + 1 for count in tokens]
+    source, target = flops_of_pair(sizes, lengths, types)
+    update = 3 * batch_size * (source + target) / FLOPS + SECONDS_OF_UPDATE
+    search = test_pairs * (source + beam * target) / SEARCH_FLOPS
+    parameters = parameters_of(sizes, types)
+    # A checkpoint has the parameters and two averages of Adam's; text is kept in five forms.
+    disk = 12 * parameters * checkpoints + 5 * 6 * sum(tokens)
+    widest = batch_size * 100 * 60 * sizes[1]
+    memory = PROGRAM_BYTES + 32 * parameters + 4 * widest + 200 * pairs
+    free = free_at(work.absolute())
+    seconds = SECONDS_TO_START + updates * update + search
+    yield (
+        f"{parameters / 1e6:.1f} million parameters; training and translating take about"
+        f" {duration(seconds)} on one core and {gigabytes(memory)} of memory"
+    )
+    yield f"{work} takes {gigabytes(disk)} of disk, where {gigabytes(free)} are free"
+    if disk > free:
+        yield "warning: the disk is too small"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pairs", type=int, required=True, help="of training")
@@ -64,25 +107,8 @@ def main() -> None:
     parser.add_argument("--beam", type=int, required=True)
     parser.add_argument("--checkpoints", type=int, required=True, help="that are kept")
     parser.add_argument("--work", type=Path, required=True, help="the work folder")
-    options = parser.parse_args()
-    tokens = [count / options.pairs + 1 for count in options.tokens]
-    source, target = flops_of_pair(options.sizes, tokens, options.types)
-    update = 3 * options.batch_size * (source + target) / FLOPS + SECONDS_OF_UPDATE
-    search = options.test_pairs * (source + options.beam * target) / SEARCH_FLOPS
-    parameters = parameters_of(options.sizes, options.types)
-    # A checkpoint has the parameters and two averages of Adam's; text is kept in five forms.
-    disk = 12 * parameters * options.checkpoints + 5 * 6 * sum(options.tokens)
-    widest = options.batch_size * 100 * 60 * options.sizes[1]
-    memory = PROGRAM_BYTES + 32 * parameters + 4 * widest + 200 * options.pairs
-    free = free_at(options.work.absolute())
-    seconds = SECONDS_TO_START + options.updates * update + search
-    print(
-        f"{parameters / 1e6:.1f} million parameters; training and translating take about"
-        f" {duration(seconds)} on one core and {gigabytes(memory)} of memory"
-    )
-    print(f"{options.work} takes {gigabytes(disk)} of disk, where {gigabytes(free)} are free")
-    if disk > free:
-        print("warning: the disk is too small")
+    for line in needs(**vars(parser.parse_args())):
+        print(line)
 
 
 if __name__ == "__main__":

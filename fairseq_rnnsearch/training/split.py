@@ -1,29 +1,37 @@
 """Check a parallel corpus and part it into training, validation and test.
 
-    python recipes/own_data/split.py --source corpus.en --target corpus.fr --languages en,fr
-        [--valid PREFIX] [--test PREFIX] [--out DIR]
-    python recipes/own_data/split.py --pairs corpus.tsv --languages en,fr ...
-
-says what the files hold and what is left out, and writes DIR/{train,valid,test}.{en,fr}. Where no
-PREFIX is given, up to 1,000 pairs, and at most one in twenty, are drawn at random and held out; no
-source sentence of them remains in training. Without --out nothing is written but, on standard
-output, the facts on which the size of a model depends, as NAME=NUMBER.
+Where no text is given for the last two, up to 1,000 pairs, and at most one in twenty, are drawn at
+random and held out; no source sentence of them remains in training.
 """
 
 import argparse
 import random
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
-from pairs import Pair, Pairs, read_columns, read_two_files
-from writing_systems import Text, describe
-
-from fairseq_rnnsearch.errors import UserError, counted, program
+from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.training.pairs import Pair, Pairs, read_columns, read_two_files
+from fairseq_rnnsearch.training.writing_systems import Text, describe
 
 LEAST = 20  # pairs; fewer train nothing
 MOST_HELD_OUT, SHARE_HELD_OUT = 1000, 20
 MOST_TIMES_AS_LONG = 9  # as in Moses' clean-corpus-n.perl
 HELD_OUT = "a source sentence that is held out"
+
+
+class Parts(NamedTuple):
+    """A corpus in parts.
+
+    Attributes:
+        pairs: how many there are, but for those that a text of the user's holds out.
+        texts: what was counted in the source and the target.
+        splits: the pairs of ``train``, ``valid`` and ``test``.
+    """
+
+    pairs: int
+    texts: tuple[Text, Text]
+    splits: dict[str, list[Pair]]
 
 
 def read_corpus(options: argparse.Namespace) -> Pairs:
@@ -60,17 +68,17 @@ def leave_out_unequal(corpus: Pairs, texts: tuple[Text, Text]) -> None:
     corpus.kept = kept
 
 
-def read_prefix(prefix: str, languages: list[str]) -> Pairs:
-    """Read PREFIX.en and PREFIX.fr, each of which may have .gz at its end.
+def file_of(prefix: str, language: str) -> Path:
+    """Return the file PREFIX.fr, or PREFIX.fr.gz; of pt_BR also PREFIX.pt-BR.
 
-    A language of which ``-`` became ``_`` may have either in its file's name.
+    Raises:
+        UserError: there is none.
     """
-    files = []
-    for language in languages:
-        names = [f"{prefix}.{name}" for name in (language, language.replace("_", "-"))]
-        found = [Path(f"{name}{end}") for name in names for end in ("", ".gz")]
-        files.append(next((file for file in found if file.exists()), found[0]))
-    return read_two_files(*files)
+    for name in (language, language.replace("_", "-")):
+        for end in ("", ".gz"):
+            if (path := Path(f"{prefix}.{name}{end}")).is_file():
+                return path
+    raise UserError(f"there is no file {prefix}.{language}")
 
 
 def hold_out(pairs: list[Pair], draw: random.Random) -> tuple[list[Pair], list[Pair]]:
@@ -82,13 +90,15 @@ def hold_out(pairs: list[Pair], draw: random.Random) -> tuple[list[Pair], list[P
     return [pair for pair in pairs if pair[0] not in sources], held_out
 
 
-def split(corpus: Pairs, options: argparse.Namespace) -> dict[str, list[Pair]]:
+def split(
+    corpus: Pairs, options: argparse.Namespace, languages: tuple[str, str], seed: int
+) -> dict[str, list[Pair]]:
     """Part a corpus, or read the parts that are given.
 
     Raises:
         UserError: a part would have no pair.
     """
-    draw = random.Random(options.seed)
+    draw = random.Random(seed)
     splits = {"train": corpus.kept}
     for name, prefix in (("valid", options.valid), ("test", options.test)):
         if not prefix:
@@ -97,7 +107,7 @@ def split(corpus: Pairs, options: argparse.Namespace) -> dict[str, list[Pair]]:
             lost = before - len(splits["train"]) - len(splits[name])
             corpus.left_out[HELD_OUT] += max(lost, 0)
             continue
-        given = read_prefix(prefix, options.languages)
+        given = read_two_files(*(file_of(prefix, language) for language in languages))
         splits[name] = given.kept
         sources = {source for source, _ in given.kept}
         common = sum(source in sources for source, _ in corpus.kept)
@@ -140,57 +150,28 @@ def show(corpus: Pairs, splits: dict[str, list[Pair]], texts: dict[str, Text]) -
     print("\n".join(f"  {line}" for line in say), file=sys.stderr)
 
 
-def print_facts(corpus: Pairs, splits: dict[str, list[Pair]], texts: dict[str, Text]) -> None:
-    print(f"PAIRS={len(corpus.kept)}")
-    print(f"TRAIN_PAIRS={len(splits['train'])}")
-    print(f"TEST_PAIRS={len(splits['test'])}")
-    for side, text in zip(("SOURCE", "TARGET"), texts.values(), strict=True):
-        for name, value in vars(text).items():
-            print(f"{side}_{name.upper()}={int(value)}")
-
-
-def write(out: Path, splits: dict[str, list[Pair]], languages: list[str]) -> None:
-    out.mkdir(parents=True)
-    for name, pairs in splits.items():
+def write_parts(parts: Parts, languages: tuple[str, str], out: Path) -> None:
+    """Write ``out/{train,valid,test}.LANGUAGE``."""
+    out.mkdir()
+    for name, pairs in parts.splits.items():
         for side, language in enumerate(languages):
             text = "".join(pair[side] + "\n" for pair in pairs)
             (out / f"{name}.{language}").write_text(text, encoding="utf-8", newline="\n")
 
 
-def read_options() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--source", type=Path)
-    parser.add_argument("--target", type=Path)
-    parser.add_argument("--pairs", type=Path, help="source, a tab and target in each line")
-    parser.add_argument("--languages", help="such as en,fr")
-    parser.add_argument("--valid", metavar="PREFIX")
-    parser.add_argument("--test", metavar="PREFIX")
-    parser.add_argument("--out", type=Path, metavar="DIR")
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    if bool(options.pairs) == bool(options.source and options.target):
-        parser.error("give --source and --target, or --pairs")
-    if options.languages:
-        options.languages = options.languages.split(",")
-    else:
-        parser.error("--languages must name both, such as en,fr")
-    return options
+def read_parts(options: argparse.Namespace, languages: tuple[str, str], seed: int) -> Parts:
+    """Read and part a corpus, and say what it holds.
 
+    Args:
+        options: the files (``pairs``, or ``source`` and ``target``) and the prefixes ``valid`` and
+            ``test``.
 
-@program
-def main() -> None:
-    options = read_options()
+    Raises:
+        UserError: a file is no such text, or has too few pairs.
+    """
     corpus = read_corpus(options)
-    texts = tuple(describe(pair[side] for pair in corpus.kept) for side in (0, 1))
+    texts = describe(pair[0] for pair in corpus.kept), describe(pair[1] for pair in corpus.kept)
     leave_out_unequal(corpus, texts)
-    splits = split(corpus, options)
-    if options.out:
-        write(options.out, splits, options.languages)
-        return
-    of_languages = dict(zip(options.languages, texts, strict=True))
-    show(corpus, splits, of_languages)
-    print_facts(corpus, splits, of_languages)
-
-
-if __name__ == "__main__":
-    main()
+    splits = split(corpus, options, languages, seed)
+    show(corpus, splits, dict(zip(languages, texts, strict=True)))
+    return Parts(len(corpus.kept), texts, splits)

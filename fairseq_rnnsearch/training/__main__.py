@@ -1,0 +1,257 @@
+"""``rnnsearch-train``: from sentence pairs to a trained model, translations, scores and heatmaps.
+
+    rnnsearch-train --source corpus.en --target corpus.fr --work my-model
+    rnnsearch-train --pairs corpus.tsv --languages en,fr --dry-run
+
+A line of --source belongs to the same line of --target, and the languages are the files' suffixes,
+unless --languages names them; or a line of --pairs has a source sentence, a tab, and its
+translation. All files may be packed by gzip, bzip2 or xz. --dry-run checks the files and says what
+would be done, and what time, disk and memory it takes.
+
+The size of the model, the subwords and the length of training follow from the number of pairs: the
+defaults below are for 20,000 to 200,000. Each can be set instead. Text without spaces between
+words, such as Chinese, Japanese and Thai, is trained by characters. The same command goes on where
+it stopped. Afterwards rnnsearch-translate, rnnsearch-align and rnnsearch-export take the folder.
+"""
+
+import argparse
+import dataclasses
+import importlib.util
+import re
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+
+from fairseq_rnnsearch.errors import UsageError, UserError, parser_of, program
+from fairseq_rnnsearch.training import estimate
+from fairseq_rnnsearch.training.settings import (
+    FIELDS,
+    Naming,
+    Settings,
+    Texts,
+    as_text,
+    check,
+    check_tokenizers,
+    for_corpus,
+    groups,
+    in_environment,
+    read,
+)
+from fairseq_rnnsearch.training.split import file_of, read_parts, write_parts
+from fairseq_rnnsearch.training.stages import PARTS, Training
+from fairseq_rnnsearch.training.steps import Step, Work, log
+
+_PACKAGE = Path(__file__).resolve().parents[1]
+_STAGES = ("text", "training", "translation")
+_LANGUAGE = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_SUFFIX = re.compile(r"\.([^.]*?)(?:\.txt)?(?:\.(?:gz|bz2|xz))?$")
+
+
+@program
+def main(
+    arguments: Sequence[str] | None = None,
+    environment: Mapping[str, str] | None = None,
+    folder: Path = Path(),
+) -> None:
+    """Run the command.
+
+    Args:
+        environment: has settings, too, such as HIDDEN in the place of ``--hidden``.
+        folder: where the work folder is made that nobody names.
+
+    Raises:
+        UserError: for every mistake in options or files; shown as one line when nobody catches it.
+    """
+    options = _parser().parse_args(arguments)
+    naming = Naming(environment is not None, _languages(options))
+    texts = in_environment(environment, naming) if environment is not None else {}
+    texts |= {name: text for name in FIELDS if (text := getattr(options, name)) is not None}
+    given = read(texts, naming)
+    if options.corpus:
+        parts, settings = None, Settings(**given)
+        _check_corpus(options.corpus, naming.languages)
+    else:
+        log(f"reading {options.pairs or f'{options.source} and {options.target}'}")
+        parts = read_parts(options, naming.languages, given.get("seed", 1))
+        settings = for_corpus(given, parts.pairs, parts.texts)
+        check_tokenizers(settings, parts.texts, naming)
+    check(settings, naming)
+    own = folder / "-".join(("own", *naming.languages, settings.model))
+    place = options.work or Path((environment or {}).get("WORK") or own)
+    if parts:
+        sizes = parts.pairs, len(parts.splits["train"]), len(parts.splits["test"])
+        say_plan(place, settings, parts.texts, *sizes)
+    if options.dry_run:
+        log("nothing was done (--dry-run)")
+        return
+    for package in ("fairseq", "torch"):
+        if not importlib.util.find_spec(package):
+            raise ModuleNotFoundError(package, name=package)
+    work = Work(place)
+    corpus = (options.corpus or work.folder / "corpus").absolute()
+    training = Training(work, settings, naming.languages, corpus, options.user_dir.absolute())
+    training.models()  # those of an ensemble are there
+    with work.locked():
+        work.remember(_remembered(options, settings, naming.languages))
+        log(f"working in {work.folder}")
+        if parts:
+            lay_out = partial(write_parts, parts, naming.languages)
+            work.do(Step("lay out the corpus", lay_out, corpus))
+            parts.splits.clear()  # their memory
+        _go_on(training, options)
+
+
+def _go_on(training: Training, options: argparse.Namespace) -> None:
+    """Do all steps that follow the corpus, or those up to ``--stop-after``."""
+    stages = (training.prepare_text, training.train, training.translate)
+    for name, steps in zip(_STAGES, stages, strict=True):
+        for step in steps():
+            training.work.do(step)
+        if name == options.stop_after:
+            return
+    training.work.link("checkpoint_best.pt", training.trained)  # load() of the folder takes it
+    training.work.link("translations", training.translations)
+    training.report()
+    title = options.title or f"{training.settings.model}, {' to '.join(training.languages)}"
+    training.work.do(training.make_page(title, options.licence))
+    print(f"a page that translates, for any browser: {training.page}")
+
+
+def say_plan(
+    work: Path, settings: Settings, texts: Texts, pairs: int, train: int, test: int
+) -> None:
+    """Say what is trained, and what time, disk and memory it takes.
+
+    Args:
+        pairs, train, test: how many there are, and how many of them are in two parts.
+    """
+    s = settings
+    sizes = [s.embedding, s.hidden, s.attention, s.maxout]
+    log(
+        f"{pairs} pairs: {'/'.join(map(str, sizes))} units, {s.bpe_merges} merges, dropout"
+        f" {as_text(s.dropout)}, {s.updates} updates of {s.batch_size} pairs"
+    )
+    later = s.updates - s.bpe_dropout_epochs * train // s.batch_size
+    tokens, types = [], []
+    for tokenizer, text in zip((s.source_tokenizer, s.target_tokenizer), texts, strict=True):
+        if (tokenizer or s.tokenizer) == "character":
+            tokens.append(text.characters)
+            types.append(text.distinct)
+        else:
+            tokens.append(text.words * 6 // 5)  # a word is 1.2 subwords in Multi30k
+            # and two languages have two thirds of the merges that they share each.
+            types.append(s.bpe_merges * (3 - s.bpe_joint) // 3)
+    needs = estimate.needs(
+        work=work, pairs=train, test_pairs=test, tokens=tokens, types=types, sizes=sizes,
+        # R-Drop reads each batch twice
+        updates=s.updates + (max(later, 0) if s.rdrop else 0),
+        batch_size=s.batch_size, beam=s.beam, checkpoints=s.average + 2,
+    )  # fmt: skip
+    for line in needs:
+        log(line)
+
+
+def _languages(options: argparse.Namespace) -> tuple[str, str]:
+    """Return the languages, in which fairseq would take a hyphen for the end of the source.
+
+    Raises:
+        UsageError: options do not go together, or name no two languages.
+    """
+    ways = [options.pairs, options.source or options.target, options.corpus]
+    if sum(map(bool, ways)) > 1:
+        raise UsageError("--pairs or --corpus stands in the place of --source and --target")
+    if not any(ways) or bool(options.source) != bool(options.target):
+        raise UsageError(
+            "--source and --target name the two text files, or --pairs one of two columns"
+        )
+    if options.corpus and (options.valid or options.test):
+        raise UsageError("--valid and --test go without --corpus, which has its own")
+    if options.languages or not options.source:
+        names = (options.languages or "").split(",")
+        said = "--languages must name"
+    else:
+        found = [_SUFFIX.search(Path(file).name) for file in (options.source, options.target)]
+        names = [suffix[1] if suffix else "" for suffix in found]
+        said = "the suffixes of the files must be"
+    source, *rest = (name.replace("-", "_") for name in names)
+    if len(rest) != 1 or source == rest[0] or not all(map(_LANGUAGE.fullmatch, (source, *rest))):
+        raise UsageError(f"{said} two languages, such as en and pt-BR")
+    for file in filter(None, (options.pairs, options.source, options.target)):
+        if not file.exists():
+            raise UserError(f"there is no file {file}")
+    for prefix in filter(None, (options.valid, options.test)):
+        for language in (source, rest[0]):
+            file_of(prefix, language)
+    return source, rest[0]
+
+
+def _check_corpus(corpus: Path, languages: tuple[str, str]) -> None:
+    """Check that all parts are there.
+
+    Raises:
+        UserError: one is not.
+    """
+    for part in PARTS:
+        for language in languages:
+            if not (corpus / f"{part}.{language}").is_file():
+                raise UserError(f"there is no file {corpus}/{part}.{language}")
+
+
+def _remembered(
+    options: argparse.Namespace, settings: Settings, languages: tuple[str, str]
+) -> dict[str, str]:
+    """Return what cannot be changed in a work folder."""
+    naming = Naming(True, languages)
+    texts = {name: getattr(options, name) for name in ("source", "target", "pairs", *PARTS[1:])}
+    remembered = {name.upper(): str(Path(text).absolute()) for name, text in texts.items() if text}
+    for name, value in dataclasses.asdict(settings).items():
+        if name not in groups()["translation"]:
+            if name in ("source_tokenizer", "target_tokenizer"):
+                value = value or settings.tokenizer
+            remembered[naming.name(name)] = as_text(value)
+    return remembered
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = parser_of("rnnsearch-train", __doc__)
+    text = parser.add_argument_group("pairs")
+    text.add_argument("--source", type=Path, metavar="FILE", help="sentences, one a line")
+    text.add_argument("--target", type=Path, metavar="FILE", help="their translations")
+    text.add_argument("--pairs", type=Path, metavar="FILE", help="both, with a tab between them")
+    text.add_argument("--languages", metavar="SOURCE,TARGET", help="such as en,fr")
+    held_out = "pairs of PREFIX.en and PREFIX.fr, for example (default: some are held out)"
+    text.add_argument("--valid", metavar="PREFIX", help=f"validation: {held_out}")
+    text.add_argument("--test", metavar="PREFIX", help=f"test: {held_out}")
+    text.add_argument(
+        "--corpus", type=Path, metavar="FOLDER",
+        help="in the place of all these, train, valid and test of both languages, such as train.en:"
+        " they are taken as they are, and no setting follows from their size",
+    )  # fmt: skip
+    parser.add_argument(
+        "--work", type=Path, metavar="FOLDER",
+        help="for all that is made (default: such as own-en-fr-rnnsearch)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--dry-run", action="store_true", help="check all, say what it takes, and do nothing"
+    )
+    parser.add_argument("--stop-after", choices=_STAGES, help="do no more than this")
+    parser.add_argument("--title", default="", help="of the page that translates")
+    parser.add_argument("--licence", default="", metavar="TEXT", help="of the data, for the page")
+    parser.add_argument(
+        "--user-dir", type=Path, metavar="FOLDER", default=_PACKAGE,
+        help="a plugin of fairseq that imports this one (default: this one)",
+    )  # fmt: skip
+    for group, names in groups().items():
+        of_group = parser.add_argument_group(f"settings of {group}")
+        for name in names:
+            default, about = FIELDS[name].default, FIELDS[name].metadata
+            of_group.add_argument(
+                f"--{name.replace('_', '-')}",
+                metavar=about["kind"].metavar,
+                help=about["help"] + (f" (default: {as_text(default)})" if default != "" else ""),
+            )
+    return parser
+
+
+if __name__ == "__main__":
+    main()

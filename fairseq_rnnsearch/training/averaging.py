@@ -1,0 +1,28 @@
+"""Average the parameters of several checkpoints of one training into a new checkpoint."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.runs.checkpoints import read_checkpoint
+
+
+def write_average(paths: Sequence[Path], out: Path) -> None:
+    """Write the last checkpoint with the mean of the parameters, without an optimizer's state.
+
+    Raises:
+        UserError: the checkpoints have different parameters.
+    """
+    mean: dict[str, torch.Tensor] = {}
+    for path in paths:
+        checkpoint = read_checkpoint(path)
+        parameters = checkpoint["model"]
+        if mean and mean.keys() != parameters.keys():
+            raise UserError(f"{path} has other parameters than {paths[0]}")
+        for name, value in parameters.items():
+            mean[name] = mean.get(name, 0) + value.double() / len(paths)
+    checkpoint["model"] = {name: mean[name].to(value) for name, value in parameters.items()}
+    checkpoint["last_optimizer_state"] = None
+    torch.save(checkpoint, out)

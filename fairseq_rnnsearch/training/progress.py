@@ -1,0 +1,99 @@
+"""How a training goes, in short lines: reads what fairseq-train says on standard input.
+
+fairseq-train ... 2>&1 | python -P -m fairseq_rnnsearch.training.progress UPDATES EPOCHS
+"""
+
+import re
+import signal
+import sys
+import time
+
+from fairseq_rnnsearch.errors import as_text, program
+
+_REPORT = re.compile(
+    r"\| epoch (?P<epoch>\d+): +\d+ / (?P<batches>\d+) .* ppl=(?P<perplexity>[^ ,]+)"
+    r".* num_updates=(?P<update>\d+).* wall=(?P<seconds>\d+)"
+)
+_VALIDATION = re.compile(r"\| valid \| epoch (\d+) .* nll_loss [^ ]+ .* ppl ([^ ]+)")
+_KEPT = re.compile(r"(\d+) of (\d+) training pairs have at most (\d+) words")
+_SHOWN = re.compile(r"Loaded checkpoint|[Ee]rror|WARNING")
+_BEGIN_ANEW = "\r\x1b[K"  # of a terminal's line
+
+
+def _duration(seconds: float) -> str:
+    """Return a time in the unit that suits it."""
+    for least, unit, name in ((7200, 3600, "h"), (120, 60, "min")):
+        if seconds >= least:
+            return f"{seconds / unit:.0f} {name}"
+    return f"{seconds:.0f} s"
+
+
+class Progress:
+    """Writes a line for each report, with the time that is left, and warnings as they are.
+
+    Args:
+        updates, epochs: where the training ends; 0: there is no such limit.
+    """
+
+    def __init__(self, updates: int, epochs: int) -> None:
+        self._updates, self._epochs = updates, epochs
+        self._first: tuple[int, float] | None = None  # update and time of the first report
+        self._is_on_line = False
+        self._left_out = ""
+
+    def show(self, line: str) -> None:
+        """Show what is worth it of a line."""
+        if report := _REPORT.search(line):
+            self._show_report(report)
+        elif kept := _KEPT.search(line):
+            left_out = f"{int(kept[2]) - int(kept[1])} of {kept[2]} pairs, of more than {kept[3]}"
+            if kept[1] != kept[2] and left_out != self._left_out:  # each epoch says it
+                self._print(f"left out of training: {left_out} words or pieces")
+                self._left_out = left_out
+        elif validation := _VALIDATION.search(line):
+            self._print(f"epoch {int(validation[1])}: validation perplexity {validation[2]}")
+        elif _SHOWN.search(line):
+            self._print(as_text(line))
+
+    def end(self) -> None:
+        """End the line."""
+        if self._is_on_line:
+            print()
+        self._is_on_line = False
+
+    def _show_report(self, report: re.Match[str]) -> None:
+        update, total = int(report["update"]), self._updates
+        of_epochs = self._epochs * int(report["batches"])
+        if not total or 0 < of_epochs <= total:
+            total = of_epochs
+        text = f"update {update} of {total}, epoch {int(report['epoch'])}: training perplexity"
+        text += f" {report['perplexity']}, {_duration(int(report['seconds']))} so far"
+        if self._first is None:
+            self._first = update, time.monotonic()
+        elif update < total and update > self._first[0]:
+            a_second = (update - self._first[0]) / (time.monotonic() - self._first[1])
+            text += f", {_duration((total - update) / a_second)} left"
+        if sys.stdout.isatty():
+            print(f"{_BEGIN_ANEW}  {text} ", end="", flush=True)
+            self._is_on_line = True
+        else:
+            print(f"  {text}", flush=True)
+
+    def _print(self, text: str) -> None:
+        self.end()
+        print(f"  {text}", flush=True)
+
+
+@program
+def main() -> None:
+    """Show the lines of standard input."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the training, which gets it too, ends the input
+    sys.stdin.reconfigure(errors="replace")
+    progress = Progress(*map(int, sys.argv[1:3]))
+    for line in sys.stdin:
+        progress.show(line.rstrip("\n"))
+    progress.end()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,463 @@
+"""The steps from a parallel corpus to a trained model, its translations and a page."""
+
+import json
+import random
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.errors import as_text as shown
+from fairseq_rnnsearch.training.progress import Progress
+from fairseq_rnnsearch.training.settings import Settings, as_text
+from fairseq_rnnsearch.training.steps import Step, Work
+
+PARTS = ("train", "valid", "test")
+# what the console scripts of fairseq do
+_FAIRSEQ = (
+    "import sys; from fairseq_cli.{0} import cli_main; sys.argv[0] = 'fairseq-{0}'; cli_main()"
+)
+
+
+@dataclass(frozen=True)
+class Training:
+    """One training in a work folder.
+
+    Attributes:
+        languages: of the source and the target.
+        corpus: the folder of the text, ``{train,valid,test}.LANGUAGE``.
+        user_dir: fairseq's ``--user-dir``.
+    """
+
+    work: Work
+    settings: Settings
+    languages: tuple[str, str]
+    corpus: Path
+    user_dir: Path
+
+    # --- names ------------------------------------------------------------------------------------
+
+    def _in_work(self, name: str) -> Path:
+        return self.work.folder / name
+
+    @property
+    def data(self) -> Path:
+        """Return the folder of the text for fairseq."""
+        return self._in_work("data")
+
+    @property
+    def trained(self) -> Path:
+        """Return the checkpoint that translates."""
+        if self.settings.checkpoint == "best":
+            return self._in_work("checkpoints/checkpoint_best.pt")
+        return self._in_work(f"average-of-{self.settings.average}.pt")
+
+    @property
+    def translations(self) -> Path:
+        """Return the folder of the translations with these settings."""
+        s = self.settings
+        name = f"translations-{s.checkpoint}-beam{s.beam}-length{as_text(s.length_penalty)}"
+        name += f"-{s.unknown}"
+        if s.evaluate != "test":
+            name = f"{s.evaluate}-{name}"
+        return self._in_work("-with-".join([name, *(Path(one).name for one in self._others)]))
+
+    @property
+    def page(self) -> Path:
+        """Return the page that translates."""
+        return self._in_work(f"living-{self.settings.checkpoint}.html")
+
+    @property
+    def _text(self) -> Path:
+        return self._in_work("subwords" if self.settings.vocabulary == "bpe" else "tokens")
+
+    @property
+    def _others(self) -> list[str]:
+        return self.settings.ensemble.split()
+
+    def models(self) -> str:
+        """Return the checkpoints that translate together.
+
+        Raises:
+            UserError: another work folder has none.
+        """
+        models = [str(self.trained)]
+        for other in self._others:
+            model = Path(other).absolute() / self.trained.relative_to(self.work.folder)
+            if not model.exists():
+                raise UserError(f"the ensemble of {self.settings.ensemble}: there is no {model}")
+            models.append(str(model))
+        return ":".join(models)
+
+    def _tokenizer(self, language: str) -> str:
+        s = self.settings
+        of_side = s.source_tokenizer if language == self.languages[0] else s.target_tokenizer
+        return of_side or s.tokenizer
+
+    def _has_codes(self, language: str) -> bool:
+        return self.settings.vocabulary == "bpe" and self._tokenizer(language) != "character"
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    def prepare_text(self) -> list[Step]:
+        """Return the steps from the corpus to data for fairseq."""
+        steps = [Step("tokenise it", self._tokenise, self._in_work("tokens"))]
+        if self.settings.vocabulary == "bpe":
+            steps.append(Step("make subwords", self._make_subwords, self._in_work("subwords")))
+        return [*steps, Step("binarise it", self._binarise, self.data)]
+
+    def train(self) -> list[Step]:
+        """Return the steps of the training: one or, for R-Drop after BPE-dropout, two."""
+        s, steps = self.settings, []
+        further: tuple[object, ...] = ()
+        if s.rdrop:
+            further = ("--rdrop-alpha", s.rdrop)
+            if epochs := s.bpe_dropout_epochs:
+                first = partial(self._train, "--max-epoch", epochs)
+                steps.append(Step("train with BPE-dropout", first))
+        steps.append(Step("train", partial(self._train, *further)))
+        if s.checkpoint == "average":
+            steps.append(Step(f"average {s.average} checkpoints", self._average, self.trained))
+        return steps
+
+    def translate(self) -> list[Step]:
+        """Return the steps of the translation."""
+        steps, part = [], self.settings.evaluate
+        if self.settings.unknown == "replace":
+            words = self._in_work(f"{part}-words")
+            steps.append(Step(f"keep the words of {part}", self._keep_words, words))
+        name = f"translate to {self.translations.name}"
+        return [*steps, Step(name, self._translate, self.translations)]
+
+    def make_page(self, title: str, licence: str) -> Step:
+        """Return the step that makes a page, with examples of the text that is evaluated."""
+        name = f"write a page that translates ({self.settings.checkpoint})"
+        return Step(name, partial(self._write_page, title, licence), self.page)
+
+    # --- text -------------------------------------------------------------------------------------
+
+    def _tokenise(self, out: Path) -> None:
+        from fairseq_rnnsearch.inference import tokenizing
+
+        options = ["--out", str(out), *(["--lowercase"] if self.settings.lowercase else [])]
+        for language in self.languages:
+            options += ["--tokenizer-of", f"{language}={self._tokenizer(language)}"]
+        files = (self.corpus / f"{part}.{side}" for part in PARTS for side in self.languages)
+        tokenizing.main([*options, *map(str, files)])
+
+    def _make_subwords(self, out: Path) -> None:
+        from fairseq_rnnsearch.data.plain_text import FILE_NAME
+        from fairseq_rnnsearch.inference.tokenizing import learn_codes
+
+        out.mkdir()
+        s, tokens = self.settings, self._in_work("tokens")
+        with_codes = [language for language in self.languages if self._has_codes(language)]
+        for shared in [with_codes] if s.bpe_joint else [[language] for language in with_codes]:
+            learned = learn_codes([tokens / f"train.{one}" for one in shared], s.bpe_merges)
+            for language in shared:
+                (out / f"codes.{language}").write_text(learned, encoding="utf-8", newline="\n")
+        for language in self.languages:
+            codes = out / f"codes.{language}" if language in with_codes else None
+            for part in PARTS:
+                _segment(tokens / f"{part}.{language}", out / f"{part}.{language}", codes)
+            if not s.bpe_dropout:
+                continue
+            train, whole = out / f"train.{language}", out / f"train-0.{language}"
+            train.rename(whole)  # no merge is left out
+            copies = [out / f"train-{copy}.{language}" for copy in range(1, s.bpe_copies + 1)]
+            for copy, path in enumerate(copies, start=1):
+                _segment(tokens / train.name, path, codes, s.bpe_dropout, seed=copy)
+            with train.open("wb") as file:
+                for path in (whole, *copies):
+                    file.write(path.read_bytes())
+        described = json.loads((tokens / FILE_NAME).read_text(encoding="utf-8"))
+        for language in with_codes:
+            described[language]["bpe_codes"] = f"codes.{language}"
+        made = json.dumps(described, indent=1, ensure_ascii=False) + "\n"
+        (out / FILE_NAME).write_text(made, encoding="utf-8")
+
+    def _binarise(self, out: Path) -> None:
+        """Make data of all parts; BPE-dropout's copies are folders, and the first is among all.
+
+        The dictionaries have the pieces of all copies.
+        """
+        s, text = self.settings, self._text
+        held_out = ("--validpref", text / "valid", "--testpref", text / "test")
+        if not s.bpe_dropout:
+            least = ("--thresholdsrc", s.min_count, "--thresholdtgt", s.min_count)
+            self._preprocess(
+                out, "preprocess", "--workers", 2, *held_out, "--trainpref", text / "train",
+                *(least if s.vocabulary == "shortlist" else ()),
+            )  # fmt: skip
+            return
+        self._preprocess(out, "dictionaries", "--dict-only", "--trainpref", text / "train")
+        for copy in range(s.bpe_copies + 1):
+            folder, further = (out, held_out) if copy == 1 else (out / f"copy-{copy}", ())
+            self._preprocess(
+                folder, f"preprocess-{copy}", "--workers", 2, *self._dictionaries(out),
+                "--trainpref", text / f"train-{copy}", *further,
+            )  # fmt: skip
+
+    def _keep_words(self, out: Path) -> None:
+        """Keep those that the dictionary lacks too, because ``--replace-unk`` needs them."""
+        part = self.settings.evaluate
+        self._preprocess(
+            out, f"preprocess-{part}", "--dataset-impl", "raw", f"--{part}pref", self._text / part,
+            *self._dictionaries(self.data),
+        )  # fmt: skip
+
+    def _dictionaries(self, data: Path) -> list[object]:
+        source, target = (data / f"dict.{language}.txt" for language in self.languages)
+        return ["--srcdict", source, "--tgtdict", target]
+
+    def _preprocess(self, out: Path, name: str, *options: object) -> None:
+        source, target = self.languages
+        self._fairseq(
+            "preprocess", name, "--source-lang", source, "--target-lang", target,
+            "--destdir", out, *options,
+        )  # fmt: skip
+
+    def _fairseq(
+        self,
+        program: str,
+        name: str,
+        *options: object,
+        show: Callable[[str], None] | None = None,
+    ) -> None:
+        plugin = ("--user-dir", self.user_dir, "--task", "alignment_heatmap")
+        self.work.run(name, ["-c", _FAIRSEQ.format(program), *plugin, *options], show)
+
+    # --- training ---------------------------------------------------------------------------------
+
+    def folders(self) -> list[Path]:
+        """Return what each epoch reads; after the last folder, the first is read again.
+
+        Raises:
+            UserError: all pairs are too long.
+        """
+        s = self.settings
+        if not s.bpe_dropout:
+            return [self.data]
+        copies = (epoch % s.bpe_copies + 1 for epoch in range(s.bpe_dropout_epochs or s.bpe_copies))
+        folders = [self.data if copy == 1 else self.data / f"copy-{copy}" for copy in copies]
+        if s.bpe_dropout_epochs:
+            pairs = self._pairs_of_training()
+            folders += [self.data / "copy-0"] * (s.updates * s.batch_size // pairs + 1)
+        return folders
+
+    def _pairs_of_training(self) -> int:
+        """Count the pairs that are not too long once their words are split as in translation."""
+        sides = [_lines(self._text / f"train-0.{language}") for language in self.languages]
+        most = self.settings.longest
+        lengths = (max(len(side.split()) for side in pair) for pair in zip(*sides, strict=True))
+        pairs = sum(not most or length <= most for length in lengths)
+        if not pairs:
+            raise UserError(
+                f"no pair has at most {counted(most, 'word or piece', 'words or pieces')}"
+            )
+        return pairs
+
+    def _train(self, *options: object) -> None:
+        s = self.settings
+        updates, epochs = s.updates, 0
+        if "--max-epoch" in options:
+            epochs = int(str(options[options.index("--max-epoch") + 1]))
+        progress = Progress(updates, epochs)
+        self._fairseq(
+            "train", "train", ":".join(map(str, self.folders())),
+            "--arch", f"{s.model}_50", "--decoder-order", s.decoder_order,
+            "--encoder-embed-dim", s.embedding, "--decoder-embed-dim", s.embedding,
+            "--encoder-hidden-size", s.hidden, "--decoder-hidden-size", s.hidden,
+            "--attention-size", s.attention, "--maxout-size", s.maxout,
+            "--initialization", s.initialization, "--dropout", as_text(s.dropout),
+            "--max-train-words", s.longest,
+            "--criterion", "alignment_heatmap", "--label-smoothing", as_text(s.label_smoothing),
+            *self._optimization(), "--clip-norm", as_text(s.clip_norm),
+            "--batch-size", s.batch_size, "--batch-order", s.batch_order,
+            "--max-update", updates, "--patience", s.patience, "--seed", s.seed,
+            "--num-workers", 0,
+            "--save-dir", self._in_work("checkpoints"), "--no-epoch-checkpoints",
+            "--keep-best-checkpoints", s.average, *self._judgement(),
+            "--log-format", "simple", "--log-interval", 50, *s.train_options.split(), *options,
+            show=progress.show,
+        )  # fmt: skip
+        progress.end()
+
+    def _optimization(self) -> list[object]:
+        s = self.settings
+        if s.optimizer == "adadelta":
+            return ["--cost-scale", "sum", "--optimizer", "rnnsearch_adadelta"]
+        options: list[object] = ["--cost-scale", "word", "--optimizer", "adam"]
+        options += ["--lr", as_text(s.learning_rate)]
+        options += ["--lr-scheduler", s.lr_scheduler, "--warmup-updates", s.warmup]
+        if s.lr_scheduler == "polynomial_decay":
+            options += ["--total-num-update", s.updates, "--end-learning-rate", "0.00001"]
+        return options
+
+    def _judgement(self) -> list[str]:
+        if not self.settings.valid_bleu:
+            return ["--best-checkpoint-metric", "nll_loss"]
+        options = ["--best-checkpoint-metric", "bleu", "--maximize-best-checkpoint-metric"]
+        options += ["--eval-bleu", "--eval-bleu-args", '{"beam": 1}']
+        if self.settings.vocabulary == "bpe":
+            options.append("--eval-bleu-remove-bpe")
+        return options
+
+    def _average(self, out: Path) -> None:
+        from fairseq_rnnsearch.training.averaging import write_average
+
+        write_average(sorted(self._in_work("checkpoints").glob("checkpoint.best_*.pt")), out)
+
+    # --- translation ------------------------------------------------------------------------------
+
+    def _check_ensemble(self) -> None:
+        """Check that the models of an ensemble know the same words.
+
+        Raises:
+            UserError: they do not.
+        """
+        for other in self._others:
+            for language in self.languages:
+                name = f"dict.{language}.txt"
+                if (self.data / name).read_bytes() != (Path(other) / "data" / name).read_bytes():
+                    raise UserError(
+                        f"{other} has another dictionary of {language} than {self.work.folder}"
+                    )
+
+    def _translate(self, out: Path) -> None:
+        s, (source, target) = self.settings, self.languages
+        self._check_ensemble()
+        data: list[object] = [self.data]
+        options: list[object] = []
+        if s.unknown == "forbid":
+            options.append("--forbid-unk")
+        elif s.unknown == "replace":
+            data = [self._in_work(f"{s.evaluate}-words"), "--dataset-impl", "raw"]
+            data += ["--source-lang", source, "--target-lang", target]
+            options += ["--replace-unk", ""]
+        if s.vocabulary == "bpe":
+            options += ["--post-process", "subword_nmt"]
+        if s.model == "rnnsearch":
+            options += ["--heatmap-dir", out / "alignments", "--heatmap-format", "html,png"]
+            options += ["--heatmap-samples", s.drawn]
+        self._fairseq(
+            "generate", "generate", *data, "--path", self.models(), "--gen-subset", s.evaluate,
+            "--batch-size", 40, "--results-path", out, "--beam", s.beam,
+            "--lenpen", as_text(s.length_penalty), *options,
+        )  # fmt: skip
+        self._write_text(out, _translations(out / f"generate-{s.evaluate}.txt"))
+
+    def _write_text(self, out: Path, tokens: list[str]) -> None:
+        """Write translations as tokens, and as text.
+
+        Raises:
+            UserError: some are missing.
+        """
+        from fairseq_rnnsearch.data.plain_text import PlainText
+
+        target = self.languages[1]
+        reference = self._in_work("tokens") / f"{self.settings.evaluate}.{target}"
+        if len(tokens) != (expected := len(_lines(reference))):
+            raise UserError(
+                f"{out} has {counted(len(tokens), 'translation')} of"
+                f" {counted(expected, 'sentence')}"
+            )
+        rules = PlainText(target, self._tokenizer(target))
+        text = (rules.text(line.split()) for line in tokens)
+        for name, lines in (("tokens", tokens), ("text", text)):
+            made = "".join(f"{line}\n" for line in lines)
+            (out / f"{name}.{target}").write_text(made, encoding="utf-8", newline="\n")
+
+    def report(self) -> None:
+        """Print three translations, the scores and what else there is to see."""
+        s, (source, target) = self.settings, self.languages
+        corpus = [self.corpus / f"{s.evaluate}.{language}" for language in self.languages]
+        sides = [corpus[0], self.translations / f"text.{target}", corpus[1]]
+        for three in list(zip(*map(_lines, sides), strict=True))[:3]:
+            for name, sentence in zip(("source", "translation", "reference"), three, strict=True):
+                print(f"{name:<13}{shown(sentence)}")
+            print()
+        print(f"{s.model}, {source} to {target}, in {self.translations}:")
+        if self._tokenizer(target) != "character":
+            print("lower-cased, tokenised:")
+            tokens = self._in_work("tokens") / f"{s.evaluate}.{target}"
+            self._score("tokens", tokens, "--tokenize", "none", "--lowercase", "--force")
+        if s.lowercase:
+            print("detokenised, against a cased reference:")
+        else:
+            print("cased, detokenised:")
+        metrics = ("--metrics", "bleu", "chrf", "--tokenize", s.bleu_tokenizer)
+        self._score("text", corpus[1], *metrics)
+        if s.model == "rnnsearch":
+            self._name_pictures()
+        print("to translate more:")
+        module = "fairseq_rnnsearch.inference.translate"
+        print(" ", shlex.join([sys.executable, "-m", module, str(self.work.folder)]))
+
+    def _score(self, name: str, reference: Path, *options: str) -> None:
+        """Print scores with their signatures."""
+        hypothesis = self.translations / f"{name}.{self.languages[1]}"
+        command: list[str | Path] = [sys.executable, "-P", "-m", "sacrebleu", reference]
+        command += ["--input", hypothesis]
+        scored = subprocess.run(
+            [*command, "--format", "text", *options],
+            stdout=subprocess.PIPE, encoding="utf-8", check=True,
+        )  # fmt: skip
+        for line in scored.stdout.splitlines():
+            print(f"  {line.strip()}")
+
+    def _name_pictures(self) -> None:
+        alignments = self.translations / "alignments"
+        print(f"alignments: {alignments}/index.html")
+        if pictures := sorted(alignments.glob("*.png")):
+            print(f"  and as pictures, such as {pictures[0]}")
+        log = self._in_work("logs/generate.log").read_text(encoding="utf-8", errors="replace")
+        _, cannot_draw, rest = log.partition("no installed font can draw")
+        if cannot_draw:
+            print(shown(cannot_draw + rest.partition("\n")[0]))
+        emerging = self._in_work("checkpoints/heatmaps/emerging.gif")
+        if emerging.exists():
+            print(f"  how they emerged in training: {emerging}")
+
+    def _write_page(self, title: str, licence: str, out: Path) -> None:
+        part, source = self.settings.evaluate, self.languages[0]
+        lines = _lines(self.corpus / f"{part}.{source}")
+        examples = [f"--example={line}" for line in (*lines[:2], max(lines, key=len))]
+        self.work.run("living", [
+            "-m", "fairseq_rnnsearch.living", self.trained, "--data", self.data, "--out", out,
+            "--title", title, "--licence", licence, *examples,
+        ])  # fmt: skip
+
+
+def _segment(
+    text: Path, out: Path, codes: Path | None, dropout: float = 0.0, seed: int = 0
+) -> None:
+    """Split the words of a text into subwords, or copy it where it has no codes."""
+    if codes is None:
+        shutil.copyfile(text, out)
+        return
+    from subword_nmt.apply_bpe import BPE
+
+    random.seed(seed)  # which subword-nmt draws from
+    with codes.open(encoding="utf-8") as file:
+        bpe = BPE(file)
+    with (
+        text.open(encoding="utf-8", newline="\n") as lines,
+        out.open("w", encoding="utf-8", newline="\n") as file,
+    ):
+        file.writelines(bpe.process_line(line, dropout) for line in lines)
+
+
+def _translations(generated: Path) -> list[str]:
+    """Return the translations in fairseq-generate's output, in the order of the text."""
+    found = (line[2:].split("\t", 2) for line in _lines(generated) if line.startswith("D-"))
+    return [text for _, text in sorted((int(number), text) for number, _, text in found)]
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").removesuffix("\n").split("\n")

@@ -1,0 +1,235 @@
+"""Steps that are done once: what they make appears whole, and an interrupted run goes on."""
+
+import contextlib
+import fcntl
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import NamedTuple, NoReturn
+
+from fairseq_rnnsearch.errors import UserError, as_text
+from fairseq_rnnsearch.files import bring_to_disk, write_text
+
+_SHOWN = 15  # lines of the log of a program that failed
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+def log(message: str) -> None:
+    """Tell the user, with the time."""
+    print(time.strftime("%H:%M:%S"), message, file=sys.stderr)
+
+
+class Step(NamedTuple):
+    """What is done once.
+
+    Attributes:
+        name: what it is called to the user.
+        make: makes its output at the path that it is given; without an output, it goes on by itself
+            where it was interrupted.
+        output: the file or folder; None: it is the program's own.
+    """
+
+    name: str
+    make: Callable[..., None]
+    output: Path | None = None
+
+
+class _Interrupted(Exception):
+    """A signal ended a program."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__()
+        self.number = number
+
+
+class Work:
+    """A folder for all that is made.
+
+    Attributes:
+        folder: its absolute path.
+
+    Raises:
+        UserError: it holds other things, or cannot be written.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder.absolute()
+        self._done = self.folder / ".done"
+        if set(":,") & set(str(self.folder)):
+            raise UserError(f"{folder}: a colon or comma ends a path for fairseq; name another")
+        others = sorted(os.listdir(folder)) if folder.is_dir() else []
+        if others and not self._done.is_dir():
+            raise UserError(
+                f"{folder} has other things in it ({others[0]}) and is no work folder; name a new"
+                " one"
+            )
+        try:
+            for part in (self._done, self.folder / "logs"):
+                part.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise UserError(f"{folder} cannot be written: {problem.strerror}") from problem
+
+    @contextlib.contextmanager
+    def locked(self) -> Iterator[None]:
+        """Keep other commands out of the folder, where the file system has locks.
+
+        Raises:
+            UserError: another one is in it.
+        """
+        descriptor = os.open(self._done, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                raise UserError(f"{self.folder} is in use by another training") from None
+            except OSError:  # it has none
+                pass
+            yield
+        finally:
+            os.close(descriptor)
+
+    def remember(self, settings: Mapping[str, str]) -> None:
+        """Write settings that cannot be changed in this folder; one of an older version lacks some.
+
+        Raises:
+            UserError: the folder was made with others.
+        """
+        lines = {name: f"{name}={' '.join(value.split())}" for name, value in settings.items()}
+        path = self.folder / "training-settings"
+        if not path.exists():
+            write_text(path, "".join(f"{line}\n" for line in lines.values()))
+            return
+        known = {
+            line.partition("=")[0]: line for line in path.read_text(encoding="utf-8").splitlines()
+        }
+        if changed := [
+            lines[name] for name in lines if known.get(name, lines[name]) != lines[name]
+        ]:
+            raise UserError(
+                f"{self.folder} was made with other settings, now {changed[0]}: name another"
+                " folder, or remove that one"
+            )
+
+    def do(self, step: Step) -> None:
+        """Do a step, unless it was done before."""
+        stamp = self._done / step.name
+        if stamp.exists() and (step.output is None or step.output.exists()):
+            log(f"{step.name}: done before")
+            return
+        log(step.name)
+        start = time.monotonic()
+        try:
+            if step.output is None:
+                step.make()
+                stamp.touch()
+            else:
+                self._make(step.name, step.make, step.output, stamp)
+        except _Interrupted as interrupted:
+            _end_unfinished(step.name, interrupted.number)
+        except KeyboardInterrupt:
+            _end_unfinished(step.name, signal.SIGINT)
+        log(f"{step.name}: done in {time.monotonic() - start:.0f} s")
+
+    def _make(self, name: str, make: Callable[[Path], None], output: Path, stamp: Path) -> None:
+        """Let an output appear under its own name once all of it is on the disk."""
+        unfinished, replaced = (Path(f"{output}.{end}") for end in ("partial", "replaced"))
+        _remove(unfinished)
+        _remove(replaced)
+        make(unfinished)
+        if not unfinished.exists():
+            raise UserError(f"{name} made nothing")
+        stamp.unlink(missing_ok=True)
+        for path in (*unfinished.rglob("*"), unfinished):
+            bring_to_disk(path)
+        if output.exists():
+            output.rename(replaced)
+        unfinished.rename(output)
+        bring_to_disk(output.parent)
+        stamp.touch()
+        _remove(replaced)
+
+    def link(self, name: str, made: Path) -> None:
+        """Let a name in the folder lead to what was made last."""
+        unfinished = self.folder / f"{name}.partial"
+        _remove(unfinished)
+        unfinished.symlink_to(made.relative_to(self.folder))
+        unfinished.replace(self.folder / name)
+
+    def run(
+        self,
+        name: str,
+        command: Sequence[object],
+        show: Callable[[str], None] | None = None,
+    ) -> None:
+        """Run a program whose output goes to ``logs/NAME.log``.
+
+        Args:
+            command: the arguments of Python.
+            show: is given each line of the output, which is then added to the log of earlier runs.
+
+        Raises:
+            UserError: the program failed; the end of its log has been shown.
+        """
+        path = self.folder / "logs" / f"{name}.log"
+        with path.open("ab" if show else "wb") as file, _passing_signals_on() as children:
+            child = subprocess.Popen(
+                [sys.executable, "-P", *map(str, command)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE if show else file,
+                stderr=subprocess.STDOUT,
+                # logs have all that fairseq says; the screen has what is picked
+                env={**os.environ, "RNNSEARCH_WHOLE_LOG": "1"},
+            )
+            children.append(child)
+            for line in child.stdout if show and child.stdout else ():
+                file.write(line)
+                file.flush()
+                show(line.decode(errors="replace").rstrip("\n"))
+            status = child.wait()
+        if status:
+            lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+            print(*map(as_text, lines[-_SHOWN:]), sep="\n", file=sys.stderr)
+            raise UserError(f"{name} failed with status {status}; the end of {path} is above")
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _end_unfinished(name: str, number: int) -> NoReturn:
+    log(f'step "{name}" is unfinished; run again to go on')
+    sys.exit(128 + number)
+
+
+@contextlib.contextmanager
+def _passing_signals_on() -> Iterator[list[subprocess.Popen[bytes]]]:
+    """Leave it to the programs in the list what a signal ends: a training saves first.
+
+    Raises:
+        _Interrupted: at the end of the block, if there was a signal.
+    """
+    children: list[subprocess.Popen[bytes]] = []
+    received: list[int] = []
+
+    def pass_on(number: int, _: FrameType | None) -> None:
+        received.append(number)
+        for child in children:
+            child.send_signal(number)
+
+    before = {number: signal.signal(number, pass_on) for number in _SIGNALS}
+    try:
+        yield children
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    if received:
+        raise _Interrupted(received[0])

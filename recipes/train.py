@@ -1,0 +1,42 @@
+"""rnnsearch-train as the recipes call it: a setting may be a variable, such as HIDDEN.
+
+    python recipes/train.py OPTION...
+    python recipes/train.py plan WORK TRAIN TEST WORDS CHARACTERS DISTINCT WORDS CHARACTERS DISTINCT
+
+``plan`` says what a training takes whose text is not there yet: so many pairs of two parts, and the
+words, characters and different characters of the source and of the target.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from fairseq_rnnsearch.errors import program
+from fairseq_rnnsearch.training.__main__ import main, say_plan
+from fairseq_rnnsearch.training.settings import Naming, Settings, check, in_environment, read
+from fairseq_rnnsearch.training.writing_systems import Text
+
+RUNS = Path(__file__).resolve().parents[1] / "runs"
+
+
+def plan(work: str, *counts: str) -> None:
+    """Check the settings, and say what the training takes."""
+    naming = Naming(True, ("source", "target"))
+    settings = Settings(**read(in_environment(os.environ, naming), naming))
+    check(settings, naming)
+    train, test, *sides = map(int, counts)
+    source, target = (Text(*side, unspaced=False, chinese=False) for side in (sides[:3], sides[3:]))
+    say_plan(Path(work), settings, (source, target), train, train, test)
+
+
+@program
+def run() -> None:
+    """Run the command."""
+    if sys.argv[1:2] == ["plan"]:
+        plan(*sys.argv[2:])
+    else:
+        main(sys.argv[1:], os.environ, RUNS)
+
+
+if __name__ == "__main__":
+    run()

@@ -1,0 +1,413 @@
+"""rnnsearch-train: what it trains by which settings, in which steps, and what it refuses."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+
+import pytest
+from commands import PACKAGE, ROOT, TINY_MODEL, write_text
+
+from fairseq_rnnsearch import load
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.training.__main__ import main
+from fairseq_rnnsearch.training.progress import Progress
+from fairseq_rnnsearch.training.settings import (
+    Naming,
+    Settings,
+    check,
+    for_corpus,
+    in_environment,
+    read,
+)
+from fairseq_rnnsearch.training.stages import Training
+from fairseq_rnnsearch.training.steps import Step, Work
+from fairseq_rnnsearch.training.writing_systems import describe
+
+COMMAND = [sys.executable, "-P", "-m", "fairseq_rnnsearch.training"]
+OPTIONS = Naming(False, ("en", "fr"))
+VARIABLES = Naming(True, ("en", "fr"))
+
+
+def training(folder, **settings):
+    return Training(Work(folder), Settings(**settings), ("en", "fr"), folder / "corpus", PACKAGE)
+
+
+# --- settings -----------------------------------------------------------------------------------
+
+ENGLISH, CHINESE = describe(["A man rides a horse."]), describe(["天气很好，我们去公园。"])
+SIZES = [(100, 192, 1500), (19_999, 192, 7499), (29_000, 256, 6162), (200_000, 512, 20_000)]
+SIZES += [(2_000_000, 1000, 125_000)]
+
+
+@pytest.mark.parametrize(("pairs", "hidden", "updates"), SIZES)
+def test_sizes_follow_from_the_corpus(pairs, hidden, updates):
+    s = for_corpus({}, pairs, (ENGLISH, ENGLISH))
+    assert (s.hidden, s.updates, s.longest, s.bleu_tokenizer) == (hidden, updates, 50, "13a")
+    assert s.bpe_dropout == (0.1 if pairs < 20_000 else 0)
+    assert for_corpus({"hidden": 7, "updates": 9}, pairs, (ENGLISH, ENGLISH)).hidden == 7
+
+
+SMALL = {  # what goes with less than 20,000 pairs, unless it is set otherwise
+    "": (0.1, 20, 3, 0.003, "average"),
+    "bpe_dropout=0": (0, 0, 0, 0.003, "average"),
+    "dropout=0": (0, 0, 0, 0.0015, "best"),
+    "vocabulary=shortlist": (0, 0, 0, 0.0015, "best"),
+    "optimizer=adadelta": (0.1, 20, 3, 0.0015, "average"),
+    "rdrop=0 checkpoint=best": (0.1, 20, 0, 0.003, "best"),
+}
+
+
+@pytest.mark.parametrize("given", SMALL)
+def test_settings_of_small_corpora(given):
+    chosen = read(dict(x.split("=") for x in given.split()), OPTIONS)
+    s = for_corpus(chosen, 9000, (ENGLISH, ENGLISH))
+    found = (s.bpe_dropout, s.bpe_dropout_epochs, s.rdrop, s.learning_rate, s.checkpoint)
+    assert found == SMALL[given]
+
+
+def test_text_without_spaces_is_trained_by_characters():
+    s = for_corpus({}, 90_000, (ENGLISH, CHINESE))
+    assert (s.source_tokenizer, s.target_tokenizer) == ("", "character")
+    assert (s.longest, s.bleu_tokenizer) == (150, "zh")
+
+
+REFUSED = {  # as options, and as a recipe's variables
+    "target_tokenizer=words": "TOKENIZER_fr=words: must be one of reversible, moses, space, char",
+    "hidden=0": "HIDDEN=0: must be a number of 1 or more",
+    "hidden=1e3": "HIDDEN=1e3: must be a number of 1 or more",
+    "dropout=nan": "DROPOUT=nan: must be a probability, at least 0 and below 1",
+    "learning_rate=fast": "LEARNING_RATE=fast: must be a number of 0 or more",
+    "bpe_dropout=1": "BPE_DROPOUT=1: must be a probability, at least 0 and below 1",
+    "bpe_dropout=0.1 vocabulary=shortlist": "BPE_DROPOUT=0.1 needs subwords: VOCABULARY=bpe",
+    "bpe_dropout_epochs=5": "BPE_DROPOUT_EPOCHS=5 needs BPE_DROPOUT above 0",
+    "rdrop=3 dropout=0": "RDROP=3 needs DROPOUT above 0",
+    "rdrop=3 bpe_dropout=0.1": "RDROP=3 is for epochs without BPE-dropout: give BPE_DROPOUT_EPOCHS",
+    "unknown=replace model=rnnencdec": "UNKNOWN=replace needs alignments: MODEL=rnnsearch",
+}
+
+
+@pytest.mark.parametrize("given", REFUSED)
+def test_settings_that_cannot_be_are_named_as_they_were_given(given):
+    for naming in (VARIABLES, OPTIONS):
+        with pytest.raises(UserError) as refused:
+            check(Settings(**read(dict(x.split("=") for x in given.split()), naming)), naming)
+        if naming == VARIABLES:
+            assert REFUSED[given] in str(refused.value)
+        else:
+            name, _, value = given.split()[0].partition("=")
+            assert f"--{name.replace('_', '-')} {value}" in str(refused.value)
+
+
+def test_a_recipe_s_variables_are_settings():
+    given = {"BLEU_TOKENIZER": "zh", "TOKENIZER_fr": "moses", "HIDDEN": "", "HOME": "/root"}
+    assert in_environment(given, VARIABLES) == {"bleu_tokenizer": "zh", "target_tokenizer": "moses"}
+
+
+# --- the command --------------------------------------------------------------------------------
+
+MISTAKES = {
+    "": "--source and --target name the two text files",
+    "--source @/a.en": "--source and --target name the two text files",
+    "--source @/a.en --target @/b.en": "the suffixes of the files must be two languages",
+    "--source @/a --target @/a.en": "the suffixes of the files must be two languages",
+    "--pairs @/a.en": "--languages must name two languages",
+    "--pairs @/a.en --languages en": "--languages must name two languages",
+    "--pairs @/a.en --source @/a.en --target @/a.fr": "in the place of --source and --target",
+    "--source @/a.en --target @/a.de": "there is no file",
+    "--source @/a.en --target @/a.fr --test @/x": "there is no file",
+    "--corpus @ --languages en,fr": "there is no file",
+    "--corpus @ --languages en,fr --test @/x": "--valid and --test go without --corpus",
+    "--source @/a.en --target @/a.fr --hidden x": "--hidden x: must be a number of 1 or more",
+    "--source @/a.en --target @/a.fr": "1 pair that can be used are too few",
+    "--sauce": "unrecognized arguments: --sauce; did you mean --source?",
+}
+
+
+@pytest.mark.parametrize("given", MISTAKES)
+def test_mistakes_make_nothing(tmp_path, given, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for file in ("a.en", "a.fr", "b.en", "a"):
+        (tmp_path / file).write_text(f"{file}\n")
+    before = sorted(tmp_path.iterdir())
+    with pytest.raises(UserError, match=re.escape(MISTAKES[given])):
+        main(["--drawn", "1", *given.replace("@", str(tmp_path)).split()])
+    assert sorted(tmp_path.iterdir()) == before
+
+
+def test_a_dry_run_needs_python_alone(tmp_path):
+    """The recipes check what they are given before they install anything."""
+    write_text(tmp_path, train=60)
+    files = ["--source", tmp_path / "train.en", "--target", tmp_path / "train.fr"]
+    ended = subprocess.run(
+        [sys.executable, "-S", *COMMAND[1:], *files, "--dry-run"],  # -S: without site-packages
+        env={"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert ended.returncode == 0 and not ended.stdout, ended.stderr
+    assert ended.stderr.endswith("nothing was done (--dry-run)\n")
+    assert len(list(tmp_path.iterdir())) == 2
+
+
+# --- steps --------------------------------------------------------------------------------------
+
+
+def test_a_step_is_done_once_and_appears_whole(tmp_path, capsys):
+    work, made = Work(tmp_path / "work"), []
+
+    def make(out):
+        out.write_text("half")
+        made.append(out)
+        if len(made) == 1:
+            raise KeyboardInterrupt
+        out.write_text("whole")
+
+    output = work.folder / "file"
+    step = Step("make it", make, output)
+    with pytest.raises(SystemExit) as ended:
+        work.do(step)
+    assert ended.value.code == 130 and not output.exists()
+    assert 'step "make it" is unfinished; run again to go on' in capsys.readouterr().err
+    work.do(step)
+    work.do(step)
+    assert output.read_text() == "whole" and len(made) == 2
+    assert sorted(path.name for path in work.folder.iterdir()) == [".done", "file", "logs"]
+    output.unlink()
+    work.do(step)
+    assert output.exists() and len(made) == 3
+
+
+def test_a_program_that_fails_ends_the_step_with_its_log(tmp_path, capsys):
+    work = Work(tmp_path)
+    fails = "print('\\033[2J why'); raise SystemExit(3)"
+    with pytest.raises(UserError, match=r"x failed with status 3; the end of .*x.log is above"):
+        work.run("x", ["-c", fails])
+    assert capsys.readouterr().err == "\ufffd[2J why\n"
+
+
+def test_a_folder_with_other_things_is_no_work_folder(tmp_path):
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter").touch()
+    with pytest.raises(UserError, match=r"mine has other things in it \(letter\) and is no work"):
+        Work(tmp_path / "mine")
+    for sign in ":,":
+        with pytest.raises(UserError, match="a colon or comma"):
+            Work(tmp_path / f"a{sign}b")
+    work = Work(tmp_path / "new")
+    in_use = pytest.raises(UserError, match="new is in use by another training")
+    with work.locked(), in_use, Work(tmp_path / "new").locked():
+        pass
+    work.remember({"HIDDEN": "24", "SEED": "1"})
+    work.remember({"HIDDEN": "24", "SEED": "1"})
+    work.remember({"HIDDEN": "24", "SEED": "1", "NEWER": "1"})
+    with pytest.raises(UserError, match="was made with other settings, now HIDDEN=25: name anoth"):
+        work.remember({"HIDDEN": "25", "SEED": "1"})
+
+
+def test_how_each_language_is_tokenised_cannot_be_changed(tmp_path, monkeypatch):
+    monkeypatch.setattr(Work, "do", lambda self, step: None)
+    for part in ("train", "valid", "test"):
+        for language in ("en", "fr"):
+            (tmp_path / f"{part}.{language}").write_text("a\n")
+    corpus = f"--corpus {tmp_path} --languages en,fr --work {tmp_path}/work --stop-after text"
+    main(corpus.split())
+    main([*corpus.split(), "--target-tokenizer", "reversible", "--beam", "1"])
+    with pytest.raises(UserError, match="now TOKENIZER_fr=space: name another folder"):
+        main([*corpus.split(), "--target-tokenizer", "space"])
+
+
+TRAININGS = {  # the steps, and what fairseq-train is told besides, by settings
+    "": {"train": ()},
+    "rdrop=3": {"train": ("--rdrop-alpha", 3)},
+    "rdrop=0.5 bpe_dropout=0.1 bpe_dropout_epochs=5 checkpoint=average": {
+        "train with BPE-dropout": ("--max-epoch", 5),
+        "train": ("--rdrop-alpha", 0.5),
+        "average 5 checkpoints": (),
+    },
+    "bpe_dropout=0.1 bpe_dropout_epochs=5": {"train": ()},
+}
+
+
+@pytest.mark.parametrize("given", TRAININGS)
+def test_r_drop_comes_after_bpe_dropout(tmp_path, given):
+    chosen = read(dict(x.split("=") for x in given.split()), OPTIONS)
+    steps = training(tmp_path, **chosen).train()
+    assert {s.name: getattr(s.make, "args", ()) for s in steps} == TRAININGS[given]
+
+
+NAMED = {  # what translates, and where to
+    "": "checkpoints/checkpoint_best.pt translations-best-beam12-length1-forbid",
+    "evaluate=valid checkpoint=average length_penalty=0.6": (
+        "average-of-5.pt valid-translations-average-beam12-length0.6-forbid"
+    ),
+}
+
+
+@pytest.mark.parametrize("given", NAMED)
+def test_translations_are_named_by_their_settings(tmp_path, given):
+    found = training(tmp_path, **read(dict(x.split("=") for x in given.split()), OPTIONS))
+    model, translations = (tmp_path / name for name in NAMED[given].split())
+    assert (found.models(), found.translations) == (str(model), translations)
+
+
+def test_an_ensemble_names_its_models_and_knows_one_dictionary(tmp_path):
+    for name, word in (("a", "x"), ("b", "x"), ("c", "y")):
+        for file in ("checkpoints/checkpoint_best.pt", "data/dict.en.txt", "data/dict.fr.txt"):
+            (path := tmp_path / name / file).parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(word)
+        (tmp_path / name / ".done").mkdir()
+    a, b, c = (tmp_path / name for name in "abc")
+    together = training(a, ensemble=str(b))
+    best = "checkpoints/checkpoint_best.pt"
+    assert together.models() == f"{a}/{best}:{b}/{best}"
+    assert together.translations.name == "translations-best-beam12-length1-forbid-with-b"
+    (step,) = training(b, ensemble=f"{a} {c}").translate()
+    with pytest.raises(UserError, match=f"{c} has another dictionary of en than {b}"):
+        step.make(tmp_path / "out")
+    with pytest.raises(UserError, match=rf"there is no .*/other/{best}"):
+        training(c, ensemble="other").models()
+
+
+EPOCHS = {  # the folder that each epoch reads, by settings: 60 updates of two, of four pairs
+    "": [""],
+    "bpe_dropout=0.1": ["", "copy-2", "copy-3"],
+    "bpe_dropout=0.1 bpe_dropout_epochs=1": ["", *["copy-0"] * 31],
+    "bpe_dropout=0.1 bpe_dropout_epochs=5": (
+        ["", "copy-2", "copy-3", "", "copy-2", *["copy-0"] * 31]
+    ),
+    "bpe_dropout=0.1 bpe_dropout_epochs=1 longest=2": ["", *["copy-0"] * 61],
+    "bpe_dropout=0.1 bpe_dropout_epochs=1 longest=0": ["", *["copy-0"] * 31],
+}
+
+
+@pytest.mark.parametrize("given", EPOCHS)
+def test_each_epoch_reads_its_copy_and_the_last_ones_every_merge(tmp_path, given):
+    """However many pairs are too long, no later epoch has BPE-dropout again."""
+    settings = read(dict(x.split("=") for x in given.split()), OPTIONS)
+    found = training(tmp_path, bpe_copies=3, updates=60, batch_size=2, **settings)
+    (tmp_path / "subwords").mkdir()
+    (tmp_path / "subwords/train-0.en").write_text("a\nb b\nc c c\nd d\n")
+    (tmp_path / "subwords/train-0.fr").write_text("A\nB B\nC C\nD D D\n")
+    data = tmp_path / "data"
+    assert found.folders() == [data / copy if copy else data for copy in EPOCHS[given]]
+
+
+def test_bpe_dropout_splits_training_text_alone_and_in_another_way_each_time(tmp_path):
+    lines = [f"{word} {word[::-1]}" for word in ("station", "nation", "ratio", "notation")] * 20
+    text = "\n".join(lines) + "\n"
+    (tmp_path / "corpus").mkdir()
+    for name in ("train", "valid", "test"):
+        for language in ("en", "fr"):
+            (tmp_path / "corpus" / f"{name}.{language}").write_text(text)
+    options = ["--bpe-merges", "60", "--bpe-dropout", "0.3", "--bpe-copies", "2"]
+    corpus = ["--corpus", str(tmp_path / "corpus"), "--languages", "en,fr"]
+    work = tmp_path / "work"
+    main([*corpus, "--work", str(work), *options, "--stop-after", "text"])
+    made = work / "subwords"
+    again = subprocess.run(
+        [sys.executable, "-m", "subword_nmt.apply_bpe", "--codes", made / "codes.en"]
+        + ["--dropout", "0.3", "--seed", "2", "--input", work / "tokens" / "train.en"],
+        capture_output=True,
+        text=True,
+    )
+    assert again.stdout == (made / "train-2.en").read_text()
+    for language in ("en", "fr"):
+        one, two, whole, all_ways, valid = (
+            (made / f"{name}.{language}").read_text()
+            for name in ("train-1", "train-2", "train-0", "train", "valid")
+        )
+        assert all_ways == whole + one + two and one != two and whole == valid
+        assert {x.replace("@@ ", "") for x in (one, two, whole)} == {text}
+        assert len(set(whole.splitlines())) == 4  # each line's own; with BPE-dropout there are more
+        assert len(set(one.splitlines())) > 20 < len(set(two.splitlines()))
+        known = dict(map(str.split, (work / f"data/dict.{language}.txt").open()))
+        counted = {piece: str(count) for piece, count in Counter(all_ways.split()).items()}
+        assert {piece: known[piece] for piece in counted} == counted
+    binarised = {path.stem for path in (work / "data").glob("*.idx")}
+    assert binarised == {f"{x}.en-fr.{y}" for x in ("train", "valid", "test") for y in ("en", "fr")}
+    for copy in ("copy-2", "copy-0"):
+        further = {path.stem for path in (work / "data" / copy).glob("*.idx")}
+        assert further == {"train.en-fr.en", "train.en-fr.fr"}
+
+
+# --- how it goes --------------------------------------------------------------------------------
+
+REPORT = (
+    "| INFO | train_inner | epoch {}:     {} / 50 loss=1, ppl={}, wps=1, num_updates={}, wall={}"
+)
+
+
+def test_progress_is_a_line_for_each_report(capsys):
+    progress = Progress(900, 0)
+    for line in (
+        "29 of 31 training pairs have at most 50 words",
+        REPORT.format("001", 25, "7.5", 25, 60),
+        "29 of 31 training pairs have at most 50 words",
+        "something else",
+        "| valid | epoch 001 | valid on 'valid' subset | loss 2 | nll_loss 3 | x | ppl 8 | y",
+        "| WARNING | \x1b[2J a sentence is long",
+    ):
+        progress.show(line)
+    progress.end()
+    assert capsys.readouterr().out.splitlines() == [
+        "  left out of training: 2 of 31 pairs, of more than 50 words or pieces",
+        "  update 25 of 900, epoch 1: training perplexity 7.5, 60 s so far",
+        "  epoch 1: validation perplexity 8",
+        "  | WARNING | \ufffd[2J a sentence is long",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("updates", "epochs", "total"), [(900, 0, 900), (900, 3, 150), (0, 3, 150)]
+)
+def test_the_end_of_a_training_is_the_nearer_one(capsys, updates, epochs, total):
+    progress = Progress(updates, epochs)
+    for update, seconds in ((25, 3), (50, 130)):
+        progress.show(REPORT.format("001", update, "7.5", update, seconds))
+        time.sleep(0.01)
+    first, second = capsys.readouterr().out.splitlines()
+    assert f"update 25 of {total}," in first
+    assert re.search(r"2 min so far, \d+ s left$", second)
+
+
+# --- a whole training ---------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_training_that_is_stopped_goes_on_to_a_translator(tmp_path):
+    """With both of its phases; meanwhile the folder is locked."""
+    write_text(tmp_path, train=640)
+    options = {name.lower().replace("_", "-"): value for name, value in TINY_MODEL.items()}
+    options |= {"dropout": "0.1", "bpe-merges": "20", "bpe-dropout": "0.1", "bpe-copies": "2"}
+    options |= {"bpe-dropout-epochs": "10", "rdrop": "1", "warmup": "1", "batch-size": "20"}
+    options |= {"learning-rate": "0.01", "updates": "1100", "beam": "3", "drawn": "2"}
+    options |= {"work": str(tmp_path / "work")}
+    command = [*COMMAND, "--source", tmp_path / "train.en", "--target", tmp_path / "train.fr"]
+    command += [f"--{name}={value}" for name, value in options.items()]
+    given = {"env": {**os.environ, "OMP_NUM_THREADS": "1"}, "text": True, "cwd": tmp_path}
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, **given, **piped) as first:
+        while not first.stdout.readline().startswith("  update"):
+            assert first.poll() is None, first.stderr.read()
+        other = subprocess.run(command, **given, **piped)
+        assert other.returncode == 1 and "is in use by another training" in other.stderr
+        first.send_signal(signal.SIGTERM)
+        _, said = first.communicate()
+    assert first.returncode == 143
+    assert said.endswith('step "train with BPE-dropout" is unfinished; run again to go on\n')
+    again = subprocess.run(command, **given, **piped)
+    assert again.returncode == 0, again.stderr
+    assert again.stderr.count("done before") == 4
+    scores = [float(x) for x in re.findall(r"version:[\d.]+ = ([\d.]+) ", again.stdout)]
+    assert len(scores) == 2 and min(scores) > 80
+    work = tmp_path / "work"
+    assert (work / "living-average.html").stat().st_size > 100_000
+    assert load(work).translate("red house").text == "maison rouge"
+    assert not list(work.rglob("*.partial")) and not list(work.rglob("*.unfinished"))
+    assert (work / "checkpoint_best.pt").resolve() == work / "average-of-5.pt"
+    assert len((work / "translations" / "text.fr").read_text().splitlines()) > 20
