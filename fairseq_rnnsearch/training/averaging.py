@@ -1,11 +1,15 @@
-"""Average the parameters of several checkpoints of one training into a new checkpoint."""
+"""Average the parameters of several checkpoints of one training into a new checkpoint.
 
+python -m fairseq_rnnsearch.training.averaging OUT CHECKPOINT...
+"""
+
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 import torch
 
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UserError, program
 from fairseq_rnnsearch.runs.checkpoints import read_checkpoint
 
 
@@ -26,3 +30,14 @@ def write_average(paths: Sequence[Path], out: Path) -> None:
     checkpoint["model"] = {name: mean[name].to(value) for name, value in parameters.items()}
     checkpoint["last_optimizer_state"] = None
     torch.save(checkpoint, out)
+
+
+@program
+def main() -> None:
+    """Run the command."""
+    out, *paths = map(Path, sys.argv[1:])
+    write_average(paths, out)
+
+
+if __name__ == "__main__":
+    main()

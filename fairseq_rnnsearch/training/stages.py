@@ -309,9 +309,8 @@ class Training:
         return options
 
     def _average(self, out: Path) -> None:
-        from fairseq_rnnsearch.training.averaging import write_average
-
-        write_average(sorted(self._in_work("checkpoints").glob("checkpoint.best_*.pt")), out)
+        best = sorted(self._in_work("checkpoints").glob("checkpoint.best_*.pt"))
+        self.work.run("average", ["-m", "fairseq_rnnsearch.training.averaging", out, *best])
 
     # --- translation ------------------------------------------------------------------------------
 
