@@ -12,6 +12,7 @@ from fairseq_rnnsearch.alignment.evaluation import __main__ as evaluation
 from fairseq_rnnsearch.conformance import __main__ as conformance
 from fairseq_rnnsearch.inference import align, export, tokenizing, translate
 from fairseq_rnnsearch.living import __main__ as living
+from fairseq_rnnsearch.training import __main__ as training
 
 # Words that show help, or are mistakes that are found before any work.
 QUICK = {
@@ -38,6 +39,7 @@ MAINS = {
     "rnnsearch-living": living.main,
     "rnnsearch-path": fairseq_rnnsearch.__main__.print_path,
     "rnnsearch-tokenize": tokenizing.main,
+    "rnnsearch-train": training.main,
     "rnnsearch-translate": translate.main,
 }
 
@@ -59,7 +61,8 @@ from fairseq_rnnsearch.alignment.evaluation.__main__ import main as evaluation
 from fairseq_rnnsearch.conformance.__main__ import main as conformance
 from fairseq_rnnsearch.inference import align, export, tokenizing, translate
 from fairseq_rnnsearch.living.__main__ import main as living
-for main in (align.main, conformance, evaluation, export.main, living, translate.main):
+from fairseq_rnnsearch.training.__main__ import main as training
+for main in (align.main, conformance, evaluation, export.main, living, training, translate.main):
     with contextlib.suppress(SystemExit):
         main(["--help"])
 """
@@ -69,7 +72,7 @@ def test_help_needs_no_docstrings():
     """Python leaves them out with -OO or PYTHONOPTIMIZE=2."""
     ran = subprocess.run([sys.executable, "-OO", "-c", HELP], capture_output=True, text=True)
     assert ran.returncode == 0 and not ran.stderr, ran.stderr
-    assert ran.stdout.count("usage: ") == 6
+    assert ran.stdout.count("usage: ") == 7
 
 
 def test_every_command_is_in_the_table():
@@ -108,6 +111,7 @@ class Missing:
 sys.meta_path.insert(0, Missing())
 from fairseq_rnnsearch.inference import align, translate
 from fairseq_rnnsearch.living import __main__ as living
+from fairseq_rnnsearch.training import __main__ as training
 
 folder = sys.argv[1]
 source, target = (f"{folder}/text.{language}" for language in ("en", "fr"))

@@ -9,6 +9,8 @@ import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+from fairseq_rnnsearch.errors import counted
+
 FLOPS = 60e9  # a second of one core, with validations
 SEARCH_FLOPS = 15e9
 SECONDS_OF_UPDATE = 0.05  # besides its multiplications
@@ -37,7 +39,7 @@ def parameters_of(sizes: Sequence[int], types: Sequence[int]) -> int:
 
 def duration(seconds: float) -> str:
     if seconds < 100 * 60:
-        return f"{max(seconds / 60, 1):.0f} minutes"
+        return counted(max(round(seconds / 60), 1), "minute")
     return f"{seconds / 3600:.0f} hours"
 
 
