@@ -60,11 +60,12 @@ class _OfModel:
     """The recordings of a model, one for each shape.
 
     Attributes:
+        places: where its parameters lie; recordings know no others.
         launches: how often one was launched.
     """
 
-    def __init__(self, pool: tuple[int, int]) -> None:
-        self.pool = pool
+    def __init__(self, places: tuple[int, ...], pool: tuple[int, int]) -> None:
+        self.places, self.pool = places, pool
         self.launches = 0
         self.seen: set[Hashable] = set()
         self.made: dict[Hashable, tuple[list[Tensor], CudaRecording]] = {}
@@ -80,9 +81,7 @@ class Recordings:
 
     def __init__(self, record: type[CudaRecording], kind: str = "cuda") -> None:
         self._record, self._kind = record, kind
-        self._of_models: WeakKeyDictionary[nn.Module, dict[Hashable, _OfModel]] = (
-            WeakKeyDictionary()
-        )
+        self._of_models: WeakKeyDictionary[nn.Module, _OfModel] = WeakKeyDictionary()
 
     def cost(
         self,
@@ -106,12 +105,10 @@ class Recordings:
         self, function: CostFunction, model: nn.Module, words: list[Tensor], label_smoothing: float
     ) -> Cost:
         learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
-        memory = tuple(parameter.data_ptr() for parameter in learned)
-        kept = self._of_models.setdefault(model, {})
-        if memory not in kept:
-            kept.clear()  # the parameters were moved
-            kept[memory] = _OfModel(self._record.memory())
-        kept = kept[memory]
+        places = tuple(parameter.data_ptr() for parameter in learned)
+        kept = self._of_models.get(model)
+        if kept is None or kept.places != places:
+            kept = self._of_models[model] = _OfModel(places, self._record.memory())
         # a recording repeats products in the precision it was made with
         precision = torch.get_float32_matmul_precision()
         key = precision, model.training, label_smoothing, *(x.shape for x in words)
