@@ -60,39 +60,15 @@ from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.derived.passes import (
     Primitives,
     apply,
+    decoder_tensors,
     first_order,
     summed_product,
 )
-from fairseq_rnnsearch.paper.equations import AlignmentModel, GatedUnit, Memory
 
 
-def decoder_recurrence(
-    primitives: Primitives,
-    word_inputs: Tensor,
-    initial: Tensor,
-    steps: int,
-    memory: Memory,
-    unit: GatedUnit,
-    alignment_model: AlignmentModel,
-    foreseen: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
+def decoder_recurrence(primitives: Primitives, *given: object) -> tuple[Tensor, Tensor, Tensor]:
     """See ``Backend.decoder_recurrence``."""
-    return apply(
-        _DecoderRecurrence,
-        primitives,
-        steps,
-        memory.padding,
-        word_inputs,
-        initial,
-        memory.annotations,
-        memory.keys,
-        unit.recurrent_gates,
-        unit.recurrent_proposed,
-        unit.context_weight,
-        alignment_model.state_weight,
-        alignment_model.energy_weight,
-        foreseen,
-    )
+    return apply(_DecoderRecurrence, primitives, *decoder_tensors(*given))
 
 
 class _DecoderRecurrence(torch.autograd.Function):

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.kernels.derived.operations import Operations
+from fairseq_rnnsearch.paper.equations import AlignmentModel, GatedUnit, Memory
 
 
 class Primitives(NamedTuple):
@@ -53,6 +54,25 @@ def first_order(backward: Callable) -> Callable:
             return backward(*args)
 
     return run
+
+
+def decoder_tensors(
+    word_inputs: Tensor,
+    initial: Tensor,
+    steps: int,
+    memory: Memory,
+    unit: GatedUnit,
+    alignment_model: AlignmentModel,
+    foreseen: Tensor | None = None,
+) -> tuple[int | Tensor | None, ...]:
+    """Return the arguments of ``Backend.decoder_recurrence`` as a pass takes them.
+
+    Autograd sees the tensors that it is given, and none inside of modules.
+    """
+    of_memory = memory.padding, word_inputs, initial, memory.annotations, memory.keys
+    of_unit = unit.recurrent_gates, unit.recurrent_proposed, unit.context_weight
+    of_model = alignment_model.state_weight, alignment_model.energy_weight
+    return steps, *of_memory, *of_unit, *of_model, foreseen
 
 
 def _kind_of(args: tuple[object, ...]) -> str:

@@ -20,36 +20,18 @@ import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
-from fairseq_rnnsearch.kernels.derived.passes import apply, first_order, summed_product
+from fairseq_rnnsearch.kernels.derived.passes import (
+    apply,
+    decoder_tensors,
+    first_order,
+    summed_product,
+)
 from fairseq_rnnsearch.kernels.gpu import attention, products
-from fairseq_rnnsearch.paper.equations import AlignmentModel, GatedUnit, Memory
 
 
-def decoder_recurrence(
-    word_inputs: Tensor,
-    initial: Tensor,
-    steps: int,
-    memory: Memory,
-    unit: GatedUnit,
-    alignment_model: AlignmentModel,
-    foreseen: Tensor | None = None,
-) -> tuple[Tensor, Tensor, Tensor]:
+def decoder_recurrence(*given: object) -> tuple[Tensor, Tensor, Tensor]:
     """See ``Backend.decoder_recurrence``."""
-    return apply(
-        _DecoderRecurrence,
-        steps,
-        memory.padding,
-        word_inputs,
-        initial,
-        memory.annotations,
-        memory.keys,
-        unit.recurrent_gates,
-        unit.recurrent_proposed,
-        unit.context_weight,
-        alignment_model.state_weight,
-        alignment_model.energy_weight,
-        foreseen,
-    )
+    return apply(_DecoderRecurrence, *decoder_tensors(*given))
 
 
 class _DecoderRecurrence(torch.autograd.Function):
