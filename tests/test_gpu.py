@@ -22,10 +22,12 @@ from omegaconf import OmegaConf
 from pretend import DEVICE, MixedDevices, OnDevice, move, numbers, on_device, pretending
 from slow_cases import cases
 from torch.testing import assert_close
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference.search import generator
 from fairseq_rnnsearch.kernels.reference import Reference
+from fairseq_rnnsearch.paper.equations import GatedUnit
 from fairseq_rnnsearch.plugin import optim
 from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.plugin.generators import AuthorsSequenceGenerator, StepwiseGenerator
@@ -145,6 +147,26 @@ def test_updates_are_those_of_a_cpu_and_wait_for_nothing(name, left):
             assert not counts.waits, counts
         assert_close([numbers(x) for x in found_there], [*map(torch.detach, found)], **CLOSE)
     assert_close(parameters(there), parameters(model), **CLOSE)
+
+
+class _Widths(TorchDispatchMode):
+    """Keeps the columns of all matrices that are multiplied."""
+
+    def __init__(self):
+        super().__init__()
+        self.seen = set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        if function.overloadpacket in (torch.ops.aten.mm, torch.ops.aten.addmm):
+            self.seen |= {x.size(-1) for x in args if x.dim() == 2}
+        return function(*args, **(kwargs or {}))
+
+
+def test_products_of_embedded_words_have_rows_of_16_bytes():
+    unit = GatedUnit(620, 1000).to("meta")
+    with _Widths() as widths:
+        unit.word_inputs(torch.empty(30, 80, 620, device="meta")).sum().backward()
+    assert 624 in widths.seen and not any(width % 8 for width in widths.seen), widths.seen
 
 
 def test_r_drop_waits_for_nothing():

@@ -21,6 +21,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from fairseq_rnnsearch.paper.equations.linear import linear
+
 
 class Memory(NamedTuple):
     """What the decoder reads from the source at every step, one sentence per row."""
@@ -58,7 +60,7 @@ class AlignmentModel(nn.Module):
 
     def foreseen(self, y: Tensor) -> Tensor:
         """Return V_a e(y_i), with target foresight: ``(..., m)`` to ``(..., n')``."""
-        return y @ self.foresight_weight.T
+        return linear(y, self.foresight_weight)
 
     def energies(self, s: Tensor, keys: Tensor, foreseen: Tensor | None = None) -> Tensor:
         """Return e_i for one target position, in the keys' type; W_a s may be in a narrower one.

@@ -11,6 +11,8 @@ comes from the authors' program; the paper's equations omit biases.
 import torch
 from torch import Tensor, nn
 
+from fairseq_rnnsearch.paper.equations.linear import linear
+
 
 class DeepOutput(nn.Module):
     """The equations up to t_i, and their parameters.
@@ -43,7 +45,7 @@ class DeepOutput(nn.Module):
 
     def word_inputs(self, y: Tensor) -> Tensor:
         """Return V_o e(y) and the bias: ``(..., m)`` to ``(..., 2l)``."""
-        return nn.functional.linear(y, self.word_weight, self.bias)
+        return linear(y, self.word_weight, self.bias)
 
     def given_word_inputs(self, s: Tensor, of_words: Tensor, c: Tensor) -> Tensor:
         """Like ``forward``, given the words' ``word_inputs``."""

@@ -15,6 +15,8 @@ state where this one replaces it.
 import torch
 from torch import Tensor, nn
 
+from fairseq_rnnsearch.paper.equations.linear import linear
+
 
 class GatedUnit(nn.Module):
     """One unit: its parameters and its interface to the loops over time.
@@ -45,7 +47,7 @@ class GatedUnit(nn.Module):
     def word_inputs(self, embedded: Tensor) -> Tensor:
         """Return W e(y) plus the bias, the words' part of x: ``(..., m)`` to ``(..., 3n)``."""
         bias = nn.functional.pad(self.input_bias, (0, 2 * self.hidden_size))
-        return nn.functional.linear(embedded, self.input_weight, bias)
+        return linear(embedded, self.input_weight, bias)
 
     def context_inputs(self, c: Tensor) -> Tensor:
         """Return C c, the context's part of x: ``(..., context)`` to ``(..., 3n)``."""

@@ -17,6 +17,8 @@ biases start at zero, even the forget gate's: at first it passes half of the cel
 import torch
 from torch import Tensor, nn
 
+from fairseq_rnnsearch.paper.equations.linear import linear
+
 
 class LongShortTermMemory(nn.Module):
     """One unit, with the interface of ``GatedUnit``.
@@ -43,7 +45,7 @@ class LongShortTermMemory(nn.Module):
 
     def word_inputs(self, embedded: Tensor) -> Tensor:
         """Return W e(y) plus the biases, the words' part of x: ``(..., m)`` to ``(..., 4n)``."""
-        return nn.functional.linear(embedded, self.input_weight, self.input_bias)
+        return linear(embedded, self.input_weight, self.input_bias)
 
     def context_inputs(self, c: Tensor) -> Tensor:
         """Return C c_i, the context's part of x: ``(..., context)`` to ``(..., 4n)``."""
