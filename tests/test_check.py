@@ -247,6 +247,12 @@ def side_by_side(p, s, y, c):
     return (s + z * (proposed - s))[None]
 
 
+def step_as_a_tuple(p, s, y_prev, y, h, mask):
+    model = planted_model.Model(p)
+    found = model.step(s, y_prev, y, h, mask)
+    return model.look(s, h, mask), found["state"], found["probabilities"]
+
+
 def one_vector_at_a_time(s, h, W_a, U_a, v_a):
     return softmax(np.array([v_a @ np.tanh(W_a @ s + U_a @ column) for column in h]))
 
@@ -265,6 +271,7 @@ def one_vector_at_a_time(s, h, W_a, U_a, v_a):
         (logits, "readout", "torch", "taken as logits"),
         (in_lists, "context", "numpy", "context"),
         (side_by_side, "state", "numpy", "returns state as (1, 23, 12), taken as (23, 12)"),
+        (step_as_a_tuple, "step", "torch", "state"),
         (one_vector_at_a_time, "weights", "numpy", "without a batch axis"),
     ],
 )

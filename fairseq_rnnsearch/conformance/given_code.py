@@ -273,10 +273,11 @@ def _identified(
             array = as_array(value)
         except (TypeError, ValueError, RuntimeError) as problem:
             raise Refused(f"returns something that is not an array: {reason(problem)}") from problem
-        for name in names:
-            fitted = _fitted(array, outputs[name], sizes) if name not in found else None
-            if fitted is None and name == "context":  # of the keys, n' = n numbers
-                fitted = _fitted(array, outputs[name].replace("c", "n"), sizes)
+        shapes = [(name, outputs[name]) for name in names]
+        if "context" in names:  # of the keys, n' = n numbers; a state has as many, and goes first
+            shapes.append(("context", outputs["context"].replace("c", "n")))
+        for name, axes in shapes:
+            fitted = _fitted(array, axes, sizes) if name not in found else None
             if fitted is not None:
                 break
         else:
