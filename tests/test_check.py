@@ -66,7 +66,10 @@ IN_STEP = [
     ("output-over-batch", "softmax(dim=-1)", "softmax(dim=0)"),
     ("context-not-in-gates", 'p["C_z"], p["C_r"], p["C"]', '0 * p["C_z"], 0 * p["C_r"], p["C"]'),
 ]  # fmt: skip
-FAULTS = IN_ENCODER + IN_UNITS + IN_STEP
+FAULTS = [
+    *IN_ENCODER, *IN_UNITS, *IN_STEP,
+    ("mask-inverted", "masked_fill(~mask", "masked_fill(mask"),  # NaN, which hides a second fault
+]  # fmt: skip
 
 
 def planted(*faults):
@@ -355,6 +358,7 @@ def test_mistakes_in_the_code_are_shown_with_their_place(code, part, message):
 def test_not_a_number_is_no_rounding():
     report = check(lambda s, y, c: s * np.nan, "state")
     assert not report.ok and report.largest_error == np.inf
+    assert "returns state with NaN" in str(report)
 
 
 def test_the_manual_s_example_prints_what_it_shows(tmp_path, capsys):

@@ -286,6 +286,8 @@ def _identified(
         found[name] = fitted
         if array.shape != fitted.shape and sizes["b"] > 1:
             remarks.append(f"returns {name} as {array.shape}, taken as {fitted.shape}")
+        if np.isnan(fitted).any():
+            remarks.append(f"returns {name} with NaN, which is not a number")
     if not found:
         raise Refused(f"returns nothing; may be {', '.join(outputs)}")
     return found, remarks

@@ -30,7 +30,7 @@ CHOICES = {
     "start": "backward",  # see `VariantModel.start`
     "start_tanh": True,
     "energies": "additive",  # see `VariantModel.energies`
-    "mask": "before",  # never, after, zero
+    "mask": "before",  # never, after, zero, inverted, inverted with -inf
     "sees_end": True,  # whether the end of the source sentence is attended to
     "softmax_axis": 1,  # 0: over the batch
     "weights": "soft",  # uniform, hard
@@ -120,6 +120,8 @@ class VariantModel:
             return {"weights": mask / mask.sum(1, keepdims=True)}
         if kind in ("before", "zero"):
             e = np.where(mask, e, -np.inf if kind == "before" else 0)
+        elif kind.startswith("inverted"):
+            e = np.where(mask, -np.inf if kind.endswith("-inf") else -1e9, e)
         alpha = np.exp(_log_softmax(e, self.choice["softmax_axis"]))
         if kind == "after":
             alpha = alpha * mask

@@ -227,7 +227,7 @@ def _comparable(output: Output) -> tuple[Arrays, tuple[str, ...]]:
         return output
     given, remarks = output.quantities["probabilities"], output.remarks
     with np.errstate(all="ignore"):
-        if (given >= 0).all() and any(_sums_to_one(given, axis) for axis in (-1, 0)):
+        if not (given < 0).any() and any(_sums_to_one(given, axis) for axis in (-1, 0)):
             logs = np.log(given)
         elif _sums_to_one(np.exp(given), 0):
             logs = given
@@ -240,9 +240,9 @@ def _comparable(output: Output) -> tuple[Arrays, tuple[str, ...]]:
 
 
 def _sums_to_one(probabilities: np.ndarray, axis: int) -> bool:
-    """Tell of all sums but those of padding, where there is nothing."""
+    """Tell of all sums but those of padding, where there is nothing, and of NaN."""
     sums = probabilities.sum(axis)
-    return bool(np.allclose(sums[sums != 0], 1, atol=1e-4))
+    return bool(np.allclose(sums[(sums != 0) & ~np.isnan(sums)], 1, atol=1e-4))
 
 
 def _names(found: Sequence[Found]) -> tuple[str, ...]:
