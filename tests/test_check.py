@@ -333,8 +333,16 @@ def test_what_is_explained_up_to_a_quantity():
         return {"weights": alpha, "state": s + 1}
 
     report = check(step)
-    assert report.deviations == ("no-mask",) and "This of weights is no-mask" in str(report)
-    assert "What follows differs in a way that the catalogue does not have" in str(report)
+    assert report.deviations == ("no-mask",) and "Up to weights, this is no-mask" in str(report)
+    assert "Nothing in the catalogue explains what follows" in str(report)
+
+
+class Sized:
+    def __init__(self, size):
+        self.size = size
+
+    def state(self, s):
+        return s
 
 
 @pytest.mark.parametrize(
@@ -343,11 +351,14 @@ def test_what_is_explained_up_to_a_quantity():
         (lambda s: s[99], "state", r"test_check.py, line \d+: `.*s\[99\].*`: index 99 is out"),
         (lambda p: p["W_x"], "state", "KeyError: 'W_x'"),
         (lambda s, hidden: s, "state", "state asks for hidden: it may ask for p, s, y_prev, y, c"),
+        (lambda s: torch.tanh(s), "state", "must be Tensor, .*; for code that takes tensors"),
         (lambda s: s[:, :5], "state", r"shape \(23, 5\); may be state \(23, 12\)"),
         (lambda s: {"stat": s}, "state", "'stat'; did you mean state"),
         (lambda s: None, "state", "returns nothing"),
         (lambda s: s, "stat", "did you mean state"),
-        (lambda s: s, None, "or the part that it is"),
+        (lambda s: s, None, "say with --part"),
+        (Sized, None, "Sized cannot be made without size: its __init__ may ask for p"),
+        (nn.GRUCell, None, "none of its functions is named for a part of the model"),
     ],
 )
 def test_mistakes_in_the_code_are_shown_with_their_place(code, part, message):
@@ -405,6 +416,7 @@ def test_the_command(tmp_path, capsys):
     ("arguments", "message"),
     [
         (["nosuch.py:step"], "nosuch.py: no such file"),
+        (["textwrap"], "to check one of its own, add a colon and its name: TextWrapper"),
         (["nosuchmodule:step"], "No module named 'nosuchmodule'"),
         ([f"{planted_model.__file__}:Modle"], "did you mean Model?"),
         (["--framework", "torch"], "name the code"),

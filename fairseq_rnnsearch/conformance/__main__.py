@@ -109,13 +109,15 @@ def _loaded(code: str) -> Any:
 
 def _parser() -> argparse.ArgumentParser:
     parser = parser_of("rnnsearch-check", __doc__)
-    parser.add_argument("code", nargs="?", metavar="FILE.py:NAME", help="or MODULE:NAME")
     parser.add_argument(
-        "--part", choices=tuple(PARTS), help="what a function computes, if not its name's part"
+        "code", nargs="?", metavar="FILE.py:NAME", help="the code; also FILE.py, MODULE:NAME"
+    )
+    parser.add_argument(
+        "--part", choices=tuple(PARTS), help="what a function computes, if its name is not a part's"
     )
     parser.add_argument(
         "--framework", choices=FRAMEWORKS, default="numpy",
-        help="whose arrays the code takes (default: %(default)s)",
+        help="the arrays that the code takes (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
         "--grade", type=Path, metavar="FOLDER", help="count what is right in every file NAME.py"

@@ -82,9 +82,7 @@ class GivenCode:
         self.parts = named if part is None else (part,)
         self._target, self._framework = target, framework
         if not self.parts or (self._is_function and not callable(target)):
-            raise UserError(
-                f"{self.name}: name functions, or the part that it is, {', '.join(PARTS)}"
-            )
+            raise UserError(_without_part(target, self.name))
 
     def layouts(self, part: str) -> list[list[Layout]]:
         """Return layouts to try: all of one list, and only then those of the next."""
@@ -132,6 +130,12 @@ class GivenCode:
         if not inspect.isclass(self._target) or p is None:
             return getattr(self._target, part)
         asked = _asked(self._target)
+        missing = [name for name, needed in (asked or {}).items() if needed and name != "p"]
+        if missing:
+            raise UserError(
+                f"{self.name} cannot be made without {', '.join(missing)}: its __init__ may ask "
+                "for p, the dict of parameters, or for nothing"
+            )
         made = self._guarded(self._target, {"p": p} if asked is None or "p" in asked else {})
         return getattr(made, part)
 
@@ -140,7 +144,10 @@ class GivenCode:
         try:
             return function(**arguments)
         except Exception as problem:
-            raise refused(problem, self.name) from problem
+            mistake = refused(problem, self.name)
+            if self._framework == "numpy" and "ndarray" in str(problem):
+                mistake = Refused(f"{mistake}; for code that takes tensors: --framework torch")
+            raise mistake from problem
 
     def _converted(self, array: np.ndarray, layout: Layout) -> Any:
         is_wide = layout.single and array.dtype == np.float64
@@ -158,6 +165,18 @@ class GivenCode:
             value = torch.as_tensor(value).detach().cpu()
             value = value.double() if value.is_floating_point() else value
         return np.asarray(value)
+
+
+def _without_part(target: Any, name: str) -> str:
+    """Return what to do about a target in which no part of the model was found."""
+    parts = ", ".join(PARTS)
+    if inspect.isroutine(target):
+        return f"{name}: say with --part (in Python: part=) what it computes; parts are {parts}"
+    message = f"{name}: none of its functions is named for a part of the model; parts are {parts}"
+    own = [n for n, v in vars(target).items() if getattr(v, "__module__", None) == name]
+    if inspect.ismodule(target) and own:
+        message += f"; to check one of its own, add a colon and its name: {', '.join(own)}"
+    return message
 
 
 def refused(problem: Exception, name: str) -> Refused:

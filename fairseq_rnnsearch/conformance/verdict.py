@@ -49,14 +49,15 @@ class PartReport(NamedTuple):
             same = "equal to rounding" if error <= SINGLE else "DIFFERS"
             lines.append(f"{name:<22} {same}, largest difference {error:.1e}")
         if self.deviations:
-            of = "" if len(self.explained) == len(self.errors) else f" of {self.explained[-1]}"
-            lines.append(f"This{of} is {_named(self.deviations)}:")
+            is_whole = len(self.explained) == len(self.errors)
+            of = "This" if is_whole else f"Up to {self.explained[-1]}, this"
+            lines.append(f"{of} is {_named(self.deviations)}:")
             for one in self.deviations:
                 entry = BY_NAME[one.name]
                 lines += [f"  the paper  {entry.paper}", f"  here       {entry.instead}"]
             lines += [f"or {_named(other)}, which gives the same numbers" for other in self.others]
-            if of:
-                lines.append("What follows differs in a way that the catalogue does not have.")
+            if not is_whole:
+                lines.append("Nothing in the catalogue explains what follows: check it by itself.")
         elif not self.ok:
             first = next(name for name, error in self.errors.items() if error > SINGLE)
             lines.append(f"No deviation of the catalogue explains it; first to differ: {first}.")
@@ -91,7 +92,7 @@ class Report(NamedTuple):
     def __str__(self) -> str:
         verdict = f"{self.name}: equal to the authors' program, largest difference {{:.1e}}"
         if not self.ok:
-            named = ", ".join(self.deviations) or "nothing that the catalogue has"
+            named = ", ".join(self.deviations) or "nothing in the catalogue explains it"
             verdict = f"{self.name}: differs from the authors' program by {{:.1e}}: {named}"
         lines = [verdict.format(self.largest_error), *(str(part) for part in self.parts)]
         if self.deviations:
