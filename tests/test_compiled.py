@@ -23,7 +23,7 @@ from torch.testing import assert_close
 
 from fairseq_rnnsearch import c_library
 from fairseq_rnnsearch.kernels.cpu import compiled_steps
-from fairseq_rnnsearch.kernels.derived.operations import Operations
+from fairseq_rnnsearch.kernels.cpu.operations import Operations
 
 
 @pytest.fixture

@@ -15,10 +15,10 @@ from fairseq_rnnsearch.inference.search.candidates import best
 from fairseq_rnnsearch.kernels.cpu import (
     compiled_steps,
     few_rows,
+    operations,
     packed_weights,
     word_inputs,
 )
-from fairseq_rnnsearch.kernels.derived import operations
 from fairseq_rnnsearch.plugin.generators import AuthorsSequenceGenerator, StepwiseGenerator
 
 pytestmark = pytest.mark.usefixtures("blocks")

@@ -11,8 +11,7 @@ from torch.testing import assert_close
 
 from fairseq_rnnsearch import kernels
 from fairseq_rnnsearch.kernels import BACKENDS, KERNELS, Backend, Direction, RunByBackend, choose
-from fairseq_rnnsearch.kernels.cpu import compiled_steps, output_cost
-from fairseq_rnnsearch.kernels.derived import operations
+from fairseq_rnnsearch.kernels.cpu import compiled_steps, operations, output_cost
 from fairseq_rnnsearch.paper.equations import AlignmentModel, GatedUnit, Memory
 from fairseq_rnnsearch.paper.network import DECODER_ORDERS, Decoder, Encoder
 

@@ -156,10 +156,14 @@ def test_the_table_says_no_more_than_the_files_do():
         assert not allowed - used, layer
 
 
-def test_the_kernels_of_a_gpu_need_nothing_of_a_cpu_s():
-    """What both are derived from lies beside them."""
-    for path in (PACKAGE / "kernels" / "gpu").rglob("*.py"):
-        assert not [name for name in imports(path) if ".kernels.cpu" in name], path
+def test_the_kernels_of_a_gpu_and_of_a_cpu_share_what_lies_beside_them():
+    """Neither imports from the other, and what only one needs lies in its folder."""
+    used = {}
+    for kind, other in (("cpu", "gpu"), ("gpu", "cpu")):
+        names = {n for path in (PACKAGE / "kernels" / kind).glob("*.py") for n in imports(path)}
+        assert not [name for name in names if f".kernels.{other}" in name]
+        used[kind] = {name for name in names if ".kernels.derived." in name}
+    assert used["cpu"] == used["gpu"]
 
 
 def test_the_table_has_no_circle():

@@ -9,7 +9,7 @@ from torch.testing import assert_close
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels.cpu.compiled_steps import operations
-from fairseq_rnnsearch.kernels.derived.operations import Operations
+from fairseq_rnnsearch.kernels.cpu.operations import Operations
 from fairseq_rnnsearch.paper.equations import AlignmentModel, alignment_weights
 from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.plugin.optim.adadelta import RNNSearchAdadelta, RNNSearchAdadeltaConfig

@@ -1,33 +1,30 @@
 """The fast backend for CPUs: hand-derived backward passes and compiled steps.
 
-Training runs ``recurrence``, ``derived.decoder_loop`` and ``output_cost``; translation runs
-``search_steps``. Their elementwise operations are in ``derived.operations`` (PyTorch) and
+Training runs ``recurrence``, ``decoder_loop`` and ``output_cost``; translation runs
+``search_steps``. Their elementwise operations are in ``operations.py`` (PyTorch) and
 ``operations.c`` (C).
 """
 
 from collections.abc import Iterable
-from functools import partial
 
 import torch
 from torch import nn
 
 from fairseq_rnnsearch.kernels.cpu import (
+    decoder_loop,
     few_rows,
     output_cost,
     packed_weights,
     recurrence,
     search_steps,
 )
-from fairseq_rnnsearch.kernels.cpu.compiled_steps import operations
 from fairseq_rnnsearch.kernels.cpu.search_steps import SearchSteps
 from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
-from fairseq_rnnsearch.kernels.derived import DERIVED_FROM, decoder_loop
-from fairseq_rnnsearch.kernels.derived.passes import Primitives
+from fairseq_rnnsearch.kernels.derived import DERIVED_FROM
 from fairseq_rnnsearch.kernels.interface import SearchStart
 from fairseq_rnnsearch.kernels.reference import Reference
 from fairseq_rnnsearch.paper.equations import OutputLayer
 
-PRIMITIVES = Primitives(operations, packed_weights.batch_product)
 TYPES = (torch.float32, torch.float64, torch.bfloat16)
 LOWERED = {torch.float32, torch.bfloat16}
 
@@ -40,7 +37,7 @@ class CPU:
 
     recurrence = staticmethod(recurrence.recurrence)
     training_cost = Reference.training_cost
-    decoder_recurrence = partial(decoder_loop.decoder_recurrence, PRIMITIVES)
+    decoder_recurrence = staticmethod(decoder_loop.decoder_recurrence)
     output_cost = staticmethod(output_cost.output_cost)
     output_logits = staticmethod(search_steps.output_logits)
     forget = staticmethod(packed_weights.forget)

@@ -1,4 +1,4 @@
-"""``derived.operations`` in C, compiled for this machine on first use.
+"""``operations`` in C, compiled for this machine on first use.
 
 C trusts its pointers, and would read or write a tensor of the wrong type or shape as if it were
 right. So every call checks each tensor, which costs half a microsecond.
@@ -13,7 +13,8 @@ from torch import Tensor
 from fairseq_rnnsearch import c_library
 from fairseq_rnnsearch.c_library import INTEGER, POINTER, REAL
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
-from fairseq_rnnsearch.kernels.derived.operations import Operations, check_words, smoothing
+from fairseq_rnnsearch.kernels.cpu.operations import Operations, check_words
+from fairseq_rnnsearch.kernels.derived import smoothing
 
 SOURCE = Path(__file__).with_name("operations.c")
 TYPES = {torch.float32: (), torch.float64: ("-DDOUBLE",), torch.bfloat16: ("-DBFLOAT16",)}

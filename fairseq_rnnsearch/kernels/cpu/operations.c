@@ -1,4 +1,4 @@
-/* The functions of derived/operations.py, each in one pass through memory. compiled_steps.py
+/* The functions of operations.py, each in one pass through memory. compiled_steps.py
    compiles this file for one type of the products' operands: float, double or (BFLOAT16) bfloat16,
    whose sums and states are in float. `..._row` is a matrix's row stride, in numbers. */
 

@@ -13,9 +13,9 @@ from torch import Tensor
 
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.cpu.compiled_steps import operations
+from fairseq_rnnsearch.kernels.cpu.operations import scratch
 from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product, single_product
-from fairseq_rnnsearch.kernels.derived.operations import scratch, slices
-from fairseq_rnnsearch.kernels.derived.passes import apply, first_order
+from fairseq_rnnsearch.kernels.derived import apply, first_order, slices
 
 # bytes of logits per block: with more, each block is fresh system memory, slow at first touch
 LOGITS = 2**24
@@ -90,7 +90,7 @@ class _Gradients:
         dtype = accurate_type(t.dtype)
         self._t, self._W = t, W
         numbers = min(len(t), rows) * len(W)
-        self._d_x = scratch().take("gradients of logits", numbers, t.dtype).view(-1, len(W))
+        self._d_x = scratch("gradients of logits", numbers, t.dtype).view(-1, len(W))
         self._rows = slice(0, 0)  # the rows of t whose gradients are in d_x
         self._d_t, self._d_W = torch.empty_like(t), torch.empty_like(W, dtype=dtype)
 

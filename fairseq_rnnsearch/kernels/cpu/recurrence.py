@@ -42,7 +42,7 @@ from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.cpu import few_rows
 from fairseq_rnnsearch.kernels.cpu.compiled_steps import operations
 from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product, can_keep, product
-from fairseq_rnnsearch.kernels.derived.passes import apply, first_order, summed_product
+from fairseq_rnnsearch.kernels.derived import apply, first_order, summed_product
 from fairseq_rnnsearch.kernels.interface import Direction
 
 

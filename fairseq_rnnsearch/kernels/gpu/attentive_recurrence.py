@@ -1,6 +1,6 @@
 """The decoder's loop in Triton: four launches a step in the forward pass, and five in the backward.
 
-``derived.decoder_loop`` derives the equations (1) to (10) and explains the names. Here
+``cpu.decoder_loop`` derives the equations (1) to (10) and explains the names. Here
 
     C c_i = sum_j alpha_ij C h_j                                                              (11)
 
@@ -20,7 +20,7 @@ import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
-from fairseq_rnnsearch.kernels.derived.passes import (
+from fairseq_rnnsearch.kernels.derived import (
     apply,
     decoder_tensors,
     first_order,

@@ -24,7 +24,7 @@ import triton.language as tl
 from torch import Tensor
 
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
-from fairseq_rnnsearch.kernels.derived.operations import smoothing
+from fairseq_rnnsearch.kernels.derived import smoothing
 
 BYTES = 8192  # of a row at a time
 WARPS = 8

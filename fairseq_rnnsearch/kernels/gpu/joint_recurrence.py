@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
-from fairseq_rnnsearch.kernels.derived.passes import apply, first_order
+from fairseq_rnnsearch.kernels.derived import apply, first_order
 from fairseq_rnnsearch.kernels.gpu import products
 from fairseq_rnnsearch.kernels.interface import Direction
 

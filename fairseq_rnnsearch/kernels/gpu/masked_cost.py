@@ -12,8 +12,7 @@ from torch import Tensor
 
 from fairseq_rnnsearch.devices import runs_triton
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
-from fairseq_rnnsearch.kernels.derived.operations import slices, smoothing
-from fairseq_rnnsearch.kernels.derived.passes import apply, first_order
+from fairseq_rnnsearch.kernels.derived import apply, first_order, slices, smoothing
 
 # bytes of logits per block
 LOGITS = 2**28

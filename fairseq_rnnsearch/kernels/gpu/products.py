@@ -2,7 +2,7 @@
 
 A step of a recurrence multiplies as many rows as the batch has sentences. Such a product takes as
 long as reading its weights, so that launches and elementwise operations between products would
-take most of the time. The equations are those of ``derived.operations``, which explains the names.
+take most of the time. The equations are those of ``cpu.operations``, which explains the names.
 States and gradients of states are exact (float32); ``..._in`` are operands of products.
 
 In the kernels a name is a pointer, and ``to_`` before it marks its row stride, if rows may be

@@ -16,34 +16,27 @@ import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.kernels.accuracy import log_softmax
+from fairseq_rnnsearch.kernels.derived import slices, smoothing
 
 # numbers per block, to fit the caches of two cores: two megabytes in float32
 BLOCK = 1 << 19
 
 
-class Scratch(threading.local):
-    """Memory that each thread reuses for every batch, because allocating is slow."""
-
-    def __init__(self) -> None:
-        self._memory: dict[str, Tensor] = {}
-
-    def take(self, purpose: str, size: int, dtype: torch.dtype) -> Tensor:
-        """Return ``(size,)`` numbers; the next call for the same purpose reuses them."""
-        memory = self._memory.get(purpose)
-        if memory is None or memory.dtype != dtype or len(memory) < size:
-            memory = self._memory[purpose] = torch.empty(size, dtype=dtype)
-        return memory[:size]
-
-
 @cache
-def scratch() -> Scratch:
-    """Return the memory that all loops share."""
-    return Scratch()
+def _memory() -> threading.local:
+    return threading.local()
 
 
-def slices(length: int, step: int) -> list[slice]:
-    """Split ``length`` rows into slices of ``step``; the last may be shorter."""
-    return [slice(start, min(start + step, length)) for start in range(0, length, step)]
+def scratch(purpose: str, size: int, dtype: torch.dtype) -> Tensor:
+    """Return ``(size,)`` numbers in memory that the thread's next call for this purpose reuses.
+
+    Allocating it for every batch would be slow.
+    """
+    kept = _memory().__dict__
+    memory = kept.get(purpose)
+    if memory is None or memory.dtype != dtype or len(memory) < size:
+        memory = kept[purpose] = torch.empty(size, dtype=dtype)
+    return memory[:size]
 
 
 class Operations:
@@ -54,10 +47,6 @@ class Operations:
     """
 
     parts = 1
-
-    def rows_of_sums(self, batch: int) -> int:
-        """Return the number of rows in which ``align_backward`` collects the gradient of v."""
-        return self.parts
 
     def unit_gates(
         self,
@@ -159,7 +148,7 @@ class Operations:
         sentences, source, _ = keys.shape
         rows = alpha.view(sentences, -1, source)
         query = query.unflatten(0, (sentences, -1)).to(keys.dtype)
-        for part in slices(sentences, _at_once(keys, rows[0].numel() * len(v))):
+        for part in slices(sentences, _at_once(rows[0].numel() * len(v))):
             hidden = _hidden_units(keys[part].unsqueeze(1), query[part].unsqueeze(2))
             torch.mv(hidden.view(-1, len(v)), v, out=rows[part].view(-1))
         rows.masked_fill_(padding.unsqueeze(1), -torch.inf)
@@ -184,12 +173,12 @@ class Operations:
             keys, query, v, alpha: as for ``align``.
             d_alpha: exact, ``(sentences, source)``.
             d_keys: exact, ``(sentences, source, n')``.
-            d_v: exact, ``(rows_of_sums(sentences), n')``.
+            d_v: exact, ``(parts, n')``.
             d_query: in the operands' type, ``(sentences, n')``.
         """
         d_energies = torch._softmax_backward_data(d_alpha, alpha, -1, alpha.dtype)
         query = query.to(keys.dtype).unsqueeze(1)
-        for part in slices(len(keys), _at_once(keys, keys[0].numel())):
+        for part in slices(len(keys), _at_once(keys[0].numel())):
             hidden = _hidden_units(keys[part], query[part])
             d_v[0].addmv_(hidden.flatten(0, 1).T, d_energies[part].view(-1))
             slope = torch.ops.aten.tanh_backward(d_energies[part].unsqueeze(-1), hidden).mul_(v)
@@ -237,9 +226,7 @@ class Operations:
                 d_logits[rows] = p
         return cost, nll
 
-    def log_softmax(self, logits: Tensor, temperature: float, out: Tensor) -> None:
-        """Write the log-softmax of logits / temperature to ``out`` (exact)."""
-        log_softmax(logits, temperature, out)
+    log_softmax = staticmethod(log_softmax)
 
 
 def check_words(words: Tensor, symbols: int) -> None:
@@ -254,16 +241,7 @@ def check_words(words: Tensor, symbols: int) -> None:
             raise IndexError(f"words {least} to {most} of {symbols}")
 
 
-def smoothing(label_smoothing: float, symbols: int) -> tuple[float, float]:
-    """Return the weights of the word's cost and of every symbol's cost.
-
-    As in fairseq, the probability is spread over all symbols but the correct one.
-    """
-    spread = label_smoothing / (symbols - 1)
-    return 1 - label_smoothing - spread, spread
-
-
-def _at_once(keys: Tensor, numbers: int) -> int:
+def _at_once(numbers: int) -> int:
     """Return how many sentences, of so many numbers each, fit into one block of hidden units."""
     return max(1, BLOCK // max(1, numbers))
 
@@ -276,5 +254,5 @@ def _sum(inputs: Tensor, recurrent: Tensor, context: Tensor | None) -> Tensor:
 def _hidden_units(keys: Tensor, query: Tensor) -> Tensor:
     """Return tanh(key + query), in memory that the next call reuses."""
     shape = torch.broadcast_shapes(keys.shape, query.shape)
-    hidden = scratch().take("hidden units", shape.numel(), keys.dtype).view(shape)
+    hidden = scratch("hidden units", shape.numel(), keys.dtype).view(shape)
     return torch.add(keys, query, out=hidden).tanh_()

@@ -1,29 +1,28 @@
-"""What the hand-derived passes share: no graph, no second-order gradients, one type of operands.
+"""What the hand-derived passes of ``cpu`` and ``gpu`` share: one type of operands, and no graph.
+
+``cpu.recurrence`` and ``cpu.decoder_loop`` derive the gradients; ``gpu`` orders the same equations
+otherwise.
 
 Under ``torch.autocast``, or with parameters narrower than float32, the operands of products are in
 that type; everything else, states and their gradients above all, is in float32.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.kernels.derived.operations import Operations
-from fairseq_rnnsearch.paper.equations import AlignmentModel, GatedUnit, Memory
+from fairseq_rnnsearch.paper.equations import (
+    AlignmentModel,
+    BiasedEmbedding,
+    DeepOutput,
+    GatedUnit,
+    Memory,
+    OutputLayer,
+)
 
-
-class Primitives(NamedTuple):
-    """The building blocks of a pass, which each backend provides.
-
-    Attributes:
-        operations: returns the elementwise operations for a type of the products' operands.
-        product: returns, for a weight W, the function from x, ``(rows, in)``, to x W^T.
-    """
-
-    operations: Callable[[torch.dtype], Operations]
-    product: Callable[[Tensor], Callable[[Tensor], Tensor]]
+# the equations that the passes and steps are derived from
+DERIVED_FROM = {AlignmentModel, BiasedEmbedding, DeepOutput, GatedUnit, OutputLayer}
 
 
 def apply(function: type[torch.autograd.Function], *args: object) -> Tensor | tuple[Tensor, ...]:
@@ -75,11 +74,6 @@ def decoder_tensors(
     return steps, *of_memory, *of_unit, *of_model, foreseen
 
 
-def _kind_of(args: tuple[object, ...]) -> str:
-    """Return the device type of the first tensor among the arguments, or "cpu" without one."""
-    return next((x.device.type for x in args if isinstance(x, Tensor)), "cpu")
-
-
 def summed_product(d_out: Tensor, x: Tensor) -> Tensor:
     """Return a matrix's gradient over all steps, given the gradients of its products with x.
 
@@ -87,3 +81,22 @@ def summed_product(d_out: Tensor, x: Tensor) -> Tensor:
         d_out, x: ``(time, batch, out)`` and ``(time, batch, in)``; x may be of any type.
     """
     return d_out.flatten(0, 1).T @ x.flatten(0, 1).to(d_out.dtype)
+
+
+def slices(length: int, step: int) -> list[slice]:
+    """Split ``length`` rows into slices of ``step``; the last may be shorter."""
+    return [slice(start, min(start + step, length)) for start in range(0, length, step)]
+
+
+def smoothing(label_smoothing: float, symbols: int) -> tuple[float, float]:
+    """Return the weights of the word's cost and of every symbol's cost.
+
+    As in fairseq, the probability is spread over all symbols but the correct one.
+    """
+    spread = label_smoothing / (symbols - 1)
+    return 1 - label_smoothing - spread, spread
+
+
+def _kind_of(args: tuple[object, ...]) -> str:
+    """Return the device type of the first tensor among the arguments, or "cpu" without one."""
+    return next((x.device.type for x in args if isinstance(x, Tensor)), "cpu")
