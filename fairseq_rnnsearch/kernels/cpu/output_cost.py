@@ -55,17 +55,33 @@ class _OutputCost(torch.autograd.Function):
         dtype = accurate_type(operands)
         words = words.contiguous()
         row = len(W) * t.element_size()
-        gradients = _Gradients(t, W, max(1, GRADIENTS // row)) if wanted else None
         cost, nll = (torch.zeros((), dtype=dtype) for _ in range(2))
         times_W, ops = batch_product(W), operations(operands)
         d_bias = torch.zeros(ops.parts, len(b), dtype=dtype)
+        if wanted:  # d_t = d_x W and d_W = d_x^T t
+            d_t, d_W = torch.empty_like(t), torch.empty_like(W, dtype=dtype)
+            numbers = min(len(t), max(1, GRADIENTS // row)) * len(W)
+            d_logits = scratch("gradients of logits", numbers, operands).view(-1, len(W))
+
+        def multiply(rows: slice) -> None:
+            """Compute what the gradients of these rows' logits, all in ``d_logits``, add."""
+            d_x = d_logits[: rows.stop - rows.start]
+            d_t[rows] = single_product(d_x, W.T)
+            _add_product(d_W, d_x.T, t[rows], first=rows.start == 0)
+
+        begin, d_x = 0, None  # the first row whose gradient waits in d_logits
         for part in slices(len(t), max(1, min(LOGITS, GRADIENTS) // row)):
-            d_x = gradients.of_logits(part) if wanted else None
+            if wanted:
+                if part.stop - begin > len(d_logits):
+                    multiply(slice(begin, part.start))
+                    begin = part.start
+                d_x = d_logits[part.start - begin : part.stop - begin]
             sums = ops.cost_of_words(times_W(t[part], b), words[part], label_smoothing, d_x, d_bias)
             cost, nll = cost + sums[0], nll + sums[1]
         ctx.mark_non_differentiable(nll)
         if wanted:
-            ctx.save_for_backward(*gradients.finished(), d_bias.sum(dim=0))
+            multiply(slice(begin, len(t)))
+            ctx.save_for_backward(d_t, d_W, d_bias.sum(dim=0))
         return cost, nll
 
     @staticmethod
@@ -77,41 +93,6 @@ class _OutputCost(torch.autograd.Function):
         if d_cost != 1:
             gradients = (gradient * d_cost for gradient in gradients)
         return None, None, None, None, *gradients
-
-
-class _Gradients:
-    """The gradients of t and W from those of the logits: d_t = d_x W and d_W = d_x^T t.
-
-    Args:
-        rows: number of rows of d_x to collect for one product.
-    """
-
-    def __init__(self, t: Tensor, W: Tensor, rows: int) -> None:
-        dtype = accurate_type(t.dtype)
-        self._t, self._W = t, W
-        numbers = min(len(t), rows) * len(W)
-        self._d_x = scratch("gradients of logits", numbers, t.dtype).view(-1, len(W))
-        self._rows = slice(0, 0)  # the rows of t whose gradients are in d_x
-        self._d_t, self._d_W = torch.empty_like(t), torch.empty_like(W, dtype=dtype)
-
-    def of_logits(self, part: slice) -> Tensor:
-        """Return the buffer for the gradients of the next rows' logits."""
-        if part.stop - self._rows.start > len(self._d_x):
-            self._multiply()
-        self._rows = slice(self._rows.start, part.stop)
-        return self._d_x[part.start - self._rows.start : part.stop - self._rows.start]
-
-    def _multiply(self) -> None:
-        rows = self._rows
-        d_x = self._d_x[: rows.stop - rows.start]
-        self._d_t[rows] = single_product(d_x, self._W.T)
-        _add_product(self._d_W, d_x.T, self._t[rows], first=rows.start == 0)
-        self._rows = slice(rows.stop, rows.stop)
-
-    def finished(self) -> tuple[Tensor, Tensor]:
-        """Return the gradients of t and W."""
-        self._multiply()
-        return self._d_t, self._d_W
 
 
 def _add_product(out: Tensor, x: Tensor, y: Tensor, first: bool) -> None:

@@ -64,14 +64,12 @@ def product(weight: Tensor) -> Callable[..., Tensor]:
     return kept(_of_any_type, weight)
 
 
-def single_product(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return x W^T + b, all of one type, in new memory, for a weight that is used once.
+def single_product(x: Tensor, weight: Tensor) -> Tensor:
+    """Return x W^T, both of one type, in new memory, for a weight that is used once.
 
     It has no gradient. In float32, oneDNN is up to a tenth faster than torch's own products.
     """
-    if _available(weight.dtype):
-        return _arranged(weight, x, bias)
-    return linear(x, weight, bias)
+    return _arranged(weight, x) if _available(weight.dtype) else linear(x, weight)
 
 
 def batch_product(weight: Tensor) -> Callable[..., Tensor]:
