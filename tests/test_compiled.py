@@ -22,7 +22,7 @@ from commands import ROOT
 from torch.testing import assert_close
 
 from fairseq_rnnsearch import c_library
-from fairseq_rnnsearch.kernels.cpu import compiled_steps
+from fairseq_rnnsearch.kernels.cpu import compiled
 from fairseq_rnnsearch.kernels.cpu.operations import Operations
 
 
@@ -43,8 +43,8 @@ def libraries(cache):
 def test_libraries_are_made_once_for_each_type(cache):
     for _ in range(2):
         c_library._load.cache_clear()
-        for dtype in compiled_steps.TYPES:
-            assert isinstance(compiled_steps.operations(dtype), compiled_steps.CompiledOperations)
+        for dtype in compiled.TYPES:
+            assert isinstance(compiled.operations(dtype), compiled.CompiledOperations)
         made = libraries(cache)
         assert len(made) == 3 and {path.suffix for path in made} == {".so"}
         assert stat.S_IMODE(cache.stat().st_mode) == 0o700
@@ -54,15 +54,15 @@ def test_libraries_are_made_once_for_each_type(cache):
 
 def test_another_source_or_compiler_is_another_library(cache, tmp_path, monkeypatch):
     source = tmp_path / "another.c"
-    source.write_bytes(compiled_steps.SOURCE.read_bytes() + b"\n")
+    source.write_bytes(compiled.SOURCE.read_bytes() + b"\n")
     for change in (
         lambda: None,
-        lambda: monkeypatch.setattr(compiled_steps, "SOURCE", source),
+        lambda: monkeypatch.setattr(compiled, "SOURCE", source),
         lambda: monkeypatch.setenv("CC", "cc -DANOTHER"),
     ):
         change()
         begin_again()
-        compiled_steps.library(torch.float32)
+        compiled.library(torch.float32)
     assert len(libraries(cache)) == 3
 
 
@@ -79,7 +79,7 @@ def test_without_a_compiler_torch_does_the_work(compiler, cache, monkeypatch, ca
     monkeypatch.setenv("CC", compiler)
     with caplog.at_level(logging.INFO):
         for _ in range(2):
-            assert type(compiled_steps.operations(torch.float32)) is Operations
+            assert type(compiled.operations(torch.float32)) is Operations
     [line] = caplog.messages
     assert line.startswith("operations.c is not compiled, which is slower: ")
     assert BROKEN[compiler] in line
@@ -129,14 +129,14 @@ def begin_again():
 
 
 def assert_it_computes(ops=None):
-    ops, out = ops or compiled_steps.operations(torch.float32), torch.empty(1, 2)
-    assert type(ops) is compiled_steps.CompiledOperations
+    ops, out = ops or compiled.operations(torch.float32), torch.empty(1, 2)
+    assert type(ops) is compiled.CompiledOperations
     ops.log_softmax(torch.zeros(1, 2), 1.0, out)
     assert_close(out, torch.full((1, 2), -math.log(2)))
 
 
 def test_a_folder_of_another_user_is_not_used(cache, compilations, monkeypatch):
-    compiled_steps.library(torch.float32)
+    compiled.library(torch.float32)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     begin_again()
     assert_it_computes()
@@ -163,7 +163,7 @@ def test_threads_that_begin_together_share_one_library(cache, compilations):
 
     def use(_):
         barrier.wait()
-        return compiled_steps.library(torch.float32)
+        return compiled.library(torch.float32)
 
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(use, range(8)))
@@ -194,15 +194,15 @@ def test_there_is_one_pool_of_threads():
         pytest.skip("reads /proc")
     program = """
 import os, torch
-from fairseq_rnnsearch.kernels.cpu import compiled_steps
+from fairseq_rnnsearch.kernels.cpu import compiled
 torch.set_num_threads(3)
-ops = compiled_steps.operations(torch.float32)
+ops = compiled.operations(torch.float32)
 x, y = torch.rand(1000, 1000), torch.empty(1000, 1000)
 counts = []
 for work in (lambda: x.exp(), lambda: ops.log_softmax(x, 1.0, y), lambda: x.exp()):
     work()
     counts.append(len(os.listdir("/proc/self/task")))
-assert type(ops) is compiled_steps.CompiledOperations
+assert type(ops) is compiled.CompiledOperations
 assert counts[0] >= 3 and len(set(counts)) == 1, counts
 """
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -214,7 +214,7 @@ def test_nobody_else_may_write_to_what_is_made(tmp_path, cache, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "new" / "cache"))
     before = os.umask(0)
     try:
-        compiled_steps.library(torch.float32)
+        compiled.library(torch.float32)
     finally:
         os.umask(before)
     folder = tmp_path / "new" / "cache" / "fairseq_rnnsearch"
@@ -277,7 +277,7 @@ def test_where_programs_may_not_be_run_the_other_place_is_taken(
 
     monkeypatch.setattr(ctypes, "CDLL", load)
     if runs == "neither":
-        assert type(compiled_steps.operations(torch.float32)) is Operations
+        assert type(compiled.operations(torch.float32)) is Operations
     else:
         assert_it_computes()
 
@@ -295,7 +295,7 @@ def test_another_processor_is_another_library(cache, tmp_path, compilations, mon
         assert len(libraries(cache)) == min(2, number + 1)
 
 
-@pytest.mark.parametrize("dtype", compiled_steps.TYPES)
+@pytest.mark.parametrize("dtype", compiled.TYPES)
 def test_padding_does_not_count_however_well_it_would_fit(dtype):
     torch.manual_seed(1)
     exact = torch.promote_types(dtype, torch.float32)
@@ -303,7 +303,7 @@ def test_padding_does_not_count_however_well_it_would_fit(dtype):
     keys, padding = torch.randn(2, 5, 8, dtype=exact), torch.zeros(2, 5, dtype=torch.bool)
     keys[1, 3:], padding[1, 3:] = 20, True
     e = (torch.tanh(query.to(exact).unsqueeze(1) + keys) @ v).masked_fill(padding, -torch.inf)
-    for ops in (compiled_steps.operations(dtype), Operations()):
+    for ops in (compiled.operations(dtype), Operations()):
         found = torch.empty(2, 5, dtype=exact)
         ops.align(keys, query, v, padding, found)
         assert_close(found, e.softmax(dim=1), rtol=1e-4, atol=1e-6)
@@ -314,7 +314,7 @@ def test_padding_does_not_count_however_well_it_would_fit(dtype):
 def test_what_is_not_a_number_stays_so_in_bfloat16(bits):
     h = torch.full((1, 4), bits, dtype=torch.int32).view(torch.float32)
     x, a, reset_h = torch.zeros(1, 8), torch.empty(1, 12), torch.empty(1, 4, dtype=torch.bfloat16)
-    ops = compiled_steps.operations(torch.bfloat16)
+    ops = compiled.operations(torch.bfloat16)
     ops.unit_gates(x, x.bfloat16(), None, h, None, a, reset_h)
     assert reset_h.isnan().all() and not a[:, 4:].isnan().any()
 
@@ -382,11 +382,11 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("dtype", compiled_steps.TYPES)
-@pytest.mark.parametrize("function", compiled_steps.ARGUMENTS)
+@pytest.mark.parametrize("dtype", compiled.TYPES)
+@pytest.mark.parametrize("function", compiled.ARGUMENTS)
 def test_a_wrong_tensor_is_refused_before_anything_is_written(function, dtype):
     torch.manual_seed(1)
-    ops, right = compiled_steps.operations(dtype), calls(dtype)[function]
+    ops, right = compiled.operations(dtype), calls(dtype)[function]
     ops.parts = PARTS
     before = {name: x.clone() for name, x in right.items()}
     refused = 0
@@ -436,7 +436,7 @@ def assert_exact(found, expected, units=4):
 
 @pytest.fixture(params=["compiled", "torch"])
 def implementation(request):
-    return compiled_steps.operations if request.param == "compiled" else lambda dtype: Operations()
+    return compiled.operations if request.param == "compiled" else lambda dtype: Operations()
 
 
 def sigmoid(x):

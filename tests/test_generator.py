@@ -13,7 +13,7 @@ from torch.testing import assert_close
 from fairseq_rnnsearch.inference.search import AuthorsSearch, BeamSearch, Scorer, generator
 from fairseq_rnnsearch.inference.search.candidates import best
 from fairseq_rnnsearch.kernels.cpu import (
-    compiled_steps,
+    compiled,
     few_rows,
     operations,
     packed_weights,
@@ -172,9 +172,7 @@ def test_few_sentences_at_a_time_and_forgotten_words_change_nothing(monkeypatch,
     expected = search(SequenceGenerator, [model_of("reference", symbols=70)])
     monkeypatch.setattr(generator, "LOGITS", 1)
     monkeypatch.setattr(operations, "BLOCK", 1)
-    monkeypatch.setattr(
-        compiled_steps, "library", lambda dtype: None
-    )  # which works on one at a time
+    monkeypatch.setattr(compiled, "library", lambda dtype: None)  # which works on one at a time
     monkeypatch.setattr(few_rows, "LARGEST", 0)
     monkeypatch.setattr(word_inputs, "BYTES", 8 * 27 * 6)  # six words
     alone()

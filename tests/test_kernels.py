@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from fairseq_rnnsearch import kernels
 from fairseq_rnnsearch.kernels import BACKENDS, KERNELS, Backend, Direction, RunByBackend, choose
-from fairseq_rnnsearch.kernels.cpu import compiled_steps, operations, output_cost
+from fairseq_rnnsearch.kernels.cpu import compiled, operations, output_cost
 from fairseq_rnnsearch.paper.equations import AlignmentModel, GatedUnit, Memory
 from fairseq_rnnsearch.paper.network import DECODER_ORDERS, Decoder, Encoder
 
@@ -129,9 +129,9 @@ SMALL = ("one, masked, reversed", "two", "decoder, one row", "decoder, foresight
 def steps(request, monkeypatch):
     """What is no product is done in C, or as on a machine without a compiler."""
     if request.param == "torch":
-        monkeypatch.setattr(compiled_steps, "library", lambda dtype: None)
+        monkeypatch.setattr(compiled, "library", lambda dtype: None)
     else:
-        assert compiled_steps.library(torch.float32), "no C compiler"
+        assert compiled.library(torch.float32), "no C compiler"
 
 
 @pytest.fixture(params=CASES)

@@ -8,7 +8,7 @@ from models import EOS, batch_of, build_model, poison, training_task
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.kernels.cpu.compiled_steps import operations
+from fairseq_rnnsearch.kernels.cpu.compiled import operations
 from fairseq_rnnsearch.kernels.cpu.operations import Operations
 from fairseq_rnnsearch.paper.equations import AlignmentModel, alignment_weights
 from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion

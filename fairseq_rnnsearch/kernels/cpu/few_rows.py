@@ -12,7 +12,7 @@ from torch import Tensor
 
 from fairseq_rnnsearch import c_library
 from fairseq_rnnsearch.c_library import INTEGER, POINTER
-from fairseq_rnnsearch.kernels.cpu.compiled_steps import SOURCE, TYPES
+from fairseq_rnnsearch.kernels.cpu.compiled import SOURCE, TYPES
 from fairseq_rnnsearch.kernels.cpu.packed_weights import can_keep, kept
 from fairseq_rnnsearch.kernels.cpu.search_steps import SearchSteps
 from fairseq_rnnsearch.kernels.interface import Direction, SearchStart

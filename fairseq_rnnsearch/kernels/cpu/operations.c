@@ -1,6 +1,6 @@
-/* The functions of operations.py, each in one pass through memory. compiled_steps.py
-   compiles this file for one type of the products' operands: float, double or (BFLOAT16) bfloat16,
-   whose sums and states are in float. `..._row` is a matrix's row stride, in numbers. */
+/* The functions of operations.py, each in one pass through memory. compiled.py compiles this file
+   for one type of the products' operands: float, double or (BFLOAT16) bfloat16, whose sums and
+   states are in float. `..._row` is a matrix's row stride, in numbers. */
 
 #include <math.h>
 #include <stdint.h>

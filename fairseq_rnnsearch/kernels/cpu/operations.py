@@ -1,6 +1,6 @@
 """Elementwise operations (gates, alignment model, cost of words) in PyTorch.
 
-``compiled_steps.CompiledOperations`` has them in C, where each function reads memory only once.
+``compiled.CompiledOperations`` has them in C, where each function reads memory only once.
 Operands of matrix products are in the operands' type; everything else, states and sums above all,
 is in float32 or wider ("exact" below).
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
-from fairseq_rnnsearch.kernels.cpu.compiled_steps import operations
+from fairseq_rnnsearch.kernels.cpu.compiled import operations
 from fairseq_rnnsearch.kernels.cpu.operations import scratch
 from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product, single_product
 from fairseq_rnnsearch.kernels.derived import apply, first_order, slices

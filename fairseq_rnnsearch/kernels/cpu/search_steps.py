@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.kernels.cpu.compiled_steps import operations
+from fairseq_rnnsearch.kernels.cpu.compiled import operations
 from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product, can_keep, kept, product
 from fairseq_rnnsearch.kernels.cpu.word_inputs import WordInputs
 from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
