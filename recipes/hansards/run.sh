@@ -50,7 +50,7 @@ binarise() {
 align_text() {
     python -P -m fairseq_rnnsearch.inference.align "$WORK/checkpoints-$2/checkpoint_best.pt" \
         --data "$WORK/data" --source "$3.${1%-*}" --target "$3.${1#*-}" \
-        --out "$PARTIAL" --heatmap-format "$4" "${@:5}"
+        --out "$PARTIAL" --heatmap-format "$4" --device "$DEVICE" "${@:5}"
 }
 
 # align SOURCE-TARGET SPLIT: aligns the test or the validation sentences

@@ -51,6 +51,7 @@
 : "${SEED:=1}"
 : "${TRAIN_OPTIONS:=}" # further options of fairseq-train, separated by spaces
 : "${DIRECTIONS:=en-fr fr-en}" # to train now; for both at once, each in a terminal of its own
+: "${DEVICE:=cpu}" # that aligns: cpu or cuda; training takes a GPU where there is one
 
 # scoring: may be changed afterwards, in the same WORK
 : "${POSTERIOR:=0}" # 1: weights in the knowledge of the word, see rnnsearch-align --posterior

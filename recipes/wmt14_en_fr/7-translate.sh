@@ -84,7 +84,7 @@ learn_dictionary() {
     done
     logged "align-$(folder_of "$1")" python -P -m fairseq_rnnsearch.inference.align \
         "$(checkpoint_of "$1")" --data "$DATA" --source "$PARTIAL/text.en" --target "$PARTIAL/text.fr" \
-        --tokenizer space --out "$PARTIAL" --heatmap-format pharaoh
+        --tokenizer space --out "$PARTIAL" --heatmap-format pharaoh --device "$DEVICE"
     evaluate dictionary --source "$PARTIAL/text.en" --target "$PARTIAL/text.fr" \
         --alignments "$PARTIAL/alignments.pharaoh" --out "$PARTIAL/dictionary"
     rm -- "$PARTIAL"/text.*

@@ -76,6 +76,7 @@
 # that word (dictionary).
 : "${REPLACE_UNK=copy dictionary}"
 : "${DICTIONARY_PAIRS:=200000}" # training pairs to learn the dictionary from; 0: all
+: "${DEVICE:=cpu}" # that aligns them: cpu or cuda; training and search take a GPU where there is one
 : "${OTHER_SYSTEMS:=}" # further rows: NAME=FILE or NAME@TEST_SET=FILE, tokenised translations
 : "${ALIGNMENT_IDS:=0,1,2,3}" # sentences of Figure 3, from 0
 : "${TITLE:=WMT 2014, English to French}"
