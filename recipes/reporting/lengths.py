@@ -16,11 +16,12 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_rnnsearch.alignment.evaluation.command_line import add_list, add_number
+from fairseq_rnnsearch.alignment.evaluation.command_line import add_number
 from fairseq_rnnsearch.errors import UserError, counted
 from reporting import paper
 from reporting.bleu_table import add_bootstrap
 from reporting.length_curves import save_length_curves
+from reporting.options import add_list
 from reporting.scores import Bootstrap, Score, compare
 from reporting.tables import Column, Row, Table, fixed, markdown, span
 from reporting.texts import System, TestSet, add_texts, read_texts

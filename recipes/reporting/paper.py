@@ -8,8 +8,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from fairseq_rnnsearch.alignment.evaluation.command_line import add_list, check_names, named_values
 from fairseq_rnnsearch.errors import UserError
+from reporting.options import add_list, check_names, named_values
 
 NAME = "Bahdanau et al. (2015)"
 

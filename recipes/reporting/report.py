@@ -15,12 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_rnnsearch.alignment.evaluation import drawing, sentences
-from fairseq_rnnsearch.alignment.evaluation.command_line import (
-    add_list,
-    check_names,
-    given_together,
-    named_paths,
-)
+from fairseq_rnnsearch.alignment.evaluation.command_line import given_together
 from fairseq_rnnsearch.alignment.figures import Alignment, svg_heatmap, svg_text
 from fairseq_rnnsearch.alignment.figures.page import STYLE
 from fairseq_rnnsearch.errors import UserError
@@ -29,6 +24,7 @@ from reporting import bleu_table, examples, lengths, paper, tables, texts
 from reporting import training_table as training
 from reporting.inline_svg import inlined
 from reporting.length_curves import draw_length_curves
+from reporting.options import add_list, check_names, named_paths
 from reporting.scores import METRICS
 
 _TEMPLATES = Path(__file__).parent / "templates"

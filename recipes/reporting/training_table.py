@@ -4,14 +4,9 @@ import argparse
 from collections.abc import Mapping
 from pathlib import Path
 
-from fairseq_rnnsearch.alignment.evaluation.command_line import (
-    add_list,
-    check_names,
-    named_paths,
-    named_values,
-)
 from fairseq_rnnsearch.errors import counted
 from reporting import paper
+from reporting.options import add_list, check_names, named_paths, named_values
 from reporting.tables import Column, Row, Table, fixed, markdown
 from reporting.training_log import Training, read_training
 

@@ -1,8 +1,8 @@
-"""What all commands share: their parsers, and options that are files, lists or NAME=VALUE."""
+"""What all commands share: their parsers, and options that are files or numbers."""
 
 import argparse
 import inspect
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from fairseq_rnnsearch.errors import OneLineParser, UsageError
@@ -52,13 +52,6 @@ def add_file(
     parser.add_argument(option, type=Path, required=required, metavar="FILE", help=help)
 
 
-def add_list(
-    parser: argparse._ActionsContainer, option: str, metavar: str, help: str, **more: object
-) -> None:
-    """Add an option that may be given any number of times; its value is the list of them all."""
-    parser.add_argument(option, action="append", default=[], metavar=metavar, help=help, **more)
-
-
 def add_number(
     parser: argparse._ActionsContainer,
     option: str,
@@ -84,38 +77,3 @@ def given_together(options: Mapping[str, object]) -> bool:
     if any(given) and not all(given):
         raise UsageError(f"{' and '.join(options)} belong together: give both or neither")
     return all(given)
-
-
-def named_values(values: Iterable[str], option: str) -> dict[str, str]:
-    """Split ``NAME=VALUE`` options and return the values by their names, in the given order.
-
-    Raises:
-        UsageError: an option lacks its name or its value, or gives a name a second time.
-    """
-    named: dict[str, str] = {}
-    for text in values:
-        name, _, value = text.partition("=")
-        if not name.strip() or not value:
-            raise UsageError(f"{option} {text!r}: must be NAME=VALUE, such as RNNsearch-50=out.fr")
-        if name in named:
-            raise UsageError(f"{option} names {name!r} twice; expected once for each system")
-        named[name] = value
-    return named
-
-
-def named_paths(values: Iterable[str], option: str) -> dict[str, Path]:
-    """Split ``NAME=FILE`` options as `named_values` does."""
-    return {name: Path(value) for name, value in named_values(values, option).items()}
-
-
-def check_names(names: Iterable[str], valid: Collection[str], option: str) -> None:
-    """Check that an option names existing systems.
-
-    Raises:
-        UsageError: a name is not among the valid ones.
-    """
-    for name in names:
-        if name not in valid:
-            raise UsageError(
-                f"{option} {name!r}: there is no such system; valid: {', '.join(valid) or 'none'}"
-            )
