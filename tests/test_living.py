@@ -492,7 +492,11 @@ def test_characters_become_ranges():
 def test_what_the_page_cannot_show_is_refused(tmp_path):
     model, path = translator(), tmp_path / "living.html"
     larger = r"living.html would have 0\.\d MB, more than 0\.01: .*--max-megabytes 1 writes"
+    training = {"is_training": True, "most_megabytes": 0.1}
     refusals = {
+        "; 1 of the 2 checkpoints would fit": lambda: write_living_page(
+            path, [model, model], **training
+        ),
         larger: lambda: write_living_page(path, [model], most_megabytes=0.01),
         "other dictionaries": lambda: write_living_page(
             path, [model, translator(target_symbols=33)]

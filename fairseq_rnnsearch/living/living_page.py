@@ -81,10 +81,14 @@ def write_living_page(
     )
     megabytes = len(page) / 1e6
     if megabytes > most_megabytes:
-        raise UserError(
+        message = (
             f"{path} would have {megabytes:.1f} MB, more than {most_megabytes:g}: browsers open "
             f"large pages slowly; --max-megabytes {megabytes + 1:.0f} writes it all the same"
         )
+        if is_training:
+            fitting = int(len(models) * most_megabytes / megabytes)
+            message += f"; {fitting} of the {len(models)} checkpoints would fit"
+        raise UserError(message)
     with replacing(path) as unfinished:
         unfinished.write_bytes(page)
     return len(page)
