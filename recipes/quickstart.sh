@@ -80,7 +80,7 @@ report() {
 # write_page CHECKPOINT: makes $PARTIAL; in place of a checkpoint, --training=FOLDER.
 write_page() {
     living_page "$1" "$WORK/corpus/test.en" --title "RNNsearch of the quickstart" \
-        --licence "trained on sentences that recipes/quickstart has made up, which are free"
+        --licence "trained on sentences made up by recipes/quickstart.sh, free for any use"
 }
 
 # say_plan: says what is trained, and what it takes; a sentence of the corpus has 9.5 words.
