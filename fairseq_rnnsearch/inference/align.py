@@ -8,9 +8,9 @@
 Each line of the target file is scored as the translation of the same line of the source file, and
 the alignment weights that the model computes on the way are written. Nothing has to be binarised.
 The words that links count are in source.tok and target.tok. With a model of the other direction,
-the links of both are joined in symmetrised.pharaoh. A warning tells when the model does not know
-many of the words, or when the languages seem swapped. Models that were trained with
-``--target-foresight`` are for this alone.
+the links of both are joined in symmetrised.pharaoh. A warning says if the model does not know
+many of the words, or if the languages seem swapped. Models trained with ``--target-foresight`` can
+only align.
 """
 
 import argparse
@@ -145,16 +145,22 @@ def _parser() -> argparse.ArgumentParser:
     parser = parser_of("rnnsearch-align", __doc__)
     parser.add_argument(
         "checkpoint",
-        help="a model that the package brings, such as en-fr, a folder of rnnsearch-export, a "
-        "checkpoint, several of these with : between, or a recipe's work folder",
+        help="a model of the package, such as en-fr, a folder of rnnsearch-export, a checkpoint, "
+        "several of these joined by :, or the work folder of rnnsearch-train or a recipe",
     )
-    parser.add_argument("--source", type=Path, required=True, metavar="FILE")
-    parser.add_argument("--target", type=Path, required=True, metavar="FILE")
-    parser.add_argument("--out", type=Path, required=True, metavar="DIR", help="of the files")
+    parser.add_argument(
+        "--source", type=Path, required=True, metavar="FILE", help="sentences, one per line"
+    )
+    parser.add_argument(
+        "--target", type=Path, required=True, metavar="FILE", help="their translations"
+    )
+    parser.add_argument(
+        "--out", type=Path, required=True, metavar="DIR", help="folder for the results"
+    )
     parser.add_argument(
         "--inverse",
         metavar="CHECKPOINT",
-        help="a model of the other direction, whose links and the first one's are joined",
+        help="a model of the other direction: the links of both are joined",
     )
     parser.add_argument(
         "--symmetrise",
@@ -165,8 +171,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--posterior",
         action="store_true",
-        help="weights in the knowledge of the word that is being aligned: how much attention a"
-        " source word has, times the probability of the target word if it had all of it",
+        help="weights that know the word being aligned: the attention of each source word, times"
+        " the probability of the target word if that source word had all attention",
     )
     parser.add_argument(
         "--attribution",

@@ -97,7 +97,7 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
     )
     text.add_argument("--tokenizer", choices=TOKENIZERS)
     text.add_argument("--lowercase", action=argparse.BooleanOptionalAction)
-    text.add_argument("--bpe-codes", type=Path, metavar="FILE", help="of subword-nmt")
+    text.add_argument("--bpe-codes", type=Path, metavar="FILE", help="merges of subword-nmt")
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:

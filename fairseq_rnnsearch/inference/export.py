@@ -52,10 +52,10 @@ def _text_of(path: Path) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = parser_of("rnnsearch-export", __doc__)
-    parser.add_argument("checkpoint", help="of a training, or a model's folder")
+    parser.add_argument("checkpoint", help="a checkpoint, or the folder of a model")
     forms = parser.add_mutually_exclusive_group(required=True)
-    forms.add_argument("--out", type=Path, metavar="FOLDER", help="new folder of the model")
-    forms.add_argument("--to-checkpoint", type=Path, metavar="FILE", help="a checkpoint of fairseq")
+    forms.add_argument("--out", type=Path, metavar="FOLDER", help="export to this new folder")
+    forms.add_argument("--to-checkpoint", type=Path, metavar="FILE", help="write a checkpoint")
     parser.add_argument(
         "--data", metavar="DIR",
         help="folder with the dictionaries of the training (default: the checkpoint's)",
@@ -65,9 +65,7 @@ def _parser() -> argparse.ArgumentParser:
         help="how parameters are stored; int8 has one scale for each row of a matrix "
         "(default: %(default)s)",
     )  # fmt: skip
-    parser.add_argument(
-        "--card", type=Path, metavar="FILE", help="text of the model card (default: the facts)"
-    )
+    parser.add_argument("--card", type=Path, metavar="FILE", help="text of the model card")
     parser.add_argument(
         "--licence", default="", metavar="TEXT",
         help="a line about the data that the model was trained on, which pages show",

@@ -8,10 +8,10 @@ The suffixes of files are their languages. FOLDER gets a file of the same name f
 preprocessing.json, which says how they were made. ``fairseq-preprocess --trainpref FOLDER/train``
 copies that to the data, so that models of this plugin take and write text as people write it.
 
-Tokenizers: ``reversible`` joins tokens to the very text; ``moses`` is that of most published
-results, without XML escapes; ``character`` is for text without spaces between words; ``space``
-leaves text as it is. ``--merges`` splits words into subwords (byte-pair encoding), with one set of
-merges for all languages, learned from the files that are named train.
+Tokenizers: ``reversible`` restores the exact text; ``moses`` is that of most published results,
+without XML escapes; ``character`` is for text without spaces between words; ``space`` leaves text
+as it is. ``--merges`` splits words into subwords (byte-pair encoding), with one set of merges for
+all languages, learned from the files that are named train.
 """
 
 import argparse
@@ -139,7 +139,7 @@ def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "files",
         nargs="*",
         type=Path,
-        help="text files, a sentence a line; without them, standard input",
+        help="text files, one sentence per line (default: standard input)",
     )
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder for the tokenised files")
     parser.add_argument("--language", help="language of standard input")

@@ -229,8 +229,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = parser_of("rnnsearch-translate", __doc__, _Parser)
     parser.add_argument(
         "checkpoint",
-        help="a model that the package brings (en-fr, fr-en), a folder of rnnsearch-export, a "
-        "checkpoint, several of these with : between, or a recipe's work folder",
+        help="a model of the package (en-fr, fr-en), a folder of rnnsearch-export, a checkpoint, "
+        "several of these joined by :, or the work folder of rnnsearch-train or a recipe",
     )
     parser.add_argument(
         "files",
@@ -250,7 +250,7 @@ def _parser() -> argparse.ArgumentParser:
         type=float,
         default=1.0,
         metavar="N",
-        help="above 1 prefers longer translations, as fairseq's option (default: %(default)s)",
+        help="above 1 prefers longer translations, like fairseq's option (default: %(default)s)",
     )
     parser.add_argument("--forbid-unk", action="store_true", help="never write the unknown word")
     parser.add_argument(
@@ -261,7 +261,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--split-sentences",
         action="store_true",
-        help="translate each sentence of a line by itself, and join them",
+        help="translate each sentence of a line by itself, and join the translations",
     )
     parser.add_argument(
         "--authors-search",
@@ -273,8 +273,8 @@ def _parser() -> argparse.ArgumentParser:
         type=count_of,
         default=1,
         metavar="N",
-        help="print the N best translations of each sentence, one per line: number, from 1,"
-        " score and text, separated by tabs",
+        help="print the N best translations of each sentence, one per line: the sentence's"
+        " number (from 1), score and text, separated by tabs",
     )
     parser.add_argument(
         "--json",

@@ -2,8 +2,8 @@
 
     rnnsearch-living checkpoint_best.pt --data data-bin --out living.html
 
-Open the file with a double click: it translates as one types, shows what the model looks at, and
-lets one change words and attention. Nothing is fetched, and nothing leaves the page. A second
+Open the file with a double click: it translates as you type, shows what the model looks at, and
+lets you change words and attention. Nothing is fetched, and nothing leaves the page. A second
 checkpoint with the same dictionaries stands beside the first. With --training the page has a slider
 that goes through a training:
 
@@ -88,22 +88,24 @@ def _megabytes(text: str) -> float:
 def _parser() -> argparse.ArgumentParser:
     parser = parser_of("rnnsearch-living", __doc__)
     parser.add_argument(
-        "checkpoint", nargs="*", help="of a training; two with the same dictionaries side by side"
-    )
+        "checkpoint", nargs="*",
+        help="a checkpoint or a model, such as en-fr; two with the same dictionaries stand side by "
+        "side",
+    )  # fmt: skip
     parser.add_argument(
         "--training", type=Path, metavar="FOLDER",
-        help="in place of checkpoints, a save folder: a slider goes through at most "
-        f"{MOST_MOMENTS} of its checkpoints, which lie closer at the beginning of the training",
+        help="instead of checkpoints, the save folder of a training: a slider goes through at "
+        f"most {MOST_MOMENTS} of its checkpoints, closer together at the beginning",
     )  # fmt: skip
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the page")
     parser.add_argument("--title", default="RNNsearch", help="heading (default: %(default)s)")
     parser.add_argument(
         "--name", action="append", default=[],
-        help="of a model, once for each (default: RNNsearch or RNNencdec)",
+        help="name of a model, once for each (default: RNNsearch or RNNencdec)",
     )  # fmt: skip
     parser.add_argument(
         "--example", action="append", default=[], metavar="SENTENCE",
-        help="that the page offers, any number of times; it begins with the first",
+        help="a sentence that the page offers, any number of times; it begins with the first",
     )  # fmt: skip
     parser.add_argument(
         "--licence", default="", metavar="TEXT",
@@ -116,7 +118,7 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument(
         "--max-megabytes", type=_megabytes, default=30, metavar="N",
-        help="a larger page is refused (default: %(default)s)",
+        help="refuse to write a larger page (default: %(default)s)",
     )  # fmt: skip
     add_text_options(parser)
     return parser
