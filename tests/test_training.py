@@ -297,7 +297,7 @@ def test_each_epoch_reads_its_copy_and_the_last_ones_every_merge(tmp_path, given
     assert found.folders() == [data / copy if copy else data for copy in EPOCHS[given]]
 
 
-def test_bpe_dropout_splits_training_text_alone_and_in_another_way_each_time(tmp_path):
+def test_bpe_dropout_splits_training_text_alone_and_in_another_way_each_time(tmp_path, capsys):
     lines = [f"{word} {word[::-1]}" for word in ("station", "nation", "ratio", "notation")] * 20
     text = "\n".join(lines) + "\n"
     (tmp_path / "corpus").mkdir()
@@ -308,6 +308,8 @@ def test_bpe_dropout_splits_training_text_alone_and_in_another_way_each_time(tmp
     corpus = ["--corpus", str(tmp_path / "corpus"), "--languages", "en,fr"]
     work = tmp_path / "work"
     main([*corpus, "--work", str(work), *options, "--stop-after", "text"])
+    assert capsys.readouterr().out == "".join(f"  {n} of 3 texts\n" for n in (1, 2, 3))
+    assert [path.name for path in (work / "logs").iterdir()] == ["preprocess.log"]  # of one process
     made = work / "subwords"
     again = subprocess.run(
         [sys.executable, "-m", "subword_nmt.apply_bpe", "--codes", made / "codes.en"]

@@ -1,5 +1,6 @@
 """The steps from a parallel corpus to a trained model, its translations and a page."""
 
+import itertools
 import json
 import random
 import shlex
@@ -22,6 +23,17 @@ PARTS = ("train", "valid", "test")
 _FAIRSEQ = (
     "import sys; from fairseq_cli.{0} import cli_main; sys.argv[0] = 'fairseq-{0}'; cli_main()"
 )
+# fairseq-preprocess, once for the options between two semicolons: its start takes seconds
+_PREPROCESS = """\
+import itertools, sys
+from fairseq_cli import preprocess
+for is_between, options in itertools.groupby(sys.argv[1:], ";".__eq__):
+    if not is_between:
+        sys.argv = ["fairseq-preprocess", *options]
+        preprocess.cli_main()
+        preprocess.logger.handlers.clear()  # each folder has its own log
+"""
+_PREPROCESSED = "Wrote preprocessed data to "
 
 
 @dataclass(frozen=True)
@@ -188,39 +200,52 @@ class Training:
         """
         s, text = self.settings, self._text
         held_out = ("--validpref", text / "valid", "--testpref", text / "test")
+        whole = ("--destdir", out, "--trainpref", text / "train")
         if not s.bpe_dropout:
             least = ("--thresholdsrc", s.min_count, "--thresholdtgt", s.min_count)
-            self._preprocess(
-                out, "preprocess", "--workers", 2, *held_out, "--trainpref", text / "train",
-                *(least if s.vocabulary == "shortlist" else ()),
-            )  # fmt: skip
+            options = least if s.vocabulary == "shortlist" else ()
+            self._preprocess("preprocess", ["--workers", 2, *whole, *held_out, *options])
             return
-        self._preprocess(out, "dictionaries", "--dict-only", "--trainpref", text / "train")
+        commands: list[list[object]] = [["--dict-only", *whole]]
         for copy in range(s.bpe_copies + 1):
             folder, further = (out, held_out) if copy == 1 else (out / f"copy-{copy}", ())
-            self._preprocess(
-                folder, f"preprocess-{copy}", "--workers", 2, *self._dictionaries(out),
-                "--trainpref", text / f"train-{copy}", *further,
-            )  # fmt: skip
+            train = text / f"train-{copy}"
+            commands.append(
+                ["--workers", 2, *self._dictionaries(out), "--destdir", folder, "--trainpref"]
+                + [train, *further]
+            )
+        done = itertools.count(1)
+
+        def show(line: str) -> None:
+            if _PREPROCESSED in line:
+                print(f"  {next(done)} of {s.bpe_copies + 1} texts", flush=True)
+
+        self._preprocess("preprocess", *commands, show=show)
 
     def _keep_words(self, out: Path) -> None:
         """Keep those that the dictionary lacks too, because ``--replace-unk`` needs them."""
         part = self.settings.evaluate
-        self._preprocess(
-            out, f"preprocess-{part}", "--dataset-impl", "raw", f"--{part}pref", self._text / part,
+        self._preprocess(f"preprocess-{part}", [
+            "--destdir", out, "--dataset-impl", "raw", f"--{part}pref", self._text / part,
             *self._dictionaries(self.data),
-        )  # fmt: skip
+        ])  # fmt: skip
 
     def _dictionaries(self, data: Path) -> list[object]:
         source, target = (data / f"dict.{language}.txt" for language in self.languages)
         return ["--srcdict", source, "--tgtdict", target]
 
-    def _preprocess(self, out: Path, name: str, *options: object) -> None:
+    def _preprocess(
+        self, name: str, *commands: list[object], show: Callable[[str], None] | None = None
+    ) -> None:
+        """Run fairseq-preprocess once for each list of options, in one process."""
         source, target = self.languages
-        self._fairseq(
-            "preprocess", name, "--source-lang", source, "--target-lang", target,
-            "--destdir", out, *options,
-        )  # fmt: skip
+        always = (*self._plugin, "--source-lang", source, "--target-lang", target)
+        options = itertools.chain.from_iterable((*always, *command, ";") for command in commands)
+        self.work.run(name, ["-c", _PREPROCESS, *options], show)
+
+    @property
+    def _plugin(self) -> tuple[object, ...]:
+        return "--user-dir", self.user_dir, "--task", "alignment_heatmap"
 
     def _fairseq(
         self,
@@ -229,8 +254,7 @@ class Training:
         *options: object,
         show: Callable[[str], None] | None = None,
     ) -> None:
-        plugin = ("--user-dir", self.user_dir, "--task", "alignment_heatmap")
-        self.work.run(name, ["-c", _FAIRSEQ.format(program), *plugin, *options], show)
+        self.work.run(name, ["-c", _FAIRSEQ.format(program), *self._plugin, *options], show)
 
     # --- training ---------------------------------------------------------------------------------
 
