@@ -14,6 +14,7 @@ end symbol.
 
 import re
 from collections.abc import Iterator
+from io import BufferedIOBase
 from pathlib import Path
 from typing import BinaryIO
 
@@ -87,7 +88,7 @@ def check_text(path: Path, has_symbols: bool = False) -> int:
 
 
 def lines_as_they_come(
-    file: BinaryIO,
+    file: BinaryIO | BufferedIOBase,
     name: str,
     has_symbols: bool = False,
     mistakes: list[UserError] | None = None,

@@ -92,7 +92,7 @@ class PlainText:
                     f"{language}: the tokenizer character goes with no subwords (bpe_codes)"
                 )
             self._split, self._join = _characters, _sentence_of_characters
-        self._segment = _segmenter(self.bpe_codes) if self.bpe_codes else None
+        self._segment = segmenter(self.bpe_codes) if self.bpe_codes else None
 
     @classmethod
     def of(cls, folder: Path, language: str, **changes: Any) -> "PlainText":
@@ -197,8 +197,14 @@ def _check_tokenizer(name: str, where: str = "") -> None:
         raise UserError(f"{where}tokenizer {name!r:.60}: must be one of {', '.join(TOKENIZERS)}")
 
 
-def _segmenter(path: Path) -> Callable[[list[str]], list[str]]:
-    """Return the function that splits words by the merges of a file."""
+def segmenter(path: Path) -> Callable[..., list[str]]:
+    """Return the function that splits words by the merges of a file.
+
+    Its arguments are the words and, if wanted, the probability to leave a merge out.
+
+    Raises:
+        UserError: it is no such file.
+    """
     from subword_nmt.apply_bpe import BPE
 
     try:

@@ -100,9 +100,12 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pairs", type=int, required=True, help="of training")
     parser.add_argument("--test-pairs", type=int, required=True)
-    two = {"type": int, "nargs": 2, "required": True, "metavar": ("SOURCE", "TARGET")}
-    parser.add_argument("--tokens", help="of the training text", **two)
-    parser.add_argument("--types", help="different tokens of the dictionaries", **two)
+    of_sides = {"tokens": "of the training text", "types": "different tokens of the dictionaries"}
+    for name, meaning in of_sides.items():
+        parser.add_argument(
+            f"--{name}", type=int, nargs=2, required=True, metavar=("SOURCE", "TARGET"),
+            help=meaning,
+        )  # fmt: skip
     parser.add_argument("--sizes", type=int, nargs=4, required=True, metavar=("m", "n", "a", "l"))
     parser.add_argument("--updates", type=int, required=True)
     parser.add_argument("--batch-size", type=int, required=True)

@@ -6,17 +6,23 @@ import lzma
 import re
 import zlib
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from io import BufferedIOBase
 from itertools import zip_longest
 from pathlib import Path
+from typing import Literal
 
 from fairseq_rnnsearch.data.corpus import lines_as_they_come
 from fairseq_rnnsearch.errors import UserError, counted
 
 Pair = tuple[str, str]
 
-_OPENERS = {b"\x1f\x8b": gzip.open, b"BZh": bz2.open, b"\xfd7zXZ": lzma.open}
+_OPENERS: dict[bytes, Callable[[Path, Literal["rb"]], BufferedIOBase]] = {
+    b"\x1f\x8b": gzip.GzipFile,
+    b"BZh": bz2.BZ2File,
+    b"\xfd7zXZ": lzma.LZMAFile,
+}
 _ZIP = b"PK\x03\x04"
 _MOST_TIMES = 100  # text is packed to a tenth; what unpacks to more than this is none
 _MOST_MISTAKES = 100  # one line in so many may be no text

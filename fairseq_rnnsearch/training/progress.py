@@ -88,10 +88,9 @@ class Progress:
 def main() -> None:
     """Show the lines of standard input."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the training, which gets it too, ends the input
-    sys.stdin.reconfigure(errors="replace")
     progress = Progress(*map(int, sys.argv[1:3]))
-    for line in sys.stdin:
-        progress.show(line.rstrip("\n"))
+    for line in sys.stdin.buffer:
+        progress.show(line.decode(errors="replace").rstrip("\n"))
     progress.end()
 
 

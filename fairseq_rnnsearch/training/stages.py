@@ -464,16 +464,16 @@ def _segment(
     if codes is None:
         shutil.copyfile(text, out)
         return
-    from subword_nmt.apply_bpe import BPE
+    from fairseq_rnnsearch.data.plain_text import segmenter
 
     random.seed(seed)  # which subword-nmt draws from
-    with codes.open(encoding="utf-8") as file:
-        bpe = BPE(file)
+    pieces = segmenter(codes)
     with (
         text.open(encoding="utf-8", newline="\n") as lines,
         out.open("w", encoding="utf-8", newline="\n") as file,
     ):
-        file.writelines(bpe.process_line(line, dropout) for line in lines)
+        for line in lines:
+            print(*pieces(line.removesuffix("\n").split(" "), dropout), file=file)
 
 
 def _translations(generated: Path) -> list[str]:

@@ -187,10 +187,11 @@ class Work:
                 env={**os.environ, "RNNSEARCH_WHOLE_LOG": "1"},
             )
             children.append(child)
-            for line in child.stdout if show and child.stdout else ():
-                file.write(line)
-                file.flush()
-                show(line.decode(errors="replace").rstrip("\n"))
+            if show and child.stdout:
+                for line in child.stdout:
+                    file.write(line)
+                    file.flush()
+                    show(line.decode(errors="replace").rstrip("\n"))
             status = child.wait()
         if status:
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines()

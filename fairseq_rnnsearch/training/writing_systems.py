@@ -45,7 +45,8 @@ def describe(sentences: Iterable[str]) -> Text:
 
     Text in a script without spaces may have been cut into words: then it has many.
     """
-    words, spaces_inside, counts = 0, 0, Counter()
+    words = spaces_inside = 0
+    counts: Counter[str] = Counter()
     for sentence in sentences:
         words += len(sentence.split())
         spaces_inside += len(_SPACE_INSIDE.findall(sentence))
