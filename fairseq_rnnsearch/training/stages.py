@@ -126,13 +126,10 @@ class Training:
     def train(self) -> list[Step]:
         """Return the steps of the training: one or, for R-Drop after BPE-dropout, two."""
         s, steps = self.settings, []
-        further: tuple[object, ...] = ()
-        if s.rdrop:
-            further = ("--rdrop-alpha", s.rdrop)
-            if epochs := s.bpe_dropout_epochs:
-                first = partial(self._train, "--max-epoch", epochs)
-                steps.append(Step("train with BPE-dropout", first))
-        steps.append(Step("train", partial(self._train, *further)))
+        if s.rdrop and s.bpe_dropout_epochs:
+            first = partial(self._train, epochs=s.bpe_dropout_epochs)
+            steps.append(Step("train with BPE-dropout", first))
+        steps.append(Step("train", partial(self._train, rdrop=s.rdrop)))
         if s.checkpoint == "average":
             steps.append(Step(f"average {s.average} checkpoints", self._average, self.trained))
         return steps
@@ -286,12 +283,10 @@ class Training:
             )
         return pairs
 
-    def _train(self, *options: object) -> None:
+    def _train(self, epochs: int = 0, rdrop: float = 0) -> None:
+        """Train for all updates or, if it is not 0, for a number of epochs."""
         s = self.settings
-        updates, epochs = s.updates, 0
-        if "--max-epoch" in options:
-            epochs = int(str(options[options.index("--max-epoch") + 1]))
-        progress = Progress(updates, epochs)
+        progress = Progress(s.updates, epochs)
         self._fairseq(
             "train", "train", ":".join(map(str, self.folders())),
             "--arch", f"{s.model}_50", "--decoder-order", s.decoder_order,
@@ -303,11 +298,13 @@ class Training:
             "--criterion", "alignment_heatmap", "--label-smoothing", as_text(s.label_smoothing),
             *self._optimization(), "--clip-norm", as_text(s.clip_norm),
             "--batch-size", s.batch_size, "--batch-order", s.batch_order,
-            "--max-update", updates, "--patience", s.patience, "--seed", s.seed,
+            "--max-update", s.updates, "--patience", s.patience, "--seed", s.seed,
             "--num-workers", 0,
             "--save-dir", self._in_work("checkpoints"), "--no-epoch-checkpoints",
             "--keep-best-checkpoints", s.average, *self._judgement(),
-            "--log-format", "simple", "--log-interval", 50, *s.train_options.split(), *options,
+            "--log-format", "simple", "--log-interval", 50, *s.train_options.split(),
+            *(("--max-epoch", epochs) if epochs else ()),
+            *(("--rdrop-alpha", rdrop) if rdrop else ()),
             show=progress.show,
         )  # fmt: skip
         progress.end()
