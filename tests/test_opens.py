@@ -29,12 +29,15 @@ def test_a_resume_opens_its_checkpoint_twice(small_corpus, launchpad, tmp_path):
 
 @needs_strace
 @pytest.mark.parametrize("names_data", [True, False])
-def test_loading_for_translation_opens_it_once(barely_trained, tmp_path, names_data):
-    program = "import sys; from fairseq_rnnsearch import load; load(*sys.argv[1:])"
-    command = [str(SCRIPTS / "python"), "-c", program, str(barely_trained.checkpoint)]
+@pytest.mark.parametrize("models", [1, 2])
+def test_loading_for_translation_opens_each_once(barely_trained, tmp_path, names_data, models):
+    program = "import sys; from fairseq_rnnsearch import load; "
+    program += "load(sys.argv[1].split(':'), *sys.argv[2:])"
+    command = [str(SCRIPTS / "python"), "-c", program]
+    command.append(":".join([str(barely_trained.checkpoint)] * models))
     command += [str(barely_trained.corpus.data)] * names_data
     name = barely_trained.checkpoint.name
-    assert opened(name, tmp_path / "trace", *command) == 1
+    assert opened(name, tmp_path / "trace", *command) == models
 
 
 @needs_strace

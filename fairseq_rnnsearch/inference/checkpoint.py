@@ -41,14 +41,18 @@ def read_models(paths: Sequence[str], changes: dict[str, str], device: torch.dev
     Raises:
         UserError: if a checkpoint or the data is missing or unusable, or they do not fit together.
     """
-    first = read_checkpoint(paths[0]) if len(paths) == 1 or "data" not in changes else None
-    if "data" not in changes:
-        changes = changes | {"data": _data_of(first, paths[0])}
+    models: list[torch.nn.Module] = []
+    its_task = None
     with mends.reading_as_data():
-        state = as_fairseq_has_it(first, paths[0], changes) if len(paths) == 1 else None
-        models, cfg, its_task = checkpoint_utils.load_model_ensemble_and_task(
-            paths, changes, state=state
-        )
+        for path in paths:
+            state = read_checkpoint(path)
+            if "data" not in changes:
+                changes = changes | {"data": _data_of(state, path)}
+            state = as_fairseq_has_it(state, path, changes)
+            loaded, cfg, its_task = checkpoint_utils.load_model_ensemble_and_task(
+                [path], changes, its_task, state=state
+            )
+            models += loaded
     if not isinstance(its_task, TranslationTask):
         raise UserError(
             f"checkpoint {', '.join(paths)}: was trained with --task {cfg.task._name}, "
@@ -64,7 +68,7 @@ def read_models(paths: Sequence[str], changes: dict[str, str], device: torch.dev
         Path(split_paths(cfg.task.data)[0]),
         cfg.task.get("left_pad_source", False),
         getattr(its_task, "length_limit", UNKNOWN),
-        state and _validation_bits(cfg, state["extra_state"]),
+        _validation_bits(cfg, state["extra_state"]) if len(models) == 1 else None,
         cfg.model,
     )
 
