@@ -38,6 +38,7 @@ logger = logging.getLogger("fairseq.trainer")  # its lines are fairseq's
 _PLATEAU_COUNTS = ("num_bad_epochs", "cooldown_counter")
 
 # Types of what a training goes on from: with another one it would end later, or count anew.
+# A whole number is a count.
 _NUMBER = int | float | Tensor  # a metric that nothing rounds is a tensor
 _PLACE = {"epoch": int, "iterations_in_epoch": int, "processes": int}
 _COUNTS = {"best": _NUMBER, "patience": dict}
@@ -313,11 +314,12 @@ def _check_types(types: dict[str, Any], found: dict, where: str = "") -> None:
     """Check those of a checkpoint's fields that are there; older checkpoints lack some.
 
     Raises:
-        UserError: naming the first of another type.
+        UserError: naming the first of another type, or a negative count.
     """
     for name, expected in types.items():
-        if name in found and not isinstance(found[name], expected):
-            value = found[name]
+        value = found.get(name)
+        is_negative = expected is int and isinstance(value, int) and value < 0
+        if name in found and (is_negative or not isinstance(value, expected)):
             raise UserError(f"{where}{name} cannot be {value!r:.60}{checkpoints.ADVICE}")
 
 
