@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from contextlib import contextmanager
 
 import numpy as np
@@ -163,6 +164,17 @@ def test_lines_are_written_as_they_come(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["alignments.jsonl"]
     lines = (tmp_path / "alignments.jsonl").read_text().splitlines()
     assert [json.loads(line)["id"] for line in lines] == list(range(0, 900, 3))
+
+
+def test_memory_does_not_grow_with_their_number(tmp_path):
+    words, weights = ("a",) * 30, np.ones((30, 30))
+    tracemalloc.start()
+    with Gallery(tmp_path, ("jsonl", "html")) as gallery:
+        for number in range(400):
+            gallery.add(Alignment(words, words, weights.copy(), id=number))
+        held, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert held < 400 * weights.nbytes / 10
 
 
 def test_lone_surrogate_is_written_as_json_writes_it(tmp_path):

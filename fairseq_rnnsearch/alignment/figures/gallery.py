@@ -16,6 +16,7 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import IO
@@ -25,7 +26,7 @@ from tqdm import tqdm
 from fairseq_rnnsearch.alignment.figures.alignment import Alignment
 from fairseq_rnnsearch.alignment.figures.heatmap import save_heatmap
 from fairseq_rnnsearch.alignment.figures.jsonl import json_line
-from fairseq_rnnsearch.alignment.figures.page import write_page
+from fairseq_rnnsearch.alignment.figures.page import Page
 from fairseq_rnnsearch.alignment.figures.picture_files import FORMATS as PICTURES
 from fairseq_rnnsearch.alignment.figures.styles import PLAIN, Look
 from fairseq_rnnsearch.alignment.figures.terminal import text_heatmap
@@ -60,9 +61,8 @@ def parse_formats(text: str) -> tuple[str, ...]:
 class Gallery:
     """Writes alignments one by one, in memory that does not grow with their number.
 
-    Only the page, ``html``, is collected, because it is one file. A picture is there once it is
-    drawn; the other files appear when the block ends, and not at all if it ends with an error or
-    Ctrl-C::
+    A picture is there once it is drawn; the other files appear when the block ends, and not at all
+    if it ends with an error or Ctrl-C::
 
         with Gallery(folder, ("png", "jsonl")) as gallery:
             for alignment in alignments:
@@ -82,7 +82,7 @@ class Gallery:
         self._formats = tuple(formats)
         self._look = look
         self._lines: dict[str, IO[str]] = {}
-        self._page: list[Alignment] = []
+        self._page: Page | None = None
         self._last: int | None = None
         self._unfinished: list[Path] = []
 
@@ -97,6 +97,9 @@ class Gallery:
                     # Lone surrogates stand in it as in JSON.
                     file = unfinished.open("w", encoding="utf-8", errors="backslashreplace")
                     self._lines[name] = files.enter_context(file)
+            if "html" in self._formats:
+                sentences = files.enter_context(tempfile.TemporaryFile())
+                self._page = Page(self._folder / "index.html", self._look, sentences)
             self._files = files.pop_all()
         return self
 
@@ -105,8 +108,8 @@ class Gallery:
             if kind is not None:
                 for path in self._unfinished:
                     give_up(path)
-            elif self._page:
-                write_page(self._folder / "index.html", self._page, self._look)
+            elif self._page and not self._page.is_empty:
+                self._page.finish()
 
     def add(self, alignment: Alignment) -> None:
         """Write one more alignment; that of a blank line is a line, and no picture.
@@ -127,8 +130,8 @@ class Gallery:
                 raise UserError(f"{path} cannot be written: {problem.strerror}") from problem
         if not alignment.has_words:
             return
-        if "html" in self._formats:
-            self._page.append(alignment)
+        if self._page:
+            self._page.add(alignment)
         path = self._folder / f"sentence{alignment.id:04d}"
         if "text" in self._formats:
             write_text(path.with_suffix(".txt"), text_heatmap(alignment, TEXT_WIDTH) + "\n")

@@ -21,8 +21,11 @@ import html
 import json
 import math
 import os
+import shutil
+import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import IO
 
 import numpy as np
 
@@ -84,22 +87,61 @@ def write_page(
     Raises:
         UserError: no alignment to show, or a file that cannot be written.
     """
-    path = Path(path)
-    data = _data(alignments, look.style)
-    if not data["sentences"]:
-        raise UserError(f"page {path}: there is no alignment to show, at least one is needed")
-    page = render_page(
-        _HERE / "page.html",
-        [*CONTROLS, _HERE / "page.css", _HERE / "page.js"],
-        title=look.title,
-        model=look.model,
-        step=f"{1 / STEPS:.5f}",
-        statistics=list(STATISTICS),
-        mattered=any("mattered" in sentence for sentence in data["sentences"]),
-        data=_json(data),
-    )
-    with replacing(path) as unfinished:
-        unfinished.write_bytes(page)
+    with tempfile.TemporaryFile() as sentences:
+        page = Page(path, look, sentences)
+        for alignment in alignments:
+            page.add(alignment)
+        if page.is_empty:
+            raise UserError(f"page {path}: there is no alignment to show, at least one is needed")
+        page.finish()
+
+
+class Page:
+    """What `write_page` writes, one alignment after another, in memory that does not grow.
+
+    Args:
+        path, look: as for `write_page`.
+        sentences: an empty file, which keeps them meanwhile.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], look: Look, sentences: IO[bytes]) -> None:
+        self._path, self._look, self._sentences = Path(path), look, sentences
+        self._has_mattered = False
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no alignment yet."""
+        return self._sentences.tell() == 0
+
+    def add(self, alignment: Alignment) -> None:
+        """Add an alignment to the end of the list."""
+        sentence = _sentence(alignment)
+        self._has_mattered |= "mattered" in sentence
+        separator = "" if self.is_empty else ","
+        self._sentences.write(_as_bytes(separator + _json(sentence)))
+
+    def finish(self) -> None:
+        """Write the file.
+
+        Raises:
+            UserError: it cannot be written.
+        """
+        page = render_page(
+            _HERE / "page.html",
+            [*CONTROLS, _HERE / "page.css", _HERE / "page.js"],
+            title=self._look.title,
+            model=self._look.model,
+            step=f"{1 / STEPS:.5f}",
+            statistics=list(STATISTICS),
+            mattered=self._has_mattered,
+            data=_json(_data([], self._look.style)),
+        )
+        before, sentences, after = page.partition(b'"sentences":[')
+        self._sentences.seek(0)
+        with replacing(self._path) as unfinished, unfinished.open("wb") as file:
+            file.write(before + sentences)
+            shutil.copyfileobj(self._sentences, file)
+            file.write(after)
 
 
 def embedded_page(alignment: Alignment, style: str = "paper") -> str:
@@ -151,8 +193,7 @@ def render_page(template: Path, files: Sequence[Path], **parts: object) -> bytes
     page = environment.get_template(template.name).render(
         policy=f"sha256-{digest}", style=joined(".css"), script=script, **parts
     )
-    # A lone surrogate has no UTF-8; as \udc80 it is JSON's own notation for itself.
-    return page.encode("utf-8", "backslashreplace")
+    return _as_bytes(page)
 
 
 def _data(alignments: Iterable[Alignment], style: str) -> dict:
@@ -206,6 +247,11 @@ def _encoded(weights: np.ndarray) -> str:
 def _number(value: float | None) -> float | None:
     """Round to four decimals; return None for NaN and infinity, which JSON does not have."""
     return round(float(value), 4) if value is not None and math.isfinite(value) else None
+
+
+def _as_bytes(text: str) -> bytes:
+    # A lone surrogate has no UTF-8; as \udc80 it is JSON's own notation for itself.
+    return text.encode("utf-8", "backslashreplace")
 
 
 def _json(value: dict) -> str:
