@@ -170,7 +170,7 @@ def test_prepared_text_is_noted(sign, file):
 
 def test_too_few_pairs_are_refused(file):
     given = options(file, [(f"a {n}", "A") for n in range(9)])
-    with pytest.raises(UserError, match="9 pairs that can be used are too few"):
+    with pytest.raises(UserError, match=r"t.tsv: only 7 usable pairs for train; at least 20"):
         split.split(split.read_corpus(given), given, LANGUAGES, seed=1)
 
 

@@ -122,7 +122,14 @@ MISTAKES = {
     "--corpus @ --languages en,fr": "there is no file",
     "--corpus @ --languages en,fr --test @/x": "--valid and --test go without --corpus",
     "--source @/a.en --target @/a.fr --hidden x": "--hidden x: must be a number of 1 or more",
-    "--source @/a.en --target @/a.fr": "1 pair that can be used are too few",
+    "--source @/a.en --target @/a.fr": "a.en: only 1 usable pair for train; at least 20 needed",
+    "--source @/a.en --target @/a.fr --work @/a": "a cannot be read: Not a directory",
+    "--source @/a.en --target @/a.fr --work @": "has other things in it (a) and is no work folder",
+    "--source @/a.en --target @/a.fr --work @/a:b": "a colon or comma ends a path for fairseq",
+    "--source @/empty.en --target @/a.fr": "empty.en is empty; expected a sentence in each line",
+    "--source @/a.en --target @/long.fr": "a.en has 1 line but @/long.fr has 99 lines; each line",
+    "--source @/a.en --target @/a.fr --languages en,": "--languages must name two languages",
+    "--source @/long.en --target @/long.fr --ensemble @/x": "the ensemble of @/x: there is no @/x",
     "--sauce": "unrecognized arguments: --sauce; did you mean --source?",
 }
 
@@ -132,8 +139,12 @@ def test_mistakes_make_nothing(tmp_path, given, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for file in ("a.en", "a.fr", "b.en", "a"):
         (tmp_path / file).write_text(f"{file}\n")
+    for file in ("long.en", "long.fr"):
+        (tmp_path / file).write_text("".join(f"{file} {n}\n" for n in range(99)))
+    (tmp_path / "empty.en").touch()
     before = sorted(tmp_path.iterdir())
-    with pytest.raises(UserError, match=re.escape(MISTAKES[given])):
+    message = MISTAKES[given].replace("@", str(tmp_path))
+    with pytest.raises(UserError, match=re.escape(message)):
         main(["--drawn", "1", *given.replace("@", str(tmp_path)).split()])
     assert sorted(tmp_path.iterdir()) == before
 
@@ -169,7 +180,7 @@ def test_a_step_is_done_once_and_appears_whole(tmp_path, capsys):
 
     output = work.folder / "file"
     step = Step("make it", make, output)
-    with pytest.raises(SystemExit) as ended:
+    with work.locked(), pytest.raises(SystemExit) as ended:
         work.do(step)
     assert ended.value.code == 130 and not output.exists()
     assert 'step "make it" is unfinished; run again to go on' in capsys.readouterr().err
@@ -185,7 +196,10 @@ def test_a_step_is_done_once_and_appears_whole(tmp_path, capsys):
 def test_a_program_that_fails_ends_the_step_with_its_log(tmp_path, capsys):
     work = Work(tmp_path)
     fails = "print('\\033[2J why'); raise SystemExit(3)"
-    with pytest.raises(UserError, match=r"x failed with status 3; the end of .*x.log is above"):
+    with (
+        work.locked(),
+        pytest.raises(UserError, match=r"x failed with status 3; the end of .*x.log is above"),
+    ):
         work.run("x", ["-c", fails])
     assert capsys.readouterr().err == "\ufffd[2J why\n"
 
@@ -199,6 +213,7 @@ def test_a_folder_with_other_things_is_no_work_folder(tmp_path):
         with pytest.raises(UserError, match="a colon or comma"):
             Work(tmp_path / f"a{sign}b")
     work = Work(tmp_path / "new")
+    assert not work.folder.exists()  # until it is used
     in_use = pytest.raises(UserError, match="new is in use by another training")
     with work.locked(), in_use, Work(tmp_path / "new").locked():
         pass

@@ -67,6 +67,8 @@ def main(
     texts = in_environment(environment, naming) if environment is not None else {}
     texts |= {name: text for name in FIELDS if (text := getattr(options, name)) is not None}
     given = read(texts, naming)
+    own = folder / "-".join(("own", *naming.languages, Settings(**given).model))
+    work = Work(options.work or Path((environment or {}).get("WORK") or own))
     if options.corpus:
         parts, settings = None, Settings(**given)
         _check_corpus(options.corpus, naming.languages)
@@ -76,23 +78,22 @@ def main(
         settings = for_corpus(given, parts.pairs, parts.texts)
         check_tokenizers(settings, parts.texts, naming)
     check(settings, naming)
-    own = folder / "-".join(("own", *naming.languages, settings.model))
-    place = options.work or Path((environment or {}).get("WORK") or own)
     if parts:
         sizes = parts.pairs, len(parts.splits["train"]), len(parts.splits["test"])
-        say_plan(place, settings, parts.texts, *sizes)
+        say_plan(work.folder, settings, parts.texts, *sizes)
+    remembered = _remembered(options, settings, naming.languages)
+    work.check(remembered)
+    corpus = (options.corpus or work.folder / "corpus").absolute()
+    training = Training(work, settings, naming.languages, corpus, options.user_dir.absolute())
+    training.models()  # those of an ensemble are there
     if options.dry_run:
         log("nothing was done (--dry-run)")
         return
     for package in ("fairseq", "torch"):
         if not importlib.util.find_spec(package):
             raise ModuleNotFoundError(package, name=package)
-    work = Work(place)
-    corpus = (options.corpus or work.folder / "corpus").absolute()
-    training = Training(work, settings, naming.languages, corpus, options.user_dir.absolute())
-    training.models()  # those of an ensemble are there
     with work.locked():
-        work.remember(_remembered(options, settings, naming.languages))
+        work.remember(remembered)
         log(f"working in {work.folder}")
         if parts:
             lay_out = partial(write_parts, parts, naming.languages)
@@ -209,7 +210,7 @@ def _remembered(
             if name in ("source_tokenizer", "target_tokenizer"):
                 value = value or settings.tokenizer
             remembered[naming.name(name)] = as_text(value)
-    return remembered
+    return {name: " ".join(value.split()) for name, value in remembered.items()}
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -96,7 +96,7 @@ def split(
     """Part a corpus, or read the parts that are given.
 
     Raises:
-        UserError: a part would have no pair.
+        UserError: a part would have too few pairs.
     """
     draw = random.Random(seed)
     splits = {"train": corpus.kept}
@@ -118,11 +118,14 @@ def split(
             corpus.notes.append(
                 f"{counted(common, 'pair')} of the corpus with a source sentence of {prefix}"
             )
-    if not all(splits.values()) or len(splits["train"]) < LEAST:
-        raise UserError(
-            f"{options.pairs or options.source}: {counted(len(corpus.kept), 'pair')} that can be"
-            " used are too few to train, validate and test on"
-        )
+    least = {"train": LEAST, "valid": 1, "test": 1}
+    for name, pairs in splits.items():
+        if len(pairs) < least[name]:
+            where = getattr(options, name, None) or options.pairs or options.source
+            raise UserError(
+                f"{where}: only {counted(len(pairs), 'usable pair')} for {name}; at least"
+                f" {least[name]} needed"
+            )
     return splits
 
 

@@ -49,39 +49,45 @@ class _Interrupted(Exception):
 
 
 class Work:
-    """A folder for all that is made.
+    """A folder for all that is made; `locked` makes it.
 
     Attributes:
         folder: its absolute path.
 
     Raises:
-        UserError: it holds other things, or cannot be written.
+        UserError: it is a file, or holds other things.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder.absolute()
         self._done = self.folder / ".done"
+        self._settings = self.folder / "training-settings"
         if set(":,") & set(str(self.folder)):
             raise UserError(f"{folder}: a colon or comma ends a path for fairseq; name another")
-        others = sorted(os.listdir(folder)) if folder.is_dir() else []
+        try:
+            others = sorted(os.listdir(folder))
+        except FileNotFoundError:
+            others = []
+        except OSError as problem:
+            raise UserError(f"{folder} cannot be read: {problem.strerror}") from problem
         if others and not self._done.is_dir():
             raise UserError(
                 f"{folder} has other things in it ({others[0]}) and is no work folder; name a new"
                 " one"
             )
-        try:
-            for part in (self._done, self.folder / "logs"):
-                part.mkdir(parents=True, exist_ok=True)
-        except OSError as problem:
-            raise UserError(f"{folder} cannot be written: {problem.strerror}") from problem
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other commands out of the folder, where the file system has locks.
 
         Raises:
-            UserError: another one is in it.
+            UserError: another one is in it, or it cannot be written.
         """
+        try:
+            for part in (self._done, self.folder / "logs"):
+                part.mkdir(parents=True, exist_ok=True)
+        except OSError as problem:
+            raise UserError(f"{self.folder} cannot be written: {problem.strerror}") from problem
         descriptor = os.open(self._done, os.O_RDONLY | os.O_DIRECTORY)
         try:
             try:
@@ -94,27 +100,35 @@ class Work:
         finally:
             os.close(descriptor)
 
-    def remember(self, settings: Mapping[str, str]) -> None:
-        """Write settings that cannot be changed in this folder; one of an older version lacks some.
+    def check(self, settings: Mapping[str, str]) -> None:
+        """Check that no other settings are remembered; an older version remembered fewer.
 
         Raises:
             UserError: the folder was made with others.
         """
-        lines = {name: f"{name}={' '.join(value.split())}" for name, value in settings.items()}
-        path = self.folder / "training-settings"
-        if not path.exists():
-            write_text(path, "".join(f"{line}\n" for line in lines.values()))
+        if not self._settings.exists():
             return
-        known = {
-            line.partition("=")[0]: line for line in path.read_text(encoding="utf-8").splitlines()
-        }
-        if changed := [
-            lines[name] for name in lines if known.get(name, lines[name]) != lines[name]
-        ]:
-            raise UserError(
-                f"{self.folder} was made with other settings, now {changed[0]}: name another"
-                " folder, or remove that one"
-            )
+        known = dict(
+            line.partition("=")[::2]
+            for line in self._settings.read_text(encoding="utf-8").splitlines()
+        )
+        for name, value in settings.items():
+            if known.get(name, value) != value:
+                raise UserError(
+                    f"{self.folder} was made with other settings, now {name}={value}: name another"
+                    " folder, or remove that one"
+                )
+
+    def remember(self, settings: Mapping[str, str]) -> None:
+        """Write settings that cannot be changed in this folder.
+
+        Raises:
+            UserError: as `check`.
+        """
+        self.check(settings)
+        if not self._settings.exists():
+            lines = (f"{name}={value}\n" for name, value in settings.items())
+            write_text(self._settings, "".join(lines))
 
     def do(self, step: Step) -> None:
         """Do a step, unless it was done before."""
