@@ -3,15 +3,16 @@
     rnnsearch-train --source corpus.en --target corpus.fr --work my-model
     rnnsearch-train --pairs corpus.tsv --languages en,fr --dry-run
 
-A line of --source belongs to the same line of --target, and the languages are the files' suffixes,
-unless --languages names them; or a line of --pairs has a source sentence, a tab, and its
-translation. All files may be packed by gzip, bzip2 or xz. --dry-run checks the files and says what
-would be done, and what time, disk and memory it takes.
+Each line of --target translates the same line of --source, and the suffixes of the files are the
+languages, unless --languages names them. Or each line of --pairs has a sentence, a tab, and its
+translation. Files may be compressed with gzip, bzip2 or xz. --dry-run checks all that is given and
+says what would be done, and how much time, disk and memory it takes.
 
 The size of the model, the subwords and the length of training follow from the number of pairs: the
 defaults below are for 20,000 to 200,000. Each can be set instead. Text without spaces between
-words, such as Chinese, Japanese and Thai, is trained by characters. The same command goes on where
-it stopped. Afterwards rnnsearch-translate, rnnsearch-align and rnnsearch-export take the folder.
+words, such as Chinese, Japanese and Thai, is trained by characters. If it is interrupted, start the
+same command again. Afterwards rnnsearch-translate, rnnsearch-align and rnnsearch-export take the
+folder.
 """
 
 import argparse
@@ -216,31 +217,35 @@ def _remembered(
 def _parser() -> argparse.ArgumentParser:
     parser = parser_of("rnnsearch-train", __doc__)
     text = parser.add_argument_group("pairs")
-    text.add_argument("--source", type=Path, metavar="FILE", help="sentences, one a line")
+    text.add_argument("--source", type=Path, metavar="FILE", help="sentences, one per line")
     text.add_argument("--target", type=Path, metavar="FILE", help="their translations")
-    text.add_argument("--pairs", type=Path, metavar="FILE", help="both, with a tab between them")
-    text.add_argument("--languages", metavar="SOURCE,TARGET", help="such as en,fr")
-    held_out = "pairs of PREFIX.en and PREFIX.fr, for example (default: some are held out)"
-    text.add_argument("--valid", metavar="PREFIX", help=f"validation: {held_out}")
-    text.add_argument("--test", metavar="PREFIX", help=f"test: {held_out}")
+    text.add_argument("--pairs", type=Path, metavar="FILE", help="both, with a tab in between")
+    text.add_argument(
+        "--languages", metavar="SOURCE,TARGET", help="such as en,fr (default: the suffixes)"
+    )
+    held_out = "text, such as PREFIX.en and PREFIX.fr (default: pairs are held out)"
+    text.add_argument("--valid", metavar="PREFIX", help=f"validation {held_out}")
+    text.add_argument("--test", metavar="PREFIX", help=f"test {held_out}")
     text.add_argument(
         "--corpus", type=Path, metavar="FOLDER",
-        help="in the place of all these, train, valid and test of both languages, such as train.en:"
-        " they are taken as they are, and no setting follows from their size",
+        help="instead of all these: a folder with train, valid and test of both languages, such as"
+        " train.en, which are taken as they are; no setting follows from their size",
     )  # fmt: skip
     parser.add_argument(
         "--work", type=Path, metavar="FOLDER",
-        help="for all that is made (default: such as own-en-fr-rnnsearch)",
+        help="for everything that is made (default: own-en-fr-rnnsearch, for example)",
     )  # fmt: skip
     parser.add_argument(
-        "--dry-run", action="store_true", help="check all, say what it takes, and do nothing"
+        "--dry-run", action="store_true", help="check everything, say what it takes, and stop"
     )
-    parser.add_argument("--stop-after", choices=_STAGES, help="do no more than this")
-    parser.add_argument("--title", default="", help="of the page that translates")
-    parser.add_argument("--licence", default="", metavar="TEXT", help="of the data, for the page")
+    parser.add_argument("--stop-after", choices=_STAGES, help="stop after this stage")
+    parser.add_argument("--title", default="", help="title of the page that translates")
+    parser.add_argument(
+        "--licence", default="", metavar="TEXT", help="licence of the data, shown on the page"
+    )
     parser.add_argument(
         "--user-dir", type=Path, metavar="FOLDER", default=_PACKAGE,
-        help="a plugin of fairseq that imports this one (default: this one)",
+        help="another plugin of fairseq, which imports this one",
     )  # fmt: skip
     for group, names in groups().items():
         of_group = parser.add_argument_group(f"settings of {group}")

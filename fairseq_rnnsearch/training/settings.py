@@ -69,61 +69,74 @@ class Settings:
     tokenizer: str = _one_of(
         _TOKENIZERS,
         "reversible",
-        "how words are parted: reversible joins to the very text; moses is that of most published"
-        " results; space leaves text as it is; character takes each for a token",
+        "how text is split into words: reversible can be joined to the very text again; moses is"
+        " that of most published results; space splits at spaces alone; character makes each"
+        " character a token",
     )
     source_tokenizer: str = _one_of(
-        _TOKENIZERS, "", "the source's, if not that; character, if no spaces part its words"
+        _TOKENIZERS, "", "another one for the source; character for text without spaces"
     )
-    target_tokenizer: str = _one_of(_TOKENIZERS, "", "the target's")
+    target_tokenizer: str = _one_of(_TOKENIZERS, "", "the same for the target")
     lowercase: bool = _switch(False, "train and translate in lower case")
     vocabulary: str = _one_of("shortlist bpe", "bpe", "the most frequent words, or subwords (BPE)")
-    min_count: int = _whole(3, "a shortlist has the words that occur so often or more", least=0)
-    bpe_merges: int = _whole(8000, "merges that make subwords")
+    min_count: int = _whole(3, "how often a word of the shortlist must occur", least=0)
+    bpe_merges: int = _whole(8000, "number of merges that make subwords")
     bpe_joint: bool = _switch(True, "both languages share one set of merges")
     bpe_dropout: float = _number(
-        0.0, "probability to leave a merge out in training (Provilkov et al., 2020)", most=1
+        0.0, "BPE-dropout (Provilkov et al., 2020): probability to leave a merge out", most=1
     )
-    bpe_copies: int = _whole(16, "ways in which the text is then split, one an epoch")
+    bpe_copies: int = _whole(16, "BPE-dropout: copies of the text, each split in another way")
     bpe_dropout_epochs: int = _whole(
-        0, "epochs before words are split as in translation; 0: never", least=0
+        0, "BPE-dropout: epochs after which it ends; 0: it never does", least=0
     )
     # model
     model: str = _one_of("rnnsearch rnnencdec", "rnnsearch", "rnnencdec has no attention")
-    embedding: int = _whole(256, "the paper's m")
-    hidden: int = _whole(256, "the paper's n")
-    attention: int = _whole(256, "the paper's n'")
-    maxout: int = _whole(256, "the paper's l")
-    decoder_order: str = _one_of("program appendix section3", "program", "of a decoder's step")
-    initialization: str = _one_of(
-        "appendix uniform", "appendix", "the paper's, or fairseq's lstm's"
+    embedding: int = _whole(256, "size of a word's embedding, the paper's m")
+    hidden: int = _whole(256, "hidden units of the decoder and of each encoder, the paper's n")
+    attention: int = _whole(256, "hidden units of the alignment model, the paper's n'")
+    maxout: int = _whole(256, "maxout units of the output, the paper's l")
+    decoder_order: str = _one_of(
+        "program appendix section3", "program", "order in which a decoder step updates and scores"
     )
-    dropout: float = _number(0.3, "of embeddings and readout", most=1)
-    rdrop: float = _number(0.0, "weight of R-Drop (Liang et al., 2021) without BPE-dropout")
+    initialization: str = _one_of(
+        "appendix uniform", "appendix", "of the parameters: the paper's, or that of fairseq's lstm"
+    )
+    dropout: float = _number(0.3, "dropout of embeddings and readout", most=1)
+    rdrop: float = _number(0.0, "weight of R-Drop (Liang et al., 2021), once BPE-dropout has ended")
     # training
-    longest: int = _whole(50, "words or pieces that a side may have; 0: any number", least=0)
+    longest: int = _whole(
+        50, "maximum length of a training sentence in words or pieces; 0: none", least=0
+    )
     optimizer: str = _one_of(
         "adam adadelta", "adam", "adadelta is the paper's, with its cost; it needs far more updates"
     )
-    learning_rate: float = _number(0.0015, "Adam's")
+    learning_rate: float = _number(0.0015, "Adam's learning rate")
     warmup: int = _whole(300, "updates until the learning rate is reached", least=0)
     lr_scheduler: str = _one_of(
-        "polynomial_decay fixed", "polynomial_decay", "it falls linearly to the end, or stays"
+        "polynomial_decay fixed",
+        "polynomial_decay",
+        "the learning rate then falls linearly to the end, or stays",
     )
-    clip_norm: float = _number(1.0, "largest norm of a gradient")
-    label_smoothing: float = _number(0.1, "of the cost", most=1)
-    batch_size: int = _whole(80, "pairs of an update")
+    clip_norm: float = _number(1.0, "maximum norm of a gradient")
+    label_smoothing: float = _number(0.1, "label smoothing of the cost", most=1)
+    batch_size: int = _whole(80, "pairs per update")
     batch_order: str = _one_of("fairseq paper", "fairseq", "fairseq shuffles anew in each epoch")
     updates: int = _whole(6000, "length of the training")
     patience: int = _whole(-1, "epochs without improvement that end it; -1: never", least=-1)
     valid_bleu: bool = _switch(False, "BLEU of greedy translations, not the cost, is what improves")
-    average: int = _whole(5, "so many of the best checkpoints are kept")
-    seed: int = _whole(1, "of all that is random", least=0)
+    average: int = _whole(5, "number of best checkpoints to keep")
+    seed: int = _whole(1, "seed of all that is random", least=0)
     train_options: str = _text("", "further options of fairseq-train, separated by spaces")
     # translation
-    evaluate: str = _one_of("test valid", "test", "scored; valid while settings are being chosen")
-    checkpoint: str = _one_of("best average", "best", "the best one, or the mean of the best ones")
-    ensemble: str = _text("", "other work folders, whose models translate together with this one")
+    evaluate: str = _one_of(
+        "test valid", "test", "what is translated and scored; valid while settings are being chosen"
+    )
+    checkpoint: str = _one_of(
+        "best average", "best", "which model translates: the best one, or the mean of the best ones"
+    )
+    ensemble: str = _text(
+        "", "work folders, separated by spaces, whose models translate together with this one"
+    )
     beam: int = _whole(12, "width of the search")
     length_penalty: float = _number(1.0, "above 1, translations are longer", least=-math.inf)
     unknown: str = _one_of(
@@ -131,8 +144,8 @@ class Settings:
         "forbid",
         "unknown words: never written, written, or replaced by the source word of most weight",
     )
-    drawn: int = _whole(50, "so many alignments are drawn", least=0)
-    bleu_tokenizer: str = _text("13a", "sacreBLEU's, such as zh, or char without spaces")
+    drawn: int = _whole(50, "number of alignments to draw", least=0)
+    bleu_tokenizer: str = _text("13a", "sacreBLEU's, such as zh, or char for text without spaces")
 
 
 FIELDS = {field.name: field for field in dataclasses.fields(Settings)}
