@@ -30,7 +30,7 @@ from fairseq_rnnsearch.training.settings import (
     Naming,
     Settings,
     Texts,
-    as_text,
+    as_argument,
     check,
     check_tokenizers,
     for_corpus,
@@ -72,7 +72,6 @@ def main(
     work = Work(options.work or Path((environment or {}).get("WORK") or own))
     if options.corpus:
         parts, settings = None, Settings(**given)
-        _check_corpus(options.corpus, naming.languages)
     else:
         log(f"reading {options.pairs or f'{options.source} and {options.target}'}")
         parts = read_parts(options, naming.languages, given.get("seed", 1))
@@ -131,7 +130,7 @@ def say_plan(
     sizes = [s.embedding, s.hidden, s.attention, s.maxout]
     log(
         f"{pairs} pairs: {'/'.join(map(str, sizes))} units, {s.bpe_merges} merges, dropout"
-        f" {as_text(s.dropout)}, {s.updates} updates of {s.batch_size} pairs"
+        f" {as_argument(s.dropout)}, {s.updates} updates of {s.batch_size} pairs"
     )
     later = s.updates - s.bpe_dropout_epochs * train // s.batch_size
     tokens, types = [], []
@@ -158,6 +157,7 @@ def _languages(options: argparse.Namespace) -> tuple[str, str]:
 
     Raises:
         UsageError: options do not go together, or name no two languages.
+        UserError: a file is not there.
     """
     ways = [options.pairs, options.source or options.target, options.corpus]
     if sum(map(bool, ways)) > 1:
@@ -178,25 +178,16 @@ def _languages(options: argparse.Namespace) -> tuple[str, str]:
     source, *rest = (name.replace("-", "_") for name in names)
     if len(rest) != 1 or source == rest[0] or not all(map(_LANGUAGE.fullmatch, (source, *rest))):
         raise UsageError(f"{said} two languages, such as en and pt-BR")
-    for file in filter(None, (options.pairs, options.source, options.target)):
+    files = [options.pairs, options.source, options.target]
+    if options.corpus:
+        files += [options.corpus / f"{part}.{name}" for part in PARTS for name in (source, *rest)]
+    for file in filter(None, files):
         if not file.exists():
             raise UserError(f"there is no file {file}")
     for prefix in filter(None, (options.valid, options.test)):
         for language in (source, rest[0]):
             file_of(prefix, language)
     return source, rest[0]
-
-
-def _check_corpus(corpus: Path, languages: tuple[str, str]) -> None:
-    """Check that all parts are there.
-
-    Raises:
-        UserError: one is not.
-    """
-    for part in PARTS:
-        for language in languages:
-            if not (corpus / f"{part}.{language}").is_file():
-                raise UserError(f"there is no file {corpus}/{part}.{language}")
 
 
 def _remembered(
@@ -210,7 +201,7 @@ def _remembered(
         if name not in groups()["translation"]:
             if name in ("source_tokenizer", "target_tokenizer"):
                 value = value or settings.tokenizer
-            remembered[naming.name(name)] = as_text(value)
+            remembered[naming.name(name)] = as_argument(value)
     return {name: " ".join(value.split()) for name, value in remembered.items()}
 
 
@@ -254,7 +245,8 @@ def _parser() -> argparse.ArgumentParser:
             of_group.add_argument(
                 f"--{name.replace('_', '-')}",
                 metavar=about["kind"].metavar,
-                help=about["help"] + (f" (default: {as_text(default)})" if default != "" else ""),
+                help=about["help"]
+                + (f" (default: {as_argument(default)})" if default != "" else ""),
             )
     return parser
 

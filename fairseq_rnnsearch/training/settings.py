@@ -162,7 +162,7 @@ def groups() -> dict[str, list[str]]:
     return found
 
 
-def as_text(value: Any) -> str:
+def as_argument(value: Any) -> str:
     """Return a value as commands take it: without a point where none is needed."""
     if isinstance(value, bool) or (isinstance(value, float) and value == int(value)):
         return str(int(value))
@@ -190,7 +190,7 @@ class Naming(NamedTuple):
 
     def shown(self, setting: str, value: Any) -> str:
         """Return the setting as the user gives it."""
-        return f"{self.name(setting)}{'=' if self.in_environment else ' '}{as_text(value)}"
+        return f"{self.name(setting)}{'=' if self.in_environment else ' '}{as_argument(value)}"
 
 
 def in_environment(environment: Mapping[str, str], naming: Naming) -> dict[str, str]:

@@ -12,10 +12,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import UserError, counted
-from fairseq_rnnsearch.errors import as_text as shown
+from fairseq_rnnsearch.errors import UserError, as_text, counted
 from fairseq_rnnsearch.training.progress import Progress
-from fairseq_rnnsearch.training.settings import Settings, as_text
+from fairseq_rnnsearch.training.settings import Settings, as_argument
 from fairseq_rnnsearch.training.steps import Step, Work
 
 PARTS = ("train", "valid", "test")
@@ -73,7 +72,7 @@ class Training:
     def translations(self) -> Path:
         """Return the folder of the translations with these settings."""
         s = self.settings
-        name = f"translations-{s.checkpoint}-beam{s.beam}-length{as_text(s.length_penalty)}"
+        name = f"translations-{s.checkpoint}-beam{s.beam}-length{as_argument(s.length_penalty)}"
         name += f"-{s.unknown}"
         if s.evaluate != "test":
             name = f"{s.evaluate}-{name}"
@@ -110,9 +109,6 @@ class Training:
         s = self.settings
         of_side = s.source_tokenizer if language == self.languages[0] else s.target_tokenizer
         return of_side or s.tokenizer
-
-    def _has_codes(self, language: str) -> bool:
-        return self.settings.vocabulary == "bpe" and self._tokenizer(language) != "character"
 
     # --- steps ------------------------------------------------------------------------------------
 
@@ -165,7 +161,7 @@ class Training:
 
         out.mkdir()
         s, tokens = self.settings, self._in_work("tokens")
-        with_codes = [language for language in self.languages if self._has_codes(language)]
+        with_codes = [one for one in self.languages if self._tokenizer(one) != "character"]
         for shared in [with_codes] if s.bpe_joint else [[language] for language in with_codes]:
             learned = learn_codes([tokens / f"train.{one}" for one in shared], s.bpe_merges)
             for language in shared:
@@ -191,10 +187,7 @@ class Training:
         (out / FILE_NAME).write_text(made, encoding="utf-8")
 
     def _binarise(self, out: Path) -> None:
-        """Make data of all parts; BPE-dropout's copies are folders, and the first is among all.
-
-        The dictionaries have the pieces of all copies.
-        """
+        """Make data of all parts and copies; the dictionaries have the pieces of all copies."""
         s, text = self.settings, self._text
         held_out = ("--validpref", text / "valid", "--testpref", text / "test")
         whole = ("--destdir", out, "--trainpref", text / "train")
@@ -205,12 +198,10 @@ class Training:
             return
         commands: list[list[object]] = [["--dict-only", *whole]]
         for copy in range(s.bpe_copies + 1):
-            folder, further = (out, held_out) if copy == 1 else (out / f"copy-{copy}", ())
-            train = text / f"train-{copy}"
-            commands.append(
-                ["--workers", 2, *self._dictionaries(out), "--destdir", folder, "--trainpref"]
-                + [train, *further]
-            )
+            commands.append([
+                "--workers", 2, *self._dictionaries(out), "--destdir", _copy_in(out, copy),
+                "--trainpref", text / f"train-{copy}", *(held_out if copy == 1 else ()),
+            ])  # fmt: skip
         done = itertools.count(1)
 
         def show(line: str) -> None:
@@ -264,12 +255,11 @@ class Training:
         s = self.settings
         if not s.bpe_dropout:
             return [self.data]
-        copies = (epoch % s.bpe_copies + 1 for epoch in range(s.bpe_dropout_epochs or s.bpe_copies))
-        folders = [self.data if copy == 1 else self.data / f"copy-{copy}" for copy in copies]
-        if s.bpe_dropout_epochs:
-            pairs = self._pairs_of_training()
-            folders += [self.data / "copy-0"] * (s.updates * s.batch_size // pairs + 1)
-        return folders
+        epochs = range(s.bpe_dropout_epochs or s.bpe_copies)
+        copies = [epoch % s.bpe_copies + 1 for epoch in epochs]
+        if s.bpe_dropout_epochs:  # afterwards no merge is left out
+            copies += [0] * (s.updates * s.batch_size // self._pairs_of_training() + 1)
+        return [_copy_in(self.data, copy) for copy in copies]
 
     def _pairs_of_training(self) -> int:
         """Count the pairs that are not too long once their words are split as in translation."""
@@ -293,10 +283,10 @@ class Training:
             "--encoder-embed-dim", s.embedding, "--decoder-embed-dim", s.embedding,
             "--encoder-hidden-size", s.hidden, "--decoder-hidden-size", s.hidden,
             "--attention-size", s.attention, "--maxout-size", s.maxout,
-            "--initialization", s.initialization, "--dropout", as_text(s.dropout),
+            "--initialization", s.initialization, "--dropout", as_argument(s.dropout),
             "--max-train-words", s.longest,
-            "--criterion", "alignment_heatmap", "--label-smoothing", as_text(s.label_smoothing),
-            *self._optimization(), "--clip-norm", as_text(s.clip_norm),
+            "--criterion", "alignment_heatmap", "--label-smoothing", as_argument(s.label_smoothing),
+            *self._optimization(), "--clip-norm", as_argument(s.clip_norm),
             "--batch-size", s.batch_size, "--batch-order", s.batch_order,
             "--max-update", s.updates, "--patience", s.patience, "--seed", s.seed,
             "--num-workers", 0,
@@ -314,7 +304,7 @@ class Training:
         if s.optimizer == "adadelta":
             return ["--cost-scale", "sum", "--optimizer", "rnnsearch_adadelta"]
         options: list[object] = ["--cost-scale", "word", "--optimizer", "adam"]
-        options += ["--lr", as_text(s.learning_rate)]
+        options += ["--lr", as_argument(s.learning_rate)]
         options += ["--lr-scheduler", s.lr_scheduler, "--warmup-updates", s.warmup]
         if s.lr_scheduler == "polynomial_decay":
             options += ["--total-num-update", s.updates, "--end-learning-rate", "0.00001"]
@@ -368,7 +358,7 @@ class Training:
         self._fairseq(
             "generate", "generate", *data, "--path", self.models(), "--gen-subset", s.evaluate,
             "--batch-size", 40, "--results-path", out, "--beam", s.beam,
-            "--lenpen", as_text(s.length_penalty), *options,
+            "--lenpen", as_argument(s.length_penalty), *options,
         )  # fmt: skip
         self._write_text(out, _translations(out / f"generate-{s.evaluate}.txt"))
 
@@ -400,7 +390,7 @@ class Training:
         sides = [corpus[0], self.translations / f"text.{target}", corpus[1]]
         for three in list(zip(*map(_lines, sides), strict=True))[:3]:
             for name, sentence in zip(("source", "translation", "reference"), three, strict=True):
-                print(f"{name:<13}{shown(sentence)}")
+                print(f"{name:<13}{as_text(sentence)}")
             print()
         print(f"{s.model}, {source} to {target}, in {self.translations}:")
         if self._tokenizer(target) != "character":
@@ -439,7 +429,7 @@ class Training:
         log = self._in_work("logs/generate.log").read_text(encoding="utf-8", errors="replace")
         _, cannot_draw, rest = log.partition("no installed font can draw")
         if cannot_draw:
-            print(shown(cannot_draw + rest.partition("\n")[0]))
+            print(as_text(cannot_draw + rest.partition("\n")[0]))
         emerging = self._in_work("checkpoints/heatmaps/emerging.gif")
         if emerging.exists():
             print(f"  how they emerged in training: {emerging}")
@@ -452,6 +442,11 @@ class Training:
             "-m", "fairseq_rnnsearch.living", self.trained, "--data", self.data, "--out", out,
             "--title", title, "--licence", licence, *examples,
         ])  # fmt: skip
+
+
+def _copy_in(data: Path, copy: int) -> Path:
+    """Return the folder of a copy of BPE-dropout's, of which the first is among all other data."""
+    return data if copy == 1 else data / f"copy-{copy}"
 
 
 def _segment(
