@@ -139,6 +139,18 @@ def printed(program, *arguments):
     return ended.stdout.splitlines()
 
 
+ASKED = """
+import importlib.util, fairseq_rnnsearch
+assert importlib.util.find_spec("fairseq")
+from fairseq.tasks import TASK_REGISTRY
+print("alignment_heatmap" in TASK_REGISTRY)
+"""
+
+
+def test_who_asks_whether_there_is_fairseq_still_gets_the_parts():
+    assert ran(ASKED).stdout == "True\n"
+
+
 @pytest.mark.parametrize("module", QUICK)
 def test_help_and_mistakes_need_neither_torch_nor_fairseq(module):
     lines = QUICK[module]

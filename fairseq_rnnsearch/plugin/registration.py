@@ -33,7 +33,10 @@ class _WaitingForFairseq(MetaPathFinder):
         if fullname != "fairseq":
             return None
         sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(fullname)
+        try:
+            spec = importlib.util.find_spec(fullname)
+        finally:  # somebody may only ask whether fairseq is installed
+            sys.meta_path.insert(0, self)
         if spec is not None and spec.loader is not None:
             spec.loader = _Registering(spec.loader)
         return spec
