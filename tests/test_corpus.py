@@ -1,6 +1,8 @@
 """Broken text files, each named in one line; sound ones, whose lines are fairseq's."""
 
+import bz2
 import gzip
+import lzma
 import os
 import sys
 from pathlib import Path
@@ -48,6 +50,12 @@ BROKEN = {
     "NUL": (b"a\n\nb\0c\n", ", line 3, byte 2: a NUL byte; expected plain UTF-8"),
     "byte order mark": (b"\xef\xbb\xbfa\n", " starts with a UTF-8 byte order mark (EF BB BF)"),
     "gzip": (gzip.compress(b"a\n"), " is gzip-compressed; unpack it first"),
+    "bzip2": (bz2.compress(b"a\n"), " is packed by bzip2; unpack it first"),
+    "xz": (lzma.compress(b"a\n"), " is packed by xz; unpack it first"),
+    "zstd": (b"(\xb5/\xfd\x04\n", " is packed by zstd; unpack it first"),
+    "zip": (b"PK\x03\x04 a\n", " is a zip archive; unpack it"),
+    "tar": (b"a".ljust(257, b"\0") + b"ustar\0\n", " is a tar archive; unpack it"),
+    "PDF": (b"%PDF-1.7\n", " is a PDF; save it as plain text"),
     "lone CR": (b"a\nb\rc\n", ", line 2, byte 2: a carriage return inside the line"),
     "<pad>": (b"a\nb <pad> c\n", ", line 2, byte 3: the word <pad> is reserved"),
     "symbol between wide spaces": (

@@ -4,6 +4,9 @@ import argparse
 import bz2
 import gzip
 import lzma
+import os
+import threading
+from pathlib import Path
 
 import pytest
 
@@ -141,6 +144,18 @@ def test_other_packed_files_are_read(name, tmp_path, file):
     pack = {"bz2": bz2.compress, "xz": lzma.compress}[name[5:]]
     (tmp_path / name).write_bytes(pack(b"a\nb\n"))
     assert read_two_files(tmp_path / name, file("t.fr", "A\nB\n")).kept == [("a", "A"), ("b", "B")]
+
+
+@pytest.mark.parametrize("pack", [bytes, gzip.compress])
+def test_a_pipe_is_read_whole(pack):
+    lines = [(f"a {n}", f"A {n}") for n in range(9000)]  # more than one buffer holds
+    text = pack("".join(f"{source}\t{target}\n" for source, target in lines).encode())
+    ours, theirs = os.pipe()
+    writer = threading.Thread(target=lambda: os.fdopen(theirs, "wb").write(text))
+    writer.start()
+    assert read_columns(Path(f"/dev/fd/{ours}")).kept == lines
+    writer.join()
+    os.close(ours)
 
 
 def test_a_line_that_is_no_text_is_left_out_and_counted(file):

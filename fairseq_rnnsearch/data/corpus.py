@@ -29,7 +29,14 @@ _WRONG_BEGINNINGS = {
     b"\xff\xfe": "starts with a UTF-16 byte order mark (FF FE); convert it to UTF-8 without one",
     b"\xfe\xff": "starts with a UTF-16 byte order mark (FE FF); convert it to UTF-8 without one",
     b"\x1f\x8b": "is gzip-compressed; unpack it first (gunzip)",
+    b"BZh": "is packed by bzip2; unpack it first (bunzip2)",
+    b"\xfd7zXZ": "is packed by xz; unpack it first (unxz)",
+    b"\x28\xb5\x2f\xfd": "is packed by zstd; unpack it first (unzstd)",
+    b"PK\x03\x04": "is a zip archive; unpack it, and name the file of it",
+    b"7z\xbc\xaf": "is a 7z archive; unpack it, and name the file of it",
+    b"%PDF-": "is a PDF; save it as plain text",
 }
+_TAR = re.compile(rb".{257}ustar", re.DOTALL)
 
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
 # fairseq's Dictionary would take these words for its own symbols; `<unk>` is harmless.
@@ -66,7 +73,7 @@ def check_text(path: Path, has_symbols: bool = False) -> int:
 
     Raises:
         UserError: the file is missing, not a regular file, unreadable or empty; starts with a
-            byte order mark or is gzip-compressed; holds bytes that are not UTF-8, a NUL byte, a
+            byte order mark, or is packed or a PDF; holds bytes that are not UTF-8, a NUL byte, a
             carriage return inside a line, a line of more than 16 MiB, or one of the words
             `<pad>`, `<s>`, `</s>`. Of several mistakes the first in the file is named, with its
             line and the column of its byte, both from 1.
@@ -115,6 +122,8 @@ def lines_as_they_come(
             for beginning, description in _WRONG_BEGINNINGS.items():
                 if line.startswith(beginning):
                     raise UserError(f"{name} {description}")
+            if _TAR.match(line):
+                raise UserError(f"{name} is a tar archive; unpack it, and name a file of it")
         line = line.removesuffix(b"\n") + b"\n"
         try:
             text = _checked(line, f"{name}, line {number}", has_symbols)

@@ -3,12 +3,13 @@
 import bz2
 import gzip
 import lzma
+import math
 import re
 import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from io import BufferedIOBase
+from io import BufferedIOBase, BufferedReader
 from itertools import zip_longest
 from pathlib import Path
 from typing import Literal
@@ -18,12 +19,11 @@ from fairseq_rnnsearch.errors import UserError, counted
 
 Pair = tuple[str, str]
 
-_OPENERS: dict[bytes, Callable[[Path, Literal["rb"]], BufferedIOBase]] = {
-    b"\x1f\x8b": gzip.GzipFile,
-    b"BZh": bz2.BZ2File,
-    b"\xfd7zXZ": lzma.LZMAFile,
+_OPENERS: dict[bytes, Callable[[BufferedReader, Literal["rb"]], BufferedIOBase]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    b"\xfd7zXZ": lzma.open,
 }
-_ZIP = b"PK\x03\x04"
 _MOST_TIMES = 100  # text is packed to a tenth; what unpacks to more than this is none
 _MOST_MISTAKES = 100  # one line in so many may be no text
 _NUMBER = re.compile(r"[-+\d.,:%#\s]+")
@@ -176,13 +176,11 @@ def _lines(path: Path, mistakes: list[UserError]) -> Iterator[str]:
     """
     lines = size = 0
     try:
-        with path.open("rb") as file:
-            start = file.read(5)
-        if start.startswith(_ZIP):
-            raise UserError(f"{path} is a zip archive; unpack it, and name the file of it")
-        unpack = next((u for magic, u in _OPENERS.items() if start.startswith(magic)), open)
-        most = max(path.stat().st_size, 1 << 20) * (_MOST_TIMES if unpack is not open else 1)
-        with unpack(path, "rb") as file:
+        with path.open("rb") as packed:  # once, as a pipe can be read once
+            start = packed.peek(5)
+            unpack = next((u for magic, u in _OPENERS.items() if start.startswith(magic)), None)
+            most = _MOST_TIMES * max(path.stat().st_size, 1 << 20) if unpack else math.inf
+            file = unpack(packed, "rb") if unpack else packed
             for line in lines_as_they_come(file, str(path), True, mistakes):
                 lines += 1
                 size += len(line)
