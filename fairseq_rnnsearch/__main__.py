@@ -43,10 +43,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(OVERVIEW)
     elif chosen.what == "versions":
         _print_versions()
-    elif chosen.what == "options":
-        print(option_list.as_markdown() if chosen.markdown else option_list.as_text())
-    else:
-        _print_mends()
+    else:  # these import fairseq, which makes torch warn
+        from fairseq_rnnsearch.inference.command_options import show_warnings
+
+        show_warnings()
+        if chosen.what == "options":
+            print(option_list.as_markdown() if chosen.markdown else option_list.as_text())
+        else:
+            _print_mends()
 
 
 def _print_versions() -> None:
