@@ -36,8 +36,12 @@ _OF_ANOTHER_PROCESS = "Traceback (most recent call last)"
 class UserError(ValueError):
     """A mistake in the user's input: shown as one line, without traceback.
 
-    The message names what was given, what was found and what would be valid.
+    The message names what was given, what was found and what would be valid. It is made safe to
+    show, because it may quote a stranger's file.
     """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(as_text(message, MOST_OF_A_MISTAKE))
 
 
 class UsageError(UserError):
@@ -194,7 +198,7 @@ def line_of(error: BaseException) -> str:
     """
     mistake = user_error(error)
     if mistake is not None:
-        return as_text(str(mistake), MOST_OF_A_MISTAKE)
+        return str(mistake)
     if isinstance(error, KeyboardInterrupt):
         return "interrupted"
     if isinstance(error, ModuleNotFoundError) and error.name == "fairseq":

@@ -2,6 +2,8 @@
 
 import hashlib
 import json
+import os
+import shutil
 from dataclasses import fields
 
 import numpy as np
@@ -16,6 +18,7 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference.exported import to_checkpoint, to_folder
 from fairseq_rnnsearch.inference.length_limit import LengthLimit
 from fairseq_rnnsearch.inference.model_folder import (
+    CARD,
     CONFIG,
     PARAMETERS,
     Facts,
@@ -135,7 +138,15 @@ def _cut(name, size):
     return spoil
 
 
-BIAS = "decoder.network.output.bias"
+def _codes(name):
+    def spoil(folder):
+        settings = {"en": {"tokenizer": "space", "bpe_codes": name}}
+        (folder / "preprocessing.json").write_text(json.dumps(settings))
+
+    return spoil
+
+
+BIAS, MATRIX = "decoder.network.output.bias", "decoder.network.output.weight"
 # how a folder whose list of digests is gone is spoilt, and what is said
 SPOILT = {
     "no configuration": (lambda folder: (folder / CONFIG).unlink(), "config.json cannot be read"),
@@ -169,13 +180,67 @@ SPOILT = {
     "no dictionary": (lambda folder: (folder / "dict.fr.txt").unlink(), "lacks dict.fr.txt"),
     "an unknown option": (_config(lambda c: c["options"].update(layers=2)), "layers"),
     "truncated": (_cut(PARAMETERS, 300), "model.safetensors cannot be read"),
-    "scales of another size": (
-        _parameters(
-            lambda s: s.update({"decoder.network.output.weight.scale": np.zeros(3, np.float32)})
-        ),
+    "scales without 8 bits": (
+        _parameters(lambda s: s.update({f"{BIAS}.scale": s[BIAS]})),
         "which no part of the model takes",
     ),
+    "8 bits without scales": (
+        _parameters(lambda s: s.update({MATRIX: s[MATRIX].astype(np.int8)})),
+        f"lacks {MATRIX}.scale",
+    ),
+    "scales of another size": (
+        _parameters(
+            lambda s: s.update(
+                {MATRIX: s[MATRIX].astype(np.int8), f"{MATRIX}.scale": np.ones(3, np.float32)}
+            )
+        ),
+        r"weight.scale has the sizes \(3,\)",
+    ),
+    "whole numbers": (
+        _parameters(lambda s: s.update({BIAS: s[BIAS].astype(np.int32)})),
+        f"{BIAS} is of I32; expected F32 or F16",
+    ),
+    "a name of another terminal": (
+        _parameters(lambda s: s.update({"x\n\x1b[2J" * 10_000: s[BIAS]})),
+        r"holds x \ufffd\[2J",
+    ),
+    "more names than fit": (
+        _parameters(lambda s: s.update({"x" * 1_000_000: np.zeros(0)})),
+        "names more than a model has",
+    ),
+    "a file without end": (lambda folder: os.truncate(folder / PARAMETERS, 2**40), "bytes, which"),
+    "a dictionary without end": (
+        lambda folder: os.truncate(folder / "dict.fr.txt", 2**40),
+        "dict.fr.txt cannot be read: .* bytes, which",
+    ),
+    "a folder for a file": (
+        lambda folder: ((folder / PARAMETERS).unlink(), (folder / PARAMETERS).mkdir()),
+        "model.safetensors cannot be read: Is a directory",
+    ),
+    "a language longer than a file's name": (
+        _config(lambda c: c.update(languages=["\u4e00" * 99, "fr"])),
+        "languages must be two",
+    ),
+    "codes of another folder": (_codes(".."), "bpe_codes must name a file"),
+    "codes in two lines": (_codes("a\nb"), "bpe_codes must name a file"),
+    "codes that are missing": (_codes("codes.en"), "lacks codes.en"),
 }
+
+
+# and what is left out
+IGNORED = {
+    "a probability beyond floats": {"validation_bits": 10**400},
+    "no room for a word": {"length_limit": [0, 0]},
+}
+
+
+@pytest.mark.parametrize("case", IGNORED)
+def test_measures_that_make_no_sense_are_left_out(case, tmp_path):
+    written(tmp_path / "model")
+    (tmp_path / "model" / "SHA256SUMS").unlink()
+    _config(lambda config: config.update(IGNORED[case]))(tmp_path / "model")
+    facts = read_folder(tmp_path / "model").facts
+    assert facts.validation_bits != 10**400 and facts.length_limit.of(1) > 0
 
 
 @pytest.mark.parametrize("case", SPOILT)
@@ -276,6 +341,42 @@ def test_a_packaged_model_warns_of_text_unlike_the_training_s(caplog):
     load("en-fr").translate("The ladder leans against the rusty gate of the abandoned warehouse.")
     (warning,) = caplog.messages
     assert "unlike the training's" in warning and "gave 0.39 to people's" in warning
+
+
+@pytest.fixture
+def stranger(tmp_path):
+    """A copy of a folder, to change."""
+    folder = shutil.copytree(folder_of("en-fr"), tmp_path / "stranger")
+    (folder / "SHA256SUMS").unlink()
+    return folder
+
+
+def test_codes_named_like_another_file_survive_the_export(stranger, tmp_path):
+    settings = (stranger / "preprocessing.json").read_text()
+    (stranger / "preprocessing.json").write_text(settings.replace("codes.en", CARD))
+    (stranger / "codes.en").replace(stranger / CARD)
+    to_folder(str(stranger), None, tmp_path / "new")
+    assert load(tmp_path / "new").translate("I lost my keys.", beam=2).text
+
+
+def test_what_is_no_codes_is_not_passed_on(stranger, tmp_path):
+    (stranger / "codes.en").unlink()
+    (stranger / "codes.en").symlink_to("/etc/passwd")
+    with pytest.raises(UserError, match=r"codes.en, line 1: .* is not a pair"):
+        to_folder(str(stranger), None, tmp_path / "new")
+    assert not (tmp_path / "new").exists()
+
+
+def test_a_checkpoint_has_an_architecture_of_ours(stranger, tmp_path):
+    _config(lambda config: config.update(architecture="bert"))(stranger)
+    with pytest.raises(UserError, match="architecture 'bert' is not known"):
+        to_checkpoint(str(stranger), tmp_path / "back.pt")
+    assert not (tmp_path / "back.pt").exists()
+
+
+def test_a_full_disk_is_named(tmp_path):
+    with pytest.raises(UserError, match="/dev/full cannot be written: No space left on device"):
+        to_checkpoint("en-fr", "/dev/full")
 
 
 @pytest.mark.parametrize("name", packaged())

@@ -44,7 +44,7 @@ _BETWEEN_SENTENCES = regex.compile(
     r"""(?<=[.!?…؟।]["'”’»)\]]*)(?<!\b(?:\p{Lu}|Mr|Mrs|Ms|Dr|St|Prof|Mme|Mlle)\.)\s+"""
     r"""(?=["'“‘«(\[¿¡]*[\p{Lu}\p{Lo}])|(?<=[。！？]["'”’」』）]*)\s*(?=[\p{L}「『（])"""
 )
-_LARGEST_CODES, _LARGEST_SETTINGS = 2**28, 2**20  # bytes
+_LARGEST_CODES, _LARGEST_SETTINGS = 2**24, 2**20  # bytes; a million merges
 _TYPES = {"tokenizer": str, "sacremoses": str, "lowercase": bool, "bpe_codes": str | None}
 
 
@@ -248,11 +248,20 @@ def settings_of(folder: Path) -> dict[str, dict[str, Any]]:
     for language, settings in languages.items():
         for name, value in settings.items():
             if name not in _TYPES:
-                raise UserError(f"{path}: {language}: {name!r:.60} is none of {', '.join(_TYPES)}")
+                raise UserError(
+                    f"{path}: {language:.60}: {name!r:.60} is none of {', '.join(_TYPES)}"
+                )
             if not isinstance(value, _TYPES[name]):
-                raise UserError(f"{path}: {language}: {name} cannot be {value!r:.60}")
-        _check_tokenizer(settings.get("tokenizer", "space"), f"{path}: {language}: ")
+                raise UserError(f"{path}: {language:.60}: {name} cannot be {value!r:.60}")
+        _check_tokenizer(settings.get("tokenizer", "space"), f"{path}: {language:.60}: ")
         codes = settings.get("bpe_codes")
-        if codes and (Path(codes).name != codes or len(codes) > 255):  # file systems' limit
-            raise UserError(f"{path}: {language}: bpe_codes must name a file of the same folder")
+        if codes and not _is_file_name(codes):
+            raise UserError(
+                f"{path}: {language:.60}: bpe_codes must name a file of the same folder"
+            )
     return languages
+
+
+def _is_file_name(text: str) -> bool:
+    """Tell whether a text can name a file of a folder; 255 bytes are file systems' limit."""
+    return Path(text).name == text != ".." and text.isprintable() and len(text.encode()) < 256

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import UserError, parser_of, program
+from fairseq_rnnsearch.errors import UserError, as_text, parser_of, program
 from fairseq_rnnsearch.inference.command_options import check_places, show_warnings
 
 
@@ -36,8 +36,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         print(options.to_checkpoint, file=sys.stderr)
         return
     card = _text_of(options.card) if options.card else None
+    licence = as_text(options.licence)
     exported.to_folder(
-        options.checkpoint, options.data, options.out, options.weights, card, options.licence
+        options.checkpoint, options.data, options.out, options.weights, card, licence
     )
     size = sum(path.stat().st_size for path in options.out.iterdir())
     print(f"{options.out}: {size / 1e6:.1f} MB", file=sys.stderr)

@@ -6,14 +6,15 @@ from typing import Any
 
 import torch
 from fairseq.dataclass.configs import FairseqConfig
+from fairseq.models import ARCH_MODEL_REGISTRY
 from omegaconf import OmegaConf
 
 from fairseq_rnnsearch.data.plain_text import PlainText
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.inference import length_limit
 from fairseq_rnnsearch.inference.checkpoint import read_models
 from fairseq_rnnsearch.inference.model_folder import (
+    CONFIG,
     Facts,
     folder_of,
     read_folder,
@@ -21,7 +22,9 @@ from fairseq_rnnsearch.inference.model_folder import (
 )
 from fairseq_rnnsearch.inference.work_folder import checkpoint_of
 from fairseq_rnnsearch.model.model_options import ModelOptions
+from fairseq_rnnsearch.plugin.models import RNNSearchModel
 from fairseq_rnnsearch.plugin.models.rnnsearch_config import add_younger_options
+from fairseq_rnnsearch.runs.writing import write_whole
 
 
 def to_folder(
@@ -44,8 +47,6 @@ def to_folder(
     else:
         changes = {"data": data} if data else {}
         trained = read_models([checkpoint_of(checkpoint)], changes, torch.device("cpu"))
-        for language in trained.languages:
-            PlainText.of(trained.data, language)  # refuses what no reader of the folder could use
         cfg = trained.options
         add_younger_options(cfg)
         facts = Facts(
@@ -58,6 +59,9 @@ def to_folder(
             trained.validation_bits,
         )
         parts = trained.models[0], facts, trained.dictionaries, trained.data
+    _, facts, _, folder = parts
+    for language in facts.languages:
+        PlainText.of(folder, language)  # refuses what no reader of the new folder could use
     write_folder(out, *parts, weights=weights, card=card)
 
 
@@ -71,9 +75,12 @@ def to_checkpoint(model: str, out: Path) -> None:
     if folder is None:
         raise UserError(f"{model} is not a folder of a model, as rnnsearch-export --out writes it")
     read = read_folder(folder)
+    architecture = read.facts.architecture
+    if ARCH_MODEL_REGISTRY.get(architecture) is not RNNSearchModel:
+        raise UserError(f"{folder / CONFIG}: architecture {architecture!r:.60} is not known")
     source_lang, target_lang = read.facts.languages
     cfg = OmegaConf.to_container(OmegaConf.structured(FairseqConfig), enum_to_str=True)
-    cfg["model"] = {**read.facts.options, "_name": read.facts.architecture}
+    cfg["model"] = {**read.facts.options, "_name": architecture}
     cfg["checkpoint"]["best_checkpoint_metric"] = "nll_loss"
     cfg["task"] = {
         "_name": "alignment_heatmap",
@@ -97,5 +104,4 @@ def to_checkpoint(model: str, out: Path) -> None:
         },
         "last_optimizer_state": None,
     }
-    with replacing(out) as unfinished:
-        torch.save(state, unfinished)
+    write_whole(state, str(out))

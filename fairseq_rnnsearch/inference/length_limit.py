@@ -62,4 +62,5 @@ def stored(limit: object) -> LengthLimit:
         return UNKNOWN
     if not all(isinstance(one, (int, float)) and 0 <= one <= 1e4 for one in limit):
         return UNKNOWN
-    return LengthLimit(float(limit[0]), int(limit[1]))
+    limit = LengthLimit(float(limit[0]), int(limit[1]))
+    return limit if limit.of(1) else UNKNOWN

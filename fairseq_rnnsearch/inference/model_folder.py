@@ -12,6 +12,7 @@
 
 import json
 import math
+import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -28,7 +29,7 @@ from fairseq_rnnsearch import __version__
 from fairseq_rnnsearch.data import plain_text
 from fairseq_rnnsearch.data.checksums import check_checksum, write_list
 from fairseq_rnnsearch.data.dictionary_file import Dictionary, read_dictionary, written
-from fairseq_rnnsearch.errors import UserError, first_sentence
+from fairseq_rnnsearch.errors import UserError, as_text, first_sentence
 from fairseq_rnnsearch.files import open_plain, read_plain_text
 from fairseq_rnnsearch.inference.length_limit import LengthLimit, stored
 from fairseq_rnnsearch.model.model_options import ModelOptions
@@ -36,8 +37,11 @@ from fairseq_rnnsearch.model.translation_model import PlainModel, TranslationMod
 
 WEIGHTS = ("float32", "float16", "int8")
 PARAMETERS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
+_TYPES = ("F32", "F16")  # and, for matrices, I8
 _SCALE = ".scale"  # behind the name of a matrix that is stored in 8 bits
-_LARGEST_CONFIG = 1_000_000  # bytes
+_LARGEST_CONFIG = 1_000_000  # bytes, and of the names and sizes of all parameters
+_LARGEST_TEXT = 2**25  # bytes of a dictionary: some millions of words
+_BYTES = 8  # of a number at most, its row's scale included
 _FORMAT = "fairseq_rnnsearch 1"
 _PACKAGED = Path(__file__).parents[1] / "pretrained"
 
@@ -81,7 +85,7 @@ def packaged() -> list[str]:
 
 def folder_of(path: str) -> Path | None:
     """Return the model folder that a path or an included model's name means, or None."""
-    if (Path(path) / PARAMETERS).is_file():
+    if os.path.lexists(Path(path) / PARAMETERS):
         return Path(path)
     if not Path(path).exists() and path in packaged():
         return _PACKAGED / path
@@ -161,7 +165,9 @@ def _copy_preprocessing(data: Path, languages: tuple[str, str], folder: Path) ->
             continue
         settings[language] = of_language
         if codes := of_language.get("bpe_codes"):
-            shutil.copyfile(data / codes, folder / codes)
+            own = f"codes.{language}"  # no other file's name
+            shutil.copyfile(data / codes, folder / own)
+            settings[language] = of_language | {"bpe_codes": own}
     text = json.dumps(settings, ensure_ascii=False, indent=1)
     (folder / plain_text.FILE_NAME).write_text(text + "\n", encoding="utf-8")
 
@@ -215,12 +221,24 @@ def read_folder(path: Path) -> ModelFolder:
     """
     facts = read_facts(path)
     names = [f"dict.{language}.txt" for language in facts.languages]
-    for name in (CONFIG, PARAMETERS, plain_text.FILE_NAME, *names):
-        if not (path / name).is_file():
-            raise UserError(f"{path} is not a complete model: it lacks {name}")
-        check_checksum(path / name, "rnnsearch-export")
+    codes = [of_language.get("bpe_codes") for of_language in plain_text.settings_of(path).values()]
+    for name in (CONFIG, plain_text.FILE_NAME, *names, *filter(None, codes), PARAMETERS):
+        _check_file(path / name, None if name == PARAMETERS else _LARGEST_TEXT)
+        if name != PARAMETERS:  # its size is checked first
+            check_checksum(path / name, "rnnsearch-export")
     source, target = (read_dictionary(path / name) for name in names)
     return ModelFolder(path, facts, (source, target), _model(path, facts, source, target))
+
+
+def _check_file(path: Path, most: int | None) -> None:
+    """Check that a file is there, is a plain file, and has at most so many bytes."""
+    try:
+        with open_plain(path, most):
+            pass
+    except FileNotFoundError:
+        raise UserError(f"{path.parent} is not a complete model: it lacks {path.name}") from None
+    except OSError as problem:
+        raise UserError(f"{path} cannot be read: {problem.strerror}") from problem
 
 
 def read_facts(path: Path) -> Facts:
@@ -257,18 +275,18 @@ def read_facts(path: Path) -> Facts:
         (languages[0], languages[1]),
         config.get("left_pad_source") is True,
         stored(config.get("length_limit")),
-        config.get("licence", ""),
+        as_text(config.get("licence", "")),
         _positive(config.get("validation_bits")),
     )
 
 
 def _positive(number: object) -> float | None:
     is_one = isinstance(number, int | float) and not isinstance(number, bool)
-    return float(number) if is_one and 0 < number < math.inf else None
+    return float(number) if is_one and 0 < number < 1e9 else None
 
 
 def _is_file_part(name: str) -> bool:
-    return name.replace("-", "").replace("_", "").isalnum() and len(name) < 100
+    return name.replace("-", "").replace("_", "").isalnum() and len(name.encode()) < 100
 
 
 def _model(path: Path, facts: Facts, source: Dictionary, target: Dictionary) -> PlainModel:
@@ -283,13 +301,18 @@ def _model(path: Path, facts: Facts, source: Dictionary, target: Dictionary) -> 
     except UserError as mistake:
         raise UserError(f"{path / CONFIG}: options: {mistake!s:.200}") from mistake
     expected = {name: tuple(one.shape) for name, one in model.state_dict().items()}
+    most = _LARGEST_CONFIG + _BYTES * sum(map(math.prod, expected.values()))
     try:
-        with open_plain(path / PARAMETERS), safe_open(path / PARAMETERS, "pt") as file:
-            shapes = {name: tuple(file.get_slice(name).get_shape()) for name in file.keys()}  # noqa: SIM118
-            _check_shapes(path, expected, shapes)
-            parameters = {name: _values(file, name, shapes) for name in expected}
+        with open_plain(path / PARAMETERS, most) as file:
+            if int.from_bytes(file.read(8), "little") > _LARGEST_CONFIG:
+                raise UserError(f"{path / PARAMETERS} names more than a model has")
+        with safe_open(path / PARAMETERS, "pt") as file:
+            slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
+            _check_stored(path, expected, slices)
+            check_checksum(path / PARAMETERS, "rnnsearch-export")
+            parameters = {name: _values(file, name, slices) for name in expected}
     except (SafetensorError, OSError) as problem:
-        said = first_sentence(problem)
+        said = getattr(problem, "strerror", None) or first_sentence(problem)
         raise UserError(f"{path / PARAMETERS} cannot be read: {said:.200}") from problem
     try:
         model.load_state_dict(model.checked(parameters), assign=True)
@@ -298,27 +321,38 @@ def _model(path: Path, facts: Facts, source: Dictionary, target: Dictionary) -> 
     return model.eval()
 
 
-def _check_shapes(
-    path: Path, expected: dict[str, tuple[int, ...]], shapes: dict[str, tuple[int, ...]]
-) -> None:
+def _check_stored(path: Path, expected: dict[str, tuple[int, ...]], slices: dict[str, Any]) -> None:
+    """Check the sizes and types of all parameters, and of the scales of those in 8 bits.
+
+    Raises:
+        UserError: naming the first that the model does not take.
+    """
     file = path / PARAMETERS
+    wanted = {name: (shape, _TYPES) for name, shape in expected.items()}
     for name, shape in expected.items():
-        if name not in shapes:
+        if name not in slices:
             raise UserError(f"{file} lacks {name}, which the options of {CONFIG} ask for")
-        if shapes[name] != shape:
+        if slices[name].get_dtype() == "I8" and len(shape) > 1:
+            wanted[name] = shape, ("I8",)
+            wanted[name + _SCALE] = shape[:1], ("F32",)
+    for name, (shape, types) in wanted.items():
+        if name not in slices:
+            raise UserError(f"{file} lacks {name}, with which 8 bits become numbers")
+        found, kind = tuple(slices[name].get_shape()), slices[name].get_dtype()
+        if found != shape:
             raise UserError(
-                f"{file}: {name} has the sizes {shapes[name]}; {CONFIG} and the dictionaries ask "
+                f"{file}: {name} has the sizes {found!s:.100}; {CONFIG} and the dictionaries ask "
                 f"for {shape}"
             )
-    for name, shape in shapes.items():
-        matrix = name.removesuffix(_SCALE)
-        if name not in expected and (matrix == name or shape != expected.get(matrix, ())[:1]):
-            raise UserError(f"{file} holds {name}, which no part of the model takes")
+        if kind not in types:
+            raise UserError(f"{file}: {name} is of {kind}; expected {' or '.join(types)}")
+    if others := sorted(slices.keys() - wanted.keys()):
+        raise UserError(f"{file} holds {others[0]:.100}, which no part of the model takes")
 
 
-def _values(file: Any, name: str, shapes: dict[str, tuple[int, ...]]) -> torch.Tensor:
+def _values(file: Any, name: str, slices: dict[str, Any]) -> torch.Tensor:
     """Return a parameter as float32."""
     values = file.get_tensor(name).float()
-    if name + _SCALE in shapes:
-        values *= file.get_tensor(name + _SCALE).float()[:, None]
+    if name + _SCALE in slices:
+        values *= file.get_tensor(name + _SCALE)[:, None]
     return values
