@@ -6,6 +6,7 @@ Figure 3.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,7 @@ END = "</s>"
 SOURCE_END_CHOICES = ("keep", "drop", "renormalise")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Alignment:
     """A sentence pair and the weight of each source word for each target word.
 
@@ -57,6 +58,20 @@ class Alignment:
                 raise UserError(
                     f"{len(self.probabilities)} probabilities for {len(self.target)} target words"
                 )
+
+    def __eq__(self, other: object) -> bool:
+        """Compare all attributes; arrays are equal in whole or not at all."""
+        if not isinstance(other, Alignment):
+            return NotImplemented
+        values = zip(vars(self).values(), vars(other).values(), strict=True)
+        return all(np.array_equal(one, another) for one, another in values)
+
+    def __hash__(self) -> int:
+        return hash((self.source, self.target, self.id))
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        """Make copies, also unpickled ones, read-only as well."""
+        self.__init__(**state)
 
     def _fitting(self, name: str, given: NDArray[np.floating]) -> NDArray[np.floating]:
         matrix, expected = np.asarray(given).view(), (len(self.target), len(self.source))
