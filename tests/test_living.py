@@ -431,6 +431,21 @@ def test_a_text_is_split_into_sentences_as_in_python(tmp_path):
 
 
 @needs_node
+def test_white_space_that_the_model_does_not_know_is_a_space(tmp_path):
+    model = translator()
+    model.source_dictionary.symbols[8] = "￭％00a0￭"
+    text = PlainText("en", "reversible")
+    model.source_text = text.read_with(model.source_dictionary.symbols)
+    write_living_page(tmp_path / "living.html", [model])
+    lines = ["  w3 \u00a0w5\t\u2028w6 \n", "w3\u00a0w5\u202fw6", "\u00a0"]
+    (first, second, third) = map(model.source_text.tokens, lines)
+    assert (first, second) == (["w3", "w5", "w6"], ["w3", "￭％00a0￭", "w5", "w6"])
+    assert third == [] != text.tokens(lines[2])
+    calls = (["tokens_of", "source", line] for line in lines)
+    assert ask(tmp_path / "living.html", *calls) == [first, second, third]
+
+
+@needs_node
 @pytest.mark.parametrize("version", ["#version: 0.2\n", "#version: 0.1\n", ""])
 def test_subwords_are_those_of_subword_nmt(version, tmp_path):
     codes = tmp_path / "codes"

@@ -1,8 +1,10 @@
 """Translating and aligning from Python, and aligning two text files in one command."""
 
 import contextlib
+import copy
 import itertools
 import json
+import pickle
 import shutil
 import sys
 import threading
@@ -16,11 +18,13 @@ from commands import MODEL, generate, run, sides, train
 
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.alignment.evaluation.__main__ import main as evaluate
+from fairseq_rnnsearch.data.plain_text import PlainText
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference import checkpoint
 from fairseq_rnnsearch.inference import translation as translation_module
 from fairseq_rnnsearch.inference.align import main as align_main
 from fairseq_rnnsearch.inference.length_limit import LengthLimit
+from fairseq_rnnsearch.inference.translator import Translator
 from fairseq_rnnsearch.inference.work_folder import checkpoint_of
 from fairseq_rnnsearch.kernels import forget
 from fairseq_rnnsearch.plugin.tasks import AlignmentHeatmapTask
@@ -225,8 +229,35 @@ def test_a_model_says_which_it_is(learned, model):
 
 def test_weights_are_read_only(model):
     for pieces in ("merge", "keep"):
-        with pytest.raises(ValueError, match="read-only"):
-            model.translate("red house", pieces=pieces).weights[0] = 0
+        for same in (lambda one: one, copy.copy, copy.deepcopy, pickled):
+            with pytest.raises(ValueError, match="read-only"):
+                same(model.translate("red house", pieces=pieces)).weights[0] = 0
+
+
+def pickled(translation):
+    return pickle.loads(pickle.dumps(translation))
+
+
+def test_translations_are_compared(model):
+    one, other, third = (
+        model.translate(sentence, attribution=True)
+        for sentence in ("red house", "red house", "red bird")
+    )
+    assert one == other == copy.deepcopy(one) == pickled(one) != third
+    assert one.others and len({one, other, pickled(one), third}) == 2
+
+
+@pytest.mark.parametrize("odd", ["{} \n", "{}\r\n", "  {}", "\u3000{}\u2028"])
+def test_white_space_around_a_sentence_is_no_word(model, odd):
+    reversible = Translator(
+        model.models,
+        *(model.source_dictionary, model.target_dictionary),
+        *(PlainText(language, "reversible") for language in model.languages),
+    )
+    red = reversible.translate("red house")
+    assert reversible.translate(odd.format("red \t house")).tokens == red.tokens
+    assert reversible.align(odd.format("red house"), odd.format("maison rouge")).unknown == ()
+    assert reversible.translate(odd.format("")).text == ""
 
 
 def test_a_translation_is_shown_in_one_short_line(model):

@@ -14,12 +14,13 @@ and ``bpe_codes`` a file of subword-nmt in the same folder, or null. The recipes
 where there is none, text is split at spaces.
 """
 
+import copy
 import io
 import itertools
 import json
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -93,6 +94,7 @@ class PlainText:
                 )
             self._split, self._join = _characters, _sentence_of_characters
         self._segment = segmenter(self.bpe_codes) if self.bpe_codes else None
+        self._spaces: Container[str] | None = None  # that a model knows
 
     @classmethod
     def of(cls, folder: Path, language: str, **changes: Any) -> "PlainText":
@@ -110,8 +112,19 @@ class PlainText:
         settings |= {name: value for name, value in changes.items() if value is not None}
         return cls(language, **settings)
 
+    def read_with(self, symbols: Iterable[str]) -> "PlainText":
+        """Return the same for a model with these symbols: it reads only the white space it knows.
+
+        See ``reversible.with_spaces_of``.
+        """
+        of_model = copy.copy(self)
+        of_model._spaces = reversible.spaces_in(symbols)
+        return of_model
+
     def tokens(self, sentence: str) -> list[str]:
         """Return the tokens of a sentence, which are subword pieces if the model has them."""
+        if self._spaces is not None:
+            sentence = reversible.with_spaces_of(sentence, self._spaces)
         tokens = self._split(sentence)
         if self.lowercase:
             tokens = [token.lower() for token in tokens]
@@ -130,6 +143,7 @@ class PlainText:
             if is_this or (tokenizer == "character" and self.bpe_codes):
                 continue
             way = PlainText(self.language, tokenizer, lowercase, self.bpe_codes, self._sacremoses)
+            way._spaces = self._spaces
             described = f"tokenizer {tokenizer}{' and lower case' * lowercase}"
             tokenizers[described] = way.tokens
         return tokenizers

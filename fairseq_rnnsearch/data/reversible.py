@@ -14,7 +14,7 @@ digits of its code. ``join(split(line)) == line`` for every line of Unicode text
 ``living/text.js`` does the same in JavaScript.
 """
 
-from collections.abc import Sequence
+from collections.abc import Container, Iterable, Sequence
 
 import regex
 
@@ -34,6 +34,7 @@ _PIECE = regex.compile(
     r"|@"
     rf"|({_SYMBOL}){_ATTACHED}(?:(?<=\u200d){_SYMBOL}{_ATTACHED}|\3)*"
 )
+_SPACES = regex.compile(rf"[{_SPACE}]+")
 _UNWRITABLE = regex.compile(rf"[{_SPACE}{JOINER}{ESCAPE}]")
 _ESCAPED = regex.compile(rf"{ESCAPE}([0-9a-f]{{4}})")
 
@@ -66,6 +67,20 @@ def join(tokens: Sequence[str]) -> str:
         text += _ESCAPED.sub(lambda found: chr(int(found[1], 16)), shown(token))
         is_joined = token.endswith(JOINER)
     return text
+
+
+def spaces_in(symbols: Iterable[str]) -> set[str]:
+    """Return the white space that has a token among a model's symbols, and the plain space."""
+    found = filter(None, (_ESCAPED.fullmatch(shown(symbol)) for symbol in symbols))
+    return {" ", *(chr(int(one[1], 16)) for one in found)}
+
+
+def with_spaces_of(line: str, known: Container[str]) -> str:
+    """Return a line without white space around it, and with one space for each that is not known.
+
+    No training text has the line feed of a file's line, and few have two spaces in a row.
+    """
+    return _SPACES.sub(lambda found: found[0] if found[0] in known else " ", line.strip())
 
 
 def shown(token: str) -> str:

@@ -200,15 +200,15 @@ class Translator:
             model.eval()
         self.source_dictionary = source_dictionary
         self.target_dictionary = target_dictionary
-        self.source_text = source_text
-        self.target_text = target_text
+        self.source_text = source_text.read_with(source_dictionary.symbols)
+        self.target_text = target_text.read_with(target_dictionary.symbols)
         self.length_limit = length_limit
         self.validation_bits = validation_bits
         self.name = name
         self._left_pad_source = left_pad_source
         self._vocabularies = (
-            words_of(source_dictionary, source_text.language, source_text),
-            words_of(target_dictionary, target_text.language, target_text),
+            words_of(source_dictionary, source_text.language, self.source_text),
+            words_of(target_dictionary, target_text.language, self.target_text),
         )
         self._text: CountedText | None = None  # that all calls belong to
 

@@ -66,9 +66,9 @@ class Engine {
   /** Take what page.py has stored. */
   constructor(stored, plain = false) {
     const merges = stored.merges.map((text) => text.split("\n"));
-    const textOf = (rules) => new PlainText(rules, merges[rules.merges]);
-    this.sourceText = textOf(stored.source.text);
-    this.targetText = textOf(stored.target.text);
+    const textOf = ({ text, symbols }) => new PlainText(text, merges[text.merges], symbols);
+    this.sourceText = textOf(stored.source);
+    this.targetText = textOf(stored.target);
     this.source = new Dictionary(stored.source.symbols);
     this.target = new Dictionary(stored.target.symbols);
     this.sides = ["source", "target"].map((side) => ({

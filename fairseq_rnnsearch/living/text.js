@@ -173,6 +173,7 @@ const PIECES = new RegExp(`(?<space>[${SPACE}]+)`
   + `|(${SYMBOL})${ATTACHED}(?:(?<=\\u200d)${SYMBOL}${ATTACHED}|\\3)*`, "gu");
 const UNWRITABLE = new RegExp(`[${SPACE}${JOINER}${ESCAPE}]`, "gu");
 const ESCAPED = new RegExp(`${ESCAPE}([0-9a-f]{4})`, "gu");
+const ESCAPED_WHOLE = new RegExp(`^${ESCAPE}([0-9a-f]{4})$`, "u");
 
 function reversibleSplit(line) {
   const tokens = [];
@@ -190,6 +191,16 @@ function reversibleSplit(line) {
   }
   return tokens;
 }
+
+/** Return the white space that has a token among a model's symbols, and the plain space. */
+function spacesIn(symbols) {
+  const codes = symbols.map((one) => shown(one).match(ESCAPED_WHOLE)?.[1]).filter(Boolean);
+  return new Set([" ", ...codes.map((code) => String.fromCharCode(parseInt(code, 16)))]);
+}
+
+/** Return a line without white space around it, and with one space for each that is not known. */
+const withSpacesOf = (line, known) => strip(line).replace(new RegExp(SPACES, "gu"),
+  (found) => (known.has(found) ? found : " "));
 
 function reversibleJoin(tokens) {
   let text = "", isJoined = true;
@@ -247,7 +258,8 @@ function subwords(lines) {
 
 /** One language's way from text to tokens (`tokens`) and back (`text`), as PlainText has it. */
 class PlainText {
-  constructor(rules, merges) {
+  /** Of a model with symbols it reads only the white space that these have. */
+  constructor(rules, merges, symbols = null) {
     [this.split, this.join] = {
       moses: () => [mosesTokenizer(rules), mosesDetokenizer(rules)],
       words: () => [wordSplitter(rules), wordJoiner(rules)],
@@ -257,10 +269,11 @@ class PlainText {
     }[rules.tokenizer]();
     this.lowercase = rules.lowercase;
     this.segment = merges ? subwords(merges) : (tokens) => tokens;
+    this.spaces = symbols && spacesIn(symbols);
   }
 
   tokens(sentence) {
-    const tokens = this.split(sentence);
+    const tokens = this.split(this.spaces ? withSpacesOf(sentence, this.spaces) : sentence);
     return this.segment(this.lowercase ? tokens.map((token) => token.toLowerCase()) : tokens);
   }
 
