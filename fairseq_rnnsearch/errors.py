@@ -40,7 +40,7 @@ class UserError(ValueError):
     show, because it may quote a stranger's file.
     """
 
-    def __init__(self, message: str) -> None:
+    def __init__(self, message: str = "") -> None:
         super().__init__(as_text(message, MOST_OF_A_MISTAKE))
 
 
