@@ -45,6 +45,15 @@ def test_each_validation_set_has_its_own_pictures(launchpad, begun, tmp_path):
     assert all(a.read_bytes() != b.read_bytes() for a, b in zip(first, second, strict=True))
 
 
+def test_two_validation_sets_are_one_if_that_is_asked_for(launchpad, small_corpus, tmp_path):
+    data = shutil.copytree(small_corpus.data, tmp_path / "data")
+    for path in data.glob("test.*"):
+        path.rename(path.with_name(path.name.replace("test.", "valid1.")))
+    (data / "SHA256SUMS").unlink(missing_ok=True)
+    both = f"--combine-valid-subsets --max-update 1 --save-dir={tmp_path / 'model'}"
+    assert "valid |" in launchpad.train(data, OPTIONS, both).ok().out
+
+
 def bomb(path):
     """A small PNG that says it has 50,000 times 50,000 dots."""
 

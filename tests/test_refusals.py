@@ -105,6 +105,7 @@ COMMANDS = {  # words of each command, and parts of its one line
         "DefaultCPUAllocator: can't allocate memory: you tried to allocate "
     ],
     f"{_TRAIN} --tpu": ["--tpu needs the package torch_xla"],
+    f"{_TRAIN} --bf16": ["--bf16 is fairseq's option for TPUs, and needs the package torch_xla"],
     f"{_GENERATE} --retain-dropout": ["--retain-dropout: this model drops nothing out"],
     f"{_GENERATE} --diverse-beam-groups 2": ["--diverse-beam-groups: fairseq's goes on"],
     f"{_TRAIN} --max-tokens 100": ["--batch-size", "--max-tokens", "--batch-order fairseq"],

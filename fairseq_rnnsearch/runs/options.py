@@ -70,7 +70,8 @@ def check_options(options: Namespace) -> None:
     for name in ("model_overrides", "optimizer_overrides"):
         read_overrides(given.get(name) or "{}")
     if given.get("tpu") and not find_spec("torch_xla"):
-        raise UserError("--tpu needs the package torch_xla, which is not installed")
+        asked = "--bf16 is fairseq's option for TPUs, and" if given.get("bf16") else "--tpu"
+        raise UserError(f"{asked} needs the package torch_xla, which is not installed")
     if given.get("write_checkpoints_asynchronously") and not find_spec("iopath"):
         # fairseq says so, trains nothing and ends with status 0
         raise UserError("--write-checkpoints-asynchronously needs the package iopath: install it")

@@ -26,6 +26,10 @@ class AlignmentHeatmapConfig(TranslationConfig):
     max_target_positions: int = field(
         default=ANY_LENGTH, metadata={"help": "longest target sentence in tokens (paper: any)"}
     )
+    upsample_primary: int = field(
+        default=1,  # with fairseq's -1, no set of sentence pairs has a second part
+        metadata={"help": "how often to read train, if there is a train1 beside it"},
+    )
     rebuild_batches: bool = field(
         default=True,
         metadata={"help": "with --batch-order fairseq, let an epoch's batches depend only on seed "
