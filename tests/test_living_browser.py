@@ -260,6 +260,16 @@ def test_two_models_side_by_side(browser, model, tmp_path):
     assert page.errors() == []
 
 
+SPY = """
+const post = Worker.prototype.postMessage;
+globalThis.asked = [];
+Worker.prototype.postMessage = function (message) {
+  asked.push(`${message.call} ${message.given[0]}`);
+  post.call(this, message);
+};
+"""
+
+
 def test_a_slider_goes_through_a_training(browser, model, tmp_path):
     torch.manual_seed(0)
     dictionaries, texts = (
@@ -273,9 +283,13 @@ def test_a_slider_goes_through_a_training(browser, model, tmp_path):
     options = {"weights": "float32", "examples": [TEXT], "is_training": True}
     path = tmp_path / "training.html"
     write_living_page(path, [early, model], names=["update 10", "update 99"], **options)
+    spy = browser.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": SPY})
     page = Living(browser, path).open()
     page.shows(searched(model, TEXT, 5)[0], model)
     assert page.one(".model h2").text == page.one("#moment-name").text == "update 99"
+    prepared = ["prepare 0", "prepare 1"]  # before the slider comes there
+    assert eventually(lambda: browser.execute_script("return asked.slice(-2)") == prepared)
+    browser.execute_cdp_cmd("Page.removeScriptToEvaluateOnNewDocument", spy)
     page.one("#moment").send_keys(page.keys.HOME)
     assert eventually(lambda: page.one(".model h2").text == "update 10")
     page.shows(searched(early, TEXT, 5)[0], early)

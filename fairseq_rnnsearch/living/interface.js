@@ -181,4 +181,14 @@ at("large").addEventListener("click", ({ currentTarget: button }) => {
   views.forEach((view) => view.drawLines());
 });
 
-rnnsearch.ready.then(followAddress, (error) => { at("status").textContent = error.message; });
+/** Prepare the moments of a training between what the user asks for, before the slider comes there. */
+async function prepareMoments() {
+  for (const number of facts.isTraining ? facts.models.keys() : []) {
+    await busy;
+    await ask("prepare", number);
+  }
+}
+
+rnnsearch.ready.then(followAddress)
+  .then(prepareMoments)
+  .catch((error) => { at("status").textContent = error.message; });
