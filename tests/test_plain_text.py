@@ -1,5 +1,6 @@
 """Sentences to tokens and back; settings that cannot be used, each named in one line."""
 
+import gzip
 import json
 import subprocess
 from importlib.metadata import version
@@ -95,6 +96,22 @@ def test_one_start_tokenises_all_files_as_their_languages_are(tmp_path):
     for name, line in tokens.items():
         made = (tmp_path / "out" / name).read_text(encoding="utf-8")
         assert made == f"{line}\n\n{line}\n"
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"a\ncaf\xe9\n", r"train\.en is not UTF-8"),
+        ("a".encode("utf-16"), r"train\.en starts with a UTF-16 byte order mark"),
+        (b"\xef\xbb\xbfa\n", r"train\.en starts with a UTF-8 byte order mark"),
+        (gzip.compress(b"a\n"), r"train\.en is gzip-compressed"),
+    ],
+)
+def test_of_what_is_no_text_no_tokens_are_written(content, message, tmp_path):
+    (tmp_path / "train.en").write_bytes(content)
+    with pytest.raises(UserError, match=message):
+        tokenizing.main(["--out", str(tmp_path / "out"), str(tmp_path / "train.en")])
+    assert not [*(tmp_path / "out").iterdir()]
 
 
 def test_text_becomes_subwords_that_name_their_codes(tmp_path):

@@ -119,11 +119,7 @@ def lines_as_they_come(
                 " sentence per line, ended by a line feed (LF or CRLF)"
             )
         if number == 1:
-            for beginning, description in _WRONG_BEGINNINGS.items():
-                if line.startswith(beginning):
-                    raise UserError(f"{name} {description}")
-            if _TAR.match(line):
-                raise UserError(f"{name} is a tar archive; unpack it, and name a file of it")
+            check_beginning(line, name)
         line = line.removesuffix(b"\n") + b"\n"
         try:
             text = _checked(line, f"{name}, line {number}", has_symbols)
@@ -133,6 +129,19 @@ def lines_as_they_come(
             mistakes.append(mistake)
             text = "\n"
         yield text
+
+
+def check_beginning(beginning: bytes, name: str) -> None:
+    """Check that the first bytes of a file, 262 or more, are not those of other than UTF-8 text.
+
+    Raises:
+        UserError: they are those of packed text, of another encoding or of a PDF.
+    """
+    for wrong, description in _WRONG_BEGINNINGS.items():
+        if beginning.startswith(wrong):
+            raise UserError(f"{name} {description}")
+    if _TAR.match(beginning):
+        raise UserError(f"{name} is a tar archive; unpack it, and name a file of it")
 
 
 def _checked(line: bytes, where: str, has_symbols: bool) -> str:

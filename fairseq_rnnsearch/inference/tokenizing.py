@@ -29,17 +29,23 @@ from typing import TextIO
 
 from tqdm import tqdm
 
+from fairseq_rnnsearch.data.corpus import check_beginning
 from fairseq_rnnsearch.data.plain_text import FILE_NAME, TOKENIZERS, PlainText
 from fairseq_rnnsearch.errors import UserError, parser_of, program
-from fairseq_rnnsearch.files import write_text
+from fairseq_rnnsearch.files import replacing, write_text
 from fairseq_rnnsearch.inference.command_options import MixedParser
 
 _CODES = "codes"
 _AS_TEXT = {"encoding": "utf-8", "newline": "\n"}  # whatever else Unicode calls a line break
 
 
-def _convert(lines: Iterable[str], out: TextIO, plain_text: PlainText, join: bool) -> None:
+def _convert(
+    lines: Iterable[str], out: TextIO, plain_text: PlainText, join: bool, name: str
+) -> None:
     """Write each line as tokens, or joined to text.
+
+    Args:
+        name: what messages call the text.
 
     Raises:
         UserError: the text is not UTF-8.
@@ -50,7 +56,7 @@ def _convert(lines: Iterable[str], out: TextIO, plain_text: PlainText, join: boo
             made = plain_text.text(line.split()) if join else " ".join(plain_text.tokens(line))
             print(made, file=out)
     except UnicodeDecodeError as problem:
-        raise UserError(f"the text is not UTF-8: {problem}") from problem
+        raise UserError(f"{name} is not UTF-8: {problem}") from problem
 
 
 def _counted_by(bar: tqdm, lines: TextIO) -> Iterator[str]:
@@ -70,8 +76,14 @@ def _convert_files(
     with tqdm(total=total, unit="B", unit_scale=True, leave=False, disable=None) as bar:
         for path in paths:
             made, rules = out / path.name, rules_of(path.suffix[1:])
-            with path.open(**_AS_TEXT) as lines, made.open("w", **_AS_TEXT) as file:
-                _convert(_counted_by(bar, lines), file, rules, join)
+            with path.open("rb") as file:
+                check_beginning(file.read(300), str(path))
+            with (
+                replacing(made) as unfinished,
+                path.open(**_AS_TEXT) as lines,
+                unfinished.open("w", **_AS_TEXT) as file,
+            ):
+                _convert(_counted_by(bar, lines), file, rules, join, str(path))
 
 
 def learn_codes(training: Sequence[Path], merges: int) -> str:
@@ -182,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         for stream in (sys.stdin, sys.stdout):
             stream.reconfigure(**_AS_TEXT)
         rules = PlainText(options.language, options.tokenizer, options.lowercase)
-        _convert(sys.stdin, sys.stdout, rules, options.join)
+        _convert(sys.stdin, sys.stdout, rules, options.join, "standard input")
         return
     options.out.mkdir(parents=True, exist_ok=True)
     if any((options.out / path.name).resolve() == path.resolve() for path in options.files):
