@@ -543,6 +543,9 @@ def test_both_directions_are_symmetrised_in_one_command(learned, tmp_path, capsy
         more = ["--inverse", "fr-en", f"--out={tmp_path / 'other'}"]
         align_main([str(learned.checkpoint), *sides, *more])
     assert not list((tmp_path / "other").iterdir())
+    with pytest.raises(UserError, match="--inverse en-fr: translates en to fr, as en-fr does"):
+        align_main(["en-fr", "--inverse", "en-fr", *sides, f"--out={tmp_path / 'same'}"])
+    assert not (tmp_path / "same").exists()
 
 
 def test_chosen_sentences_keep_their_numbers_also_over_chunks(

@@ -73,16 +73,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     chosen = [number for number in range(lines) if number in samples]
     aligned, others = _aligned(model, files, options, chosen), repeat(None)
     look = look_of(options, [file.name for file in files], model.languages, options.checkpoint)
+    inverse = _inverse_of(model, options) if options.inverse else None
     with contextlib.ExitStack() as stack:
         stack.enter_context(logging_redirect_tqdm())
         gallery = stack.enter_context(Gallery(options.out, formats, look=look))
         stack.enter_context(model.as_one_text())
         texts = [_begun(stack, options.out / name) for name in ("source.tok", "target.tok")]
-        if options.inverse:
-            swapped = {"source_lang": options.target_lang, "target_lang": options.source_lang}
-            inverse = load(
-                options.inverse.split(":"), options.data, **load_options(options) | swapped
-            )
+        if inverse:
             stack.enter_context(inverse.as_one_text())
             others = _aligned(inverse, files[::-1], options, chosen)
             joined = _begun(stack, options.out / "symmetrised.pharaoh")
@@ -96,6 +93,24 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 links = _symmetrised(pair, other, options.symmetrise, f"line {number + 1}")
                 print(links, file=joined)
     print(f"{counted(len(chosen), 'pair')} aligned in {options.out}", file=sys.stderr)
+
+
+def _inverse_of(model: "Translator", options: argparse.Namespace) -> "Translator":
+    """Load the model of the other direction.
+
+    Raises:
+        UserError: if it is not one.
+    """
+    from fairseq_rnnsearch.inference.translator import load
+
+    swapped = {"source_lang": options.target_lang, "target_lang": options.source_lang}
+    inverse = load(options.inverse.split(":"), options.data, **load_options(options) | swapped)
+    if inverse.languages == model.languages:
+        raise UserError(
+            f"--inverse {options.inverse}: translates {' to '.join(inverse.languages)}, as"
+            f" {options.checkpoint} does; expected a model of the other direction"
+        )
+    return inverse
 
 
 def _begun(stack: contextlib.ExitStack, path: Path) -> IO[str]:
