@@ -174,6 +174,9 @@ def program(main: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(main)
     def run(*arguments: Sequence[str] | None) -> None:
         install_excepthook()
+        for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+            if getattr(sys, name) is None:  # was closed by who started the program
+                setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
         try:
             main(*arguments)
             sys.stdout.flush()

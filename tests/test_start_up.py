@@ -139,6 +139,16 @@ def printed(program, *arguments):
     return ended.stdout.splitlines()
 
 
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-"])
+def test_a_stream_that_is_closed_is_as_one_to_dev_null(closed):
+    command = f"{sys.executable} -m fairseq_rnnsearch.inference.tokenizing --language en {closed}"
+    ended = subprocess.run(
+        command, shell=True, input="It's me.\n", capture_output=True, text=True, cwd=ROOT
+    )
+    tokens = "It'￭ s me ￭.\n" if closed == "2>&-" else ""
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, tokens, "")
+
+
 ASKED = """
 import importlib.util, fairseq_rnnsearch
 assert importlib.util.find_spec("fairseq")
