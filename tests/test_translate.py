@@ -167,6 +167,7 @@ def test_what_is_wrong_is_said_in_one_line(work, tmp_path):
         "--heatmap-format png": "--heatmap-format png: nothing is drawn without --heatmap-dir",
         "--no-such": "unrecognized arguments: --no-such",
         "--device xyz": "--device 'xyz': must be one of",
+        "--split-sentences --nbest 2": "--split-sentences and --nbest 2: give one of them",
     }.items():
         assert translate(work, options).error().startswith(message)
         assert translate(work, options).rc == 2

@@ -201,6 +201,11 @@ def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None
         elif not (options.heatmap_dir or any(vars(options)[one] for one in SHOWN_BY.get(name, ()))):
             option = "--" + name.replace("_", "-")
             raise UserError(f"{option} {value}: nothing is drawn without --heatmap-dir DIR")
+    if options.split_sentences and options.nbest > 1:
+        raise UserError(
+            f"--split-sentences and --nbest {options.nbest}: give one of them; a line that was"
+            " joined from several translations has no alternatives"
+        )
     if options.terminal and options.json:
         raise UserError("--terminal and --json: give one of them")
     parse_formats(options.heatmap_format)
