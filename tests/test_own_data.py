@@ -153,7 +153,7 @@ def test_languages_as_people_write_them(tmp_path):
     shown = run(*files, "--valid", tmp_path / "valid", "--dry-run")
     assert shown.returncode == 0, shown.stderr
     assert "  pt_BR: 360 words\n" in shown.stderr and "valid: 90 pairs" in shown.stderr
-    named = run(*files, "--languages", "en1,zh_TW", "--dry-run")
+    named = run(*files, "--languages", "en1, zh_TW", "--dry-run")
     assert "  zh_TW: 360 words\n" in named.stderr
 
 

@@ -171,16 +171,30 @@ def test_a_line_that_is_no_text_is_left_out_and_counted(file):
         read_two_files(file("t.en", b"\n".join([b"caf\xe9"] * 300)), target)
 
 
+@pytest.mark.parametrize("name", ["sent_7", "https://x.org/a", "doc1.12", "en", "en_GB"])
+def test_names_before_sentences_are_no_sentences(name, file):
+    source, target = "The cat sleeps.", "Le chat dort."
+    for columns, number in (((name, source, target), 1), ((source, name, target), 2)):
+        with pytest.raises(UserError, match=rf"column {number} has names \({name}\) in 9 of 9"):
+            read_columns(file("t.tsv", ("\t".join(columns) + "\n") * 9))
+    assert len(read_columns(file("t.tsv", f"{name}\t{target}\n" * 9)).kept) == 9
+
+
 def test_numbers_are_no_sentences(file):
     table = "".join(f"{n}\tThe cat {n} sleeps.\tLe chat {n} dort.\n" for n in range(1001, 1009))
     with pytest.raises(UserError, match=r"column 1 has numbers \(1001\) in 8 of 8 lines"):
         read_columns(file("t.tsv", table))
 
 
-@pytest.mark.parametrize("sign", ["jou@@ rs", "aujourd &apos;hui", "▁un", "vingt @-@ deux"])
+PREPARED = "jou@@ rs,aujourd &apos;hui,▁un,vingt @-@ deux,un ##e,l'￭ un,Ġun,&#39;,un .".split(",")
+
+
+@pytest.mark.parametrize("sign", PREPARED)
 def test_prepared_text_is_noted(sign, file):
     pairs = read_columns(file("t.tsv", f"a\tA {sign} b\n" * 9))
-    assert "9 pairs look prepared already" in pairs.notes[0]
+    assert "9 pairs look prepared already, such as " in pairs.notes[0]
+    assert f"A {sign} b" in pairs.notes[0]
+    assert not read_columns(file("t.tsv", "A – B, c…\tWhat? # 3 . « d » & ; e\n")).notes
 
 
 def test_too_few_pairs_are_refused(file):

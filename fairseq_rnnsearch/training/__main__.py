@@ -175,7 +175,7 @@ def _languages(options: argparse.Namespace) -> tuple[str, str]:
         found = [_SUFFIX.search(Path(file).name) for file in (options.source, options.target)]
         names = [suffix[1] if suffix else "" for suffix in found]
         said = "the suffixes of the files must be"
-    source, *rest = (name.replace("-", "_") for name in names)
+    source, *rest = (name.strip().replace("-", "_") for name in names)
     if len(rest) != 1 or source == rest[0] or not all(map(_LANGUAGE.fullmatch, (source, *rest))):
         raise UsageError(f"{said} two languages, such as en and pt-BR")
     files = [options.pairs, options.source, options.target]

@@ -10,12 +10,12 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from io import BufferedIOBase, BufferedReader
-from itertools import zip_longest
+from itertools import product, zip_longest
 from pathlib import Path
 from typing import Literal
 
 from fairseq_rnnsearch.data.corpus import lines_as_they_come
-from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.errors import UserError, as_text, counted
 
 Pair = tuple[str, str]
 
@@ -27,8 +27,12 @@ _OPENERS: dict[bytes, Callable[[BufferedReader, Literal["rb"]], BufferedIOBase]]
 _MOST_TIMES = 100  # text is packed to a tenth; what unpacks to more than this is none
 _MOST_MISTAKES = 100  # one line in so many may be no text
 _NUMBER = re.compile(r"[-+\d.,:%#\s]+")
-# What other programs leave in text that they have prepared: SentencePiece, subword-nmt, Moses.
-_PREPARED = re.compile(r"▁|@@(?: |$)|@-@|&(?:apos|quot|amp|#91|#93|#124);")
+_NAME = re.compile(r"\S*[\d_/]\S*|[a-z]{2,3}")  # of a sentence, an address or a language
+# What other programs leave in text that they have prepared: SentencePiece, GPT-2's and BERT's
+# tokenisers, subword-nmt, OpenNMT, Moses and web pages; or spaces before full stops.
+_PREPARED = re.compile(
+    r"▁|Ġ|(?:^| )##\w|@@(?: |$)|￭|@-@|&(?:apos|quot|amp|lt|gt|nbsp|#\d+);|[^\W\d] [.,](?: |$)"
+)
 _EACH = "each line of the one must translate the same line of the other"
 
 
@@ -66,12 +70,12 @@ class Pairs:
     def note_preparation(self, name: str) -> None:
         """Note that text looks as if another program had prepared it, where one in ten does."""
         for side in (0, 1):
-            prepared = sum(bool(_PREPARED.search(pair[side])) for pair in self.kept)
-            if 10 * prepared > len(self.kept):
+            prepared = [pair[side] for pair in self.kept if _PREPARED.search(pair[side])]
+            if 10 * len(prepared) > len(self.kept):
                 self.notes.append(
-                    f"{name}: {counted(prepared, 'pair')} look prepared already (@@, ▁, &apos;):"
-                    " give the text as it was written, or the tokenizer space and, for subwords,"
-                    " the vocabulary shortlist"
+                    f"{name}: {counted(len(prepared), 'pair')} look prepared already, such as"
+                    f" {as_text(prepared[0], 40)!r}: give the text as it was written, or the"
+                    " tokenizer space and, for subwords, the vocabulary shortlist"
                 )
                 return
 
@@ -152,13 +156,16 @@ def read_columns(path: Path) -> Pairs:
             f"{path}, line {first_without}: no tab, as in {pairs.left_out['no tab']:,} of"
             f" {counted(pairs.read, 'line')}; expected a sentence, a tab, and its translation"
         )
-    for column in (0, 1):
-        numbers = sum(bool(_NUMBER.fullmatch(pair[column])) for pair in pairs.kept)
-        if 2 * numbers > len(pairs.kept) > 0:
+    wrong = {"numbers": _NUMBER}
+    if 2 * further > pairs.read:  # of which the wrong two may come first
+        wrong["names"] = _NAME
+    for column, (kind, pattern) in product((0, 1), wrong.items()):
+        found = [pair[column] for pair in pairs.kept if pattern.fullmatch(pair[column])]
+        if 2 * len(found) > len(pairs.kept):
             raise UserError(
-                f"{path}: column {column + 1} has numbers ({pairs.kept[0][column][:40]}) in"
-                f" {numbers:,} of {counted(len(pairs.kept), 'line')}; the first two columns must be"
-                " a sentence and its translation"
+                f"{path}: column {column + 1} has {kind} ({found[0][:40]}) in {len(found):,} of"
+                f" {counted(len(pairs.kept), 'line')}; the first two columns must be a sentence"
+                " and its translation"
             )
     if further:
         pairs.notes.append(
