@@ -85,8 +85,8 @@ def load_as_data(
 
     This takes the place of fairseq's ``load_checkpoint_to_cpu``. What is done beside, for old
     checkpoints and for options that override those of the file, is as there. ``extra_state`` gets
-    what fairseq's trainer loses: the ``task_state``, and the parameters with which the averages
-    of ``--store-ema`` begin.
+    what fairseq's trainer loses: the ``task_state``, the parameters with which the averages of
+    ``--store-ema`` begin, and ``--decoder-order``, on which no parameter's shape depends.
 
     Raises:
         UserError: when the file is damaged, no checkpoint, or holds more.
@@ -110,6 +110,8 @@ def as_fairseq_has_it(state: Any, path: str, arg_overrides: dict | None = None) 
             raise UserError(f"checkpoint {path} holds no parameters of a model; is it fairseq's?")
         extra_state = state["extra_state"]
         extra_state["task_state"] = state.get("task_state") or {}
+        cfg = state.get("cfg")
+        extra_state["decoder_order"] = cfg and OmegaConf.select(cfg, "model.decoder_order")
         extra_state["ema_is_new"] = "ema" not in extra_state
         extra_state.setdefault("ema", dict(model))
         return state

@@ -191,6 +191,7 @@ class ResumableTrainer(Trainer):
             self._keeps_rate = False
             if extra_state is None:
                 return None
+            _check_order(self.cfg.model, extra_state.pop("decoder_order"))
             _check_types(_PLACE, extra_state["train_iterator"], "train_iterator.")
             if not (reset_optimizer or reset_meters):
                 _check_types(_COUNTS, extra_state)
@@ -308,6 +309,13 @@ class ResumableTrainer(Trainer):
     def train_no_further(self) -> None:
         """Let the program's loop over epochs end before it begins."""
         self.cfg.optimization.max_epoch = -1
+
+
+def _check_order(model: object, trained_with: str | None) -> None:
+    """Refuse parameters that would mean something else, which no shape shows."""
+    order = getattr(model, "decoder_order", None)
+    if trained_with and order and str(order) != str(trained_with):
+        raise UserError(f"--decoder-order {order}: it was trained with {trained_with}")
 
 
 def _check_types(types: dict[str, Any], found: dict, where: str = "") -> None:
