@@ -13,12 +13,14 @@ import itertools
 import logging
 import os
 import re
+import signal
 import sys
+import threading
 import traceback
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import NoReturn
 
 logger = logging.getLogger(__name__)
@@ -168,7 +170,8 @@ def install_excepthook() -> None:
 def program(main: Callable[..., None]) -> Callable[..., None]:
     """Make a function the main function of a program that shows errors in one line.
 
-    It ends silently when the reader of its output has gone, as in ``... | head``.
+    It ends silently when the reader of its output has gone, as in ``... | head``, and after SIGTERM
+    or SIGHUP, which let it remove what it leaves unfinished.
     """
 
     @functools.wraps(main)
@@ -177,6 +180,10 @@ def program(main: Callable[..., None]) -> Callable[..., None]:
         for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
             if getattr(sys, name) is None:  # was closed by who started the program
                 setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+        if not any(arguments) and threading.current_thread() is threading.main_thread():
+            for number in (signal.SIGTERM, signal.SIGHUP):
+                if signal.getsignal(number) is signal.SIG_DFL:  # not ignored, as by nohup
+                    signal.signal(number, _end)
         try:
             main(*arguments)
             sys.stdout.flush()
@@ -191,6 +198,11 @@ def program(main: Callable[..., None]) -> Callable[..., None]:
             sys.exit(CLOSED_PIPE)
 
     return run
+
+
+def _end(number: int, _: FrameType | None) -> NoReturn:
+    """End with the status that shells give for a signal."""
+    raise SystemExit(128 + number)
 
 
 def line_of(error: BaseException) -> str:

@@ -1,8 +1,10 @@
 """What a command need not import to start: torch and fairseq take seconds."""
 
+import signal
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import pytest
 from commands import ROOT
@@ -147,6 +149,29 @@ def test_a_stream_that_is_closed_is_as_one_to_dev_null(closed):
     )
     tokens = "It'￭ s me ￭.\n" if closed == "2>&-" else ""
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, tokens, "")
+
+
+WAITING = """
+import signal, tempfile, time
+from fairseq_rnnsearch.errors import program
+@program
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        print(folder, flush=True)
+        time.sleep(60)
+main()
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
+def test_a_program_that_a_signal_ends_removes_what_is_unfinished(number):
+    command = [sys.executable, "-c", WAITING]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        folder = Path(process.stdout.readline().strip())
+        assert folder.is_dir()
+        process.send_signal(number)
+    assert not folder.exists()
+    assert process.returncode == (-number if number == signal.SIGINT else 128 + number)
 
 
 ASKED = """
