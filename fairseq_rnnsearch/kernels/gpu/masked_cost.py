@@ -13,6 +13,7 @@ from torch import Tensor
 from fairseq_rnnsearch.devices import runs_triton
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.derived import apply, first_order, slices, smoothing
+from fairseq_rnnsearch.paper.equations.linear import aligned
 
 # bytes of logits per block
 LOGITS = 2**28
@@ -51,7 +52,7 @@ class _MaskedCost(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         operands = operands or t.dtype
         ctx.width, b = t.size(1), bias.to(operands)
-        t, W = (_aligned(x, operands) for x in (t, weight))
+        t, W = (aligned(x.to(operands)) for x in (t, weight))
         words, present = words.contiguous(), present.contiguous()
         exact = accurate_type(operands)
         nll, total = t.new_zeros(2, dtype=exact)
@@ -83,20 +84,6 @@ class _MaskedCost(torch.autograd.Function):
         d_t, d_W, d_b = ctx.saved_tensors
         gradients = (x * d_cost for x in (d_t[:, : ctx.width], d_W[:, : ctx.width], d_b))
         return None, None, None, None, None, *gradients
-
-
-def _aligned(x: Tensor, dtype: torch.dtype) -> Tensor:
-    """Return a matrix in a type, with columns of zeros so that rows begin at 16 bytes.
-
-    cuBLAS has no fast product for others, such as the paper's rows of 500 in bfloat16.
-    """
-    rows, columns = x.shape
-    more = -columns % (16 // dtype.itemsize)
-    if not more or x.device.type == "cpu":
-        return x.to(dtype)
-    aligned = x.new_zeros(rows, columns + more, dtype=dtype)
-    aligned[:, :columns] = x
-    return aligned
 
 
 def cost_of_rows(

@@ -1,4 +1,4 @@
-"""Products of embedded words, whose size is often no power of two."""
+"""Products of rows whose length is often no power of two."""
 
 from torch import Tensor, nn
 
@@ -6,12 +6,16 @@ ALIGNED = 8  # numbers: 16 bytes of bfloat16
 
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Return W x + b: ``(..., in)`` to ``(..., out)``.
+    """Return W x + b: ``(..., in)`` to ``(..., out)``."""
+    return nn.functional.linear(aligned(x), aligned(weight), bias)
 
-    On a GPU, columns of zeros are added where rows would not begin at multiples of 16 bytes:
-    cuBLAS has no fast product for these, and the paper's embeddings have 620 numbers.
+
+def aligned(rows: Tensor) -> Tensor:
+    """Return rows that begin at multiples of 16 bytes on a GPU, by columns of zeros at their end.
+
+    cuBLAS has no fast product for others, such as the paper's rows of 500 and 620 in bfloat16.
     """
-    more = -x.size(-1) % ALIGNED
-    if more and x.device.type != "cpu":
-        x, weight = (nn.functional.pad(rows, (0, more)) for rows in (x, weight))
-    return nn.functional.linear(x, weight, bias)
+    more = -rows.size(-1) % ALIGNED
+    if not more or rows.device.type == "cpu":
+        return rows
+    return nn.functional.pad(rows, (0, more))
