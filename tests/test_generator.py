@@ -10,8 +10,13 @@ from models import EOS, PAD, TARGETS, batch_of, random_model
 from search_blocks import blocks  # noqa: F401
 from torch.testing import assert_close
 
-from fairseq_rnnsearch.inference.search import AuthorsSearch, BeamSearch, Scorer, generator
-from fairseq_rnnsearch.inference.search.candidates import best
+from fairseq_rnnsearch.inference.search import (
+    AuthorsSearch,
+    BeamSearch,
+    Scorer,
+    candidates,
+    generator,
+)
 from fairseq_rnnsearch.kernels.cpu import (
     compiled,
     few_rows,
@@ -204,7 +209,10 @@ def test_each_sentence_has_its_own_limit_of_length(prefix, alone):
 @pytest.mark.parametrize("words", [3, 63, 64, 65, 128, 1000])
 @pytest.mark.parametrize("width", [1, 4])
 @pytest.mark.parametrize("broken", [False, True])
-def test_best_equals_sorting_everything(words, width, broken):
+@pytest.mark.parametrize("compiled", [False, True])
+def test_best_equals_sorting_everything(words, width, broken, compiled, monkeypatch):
+    if not compiled:
+        monkeypatch.setattr(candidates, "_compiled", lambda lprobs: None)
     lprobs = torch.randn(3, width, words, generator=torch.Generator().manual_seed(words))
     scores = torch.randn(3, width, generator=torch.Generator().manual_seed(1))
     if broken:
@@ -212,7 +220,7 @@ def test_best_equals_sorting_everything(words, width, broken):
     k = min(8, width * words - 1)
     totals = (lprobs.nan_to_num(-torch.inf) + scores.unsqueeze(2)).flatten(1)
     expected, place = totals.sort(descending=True)
-    found = best(lprobs.clone(), scores, k)
+    found = candidates.best(lprobs.clone(), scores, k)
     assert_close(found[0], expected[:, :k], rtol=0, atol=0)
     assert_close(found[2] * words + found[1], place[:, :k])
 

@@ -28,7 +28,7 @@ ALLOWED = {
     "runs": {"arguments", "data"},
     "alignment.figures": {"data"},
     "alignment.evaluation": {"alignment.figures", "data"},
-    "inference.search": set(),
+    "inference.search": {"c_library"},
     "inference.batches": set(),
     "inference.length_limit": set(),
     "inference.decode": {"inference.batches", "inference.search"},

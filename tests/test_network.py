@@ -162,7 +162,12 @@ def test_few_rows_with_some_panels_and_a_rest(dtype, threads, monkeypatch):
     for largest in (0, few_rows.LARGEST):
         monkeypatch.setattr(few_rows, "LARGEST", largest)
         steps = model.decoder.network.steps(encoded, rows)
-        found[type(steps)] = [steps.step(previous) for previous in words]
+        found[type(steps)] = []
+        for last in words:
+            t, alpha = steps.step(last)
+            lprobs = t.new_empty(len(t), len(model.decoder.network.output.weight))
+            steps.log_probabilities(t, 0.7, lprobs)
+            found[type(steps)].append((t, alpha, lprobs))
     assert found.keys() == {SearchSteps, FewRowSteps}
     tolerance = {"rtol": 1e-4, "atol": 1e-5} if dtype == torch.float32 else EXACT
     assert_close(*found.values(), **tolerance)

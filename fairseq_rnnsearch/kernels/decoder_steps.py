@@ -36,10 +36,6 @@ class DecoderSteps:
         """
         raise NotImplementedError
 
-    def logits(self, t: Tensor) -> Tensor:
-        """Return unnormalised log-probabilities of the next words, ``(rows, words)``, from t_i."""
-        raise NotImplementedError
-
     def log_probabilities(self, t: Tensor, temperature: float, out: Tensor) -> None:
         """Write log p of the next words, the log-softmax of logits / temperature, to ``out``.
 

@@ -177,15 +177,12 @@ class ReferenceSteps(DecoderSteps):
         self._state, self.is_first = (state, c), False
         return readout(unit.hidden(read).to(self._dtype), y, c), alpha
 
-    def logits(self, t: Tensor) -> Tensor:
-        """See ``DecoderSteps.logits``."""
-        output = self._parts.output
-        with self._in_its_type():
-            return nn.functional.linear(output.inner(t), output.weight, output.bias)
-
     def log_probabilities(self, t: Tensor, temperature: float, out: Tensor) -> None:
         """See ``DecoderSteps.log_probabilities``."""
-        log_softmax(self.logits(t), temperature, out)
+        output = self._parts.output
+        with self._in_its_type():
+            logits = nn.functional.linear(output.inner(t), output.weight, output.bias)
+        log_softmax(logits, temperature, out)
 
     def _context(self, s: Tensor) -> tuple[Tensor, Tensor | None]:
         if self._parts.alignment_model is None:

@@ -1,15 +1,24 @@
 """The best words of a step, without sorting the log-probabilities of a whole dictionary.
 
 Each run of ``RUN`` words is represented by its maximum. A sentence's k best words lie in the k runs
-with the best maxima, so only these are searched word by word.
+with the best maxima, so only these are searched word by word. On a CPU, C reads everything once and
+looks at the words of a run whose maximum is better than the k-th best so far.
 """
 
+import ctypes
 from functools import lru_cache
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
+from fairseq_rnnsearch import c_library
+from fairseq_rnnsearch.c_library import INTEGER, POINTER
+
 RUN = 64
+SOURCE = Path(__file__).with_name("candidates.c")
+TYPES = {torch.float32: (), torch.float64: ("-DDOUBLE",)}
+ARGUMENTS = {"best_words": (*5 * (INTEGER,), *5 * (POINTER,))}
 
 
 def best(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -18,19 +27,28 @@ def best(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor
     Args:
         lprobs: log p of each next word, ``(sentences, hypotheses, words)``, contiguous. NaN is
             replaced by minus infinity.
-        scores: of the hypotheses so far, ``(sentences, hypotheses)``.
+        scores: of the hypotheses so far, ``(sentences, hypotheses)``, in the type of ``lprobs``.
+        k: at most all words of all hypotheses.
 
     Returns:
         scores, words and hypotheses, ``(sentences, k)``.
     """
-    if lprobs.device.type != "cpu":  # asking first would mean waiting
-        lprobs.nan_to_num_(-torch.inf, torch.inf, -torch.inf)
+    if compiled := _compiled(lprobs):
+        values = lprobs.new_empty(len(lprobs), k)
+        words, hypotheses = torch.empty(2, len(lprobs), k, dtype=torch.long)
+        tensors = (lprobs, scores.contiguous(), values, words, hypotheses)
+        pointers = (tensor.data_ptr() for tensor in tensors)
+        compiled.best_words(torch.get_num_threads(), *lprobs.shape, k, *pointers)
+        return values, words, hypotheses
+    lprobs.nan_to_num_(-torch.inf, torch.inf, -torch.inf)
     values, chosen = _best(lprobs, scores, k)
-    if lprobs.device.type == "cpu" and values[:, 0].isnan().any():  # sorted first
-        lprobs.masked_fill_(lprobs.isnan(), -torch.inf)
-        values, chosen = _best(lprobs, scores, k)
-    words = lprobs.size(2)
-    return values, chosen % words, chosen // words
+    return values, chosen % lprobs.size(2), chosen // lprobs.size(2)
+
+
+def _compiled(lprobs: Tensor) -> ctypes.CDLL | None:
+    if lprobs.device.type != "cpu" or lprobs.dtype not in TYPES:
+        return None
+    return c_library.load(SOURCE, TYPES[lprobs.dtype], ARGUMENTS)
 
 
 def _best(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:

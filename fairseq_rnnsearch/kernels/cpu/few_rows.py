@@ -2,7 +2,7 @@
 
 A step of a small model for one sentence is calls rather than multiplications: some twenty of
 torch's take most of its time. Here the encoder is a call for each direction, and a step of the
-search is three.
+search is four.
 """
 
 from collections.abc import Sequence
@@ -11,29 +11,31 @@ import torch
 from torch import Tensor
 
 from fairseq_rnnsearch import c_library
-from fairseq_rnnsearch.c_library import INTEGER, POINTER
+from fairseq_rnnsearch.c_library import INTEGER, POINTER, REAL
 from fairseq_rnnsearch.kernels.cpu.compiled import SOURCE, TYPES
 from fairseq_rnnsearch.kernels.cpu.packed_weights import can_keep, kept
 from fairseq_rnnsearch.kernels.cpu.search_steps import SearchSteps
 from fairseq_rnnsearch.kernels.interface import Direction, SearchStart
 
 LARGEST = 2**22  # bytes of a step's weights
-PANEL = 128  # bytes of a row of a panel, as in operations.c
+WIDEST = 128  # bytes of a panel's row, at most; see operations.c
 ARGUMENTS = {
+    "arrange": (*2 * (INTEGER,), *2 * (POINTER,)),
     "few_rows_recurrence": (*5 * (INTEGER,), *6 * (POINTER,)),
     "search_update": (*5 * (INTEGER,), *6 * (POINTER,), INTEGER, *2 * (POINTER,)),
     "search_align": (*6 * (INTEGER,), *7 * (POINTER,)),
     "search_read": (*6 * (INTEGER,), *5 * (POINTER,), INTEGER, *2 * (POINTER,)),
+    "search_log_probabilities": (*4 * (INTEGER,), *3 * (POINTER,), REAL, POINTER),
 }
 
 
 def takes_search(start: SearchStart) -> bool:
     """Return whether a search's steps are compiled, and its weights few."""
-    _, unit, alignment_model, readout, _ = start.parts
+    _, unit, alignment_model, readout, output = start.parts
     weights = [unit.recurrent_gates, unit.recurrent_proposed, readout.state_weight]
     if alignment_model is not None:
         weights.append(alignment_model.state_weight)
-    return takes(weights, start.initial.dtype)
+    return output.weight.dtype == start.initial.dtype and takes(weights, start.initial.dtype)
 
 
 def takes(weights: Sequence[Tensor], dtype: torch.dtype) -> bool:
@@ -72,11 +74,11 @@ def _functions(dtype: torch.dtype) -> object:
 
 
 def _panels(weight: Tensor) -> Tensor:
-    """Return W^T in panels of columns, ``(panels, in, columns)``."""
-    columns = PANEL // weight.element_size()
-    missing = -len(weight) % columns
-    padded = torch.nn.functional.pad(weight, (0, 0, 0, missing))
-    return padded.unflatten(0, (-1, columns)).transpose(1, 2).contiguous()
+    """Return W^T as C's products take it; where it has no columns for the last panel, zeros."""
+    n, k = weight.shape
+    weight, panels = weight.contiguous(), weight.new_zeros(n + WIDEST // weight.itemsize, k)
+    _functions(weight.dtype).arrange(n, k, weight.data_ptr(), panels.data_ptr())
+    return panels
 
 
 class FewRowSteps(SearchSteps):
@@ -85,6 +87,7 @@ class FewRowSteps(SearchSteps):
     def __init__(self, start: SearchStart) -> None:
         super().__init__(start)
         self._c = _functions(start.initial.dtype)
+        self._output_bias = self._output_bias.contiguous()
 
     def step(self, previous: Tensor) -> tuple[Tensor, Tensor | None]:
         """See ``DecoderSteps.step``."""
@@ -93,9 +96,23 @@ class FewRowSteps(SearchSteps):
             raise ValueError(f"previous must have {rows} words, not {tuple(previous.shape)}")
         return super().step(previous)
 
+    def log_probabilities(self, t: Tensor, temperature: float, out: Tensor) -> None:
+        """See ``DecoderSteps.log_probabilities``."""
+        t, shape = self._before_output(t), (len(t), len(self._output_bias))
+        if out.shape != shape:
+            raise ValueError(f"out must be {shape}, not {tuple(out.shape)}")
+        given = (t.contiguous(), self._output, self._output_bias)
+        self._c.search_log_probabilities(
+            *(torch.get_num_threads(), *shape, t.size(1)),
+            *(x.data_ptr() for x in given),
+            *(temperature, out.data_ptr()),
+        )
+
     @staticmethod
     def _arrange(weight: Tensor) -> Tensor:
         return kept(_panels, weight)
+
+    _arrange_output = _arrange
 
     def _sizes(self, s: Tensor, annotations: Tensor) -> tuple[int, ...]:
         """Return what each function takes first: threads, rows, width, source words, n."""

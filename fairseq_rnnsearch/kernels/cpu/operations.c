@@ -333,11 +333,27 @@ void log_softmax(int64_t threads, int64_t rows, int64_t symbols, const stored *l
 
    There are `width` rows for each sentence. */
 
-typedef real lanes __attribute__((vector_size(64), aligned(sizeof(real)), may_alias));
-enum { ROWS = 6, PANEL = 2 * sizeof(lanes) / sizeof(real) };
+/* A wider vector than the processor's would live in memory, and so would the sums of a product. */
+#if defined(__AVX512F__)
+enum { BYTES = 64 };
+#elif defined(__AVX__)
+enum { BYTES = 32 };
+#else
+enum { BYTES = 16 };
+#endif
+typedef real lanes __attribute__((vector_size(BYTES), aligned(sizeof(real)), may_alias));
+enum { ROWS = 6, PANEL = 2 * BYTES / sizeof(real) };
 
-/* out = x W^T, each row of x having k numbers. A panel holds PANEL columns of W^T, ``(k, PANEL)``;
-   those that W lacks are zero. */
+/* Store W^T in panels of PANEL columns, ``(panels, k, PANEL)``; what W lacks of the last one stays
+   as it is. */
+void arrange(int64_t n, int64_t k, const real *weight, real *panels)
+{
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t c = 0; c < k; c++)
+            panels[(i / PANEL * k + c) * PANEL + i % PANEL] = weight[i * k + c];
+}
+
+/* out = x W^T, each row of x having k numbers. */
 static void product(int64_t threads, int64_t rows, int64_t n, int64_t k, const real *x,
                     const real *panels, real *out)
 {
@@ -352,6 +368,7 @@ static void product(int64_t threads, int64_t rows, int64_t n, int64_t k, const r
                 row[i] = x + (r + i < rows ? r + i : r) * k;
             for (int64_t c = 0; c < k; c++, panel += PANEL) {
                 const lanes *columns = (const lanes *)panel;
+                __builtin_prefetch(panel + k * PANEL); /* of the next panel */
                 for (int i = 0; i < ROWS; i++)
                     for (int half = 0; half < 2; half++)
                         sum[i][half] += row[i][c] * columns[half];
@@ -443,6 +460,19 @@ void search_read(int64_t threads, int64_t rows, int64_t width, int64_t source, i
             const real one = x[0] + y[0], other = x[1] + y[1];
             t[i * l + c] = one > other || one != one ? one : other; /* NaN stays */
         }
+}
+
+void search_log_probabilities(int64_t threads, int64_t rows, int64_t symbols, int64_t l,
+                              const real *t, const real *output, const real *bias,
+                              double temperature, real *out)
+{
+    product(threads, rows, symbols, l, t, output, out);
+#pragma omp parallel for num_threads(threads) if (rows * symbols > SMALL)
+    for (int64_t i = 0; i < rows; i++)
+#pragma omp simd
+        for (int64_t k = 0; k < symbols; k++)
+            out[i * symbols + k] += bias[k];
+    log_softmax(threads, rows, symbols, out, temperature, out);
 }
 
 #endif

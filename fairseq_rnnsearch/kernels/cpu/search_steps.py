@@ -43,7 +43,7 @@ class SearchSteps(DecoderSteps):
         embedding, unit, alignment_model, readout, output = parts
         self._has_attention = memory is not None
         self._ops = operations(initial.dtype)
-        self._output, self._output_bias = kept(batch_product, output.weight), output.bias
+        self._output, self._output_bias = self._arrange_output(output.weight), output.bias
         self._output_type = output.weight.dtype
         self._ops_of_logits = operations(self._output_type)
         with _exact():
@@ -75,6 +75,11 @@ class SearchSteps(DecoderSteps):
         """Return a weight of a step as ``_update``, ``_align_states`` and ``_read`` take it."""
         return product(weight)
 
+    @staticmethod
+    def _arrange_output(weight: Tensor) -> Any:
+        """Return the output layer's weight as ``log_probabilities`` takes it."""
+        return kept(batch_product, weight)
+
     def step(self, previous: Tensor) -> tuple[Tensor, Tensor | None]:
         """See ``DecoderSteps.step``."""
         with _exact():
@@ -97,15 +102,15 @@ class SearchSteps(DecoderSteps):
         self._state, self.is_first = (s, alpha), False
         return self._read(read, of_readout, alpha), alpha if self._has_attention else None
 
-    def logits(self, t: Tensor) -> Tensor:
-        """See ``DecoderSteps.logits``."""
-        with _exact():
-            t = t if self._inner is None else self._inner(t)
-            return self._output(t.to(self._output_type), self._output_bias)
-
     def log_probabilities(self, t: Tensor, temperature: float, out: Tensor) -> None:
         """See ``DecoderSteps.log_probabilities``."""
-        self._ops_of_logits.log_softmax(self.logits(t), temperature, out)
+        with _exact():
+            logits = self._output(self._before_output(t).to(self._output_type), self._output_bias)
+            self._ops_of_logits.log_softmax(logits, temperature, out)
+
+    def _before_output(self, t: Tensor) -> Tensor:
+        """Return what the output layer's weight multiplies."""
+        return t if self._inner is None else self._inner(t)
 
     def _update(self, s: Tensor, inputs: Tensor, alpha: Tensor) -> Tensor:
         """Return the next state; the context's products are added to ``inputs`` in place."""
