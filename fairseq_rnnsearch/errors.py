@@ -9,6 +9,7 @@ import argparse
 import contextlib
 import difflib
 import functools
+import io
 import itertools
 import logging
 import os
@@ -180,24 +181,60 @@ def program(main: Callable[..., None]) -> Callable[..., None]:
         for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
             if getattr(sys, name) is None:  # was closed by who started the program
                 setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+        if not any(arguments) and sys.stdout is sys.__stdout__:
+            sys.stdout = _StandardOutput(
+                sys.stdout.buffer,
+                encoding=sys.stdout.encoding,
+                errors=sys.stdout.errors,
+                line_buffering=sys.stdout.line_buffering,
+                write_through=sys.stdout.write_through,
+            )
         if not any(arguments) and threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGHUP):
                 if signal.getsignal(number) is signal.SIG_DFL:  # not ignored, as by nohup
                     signal.signal(number, _end)
         try:
-            main(*arguments)
-            sys.stdout.flush()
+            try:
+                main(*arguments)
+            finally:
+                sys.stdout.flush()
         except UsageError as mistake:
             if any(arguments):  # called from Python
                 raise
             sys.excepthook(type(mistake), mistake, mistake.__traceback__)
             sys.exit(USAGE)
         except BrokenPipeError:
-            # At exit, Python would write the rest, and fail again.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            _write_no_more(sys.stdout.fileno())
             sys.exit(CLOSED_PIPE)
 
     return run
+
+
+class _StandardOutput(io.TextIOWrapper):
+    """Standard output, which is named where it cannot be written."""
+
+    def write(self, text: str) -> int:
+        with self._named():
+            return super().write(text)
+
+    def flush(self) -> None:
+        with self._named():
+            super().flush()
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as problem:
+            _write_no_more(self.fileno())
+            raise UserError(f"standard output cannot be written: {problem.strerror}") from problem
+
+
+def _write_no_more(descriptor: int) -> None:
+    """Lead a descriptor nowhere: at exit, Python would write the rest, and fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 
 def _end(number: int, _: FrameType | None) -> NoReturn:

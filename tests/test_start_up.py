@@ -151,6 +151,17 @@ def test_a_stream_that_is_closed_is_as_one_to_dev_null(closed):
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, tokens, "")
 
 
+@pytest.mark.parametrize("command", ["mends", "options", "--help"])
+def test_standard_output_that_cannot_be_written_is_named(command):
+    with open("/dev/full", "w") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "fairseq_rnnsearch", command],
+            stdout=full, stderr=subprocess.PIPE, text=True, cwd=ROOT,
+        )  # fmt: skip
+    reason = "standard output cannot be written: No space left on device"
+    assert (ended.returncode, ended.stderr) == (1, f"fairseq_rnnsearch: error: {reason}\n")
+
+
 WAITING = """
 import signal, tempfile, time
 from fairseq_rnnsearch.errors import program
