@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from commands import ROOT
+from commands import PACKAGE, ROOT
 
 import fairseq_rnnsearch.__main__
 from fairseq_rnnsearch.alignment.evaluation import __main__ as evaluation
@@ -191,6 +191,33 @@ assert importlib.util.find_spec("fairseq")
 from fairseq.tasks import TASK_REGISTRY
 print("alignment_heatmap" in TASK_REGISTRY)
 """
+
+
+# importing fairseq registers all parts, also in the middle of the first import of one of them
+FIRST = """
+import os, sys
+import torch
+for module in sys.argv[1:]:
+    child = os.fork()
+    if not child:
+        __import__(module)
+        os._exit(0)
+    if os.waitpid(child, 0)[1]:
+        print(module)
+"""
+
+
+def test_parts_can_be_imported_first():
+    parts = ("criterions", "generators", "models", "tasks")
+    assert printed(FIRST, *(f"fairseq_rnnsearch.plugin.{part}" for part in parts)) == []
+
+
+@pytest.mark.slow
+def test_any_module_can_be_imported_first():
+    paths = [path.relative_to(ROOT).with_suffix("") for path in PACKAGE.rglob("*.py")]
+    names = sorted(".".join(path.parts).removesuffix(".__init__") for path in paths)
+    triton = [name for name in names if ".kernels.gpu." in name or name.endswith("fused_adadelta")]
+    assert printed(FIRST, *(name for name in names if name not in triton)) == []
 
 
 def test_who_asks_whether_there_is_fairseq_still_gets_the_parts():

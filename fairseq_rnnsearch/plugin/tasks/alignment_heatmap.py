@@ -25,11 +25,11 @@ from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.inference.batches import naming_the_batch
 from fairseq_rnnsearch.inference.decode import check_search, decode, has_alignment
 from fairseq_rnnsearch.inference.length_limit import UNKNOWN
+from fairseq_rnnsearch.plugin import generators
 from fairseq_rnnsearch.plugin.criterions.alignment_heatmap import (
     AlignmentHeatmapCriterion,
     CostingModel,
 )
-from fairseq_rnnsearch.plugin.generators import AuthorsSequenceGenerator, StepwiseGenerator
 from fairseq_rnnsearch.plugin.tasks.first_batch import check_kernels
 from fairseq_rnnsearch.plugin.tasks.guided_alignment import GuidedAlignment, check_guidance
 from fairseq_rnnsearch.plugin.tasks.heatmaps import Heatmaps
@@ -225,13 +225,13 @@ class AlignmentHeatmapTask(ParallelDataTask):
                         raise UserError(
                             f"--authors-search is a beam search: drop --{option.replace('_', '-')}"
                         )
-                seq_gen_cls = AuthorsSequenceGenerator
+                seq_gen_cls = generators.AuthorsSequenceGenerator
             for model in models:
                 check_search(model)
             generator = super().build_generator(
                 models,
                 self._with_length_limit(args),
-                seq_gen_cls or StepwiseGenerator,
+                seq_gen_cls or generators.StepwiseGenerator,
                 extra_gen_cls_kwargs,
                 **options,
             )

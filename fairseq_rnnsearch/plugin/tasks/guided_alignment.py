@@ -31,7 +31,7 @@ from tqdm import tqdm
 from fairseq_rnnsearch.alignment.figures.alignment import bpe_piece
 from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.inference.search import StepwiseDecoder
-from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
+from fairseq_rnnsearch.plugin.criterions.alignment_heatmap import AlignmentHeatmapCriterion
 
 logger = logging.getLogger(__name__)
 
