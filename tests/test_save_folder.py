@@ -264,6 +264,18 @@ def test_a_folder_that_was_moved_keeps_its_training(
     assert "@ 4 updates)" in train(moved, "--max-update 6").ok().out
 
 
+@pytest.mark.parametrize("what", ["a folder", "a link"])
+def test_what_cannot_be_locked_is_named(tmp_path, what):
+    from fairseq_rnnsearch.errors import UserError
+    from fairseq_rnnsearch.runs.locking import NAME, lock
+
+    there = tmp_path / NAME
+    there.mkdir() if what == "a folder" else there.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(UserError, match=f"--save-dir {tmp_path}: {NAME} in it.* is {what}"):
+        lock(str(tmp_path))
+    assert list(tmp_path.iterdir()) == [there]
+
+
 def test_only_the_owner_may_open_the_file_of_a_lock(tmp_path):
     from fairseq_rnnsearch.runs.locking import NAME, lock
 

@@ -15,6 +15,7 @@ import logging
 import os
 import re
 import socket
+import stat
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -57,7 +58,7 @@ def lock(folder: str) -> OSError | None:
         Why it cannot be locked; None: it is locked now.
 
     Raises:
-        UserError: when another training has locked it.
+        UserError: when another training has locked it, or what it would lock is no file of ours.
     """
     if any(_is_at(held, folder) for held in _held()):
         return None
@@ -74,6 +75,11 @@ def lock(folder: str) -> OSError | None:
             "end, or name another --save-dir"
         ) from None
     except OSError as problem:
+        if what := _in_the_way(opened):
+            raise UserError(
+                f"--save-dir {folder}: {NAME} in it, which trainings lock, is {what}: remove it if "
+                "no training needs it, or name another --save-dir"
+            ) from problem
         os.close(opened)
         return problem
     _held().append(taken)
@@ -142,6 +148,18 @@ def _holder(folder: int) -> str:
         if re.fullmatch(r"process \d+ on [\w.-]+", text):
             return f" ({text})"
     return ""
+
+
+def _in_the_way(folder: int) -> str:
+    """Describe what has the name of the file to lock and cannot be opened, if there is such."""
+    try:
+        there = os.stat(NAME, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return ""
+    if not stat.S_ISREG(there.st_mode):
+        return "a link" if stat.S_ISLNK(there.st_mode) else "a folder or a device"
+    can_open = os.access(NAME, os.R_OK | os.W_OK, dir_fd=folder)
+    return "" if can_open else f"a file of user {there.st_uid}"
 
 
 @functools.cache
