@@ -35,7 +35,7 @@ ALLOWED = {
     "plugin.models": {"kernels", "model", "paper.network", "runs"},
     "plugin.generators": {"inference.search"},
     "plugin.optim": {"c_library", "devices", "runs"},
-    "plugin.criterions": {"runs"},
+    "plugin.criterions": {"c_library", "kernels", "runs"},
     "plugin.tasks": {
         *("alignment.figures", "data", "inference.batches", "inference.decode"),
         *("inference.length_limit", "inference.search", "kernels", "paper.batch_order"),

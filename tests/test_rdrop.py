@@ -37,9 +37,11 @@ def by_definition(logits, words, present, smoothing, alpha):
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("alpha", [0.5, 5.0])
-@pytest.mark.parametrize("numbers", [1, 30, 2**18])  # one row at a time, three, or all
+@pytest.mark.parametrize("numbers", [None, 1, 30, 2**18])  # in C; one row at a time, three, or all
 def test_cost_and_gradient_by_definition(smoothing, alpha, numbers, monkeypatch):
-    monkeypatch.setitem(rdrop._NUMBERS, "cpu", numbers)
+    if numbers is not None:
+        monkeypatch.setattr(rdrop, "_functions", lambda logits: None)
+        monkeypatch.setitem(rdrop._NUMBERS, "cpu", numbers)
     generator = torch.Generator().manual_seed(3)
     logits = torch.randn(4, 4, 10, generator=generator, dtype=torch.double, requires_grad=True)
     words = torch.randint(10, (2, 4), generator=generator)
@@ -50,6 +52,24 @@ def test_cost_and_gradient_by_definition(smoothing, alpha, numbers, monkeypatch)
     ours, theirs = (torch.autograd.grad(3 * cost[0], logits)[0] for cost in (found, expected))
     assert_close(ours, theirs, rtol=1e-12, atol=1e-14)
     assert not ours[::2][~present].any() and not ours[1::2][~present].any()
+
+
+@pytest.mark.parametrize(
+    ("dtype", "most"), [(torch.float32, 1e-6), (torch.bfloat16, 2**-9)], ids=["float32", "bfloat16"]
+)
+def test_gradients_in_c_are_those_of_torch(dtype, most, monkeypatch):
+    generator = torch.Generator().manual_seed(4)
+    logits = 3 * torch.randn(4, 3, 70, generator=generator)
+    words = torch.randint(70, (2, 3), generator=generator)
+    present = torch.tensor([[1, 1, 1], [1, 1, 0]], dtype=torch.bool)
+    gradients = []
+    for _ in range(2):
+        given = logits.to(dtype).requires_grad_()
+        rdrop_cost(given, words, present, 0.1, 2.0)[0].backward()
+        gradients.append(given.grad)
+        monkeypatch.setattr(rdrop, "_functions", lambda logits: None)
+    assert gradients[0].dtype == dtype
+    assert_close(*gradients, rtol=0, atol=most)
 
 
 def test_bfloat16_logits_are_summed_in_float32():

@@ -304,6 +304,78 @@ void cost_of_words(int64_t threads, int64_t rows, int64_t symbols, const stored 
     }
 }
 
+/* The costs of plugin/criterions/rdrop.py: for each word the cost, the mean of -log p and the
+   divergence. A sentence's readings are adjacent; scratch has two rows for each thread. */
+void rdrop_cost(int64_t threads, int64_t sentences, int64_t target, int64_t symbols,
+                const stored *logits, const int64_t *words, const uint8_t *present,
+                double smoothing, double alpha, real *costs, stored *d_logits, real *scratch)
+{
+    const int64_t count = sentences * target, share = (count + threads - 1) / threads;
+    const real spread = smoothing / (symbols - 1), right = 1 - smoothing - spread, pull = alpha / 4;
+    if (count == 0)
+        return;
+#pragma omp parallel for num_threads(threads) schedule(static, share)
+    for (int64_t i = 0; i < count; i++) {
+        const int64_t first = (i / target * 2 * target + i % target) * symbols;
+        const int64_t rows[2] = {first, first + target * symbols};
+        real *e[2] = {scratch + i / share * 2 * symbols, scratch + (i / share * 2 + 1) * symbols};
+        real most[2], scale[2], log_sum[2], of_word = 0, all = 0;
+        if (!present[i]) {
+            memset(d_logits + rows[0], 0, symbols * sizeof *d_logits);
+            memset(d_logits + rows[1], 0, symbols * sizeof *d_logits);
+            memset(costs + 3 * i, 0, 3 * sizeof *costs);
+            continue;
+        }
+        for (int reading = 0; reading < 2; reading++) {
+            const stored *x = logits + rows[reading];
+            real *own = e[reading], greatest = -INFINITY, sum = 0, total = 0;
+#pragma omp simd reduction(max : greatest)
+            for (int64_t k = 0; k < symbols; k++) {
+                real value = load(x[k]);
+                greatest = value > greatest ? value : greatest;
+            }
+#pragma omp simd reduction(+ : sum) reduction(+ : total)
+            for (int64_t k = 0; k < symbols; k++) {
+                real below = load(x[k]) - greatest;
+                sum += own[k] = exponential(below);
+                total += below;
+            }
+            most[reading] = greatest;
+            scale[reading] = 1 / sum;
+            log_sum[reading] = log(sum);
+            of_word += load(x[words[i]]) - greatest - log_sum[reading];
+            all += total - symbols * log_sum[reading];
+        }
+        const stored *x = logits + rows[0], *y = logits + rows[1];
+        const real between = log_sum[1] - log_sum[0];
+        real p_d = 0, q_d = 0;
+#pragma omp simd reduction(+ : p_d) reduction(+ : q_d)
+        for (int64_t k = 0; k < symbols; k++) {
+            real d = (load(x[k]) - most[0]) - (load(y[k]) - most[1]) + between;
+            p_d += (e[0][k] *= scale[0]) * d;
+            q_d += (e[1][k] *= scale[1]) * d;
+        }
+        costs[3 * i] = pull * (p_d - q_d) - (right * of_word + spread * all) / 2;
+        costs[3 * i + 1] = -of_word / 2;
+        costs[3 * i + 2] = (p_d - q_d) / 2;
+        stored *d_x = d_logits + rows[0], *d_y = d_logits + rows[1];
+#pragma omp simd
+        for (int64_t k = 0; k < symbols; k++) {
+            real d = (load(x[k]) - most[0]) - (load(y[k]) - most[1]) + between;
+            real p = e[0][k], q = e[1][k], difference = p - q;
+            e[0][k] = pull * (p * (d - p_d) + difference) + (p - spread) / 2;
+            e[1][k] = (q - spread) / 2 - pull * (q * (d - q_d) + difference);
+        }
+        e[0][words[i]] -= right / 2;
+        e[1][words[i]] -= right / 2;
+#pragma omp simd
+        for (int64_t k = 0; k < symbols; k++) {
+            d_x[k] = store(e[0][k]);
+            d_y[k] = store(e[1][k]);
+        }
+    }
+}
+
 void log_softmax(int64_t threads, int64_t rows, int64_t symbols, const stored *logits,
                  double temperature, real *out)
 {

@@ -11,13 +11,22 @@ respect to the logits of p is
 
     1/2 (p - v)  +  alpha/4 [p o (d - p . d) + p - q]        with d = log p - log q
 
-It is computed with the cost, for some words at a time, so that only the logits and their gradient
-take memory of that size.
+It is computed with the cost, in C on a CPU and otherwise for some words at a time, so that only the
+logits and their gradient take memory of that size.
 """
+
+import ctypes
 
 import torch
 from torch import Tensor
 
+from fairseq_rnnsearch import c_library
+from fairseq_rnnsearch.c_library import INTEGER, POINTER, REAL
+from fairseq_rnnsearch.kernels.accuracy import accurate_type
+from fairseq_rnnsearch.kernels.cpu.compiled import SOURCE, TYPES
+from fairseq_rnnsearch.kernels.cpu.operations import check_words, scratch
+
+ARGUMENTS = {"rdrop_cost": (*4 * (INTEGER,), *3 * (POINTER,), *2 * (REAL,), *3 * (POINTER,))}
 _NUMBERS = {"cpu": 2**18}  # logits per block, to fit a processor's cache
 _MANY = 2**25  # elsewhere
 
@@ -56,35 +65,9 @@ class _RDropCost(torch.autograd.Function):
         label_smoothing: float,
         alpha: float,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        dtype = torch.promote_types(logits.dtype, torch.float32)
-        _, target, symbols = logits.shape
-        logits = logits.flatten(0, 1)
-        gradient = torch.empty_like(logits)
-        readings = torch.arange(len(logits), device=logits.device).view(-1, 2, target)
-        readings = [rows.flatten() for rows in readings.unbind(1)]
-        spread = label_smoothing / (symbols - 1)
-        sums = torch.zeros(3, dtype=dtype, device=logits.device)
-        step = max(1, _NUMBERS.get(logits.device.type, _MANY) // symbols)
-        for start in range(0, len(words), step):
-            part = slice(start, start + step)
-            word, there = words[part].unsqueeze(1), present[part].unsqueeze(1).to(dtype)
-            rows = [of_reading[part] for of_reading in readings]
-            log_p, log_q = (torch.log_softmax(logits[r], 1, dtype=dtype).mul_(there) for r in rows)
-            p, q = log_p.exp().mul_(there), log_q.exp().mul_(there)
-            d, difference = log_p - log_q, p - q
-            right = log_p.gather(1, word).sum() + log_q.gather(1, word).sum()
-            wanted = (1 - label_smoothing - spread) * right
-            if label_smoothing:
-                wanted = wanted + spread * (log_p.sum() + log_q.sum())
-            apart = torch.dot(difference.flatten(), d.flatten())
-            sums += torch.stack((alpha / 4 * apart - wanted / 2, -right / 2, apart / 2))
-            for r, of_row, sign in ((p, rows[0], 1), (q, rows[1], -1)):
-                pulled = r * d
-                pulled.addcmul_(r, pulled.sum(dim=1, keepdim=True), value=-1).add_(difference)
-                x = pulled.mul_(sign * alpha / 4).add_(r, alpha=0.5).sub_(there, alpha=spread / 2)
-                x.scatter_add_(1, word, there * ((label_smoothing + spread - 1) / 2))
-                gradient[of_row] = x.to(gradient.dtype)
-        ctx.save_for_backward(gradient.view(-1, target, symbols))
+        compute = _compiled if _functions(logits) else _in_blocks
+        sums, gradient = compute(logits, words, present, label_smoothing, alpha)
+        ctx.save_for_backward(gradient)
         cost, nll, apart = sums.unbind()
         ctx.mark_non_differentiable(nll, apart)
         return cost, nll, apart
@@ -96,3 +79,63 @@ class _RDropCost(torch.autograd.Function):
     ) -> tuple[Tensor | None, ...]:
         (gradient,) = ctx.saved_tensors
         return gradient * d_cost, None, None, None, None
+
+
+def _functions(logits: Tensor) -> ctypes.CDLL | None:
+    if logits.device.type != "cpu" or logits.dtype not in TYPES:
+        return None
+    return c_library.load(SOURCE, TYPES[logits.dtype], ARGUMENTS)
+
+
+def _compiled(
+    logits: Tensor, words: Tensor, present: Tensor, label_smoothing: float, alpha: float
+) -> tuple[Tensor, Tensor]:
+    """Return the three sums and the gradient of the logits, by C."""
+    logits, words, present = logits.contiguous(), words.contiguous(), present.bool().contiguous()
+    check_words(words, logits.size(2))
+    threads, (rows, target, symbols) = torch.get_num_threads(), logits.shape
+    dtype, gradient = accurate_type(logits.dtype), torch.empty_like(logits)
+    costs = torch.empty(len(words), 3, dtype=dtype)
+    memory = scratch("R-Drop", 2 * threads * symbols, dtype)
+    _functions(logits).rdrop_cost(
+        *(threads, rows // 2, target, symbols),
+        *(x.data_ptr() for x in (logits, words, present)),
+        *(label_smoothing, alpha),
+        *(x.data_ptr() for x in (costs, gradient, memory)),
+    )
+    return costs.sum(dim=0), gradient
+
+
+def _in_blocks(
+    logits: Tensor, words: Tensor, present: Tensor, label_smoothing: float, alpha: float
+) -> tuple[Tensor, Tensor]:
+    """Return the three sums and the gradient of the logits, by torch, for some words at a time."""
+    dtype = accurate_type(logits.dtype)
+    _, target, symbols = logits.shape
+    logits = logits.flatten(0, 1)
+    gradient = torch.empty_like(logits)
+    readings = torch.arange(len(logits), device=logits.device).view(-1, 2, target)
+    readings = [rows.flatten() for rows in readings.unbind(1)]
+    spread = label_smoothing / (symbols - 1)
+    sums = torch.zeros(3, dtype=dtype, device=logits.device)
+    step = max(1, _NUMBERS.get(logits.device.type, _MANY) // symbols)
+    for start in range(0, len(words), step):
+        part = slice(start, start + step)
+        word, there = words[part].unsqueeze(1), present[part].unsqueeze(1).to(dtype)
+        rows = [of_reading[part] for of_reading in readings]
+        log_p, log_q = (torch.log_softmax(logits[r], 1, dtype=dtype).mul_(there) for r in rows)
+        p, q = log_p.exp().mul_(there), log_q.exp().mul_(there)
+        d, difference = log_p - log_q, p - q
+        right = log_p.gather(1, word).sum() + log_q.gather(1, word).sum()
+        wanted = (1 - label_smoothing - spread) * right
+        if label_smoothing:
+            wanted = wanted + spread * (log_p.sum() + log_q.sum())
+        apart = torch.dot(difference.flatten(), d.flatten())
+        sums += torch.stack((alpha / 4 * apart - wanted / 2, -right / 2, apart / 2))
+        for r, of_row, sign in ((p, rows[0], 1), (q, rows[1], -1)):
+            pulled = r * d
+            pulled.addcmul_(r, pulled.sum(dim=1, keepdim=True), value=-1).add_(difference)
+            x = pulled.mul_(sign * alpha / 4).add_(r, alpha=0.5).sub_(there, alpha=spread / 2)
+            x.scatter_add_(1, word, there * ((label_smoothing + spread - 1) / 2))
+            gradient[of_row] = x.to(gradient.dtype)
+    return sums, gradient.view(-1, target, symbols)
