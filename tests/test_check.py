@@ -66,8 +66,22 @@ IN_STEP = [
     ("output-over-batch", "softmax(dim=-1)", "softmax(dim=0)"),
     ("context-not-in-gates", 'p["C_z"], p["C_r"], p["C"]', '0 * p["C_z"], 0 * p["C_r"], p["C"]'),
 ]  # fmt: skip
+ATTENDING = MASKING + "scores.softmax(dim=1)"
+SUM = "return torch.bmm(alpha.unsqueeze(1), h).squeeze(1)"
+MAXOUT = "torch.maximum(t[:, 0::2], t[:, 1::2])"
+SIGMOID = ("softmax-replaced", ATTENDING, "alpha = scores.sigmoid() * mask")
+MEAN = ("context-fixed", SUM, "return h.mean(1)")
+REPLACED = [
+    SIGMOID, MEAN,
+    ("softmax-replaced", ATTENDING, "alpha = scores.sigmoid() * mask; alpha /= alpha.sum(1, True)"),
+    ("softmax-replaced", ATTENDING, "alpha = scores.exp() * mask"),
+    ("softmax-replaced", ATTENDING, "alpha = scores * mask"),
+    ("softmax-replaced", "scores.softmax(dim=1)", "scores.softmax(1).softmax(1)"),
+    ("weights-uniform", SUM, "return (h * mask[..., None]).sum(1) / mask.sum(1, True)"),
+    ("maxout-replaced", MAXOUT, f"{MAXOUT}.relu()"),
+]  # fmt: skip
 FAULTS = [
-    *IN_ENCODER, *IN_UNITS, *IN_STEP,
+    *IN_ENCODER, *IN_UNITS, *IN_STEP, *REPLACED,
     ("mask-inverted", "masked_fill(~mask", "masked_fill(mask"),  # NaN, which hides a second fault
 ]  # fmt: skip
 
@@ -129,6 +143,22 @@ def test_planted_pairs_are_named():
     right = [pair for pair, report in named.items() if set(report.deviations) == names(*pair)]
     alone = [pair for pair, report in named.items() if set(report.deviations) < names(*pair)]
     assert (len(right), len(alone)) == (37, 3)
+
+
+@pytest.mark.parametrize(
+    ("faults", "named"),
+    [
+        ([SIGMOID, IN_UNITS[2]], {"softmax-replaced", "no-reset"}),
+        ([MEAN, IN_UNITS[1]], {"context-fixed", "update-swapped"}),
+        ([(*SIGMOID[:2], "alpha = (scores * mask).sigmoid()")], {"softmax-replaced", "mask-zero"}),
+        (
+            [(*SIGMOID[:2], "alpha = scores.sigmoid(); alpha = alpha / alpha.sum(1, True) * mask")],
+            {"softmax-replaced", "mask-after"},
+        ),
+    ],
+)
+def test_further_pairs_are_named(faults, named):
+    assert set(check(planted(*faults)["Model"], framework="torch").deviations) == named
 
 
 def test_a_state_that_is_not_passed_on():

@@ -33,8 +33,8 @@ CHOICES = {
     "mask": "before",  # never, after, zero, inverted, inverted with -inf
     "sees_end": True,  # whether the end of the source sentence is attended to
     "softmax_axis": 1,  # 0: over the batch
-    "weights": "soft",  # uniform, hard
-    "context": "annotations",  # keys, zero, last, final states, forward
+    "weights": "softmax",  # see `VariantModel.weights`
+    "context": "annotations",  # see `VariantModel._context`
     "order": "program",  # appendix, section 3, next, new state attends
     "passed_on": "state",  # start, zero
     "first_word": (None, False),  # row of E_y or none, and whether b_y is added
@@ -113,19 +113,31 @@ class VariantModel:
         return {"energies": e / scale}
 
     def weights(self, s: np.ndarray, h: np.ndarray, mask: np.ndarray) -> Arrays:
-        e, kind = self.energies(s, h, mask)["energies"], self.choice["mask"]
+        kind, masked, axis = (self.choice[name] for name in ("weights", "mask", "softmax_axis"))
+        e = self.energies(s, h, mask)["energies"]
         if not self.choice["sees_end"]:
             mask = mask & (np.cumsum(mask, 1) < mask.sum(1, keepdims=True))
-        if self.choice["weights"] == "uniform":
-            return {"weights": mask / mask.sum(1, keepdims=True)}
-        if kind in ("before", "zero"):
-            e = np.where(mask, e, -np.inf if kind == "before" else 0)
-        elif kind.startswith("inverted"):
-            e = np.where(mask, -np.inf if kind.endswith("-inf") else -1e9, e)
-        alpha = np.exp(_log_softmax(e, self.choice["softmax_axis"]))
-        if kind == "after":
+        if kind == "uniform":
+            e = np.zeros_like(e)
+        if masked in ("before", "zero"):
+            e = np.where(mask, e, -np.inf if masked == "before" else 0)
+        elif masked.startswith("inverted"):
+            e = np.where(mask, -np.inf if masked.endswith("-inf") else -1e9, e)
+        alpha = np.exp(_log_softmax(e, axis))
+        if kind == "softmax twice":
+            alpha = np.exp(_log_softmax(alpha, axis))
+        elif kind == "exp":
+            alpha = np.exp(e)
+        elif kind.startswith("sigmoid"):
+            alpha = _sigmoid(e)
+            if kind.endswith("sum"):
+                with np.errstate(invalid="ignore"):  # a column of padding, over the batch
+                    alpha = alpha / alpha.sum(axis, keepdims=True)
+        elif kind == "energies":
+            alpha = e
+        if masked == "after":
             alpha = alpha * mask
-        if self.choice["weights"] == "hard":
+        if kind == "hard":
             alpha = (alpha == alpha.max(1, keepdims=True)) * 1.0
         return {"weights": alpha}
 
@@ -141,6 +153,10 @@ class VariantModel:
             return last
         if kind == "final states":
             return np.concatenate([last[:, :n], h[rows, mask.argmax(1), n:]], 1)
+        if kind == "mean":
+            return (h * mask[:, :, None]).sum(1) / mask.sum(1, keepdims=True)
+        if kind == "mean with padding":
+            return h.mean(1)
         c = np.einsum("bx,bxc->bc", alpha, h)
         if kind == "forward":
             c[:, n:] = 0
@@ -172,6 +188,7 @@ class VariantModel:
             "relu of first half": np.maximum(t[:, :l], 0),
             "relu of first of pair": np.maximum(pairs[:, :, 0], 0),
             "tanh of larger": np.tanh(pairs.max(2)),
+            "relu of larger": np.maximum(pairs.max(2), 0),
             "gated half": t[:, :l] * _sigmoid(t[:, l:]),
         }[kind]
         logits = t @ p["W_o"].T + p["b_o"]
