@@ -36,7 +36,7 @@ def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterato
     """
     path = Path(path)
     if _is_written_as_it_is(path):
-        with _naming(path):
+        with _naming(path), _being_read(path):
             yield path
         return
     unfinished = path.with_name(f".{uuid.uuid4().hex}.unfinished")
@@ -64,6 +64,24 @@ def _is_written_as_it_is(path: Path) -> bool:
     """Tell whether a path must not be replaced: /dev/stdout may be a link to a file."""
     is_special = path.exists() and not path.is_file() and not path.is_dir()
     return is_special or path.parent == Path("/dev")
+
+
+@contextlib.contextmanager
+def _being_read(path: Path) -> Iterator[None]:
+    """Keep a pipe open for writing, which otherwise would wait for its first reader without end."""
+    if not path.is_fifo():
+        yield
+        return
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+    except OSError as problem:
+        if problem.errno != errno.ENXIO:
+            raise
+        raise UserError(f"{path} is a pipe that no program reads") from problem
+    try:
+        yield
+    finally:
+        os.close(descriptor)
 
 
 @contextlib.contextmanager

@@ -83,6 +83,8 @@ def test_without_locks_everything_stays(tmp_path, monkeypatch):
 
 def test_a_pipe_is_written_to_as_it_is(tmp_path):
     os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(UserError, match="pipe is a pipe that no program reads"):
+        write_text(tmp_path / "pipe", "text")
     reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
     write_text(tmp_path / "pipe", "text")
     assert os.read(reader, 9) == b"text"

@@ -114,6 +114,12 @@ def begun(other, tmp_path):
     return shutil.copytree(other.parent, tmp_path / "begun")
 
 
+def test_nothing_is_saved_to_a_device(refused, begun):
+    (begun / LAST).unlink()
+    (begun / LAST).symlink_to("/dev/null")
+    assert f"checkpoint {begun / LAST} is not a plain file" in refused(begun)
+
+
 def test_another_checkpoint_does_not_begin_anew_where_there_are_some(
     train, refused, begun, other, tmp_path
 ):

@@ -162,6 +162,12 @@ def choose_beginning(cfg: CheckpointConfig) -> dict[str, object]:
         UserError: when a file named by the user, or every checkpoint there is, cannot be used, or
             when what is in --save-dir would be overwritten by a training that begins anew.
     """
+    for path in _checkpoints(cfg.save_dir):
+        if os.path.exists(path) and not os.path.isfile(path):
+            raise UserError(
+                f"checkpoint {path} is not a plain file, and a checkpoint of this training would "
+                "be written there: remove it, or name another --save-dir"
+            )
     other = cfg.finetune_from_model
     if cfg.restore_file != _LAST:
         if other:
