@@ -314,6 +314,10 @@ def test_a_processor_without_instructions_for_it_is_named(avx512, amx, warned, m
     trained.prepare_for_inference_(GENERATION)
     run(trained)
     assert not caplog.records  # who translates with a model has not chosen its type
+    for side in (trained.encoder, trained.decoder):
+        assert side.compute_dtype == ("float32" if warned else "bfloat16")
+        types = {parameter.dtype for parameter in side.parameters() if parameter.dim() > 1}
+        assert types == ({torch.float32} if warned else {torch.float32, torch.bfloat16})
     for _ in range(2):
         run(model)
     assert [record.levelname for record in caplog.records].count("WARNING") == warned
@@ -325,6 +329,7 @@ def test_a_processor_without_instructions_for_it_is_named(avx512, amx, warned, m
 @torch.no_grad()
 def test_steps_of_a_search_in_bfloat16(name, arranged, monkeypatch):
     """Those of the fast kernels, with matrices that were rounded once, beside float32."""
+    monkeypatch.setattr(precision, "_has_bfloat16", lambda: True)
     if not arranged:
         monkeypatch.setattr(packed_weights, "_available", lambda dtype: False)
     plain = moderate_model(**VARIANTS[name]).eval()

@@ -44,13 +44,17 @@ def in_compute_dtype(method: Callable) -> Callable:
 def round_matrices(side: nn.Module) -> None:
     """Round the matrices of products once, before translation.
 
-    Embeddings and vectors stay float32: they are not operands.
+    Embeddings and vectors stay float32: they are not operands. A processor without instructions
+    for bfloat16 translates in float32, which is faster there, and more accurate.
     """
     if side.compute_dtype != "bfloat16":
         return
     side.eval()  # fairseq calls this before it does so
     _check_bfloat16(side)
     embedding = side.network.embedding.weight
+    if embedding.device.type == "cpu" and not _has_bfloat16():
+        side.compute_dtype = "float32"
+        return
     for parameter in side.parameters():
         if parameter.dim() > 1 and parameter is not embedding:
             parameter.data = parameter.data.to(torch.bfloat16)
@@ -93,12 +97,17 @@ def _is_ampere() -> bool:
     return torch.cuda.get_device_capability() >= (8, 0)
 
 
-@cache
-def _warn_of_a_slow_processor(option: str) -> None:
+def _has_bfloat16() -> bool:
+    """Return whether the processor multiplies in bfloat16, as far as torch can say."""
     # these torch functions are private, and may be missing in another version
     questions = (f"_is_{name}_supported" for name in ("avx512_bf16", "amx_tile"))
     answers = [getattr(torch.cpu, name)() for name in questions if hasattr(torch.cpu, name)]
-    if answers and not any(answers):
+    return any(answers) or not answers
+
+
+@cache
+def _warn_of_a_slow_processor(option: str) -> None:
+    if not _has_bfloat16():
         logger.warning(
             "%s: this processor has no instructions for it; float32 may be faster", option
         )
