@@ -142,8 +142,8 @@ class PlainText:
             is_this = (tokenizer, lowercase) == (self.tokenizer, self.lowercase)
             if is_this or (tokenizer == "character" and self.bpe_codes):
                 continue
-            way = PlainText(self.language, tokenizer, lowercase, self.bpe_codes, self._sacremoses)
-            way._spaces = self._spaces
+            way = PlainText(self.language, tokenizer, lowercase, sacremoses=self._sacremoses)
+            way._segment, way._spaces = self._segment, self._spaces
             described = f"tokenizer {tokenizer}{' and lower case' * lowercase}"
             tokenizers[described] = way.tokens
         return tokenizers
