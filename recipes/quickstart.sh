@@ -77,9 +77,17 @@ report() {
         "$(command -v python)" "$WORK"
 }
 
-# write_page CHECKPOINT: makes $PARTIAL; in place of a checkpoint, --training=FOLDER.
+# write_page CHECKPOINT: makes $PARTIAL, a page that translates in the browser and offers three
+# sentences, the longest among them; in place of a checkpoint, --training=FOLDER.
 write_page() {
-    living_page "$1" "$WORK/corpus/test.en" --title "RNNsearch of the quickstart" \
+    local sentence
+    local -a examples=()
+    while IFS= read -r sentence; do
+        examples+=(--example="$sentence")
+    done < <(awk 'NR <= 2 { print } length($0) > length(most) { most = $0 } END { print most }' \
+        "$WORK/corpus/test.en")
+    logged living python -P -m fairseq_rnnsearch.living "$1" --data "$WORK/data" --out "$PARTIAL" \
+        "${examples[@]}" --title "RNNsearch of the quickstart" \
         --licence "trained on sentences made up by recipes/quickstart.sh, free for any use"
 }
 

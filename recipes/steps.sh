@@ -244,24 +244,14 @@ preprocess() {
         --destdir "$PARTIAL" "${@:4}"
 }
 
-# tokenizer_of LANGUAGE: prints TOKENIZER, or what TOKENIZER_fr, for example, says of one language.
-tokenizer_of() {
-    local name=TOKENIZER_$1
-    echo "${!name:-$TOKENIZER}"
-}
-
 # describe_preprocessing LANGUAGE[:CODES]...: writes how the text in the data folder $PARTIAL was
-# made (by the tokenisers, LOWERCASE and files of BPE codes there), for what takes plain text.
+# made (by TOKENIZER, LOWERCASE and files of BPE codes there), for what takes plain text.
 describe_preprocessing() {
-    local side codes tokenizer version='' separator='{' lowercase=false
+    local side codes tokenizer="\"$TOKENIZER\"" separator='{' lowercase=false
     [[ $LOWERCASE = 0 ]] || lowercase=true
+    [[ $TOKENIZER != moses ]] || tokenizer+=", \"sacremoses\": \"$(python -P -c \
+        'from importlib.metadata import version; print(version("sacremoses"))')\""
     for side; do
-        tokenizer="\"$(tokenizer_of "${side%%:*}")\""
-        if [[ $tokenizer = '"moses"' ]]; then
-            version=${version:-$(python -P -c \
-                'from importlib.metadata import version; print(version("sacremoses"))')}
-            tokenizer+=", \"sacremoses\": \"$version\""
-        fi
         codes=null
         [[ $side != *:* ]] || codes="\"${side#*:}\""
         printf '%s"%s": {"tokenizer": %s, "lowercase": %s, "bpe_codes": %s}' \
@@ -296,38 +286,17 @@ set_sizes() {
         --attention-size "$ATTENTION" --maxout-size "$MAXOUT")
 }
 
-# set_optimization OPTIMIZER SCHEDULER UPDATES: leaves the options of the cost and of the optimizer,
-# for a training of so many updates, in OPTIMIZATION.
+# set_optimization OPTIMIZER UPDATES: leaves the options of the cost and of the optimizer, for a
+# training of so many updates, in OPTIMIZATION.
 set_optimization() {
     if [[ $1 = adadelta ]]; then # the paper's, with its summed cost
         OPTIMIZATION=(--cost-scale sum --optimizer rnnsearch_adadelta)
         return
     fi
-    OPTIMIZATION=(--cost-scale word --optimizer adam --lr "$LEARNING_RATE" --lr-scheduler "$2"
-        --warmup-updates "$WARMUP")
-    [[ $2 = fixed ]] || OPTIMIZATION+=(--total-num-update "$3" --end-learning-rate 0.00001)
-}
-
-# set_judgement nll_loss|bleu: leaves the options of what judges checkpoints, the cost or the BLEU
-# of greedy translations, in JUDGEMENT.
-set_judgement() {
-    JUDGEMENT=(--best-checkpoint-metric "$1")
-    [[ $1 = bleu ]] || return 0
-    JUDGEMENT+=(--maximize-best-checkpoint-metric --eval-bleu --eval-bleu-args '{"beam": 1}')
-    [[ $VOCABULARY = shortlist ]] || JUDGEMENT+=(--eval-bleu-remove-bpe)
+    OPTIMIZATION=(--cost-scale word --optimizer adam --lr "$LEARNING_RATE"
+        --lr-scheduler polynomial_decay --warmup-updates "$WARMUP" --total-num-update "$2"
+        --end-learning-rate 0.00001)
 }
 
 # translations FILE: prints the translations in fairseq-generate's output, in the test set's order.
 translations() { sed -n 's/^D-//p' -- "$1" | sort -n | cut -f 3-; }
-
-# living_page CHECKPOINT SENTENCES OPTION...: makes $PARTIAL, a page that translates in the browser.
-# It offers the first two sentences of a file, and the longest one.
-living_page() {
-    local sentence
-    local -a examples=()
-    while IFS= read -r sentence; do
-        examples+=(--example="$sentence")
-    done < <(awk 'NR <= 2 { print } length($0) > length(most) { most = $0 } END { print most }' "$2")
-    logged living python -P -m fairseq_rnnsearch.living "$1" --data "$WORK/data" --out "$PARTIAL" \
-        ${examples[@]+"${examples[@]}"} "${@:3}"
-}

@@ -183,8 +183,7 @@ train_direction() {
     local -a further=()
     read -r -a further <<<"$TRAIN_OPTIONS" || true
     set_sizes
-    set_optimization adam polynomial_decay "$2"
-    set_judgement nll_loss
+    set_optimization adam "$2"
     train_logged "train-$3" fairseq-train "$WORK/$4" "${PLUGIN[@]}" \
         --source-lang "${1%-*}" --target-lang "${1#*-}" \
         --arch rnnsearch_50 "${SIZES[@]}" --decoder-order "$DECODER_ORDER" --dropout "$DROPOUT" \
@@ -193,7 +192,7 @@ train_direction() {
         --max-tokens "$BATCH_TOKENS" --batch-order fairseq \
         --max-update "$2" --seed "$SEED" --num-workers 0 \
         --save-dir "$WORK/checkpoints-$3" --no-epoch-checkpoints --save-interval-updates 500 \
-        --keep-interval-updates 1 "${JUDGEMENT[@]}" \
+        --keep-interval-updates 1 --best-checkpoint-metric nll_loss \
         --log-format simple --log-interval 50 ${further[@]+"${further[@]}"} "${@:5}"
 }
 

@@ -20,16 +20,18 @@ begin_with() {
 
 # train MODEL: trains it, or goes on
 train() {
-    local judge=nll_loss longest
-    local -a stop=() further=() launch=()
+    local longest
+    local -a judge=(--best-checkpoint-metric nll_loss) further=() launch=()
     longest=$(updates_of "$1")
     if [[ $1 = *\* ]]; then
-        longest=$LONGEST_TRAINING judge=bleu stop=(--patience "$PATIENCE")
+        longest=$LONGEST_TRAINING
+        judge=(--best-checkpoint-metric bleu --maximize-best-checkpoint-metric --eval-bleu
+            --eval-bleu-args '{"beam": 1}' --patience "$PATIENCE")
+        [[ $VOCABULARY = shortlist ]] || judge+=(--eval-bleu-remove-bpe)
         begin_with "${1%\*}" "$1"
     fi
     set_sizes
-    set_optimization "$OPTIMIZER" polynomial_decay "$longest"
-    set_judgement "$judge"
+    set_optimization "$OPTIMIZER" "$longest"
     read -r -a launch <<<"$LAUNCH" || true
     read -r -a further <<<"$TRAIN_OPTIONS" || true
     train_logged "train-$(folder_of "$1")" ${launch[@]+"${launch[@]}"} \
@@ -38,7 +40,7 @@ train() {
         --compute-dtype "$COMPUTE_DTYPE" --label-smoothing "$LABEL_SMOOTHING" \
         --criterion alignment_heatmap "${OPTIMIZATION[@]}" --clip-norm 1 \
         --batch-size $((BATCH_SIZE / WORKERS)) --batch-order "$BATCH_ORDER" \
-        --max-update "$longest" ${stop[@]+"${stop[@]}"} "${JUDGEMENT[@]}" \
+        --max-update "$longest" "${judge[@]}" \
         --save-interval-updates "$SAVE_EVERY" --keep-interval-updates 2 --no-epoch-checkpoints \
         --save-dir "$CHECKPOINTS/$(folder_of "$1")" --seed "$SEED" \
         --log-format simple --log-interval 50 ${further[@]+"${further[@]}"}
