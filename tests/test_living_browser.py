@@ -11,7 +11,7 @@ import pytest
 import torch
 from commands import ROOT
 from test_living import searched
-from test_page import eventually
+from test_page import Page, eventually
 
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.inference.translator import Translator
@@ -38,55 +38,24 @@ def path(model, tmp_path_factory):
     return path
 
 
-class Living:
+class Living(Page):
     """The page, and what a reader sees and does."""
 
-    def __init__(self, browser, path):
-        from selenium.webdriver import ActionChains, Keys
-
-        self.browser, self.path, self.keys = browser, path, Keys
-        self.actions = lambda: ActionChains(browser, duration=0)
-        self.run = browser.execute_script
-
     def open(self, fragment=""):
-        self.browser.get("about:blank")  # or a change of fragment would be no new visit
-        self.browser.get(self.path.as_uri() + fragment)
+        super().open(fragment)
         assert eventually(lambda: self.run(IDLE))
         return self
 
-    def all(self, css):
-        return self.browser.find_elements("css selector", css)
-
-    def one(self, css):
-        (found,) = self.all(css)
-        return found
-
     def texts(self, css):
-        code = (
-            "return Array.from(document.querySelectorAll(arguments[0]), (one) => one.textContent)"
-        )
-        return self.run(code, css)
+        return self.of(css, "one.textContent")
 
     def chips(self):
         return self.texts(".chip")
-
-    def press(self, *keys):
-        self.actions().send_keys(*keys).perform()
 
     def shows(self, hypothesis, model):
         """Wait until the chips are the words of a hypothesis of fairseq."""
         words = [*model._target_tokens(hypothesis), "</s>"]
         assert eventually(lambda: self.chips() == words), (self.chips(), words)
-
-    def cell(self, target, source):
-        """Where a reader sees a cell, in the window."""
-        self.run("arguments[0].scrollIntoView({block: 'center'})", self.one(".matrix"))
-        code = """const {left, top, width, height} = document.querySelector('.matrix svg > rect')
-            .getBoundingClientRect(); return [left, top, width, height]"""
-        left, top, width, height = self.run(code)
-        rows, columns = (len(self.all(f".label[data-side={s}]")) for s in ("target", "source"))
-        x, y = left + (source + 0.5) * width / columns, top + (target + 0.5) * height / rows
-        return round(x), round(y)
 
     def drag(self, target, start, end):
         actions = self.actions()
@@ -105,16 +74,11 @@ class Living:
         for target in range(len(self.all(".label[data-side=target]"))):
             row = []
             for source in range(len(self.all(".label[data-side=source]"))):
-                actions = self.actions()
-                actions.w3c_actions.pointer_action.move_to_location(*self.cell(target, source))
-                actions.perform()
+                self.hover_cell(target, source)
                 tip = self.one(".tip").text.replace("−", "-")
                 row.append(float(re.search(r"-?\d+\.\d{3}", tip)[0]))
             found.append(row)
         return np.array(found)
-
-    def errors(self):
-        return self.browser.get_log("browser")
 
 
 @pytest.fixture

@@ -253,19 +253,22 @@ class Page:
     def hover(self, found):
         self.actions().move_to_element(found).perform()
 
-    def hover_cell(self, target, source):
-        """Where a reader sees the cell: from the matrix's black ground, not from the script."""
+    def cell(self, target, source):
+        """Where a reader sees a cell: from the matrix's black ground, not from the script."""
         self.run("arguments[0].scrollIntoView({block: 'center'})", self.one(".matrix"))
         box, *_ = self.of(
             ".matrix svg > rect",
             "(({left, top, width, height}) => [left, top, width, height])"
             "(one.getBoundingClientRect())",
         )
-        rows, columns = len(self.all(".target .word")), len(self.all(".source .word"))
+        rows, columns = (len(self.all(f".label[data-side={s}]")) for s in ("target", "source"))
         x = box[0] + (source + 0.5) * box[2] / columns
         y = box[1] + (target + 0.5) * box[3] / rows
+        return round(x), round(y)
+
+    def hover_cell(self, target, source):
         actions = self.actions()
-        actions.w3c_actions.pointer_action.move_to_location(round(x), round(y))
+        actions.w3c_actions.pointer_action.move_to_location(*self.cell(target, source))
         actions.perform()
 
     def press(self, *keys):
