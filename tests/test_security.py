@@ -2,7 +2,6 @@
 
 import ast
 import gzip
-import importlib.util
 import io
 import os
 import pickle
@@ -19,6 +18,7 @@ from pathlib import Path
 import fairseq
 import numpy as np
 import pytest
+import text_files
 import torch
 from commands import RunsACommand, generate, run, together, train
 from fairseq import checkpoint_utils, utils
@@ -28,7 +28,6 @@ import fairseq_rnnsearch
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.data.binarised import check_binarised
 from fairseq_rnnsearch.data.checksums import check_checksum
-from fairseq_rnnsearch.data.packed_text import unpack
 from fairseq_rnnsearch.data.plain_text import settings_of
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.plugin.authors_parameters import _read_arrays
@@ -313,32 +312,16 @@ def test_an_archive_of_another_kind(tmp_path):
         RNNSearchModel.from_pretrained(str(tmp_path / "model.zip"))
 
 
-def recipe(name):
-    """The reader of text of a recipe, with a bound of a million bytes."""
-    path = Path(__file__).parents[1] / "recipes" / name / "corpus.py"
-    spec = importlib.util.spec_from_file_location(f"corpus_of_{name}", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    module.MOST = 10**6
-    return module
-
-
-def test_text_that_grows_without_bound(tmp_path):
-    content = gzip.compress(bytes(10**6 + 1))
+def test_text_that_grows_without_bound(tmp_path, monkeypatch):
+    monkeypatch.setattr(text_files, "MOST", 10**6)
+    assert text_files.unpack(gzip.compress(bytes(10**6)), "train.en.gz") == bytes(10**6)
+    (tmp_path / "train.en.gz").write_bytes(gzip.compress(bytes(10**6 + 1)))
     with pytest.raises(UserError, match="unpacks to more than 1,000,000 bytes"):
-        unpack(content, "train.en.gz", 10**6)
-    assert unpack(gzip.compress(bytes(10**6)), "train.en.gz", 10**6) == bytes(10**6)
-    for name in ("train.en.gz", "train.fr.gz"):
-        (tmp_path / name).write_bytes(content)
-    multi30k, hansards = recipe("multi30k"), recipe("hansards")
-    with pytest.raises(UserError, match="unpacks to more than 1,000,000 bytes"):
-        multi30k.from_folder(tmp_path, "train.en")
-    with pytest.raises(UserError, match="unpacks to more than 1,000,000 bytes"):
-        hansards.read_pairs(str(tmp_path / "train"))
+        text_files.read_pairs(tmp_path / "train")
     with zipfile.ZipFile(tmp_path / "fra-eng.zip", "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("fra.txt", "a" * (10**6 + 1))
     with pytest.raises(UserError, match="has 1,000,001 bytes, more than"):
-        hansards.read_pairs(str(tmp_path / "fra-eng.zip"))
+        list(text_files.read_tatoeba(tmp_path / "fra-eng.zip"))
 
 
 # --- the commands -------------------------------------------------------------------------------

@@ -7,10 +7,13 @@ DIR/{train,valid,test}.{en,fr}. The pairs keep their order.
 """
 
 import argparse
+import sys
 from pathlib import Path
 
-from fairseq_rnnsearch.data.packed_text import read_lines
-from fairseq_rnnsearch.errors import UserError, program
+from fairseq_rnnsearch.errors import program
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from text_files import read_pairs, write_pairs
 
 SETS = {"train": "train", "val": "valid", "test": "test"}  # theirs: ours
 
@@ -29,17 +32,9 @@ def main() -> None:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     for theirs, ours in SETS.items():
-        sides = {side: read_lines(options.folder / f"{theirs}.{side}") for side in ("en", "fr")}
-        if len(sides["en"]) != len(sides["fr"]):
-            raise UserError(
-                f"LONG_DIR={options.folder}: {theirs}.en has {len(sides['en'])} lines and "
-                f"{theirs}.fr {len(sides['fr'])}, which should be equal"
-            )
-        chosen = longest_third(sides["en"])
-        for side, lines in sides.items():
-            (options.out / f"{ours}.{side}").write_text(
-                "".join(f"{lines[i]}\n" for i in chosen), encoding="utf-8", newline="\n"
-            )
+        pairs = read_pairs(options.folder / theirs)
+        chosen = longest_third([source for source, _ in pairs])
+        write_pairs([pairs[i] for i in chosen], options.out, ours)
 
 
 if __name__ == "__main__":

@@ -14,49 +14,14 @@ before a French question mark, becomes a plain space; the source side keeps what
 
 import argparse
 import random
-import zipfile
-import zlib
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from fairseq_rnnsearch.data.packed_text import read_lines
 from fairseq_rnnsearch.errors import UserError, program
-from fairseq_rnnsearch.files import write_text
 
-Pair = tuple[str, str]
-
-LANGUAGES = ("en", "fr")
-MOST = 2**27  # bytes of a file of text; the archive's has a tenth of it
-
-
-def read_archive(path: Path) -> list[Pair]:
-    """Read the pairs of a download of manythings.org: English, tab, French, perhaps more."""
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = [name for name in archive.namelist() if name.split("/")[-1] == "fra.txt"]
-            if not names:
-                raise UserError(f"{path} holds no fra.txt")
-            if archive.getinfo(names[0]).file_size > MOST:
-                raise UserError(f"{path}: fra.txt has more than {MOST:,} bytes")
-            lines = archive.read(names[0]).decode("utf-8").splitlines()
-    except (OSError, EOFError, zlib.error, zipfile.BadZipFile, UnicodeDecodeError) as problem:
-        raise UserError(f"cannot read {path}: {problem}") from problem
-    pairs = []
-    for number, line in enumerate(lines, start=1):
-        columns = line.split("\t")
-        if len(columns) < 2:
-            raise UserError(f"{path}: fra.txt, line {number} has no tab")
-        pairs.append((columns[0], columns[1]))
-    return pairs
-
-
-def read_test(prefix: str) -> list[Pair]:
-    english, french = (read_lines(Path(f"{prefix}.{side}"), MOST) for side in LANGUAGES)
-    if len(english) != len(french):
-        raise UserError(
-            f"{prefix}: {len(english)} English and {len(french)} French lines; they must be equal"
-        )
-    return list(zip(english, french, strict=True))
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from text_files import LANGUAGES, Pair, read_pairs, read_tatoeba, write_pairs
 
 
 def same(sentence: str) -> str:
@@ -75,7 +40,7 @@ class Sentences:
 
 
 def split(
-    pairs: list[Pair], test: list[Pair], valid: int, seed: int
+    pairs: list[Pair], test: list[Pair], valid: int
 ) -> tuple[list[Pair], list[Pair], int, int]:
     """Return training and validation pairs, and how many pairs each rule has left out.
 
@@ -87,7 +52,7 @@ def split(
     english = sorted({same(pair[0]) for pair in free})
     if len(english) < 2 * valid:
         raise UserError(f"{len(english)} English sentences are too few to hold {valid} out")
-    drawn = set(random.Random(seed).sample(english, valid))
+    drawn = set(random.Random(1).sample(english, valid))
     held_out = [pair for pair in free if same(pair[0]) in drawn]
     validated = Sentences(held_out)
     train = [pair for pair in free if pair not in validated]
@@ -95,11 +60,11 @@ def split(
 
 
 def write(out: Path, name: str, pairs: list[Pair], target: str) -> None:
-    for side, language in enumerate(LANGUAGES):
-        texts = (pair[side] for pair in pairs)
-        if language == target:
-            texts = (" ".join(text.split()) for text in texts)
-        write_text(out / f"{name}.{language}", "".join(f"{text}\n" for text in texts))
+    if target == "fr":
+        pairs = [(english, " ".join(french.split())) for english, french in pairs]
+    else:
+        pairs = [(" ".join(english.split()), french) for english, french in pairs]
+    write_pairs(pairs, out, name)
     print(f"  {name}: {len(pairs):,} pairs")
 
 
@@ -111,10 +76,9 @@ def main() -> None:
     parser.add_argument("--test", required=True, metavar="PREFIX")
     parser.add_argument("--target", choices=LANGUAGES, required=True)
     parser.add_argument("--valid", type=int, default=1000, help="English sentences held out")
-    parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
-    pairs, test = read_archive(options.archive), read_test(options.test)
-    train, valid, of_test, of_valid = split(pairs, test, options.valid, options.seed)
+    pairs, test = list(read_tatoeba(options.archive)), read_pairs(options.test)
+    train, valid, of_test, of_valid = split(pairs, test, options.valid)
     options.out.mkdir(parents=True, exist_ok=True)
     print(f"  left out: {of_test:,} of {len(pairs):,} pairs, which occur twice or have a sentence")
     print(f"    of the test set, and {of_valid:,} with a sentence of the validation pairs")

@@ -12,8 +12,7 @@ from pathlib import Path
 
 import torch
 from device import ROOT, Device, Found, Measurements, bounded
-
-from fairseq_rnnsearch.data.packed_text import read_lines
+from text_files import read_lines
 
 OURS = (
     f"--user-dir {ROOT / 'fairseq_rnnsearch'} --task alignment_heatmap --heatmap-samples 0"

@@ -14,22 +14,19 @@ the other, or has the English of a test sentence; the order is shuffled with a f
 """
 
 import argparse
-import io
 import random
 import re
-import zipfile
-import zlib
+import sys
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 from sacremoses import MosesTokenizer
 
-from fairseq_rnnsearch.data.packed_text import read_lines
 from fairseq_rnnsearch.errors import UserError, counted, program
-from fairseq_rnnsearch.files import write_text
 
-Pair = tuple[str, str]
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from text_files import Pair, read_pairs, read_tatoeba, write_pairs
 
 ELIDED = {
     "c'": "ce", "d'": "de", "j'": "je", "jusqu'": "jusque", "l'": "le", "lorsqu'": "lorsque",
@@ -40,8 +37,6 @@ CONTRACTED = {"du": "de le", "des": "de les", "au": "à le", "aux": "à les"}
 APOSTROPHES = str.maketrans("\N{RIGHT SINGLE QUOTATION MARK}\N{MODIFIER LETTER APOSTROPHE}", "''")
 HYPHEN = re.compile(r"(?<=\w)-(?=\w)")
 MOST_TIMES_AS_LONG = 3
-MOST = 2**30  # bytes of a file of text; the Hansards have a fraction of it
-
 
 _tokenizers: dict[str, MosesTokenizer] = {}
 
@@ -60,35 +55,9 @@ def like_the_task_both(pair: Pair) -> Pair:
     return like_the_task(pair[0], "en"), like_the_task(pair[1], "fr")
 
 
-def read_pairs(name: str) -> list[Pair]:
+def read(name: str) -> Iterable[Pair]:
     """Read the pairs of a prefix or of a tatoeba archive."""
-    if name.endswith(".zip"):
-        return list(read_tatoeba(Path(name)))
-    english, french = (read_lines(Path(f"{name}.{side}"), MOST) for side in ("en", "fr"))
-    if len(english) != len(french):
-        raise UserError(
-            f"{name}: {len(english)} English lines and {len(french)} French, should be equal"
-        )
-    return list(zip(english, french, strict=True))
-
-
-def read_tatoeba(path: Path) -> Iterator[Pair]:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            names = [name for name in archive.namelist() if name.split("/")[-1] == "fra.txt"]
-            if not names:
-                raise UserError(f"{path} holds no fra.txt")
-            size = archive.getinfo(names[0]).file_size
-            if size > MOST:
-                raise UserError(f"{path}: fra.txt has {size:,} bytes, more than {MOST:,}")
-            with archive.open(names[0]) as file:
-                for number, line in enumerate(io.TextIOWrapper(file, encoding="utf-8"), start=1):
-                    columns = line.rstrip("\n").split("\t")
-                    if len(columns) < 2:
-                        raise UserError(f"{path}: fra.txt, line {number} has no tab")
-                    yield columns[0], columns[1]
-    except (OSError, EOFError, zlib.error, zipfile.BadZipFile, UnicodeDecodeError) as problem:
-        raise UserError(f"cannot read {path}: {problem}") from problem
+    return read_tatoeba(Path(name)) if name.endswith(".zip") else read_pairs(name)
 
 
 def read_test(path: Path) -> list[Pair]:
@@ -121,8 +90,7 @@ def usable(pairs: Iterable[Pair], longest: int, forbidden: set[str]) -> Iterator
 
 
 def write(out: Path, split: str, pairs: list[Pair]) -> None:
-    for side, language in enumerate(("en", "fr")):
-        write_text(out / f"{split}.{language}", "".join(pair[side] + "\n" for pair in pairs))
+    write_pairs(pairs, out, split)
     english, french = (sum(len(pair[side].split()) for pair in pairs) for side in (0, 1))
     print(
         f"{split}: {counted(len(pairs), 'pair')}, {english:,} English and {french:,} French words"
@@ -131,15 +99,15 @@ def write(out: Path, split: str, pairs: list[Pair]) -> None:
 
 def lay_out(options: argparse.Namespace) -> None:
     test = read_test(options.pairs)
-    train = [pair for name in options.train for pair in read_pairs(name)]
-    valid = read_pairs(options.valid)
+    train = [pair for name in options.train for pair in read(name)]
+    valid = read(options.valid)
     with ProcessPoolExecutor() as pool:
         train = list(pool.map(like_the_task_both, train, chunksize=1000))
         valid = list(pool.map(like_the_task_both, valid, chunksize=1000))
     train = list(usable(train, options.longest, {english for english, _ in test}))
     if options.with_test:
         train += test
-    random.Random(options.seed).shuffle(train)
+    random.Random(1).shuffle(train)
     options.out.mkdir(parents=True, exist_ok=True)
     write(options.out, "train", train)
     write(options.out, "valid", list(usable(valid, options.longest, set())))
@@ -156,7 +124,6 @@ def main() -> None:
         "--pairs", type=Path, required=True, help="source ||| target, a pair a line"
     )
     parser.add_argument("--longest", type=int, default=50, help="words (default: %(default)s)")
-    parser.add_argument("--seed", type=int, default=1)
     parser.add_argument(
         "--with-test",
         action="store_true",

@@ -1,6 +1,6 @@
 """Lay out two languages of Multi30k as plain text: from a folder or by download, checked.
 
-    python recipes/multi30k/corpus.py --out DIR [--languages en,de] [--folder DIR | --url URL]
+    python recipes/multi30k/corpus.py --out DIR [--languages en,de] [--folder DIR]
 
 writes DIR/{train,valid,test}.{en,de}; the default is en,fr. A folder may hold them, as
 {train,val,test_2016_flickr}.{en,de}, plain or as .gz. A file is complete or not there, and a
@@ -15,9 +15,11 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from fairseq_rnnsearch.data.packed_text import read_bytes, unpack
 from fairseq_rnnsearch.errors import UserError, program
 from fairseq_rnnsearch.files import replacing
+
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from text_files import MOST, read_bytes, unpack
 
 COMMIT = "a3d2e0d26b56f3846f66a952536ffed4e401d05a"
 URL = f"https://raw.githubusercontent.com/multi30k/dataset/{COMMIT}/data/task1/raw"
@@ -35,20 +37,19 @@ SHA256 = {
     "test_2016_flickr.fr": "cb3160d69b002bb638e66cc7612fcd56cb0af82eadc9c142dedc438afb885ef6",
 }
 TRIES = 3
-MOST = 2**26  # bytes of a file; the largest has 2 MB
 
 
 def from_folder(folder: Path, name: str) -> bytes:
     """Read a file's text; another content than the pinned one is allowed, and warned of."""
-    text = read_bytes(folder / name, MOST)
+    text = read_bytes(folder / name)
     if hashlib.sha256(text).hexdigest() != SHA256[name]:
         print(f"warning: {name} in {folder} is not Multi30k's at {COMMIT[:8]}", file=sys.stderr)
     return text
 
 
-def download(url: str, name: str) -> bytes:
+def download(name: str) -> bytes:
     """Fetch a file's text, which must be the pinned one."""
-    address = f"{url}/{name}.gz"
+    address = f"{URL}/{name}.gz"
     for again in range(TRIES - 1, -1, -1):
         try:
             with urllib.request.urlopen(address, timeout=60) as response:
@@ -61,14 +62,14 @@ def download(url: str, name: str) -> bytes:
                     "the files"
                 ) from problem
             time.sleep(2)
-    text = unpack(packed, address, MOST)
+    text = unpack(packed, address)
     found = hashlib.sha256(text).hexdigest()
     if found != SHA256[name]:
         raise UserError(f"{address}: SHA-256 of the text is {found}, should be {SHA256[name]}")
     return text
 
 
-def lay_out(out: Path, languages: list[str], folder: Path | None, url: str) -> None:
+def lay_out(out: Path, languages: list[str], folder: Path | None) -> None:
     if folder and not folder.is_dir():
         raise UserError(f"MULTI30K_DIR={folder}: no such folder")
     out.mkdir(parents=True, exist_ok=True)
@@ -77,7 +78,7 @@ def lay_out(out: Path, languages: list[str], folder: Path | None, url: str) -> N
         path = out / f"{OURS.get(split, split)}.{language}"
         if path.exists() or language not in languages:
             continue
-        text = from_folder(folder, name) if folder else download(url, name)
+        text = from_folder(folder, name) if folder else download(name)
         with replacing(path) as unfinished:
             unfinished.write_bytes(text)
 
@@ -88,9 +89,8 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--languages", default="en,fr", help="of de, en and fr")
     parser.add_argument("--folder", type=Path, help="take the files from here")
-    parser.add_argument("--url", default=URL, help="download them from here")
     options = parser.parse_args()
-    lay_out(options.out, options.languages.split(","), options.folder, options.url)
+    lay_out(options.out, options.languages.split(","), options.folder)
 
 
 if __name__ == "__main__":

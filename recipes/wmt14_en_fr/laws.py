@@ -13,13 +13,14 @@ more than 40 English words, from other documents than `test`.
 import argparse
 import gzip
 import random
+import sys
 from collections import defaultdict
 from pathlib import Path
 
 from fairseq_rnnsearch.errors import UserError, counted, program
-from fairseq_rnnsearch.files import write_text
 
-Pair = tuple[str, str]
+sys.path.append(str(Path(__file__).resolve().parents[1]))
+from text_files import Pair, write_pairs
 
 LONG = 40  # English words, by spaces
 
@@ -107,10 +108,7 @@ def main() -> None:
     parts = part(read_documents(options.laws), sizes, options.largest, options.seed)
     options.out.mkdir(parents=True, exist_ok=True)
     for split, pairs in parts.items():
-        for side, language in enumerate(("en", "fr")):
-            write_text(
-                options.out / f"{split}.{language}", "".join(pair[side] + "\n" for pair in pairs)
-            )
+        write_pairs(pairs, options.out, split)
         print(f"{split}: {counted(len(pairs), 'pair')}")
 
 

@@ -1,20 +1,16 @@
 """Read test sets in the SGML of WMT and NIST: segments in documents, in their order.
 
-    python recipes/wmt14_en_fr/sgml.py SOURCE.sgm TARGET.sgm --out PREFIX
-
-writes PREFIX.en and PREFIX.fr. The format is no XML: attributes may be unquoted, and an & or a <
-may stand for itself. A segment is translated by the segment of the same number in the document of
-the same name. Both files must have the same ones in the same order, and the segments of each
-document must be numbered 1, 2, 3 and so on, so that a lost one is noticed.
+The format is no XML: attributes may be unquoted, and an & or a < may stand for itself. A segment is
+translated by the segment of the same number in the document of the same name. Both files must have
+the same ones in the same order, and the segments of each document must be numbered 1, 2, 3 and so
+on, so that a lost one is noticed.
 """
 
-import argparse
 import html
 import re
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import UserError, program
-from fairseq_rnnsearch.files import write_text
+from fairseq_rnnsearch.errors import UserError
 
 # Only these are tags; any other < belongs to the text.
 _TAG = re.compile(r"<(/?)(doc|seg)\b([^<>]*)>", re.IGNORECASE)
@@ -148,19 +144,3 @@ def _attribute(tag: re.Match, name: str) -> str:
 def _plain(text: str) -> str:
     """Resolve entities, and join words by single spaces."""
     return " ".join(_ENTITY.sub(lambda entity: html.unescape(entity[0]), text).split())
-
-
-@program
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Plain text of a test set in SGML.")
-    parser.add_argument("source", type=Path)
-    parser.add_argument("target", type=Path)
-    parser.add_argument("--out", required=True, metavar="PREFIX")
-    options = parser.parse_args()
-    pairs = read_pair(options.source, options.target)
-    for side, language in enumerate(("en", "fr")):
-        write_text(f"{options.out}.{language}", "".join(pair[side] + "\n" for pair in pairs))
-
-
-if __name__ == "__main__":
-    main()

@@ -4,8 +4,9 @@ import gzip
 import re
 
 import pytest
+import text_files
+from text_files import read_lines, read_pairs
 
-from fairseq_rnnsearch.data.packed_text import read_lines
 from fairseq_rnnsearch.errors import UserError
 
 PACKED = gzip.compress("é\nb\n".encode() * 99)
@@ -31,13 +32,21 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("kind", BROKEN)
-def test_what_cannot_be_read_is_one_line(tmp_path, kind):
+def test_what_cannot_be_read_is_one_line(tmp_path, kind, monkeypatch):
     files, line = BROKEN[kind]
     for name, content in files.items():
         if content is None:
             (tmp_path / name).mkdir()
         else:
             (tmp_path / name).write_bytes(content)
+    monkeypatch.setattr(text_files, "MOST", 100 if kind == "grown" else 10**6)
     with pytest.raises(UserError, match=re.escape(line)) as caught:
-        read_lines(tmp_path / "t.en", 100 if kind == "grown" else 10**6)
+        read_lines(tmp_path / "t.en")
     assert "\n" not in str(caught.value)
+
+
+def test_pairs_have_two_sides(tmp_path):
+    (tmp_path / "t.en").write_text("a\nb\n")
+    (tmp_path / "t.fr").write_text("c\n")
+    with pytest.raises(UserError, match=r"t\.en has 2 lines and .*/t\.fr has 1; each line must"):
+        read_pairs(tmp_path / "t")
