@@ -108,6 +108,4 @@ def _has_bfloat16() -> bool:
 @cache
 def _warn_of_a_slow_processor(option: str) -> None:
     if not _has_bfloat16():
-        logger.warning(
-            "%s: this processor has no instructions for it; float32 may be faster", option
-        )
+        logger.warning("%s: this processor has no instructions for it; float32 is faster", option)

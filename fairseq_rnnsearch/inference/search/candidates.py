@@ -27,7 +27,7 @@ def best(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor
     Args:
         lprobs: log p of each next word, ``(sentences, hypotheses, words)``, contiguous. NaN is
             replaced by minus infinity.
-        scores: of the hypotheses so far, ``(sentences, hypotheses)``, in the type of ``lprobs``.
+        scores: of the hypotheses so far, ``(sentences, hypotheses)``.
         k: at most all words of all hypotheses.
 
     Returns:
@@ -36,7 +36,7 @@ def best(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor
     if compiled := _compiled(lprobs):
         values = lprobs.new_empty(len(lprobs), k)
         words, hypotheses = torch.empty(2, len(lprobs), k, dtype=torch.long)
-        tensors = (lprobs, scores.contiguous(), values, words, hypotheses)
+        tensors = (lprobs, scores.to(lprobs.dtype).contiguous(), values, words, hypotheses)
         pointers = (tensor.data_ptr() for tensor in tensors)
         compiled.best_words(torch.get_num_threads(), *lprobs.shape, k, *pointers)
         return values, words, hypotheses
