@@ -2,7 +2,14 @@
 
 import pytest
 
-from fairseq_rnnsearch.data.coverage import ENOUGH, CountedText, Vocabulary, marked, unknown_words
+from fairseq_rnnsearch.data.coverage import (
+    ENOUGH,
+    LONG,
+    CountedText,
+    Vocabulary,
+    marked,
+    unknown_words,
+)
 from fairseq_rnnsearch.data.plain_text import PlainText
 
 KNOWN = Vocabulary("en", {"a": 6, "b": 3, "c@@": 4, "d": 4})
@@ -76,6 +83,23 @@ def test_a_line_of_several_sentences(caplog):
     assert said(caplog, [("A b. A b.", "x y")], source=known) == []  # to be aligned
     (message,) = said(caplog, ["A b. A b.", "A b.", "A A b. A"], source=known)
     assert message.startswith("several sentences in 2 lines, such as 'A b. A b.': ")
+
+
+def test_a_very_long_sentence_is_named_before_it_is_translated(caplog):
+    text = CountedText(KNOWN, OTHER)
+    text.add_source(["a"] * LONG)
+    assert not caplog.records
+    for _ in range(2):
+        text.add_source(["a"] * (LONG + 1))
+    (record,) = caplog.records
+    assert record.getMessage().startswith("a sentence of 501 tokens, 'a a a")
+
+
+@pytest.mark.parametrize("given", ["co\u00adfine", "co\ufb01ne", "cofine\u0301"])
+def test_words_that_are_known_in_another_form_of_unicode(caplog, given):
+    known = Vocabulary("en", {"cofine": 1, "cofin\u00e9": 1})
+    (message,) = said(caplog, [given], source=known)
+    assert message.endswith("without soft hyphens would suit it better (0.0% unknown)")
 
 
 def test_swapped_languages_are_suspected_on_both_sides(caplog):

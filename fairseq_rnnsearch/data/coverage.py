@@ -1,9 +1,10 @@
 """Count a text's unknown words, and warn once if there are too many.
 
 Another warning reports lines with several sentences: a model that was trained on single ones often
-translates only the first. A third one is due if the words are known, but the text is unlike the
-training's: if the model is less sure of the tokens that it writes than it was of those that people
-wrote as translations of its validation text.
+translates only the first. The first sentence of more than `LONG` tokens is named before its
+translation begins. One more is due if the words are known, but the text is unlike the training's:
+if the model is less sure of the tokens that it writes than it was of those that people wrote as
+translations of its validation text.
 
 A *word* is what the tokeniser makes of a text, punctuation marks too, with its subword pieces
 (``@@``) put together. It is *unknown* if the dictionary lacks one of its pieces, so that the model
@@ -15,6 +16,7 @@ the model's other language, or another way to make tokens.
 
 import logging
 import math
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -31,7 +33,10 @@ MOST_UNKNOWN = 0.05
 MOST_PIECES = 1.5  # above it, `en-fr` has 15 BLEU on its test sentences, and 41 on the others
 LEAST_BITS = 1.0  # -log2 p of a token: fewer are never unsure, as in models of toy corpora
 ENOUGH = 1000  # words, after which a text is judged before its end
+LONG = 500  # tokens of a sentence; a search takes some ten seconds, and four times for twice
 EXAMPLES = 5
+
+_COMPOSED = "its Unicode form NFKC (no ligatures, no loose accents) without soft hyphens"
 
 Tokens = Callable[[str], Sequence[str]]
 
@@ -154,7 +159,7 @@ class CountedText:
         self, source: Vocabulary, target: Vocabulary, validation_bits: float | None = None
     ) -> None:
         self._source, self._target = Count(source), Count(target)
-        self._has_warned = False
+        self._has_warned = self._has_long_sentence = False
         self._validation_bits = validation_bits or math.inf
         self._bits = self._tokens = 0.0
         self._long_lines, self._first_long_line = 0, ""
@@ -162,6 +167,13 @@ class CountedText:
     def add_source(self, tokens: Sequence[str], sentence: str | None = None) -> None:
         """Count a source sentence; see `Count.add`."""
         self._source.add(tokens, sentence)
+        if len(tokens) > LONG and not self._has_long_sentence and not self._target.words:
+            self._has_long_sentence = True
+            logger.warning(
+                "a sentence of %s tokens, %.60r: time grows with the square of its length, up to "
+                "hours; Ctrl-C ends, and shorter lines are translated sooner and better",
+                *(f"{len(tokens):,}", " ".join(tokens)),
+            )
         if sentence is not None and len(sentences_in(sentence)) > 1:
             self._long_lines += 1
             self._first_long_line = self._first_long_line or sentence
@@ -214,9 +226,11 @@ class CountedText:
 
 def _explained(count: Count, other: Vocabulary) -> str:
     """Return the finding, and an alternative that would at least halve the trouble."""
+    own = count.vocabulary
     tried = [(other, other.tokens, f"it looks like {other.language}: are the languages swapped?")]
-    for way, tokens in count.vocabulary.ways().items():
-        tried.append((count.vocabulary, tokens, f"{way} would suit it better"))
+    ways = {_COMPOSED: lambda sentence: own.tokens(_composed(sentence)), **own.ways()}
+    for way, tokens in ways.items():
+        tried.append((own, tokens, f"{way} would suit it better"))
     best, suspicion = count, ""
     for vocabulary, tokens, said in tried if count.sentences else ():
         again = Count(vocabulary)
@@ -228,6 +242,10 @@ def _explained(count: Count, other: Vocabulary) -> str:
             pieces = again.pieces_per_word
             suspicion += f", {pieces:.1f} pieces a word)" if pieces > 1 else ")"
     return count.finding() + suspicion
+
+
+def _composed(sentence: str) -> str:
+    return unicodedata.normalize("NFKC", sentence).replace("\u00ad", "")
 
 
 def words_of(dictionary: Any, language: str, text: PlainText | None = None) -> Vocabulary:
