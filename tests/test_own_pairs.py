@@ -197,6 +197,17 @@ def test_prepared_text_is_noted(sign, file):
     assert not read_columns(file("t.tsv", "A – B, c…\tWhat? # 3 . « d » & ; e\n")).notes
 
 
+@pytest.mark.parametrize("headings", ["source\ttarget", "en\tfr", "English\tTranslation"])
+def test_headings_and_quotation_marks_of_a_table_are_noted(headings, file):
+    rows = "".join(f'"A ""cat"" {n}."\t"Un chat {n}."\n' for n in range(9))
+    of_headings, of_marks = read_columns(file("t.tsv", f"{headings}\n{rows}")).notes
+    assert (
+        f"the first pair, {' and '.join(headings.split())}, looks like the headings" in of_headings
+    )
+    assert '9 pairs with quotation marks around both sides, such as "A ""cat"" 0.":' in of_marks
+    assert not read_columns(file("t.tsv", 'He said "no".\t"Non"\n' * 9)).notes
+
+
 def test_too_few_pairs_are_refused(file):
     given = options(file, [(f"a {n}", "A") for n in range(9)])
     with pytest.raises(UserError, match=r"t.tsv: only 7 usable pairs for train; at least 20"):

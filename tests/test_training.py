@@ -113,6 +113,7 @@ MISTAKES = {
     "": "--source and --target name the two text files",
     "--source @/a.en": "--source and --target name the two text files",
     "--source @/a.en --target @/b.en": "the suffixes of the files must be two languages",
+    "--source @/a.txt --target @/a.en": "the suffix txt is no language: give --languages en,fr",
     "--source @/a --target @/a.en": "the suffixes of the files must be two languages",
     "--pairs @/a.en": "--languages must name two languages",
     "--pairs @/a.en --languages en": "--languages must name two languages",

@@ -33,6 +33,10 @@ _NAME = re.compile(r"\S*[\d_/]\S*|[a-z]{2,3}")  # of a sentence, an address or a
 _PREPARED = re.compile(
     r"▁|Ġ|(?:^| )##\w|@@(?: |$)|￭|@-@|&(?:apos|quot|amp|lt|gt|nbsp|#\d+);|[^\W\d] [.,](?: |$)"
 )
+_QUOTED = re.compile(r'"(?:[^"]|"")*"')  # a field of a spreadsheet
+_HEADING = re.compile(
+    r"source|target|src|tgt|trg|text|sentence|translation|english|[a-z]{2,3}", re.I
+)
 _EACH = "each line of the one must translate the same line of the other"
 
 
@@ -78,6 +82,20 @@ class Pairs:
                     " tokenizer space and, for subwords, the vocabulary shortlist"
                 )
                 return
+
+    def note_table(self, name: str) -> None:
+        """Note what a table adds to sentences: headings, and quotation marks around fields."""
+        if self.kept and all(map(_HEADING.fullmatch, self.kept[0])):
+            self.notes.append(
+                f"{name}: the first pair, {' and '.join(self.kept[0])}, looks like the headings of"
+                " a table: remove it, or it is trained on"
+            )
+        quoted = [pair for pair in self.kept if all(map(_QUOTED.fullmatch, pair))]
+        if 10 * len(quoted) > len(self.kept):
+            self.notes.append(
+                f"{name}: {counted(len(quoted), 'pair')} with quotation marks around both sides,"
+                f" such as {as_text(quoted[0][0], 40)}: remove them, or they are trained on"
+            )
 
     def add(self, source: str, target: str) -> None:
         """Keep a pair, unless a side of it is empty."""
@@ -151,6 +169,7 @@ def read_columns(path: Path) -> Pairs:
         pairs.add(columns[0], columns[1])
     pairs.note_mistakes(mistakes)
     pairs.note_preparation(str(path))
+    pairs.note_table(str(path))
     if 2 * pairs.left_out["no tab"] > pairs.read:
         raise UserError(
             f"{path}, line {first_without}: no tab, as in {pairs.left_out['no tab']:,} of"
