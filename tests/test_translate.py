@@ -190,6 +190,7 @@ def test_what_is_wrong_is_said_in_one_line(work, tmp_path):
             "'How are you?' en-fr",
             "'How are you?' is not a model that exists, and looks like a",
         ),
+        (main, "en-fr ''", "the name of a file is empty"),
         (align.main, "TEXT --source TEXT --target TEXT", "TEXT is a text file, and no model"),
         (align.main, "en-fr --source 'A dog.' --target TEXT", "'A dog.' is not a file that exists"),
         (export.main, "TEXT --out x", "TEXT is a text file, and no model"),

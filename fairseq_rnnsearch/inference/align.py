@@ -58,8 +58,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with usage():
         formats = parse_formats(options.heatmap_format)
         samples = parse_samples(options.heatmap_samples)
-    models = f"{options.checkpoint}:{options.inverse or ''}".split(":")
-    check_places(models, (options.source, options.target))
+    models = ":".join(filter(None, (options.checkpoint, options.inverse)))
+    check_places(models.split(":"), (options.source, options.target))
     from fairseq_rnnsearch.devices import usable_device  # torch, which --help need not import
 
     with usage():

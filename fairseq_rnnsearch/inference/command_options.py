@@ -126,7 +126,8 @@ def check_places(models: Iterable[str], files: Iterable[str | Path] = ()) -> Non
     """Check that models are models and files are files.
 
     Raises:
-        UsageError: if a text file or a sentence was given for a model, or a sentence for a file.
+        UsageError: if a text file or a sentence was given for a model, a sentence for a file, or
+            an empty name for either.
     """
     for path in models:
         if _is_text(Path(path)):
@@ -146,6 +147,8 @@ def _is_text(path: Path) -> bool:
 
 
 def _refuse_sentence(given: str, expected: str) -> None:
+    if not given:
+        raise UsageError(f"the name of a {expected} is empty")
     if " " in given.strip() and not Path(given).exists():
         raise UsageError(
             f"{given!r:.60} is not a {expected} that exists, and looks like a sentence; "
