@@ -4,13 +4,15 @@ import contextlib
 import errno
 import fcntl
 import functools
+import json
 import os
 import re
 import stat
 import uuid
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from fairseq_rnnsearch.errors import UserError
 
@@ -200,6 +202,25 @@ def read_plain_text(path: str | os.PathLike[str], most: int) -> str:
     """
     with open_plain(path, most) as file:
         return file.read().decode("utf-8")
+
+
+def read_json(path: str | os.PathLike[str], most: int) -> Any:
+    """Read JSON with ``open_plain``.
+
+    Raises:
+        OSError: as from ``open_plain``.
+        ValueError: if it is not JSON in UTF-8, or an object has a name twice, of which readers
+            would take one or the other.
+        RecursionError: if it is too deep.
+    """
+    return json.loads(read_plain_text(path, most), object_pairs_hook=_object)
+
+
+def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    [(name, times)] = Counter(name for name, _ in pairs).most_common(1) or [("", 0)]
+    if times > 1:
+        raise ValueError(f"an object has the name {name!r:.60} more than once")
+    return dict(pairs)
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:

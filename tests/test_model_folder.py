@@ -151,6 +151,10 @@ BIAS, MATRIX = "decoder.network.output.bias", "decoder.network.output.weight"
 SPOILT = {
     "no configuration": (lambda folder: (folder / CONFIG).unlink(), "config.json cannot be read"),
     "no JSON": (_cut(CONFIG, 20), "config.json cannot be read"),
+    "a name twice": (
+        lambda folder: (folder / CONFIG).write_text('{"format": 1, "format": 2}'),
+        "config.json cannot be read: an object has the name 'format' more than once",
+    ),
     "a large configuration": (
         lambda folder: (folder / CONFIG).write_text(" " * 1_000_001),
         "config.json cannot be read: 1,000,001 bytes",

@@ -194,6 +194,7 @@ def test_recipes_record_the_version_of_the_tokeniser(tmp_path):
 
 BROKEN = {
     "no JSON": ("{", "cannot be read"),
+    "a name twice": ('{"en": {}, "en": {}}', "cannot be read: an object has the name 'en' more th"),
     "an unknown name": ('{"en": {"tokeniser": "moses"}}', "'tokeniser' is none of tokenizer, "),
     "a wrong type": ('{"en": {"lowercase": "yes"}}', "lowercase cannot be 'yes'"),
     "codes elsewhere": ('{"en": {"bpe_codes": "../codes"}}', "a file of the same folder"),

@@ -17,7 +17,6 @@ where there is none, text is split at spaces.
 import copy
 import io
 import itertools
-import json
 import logging
 import re
 from collections.abc import Callable, Container, Iterable, Sequence
@@ -29,7 +28,7 @@ import regex
 
 from fairseq_rnnsearch.data import reversible
 from fairseq_rnnsearch.errors import UserError, as_text
-from fairseq_rnnsearch.files import read_plain_text
+from fairseq_rnnsearch.files import read_json, read_plain_text
 
 logger = logging.getLogger(__name__)
 
@@ -252,7 +251,7 @@ def settings_of(folder: Path) -> dict[str, dict[str, Any]]:
     """
     path = folder / FILE_NAME
     try:
-        languages = json.loads(read_plain_text(path, _LARGEST_SETTINGS))
+        languages = read_json(path, _LARGEST_SETTINGS)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, RecursionError) as problem:

@@ -30,7 +30,7 @@ from fairseq_rnnsearch.data import plain_text
 from fairseq_rnnsearch.data.checksums import check_checksum, write_list
 from fairseq_rnnsearch.data.dictionary_file import Dictionary, read_dictionary, written
 from fairseq_rnnsearch.errors import UserError, as_text, first_sentence
-from fairseq_rnnsearch.files import open_plain, read_plain_text
+from fairseq_rnnsearch.files import open_plain, read_json
 from fairseq_rnnsearch.inference.length_limit import LengthLimit, stored
 from fairseq_rnnsearch.model.model_options import ModelOptions
 from fairseq_rnnsearch.model.translation_model import PlainModel, TranslationModel
@@ -249,7 +249,7 @@ def read_facts(path: Path) -> Facts:
     """
     file = path / CONFIG
     try:
-        config = json.loads(read_plain_text(file, _LARGEST_CONFIG))
+        config = read_json(file, _LARGEST_CONFIG)
     except OSError as problem:
         raise UserError(f"{file} cannot be read: {problem.strerror}") from problem
     except (ValueError, RecursionError) as problem:
