@@ -79,6 +79,18 @@ REPLACED = [
     ("softmax-replaced", "scores.softmax(dim=1)", "scores.softmax(1).softmax(1)"),
     ("weights-uniform", SUM, "return (h * mask[..., None]).sum(1) / mask.sum(1, True)"),
     ("maxout-replaced", MAXOUT, f"{MAXOUT}.relu()"),
+    ("energies-replaced", "torch.tanh(query.unsqueeze(1)", "torch.relu(query.unsqueeze(1)"),
+    ("energies-replaced", "query.unsqueeze(1) + keys", "query.unsqueeze(1) * keys"),
+    ("energies-replaced", SCORES, '((query.unsqueeze(1) + keys) @ p["v_a"]).tanh()'),
+    ("softmax-over-batch", "scores.softmax(dim=1)", "scores.exp() / scores.exp().sum()"),
+    ("output-over-batch", ".softmax(dim=-1)", ".flatten().softmax(0).view(-1, 25)"),
+    ("output-softmax-twice", ".softmax(dim=-1)", ".softmax(-1).softmax(-1)"),
+    ("no-update", "return torch.lerp(h, candidate, update)", "return candidate"),
+    ("bias-doubled", ' + p["b" + side]', ' + 2 * p["b" + side]'),
+    ("reset-after", 'linear(reset * h, p["U" + side])',
+     'reset * linear(h, p["U" + side], p["b" + side])'),
+    ("embedding-scaled", 'embedding(y.clamp(min=0), self.p["E_y"]) + self.p["b_y"]',
+     '8**0.5 * (embedding(y.clamp(min=0), self.p["E_y"]) + self.p["b_y"])'),
 ]  # fmt: skip
 FAULTS = [
     *IN_ENCODER, *IN_UNITS, *IN_STEP, *REPLACED,

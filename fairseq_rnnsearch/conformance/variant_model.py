@@ -20,9 +20,9 @@ from fairseq_rnnsearch.conformance.authors_numbers import NO_WORD, Arrays
 
 # What a change may choose; each value here is the authors'.
 CHOICES = {
-    "encoder_reset": "before",  # after, after with bias, never
+    "encoder_reset": "before",  # after, after with bias, after with both biases, never
     "decoder_reset": "before",
-    "encoder_update": "proposed",  # what z weighs; or previous
+    "encoder_update": "proposed",  # what z weighs; or previous; or never: no gate
     "decoder_update": "proposed",
     "encoder_mask": True,  # whether padding leaves the encoder's states as they are
     "backward": "own",  # unreversed, unreversed batch, left to right, zero, forward
@@ -32,7 +32,7 @@ CHOICES = {
     "energies": "additive",  # see `VariantModel.energies`
     "mask": "before",  # never, after, zero, inverted, inverted with -inf
     "sees_end": True,  # whether the end of the source sentence is attended to
-    "softmax_axis": 1,  # 0: over the batch
+    "softmax_axis": 1,  # 0: over the batch; None: over all
     "weights": "softmax",  # see `VariantModel.weights`
     "context": "annotations",  # see `VariantModel._context`
     "order": "program",  # appendix, section 3, next, new state attends
@@ -40,7 +40,8 @@ CHOICES = {
     "first_word": (None, False),  # row of E_y or none, and whether b_y is added
     "readout_word": "previous",  # current
     "maxout": "pairs",  # see `VariantModel.readout`
-    "output_axis": 1,  # 0: over the batch
+    "output_axis": 1,  # as softmax_axis
+    "output": "softmax",  # or softmax twice
 }
 
 
@@ -49,8 +50,8 @@ class VariantModel:
 
     Args:
         p: parameters, as ``authors_numbers.parameters`` returns them.
-        changes: of `CHOICES`, by name; or of a parameter: 0 (lost), "T" (transposed), "scaled"
-            (by the root of its width), or the name of the one that is used in its place.
+        changes: of `CHOICES`, by name; or of a parameter: 0 (lost), "T" (transposed), "doubled",
+            "scaled" (by the root of its width), or the name of the one that is used in its place.
     """
 
     def __init__(self, p: Arrays, changes: Mapping[str, object]) -> None:
@@ -100,16 +101,19 @@ class VariantModel:
 
     def energies(self, s: np.ndarray, h: np.ndarray, mask: np.ndarray) -> Arrays:
         query, keys = (s @ self.p["W_a"].T)[:, None], h @ self.p["U_a"].T
-        kind, v, root = self.choice["energies"], self.p["v_a"], np.sqrt(keys.shape[-1])
-        scale = root if kind.startswith("scaled") else 1
-        if kind.endswith("additive"):
-            e = np.tanh(query + keys) @ v
-        elif kind.endswith("without tanh"):
-            e = (query + keys) @ v
-        elif kind.endswith("general"):
-            e = (s[:, None] * keys).sum(-1)
-        else:
-            e = (query * keys).sum(-1)
+        kind, v, both = self.choice["energies"], self.p["v_a"], query + keys
+        scale = np.sqrt(keys.shape[-1]) if kind.startswith("scaled ") else 1
+        e = {
+            "additive": np.tanh(both) @ v,
+            "without tanh": both @ v,
+            "general": (s[:, None] * keys).sum(-1),
+            "dot": (query * keys).sum(-1),
+            "relu": np.maximum(both, 0) @ v,
+            "sigmoid": _sigmoid(both) @ v,
+            "tanh of product": np.tanh(query * keys) @ v,
+            "tanh of all": np.tanh(both @ v),
+            "v_a = 1": np.tanh(both).sum(-1),
+        }[kind.removeprefix("scaled ")]
         return {"energies": e / scale}
 
     def weights(self, s: np.ndarray, h: np.ndarray, mask: np.ndarray) -> Arrays:
@@ -123,18 +127,15 @@ class VariantModel:
             e = np.where(mask, e, -np.inf if masked == "before" else 0)
         elif masked.startswith("inverted"):
             e = np.where(mask, -np.inf if masked.endswith("-inf") else -1e9, e)
-        alpha = np.exp(_log_softmax(e, axis))
-        if kind == "softmax twice":
-            alpha = np.exp(_log_softmax(alpha, axis))
-        elif kind == "exp":
-            alpha = np.exp(e)
-        elif kind.startswith("sigmoid"):
-            alpha = _sigmoid(e)
-            if kind.endswith("sum"):
-                with np.errstate(invalid="ignore"):  # a column of padding, over the batch
-                    alpha = alpha / alpha.sum(axis, keepdims=True)
-        elif kind == "energies":
-            alpha = e
+        softmax, sigmoid = np.exp(_log_softmax(e, axis)), _sigmoid(e)
+        with np.errstate(invalid="ignore"):  # a column of padding, over the batch
+            alpha = {
+                "softmax twice": np.exp(_log_softmax(softmax, axis)),
+                "sigmoid": sigmoid,
+                "sigmoid over sum": sigmoid / sigmoid.sum(axis, keepdims=True),
+                "exp": np.exp(e),
+                "energies": e,
+            }.get(kind, softmax)
         if masked == "after":
             alpha = alpha * mask
         if kind == "hard":
@@ -192,6 +193,8 @@ class VariantModel:
             "gated half": t[:, :l] * _sigmoid(t[:, l:]),
         }[kind]
         logits = t @ p["W_o"].T + p["b_o"]
+        if self.choice["output"] == "softmax twice":
+            logits = np.exp(_log_softmax(logits, 1))
         return {"probabilities": _log_softmax(logits, self.choice["output_axis"])}
 
     def step(
@@ -243,9 +246,13 @@ class VariantModel:
         elif reset == "never":
             recurrent = h @ U + b
         else:
-            recurrent = r * (h @ U) + b if reset == "after" else r * (h @ U + b)
+            recurrent = r * (h @ U + (b if reset != "after" else 0))
+            recurrent += b if reset != "after with bias" else 0
         proposed = np.tanh(inputs("") + recurrent)
-        if self.choice[f"{place}_update"] == "previous":
+        update = self.choice[f"{place}_update"]
+        if update == "never":
+            return proposed
+        if update == "previous":
             z = 1 - z
         return z * proposed + (1 - z) * h
 
@@ -269,7 +276,9 @@ def _edited(p: Arrays, name: str, edit: object) -> np.ndarray:
         return np.zeros_like(p[name])
     if edit == "T":
         return p[name].T
-    return p[name] * np.sqrt(p[name].shape[1]) if edit == "scaled" else p[edit]
+    if edit == "doubled":
+        return 2 * p[name]
+    return p[name] * np.sqrt(p[name].shape[-1]) if edit == "scaled" else p[edit]
 
 
 def _each_reversed(states: np.ndarray, mask: np.ndarray) -> np.ndarray:

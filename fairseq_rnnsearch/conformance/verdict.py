@@ -228,9 +228,9 @@ def _comparable(output: Output) -> tuple[Arrays, tuple[str, ...]]:
         return output
     given, remarks = output.quantities["probabilities"], output.remarks
     with np.errstate(all="ignore"):
-        if not (given < 0).any() and any(_sums_to_one(given, axis) for axis in (-1, 0)):
+        if not (given < 0).any() and any(_sums_to_one(given, axis) for axis in (-1, 0, None)):
             logs = np.log(given)
-        elif _sums_to_one(np.exp(given), 0):
+        elif any(_sums_to_one(np.exp(given), axis) for axis in (0, None)):
             logs = given
         else:
             top = given.max(-1, keepdims=True)
@@ -240,9 +240,9 @@ def _comparable(output: Output) -> tuple[Arrays, tuple[str, ...]]:
     return output.quantities | {"probabilities": logs}, remarks
 
 
-def _sums_to_one(probabilities: np.ndarray, axis: int) -> bool:
+def _sums_to_one(probabilities: np.ndarray, axis: int | None) -> bool:
     """Tell of all sums but those of padding, where there is nothing, and of NaN."""
-    sums = probabilities.sum(axis)
+    sums = probabilities.sum(axis, keepdims=True)
     return bool(np.allclose(sums[(sums != 0) & ~np.isnan(sums)], 1, atol=1e-4))
 
 
