@@ -27,6 +27,7 @@ from fairseq_rnnsearch.inference.length_limit import LengthLimit
 from fairseq_rnnsearch.inference.translator import Translator
 from fairseq_rnnsearch.inference.work_folder import checkpoint_of
 from fairseq_rnnsearch.kernels import forget
+from fairseq_rnnsearch.model import precision
 from fairseq_rnnsearch.plugin.tasks import AlignmentHeatmapTask
 
 pytest_plugins = ["trained"]
@@ -75,7 +76,10 @@ def test_a_translation_that_is_cut_is_said_to_be(learned, model, test_pairs, tmp
     assert not any(one.is_cut for one in model.translate([source for source, _ in test_pairs]))
 
 
-def test_a_model_of_bfloat16_is_rounded_when_it_is_loaded(learned, model, test_pairs, tmp_path):
+def test_a_model_of_bfloat16_is_rounded_when_it_is_loaded(
+    learned, model, test_pairs, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(precision, "_has_bfloat16", lambda: True)
     state = torch.load(learned.checkpoint, weights_only=False)
     state["cfg"]["model"]["compute_dtype"] = "bfloat16"
     torch.save(state, tmp_path / "lowered.pt")

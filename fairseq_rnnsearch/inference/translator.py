@@ -27,7 +27,7 @@ import numpy as np
 import torch
 
 from fairseq_rnnsearch.alignment.figures import Alignment
-from fairseq_rnnsearch.alignment.figures.alignment import END, bpe_piece
+from fairseq_rnnsearch.alignment.figures.alignment import END, bpe_piece, merged_words
 from fairseq_rnnsearch.arguments import (
     Pieces,
     ScoringOptions,
@@ -547,30 +547,26 @@ class Translator:
         hypothesis: dict,
         pieces: str,
     ) -> Translation:
-        weights = hypothesis["weights"]
+        weights, sides = hypothesis["weights"], (source_tokens, tokens)
         shape = len(tokens) + 1, len(source_tokens) + 1
-
-        def aligned(columns: Sequence[str], rows: Sequence[str]) -> Alignment:
-            alignment = Alignment(
-                (*columns, END),
-                (*rows, END),
-                np.zeros(shape) if weights is None else weights.float().numpy(),
-                score=float(hypothesis["score"]) / math.log(2),
-                probabilities=hypothesis["positional_scores"].double().exp().tolist(),
-                mattered=hypothesis.get("mattered"),
-            )
-            return alignment.merge_pieces(bpe_piece) if pieces == "merge" else alignment
-
-        words = aligned(source_tokens, tokens)
-        shown = aligned(*map(marked, (source_tokens, tokens), self._vocabularies))
+        words = [(*side, END) for side in sides]
+        alignment = Alignment(
+            *((*side, END) for side in map(marked, sides, self._vocabularies)),
+            np.zeros(shape) if weights is None else weights.float().numpy(),
+            score=float(hypothesis["score"]) / math.log(2),
+            probabilities=hypothesis["positional_scores"].double().exp().tolist(),
+            mattered=hypothesis.get("mattered"),
+        )
+        if pieces == "merge":
+            words = [merged_words(side, bpe_piece)[0] for side in words]
+            alignment = alignment.merge_pieces(bpe_piece)
         return Translation(
             source,
             text,
-            words.source,
-            words.target,
-            words.score,
-            None if weights is None else shown,
-            words.probabilities,
+            *words,
+            alignment.score,
+            None if weights is None else alignment,
+            alignment.probabilities,
             unknown=unknown_words(source_tokens, self._vocabularies[0]),
         )
 

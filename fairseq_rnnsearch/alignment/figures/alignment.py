@@ -102,8 +102,8 @@ class Alignment:
             is_continued: a function of a piece that returns its text without its marker, and
                 whether the next piece belongs to the same word, such as `bpe_piece`.
         """
-        source, columns = _words(self.source, is_continued)
-        target, rows = _words(self.target, is_continued)
+        source, columns = merged_words(self.source, is_continued)
+        target, rows = merged_words(self.target, is_continued)
         weights = np.add.reduceat(self.weights, columns, axis=1, dtype=float)
         weights = np.add.reduceat(weights, rows, axis=0)
         weights /= np.diff(rows, append=len(self.target))[:, None]  # the pieces of each word
@@ -178,7 +178,7 @@ def bpe_piece(piece: str) -> tuple[str, bool]:
     return (piece[:-2], True) if piece.endswith("@@") else (piece, False)
 
 
-def _words(
+def merged_words(
     pieces: Sequence[str], is_continued: Callable[[str], tuple[str, bool]]
 ) -> tuple[tuple[str, ...], np.ndarray]:
     """Return the words as people see them, and the place of each word's first piece."""
