@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ from fairseq_rnnsearch import check
 from fairseq_rnnsearch.conformance.__main__ import main
 from fairseq_rnnsearch.conformance.authors_numbers import PARTS, parameters
 from fairseq_rnnsearch.conformance.catalogue import CATALOGUE
+from fairseq_rnnsearch.conformance.matching import SINGLE
 from fairseq_rnnsearch.conformance.variant_model import VariantModel
 from fairseq_rnnsearch.errors import UsageError, UserError
 
@@ -298,6 +300,10 @@ def step_as_a_tuple(p, s, y_prev, y, h, mask):
     return model.look(s, h, mask), found["state"], found["probabilities"]
 
 
+def step_as_a_list(p, s, y_prev, y, h, mask):
+    return list(step_as_a_tuple(p, s, y_prev, y, h, mask))
+
+
 def one_vector_at_a_time(s, h, W_a, U_a, v_a):
     return softmax(np.array([v_a @ np.tanh(W_a @ s + U_a @ column) for column in h]))
 
@@ -317,6 +323,7 @@ def one_vector_at_a_time(s, h, W_a, U_a, v_a):
         (in_lists, "context", "numpy", "context"),
         (side_by_side, "state", "numpy", "returns state as (1, 23, 12), taken as (23, 12)"),
         (step_as_a_tuple, "step", "torch", "state"),
+        (step_as_a_list, "step", "torch", "state"),
         (one_vector_at_a_time, "weights", "numpy", "without a batch axis"),
     ],
 )
@@ -396,6 +403,9 @@ class Sized:
         (lambda s: torch.tanh(s), "state", "must be Tensor, .*; for code that takes tensors"),
         (lambda s: s[:, :5], "state", r"shape \(23, 5\); may be state \(23, 12\)"),
         (lambda s: {"stat": s}, "state", "'stat'; did you mean state"),
+        (lambda s: s + 0j, "state", "an array of complex128: expected an array of real numbers"),
+        (lambda s: object(), "state", "returns object: expected an array .* or a dict of them"),
+        (lambda s: sys.exit(3), "state", r"`.*sys.exit\(3\).*`: SystemExit: 3"),
         (lambda s: None, "state", "returns nothing"),
         (lambda s: s, "stat", "did you mean state"),
         (lambda s: s, None, "say with --part"),
@@ -406,6 +416,56 @@ class Sized:
 def test_mistakes_in_the_code_are_shown_with_their_place(code, part, message):
     with pytest.raises(UserError, match=message):
         check(code, part)
+
+
+def context_in_place(alpha, h):
+    h *= alpha[..., None]
+    return h.sum(1)
+
+
+def logarithm_of_zero(alpha, h):
+    return h.sum(1) - np.inf
+
+
+@pytest.mark.parametrize(
+    ("code", "framework", "remark"),
+    [
+        (context_in_place, "numpy", "overwrites its argument h"),
+        (context_in_place, "torch", "overwrites its argument h"),
+        (lambda alpha, h: nn.Dropout()(alpha[:, None] @ h), "torch", "other numbers when called"),
+        (lambda alpha, h: (alpha[:, None] @ h).half(), "torch", "as torch.float16, which has too"),
+        (lambda alpha, h: (alpha[:, None] @ h).astype(int), "numpy", "as int64, which has too"),
+        (logarithm_of_zero, "numpy", "No deviation"),
+    ],
+)
+def test_remarks_on_how_it_computes(code, framework, remark):
+    report = check(code, "context", framework)
+    assert remark in str(report) and report.ok == (code is context_in_place)
+    assert "other numbers" in remark or "other numbers" not in str(report)
+
+
+def test_code_in_single_precision_shows_its_own_mistake():
+    message = r"same dtype.*; returns an array of shape \(23, 5\).*float32"
+    with pytest.raises(UserError, match=message):
+        check(lambda s: nn.Linear(12, 5)(s), "state", "torch")
+
+
+def test_probabilities_in_half_precision_are_not_taken_for_logits():
+    def readout(p, s, y_prev, c):
+        return logits(p, s, y_prev, c).bfloat16().softmax(-1)
+
+    report = check(readout, framework="torch")
+    assert "as torch.bfloat16" in str(report) and "logits" not in str(report)
+    assert SINGLE < report.largest_error < 0.1
+
+
+def test_sentences_are_not_run_through_parts_that_nothing_explains():
+    class Model(planted_model.Model):
+        def look(self, s, h, mask):
+            return super().look(s, h, mask) + 0.1
+
+    report = check(Model, framework="torch")
+    assert [part.part for part in report.parts] == ["encode", "step"]
 
 
 def test_not_a_number_is_no_rounding():

@@ -96,7 +96,7 @@ def _loaded(code: str) -> Any:
             spec.loader.exec_module(module)
         else:
             module = importlib.import_module(place)
-    except Exception as problem:
+    except (Exception, SystemExit) as problem:
         raise refused(problem, place) from problem
     found: Any = module
     for part in name.split(".") if name else ():

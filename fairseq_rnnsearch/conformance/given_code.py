@@ -107,7 +107,7 @@ class GivenCode:
         """
         p = {name: self._converted(array, layout) for name, array in parameters().items()}
         function = self._function(part, p)
-        asked = _asked(function)
+        asked, changed = _asked(function), {}
 
         def called(**inputs: np.ndarray) -> Any:
             offered = {n: self._converted(array, layout) for n, array in inputs.items()}
@@ -120,9 +120,16 @@ class GivenCode:
                         f"{part} asks for {', '.join(missing)}: it may ask for p, "
                         f"{', '.join(inputs)}, and parameters by name: {', '.join(p)}"
                     )
-            return self._guarded(function, offered)
+            held = p | {n: value for n, value in offered.items() if n != "p"}
+            before = {n: np.array(self._as_array(value)) for n, value in held.items()}
+            returned = self._guarded(function, offered)
+            for n, value in held.items():
+                if not np.array_equal(before[n], self._as_array(value)):
+                    changed[n] = f"overwrites its argument {n}: copy it first"
+            return returned
 
-        return run_in_layout(called, part, layout, given, self._as_array)
+        output = run_in_layout(called, part, layout, given, self._as_array)
+        return output._replace(remarks=(*output.remarks, *changed.values()))
 
     def _function(self, part: str, p: Mapping[str, Any] | None) -> Callable:
         if self._is_function:
@@ -143,7 +150,7 @@ class GivenCode:
         """Call the code; what goes wrong in it is shown with its place."""
         try:
             return function(**arguments)
-        except Exception as problem:
+        except (Exception, SystemExit) as problem:
             mistake = refused(problem, self.name)
             if self._framework == "numpy" and "ndarray" in str(problem):
                 mistake = Refused(f"{mistake}; for code that takes tensors: --framework torch")
@@ -179,7 +186,7 @@ def _without_part(target: Any, name: str) -> str:
     return message
 
 
-def refused(problem: Exception, name: str) -> Refused:
+def refused(problem: BaseException, name: str) -> Refused:
     """Return what is said of an exception: its last place outside of libraries, or at all."""
     frames = traceback.extract_tb(problem.__traceback__)[1:]
     libraries = sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), "<"
@@ -284,6 +291,8 @@ def _identified(
         pairs = [((name,), value) for name, value in returned.items()]
     else:
         values = returned if isinstance(returned, tuple) else (returned,)
+        if isinstance(returned, list) and not _is_array(returned, as_array):
+            values = returned
         # energies beside weights would have their shape
         names = [n for n in outputs if n != "energies" or "weights" not in outputs]
         pairs = [(names, value) for value in values if value is not None]
@@ -292,6 +301,12 @@ def _identified(
             array = as_array(value)
         except (TypeError, ValueError, RuntimeError) as problem:
             raise Refused(f"returns something that is not an array: {reason(problem)}") from problem
+        if array.dtype.kind not in "fiub":
+            what = f"an array of {array.dtype}" if array.ndim else type(value).__name__
+            raise Refused(
+                f"returns {what}: expected an array of real numbers, a tuple of such arrays, or a "
+                "dict of them"
+            )
         shapes = [(name, outputs[name]) for name in names]
         if "context" in names:  # of the keys, n' = n numbers; a state has as many, and goes first
             shapes.append(("context", outputs["context"].replace("c", "n")))
@@ -305,6 +320,9 @@ def _identified(
         found[name] = fitted
         if array.shape != fitted.shape and sizes["b"] > 1:
             remarks.append(f"returns {name} as {array.shape}, taken as {fitted.shape}")
+        dtype = str(getattr(value, "dtype", array.dtype))
+        if array.dtype.kind != "f" or dtype.endswith("float16"):
+            remarks.append(f"returns {name} as {dtype}, which has too few digits")
         if np.isnan(fitted).any():
             remarks.append(f"returns {name} with NaN, which is not a number")
     if not found:
@@ -312,11 +330,20 @@ def _identified(
     return found, remarks
 
 
+def _is_array(values: list, as_array: Callable[[Any], np.ndarray]) -> bool:
+    """Tell whether a list is one array, and not several of different shapes."""
+    try:
+        as_array(values)
+    except (TypeError, ValueError, RuntimeError):
+        return False
+    return True
+
+
 def _fitted(array: np.ndarray, axes: str, sizes: Mapping[str, int]) -> np.ndarray | None:
     """Return an array with these axes: another order of them, or without axes of length 1."""
     wanted, given = [sizes[axis] for axis in axes], [size for size in array.shape if size != 1]
     present = [size for size in wanted if size != 1]
-    if sorted(present) != sorted(given) or array.dtype.kind not in "fiub":
+    if sorted(present) != sorted(given):
         return None
     order = [given.index(size) for size in present]
     return array.reshape(given).transpose(order).reshape(wanted).astype(np.float64)

@@ -81,7 +81,9 @@ def _pairs(part: str, layout: Layout, target: Arrays) -> Iterator[Explanation]:
 
     def flat(found: Arrays) -> np.ndarray:
         alike = [
-            found[name] if name in found and found[name].shape == vector.shape else vector * 0
+            found[name]
+            if name in found and found[name].shape == vector.shape
+            else np.zeros_like(vector)
             for name, vector in target.items()
         ]
         return np.nan_to_num(np.concatenate(alike), posinf=0, neginf=0)

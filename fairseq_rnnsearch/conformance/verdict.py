@@ -124,7 +124,8 @@ def check(target: Any, part: str | None = None, framework: str = "numpy") -> Rep
         for name in given.parts
     ]
     layouts = {one.part: one.layout for one in parts}
-    if {"encode", "step"} <= layouts.keys() and "sentence" not in layouts:
+    are_known = all(one.ok or len(one.explained) == len(one.errors) for one in parts)
+    if {"encode", "step"} <= layouts.keys() and "sentence" not in layouts and are_known:
         composed = _composed(given, layouts)
         if composed is not None:
             known = tuple(dict.fromkeys(one for part in parts for one in part.deviations))
@@ -148,7 +149,7 @@ def judged(
     Raises:
         UserError: if it runs in none.
     """
-    mistake, differing = None, []
+    mistakes, differing = {}, []
     for single, group in itertools.product((False, True), layouts):
         if differing and (single or group[0].rows != "all"):
             break  # without padding, a wrong mask would pass
@@ -158,7 +159,7 @@ def judged(
             try:
                 output = run(layout)
             except Refused as problem:
-                mistake = mistake or Refused(f"{problem} ({layout})")
+                mistakes.setdefault(single, f"{problem} ({layout})")
                 continue
             quantities, remarks = _comparable(output)
             found = vectors(part, quantities)
@@ -166,13 +167,28 @@ def judged(
             report = PartReport(part, layout, errors, remarks=remarks)
             if report.ok:
                 return report
+            if _is_random(part, run, layout, found):
+                said = "returns other numbers when called again: dropout or random parameters?"
+                return report._replace(remarks=(*remarks, said))
             reports.append((report, found))
         if explained := _explained(reports, known):
             return explained
         differing += [report for report, _ in reports]
     if not differing:
-        raise mistake
+        message, in_single = mistakes[False], mistakes[True]
+        if in_single.replace(", float32", "") != message:  # float32 code fails otherwise in float64
+            message += f"; {in_single}"
+        raise Refused(message)
     return min(differing, key=lambda report: max(report.errors.values()))
+
+
+def _is_random(part: str, run: Callable[[Layout], Output], layout: Layout, found: Arrays) -> bool:
+    """Tell whether a second run in a layout gives other numbers."""
+    again = vectors(part, _comparable(run(layout))[0])
+    return not all(
+        np.allclose(vector, again[name], rtol=0, atol=SINGLE, equal_nan=True)
+        for name, vector in found.items()
+    )
 
 
 def _run(given: GivenCode, part: str, layout: Layout) -> Output:
@@ -243,7 +259,7 @@ def _comparable(output: Output) -> tuple[Arrays, tuple[str, ...]]:
 def _sums_to_one(probabilities: np.ndarray, axis: int | None) -> bool:
     """Tell of all sums but those of padding, where there is nothing, and of NaN."""
     sums = probabilities.sum(axis, keepdims=True)
-    return bool(np.allclose(sums[(sums != 0) & ~np.isnan(sums)], 1, atol=1e-4))
+    return bool(np.allclose(sums[(sums != 0) & ~np.isnan(sums)], 1, atol=0.02))  # sums in bfloat16
 
 
 def _names(found: Sequence[Found]) -> tuple[str, ...]:
