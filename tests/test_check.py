@@ -342,7 +342,7 @@ def test_what_nothing_explains_is_said():
 
     report = check(state)
     assert not report.ok and not report.deviations and report.largest_error > 0.5
-    assert "No deviation of the catalogue explains it; first to differ: state." in str(report)
+    assert "Nothing in the catalogue explains this; state is the first to differ." in str(report)
 
 
 def test_explanations_that_give_the_same_numbers_are_all_named():
@@ -435,7 +435,7 @@ def logarithm_of_zero(alpha, h):
         (lambda alpha, h: nn.Dropout()(alpha[:, None] @ h), "torch", "other numbers when called"),
         (lambda alpha, h: (alpha[:, None] @ h).half(), "torch", "as torch.float16, which has too"),
         (lambda alpha, h: (alpha[:, None] @ h).astype(int), "numpy", "as int64, which has too"),
-        (logarithm_of_zero, "numpy", "No deviation"),
+        (logarithm_of_zero, "numpy", "Nothing in the catalogue"),
     ],
 )
 def test_remarks_on_how_it_computes(code, framework, remark):
@@ -552,9 +552,9 @@ def test_exercises_are_graded(tmp_path, capsys):
     assert sorted(SOLUTIONS) == sorted(path.name for path in exercises.glob("*.py"))
     status, shown = command(capsys, "--grade", exercises)
     assert status == 1 and shown.splitlines() == [
-        "attention.py         1 of 3 right, not weights, context",
-        "decoder.py           1 of 2 right, not readout",
-        "encoder.py           0 of 1 right, not encode",
+        "attention.py         1 of 3 right; wrong: weights, context",
+        "decoder.py           1 of 2 right; wrong: readout",
+        "encoder.py           0 of 1 right; wrong: encode",
         "0 of 3 files are right",
     ]
     for name, changes in SOLUTIONS.items():

@@ -1,9 +1,9 @@
 """``rnnsearch-check``: does this code compute what the paper's authors computed?
 
     rnnsearch-check mymodel.py:step            a function for a part of the model, or a class
-    rnnsearch-check mymodel.py                 all functions of a file that are named for parts
+    rnnsearch-check mymodel.py                 all functions in a file that are named after parts
     rnnsearch-check --explain reset-after      what a deviation is and does
-    rnnsearch-check --grade FOLDER             how much of a course's exercises is right
+    rnnsearch-check --grade FOLDER             how many functions of a course's exercises are right
 
 It runs the code with the authors' parameters and sentences, and compares with the numbers of their
 program. The exit status is 0 if all are equal, 1 if some differ, and 2 for a mistake.
@@ -75,7 +75,7 @@ def _graded(folder: Path, framework: str) -> bool:
         wrong = [part.part for part in parts if not part.ok]
         right.append(not wrong)
         said = f"{len(parts) - len(wrong)} of {len(parts)} right"
-        print(f"{file.name:<20} {said}{', not ' if wrong else ''}{', '.join(wrong)}")
+        print(f"{file.name:<20} {said}{'; wrong: ' if wrong else ''}{', '.join(wrong)}")
     print(f"{sum(right)} of {len(files)} files are right")
     return all(right)
 
@@ -113,14 +113,14 @@ def _parser() -> argparse.ArgumentParser:
         "code", nargs="?", metavar="FILE.py:NAME", help="the code; also FILE.py, MODULE:NAME"
     )
     parser.add_argument(
-        "--part", choices=tuple(PARTS), help="what a function computes, if its name is not a part's"
+        "--part", choices=tuple(PARTS), help="what a function computes, if its name does not say so"
     )
     parser.add_argument(
         "--framework", choices=FRAMEWORKS, default="numpy",
         help="the arrays that the code takes (default: %(default)s)",
     )  # fmt: skip
     parser.add_argument(
-        "--grade", type=Path, metavar="FOLDER", help="count what is right in every file NAME.py"
+        "--grade", type=Path, metavar="FOLDER", help="count the right functions in each file"
     )
     parser.add_argument("--list", action="store_true", help="print the catalogue of deviations")
     parser.add_argument("--explain", metavar="DEVIATION", help="its equation, effect and picture")

@@ -74,11 +74,11 @@ _READOUT = "t~ = U_o s_{i-1} + V_o e(y_{i-1}) + C_o c_i + b_t, t_k = max(t~_2k-1
 _OUTPUT = "p(y_i) = softmax(W_o t_i + b_o), over the words"
 _CONTEXT = "c_i = sum_j alpha_ij h_j"
 _ENCODER = "h_j = [forward_j, backward_j]"
-_NAMES = "Only names, if trained from scratch; with the authors' parameters other numbers."
-_BATCH = f"What a sentence gives depends on the others of its batch. {NOT_MEASURED}"
-_PEEKS = "The model sees the word that it predicts: low costs in training, and no translation."
-_NO_ATTENTION = "RNNencdec, which has no attention, had 20.5 BLEU less (21.6 to 19.4)."
-_ROOT = "Without the root, the general product s W h had 3.8 BLEU less (4.9 to 2.7)."
+_NAMES = "Trained from scratch, it only renames parameters; the authors' give other numbers."
+_BATCH = f"The result for a sentence depends on the others in its batch. {NOT_MEASURED}"
+_PEEKS = "The model sees the word that it must predict: low training cost, no translation."
+_NO_ATTENTION = "RNNencdec, which has no attention, scored 20.5 BLEU lower (21.6 to 19.4)."
+_ROOT = "Unscaled, the general product s W h scored 3.8 BLEU lower (4.9 to 2.7)."
 
 # fmt: off
 CATALOGUE = (
@@ -86,20 +86,20 @@ CATALOGUE = (
     Deviation("reset-after", _GRU, "h~ = tanh(W e + r o [U h] + b): the reset after the product",
         _in_units(reset="after") | _also(_in_units(reset="after with bias"), "r o [U h + b]")
         | _also(_in_units(reset="after with both biases"), "r o [U h + b] + b"),
-        "Not told apart: 0.2 BLEU less (1.3 less to 0.9 more)."),
+        "No clear difference: 0.2 BLEU lower (1.3 lower to 0.9 higher)."),
     Deviation("update-swapped", _GRU, "h' = z o h + (1 - z) o h~: z keeps the old state",
         _in_units(update="previous"), _NAMES),
     Deviation("torch-gru", _GRU, "torch.nn.GRU: reset-after and update-swapped together",
         _in_units(reset="after", update="previous")
         | _also(_in_units(reset="after with bias", update="previous"), "b in b_hn")
         | _also(_in_units(reset="after with both biases", update="previous"), "b in both"),
-        "reset-after was not told apart, and update-swapped only renames z."),
+        "reset-after made no clear difference, and update-swapped only renames z."),
     Deviation("no-reset", _GRU, "h~ = tanh(W e + U h + b)", _in_units(reset="never")),
     Deviation("no-update", _GRU, "h' = h~", _in_units(update="never")),
     Deviation("gates-exchanged", _GATES, "z with the matrices of r, and r with those of z",
         _of_units({"W_z": "W_r", "W_r": "W_z", "U_z": "U_r", "U_r": "U_z", "C_z": "C_r",
                    "C_r": "C_z"}), _NAMES),
-    Deviation("recurrent-transposed", "U h", "U' h: h @ U, with U stored as the paper writes it",
+    Deviation("recurrent-transposed", "U h", "U' h: in code h @ U, not h @ U.T",
         _of_units({"U": "T", "U_z": "T", "U_r": "T"}) | _also(_of_units({"U": "T"}), "U alone"),
         _NAMES),
     Deviation("context-not-in-gates", _GATES, "z = sigma(W_z e + U_z h), r likewise",
@@ -107,44 +107,47 @@ CATALOGUE = (
     Deviation("context-not-in-state", "s_i = f(s_{i-1}, y_i, c_i)", "s_i = f(s_{i-1}, y_i)",
         _lost("C C_z C_r")),
     # --- words ---
-    Deviation("bias-lost", "biases of words, proposed states, s_0, maxout and output", "no bias",
+    Deviation("bias-lost", "biases of words, proposed states, s_0, maxout and output",
+        "without them",
         _lost("b_x", "b_y", "b_x b_y", "b_s", "b_t", "b_o") | _of_units({"b": 0})
         | _lost("b_x b_y b b_forward b_backward b_s b_t b_o")),
-    Deviation("bias-doubled", _GRU, "2 b in the place of b: in b_ih and in b_hh, say",
+    Deviation("bias-doubled", _GRU, "2 b instead of b, for example in both b_ih and b_hh",
         _of_units({"b": "doubled"})),
     Deviation("embedding-scaled", "e = E x + b", "e = sqrt(m) E x + b, or sqrt(m) (E x + b)",
         {names: dict.fromkeys(names.split(", "), "scaled")
          for names in ("E_x, E_y", "E_x", "E_y", "E_x, b_x, E_y, b_y", "E_x, b_x", "E_y, b_y")}),
     Deviation("wrong-table", "source words in E_x, target words in E_y", "one table for both",
         {"E_x": {"E_y": "E_x"}, "E_y": {"E_x": "E_y"}}),
-    Deviation("first-word", "e(y_0) = 0: no word and no bias", "a symbol or the bias as y_0",
+    Deviation("first-word", "e(y_0) = 0: no word and no bias",
+        "e(y_0) is that of a symbol, or the bias",
         {"word 0, <s>": {"first_word": (0, True)}, "end symbol": {"first_word": (24, True)},
          "word 1": {"first_word": (1, True)}, "bias alone": {"first_word": (None, True)},
          "word 0 without bias": {"first_word": (0, False)},
          "end symbol without bias": {"first_word": (24, False)}}),
     # --- encoder and s_0 ---
     Deviation("encoder-unmasked", "padding never changes a state",
-        "the encoder reads padding as words: the backward states begin in it",
+        "the encoder reads padding as words: backward states start in it",
         {"encoder": {"encoder_mask": False}}, _BATCH),
-    Deviation("forward-only", _ENCODER, "h_j = [forward_j, 0]: it knows the words before it alone",
+    Deviation("forward-only", _ENCODER, "h_j = [forward_j, 0], which knows only x_1 ... x_j",
         {"encoder": {"backward": "zero"}, "encoder and s_0": {"backward": "zero", "W_s": 0},
          "forward states twice": {"backward": "forward"}, "context": {"context": "forward"}},
-        "An encoder of forward states had 2.5 BLEU less (3.6 to 1.4)."),
+        "An encoder with forward states only scored 2.5 BLEU lower (3.6 to 1.4)."),
     Deviation("backward-unreversed", _ENCODER, "h_j = [forward_j, backward_{T+1-j}]",
         {"with its padding": {"backward": "unreversed batch"},
          "each sentence": {"backward": "unreversed"}}),
-    Deviation("backward-left-to-right", _ENCODER, "the backward unit reads from the left, too",
+    Deviation("backward-left-to-right", _ENCODER, "the backward unit also reads from left to right",
         _kinds("backward", "left to right")),
     Deviation("halves-exchanged", _ENCODER, "h_j = [backward_j, forward_j]",
         _kinds("halves", "backward first"), _NAMES),
     Deviation("start-zero", _START, "s_0 = 0", _kinds("start", "zero"),
-        "1.6 BLEU less (2.7 to 0.5)."),
+        "1.6 BLEU lower (2.7 to 0.5)."),
     Deviation("start-mean", _START, "s_0 = tanh(W_s mean_j backward_j + b_s)",
         _kinds("start", "mean backward", "mean forward", "mean with padding"),
-        "Of the mean of annotations: not told apart, 0.2 BLEU less (1.3 less to 0.9 more)."),
+        "Mean of all annotations: no clear difference, 0.2 BLEU lower (1.3 lower to 0.9 higher)."),
     Deviation("start-forward", _START, "s_0 = tanh(W_s forward_T + b_s)",
         _kinds("start", "forward")),
-    Deviation("start-wrong-end", _START, "s_0 = tanh(W_s backward_T + b_s): it read one symbol",
+    Deviation("start-wrong-end", _START,
+        "s_0 = tanh(W_s backward_T + b_s), which has read one symbol",
         _kinds("start", "backward last", "backward last of batch")),
     Deviation("start-no-tanh", _START, "s_0 = W_s backward_1 + b_s",
         {"s_0": {"start_tanh": False}}),
@@ -152,12 +155,12 @@ CATALOGUE = (
     # --- the alignment model ---
     Deviation("energies-no-tanh", _ENERGY, "e_ij = v_a . (W_a s_{i-1} + U_a h_j)",
         _kinds("energies", "without tanh", "scaled without tanh"),
-        "The softmax drops what is equal for all j: the weights know nothing of the state."),
+        "Terms equal for all j cancel in the softmax: the weights ignore the state."),
     Deviation("energies-no-state", _ENERGY, "e_ij = v_a . tanh(U_a h_j)", _lost("W_a"),
-        "All target words look at the same place."),
+        "Every target word gets the same weights."),
     Deviation("energies-dot", _ENERGY, "e_ij = (W_a s_{i-1}) . (U_a h_j) or s_{i-1} . (U_a h_j)",
         _kinds("energies", "dot", "general"),
-        "The general product s W h had 3.8 BLEU less (4.9 to 2.7)."),
+        "The general product s W h scored 3.8 BLEU lower (4.9 to 2.7)."),
     Deviation("energies-scaled-dot", _ENERGY, "the dot product divided by sqrt(n')",
         _kinds("energies", "scaled dot", "scaled general"), _ROOT),
     Deviation("energies-replaced", _ENERGY, "e_ij is another function of W_a s_{i-1} and U_a h_j",
@@ -166,15 +169,17 @@ CATALOGUE = (
     Deviation("energies-scaled", _ENERGY, "e_ij / sqrt(n')", _kinds("energies", "scaled additive")),
     Deviation("weight-transposed", "W_a s, W_s h, U_o s", "one of them transposed",
         {"W_a": {"W_a": "T"}, "W_s": {"W_s": "T"}, "U_o": {"U_o": "T"}}, _NAMES),
-    Deviation("no-mask", _SOFTMAX, "k over padding, too", _kinds("mask", "never"), _BATCH),
-    Deviation("mask-after", _SOFTMAX, "softmax over all, then zero on padding: a sum below 1",
+    Deviation("no-mask", _SOFTMAX, "k over the sentence and its padding",
+        _kinds("mask", "never"), _BATCH),
+    Deviation("mask-after", _SOFTMAX,
+        "softmax over all, then zero on padding: weights sum to less than 1",
         _kinds("mask", "after"), _BATCH),
-    Deviation("mask-zero", _SOFTMAX, "e_ij = 0 on padding, which adds exp(0) = 1 to the sum",
+    Deviation("mask-zero", _SOFTMAX, "e_ij = 0 on padding, so each position there adds exp(0) = 1",
         _kinds("mask", "zero"), _BATCH),
     Deviation("mask-inverted", _SOFTMAX,
-        "k over padding, not over the sentence; without padding NaN or 1 / T",
+        "k over the padding alone; if there is none, alpha_ij is NaN or 1 / T",
         _kinds("mask", "inverted with -inf", "inverted")),
-    Deviation("end-unseen", _SOFTMAX, "k without the end of the sentence",
+    Deviation("end-unseen", _SOFTMAX, "k over the sentence without its end symbol",
         {"attention": {"sees_end": False}}),
     Deviation("softmax-over-batch", _SOFTMAX,
         "softmax over another axis: the sentences of the batch, or an axis of length 1",
@@ -182,7 +187,7 @@ CATALOGUE = (
     Deviation("weights-uniform", _SOFTMAX, "alpha_ij = 1 / T", _kinds("weights", "uniform")),
     Deviation("weights-hard", _SOFTMAX, "alpha_ij = 1 where e_ij is largest, else 0",
         _kinds("weights", "hard"), "No gradient reaches the alignment model."),
-    Deviation("softmax-replaced", _SOFTMAX, "alpha_ij = another function of e_ij",
+    Deviation("softmax-replaced", _SOFTMAX, "alpha_ij is another function of e_ij",
         _kinds("weights", "sigmoid", "sigmoid over sum", "exp", "softmax twice")
         | {"e_ij itself, 0 on padding": {"weights": "energies", "mask": "zero"}}),
     Deviation("context-from-keys", _CONTEXT, "c_i = sum_j alpha_ij U_a h_j",
@@ -196,17 +201,17 @@ CATALOGUE = (
     # --- the step ---
     Deviation("order-appendix", _ORDER, "s_i = f(s_{i-1}, y_{i-1}, c_i): p(y_i) knows y_{i-2}",
         _kinds("order", "appendix"),
-        "1.4 BLEU less (2.5 to 0.3); on long sentences 2.9 less (4.4 to 1.3)."),
+        "1.4 BLEU lower (2.5 to 0.3); on long sentences 2.9 lower (4.4 to 1.3)."),
     Deviation("order-section3", _ORDER, "s_i = f(s_{i-1}, y_{i-1}, c_i), then p(y_i) from s_i",
         _kinds("order", "section 3"),
-        "1.7 BLEU less (2.8 to 0.6); on long sentences 2.3 less (3.8 to 0.7)."),
+        "1.7 BLEU lower (2.8 to 0.6); on long sentences 2.3 lower (3.8 to 0.7)."),
     Deviation("readout-from-next", _ORDER, "p(y_i) from s_i, which has read y_i",
         _kinds("order", "next"), _PEEKS),
     Deviation("new-state-attends", _ORDER, "s_i = f(s_{i-1}, y_{i-1}), c_i of s_i, p(y_i) of both",
         _kinds("order", "new state attends")),
-    Deviation("state-not-passed-on", _ORDER, "every step begins at s_0, or at zero",
+    Deviation("state-not-passed-on", _ORDER, "every step starts from s_0, or from zero",
         _kinds("passed_on", "start", "zero")),
-    Deviation("readout-sees-word", _READOUT, "V_o e(y_i) in the place of V_o e(y_{i-1})",
+    Deviation("readout-sees-word", _READOUT, "V_o e(y_i) instead of V_o e(y_{i-1})",
         _kinds("readout_word", "current"), _PEEKS),
     Deviation("readout-term-lost", _READOUT, "without one of the three",
         _lost("U_o", "V_o", "C_o")),
@@ -216,12 +221,12 @@ CATALOGUE = (
         _kinds("maxout", "mean", "sum", "smaller", "first of pair", "first half",
                "tanh of first of pair", "tanh of first half", "relu of first of pair",
                "relu of first half", "tanh of larger", "relu of larger", "gated half"),
-        "tanh of l numbers: 32.8, 5.7 and 37.5 BLEU on val with three seeds, and maxout 55.6."),
+        "tanh of l numbers: 32.8, 5.7 and 37.5 BLEU on val with three seeds; maxout had 55.6."),
     Deviation("output-over-batch", _OUTPUT,
         "softmax over the sentences of the batch",
         {"sentences": {"output_axis": 0}, "sentences and words": {"output_axis": None}}, _BATCH),
     Deviation("output-softmax-twice", _OUTPUT,
-        "softmax of the softmax: F.cross_entropy of probabilities, say",
+        "softmax of the softmax, for example F.cross_entropy of probabilities",
         {"output": {"output": "softmax twice"}}),
 )
 # fmt: on

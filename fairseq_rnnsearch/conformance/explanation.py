@@ -44,18 +44,21 @@ def explained(name: str) -> str:
         f"  the paper    {entry.paper}",
         f"  here         {entry.instead}",
         f"  in training  {entry.effect}",
-        *(f"  {'place' if i == 0 else '':<11}  {place}" for i, place in enumerate(entry.places)),
-        "",
-        "What the first place moves, by position (source words, then target words):",
     ]
+    it = "it"
+    if len(entry.places) > 1:
+        lines += [f"  {'variants' * (i == 0):<11}  {place}" for i, place in enumerate(entry.places)]
+        it = "the first variant"
+    lines += ["", f"How far {it} moves the numbers, by position (source words for annotations,"]
+    lines += ["target words for the others):"]
     differences = moved(Found(name, next(iter(entry.places))))
     for row in ROWS:
-        cells = "cannot be computed any more"
+        cells = "cannot be computed"
         if row in differences:
             cells = " ".join(_shade(difference) for difference in differences[row])
         lines.append(f"  {row:<13} {cells}")
     return "\n".join(
-        [*lines, f"  · below {SMALL:g}, " + ", ".join(f"{s} {f:g}" for f, s in SHADES)]
+        [*lines, "  at least " + ", ".join(f"{s} {f:g}" for f, s in SHADES) + "; · less"]
     )
 
 

@@ -52,15 +52,15 @@ class PartReport(NamedTuple):
             is_whole = len(self.explained) == len(self.errors)
             of = "This" if is_whole else f"Up to {self.explained[-1]}, this"
             lines.append(f"{of} is {_named(self.deviations)}:")
-            for one in self.deviations:
-                entry = BY_NAME[one.name]
+            for name in dict.fromkeys(_names(self.deviations)):
+                entry = BY_NAME[name]
                 lines += [f"  the paper  {entry.paper}", f"  here       {entry.instead}"]
             lines += [f"or {_named(other)}, which gives the same numbers" for other in self.others]
             if not is_whole:
                 lines.append("Nothing in the catalogue explains what follows: check it by itself.")
         elif not self.ok:
             first = next(name for name, error in self.errors.items() if error > SINGLE)
-            lines.append(f"No deviation of the catalogue explains it; first to differ: {first}.")
+            lines.append(f"Nothing in the catalogue explains this; {first} is the first to differ.")
         return "\n  ".join(lines)
 
 
