@@ -568,7 +568,11 @@ def test_exercises_are_graded(tmp_path, capsys):
     (tmp_path / "encoder.py").write_text("def encode(x):\n    return 1 / 0\n")
     status, shown = command(capsys, "--grade", tmp_path)
     assert status == 1 and "encoder.py           encoder.py, line 2: `return 1 / 0`" in shown
-    assert command(capsys, "--grade", tmp_path / "none")[0] == 2
+    (tmp_path / "encoder.py").write_text("def encode(x):\n    return (x\n")
+    status, shown = command(capsys, "--grade", tmp_path)
+    assert status == 1 and "encoder.py, line 2: `return (x`: '(' was never closed" in shown
+    status, shown = command(capsys, "--grade", tmp_path / "encoder.py")
+    assert status == 2 and "encoder.py: expected a folder with files NAME.py" in shown
 
 
 def test_every_entry_is_listed_and_explained(capsys, tmp_path):

@@ -63,7 +63,7 @@ def _graded(folder: Path, framework: str) -> bool:
     """Print for each file of a folder how many of its functions are right, and tell if all are."""
     files = sorted(folder.glob("*.py"))
     if not files:
-        raise UserError(f"--grade {folder}: has no file NAME.py")
+        raise UserError(f"--grade {folder}: expected a folder with files NAME.py")
     right = []
     for file in files:
         try:

@@ -188,6 +188,9 @@ def _without_part(target: Any, name: str) -> str:
 
 def refused(problem: BaseException, name: str) -> Refused:
     """Return what is said of an exception: its last place outside of libraries, or at all."""
+    if isinstance(problem, SyntaxError) and problem.filename and problem.text:
+        file, line = Path(problem.filename).name, problem.text.strip()
+        return Refused(f"{file}, line {problem.lineno}: `{line}`: {problem.msg}")
     frames = traceback.extract_tb(problem.__traceback__)[1:]
     libraries = sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), "<"
     own = [frame for frame in frames if not frame.filename.startswith(libraries)]
