@@ -225,6 +225,19 @@ def test_a_folder_with_other_things_is_no_work_folder(tmp_path):
         work.remember({"HIDDEN": "25", "SEED": "1"})
 
 
+def test_a_link_to_a_work_folder_may_be_changed_meanwhile(tmp_path):
+    first, second = (Work(tmp_path / name) for name in ("first", "second"))
+    first.folder.mkdir()
+    (tmp_path / "link").symlink_to(first.folder)
+    with second.locked(), (work := Work(tmp_path / "link")).locked():
+        (tmp_path / "link").unlink()
+        (tmp_path / "link").symlink_to(second.folder)
+        work.remember({"SEED": "1"})
+        work.link("made", work.folder / "logs")
+    assert (first.folder / "made").resolve() == first.folder / "logs"
+    assert sorted(path.name for path in second.folder.iterdir()) == [".done", "logs"]
+
+
 def test_how_each_language_is_tokenised_cannot_be_changed(tmp_path, monkeypatch):
     monkeypatch.setattr(Work, "do", lambda self, step: None)
     for part in ("train", "valid", "test"):

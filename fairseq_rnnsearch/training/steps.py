@@ -52,14 +52,14 @@ class Work:
     """A folder for all that is made; `locked` makes it.
 
     Attributes:
-        folder: its absolute path.
+        folder: its path without links, which may lead elsewhere before the last step is done.
 
     Raises:
         UserError: it is a file, or holds other things.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder.absolute()
+        self.folder = folder.resolve()
         self._done = self.folder / ".done"
         self._settings = self.folder / "training-settings"
         if set(":,") & set(str(self.folder)):
