@@ -225,6 +225,18 @@ def test_a_folder_with_other_things_is_no_work_folder(tmp_path):
         work.remember({"HIDDEN": "25", "SEED": "1"})
 
 
+def test_a_step_that_fills_the_disk_is_named(tmp_path):
+    def fill(unfinished):
+        unfinished.touch()
+        with open("/dev/full", "w") as full:
+            full.write("text")
+
+    work, message = Work(tmp_path), 'step "fill" is unfinished, in .*: No space left on device; run'
+    with work.locked(), pytest.raises(UserError, match=message):
+        work.do(Step("fill", fill, tmp_path / "made"))
+    assert not (tmp_path / "made").exists()
+
+
 def test_a_link_to_a_work_folder_may_be_changed_meanwhile(tmp_path):
     first, second = (Work(tmp_path / name) for name in ("first", "second"))
     first.folder.mkdir()

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import FrameType
 from typing import NamedTuple, NoReturn
 
-from fairseq_rnnsearch.errors import UserError, as_text
+from fairseq_rnnsearch.errors import UserError, as_text, reason
 from fairseq_rnnsearch.files import bring_to_disk, write_text
 
 _SHOWN = 15  # lines of the log of a program that failed
@@ -131,7 +131,11 @@ class Work:
             write_text(self._settings, "".join(lines))
 
     def do(self, step: Step) -> None:
-        """Do a step, unless it was done before."""
+        """Do a step, unless it was done before.
+
+        Raises:
+            UserError: it could not be done, for example because the disk is full.
+        """
         stamp = self._done / step.name
         if stamp.exists() and (step.output is None or step.output.exists()):
             log(f"{step.name}: done before")
@@ -148,6 +152,13 @@ class Work:
             _end_unfinished(step.name, interrupted.number)
         except KeyboardInterrupt:
             _end_unfinished(step.name, signal.SIGINT)
+        except BrokenPipeError:  # of standard output
+            raise
+        except OSError as problem:  # such as a full disk
+            raise UserError(
+                f'step "{step.name}" is unfinished, in {self.folder}: {reason(problem)}; run again'
+                " to go on"
+            ) from problem
         log(f"{step.name}: done in {time.monotonic() - start:.0f} s")
 
     def _make(self, name: str, make: Callable[[Path], None], output: Path, stamp: Path) -> None:
