@@ -140,6 +140,21 @@ def test_text_becomes_subwords_that_name_their_codes(tmp_path):
         tokenizing.main(["--out", str(out), "--merges", "9", str(tmp_path / "valid.en")])
 
 
+def test_files_that_are_tokenised_one_by_one(tmp_path):
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        for language in ("en", "fr"):
+            (tmp_path / folder / f"x.{language}").write_text("It's me.\n")
+    out, english = tmp_path / "out", tmp_path / "a" / "x.en"
+    for language in ("en", "fr"):
+        tokenizing.main(["--out", str(out), str(tmp_path / "a" / f"x.{language}")])
+    assert [PlainText.of(out, one).tokenizer for one in ("en", "fr")] == ["reversible"] * 2
+    with pytest.raises(UserError, match=r"two files are named x\.en: --out .* has room for one"):
+        tokenizing.main(["--out", str(out), str(english), str(tmp_path / "b" / "x.en")])
+    with pytest.raises(UserError, match=r"x\.en: File exists"):
+        tokenizing.main(["--out", str(english), str(tmp_path / "b" / "x.en")])
+
+
 def test_lower_case_comes_after_tokenising_and_is_not_undone():
     english = PlainText("en", "moses", lowercase=True)
     assert english.tokens("Mr. Smith.") == ["mr.", "smith", "."]

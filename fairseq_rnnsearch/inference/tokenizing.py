@@ -30,7 +30,7 @@ from typing import TextIO
 from tqdm import tqdm
 
 from fairseq_rnnsearch.data.corpus import check_beginning
-from fairseq_rnnsearch.data.plain_text import FILE_NAME, TOKENIZERS, PlainText
+from fairseq_rnnsearch.data.plain_text import FILE_NAME, TOKENIZERS, PlainText, settings_of
 from fairseq_rnnsearch.errors import UserError, parser_of, program
 from fairseq_rnnsearch.files import replacing, write_text
 from fairseq_rnnsearch.inference.command_options import MixedParser
@@ -126,8 +126,8 @@ def _split_into_pieces(options: argparse.Namespace, rules_of: Callable[[str], Pl
 
 
 def _describe(options: argparse.Namespace, rules_of: Callable[[str], PlainText]) -> None:
-    """Write preprocessing.json."""
-    sides = {}
+    """Write preprocessing.json; languages that were tokenised before keep their entries."""
+    sides = {} if options.merges else settings_of(options.out)  # merges replace those of others
     for language in dict.fromkeys(path.suffix[1:] for path in options.files):
         tokenizer = rules_of(language).tokenizer
         sides[language] = {"tokenizer": tokenizer, "lowercase": options.lowercase}
@@ -196,7 +196,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         rules = PlainText(options.language, options.tokenizer, options.lowercase)
         _convert(sys.stdin, sys.stdout, rules, options.join, "standard input")
         return
-    options.out.mkdir(parents=True, exist_ok=True)
+    names = [path.name for path in options.files]
+    if twice := [name for name in names if names.count(name) > 1]:
+        raise UserError(f"two files are named {twice[0]}: --out {options.out} has room for one")
     if any((options.out / path.name).resolve() == path.resolve() for path in options.files):
         raise UserError(f"--out {options.out} is where the files are: name another folder")
     tokenizers = dict(options.tokenizer_of)
@@ -207,6 +209,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return PlainText(language, tokenizer, options.lowercase)
 
     try:
+        options.out.mkdir(parents=True, exist_ok=True)
         if options.merges:
             _split_into_pieces(options, rules_of)
         else:
