@@ -15,10 +15,12 @@ from torch import nn
 
 from fairseq_rnnsearch import check
 from fairseq_rnnsearch.conformance.__main__ import main
-from fairseq_rnnsearch.conformance.authors_numbers import PARTS, parameters
+from fairseq_rnnsearch.conformance.authors_numbers import PARTS, numbers, parameters
 from fairseq_rnnsearch.conformance.catalogue import CATALOGUE
+from fairseq_rnnsearch.conformance.given_code import Layout, Output
 from fairseq_rnnsearch.conformance.matching import SINGLE
 from fairseq_rnnsearch.conformance.variant_model import VariantModel
+from fairseq_rnnsearch.conformance.verdict import judged
 from fairseq_rnnsearch.errors import UsageError, UserError
 
 SOURCE = Path(planted_model.__file__).read_text()
@@ -364,6 +366,25 @@ def test_a_wrong_mask_does_not_pass_without_padding():
 
     report = check(weights)
     assert not report.ok and not report.deviations, report
+    assert "weights is the first to differ (only in sentences with padding)." in str(report)
+
+
+@pytest.mark.parametrize(
+    ("scales", "where"), [((2, 1), " (only at i = 1)"), ((1, 2), " (only at i > 1)"), ((2, 2), "")]
+)
+def test_where_alone_it_differs_is_said(scales, where):
+    def readout(p, s, y_prev, c):
+        return logits(p, s, y_prev, c) * torch.where(y_prev < 0, *scales)[:, None]
+
+    report = check(readout, framework="torch")
+    assert f"probabilities is the first to differ{where}." in str(report)
+
+
+def test_where_a_sentence_differs_is_said():
+    states = numbers("sentence")["states"].copy()
+    states[:, 0] += 1
+    report = judged("sentence", [[Layout()]], lambda _: Output({"states": states}, ()), known=())
+    assert "states is the first to differ (only at i = 1)." in str(report)
 
 
 @pytest.mark.parametrize("name", ["U_z_forward", "v_a"])

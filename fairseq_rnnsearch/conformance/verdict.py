@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from fairseq_rnnsearch.conformance.authors_numbers import NO_WORD, Arrays, numbers
+from fairseq_rnnsearch.conformance.authors_numbers import NO_WORD, PARTS, Arrays, counts, numbers
 from fairseq_rnnsearch.conformance.catalogue import BY_NAME, Found
 from fairseq_rnnsearch.conformance.given_code import GivenCode, Layout, Output, Refused
 from fairseq_rnnsearch.conformance.matching import (
@@ -29,6 +29,7 @@ class PartReport(NamedTuple):
         others: explanations that give the same numbers.
         explained: the quantities that the deviations reproduce.
         remarks: on the form of what it returned.
+        where: " (only ...)" if the first quantity to differ does so in some rows alone.
     """
 
     part: str
@@ -38,6 +39,7 @@ class PartReport(NamedTuple):
     others: tuple[Explanation, ...] = ()
     explained: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
+    where: str = ""
 
     @property
     def ok(self) -> bool:
@@ -59,8 +61,8 @@ class PartReport(NamedTuple):
             if not is_whole:
                 lines.append("Nothing in the catalogue explains what follows: check it by itself.")
         elif not self.ok:
-            first = next(name for name, error in self.errors.items() if error > SINGLE)
-            lines.append(f"Nothing in the catalogue explains this; {first} is the first to differ.")
+            first = f"{_first(self.errors)} is the first to differ{self.where}"
+            lines.append(f"Nothing in the catalogue explains this; {first}.")
         return "\n  ".join(lines)
 
 
@@ -167,6 +169,7 @@ def judged(
             report = PartReport(part, layout, errors, remarks=remarks)
             if report.ok:
                 return report
+            report = report._replace(where=_where(part, layout, quantities, _first(errors)))
             if _is_random(part, run, layout, found):
                 said = "returns other numbers when called again: dropout or random parameters?"
                 return report._replace(remarks=(*remarks, said))
@@ -180,6 +183,26 @@ def judged(
             message += f"; {in_single}"
         raise Refused(message)
     return min(differing, key=lambda report: max(report.errors.values()))
+
+
+def _where(part: str, layout: Layout, quantities: Arrays, name: str) -> str:
+    """Return " (only ...)" if a quantity differs in rows of one kind alone, or nothing."""
+    given, axes = numbers(part), PARTS[part].outputs[name]
+    if name == "energies" or quantities[name].shape != given[name].shape:
+        return ""  # energies may have any constant added
+    valid, kinds = counts(part, name), {}
+    if layout.rows == "all" and "mask" in PARTS[part].inputs:
+        is_padded = ~given["mask"].all(1)
+        kinds |= {"in sentences with padding": is_padded, "in those without": ~is_padded}
+    if "y" in axes or "y_prev" in PARTS[part].inputs:
+        is_first = np.eye(1, valid.shape[1], dtype=bool) if "y" in axes else given["y_prev"] < 0
+        kinds |= {"at i = 1": is_first, "at i > 1": ~is_first}
+    differs = valid & ~(np.abs(quantities[name] - given[name]) <= SINGLE)
+    for kind, rows in kinds.items():
+        rows = rows.reshape(rows.shape + (1,) * (valid.ndim - rows.ndim))
+        if (valid & ~rows).any() and not (differs & ~rows).any():
+            return f" (only {kind})"
+    return ""
 
 
 def _is_random(part: str, run: Callable[[Layout], Output], layout: Layout, found: Arrays) -> bool:
@@ -225,8 +248,10 @@ def _explained(
     for is_whole, number in itertools.product((True, False), (1, 2)):
         for report, found in attempts:
             names = tuple(found)
-            first = next(i for i, name in enumerate(names) if report.errors[name] > SINGLE)
+            first = names.index(_first(report.errors))
             wanted = names if is_whole else names[: first + 1]
+            if not is_whole and wanted == names:
+                continue  # tried before
             target = {name: found[name] for name in wanted}
             explanations = matches(report.part, report.layout, target, number, known)
             if explanations:
@@ -260,6 +285,11 @@ def _sums_to_one(probabilities: np.ndarray, axis: int | None) -> bool:
     """Tell of all sums but those of padding, where there is nothing, and of NaN."""
     sums = probabilities.sum(axis, keepdims=True)
     return bool(np.allclose(sums[(sums != 0) & ~np.isnan(sums)], 1, atol=0.02))  # sums in bfloat16
+
+
+def _first(errors: dict[str, float]) -> str:
+    """Return the first quantity that differs."""
+    return next(name for name, error in errors.items() if error > SINGLE)
 
 
 def _names(found: Sequence[Found]) -> tuple[str, ...]:
