@@ -13,29 +13,17 @@ from pathlib import Path
 import torch
 from device import ROOT, Device, Found, Measurements, bounded
 from text_files import read_lines
+from training import COMMANDS, OURS
 
-OURS = (
-    f"--user-dir {ROOT / 'fairseq_rnnsearch'} --task alignment_heatmap --heatmap-samples 0"
-    " --criterion alignment_heatmap --optimizer rnnsearch_adadelta --arch rnnsearch_50"
-    " --encoder-embed-dim {m} --decoder-embed-dim {m} --encoder-hidden-size {n}"
-    " --decoder-hidden-size {n} --attention-size {attention} --maxout-size {l}"
-)
-LSTM = (
-    f"--user-dir {ROOT / 'fairseq_rnnsearch'} --task translation --arch lstm"
-    " --criterion cross_entropy --optimizer sgd --dropout 0 --lr 0.1 --encoder-bidirectional"
-    " --encoder-embed-dim {m} --decoder-embed-dim {m} --encoder-hidden-size {n}"
-    " --decoder-hidden-size {n} --decoder-out-embed-dim {l}"
-)
+PLUGIN = f"--user-dir {ROOT / 'fairseq_rnnsearch'}"
 VARIANTS = {  # their options, and how many updates of the paper's sizes to make
     "bfloat16": (f"{OURS} --compute-dtype bfloat16", 600),
     "tf32": (f"{OURS} --compute-dtype tf32", 600),
     "float32": (OURS, 300),
     "reference": (OURS, 100),
-    "lstm": (LSTM, 300),
+    "lstm": (COMMANDS["lstm"], 300),
 }
-SPEEDS = ("bfloat16", "tf32", "float32", "reference", "lstm")
 RESUMED = ("float32", "bfloat16")
-GPU_ONLY = {"tf32"}
 BATCHES = 400  # of the paper's 80 pairs, in the data that is trained on
 LONGEST = 50  # words of a side of a pair of real lengths
 
@@ -116,16 +104,12 @@ def train(
     said = command(
         f"train {data} {model} {'' if device.is_gpu else '--cpu'} --clip-norm 1 --log-format json"
         f" --batch-size {device.size.batch} --max-update {updates} --log-interval {interval}"
-        f" --disable-validation --no-progress-bar {options}",
-        device.out / "logs" / f"train-{name.strip('-')}.log",
+        f" --disable-validation --no-progress-bar {PLUGIN} {options}",
+        device.out / "logs" / f"train-{name}.log",
         deterministic,
     )
     lines = (re.search(r"train_inner \| (\{.*\})", line) for line in said.splitlines())
     return [json.loads(line[1]) for line in lines if line]
-
-
-def _there(names: tuple[str, ...], device: Device) -> list[str]:
-    return [name for name in names if device.is_gpu or name not in GPU_ONLY]
 
 
 # --- parts ----------------------------------------------------------------------------------------
@@ -143,7 +127,8 @@ def training(device: Device, lengths: str = "fixed") -> Measurements:
         lines = train(device, name, corpus(device, lengths), updates, interval=updates // 6)
         return statistics.median(float(line["ups"]) for line in lines[len(lines) // 3 :])
 
-    found = {name: partial(measure, name) for name in _there(SPEEDS, device)}
+    names = [name for name in VARIANTS if device.is_gpu or name != "tf32"]
+    found = {name: partial(measure, name) for name in names}
     if lengths == "real":
         found["words of a pair"] = lambda: _mean_lengths(corpus(device, lengths).parent)
     return found
@@ -170,7 +155,7 @@ def resume(device: Device) -> Measurements:
     def measure(name: str) -> Found:
         ends = []
         for parts in ((6,), (3, 6)):
-            folder = device.out / f"resume-{name.strip('-')}-{len(parts)}"
+            folder = device.out / f"resume-{name}-{len(parts)}"
             shutil.rmtree(folder, ignore_errors=True)
             data = corpus(device, "fixed")
             for updates in parts:
@@ -182,4 +167,4 @@ def resume(device: Device) -> Measurements:
         differing = [key for key in one if not torch.equal(one[key], other[key])]
         return bounded(len(differing), 0, ", ".join(differing[:3]))
 
-    return {name: partial(measure, name) for name in _there(RESUMED, device)}
+    return {name: partial(measure, name) for name in RESUMED}
