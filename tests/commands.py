@@ -9,7 +9,7 @@ import os
 import random
 import shlex
 import subprocess
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -45,6 +45,11 @@ LAST_ONLY = "--no-epoch-checkpoints --heatmap-samples 0"
 def run(command: str, *arguments: object, **options) -> Finished:
     """Run one of fairseq's commands in the warm process of this worker: see `Launchpad.run`."""
     return warm().run(command, *arguments, **options)
+
+
+def run_process(words: Iterable[object], **options) -> subprocess.CompletedProcess[str]:
+    """Run a program in a process of its own, and keep what it says."""
+    return subprocess.run([*map(str, words)], capture_output=True, text=True, **options)
 
 
 def run_installed(

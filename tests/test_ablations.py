@@ -2,14 +2,13 @@
 
 import gzip
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from commands import ROOT, write_text
+from commands import ROOT, run_process, write_text
 from fairseq.models import MODEL_REGISTRY
 from models import PAD, SOURCES, TARGETS, build_model, padded, previous, random_model
 from scipy.stats import t as students_t
@@ -195,11 +194,9 @@ def test_a_training_is_recorded(folder, tmp_path, monkeypatch):
     assert begin == "lstm 0.10 7 30 6468725 5.25 100.0".split()
     right = "UN CHIEN COURT VITE .\nRIEN DU TOUT , NON .\n".lower()
     (tmp_path / "right").write_text(right)
-    scored = subprocess.run(
+    scored = run_process(
         [sys.executable, "-m", "sacrebleu", tmp_path / "test.fr", "-i", tmp_path / "right", "-b"]
-        + ["--tokenize", "none", "--width", "2"],
-        capture_output=True,
-        text=True,
+        + ["--tokenize", "none", "--width", "2"]
     )
     assert test == f"{float(scored.stdout)}"
 
@@ -267,11 +264,9 @@ REFUSED = {
 @pytest.mark.parametrize("setting", REFUSED)
 def test_a_setting_that_cannot_be_is_one_line(setting, tmp_path):
     name, value = setting.split("=")
-    refused = subprocess.run(
+    refused = run_process(
         ["bash", ROOT / "recipes" / "ablations" / "run.sh"],
         env={"PATH": os.environ["PATH"], "WORK": str(tmp_path / "work"), name: value},
-        capture_output=True,
-        text=True,
     )
     assert refused.returncode == 1 and not refused.stdout and not (tmp_path / "work").exists()
     (line,) = refused.stderr.splitlines()
@@ -295,7 +290,7 @@ def test_the_recipe_compares_arms_and_goes_on(tmp_path):
     command = ["bash", ROOT / "recipes" / "ablations" / "run.sh"]
 
     def run():
-        return subprocess.run(command, env=os.environ | settings, capture_output=True, text=True)
+        return run_process(command, env=os.environ | settings)
 
     first, again = run(), run()
     assert first.returncode == 0, first.stderr

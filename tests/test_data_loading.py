@@ -1,10 +1,9 @@
 """The processes of --num-workers end with their last batch, and with the program."""
 
-import subprocess
 import sys
 
 import pytest
-from commands import ROOT
+from commands import ROOT, run_process
 
 HANGS = 60  # seconds
 
@@ -57,11 +56,7 @@ gc.collect()  # closes the queues to the processes before they are told to end
 def test_processes_end_with_the_last_batch_and_with_the_program(program):
     """In a process of its own: what is asked is how the interpreter ends."""
     one_core = "ignore:This DataLoader will create"  # as many processes as cores, torch suggests
-    ended = subprocess.run(
-        [sys.executable, "-W", one_core, "-c", BEGIN + program],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        timeout=HANGS,
+    ended = run_process(
+        [sys.executable, "-W", one_core, "-c", BEGIN + program], cwd=ROOT, timeout=HANGS
     )
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

@@ -1,11 +1,10 @@
 """The corpus of the everyday recipe: nothing of the test or validation set is in training."""
 
-import subprocess
 import sys
 import zipfile
 
 import pytest
-from commands import ROOT
+from commands import ROOT, run_process
 
 PROGRAM = ROOT / "recipes" / "everyday" / "corpus.py"
 PAIRS = [(f"Sentence {i}.", f"Phrase\N{NARROW NO-BREAK SPACE}{i} !") for i in range(40)]
@@ -23,7 +22,7 @@ def laid_out(tmp_path):
     def lay_out(target, valid):
         command = [sys.executable, PROGRAM, "--out", tmp_path / "out", "--archive", archive]
         command += ["--test", tmp_path / "test", "--target", target, "--valid", str(valid)]
-        return subprocess.run(command, capture_output=True, text=True, check=False)
+        return run_process(command)
 
     return lay_out, tmp_path / "out"
 

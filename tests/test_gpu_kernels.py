@@ -2,13 +2,13 @@
 
 import json
 import os
-import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import torch
+from commands import run_process
 from interpreted import CHECKS, gradients_and_results
 from models import EOS, PAD, SOURCES, TARGETS, padded, previous, random_model
 from test_kernels import CASES
@@ -144,12 +144,10 @@ needs_triton = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def interpreted():
     """What is wrong with each of interpreted.py's checks."""
-    ran = subprocess.run(
+    ran = run_process(
         [sys.executable, "interpreted.py"],
         cwd=ROOT / "tests",
         env=os.environ | {"TRITON_INTERPRET": "1"},
-        capture_output=True,
-        text=True,
     )
     assert ran.returncode == 0, ran.stderr
     return dict(map(json.loads, ran.stdout.splitlines()))
@@ -165,11 +163,9 @@ def test_triton_computes_what_torch_does(check, interpreted):
 @pytest.mark.slow
 def test_triton_compiles_for_a_gpu_that_is_not_here(tmp_path):
     """The interpreter takes more than the compiler; most memory is read 16 bytes at a time."""
-    ran = subprocess.run(
+    ran = run_process(
         [sys.executable, ROOT / "recipes/gpu/compile.py", "sm_90", "--products", "bfloat16"],
         env=os.environ | {"TRITON_CACHE_DIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
     )
     assert ran.returncode == 0, ran.stderr
     rows = [line.split() for line in ran.stdout.splitlines()[2:]]

@@ -4,11 +4,10 @@ import importlib
 import json
 import os
 import random
-import subprocess
 import sys
 
 import pytest
-from commands import ROOT
+from commands import ROOT, run_process
 from test_recipe_help import modules  # noqa: F401  a fixture
 
 
@@ -71,7 +70,7 @@ def test_all_parts_run_at_tiny_sizes(tmp_path):
 
     def measure(*part):
         command = ["bash", str(ROOT / "recipes/gpu/measure.sh"), *part]
-        return subprocess.run(command, env=environment, capture_output=True, text=True)
+        return run_process(command, env=environment)
 
     ran = measure()
     assert ran.returncode == 0, ran.stderr

@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import ADJECTIVES, NOUNS, ROOT, TINY_MODEL, write_text
+from commands import ADJECTIVES, NOUNS, ROOT, TINY_MODEL, run_process, write_text
 
 RECIPE = ROOT / "recipes" / "hansards" / "run.sh"
 TINY = {
@@ -77,10 +77,8 @@ def corpus(tmp_path_factory):
     (folder / "enfr.gold").write_text(talp)
 
     def run(**settings):
-        return subprocess.run(
+        return run_process(
             ["bash", RECIPE],
-            capture_output=True,
-            text=True,
             env={
                 **os.environ,
                 **TINY,

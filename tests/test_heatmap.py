@@ -1,7 +1,6 @@
 """The heatmap's data, not its pixels: weights, words, places; and how its file is written."""
 
 import re
-import subprocess
 import sys
 import warnings
 from itertools import pairwise
@@ -10,7 +9,7 @@ from pathlib import Path
 import matplotlib
 import numpy as np
 import pytest
-from commands import PACKAGE
+from commands import PACKAGE, run_process
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 from PIL.Image import Image
@@ -341,7 +340,7 @@ print(sorted({{"matplotlib.pyplot", "torch", "fairseq"}} & set(sys.modules)))
 
 def test_imports_are_late_and_few():
     """They are seen from a fresh process, which the warm one is not."""
-    done = subprocess.run([sys.executable, "-c", IMPORTS], capture_output=True, text=True)
+    done = run_process([sys.executable, "-c", IMPORTS])
     assert (done.returncode, done.stdout, done.stderr) == (0, "[]\n", "")
 
 

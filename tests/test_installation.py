@@ -17,6 +17,7 @@ from commands import (
     ROOT,
     run,
     run_installed,
+    run_process,
     together,
     write_text,
 )
@@ -111,10 +112,8 @@ SCRIPTS_OF_THE_PACKAGE = {
 @pytest.mark.slow
 def test_scripts_are_installed(installed, tmp_path):
     def script(name, *options):
-        return subprocess.run(
+        return run_process(
             [sys.executable, installed / "bin" / name, *options],
-            capture_output=True,
-            text=True,
             cwd=tmp_path,
             env={**os.environ, "PYTHONPATH": str(installed)},
         )
@@ -135,13 +134,11 @@ def test_an_installed_package_leads_from_text_to_a_model(installed, tmp_path):
     environment = {**os.environ, "PYTHONPATH": str(installed), "OMP_NUM_THREADS": "1"}
 
     def script(name, *options):
-        return subprocess.run(
+        return run_process(
             [sys.executable, "-P", installed / "bin" / name, *options],
             cwd=tmp_path,
             env=environment,
             input="red house",
-            capture_output=True,
-            text=True,
         )
 
     files = "--source train.en --target train.fr --work work"

@@ -5,13 +5,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+from commands import run_process
+
 PROGRAM = Path(__file__).parents[1] / "recipes/wmt14_en_fr/laws.py"
 WHENCE = {"train", "valid", "test", "long"}
 
 
 def run(corpus: Path, out: Path, *options: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, PROGRAM, corpus, "--out", out, *options]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return run_process(command)
 
 
 def pack(path: Path, lines: list[str]) -> Path:

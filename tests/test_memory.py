@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from commands import LAST_ONLY, MODEL, PAPER, ROOT, preprocess, train, write_text
+from commands import LAST_ONLY, MODEL, PAPER, ROOT, preprocess, run_process, train, write_text
 from models import EOS, PAD, batch_of, padded
 
 from fairseq_rnnsearch.inference.batches import naming_the_batch, rows_of
@@ -21,18 +21,14 @@ LONG = 100_000  # words
 def addresses() -> int:
     """Kilobytes that are taken before anything is read; gigabytes where torch is for GPUs."""
     program = "import fairseq_cli.train; print(open('/proc/self/status').read())"
-    status = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=True
-    ).stdout
+    status = run_process([sys.executable, "-c", program], check=True).stdout
     return int(re.search(r"VmSize:\s*(\d+)", status)[1])
 
 
 def limited(command: str) -> subprocess.CompletedProcess:
     """Run a command as a machine with little memory would."""
-    return subprocess.run(
+    return run_process(
         ["bash", "-c", f"ulimit -v {addresses() + ROOM} && OMP_NUM_THREADS=1 exec {command}"],
-        capture_output=True,
-        text=True,
         cwd=ROOT,
         timeout=600,
     )

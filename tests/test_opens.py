@@ -1,10 +1,9 @@
 """How often a checkpoint is opened, counted by strace."""
 
 import shutil
-import subprocess
 
 import pytest
-from commands import LAST_ONLY, MODEL, PAPER, QUIET, ROOT, SCRIPTS, TASK
+from commands import LAST_ONLY, MODEL, PAPER, QUIET, ROOT, SCRIPTS, TASK, run_process
 
 pytest_plugins = ["trained"]
 needs_strace = pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
@@ -13,7 +12,7 @@ needs_strace = pytest.mark.skipif(not shutil.which("strace"), reason="strace is 
 def opened(name: str, trace, *command: str) -> int:
     """How often the command opens a file of this name."""
     strace = ["strace", "-f", "-e", "trace=openat", "-o", str(trace)]
-    ran = subprocess.run([*strace, *command], cwd=ROOT, capture_output=True, text=True)
+    ran = run_process([*strace, *command], cwd=ROOT)
     assert ran.returncode == 0, ran.stderr
     calls = [line for line in trace.read_text().splitlines() if f'{name}"' in line]
     return sum("= -1" not in line and "O_DIRECTORY" not in line for line in calls)

@@ -4,12 +4,11 @@ import gzip
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from commands import PACKAGE, ROOT, TINY_MODEL, write_text
+from commands import PACKAGE, ROOT, TINY_MODEL, run_process, write_text
 
 RECIPE = ROOT / "recipes" / "own_data" / "run.sh"
 TINY = {
@@ -26,10 +25,8 @@ TINY = {
 
 
 def run(*arguments, **environment):
-    return subprocess.run(
-        ["bash", RECIPE, *map(str, arguments)],
-        capture_output=True,
-        text=True,
+    return run_process(
+        ["bash", RECIPE, *arguments],
         env={**os.environ, "OMP_NUM_THREADS": "1", "VENV": sys.prefix, **environment},
     )
 
@@ -106,12 +103,10 @@ def test_the_manual_s_commands_make_a_model_of_text(tmp_path):
     for language in ("en", "fr"):
         (text / f"train.{language}").rename(tmp_path / f"corpus.{language}")
     path = os.pathsep.join([os.path.dirname(sys.executable), os.environ["PATH"]])
-    ended = subprocess.run(
+    ended = run_process(
         ["bash", "-euo", "pipefail", "-c", commands],
         cwd=tmp_path,
         env={**os.environ, "OMP_NUM_THREADS": "1", "PATH": path},
-        capture_output=True,
-        text=True,
     )
     assert ended.returncode == 0, ended.stderr
     assert (tmp_path / "my-model" / "model.safetensors").exists()

@@ -6,7 +6,7 @@ import subprocess
 from importlib.metadata import version
 
 import pytest
-from commands import PACKAGE, ROOT, SCRIPTS, run
+from commands import PACKAGE, ROOT, SCRIPTS, run, run_process
 
 from fairseq_rnnsearch.data.plain_text import PlainText, sentences_in
 from fairseq_rnnsearch.errors import UserError
@@ -166,7 +166,7 @@ def test_pieces_are_subword_nmts_and_are_merged_again(codes):
     text = "low lower lowest xyz"
     text = "low lower lowest xyz"
     command = [SCRIPTS / "subword-nmt", "apply-bpe", "--codes", codes]
-    ran = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+    ran = run_process(command, input=text, check=True)
     theirs = ran.stdout
     assert plain.tokens(text) == theirs.split()
     assert any(piece.endswith("@@") for piece in theirs.split())

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from commands import ROOT
+from commands import ROOT, run_process
 
 RECIPES = ROOT / "recipes"
 SHELL = [
@@ -25,13 +25,11 @@ def name(path):
 def start(script, argument, folder):
     """What starts work here, fails: there is no Python."""
     environment = {"PATH": os.environ["PATH"], "PYTHON": "/nosuch", "VENV": "/nosuch/venv"}
-    return subprocess.run(
+    return run_process(
         ["bash", script, argument],
         cwd=folder,
         env={**environment, "WORK": str(folder / "work")},
         stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
         timeout=60,
     )
 

@@ -2,12 +2,11 @@
 
 import os
 import re
-import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from commands import ROOT
+from commands import ROOT, run_process
 
 from fairseq_rnnsearch.training.settings import Naming, Settings, check, in_environment, read
 
@@ -36,13 +35,8 @@ def test_none_is_run(tmp_path):
         environment = {"PATH": os.environ["PATH"], "CHECK_DISK": "0"}
         environment |= {"PYTHON": sys.executable, "VENV": str(tmp_path / "none")}
         environment |= {"WORK": str(tmp_path / f"{name}-{number}"), name: value}
-        return name, subprocess.run(
-            ["bash", WMT14 / "run.sh", "--dry-run"],
-            env=environment,
-            capture_output=True,
-            text=True,
-            cwd=tmp_path,
-            timeout=120,
+        return name, run_process(
+            ["bash", WMT14 / "run.sh", "--dry-run"], env=environment, cwd=tmp_path, timeout=120
         )
 
     names = settings()
@@ -72,9 +66,7 @@ def test_a_dry_run_says_what_it_takes_and_makes_nothing(tmp_path, recipe):
 
     def run(**settings):
         command = ["bash", RECIPES / recipe, "--dry-run"]
-        ended = subprocess.run(
-            command, env=environment | settings, capture_output=True, text=True, cwd=tmp_path
-        )
+        ended = run_process(command, env=environment | settings, cwd=tmp_path)
         return ended.returncode, ended.stderr
 
     status, said = run()
@@ -99,11 +91,9 @@ MULTI30K = {  # its own settings give way to others, and fit what is set
 
 @pytest.mark.parametrize("given", MULTI30K)
 def test_settings_of_multi30k(given):
-    shown = subprocess.run(
+    shown = run_process(
         ["bash", "-euc", f"source {RECIPES}/multi30k/settings.sh; env -0"],
         env={"PATH": os.environ["PATH"], **dict(x.split("=") for x in given.split())},
-        capture_output=True,
-        text=True,
         check=True,
     ).stdout
     naming = Naming(True, ("en", "fr"))
@@ -117,11 +107,9 @@ def test_settings_of_multi30k(given):
 def test_a_star_is_no_pattern_for_files(tmp_path):
     """RNNsearch-50* is a model's name in the paper."""
     (tmp_path / "RNNsearch-50, notes").touch()
-    ended = subprocess.run(
+    ended = run_process(
         ["bash", RECIPES / "wmt14_en_fr" / "run.sh", "--dry-run"],
         env={"PATH": os.environ["PATH"], "WORK": str(tmp_path / "work")},
-        capture_output=True,
-        text=True,
         cwd=tmp_path,
     )
     assert ended.returncode == 0, ended.stderr
@@ -131,11 +119,9 @@ def test_a_star_is_no_pattern_for_files(tmp_path):
 def test_too_small_a_disk_ends_all_but_a_dry_run(tmp_path, options):
     (tmp_path / "df").write_text("#!/bin/sh\necho Available\necho disk 2 1 1000000 50% /\n")
     (tmp_path / "df").chmod(0o755)
-    ended = subprocess.run(
+    ended = run_process(
         ["bash", RECIPES / "wmt14_en_fr" / "run.sh", *options],
         env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "WORK": str(tmp_path / "work")},
-        capture_output=True,
-        text=True,
     )
     *_, before, last = ended.stderr.splitlines()
     assert "only 1.0 are free; CHECK_DISK=0 begins all the same" in (before if options else last)
@@ -148,11 +134,9 @@ def test_a_folder_with_other_things_is_no_work_folder(tmp_path):
     """Steps replace what they find under the names of their outputs."""
 
     def begin(work):
-        return subprocess.run(
+        return run_process(
             ["bash", "-c", f"source {RECIPES}/steps.sh; use_work_folder nowhere"],
             env={"PATH": os.environ["PATH"], "WORK": str(work)},
-            capture_output=True,
-            text=True,
         )
 
     (tmp_path / "mine" / "data").mkdir(parents=True)

@@ -6,7 +6,6 @@ written by what is refused.
 
 import copy
 import re
-import subprocess
 from argparse import Namespace
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from commands import (
     generate,
     hydra_options,
     interactive,
+    run_process,
     together,
     train,
     write_text,
@@ -240,7 +240,7 @@ def test_steps_of_recipes_that_fail_or_are_interrupted(tmp_path):
     steps = f'. {ROOT / "recipes" / "steps.sh"}; WORK={tmp_path}; f() {{ "$@"; }}; run_step s x f '
     said = {}
     for command in ("false", "bash -c 'kill -9 $$'", "true"):
-        finished = subprocess.run(["bash", "-c", steps + command], capture_output=True, text=True)
+        finished = run_process(["bash", "-c", steps + command])
         assert finished.returncode
         said[command] = finished.stderr.splitlines()[-1]
     assert said["false"].endswith('step "s" failed: mend what is said above')

@@ -2,7 +2,6 @@
 
 import argparse
 import re
-import subprocess
 import sys
 from html.parser import HTMLParser
 from pathlib import Path
@@ -11,7 +10,7 @@ from xml.etree import ElementTree
 import matplotlib
 import numpy as np
 import pytest
-from commands import ROOT
+from commands import ROOT, run_process
 from reporting import paper
 from reporting.__main__ import COMMANDS, main
 from reporting.inline_svg import inlined
@@ -532,6 +531,6 @@ def test_the_installed_command_names_the_reports_place(command):
 
 def test_a_mistake_is_one_line_for_the_user(files):
     program = [sys.executable, ROOT / "recipes" / "reporting", "bleu", *texts(files, x="nowhere")]
-    finished = subprocess.run([*map(str, program)], capture_output=True, text=True)
+    finished = run_process(program)
     assert (finished.returncode, finished.stdout) == (1, "")
     assert finished.stderr == "fairseq_rnnsearch: error: nowhere: no such file\n"

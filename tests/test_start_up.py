@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from commands import PACKAGE, ROOT
+from commands import PACKAGE, ROOT, run_process
 
 import fairseq_rnnsearch.__main__
 from fairseq_rnnsearch.alignment.evaluation import __main__ as evaluation
@@ -72,7 +72,7 @@ for main in (align.main, conformance, evaluation, export.main, living, training,
 
 def test_help_needs_no_docstrings():
     """Python leaves them out with -OO or PYTHONOPTIMIZE=2."""
-    ran = subprocess.run([sys.executable, "-OO", "-c", HELP], capture_output=True, text=True)
+    ran = run_process([sys.executable, "-OO", "-c", HELP])
     assert ran.returncode == 0 and not ran.stderr, ran.stderr
     assert ran.stdout.count("usage: ") == 7
 
@@ -129,9 +129,7 @@ translate.main([f"{folder}/checkpoint.pt", source])
 
 def ran(program, *arguments):
     """A program that has ended, in a process of its own, which had imported nothing."""
-    return subprocess.run(
-        [sys.executable, "-c", program, *arguments], capture_output=True, text=True, cwd=ROOT
-    )
+    return run_process([sys.executable, "-c", program, *arguments], cwd=ROOT)
 
 
 def printed(program, *arguments):

@@ -3,13 +3,12 @@
 import ast
 import collections
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import commands
 import pytest
-from commands import ROOT
+from commands import ROOT, run_process
 
 PACKAGE = Path(__file__).resolve().parents[1] / "fairseq_rnnsearch"
 FILES = sorted(PACKAGE.rglob("*.py"))
@@ -165,7 +164,7 @@ def test_importing_the_package_imports_neither_fairseq_nor_torch():
         "import sys, fairseq_rnnsearch, fairseq_rnnsearch.alignment.evaluation\n"
         "print(sys.modules.keys() & {'fairseq', 'torch'})"
     )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
+    ran = run_process([sys.executable, "-c", program], cwd=ROOT)
     assert ran.stdout == "set()\n", ran.stderr
 
 
@@ -181,7 +180,7 @@ def test_load_leaves_the_root_logger_alone():
         "    pass\n"
         "print(logging.root.level == logging.WARNING, logging.root.handlers)"
     )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
+    ran = run_process([sys.executable, "-c", program], cwd=ROOT)
     assert ran.stdout.splitlines()[-1:] == ["True []"], ran.stderr
 
 

@@ -9,7 +9,7 @@ import time
 from collections import Counter
 
 import pytest
-from commands import PACKAGE, ROOT, TINY_MODEL, write_text
+from commands import PACKAGE, ROOT, TINY_MODEL, run_process, write_text
 
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.errors import UserError
@@ -154,12 +154,10 @@ def test_a_dry_run_needs_python_alone(tmp_path):
     """The recipes check what they are given before they install anything."""
     write_text(tmp_path, train=60)
     files = ["--source", tmp_path / "train.en", "--target", tmp_path / "train.fr"]
-    ended = subprocess.run(
+    ended = run_process(
         [sys.executable, "-S", *COMMAND[1:], *files, "--dry-run"],  # -S: without site-packages
         env={"PYTHONPATH": str(ROOT), "PATH": os.environ["PATH"]},
         cwd=tmp_path,
-        capture_output=True,
-        text=True,
     )
     assert ended.returncode == 0 and not ended.stdout, ended.stderr
     assert ended.stderr.endswith("nothing was done (--dry-run)\n")
@@ -360,11 +358,9 @@ def test_bpe_dropout_splits_training_text_alone_and_in_another_way_each_time(tmp
     assert capsys.readouterr().out == "".join(f"  {n} of 3 texts\n" for n in (1, 2, 3))
     assert [path.name for path in (work / "logs").iterdir()] == ["preprocess.log"]  # of one process
     made = work / "subwords"
-    again = subprocess.run(
+    again = run_process(
         [sys.executable, "-m", "subword_nmt.apply_bpe", "--codes", made / "codes.en"]
-        + ["--dropout", "0.3", "--seed", "2", "--input", work / "tokens" / "train.en"],
-        capture_output=True,
-        text=True,
+        + ["--dropout", "0.3", "--seed", "2", "--input", work / "tokens" / "train.en"]
     )
     assert again.stdout == (made / "train-2.en").read_text()
     for language in ("en", "fr"):

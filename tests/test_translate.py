@@ -9,13 +9,12 @@ import re
 import shlex
 import shutil
 import signal
-import subprocess
 import sys
 import threading
 
 import pytest
 import torch
-from commands import ROOT, generate, run, sides
+from commands import ROOT, generate, run, run_process, sides
 
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.data.line_batches import line_batches
@@ -214,7 +213,7 @@ def test_help_needs_neither_torch_nor_fairseq():
         "    with contextlib.suppress(SystemExit): main(['--help'])\n"
         "print(sys.modules.keys() & {'torch', 'fairseq'})"
     )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
+    ran = run_process([sys.executable, "-c", program], cwd=ROOT)
     assert ran.stdout.endswith("\nset()\n") and "--heatmap-dir" in ran.stdout, ran.stderr
 
 

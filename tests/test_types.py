@@ -4,12 +4,11 @@ import importlib.util
 import inspect
 import json
 import os
-import subprocess
 import sys
 from typing import get_type_hints
 
 import pytest
-from commands import ROOT
+from commands import ROOT, run_process
 
 import fairseq_rnnsearch
 from fairseq_rnnsearch import Translator
@@ -118,10 +117,8 @@ def test_a_script_of_all_that_there_is_passes(checker, wrong, tmp_path):
     settings = {"typeCheckingMode": "strict", "extraPaths": [str(ROOT)], "include": ["script.py"]}
     (tmp_path / "pyrightconfig.json").write_text(json.dumps(settings))
     mypy = "--strict --follow-imports=silent --cache-dir=cache script.py".split()
-    ran = subprocess.run(
+    ran = run_process(
         [sys.executable, "-m", checker, *(mypy if checker == "mypy" else ())],
-        capture_output=True,
-        text=True,
         cwd=tmp_path,
         env={**os.environ, "MYPYPATH": str(ROOT)},
     )

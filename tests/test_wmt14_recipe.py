@@ -10,7 +10,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from commands import SCRIPTS
+from commands import SCRIPTS, run_process
 from wmt14 import DOMAINS, RECIPE, corpus, make_archives, sentences, serving
 
 from fairseq_rnnsearch.data.plain_text import PlainText
@@ -71,11 +71,9 @@ class Recipe:
     def run(self, *options: str, **settings: str) -> subprocess.CompletedProcess:
         self.calls.write_text("")
         options = options or ("--to", "binarise")  # the others train
-        return subprocess.run(
+        return run_process(
             ["bash", RECIPE / "run.sh", *options],
             env=self.environment | settings,
-            capture_output=True,
-            text=True,
             start_new_session=True,
             timeout=1500,
         )
