@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 
 from fairseq_rnnsearch.plugin.authors_parameters import PARAMETERS
 from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
+from fairseq_rnnsearch.plugin.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 from fairseq_rnnsearch.plugin.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
 
 PAD, EOS, UNK = 1, 2, 3  # fairseq's numbers in every dictionary
@@ -191,6 +192,12 @@ def cost_of(scored, targets):
         lprobs[range(len(target)), target].sum()
         for (lprobs, _), target in zip(scored, targets, strict=True)
     )
+
+
+def adadelta(model, **options):
+    """Return the optimizer at fairseq's default learning rate, which must not matter."""
+    config = RNNSearchAdadeltaConfig(lr=[0.25], **options)
+    return RNNSearchAdadelta(config, list(model.parameters()))
 
 
 def poison(model, word, value=math.nan):

@@ -18,10 +18,10 @@ from commands import (
     train,
 )
 from fairseq import checkpoint_utils
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from models import build_model, dictionary
-from test_damaged_files import damaged
+from test_damaged_files import damaged, many_examples
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.plugin.tasks import vocabulary
@@ -99,13 +99,7 @@ def test_a_bit_of_the_numbers(tmp_path, share):
         load(path)
 
 
-@settings(
-    max_examples=100,
-    deadline=None,
-    derandomize=True,
-    database=None,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
-)
+@many_examples
 @given(data=st.data())
 def test_an_altered_description_is_read_or_refused_in_one_line(tmp_path, data):
     """With checksums that are right: a stranger can make them so."""

@@ -125,13 +125,16 @@ FILES = {
 }
 
 
-@settings(
+many_examples = settings(
     max_examples=150,
     deadline=None,
     derandomize=True,
     database=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
+
+
+@many_examples
 @given(data=st.data())
 @pytest.mark.parametrize("kind", FILES)
 def test_it_is_read_rightly_or_refused_in_one_line(kind, data, tmp_path):

@@ -17,7 +17,17 @@ from fairseq.logging import metrics
 from fairseq.optim.lr_scheduler.fixed_schedule import FixedLRScheduleConfig
 from fairseq.search import DiverseBeamSearch
 from fairseq.sequence_scorer import SequenceScorer
-from models import EOS, PAD, SOURCES, TARGETS, batch_of, build_model, poison, training_task
+from models import (
+    EOS,
+    PAD,
+    SOURCES,
+    TARGETS,
+    adadelta,
+    batch_of,
+    build_model,
+    poison,
+    training_task,
+)
 from omegaconf import OmegaConf
 from pretend import DEVICE, MixedDevices, OnDevice, move, numbers, on_device, pretending
 from slow_cases import cases
@@ -31,7 +41,7 @@ from fairseq_rnnsearch.paper.equations import GatedUnit
 from fairseq_rnnsearch.plugin import optim
 from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.plugin.generators import AuthorsSequenceGenerator, StepwiseGenerator
-from fairseq_rnnsearch.plugin.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig, one_pass
+from fairseq_rnnsearch.plugin.optim import RNNSearchAdadeltaConfig, one_pass
 from fairseq_rnnsearch.runs.trainer import ResumableTrainer
 
 CLOSE = {"rtol": 1e-4, "atol": 1e-6}
@@ -89,11 +99,6 @@ def fused_adadelta(monkeypatch):
 def criterion_of(model, task=None):
     task = task or training_task("", 14, 13)
     return AlignmentHeatmapCriterion(task, "sum", 0.0)
-
-
-def adadelta(model, **options):
-    cfg = RNNSearchAdadeltaConfig(lr=[1.0], **options)
-    return RNNSearchAdadelta(cfg, list(model.parameters()))
 
 
 def update(model, batch, optimizer, smoothing=0.0, alpha=0.0):
@@ -212,16 +217,15 @@ def test_tf32_is_refused_in_training_where_there_is_none():
 # --- what fairseq's trainer adds ------------------------------------------------------------------
 
 
-def trainer_of(model, folder, on=None, optimizer=None, method=None, **common):
+def trainer_of(model, folder, on=None, optimizer=None, **common):
     """Our trainer with a model on a device, as fairseq's command makes it."""
     cfg = OmegaConf.structured(FairseqConfig)
     OmegaConf.set_struct(cfg, False)
     cfg.common.update({"cpu": True, "log_interval": 4} | common)
     cfg.optimization.update({"clip_norm": 1.0, "lr": [1.0]})
     cfg.checkpoint.save_dir = str(folder)
-    adadelta = "rnnsearch_adadelta", RNNSearchAdadeltaConfig(lr=[1.0], **optimizer or {})
     parts = {
-        "optimizer": method or adadelta,
+        "optimizer": ("rnnsearch_adadelta", RNNSearchAdadeltaConfig(lr=[1.0], **optimizer or {})),
         "lr_scheduler": ("fixed", FixedLRScheduleConfig(lr=[1.0])),
     }
     for part, (name, config) in parts.items():

@@ -4,7 +4,7 @@ import math
 
 import pytest
 import torch
-from models import EOS, batch_of, build_model, poison, training_task
+from models import EOS, adadelta, batch_of, build_model, poison, training_task
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.errors import UserError
@@ -12,7 +12,6 @@ from fairseq_rnnsearch.kernels.cpu.compiled import operations
 from fairseq_rnnsearch.kernels.cpu.operations import Operations
 from fairseq_rnnsearch.paper.equations import AlignmentModel, alignment_weights
 from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
-from fairseq_rnnsearch.plugin.optim.adadelta import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 from fairseq_rnnsearch.plugin.tasks.nonfinite import name_sentences
 
 SOURCES = [[4, 5, EOS], [6, EOS], [7, 8, 9, EOS]]
@@ -31,11 +30,6 @@ def training(tmp_path):
     return task, build_model(16, 16), AlignmentHeatmapCriterion(task, "sum", 0.0)
 
 
-def optimizer(model, **options):
-    cfg = RNNSearchAdadeltaConfig(lr=[0.25], **options)
-    return RNNSearchAdadelta(cfg, list(model.parameters()))
-
-
 def update(task, model, criterion, ours, number=0):
     ours.zero_grad()
     task.train_step(sample(), model, criterion, ours, number)
@@ -49,7 +43,7 @@ def test_the_sentence_with_the_gradient_is_named(training, caplog, word):
     task, model, criterion = training
     poison(model, word)
     before = [p.clone() for p in model.parameters()]
-    assert not torch.isfinite(update(task, model, criterion, optimizer(model)))
+    assert not torch.isfinite(update(task, model, criterion, adadelta(model)))
     number = {6: 17, 8: 170}[word]
     assert f"of 3 sentences, sentence {number} alone has no finite gradient" in caplog.text
     assert "update skipped (--nonfinite skip; 1 so far)" in caplog.text
@@ -60,7 +54,7 @@ def test_a_cost_of_infinity_is_no_sound_update(training, caplog):
     """log p = -inf of a word has a finite gradient: p - 1 at that word."""
     task, model, criterion = training
     model.decoder.network.output.bias.data[7] = -math.inf
-    ours = optimizer(model)
+    ours = adadelta(model)
     assert not torch.isfinite(update(task, model, criterion, ours))
     assert "the parameter decoder.network.output.bias is not finite itself" in caplog.text
     # the same without a parameter to blame
@@ -82,14 +76,14 @@ def test_a_cost_of_infinity_is_no_sound_update(training, caplog):
 def test_a_sum_that_overflows_names_the_largest(training, caplog):
     task, model, criterion = training
     poison(model, 6, 3e38)
-    update(task, model, criterion, optimizer(model))
+    update(task, model, criterion, adadelta(model))
     assert "each of its 3 sentences alone has a finite gradient, 17 the largest" in caplog.text
 
 
 def test_too_many_in_a_row_stop(training):
     task, model, criterion = training
     before = [p.clone() for p in model.parameters()]
-    ours = optimizer(model, nonfinite_limit=3)
+    ours = adadelta(model, nonfinite_limit=3)
     poison(model, 6)
     for number in range(2):
         update(task, model, criterion, ours, number)
@@ -100,7 +94,7 @@ def test_too_many_in_a_row_stop(training):
 
 def test_a_sound_update_ends_the_row(training):
     task, model, criterion = training
-    ours = optimizer(model, nonfinite_limit=2)
+    ours = adadelta(model, nonfinite_limit=2)
     for number in range(6):
         ours.zero_grad()
         task.train_step(sample(), model, criterion, ours, number)

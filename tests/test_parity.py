@@ -11,6 +11,7 @@ import pytest
 import torch
 from models import (
     PAD,
+    adadelta,
     arrays_from_tensors,
     cost_of,
     fairseq_words,
@@ -25,7 +26,6 @@ from fairseq_rnnsearch.plugin.authors_parameters import (
     groundhog_from_state_dict,
     state_dict_from_groundhog,
 )
-from fairseq_rnnsearch.plugin.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 
 EXACT = {"rtol": 0, "atol": 1e-10}
 # The program's 0.1 is a float32 constant, 1.5e-8 (relative) too large, even in its float64 graphs.
@@ -110,12 +110,6 @@ def test_every_gradient_equals_the_program(authors_model, pairs, reference, grou
     for name, gradient in gradients(authors_model).items():
         if "embedding.weight" in name or "output.weight" in name or "output.bias" in name:
             assert not gradient[PAD].any(), name  # the pad symbol is learnt nowhere
-
-
-def adadelta(model, **options):
-    """Return the optimizer at fairseq's default learning rate, which must not matter."""
-    config = RNNSearchAdadeltaConfig(lr=[0.25], **options)
-    return RNNSearchAdadelta(config, list(model.parameters()))
 
 
 def arrays_after(model, optimizer):

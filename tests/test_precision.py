@@ -15,6 +15,7 @@ from fairseq.dataclass.configs import FairseqConfig
 from models import (
     SOURCES,
     TARGETS,
+    adadelta,
     batch_of,
     build_model,
     padded,
@@ -38,7 +39,6 @@ from fairseq_rnnsearch.paper.equations import (
     OutputLayer,
 )
 from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
-from fairseq_rnnsearch.plugin.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 from fairseq_rnnsearch.runs.trainer import ResumableTrainer
 
 SIZES = {"encoder_embed_dim": 24, "encoder_hidden_size": 32, "decoder_embed_dim": 28}
@@ -249,10 +249,6 @@ def test_frequent_words_collect_their_gradient_in_float32():
     with torch.autocast("cpu", torch.bfloat16):
         embedding(words).sum().backward()
     assert (embedding.weight.grad[5] == 4096).all()
-
-
-def adadelta(model):
-    return RNNSearchAdadelta(RNNSearchAdadeltaConfig(lr=[1.0]), list(model.parameters()))
 
 
 def update(model, optimizer):

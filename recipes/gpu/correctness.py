@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from authors import SEARCHES, authors_params, recorded_numbers, recorded_searches
 from device import Device, Found, Measurements, bounded, moved, products_in
-from models import batch_of, fairseq_words, model_from_arrays, padded, previous
+from models import adadelta, batch_of, fairseq_words, model_from_arrays, padded, previous
 from search import sentences
 from speed import BEAM, TOGETHER, kinds
 
@@ -19,7 +19,6 @@ from fairseq_rnnsearch.plugin.authors_parameters import groundhog_from_state_dic
 from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.plugin.generators import AuthorsSequenceGenerator, StepwiseGenerator
 from fairseq_rnnsearch.plugin.models import RNNSearchModel
-from fairseq_rnnsearch.plugin.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 
 # of a gradient, the norm of the difference from float64 over the norm
 BOUNDS = {"float64": 1e-9, "float32": 1e-4, "tf32": 1e-2, "bfloat16": 1e-2}
@@ -92,7 +91,7 @@ def _authors_numbers(device: Device, kernels: str) -> Found:
     words_of = {"source_dictionary": model.encoder, "target_dictionary": model.decoder}
     task = SimpleNamespace(**{name: part.dictionary for name, part in words_of.items()})
     criterion = AlignmentHeatmapCriterion(task, "sum", 0.0)
-    optimizer = RNNSearchAdadelta(RNNSearchAdadeltaConfig(lr=[1.0]), list(model.parameters()))
+    optimizer = adadelta(model)
     rounded = {}
     for step in (1, 2, 3):
         optimizer.zero_grad()

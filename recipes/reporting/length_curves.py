@@ -15,6 +15,7 @@ import numpy as np
 from fairseq_rnnsearch.alignment.figures import fonts
 from fairseq_rnnsearch.alignment.figures.layout import DOTS_PER_INCH
 from fairseq_rnnsearch.alignment.figures.picture_files import picture_format, save_figure
+from reporting.paper import BLEU_ON_AXIS, LONGEST_ON_AXIS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -36,8 +37,6 @@ def draw_length_curves(
     lengths: Sequence[float],
     curves: Mapping[str, Sequence[float]],
     counts: Sequence[int],
-    longest: float = 60,
-    highest: float = 30,
 ) -> Figure:
     """Draw a curve for each system over the mean length of each bin of sentences.
 
@@ -45,7 +44,6 @@ def draw_length_curves(
         lengths: where the points stand, in source words, one for each bin, ascending.
         curves: a score for each bin, by the names of the systems; NaN interrupts a curve.
         counts: the number of sentences in each bin.
-        longest, highest: the ends of the axes, unless a point lies beyond them.
     """
     import matplotlib.style
     from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -70,10 +68,11 @@ def draw_length_curves(
                 clip_on=False,
                 zorder=3,
             )
-        top = np.nanmax([highest, *(value for points in curves.values() for value in points)])
+        top = np.nanmax([BLEU_ON_AXIS, *(value for points in curves.values() for value in points)])
         upper.set_ylim(0, math.ceil(top / 5) * 5)
         furthest = max(lengths)
-        upper.set_xlim(0, longest if furthest < longest else math.ceil((furthest + 1) / 5) * 5)
+        beyond = math.ceil((furthest + 1) / 5) * 5
+        upper.set_xlim(0, LONGEST_ON_AXIS if furthest < LONGEST_ON_AXIS else beyond)
         lower.vlines(lengths, 0, counts, color=BAR, linewidth=9)
         for length, count in zip(lengths, counts, strict=True):
             lower.annotate(
