@@ -92,8 +92,8 @@ def output_layer(rows=9, symbols=11, width=2):
     return randn(rows, width), randn(symbols, width), randn(symbols)
 
 
-def leaves_of(tensors, dtype=torch.float32):
-    return [x.detach().to(dtype).requires_grad_() for x in tensors]
+def leaves_of(tensors):
+    return [x.detach().float().requires_grad_() for x in tensors]
 
 
 def padding(label_smoothing):

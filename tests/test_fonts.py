@@ -37,7 +37,7 @@ def only_main(monkeypatch):
     monkeypatch.setattr(fonts, "_families", lambda: (fonts.MAIN,))
 
 
-def install(monkeypatch, path, family, letters):
+def install(monkeypatch, path, letters):
     """A font whose letters are black squares, as wide as their place in the text says."""
     names = [".notdef", *(f"letter{index}" for index in range(len(letters)))]
     builder = FontBuilder(1000, isTTF=True)
@@ -54,7 +54,7 @@ def install(monkeypatch, path, family, letters):
     builder.setupGlyf(squares)
     builder.setupHorizontalMetrics(widths)
     builder.setupHorizontalHeader(ascent=800, descent=-200)
-    builder.setupNameTable({"familyName": family, "styleName": "Regular", "psName": family})
+    builder.setupNameTable({"familyName": "Squares", "styleName": "Regular", "psName": "Squares"})
     builder.setupOS2(sTypoAscender=800, sTypoDescender=-200)
     builder.setupPost()
     builder.save(path)
@@ -126,7 +126,7 @@ def test_no_picture_has_a_box():
 
 
 def test_font_is_found_by_what_it_covers(tmp_path, monkeypatch):
-    install(monkeypatch, tmp_path / "one.ttf", "Squares", "漢字")
+    install(monkeypatch, tmp_path / "one.ttf", "漢字")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         label = fonts.label("漢字")
@@ -143,7 +143,7 @@ def test_mark_of_another_font_than_its_letter(tmp_path, monkeypatch):
     """Neither font can draw the two together."""
     mark = "\u1ab0"
     assert not fonts._is_drawn_by_main(mark)
-    install(monkeypatch, tmp_path / "one.ttf", "Squares", mark)
+    install(monkeypatch, tmp_path / "one.ttf", mark)
     with pytest.warns(UserWarning, match=r"heatmaps: .*U\+1AB0") as caught:
         label = fonts.label(f"a{mark}")
         layout.ink(label, 10, 72)
@@ -152,7 +152,7 @@ def test_mark_of_another_font_than_its_letter(tmp_path, monkeypatch):
 
 
 def test_font_that_is_found_is_in_every_file(tmp_path, monkeypatch):
-    install(monkeypatch, tmp_path / "one.ttf", "Squares", "漢字")
+    install(monkeypatch, tmp_path / "one.ttf", "漢字")
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for suffix in ("png", "pdf", "svg"):

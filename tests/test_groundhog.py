@@ -227,8 +227,8 @@ def array_file(shape, content, kind="<f4"):
     return b"\x93NUMPY\1\0" + len(header).to_bytes(2, "little") + header + content
 
 
-def write_npz(path, parts, compression=zipfile.ZIP_STORED):
-    with zipfile.ZipFile(path, "w", compression) as archive, warnings.catch_warnings():
+def write_npz(path, parts):
+    with zipfile.ZipFile(path, "w") as archive, warnings.catch_warnings():
         warnings.simplefilter("ignore")  # two of a name
         for name, content in parts:
             archive.writestr(name, content)

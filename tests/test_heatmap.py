@@ -47,10 +47,10 @@ def soft_alignment(target, source, seed=0):
     return weights / weights.sum(1, keepdims=True)
 
 
-def random_words(count, longest=14):
+def random_words(count):
     draw = np.random.default_rng(count)
     letters = list("abcdefghijklmnopqrstuvwxyzéàçÂÅÿ")
-    return ["".join(draw.choice(letters, draw.integers(1, longest))) for _ in range(count)]
+    return ["".join(draw.choice(letters, draw.integers(1, 14))) for _ in range(count)]
 
 
 def texts(labels):

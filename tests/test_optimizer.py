@@ -28,10 +28,10 @@ def build(params, lr=0.25, **options):
     return RNNSearchAdadelta(RNNSearchAdadeltaConfig(lr=[lr], **options), params)
 
 
-def give_gradients(params, seed, scale=1.0):
+def give_gradients(params, seed):
     generator = torch.Generator().manual_seed(seed)
     for parameter in params:
-        gradient = torch.randn(parameter.shape, dtype=torch.float64, generator=generator) * scale
+        gradient = torch.randn(parameter.shape, dtype=torch.float64, generator=generator)
         parameter.grad = gradient.to(parameter.dtype)
 
 

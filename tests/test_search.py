@@ -189,13 +189,13 @@ def test_batch_size_never_changes_a_translation(beam, ignore_unk, normalize_scor
 IMPOSSIBLE = -math.inf
 
 
-def steady_model(weights, symbols=30, others=IMPOSSIBLE):
+def steady_model(weights, symbols=30):
     """A real model whose words are as likely, exp(weight) before normalising, at every step."""
     model = build_model(12, symbols).double().eval()
     output = model.decoder.network.output
     with torch.no_grad():
         output.weight.zero_()
-        output.bias.fill_(others)
+        output.bias.fill_(IMPOSSIBLE)
         for symbol, weight in weights.items():
             output.bias[symbol] = weight
     return model

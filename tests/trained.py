@@ -75,40 +75,29 @@ def _corpus(folder: Path, *more: object, **sizes: int) -> Corpus:
     return Corpus(text, folder / "data", preprocess(text, folder / "data", *more).ok())
 
 
-def _learned(corpus: Corpus, folder: Path) -> Trained:
-    return Trained(
-        corpus,
-        folder,
-        train(
-            corpus.data,
-            folder,
-            LEARNING,
-            "--optimizer adam --lr 0.02 --lr-scheduler polynomial_decay --total-num-update 600",
-            f"--batch-size 10 --max-epoch {EPOCHS} --keep-last-epochs 2",
-        ).ok(),
-        EPOCHS,
+def _learned(folder: Path, *preprocessing: str) -> Trained:
+    corpus = _corpus(folder, *preprocessing, train=600, valid=50, test=60)
+    training = train(
+        corpus.data,
+        folder / "model",
+        LEARNING,
+        "--optimizer adam --lr 0.02 --lr-scheduler polynomial_decay --total-num-update 600",
+        f"--batch-size 10 --max-epoch {EPOCHS} --keep-last-epochs 2",
     )
+    return Trained(corpus, folder / "model", training.ok(), EPOCHS)
 
 
 @pytest.fixture(scope="session")
 def learned(tmp_path_factory) -> Trained:
     """A model that translates the counting language."""
-
-    def make(folder: Path) -> Trained:
-        return _learned(_corpus(folder, train=600, valid=50, test=60), folder / "model")
-
-    return made_once(tmp_path_factory, "learned", make)
+    return made_once(tmp_path_factory, "learned", _learned)
 
 
 @pytest.fixture(scope="session")
 def learned_shortlist(tmp_path_factory) -> Trained:
     """A model with a shortlist of ten words a side, which produces unknown words."""
-
-    def make(folder: Path) -> Trained:
-        shortlist = f"--nwordssrc {SHORTLIST} --nwordstgt {SHORTLIST}"
-        return _learned(_corpus(folder, shortlist, train=600, valid=50, test=60), folder / "model")
-
-    return made_once(tmp_path_factory, "shortlist", make)
+    shortlist = f"--nwordssrc {SHORTLIST} --nwordstgt {SHORTLIST}"
+    return made_once(tmp_path_factory, "shortlist", lambda folder: _learned(folder, shortlist))
 
 
 @pytest.fixture(scope="session")
