@@ -12,7 +12,7 @@ from fairseq_rnnsearch.errors import as_text, program
 
 _REPORT = re.compile(
     r"\| epoch (?P<epoch>\d+): +\d+ / (?P<batches>\d+) .* ppl=(?P<perplexity>[^ ,]+)"
-    r".* num_updates=(?P<update>\d+).* wall=(?P<seconds>\d+)"
+    r".* num_updates=(?P<update>\d+)"
 )
 _VALIDATION = re.compile(r"\| valid \| epoch (\d+) .* nll_loss [^ ]+ .* ppl ([^ ]+)")
 _KEPT = re.compile(r"(\d+) of (\d+) training pairs have at most (\d+) words")
@@ -37,6 +37,7 @@ class Progress:
 
     def __init__(self, updates: int, epochs: int) -> None:
         self._updates, self._epochs = updates, epochs
+        self._begun = time.monotonic()  # after a resume, fairseq's own `wall` stays 0
         self._first: tuple[int, float] | None = None  # update and time of the first report
         self._is_on_line = False
         self._left_out = ""
@@ -66,12 +67,13 @@ class Progress:
         of_epochs = self._epochs * int(report["batches"])
         if not total or 0 < of_epochs <= total:
             total = of_epochs
+        now = time.monotonic()
         text = f"update {update} of {total}, epoch {int(report['epoch'])}: training perplexity"
-        text += f" {report['perplexity']}, {_duration(int(report['seconds']))} so far"
+        text += f" {report['perplexity']}, {_duration(now - self._begun)} so far"
         if self._first is None:
-            self._first = update, time.monotonic()
+            self._first = update, now
         elif update < total and update > self._first[0]:
-            a_second = (update - self._first[0]) / (time.monotonic() - self._first[1])
+            a_second = (update - self._first[0]) / (now - self._first[1])
             text += f", {_duration((total - update) / a_second)} left"
         if sys.stdout.isatty():
             print(f"{_BEGIN_ANEW}  {text} ", end="", flush=True)
