@@ -419,6 +419,25 @@ def calls_of_threads(model, other):
     return calls
 
 
+def test_texts_within_a_text_and_beside_it(model, caplog):
+    def texts():
+        with model.as_one_text():
+            together.wait()
+            model.translate("red zeta")
+            with model.as_one_text():
+                model.translate("theta")
+            model.translate("house")
+            together.wait()
+
+    together = threading.Barrier(2, timeout=60)
+    with ThreadPoolExecutor(2) as pool:
+        for ended in [pool.submit(texts) for _ in range(2)]:
+            ended.result()
+    said = sorted(record.getMessage().partition(": ")[2] for record in caplog.records)
+    known = "en words is unknown to the model"
+    assert said == 2 * [f"1 of 1 {known}: theta"] + 2 * [f"1 of 3 {known}: zeta"]
+
+
 def test_threads_keep_their_options_and_their_models_apart(learned, learned_shortlist, monkeypatch):
     """Each call waits for all others between its options and its search.
 

@@ -16,6 +16,7 @@ heatmap.
 import contextlib
 import logging
 import math
+import threading
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -210,7 +211,7 @@ class Translator:
             words_of(source_dictionary, source_text.language, self.source_text),
             words_of(target_dictionary, target_text.language, self.target_text),
         )
-        self._text: CountedText | None = None  # that all calls belong to
+        self._texts: dict[int, CountedText | None] = {}  # that all calls of a thread belong to
 
     def __repr__(self) -> str:
         size = sum(values.numel() for model in self.models for values in model.parameters())
@@ -228,16 +229,18 @@ class Translator:
 
     @contextlib.contextmanager
     def as_one_text(self) -> Iterator[None]:
-        """Count unknown words, and how sure the model is, over all calls in the block together.
+        """Count unknown words, and how sure the model is, over this thread's calls in the block.
 
-        Otherwise each call counts as one text. Each text causes at most one warning, through
-        ``logging``; ``data.coverage`` says when.
+        Otherwise each call counts as one text, and so does a block inside this one. Each text
+        causes at most one warning, through ``logging``; ``data.coverage`` says when.
         """
-        self._text = self._new_text()
+        thread = threading.get_ident()
+        around = self._texts.get(thread)
+        text = self._texts[thread] = self._new_text()
         try:
             yield
         finally:
-            text, self._text = self._text, None
+            self._texts[thread] = around
             text.end()
 
     @overload
@@ -408,9 +411,10 @@ class Translator:
     @contextlib.contextmanager
     def _counted(self) -> Iterator[CountedText]:
         """Count a text, or a part of one, and warn at its end."""
-        text = self._text or self._new_text()
+        around = self._texts.get(threading.get_ident())
+        text = around or self._new_text()
         yield text
-        if self._text is None:
+        if around is None:
             text.end()
 
     def _new_text(self) -> CountedText:
