@@ -1,9 +1,15 @@
 """What commands print, and what their log files keep."""
 
+import io
 import re
+import sys
+from argparse import Namespace
 
+import pytest
 from commands import LAST_ONLY, MODEL, PAPER, QUIET, TASK, run
 from reporting.training_log import read_training
+
+from fairseq_rnnsearch.runs.programs import checked
 
 pytest_plugins = ["trained"]
 
@@ -60,3 +66,14 @@ def test_other_commands_too(barely_trained, tmp_path):
         kept = log.read_text().splitlines()
         assert sum(ALL in line or "Namespace(" in line for line in kept) == 1, command
         assert all(LINE.match(line) for line in kept)
+
+
+@pytest.mark.parametrize("is_terminal", (False, True))
+def test_text_is_utf_8_and_writes_no_escape_sequences_to_a_terminal(is_terminal, monkeypatch):
+    screen = io.TextIOWrapper(io.BytesIO(), "ascii")
+    monkeypatch.setattr(screen, "isatty", lambda: is_terminal)
+    monkeypatch.setattr("sys.stdout", screen)
+    checked(lambda _: print("H-0\té\x1b[2J"))(Namespace(log_file=None))
+    sys.stdout.flush()
+    shown = "H-0\té\ufffd[2J\n" if is_terminal else "H-0\té\x1b[2J\n"
+    assert screen.buffer.getvalue().decode() == shown

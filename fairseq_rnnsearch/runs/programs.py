@@ -3,8 +3,10 @@
 import atexit
 import contextlib
 import functools
+import io
 import os
 import re
+import sys
 from argparse import Namespace
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
@@ -14,7 +16,7 @@ import torch
 from fairseq.distributed import utils as distributed_utils
 from omegaconf import DictConfig
 
-from fairseq_rnnsearch.errors import UserError, counted, first_sentence
+from fairseq_rnnsearch.errors import UserError, as_text, counted, first_sentence
 from fairseq_rnnsearch.runs.messages import open_log_file
 from fairseq_rnnsearch.runs.options import check_configuration, check_options
 
@@ -29,12 +31,16 @@ _ends: ContextVar[list[Callable[[], None]] | None] = ContextVar("ends", default=
 
 
 def checked(main: Callable) -> Callable:
-    """Wrap a program's ``main``: check its options first, do the remaining work last."""
+    """Wrap a program's ``main``: check its options first, do the remaining work last.
+
+    Text is UTF-8 in any locale, and shown as text on a terminal.
+    """
 
     @functools.wraps(main)
     def run(cfg: DictConfig | Namespace, *args, **options) -> None:
         check = check_options if isinstance(cfg, Namespace) else check_configuration
         check(cfg)
+        _speak_utf8()
         open_log_file((cfg if isinstance(cfg, Namespace) else cfg.common).log_file)
         finishing: list[Callable[[], None]] = []
         token = _ends.set(finishing)
@@ -47,6 +53,22 @@ def checked(main: Callable) -> Callable:
                 finish()
 
     return run
+
+
+class _Terminal(io.TextIOWrapper):
+    """Standard output on which words of a stranger's dictionary are no control sequences."""
+
+    def write(self, text: str) -> int:
+        super().write(re.sub(r"[^\n\t]+", lambda part: as_text(part[0]), text))
+        return len(text)
+
+
+def _speak_utf8() -> None:
+    for stream in (sys.stdin, sys.stdout):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8")
+    if sys.stdout.isatty():
+        sys.stdout = _Terminal(sys.stdout.buffer, "utf-8", line_buffering=True)
 
 
 def share_and_call(call_main: Callable, cfg: DictConfig, main: Callable, **options) -> None:
