@@ -186,7 +186,7 @@ def test_interactive_replaces_unknown_words_without_falling_over(learned_shortli
     finished = interactive(
         learned_shortlist.corpus.data,
         learned_shortlist.checkpoint,
-        "--replace-unk '' --beam 2",
+        "--beam 2 --replace-unk",
         stdin="house weird bird\nred house\nboat\n",
     ).ok()
     assert sorted(finished.hypotheses()) == [0, 1, 2]

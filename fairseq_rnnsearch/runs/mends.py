@@ -147,6 +147,10 @@ MENDS = (
         without="--replace-unk is a traceback",
     ),
     Mend(
+        *(utils, "load_align_dict", _around(printed_alignment.read_replacements)),
+        without="--replace-unk without a file's name looks for a file",
+    ),
+    Mend(
         *(file_io.PathManager, "copy"),
         lambda copy: staticmethod(_around(writing.copy_whole)(copy)),
         without="a machine that dies while checkpoint_last.pt is written leaves half of it",

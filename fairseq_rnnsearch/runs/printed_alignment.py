@@ -37,6 +37,16 @@ def replace_unknown_words(
     return replace(text, source, [_position(one) for one in alignment], dictionary, unknown)
 
 
+def read_replacements(read: Callable, file: str | None) -> dict | None:
+    """Read the dictionary of ``--replace-unk``; without a file's name it is empty.
+
+    Args:
+        read: fairseq's function.
+        file: the option's value; fairseq's for none is "@@ ", and it looks for a file of that name.
+    """
+    return read("" if file == "@@ " else file)
+
+
 def _position(printed: tuple | list) -> int:
     """Return the source word of a pair, or the one with the largest weight of a soft row."""
     if not isinstance(printed, tuple | list):  # from another task
