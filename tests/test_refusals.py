@@ -23,6 +23,7 @@ from commands import (
     generate,
     hydra_options,
     interactive,
+    run,
     run_process,
     together,
     train,
@@ -85,6 +86,8 @@ _AER = "rnnsearch-evaluate aer --gold=@gold --hypothesis=@links"
 
 COMMANDS = {  # words of each command, and parts of its one line
     _TEXT: ["train.en has 30 lines", "train.fr has 31 lines"],
+    f"{_TEXT} --padding-factor 16": ["--padding-factor 16: dictionaries get no made-up words"],
+    f"{_TEXT} --align-suffix links": ["--align-suffix links: there is no ", "train.links"],
     "fairseq-train @uneven --save-dir=@new @train": ["train", "same number"],
     "fairseq-train @nowhere --save-dir=@new @train": ["nowhere"],
     "fairseq-train @longer --save-dir=@new @train": ["longer"],
@@ -196,6 +199,13 @@ def test_commands(launchpad, places, tmp_path, capsys):
         assert len(message.splitlines()) == 1 and len(message) < 800, message
     left = [path.name for path in (tmp_path / "new").rglob("*") if path.is_file()]
     assert {*left} <= {"preprocess.log"}
+
+
+def test_words_of_a_given_dictionary_are_not_chosen(small_corpus, tmp_path):
+    given = f"--trainpref={small_corpus.text}/train --srcdict={small_corpus.data}/dict.en.txt"
+    options = f"{TASK} -s en -t fr --destdir={tmp_path} --thresholdsrc 2 {given}"
+    error = run("fairseq-preprocess", options).error()
+    assert "--thresholdsrc 2: the words are those of --srcdict " in error
 
 
 def test_alignments_of_a_model_that_has_none(small_corpus, tmp_path):

@@ -4,6 +4,7 @@ fairseq binarises sides with different line counts silently, splits lines at str
 and fails unintelligibly on bytes that are not UTF-8.
 """
 
+import os
 import shutil
 from argparse import Namespace
 from collections.abc import Callable
@@ -15,6 +16,8 @@ from fairseq_rnnsearch.data.checksums import listed_files, write_checksums
 from fairseq_rnnsearch.data.corpus import check_parallel, check_text
 from fairseq_rnnsearch.data.plain_text import FILE_NAME, settings_of
 from fairseq_rnnsearch.errors import UserError
+
+_DEFAULT_PADDING = 8  # fairseq's
 
 
 def check_and_make_all(
@@ -34,10 +37,11 @@ def check_and_make_all(
         make_all: fairseq's function, which binarises one side.
 
     Raises:
-        UserError: as ``check_text`` and ``check_parallel``.
+        UserError: as ``check_text`` and ``check_parallel``, or an option would do nothing.
     """
     if language == options.source_lang:
         try:
+            _check_options(options)
             _check_text(options)
         except UserError:
             for side in ("src", "tgt"):
@@ -63,13 +67,36 @@ def _copy_description(options: Namespace) -> None:
         shutil.copy(text / name, data / name)
 
 
+def _check_options(options: Namespace) -> None:
+    """Refuse what fairseq, or the task's dictionary, would ignore."""
+    for side in ("src", "tgt"):
+        dictionary = getattr(options, f"{side}dict")
+        for name in (f"threshold{side}", f"nwords{side}"):
+            if dictionary and getattr(options, name) > 0:
+                raise UserError(
+                    f"--{name} {getattr(options, name)}: the words are those of --{side}dict "
+                    f"{dictionary}; give one of the two"
+                )
+    if options.padding_factor not in (1, _DEFAULT_PADDING):
+        raise UserError(
+            f"--padding-factor {options.padding_factor}: dictionaries get no made-up words here; "
+            "leave it out"
+        )
+    files = [f"{prefix}.{options.align_suffix}" for prefix in _prefixes(options)]
+    if options.align_suffix and not any(map(os.path.exists, files)):
+        raise UserError(f"--align-suffix {options.align_suffix}: there is no {' or '.join(files)}")
+
+
+def _prefixes(options: Namespace) -> list[str]:
+    given = (options.trainpref, options.validpref, options.testpref)
+    return list(dict.fromkeys(prefix for some in given if some for prefix in some.split(",")))
+
+
 def _check_text(options: Namespace) -> None:
     languages = [options.source_lang] + [options.target_lang] * (not options.only_source)
     if None in languages:
         raise UserError("--source-lang and --target-lang name the languages: both are needed")
-    given = (options.trainpref, options.validpref, options.testpref)
-    prefixes = dict.fromkeys(prefix for some in given if some for prefix in some.split(","))
-    for prefix in prefixes:
+    for prefix in _prefixes(options):
         files = [Path(f"{prefix}.{language}") for language in languages]
         if len(files) == 2:
             check_parallel(*files)
