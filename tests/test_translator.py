@@ -71,6 +71,7 @@ def test_a_translation_that_is_cut_is_said_to_be(learned, model, test_pairs, tmp
     for number, translation in enumerate(found):
         assert translation.text == finished.lines("H")[number][0].split("\t")[1]
         assert len(translation.text.split()) <= 2
+    assert (finished.out + finished.err).count("a translation was cut after 2 tokens") == 1
     assert "was cut after 2 tokens, the model's limit of length" in caplog.text
     assert {one.is_cut for one in found} == {True, False}
     assert not any(one.is_cut for one in model.translate([source for source, _ in test_pairs]))

@@ -9,6 +9,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
 import torch
 from fairseq import utils
 from fairseq.criterions import FairseqCriterion
@@ -25,6 +26,7 @@ from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.inference.batches import naming_the_batch
 from fairseq_rnnsearch.inference.decode import check_search, decode, has_alignment
 from fairseq_rnnsearch.inference.length_limit import UNKNOWN
+from fairseq_rnnsearch.inference.search.generator import longest_translation
 from fairseq_rnnsearch.plugin import generators
 from fairseq_rnnsearch.plugin.criterions.alignment_heatmap import (
     AlignmentHeatmapCriterion,
@@ -61,7 +63,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
             (cfg.source_lang, cfg.target_lang),
             Path(utils.split_paths(cfg.data or "")[0]),
         )
-        self._kernels_are_checked = False
+        self._kernels_are_checked = self._has_cut = False
         self._heatmaps = Heatmaps(cfg, (src_dict, tgt_dict), self._words, self.datasets)
 
     # data
@@ -283,4 +285,18 @@ class AlignmentHeatmapTask(ParallelDataTask):
                 weights = hypothesis["weights"]
                 hypothesis["alignment"] = printed_alignment(weights, asked, is_typed)
         self._heatmaps.add_translations(sample, beams)
+        if self._translates and not scores and not self.cfg.authors_search:
+            lengths = sample["net_input"]["src_lengths"].cpu().numpy()
+            self._warn_of_cuts(longest_translation(generator, lengths), beams)
         return beams
+
+    def _warn_of_cuts(self, longest: np.ndarray, beams: Sequence[Sequence[dict]]) -> None:
+        """Warn once of translations that have their maximum length, end symbols not included."""
+        lengths = np.array([len(best["tokens"]) - 1 for best, *_ in beams])
+        if not self._has_cut and (cut := lengths == longest).any():
+            self._has_cut = True
+            logger.warning(
+                "a translation was cut after %s, the limit of length of its sentence "
+                "(--max-len-a, --max-len-b), and others may be",
+                counted(int(lengths[cut][0]), "token"),
+            )
