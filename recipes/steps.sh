@@ -216,11 +216,17 @@ begin_work() {
     source "$ROOT/recipes/environment.sh"
 }
 
+# end_if_interrupted STATUS: ends this shell too if somebody interrupted or terminated the command.
+end_if_interrupted() {
+    (($1 != 130 && $1 != 143)) || exit "$1"
+}
+
 # logged NAME COMMAND...: writes the output to a log, and shows its end if the command fails.
 logged() {
     local file=$WORK/logs/$1.log status=0
     shift
     "$@" >"$file" 2>&1 || status=$?
+    end_if_interrupted "$status"
     if ((status != 0)); then
         tail -n 15 -- "$file" >&2
         die "$STEP: $1 failed with status $status; the end of $file is above"
@@ -273,6 +279,7 @@ train_logged() {
     "$@" 2>&1 | tee -a -- "$file" |
         python -P -m fairseq_rnnsearch.training.progress "$updates" "$epochs" ||
         status=${PIPESTATUS[0]}
+    end_if_interrupted "$status"
     if ((status != 0)); then
         tail -n 15 -- "$file" >&2
         die "$STEP failed with status $status; the end of $file is above"

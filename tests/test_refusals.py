@@ -246,15 +246,17 @@ def test_a_traceback_where_it_is_asked_for(launchpad, small_corpus):
 
 def test_steps_of_recipes_that_fail_or_are_interrupted(tmp_path):
     """Running again helps where something has interrupted the step."""
-    (tmp_path / ".done").mkdir()
+    for folder in (".done", "logs"):
+        (tmp_path / folder).mkdir()
     steps = f'. {ROOT / "recipes" / "steps.sh"}; WORK={tmp_path}; f() {{ "$@"; }}; run_step s x f '
     said = {}
-    for command in ("false", "bash -c 'kill -9 $$'", "true"):
+    for command in ("false", "bash -c 'kill -9 $$'", "logged l bash -c 'exit 130'", "true"):
         finished = run_process(["bash", "-c", steps + command])
         assert finished.returncode
         said[command] = finished.stderr.splitlines()[-1]
     assert said["false"].endswith('step "s" failed: mend what is said above')
     assert said["bash -c 'kill -9 $$'"].endswith('step "s" is unfinished; run again to go on')
+    assert said["logged l bash -c 'exit 130'"].endswith('"s" is unfinished; run again to go on')
     assert said["true"].endswith("error: s made nothing")
 
 

@@ -203,6 +203,15 @@ def test_a_program_that_fails_ends_the_step_with_its_log(tmp_path, capsys):
     assert capsys.readouterr().err == "\ufffd[2J why\n"
 
 
+def test_a_program_that_somebody_interrupts_leaves_the_step_unfinished(tmp_path, capsys):
+    work = Work(tmp_path)
+    step = Step("train", lambda out: work.run("x", ["-c", "raise SystemExit(130)"]), tmp_path / "a")
+    with work.locked(), pytest.raises(SystemExit) as ended:
+        work.do(step)
+    assert ended.value.code == 130
+    assert 'step "train" is unfinished; run again to go on' in capsys.readouterr().err
+
+
 def test_a_folder_with_other_things_is_no_work_folder(tmp_path):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter").touch()

@@ -218,6 +218,8 @@ class Work:
                     file.flush()
                     show(line.decode(errors="replace").rstrip("\n"))
             status = child.wait()
+        if status in (128 + signal.SIGINT, 128 + signal.SIGTERM):
+            raise _Interrupted(status - 128)  # sent to the program alone
         if status:
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
             print(*map(as_text, lines[-_SHOWN:]), sep="\n", file=sys.stderr)
