@@ -21,7 +21,7 @@ from fairseq_rnnsearch.runs.messages import open_log_file
 from fairseq_rnnsearch.runs.options import check_configuration, check_options
 
 # How long gloo waits for a machine that has fallen silent; torch waits for half an hour. The others
-# wait meanwhile for the process that saves and draws. A process that dies is noticed at once.
+# wait meanwhile for the process that saves and draws. They notice at once when a process dies.
 SILENCE = timedelta(minutes=10)
 
 _LOST = re.compile(r"gloo|nccl|Connection (closed|reset)|Broken pipe|Timed out|timeout", re.I)
