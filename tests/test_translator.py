@@ -28,7 +28,6 @@ from fairseq_rnnsearch.inference.translator import Translator
 from fairseq_rnnsearch.inference.work_folder import checkpoint_of
 from fairseq_rnnsearch.kernels import forget
 from fairseq_rnnsearch.model import precision
-from fairseq_rnnsearch.plugin.tasks import AlignmentHeatmapTask
 
 pytest_plugins = ["trained"]
 
@@ -462,15 +461,13 @@ def test_threads_keep_their_options_and_their_models_apart(learned, learned_shor
     for models in (model, other):
         for one in models.models:  # what the searches above have kept
             forget(one.parameters())
-    together, build = threading.Barrier(THREADS, timeout=60), AlignmentHeatmapTask.build_generator
+    together, search = threading.Barrier(THREADS, timeout=60), Translator._run
 
-    def build_together(*args, **options):
+    def search_together(*args, **options):
         together.wait()
-        generator = build(*args, **options)
-        together.wait()
-        return generator
+        return search(*args, **options)
 
-    monkeypatch.setattr(AlignmentHeatmapTask, "build_generator", build_together)
+    monkeypatch.setattr(Translator, "_run", search_together)
     before = sys.getswitchinterval()
     sys.setswitchinterval(1e-5)
     try:
