@@ -262,6 +262,26 @@ void align_backward(int64_t threads, int64_t sentences, int64_t source, int64_t 
     }
 }
 
+/* Return the largest x; e is e^(x - largest), and `sum` and `below` add up e and x - largest. */
+static inline real exponentials(int64_t symbols, const stored *x, real *e, real *sum, real *below)
+{
+    real most = -INFINITY, of_e = 0, of_x = 0;
+#pragma omp simd reduction(max : most)
+    for (int64_t k = 0; k < symbols; k++) {
+        real value = load(x[k]);
+        most = value > most ? value : most;
+    }
+#pragma omp simd reduction(+ : of_e) reduction(+ : of_x)
+    for (int64_t k = 0; k < symbols; k++) {
+        real less = load(x[k]) - most;
+        of_e += e[k] = exponential(less);
+        of_x += less;
+    }
+    *sum = of_e;
+    *below = of_x;
+    return most;
+}
+
 /* d_bias and scratch have a row of `symbols` numbers for each thread; d_logits may be missing. */
 void cost_of_words(int64_t threads, int64_t rows, int64_t symbols, const stored *logits,
                    const int64_t *words, double kept, double spread, real *nll, real *total,
@@ -274,18 +294,8 @@ void cost_of_words(int64_t threads, int64_t rows, int64_t symbols, const stored 
     for (int64_t i = 0; i < rows; i++) {
         const stored *x = logits + i * symbols;
         real *p = scratch + i / share * symbols, *own_d_bias = d_bias + i / share * symbols;
-        real most = -INFINITY, sum = 0, all = 0;
-#pragma omp simd reduction(max : most)
-        for (int64_t k = 0; k < symbols; k++) {
-            real value = load(x[k]);
-            most = value > most ? value : most;
-        }
-#pragma omp simd reduction(+ : sum) reduction(+ : all)
-        for (int64_t k = 0; k < symbols; k++) {
-            real below = load(x[k]) - most;
-            sum += p[k] = exponential(below);
-            all += below;
-        }
+        real sum, all;
+        const real most = exponentials(symbols, x, p, &sum, &all);
         /* subtract the largest first: beside it, the logarithm could vanish */
         const real log_sum = log(sum);
         nll[i] = log_sum - (load(x[words[i]]) - most);
@@ -328,23 +338,12 @@ void rdrop_cost(int64_t threads, int64_t sentences, int64_t target, int64_t symb
         }
         for (int reading = 0; reading < 2; reading++) {
             const stored *x = logits + rows[reading];
-            real *own = e[reading], greatest = -INFINITY, sum = 0, total = 0;
-#pragma omp simd reduction(max : greatest)
-            for (int64_t k = 0; k < symbols; k++) {
-                real value = load(x[k]);
-                greatest = value > greatest ? value : greatest;
-            }
-#pragma omp simd reduction(+ : sum) reduction(+ : total)
-            for (int64_t k = 0; k < symbols; k++) {
-                real below = load(x[k]) - greatest;
-                sum += own[k] = exponential(below);
-                total += below;
-            }
-            most[reading] = greatest;
+            real sum, below;
+            most[reading] = exponentials(symbols, x, e[reading], &sum, &below);
             scale[reading] = 1 / sum;
             log_sum[reading] = log(sum);
-            of_word += load(x[words[i]]) - greatest - log_sum[reading];
-            all += total - symbols * log_sum[reading];
+            of_word += load(x[words[i]]) - most[reading] - log_sum[reading];
+            all += below - symbols * log_sum[reading];
         }
         const stored *x = logits + rows[0], *y = logits + rows[1];
         const real between = log_sum[1] - log_sum[0];
