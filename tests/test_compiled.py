@@ -57,12 +57,14 @@ def test_another_source_or_compiler_is_another_library(cache, tmp_path, monkeypa
     source.write_bytes(compiled.SOURCE.read_bytes() + b"\n")
     for change in (
         lambda: None,
-        lambda: monkeypatch.setattr(compiled, "SOURCE", source),
+        lambda: monkeypatch.setattr(
+            compiled, "FUNCTIONS", compiled.FUNCTIONS._replace(source=source)
+        ),
         lambda: monkeypatch.setenv("CC", "cc -DANOTHER"),
     ):
         change()
         begin_again()
-        compiled.library(torch.float32)
+        compiled.FUNCTIONS.of_type(torch.float32)
     assert len(libraries(cache)) == 3
 
 
@@ -136,7 +138,7 @@ def assert_it_computes():
 
 
 def test_a_folder_of_another_user_is_not_used(cache, compilations, monkeypatch):
-    compiled.library(torch.float32)
+    compiled.FUNCTIONS.of_type(torch.float32)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     begin_again()
     assert_it_computes()
@@ -163,7 +165,7 @@ def test_threads_that_begin_together_share_one_library(cache, compilations):
 
     def use(_):
         barrier.wait()
-        return compiled.library(torch.float32)
+        return compiled.FUNCTIONS.of_type(torch.float32)
 
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(use, range(8)))
@@ -214,7 +216,7 @@ def test_nobody_else_may_write_to_what_is_made(tmp_path, cache, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "new" / "cache"))
     before = os.umask(0)
     try:
-        compiled.library(torch.float32)
+        compiled.FUNCTIONS.of_type(torch.float32)
     finally:
         os.umask(before)
     folder = tmp_path / "new" / "cache" / "fairseq_rnnsearch"

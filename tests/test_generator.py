@@ -177,7 +177,9 @@ def test_few_sentences_at_a_time_and_forgotten_words_change_nothing(monkeypatch,
     expected = search(SequenceGenerator, [model_of("reference", symbols=70)])
     monkeypatch.setattr(generator, "LOGITS", 1)
     monkeypatch.setattr(operations, "BLOCK", 1)
-    monkeypatch.setattr(compiled, "library", lambda dtype: None)  # which works on one at a time
+    monkeypatch.setattr(
+        compiled, "FUNCTIONS", compiled.FUNCTIONS._replace(types=())
+    )  # which works on one at a time
     monkeypatch.setattr(few_rows, "LARGEST", 0)
     monkeypatch.setattr(word_inputs, "BYTES", 8 * 27 * 6)  # six words
     alone()

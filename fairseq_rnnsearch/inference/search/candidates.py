@@ -5,20 +5,18 @@ with the best maxima, so only these are searched word by word. On a CPU, C reads
 looks at the words of a run whose maximum is better than the k-th best so far.
 """
 
-import ctypes
 from functools import lru_cache
 from pathlib import Path
 
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch import c_library
-from fairseq_rnnsearch.c_library import INTEGER, POINTER
+from fairseq_rnnsearch.c_library import INTEGER, POINTER, Functions
 
 RUN = 64
-SOURCE = Path(__file__).with_name("candidates.c")
-TYPES = {torch.float32: (), torch.float64: ("-DDOUBLE",)}
-ARGUMENTS = {"best_words": (*5 * (INTEGER,), *5 * (POINTER,))}
+FUNCTIONS = Functions(
+    Path(__file__).with_name("candidates.c"), {"best_words": (*5 * (INTEGER,), *5 * (POINTER,))}
+)
 
 
 def best(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor]:
@@ -33,7 +31,7 @@ def best(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor
     Returns:
         scores, words and hypotheses, ``(sentences, k)``.
     """
-    if compiled := _compiled(lprobs):
+    if compiled := FUNCTIONS.that_take(lprobs):
         values = lprobs.new_empty(len(lprobs), k)
         words, hypotheses = torch.empty(2, len(lprobs), k, dtype=torch.long)
         tensors = (lprobs, scores.to(lprobs.dtype).contiguous(), values, words, hypotheses)
@@ -43,12 +41,6 @@ def best(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor
     lprobs.nan_to_num_(-torch.inf, torch.inf, -torch.inf)
     values, chosen = _best(lprobs, scores, k)
     return values, chosen % lprobs.size(2), chosen // lprobs.size(2)
-
-
-def _compiled(lprobs: Tensor) -> ctypes.CDLL | None:
-    if lprobs.device.type != "cpu" or lprobs.dtype not in TYPES:
-        return None
-    return c_library.load(SOURCE, TYPES[lprobs.dtype], ARGUMENTS)
 
 
 def _best(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor]:

@@ -10,15 +10,12 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch import c_library
-from fairseq_rnnsearch.c_library import INTEGER, POINTER, REAL
+from fairseq_rnnsearch.c_library import INTEGER, POINTER, REAL, TYPES, Functions
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.cpu.operations import Operations, check_words
 from fairseq_rnnsearch.kernels.derived import smoothing
 
 SOURCE = Path(__file__).with_name("operations.c")
-TYPES = {torch.float32: (), torch.float64: ("-DDOUBLE",), torch.bfloat16: ("-DBFLOAT16",)}
-
 _MATRIX = (POINTER, INTEGER)  # first number, row stride
 ARGUMENTS = {
     "unit_gates": (*3 * (INTEGER,), *3 * _MATRIX, *4 * (POINTER,)),
@@ -30,17 +27,13 @@ ARGUMENTS = {
     "cost_of_words": (*3 * (INTEGER,), *2 * (POINTER,), *2 * (REAL,), *5 * (POINTER,)),
     "log_softmax": (*3 * (INTEGER,), POINTER, REAL, POINTER),
 }
+FUNCTIONS = Functions(SOURCE, ARGUMENTS, TYPES)
 
 
 def operations(operands: torch.dtype) -> Operations:
     """Return the elementwise operations for a type, with torch's current number of threads."""
-    functions = library(operands)
+    functions = FUNCTIONS.of_type(operands)
     return Operations() if functions is None else CompiledOperations(functions, operands)
-
-
-def library(operands: torch.dtype) -> ctypes.CDLL | None:
-    """Return the compiled functions for a type, or None if they cannot be compiled."""
-    return c_library.load(SOURCE, TYPES[operands], ARGUMENTS)
 
 
 class CompiledOperations(Operations):

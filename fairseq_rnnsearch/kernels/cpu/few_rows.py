@@ -10,23 +10,22 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch import c_library
-from fairseq_rnnsearch.c_library import INTEGER, POINTER, REAL
-from fairseq_rnnsearch.kernels.cpu.compiled import SOURCE, TYPES
+from fairseq_rnnsearch.c_library import INTEGER, POINTER, REAL, Functions
+from fairseq_rnnsearch.kernels.cpu.compiled import SOURCE
 from fairseq_rnnsearch.kernels.cpu.packed_weights import can_keep, kept
 from fairseq_rnnsearch.kernels.cpu.search_steps import SearchSteps
 from fairseq_rnnsearch.kernels.interface import Direction, SearchStart
 
 LARGEST = 2**22  # bytes of a step's weights
 WIDEST = 128  # bytes of a panel's row, at most; see operations.c
-ARGUMENTS = {
+FUNCTIONS = Functions(SOURCE, {
     "arrange": (*2 * (INTEGER,), *2 * (POINTER,)),
     "few_rows_recurrence": (*5 * (INTEGER,), *6 * (POINTER,)),
     "search_update": (*5 * (INTEGER,), *6 * (POINTER,), INTEGER, *2 * (POINTER,)),
     "search_align": (*6 * (INTEGER,), *7 * (POINTER,)),
     "search_read": (*6 * (INTEGER,), *5 * (POINTER,), INTEGER, *2 * (POINTER,)),
     "search_log_probabilities": (*4 * (INTEGER,), *3 * (POINTER,), REAL, POINTER),
-}
+})  # fmt: skip
 
 
 def takes_search(start: SearchStart) -> bool:
@@ -41,10 +40,10 @@ def takes_search(start: SearchStart) -> bool:
 def takes(weights: Sequence[Tensor], dtype: torch.dtype) -> bool:
     """Return whether steps with these weights and states of a type can be taken here."""
     return (
-        {weight.dtype for weight in weights} == {dtype} != {torch.bfloat16}
+        {weight.dtype for weight in weights} == {dtype}
         and can_keep(weights[0])
         and sum(weight.numel() for weight in weights) * dtype.itemsize <= LARGEST
-        and _functions(dtype) is not None
+        and FUNCTIONS.of_type(dtype) is not None
     )
 
 
@@ -60,7 +59,7 @@ def recurrence(
         states[steps if reverse else 0] = 0 if initial is None else initial
         weights = [kept(_panels, w) for w in (unit.recurrent_gates, unit.recurrent_proposed)]
         here = None if present is None else present.to(inputs.dtype).contiguous()
-        _functions(inputs.dtype).few_rows_recurrence(
+        FUNCTIONS.of_type(inputs.dtype).few_rows_recurrence(
             *(torch.get_num_threads(), steps, rows, n, reverse, inputs.data_ptr()),
             None if here is None else here.data_ptr(),
             *(x.data_ptr() for x in (*weights, scratch, states)),
@@ -69,15 +68,11 @@ def recurrence(
     return torch.cat(outputs, dim=-1)
 
 
-def _functions(dtype: torch.dtype) -> object:
-    return c_library.load(SOURCE, TYPES[dtype], ARGUMENTS)
-
-
 def _panels(weight: Tensor) -> Tensor:
     """Return W^T as C's products take it; where it has no columns for the last panel, zeros."""
     n, k = weight.shape
     weight, panels = weight.contiguous(), weight.new_zeros(n + WIDEST // weight.itemsize, k)
-    _functions(weight.dtype).arrange(n, k, weight.data_ptr(), panels.data_ptr())
+    FUNCTIONS.of_type(weight.dtype).arrange(n, k, weight.data_ptr(), panels.data_ptr())
     return panels
 
 
@@ -86,7 +81,7 @@ class FewRowSteps(SearchSteps):
 
     def __init__(self, start: SearchStart) -> None:
         super().__init__(start)
-        self._c = _functions(start.initial.dtype)
+        self._c = FUNCTIONS.of_type(start.initial.dtype)
         self._output_bias = self._output_bias.contiguous()
 
     def step(self, previous: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -15,18 +15,16 @@ It is computed with the cost, in C on a CPU and otherwise for some words at a ti
 logits and their gradient take memory of that size.
 """
 
-import ctypes
-
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch import c_library
-from fairseq_rnnsearch.c_library import INTEGER, POINTER, REAL
+from fairseq_rnnsearch.c_library import INTEGER, POINTER, REAL, TYPES, Functions
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
-from fairseq_rnnsearch.kernels.cpu.compiled import SOURCE, TYPES
+from fairseq_rnnsearch.kernels.cpu.compiled import SOURCE
 from fairseq_rnnsearch.kernels.cpu.operations import check_words, scratch
 
 ARGUMENTS = {"rdrop_cost": (*4 * (INTEGER,), *3 * (POINTER,), *2 * (REAL,), *3 * (POINTER,))}
+FUNCTIONS = Functions(SOURCE, ARGUMENTS, TYPES)
 _NUMBERS = {"cpu": 2**18}  # logits per block, to fit a processor's cache
 _MANY = 2**25  # elsewhere
 
@@ -65,7 +63,8 @@ class _RDropCost(torch.autograd.Function):
         label_smoothing: float,
         alpha: float,
     ) -> tuple[Tensor, Tensor, Tensor]:
-        compute = _compiled if _functions(logits) else _in_blocks
+        logits = logits.contiguous()
+        compute = _compiled if FUNCTIONS.that_take(logits) else _in_blocks
         sums, gradient = compute(logits, words, present, label_smoothing, alpha)
         ctx.save_for_backward(gradient)
         cost, nll, apart = sums.unbind()
@@ -81,23 +80,17 @@ class _RDropCost(torch.autograd.Function):
         return gradient * d_cost, None, None, None, None
 
 
-def _functions(logits: Tensor) -> ctypes.CDLL | None:
-    if logits.device.type != "cpu" or logits.dtype not in TYPES:
-        return None
-    return c_library.load(SOURCE, TYPES[logits.dtype], ARGUMENTS)
-
-
 def _compiled(
     logits: Tensor, words: Tensor, present: Tensor, label_smoothing: float, alpha: float
 ) -> tuple[Tensor, Tensor]:
     """Return the three sums and the gradient of the logits, by C."""
-    logits, words, present = logits.contiguous(), words.contiguous(), present.bool().contiguous()
+    words, present = words.contiguous(), present.bool().contiguous()
     check_words(words, logits.size(2))
     threads, (rows, target, symbols) = torch.get_num_threads(), logits.shape
     dtype, gradient = accurate_type(logits.dtype), torch.empty_like(logits)
     costs = torch.empty(len(words), 3, dtype=dtype)
     memory = scratch("R-Drop", 2 * threads * symbols, dtype)
-    _functions(logits).rdrop_cost(
+    FUNCTIONS.that_take(logits).rdrop_cost(
         *(threads, rows // 2, target, symbols),
         *(x.data_ptr() for x in (logits, words, present)),
         *(label_smoothing, alpha),

@@ -12,17 +12,14 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch import c_library
-from fairseq_rnnsearch.c_library import INTEGER, POINTER, REAL
+from fairseq_rnnsearch.c_library import INTEGER, POINTER, REAL, Functions
 from fairseq_rnnsearch.devices import runs_triton
 
-SOURCE = Path(__file__).with_name("adadelta.c")
-TYPES = {torch.float32: (), torch.float64: ("-DDOUBLE",)}
 AVERAGES = ("square_avg", "acc_delta")  # torch's names of E[g^2] and E[D^2]
-ARGUMENTS = {
+FUNCTIONS = Functions(Path(__file__).with_name("adadelta.c"), {
     "sum_of_squares": (*2 * (INTEGER,), *2 * (POINTER,)),
     "update": (*2 * (INTEGER,), *4 * (POINTER,), *5 * (REAL,)),
-}
+})  # fmt: skip
 
 
 class OnePassAdadelta(torch.optim.Adadelta):
@@ -65,7 +62,7 @@ class OnePassAdadelta(torch.optim.Adadelta):
         return None
 
     def _functions_for(self, parameters: Sequence[Tensor]) -> ctypes.CDLL | None:
-        """Return the compiled functions if they take an update's tensors; C trusts its pointers."""
+        """Return the compiled functions if they take an update's tensors."""
         tensors = list(parameters)
         for parameter in parameters:
             state = self.state[parameter]  # another program may have stored it
@@ -73,7 +70,7 @@ class OnePassAdadelta(torch.optim.Adadelta):
             if any(tensor.shape != parameter.shape for tensor in own):
                 return None
             tensors += own
-        return _functions(tensors)
+        return FUNCTIONS.that_take(*tensors)
 
     def _averages_of(self, parameter: Tensor) -> tuple[Tensor, Tensor]:
         """Return E[g^2] and E[D^2] before an update."""
@@ -93,7 +90,7 @@ def gradients_of(parameters: Sequence[Tensor]) -> list[Tensor]:
 def norm_of(gradients: Sequence[Tensor]) -> Tensor:
     """Return the norm of all gradients together, ``()``, in float32 at least."""
     dtype = torch.promote_types(gradients[0].dtype, torch.float32)
-    if functions := _functions(gradients):
+    if functions := FUNCTIONS.that_take(*gradients):
         squares = torch.empty(len(gradients), dtype=torch.float64)
         threads = torch.get_num_threads()
         for gradient, square in zip(gradients, squares, strict=True):
@@ -103,16 +100,6 @@ def norm_of(gradients: Sequence[Tensor]) -> Tensor:
         return squares.sum().sqrt().to(dtype)
     norms = torch._foreach_norm(gradients, 2, dtype=dtype)  # a few launches on a GPU
     return torch.linalg.vector_norm(torch.stack(norms))
-
-
-def _functions(tensors: Sequence[Tensor]) -> ctypes.CDLL | None:
-    """Return the compiled functions that take all these tensors, or None."""
-    types = {x.dtype for x in tensors}
-    if len(types) != 1 or not types <= TYPES.keys():
-        return None
-    if not all(x.is_cpu and x.layout is torch.strided and x.is_contiguous() for x in tensors):
-        return None
-    return c_library.load(SOURCE, TYPES[types.pop()], ARGUMENTS)
 
 
 def _update(
