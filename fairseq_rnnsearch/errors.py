@@ -182,13 +182,7 @@ def program(main: Callable[..., None]) -> Callable[..., None]:
             if getattr(sys, name) is None:  # was closed by who started the program
                 setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
         if not any(arguments) and sys.stdout is sys.__stdout__:
-            sys.stdout = _StandardOutput(
-                sys.stdout.buffer,
-                encoding=sys.stdout.encoding,
-                errors=sys.stdout.errors,
-                line_buffering=sys.stdout.line_buffering,
-                write_through=sys.stdout.write_through,
-            )
+            sys.stdout = StandardOutput(sys.stdout)
         if not any(arguments) and threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGHUP):
                 if signal.getsignal(number) is signal.SIG_DFL:  # not ignored, as by nohup
@@ -210,10 +204,20 @@ def program(main: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-class _StandardOutput(io.TextIOWrapper):
-    """Standard output, which is named where it cannot be written."""
+class StandardOutput(io.TextIOWrapper):
+    """Takes the place of standard output, which it names where it cannot be written.
+
+    With ``is_foreign``, text may be a stranger's, and has no control sequences for a terminal.
+    """
+
+    def __init__(self, out: io.TextIOWrapper, *, is_foreign: bool = False) -> None:
+        buffering = {"line_buffering": out.line_buffering, "write_through": out.write_through}
+        super().__init__(out.buffer, out.encoding, out.errors, **buffering)
+        self._is_foreign = is_foreign
 
     def write(self, text: str) -> int:
+        if self._is_foreign:
+            text = re.sub(r"[^\n\t]+", lambda part: as_text(part[0]), text)
         with self._named():
             return super().write(text)
 

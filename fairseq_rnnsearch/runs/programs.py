@@ -16,7 +16,7 @@ import torch
 from fairseq.distributed import utils as distributed_utils
 from omegaconf import DictConfig
 
-from fairseq_rnnsearch.errors import UserError, as_text, counted, first_sentence
+from fairseq_rnnsearch.errors import StandardOutput, UserError, counted, first_sentence
 from fairseq_rnnsearch.runs.messages import open_log_file
 from fairseq_rnnsearch.runs.options import check_configuration, check_options
 
@@ -55,20 +55,12 @@ def checked(main: Callable) -> Callable:
     return run
 
 
-class _Terminal(io.TextIOWrapper):
-    """Standard output on which words of a stranger's dictionary are no control sequences."""
-
-    def write(self, text: str) -> int:
-        super().write(re.sub(r"[^\n\t]+", lambda part: as_text(part[0]), text))
-        return len(text)
-
-
 def _speak_utf8() -> None:
     for stream in (sys.stdin, sys.stdout):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8")
     if sys.stdout.isatty():
-        sys.stdout = _Terminal(sys.stdout.buffer, "utf-8", line_buffering=True)
+        sys.stdout = StandardOutput(sys.stdout, is_foreign=True)  # words of any dictionary
 
 
 def share_and_call(call_main: Callable, cfg: DictConfig, main: Callable, **options) -> None:
