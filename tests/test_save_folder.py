@@ -277,8 +277,10 @@ def test_what_cannot_be_locked_is_named(tmp_path, what):
 
     there = tmp_path / NAME
     there.mkdir() if what == "a folder" else there.symlink_to(tmp_path / "elsewhere")
+    descriptors = os.listdir("/proc/self/fd")
     with pytest.raises(UserError, match=f"--save-dir {tmp_path}: {NAME} in it.* is {what}"):
         lock(str(tmp_path))
+    assert os.listdir("/proc/self/fd") == descriptors
     assert list(tmp_path.iterdir()) == [there]
 
 

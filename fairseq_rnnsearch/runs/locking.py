@@ -20,6 +20,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.files import read_plain_text
 
 logger = logging.getLogger(__name__)
 
@@ -62,26 +63,25 @@ def lock(folder: str) -> OSError | None:
     """
     if any(_is_at(held, folder) for held in _held()):
         return None
-    try:
-        os.makedirs(folder, exist_ok=True)
-        opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    except OSError as problem:
-        return problem
-    try:
-        taken = _Lock(opened, _locked(opened))
-    except BlockingIOError:
-        raise UserError(
-            f"--save-dir {folder} is in use by another training{_holder(opened)}: wait for its "
-            "end, or name another --save-dir"
-        ) from None
-    except OSError as problem:
-        if what := _in_the_way(opened):
+    with contextlib.ExitStack() as without_lock:
+        try:
+            os.makedirs(folder, exist_ok=True)
+            opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            without_lock.callback(os.close, opened)
+            taken = _Lock(opened, _locked(opened))
+        except BlockingIOError:
             raise UserError(
-                f"--save-dir {folder}: {NAME} in it, which trainings lock, is {what}: remove it if "
-                "no training needs it, or name another --save-dir"
-            ) from problem
-        os.close(opened)
-        return problem
+                f"--save-dir {folder} is in use by another training{_holder(folder)}: wait for "
+                "its end, or name another --save-dir"
+            ) from None
+        except OSError as problem:
+            if what := _in_the_way(folder):
+                raise UserError(
+                    f"--save-dir {folder}: {NAME} in it, which trainings lock, is {what}: remove "
+                    "it if no training needs it, or name another --save-dir"
+                ) from problem
+            return problem
+        without_lock.pop_all()
     _held().append(taken)
     _let_go_in_forked_processes()
     atexit.register(_remove, taken)
@@ -140,26 +140,24 @@ def _is_at(lock: _Lock, folder: str) -> bool:
     return is_there and _is_named(lock)
 
 
-def _holder(folder: int) -> str:
-    with contextlib.suppress(OSError):
-        flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
-        with open(os.open(NAME, flags, dir_fd=folder), errors="replace") as file:
-            text = file.read(200)
+def _holder(folder: str) -> str:
+    with contextlib.suppress(OSError, UnicodeDecodeError):
+        text = read_plain_text(os.path.join(folder, NAME), 200)
         if re.fullmatch(r"process \d+ on [\w.-]+", text):
             return f" ({text})"
     return ""
 
 
-def _in_the_way(folder: int) -> str:
+def _in_the_way(folder: str) -> str:
     """Describe what has the name of the file to lock and cannot be opened, if there is such."""
+    path = os.path.join(folder, NAME)
     try:
-        there = os.stat(NAME, dir_fd=folder, follow_symlinks=False)
+        there = os.lstat(path)
     except OSError:
         return ""
     if not stat.S_ISREG(there.st_mode):
         return "a link" if stat.S_ISLNK(there.st_mode) else "a folder or a device"
-    can_open = os.access(NAME, os.R_OK | os.W_OK, dir_fd=folder)
-    return "" if can_open else f"a file of user {there.st_uid}"
+    return "" if os.access(path, os.R_OK | os.W_OK) else f"a file of user {there.st_uid}"
 
 
 @functools.cache
