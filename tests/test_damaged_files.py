@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from fairseq_rnnsearch.alignment.evaluation.links import read_links
 from fairseq_rnnsearch.alignment.figures import Alignment, read_alignments, write_gallery
 from fairseq_rnnsearch.data.corpus import check_parallel
-from fairseq_rnnsearch.data.dictionary_file import check_dictionary
+from fairseq_rnnsearch.data.dictionary_file import read_dictionary
 from fairseq_rnnsearch.data.plain_text import PlainText
 from fairseq_rnnsearch.errors import UserError
 
@@ -63,7 +63,7 @@ def text_again(folder):
 
 
 def dictionary(folder):
-    check_dictionary(folder / "dict.en.txt")
+    read_dictionary(folder / "dict.en.txt")
     return Dictionary.load(str(folder / "dict.en.txt")).symbols[4:]
 
 

@@ -193,7 +193,7 @@ def test_the_command_and_python_give_the_same(option, barely_trained, tmp_path):
     assert [json_line(one) for one in read.values()] == written
     wrong = json.loads(written[0]) | {"mattered": [["x"]]}
     (out / "wrong.jsonl").write_text(json.dumps(wrong))
-    with pytest.raises(UserError, match="line 1: mattered must be"):
+    with pytest.raises(UserError, match="line 1: not an alignment"):
         read_alignments(out / "wrong.jsonl")
 
 

@@ -49,15 +49,12 @@ def check_split(folder: Path, split: str, symbols: Mapping[str, int]) -> None:
             check_checksum(f"{prefix}.bin")
 
 
-def check_binarised(prefix: str | os.PathLike[str], symbols: int) -> int:
+def check_binarised(prefix: str | os.PathLike[str], symbols: int) -> None:
     """Check one side of a split.
 
     Args:
         prefix: the two files' names without ``.idx`` and ``.bin``.
         symbols: the number of symbols in the dictionary; every word must be below it.
-
-    Returns:
-        The number of sentences.
 
     Raises:
         UserError: something is wrong; the message names the file and, where it is known, the
@@ -69,8 +66,7 @@ def check_binarised(prefix: str | os.PathLike[str], symbols: int) -> int:
         numbers = _numbers(data, int(sizes.sum()), kind)
     except OSError as problem:
         raise UserError(f"{problem.filename} cannot be read: {problem.strerror}") from problem
-    _check_numbers(data, numbers, np.cumsum(sizes, dtype=np.int64) - 1, symbols)
-    return len(sizes)
+    _check_numbers(data, numbers, np.cumsum(sizes) - 1, symbols)
 
 
 def _read_index(path: Path) -> tuple[np.ndarray, np.dtype]:
@@ -82,37 +78,24 @@ def _read_index(path: Path) -> tuple[np.ndarray, np.dtype]:
             f"{path} is an index of fairseq's older kind (--dataset-impl cached or lazy), in which"
             f" damage cannot be seen; {_AGAIN}"
         )
-    if not content.startswith(_MAGIC) or len(content) < _HEADER.itemsize:
-        raise UserError(
-            f"{path} is not an index of fairseq ({counted(len(content), 'byte')}); {_AGAIN}"
-        )
-    header = np.frombuffer(content, _HEADER, 1)[0]
+    header = np.frombuffer(content[: _HEADER.itemsize].ljust(_HEADER.itemsize, b"\0"), _HEADER)[0]
     count, code = int(header["count"]), int(header["type"])
-    if header["version"] != 1 or code not in _TYPES:
+    is_index = content.startswith(_MAGIC) and header["version"] == 1 and code in _TYPES
+    if not is_index or len(content) != _HEADER.itemsize + 12 * count:
         raise UserError(
-            f"{path}: version {header['version']} and type {code}, expected 1 and one of "
-            f"{', '.join(map(str, _TYPES))}; {_AGAIN}"
+            f"{path} ({counted(len(content), 'byte')}) is not an index of fairseq, or it is "
+            f"truncated or damaged; {_AGAIN}"
         )
-    expected = _HEADER.itemsize + 12 * count
-    if len(content) != expected:
-        raise UserError(
-            f"{path} has {counted(len(content), 'byte')}, its {counted(count, 'sentence')} need"
-            f" {expected:,}: it is truncated or damaged; {_AGAIN}"
-        )
-    sizes = np.frombuffer(content, "<i4", count, _HEADER.itemsize)
-    pointers = np.frombuffer(content, "<i8", count, _HEADER.itemsize + 4 * count)
     kind = np.dtype(_TYPES[code])
-    if count and sizes.min() < 1:
+    sizes = np.frombuffer(content, "<i4", count, _HEADER.itemsize).astype(np.int64)
+    begins = np.frombuffer(content, "<i8", count, _HEADER.itemsize + 4 * count)
+    is_wrong = (sizes < 1) | (begins != (np.cumsum(sizes) - sizes) * kind.itemsize)
+    if is_wrong.any():
         raise UserError(
-            f"{path}: sentence {int(sizes.argmin())} has {sizes.min()} words and no end; {_AGAIN}"
+            f"{path}: the length or the place of sentence {int(is_wrong.argmax())} is damaged; "
+            f"{_AGAIN}"
         )
-    begins = np.cumsum(sizes, dtype=np.int64) - sizes
-    if wrong := np.flatnonzero(pointers != begins * kind.itemsize)[:1].tolist():
-        raise UserError(
-            f"{path}: sentence {wrong[0]} begins at byte {pointers[wrong[0]]:,} of the .bin, "
-            f"expected {begins[wrong[0]] * kind.itemsize:,}; {_AGAIN}"
-        )
-    return sizes.astype(np.int64), kind
+    return sizes, kind
 
 
 def _numbers(path: Path, count: int, kind: np.dtype) -> np.ndarray:

@@ -69,7 +69,8 @@ def read_dictionary(path: Path) -> Dictionary:
     """Read and check one dictionary.
 
     Raises:
-        UserError: as `check_dictionary`.
+        UserError: as from `check_text`; or naming a line that is not a word and a count, or
+            repeats a word.
     """
     dictionary = Dictionary(str(path))
     for word, count in _entries(Path(path)):
@@ -88,19 +89,6 @@ def file_of(dictionary: Any) -> str:
     """Return a dictionary's file as `` (file)``, or nothing if unknown."""
     path = vars(dictionary).get("path")
     return f" ({path})" if path else ""
-
-
-def check_dictionary(path: Path) -> int:
-    """Check one dictionary.
-
-    Returns:
-        The number of its words.
-
-    Raises:
-        UserError: as from `check_text`; or naming a line that is not a word and a count, or
-            repeats a word.
-    """
-    return len({word for word, _ in _entries(Path(path))})
 
 
 def _entries(path: Path) -> Iterator[tuple[str, int]]:

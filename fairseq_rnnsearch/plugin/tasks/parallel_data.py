@@ -23,7 +23,7 @@ from fairseq.tasks.translation import TranslationTask
 from fairseq_rnnsearch.data.binarised import check_split
 from fairseq_rnnsearch.data.checksums import check_checksum
 from fairseq_rnnsearch.data.corpus import check_text
-from fairseq_rnnsearch.data.dictionary_file import check_dictionary
+from fairseq_rnnsearch.data.dictionary_file import read_dictionary
 from fairseq_rnnsearch.errors import UserError, reason
 from fairseq_rnnsearch.inference import length_limit
 from fairseq_rnnsearch.paper.batch_order import paper_batches
@@ -79,10 +79,10 @@ class ParallelDataTask(TranslationTask):
         """Check and load a dictionary as fairseq does; it remembers its file.
 
         Raises:
-            UserError: as `check_dictionary`.
+            UserError: as `read_dictionary`.
         """
         mend_fairseq()
-        check_dictionary(filename)
+        read_dictionary(Path(filename))
         check_checksum(filename)
         return FileDictionary.load(filename)
 
