@@ -190,7 +190,7 @@ def test_png_is_the_picture_of_the_figure(tmp_path):
     source, target = ["The", "agreement", "gjpq", "</s>"], ["L'", "accord", "été", "on", "</s>"]
     weights = np.random.default_rng(0).random((5, 4))
     save_heatmap(tmp_path / "a.png", source, target, weights)
-    draw_heatmap(source, target, weights).savefig(tmp_path / "b.png")
+    draw_heatmap(source, target, weights).figure.savefig(tmp_path / "b.png")
     ours, figure = imread(tmp_path / "a.png"), imread(tmp_path / "b.png")[..., 0]
     assert ours.shape == figure.shape
     place = layout.lay_out(source, target)

@@ -17,7 +17,6 @@ from PIL.Image import Image
 from fairseq_rnnsearch.alignment.figures import (
     Alignment,
     draw_heatmap,
-    draw_heatmap_into,
     heatmap,
     save_heatmap,
     text_heatmap,
@@ -30,7 +29,7 @@ TARGET = ["L'", "accord", "sur", "la", "zone", "économique", "européenne", "</
 
 
 def drawn_image(source, target, weights):
-    (image,) = draw_heatmap(source, target, weights).axes[0].images
+    (image,) = draw_heatmap(source, target, weights).images
     return image
 
 
@@ -59,8 +58,7 @@ def texts(labels):
 
 def test_weights_words_and_axes():
     weights = soft_alignment(9, 8)
-    figure = draw_heatmap(SOURCE, TARGET, weights)
-    (axes,) = figure.axes
+    axes = draw_heatmap(SOURCE, TARGET, weights)
     (image,) = axes.images
     assert np.array_equal(image.get_array(), weights)
     assert image.get_clim() == (0, 1)
@@ -111,7 +109,7 @@ def test_black_on_white_everywhere(tmp_path, style):
     """Each way of drawing has the paper's greys turned round; the page is held in test_page."""
     few = np.array([[0.1, 0.3, 0.999]])
     words = (["a", "b", "c"], ["d"], few)
-    figure = draw_heatmap(*words, style=style)
+    figure = draw_heatmap(*words, style=style).figure
     (image,) = figure.axes[0].images
     assert np.allclose(255 * image.cmap(few)[..., 0], [[230, 179, 0]])
     save_heatmap(tmp_path / "a.svg", *words, style=style)
@@ -128,8 +126,8 @@ def test_black_on_white_everywhere(tmp_path, style):
 
 def test_slides_are_larger():
     def font(style, words):
-        figure = draw_heatmap(words, words, np.eye(len(words)), style=style)
-        return figure.axes[0].get_xticklabels()[0].get_fontsize(), figure.get_size_inches()
+        axes = draw_heatmap(words, words, np.eye(len(words)), style=style)
+        return axes.get_xticklabels()[0].get_fontsize(), axes.figure.get_size_inches()
 
     assert font("slides", SOURCE)[0] == 22 and font("paper", SOURCE)[0] == 10
     size, inches = font("slides", random_words(25))
@@ -141,7 +139,7 @@ def test_axes_of_the_user_are_drawn_into():
     axes.set_gid("mine")
     weights = soft_alignment(9, 8)
     look = {"title": "$5 and 3_4", "values": True, "style": "inverted", "cmap": "viridis"}
-    draw_heatmap_into(axes, SOURCE, TARGET, weights, **look)
+    assert draw_heatmap(SOURCE, TARGET, weights, **look, axes=axes) is axes
     assert axes.get_gid() == "mine" and not other.images
     assert np.array_equal(axes.images[0].get_array(), weights)
     assert axes.images[0].cmap.name == "viridis" and axes.get_title() == "$5 and 3_4"
@@ -163,7 +161,7 @@ def pyplot_free_subplots():
 
 @pytest.mark.parametrize("title", ["short", "a title that is much wider than its picture"])
 def test_a_title_has_room(title):
-    figure = draw_heatmap(["a" * 9], ["b"], [[1.0]], title=title)
+    figure = draw_heatmap(["a" * 9], ["b"], [[1.0]], title=title).figure
     figure.draw_without_rendering()
     (axes,) = figure.axes
     assert axes.get_title() == title
@@ -203,7 +201,7 @@ def test_nan_is_no_shade_of_grey():
 )
 def test_layout(source, target):
     """On paper: words on top and on the left, in order, apart, each beside its square cell."""
-    figure = draw_heatmap(source, target, soft_alignment(len(target), len(source)))
+    figure = draw_heatmap(source, target, soft_alignment(len(target), len(source))).figure
     figure.draw_without_rendering()
     (axes,) = figure.axes
     cells = axes.get_window_extent()
@@ -234,10 +232,10 @@ def test_layout(source, target):
 
 
 def test_long_words_keep_their_ends():
-    figure = draw_heatmap(["begin" + "x" * 100 + "end"], ["two\nlines"], [[1.0]])
-    (label,) = texts(figure.axes[0].get_xticklabels())
+    axes = draw_heatmap(["begin" + "x" * 100 + "end"], ["two\nlines"], [[1.0]])
+    (label,) = texts(axes.get_xticklabels())
     assert label.startswith("beginx") and label.endswith("xend") and "…" in label
-    assert texts(figure.axes[0].get_yticklabels()) == ["two lines"]
+    assert texts(axes.get_yticklabels()) == ["two lines"]
 
 
 def test_mathematics_is_plain_text(tmp_path):

@@ -20,11 +20,9 @@ from sacrebleu.metrics import BLEU, CHRF, TER
 
 from fairseq_rnnsearch.alignment.evaluation.__main__ import main as evaluate
 from fairseq_rnnsearch.alignment.evaluation.sentences import known_sentences, read_known_words
-from fairseq_rnnsearch.alignment.figures import (
-    Alignment,
-    svg_heatmap,
-    write_gallery,
-)
+from fairseq_rnnsearch.alignment.figures import Alignment, write_gallery
+from fairseq_rnnsearch.alignment.figures.layout import lay_out
+from fairseq_rnnsearch.alignment.figures.vector import vector_picture
 from fairseq_rnnsearch.errors import UserError
 
 SOURCE = ["a man rides a horse .", "the zebra sleeps .", "one two three four five six .", "a man ."]
@@ -449,7 +447,7 @@ def test_the_least_report(files, capsys, tmp_path):
 
 def test_an_inlined_figure_keeps_its_words_and_takes_the_pages_colours():
     word = 'id="x" #ffffff url(#y)'
-    svg = inlined(svg_heatmap([word], ["b"], np.ones((1, 1))), "p-", 'a "label"')
+    svg = inlined(vector_picture(lay_out([word], ["b"]), np.ones((1, 1))), "p-", 'a "label"')
     root = ElementTree.fromstring(svg)
     assert word in [element.text for element in root.iter()]
     assert root.get("aria-label") == 'a "label"'

@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fairseq_rnnsearch.alignment.figures import (
-    Alignment,
-    draw_heatmap,
-    draw_heatmap_into,
-    save_heatmap,
-)
+from fairseq_rnnsearch.alignment.figures import Alignment, draw_heatmap, save_heatmap
 from fairseq_rnnsearch.alignment.figures.page import embedded_page
 from fairseq_rnnsearch.alignment.figures.styles import StyleName
 from fairseq_rnnsearch.arguments import checked
@@ -154,13 +149,12 @@ class Translation:
                     "plot: path and dpi are those of a new figure; with ax, the figure is yours:"
                     " ax.figure.savefig(path, dpi=dpi)"
                 )
-            draw_heatmap_into(ax, *drawn, **look)
-            return ax
+            return draw_heatmap(*drawn, **look, axes=ax)
         with one_at_a_time:
             if path is not None:
                 save_heatmap(path, *drawn, **look, dpi=dpi)
-            figure = draw_heatmap(*drawn, **look, dpi=dpi)
-        (ax,) = figure.axes
+            ax = draw_heatmap(*drawn, **look, dpi=dpi)
+        figure = ax.figure
         ax._repr_png_ = figure._repr_png_ = lambda: _png(figure)  # notebooks know pyplot's only
         return ax
 

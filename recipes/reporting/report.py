@@ -16,8 +16,10 @@ from typing import Any
 
 from fairseq_rnnsearch.alignment.evaluation import drawing, sentences
 from fairseq_rnnsearch.alignment.evaluation.command_line import given_together
-from fairseq_rnnsearch.alignment.figures import Alignment, svg_heatmap, svg_text
+from fairseq_rnnsearch.alignment.figures import Alignment, svg_text
+from fairseq_rnnsearch.alignment.figures.layout import lay_out
 from fairseq_rnnsearch.alignment.figures.page import STYLE
+from fairseq_rnnsearch.alignment.figures.vector import vector_picture
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import write_text
 from reporting import bleu_table, examples, lengths, paper, tables, texts
@@ -161,7 +163,7 @@ def _heatmaps(alignments: Mapping[str, Sequence[Alignment]]) -> list[Picture]:
             drawn.append(
                 Picture(
                     f"alignment-{model}-{place}-{alignment.id}",
-                    svg_heatmap(alignment.source, alignment.target, alignment.weights),
+                    vector_picture(lay_out(alignment.source, alignment.target), alignment.weights),
                     f"Alignment by {name} of sentence {alignment.id}: {' '.join(alignment.source)}",
                     f"{name}, sentence {alignment.id}",
                 )

@@ -10,12 +10,7 @@ from fairseq_rnnsearch.alignment.figures.gallery import (
     parse_formats,
     write_gallery,
 )
-from fairseq_rnnsearch.alignment.figures.heatmap import (
-    draw_heatmap,
-    draw_heatmap_into,
-    save_heatmap,
-    svg_heatmap,
-)
+from fairseq_rnnsearch.alignment.figures.heatmap import draw_heatmap, save_heatmap
 from fairseq_rnnsearch.alignment.figures.jsonl import read_alignments
 from fairseq_rnnsearch.alignment.figures.page import write_page
 from fairseq_rnnsearch.alignment.figures.picture_files import svg_text
@@ -30,12 +25,10 @@ __all__ = [
     "Look",
     "Samples",
     "draw_heatmap",
-    "draw_heatmap_into",
     "parse_formats",
     "parse_samples",
     "read_alignments",
     "save_heatmap",
-    "svg_heatmap",
     "svg_text",
     "text_heatmap",
     "write_gallery",

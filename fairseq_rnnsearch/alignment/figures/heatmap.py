@@ -18,7 +18,7 @@ import math
 import os
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -43,7 +43,6 @@ from fairseq_rnnsearch.files import replacing
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.colors import Colormap
-    from matplotlib.figure import Figure
     from matplotlib.image import AxesImage
 
 # A title is so much larger than the words; a weight's figures are so large beside their cell.
@@ -67,7 +66,8 @@ def draw_heatmap(
     values: bool = False,
     signed: bool = False,
     dpi: float | None = None,
-) -> Figure:
+    axes: Axes | None = None,
+) -> Axes:
     """Draw an alignment: source words on top, target words on the left, 0 black and 1 white.
 
     Args:
@@ -81,68 +81,48 @@ def draw_heatmap(
         signed: whether these are no weights but effects of either sign, drawn from red over white
             at zero to blue, the largest in full colour.
         dpi: dots in an inch (default: 150); the size in inches does not depend on it.
+        axes: those of a figure that is the caller's, where the letters are as large as the style
+            allows and the cells let them be; what lies in them already stays. Without them, a
+            figure is made whose size follows the number and length of the words.
 
     Returns:
-        A figure whose size follows the number and length of the words; `figure.savefig` or
-        `save_heatmap` writes it.
+        The axes that were drawn into.
 
     Raises:
         UserError: weights of another shape, no words on a side, or a style or colour map that
             there is not.
     """
-    weights = _checked(source, target, weights)
-    layout = lay_out(source, target, dpi or DOTS_PER_INCH, style_named(style))
+    weights, chosen = _checked(source, target, weights), style_named(style)
+    if axes is None:
+        layout = lay_out(source, target, dpi or DOTS_PER_INCH, chosen)
+        axes = _new_axes(layout, title)
+    else:
+        layout = lay_out(source, target, axes.figure.dpi, _within(axes, chosen, weights.shape))
+    _fill(axes, layout, weights, cmap, title, values, signed)
+    return axes
 
+
+def _new_axes(layout: Layout, title: str | None) -> Axes:
+    """Make a figure that the layout and a title fill, and return its axes."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    columns, rows = (len(words) * layout.cell for words in (source, target))
+    columns, rows = (len(words) * layout.cell for words in (layout.source, layout.target))
     before, after, above = _margins_for(title, layout, layout.left + columns / 2)
     width, height = before + layout.width + after, layout.height + above
     size = width / layout.dots_per_inch, height / layout.dots_per_inch
     figure = Figure(size, dpi=layout.dots_per_inch, facecolor="white", layout="none")
     FigureCanvasAgg(figure)
     left, below = before + layout.left, layout.height - layout.top - rows
-    axes = figure.add_axes((left / width, below / height, columns / width, rows / height))
-    _fill(axes, layout, weights, cmap, title, values, signed)
-    return figure
+    return figure.add_axes((left / width, below / height, columns / width, rows / height))
 
 
-def draw_heatmap_into(
-    axes: Axes,
-    source: Sequence[str],
-    target: Sequence[str],
-    weights: np.ndarray,
-    *,
-    style: str = "paper",
-    cmap: str | Colormap | None = None,
-    title: str | None = None,
-    values: bool = False,
-    signed: bool = False,
-) -> None:
-    """Draw an alignment into axes of a figure that is the caller's.
-
-    The letters are as large as the style allows and the cells let them be.
-
-    Args:
-        axes: matplotlib's; what lies in them already stays.
-        source, target, weights, style, cmap, title, values, signed: as for `draw_heatmap`.
-
-    Raises:
-        UserError: as `draw_heatmap`.
-    """
-    weights = _checked(source, target, weights)
-    chosen = style_named(style)
-    box = axes.get_window_extent()
-    cell = min(box.width / len(source), box.height / len(target)) / axes.figure.dpi * 72
-    chosen = replace(
-        chosen,
-        largest_cell=cell,
-        smallest_font=min(chosen.smallest_font, cell / CELL_PER_FONT),
-        comfortable_side=math.inf,
-    )
-    layout = lay_out(source, target, axes.figure.dpi, chosen)
-    _fill(axes, layout, weights, cmap, title, values, signed)
+def _within(axes: Axes, style: Style, shape: tuple[int, ...]) -> Style:
+    """Return a style whose cells, so many rows and columns, fill axes."""
+    box, (rows, columns) = axes.get_window_extent(), shape
+    cell = min(box.width / columns, box.height / rows) / axes.figure.dpi * 72
+    smallest_font = min(style.smallest_font, cell / CELL_PER_FONT)
+    return replace(style, largest_cell=cell, smallest_font=smallest_font, comfortable_side=math.inf)
 
 
 def _fill(
@@ -248,11 +228,8 @@ def save_heatmap(
     weights: np.ndarray,
     *,
     style: str = "paper",
-    cmap: str | Colormap | None = None,
-    title: str | None = None,
-    values: bool = False,
-    signed: bool = False,
     dpi: float | None = None,
+    **extras: Any,
 ) -> None:
     """Draw an alignment into a file; the suffix (.png, .pdf, .svg) chooses the format.
 
@@ -261,19 +238,18 @@ def save_heatmap(
 
     Args:
         path: the file; its folder must exist.
-        source, target, weights, style, cmap, title, values, signed, dpi: as for `draw_heatmap`.
+        source, target, weights, style, dpi: as for `draw_heatmap`.
+        extras: ``cmap``, ``title``, ``values`` and ``signed`` of `draw_heatmap`.
 
     Raises:
         UserError: another suffix, a file that cannot be written, and as `draw_heatmap`.
     """
     suffix = picture_format(path, "heatmap")
-    weights = _checked(source, target, weights)
-    if suffix == "pdf" or cmap is not None or title or values or signed:
-        words, look = (source, target, weights), {"values": values, "signed": signed, "dpi": dpi}
-        figure = draw_heatmap(*words, style=style, cmap=cmap, title=title, **look)
-        save_figure(path, figure)
+    if suffix == "pdf" or any(extras.values()):
+        axes = draw_heatmap(source, target, weights, style=style, dpi=dpi, **extras)
+        save_figure(path, axes.figure)
         return
-    chosen = style_named(style)
+    weights, chosen = _checked(source, target, weights), style_named(style)
     with replacing(path) as unfinished:
         if suffix == "png":
             layout = _bounded_layout(source, target, dpi or DOTS_PER_INCH, chosen)
@@ -281,21 +257,6 @@ def save_heatmap(
         else:
             svg = vector_picture(lay_out(source, target, style=chosen), weights)
             unfinished.write_text(svg, encoding="utf-8")
-
-
-def svg_heatmap(
-    source: Sequence[str], target: Sequence[str], weights: np.ndarray, style: str = "paper"
-) -> str:
-    """Return an alignment as the text of an SVG file, whose words are text.
-
-    Args:
-        source, target, weights, style: as for `draw_heatmap`.
-
-    Raises:
-        UserError: as `draw_heatmap`.
-    """
-    weights = _checked(source, target, weights)
-    return vector_picture(lay_out(source, target, style=style_named(style)), weights)
 
 
 def _checked(source: Sequence[str], target: Sequence[str], weights: np.ndarray) -> np.ndarray:
