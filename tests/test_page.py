@@ -12,6 +12,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 import time
 from html.parser import HTMLParser
 from xml.etree import ElementTree
@@ -20,8 +21,9 @@ import numpy as np
 import pytest
 from matplotlib.image import imread
 
-from fairseq_rnnsearch.alignment.figures import Look, write_page
+from fairseq_rnnsearch.alignment.figures import Look
 from fairseq_rnnsearch.alignment.figures.alignment import Alignment
+from fairseq_rnnsearch.alignment.figures.page import Page as AlignmentPage
 from fairseq_rnnsearch.alignment.figures.page import embedded_page
 from fairseq_rnnsearch.alignment.figures.shades import grey
 from fairseq_rnnsearch.errors import UserError
@@ -87,7 +89,11 @@ class Elements(HTMLParser):
 
 def written(tmp_path, alignments=ALIGNMENTS, **options):
     path = tmp_path / "index.html"
-    write_page(path, alignments, Look(**options))
+    with tempfile.TemporaryFile() as sentences:
+        page = AlignmentPage(path, Look(**options), sentences)
+        for one in alignments:
+            page.add(one)
+        page.finish()
     return path
 
 
@@ -205,7 +211,7 @@ def test_whole_or_not_at_all(tmp_path, monkeypatch):
 
     monkeypatch.setattr(shutil, "copyfileobj", full)
     with pytest.raises(UserError, match="No space left on device"):
-        write_page(path, ALIGNMENTS[:1])
+        written(tmp_path, ALIGNMENTS[:1])
     assert path.read_bytes() == before
     assert os.listdir(tmp_path) == ["index.html"]
 

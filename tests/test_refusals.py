@@ -43,7 +43,6 @@ from fairseq_rnnsearch.alignment.figures import (
     parse_samples,
     save_heatmap,
     write_gallery,
-    write_page,
 )
 from fairseq_rnnsearch.alignment.figures.gallery import make_folder
 from fairseq_rnnsearch.alignment.figures.series import Series
@@ -361,8 +360,6 @@ CALLS = [  # in a folder with a file and a folder, and parts of what is said
     (lambda here: Series(here, ("png",), -1), "--heatmap-keep -1"),
     (lambda here: make_folder(here / "file"), "heatmap folder ", "file: File exists"),
     (lambda here: write_gallery(here, [PAIR, PAIR], ("jsonl",)), "alignment 0 after 0"),
-    (lambda here: write_page(here / "a/b.html", [PAIR]), "b.html cannot be written: No such file"),
-    (lambda here: write_page(here / "a.html", []), "no alignment to show"),
     *(
         (save("a.png", np.ones(shape)), f"have shape {shape}", "1 target and 2 source words")
         for shape in ((2, 1), (1, 3), (2,), (1, 1, 2))

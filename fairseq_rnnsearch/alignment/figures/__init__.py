@@ -12,7 +12,6 @@ from fairseq_rnnsearch.alignment.figures.gallery import (
 )
 from fairseq_rnnsearch.alignment.figures.heatmap import draw_heatmap, save_heatmap
 from fairseq_rnnsearch.alignment.figures.jsonl import read_alignments
-from fairseq_rnnsearch.alignment.figures.page import write_page
 from fairseq_rnnsearch.alignment.figures.picture_files import svg_text
 from fairseq_rnnsearch.alignment.figures.samples import Samples, parse_samples
 from fairseq_rnnsearch.alignment.figures.styles import STYLES, Look
@@ -32,5 +31,4 @@ __all__ = [
     "svg_text",
     "text_heatmap",
     "write_gallery",
-    "write_page",
 ]

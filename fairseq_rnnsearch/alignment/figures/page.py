@@ -22,7 +22,6 @@ import json
 import math
 import os
 import shutil
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import IO
@@ -30,8 +29,7 @@ from typing import IO
 import numpy as np
 
 from fairseq_rnnsearch.alignment.figures.alignment import Alignment
-from fairseq_rnnsearch.alignment.figures.styles import PLAIN, Look, style_named
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.alignment.figures.styles import Look, style_named
 from fairseq_rnnsearch.files import replacing
 
 # A weight is stored in two bytes as a number of steps of 1/50000, so that decimals such as 0.25 and
@@ -68,39 +66,15 @@ STYLE = _HERE / "style.css"
 CONTROLS = _HERE / "controls.css", _HERE / "controls.js"
 
 
-def write_page(
-    path: str | os.PathLike[str], alignments: Iterable[Alignment], look: Look = PLAIN
-) -> None:
-    """Write a page of alignments that needs nothing but a browser.
+class Page:
+    """A page of alignments that needs nothing but a browser, in memory that does not grow.
 
-    The file appears whole or not at all: it is written beside its place and then renamed, and
-    replaces a file that is there already. The same arguments give the same bytes.
+    The same alignments give the same bytes.
 
     Args:
         path: the file, usually `index.html`; its folder must exist.
-        alignments: in the order in which sentences with equal numbers are listed. Weights outside
-            0..1 are shown as the nearer limit, NaN in red. A sentence without words on one side
-            is listed, without a heatmap.
         look: heading of the page and name of its window, the model that it names, and whether it
             begins with black on white.
-
-    Raises:
-        UserError: no alignment to show, or a file that cannot be written.
-    """
-    with tempfile.TemporaryFile() as sentences:
-        page = Page(path, look, sentences)
-        for alignment in alignments:
-            page.add(alignment)
-        if page.is_empty:
-            raise UserError(f"page {path}: there is no alignment to show, at least one is needed")
-        page.finish()
-
-
-class Page:
-    """What `write_page` writes, one alignment after another, in memory that does not grow.
-
-    Args:
-        path, look: as for `write_page`.
         sentences: an empty file, which keeps them meanwhile.
     """
 
@@ -114,14 +88,18 @@ class Page:
         return self._sentences.tell() == 0
 
     def add(self, alignment: Alignment) -> None:
-        """Add an alignment to the end of the list."""
+        """Add an alignment to the end of the list.
+
+        Weights outside 0..1 are shown as the nearer limit, NaN in red. A sentence without words on
+        one side is listed, without a heatmap.
+        """
         sentence = _sentence(alignment)
         self._has_mattered |= "mattered" in sentence
         separator = "" if self.is_empty else ","
         self._sentences.write(_as_bytes(separator + _json(sentence)))
 
     def finish(self) -> None:
-        """Write the file.
+        """Write the file, whole or not at all.
 
         Raises:
             UserError: it cannot be written.
