@@ -12,10 +12,7 @@ _AT_ONCE = 1 << 16  # bytes
 
 
 def line_batches(
-    path: str,
-    counts: Iterable[int],
-    before_waiting: Callable[[], None] = lambda: None,
-    option: str = "",
+    path: str, counts: Iterable[int], before_waiting: Callable[[], None] = lambda: None
 ) -> Iterator[list[str]]:
     """Yield the lines of a file without the spaces around them, as many at a time as are there.
 
@@ -23,7 +20,6 @@ def line_batches(
         path: a file, or "-" for standard input.
         counts: how many lines the first batch may have, the second, and so on without end.
         before_waiting: is called before a line is waited for.
-        option: what has named the file, for messages.
 
     Raises:
         UserError: the file cannot be read, or as `lines_as_they_come`; the lines before are
@@ -32,7 +28,7 @@ def line_batches(
     name = "standard input" if path == "-" else path
     counts = iter(counts)
     batch, most = [], next(counts)
-    with _opened(path, name, f"{option} {name}".strip()) as stream:
+    with _opened(path, name) as stream:
         lines = lines_as_they_come(stream, name)
         try:
             while True:
@@ -86,14 +82,14 @@ class _Stream:
 
 
 @contextlib.contextmanager
-def _opened(path: str, name: str, given: str) -> Iterator[_Stream]:
+def _opened(path: str, name: str) -> Iterator[_Stream]:
     if path == "-":
         yield _Stream(0, name)
         return
     try:
         descriptor = os.open(path, os.O_RDONLY)
     except OSError as problem:
-        raise UserError(f"{given}: {problem.strerror}") from problem
+        raise UserError(f"{name}: {problem.strerror}") from problem
     try:
         yield _Stream(descriptor, name)
     finally:

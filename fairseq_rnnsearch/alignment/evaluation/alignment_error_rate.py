@@ -93,10 +93,8 @@ def total(counts: Iterable[Counts]) -> Counts:
     return Counts(*np.array([Counts(0, 0, 0, 0, 0), *counts]).sum(axis=0).tolist())
 
 
-def bootstrap_interval(
-    counts: Sequence[Counts], resamples: int, seed: int, level: float = 0.95
-) -> tuple[float, float]:
-    """Return a percentile interval of the AER, which says how much the AER depends on which
+def bootstrap_interval(counts: Sequence[Counts], resamples: int, seed: int) -> tuple[float, float]:
+    """Return the 95% percentile interval of the AER, which says how much the AER depends on which
     sentences were annotated.
 
     Each resample draws as many sentences as there are, with replacement, and sums their counts.
@@ -106,7 +104,6 @@ def bootstrap_interval(
         counts: of each sentence.
         resamples: the number of resamples; 1000 or more give a steady second digit.
         seed: of the NumPy generator; the same seed gives the same interval.
-        level: the share of the resamples that lie inside.
 
     Raises:
         UserError: the counts or all resamples are without any link; and as `resampling_generator`.
@@ -128,7 +125,7 @@ def bootstrap_interval(
         raise UserError(
             f"no interval of the AER: none of {resamples} resamples holds a link; ask for more"
         )
-    return percentile_interval(rates, level)
+    return percentile_interval(rates)
 
 
 # --- the command --------------------------------------------------------------------------------

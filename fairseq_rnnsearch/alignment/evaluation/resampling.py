@@ -23,7 +23,7 @@ def resampling_generator(resamples: int, seed: int) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def percentile_interval(values: ArrayLike, level: float = 0.95) -> tuple[float, float]:
-    """Return the interval that contains the given share of the values."""
-    low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])
+def percentile_interval(values: ArrayLike) -> tuple[float, float]:
+    """Return the interval that contains 95% of the values."""
+    low, high = np.quantile(values, [0.025, 0.975])
     return float(low), float(high)
