@@ -67,16 +67,6 @@ say_environment() {
         log "before all else the Python environment is made: some minutes, and 1.5 GB of disk"
 }
 
-# say_needs OPTION...: says what time, disk and memory a recipe takes; options of estimate.py.
-say_needs() {
-    local needs line
-    needs=$(check -P -m fairseq_rnnsearch.training.estimate "$@")
-    while read -r line; do
-        log "$line"
-    done <<<"$needs"
-    say_environment
-}
-
 # ended STATUS: says how the step ended that this shell was in the middle of.
 ended() {
     [[ -n $STEP ]] || return 0

@@ -4,7 +4,6 @@ Time is for one core of a CPU: the multiplications of all updates, at the rate a
 recipe did its own (recipes/RESULTS.md). Disk and memory are those of that recipe's parts, scaled.
 """
 
-import argparse
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -94,27 +93,3 @@ def needs(
     yield f"{work} takes {gigabytes(disk)} of disk, where {gigabytes(free)} are free"
     if disk > free:
         yield "warning: the disk is too small"
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--pairs", type=int, required=True, help="of training")
-    parser.add_argument("--test-pairs", type=int, required=True)
-    of_sides = {"tokens": "of the training text", "types": "different tokens of the dictionaries"}
-    for name, meaning in of_sides.items():
-        parser.add_argument(
-            f"--{name}", type=int, nargs=2, required=True, metavar=("SOURCE", "TARGET"),
-            help=meaning,
-        )  # fmt: skip
-    parser.add_argument("--sizes", type=int, nargs=4, required=True, metavar=("m", "n", "a", "l"))
-    parser.add_argument("--updates", type=int, required=True)
-    parser.add_argument("--batch-size", type=int, required=True)
-    parser.add_argument("--beam", type=int, required=True)
-    parser.add_argument("--checkpoints", type=int, required=True, help="that are kept")
-    parser.add_argument("--work", type=Path, required=True, help="the work folder")
-    for line in needs(**vars(parser.parse_args())):
-        print(line)
-
-
-if __name__ == "__main__":
-    main()
