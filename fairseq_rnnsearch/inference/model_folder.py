@@ -330,24 +330,18 @@ def _check_stored(path: Path, expected: dict[str, tuple[int, ...]], slices: dict
     file = path / PARAMETERS
     wanted = {name: (shape, _TYPES) for name, shape in expected.items()}
     for name, shape in expected.items():
-        if name not in slices:
-            raise UserError(f"{file} lacks {name}, which the options of {CONFIG} ask for")
-        if slices[name].get_dtype() == "I8" and len(shape) > 1:
-            wanted[name] = shape, ("I8",)
-            wanted[name + _SCALE] = shape[:1], ("F32",)
+        if name in slices and slices[name].get_dtype() == "I8" and len(shape) > 1:
+            wanted |= {name: (shape, ("I8",)), name + _SCALE: (shape[:1], ("F32",))}
+    if differing := sorted(wanted.keys() ^ slices.keys()):
+        has = "lacks" if differing[0] in wanted else "must not have"
+        raise UserError(f"{file} {has} {differing[0]:.100}, by the options in {CONFIG}")
     for name, (shape, types) in wanted.items():
-        if name not in slices:
-            raise UserError(f"{file} lacks {name}, with which 8 bits become numbers")
         found, kind = tuple(slices[name].get_shape()), slices[name].get_dtype()
-        if found != shape:
+        if found != shape or kind not in types:
             raise UserError(
-                f"{file}: {name} has the sizes {found!s:.100}; {CONFIG} and the dictionaries ask "
-                f"for {shape}"
+                f"{file}: {name} has the sizes {found!s:.100}, of {kind}; {CONFIG} and the "
+                f"dictionaries ask for {shape}, of {' or '.join(types)}"
             )
-        if kind not in types:
-            raise UserError(f"{file}: {name} is of {kind}; expected {' or '.join(types)}")
-    if others := sorted(slices.keys() - wanted.keys()):
-        raise UserError(f"{file} holds {others[0]:.100}, which no part of the model takes")
 
 
 def _values(file: Any, name: str, slices: dict[str, Any]) -> torch.Tensor:
