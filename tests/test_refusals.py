@@ -264,7 +264,6 @@ def test_steps_of_recipes_that_fail_or_are_interrupted(tmp_path):
 NAN = float("nan")
 # of a state: a field, what it is instead, and what the one line says
 RESUMED = (
-    ("last_optimizer_state.state.0.square_avg", torch.zeros(3, 5), "has the shape (3, 5)"),
     ("cfg.model.decoder_order", "section3", "--decoder-order program: it was trained with sec"),
     ("extra_state.train_iterator", [], "does not fit the model, the options or the data"),
 )

@@ -252,17 +252,6 @@ def test_torch_itself_is_as_without_the_package(tmp_path):
             torch.load(path, weights_only=True)
 
 
-@pytest.mark.parametrize("kind", ["cfg", "args"])
-@pytest.mark.parametrize("option", ["encoder_hidden_size", "decoder_embed_dim", "maxout_size"])
-def test_a_model_larger_than_its_parameters(tmp_path, kind, option):
-    options = {"_name": "rnnsearch", "arch": "rnnsearch_50", option: 10**7}
-    place = {"cfg": {"model": options}} if kind == "cfg" else {"args": Namespace(**options)}
-    model = {"a": torch.zeros(10**6)}
-    torch.save({"args": None, "cfg": None, "model": model, **place}, tmp_path / "model.pt")
-    with pytest.raises(UserError, match=rf"refused: its option {option} is 10,000,000, and it"):
-        checkpoint_utils.load_checkpoint_to_cpu(str(tmp_path / "model.pt"))
-
-
 # --- archives -----------------------------------------------------------------------------------
 
 

@@ -24,8 +24,6 @@ from fairseq_rnnsearch.errors import UserError, first_sentence, reason, user_err
 from fairseq_rnnsearch.files import open_plain
 
 _NAMED = 5  # checkpoints of a folder in a message; checkpoint_best.pt and _last.pt come last
-# ends of the names of options that are sizes of a model
-_SIZES = ("_dim", "hidden_size", "attention_size", "maxout_size", "_layers")
 ADVICE = "; an older checkpoint may be whole"
 
 
@@ -97,7 +95,6 @@ def load_as_data(
 def as_fairseq_has_it(state: Any, path: str, arg_overrides: dict | None = None) -> dict:
     """Return what `read_checkpoint` gave for a path as `load_as_data` does, changing it."""
     with _explained(path):
-        _refuse_sizes(state)
         if arg_overrides and state.get("args") is not None:
             vars(state["args"]).update(arg_overrides)
         if state.get("cfg") is not None:
@@ -127,19 +124,6 @@ def _local(path: str, load_on_all_ranks: bool) -> str:
             torch.distributed.barrier()
         local = PathManager.get_local_path(path)
     return local
-
-
-def _refuse_sizes(state: dict) -> None:
-    """Refuse a size above the number of parameters: fairseq builds the model before it compares."""
-    cfg, model = state.get("cfg"), state.get("model")
-    options = cfg.get("model") if isinstance(cfg, dict) else state.get("args")
-    options = vars(options) if isinstance(options, argparse.Namespace) else options
-    if not isinstance(options, dict) or not isinstance(model, dict):
-        return
-    numbers = sum(value.numel() for value in model.values() if torch.is_tensor(value))
-    for name, size in options.items():
-        if name.endswith(_SIZES) and isinstance(size, int) and size > numbers:
-            raise Refused(f"its option {name} is {size:,}, and it has {numbers:,} parameters")
 
 
 def load_models_or_explain(

@@ -196,7 +196,6 @@ class ResumableTrainer(Trainer):
             if not (reset_optimizer or reset_meters):
                 _check_types(_COUNTS, extra_state)
                 _check_types(_PATIENCE, extra_state.get("patience", {}), "patience.")
-            _check_shapes(self.optimizer.optimizer)
             self.task.load_state_dict(extra_state.pop("task_state", {}))
             at_beginning = extra_state["train_iterator"].get("iterations_in_epoch") == 0
             if "metrics" in extra_state and not reset_meters and not at_beginning:
@@ -329,26 +328,6 @@ def _check_types(types: dict[str, Any], found: dict, where: str = "") -> None:
         is_negative = expected is int and isinstance(value, int) and value < 0
         if name in found and (is_negative or not isinstance(value, expected)):
             raise UserError(f"{where}{name} cannot be {value!r:.60}{checkpoints.ADVICE}")
-
-
-def _check_shapes(optimizer: torch.optim.Optimizer) -> None:
-    """Check that each tensor of an optimizer's state fits its parameter; torch does not.
-
-    Raises:
-        UserError: naming the first that does not fit.
-    """
-    for number, parameter in enumerate(p for g in optimizer.param_groups for p in g["params"]):
-        for name, value in optimizer.state.get(parameter, {}).items():
-            # a count; the parameter's numbers; or, of Adafactor's, those of its rows or columns
-            fits = torch.is_tensor(value) and set(value.shape) <= set(parameter.shape)
-            if torch.is_tensor(value) and not (fits and value.dim() in (0, parameter.dim() - 1)):
-                fits = value.shape == parameter.shape
-            if torch.is_tensor(value) and not fits:
-                raise UserError(
-                    f"{name} of the optimizer's parameter {number} has the shape "
-                    f"{tuple(value.shape)}, and the parameter {tuple(parameter.shape)}; give "
-                    "--reset-optimizer, or take another checkpoint"
-                )
 
 
 def on_the_cpu(numbers: Any) -> Any:
