@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import torch
 from fairseq.data import Dictionary, FairseqDataset
 from fairseq.distributed.utils import get_global_rank
 from fairseq.logging.progress_bar import SummaryWriter
@@ -20,7 +21,6 @@ from fairseq_rnnsearch.alignment.figures.styles import Look, title_of
 from fairseq_rnnsearch.errors import training_goes_on
 from fairseq_rnnsearch.plugin.tasks.source_words import SourceWords
 from fairseq_rnnsearch.plugin.tasks.task_options import AlignmentHeatmapConfig
-from fairseq_rnnsearch.plugin.tasks.validation_alignments import ValidationAlignments
 from fairseq_rnnsearch.runs.programs import at_the_end
 
 
@@ -48,9 +48,8 @@ class Heatmaps:
         self._words, self._datasets = words, datasets
         self._formats = parse_formats(cfg.heatmap_format)
         self._samples = parse_samples(cfg.heatmap_samples or "all")
-        self._validation_alignments = ValidationAlignments(
-            parse_samples(cfg.heatmap_samples or "4"), self._alignment
-        )
+        self._validation_samples = parse_samples(cfg.heatmap_samples or "4")
+        self._validated: dict[int, Alignment] = {}
         self._series = Series(
             Path(cfg.heatmap_dir or Path(cfg.save_dir) / "heatmaps"),
             self._formats,
@@ -140,7 +139,7 @@ class Heatmaps:
     def begin_validation(self, epoch: int) -> None:
         """Forget the last validation's alignments; the epoch names the folder."""
         self._epoch = epoch
-        self._validation_alignments.clear()
+        self._validated = {}
 
     def begin_subset(self, dataset: FairseqDataset) -> None:
         """Note which data set the next batches come from."""
@@ -156,14 +155,28 @@ class Heatmaps:
 
     def collect(self, ids: Tensor, source: Tensor, target: Tensor, attention: Tensor) -> None:
         """Keep a batch's alignments to draw, see ``runs.trainer.AlignmentTask``."""
-        self._validation_alignments.collect(ids, source, target, attention)
+        for row, sentence in enumerate(ids.tolist()):
+            if sentence in self._validation_samples:
+                with training_goes_on("heatmaps"):
+                    self._validated[sentence] = self._alignment(
+                        sentence, source[row], target[row], attention[row]
+                    )
+
+    def _take_validated(self) -> list[Alignment]:
+        """Return and clear what all processes have collected, by sentence."""
+        collected, self._validated = self._validated, {}
+        if torch.distributed.is_initialized():
+            of_all = [{}] * torch.distributed.get_world_size()
+            torch.distributed.all_gather_object(of_all, collected)
+            collected = {number: shown for one in of_all for number, shown in one.items()}
+        return [collected[number] for number in sorted(collected)]
 
     def draw_validation(self, update: int) -> None:
         """Draw the collected alignments; the first process draws for all.
 
         Any failure is only a warning, and the other processes do not wait.
         """
-        alignments = self._validation_alignments.take()
+        alignments = self._take_validated()
         if not alignments or get_global_rank() != 0:
             return
         pictures = {}

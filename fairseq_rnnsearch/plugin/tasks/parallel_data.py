@@ -31,7 +31,6 @@ from fairseq_rnnsearch.plugin.tasks import vocabulary
 from fairseq_rnnsearch.plugin.tasks.data_folder import check_languages, check_subset
 from fairseq_rnnsearch.plugin.tasks.epoch_batches import InOrderIterator, resumed
 from fairseq_rnnsearch.plugin.tasks.task_options import AlignmentHeatmapConfig
-from fairseq_rnnsearch.runs.dictionaries import FileDictionary
 from fairseq_rnnsearch.runs.mends import mend_fairseq
 
 logger = logging.getLogger(__name__)
@@ -84,7 +83,9 @@ class ParallelDataTask(TranslationTask):
         mend_fairseq()
         read_dictionary(Path(filename))
         check_checksum(filename)
-        return FileDictionary.load(filename)
+        dictionary = super().load_dictionary(filename)
+        dictionary.path = filename  # for messages
+        return dictionary
 
     @classmethod
     def build_dictionary(
