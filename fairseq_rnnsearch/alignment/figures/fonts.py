@@ -50,14 +50,14 @@ class Label(NamedTuple):
 @functools.lru_cache(1 << 16)
 def label(word: str) -> Label:
     """Return a word as the installed fonts can draw it."""
-    others = sorted(letter for letter in set(word) if not _is_drawn_by_main(letter))
-    missing = {letter for letter in others if _family_of(letter) is None}
-    if word and all(_is_invisible(letter) for letter in word):
+    families = {letter: _family_of(letter) for letter in sorted(set(word))}
+    missing = {letter for letter, family in families.items() if family is None}
+    if word and all(map(_is_invisible, word)):
         missing = set(word)
-    families = [_family_of(letter) for letter in others if letter not in missing]
-    drawn = _label(word, missing, families)
-    if families and _draws_boxes(drawn):  # a mark is in another font than its letter
-        missing = set(others)
+    others = [family for family in families.values() if family not in (None, MAIN)]
+    drawn = _label(word, missing, others)
+    if others and _draws_boxes(drawn):  # a mark is in another font than its letter
+        missing = {letter for letter, family in families.items() if family != MAIN}
         drawn = _label(word, missing, [])
     _warn(missing)
     return drawn
@@ -89,17 +89,13 @@ def _is_invisible(letter: str) -> bool:
     return letter.isspace() or any(first <= ord(letter) <= last for first, last in _IGNORABLE)
 
 
-def _is_drawn_by_main(letter: str) -> bool:
-    if unicodedata.category(letter) in ("Cc", "Cs"):  # controls, which no SVG may have either
-        return False
-    return _is_invisible(letter) or ord(letter) in _characters(MAIN)
-
-
 @functools.cache
 def _family_of(letter: str) -> str | None:
-    """Return the first family that has a character, if there is one."""
-    if unicodedata.category(letter) in ("Cc", "Cs"):
+    """Return the first family that draws a character, if there is one."""
+    if unicodedata.category(letter) in ("Cc", "Cs"):  # controls, which no SVG may have either
         return None
+    if _is_invisible(letter) or ord(letter) in _characters(MAIN):
+        return MAIN
     return next((family for family in _families() if ord(letter) in _characters(family)), None)
 
 
