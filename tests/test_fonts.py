@@ -142,7 +142,7 @@ def test_font_is_found_by_what_it_covers(tmp_path, monkeypatch):
 def test_mark_of_another_font_than_its_letter(tmp_path, monkeypatch):
     """Neither font can draw the two together."""
     mark = "\u1ab0"
-    assert not fonts._is_drawn_by_main(mark)
+    assert ord(mark) not in fonts._characters(fonts.MAIN)
     install(monkeypatch, tmp_path / "one.ttf", mark)
     with pytest.warns(UserWarning, match=r"heatmaps: .*U\+1AB0") as caught:
         label = fonts.label(f"a{mark}")
