@@ -214,7 +214,8 @@ def test_each_sentence_has_its_own_limit_of_length(prefix, alone):
 @pytest.mark.parametrize("compiled", [False, True])
 def test_best_equals_sorting_everything(words, width, broken, compiled, monkeypatch):
     if not compiled:
-        monkeypatch.setattr(candidates, "_compiled", lambda lprobs: None)
+        without_compiler = candidates.FUNCTIONS._replace(types=())
+        monkeypatch.setattr(candidates, "FUNCTIONS", without_compiler)
     lprobs = torch.randn(3, width, words, generator=torch.Generator().manual_seed(words))
     scores = torch.randn(3, width, generator=torch.Generator().manual_seed(1))
     if broken:
