@@ -52,6 +52,20 @@ read_options() {
     ((FROM <= TO)) || die "--from ${STAGES[FROM]} comes after --to ${STAGES[TO]}"
 }
 
+# print_estimates STAGE...: fails if the disk is too small for those that are not done; a dry run
+# says so and goes on.
+print_estimates() (
+    TRAININGS='' TEST_COUNT=${#TESTS[@]}
+    for model in "${CHOSEN[@]}"; do
+        TRAININGS+="$model:$(updates_of "$model") "
+    done
+    export ARCHIVES ARCHIVE_TABLE ATTENTION BATCH_SIZE BEAM BPE_MERGES CHECK_DISK CORPORA \
+        DICTIONARY_PAIRS DRY_RUN EMBEDDING GFLOPS HIDDEN KEEP_WORDS LONGEST_TRAINING MAXOUT \
+        PAPERS_STARRED_UPDATES PROCESSES REPLACE_UNK SHORTLIST TEST_COUNT TRAININGS TRAIN_TEXT \
+        VOCABULARY WORK
+    check -P "$HERE/estimates.py" "$@"
+)
+
 main() {
     local place
     log "working in $WORK"
@@ -72,7 +86,5 @@ read_options "$@" # before the files below make a work folder
 source "$HERE/common.sh"
 # shellcheck source=recipes/wmt14_en_fr/models.sh
 source "$HERE/models.sh"
-# shellcheck source=recipes/wmt14_en_fr/estimates.sh
-source "$HERE/estimates.sh"
 main
 exit

@@ -1,0 +1,135 @@
+"""What disk and time stages take: `estimates.py STAGE...`, with the settings in the environment.
+
+It is estimated from the bytes that are read, by what all five corpora have (6.6 GB of archives hold
+40.8 million pairs, 14.7 GB of text), and from the products of the models. Rates were measured on an
+AMD EPYC core; they are for one core where a stage uses all of them. The archives of the test sets,
+whose size is not known, are small. The exit status is 1 where the disk is too small.
+"""
+
+import sys
+from collections.abc import Iterator, Mapping
+from os import environ
+from pathlib import Path
+
+from fairseq_rnnsearch.training.estimate import flops_of_pair, free_at, parameters_of
+from fairseq_rnnsearch.training.steps import log
+
+ARCHIVE_BYTES_PER_PAIR = 162
+ARCHIVE_TO_TEXT = 2.2
+TEXT_TO_TOKENS = 1.05
+WORD_BYTES = 6.3  # of tokenised French, its space included
+ENGLISH_TO_FRENCH = 0.9  # words
+DOWNLOAD_BYTES_PER_S = 10e6  # a guess: it depends on the line
+EXTRACT_BYTES_PER_S = 50e6
+TOKENISE_PAIRS_PER_S = 4500  # a core
+SCORE_PAIRS_PER_S = 28000  # a core
+CUT_PAIRS_PER_S = 200000
+BINARISE_WORDS_PER_S = 165000  # a core
+TRAIN_FLOPS = 62e9  # a core, at the paper's sizes, the optimizer included
+SEARCH_FLOPS = 90e9  # a core, of what a search would multiply without what it keeps
+SENTENCE_WORDS = 25  # of a test set
+TEST_SENTENCES = 3003
+CHECKPOINTS_KEPT = 4  # last, best and two more, each the parameters and two averages of them
+
+Needs = dict[str, tuple[float, float]]  # bytes and seconds, by stage
+
+
+def archives(settings: Mapping[str, str]) -> tuple[float, float]:
+    """Return how many bytes are read, as if all text were in archives, and are still missing."""
+    read = missing = 0.0
+    if not settings["TRAIN_TEXT"]:
+        for line in Path(settings["ARCHIVE_TABLE"]).read_text(encoding="utf-8").splitlines():
+            corpus, _, name, size, *_ = [*line.split("\t"), "", "", ""]
+            if corpus in settings["CORPORA"].split() and size.isdecimal():
+                read += int(size)
+                missing += int(size) * (not Path(settings["ARCHIVES"], name).exists())
+    for pair in settings["TRAIN_TEXT"].split():
+        for path in filter(Path.exists, map(Path, pair.split(":"))):
+            read += path.stat().st_size / (1 if path.suffix == ".gz" else ARCHIVE_TO_TEXT)
+    return read, missing
+
+
+def needs_of_text(settings: Mapping[str, str]) -> Needs:
+    """Return what the stages up to the models take."""
+    read, missing = archives(settings)
+    cores, keep = int(settings["PROCESSES"]), int(settings["KEEP_WORDS"])
+    text, pairs = read * ARCHIVE_TO_TEXT, read / ARCHIVE_BYTES_PER_PAIR
+    tokens = text * TEXT_TO_TOKENS
+    french = tokens / WORD_BYTES / (1 + ENGLISH_TO_FRENCH)
+    words = min(keep or french, french) * (1 + ENGLISH_TO_FRENCH)
+    score = pairs / SCORE_PAIRS_PER_S / cores if keep else 0
+    is_bpe = settings["VOCABULARY"] == "bpe"
+    # two bytes a word of a shortlist, four of many subwords
+    data = words * 2 + (words * WORD_BYTES * 1.2 if is_bpe else 0)
+    return {
+        "download": (missing, missing / DOWNLOAD_BYTES_PER_S),
+        "extract": (text * 1.3, text / EXTRACT_BYTES_PER_S),  # and a copy of one corpus
+        "tokenise": (tokens, pairs / TOKENISE_PAIRS_PER_S / cores),
+        "select": (words * WORD_BYTES + pairs * 8, score + pairs / CUT_PAIRS_PER_S),
+        "binarise": (data, words / BINARISE_WORDS_PER_S / cores * (6 if is_bpe else 1)),
+    }
+
+
+def needs_of_models(settings: Mapping[str, str]) -> Needs:
+    """Return what the stages take that work with models, on CPUs."""
+    m, n, a, l = (int(settings[name]) for name in ("EMBEDDING", "HIDDEN", "ATTENTION", "MAXOUT"))
+    is_bpe, tests = settings["VOCABULARY"] == "bpe", int(settings["TEST_COUNT"])
+    types = 2 * [int(settings["BPE_MERGES" if is_bpe else "SHORTLIST"])]
+    has_dictionary = not is_bpe and "dictionary" in settings["REPLACE_UNK"]
+    train = search = parameters = drawn = 0.0
+    for training in settings["TRAININGS"].split():
+        model, updates = training.split(":")
+        attends, longest = model.startswith("RNNsearch"), int(model.rstrip("*").split("-")[1])
+        if model.endswith("*"):  # only those beyond RNNsearch-50
+            all_ = min(int(settings["PAPERS_STARRED_UPDATES"]), int(settings["LONGEST_TRAINING"]))
+            updates = max(all_ - int(updates), 0)
+        sizes = m, n, a if attends else 0, l
+        source, target = flops_of_pair(sizes, (SENTENCE_WORDS, 1), types)
+        pair = longest * 0.6 * (source / SENTENCE_WORDS + target)
+        train += int(updates) * int(settings["BATCH_SIZE"]) * pair * 3  # backward is two forward
+        parameters += parameters_of(sizes, types)
+        translations = tests * TEST_SENTENCES * 1.3  # and those without unknown words
+        search += translations * SENTENCE_WORDS * int(settings["BEAM"]) * target
+        if attends:
+            search += has_dictionary * int(settings["DICTIONARY_PAIRS"]) * pair
+            drawn += tests * TEST_SENTENCES * SENTENCE_WORDS**2 * 9 * 2  # bytes of a weight: nine
+    cores = int(settings["PROCESSES"])
+    flops = float(settings["GFLOPS"] or 0) * 1e9 or TRAIN_FLOPS * cores
+    return {
+        "train": (parameters * 12 * CHECKPOINTS_KEPT, train / flops),
+        "translate": (drawn, search / SEARCH_FLOPS / cores),
+        "report": (0, tests * 60),
+    }
+
+
+def table(stages: list[str], needs: Needs, done: set[str]) -> Iterator[str]:
+    """Yield a line for each stage."""
+    yield f"{'stage':<12} {'disk':>10} {'time':>10}"
+    for stage in stages:
+        disk, seconds = needs[stage]
+        time = f"{seconds / 60:.0f} min" if seconds < 300 * 60 else f"{seconds // 3600:.0f} h"
+        state = "done before" if stage in done else ""
+        yield f"{stage:<12} {disk / 1e9:>7.1f} GB {time:>8}  {state}"
+
+
+def main(stages: list[str], settings: Mapping[str, str]) -> int:
+    """Print the estimates, and tell whether the disk is too small for what is not done."""
+    work, needs = Path(settings["WORK"]), needs_of_text(settings) | needs_of_models(settings)
+    done = {stage for stage in stages if (work / ".done" / f"stage {stage}").exists()}
+    print(*table(stages, needs, done), sep="\n", file=sys.stderr)
+    needed = sum(needs[stage][0] for stage in stages if stage not in done) / 1e9
+    free = free_at(work) / 1e9
+    log(
+        f"estimates for {settings['PROCESSES']} CPU cores; {needed:.1f} GB are needed in {work}, "
+        f"{free:.1f} GB are free"
+    )
+    if needed <= free or settings["CHECK_DISK"] != "1":
+        return 0
+    problem = f"{needed:.1f} GB are needed in {work} and only {free:.1f} are free"
+    problem += "; CHECK_DISK=0 begins all the same"
+    log(f"{'the recipe would not begin' if settings['DRY_RUN'] else 'error'}: {problem}")
+    return 0 if settings["DRY_RUN"] else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:], environ))
