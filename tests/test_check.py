@@ -177,6 +177,18 @@ def test_further_pairs_are_named(faults, named):
     assert set(check(planted(*faults)["Model"], framework="torch").deviations) == named
 
 
+@pytest.mark.parametrize("is_of_words", [True, False])
+def test_pairs_are_named_from_whole_sentences(is_of_words):
+    module = planted(IN_ENCODER[0], IN_STEP[8])
+
+    def sentence(p, x, mask, y, y_mask):
+        of_words, _ = module["sentence"](p, x, mask, y, y_mask)
+        return of_words if is_of_words else of_words.sum(1)
+
+    named = check(sentence, framework="torch").deviations
+    assert set(named) == {"encoder-unmasked", "order-appendix"}
+
+
 def test_a_state_that_is_not_passed_on():
     module = planted(("", 's, y_prev = found["state"], word', "s, y_prev = begin, word"))
     assert check(module["sentence"], framework="torch").deviations == ("state-not-passed-on",)

@@ -262,8 +262,11 @@ def _rolled(array: np.ndarray, axes: str, shifts: np.ndarray) -> np.ndarray:
     """Move each row along the source's axis by its number of positions."""
     if "x" not in axes or not shifts.any():
         return array
-    axis = axes.index("x") - 1
-    return np.stack([np.roll(row, by, axis) for row, by in zip(array, shifts, strict=True)])
+    axis = axes.index("x")
+    size = array.shape[axis]
+    places = (np.arange(size) - shifts[:, None]) % size
+    others = tuple(place for place in range(1, array.ndim) if place != axis)
+    return np.take_along_axis(array, np.expand_dims(places, others), axis)
 
 
 def _joined(rows: Sequence[np.ndarray]) -> np.ndarray:

@@ -104,21 +104,23 @@ class VariantModel:
         kind, v, both = self.choice["energies"], self.p["v_a"], query + keys
         scale = np.sqrt(keys.shape[-1]) if kind.startswith("scaled ") else 1
         e = {
-            "additive": np.tanh(both) @ v,
-            "without tanh": both @ v,
-            "general": (s[:, None] * keys).sum(-1),
-            "dot": (query * keys).sum(-1),
-            "relu": np.maximum(both, 0) @ v,
-            "sigmoid": _sigmoid(both) @ v,
-            "tanh of product": np.tanh(query * keys) @ v,
-            "tanh of all": np.tanh(both @ v),
-            "v_a = 1": np.tanh(both).sum(-1),
-        }[kind.removeprefix("scaled ")]
+            "additive": lambda: np.tanh(both) @ v,
+            "without tanh": lambda: both @ v,
+            "general": lambda: (s[:, None] * keys).sum(-1),
+            "dot": lambda: (query * keys).sum(-1),
+            "relu": lambda: np.maximum(both, 0) @ v,
+            "sigmoid": lambda: _sigmoid(both) @ v,
+            "tanh of product": lambda: np.tanh(query * keys) @ v,
+            "tanh of all": lambda: np.tanh(both @ v),
+            "v_a = 1": lambda: np.tanh(both).sum(-1),
+        }[kind.removeprefix("scaled ")]()
         return {"energies": e / scale}
 
     def weights(self, s: np.ndarray, h: np.ndarray, mask: np.ndarray) -> Arrays:
+        return {"weights": self._weights(self.energies(s, h, mask)["energies"], mask)}
+
+    def _weights(self, e: np.ndarray, mask: np.ndarray) -> np.ndarray:
         kind, masked, axis = (self.choice[name] for name in ("weights", "mask", "softmax_axis"))
-        e = self.energies(s, h, mask)["energies"]
         if not self.choice["sees_end"]:
             mask = mask & (np.cumsum(mask, 1) < mask.sum(1, keepdims=True))
         if kind == "uniform":
@@ -127,20 +129,19 @@ class VariantModel:
             e = np.where(mask, e, -np.inf if masked == "before" else 0)
         elif masked.startswith("inverted"):
             e = np.where(mask, -np.inf if masked.endswith("-inf") else -1e9, e)
-        softmax, sigmoid = np.exp(_log_softmax(e, axis)), _sigmoid(e)
         with np.errstate(invalid="ignore"):  # a column of padding, over the batch
             alpha = {
-                "softmax twice": np.exp(_log_softmax(softmax, axis)),
-                "sigmoid": sigmoid,
-                "sigmoid over sum": sigmoid / sigmoid.sum(axis, keepdims=True),
-                "exp": np.exp(e),
-                "energies": e,
-            }.get(kind, softmax)
+                "softmax twice": lambda: _softmax(_softmax(e, axis), axis),
+                "sigmoid": lambda: _sigmoid(e),
+                "sigmoid over sum": lambda: _sigmoid(e) / _sigmoid(e).sum(axis, keepdims=True),
+                "exp": lambda: np.exp(e),
+                "energies": lambda: e,
+            }.get(kind, lambda: _softmax(e, axis))()
         if masked == "after":
             alpha = alpha * mask
         if kind == "hard":
             alpha = (alpha == alpha.max(1, keepdims=True)) * 1.0
-        return {"weights": alpha}
+        return alpha
 
     def context(self, s: np.ndarray, h: np.ndarray, mask: np.ndarray, alpha: object) -> Arrays:
         return {"context": self._context(self.weights(s, h, mask)["weights"], h, mask)}
@@ -167,7 +168,7 @@ class VariantModel:
         word = y if self.choice["order"] in ("program", "next") else y_prev
         if self.choice["order"] == "new state attends":
             c = None
-        return {"state": self._unit("decoder", "", self._embedded(word), s, c)}
+        return {"state": self._unit("decoder", "", self._inputs("", self._embedded(word), c), s)}
 
     def readout(
         self, s: np.ndarray, y_prev: np.ndarray, c: np.ndarray, y: np.ndarray | None = None
@@ -176,25 +177,25 @@ class VariantModel:
         word = y if self.choice["readout_word"] == "current" and y is not None else y_prev
         t = s @ p["U_o"].T + self._embedded(word) @ p["V_o"].T + c @ p["C_o"].T + p["b_t"]
         pairs, l = t.reshape(len(t), -1, 2), t.shape[1] // 2
-        t = {
-            "pairs": pairs.max(2),
-            "halves": np.maximum(t[:, :l], t[:, l:]),
-            "mean": pairs.mean(2),
-            "sum": pairs.sum(2),
-            "smaller": pairs.min(2),
-            "first of pair": pairs[:, :, 0],
-            "first half": t[:, :l],
-            "tanh of first of pair": np.tanh(pairs[:, :, 0]),
-            "tanh of first half": np.tanh(t[:, :l]),
-            "relu of first half": np.maximum(t[:, :l], 0),
-            "relu of first of pair": np.maximum(pairs[:, :, 0], 0),
-            "tanh of larger": np.tanh(pairs.max(2)),
-            "relu of larger": np.maximum(pairs.max(2), 0),
-            "gated half": t[:, :l] * _sigmoid(t[:, l:]),
-        }[kind]
-        logits = t @ p["W_o"].T + p["b_o"]
+        pooled = {
+            "pairs": lambda: pairs.max(2),
+            "halves": lambda: np.maximum(t[:, :l], t[:, l:]),
+            "mean": lambda: pairs.mean(2),
+            "sum": lambda: pairs.sum(2),
+            "smaller": lambda: pairs.min(2),
+            "first of pair": lambda: pairs[:, :, 0],
+            "first half": lambda: t[:, :l],
+            "tanh of first of pair": lambda: np.tanh(pairs[:, :, 0]),
+            "tanh of first half": lambda: np.tanh(t[:, :l]),
+            "relu of first half": lambda: np.maximum(t[:, :l], 0),
+            "relu of first of pair": lambda: np.maximum(pairs[:, :, 0], 0),
+            "tanh of larger": lambda: np.tanh(pairs.max(2)),
+            "relu of larger": lambda: np.maximum(pairs.max(2), 0),
+            "gated half": lambda: t[:, :l] * _sigmoid(t[:, l:]),
+        }[kind]()
+        logits = pooled @ p["W_o"].T + p["b_o"]
         if self.choice["output"] == "softmax twice":
-            logits = np.exp(_log_softmax(logits, 1))
+            logits = _softmax(logits, 1)
         return {"probabilities": _log_softmax(logits, self.choice["output_axis"])}
 
     def step(
@@ -203,8 +204,9 @@ class VariantModel:
         order, query = self.choice["order"], s
         if order == "new state attends":
             query = self.state(s, y_prev, y, h)["state"]
-        found = self.energies(query, h, mask) | self.weights(query, h, mask)
-        c = found["context"] = self._context(found["weights"], h, mask)
+        found = self.energies(query, h, mask)
+        alpha = found["weights"] = self._weights(found["energies"], mask)
+        c = found["context"] = self._context(alpha, h, mask)
         if c.shape[1] != h.shape[2]:
             return found  # which no later equation can take
         found |= self.state(s, y_prev, y, c)
@@ -229,17 +231,17 @@ class VariantModel:
         found["word_log_probabilities"] = np.where(y_mask, of_words, 0)
         return found | {"log_likelihood": found["word_log_probabilities"].sum(1)}
 
-    def _unit(
-        self, place: str, side: str, word: np.ndarray, h: np.ndarray, c: np.ndarray | None = None
-    ) -> np.ndarray:
+    def _inputs(self, side: str, word: np.ndarray, c: np.ndarray | None = None) -> list[np.ndarray]:
+        """Return what words and context add to z, r and the proposed state."""
+        found = [word @ self.p[f"W{gate}{side}"].T for gate in ("_z", "_r", "")]
+        if c is None:
+            return found
+        return [x + c @ self.p[C].T for x, C in zip(found, ("C_z", "C_r", "C"), strict=True)]
+
+    def _unit(self, place: str, side: str, inputs: list[np.ndarray], h: np.ndarray) -> np.ndarray:
         p = self.p
-
-        def inputs(gate: str) -> np.ndarray:
-            x = word @ p[f"W{gate}{side}"].T
-            return x if c is None else x + c @ p[f"C{gate}"].T
-
-        z = _sigmoid(inputs("_z") + h @ p[f"U_z{side}"].T)
-        r = _sigmoid(inputs("_r") + h @ p[f"U_r{side}"].T)
+        z = _sigmoid(inputs[0] + h @ p[f"U_z{side}"].T)
+        r = _sigmoid(inputs[1] + h @ p[f"U_r{side}"].T)
         U, b, reset = p[f"U{side}"].T, p[f"b{side}"], self.choice[f"{place}_reset"]
         if reset == "before":
             recurrent = (r * h) @ U + b
@@ -248,7 +250,7 @@ class VariantModel:
         else:
             recurrent = r * (h @ U + (b if reset != "after" else 0))
             recurrent += b if reset != "after with bias" else 0
-        proposed = np.tanh(inputs("") + recurrent)
+        proposed = np.tanh(inputs[2] + recurrent)
         update = self.choice[f"{place}_update"]
         if update == "never":
             return proposed
@@ -258,9 +260,10 @@ class VariantModel:
 
     def _run(self, side: str, words: np.ndarray, moves: np.ndarray) -> np.ndarray:
         h = np.zeros((len(words), len(self.p[f"b{side}"])))
-        states = []
+        inputs, states = self._inputs(side, words), []
         for j in range(words.shape[1]):
-            h = np.where(moves[:, j, None], self._unit("encoder", side, words[:, j], h), h)
+            moved = self._unit("encoder", side, [x[:, j] for x in inputs], h)
+            h = np.where(moves[:, j, None], moved, h)
             states.append(h)
         return np.stack(states, 1)
 
@@ -291,6 +294,10 @@ def _each_reversed(states: np.ndarray, mask: np.ndarray) -> np.ndarray:
 
 def _sigmoid(a: np.ndarray) -> np.ndarray:
     return 0.5 * (1 + np.tanh(0.5 * a))
+
+
+def _softmax(a: np.ndarray, axis: int) -> np.ndarray:
+    return np.exp(_log_softmax(a, axis))
 
 
 def _log_softmax(a: np.ndarray, axis: int) -> np.ndarray:

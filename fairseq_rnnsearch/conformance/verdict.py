@@ -11,6 +11,7 @@ from fairseq_rnnsearch.conformance.authors_numbers import NO_WORD, PARTS, Arrays
 from fairseq_rnnsearch.conformance.catalogue import BY_NAME, Found
 from fairseq_rnnsearch.conformance.given_code import GivenCode, Layout, Output, Refused
 from fairseq_rnnsearch.conformance.matching import (
+    DOUBLE,
     SINGLE,
     Explanation,
     differences,
@@ -151,10 +152,12 @@ def judged(
     Raises:
         UserError: if it runs in none.
     """
-    mistakes, differing = {}, []
+    mistakes, differing, tried = {}, [], []
     for single, group in itertools.product((False, True), layouts):
         if differing and (single or group[0].rows != "all"):
             break  # without padding, a wrong mask would pass
+        if any(min(report.errors.values()) <= SINGLE for report in differing):
+            break  # in another layout, nothing would be equal
         reports = []
         for layout in group:
             layout = layout._replace(single=single)
@@ -173,10 +176,13 @@ def judged(
             if _is_random(part, run, layout, found):
                 said = "returns other numbers when called again: dropout or random parameters?"
                 return report._replace(remarks=(*remarks, said))
+            differing.append(report)
+            if any(max(differences(found, other).values()) <= DOUBLE for other in tried):
+                continue  # this layout makes no difference, and has no other explanation
+            tried.append(found)
             reports.append((report, found))
         if explained := _explained(reports, known):
             return explained
-        differing += [report for report, _ in reports]
     if not differing:
         message, in_single = mistakes[False], mistakes[True]
         if in_single.replace(", float32", "") != message:  # float32 code fails otherwise in float64
