@@ -4,8 +4,10 @@ import re
 import shutil
 import signal
 import time
+from datetime import timedelta
 
 import pytest
+import torch
 from commands import (
     LAST_ONLY,
     MODEL,
@@ -20,8 +22,11 @@ from commands import (
     together,
     train,
 )
+from fairseq.distributed import utils as distributed_utils
 from launchpad import Strike, process_state, unused_port
 from slow_cases import cases
+
+from fairseq_rnnsearch.runs.programs import join_group
 
 pytest_plugins = ["trained"]
 
@@ -320,6 +325,34 @@ def test_processes_that_train_other_things_are_refused(launchpad, small_corpus, 
     assert f"the processes do not train the same: {named} is " in first.out
     assert "Traceback" not in first.out + second.out
     assert not list((tmp_path / "model").glob("*.pt"))
+
+
+def test_one_that_refuses_alone_ends_the_other(launchpad, small_corpus, tmp_path):
+    """The second of two machines has no data."""
+    first, second = (
+        launchpad.begin(
+            *(folder, f"{OPTIONS} --batch-size 16 --max-update 2 --save-dir={tmp_path}/model"),
+            **dict(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, WORLD_SIZE="2"),
+            **dict(RANK=str(rank), LOCAL_RANK=str(rank)),
+        )
+        for port in [str(unused_port())]
+        for rank, folder in enumerate((small_corpus.data, tmp_path / "nowhere"))
+    )
+    second, first = second.finish(), first.finish()
+    assert first.rc == second.rc == 1
+    assert "no data folder" in second.out
+    assert "process 0 of 2 stops, because another has ended or does not answer" in first.out
+
+
+def test_a_silent_process_is_waited_for_as_the_manual_says(tmp_path):
+    torch.distributed.init_process_group("gloo", f"file://{tmp_path}/meet", rank=0, world_size=1)
+    try:
+        join_group()
+        group = distributed_utils.get_global_group()
+        assert group._get_backend(torch.device("cpu")).options._timeout == timedelta(minutes=10)
+    finally:
+        del distributed_utils.get_global_group._global_group
+        torch.distributed.destroy_process_group()
 
 
 def test_two_signals_end_a_process_that_waits(launchpad, small_corpus, tmp_path):

@@ -118,10 +118,6 @@ MENDS = (
         "lost is a traceback",
     ),
     Mend(
-        *(distributed_utils, "new_groups", lambda _: programs.new_groups),
-        without="a process waits for half an hour for one that has fallen silent",
-    ),
-    Mend(
         *("fairseq_cli.preprocess", "_make_all", _around(preprocessing.check_and_make_all)),
         without="fairseq-preprocess binarises sides with different line counts silently",
     ),

@@ -38,6 +38,7 @@ def checked(main: Callable) -> Callable:
 
     @functools.wraps(main)
     def run(cfg: DictConfig | Namespace, *args, **options) -> None:
+        join_group()
         check = check_options if isinstance(cfg, Namespace) else check_configuration
         check(cfg)
         _speak_utf8()
@@ -137,11 +138,15 @@ def _share(cfg) -> None:
         )
 
 
-def new_groups(grouped_ranks: list[list[int]]) -> torch.distributed.ProcessGroup:
-    """Make groups of processes as fairseq does, which wait no longer than ``SILENCE``."""
-    groups = [torch.distributed.new_group(ranks, timeout=SILENCE) for ranks in grouped_ranks]
-    rank = distributed_utils.get_global_rank()
-    return next(group for group, ranks in zip(groups, grouped_ranks, strict=True) if rank in ranks)
+def join_group() -> None:
+    """Make fairseq's group of all processes while all are there, and wait for `SILENCE` at most.
+
+    fairseq makes it when it first needs it. If a process has ended by then, for example because its
+    machine lacks the data, the others wait for it; once they are connected, they notice at once.
+    """
+    if torch.distributed.is_initialized():
+        group = torch.distributed.new_group(timeout=SILENCE)
+        distributed_utils.get_global_group._global_group = group
 
 
 def _started_by_torchrun(options) -> int:
