@@ -286,6 +286,7 @@ def reason(error: BaseException) -> str:
         text = f"{' and '.join(files)}: {error.strerror}".removeprefix(": ")
     text = text.partition("\nException raised from ")[0]  # torch's places in C++
     text = " ".join(re.sub(r"^\[(enforce fail at [^]]*\] [^.]*\. |[^]]*\] )", "", text).split())
+    text = re.sub(r"(?<!\.)\.$", "", text)  # the message goes on
     if not re.search(r"\S \S", text):  # a path, a name, a number or nothing
         text = f"{type(error).__name__}: {text}".removesuffix(": ")
     return _shortened(text)

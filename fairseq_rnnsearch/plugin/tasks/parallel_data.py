@@ -114,7 +114,7 @@ class ParallelDataTask(TranslationTask):
             super().load_dataset(split, epoch, combine, **kwargs)
         except (OSError, ValueError, AssertionError, LookupError, struct.error) as problem:
             raise UserError(
-                f"cannot load the {split!r} data in {self.cfg.data}: {reason(problem)}. Make it "
+                f"cannot load the {split!r} data in {self.cfg.data}: {reason(problem)}; make it "
                 "again with fairseq-preprocess --user-dir ... --task alignment_heatmap"
             ) from problem
         if combine and split == self.cfg.train_subset:  # only training combines
