@@ -35,7 +35,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "what", nargs="?", choices=("overview", "versions", "options", "mends"), default="overview"
+        "what",
+        nargs="?",
+        metavar="COMMAND",
+        choices=("overview", "versions", "options", "mends"),
+        default="overview",
     )
     parser.add_argument("--markdown", action="store_true", help="options as tables")
     chosen = parser.parse_args(arguments)

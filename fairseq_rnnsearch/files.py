@@ -12,7 +12,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, TextIO
 
 from fairseq_rnnsearch.errors import UserError
 
@@ -169,6 +169,23 @@ def _remove_if_abandoned(path: Path) -> None:
         path.unlink()
     finally:
         os.close(descriptor)
+
+
+def open_text(path: str | os.PathLike[str], encoding: str = "utf-8") -> TextIO:
+    """Open text that a user names: a file or a pipe, but not a device, which may have no end.
+
+    Raises:
+        OSError: if it cannot be opened, or is a device.
+    """
+    return open(path, encoding=encoding, newline="\n", opener=_open_with_an_end)
+
+
+def _open_with_an_end(path: str, flags: int) -> int:
+    descriptor = os.open(path, flags)
+    if stat.S_ISCHR(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "a device, not a file", path)
+    return descriptor
 
 
 @contextlib.contextmanager

@@ -101,7 +101,7 @@ def test_one_start_tokenises_all_files_as_their_languages_are(tmp_path):
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"a\ncaf\xe9\n", r"train\.en is not UTF-8"),
+        (b"a\ncaf\xe9\n", r"train\.en, line 2: is not UTF-8"),
         ("a".encode("utf-16"), r"train\.en starts with a UTF-16 byte order mark"),
         (b"\xef\xbb\xbfa\n", r"train\.en starts with a UTF-8 byte order mark"),
         (gzip.compress(b"a\n", mtime=0), r"train\.en is gzip-compressed"),
@@ -130,7 +130,7 @@ def test_text_becomes_subwords_that_name_their_codes(tmp_path):
     ).ok()
     for folder in (out, tmp_path / "data"):
         made = PlainText.of(folder, "fr")
-        assert (made.tokenizer, made.bpe_codes) == ("reversible", folder / "codes")
+        assert (made.tokenizer, made.bpe_codes) == ("reversible", folder / "codes-en-fr")
     pieces = (out / "train.en").read_text().splitlines()[0].split()
     assert pieces == PlainText.of(tmp_path / "data", "en").tokens(lines[0])
     assert any(piece.endswith("@@") for piece in pieces) and made.text(pieces) == lines[0]
@@ -153,6 +153,31 @@ def test_files_that_are_tokenised_one_by_one(tmp_path):
         tokenizing.main(["--out", str(out), str(english), str(tmp_path / "b" / "x.en")])
     with pytest.raises(UserError, match=r"x\.en: File exists"):
         tokenizing.main(["--out", str(english), str(tmp_path / "b" / "x.en")])
+    for name in ("x.txt", "x", "x.1"):
+        (tmp_path / name).write_text("It's me.\n")
+        with pytest.raises(UserError, match=rf"{name}: its suffix must be its language, .* x\.en"):
+            tokenizing.main(["--out", str(out), str(tmp_path / name)])
+    with pytest.raises(UserError, match="/dev/zero is a pipe or a device"):
+        tokenizing.main(["--out", str(out), "/dev/zero"])
+
+
+def test_languages_that_get_subwords_one_by_one(tmp_path):
+    """Each keeps its merges, and text that comes later must be split alike."""
+    out, lines = tmp_path / "out", {"en": "low lower lowest", "fr": "bas basse basses"}
+    for language, line in lines.items():
+        for split in ("train", "test"):
+            (tmp_path / f"{split}.{language}").write_text(f"{line}\n" * 9)
+        merges = ["--merges", "9", str(tmp_path / f"train.{language}")]
+        tokenizing.main(["--out", str(out), *merges])
+    for language, line in lines.items():
+        made = (out / f"train.{language}").read_text().splitlines()[0]
+        assert made == " ".join(PlainText.of(out, language).tokens(line))
+    before = [path.read_text() for path in sorted(out.iterdir())]
+    with pytest.raises(UserError, match=r"en text was made otherwise before, .*'codes-en'"):
+        tokenizing.main(["--out", str(out), str(tmp_path / "test.en")])
+    assert [path.read_text() for path in sorted(out.iterdir())] == before
+    tokenizing.main(["--out", str(out), *(str(tmp_path / f"{x}.en") for x in ("train", "test"))])
+    assert PlainText.of(out, "en").bpe_codes is None
 
 
 def test_lower_case_comes_after_tokenising_and_is_not_undone():

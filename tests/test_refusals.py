@@ -48,7 +48,7 @@ from fairseq_rnnsearch.alignment.figures.gallery import make_folder
 from fairseq_rnnsearch.alignment.figures.series import Series
 from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import UserError, as_text, line_of, reason
-from fairseq_rnnsearch.inference import align
+from fairseq_rnnsearch.inference import align, export
 from fairseq_rnnsearch.runs.options import check_options
 
 pytest_plugins = ["trained"]
@@ -100,6 +100,8 @@ COMMANDS = {  # words of each command, and parts of its one line
     f"{_TRAIN} --dataset-impl raw": [
         "no subset 'valid' of en-fr data that --dataset-impl raw reads in ", "its subsets: none"
     ],
+    f"{_TRAIN} --dataset-impl lazy": ["--dataset-impl is configured properly; make it again with"],
+    f"{_TRAIN} --guided-alignment /dev/zero": ["/dev/zero cannot be read: a device, not a file"],
     f"{_TRAIN} --source-lang de": ["--source-lang de: the data in ", "are en-fr; name both"],
     f"{_TRAIN} -s de -t fr": ["no dictionary dict.de.txt", "dict.en.txt and dict.fr.txt"],
     f"{_TRAIN} --seed -1": ["Seed must be between 0 and"],
@@ -142,8 +144,15 @@ COMMANDS = {  # words of each command, and parts of its one line
     ],
     f"{_AER} --source @links": ["--source and --target belong together"],
     f"{_AER} --gold=@links": ["links holds no links"],
+    "rnnsearch-evaluate aer --gold=/dev/zero --hypothesis=@links": ["a device, not"],
+    "rnnsearch-evaluate alignments --alignments=/dev/zero --ids 0 --out=@new": ["a device, not"],
+    "rnnsearch-export en-fr --out=@new --card=/dev/zero": ["--card /dev/zero cannot be read: "],
 }  # fmt: skip
-IN_PROCESS = {"rnnsearch-align": align.main, "rnnsearch-evaluate": evaluate}
+IN_PROCESS = {
+    "rnnsearch-align": align.main,
+    "rnnsearch-evaluate": evaluate,
+    "rnnsearch-export": export.main,
+}
 
 
 @pytest.fixture

@@ -38,10 +38,18 @@ _WRONG_BEGINNINGS = {
 }
 _TAR = re.compile(rb".{257}ustar", re.DOTALL)
 
+_LANGUAGE = re.compile(r"[A-Za-z][A-Za-z0-9_-]*")
+NO_LANGUAGES = {"bpe", "csv", "text", "tok", "tsv", "txt"}  # suffixes of text in any language
+
 _LONE_RETURN = re.compile(rb"\r(?!\n)")
 # fairseq's Dictionary would take these words for its own symbols; `<unk>` is harmless.
 _SPECIAL_BYTES = re.compile(rb"<(?:pad|/?s)>")
 _SPECIAL_WORD = re.compile(r"(?<!\S)<(?:pad|/?s)>(?!\S)")
+
+
+def is_language(name: str) -> bool:
+    """Tell whether the suffix of a file can name a language, such as en or pt-BR."""
+    return bool(_LANGUAGE.fullmatch(name)) and name not in NO_LANGUAGES
 
 
 def check_parallel(source: Path, target: Path) -> int:
@@ -79,11 +87,7 @@ def check_text(path: Path, has_symbols: bool = False) -> int:
             line and the column of its byte, both from 1.
     """
     path = Path(path)
-    if not path.exists():
-        raise UserError(f"{path}: no such file")
-    if not path.is_file():
-        kind = "a folder" if path.is_dir() else "a pipe or a device"
-        raise UserError(f"{path} is {kind}; expected a plain text file, one sentence per line")
+    check_is_file(path)
     try:
         with path.open("rb") as file:
             lines = sum(1 for _ in lines_as_they_come(file, str(path), has_symbols))
@@ -92,6 +96,19 @@ def check_text(path: Path, has_symbols: bool = False) -> int:
     if not lines:
         raise UserError(f"{path} is empty; expected one sentence per line")
     return lines
+
+
+def check_is_file(path: Path) -> None:
+    """Check that a text can be read more than once, and has an end.
+
+    Raises:
+        UserError: there is no such file, or it is a folder, a pipe or a device.
+    """
+    if not path.exists():
+        raise UserError(f"{path}: no such file")
+    if not path.is_file():
+        kind = "a folder" if path.is_dir() else "a pipe or a device"
+        raise UserError(f"{path} is {kind}; expected a plain text file, one sentence per line")
 
 
 def lines_as_they_come(
@@ -110,16 +127,7 @@ def lines_as_they_come(
     Raises:
         UserError: as from `check_text`, but nothing at all is no mistake.
     """
-    number = 0
-    while line := file.readline(_MAX_LINE_BYTES + 1):
-        number += 1
-        if len(line) > _MAX_LINE_BYTES:
-            raise UserError(
-                f"{name}, line {number}: longer than {_MAX_LINE_BYTES >> 20} MiB; expected one"
-                " sentence per line, ended by a line feed (LF or CRLF)"
-            )
-        if number == 1:
-            check_beginning(line, name)
+    for number, line in numbered_lines(file, name):
         line = line.removesuffix(b"\n") + b"\n"
         try:
             text = _checked(line, f"{name}, line {number}", has_symbols)
@@ -131,7 +139,28 @@ def lines_as_they_come(
         yield text
 
 
-def check_beginning(beginning: bytes, name: str) -> None:
+def numbered_lines(file: BinaryIO | BufferedIOBase, name: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the lines of what seems to be UTF-8 text, and their numbers from 1.
+
+    Args:
+        name: what messages call the file.
+
+    Raises:
+        UserError: it begins like something else, or has a line of more than 16 MiB.
+    """
+    lines = iter(lambda: file.readline(_MAX_LINE_BYTES + 1), b"")
+    for number, line in enumerate(lines, start=1):
+        if len(line) > _MAX_LINE_BYTES:
+            raise UserError(
+                f"{name}, line {number}: longer than {_MAX_LINE_BYTES >> 20} MiB; expected one"
+                " sentence per line, ended by a line feed (LF or CRLF)"
+            )
+        if number == 1:
+            _check_beginning(line, name)
+        yield number, line
+
+
+def _check_beginning(beginning: bytes, name: str) -> None:
     """Check that the first bytes of a file, 262 or more, are not those of other than UTF-8 text.
 
     Raises:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairseq_rnnsearch.errors import UserError, as_text, parser_of, program
+from fairseq_rnnsearch.files import open_text
 from fairseq_rnnsearch.inference.command_options import check_places, show_warnings
 
 
@@ -46,7 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _text_of(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        with open_text(path) as file:
+            return file.read()
     except (OSError, UnicodeDecodeError) as problem:
         raise UserError(f"--card {path} cannot be read: {problem}") from problem
 

@@ -20,51 +20,44 @@ import io
 import json
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from importlib.metadata import version
 from itertools import chain
 from pathlib import Path
-from typing import TextIO
+from typing import Any, BinaryIO, TextIO
 
 from tqdm import tqdm
 
-from fairseq_rnnsearch.data.corpus import check_beginning
+from fairseq_rnnsearch.data.corpus import check_is_file, is_language, numbered_lines
 from fairseq_rnnsearch.data.plain_text import FILE_NAME, TOKENIZERS, PlainText, settings_of
 from fairseq_rnnsearch.errors import UserError, parser_of, program
 from fairseq_rnnsearch.files import replacing, write_text
 from fairseq_rnnsearch.inference.command_options import MixedParser
 
-_CODES = "codes"
 _AS_TEXT = {"encoding": "utf-8", "newline": "\n"}  # whatever else Unicode calls a line break
 
 
 def _convert(
-    lines: Iterable[str], out: TextIO, plain_text: PlainText, join: bool, name: str
+    text: BinaryIO, out: TextIO, plain_text: PlainText, join: bool, name: str, bar: tqdm
 ) -> None:
     """Write each line as tokens, or joined to text.
 
     Args:
         name: what messages call the text.
+        bar: is told how many bytes have been read.
 
     Raises:
-        UserError: the text is not UTF-8.
+        UserError: it is not text in UTF-8.
     """
-    try:
-        for line in lines:
-            line = line.rstrip("\r\n")
-            made = plain_text.text(line.split()) if join else " ".join(plain_text.tokens(line))
-            print(made, file=out)
-    except UnicodeDecodeError as problem:
-        raise UserError(f"{name} is not UTF-8: {problem}") from problem
-
-
-def _counted_by(bar: tqdm, lines: TextIO) -> Iterator[str]:
-    """Yield the lines of a file, and tell the bar how many bytes have been read."""
-    before = bar.n
-    for line in lines:
-        yield line
-        bar.update(before + lines.buffer.tell() - bar.n)
+    for number, content in numbered_lines(text, name):
+        try:
+            line = content.decode("utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as problem:
+            raise UserError(f"{name}, line {number}: is not UTF-8: {problem}") from problem
+        made = plain_text.text(line.split()) if join else " ".join(plain_text.tokens(line))
+        print(made, file=out)
+        bar.update(len(content))
 
 
 def _convert_files(
@@ -76,14 +69,12 @@ def _convert_files(
     with tqdm(total=total, unit="B", unit_scale=True, leave=False, disable=None) as bar:
         for path in paths:
             made, rules = out / path.name, rules_of(path.suffix[1:])
-            with path.open("rb") as file:
-                check_beginning(file.read(300), str(path))
             with (
                 replacing(made) as unfinished,
-                path.open(**_AS_TEXT) as lines,
+                path.open("rb") as text,
                 unfinished.open("w", **_AS_TEXT) as file,
             ):
-                _convert(_counted_by(bar, lines), file, rules, join, str(path))
+                _convert(text, file, rules, join, str(path), bar)
 
 
 def learn_codes(training: Sequence[Path], merges: int) -> str:
@@ -112,9 +103,7 @@ def _split_into_pieces(options: argparse.Namespace, rules_of: Callable[[str], Pl
         _convert_files(options.files, Path(folder), rules_of)
         tokens = [Path(folder) / path.name for path in options.files]
         training = [path for path in tokens if path.stem == "train"]
-        if not training:
-            raise UserError("--merges learns from the training text: name a file train.LANGUAGE")
-        codes = options.out / _CODES
+        codes = options.out / _codes_of(options.files)
         write_text(codes, learn_codes(training, options.merges))
 
         @cache
@@ -125,17 +114,35 @@ def _split_into_pieces(options: argparse.Namespace, rules_of: Callable[[str], Pl
         _convert_files(tokens, options.out, pieces_of)
 
 
-def _describe(options: argparse.Namespace, rules_of: Callable[[str], PlainText]) -> None:
-    """Write preprocessing.json; languages that were tokenised before keep their entries."""
-    sides = {} if options.merges else settings_of(options.out)  # merges replace those of others
+def _codes_of(files: Iterable[Path]) -> str:
+    """Return the name of the merges, by which languages that are split later keep theirs."""
+    return "-".join(["codes", *sorted({path.suffix[1:] for path in files})])
+
+
+def _described(
+    options: argparse.Namespace, rules_of: Callable[[str], PlainText]
+) -> dict[str, dict[str, Any]]:
+    """Return the settings of all languages; those that were tokenised before keep theirs.
+
+    Raises:
+        UserError: the training text, which is not among the files, was made with others.
+    """
+    before, sides = settings_of(options.out), settings_of(options.out)
     for language in dict.fromkeys(path.suffix[1:] for path in options.files):
         tokenizer = rules_of(language).tokenizer
         sides[language] = {"tokenizer": tokenizer, "lowercase": options.lowercase}
         if tokenizer == "moses":
             sides[language]["sacremoses"] = version("sacremoses")
         has_pieces = options.merges and tokenizer != "character"
-        sides[language]["bpe_codes"] = _CODES if has_pieces else None
-    write_text(options.out / FILE_NAME, json.dumps(sides, indent=1, ensure_ascii=False) + "\n")
+        sides[language]["bpe_codes"] = _codes_of(options.files) if has_pieces else None
+        is_new = any(path.name == f"train.{language}" for path in options.files)
+        if before.get(language, sides[language]) != sides[language] and not is_new:
+            raise UserError(
+                f"{options.out / FILE_NAME}: {language} text was made otherwise before,"
+                f" {before[language]}, now {sides[language]}: give train.{language} as well, or"
+                " name another --out"
+            )
+    return sides
 
 
 def _of_language(given: str) -> tuple[str, str]:
@@ -191,16 +198,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     options = _read_options(arguments)
     if not options.files:
-        for stream in (sys.stdin, sys.stdout):
-            stream.reconfigure(**_AS_TEXT)
+        sys.stdout.reconfigure(**_AS_TEXT)
         rules = PlainText(options.language, options.tokenizer, options.lowercase)
-        _convert(sys.stdin, sys.stdout, rules, options.join, "standard input")
+        bar = tqdm(disable=True)
+        _convert(sys.stdin.buffer, sys.stdout, rules, options.join, "standard input", bar)
         return
+    for path in options.files:
+        check_is_file(path)
+        if not is_language(path.suffix[1:]):
+            raise UserError(f"{path}: its suffix must be its language, such as {path.stem}.en")
     names = [path.name for path in options.files]
     if twice := [name for name in names if names.count(name) > 1]:
         raise UserError(f"two files are named {twice[0]}: --out {options.out} has room for one")
     if any((options.out / path.name).resolve() == path.resolve() for path in options.files):
         raise UserError(f"--out {options.out} is where the files are: name another folder")
+    if options.merges and not any(path.stem == "train" for path in options.files):
+        raise UserError("--merges learns from the training text: name a file train.LANGUAGE")
     tokenizers = dict(options.tokenizer_of)
 
     @cache
@@ -210,12 +223,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     try:
         options.out.mkdir(parents=True, exist_ok=True)
+        described = {} if options.join else _described(options, rules_of)
         if options.merges:
             _split_into_pieces(options, rules_of)
         else:
             _convert_files(options.files, options.out, rules_of, options.join)
         if not options.join:
-            _describe(options, rules_of)
+            made = json.dumps(described, indent=1, ensure_ascii=False) + "\n"
+            write_text(options.out / FILE_NAME, made)
     except OSError as problem:
         raise UserError(f"{problem.filename}: {problem.strerror}") from problem
 

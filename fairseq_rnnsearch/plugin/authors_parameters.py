@@ -18,7 +18,7 @@ from omegaconf import OmegaConf
 from torch import Tensor
 
 from fairseq_rnnsearch.errors import UserError, counted
-from fairseq_rnnsearch.files import open_plain, replacing
+from fairseq_rnnsearch.files import open_plain, open_text, replacing
 from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
 from fairseq_rnnsearch.plugin.tasks import AlignmentHeatmapConfig, vocabulary
 
@@ -283,7 +283,8 @@ def _dictionary(symbols: int, words: Path | None) -> Dictionary:
 
 def _read_words(path: Path) -> Iterator[str]:
     try:
-        lines = path.read_text(encoding="utf-8").removesuffix("\n").split("\n")
+        with open_text(path) as file:
+            lines = file.read().removesuffix("\n").split("\n")
     except (OSError, UnicodeDecodeError) as problem:
         raise UserError(f"{path} cannot be read as UTF-8 text: {problem}") from problem
     for number, line in enumerate(lines, 1):

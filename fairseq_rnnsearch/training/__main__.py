@@ -23,6 +23,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from fairseq_rnnsearch.data.corpus import NO_LANGUAGES, is_language
 from fairseq_rnnsearch.errors import UsageError, UserError, parser_of, program
 from fairseq_rnnsearch.training import estimate
 from fairseq_rnnsearch.training.settings import (
@@ -44,8 +45,6 @@ from fairseq_rnnsearch.training.steps import Step, Work, log
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _STAGES = ("text", "training", "translation")
-_LANGUAGE = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_NO_LANGUAGES = {"bpe", "csv", "text", "tok", "tsv", "txt"}
 _SUFFIX = re.compile(r"\.([^.]*?)(?:\.txt)?(?:\.(?:gz|bz2|xz))?$")
 
 
@@ -176,10 +175,10 @@ def _languages(options: argparse.Namespace) -> tuple[str, str]:
         found = [_SUFFIX.search(Path(file).name) for file in (options.source, options.target)]
         names = [suffix[1] if suffix else "" for suffix in found]
         said = "the suffixes of the files must be"
-        if wrong := _NO_LANGUAGES.intersection(names):
+        if wrong := NO_LANGUAGES.intersection(names):
             raise UsageError(f"the suffix {min(wrong)} is no language: give --languages en,fr")
     source, *rest = (name.strip().replace("-", "_") for name in names)
-    if len(rest) != 1 or source == rest[0] or not all(map(_LANGUAGE.fullmatch, (source, *rest))):
+    if len(rest) != 1 or source == rest[0] or not all(map(is_language, (source, *rest))):
         raise UsageError(f"{said} two languages, such as en and pt-BR")
     files = [options.pairs, options.source, options.target]
     if options.corpus:

@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.files import open_text
 
 Link = tuple[int, int]
 """Source word and target word, from 0."""
@@ -189,7 +190,8 @@ def same_sentences(file: LinkFile, count: int, other: Path) -> LinkFile:
 def _read_lines(path: Path) -> list[str]:
     """Split lines as fairseq does, at LF or CRLF; a byte order mark is dropped."""
     try:
-        text = Path(path).read_bytes().decode("utf-8-sig")
+        with open_text(path, "utf-8-sig") as file:
+            text = file.read()
     except OSError as error:
         raise UserError(f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -12,6 +12,7 @@ import numpy as np
 
 from fairseq_rnnsearch.alignment.figures.alignment import Alignment
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.files import open_text
 
 _LARGEST_ID = 10**12
 _VALID = "expected the jsonl of --heatmap-format"
@@ -43,7 +44,8 @@ def read_alignments(path: Path) -> dict[int, Alignment]:
             `json_line`'s, or an id twice.
     """
     try:
-        text = path.read_text(encoding="utf-8")
+        with open_text(path) as file:
+            text = file.read()
     except OSError as problem:
         raise UserError(f"{path} cannot be read: {problem.strerror}") from problem
     except UnicodeDecodeError as problem:

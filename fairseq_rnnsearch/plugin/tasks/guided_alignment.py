@@ -30,6 +30,7 @@ from tqdm import tqdm
 
 from fairseq_rnnsearch.alignment.figures.alignment import bpe_piece
 from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.files import open_text
 from fairseq_rnnsearch.inference.search import StepwiseDecoder
 from fairseq_rnnsearch.plugin.criterions.alignment_heatmap import AlignmentHeatmapCriterion
 
@@ -171,7 +172,7 @@ def check_guidance(model: BaseFairseqModel | None, criterion: FairseqCriterion) 
 def _lines(path: Path) -> Iterator[str]:
     """Yield lines as fairseq splits them, and show progress if that takes long."""
     try:
-        with path.open(encoding="utf-8-sig", newline="\n") as file:
+        with open_text(path, "utf-8-sig") as file:
             yield from tqdm(file, f"reading {path.name}", unit="pair", delay=2, leave=False)
     except OSError as problem:
         raise UserError(f"--guided-alignment {path} cannot be read: {problem.strerror}") from None
