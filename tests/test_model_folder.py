@@ -405,4 +405,5 @@ def test_without_a_model_the_message_names_those_of_the_package():
     assert refused.err.startswith("fairseq_rnnsearch: error: no model is given")
     assert packaged() == ["en-fr", "fr-en"] and all(name in refused.err for name in packaged())
     overview = run("fairseq_rnnsearch").ok().out
+    assert "argument COMMAND: invalid" in run("fairseq_rnnsearch", "foo").error()
     assert overview.count("\n") == 6 and "rnnsearch-translate en-fr" in overview

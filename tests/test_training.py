@@ -212,11 +212,18 @@ def test_a_program_that_somebody_interrupts_leaves_the_step_unfinished(tmp_path,
     assert 'step "train" is unfinished; run again to go on' in capsys.readouterr().err
 
 
-def test_a_folder_with_other_things_is_no_work_folder(tmp_path):
+def test_a_folder_with_other_things_is_no_work_folder(tmp_path, monkeypatch):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter").touch()
     with pytest.raises(UserError, match=r"mine has other things in it \(letter\) and is no work"):
         Work(tmp_path / "mine")
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    with pytest.raises(UserError, match=r"link is a link to .*gone, which does not exist"):
+        Work(tmp_path / "link")
+    with monkeypatch.context() as change:  # root may write anywhere, so no chmod
+        change.setattr(os, "access", lambda path, mode: path != tmp_path)
+        with pytest.raises(UserError, match=rf"a/b cannot be written: {tmp_path} is read-only"):
+            Work(tmp_path / "a" / "b")
     for sign in ":,":
         with pytest.raises(UserError, match="a colon or comma"):
             Work(tmp_path / f"a{sign}b")

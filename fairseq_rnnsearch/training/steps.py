@@ -55,7 +55,7 @@ class Work:
         folder: its path without links, which may lead elsewhere before the last step is done.
 
     Raises:
-        UserError: it is a file, or holds other things.
+        UserError: it is a file, holds other things, or cannot be written.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -64,6 +64,8 @@ class Work:
         self._settings = self.folder / "training-settings"
         if set(":,") & set(str(self.folder)):
             raise UserError(f"{folder}: a colon or comma ends a path for fairseq; name another")
+        if folder.is_symlink() and not folder.exists():
+            raise UserError(f"{folder} is a link to {self.folder}, which does not exist")
         try:
             others = sorted(os.listdir(folder))
         except FileNotFoundError:
@@ -75,6 +77,9 @@ class Work:
                 f"{folder} has other things in it ({others[0]}) and is no work folder; name a new"
                 " one"
             )
+        nearest = next(path for path in (self.folder, *self.folder.parents) if path.exists())
+        if not os.access(nearest, os.W_OK | os.X_OK):
+            raise UserError(f"{folder} cannot be written: {nearest} is read-only for you")
 
     @contextlib.contextmanager
     def locked(self) -> Iterator[None]:
