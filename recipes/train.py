@@ -12,8 +12,10 @@ import sys
 from pathlib import Path
 
 from fairseq_rnnsearch.errors import program
-from fairseq_rnnsearch.training.__main__ import main, say_plan
+from fairseq_rnnsearch.training import estimate
+from fairseq_rnnsearch.training.__main__ import main
 from fairseq_rnnsearch.training.settings import Naming, Settings, check, in_environment, read
+from fairseq_rnnsearch.training.steps import log
 from fairseq_rnnsearch.training.writing_systems import Text
 
 RUNS = Path(__file__).resolve().parents[1] / "runs"
@@ -26,7 +28,8 @@ def plan(work: str, *counts: str) -> None:
     check(settings, naming)
     train, test, *sides = map(int, counts)
     source, target = (Text(*side, unspaced=False, chinese=False) for side in (sides[:3], sides[3:]))
-    say_plan(Path(work), settings, (source, target), train, train, test)
+    for line in estimate.plan(Path(work), settings, (source, target), train, train, test):
+        log(line)
 
 
 @program

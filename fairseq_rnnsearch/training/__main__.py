@@ -30,7 +30,6 @@ from fairseq_rnnsearch.training.settings import (
     FIELDS,
     Naming,
     Settings,
-    Texts,
     as_argument,
     check,
     check_tokenizers,
@@ -80,7 +79,8 @@ def main(
     check(settings, naming)
     if parts:
         sizes = parts.pairs, len(parts.splits["train"]), len(parts.splits["test"])
-        say_plan(work.folder, settings, parts.texts, *sizes)
+        for line in estimate.plan(work.folder, settings, parts.texts, *sizes):
+            log(line)
     remembered = _remembered(options, settings, naming.languages)
     work.check(remembered)
     corpus = (options.corpus or work.folder / "corpus").absolute()
@@ -116,40 +116,6 @@ def _go_on(training: Training, options: argparse.Namespace) -> None:
     title = options.title or f"{training.settings.model}, {' to '.join(training.languages)}"
     training.work.do(training.make_page(title, options.licence))
     print(f"a page that translates, for any browser: {training.page}")
-
-
-def say_plan(
-    work: Path, settings: Settings, texts: Texts, pairs: int, train: int, test: int
-) -> None:
-    """Say what is trained, and what time, disk and memory it takes.
-
-    Args:
-        pairs, train, test: how many there are, and how many of them are in two parts.
-    """
-    s = settings
-    sizes = [s.embedding, s.hidden, s.attention, s.maxout]
-    log(
-        f"{pairs} pairs: {'/'.join(map(str, sizes))} units, {s.bpe_merges} merges, dropout"
-        f" {as_argument(s.dropout)}, {s.updates} updates of {s.batch_size} pairs"
-    )
-    later = s.updates - s.bpe_dropout_epochs * train // s.batch_size
-    tokens, types = [], []
-    for tokenizer, text in zip((s.source_tokenizer, s.target_tokenizer), texts, strict=True):
-        if (tokenizer or s.tokenizer) == "character":
-            tokens.append(text.characters)
-            types.append(text.distinct)
-        else:
-            tokens.append(text.words * 6 // 5)  # a word is 1.2 subwords in Multi30k
-            # and two languages have two thirds of the merges that they share each.
-            types.append(s.bpe_merges * (3 - s.bpe_joint) // 3)
-    needs = estimate.needs(
-        work=work, pairs=train, test_pairs=test, tokens=tokens, types=types, sizes=sizes,
-        # R-Drop reads each batch twice
-        updates=s.updates + (max(later, 0) if s.rdrop else 0),
-        batch_size=s.batch_size, beam=s.beam, checkpoints=s.average + 2,
-    )  # fmt: skip
-    for line in needs:
-        log(line)
 
 
 def _languages(options: argparse.Namespace) -> tuple[str, str]:

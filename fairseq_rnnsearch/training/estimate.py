@@ -1,4 +1,4 @@
-"""What time, disk and memory a training takes, in two lines.
+"""What time, disk and memory a training takes.
 
 Time is for one core of a CPU: the multiplications of all updates, at the rate at which the Multi30k
 recipe did its own (recipes/RESULTS.md). Disk and memory are those of that recipe's parts, scaled.
@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from fairseq_rnnsearch.errors import counted
+from fairseq_rnnsearch.training.settings import Settings, Texts, as_argument
 
 FLOPS = 60e9  # a second of one core, with validations
 SEARCH_FLOPS = 15e9
@@ -53,37 +54,40 @@ def free_at(path: Path) -> int:
     return shutil.disk_usage(path).free
 
 
-def needs(
-    work: Path,
-    pairs: int,
-    test_pairs: int,
-    tokens: Sequence[int],
-    types: Sequence[int],
-    sizes: Sequence[int],
-    updates: int,
-    batch_size: int,
-    beam: int,
-    checkpoints: int,
+def plan(
+    work: Path, settings: Settings, texts: Texts, pairs: int, train: int, test: int
 ) -> Iterator[str]:
-    """Say what a training takes.
+    """Say what is trained, and what time, disk and memory it takes.
 
     Args:
         work: the work folder.
-        pairs: of training.
-        tokens: of the training text, in the source and the target.
-        types: different tokens of the dictionaries.
-        sizes: m, n, n' and l of the model.
-        checkpoints: how many are kept.
+        pairs, train, test: how many there are, and how many of them are in two parts.
     """
-    lengths = [count / pairs + 1 for count in tokens]
+    s, tokens, types = settings, [], []
+    sizes = s.embedding, s.hidden, s.attention, s.maxout
+    yield (
+        f"{pairs} pairs: {'/'.join(map(str, sizes))} units, {s.bpe_merges} merges, dropout"
+        f" {as_argument(s.dropout)}, {s.updates} updates of {s.batch_size} pairs"
+    )
+    for tokenizer, text in zip((s.source_tokenizer, s.target_tokenizer), texts, strict=True):
+        if (tokenizer or s.tokenizer) == "character":
+            tokens.append(text.characters)
+            types.append(text.distinct)
+        else:
+            tokens.append(text.words * 6 // 5)  # a word is 1.2 subwords in Multi30k
+            # and two languages have two thirds of the merges that they share each.
+            types.append(s.bpe_merges * (3 - s.bpe_joint) // 3)
+    lengths = [count / train + 1 for count in tokens]
     source, target = flops_of_pair(sizes, lengths, types)
-    update = 3 * batch_size * (source + target) / FLOPS + SECONDS_OF_UPDATE
-    search = test_pairs * (source + beam * target) / SEARCH_FLOPS
+    update = 3 * s.batch_size * (source + target) / FLOPS + SECONDS_OF_UPDATE
+    again = s.updates - s.bpe_dropout_epochs * train // s.batch_size  # with R-Drop, read twice
+    updates = s.updates + (max(again, 0) if s.rdrop else 0)
+    search = test * (source + s.beam * target) / SEARCH_FLOPS
     parameters = parameters_of(sizes, types)
     # A checkpoint has the parameters and two averages of Adam's; text is kept in five forms.
-    disk = 12 * parameters * checkpoints + 5 * 6 * sum(tokens)
-    widest = batch_size * 100 * 60 * sizes[1]
-    memory = PROGRAM_BYTES + 32 * parameters + 4 * widest + 200 * pairs
+    disk = 12 * parameters * (s.average + 2) + 5 * 6 * sum(tokens)
+    widest = s.batch_size * 100 * 60 * s.hidden
+    memory = PROGRAM_BYTES + 32 * parameters + 4 * widest + 200 * train
     free = free_at(work.absolute())
     seconds = SECONDS_TO_START + updates * update + search
     yield (
