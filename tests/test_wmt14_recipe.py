@@ -317,6 +317,7 @@ def test_from_the_data_to_the_reports(unbroken, tmp_path):
         assert report.with_suffix(".html").exists()
     (dictionary,) = recipe.work.glob("trained-*/dictionary-RNNsearch-50/dictionary")
     assert all(len(line.split()) == 2 for line in dictionary.read_text().splitlines())
+    recipe.ok("--from", "report", **{**settings, "MODELS": "RNNencdec-30"})  # no alignments
     pieces = {**settings, "VOCABULARY": "bpe", "MODELS": "RNNsearch-50"}
     recipe.ok("--from", "binarise", **pieces)
     assert (recipe.work / "trained-bpe-30-0/report-news/report.html").exists()

@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from tqdm import tqdm
 
 from fairseq_rnnsearch.alignment.evaluation.resampling import (
     percentile_interval,
@@ -180,7 +181,9 @@ def compare(
         UserError: as `resampled_sums`.
     """
     metric = new_metric(name, kind)
-    tables = np.stack([sentence_counts(metric, own, references) for own in translations.values()])
+    # TER takes minutes for a few thousand sentences
+    shown = tqdm(translations.values(), f"{name} of {kind}", unit="system", delay=2, leave=False)
+    tables = np.stack([sentence_counts(metric, own, references) for own in shown])
     sums = resampled_sums(tables, bootstrap.resamples, bootstrap.seed)
     whole, resampled = {}, {}
     for system, table, resamples in zip(translations, tables, sums, strict=True):

@@ -11,7 +11,7 @@ use_training_folder
 # report TEST: makes its report of all models that have been trained
 report() {
     local model trained log folder pair name way
-    local -a trainings systems=() notes=(
+    local -a trainings ids=() systems=() notes=(
         --note "trained with $OPTIMIZER, dropout $DROPOUT, label smoothing $LABEL_SMOOTHING"
         --note "m $EMBEDDING, n $HIDDEN, n' $ATTENTION, l $MAXOUT"
         --note "vocabulary: $VOCABULARY, $([[ $VOCABULARY = bpe ]] && echo "$BPE_MERGES merges" ||
@@ -31,8 +31,10 @@ report() {
         [[ ! -e $folder/no-unk.tokens ]] ||
             systems+=(--system-no-unk "$model=$folder/no-unk.tokens"
                 --system-no-unk-detokenised "$model=$folder/no-unk.text")
-        [[ ! -e $folder/alignments/alignments.jsonl ]] ||
+        if [[ -e $folder/alignments/alignments.jsonl ]]; then
             systems+=(--alignments "$model=$folder/alignments/alignments.jsonl")
+            ids=(--alignment-ids "$ALIGNMENT_IDS") # RNNencdec alone has no alignments
+        fi
         for way in copy dictionary; do
             [[ ! -e $folder/$way.tokens ]] || systems+=(
                 --system "$model, UNK by $way=$folder/$way.tokens"
@@ -51,7 +53,7 @@ report() {
         "${notes[@]}" --source "$(tokens_of "$1").en" --reference "$(tokens_of "$1").fr" \
         --source-detokenised "$WORK/text/test-$1/text.en" \
         --reference-detokenised "$WORK/text/test-$1/text.fr" \
-        --baseline "${CHOSEN[0]}" --alignment-ids "$ALIGNMENT_IDS" "${systems[@]}"
+        --baseline "${CHOSEN[0]}" ${ids[@]+"${ids[@]}"} "${systems[@]}"
 }
 
 use_environment
