@@ -552,7 +552,11 @@ def test_the_command(tmp_path, capsys):
     [
         (["nosuch.py:step"], "nosuch.py: no such file"),
         (["textwrap"], "to check one of its own, add a colon and its name: TextWrapper"),
-        (["nosuchmodule:step"], "No module named 'nosuchmodule'"),
+        (["."], ".: expected FILE.py:NAME, FILE.py, MODULE:NAME or MODULE"),
+        (
+            ["nosuchmodule:step"],
+            "nosuchmodule: No module named 'nosuchmodule'",
+        ),
         ([f"{planted_model.__file__}:Modle"], "did you mean Model?"),
         (["--framework", "torch"], "name the code"),
         (["--explain", "reset-afte"], "did you mean reset-after"),

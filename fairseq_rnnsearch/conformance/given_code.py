@@ -187,7 +187,7 @@ def _without_part(target: Any, name: str) -> str:
 
 
 def refused(problem: BaseException, name: str) -> Refused:
-    """Return what is said of an exception: its last place outside of libraries, or at all."""
+    """Return what is said of an exception: its last place outside of libraries, if any."""
     if isinstance(problem, SyntaxError) and problem.filename and problem.text:
         file, line = Path(problem.filename).name, problem.text.strip()
         return Refused(f"{file}, line {problem.lineno}: `{line}`: {problem.msg}")
@@ -195,7 +195,7 @@ def refused(problem: BaseException, name: str) -> Refused:
     libraries = sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), "<"
     own = [frame for frame in frames if not frame.filename.startswith(libraries)]
     place = name
-    for frame in (own or frames)[-1:]:
+    for frame in own[-1:]:
         place = f"{Path(frame.filename).name}, line {frame.lineno}: `{frame.line}`"
     return Refused(f"{place}: {reason(problem)}")
 
