@@ -183,7 +183,7 @@ SPOILT = {
     ),
     "no dictionary": (lambda folder: (folder / "dict.fr.txt").unlink(), "lacks dict.fr.txt"),
     "an unknown option": (_config(lambda c: c["options"].update(layers=2)), "layers"),
-    "truncated": (_cut(PARAMETERS, 300), "model.safetensors cannot be read"),
+    "truncated": (_cut(PARAMETERS, 300), "model.safetensors cannot be read: .* truncated"),
     "scales without 8 bits": (
         _parameters(lambda s: s.update({f"{BIAS}.scale": s[BIAS]})),
         f"must not have {BIAS}.scale, by the options",
@@ -211,6 +211,10 @@ SPOILT = {
     "more names than fit": (
         _parameters(lambda s: s.update({"x" * 1_000_000: np.zeros(0)})),
         "names more than a model has",
+    ),
+    "a pointer of Git LFS": (
+        lambda folder: (folder / PARAMETERS).write_text("version https://git-lfs.github.com/spec"),
+        "no safetensors file .such as a pointer of Git LFS",
     ),
     "a file without end": (lambda folder: os.truncate(folder / PARAMETERS, 2**40), "bytes, which"),
     "a dictionary without end": (

@@ -358,6 +358,9 @@ def test_a_folder_means_its_best_checkpoint_if_there_is_one(learned, tmp_path):
         assert checkpoint_of(str(given)) == str(best)
     with pytest.raises(UserError, match="is a folder; it holds no file named like"):
         load(tmp_path, learned.corpus.data)
+    (tmp_path / "config.json").touch()  # half of an exported model
+    with pytest.raises(UserError, match=r"not a complete model: it lacks model\.safetensors"):
+        load(tmp_path)
     for name in ("a", "b"):
         (tmp_path / "trained/checkpoints" / name).mkdir(parents=True)
         shutil.copy(best, tmp_path / "trained/checkpoints" / name)

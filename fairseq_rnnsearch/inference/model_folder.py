@@ -305,15 +305,19 @@ def _model(path: Path, facts: Facts, source: Dictionary, target: Dictionary) -> 
     try:
         with open_plain(path / PARAMETERS, most) as file:
             if int.from_bytes(file.read(8), "little") > _LARGEST_CONFIG:
-                raise UserError(f"{path / PARAMETERS} names more than a model has")
+                raise UserError(
+                    f"{path / PARAMETERS} is no safetensors file (such as a pointer of Git LFS), or"
+                    " names more than a model has"
+                )
         with safe_open(path / PARAMETERS, "pt") as file:
             slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118
             _check_stored(path, expected, slices)
             check_checksum(path / PARAMETERS, "rnnsearch-export")
             parameters = {name: _values(file, name, slices) for name in expected}
     except (SafetensorError, OSError) as problem:
-        said = getattr(problem, "strerror", None) or first_sentence(problem)
-        raise UserError(f"{path / PARAMETERS} cannot be read: {said:.200}") from problem
+        truncated = f"{first_sentence(problem):.200}; it may be truncated"
+        said = getattr(problem, "strerror", None) or truncated
+        raise UserError(f"{path / PARAMETERS} cannot be read: {said}") from problem
     try:
         model.load_state_dict(model.checked(parameters), assign=True)
     except UserError as mistake:

@@ -9,7 +9,7 @@ with several models has ``WORK/trained-X/checkpoints/NAME/checkpoint_best.pt`` b
 from pathlib import Path
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference.model_folder import folder_of, packaged
+from fairseq_rnnsearch.inference.model_folder import CONFIG, PARAMETERS, folder_of, packaged
 
 DEEPEST = 4  # folders from a work folder down to a checkpoint, itself included
 
@@ -33,4 +33,6 @@ def checkpoint_of(path: str) -> str:
                 raise UserError(f"{path} holds several models: name one of {', '.join(models)}")
             if models:
                 return models[0]
+    if (folder / CONFIG).exists():
+        raise UserError(f"{path} is not a complete model: it lacks {PARAMETERS}")
     return path  # reading it checks what it holds
