@@ -62,11 +62,12 @@ class Work:
         self.folder = folder.resolve()
         self._done = self.folder / ".done"
         self._settings = self.folder / "training-settings"
+        self._lock: tuple[int, ...] = ()
         if set(":,") & set(str(self.folder)):
             raise UserError(f"{folder}: a colon or comma ends a path for fairseq; name another")
-        if folder.is_symlink() and not folder.exists():
-            raise UserError(f"{folder} is a link to {self.folder}, which does not exist")
         try:
+            if folder.is_symlink() and not folder.exists():
+                raise UserError(f"{folder} is a link to {self.folder}, which does not exist")
             others = sorted(os.listdir(folder))
         except FileNotFoundError:
             others = []
@@ -85,6 +86,8 @@ class Work:
     def locked(self) -> Iterator[None]:
         """Keep other commands out of the folder, where the file system has locks.
 
+        The programs that `run` starts hold the lock as well: they outlive a command that is killed.
+
         Raises:
             UserError: another one is in it, or it cannot be written.
         """
@@ -98,11 +101,16 @@ class Work:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise UserError(f"{self.folder} is in use by another training") from None
+                raise UserError(
+                    f"{self.folder} is in use by another training, or by a program that a killed"
+                    " one has left: wait for its end"
+                ) from None
             except OSError:  # it has none
                 pass
+            self._lock = (descriptor,)
             yield
         finally:
+            self._lock = ()
             os.close(descriptor)
 
     def check(self, settings: Mapping[str, str]) -> None:
@@ -213,6 +221,7 @@ class Work:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE if show else file,
                 stderr=subprocess.STDOUT,
+                pass_fds=self._lock,
                 # logs have all that fairseq says; the screen has what is picked
                 env={**os.environ, "RNNSEARCH_WHOLE_LOG": "1"},
             )
