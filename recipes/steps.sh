@@ -114,7 +114,7 @@ words_of() {
 # it stand in arithmetic, where bash would run the commands in anything else.
 whole() {
     [[ ${!1} =~ ^(0|[1-9][0-9]{0,15})$ ]] && ((${!1} >= $2)) ||
-        die "$1=${!1}: must be a number of $2 or more"
+        die "$1=${!1}: must be a whole number of $2 or more"
 }
 
 # use_work_folder DEFAULT: makes $WORK absolute and creates it, but for a dry run. Steps replace what

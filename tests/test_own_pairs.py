@@ -167,7 +167,7 @@ def test_a_line_that_is_no_text_is_left_out_and_counted(file):
     [note] = read.notes
     assert note.startswith("2 lines are no text, and are left out; the first: ")
     assert "t.en, line 7, byte 2: a carriage return" in note
-    with pytest.raises(UserError, match=r"line 1, byte 4: .*UTF-8.* \(and 299 lines more\)"):
+    with pytest.raises(UserError, match=r"line 1, byte 4: .*UTF-8.* \(and 299 other lines\)"):
         read_two_files(file("t.en", b"\n".join([b"caf\xe9"] * 300)), target)
 
 

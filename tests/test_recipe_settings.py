@@ -74,7 +74,7 @@ def test_a_dry_run_says_what_it_takes_and_makes_nothing(tmp_path, recipe):
     for part in (*DRY_RUNS[recipe], "the Python environment is made"):
         assert part in said, said
     status, said = run(BATCH_SIZE="a[$(touch trace)]")
-    assert status == 1 and "must be a number of 1 or more" in said
+    assert status == 1 and "must be a whole number of 1 or more" in said
     assert not list(tmp_path.iterdir())
 
 

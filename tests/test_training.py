@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from itertools import product
 
 import pytest
 from commands import PACKAGE, ROOT, TINY_MODEL, run_process, write_text
@@ -77,8 +78,8 @@ def test_text_without_spaces_is_trained_by_characters():
 
 REFUSED = {  # as options, and as a recipe's variables
     "target_tokenizer=words": "TOKENIZER_fr=words: must be one of reversible, moses, space, char",
-    "hidden=0": "HIDDEN=0: must be a number of 1 or more",
-    "hidden=1e3": "HIDDEN=1e3: must be a number of 1 or more",
+    "hidden=0": "HIDDEN=0: must be a whole number of 1 or more",
+    "hidden=1e3": "HIDDEN=1e3: must be a whole number of 1 or more",
     "dropout=nan": "DROPOUT=nan: must be a probability, at least 0 and below 1",
     "learning_rate=fast": "LEARNING_RATE=fast: must be a number of 0 or more",
     "bpe_dropout=1": "BPE_DROPOUT=1: must be a probability, at least 0 and below 1",
@@ -122,7 +123,7 @@ MISTAKES = {
     "--source @/a.en --target @/a.fr --test @/x": "there is no file",
     "--corpus @ --languages en,fr": "there is no file",
     "--corpus @ --languages en,fr --test @/x": "--valid and --test go without --corpus",
-    "--source @/a.en --target @/a.fr --hidden x": "--hidden x: must be a number of 1 or more",
+    "--source @/a.en --target @/a.fr --hidden x": "--hidden x: must be a whole number of 1 or more",
     "--source @/a.en --target @/a.fr": "a.en: only 1 usable pair for train; at least 20 needed",
     "--source @/a.en --target @/a.fr --work @/a": "a cannot be read: Not a directory",
     "--source @/a.en --target @/a.fr --work @": "has other things in it (a) and is no work folder",
@@ -131,6 +132,9 @@ MISTAKES = {
     "--source @/a.en --target @/long.fr": "a.en has 1 line but @/long.fr has 99 lines; each line",
     "--source @/a.en --target @/a.fr --languages en,": "--languages must name two languages",
     "--source @/long.en --target @/long.fr --ensemble @/x": "the ensemble of @/x: there is no @/x",
+    "--corpus @/corpus --languages en,fr": "valid.en has 1 line but @/corpus/valid.fr has 2 lines",
+    f"--source @/a.en --target @/a.fr --work {'w' * 300}": "cannot be read: File name too long",
+    "--source @/a.en --target @/a.fr --bleu-tokenizer x": "--bleu-tokenizer x: must be one of 13a",
     "--sauce": "unrecognized arguments: --sauce; did you mean --source?",
 }
 
@@ -143,6 +147,10 @@ def test_mistakes_make_nothing(tmp_path, given, monkeypatch):
     for file in ("long.en", "long.fr"):
         (tmp_path / file).write_text("".join(f"{file} {n}\n" for n in range(99)))
     (tmp_path / "empty.en").touch()
+    (tmp_path / "corpus").mkdir()
+    for part, (language, end) in product(("train", "valid", "test"), (("en", ""), ("fr", "\nb"))):
+        lines = "a" + end * (part == "valid")
+        (tmp_path / "corpus" / f"{part}.{language}").write_text(f"{lines}\n")
     before = sorted(tmp_path.iterdir())
     message = MISTAKES[given].replace("@", str(tmp_path))
     with pytest.raises(UserError, match=re.escape(message)):
@@ -210,6 +218,29 @@ def test_a_program_that_somebody_interrupts_leaves_the_step_unfinished(tmp_path,
         work.do(step)
     assert ended.value.code == 130
     assert 'step "train" is unfinished; run again to go on' in capsys.readouterr().err
+
+
+def test_a_program_of_a_killed_training_keeps_the_folder(tmp_path):
+    pid, folder = tmp_path / "pid", tmp_path / "work"
+    step = (
+        "import os, signal, time; from pathlib import Path;"
+        f"Path({str(pid)!r}).write_text(str(os.getpid()));"
+        "os.kill(os.getppid(), signal.SIGKILL); time.sleep(60)"
+    )
+    code = (
+        "from pathlib import Path; from fairseq_rnnsearch.training.steps import Work\n"
+        f"work = Work(Path({str(folder)!r}))\n"
+        f"with work.locked():\n    work.run('x', ['-c', {step!r}])\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code]).returncode == -signal.SIGKILL
+    try:
+        in_use = pytest.raises(
+            UserError, match=r"in use by .* a program that a killed one has left"
+        )
+        with in_use, Work(folder).locked():
+            pass
+    finally:
+        os.kill(int(pid.read_text()), signal.SIGKILL)
 
 
 def test_a_folder_with_other_things_is_no_work_folder(tmp_path, monkeypatch):

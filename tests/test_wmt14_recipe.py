@@ -237,7 +237,7 @@ WRONG = {
     "another setting": ({"LONGEST": "50"}, "was made with other settings, now LONGEST=50"),
     "a vocabulary": ({"VOCABULARY": "words"}, "VOCABULARY=words: must be one of shortlist bpe"),
     "no text": ({"CORPORA": " "}, "CORPORA and TRAIN_TEXT are both empty"),
-    "a number": ({"KEEP_WORDS": "many"}, "KEEP_WORDS=many: must be a number of 0 or more"),
+    "a number": ({"KEEP_WORDS": "many"}, "KEEP_WORDS=many: must be a whole number of 0 or more"),
 }
 
 

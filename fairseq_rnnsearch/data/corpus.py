@@ -52,8 +52,11 @@ def is_language(name: str) -> bool:
     return bool(_LANGUAGE.fullmatch(name)) and name not in NO_LANGUAGES
 
 
-def check_parallel(source: Path, target: Path) -> int:
+def check_parallel(source: Path, target: Path, has_symbols: bool = False) -> int:
     """Check two text files whose lines translate each other.
+
+    Args:
+        has_symbols: as for `check_text`.
 
     Returns:
         How many lines each of them has.
@@ -61,7 +64,7 @@ def check_parallel(source: Path, target: Path) -> int:
     Raises:
         UserError: as from `check_text` for either file; or they have different numbers of lines.
     """
-    lines, others = check_text(source), check_text(target)
+    lines, others = check_text(source, has_symbols), check_text(target, has_symbols)
     if lines != others:
         raise UserError(
             f"{source} has {counted(lines, 'line')} but {target} has {counted(others, 'line')};"

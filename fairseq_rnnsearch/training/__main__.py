@@ -23,7 +23,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from fairseq_rnnsearch.data.corpus import NO_LANGUAGES, is_language
+from fairseq_rnnsearch.data.corpus import NO_LANGUAGES, check_parallel, is_language
 from fairseq_rnnsearch.errors import UsageError, UserError, parser_of, program
 from fairseq_rnnsearch.training import estimate
 from fairseq_rnnsearch.training.settings import (
@@ -71,6 +71,9 @@ def main(
     work = Work(options.work or Path((environment or {}).get("WORK") or own))
     if options.corpus:
         parts, settings = None, Settings(**given)
+        for part in PARTS:
+            files = (options.corpus / f"{part}.{language}" for language in naming.languages)
+            check_parallel(*files, has_symbols=True)  # which most tokenizers take apart
     else:
         log(f"reading {options.pairs or f'{options.source} and {options.target}'}")
         parts = read_parts(options, naming.languages, given.get("seed", 1))

@@ -63,7 +63,7 @@ class Pairs:
             UserError: the first mistake, where there are too many.
         """
         if len(mistakes) * _MOST_MISTAKES > self.read:
-            more = f" (and {len(mistakes) - 1:,} lines more)" if len(mistakes) > 1 else ""
+            more = f" (and {counted(len(mistakes) - 1, 'other line')})" if mistakes[1:] else ""
             raise UserError(f"{mistakes[0]}{more}")
         if mistakes:
             are = "is no text, and is" if len(mistakes) == 1 else "are no text, and are"

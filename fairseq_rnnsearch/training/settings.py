@@ -32,7 +32,7 @@ def _whole(default: int, meaning: str, least: int = 1) -> Any:
             raise ValueError
         return int(text)
 
-    return _setting(default, meaning, read, f"a number of {least} or more", "N")
+    return _setting(default, meaning, read, f"a whole number of {least} or more", "N")
 
 
 def _number(default: float, meaning: str, most: float = math.inf, least: float = 0) -> Any:
@@ -145,7 +145,11 @@ class Settings:
         "unknown words: never written, written, or replaced by the source word of most weight",
     )
     drawn: int = _whole(50, "number of alignments to draw", least=0)
-    bleu_tokenizer: str = _text("13a", "sacreBLEU's, such as zh, or char for text without spaces")
+    bleu_tokenizer: str = _one_of(
+        "13a none zh char intl ja-mecab ko-mecab flores101 flores200 spBLEU-1K",
+        "13a",
+        "sacreBLEU's; char is for text without spaces",
+    )
 
 
 FIELDS = {field.name: field for field in dataclasses.fields(Settings)}
