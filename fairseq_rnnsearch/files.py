@@ -41,7 +41,7 @@ def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterato
         with _naming(path), _being_read(path):
             yield path
         return
-    unfinished = path.with_name(f".{uuid.uuid4().hex}.unfinished")
+    unfinished = path.parent / f".{uuid.uuid4().hex}.unfinished"
     try:
         with _naming(path):
             with _begun(unfinished):

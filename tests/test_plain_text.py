@@ -157,6 +157,8 @@ def test_files_that_are_tokenised_one_by_one(tmp_path):
         (tmp_path / name).write_text("It's me.\n")
         with pytest.raises(UserError, match=rf"{name}: its suffix must be its language, .* x\.en"):
             tokenizing.main(["--out", str(out), str(tmp_path / name)])
+    with pytest.raises(UserError, match=r"--tokenizer-of zh=\.\.\.: there is no text"):
+        tokenizing.main(["--out", str(out), "--tokenizer-of", "zh=moses", str(english)])
     with pytest.raises(UserError, match="/dev/zero is a pipe or a device"):
         tokenizing.main(["--out", str(out), "/dev/zero"])
 

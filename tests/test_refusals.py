@@ -71,6 +71,7 @@ FILES = {
     "file": b"",
     "one": b"a\n",
     "two": b"b\nc\n",
+    "zero": b"0-0\n\n",
     # links of three sentences, and what does not go with them
     "gold": b"1-1 2p1 2-2\n1-1\n\n",
     "fewer": b"0-0\n0-0\n",
@@ -82,6 +83,8 @@ _TRAIN = "fairseq-train @data --save-dir=@new @train"
 _GENERATE = "fairseq-generate @data --path=@model"
 _ALIGN = "rnnsearch-align x --data=data --out=@new"
 _AER = "rnnsearch-evaluate aer --gold=@gold --hypothesis=@links"
+_DICTIONARY = "rnnsearch-evaluate dictionary --fewest 1 --source=@two --target=@two"
+_DICTIONARY += " --alignments=@zero"
 
 COMMANDS = {  # words of each command, and parts of its one line
     _TEXT: ["train.en has 30 lines", "train.fr has 31 lines"],
@@ -146,6 +149,12 @@ COMMANDS = {  # words of each command, and parts of its one line
     f"{_AER} --gold=@links": ["links holds no links"],
     "rnnsearch-evaluate aer --gold=/dev/zero --hypothesis=@links": ["a device, not"],
     "rnnsearch-evaluate alignments --alignments=/dev/zero --ids 0 --out=@new": ["a device, not"],
+    f"{_DICTIONARY} --out=@two": ["--source @two would be overwritten by --out"],
+    "rnnsearch-export en-fr --to-checkpoint=@new --weights int8": [
+        "--weights and --to-checkpoint exclude each other"
+    ],
+    "rnnsearch-export en-fr --out=@new --data=@data": ["--data @data: of the model "],
+    "rnnsearch-export en-fr --to-checkpoint=.": [". cannot be written: "],
     "rnnsearch-export en-fr --out=@new --card=/dev/zero": ["--card /dev/zero cannot be read: "],
 }  # fmt: skip
 IN_PROCESS = {

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import UserError, as_text, parser_of, program
+from fairseq_rnnsearch.errors import UsageError, UserError, as_text, parser_of, program
 from fairseq_rnnsearch.files import open_text
 from fairseq_rnnsearch.inference.command_options import check_places, show_warnings
 
@@ -29,6 +29,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     show_warnings()
     options = _parser().parse_args(arguments)
     check_places([options.checkpoint])
+    ignored = {name for name in ("data", "card", "licence", "weights") if vars(options)[name]}
+    if options.to_checkpoint and ignored:
+        raise UsageError(f"--{min(ignored)} and --to-checkpoint exclude each other")
     # they import torch and fairseq, which --help does not need
     from fairseq_rnnsearch.inference import exported
 
@@ -39,7 +42,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     card = _text_of(options.card) if options.card else None
     licence = as_text(options.licence)
     exported.to_folder(
-        options.checkpoint, options.data, options.out, options.weights, card, licence
+        options.checkpoint, options.data, options.out, options.weights or "float32", card, licence
     )
     size = sum(path.stat().st_size for path in options.out.iterdir())
     print(f"{options.out}: {size / 1e6:.1f} MB", file=sys.stderr)
@@ -64,9 +67,9 @@ def _parser() -> argparse.ArgumentParser:
         help="folder with the dictionaries of the training (default: the checkpoint's)",
     )  # fmt: skip
     parser.add_argument(
-        "--weights", choices=("float32", "float16", "int8"), default="float32",
+        "--weights", choices=("float32", "float16", "int8"),
         help="how parameters are stored; int8 has one scale for each row of a matrix "
-        "(default: %(default)s)",
+        "(default: float32)",
     )  # fmt: skip
     parser.add_argument("--card", type=Path, metavar="FILE", help="text of the model card")
     parser.add_argument(

@@ -41,6 +41,8 @@ def to_folder(
         UserError: if the checkpoint or folder is missing or unusable.
     """
     if folder := folder_of(checkpoint):
+        if data:
+            raise UserError(f"--data {data}: of the model {folder} it comes with the folder")
         read = read_folder(folder)
         facts = read.facts._replace(licence=licence or read.facts.licence)
         parts = read.model, facts, read.dictionaries, folder

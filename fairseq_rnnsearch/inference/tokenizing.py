@@ -197,10 +197,19 @@ def main(arguments: Sequence[str] | None = None) -> None:
         UserError: for every mistake in options or files; shown as one line when nobody catches it.
     """
     options = _read_options(arguments)
+    tokenizers = dict(options.tokenizer_of)
+    languages = {options.language, *(path.suffix[1:] for path in options.files)}
+    if unused := tokenizers.keys() - languages:
+        raise UserError(f"--tokenizer-of {min(unused)}=...: there is no text of this language")
+
+    @cache
+    def rules_of(language: str) -> PlainText:
+        tokenizer = tokenizers.get(language, options.tokenizer)
+        return PlainText(language, tokenizer, options.lowercase)
+
     if not options.files:
         sys.stdout.reconfigure(**_AS_TEXT)
-        rules = PlainText(options.language, options.tokenizer, options.lowercase)
-        bar = tqdm(disable=True)
+        rules, bar = rules_of(options.language), tqdm(disable=True)
         _convert(sys.stdin.buffer, sys.stdout, rules, options.join, "standard input", bar)
         return
     for path in options.files:
@@ -214,13 +223,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
         raise UserError(f"--out {options.out} is where the files are: name another folder")
     if options.merges and not any(path.stem == "train" for path in options.files):
         raise UserError("--merges learns from the training text: name a file train.LANGUAGE")
-    tokenizers = dict(options.tokenizer_of)
-
-    @cache
-    def rules_of(language: str) -> PlainText:
-        tokenizer = tokenizers.get(language, options.tokenizer)
-        return PlainText(language, tokenizer, options.lowercase)
-
     try:
         options.out.mkdir(parents=True, exist_ok=True)
         described = {} if options.join else _described(options, rules_of)

@@ -97,11 +97,20 @@ def learn(options: argparse.Namespace) -> None:
             f"{options.alignments}: no two words are linked {counted(options.fewest, 'time')};"
             " --fewest 1 takes all links"
         )
-    _write_lines(options.out, (f"{word} {translation}" for word, translation in words.items()))
+    lines = (f"{word} {translation}" for word, translation in words.items())
+    _write_lines(options.out, lines, options)
     print(f"{options.out}: {counted(len(words), 'word')}")
 
 
-def _write_lines(path: Path, lines: Iterable[str]) -> None:
+def _write_lines(path: Path, lines: Iterable[str], options: argparse.Namespace) -> None:
+    """Write lines, but not in the place of a file that an option names.
+
+    Raises:
+        UserError: they would be.
+    """
+    for name, given in vars(options).items():
+        if name != "out" and isinstance(given, Path) and given.resolve() == path.resolve():
+            raise UserError(f"--{name.replace('_', '-')} {given} would be overwritten by --out")
     write_text(path, "".join(f"{line}\n" for line in lines))
 
 
@@ -186,7 +195,7 @@ def replace(options: argparse.Namespace) -> None:
         replace_unknown(there, alignments.get(number, nothing), here, dictionary)
         for number, (here, there) in enumerate(zip(source, translations, strict=True))
     ]
-    _write_lines(options.out, replaced)
+    _write_lines(options.out, replaced, options)
 
 
 # --- the sentences without unknown words --------------------------------------------------------
@@ -211,5 +220,6 @@ def write_subset(options: argparse.Namespace) -> None:
     words = (options.source_dictionary, options.target_dictionary)
     known = known_sentences(source, [reference], *map(read_known_words, words))
     for path, sentences in ((options.source, source), (options.reference, reference)):
-        _write_lines(options.out / f"text{path.suffix}", compress(sentences, known))
+        out = options.out / f"text{path.suffix}"
+        _write_lines(out, compress(sentences, known), options)
     print(f"{known.sum():,} of {len(source):,} sentence pairs without unknown words")
