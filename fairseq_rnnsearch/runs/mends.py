@@ -219,6 +219,7 @@ def _quieten() -> None:
     for message, category in (
         (r"(?s)\s*'[^']*' is validated against ConfigStore", UserWarning),
         (r"`torch\.cuda\.amp\.", FutureWarning),
+        (r"amp_C fused kernels unavailable", UserWarning),  # in each update on a GPU
         (r"'pin_memory' argument is set as true", UserWarning),
         (r".*lr_scheduler\.step\(\).*before.*optimizer\.step", UserWarning),
         (r"Distributed is already initialized", UserWarning),  # programs.py has done it

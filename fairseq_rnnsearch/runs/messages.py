@@ -30,7 +30,8 @@ _FOR_FILES = {
     "fairseq_cli.generate": "",
     "fairseq_cli.interactive": "",
     "fairseq_cli.validate": "",
-    "fairseq.trainer": r"Preparing to load|loading train data|Saving checkpoint|Finished saving",
+    "fairseq.trainer": r"Preparing to load|loading train data|Saving checkpoint|Finished saving|"
+    r"NOTE: your device may support faster training with --fp16",  # which our models refuse
     "fairseq.checkpoint_utils": r"Preparing to save",
     "fairseq.data.data_utils": r"loaded [\d,]+ examples from",
     "fairseq.data.iterators": r"grouped total_num_itrs",

@@ -33,6 +33,7 @@ def check_kernels(model: nn.Module, criterion: nn.Module, sample: dict) -> None:
         side.kernels == "gpu" or (side.kernels == "auto" and _is_on_gpu(side)) for side in sides
     ):
         return
+    logger.info("the reference kernels compute the first batch as well")
     training, kernels = model.training, [side.kernels for side in sides]
     model.eval()  # two computations would not drop the same elements
     try:
