@@ -1,6 +1,7 @@
 """Steps that are done once: what they make appears whole, and an interrupted run goes on."""
 
 import contextlib
+import ctypes
 import fcntl
 import os
 import shutil
@@ -18,6 +19,8 @@ from fairseq_rnnsearch.files import bring_to_disk, write_text
 
 _SHOWN = 15  # lines of the log of a program that failed
 _SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_C_LIBRARY = ctypes.CDLL(None)  # loaded before there is a child that needs it
+_PR_SET_PDEATHSIG = 1
 
 
 def log(message: str) -> None:
@@ -62,7 +65,6 @@ class Work:
         self.folder = folder.resolve()
         self._done = self.folder / ".done"
         self._settings = self.folder / "training-settings"
-        self._lock: tuple[int, ...] = ()
         if set(":,") & set(str(self.folder)):
             raise UserError(f"{folder}: a colon or comma ends a path for fairseq; name another")
         try:
@@ -86,8 +88,6 @@ class Work:
     def locked(self) -> Iterator[None]:
         """Keep other commands out of the folder, where the file system has locks.
 
-        The programs that `run` starts hold the lock as well: they outlive a command that is killed.
-
         Raises:
             UserError: another one is in it, or it cannot be written.
         """
@@ -101,16 +101,11 @@ class Work:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
-                raise UserError(
-                    f"{self.folder} is in use by another training, or by a program that a killed"
-                    " one has left: wait for its end"
-                ) from None
+                raise UserError(f"{self.folder} is in use by another training") from None
             except OSError:  # it has none
                 pass
-            self._lock = (descriptor,)
             yield
         finally:
-            self._lock = ()
             os.close(descriptor)
 
     def check(self, settings: Mapping[str, str]) -> None:
@@ -207,6 +202,8 @@ class Work:
     ) -> None:
         """Run a program whose output goes to ``logs/NAME.log``.
 
+        It gets SIGTERM if this process is killed, for it would go on writing to the folder.
+
         Args:
             command: the arguments of Python.
             show: is given each line of the output, which is then added to the log of earlier runs.
@@ -221,7 +218,7 @@ class Work:
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE if show else file,
                 stderr=subprocess.STDOUT,
-                pass_fds=self._lock,
+                preexec_fn=_end_with_this_process,
                 # logs have all that fairseq says; the screen has what is picked
                 env={**os.environ, "RNNSEARCH_WHOLE_LOG": "1"},
             )
@@ -238,6 +235,11 @@ class Work:
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
             print(*map(as_text, lines[-_SHOWN:]), sep="\n", file=sys.stderr)
             raise UserError(f"{name} failed with status {status}; the end of {path} is above")
+
+
+def _end_with_this_process() -> None:
+    if prctl := getattr(_C_LIBRARY, "prctl", None):  # of Linux
+        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
 def _remove(path: Path) -> None:
