@@ -239,6 +239,22 @@ def test_a_program_ends_with_a_training_that_is_killed(tmp_path):
     assert ended.exists()
 
 
+def test_a_text_that_was_changed_meanwhile_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(Training, "prepare_text", lambda _: [])
+    write_text(tmp_path, train=60, valid=9, test=9)
+    files = [f"--source={tmp_path}/train.en", f"--target={tmp_path}/train.fr"]
+    corpus = [f"--corpus={tmp_path}", "--languages=en,fr"]
+    for number, given in enumerate((files, corpus)):
+        again = [*given, f"--work={tmp_path}/work{number}", "--stop-after=text"]
+        main(again)
+        main(again)
+        text = (tmp_path / "train.en").read_text()
+        (tmp_path / "train.en").write_text(text.replace("red", "blue"))
+        with pytest.raises(UserError, match="other settings, now digest of the text="):
+            main(again)
+        (tmp_path / "train.en").write_text(text)
+
+
 def test_a_folder_with_other_things_is_no_work_folder(tmp_path, monkeypatch):
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "letter").touch()

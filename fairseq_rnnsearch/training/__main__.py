@@ -17,7 +17,9 @@ folder.
 
 import argparse
 import dataclasses
+import hashlib
 import importlib.util
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -38,7 +40,7 @@ from fairseq_rnnsearch.training.settings import (
     in_environment,
     read,
 )
-from fairseq_rnnsearch.training.split import file_of, read_parts, write_parts
+from fairseq_rnnsearch.training.split import Parts, file_of, read_parts, write_parts
 from fairseq_rnnsearch.training.stages import PARTS, Training
 from fairseq_rnnsearch.training.steps import Step, Work, log
 
@@ -85,6 +87,7 @@ def main(
         for line in estimate.plan(work.folder, settings, parts.texts, *sizes):
             log(line)
     remembered = _remembered(options, settings, naming.languages)
+    remembered["digest of the text"] = _digest(parts, options, naming.languages)
     work.check(remembered)
     corpus = (options.corpus or work.folder / "corpus").absolute()
     training = Training(work, settings, naming.languages, corpus, options.user_dir.absolute())
@@ -174,6 +177,19 @@ def _remembered(
                 value = value or settings.tokenizer
             remembered[naming.name(name)] = as_argument(value)
     return {name: " ".join(value.split()) for name, value in remembered.items()}
+
+
+def _digest(parts: Parts | None, options: argparse.Namespace, languages: tuple[str, str]) -> str:
+    """Return a digest of the text, by which a file that was changed meanwhile is noticed."""
+    digest = hashlib.sha256()
+    if parts:
+        for pair in itertools.chain.from_iterable(parts.splits.values()):
+            digest.update("\t".join(pair).encode() + b"\n")
+    else:
+        for part, language in itertools.product(PARTS, languages):
+            with (options.corpus / f"{part}.{language}").open("rb") as file:
+                digest.update(hashlib.file_digest(file, "sha256").digest())
+    return digest.hexdigest()[:12]
 
 
 def _parser() -> argparse.ArgumentParser:
