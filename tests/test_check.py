@@ -291,6 +291,10 @@ def logits(p, s, y_prev, c):
     return planted_model.Model(p).predict(s, words, c).log() + 2
 
 
+def costs(p, x, mask, y, y_mask):
+    return -planted_model.sentence(p, x, mask, y, y_mask)[0].sum(1)
+
+
 def in_lists(alpha, h):
     return [
         [sum(a * state[k] for a, state in zip(row, states, strict=True)) for k in range(24)]
@@ -334,6 +338,7 @@ def one_vector_at_a_time(s, h, W_a, U_a, v_a):
         (InSinglePrecision, None, "torch", "float32"),
         (returns_single, "energies", "numpy", "energies"),
         (logits, "readout", "torch", "taken as logits"),
+        (costs, "sentence", "torch", "returns log_likelihood above 0: taken as costs, -log p"),
         (in_lists, "context", "numpy", "context"),
         (side_by_side, "state", "numpy", "returns state as (1, 23, 12), taken as (23, 12)"),
         (step_as_a_tuple, "step", "torch", "state"),

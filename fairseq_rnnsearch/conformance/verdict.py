@@ -269,11 +269,16 @@ def _explained(
     return None
 
 
-def _comparable(output: Output) -> tuple[Arrays, tuple[str, ...]]:
-    """Bring probabilities into logarithms: they may be given as such, or unnormalised."""
-    if "probabilities" not in output.quantities:
-        return output
-    given, remarks = output.quantities["probabilities"], output.remarks
+def _comparable(output: Output) -> Output:
+    """Bring probabilities into logarithms: they may be given as such, unnormalised, or as costs."""
+    quantities, remarks = dict(output.quantities), output.remarks
+    for name in ("word_log_probabilities", "log_likelihood"):
+        if name in quantities and quantities[name].min() >= 0 and quantities[name].max() > 1:
+            quantities[name] = -quantities[name]
+            remarks = (*remarks, f"returns {name} above 0: taken as costs, -log p")
+    if "probabilities" not in quantities:
+        return Output(quantities, remarks)
+    given = quantities["probabilities"]
     with np.errstate(all="ignore"):
         if not (given < 0).any() and any(_sums_to_one(given, axis) for axis in (-1, 0, None)):
             logs = np.log(given)
@@ -284,7 +289,7 @@ def _comparable(output: Output) -> tuple[Arrays, tuple[str, ...]]:
             logs = given - top - np.log(np.exp(given - top).sum(-1, keepdims=True))
             if np.abs(logs - given)[given.any(-1)].max() > SINGLE:
                 remarks = (*remarks, "returns probabilities that do not sum to 1: taken as logits")
-    return output.quantities | {"probabilities": logs}, remarks
+    return Output(quantities | {"probabilities": logs}, remarks)
 
 
 def _sums_to_one(probabilities: np.ndarray, axis: int | None) -> bool:
