@@ -105,9 +105,13 @@ def _key(source: Path, command: list[str]) -> str:
     That is the source, the options, the compiler and the processor. The compiler's predefined
     macros give its version and, for ``-march=native``, the instruction set.
     """
-    defined = _run([*command, "-dM", "-E", "-x", "c", os.devnull])
-    parts = (source.read_bytes(), repr(command).encode(), defined)
+    parts = (source.read_bytes(), repr(command).encode(), _macros(tuple(command)))
     return hashlib.sha256(b"\0".join(parts)).hexdigest()[:16]
+
+
+@cache
+def _macros(command: tuple[str, ...]) -> bytes:
+    return _run([*command, "-dM", "-E", "-x", "c", os.devnull])
 
 
 def _private_folder() -> Path:

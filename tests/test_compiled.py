@@ -31,9 +31,9 @@ def cache(tmp_path, monkeypatch):
     """A home without libraries; nothing is remembered before or afterwards."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.delenv("CC", raising=False)
-    c_library._load.cache_clear()
+    begin_again()
     yield tmp_path / "fairseq_rnnsearch"
-    c_library._load.cache_clear()
+    begin_again()
 
 
 def libraries(cache):
@@ -42,7 +42,7 @@ def libraries(cache):
 
 def test_libraries_are_made_once_for_each_type(cache):
     for _ in range(2):
-        c_library._load.cache_clear()
+        begin_again()
         for dtype in compiled.TYPES:
             assert isinstance(compiled.operations(dtype), compiled.CompiledOperations)
         made = libraries(cache)
@@ -128,6 +128,7 @@ def compilations(tmp_path_factory, monkeypatch):
 def begin_again():
     """As another process would: nothing is remembered."""
     c_library._load.cache_clear()
+    c_library._macros.cache_clear()
 
 
 def assert_it_computes():
