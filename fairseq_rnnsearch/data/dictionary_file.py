@@ -13,6 +13,7 @@ from fairseq_rnnsearch.data.corpus import check_text
 from fairseq_rnnsearch.errors import UserError
 
 _SYMBOLS = ("<s>", "<pad>", "</s>", "<unk>")
+_COUNT = re.compile("-?[0-9]{1,18}")
 _OVERWRITE = " #fairseq:overwrite"
 
 
@@ -99,21 +100,16 @@ def _entries(path: Path) -> Iterator[tuple[str, int]]:
             entry = line.rstrip()
             may_repeat = entry.endswith(_OVERWRITE)
             word, _, count = entry.removesuffix(_OVERWRITE).rpartition(" ")
-            where = f"{path}, line {number}"
-            if not word.strip() or not _is_count(count):
+            if not word.strip() or not _COUNT.fullmatch(count):
                 raise UserError(
-                    f"{where}: {entry[:60]!r} is not a word and a count; expected a line such as "
-                    "'house 12', as fairseq-preprocess writes it"
+                    f"{path}, line {number}: {entry[:60]!r} is not a word and a count; expected "
+                    "a line such as 'house 12', as fairseq-preprocess writes it"
                 )
             if (word in seen or word in _SYMBOLS) and not may_repeat:
                 first = f"as in line {seen[word]}" if word in seen else "one of fairseq's symbols"
                 raise UserError(
-                    f"{where}: the word {word!r:.60} a second time, {first}; remove one of the "
-                    "lines, or make the data again with fairseq-preprocess"
+                    f"{path}, line {number}: the word {word!r:.60} a second time, {first}; remove "
+                    "one of the lines, or make the data again with fairseq-preprocess"
                 )
             seen[word] = number
             yield word, int(count)
-
-
-def _is_count(text: str) -> bool:
-    return re.fullmatch("-?[0-9]{1,18}", text) is not None

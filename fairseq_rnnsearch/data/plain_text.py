@@ -20,6 +20,7 @@ import itertools
 import logging
 import re
 from collections.abc import Callable, Container, Iterable, Sequence
+from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -218,8 +219,6 @@ def segmenter(path: Path) -> Callable[..., list[str]]:
     Raises:
         UserError: it is no such file.
     """
-    from subword_nmt.apply_bpe import BPE
-
     try:
         lines = read_plain_text(path, _LARGEST_CODES).rstrip("\n").split("\n")
     except (OSError, ValueError) as problem:
@@ -233,7 +232,7 @@ def segmenter(path: Path) -> Callable[..., list[str]]:
     if lines[0].startswith("#version:") and len(lines) == 1:
         raise UserError(f"BPE codes {path} has no merges after its version")
     try:
-        codes = BPE(io.StringIO("\n".join(lines)))
+        codes = _merges("\n".join(lines))
     except ValueError:
         codes = None
     if codes is None or codes.version not in ((0, 1), (0, 2)):
@@ -241,6 +240,14 @@ def segmenter(path: Path) -> Callable[..., list[str]]:
             f"BPE codes {path}, line 1: {lines[0][:40]!r} names no version; expected #version: 0.2"
         )
     return codes.segment_tokens
+
+
+@lru_cache(maxsize=1)
+def _merges(text: str) -> Any:
+    """Return subword-nmt's object for a file; both languages of a model often have the same."""
+    from subword_nmt.apply_bpe import BPE
+
+    return BPE(io.StringIO(text))
 
 
 def settings_of(folder: Path) -> dict[str, dict[str, Any]]:

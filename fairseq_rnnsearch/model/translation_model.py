@@ -92,7 +92,12 @@ class TranslationModel:
             UserError: if the checkpoint's dictionaries have other sizes, or its parameters are not
                 all finite.
         """
-        broken = [n for n, value in state_dict.items() if not torch.isfinite(value).all()]
+        # first the sum: it is soon known, and not finite if any number is not
+        broken = [
+            name
+            for name, value in state_dict.items()
+            if not (torch.isfinite(value.sum()) or torch.isfinite(value).all())
+        ]
         if broken:
             raise UserError(
                 f"{len(broken)} of {len(state_dict)} parameters hold numbers that are not finite, "
