@@ -1,5 +1,6 @@
 """What a command need not import to start: torch and fairseq take seconds."""
 
+import gc
 import signal
 import subprocess
 import sys
@@ -12,7 +13,9 @@ from commands import PACKAGE, ROOT, run_process
 import fairseq_rnnsearch.__main__
 from fairseq_rnnsearch.alignment.evaluation import __main__ as evaluation
 from fairseq_rnnsearch.conformance import __main__ as conformance
+from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference import align, export, tokenizing, translate
+from fairseq_rnnsearch.inference.command_options import starting
 from fairseq_rnnsearch.living import __main__ as living
 from fairseq_rnnsearch.training import __main__ as training
 
@@ -232,6 +235,13 @@ def test_help_and_mistakes_need_neither_torch_nor_fairseq(module):
 def test_the_page_needs_neither_torch_nor_fairseq_nor_matplotlib(tmp_path):
     assert printed(PAGE, str(tmp_path)) == [""]
     assert (tmp_path / "index.html").stat().st_size > 1000
+
+
+def test_garbage_is_collected_again_after_a_start():
+    with pytest.raises(UserError), starting():
+        assert not gc.isenabled()
+        raise UserError("no such model")
+    assert gc.isenabled()
 
 
 def test_a_folder_needs_no_fairseq(tmp_path):

@@ -37,6 +37,7 @@ from fairseq_rnnsearch.inference.command_options import (
     load_options,
     look_of,
     show_warnings,
+    starting,
 )
 
 if TYPE_CHECKING:
@@ -60,14 +61,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         samples = parse_samples(options.heatmap_samples)
     models = ":".join(filter(None, (options.checkpoint, options.inverse)))
     check_places(models.split(":"), (options.source, options.target))
-    from fairseq_rnnsearch.devices import usable_device  # torch, which --help need not import
+    with starting():  # torch, which --help need not import
+        from fairseq_rnnsearch.devices import usable_device
+        from fairseq_rnnsearch.inference.translator import load
 
     with usage():
         usable_device(options.device, "--device")
     lines = check_parallel(options.source, options.target)
     samples.check(lines, str(options.source))
-    from fairseq_rnnsearch.inference.translator import load
-
     model = load(options.checkpoint.split(":"), options.data, **load_options(options))
     files = [options.source, options.target]
     chosen = [number for number in range(lines) if number in samples]

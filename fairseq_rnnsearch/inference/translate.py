@@ -35,6 +35,7 @@ from fairseq_rnnsearch.inference.command_options import (
     load_options,
     look_of,
     show_warnings,
+    starting,
 )
 
 if TYPE_CHECKING:
@@ -68,12 +69,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _translate(options: argparse.Namespace) -> None:
-    from fairseq_rnnsearch.devices import usable_device  # torch, which --help need not import
-    from fairseq_rnnsearch.inference.translator import load
+    with starting():
+        from fairseq_rnnsearch.devices import usable_device  # torch, which --help need not import
+        from fairseq_rnnsearch.inference.translator import load
 
-    with usage():
-        usable_device(options.device, "--device")
-    model = load(options.checkpoint.split(":"), options.data, **load_options(options))
+        with usage():
+            usable_device(options.device, "--device")
+        model = load(options.checkpoint.split(":"), options.data, **load_options(options))
     needing = [name for name in ATTENTION_OPTIONS if vars(options)[name]]
     if needing and not model.has_alignment:
         option = "--" + needing[0].replace("_", "-")

@@ -23,6 +23,7 @@ from fairseq_rnnsearch.inference.command_options import (
     check_places,
     load_options,
     show_warnings,
+    starting,
 )
 from fairseq_rnnsearch.living.moments import MOST_MOMENTS, checkpoints_of
 
@@ -48,9 +49,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.name and len(options.name) != len(options.checkpoint):
         raise UsageError(f"--name: give one for each of the {len(options.checkpoint)} checkpoints")
     check_places(options.checkpoint)
-    # they import torch, which --help does not need
-    from fairseq_rnnsearch.inference.translator import load
-    from fairseq_rnnsearch.living.living_page import write_living_page
+    with starting():  # torch, which --help need not import
+        from fairseq_rnnsearch.inference.translator import load
+        from fairseq_rnnsearch.living.living_page import write_living_page
 
     models = [
         load(checkpoint, options.data, **load_options(options)) for checkpoint in options.checkpoint
