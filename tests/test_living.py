@@ -509,7 +509,7 @@ def test_what_the_page_cannot_show_is_refused(tmp_path):
     larger = r"living.html would have 0\.\d MB, more than 0\.01: .*--max-megabytes 1 writes"
     training = {"is_training": True, "most_megabytes": 0.1}
     refusals = {
-        "; 1 of the 2 checkpoints would fit": lambda: write_living_page(
+        r"; 1 of the 2 checkpoints would fit \(--moments\)": lambda: write_living_page(
             path, [model, model], **training
         ),
         larger: lambda: write_living_page(path, [model], most_megabytes=0.01),
@@ -579,10 +579,11 @@ def test_a_page_of_a_training(barely_trained, tmp_path, capsys):
     with pytest.raises(UserError, match="with two checkpoints of updates or epochs; train with"):
         main(page)
     state = torch.load(barely_trained.checkpoint, weights_only=False)
-    for name in ("checkpoint_1_20.pt", "checkpoint_1_9.pt", "checkpoint2.pt", "checkpoint_last.pt"):
+    names = (f"checkpoint{one}.pt" for one in ("_1_20", "_1_9", "_1_13", "2", "_last"))
+    for name in names:
         torch.save(state, folder / name)
         state["model"] = {name: value * 1.5 for name, value in state["model"].items()}
-    main([*page, "--weights=float32"])
+    main([*page, "--weights=float32", "--moments=2"])
     facts = (tmp_path / "training.html").read_text().split('id="facts">')[1].split("</script>")[0]
     facts = json.loads(facts)
     assert facts["isTraining"] and [m["name"] for m in facts["models"]] == ["update 9", "update 20"]
@@ -598,6 +599,8 @@ def test_a_page_of_a_training(barely_trained, tmp_path, capsys):
             main([*wrong.split(), "--out=x.html"])
     with pytest.raises(UserError, match="--name: with --training"):
         main([*page, "--name=x"])
+    with pytest.raises(UserError, match="--moments 1: must be 2 or more"):
+        main([*page, "--moments=1"])
 
 
 def test_the_command(learned, tmp_path, capsys, monkeypatch):

@@ -42,7 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.training:
         if options.name:
             raise UsageError("--name: with --training, the checkpoints are named by their updates")
-        chosen = checkpoints_of(options.training)
+        if options.moments < 2:
+            raise UsageError(f"--moments {options.moments}: must be 2 or more")
+        chosen = checkpoints_of(options.training, options.moments)
         options.name, options.checkpoint = list(chosen), [str(path) for path in chosen.values()]
     elif len(options.checkpoint) > 2:
         raise UsageError(f"{len(options.checkpoint)} checkpoints: one, or two side by side")
@@ -95,8 +97,13 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument(
         "--training", type=Path, metavar="FOLDER",
-        help="instead of checkpoints, the save folder of a training: a slider goes through at "
-        f"most {MOST_MOMENTS} of its checkpoints, closer together at the beginning",
+        help="instead of checkpoints, the save folder of a training: a slider goes through its "
+        "checkpoints",
+    )  # fmt: skip
+    parser.add_argument(
+        "--moments", type=int, default=MOST_MOMENTS, metavar="N",
+        help="with --training, take at most N checkpoints, closer together at the beginning "
+        "(default: %(default)s)",
     )  # fmt: skip
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the page")
     parser.add_argument("--title", default="RNNsearch", help="heading (default: %(default)s)")

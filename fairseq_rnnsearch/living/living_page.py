@@ -87,7 +87,7 @@ def write_living_page(
         )
         if is_training:
             fitting = int(len(models) * most_megabytes / megabytes)
-            message += f"; {fitting} of the {len(models)} checkpoints would fit"
+            message += f"; {fitting} of the {len(models)} checkpoints would fit (--moments)"
         raise UserError(message)
     with replacing(path) as unfinished:
         unfinished.write_bytes(page)

@@ -13,10 +13,11 @@ MOST_MOMENTS = 20
 _NAMES = {"update": r"checkpoint_\d+_(\d+)\.pt", "epoch": r"checkpoint(\d+)\.pt"}
 
 
-def checkpoints_of(folder: Path) -> dict[str, Path]:
-    """Return checkpoints of a training by their names, "update 100" or "epoch 3", in order.
+def checkpoints_of(folder: Path, most: int = MOST_MOMENTS) -> dict[str, Path]:
+    """Return at most so many checkpoints of a training by their names, "update 100" or "epoch 3".
 
-    Those of updates (``--save-interval-updates``) come before those of epochs.
+    They are in order. Those of updates (``--save-interval-updates``) are preferred to those of
+    epochs.
 
     Raises:
         UserError: if the folder has fewer than two of a kind.
@@ -25,7 +26,7 @@ def checkpoints_of(folder: Path) -> dict[str, Path]:
         matches = ((re.fullmatch(name, path.name), path) for path in folder.glob("*.pt"))
         found = {int(match[1]): path for match, path in matches if match}
         if len(found) > 1:
-            return {f"{unit} {number}": found[number] for number in moments(sorted(found))}
+            return {f"{unit} {number}": found[number] for number in moments(sorted(found), most)}
     raise UserError(
         f"--training {folder}: must be a folder with two checkpoints of updates or epochs; "
         "train with --save-interval-updates, or without --no-epoch-checkpoints"
@@ -33,7 +34,7 @@ def checkpoints_of(folder: Path) -> dict[str, Path]:
 
 
 def moments(numbers: Sequence[int], most: int = MOST_MOMENTS) -> list[int]:
-    """Choose at most so many of increasing numbers, evenly on a logarithmic scale."""
+    """Choose at most so many, 2 or more, of increasing numbers, evenly on a logarithmic scale."""
     if len(numbers) <= most:
         return list(numbers)
     first, last = math.log(numbers[0]), math.log(numbers[-1])
