@@ -120,6 +120,8 @@ class AlignmentHeatmapTask(ParallelDataTask):
 
     def build_model(self, cfg, from_checkpoint: bool = False) -> BaseFairseqModel:
         """Build as fairseq does; the model checks its training data later."""
+        if self.cfg.eval_bleu:  # of batches with tokens, of which sacrebleu warns each time
+            logging.getLogger("sacrebleu").setLevel(logging.ERROR)
         self._model = super().build_model(cfg, from_checkpoint)
         return self._model
 
