@@ -16,6 +16,7 @@ from fairseq.dataclass.configs import FairseqConfig
 from fairseq.logging import metrics
 from fairseq.optim.lr_scheduler.fixed_schedule import FixedLRScheduleConfig
 from fairseq.search import DiverseBeamSearch
+from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
 from models import (
     EOS,
@@ -36,7 +37,6 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference.search import generator
-from fairseq_rnnsearch.kernels.reference import Reference
 from fairseq_rnnsearch.paper.equations import GatedUnit
 from fairseq_rnnsearch.plugin import optim
 from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
@@ -346,7 +346,7 @@ def searched(model, sample, kind, options):
     if options.pop("no_end", False):
         model.decoder.network.output.bias.data[EOS] -= 1000.0
     unk_penalty = options.pop("unk_penalty", 0.0)
-    if kind is StepwiseGenerator:
+    if kind in (SequenceGenerator, StepwiseGenerator):
         options |= {"max_len_a": 0, "max_len_b": 12}
     search = kind(models, words, beam_size=4, **options)
     search.unk_penalty = unk_penalty
@@ -354,16 +354,15 @@ def searched(model, sample, kind, options):
 
 
 @pytest.mark.parametrize("is_rounded", [False, True])
-def test_a_search_in_bfloat16_steps_in_bfloat16(is_rounded, monkeypatch):
+def test_a_search_in_bfloat16_steps_in_bfloat16(is_rounded):
     """On a GPU the plain kernels are asked for steps, outside of what enables autocast."""
     model = lively(kernels="reference", compute_dtype="bfloat16").eval()
     if is_rounded:
         model.round_matrices()
     batch, found = batch_of(SOURCES, TARGETS), []
-    for in_steps in (False, True):
-        monkeypatch.setattr(Reference, "prefers_steps", lambda *_, answer=in_steps: answer)
+    for kind in (SequenceGenerator, StepwiseGenerator):
         with torch.no_grad():
-            beams = searched(model, batch, StepwiseGenerator, {})
+            beams = searched(model, batch, kind, {})
         found.append([(x["tokens"].tolist(), float(x["score"])) for beam in beams for x in beam])
     assert [x[0] for x in found[0]] == [x[0] for x in found[1]]
     assert [x[1] for x in found[0]] == pytest.approx([x[1] for x in found[1]], abs=1e-6)

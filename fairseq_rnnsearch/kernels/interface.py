@@ -163,8 +163,5 @@ class Backend(Protocol):
     def decoder_steps(self, start: SearchStart) -> DecoderSteps:
         """Return a search's decoder, with one row per hypothesis."""
 
-    def prefers_steps(self, output: OutputLayer) -> bool:
-        """Return whether searching by ``decoder_steps`` is now faster than fairseq's search."""
-
     def forget(self, parameters: Iterable[Tensor]) -> None:
         """Drop whatever is cached for parameters that are about to change."""

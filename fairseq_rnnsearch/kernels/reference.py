@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from fairseq_rnnsearch.kernels.accuracy import accurate_type, log_softmax
 from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
 from fairseq_rnnsearch.kernels.interface import Direction, SearchStart
-from fairseq_rnnsearch.paper.equations import Attention, Memory, OutputLayer, Unit, attend
+from fairseq_rnnsearch.paper.equations import Attention, Memory, Unit, attend
 
 
 class Reference:
@@ -102,9 +102,6 @@ class Reference:
 
     def decoder_steps(self, start: SearchStart) -> DecoderSteps:
         return ReferenceSteps(start)
-
-    def prefers_steps(self, output: OutputLayer) -> bool:
-        return output.weight.device.type != "cpu"  # fairseq's search waits three times as often
 
     def forget(self, parameters: Iterable[Tensor]) -> None:
         pass  # nothing is kept

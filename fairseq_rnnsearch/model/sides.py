@@ -117,12 +117,6 @@ class DecoderSide:
         softmax = torch.log_softmax if log_probs else torch.softmax
         return softmax(logits, dim=-1, dtype=accurate)
 
-    @property
-    @in_compute_dtype
-    def steps_are_fast(self) -> bool:
-        """Whether a search with ``begin`` is faster than calling a decoder in fairseq's way."""
-        return self.network.steps_are_fast
-
     def check_search(self) -> None:
         """See ``inference.search.generator.StepwiseDecoder``."""
         if self.network.target_foresight:

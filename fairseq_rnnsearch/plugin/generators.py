@@ -1,7 +1,7 @@
 """fairseq's generators with the searches of ``inference.search``.
 
-If a model offers no steps, if its steps are not fast, or if an option is unsupported there
-(sampling, constraints, n-gram blocking, a language model), fairseq's own search runs.
+If a model offers no steps, or if an option is unsupported there (sampling, constraints, n-gram
+blocking, a language model), fairseq's own search runs.
 """
 
 from fairseq.search import BeamSearch
@@ -37,10 +37,7 @@ class StepwiseGenerator(SequenceGenerator):
     def _is_for_steps(self, prefix: Tensor | None) -> bool:
         return (
             type(self.search) is self.search_class
-            and all(
-                isinstance(model.decoder, StepwiseDecoder) and model.decoder.steps_are_fast
-                for model in self.model.models
-            )
+            and all(isinstance(model.decoder, StepwiseDecoder) for model in self.model.models)
             and self.lm_model is None
             and self.repeat_ngram_blocker is None
             and self.token_indices_to_suppress is None

@@ -37,10 +37,6 @@ class StepwiseDecoder(Protocol):
         If so, ``posterior=True`` with given words returns ``paper.network.Decoder.posterior``.
         """
 
-    @property
-    def steps_are_fast(self) -> bool:
-        """Whether a search with ``begin`` is faster than calling a decoder in fairseq's way."""
-
     def check_search(self) -> None:
         """Check that a search makes sense.
 

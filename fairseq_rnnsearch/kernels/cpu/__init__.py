@@ -23,7 +23,6 @@ from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
 from fairseq_rnnsearch.kernels.derived import DERIVED_FROM
 from fairseq_rnnsearch.kernels.interface import SearchStart
 from fairseq_rnnsearch.kernels.reference import Reference
-from fairseq_rnnsearch.paper.equations import OutputLayer
 
 TYPES = (torch.float32, torch.float64, torch.bfloat16)
 LOWERED = {torch.float32, torch.bfloat16}
@@ -65,9 +64,6 @@ class CPU:
         if not packed_weights.can_keep(weight) or start.initial.dtype == torch.bfloat16:
             return Reference().decoder_steps(start)
         return few_rows.FewRowSteps(start) if few_rows.takes_search(start) else SearchSteps(start)
-
-    def prefers_steps(self, output: OutputLayer) -> bool:
-        return packed_weights.can_keep(output.weight)
 
 
 def _name(dtype: torch.dtype) -> str:

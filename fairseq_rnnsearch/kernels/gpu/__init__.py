@@ -91,9 +91,6 @@ class GPU(Reference):
             return super().decoder_recurrence(*given)
         return attentive_recurrence.decoder_recurrence(*given)
 
-    def prefers_steps(self, output: object) -> bool:
-        return True
-
 
 def _takes(inputs: Tensor) -> bool:
     """Tell whether a loop over these inputs runs in Triton, which multiplies no float64."""

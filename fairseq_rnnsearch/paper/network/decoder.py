@@ -302,11 +302,6 @@ class Decoder(RunByBackend):
         start = SearchStart(self.order, self.parts, memory, source.summary, s_0, sentences)
         return self.backend.decoder_steps(start)
 
-    @property
-    def steps_are_fast(self) -> bool:
-        """Whether searching by ``steps`` is now faster than fairseq's search."""
-        return self.backend.prefers_steps(self.output)
-
     def logits(self, t: Tensor) -> Tensor:
         """Return unnormalised log-probabilities: ``(..., l)`` to ``(..., words)``."""
         output = self.output
