@@ -2,12 +2,9 @@
 
 from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 import torch
-from fairseq.dataclass.configs import FairseqConfig
 from fairseq.models import ARCH_MODEL_REGISTRY
-from omegaconf import OmegaConf
 
 from fairseq_rnnsearch.data.plain_text import PlainText
 from fairseq_rnnsearch.errors import UserError
@@ -24,7 +21,7 @@ from fairseq_rnnsearch.inference.work_folder import checkpoint_of
 from fairseq_rnnsearch.model.model_options import ModelOptions
 from fairseq_rnnsearch.plugin.models import RNNSearchModel
 from fairseq_rnnsearch.plugin.models.rnnsearch_config import add_younger_options
-from fairseq_rnnsearch.runs.writing import write_whole
+from fairseq_rnnsearch.runs.writing import checkpoint_of_model, write_whole
 
 
 def to_folder(
@@ -77,33 +74,21 @@ def to_checkpoint(model: str, out: Path) -> None:
     if folder is None:
         raise UserError(f"{model} is not a folder of a model, as rnnsearch-export --out writes it")
     read = read_folder(folder)
-    architecture = read.facts.architecture
-    if ARCH_MODEL_REGISTRY.get(architecture) is not RNNSearchModel:
-        raise UserError(f"{folder / CONFIG}: architecture {architecture!r:.60} is not known")
-    source_lang, target_lang = read.facts.languages
-    cfg = OmegaConf.to_container(OmegaConf.structured(FairseqConfig), enum_to_str=True)
-    cfg["model"] = {**read.facts.options, "_name": architecture}
-    cfg["checkpoint"]["best_checkpoint_metric"] = "nll_loss"
-    cfg["task"] = {
+    facts, (source_lang, target_lang) = read.facts, read.facts.languages
+    if ARCH_MODEL_REGISTRY.get(facts.architecture) is not RNNSearchModel:
+        raise UserError(f"{folder / CONFIG}: architecture {facts.architecture!r:.60} is not known")
+    task = {
         "_name": "alignment_heatmap",
         "data": str(folder),
         "source_lang": source_lang,
         "target_lang": target_lang,
-        "left_pad_source": read.facts.left_pad_source,
+        "left_pad_source": facts.left_pad_source,
     }
-    state: dict[str, Any] = {
-        "args": None,
-        "cfg": cfg,
-        "model": read.model.state_dict(),
-        "criterion": None,
-        "optimizer_history": [
-            {"optimizer_name": "", "criterion_name": "", "lr_scheduler_state": {}, "num_updates": 0}
-        ],
-        "task_state": {length_limit.STATE: list(read.facts.length_limit)},
-        "extra_state": {
-            "train_iterator": {"epoch": 1, "iterations_in_epoch": 0},
-            "best": read.facts.validation_bits,
-        },
-        "last_optimizer_state": None,
-    }
+    state = checkpoint_of_model(
+        read.model.state_dict(),
+        facts.options | {"_name": facts.architecture},
+        task,
+        {length_limit.STATE: list(facts.length_limit)},
+        facts.validation_bits,
+    )
     write_whole(state, str(out))

@@ -12,15 +12,13 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 from fairseq.data import Dictionary
-from fairseq.dataclass import FairseqDataclass
-from fairseq.dataclass.configs import FairseqConfig
-from omegaconf import OmegaConf
 from torch import Tensor
 
 from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.files import open_plain, open_text, replacing
 from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
-from fairseq_rnnsearch.plugin.tasks import AlignmentHeatmapConfig, vocabulary
+from fairseq_rnnsearch.plugin.tasks import vocabulary
+from fairseq_rnnsearch.runs.writing import checkpoint_of_model, write_whole
 
 # softmax weight exp(-1e9) = 0: the authors' program has no pad symbol to generate
 PAD_OUTPUT_BIAS = -1e9
@@ -204,32 +202,12 @@ def import_parameters(
     for language, dictionary in zip(languages, dictionaries, strict=True):
         with replacing(out.parent / f"dict.{language}.txt") as path:
             dictionary.save(str(path))
-    config = OmegaConf.create(OmegaConf.to_container(OmegaConf.structured(FairseqConfig())))
-    config.model = {**_options(model_config(state)), "_name": "rnnsearch"}
-    config.task = {
-        **_options(AlignmentHeatmapConfig()),
-        "_name": "alignment_heatmap",
-        "source_lang": languages[0],
-        "target_lang": languages[1],
-    }
+    options = vars(model_config(state)) | {"_name": "rnnsearch"}
+    task = {"_name": "alignment_heatmap", "data": None}  # which readers name
+    task |= {"source_lang": languages[0], "target_lang": languages[1]}
     sides = {"source": dictionaries[0], "target": dictionaries[1]}
-    checkpoint = {
-        "args": None,
-        "cfg": OmegaConf.to_container(config, resolve=True, enum_to_str=True),
-        "model": state,
-        "optimizer_history": [
-            {"criterion_name": "", "optimizer_name": "", "lr_scheduler_state": {}, "num_updates": 0}
-        ],
-        "extra_state": {},
-        "task_state": {vocabulary.STATE: vocabulary.describe(sides)},
-    }
-    with replacing(out) as path:
-        torch.save(checkpoint, path)
-
-
-def _options(config: FairseqDataclass) -> dict:
-    """Return options by name; references to other parts of a configuration stay references."""
-    return OmegaConf.to_container(OmegaConf.structured(config), resolve=False)
+    task_state = {vocabulary.STATE: vocabulary.describe(sides)}
+    write_whole(checkpoint_of_model(state, options, task, task_state), str(out))
 
 
 def export_parameters(checkpoint: Path, out: Path) -> None:

@@ -1,4 +1,4 @@
-"""Write checkpoints so that they appear on the disk whole or not at all.
+"""Make checkpoints of models, and write checkpoints that appear whole or not at all.
 
 fairseq renames a checkpoint into place without flushing it, and writes the copies,
 ``checkpoint_last.pt`` and ``checkpoint_best.pt``, where the previous ones are: a process or a
@@ -12,11 +12,37 @@ from collections.abc import Callable
 
 import torch
 from fairseq import checkpoint_utils
+from fairseq.dataclass.configs import FairseqConfig
+from omegaconf import OmegaConf
 
 from fairseq_rnnsearch import files
 from fairseq_rnnsearch.files import replacing
 
 logger = logging.getLogger(__name__)
+
+
+def checkpoint_of_model(
+    parameters: dict, options: dict, task: dict, task_state: dict, best: float | None = None
+) -> dict:
+    """Return a checkpoint that holds a model, and no training to go on with.
+
+    Args:
+        options, task: those of the model and of the task, each with its ``_name``.
+        best: -log2 p of a token in the best validation, if it is known.
+    """
+    cfg = OmegaConf.to_container(OmegaConf.structured(FairseqConfig), enum_to_str=True)
+    cfg["checkpoint"]["best_checkpoint_metric"] = "nll_loss"
+    history = {"optimizer_name": "", "criterion_name": "", "lr_scheduler_state": {}}
+    return {
+        "args": None,
+        "cfg": cfg | {"model": options, "task": task},
+        "model": parameters,
+        "criterion": None,
+        "optimizer_history": [history | {"num_updates": 0}],
+        "task_state": task_state,
+        "extra_state": {"train_iterator": {"epoch": 1, "iterations_in_epoch": 0}, "best": best},
+        "last_optimizer_state": None,
+    }
 
 
 def write_whole(state: dict, path: str, in_background: bool = False) -> None:
