@@ -620,6 +620,7 @@ def test_exercises_are_graded(tmp_path, capsys):
 def test_every_entry_is_listed_and_explained(capsys, tmp_path):
     listed = command(capsys, "--list")[1]
     assert [line.split()[0] for line in listed.splitlines()] == [one.name for one in CATALOGUE]
+    assert f" {len(CATALOGUE)} known deviations" in (ROOT / "README.md").read_text()
     for entry in CATALOGUE:
         status, shown = command(capsys, "--explain", entry.name)
         assert status == 0 and entry.paper in shown and entry.effect in shown
