@@ -71,7 +71,8 @@ pip() {
     }
 }
 
-printf 'environment: making %s, which takes minutes (log: %s)\n' "$VENV" "$VENV/install.log" >&2
+printf 'environment: installing into %s, which takes minutes (log: %s)\n' \
+    "$VENV" "$VENV/install.log" >&2
 [[ -x $VENV/bin/pip ]] || "$PYTHON" -P -m venv "$VENV"
 if [[ -n ${RNNSEARCH_TORCH:-} ]]; then
     pip install "$TORCH"
