@@ -332,7 +332,7 @@ TRAININGS = {  # the steps, and what is particular to the command of each, by se
 
 
 @pytest.mark.parametrize("given", TRAININGS)
-def test_r_drop_comes_after_bpe_dropout(tmp_path, given, monkeypatch):
+def test_r_drop_comes_after_bpe_dropout(tmp_path, given, monkeypatch, capsys):
     commands = []
     monkeypatch.setattr(
         Work, "run", lambda self, name, command, show=None: commands.append(command)
@@ -342,6 +342,8 @@ def test_r_drop_comes_after_bpe_dropout(tmp_path, given, monkeypatch):
     steps = training(tmp_path, **chosen).train()
     for step in steps:
         step.make(*filter(None, [step.output]))
+    is_said = "for 5 epochs; then R-Drop goes on to update" in capsys.readouterr().err
+    assert is_said == ("train with BPE-dropout" in TRAININGS[given])
     found = [re.findall("--(?:rdrop|max-e)[a-z-]* [^ ]+", " ".join(map(str, x))) for x in commands]
     assert dict(zip((s.name for s in steps), found, strict=True)) == TRAININGS[given]
 

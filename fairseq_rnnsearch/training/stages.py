@@ -15,7 +15,7 @@ from pathlib import Path
 from fairseq_rnnsearch.errors import UserError, as_text, counted
 from fairseq_rnnsearch.training.progress import Progress
 from fairseq_rnnsearch.training.settings import Settings, as_argument
-from fairseq_rnnsearch.training.steps import Step, Work
+from fairseq_rnnsearch.training.steps import Step, Work, log
 
 PARTS = ("train", "valid", "test")
 # what the console scripts of fairseq do
@@ -277,6 +277,8 @@ class Training:
         """Train for all updates or, if it is not 0, for a number of epochs."""
         s = self.settings
         progress = Progress(s.updates, epochs)
+        if epochs:
+            log(f"  for {counted(epochs, 'epoch')}; then R-Drop goes on to update {s.updates}")
         self._fairseq(
             "train", "train", ":".join(map(str, self.folders())),
             "--arch", f"{s.model}_50", "--decoder-order", s.decoder_order,
