@@ -6,6 +6,7 @@ AMD EPYC core; they are for one core where a stage uses all of them. The archive
 whose size is not known, are small. The exit status is 1 where the disk is too small.
 """
 
+import argparse
 import sys
 from collections.abc import Iterator, Mapping
 from os import environ
@@ -112,8 +113,11 @@ def table(stages: list[str], needs: Needs, done: set[str]) -> Iterator[str]:
         yield f"{stage:<12} {disk / 1e9:>7.1f} GB {time:>8}  {state}"
 
 
-def main(stages: list[str], settings: Mapping[str, str]) -> int:
+def main(settings: Mapping[str, str]) -> int:
     """Print the estimates, and tell whether the disk is too small for what is not done."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("stages", nargs="+", metavar="STAGE")
+    stages = parser.parse_args().stages
     work, needs = Path(settings["WORK"]), needs_of_text(settings) | needs_of_models(settings)
     done = {stage for stage in stages if (work / ".done" / f"stage {stage}").exists()}
     print(*table(stages, needs, done), sep="\n", file=sys.stderr)
@@ -132,4 +136,4 @@ def main(stages: list[str], settings: Mapping[str, str]) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:], environ))
+    sys.exit(main(environ))
