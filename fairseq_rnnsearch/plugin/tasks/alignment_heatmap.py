@@ -287,7 +287,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
                 weights = hypothesis["weights"]
                 hypothesis["alignment"] = printed_alignment(weights, asked, is_typed)
         self._heatmaps.add_translations(sample, beams)
-        if self._translates and not scores and not self.cfg.authors_search:
+        if not (self._has_cut or scores or self.cfg.authors_search) and self._translates:
             lengths = sample["net_input"]["src_lengths"].cpu().numpy()
             self._warn_of_cuts(longest_translation(generator, lengths), beams)
         return beams
@@ -295,7 +295,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
     def _warn_of_cuts(self, longest: np.ndarray, beams: Sequence[Sequence[dict]]) -> None:
         """Warn once of translations that have their maximum length, end symbols not included."""
         lengths = np.array([len(best["tokens"]) - 1 for best, *_ in beams])
-        if not self._has_cut and (cut := lengths == longest).any():
+        if (cut := lengths == longest).any():
             self._has_cut = True
             logger.warning(
                 "a translation was cut after %s, the limit of length of its sentence "
