@@ -127,7 +127,8 @@ def _described(
     Raises:
         UserError: the training text, which is not among the files, was made with others.
     """
-    before, sides = settings_of(options.out), settings_of(options.out)
+    before = settings_of(options.out)
+    sides = dict(before)
     for language in dict.fromkeys(path.suffix[1:] for path in options.files):
         tokenizer = rules_of(language).tokenizer
         sides[language] = {"tokenizer": tokenizer, "lowercase": options.lowercase}
