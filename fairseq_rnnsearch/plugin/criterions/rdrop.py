@@ -15,6 +15,8 @@ It is computed with the cost, in C on a CPU and otherwise for some words at a ti
 logits and their gradient take memory of that size.
 """
 
+import ctypes
+
 import torch
 from torch import Tensor
 
@@ -64,8 +66,9 @@ class _RDropCost(torch.autograd.Function):
         alpha: float,
     ) -> tuple[Tensor, Tensor, Tensor]:
         logits = logits.contiguous()
-        compute = _compiled if FUNCTIONS.that_take(logits) else _in_blocks
-        sums, gradient = compute(logits, words, present, label_smoothing, alpha)
+        given = logits, words, present, label_smoothing, alpha
+        functions = FUNCTIONS.that_take(logits)
+        sums, gradient = _compiled(functions, *given) if functions else _in_blocks(*given)
         ctx.save_for_backward(gradient)
         cost, nll, apart = sums.unbind()
         ctx.mark_non_differentiable(nll, apart)
@@ -81,7 +84,12 @@ class _RDropCost(torch.autograd.Function):
 
 
 def _compiled(
-    logits: Tensor, words: Tensor, present: Tensor, label_smoothing: float, alpha: float
+    functions: ctypes.CDLL,
+    logits: Tensor,
+    words: Tensor,
+    present: Tensor,
+    label_smoothing: float,
+    alpha: float,
 ) -> tuple[Tensor, Tensor]:
     """Return the three sums and the gradient of the logits, by C."""
     words, present = words.contiguous(), present.bool().contiguous()
@@ -90,7 +98,7 @@ def _compiled(
     dtype, gradient = accurate_type(logits.dtype), torch.empty_like(logits)
     costs = torch.empty(len(words), 3, dtype=dtype)
     memory = scratch("R-Drop", 2 * threads * symbols, dtype)
-    FUNCTIONS.that_take(logits).rdrop_cost(
+    functions.rdrop_cost(
         *(threads, rows // 2, target, symbols),
         *(x.data_ptr() for x in (logits, words, present)),
         *(label_smoothing, alpha),
