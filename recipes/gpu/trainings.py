@@ -8,6 +8,7 @@ import statistics
 import subprocess
 import sys
 from functools import partial
+from itertools import accumulate
 from pathlib import Path
 
 import torch
@@ -50,9 +51,9 @@ def corpus(device: Device, lengths: str) -> Path:
     else:
         drawn = (min(LONGEST, 1 + int(draw.expovariate(1 / 22))) for _ in range(count))
         pairs = [(n, min(LONGEST, max(1, round(n * draw.uniform(0.9, 1.3))))) for n in drawn]
-    often = [1 / (rank + 3) for rank in range(len(words))]
+    often = list(accumulate(1 / (rank + 3) for rank in range(len(words))))
     for side, language in enumerate(("xx", "yy")):
-        lines = [" ".join(draw.choices(words, often, k=pair[side])) for pair in pairs]
+        lines = [" ".join(draw.choices(words, cum_weights=often, k=pair[side])) for pair in pairs]
         (folder / f"dict.{language}.txt").write_text("".join(f"{word} 1\n" for word in words))
         (folder / f"train.{language}").write_text("\n".join(lines) + "\n")
         (folder / f"valid.{language}").write_text(" ".join(words[:20]) + "\n")
