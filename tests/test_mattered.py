@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -191,10 +192,12 @@ def test_the_command_and_python_give_the_same(option, barely_trained, tmp_path):
             assert np.shape(json.loads(written[number])["mattered"]) == one.weights.shape
     read = read_alignments(out / "alignments.jsonl")
     assert [json_line(one) for one in read.values()] == written
-    wrong = json.loads(written[0]) | {"mattered": [["x"]]}
-    (out / "wrong.jsonl").write_text(json.dumps(wrong))
-    with pytest.raises(UserError, match="line 1: not an alignment"):
-        read_alignments(out / "wrong.jsonl")
+    one = json.loads(written[0])
+    others = [["x"]], [one["weights"]], [[x for row in one["weights"] for x in row]]
+    for name, wrong in product(("mattered", "weights"), others):  # no number, 3 axes, 1 long row
+        (out / "wrong.jsonl").write_text(json.dumps(one | {name: wrong}))
+        with pytest.raises(UserError, match="line 1: not an alignment"):
+            read_alignments(out / "wrong.jsonl")
 
 
 @needs_node

@@ -63,14 +63,22 @@ def read_alignments(path: Path) -> dict[int, Alignment]:
     return alignments
 
 
+def _matrix(rows: list, sizes: tuple[int, int]) -> np.ndarray:
+    """Return rows as a matrix; without words on one side there are none, or empty ones."""
+    matrix = np.array(rows, float)
+    if matrix.size and matrix.shape != sizes:
+        raise ValueError("another shape")
+    return matrix.reshape(sizes)
+
+
 def _from_json(line: str, where: str) -> Alignment:
     try:
         entry = json.loads(line)
         source, target, number = (entry[key] for key in ("source", "target", "id"))
         sizes, score = (len(target), len(source)), entry.get("score")
-        weights, mattered = np.array(entry["weights"], float).reshape(sizes), entry.get("mattered")
+        weights, mattered = _matrix(entry["weights"], sizes), entry.get("mattered")
         if mattered is not None:
-            mattered = np.array(mattered, float).reshape(sizes)
+            mattered = _matrix(mattered, sizes)
         is_alignment = (
             all(isinstance(word, str) for word in (*source, *target))
             and (type(number) is int and 0 <= number <= _LARGEST_ID)
