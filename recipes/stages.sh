@@ -13,6 +13,9 @@ say_plan() {
     say_environment
 }
 
+# those of Multi30k: pairs, then English and French; German is much alike
+MULTI30K_COUNTS=(29000 1000 345020 1772238 81 362021 2045006 99)
+
 # train OPTION...: trains a translator from SOURCE to TARGET on $WORK/corpus, in $WORK.
 train() {
     python -P "$ROOT/recipes/train.py" --corpus "$WORK/corpus" --languages "$SOURCE,$TARGET" \

@@ -56,6 +56,8 @@ def test_none_is_run(tmp_path):
 DRY_RUNS = {
     "quickstart.sh": ("12000 pairs made up: 64/128/128/64 units", "about 4 minutes on one core"),
     "multi30k/run.sh": ("29000 pairs: 256/256/256/256 units", "about 55 minutes on one core"),
+    "everyday/run.sh": ("151821 pairs: 256/256/256/256 units, 8000 merges", "hours on one core"),
+    "ablations/run.sh": ("56 trainings of 14 arms", "29000 pairs: 128/128/128/128 units"),
 }
 
 
@@ -63,6 +65,10 @@ DRY_RUNS = {
 def test_a_dry_run_says_what_it_takes_and_makes_nothing(tmp_path, recipe):
     environment = {"PATH": os.environ["PATH"], "VENV": str(tmp_path / "venv")}
     environment |= {"WORK": str(tmp_path / "work"), "PYTHON": sys.executable}
+    given = tmp_path / "given.en"
+    given.write_text("that is there\n")
+    given.with_suffix(".fr").write_text("which the recipe for everyday sentences wants to see\n")
+    environment |= {"TATOEBA": str(given), "TEST_PREFIX": str(tmp_path / "given")}
 
     def run(**settings):
         command = ["bash", RECIPES / recipe, "--dry-run"]
@@ -75,7 +81,7 @@ def test_a_dry_run_says_what_it_takes_and_makes_nothing(tmp_path, recipe):
         assert part in said, said
     status, said = run(BATCH_SIZE="a[$(touch trace)]")
     assert status == 1 and "must be a whole number of 1 or more" in said
-    assert not list(tmp_path.iterdir())
+    assert {path.stem for path in tmp_path.iterdir()} == {"given"}
 
 
 MULTI30K = {  # its own settings give way to others, and fit what is set

@@ -2,11 +2,12 @@
 # What each part of the paper is worth: trains RNNsearch with one ingredient changed at a time, on
 # Multi30k or on long sentences, and compares the BLEU of several seeds.
 #
-#     bash recipes/ablations/run.sh
+#     bash recipes/ablations/run.sh [--dry-run]
 #     CORPUS=long LONG_DIR=FOLDER bash recipes/ablations/run.sh
 #
 # README.md beside this script names the arms. With the first seed each arm is trained with each of
 # LEARNING_RATES; the one with the better BLEU on the validation set is the arm's for all seeds.
+# --dry-run says how many trainings that is, and what time, disk and memory one of them takes.
 # Run again, it goes on where it stopped, and takes arms, seeds and rates that are new. Once the text
 # is prepared, others can run beside it in the same WORK, with other ARMS. The settings that
 # `rnnsearch-train --help` lists may be variables of the environment, and hold for all arms.
@@ -40,7 +41,7 @@ MAIN_ARMS=(program appendix section3 rnnencdec)
 ALL_ARMS=("${MAIN_ARMS[@]}" forward_encoder general additive_halved dot_halved lstm tanh_readout
     start_from_mean start_from_zero uniform_start reset_after)
 
-only_help "$@"
+read_dry_run "$@"
 
 # options_of ARM: leaves in ARM_OPTIONS what it is, and in OPTIONS what fairseq-train is told besides.
 options_of() {
@@ -87,6 +88,17 @@ numbers_of() {
     done
 }
 
+# plan_ablations: says how many trainings there are and, of Multi30k, what one takes.
+plan_ablations() {
+    local trainings=$((${#CHOSEN[@]} * (${#RATES[@]} + ${#ALL_SEEDS[@]} - 1)))
+    log "$(counted "$trainings" training) of $(counted "${#CHOSEN[@]}" arm), each like this one:"
+    if [[ $CORPUS = multi30k ]]; then
+        say_plan "$WORK" "${MULTI30K_COUNTS[@]}"
+    else
+        log "$UPDATES updates; their time, disk and memory depend on the text in $LONG_DIR"
+    fi
+}
+
 lay_out_corpus() {
     if [[ $CORPUS = long ]]; then
         python "$HERE/longest_third.py" --out "$PARTIAL" --folder "$LONG_DIR"
@@ -129,7 +141,10 @@ compare() { python "$HERE/table.py" "$RECORD" "$@"; }
 main() {
     local arm rate seed best
     check_ablations
-    begin_work "$ROOT/runs/ablations-$CORPUS" CORPUS LONG_DIR MULTI30K_DIR
+    WORK=${WORK:-$ROOT/runs/ablations-$CORPUS}
+    plan_ablations
+    end_dry_run
+    begin_work "$WORK" CORPUS LONG_DIR MULTI30K_DIR
     ALL=$WORK RECORD=$WORK/runs.tsv
     if [[ -n $KNOWN_RUNS ]]; then record merge "$KNOWN_RUNS"; fi
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus

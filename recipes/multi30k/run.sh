@@ -22,9 +22,6 @@ SOURCE=en
 
 read_dry_run "$@"
 
-# what the corpus has, for say_plan: pairs, then English and French; German is much alike
-COUNTS=(29000 1000 345020 1772238 81 362021 2045006 99)
-
 lay_out_corpus() {
     local pair
     python "$HERE/corpus.py" --out "$PARTIAL" --languages "$SOURCE,$TARGET" \
@@ -37,7 +34,7 @@ lay_out_corpus() {
 main() {
     one_of TARGET fr de
     WORK=${WORK:-$ROOT/runs/multi30k-$([[ $TARGET = fr ]] || echo "$TARGET-")$MODEL}
-    say_plan "$WORK" "${COUNTS[@]}"
+    say_plan "$WORK" "${MULTI30K_COUNTS[@]}"
     end_dry_run
     begin_work "$WORK" TARGET MULTI30K_DIR
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
