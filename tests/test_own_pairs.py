@@ -6,6 +6,7 @@ import gzip
 import lzma
 import os
 import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -110,7 +111,8 @@ def options(file, pairs):
 
 def test_what_is_left_out_is_counted_once(file, capsys):
     pairs = [(f"source {n // 2}", f"target {n}") for n in range(60)]  # each source sentence twice
-    pairs += [("one", "w " * 10), ("one", "w " * 9), ("", "nothing"), pairs[0]]
+    pairs += [("one", "word " * 10), ("", "nothing"), pairs[0]]
+    pairs += [("a", "word " * 9), ("oneword", "o n e " * 4)]  # alike in words, or in characters
     given = options(file, pairs)
     corpus = split.read_corpus(given)
     texts = {
@@ -120,10 +122,10 @@ def test_what_is_left_out_is_counted_once(file, capsys):
     split.leave_out_unequal(corpus, tuple(texts.values()))
     splits = split.split(corpus, given, LANGUAGES, seed=1)
     split.show(corpus, splits, texts)
-    assert corpus.read == 64 and corpus.left_out["an empty side"] == 1
+    assert corpus.read == 65 and corpus.left_out["an empty side"] == 1
     assert corpus.left_out["one side more than 9 times as long as the other"] == 1
     # What was read is in a part, or has been left out for one reason.
-    assert sum(map(len, splits.values())) + corpus.left_out.total() == 64
+    assert sum(map(len, splits.values())) + corpus.left_out.total() == 65
     said = capsys.readouterr().err
     assert "1 pair occurred before" in said and corpus.left_out[split.HELD_OUT] > 0
     assert f"{corpus.left_out[split.HELD_OUT]} pairs with a source sentence that is held" in said
@@ -139,9 +141,10 @@ def test_a_corpus_that_is_given_twice_is_refused(file):
     assert corrections.notes == ["source and target are the same in 8 pairs"]
 
 
-@pytest.mark.parametrize("name", ["t.en.bz2", "t.en.xz"])
+@pytest.mark.parametrize("name", ["t.en.bz2", "t.en.xz", "t.en.lzma"])
 def test_other_packed_files_are_read(name, tmp_path, file):
-    pack = {"bz2": bz2.compress, "xz": lzma.compress}[name[5:]]
+    older = partial(lzma.compress, format=lzma.FORMAT_ALONE)
+    pack = {"bz2": bz2.compress, "xz": lzma.compress, "lzma": older}[name[5:]]
     (tmp_path / name).write_bytes(pack(b"a\nb\n"))
     assert read_two_files(tmp_path / name, file("t.fr", "A\nB\n")).kept == [("a", "A"), ("b", "B")]
 
@@ -171,7 +174,7 @@ def test_a_line_that_is_no_text_is_left_out_and_counted(file):
         read_two_files(file("t.en", b"\n".join([b"caf\xe9"] * 300)), target)
 
 
-@pytest.mark.parametrize("name", ["sent_7", "https://x.org/a", "doc1.12", "en", "en_GB"])
+@pytest.mark.parametrize("name", ["sent_7", "https://x.org/a", "doc1.12", "en", "en_GB", "sr-Latn"])
 def test_names_before_sentences_are_no_sentences(name, file):
     source, target = "The cat sleeps.", "Le chat dort."
     for columns, number in (((name, source, target), 1), ((source, name, target), 2)):

@@ -34,6 +34,10 @@ _WRONG_BEGINNINGS = {
     b"\x28\xb5\x2f\xfd": "is packed by zstd; unpack it first (unzstd)",
     b"PK\x03\x04": "is a zip archive; unpack it, and name the file of it",
     b"7z\xbc\xaf": "is a 7z archive; unpack it, and name the file of it",
+    b"Rar!": "is a rar archive; unpack it, and name the file of it",
+    b"\x04\x22\x4d\x18": "is packed by lz4; unpack it first (unlz4)",
+    b"\x1f\x9d": "is packed by compress; unpack it first (uncompress)",
+    b"\xd0\xcf\x11\xe0": "is a document of Microsoft Office; save it as plain text",
     b"%PDF-": "is a PDF; save it as plain text",
 }
 _TAR = re.compile(rb".{257}ustar", re.DOTALL)

@@ -23,11 +23,14 @@ _OPENERS: dict[bytes, Callable[[BufferedReader, Literal["rb"]], BufferedIOBase]]
     b"\x1f\x8b": gzip.open,
     b"BZh": bz2.open,
     b"\xfd7zXZ": lzma.open,
+    b"\x5d\x00\x00": lzma.open,  # xz's older kind
 }
 _MOST_TIMES = 100  # text is packed to a tenth; what unpacks to more than this is none
 _MOST_MISTAKES = 100  # one line in so many may be no text
 _NUMBER = re.compile(r"[-+\d.,:%#\s]+")
-_NAME = re.compile(r"\S*[\d_/]\S*|[a-z]{2,3}")  # of a sentence, an address or a language
+_NAME = re.compile(
+    r"\S*[\d_/]\S*|[a-z]{2,3}(?:-[a-zA-Z]+)*"
+)  # of a sentence, an address or a language
 # What other programs leave in text that they have prepared: SentencePiece, GPT-2's and BERT's
 # tokenisers, subword-nmt, OpenNMT, Moses and web pages; or spaces before full stops.
 _PREPARED = re.compile(

@@ -55,12 +55,18 @@ def read_corpus(options: argparse.Namespace) -> Pairs:
 
 
 def leave_out_unequal(corpus: Pairs, texts: tuple[Text, Text]) -> None:
-    """Leave out the pairs of which one side is much longer; its words, or its characters, count."""
+    """Leave out the pairs of which one side is much longer, in words and in characters.
+
+    A word with its phonemes, a space between them, has about as many characters as these.
+    """
     units = [len if text.unspaced else lambda side: len(side.split()) for text in texts]
 
     def is_equal(pair: Pair) -> bool:
-        shorter, longer = sorted(count(side) for count, side in zip(units, pair, strict=True))
-        return longer <= MOST_TIMES_AS_LONG * shorter
+        in_words = [count(side) for count, side in zip(units, pair, strict=True)]
+        return any(
+            max(lengths) <= MOST_TIMES_AS_LONG * min(lengths)
+            for lengths in (in_words, list(map(len, pair)))
+        )
 
     kept = [pair for pair in corpus.kept if is_equal(pair)]
     reason = f"one side more than {MOST_TIMES_AS_LONG} times as long as the other"
@@ -125,6 +131,7 @@ def split(
             raise UserError(
                 f"{where}: only {counted(len(pairs), 'usable pair')} for {name}; at least"
                 f" {least[name]} needed"
+                + (f"; {_reasons(corpus)}" if any(corpus.left_out.values()) else "")
             )
     return splits
 
