@@ -135,6 +135,7 @@ MISTAKES = {
     "--corpus @/corpus --languages en,fr": "valid.en has 1 line but @/corpus/valid.fr has 2 lines",
     f"--source @/a.en --target @/a.fr --work {'w' * 300}": "cannot be read: File name too long",
     "--source @/a.en --target @/a.fr --bleu-tokenizer x": "--bleu-tokenizer x: must be one of 13a",
+    "--source @/long.en --target @/long.fr --train-options=--sauce": "arguments: --sauce",
     "--sauce": "unrecognized arguments: --sauce; did you mean --source?",
 }
 
@@ -416,7 +417,9 @@ def test_bpe_dropout_splits_training_text_alone_and_in_another_way_each_time(tmp
     corpus = ["--corpus", str(tmp_path / "corpus"), "--languages", "en,fr"]
     work = tmp_path / "work"
     main([*corpus, "--work", str(work), *options, "--stop-after", "text"])
-    assert capsys.readouterr().out == "".join(f"  {n} of 3 texts\n" for n in (1, 2, 3))
+    said = capsys.readouterr().out.splitlines()
+    assert said[0] == "  merges learned" and said[-4:-3] == ["  2 of 2 copies in fr"]
+    assert said[-3:] == [f"  {n} of 3 texts" for n in (1, 2, 3)]
     assert [path.name for path in (work / "logs").iterdir()] == ["preprocess.log"]  # of one process
     made = work / "subwords"
     again = run_process(
@@ -441,6 +444,14 @@ def test_bpe_dropout_splits_training_text_alone_and_in_another_way_each_time(tmp
     for copy in ("copy-2", "copy-0"):
         further = {path.stem for path in (work / "data" / copy).glob("*.idx")}
         assert further == {"train.en-fr.en", "train.en-fr.fr"}
+    # Interrupted in the last copy, it goes on there.
+    data = {path: path.read_bytes() for path in (work / "data").rglob("*.bin")}
+    (work / ".done" / "binarise it").unlink()
+    (work / "data").rename(work / "data.partial")
+    (work / "data.partial" / "copy-2" / "train.en-fr.fr.bin").write_bytes(b"half")
+    main([*corpus, "--work", str(work), *options, "--stop-after", "text"])
+    assert capsys.readouterr().out == "  3 of 3 texts\n"
+    assert {path: path.read_bytes() for path in (work / "data").rglob("*.bin")} == data
 
 
 # --- how it goes --------------------------------------------------------------------------------

@@ -46,7 +46,8 @@ from fairseq_rnnsearch.training.steps import Step, Work, log
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _STAGES = ("text", "training", "translation")
-_SUFFIX = re.compile(r"\.([^.]*?)(?:\.txt)?(?:\.(?:gz|bz2|xz))?$")
+_PACKED = "gz|bz2|xz|lzma|zip|tar|tgz|7z|rar|zst|lz4|Z"  # some are named only to be refused
+_SUFFIX = re.compile(rf"\.([^.]*?)(?:\.txt)?(?:\.(?:{_PACKED}))*$")
 
 
 @program
@@ -92,6 +93,8 @@ def main(
     corpus = (options.corpus or work.folder / "corpus").absolute()
     training = Training(work, settings, naming.languages, corpus, options.user_dir.absolute())
     training.models()  # those of an ensemble are there
+    if importlib.util.find_spec("fairseq"):
+        training.check_train_options()
     if options.dry_run:
         log("nothing was done (--dry-run)")
         return

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from fairseq_rnnsearch.data.checksums import FILE_NAME as CHECKSUMS
+from fairseq_rnnsearch.data.checksums import check_checksum
 from fairseq_rnnsearch.errors import UserError, as_text, counted
 from fairseq_rnnsearch.training.progress import Progress
 from fairseq_rnnsearch.training.settings import Settings, as_argument
@@ -31,6 +33,13 @@ for is_between, options in itertools.groupby(sys.argv[1:], ";".__eq__):
         sys.argv = ["fairseq-preprocess", *options]
         preprocess.cli_main()
         preprocess.logger.handlers.clear()  # each folder has its own log
+"""
+_READ_OPTIONS = """\
+import sys
+from fairseq import options
+from fairseq_rnnsearch.errors import install_excepthook
+install_excepthook()
+options.parse_args_and_arch(options.get_training_parser(), sys.argv[1:])
 """
 _PREPROCESSED = "Wrote preprocessed data to "
 
@@ -117,7 +126,8 @@ class Training:
         steps = [Step("tokenise it", self._tokenise, self._in_work("tokens"))]
         if self.settings.vocabulary == "bpe":
             steps.append(Step("make subwords", self._make_subwords, self._in_work("subwords")))
-        return [*steps, Step("binarise it", self._binarise, self.data)]
+        goes_on = bool(self.settings.bpe_dropout)
+        return [*steps, Step("binarise it", self._binarise, self.data, goes_on)]
 
     def train(self) -> list[Step]:
         """Return the steps of the training: one or, for R-Drop after BPE-dropout, two."""
@@ -166,6 +176,7 @@ class Training:
             learned = learn_codes([tokens / f"train.{one}" for one in shared], s.bpe_merges)
             for language in shared:
                 (out / f"codes.{language}").write_text(learned, encoding="utf-8", newline="\n")
+        print("  merges learned", flush=True)
         for language in self.languages:
             codes = out / f"codes.{language}" if language in with_codes else None
             for part in PARTS:
@@ -177,6 +188,7 @@ class Training:
             copies = [out / f"train-{copy}.{language}" for copy in range(1, s.bpe_copies + 1)]
             for copy, path in enumerate(copies, start=1):
                 _segment(tokens / train.name, path, codes, s.bpe_dropout, seed=copy)
+                print(f"  {copy} of {s.bpe_copies} copies in {language}", flush=True)
             with train.open("wb") as file:
                 for path in (whole, *copies):
                     file.write(path.read_bytes())
@@ -187,7 +199,10 @@ class Training:
         (out / FILE_NAME).write_text(made, encoding="utf-8")
 
     def _binarise(self, out: Path) -> None:
-        """Make data of all parts and copies; the dictionaries have the pieces of all copies."""
+        """Make data of all parts and copies; the dictionaries have the pieces of all copies.
+
+        Copies that an interrupted run has finished stay.
+        """
         s, text = self.settings, self._text
         held_out = ("--validpref", text / "valid", "--testpref", text / "test")
         whole = ("--destdir", out, "--trainpref", text / "train")
@@ -196,19 +211,34 @@ class Training:
             options = least if s.vocabulary == "shortlist" else ()
             self._preprocess("preprocess", ["--workers", 2, *whole, *held_out, *options])
             return
-        commands: list[list[object]] = [["--dict-only", *whole]]
-        for copy in range(s.bpe_copies + 1):
+        copies = [n for n in range(s.bpe_copies + 1) if not self._is_whole(_copy_in(out, n))]
+        commands: list[list[object]] = []
+        if len(copies) > s.bpe_copies:
+            shutil.rmtree(out, ignore_errors=True)
+            commands.append(["--dict-only", *whole])
+        for copy in copies:
             commands.append([
                 "--workers", 2, *self._dictionaries(out), "--destdir", _copy_in(out, copy),
                 "--trainpref", text / f"train-{copy}", *(held_out if copy == 1 else ()),
             ])  # fmt: skip
-        done = itertools.count(1)
+        done = itertools.count(s.bpe_copies + 2 - len(copies))
 
         def show(line: str) -> None:
             if _PREPROCESSED in line:
                 print(f"  {next(done)} of {s.bpe_copies + 1} texts", flush=True)
 
         self._preprocess("preprocess", *commands, show=show)
+
+    def _is_whole(self, copy: Path) -> bool:
+        """Tell whether fairseq-preprocess, which lists what it has written, ended in a folder."""
+        source, target = self.languages
+        last = copy / f"train.{source}-{target}.{target}.idx"
+        try:
+            for path in (last, last.with_suffix(".bin")):
+                check_checksum(path)
+            return last.name in (copy / CHECKSUMS).read_text(encoding="utf-8")
+        except (OSError, UserError):
+            return False
 
     def _keep_words(self, out: Path) -> None:
         """Keep those that the dictionary lacks too, because ``--replace-unk`` needs them."""
@@ -273,14 +303,40 @@ class Training:
             )
         return pairs
 
+    def check_train_options(self) -> None:
+        """Let fairseq-train's parser read its options, if some of them are the user's.
+
+        Raises:
+            UserError: it knows no such option, or value.
+        """
+        options = self.settings.train_options.split()
+        if not options:
+            return
+        given = map(str, (*self._plugin, *self._options([self.data])))
+        read = subprocess.run(
+            [sys.executable, "-P", "-c", _READ_OPTIONS, *given],
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8", errors="replace",
+        )  # fmt: skip
+        if read.returncode:
+            said = (read.stderr.splitlines() or [f"status {read.returncode}"])[-1]
+            said = said.rpartition(" error: ")[2]
+            raise UserError(f"--train-options {' '.join(options)}: {said}")
+
     def _train(self, epochs: int = 0, rdrop: float = 0) -> None:
         """Train for all updates or, if it is not 0, for a number of epochs."""
         s = self.settings
         progress = Progress(s.updates, epochs)
         if epochs:
             log(f"  for {counted(epochs, 'epoch')}; then R-Drop goes on to update {s.updates}")
-        self._fairseq(
-            "train", "train", ":".join(map(str, self.folders())),
+        options = self._options(self.folders(), epochs, rdrop)
+        self._fairseq("train", "train", *options, show=progress.show)
+        progress.end()
+
+    def _options(self, folders: list[Path], epochs: int = 0, rdrop: float = 0) -> list[object]:
+        """Return the options of fairseq-train."""
+        s = self.settings
+        return [
+            ":".join(map(str, folders)),
             "--arch", f"{s.model}_50", "--decoder-order", s.decoder_order,
             "--encoder-embed-dim", s.embedding, "--decoder-embed-dim", s.embedding,
             "--encoder-hidden-size", s.hidden, "--decoder-hidden-size", s.hidden,
@@ -297,9 +353,7 @@ class Training:
             "--log-format", "simple", "--log-interval", 50, *s.train_options.split(),
             *(("--max-epoch", epochs) if epochs else ()),
             *(("--rdrop-alpha", rdrop) if rdrop else ()),
-            show=progress.show,
-        )  # fmt: skip
-        progress.end()
+        ]  # fmt: skip
 
     def _optimization(self) -> list[object]:
         s = self.settings

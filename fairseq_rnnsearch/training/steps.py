@@ -36,11 +36,13 @@ class Step(NamedTuple):
         make: makes its output at the path that it is given; without an output, it goes on by itself
             where it was interrupted.
         output: the file or folder; None: it is the program's own.
+        goes_on: whether it takes over what an interrupted run left at the path it is given.
     """
 
     name: str
     make: Callable[..., None]
     output: Path | None = None
+    goes_on: bool = False
 
 
 class _Interrupted(Exception):
@@ -155,7 +157,7 @@ class Work:
                 step.make()
                 stamp.touch()
             else:
-                self._make(step.name, step.make, step.output, stamp)
+                self._make(step, step.output, stamp)
         except _Interrupted as interrupted:
             _end_unfinished(step.name, interrupted.number)
         except KeyboardInterrupt:
@@ -169,14 +171,15 @@ class Work:
             ) from problem
         log(f"{step.name}: done in {time.monotonic() - start:.0f} s")
 
-    def _make(self, name: str, make: Callable[[Path], None], output: Path, stamp: Path) -> None:
+    def _make(self, step: Step, output: Path, stamp: Path) -> None:
         """Let an output appear under its own name once all of it is on the disk."""
         unfinished, replaced = (Path(f"{output}.{end}") for end in ("partial", "replaced"))
-        _remove(unfinished)
+        if not step.goes_on:
+            _remove(unfinished)
         _remove(replaced)
-        make(unfinished)
+        step.make(unfinished)
         if not unfinished.exists():
-            raise UserError(f"{name} made nothing")
+            raise UserError(f"{step.name} made nothing")
         stamp.unlink(missing_ok=True)
         for path in (*unfinished.rglob("*"), unfinished):
             bring_to_disk(path)
