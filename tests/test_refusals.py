@@ -44,10 +44,10 @@ from fairseq_rnnsearch.alignment.figures import (
     save_heatmap,
     write_gallery,
 )
-from fairseq_rnnsearch.alignment.figures.gallery import make_folder
 from fairseq_rnnsearch.alignment.figures.series import Series
 from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import UserError, as_text, line_of, reason
+from fairseq_rnnsearch.files import make_folder, replacing
 from fairseq_rnnsearch.inference import align, export
 from fairseq_rnnsearch.runs.options import check_options
 
@@ -114,7 +114,10 @@ COMMANDS = {  # words of each command, and parts of its one line
     f"{_TRAIN} --tpu": ["--tpu needs the package torch_xla"],
     f"{_TRAIN} --bf16": ["--bf16 is fairseq's option for TPUs, and needs the package torch_xla"],
     f"{_GENERATE} --retain-dropout": ["--retain-dropout: this model drops nothing out"],
+    f"{_GENERATE} --retain-dropout-modules x": ["--retain-dropout-modules: this model drops"],
     f"{_GENERATE} --diverse-beam-groups 2": ["--diverse-beam-groups: fairseq's goes on"],
+    f"{_GENERATE} --diverse-beam-strength 2": ["--diverse-beam-strength: fairseq's goes on"],
+    f"{_GENERATE} --constraints": ["--constraints: binarised data has none; fairseq-interactive"],
     f"{_TRAIN} --max-tokens 100": ["--batch-size", "--max-tokens", "--batch-order fairseq"],
     f"{_TRAIN} --max-train-words -1": ["--max-train-words -1", "0 (all)"],
     "fairseq-generate @data": ["--path required for generation!"],
@@ -124,7 +127,7 @@ COMMANDS = {  # words of each command, and parts of its one line
     f"{_GENERATE} --heatmap-dir=@new --heatmap-samples ids:2,60": [
         "ids:60: the 'test' data has 13 sentences, valid: 0 to 12"
     ],
-    f"{_GENERATE} --heatmap-dir=@file": ["File exists"],
+    f"{_GENERATE} --heatmap-dir=@file": ["is a file; expected a folder"],
     "fairseq-interactive @data --path=@model --batch-size 3": ["--batch-size"],
     "fairseq-validate @data --path=@model": ["Must specify batch size"],
     "fairseq-preprocess -s en -t fr --trainpref=@new --destdir=@new": [".en: no such file"],
@@ -375,7 +378,9 @@ CALLS = [  # in a folder with a file and a folder, and parts of what is said
         for text in ("gif", "png,gif", "")
     ),
     (lambda here: Series(here, ("png",), -1), "--heatmap-keep -1"),
-    (lambda here: make_folder(here / "file"), "heatmap folder ", "file: File exists"),
+    (lambda here: make_folder(here / "file"), "file is a file; expected a folder"),
+    (lambda here: make_folder(here / "gone"), "gone is a link to nowhere, which does not exist"),
+    (lambda here: replacing(here / "gone").__enter__(), "gone is a link to nowhere"),
     (lambda here: write_gallery(here, [PAIR, PAIR], ("jsonl",)), "alignment 0 after 0"),
     *(
         (save("a.png", np.ones(shape)), f"have shape {shape}", "1 target and 2 source words")
@@ -411,6 +416,7 @@ CALLS = [  # in a folder with a file and a folder, and parts of what is said
 def test_calls(tmp_path, number):
     call, *parts = CALLS[number]
     (tmp_path / "file").touch()
+    (tmp_path / "gone").symlink_to("nowhere")
     (tmp_path / "latin1").write_bytes(b"0-0\n\xe9\n")
     (tmp_path / "lines").write_bytes(b"x\ny\n")
     for name in ("folder", "folder.png"):

@@ -27,7 +27,7 @@ from fairseq_rnnsearch.plugin.models.rnnsearch_config import RNNSearchConfig, ad
 from fairseq_rnnsearch.plugin.models.rnnsearch_decoder import RNNSearchDecoder
 from fairseq_rnnsearch.plugin.models.rnnsearch_encoder import RNNSearchEncoder
 from fairseq_rnnsearch.runs import mends
-from fairseq_rnnsearch.runs.options import refuse_halves
+from fairseq_rnnsearch.runs.options import option_of, refuse_halves
 from fairseq_rnnsearch.runs.trainer import AlignmentTask
 
 logger = logging.getLogger(__name__)
@@ -180,8 +180,10 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
             UserError: as ``refuse_halves``, and for ``--retain-dropout``.
         """
         refuse_halves(cfg)
-        if cfg.generation.retain_dropout:
-            raise UserError("--retain-dropout: this model drops nothing out when it translates")
+        for name in ("retain_dropout", "retain_dropout_modules"):
+            if cfg.generation[name]:
+                said = "this model drops nothing out when it translates"
+                raise UserError(f"{option_of(name)}: {said}")
         super().prepare_for_inference_(cfg)
         self.round_matrices()
 

@@ -39,6 +39,7 @@ from fairseq_rnnsearch.plugin.tasks.nonfinite import UpdateRecord, name_sentence
 from fairseq_rnnsearch.plugin.tasks.parallel_data import ParallelDataTask
 from fairseq_rnnsearch.plugin.tasks.source_words import SourceWords
 from fairseq_rnnsearch.plugin.tasks.task_options import AlignmentHeatmapConfig
+from fairseq_rnnsearch.runs.options import option_of
 from fairseq_rnnsearch.runs.printed_alignment import printed_alignment
 from fairseq_rnnsearch.runs.trainer import DecidingOptimizer
 
@@ -218,10 +219,16 @@ class AlignmentHeatmapTask(ParallelDataTask):
         if getattr(args, "score_reference", False):
             generator = (seq_gen_cls or SequenceScorer)(self.target_dictionary)
         else:
-            if getattr(args, "diverse_beam_groups", 0) > 0:
+            for name, default in (("diverse_beam_groups", -1), ("diverse_beam_strength", 0.5)):
+                if getattr(args, name, default) != default:
+                    raise UserError(
+                        f"{option_of(name)}: fairseq's goes on with translations after their end;"
+                        " --nbest and --sampling give several translations"
+                    )
+            if getattr(args, "constraints", None) and self.datasets:
                 raise UserError(
-                    "--diverse-beam-groups: fairseq's goes on with translations after their end;"
-                    " --nbest and --sampling give several translations"
+                    "--constraints: binarised data has none; fairseq-interactive reads them, each"
+                    " after a tab behind its sentence"
                 )
             if seq_gen_cls is None and self.cfg.authors_search:
                 for option in ("sampling", "match_source_len", "constraints"):
