@@ -28,15 +28,19 @@ def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterato
     by which `remove_unfinished` knows that its writer lives. The block opens the file that is there
     (as often as it likes) and does not put another in its place.
 
-    A device, a pipe or another path that is not a plain file is written to as it is.
+    A device, a pipe or another path that is not a plain file is written to as it is. A link that
+    leads nowhere is refused, for the disk that it leads to may be missing.
 
     Args:
-        durable: bring the new name to the disk, too, before going on.
+        durable: bring the new name to the disk, too, before going on, and replace even such a link:
+            a training does not end for it.
 
     Raises:
         UserError: when the file cannot be written or put in its place.
     """
     path = Path(path)
+    if not durable:
+        refuse_link_to_nothing(path)
     if _is_written_as_it_is(path):
         with _naming(path), _being_read(path):
             yield path
@@ -84,6 +88,27 @@ def _being_read(path: Path) -> Iterator[None]:
         yield
     finally:
         os.close(descriptor)
+
+
+def make_folder(folder: Path) -> None:
+    """Make a folder, and those above it, unless it is there.
+
+    Raises:
+        UserError: it cannot be made or written, is a file, or is a link that leads nowhere.
+    """
+    refuse_link_to_nothing(folder)
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder} is a file; expected a folder, or the name of a new one")
+    with _naming(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        if not os.access(folder, os.W_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def refuse_link_to_nothing(path: Path) -> None:
+    """Raise a UserError for a link that leads nowhere."""
+    if path.is_symlink() and not path.exists():
+        raise UserError(f"{path} is a link to {path.readlink()}, which does not exist")
 
 
 @contextlib.contextmanager

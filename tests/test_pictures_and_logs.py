@@ -138,7 +138,10 @@ def test_a_damaged_picture_does_not_end_a_training(launchpad, begun, tmp_path, n
 
 
 PLACES = {
-    "heatmaps": ("--heatmap-dir=/proc/nosuch", "heatmaps: heatmap folder /proc/nosuch/epoch001: "),
+    "heatmaps": (
+        "--heatmap-dir=/proc/nosuch",
+        "heatmaps: /proc/nosuch/epoch001 cannot be ",
+    ),
     "TensorBoard": ("--tensorboard-logdir=/proc/nosuch", "TensorBoard: "),
     "a log file": ("--log-file=/dev/full", "log /dev/full: No space left"),
     "Weights & Biases": ("--wandb-project nosuch", "wandb not found"),

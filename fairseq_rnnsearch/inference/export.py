@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairseq_rnnsearch.errors import UsageError, UserError, as_text, parser_of, program
-from fairseq_rnnsearch.files import open_text
+from fairseq_rnnsearch.files import open_text, refuse_link_to_nothing
 from fairseq_rnnsearch.inference.command_options import check_places, show_warnings
 
 
@@ -36,6 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     from fairseq_rnnsearch.inference import exported
 
     if options.to_checkpoint:
+        refuse_link_to_nothing(options.to_checkpoint)
         exported.to_checkpoint(options.checkpoint, options.to_checkpoint)
         print(options.to_checkpoint, file=sys.stderr)
         return

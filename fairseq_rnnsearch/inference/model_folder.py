@@ -30,7 +30,7 @@ from fairseq_rnnsearch.data import plain_text
 from fairseq_rnnsearch.data.checksums import check_checksum, write_list
 from fairseq_rnnsearch.data.dictionary_file import Dictionary, read_dictionary, written
 from fairseq_rnnsearch.errors import UserError, as_text, first_sentence
-from fairseq_rnnsearch.files import open_plain, read_json
+from fairseq_rnnsearch.files import make_folder, open_plain, read_json, refuse_link_to_nothing
 from fairseq_rnnsearch.inference.length_limit import LengthLimit, stored
 from fairseq_rnnsearch.model.model_options import ModelOptions
 from fairseq_rnnsearch.model.translation_model import PlainModel, TranslationModel
@@ -120,10 +120,12 @@ def write_folder(
             f"the checkpoint holds a {type(model).__name__}; a folder takes RNNsearch and "
             "RNNencdec (--arch rnnsearch_50 and its kin)"
         )
+    refuse_link_to_nothing(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"--out {out}: is there already; name a new folder")
     try:
-        out.parent.mkdir(parents=True, exist_ok=True)
+        out = out.resolve()  # a link stays
+        make_folder(out.parent)
         with tempfile.TemporaryDirectory(prefix=f".{out.name}.", dir=out.parent) as unfinished:
             folder = Path(unfinished) / out.name
             folder.mkdir()

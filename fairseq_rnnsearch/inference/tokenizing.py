@@ -32,7 +32,7 @@ from tqdm import tqdm
 from fairseq_rnnsearch.data.corpus import check_is_file, is_language, numbered_lines
 from fairseq_rnnsearch.data.plain_text import FILE_NAME, TOKENIZERS, PlainText, settings_of
 from fairseq_rnnsearch.errors import UserError, parser_of, program
-from fairseq_rnnsearch.files import replacing, write_text
+from fairseq_rnnsearch.files import make_folder, replacing, write_text
 from fairseq_rnnsearch.inference.command_options import MixedParser
 
 _AS_TEXT = {"encoding": "utf-8", "newline": "\n"}  # whatever else Unicode calls a line break
@@ -225,7 +225,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.merges and not any(path.stem == "train" for path in options.files):
         raise UserError("--merges learns from the training text: name a file train.LANGUAGE")
     try:
-        options.out.mkdir(parents=True, exist_ok=True)
+        make_folder(options.out)
         described = {} if options.join else _described(options, rules_of)
         if options.merges:
             _split_into_pieces(options, rules_of)

@@ -15,7 +15,13 @@ from fairseq.data import Dictionary
 from torch import Tensor
 
 from fairseq_rnnsearch.errors import UserError, counted
-from fairseq_rnnsearch.files import open_plain, open_text, replacing
+from fairseq_rnnsearch.files import (
+    make_folder,
+    open_plain,
+    open_text,
+    refuse_link_to_nothing,
+    replacing,
+)
 from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
 from fairseq_rnnsearch.plugin.tasks import vocabulary
 from fairseq_rnnsearch.runs.writing import checkpoint_of_model, write_whole
@@ -198,10 +204,11 @@ def import_parameters(
         ) from problem
     words = source_words, target_words
     dictionaries = [_dictionary(*of_side) for of_side in zip(_symbols(state), words, strict=True)]
-    out.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(out.parent)
     for language, dictionary in zip(languages, dictionaries, strict=True):
         with replacing(out.parent / f"dict.{language}.txt") as path:
             dictionary.save(str(path))
+    refuse_link_to_nothing(out)
     options = vars(model_config(state)) | {"_name": "rnnsearch"}
     task = {"_name": "alignment_heatmap", "data": None}  # which readers name
     task |= {"source_lang": languages[0], "target_lang": languages[1]}
@@ -217,7 +224,7 @@ def export_parameters(checkpoint: Path, out: Path) -> None:
     state = load_as_data(str(checkpoint))["model"]
     arrays = groundhog_from_state_dict(state)
 
-    out.parent.mkdir(parents=True, exist_ok=True)
+    make_folder(out.parent)
     with replacing(out) as path, path.open("wb") as file:
         np.savez(file, **arrays)
 

@@ -14,7 +14,6 @@ minute; a PDF takes 200 ms.
 from __future__ import annotations
 
 import contextlib
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
@@ -31,7 +30,7 @@ from fairseq_rnnsearch.alignment.figures.picture_files import FORMATS as PICTURE
 from fairseq_rnnsearch.alignment.figures.styles import PLAIN, Look
 from fairseq_rnnsearch.alignment.figures.terminal import text_heatmap
 from fairseq_rnnsearch.errors import UserError, counted
-from fairseq_rnnsearch.files import give_up, remove_unfinished, replacing, write_text
+from fairseq_rnnsearch.files import give_up, make_folder, remove_unfinished, replacing, write_text
 
 TEXT_WIDTH = 120
 
@@ -140,20 +139,6 @@ class Gallery:
             if name in self._formats:
                 picture = path.with_suffix(f".{name}")
                 save_heatmap(picture, *words, alignment.weights, style=self._look.style)
-
-
-def make_folder(folder: Path) -> None:
-    """Make the folder of a gallery, before the work whose alignments go there.
-
-    Raises:
-        UserError: when it cannot be made or written.
-    """
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as problem:
-        raise UserError(f"heatmap folder {folder}: {problem.strerror}") from problem
-    if not os.access(folder, os.W_OK):
-        raise UserError(f"heatmap folder {folder}: not writable")
 
 
 def write_gallery(

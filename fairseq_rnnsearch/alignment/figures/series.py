@@ -19,7 +19,7 @@ from fairseq_rnnsearch.alignment.figures.gallery import write_gallery
 from fairseq_rnnsearch.alignment.figures.heatmap import MOST_DOTS, save_heatmap
 from fairseq_rnnsearch.alignment.figures.styles import PLAIN, Look
 from fairseq_rnnsearch.errors import UserError, training_goes_on
-from fairseq_rnnsearch.files import remove_unfinished, replacing, write_text
+from fairseq_rnnsearch.files import make_folder, remove_unfinished, replacing, write_text
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -72,10 +72,7 @@ class Series:
                 is not a picture cannot be written.
         """
         folder = self.folder / f"epoch{epoch:03d}"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as problem:
-            raise UserError(f"heatmap folder {folder}: {problem.strerror}") from problem
+        make_folder(folder)
         self._claim()
         for one in (self.folder, *self._epoch_folders()):
             remove_unfinished(one)  # what an earlier run drew when it was killed

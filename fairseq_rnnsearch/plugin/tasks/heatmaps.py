@@ -15,10 +15,11 @@ from torch import Tensor
 
 from fairseq_rnnsearch.alignment.figures import Alignment, parse_formats, parse_samples
 from fairseq_rnnsearch.alignment.figures.alignment import bpe_piece
-from fairseq_rnnsearch.alignment.figures.gallery import make_folder, write_gallery
+from fairseq_rnnsearch.alignment.figures.gallery import write_gallery
 from fairseq_rnnsearch.alignment.figures.series import Series
 from fairseq_rnnsearch.alignment.figures.styles import Look, title_of
 from fairseq_rnnsearch.errors import training_goes_on
+from fairseq_rnnsearch.files import make_folder
 from fairseq_rnnsearch.plugin.tasks.source_words import SourceWords
 from fairseq_rnnsearch.plugin.tasks.task_options import AlignmentHeatmapConfig
 from fairseq_rnnsearch.runs.programs import at_the_end
