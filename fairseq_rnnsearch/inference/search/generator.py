@@ -164,6 +164,8 @@ def _read(
     scores: Tensor, words: Tensor, hypotheses: Tensor
 ) -> tuple[list[list[float]], list[list[int]], list[list[int]]]:
     """Return candidates as lists, waiting for a GPU only once."""
+    if scores.is_cpu:
+        return scores.tolist(), words.tolist(), hypotheses.tolist()
     numbers = torch.stack([part.double() for part in (scores, words, hypotheses)]).cpu()
     return numbers[0].tolist(), numbers[1].long().tolist(), numbers[2].long().tolist()
 
@@ -224,7 +226,8 @@ class _Search:
 
     def _sent(self, rows: Rows, dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
         """Send words, parents and scores to the model's device in one copy."""
-        numbers = torch.tensor([rows.words, rows.parents, rows.scores], dtype=torch.float64)
+        # NumPy reads lists in a tenth of torch's time
+        numbers = torch.from_numpy(np.array([rows.words, rows.parents, rows.scores], np.float64))
         numbers = numbers.to(self._device, non_blocking=True)
         words, parents = numbers[:2].long()
         return words, parents, numbers[2].to(dtype)
