@@ -17,6 +17,7 @@ import contextlib
 import logging
 import math
 import threading
+import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -107,7 +108,7 @@ def load(
     if any(folder_of(path) for path in paths):
         return _of_folders(paths, changes, texts, device)
     with one_at_a_time:
-        with _quiet_root_logger():
+        with _quiet_import():
             from fairseq_rnnsearch.inference.checkpoint import read_models
         trained = read_models(paths, changes, device)
     return Translator(
@@ -122,11 +123,16 @@ def load(
 
 
 @contextlib.contextmanager
-def _quiet_root_logger() -> Iterator[None]:
-    """Undo that fairseq's modules, imported in the block, make the root logger show everything."""
+def _quiet_import() -> Iterator[None]:
+    """Import fairseq in the block, without its warnings of torch's deprecated functions.
+
+    Afterwards the root logger does not show everything, as fairseq's modules make it do.
+    """
     level, handlers = logging.root.level, logging.root.handlers[:]
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", r"`torch\.jit\.")
+            yield
     finally:
         logging.root.setLevel(level)
         logging.root.handlers[:] = handlers
