@@ -12,7 +12,7 @@ import uuid
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, TextIO
+from typing import Any, BinaryIO
 
 from fairseq_rnnsearch.errors import UserError
 
@@ -196,13 +196,27 @@ def _remove_if_abandoned(path: Path) -> None:
         os.close(descriptor)
 
 
-def open_text(path: str | os.PathLike[str], encoding: str = "utf-8") -> TextIO:
-    """Open text that a user names: a file or a pipe, but not a device, which may have no end.
+def text_lines(path: str | os.PathLike[str], option: str = "") -> Iterator[str]:
+    """Yield the lines of a text that a user names, without a byte order mark.
+
+    It is a file or a pipe, but not a device, which may have no end.
+
+    Args:
+        option: by which it was named, for messages.
 
     Raises:
-        OSError: if it cannot be opened, or is a device.
+        UserError: if it cannot be read, is a device, or is not UTF-8.
     """
-    return open(path, encoding=encoding, newline="\n", opener=_open_with_an_end)
+    name = f"{option} {path}".lstrip()
+    try:
+        with open(path, "rb", opener=_open_with_an_end) as file:
+            for number, line in enumerate(file, start=1):
+                encoding = "utf-8-sig" if number == 1 else "utf-8"
+                yield line.removesuffix(b"\n").decode(encoding)
+    except UnicodeDecodeError as problem:
+        raise UserError(f"{name}, line {number}: is not UTF-8; expected a text file") from problem
+    except OSError as problem:
+        raise UserError(f"{name} cannot be read: {problem.strerror}") from problem
 
 
 def _open_with_an_end(path: str, flags: int) -> int:

@@ -273,7 +273,7 @@ def test_word_lists_that_do_not_fit_are_refused(params, tmp_path, words, message
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--source-words", "latin-1"], "cannot be read as UTF-8"),
+        (["--source-words", "latin-1"], ", line 1: is not UTF-8"),
         (["--target-words", "words"], "has 1 word"),  # nor is there half of the import
         (["--source-lang", "fr"], "must differ"),
     ],

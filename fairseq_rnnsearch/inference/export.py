@@ -14,18 +14,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import UsageError, UserError, as_text, parser_of, program
-from fairseq_rnnsearch.files import open_text, refuse_link_to_nothing
+from fairseq_rnnsearch.errors import UsageError, as_text, parser_of, program
+from fairseq_rnnsearch.files import refuse_link_to_nothing, text_lines
 from fairseq_rnnsearch.inference.command_options import check_places, show_warnings
 
 
 @program
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command.
-
-    Raises:
-        UserError: for every mistake in options or files; shown as one line when nobody catches it.
-    """
+    """Run the command."""
     show_warnings()
     options = _parser().parse_args(arguments)
     check_places([options.checkpoint])
@@ -40,21 +36,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         exported.to_checkpoint(options.checkpoint, options.to_checkpoint)
         print(options.to_checkpoint, file=sys.stderr)
         return
-    card = _text_of(options.card) if options.card else None
+    card = "\n".join([*text_lines(options.card, "--card"), ""]) if options.card else None
     licence = as_text(options.licence)
     exported.to_folder(
         options.checkpoint, options.data, options.out, options.weights or "float32", card, licence
     )
     size = sum(path.stat().st_size for path in options.out.iterdir())
     print(f"{options.out}: {size / 1e6:.1f} MB", file=sys.stderr)
-
-
-def _text_of(path: Path) -> str:
-    try:
-        with open_text(path) as file:
-            return file.read()
-    except (OSError, UnicodeDecodeError) as problem:
-        raise UserError(f"--card {path} cannot be read: {problem}") from problem
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -18,9 +18,9 @@ from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.files import (
     make_folder,
     open_plain,
-    open_text,
     refuse_link_to_nothing,
     replacing,
+    text_lines,
 )
 from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
 from fairseq_rnnsearch.plugin.tasks import vocabulary
@@ -267,12 +267,7 @@ def _dictionary(symbols: int, words: Path | None) -> Dictionary:
 
 
 def _read_words(path: Path) -> Iterator[str]:
-    try:
-        with open_text(path) as file:
-            lines = file.read().removesuffix("\n").split("\n")
-    except (OSError, UnicodeDecodeError) as problem:
-        raise UserError(f"{path} cannot be read as UTF-8 text: {problem}") from problem
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(text_lines(path), 1):
         words = line.split()  # at every space of Unicode, as fairseq splits text
         if len(words) != 1:
             raise UserError(f"{path}, line {number}: one word expected, found {line!r:.60}")

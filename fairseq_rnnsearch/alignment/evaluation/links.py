@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from fairseq_rnnsearch.errors import UserError, counted
-from fairseq_rnnsearch.files import open_text
+from fairseq_rnnsearch.files import text_lines
 
 Link = tuple[int, int]
 """Source word and target word, from 0."""
@@ -116,7 +116,7 @@ def read_links(
     path = Path(path)
     if format != "auto" and format not in FORMATS:
         raise UserError(f"format {format!r}: must be one of auto, {', '.join(FORMATS)}")
-    lines = _read_lines(path)
+    lines = list(text_lines(path))
     if format == "auto":
         format = _format_of(lines)
     if first_word is None:
@@ -158,7 +158,7 @@ def read_sentence_pairs(source: Path, target: Path) -> SentencePairs:
         UserError: a file cannot be read, or their numbers of lines differ.
     """
     sources, targets = (
-        [len(line.split()) for line in _read_lines(path)] for path in (source, target)
+        [len(line.split()) for line in text_lines(path)] for path in (source, target)
     )
     if len(sources) != len(targets):
         raise UserError(
@@ -185,20 +185,6 @@ def same_sentences(file: LinkFile, count: int, other: Path) -> LinkFile:
         f"{file.path} has {what}, but {other} has {counted(count, 'sentence')}; expected a file of"
         " the same sentences, with an empty line (in naacl: no line) for one without links"
     )
-
-
-def _read_lines(path: Path) -> list[str]:
-    """Split lines as fairseq does, at LF or CRLF; a byte order mark is dropped."""
-    try:
-        with open_text(path, "utf-8-sig") as file:
-            text = file.read()
-    except OSError as error:
-        raise UserError(f"{path} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        raise UserError(f"{path}, line {line}: is not UTF-8; expected a text file") from error
-    lines = text.split("\n")
-    return lines if lines[-1] else lines[:-1]
 
 
 def _format_of(lines: Sequence[str]) -> str:

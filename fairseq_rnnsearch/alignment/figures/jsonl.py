@@ -12,7 +12,7 @@ import numpy as np
 
 from fairseq_rnnsearch.alignment.figures.alignment import Alignment
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.files import open_text
+from fairseq_rnnsearch.files import text_lines
 
 _LARGEST_ID = 10**12
 _VALID = "expected the jsonl of --heatmap-format"
@@ -43,15 +43,8 @@ def read_alignments(path: Path) -> dict[int, Alignment]:
         UserError: a file that cannot be read, is empty or not UTF-8, a line that is none of
             `json_line`'s, or an id twice.
     """
-    try:
-        with open_text(path) as file:
-            text = file.read()
-    except OSError as problem:
-        raise UserError(f"{path} cannot be read: {problem.strerror}") from problem
-    except UnicodeDecodeError as problem:
-        raise UserError(f"{path} is not UTF-8: byte {problem.start}; {_VALID}") from problem
     alignments: dict[int, Alignment] = {}
-    for number, line in enumerate(text.split("\n"), start=1):
+    for number, line in enumerate(text_lines(path), start=1):
         if not line.strip():
             continue
         alignment = _from_json(line, f"{path}, line {number}")

@@ -13,7 +13,7 @@ replaces a piece, the data does not show where the word ends, and the pair gets 
 import logging
 import re
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -30,7 +30,7 @@ from tqdm import tqdm
 
 from fairseq_rnnsearch.alignment.figures.alignment import bpe_piece
 from fairseq_rnnsearch.errors import UserError, counted
-from fairseq_rnnsearch.files import open_text
+from fairseq_rnnsearch.files import text_lines
 from fairseq_rnnsearch.inference.search import StepwiseDecoder
 from fairseq_rnnsearch.plugin.criterions.alignment_heatmap import AlignmentHeatmapCriterion
 
@@ -89,7 +89,9 @@ class GuidedAlignment(Dataset):
         )
         links, ends, unknown = array("i"), [0], 0
         number = 0
-        for number, line in enumerate(_lines(path), start=1):
+        lines = text_lines(path, "--guided-alignment")
+        lines = tqdm(lines, f"reading {path.name}", unit="pair", delay=2, leave=False)
+        for number, line in enumerate(lines, start=1):
             if number > len(pairs):
                 continue  # count lines for the message
             if not _LINE.fullmatch(line):
@@ -167,17 +169,6 @@ def check_guidance(model: BaseFairseqModel | None, criterion: FairseqCriterion) 
             f"--guided-alignment: the criterion {type(criterion).__name__} takes no links; "
             "valid: --criterion alignment_heatmap and label_smoothed_cross_entropy_with_alignment"
         )
-
-
-def _lines(path: Path) -> Iterator[str]:
-    """Yield lines as fairseq splits them, and show progress if that takes long."""
-    try:
-        with open_text(path, "utf-8-sig") as file:
-            yield from tqdm(file, f"reading {path.name}", unit="pair", delay=2, leave=False)
-    except OSError as problem:
-        raise UserError(f"--guided-alignment {path} cannot be read: {problem.strerror}") from None
-    except UnicodeDecodeError as problem:
-        raise UserError(f"--guided-alignment {path} is not UTF-8: byte {problem.start}") from None
 
 
 def _malformed(path: Path, number: int, line: str) -> UserError:
