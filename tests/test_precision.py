@@ -271,14 +271,6 @@ def test_parameters_optimizer_and_checkpoints_stay_float32():
     assert_close(plain.state_dict(), saved, rtol=0, atol=0)
 
 
-REFUSED = {
-    "parameters are float16": lambda model: run(model.half()),
-    "parameters are bfloat16": lambda model: run(model.bfloat16()),
-    "leave out --fp16": lambda model: model.half().prepare_for_inference_(GENERATION),
-    "leave out --amp": torch.autocast("cpu", torch.float16)(run),
-}
-
-
 @pytest.mark.parametrize(
     "name", ["fp16", "memory_efficient_fp16", "bf16", "memory_efficient_bf16", "amp"]
 )
@@ -291,12 +283,6 @@ def test_fairseqs_types_are_refused_in_one_line(name):
     cfg.model = {"_name": "rnnsearch", "compute_dtype": "float32"}
     with pytest.raises(UserError, match=message):
         ResumableTrainer(cfg, None, None, None)
-
-
-@pytest.mark.parametrize(("message", "use"), REFUSED.items(), ids=REFUSED)
-def test_other_precisions_beside_it_are_refused(message, use):
-    with pytest.raises(UserError, match=message):
-        use(build_model(compute_dtype="bfloat16"))
 
 
 @pytest.mark.parametrize(

@@ -61,16 +61,7 @@ def round_matrices(side: nn.Module) -> None:
 
 
 def _check_bfloat16(side: nn.Module) -> None:
-    option, weight = "--compute-dtype bfloat16", side.network.embedding.weight
-    device = weight.device.type
-    if weight.dtype != torch.float32:
-        name = f"{weight.dtype}".removeprefix("torch.")
-        raise UserError(
-            f"{option}: the parameters are {name}, and must be float32: leave out --fp16 or --bf16"
-        )
-    if torch.is_autocast_enabled(device) and torch.get_autocast_dtype(device) != torch.bfloat16:
-        name = f"{torch.get_autocast_dtype(device)}".removeprefix("torch.")
-        raise UserError(f"{option}: autocast to {name} is on already: leave out --amp")
+    option, device = "--compute-dtype bfloat16", side.network.embedding.weight.device.type
     if not side.training:  # a trained model runs anywhere
         return
     if device == "cpu":
