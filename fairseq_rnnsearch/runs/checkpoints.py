@@ -27,10 +27,6 @@ _NAMED = 5  # checkpoints of a folder in a message; checkpoint_best.pt and _last
 ADVICE = "; an older checkpoint may be whole"
 
 
-class Damaged(Exception):
-    """A part is damaged; the message is its name."""
-
-
 class Refused(Exception):
     """Invalid content; the message is part of a sentence about the file."""
 
@@ -43,7 +39,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Any:
             values.
     """
     with _explained(path), open_plain(path) as file:
-        _verify(file)
+        _verify(file, path)
         with torch.serialization.safe_globals(_OLDER):
             return torch.load(file, map_location="cpu", weights_only=True)
 
@@ -55,23 +51,25 @@ def verify(path: str) -> None:
         UserError: when the file cannot be read, or a part is not what was written.
     """
     with _explained(path), open_plain(path) as file:
-        is_archive = _verify(file)
+        is_archive = _verify(file, path)
     if not is_archive:
         read_checkpoint(path)
 
 
-def _verify(file: IO[bytes]) -> bool:
+def _verify(file: IO[bytes], path: str | os.PathLike[str]) -> bool:
     """Check a zip archive's checksums, and return whether the file is one: torch's are since 1.6.
 
     Raises:
-        Damaged: a part is not what was written.
+        UserError: a part is not what was written.
     """
     is_archive = file.read(4) == b"PK\3\4"
     file.seek(0)
     if is_archive:
         with zipfile.ZipFile(file) as archive:
             if name := archive.testzip():
-                raise Damaged(name)
+                raise UserError(
+                    f"checkpoint {path} is damaged: its part {name} is not what was written{ADVICE}"
+                )
         file.seek(0)
     return is_archive
 
@@ -161,10 +159,6 @@ def _explained(path: str | os.PathLike[str]) -> Iterator[None]:
         raise
     except Refused as problem:
         raise UserError(f"checkpoint {path} refused: {problem}") from problem
-    except Damaged as problem:
-        raise UserError(
-            f"checkpoint {path} is damaged: its part {problem} is not what was written{ADVICE}"
-        ) from problem
     except Exception as problem:  # damaged files may raise anything
         if foreign := re.search(r"GLOBAL ([\w.]+)", str(problem)):
             raise UserError(

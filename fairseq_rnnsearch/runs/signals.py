@@ -25,7 +25,7 @@ from fairseq.data.iterators import EpochBatchIterator
 from fairseq.distributed import utils as distributed_utils
 from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 
 logger = logging.getLogger(__name__)
 
@@ -130,11 +130,8 @@ def save_and_heed(
 
 def _save_last(cfg, trainer: Trainer, epoch_itr) -> None:
     """Save ``checkpoint_last.pt`` without a validation, also under --no-last-checkpoints."""
-    without, cfg.no_last_checkpoints = cfg.no_last_checkpoints, False
-    try:
-        checkpoint_utils.save_checkpoint(cfg, trainer, epoch_itr, None)
-    finally:
-        cfg.no_last_checkpoints = without
+    cfg = OmegaConf.merge(cfg, {"no_last_checkpoints": False})  # a copy: it is not what was asked
+    checkpoint_utils.save_checkpoint(cfg, trainer, epoch_itr, None)
 
 
 def end_training(trainer: Trainer) -> NoReturn:
