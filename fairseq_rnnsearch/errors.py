@@ -171,6 +171,7 @@ def install_excepthook() -> None:
 def program(main: Callable[..., None]) -> Callable[..., None]:
     """Make a function the main function of a program that shows errors in one line.
 
+    Called from Python, with arguments, it raises a `UserError` for a mistake in options or files.
     It ends silently when the reader of its output has gone, as in ``... | head``, and after SIGTERM
     or SIGHUP, which let it remove what it leaves unfinished.
     """

@@ -15,11 +15,7 @@ from fairseq_rnnsearch.errors import OneLineParser, UserError, program
 
 @program
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command.
-
-    Raises:
-        UserError: for every mistake in options or files; shown as one line when nobody catches it.
-    """
+    """Run the command."""
     options = _parser().parse_args(arguments)
     if options.command == "import" and options.source_lang == options.target_lang:
         raise UserError("--source-lang and --target-lang must differ: each names a dictionary")

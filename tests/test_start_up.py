@@ -23,6 +23,8 @@ from fairseq_rnnsearch.training import __main__ as training
 QUICK = {
     "fairseq_rnnsearch": ["", "--help", "optoins"],
     "fairseq_rnnsearch.groundhog": ["--help", "import --help", "import", "improt"],
+    "fairseq_rnnsearch.inference.translate": ["--help"],
+    "fairseq_rnnsearch.inference.align": ["--help"],
     "fairseq_rnnsearch.conformance": ["--help", "--list", "--explain no-mask", "--explain no"],
     "fairseq_rnnsearch.alignment.evaluation": [
         "--help",

@@ -14,7 +14,7 @@ import threading
 
 import pytest
 import torch
-from commands import ROOT, generate, run, run_process, sides
+from commands import generate, run, sides
 
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.data.line_batches import line_batches
@@ -203,18 +203,6 @@ def test_what_stands_in_the_place_of_something_else_is_recognised(tmp_path, main
     with pytest.raises(UsageError) as caught:
         main([*shlex.split(given), *more])
     assert message in str(caught.value) and not (tmp_path / "out").exists()
-
-
-def test_help_needs_neither_torch_nor_fairseq():
-    program = (
-        "import sys, contextlib\n"
-        "from fairseq_rnnsearch.inference import align, translate\n"
-        "for main in (translate.main, align.main):\n"
-        "    with contextlib.suppress(SystemExit): main(['--help'])\n"
-        "print(sys.modules.keys() & {'torch', 'fairseq'})"
-    )
-    ran = run_process([sys.executable, "-c", program], cwd=ROOT)
-    assert ran.stdout.endswith("\nset()\n") and "--heatmap-dir" in ran.stdout, ran.stderr
 
 
 # --- what comes slowly, and what ends early -------------------------------------------------------

@@ -49,11 +49,7 @@ AT_ONCE = 320  # pairs to read, sort by length and align together
 
 @program
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command.
-
-    Raises:
-        UserError: for every mistake in options or files; shown as one line when nobody catches it.
-    """
+    """Run the command."""
     show_warnings()
     options = _parser().parse_args(arguments)
     with usage():

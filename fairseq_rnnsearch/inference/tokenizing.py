@@ -192,11 +192,7 @@ def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 @program
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command.
-
-    Raises:
-        UserError: for every mistake in options or files; shown as one line when nobody catches it.
-    """
+    """Run the command."""
     options = _read_options(arguments)
     tokenizers = dict(options.tokenizer_of)
     languages = {options.language, *(path.suffix[1:] for path in options.files)}

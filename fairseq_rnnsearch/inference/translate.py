@@ -54,12 +54,7 @@ INTERRUPTED = 130  # the exit status after SIGINT, as in shells
 
 @program
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command.
-
-    Raises:
-        UserError: for every mistake in options or files; shown as one line when nobody catches it.
-        SystemExit: at Ctrl-C, or when the reader of the output has gone.
-    """
+    """Run the command; Ctrl-C ends it with `INTERRUPTED`."""
     show_warnings()
     options = _options(arguments)
     try:

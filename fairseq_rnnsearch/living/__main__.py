@@ -30,11 +30,7 @@ from fairseq_rnnsearch.living.moments import MOST_MOMENTS, checkpoints_of
 
 @program
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command.
-
-    Raises:
-        UserError: for every mistake in options or files; shown as one line when nobody catches it.
-    """
+    """Run the command."""
     show_warnings()
     options = _parser().parse_args(arguments)
     if bool(options.checkpoint) == bool(options.training):
