@@ -9,6 +9,7 @@ import numpy as np
 import planted_model
 import pytest
 import torch
+from authors import authors_params
 from commands import PACKAGE, ROOT
 from oracles import numpy_rnnsearch as oracle
 from torch import nn
@@ -228,26 +229,9 @@ def softmax(a):
     return a / a.sum(-1, keepdims=True)
 
 
-def by_oracle(p, x, y):
-    """A sentence at a time, by the NumPy model that has the authors' names."""
-    arrays = {
-        **{"W_0_enc_approx_embdr": p["E_x"], "b_0_enc_approx_embdr": p["b_x"]},
-        **{"W_0_dec_approx_embdr": p["E_y"], "b_0_dec_approx_embdr": p["b_y"]},
-        **{"A_dec_transition_0": p["U_a"].T, "B_dec_transition_0": p["W_a"].T},
-        **{"D_dec_transition_0": p["v_a"][:, None]},
-        **{"W_0_dec_initializer_0": p["W_s"].T, "b_0_dec_initializer_0": p["b_s"]},
-        **{"W_0_dec_hid_readout_0": p["U_o"].T, "b_0_dec_hid_readout_0": p["b_t"]},
-        **{"W_0_dec_prev_readout_0": p["V_o"].T, "W_0_dec_repr_readout": p["C_o"].T},
-        **{"W_dec_deep_softmax": p["W_o"].T, "b_dec_deep_softmax": p["b_o"]},
-        **{"W_0_dec_dec_inputter_0": p["C"].T, "W_0_dec_dec_updater_0": p["C_z"].T},
-        **{"W_0_dec_dec_reseter_0": p["C_r"].T},
-    }
-    for ours, theirs in (("_forward", "enc"), ("_backward", "back_enc"), ("", "dec")):
-        arrays[f"b_0_{theirs}_input_embdr_0"] = p[f"b{ours}"]
-        for gate, name, letter in (("", "input", "W"), ("_z", "update", "G"), ("_r", "reset", "R")):
-            arrays[f"W_0_{theirs}_{name}_embdr_0"] = p[f"W{gate}{ours}"].T
-            arrays[f"{letter}_{theirs}_transition_0"] = p[f"U{gate}{ours}"].T
-    found = oracle.forward(arrays, x, y)
+def by_oracle(x, y):
+    """A sentence at a time, by the NumPy model with the authors' own parameters."""
+    found = oracle.forward(authors_params(), x, y)
     return {
         **{"weights": found.alignment, "states": found.states[1:]},
         **{"word_log_probabilities": found.word_logprobs, "probabilities": found.next_logprobs},
