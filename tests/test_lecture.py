@@ -7,7 +7,7 @@ import struct
 import sys
 
 import pytest
-from commands import ROOT
+from commands import ROOT, run_process
 
 LECTURE = ROOT / "recipes" / "lecture"
 NOTEBOOK = LECTURE / "attention.ipynb"
@@ -64,6 +64,23 @@ def test_equations_stand_beside_lines_that_there_are(beside):
     for mark in ("no such line", "self"):
         with pytest.raises(ValueError, match="must be one"):
             beside.line_of(names["AlignmentModel"].energies, mark)
+
+
+def test_its_models_train_and_translate(tmp_path, monkeypatch):
+    """Without Jupyter and in seconds: a change of the package that the models do not survive."""
+    monkeypatch.setenv("WORK", str(tmp_path))
+    ids = [cell["id"] for cell in CELLS]
+    cells = [c for c in CELLS[: ids.index("translator") + 1] if c["cell_type"] == "code"]
+    use = """
+for attention in (True, False):
+    model = Translator(attention)
+    model.cost(x, y).backward()
+    assert len(model.translate(["where is the bus ?"])) == 1
+    assert not attention or model.align(*corpus["valid"][0]).dim() == 2
+"""
+    code = "\n".join(["".join(cell["source"]) for cell in cells] + [use])
+    done = run_process([sys.executable, "-c", code], cwd=LECTURE)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.slow
