@@ -127,7 +127,7 @@ def test_what_is_left_out_is_counted_once(file, capsys):
     # What was read is in a part, or has been left out for one reason.
     assert sum(map(len, splits.values())) + corpus.left_out.total() == 65
     said = capsys.readouterr().err
-    assert "1 pair occurred before" in said and corpus.left_out[split.HELD_OUT] > 0
+    assert "1 duplicate pair kept" in said and corpus.left_out[split.HELD_OUT] > 0
     assert f"{corpus.left_out[split.HELD_OUT]} pairs with a source sentence that is held" in said
     for part in ("valid", "test"):
         assert not {s for s, _ in splits[part]} & {s for s, _ in splits["train"]}

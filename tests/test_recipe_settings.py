@@ -54,7 +54,7 @@ def test_none_is_run(tmp_path):
 
 
 DRY_RUNS = {
-    "quickstart.sh": ("12000 pairs made up: 64/128/128/64 units", "about 4 minutes on one core"),
+    "quickstart.sh": ("12000 generated pairs: 64/128/128/64 units", "about 4 minutes on one core"),
     "multi30k/run.sh": ("29000 pairs: 256/256/256/256 units", "about 55 minutes on one core"),
     "everyday/run.sh": ("151821 pairs: 256/256/256/256 units, 8000 merges", "hours on one core"),
     "ablations/run.sh": ("56 trainings of 14 arms", "29000 pairs: 128/128/128/128 units"),

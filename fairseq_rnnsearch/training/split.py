@@ -43,7 +43,7 @@ def read_corpus(options: argparse.Namespace) -> Pairs:
     )
     repeated = len(corpus.kept) - len(set(corpus.kept))
     if repeated:
-        corpus.notes.append(f"{counted(repeated, 'pair')} occurred before, and stay")
+        corpus.notes.append(f"{counted(repeated, 'duplicate pair')} kept")
     same = sum(source == target for source, target in corpus.kept)
     if 0 < same == len(corpus.kept):
         raise UserError(

@@ -24,7 +24,7 @@ WORK=$(cd -- "$WORK" && pwd)
 if [[ ${1-} = --open ]]; then
     exec jupyter lab "$HERE/attention.ipynb"
 fi
-echo "running the lecture ..." >&2
+echo "running the lecture, which takes three minutes on an idle core ..." >&2
 OMP_NUM_THREADS=1 jupyter nbconvert --log-level WARN --to notebook --execute \
     --ExecutePreprocessor.timeout=-1 --output-dir "$WORK" "$HERE/attention.ipynb"
 jupyter nbconvert --log-level ERROR --to html "$WORK/attention.ipynb"

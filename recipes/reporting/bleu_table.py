@@ -250,5 +250,5 @@ def _remark_on_unk(sets: ScoredSets, systems: Sequence[System]) -> str | None:
     same = [system.name for system in systems if not system.forbids_unk]
     if not same:
         return "No UNK: by a search that may not generate UNK, as in the paper."
-    allowed = "No UNK, the same translations as of all sentences, UNK not forbidden:"
+    allowed = "No UNK, scored on the same translations as All, UNK not forbidden:"
     return f"{allowed} {', '.join(same)}."
