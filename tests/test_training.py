@@ -1,5 +1,6 @@
 """rnnsearch-train: what it trains by which settings, in which steps, and what it refuses."""
 
+import contextlib
 import os
 import re
 import signal
@@ -219,6 +220,20 @@ def test_a_program_that_somebody_interrupts_leaves_the_step_unfinished(tmp_path,
         work.do(step)
     assert ended.value.code == 130
     assert 'step "train" is unfinished; run again to go on' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("handler", [signal.SIG_DFL, signal.SIG_IGN])
+def test_a_signal_is_passed_on_unless_it_is_ignored(tmp_path, capsys, handler):
+    code = "import os, signal, time; os.kill(os.getppid(), signal.SIGHUP); time.sleep(1)"
+    work, before = Work(tmp_path), signal.signal(signal.SIGHUP, handler)
+    step = Step("train", lambda out: (work.run("x", ["-c", code]), out.touch()), tmp_path / "a")
+    try:
+        with work.locked(), contextlib.suppress(SystemExit):
+            work.do(step)
+    finally:
+        signal.signal(signal.SIGHUP, before)
+    assert (tmp_path / "a").exists() == (handler == signal.SIG_IGN)
+    assert ("train: done in" in capsys.readouterr().err) == (handler == signal.SIG_IGN)
 
 
 def test_a_program_ends_with_a_training_that_is_killed(tmp_path):

@@ -18,7 +18,7 @@ from fairseq_rnnsearch.errors import UserError, as_text, reason
 from fairseq_rnnsearch.files import bring_to_disk, write_text
 
 _SHOWN = 15  # lines of the log of a program that failed
-_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _C_LIBRARY = ctypes.CDLL(None)  # loaded before there is a child that needs it
 _PR_SET_PDEATHSIG = 1
 
@@ -232,7 +232,7 @@ class Work:
                     file.flush()
                     show(line.decode(errors="replace").rstrip("\n"))
             status = child.wait()
-        if status in (128 + signal.SIGINT, 128 + signal.SIGTERM):
+        if status - 128 in _SIGNALS:
             raise _Interrupted(status - 128)  # sent to the program alone
         if status:
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -261,6 +261,8 @@ def _end_unfinished(name: str, number: int) -> NoReturn:
 def _passing_signals_on() -> Iterator[list[subprocess.Popen[bytes]]]:
     """Leave it to the programs in the list what a signal ends: a training saves first.
 
+    A signal that is ignored, such as SIGHUP below nohup, stays so.
+
     Raises:
         _Interrupted: at the end of the block, if there was a signal.
     """
@@ -272,7 +274,8 @@ def _passing_signals_on() -> Iterator[list[subprocess.Popen[bytes]]]:
         for child in children:
             child.send_signal(number)
 
-    before = {number: signal.signal(number, pass_on) for number in _SIGNALS}
+    heard = [number for number in _SIGNALS if signal.getsignal(number) is not signal.SIG_IGN]
+    before = {number: signal.signal(number, pass_on) for number in heard}
     try:
         yield children
     finally:
