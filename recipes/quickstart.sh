@@ -105,7 +105,7 @@ main() {
     for name in EPOCHS BATCH_SIZE BEAM TRAIN_SENTENCES TEST_SENTENCES; do
         whole "$name" 1
     done
-    WORK=${WORK:-$ROOT/runs/quickstart}
+    check_work_folder "$ROOT/runs/quickstart"
     say_plan
     end_dry_run
     begin_work "$WORK" EPOCHS LEARNING_RATE ANNEAL_FROM BATCH_SIZE DROPOUT SEED \

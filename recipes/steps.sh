@@ -117,18 +117,23 @@ whole() {
         die "$1=${!1}: must be a whole number of $2 or more"
 }
 
-# use_work_folder DEFAULT: makes $WORK absolute and creates it, but for a dry run. Steps replace what
-# they find in it: it must be new, or hold only archives that were put there to save the download.
-use_work_folder() {
+# check_work_folder DEFAULT: makes $WORK absolute. Steps replace what they find in it: it must be new,
+# or hold only archives that were put there to save the download.
+check_work_folder() {
     local others
     WORK=${WORK:-$1}
     [[ $WORK = /* ]] || WORK=$PWD/$WORK
-    [[ $WORK != *:* ]] ||
-        die "WORK=$WORK: fairseq takes a colon for the end of a path; name another"
+    [[ $WORK != *[:,]* ]] ||
+        die "WORK=$WORK: a colon or comma ends a path for fairseq; name another"
     others=$(ls -A -- "$WORK" 2>/dev/null | grep -vx archives || true)
     [[ -z $others || -e $WORK/.done ]] ||
         die "WORK=$WORK has other things in it (${others%%$'\n'*}) and is no work folder;" \
             "name a new one"
+}
+
+# use_work_folder DEFAULT: checks $WORK and creates it, but for a dry run.
+use_work_folder() {
+    check_work_folder "$1"
     [[ -n ${DRY_RUN:-} ]] || mkdir -p -- "$WORK/.done" "$WORK/logs"
 }
 
@@ -136,10 +141,21 @@ use_work_folder() {
 # loss.
 to_disk() { sync -f -- "$1" 2>/dev/null || sync; }
 
+# lock_step NAME: keeps other runs out of a step until this shell goes on to the next, or ends with
+# all that it has begun; where the file system, and the system, have locks.
+lock_step() {
+    local status=0
+    command -v flock >/dev/null || return 0
+    exec 8>"$WORK/.done/.$1"
+    flock -n -E 75 8 || status=$?
+    ((status != 75)) || die "$1: another run is at it in $WORK; wait for its end"
+}
+
 # run_step NAME OUTPUT COMMAND...: COMMAND makes the file or folder $PARTIAL, which becomes OUTPUT.
 run_step() {
     local name=$1 output=$2 start=$SECONDS
     shift 2
+    lock_step "$name"
     if [[ -e $WORK/.done/$name && -e $output ]]; then
         log "$name: done before"
         return
@@ -165,6 +181,7 @@ run_step() {
 resume_step() {
     local name=$1 start=$SECONDS
     shift
+    lock_step "$name"
     if [[ -e $WORK/.done/$name ]]; then
         log "$name: done before"
         return

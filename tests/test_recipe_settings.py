@@ -148,5 +148,6 @@ def test_a_folder_with_other_things_is_no_work_folder(tmp_path):
     refused = begin(tmp_path / "mine")
     assert refused.returncode == 1 and "mine has other things in it (data)" in refused.stderr
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["data"]
+    assert "a colon or comma ends a path" in begin(tmp_path / "a,b").stderr
     for name in ("new", "new", "archived"):
         assert begin(tmp_path / name).returncode == 0

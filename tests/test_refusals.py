@@ -6,6 +6,7 @@ written by what is refused.
 
 import copy
 import re
+import shlex
 from argparse import Namespace
 from pathlib import Path
 
@@ -278,6 +279,9 @@ def test_steps_of_recipes_that_fail_or_are_interrupted(tmp_path):
     assert said["bash -c 'kill -9 $$'"].endswith('step "s" is unfinished; run again to go on')
     assert said["logged l bash -c 'exit 130'"].endswith('"s" is unfinished; run again to go on')
     assert said["true"].endswith("error: s made nothing")
+    again = f"bash -c {shlex.quote(steps + 'true')} || touch x.partial"  # within the step
+    within = run_process(["bash", "-c", steps + f"bash -c {shlex.quote(again)}"], cwd=tmp_path)
+    assert "s: another run is at it in " in within.stderr and within.returncode == 0
 
 
 # --- checkpoints --------------------------------------------------------------------------------

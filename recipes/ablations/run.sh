@@ -141,7 +141,7 @@ compare() { python "$HERE/table.py" "$RECORD" "$@"; }
 main() {
     local arm rate seed best
     check_ablations
-    WORK=${WORK:-$ROOT/runs/ablations-$CORPUS}
+    check_work_folder "$ROOT/runs/ablations-$CORPUS"
     plan_ablations
     end_dry_run
     begin_work "$WORK" CORPUS LONG_DIR MULTI30K_DIR

@@ -50,7 +50,7 @@ main() {
         [[ -f $TEST_PREFIX.$language || -f $TEST_PREFIX.$language.gz ]] ||
             die "TEST_PREFIX=$TEST_PREFIX must name the test set: there is no $TEST_PREFIX.$language"
     done
-    WORK=${WORK:-$ROOT/runs/everyday-$SOURCE-$TARGET}
+    check_work_folder "$ROOT/runs/everyday-$SOURCE-$TARGET"
     counts=("${PAIRS[@]}" "${ENGLISH[@]}" "${FRENCH[@]}")
     [[ $TARGET = fr ]] || counts=("${PAIRS[@]}" "${FRENCH[@]}" "${ENGLISH[@]}")
     say_plan "$WORK" "${counts[@]}"

@@ -33,7 +33,7 @@ lay_out_corpus() {
 
 main() {
     one_of TARGET fr de
-    WORK=${WORK:-$ROOT/runs/multi30k-$([[ $TARGET = fr ]] || echo "$TARGET-")$MODEL}
+    check_work_folder "$ROOT/runs/multi30k-$([[ $TARGET = fr ]] || echo "$TARGET-")$MODEL"
     say_plan "$WORK" "${MULTI30K_COUNTS[@]}"
     end_dry_run
     begin_work "$WORK" TARGET MULTI30K_DIR
