@@ -24,6 +24,7 @@ CODES = "#version: 0.2\nl o\nlo w</w>\nlo w\nlow e\n"
         ["Mr. Smith met J. R. Jones at 3 p.m. in St. Louis, e.g. yesterday: 3.5 km..."],
         ["Où est-il ?", "Élise dort .", "«Oui.»", "Non !"],
         ["你好。", "「再见！」", "谢谢？"],
+        ["وہ آیا۔", "کہاں؟", "Փոխ։", "Այո։", "ሰላም።", "እንዴት።", "မင်္ဂလာပါ။", "ဟုတ်။"],
         [""],
     ],
 )

@@ -42,7 +42,7 @@ Join = Callable[[Sequence[str]], str]
 
 # Titles and initials end no sentence; Chinese and Japanese have no space after its end.
 _BETWEEN_SENTENCES = regex.compile(
-    r"""(?<=[.!?…؟।]["'”’»)\]]*)(?<!\b(?:\p{Lu}|Mr|Mrs|Ms|Dr|St|Prof|Mme|Mlle)\.)\s+"""
+    r"""(?<=[.!?…؟।۔։።။។]["'”’»)\]]*)(?<!\b(?:\p{Lu}|Mr|Mrs|Ms|Dr|St|Prof|Mme|Mlle)\.)\s+"""
     r"""(?=["'“‘«(\[¿¡]*[\p{Lu}\p{Lo}])|(?<=[。！？]["'”’」』）]*)\s*(?=[\p{L}「『（])"""
 )
 _LARGEST_CODES, _LARGEST_SETTINGS = 2**24, 2**20  # bytes; a million merges

@@ -15,7 +15,7 @@ const words = (text) => text.split(SPACES).filter(Boolean);
 
 // At a new line, and where sentences_in of data/plain_text.py splits a line.
 const ABBREVIATION = "(?<![\\p{L}\\p{N}_])(?:\\p{Lu}|Mr|Mrs|Ms|Dr|St|Prof|Mme|Mlle)\\.";
-const SENTENCE_END = new RegExp(`\\n+|(?<=[.!?…؟।]["'”’»)\\]]*)(?<!${ABBREVIATION})[${SPACE}]+`
+const SENTENCE_END = new RegExp(`\\n+|(?<=[.!?…؟।۔։።။។]["'”’»)\\]]*)(?<!${ABBREVIATION})[${SPACE}]+`
   + `(?=["'“‘«(\\[¿¡]*[\\p{Lu}\\p{Lo}])`
   + `|(?<=[。！？]["'”’」』）]*)[${SPACE}]*(?=[\\p{L}「『（])`, "u");
 
