@@ -179,4 +179,4 @@ def test_an_unsure_text_is_said_once_with_both_figures(caplog):
     (message,) = caplog.messages  # before the end
     text.end()
     assert caplog.messages == [message]
-    assert "a probability of 0.10 a token" in message and "gave 0.25 to people's" in message
+    assert "a probability of 0.100 a token" in message and "gave 0.250 to human" in message

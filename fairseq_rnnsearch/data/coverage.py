@@ -218,8 +218,8 @@ class CountedText:
             self._has_warned = True
             logger.warning(
                 "probably a bad translation: the text seems unlike the training's; the model gives "
-                "what it writes a probability of %.2f a token (geometric mean), and gave %.2f to "
-                "people's translations of its validation text",
+                "what it writes a probability of %.3f a token (geometric mean), and gave %.3f to "
+                "human translations of its validation text",
                 *(2 ** -(self._bits / self._tokens), 2**-self._validation_bits),
             )
 

@@ -30,8 +30,8 @@ function unsure(probabilities, validationBits) {
   const bits = probabilities.reduce((sum, one) => sum - Math.log2(one), 0) / probabilities.length;
   if (!validationBits || !(bits > Math.max(LEAST_BITS, validationBits))) return [];
   return ["the text seems unlike the training's; the model gives what it writes a probability of "
-    + `${(2 ** -bits).toFixed(2)} a token (geometric mean), and gave `
-    + `${(2 ** -validationBits).toFixed(2)} to people's translations of its validation text`];
+    + `${(2 ** -bits).toFixed(3)} a token (geometric mean), and gave `
+    + `${(2 ** -validationBits).toFixed(3)} to human translations of its validation text`];
 }
 
 /**
