@@ -140,12 +140,12 @@ def _private_folder() -> Path:
 def _compile(source: Path, command: list[str], library: Path) -> None:
     """Compile, and let the library appear whole or not at all."""
     with tempfile.TemporaryDirectory(dir=library.parent, prefix=".") as scratch:
-        made = Path(scratch) / library.name
-        _run([*command, source, "-o", made, "-lm"])
-        made.chmod(0o600)
-        with open(made, "rb") as file:
+        built = Path(scratch) / library.name
+        _run([*command, source, "-o", built, "-lm"])
+        built.chmod(0o600)
+        with open(built, "rb") as file:
             os.fsync(file.fileno())
-        os.replace(made, library)
+        os.replace(built, library)
 
 
 def _run(command: list[str | Path]) -> bytes:

@@ -100,13 +100,13 @@ def _loaded(code: str) -> Any:
             module = importlib.import_module(place)
     except (Exception, SystemExit) as problem:
         raise refused(problem, place) from problem
-    found: Any = module
+    target: Any = module
     for part in name.split(".") if name else ():
-        names = dict(inspect.getmembers(found))
+        names = dict(inspect.getmembers(target))
         if part not in names:
             raise UserError(f"{place} has no {part!r}{neighbours(part, names)}")
-        found = names[part]
-    return found
+        target = names[part]
+    return target
 
 
 def _parser() -> argparse.ArgumentParser:

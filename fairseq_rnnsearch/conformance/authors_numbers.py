@@ -81,14 +81,14 @@ def parameters() -> Arrays:
     maxout; the gates and the alignment model have none.
     """
     names = _NAMES | {ours: f"W_0_dec_dec_{name}_0" for ours, name in _CONTEXTS.items()}
-    for side, theirs in _SIDES.items():
-        names[f"b{side}"] = f"b_0_{theirs}_input_embdr_0"
+    for side, authors_name in _SIDES.items():
+        names[f"b{side}"] = f"b_0_{authors_name}_input_embdr_0"
         for gate, (words, recurrent) in _GATES.items():
-            names[f"W{gate}{side}"] = f"W_0_{theirs}_{words}_embdr_0"
-            names[f"U{gate}{side}"] = f"{recurrent}_{theirs}_transition_0"
+            names[f"W{gate}{side}"] = f"W_0_{authors_name}_{words}_embdr_0"
+            names[f"U{gate}{side}"] = f"{recurrent}_{authors_name}_transition_0"
     with np.load(Path(__file__).with_name("params.npz")) as held:
         a = {name: held[name].astype(np.float64) for name in held.files}
-    p = {ours: a[theirs].T for ours, theirs in names.items()}
+    p = {ours: a[authors_name].T for ours, authors_name in names.items()}
     p |= {"E_x": p["E_x"].T, "E_y": p["E_y"].T, "v_a": a["D_dec_transition_0"][:, 0]}
     p["W_o"] = (a["W1_dec_deep_softmax"] @ a["W2_dec_deep_softmax"]).T
     return {name: np.ascontiguousarray(array) for name, array in p.items()}
@@ -102,7 +102,7 @@ def sentences() -> Arrays:
     """
     with np.load(Path(__file__).with_name("sentences.npz")) as held:
         a = dict(held)
-    found = {
+    arrays = {
         "x": a["x"].T.astype(np.int64),
         "mask": a["x_mask"].T.astype(bool),
         "y": a["y"].T.astype(np.int64),
@@ -118,8 +118,8 @@ def sentences() -> Arrays:
         "probabilities": [np.log(a[f"sent{b}/next_probs"]) for b in range(4)],
     }
     for name, rows in alone.items():
-        found[name] = np.stack([np.pad(row, ((0, 9 - len(row)), (0, 0))) for row in rows])
-    return found
+        arrays[name] = np.stack([np.pad(row, ((0, 9 - len(row)), (0, 0))) for row in rows])
+    return arrays
 
 
 @functools.cache
@@ -151,10 +151,10 @@ def counts(part: str, quantity: str) -> np.ndarray:
 
     Of the weights all source positions count, for on padding they are zero.
     """
-    axes, found = PARTS[part].outputs[quantity], numbers(part)
-    valid = np.ones_like(found[quantity], dtype=bool)
+    axes, arrays = PARTS[part].outputs[quantity], numbers(part)
+    valid = np.ones_like(arrays[quantity], dtype=bool)
     if "x" in axes and quantity != "weights":
-        valid &= found["mask"].reshape(found["mask"].shape + (1,) * (valid.ndim - 2))
+        valid &= arrays["mask"].reshape(arrays["mask"].shape + (1,) * (valid.ndim - 2))
     if "y" in axes:
-        valid &= found["y_mask"].reshape(found["y_mask"].shape + (1,) * (valid.ndim - 2))
+        valid &= arrays["y_mask"].reshape(arrays["y_mask"].shape + (1,) * (valid.ndim - 2))
     return valid

@@ -233,7 +233,7 @@ CATALOGUE = (
 BY_NAME = {deviation.name: deviation for deviation in CATALOGUE}
 
 
-class Found(NamedTuple):
+class PlacedDeviation(NamedTuple):
     """A deviation in one place."""
 
     name: str
@@ -244,15 +244,15 @@ class Found(NamedTuple):
         return BY_NAME[self.name].places[self.place]
 
 
-def singles() -> Iterator[Found]:
+def singles() -> Iterator[PlacedDeviation]:
     """Yield every entry in each of its places."""
     for deviation in CATALOGUE:
-        yield from (Found(deviation.name, place) for place in deviation.places)
+        yield from (PlacedDeviation(deviation.name, place) for place in deviation.places)
 
 
-def merged(found: tuple[Found, ...]) -> Changes | None:
+def merged(deviations: tuple[PlacedDeviation, ...]) -> Changes | None:
     """Return the changes of several deviations, or None if two of them change the same."""
-    for one, other in itertools.combinations(found, 2):
+    for one, other in itertools.combinations(deviations, 2):
         if one.changes.keys() & other.changes.keys():
             return None
-    return {name: change for one in found for name, change in one.changes.items()}
+    return {name: change for one in deviations for name, change in one.changes.items()}

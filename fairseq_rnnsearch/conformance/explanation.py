@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_rnnsearch.conformance.authors_numbers import Arrays, numbers, parameters
-from fairseq_rnnsearch.conformance.catalogue import BY_NAME, CATALOGUE, Found, merged
+from fairseq_rnnsearch.conformance.catalogue import BY_NAME, CATALOGUE, PlacedDeviation, merged
 from fairseq_rnnsearch.conformance.given_code import Layout, run_in_layout
 from fairseq_rnnsearch.conformance.variant_model import VariantModel
 from fairseq_rnnsearch.errors import UserError, neighbours
@@ -16,14 +16,14 @@ SHADES = ((1e-1, "█"), (1e-2, "▓"), (1e-3, "▒"), (SMALL := 1e-4, "░"))
 ROWS = {"annotations": "mask", "weights": "y_mask", "states": "y_mask", "probabilities": "y_mask"}
 
 
-def moved(found: Found) -> Arrays:
+def moved(deviation: PlacedDeviation) -> Arrays:
     """Return how far a deviation moves the numbers of one sentence.
 
     Returns:
         the largest difference at each position, source positions for annotations and target
         positions for the others; without what can no longer be computed.
     """
-    authors, model = numbers("sentence"), VariantModel(parameters(), merged((found,)))
+    authors, model = numbers("sentence"), VariantModel(parameters(), merged((deviation,)))
     output = run_in_layout(model.sentence, "sentence", Layout(), authors).quantities
     return {
         name: np.abs(output[name] - authors[name])[SENTENCE, authors[mask][SENTENCE]].max(-1)
@@ -51,7 +51,7 @@ def explained(name: str) -> str:
         it = "the first variant"
     lines += ["", f"How far {it} moves the numbers, by position (source words for annotations,"]
     lines += ["target words for the others):"]
-    differences = moved(Found(name, next(iter(entry.places))))
+    differences = moved(PlacedDeviation(name, next(iter(entry.places))))
     for row in ROWS:
         cells = "cannot be computed"
         if row in differences:
@@ -76,7 +76,7 @@ def draw(name: str, path: Path) -> None:
     figure = Figure((9, 1.4 + 0.4 * len(entry.places)), layout="constrained")
     rows = figure.subplots(len(entry.places), len(ROWS), squeeze=False)
     for axes, place in zip(rows, entry.places, strict=True):
-        differences = moved(Found(name, place))
+        differences = moved(PlacedDeviation(name, place))
         axes[0].set_ylabel(place, fontsize=7, rotation=0, ha="right", va="center")
         for ax, row in zip(axes, ROWS, strict=True):
             ax.set(xticks=[], yticks=[])

@@ -143,8 +143,8 @@ class GivenCode:
                 f"{self.name} cannot be made without {', '.join(missing)}: its __init__ may ask "
                 "for p, the dict of parameters, or for nothing"
             )
-        made = self._guarded(self._target, {"p": p} if asked is None or "p" in asked else {})
-        return getattr(made, part)
+        instance = self._guarded(self._target, {"p": p} if asked is None or "p" in asked else {})
+        return getattr(instance, part)
 
     def _guarded(self, function: Callable, arguments: Mapping[str, Any]) -> Any:
         """Call the code; what goes wrong in it is shown with its place."""
@@ -203,12 +203,12 @@ def refused(problem: BaseException, name: str) -> Refused:
 def _asked(function: Callable) -> dict[str, bool] | None:
     """Return the arguments by name, and whether each is needed; None if it takes any."""
     try:
-        found = inspect.signature(function).parameters.values()
+        parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):
         return None
-    if any(one.kind is one.VAR_KEYWORD for one in found):
+    if any(one.kind is one.VAR_KEYWORD for one in parameters):
         return None
-    named = [one for one in found if one.kind is not one.VAR_POSITIONAL]
+    named = [one for one in parameters if one.kind is not one.VAR_POSITIONAL]
     return {one.name: one.default is one.empty for one in named}
 
 
@@ -231,7 +231,7 @@ def run_in_layout(
     rows = len(next(given[name] for name in inputs))
     shifts = (~given["mask"]).sum(1) if layout.left else np.zeros(rows, dtype=int)
     batches = [slice(None)] if layout.rows == "all" else [slice(b, b + 1) for b in range(rows)]
-    found, remarks = [], []
+    of_runs, remarks = [], []
     for batch in batches:
         cut = {} if layout.rows == "all" else {
             axis: given[mask][batch].sum()
@@ -249,11 +249,11 @@ def run_in_layout(
                 array = array.swapaxes(0, 1)
             arguments[name] = array
         named, said = _identified(function(**arguments), outputs, sizes, as_array)
-        found.append(named)
+        of_runs.append(named)
         remarks += [remark for remark in said if remark not in remarks]
     quantities = {}
-    for name in found[0]:
-        array = _joined([one[name] for one in found])
+    for name in of_runs[0]:
+        array = _joined([one[name] for one in of_runs])
         quantities[name] = _rolled(array, outputs[name], -shifts) if layout.left else array
     return Output(quantities, tuple(remarks))
 
@@ -286,7 +286,7 @@ def _identified(
     as_array: Callable[[Any], np.ndarray],
 ) -> tuple[Arrays, list[str]]:
     """Return the quantities by name, by their names or by their shapes, and remarks."""
-    found, remarks = {}, []
+    identified, remarks = {}, []
     if isinstance(returned, Mapping):
         for name in returned:
             if name not in outputs:
@@ -317,13 +317,13 @@ def _identified(
         if "context" in names:  # of the keys, n' = n numbers; a state has as many, and goes first
             shapes.append(("context", outputs["context"].replace("c", "n")))
         for name, axes in shapes:
-            fitted = _fitted(array, axes, sizes) if name not in found else None
+            fitted = _fitted(array, axes, sizes) if name not in identified else None
             if fitted is not None:
                 break
         else:
             expected = [f"{n} {tuple(sizes[a] for a in outputs[n])}" for n in names]
             raise Refused(f"returns an array of shape {array.shape}; may be {', '.join(expected)}")
-        found[name] = fitted
+        identified[name] = fitted
         if array.shape != fitted.shape and sizes["b"] > 1:
             remarks.append(f"returns {name} as {array.shape}, taken as {fitted.shape}")
         dtype = str(getattr(value, "dtype", array.dtype))
@@ -331,9 +331,9 @@ def _identified(
             remarks.append(f"returns {name} as {dtype}, which has too few digits")
         if np.isnan(fitted).any():
             remarks.append(f"returns {name} with NaN, which is not a number")
-    if not found:
+    if not identified:
         raise Refused(f"returns nothing; may be {', '.join(outputs)}")
-    return found, remarks
+    return identified, remarks
 
 
 def _is_array(values: list, as_array: Callable[[Any], np.ndarray]) -> bool:

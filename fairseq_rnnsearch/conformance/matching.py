@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fairseq_rnnsearch.conformance.authors_numbers import PARTS, Arrays, counts, numbers, parameters
-from fairseq_rnnsearch.conformance.catalogue import Found, merged, singles
+from fairseq_rnnsearch.conformance.catalogue import PlacedDeviation, merged, singles
 from fairseq_rnnsearch.conformance.given_code import Layout, run_in_layout
 from fairseq_rnnsearch.conformance.variant_model import VariantModel
 
@@ -16,12 +16,12 @@ DOUBLE, SINGLE = 1e-8, 2e-5  # differences that are rounding, in float64 and in 
 # of a sentence's words are known, and 96% if only the likelihoods of sentences are.
 MOST_PAIRS = 1000
 BEGINNING = 2  # target words after which nearly all wrong pairs differ; all sentences have as many
-Explanation = tuple[Found, ...]
+Explanation = tuple[PlacedDeviation, ...]
 
 
 def vectors(part: str, quantities: Arrays) -> Arrays:
     """Return the entries that are compared, a vector of each quantity, in the part's order."""
-    found = {}
+    flat = {}
     for name in PARTS[part].outputs:
         if (array := quantities.get(name)) is None:
             continue
@@ -31,8 +31,8 @@ def vectors(part: str, quantities: Arrays) -> Arrays:
                 array = np.where(valid, array, 0)
                 array = array - array.sum(1, keepdims=True) / valid.sum(1, keepdims=True)
             array = array[valid]
-        found[name] = array.ravel()
-    return found
+        flat[name] = array.ravel()
+    return flat
 
 
 def differences(one: Arrays, other: Arrays) -> dict[str, float]:
@@ -65,13 +65,13 @@ def matches(
         return list(_pairs(part, layout, target))
     candidates = [(one,) for one in singles()] if known is None else [known]
     errors = {
-        found: max(differences(target, _kept_variant(part, layout, found)).values())
-        for found in candidates
-        if merged(found) is not None
+        explanation: max(differences(target, _kept_variant(part, layout, explanation)).values())
+        for explanation in candidates
+        if merged(explanation) is not None
     }
     bound = DOUBLE if min(errors.values(), default=np.inf) <= DOUBLE else SINGLE
-    found = [found for found, error in errors.items() if error <= bound]
-    return sorted(found, key=lambda found: len(merged(found)))
+    fitting = [explanation for explanation, error in errors.items() if error <= bound]
+    return sorted(fitting, key=lambda explanation: len(merged(explanation)))
 
 
 def _pairs(part: str, layout: Layout, target: Arrays) -> Iterator[Explanation]:
@@ -80,10 +80,10 @@ def _pairs(part: str, layout: Layout, target: Arrays) -> Iterator[Explanation]:
     First come those pairs whose two differences from the model add up to that of the vectors.
     """
 
-    def flat(found: Arrays) -> np.ndarray:
+    def flat(arrays: Arrays) -> np.ndarray:
         alike = [
-            found[name]
-            if name in found and found[name].shape == vector.shape
+            arrays[name]
+            if name in arrays and arrays[name].shape == vector.shape
             else np.zeros_like(vector)
             for name, vector in target.items()
         ]
@@ -108,17 +108,17 @@ def _pairs(part: str, layout: Layout, target: Arrays) -> Iterator[Explanation]:
             yield pair
 
 
-def _reproduces(part: str, layout: Layout, target: Arrays, found: Explanation) -> bool:
+def _reproduces(part: str, layout: Layout, target: Arrays, explanation: Explanation) -> bool:
     """Tell whether deviations reproduce the vectors; of sentences, first by their beginnings."""
     if part == "sentence":
         begun = {name: vector[_early(name)] for name, vector in target.items()}
         first = {name: numbers(part)[name][:, :BEGINNING] for name in ("y", "y_mask")}
-        here = _variant(part, layout, found, numbers(part) | first)
+        here = _variant(part, layout, explanation, numbers(part) | first)
         if "log_likelihood" in here:
             here["log_likelihood"] = here["log_likelihood"][_early("log_likelihood")]
         if max(differences(begun, here).values()) > SINGLE:
             return False
-    return max(differences(target, _variant(part, layout, found)).values()) <= SINGLE
+    return max(differences(target, _variant(part, layout, explanation)).values()) <= SINGLE
 
 
 @functools.cache
@@ -133,8 +133,10 @@ def _early(quantity: str) -> np.ndarray:
     return early[valid]
 
 
-def _variant(part: str, layout: Layout, found: Explanation, given: Arrays | None = None) -> Arrays:
-    model = VariantModel(parameters(), merged(found))
+def _variant(
+    part: str, layout: Layout, explanation: Explanation, given: Arrays | None = None
+) -> Arrays:
+    model = VariantModel(parameters(), merged(explanation))
     output = run_in_layout(getattr(model, part), part, layout, given or numbers(part))
     return vectors(part, output.quantities)
 

@@ -204,39 +204,44 @@ class VariantModel:
         order, query = self.choice["order"], s
         if order == "new state attends":
             query = self.state(s, y_prev, y, h)["state"]
-        found = self.energies(query, h, mask)
-        alpha = found["weights"] = self._weights(found["energies"], mask)
-        c = found["context"] = self._context(alpha, h, mask)
+        quantities = self.energies(query, h, mask)
+        alpha = quantities["weights"] = self._weights(quantities["energies"], mask)
+        c = quantities["context"] = self._context(alpha, h, mask)
         if c.shape[1] != h.shape[2]:
-            return found  # which no later equation can take
-        found |= self.state(s, y_prev, y, c)
-        read = found["state"] if order in ("section 3", "next", "new state attends") else s
-        return found | self.readout(read, y_prev, c, y)
+            return quantities  # which no later equation can take
+        quantities |= self.state(s, y_prev, y, c)
+        read = quantities["state"] if order in ("section 3", "next", "new state attends") else s
+        return quantities | self.readout(read, y_prev, c, y)
 
     def sentence(
         self, x: np.ndarray, mask: np.ndarray, y: np.ndarray, y_mask: np.ndarray
     ) -> Arrays:
-        found = self.encode(x, mask)
-        h, s, y_prev, steps = found["annotations"], found["start"], np.full(len(y), NO_WORD), []
+        quantities = self.encode(x, mask)
+        h, s, y_prev, steps = (
+            quantities["annotations"],
+            quantities["start"],
+            np.full(len(y), NO_WORD),
+            [],
+        )
         begin = {"zero": s * 0}.get(self.choice["passed_on"], s)
         for word in y.T:
             steps.append(self.step(s, y_prev, word, h, mask))
             if "state" not in steps[-1]:
-                return found
+                return quantities
             s, y_prev = steps[-1]["state"] if self.choice["passed_on"] == "state" else begin, word
-        found["weights"] = np.stack([step["weights"] for step in steps], 1)
-        found["states"] = np.stack([step["state"] for step in steps], 1)
-        found["probabilities"] = np.stack([step["probabilities"] for step in steps], 1)
-        of_words = np.take_along_axis(found["probabilities"], y[:, :, None], 2)[:, :, 0]
-        found["word_log_probabilities"] = np.where(y_mask, of_words, 0)
-        return found | {"log_likelihood": found["word_log_probabilities"].sum(1)}
+        quantities["weights"] = np.stack([step["weights"] for step in steps], 1)
+        quantities["states"] = np.stack([step["state"] for step in steps], 1)
+        quantities["probabilities"] = np.stack([step["probabilities"] for step in steps], 1)
+        of_words = np.take_along_axis(quantities["probabilities"], y[:, :, None], 2)[:, :, 0]
+        quantities["word_log_probabilities"] = np.where(y_mask, of_words, 0)
+        return quantities | {"log_likelihood": quantities["word_log_probabilities"].sum(1)}
 
     def _inputs(self, side: str, word: np.ndarray, c: np.ndarray | None = None) -> list[np.ndarray]:
         """Return what words and context add to z, r and the proposed state."""
-        found = [word @ self.p[f"W{gate}{side}"].T for gate in ("_z", "_r", "")]
+        products = [word @ self.p[f"W{gate}{side}"].T for gate in ("_z", "_r", "")]
         if c is None:
-            return found
-        return [x + c @ self.p[C].T for x, C in zip(found, ("C_z", "C_r", "C"), strict=True)]
+            return products
+        return [x + c @ self.p[C].T for x, C in zip(products, ("C_z", "C_r", "C"), strict=True)]
 
     def _unit(self, place: str, side: str, inputs: list[np.ndarray], h: np.ndarray) -> np.ndarray:
         p = self.p

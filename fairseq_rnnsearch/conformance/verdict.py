@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from fairseq_rnnsearch.conformance.authors_numbers import NO_WORD, PARTS, Arrays, counts, numbers
-from fairseq_rnnsearch.conformance.catalogue import BY_NAME, Found
+from fairseq_rnnsearch.conformance.catalogue import BY_NAME, PlacedDeviation
 from fairseq_rnnsearch.conformance.given_code import GivenCode, Layout, Output, Refused
 from fairseq_rnnsearch.conformance.matching import (
     DOUBLE,
@@ -167,20 +167,20 @@ def judged(
                 mistakes.setdefault(single, f"{problem} ({layout})")
                 continue
             quantities, remarks = _comparable(output)
-            found = vectors(part, quantities)
-            errors = differences(found, vectors(part, numbers(part)))
+            outputs = vectors(part, quantities)
+            errors = differences(outputs, vectors(part, numbers(part)))
             report = PartReport(part, layout, errors, remarks=remarks)
             if report.ok:
                 return report
             report = report._replace(where=_where(part, layout, quantities, _first(errors)))
-            if _is_random(part, run, layout, found):
+            if _is_random(part, run, layout, outputs):
                 said = "returns other numbers when called again: dropout or random parameters?"
                 return report._replace(remarks=(*remarks, said))
             differing.append(report)
-            if any(max(differences(found, other).values()) <= DOUBLE for other in tried):
+            if any(max(differences(outputs, other).values()) <= DOUBLE for other in tried):
                 continue  # this layout makes no difference, and has no other explanation
-            tried.append(found)
-            reports.append((report, found))
+            tried.append(outputs)
+            reports.append((report, outputs))
         if explained := _explained(reports, known):
             return explained
     if not differing:
@@ -211,12 +211,12 @@ def _where(part: str, layout: Layout, quantities: Arrays, name: str) -> str:
     return ""
 
 
-def _is_random(part: str, run: Callable[[Layout], Output], layout: Layout, found: Arrays) -> bool:
+def _is_random(part: str, run: Callable[[Layout], Output], layout: Layout, outputs: Arrays) -> bool:
     """Tell whether a second run in a layout gives other numbers."""
     again = vectors(part, _comparable(run(layout))[0])
     return not all(
         np.allclose(vector, again[name], rtol=0, atol=SINGLE, equal_nan=True)
-        for name, vector in found.items()
+        for name, vector in outputs.items()
     )
 
 
@@ -227,11 +227,11 @@ def _run(given: GivenCode, part: str, layout: Layout) -> Output:
 def _composed(given: GivenCode, layouts: dict[str, Layout]) -> Output | None:
     """Run sentences through ``encode`` and ``step``, if these return all that it takes."""
     inputs = numbers("sentence")
-    found = given.run("encode", layouts["encode"], inputs).quantities
-    h = found.get("annotations")
-    if "start" not in found and "start" in layouts:
-        found |= given.run("start", layouts["start"], {**inputs, "h": h}).quantities
-    s, y_prev, steps = found.get("start", inputs["start"]), np.full(len(h), NO_WORD), []
+    quantities = given.run("encode", layouts["encode"], inputs).quantities
+    h = quantities.get("annotations")
+    if "start" not in quantities and "start" in layouts:
+        quantities |= given.run("start", layouts["start"], {**inputs, "h": h}).quantities
+    s, y_prev, steps = quantities.get("start", inputs["start"]), np.full(len(h), NO_WORD), []
     for y in inputs["y"].T:
         arguments = {"s": s, "y_prev": y_prev, "y": y, "h": h, "mask": inputs["mask"]}
         output = given.run("step", layouts["step"], arguments)
@@ -240,8 +240,8 @@ def _composed(given: GivenCode, layouts: dict[str, Layout]) -> Output | None:
             return None
         s, y_prev = steps[-1]["state"], y
     for name, one in (("states", "state"), ("probabilities", "probabilities")):
-        found[name] = np.stack([step[one] for step in steps], 1)
-    return Output(found, ())
+        quantities[name] = np.stack([step[one] for step in steps], 1)
+    return Output(quantities, ())
 
 
 def _explained(
@@ -252,13 +252,13 @@ def _explained(
     They reproduce all quantities or, if nothing does that, all up to the first that differs.
     """
     for is_whole, number in itertools.product((True, False), (1, 2)):
-        for report, found in attempts:
-            names = tuple(found)
+        for report, outputs in attempts:
+            names = tuple(outputs)
             first = names.index(_first(report.errors))
             wanted = names if is_whole else names[: first + 1]
             if not is_whole and wanted == names:
                 continue  # tried before
-            target = {name: found[name] for name in wanted}
+            target = {name: outputs[name] for name in wanted}
             explanations = matches(report.part, report.layout, target, number, known)
             if explanations:
                 others = {_names(one): one for one in reversed(explanations)}
@@ -303,12 +303,12 @@ def _first(errors: dict[str, float]) -> str:
     return next(name for name, error in errors.items() if error > SINGLE)
 
 
-def _names(found: Sequence[Found]) -> tuple[str, ...]:
-    return tuple(one.name for one in found)
+def _names(explanation: Sequence[PlacedDeviation]) -> tuple[str, ...]:
+    return tuple(one.name for one in explanation)
 
 
-def _named(found: Sequence[Found]) -> str:
+def _named(explanation: Sequence[PlacedDeviation]) -> str:
     return " with ".join(
         f"{one.name} ({one.place})" if len(BY_NAME[one.name].places) > 1 else one.name
-        for one in found
+        for one in explanation
     )

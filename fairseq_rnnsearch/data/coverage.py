@@ -208,9 +208,9 @@ class CountedText:
         bad = [(one, other) for one, other in zip(sides, sides[::-1], strict=True) if one.is_bad]
         if bad and not self._has_warned:
             self._has_warned = True
-            found = "; ".join(_explained(one, other.vocabulary) for one, other in bad)
+            explained = "; ".join(_explained(one, other.vocabulary) for one, other in bad)
             result = "alignment" if self._target.words else "translation"
-            logger.warning("probably a bad %s: %s", result, found)
+            logger.warning("probably a bad %s: %s", result, explained)
 
     def _judge_certainty(self) -> None:
         most = self._tokens * max(LEAST_BITS, self._validation_bits)

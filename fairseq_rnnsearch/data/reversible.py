@@ -48,7 +48,7 @@ def split(line: str) -> list[str]:
         if text == " " and piece.start() > 0 and piece.end() < len(line):
             is_joined = False
             continue
-        text = _UNWRITABLE.sub(lambda found: f"{ESCAPE}{ord(found[0]):04x}", text)
+        text = _UNWRITABLE.sub(lambda match: f"{ESCAPE}{ord(match[0]):04x}", text)
         if is_joined and is_word:
             tokens[-1] += JOINER
         elif is_joined:
@@ -64,15 +64,15 @@ def join(tokens: Sequence[str]) -> str:
     for token in tokens:
         if not is_joined and not token.startswith(JOINER):
             text += " "
-        text += _ESCAPED.sub(lambda found: chr(int(found[1], 16)), shown(token))
+        text += _ESCAPED.sub(lambda match: chr(int(match[1], 16)), shown(token))
         is_joined = token.endswith(JOINER)
     return text
 
 
 def spaces_in(symbols: Iterable[str]) -> set[str]:
     """Return the white space that has a token among a model's symbols, and the plain space."""
-    found = filter(None, (_ESCAPED.fullmatch(shown(symbol)) for symbol in symbols))
-    return {" ", *(chr(int(one[1], 16)) for one in found)}
+    matches = filter(None, (_ESCAPED.fullmatch(shown(symbol)) for symbol in symbols))
+    return {" ", *(chr(int(one[1], 16)) for one in matches)}
 
 
 def with_spaces_of(line: str, known: Container[str]) -> str:
@@ -80,7 +80,7 @@ def with_spaces_of(line: str, known: Container[str]) -> str:
 
     No training text has the line feed of a file's line, and few have two spaces in a row.
     """
-    return _SPACES.sub(lambda found: found[0] if found[0] in known else " ", line.strip())
+    return _SPACES.sub(lambda match: match[0] if match[0] in known else " ", line.strip())
 
 
 def shown(token: str) -> str:

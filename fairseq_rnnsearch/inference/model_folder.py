@@ -342,10 +342,10 @@ def _check_stored(path: Path, expected: dict[str, tuple[int, ...]], slices: dict
         has = "lacks" if differing[0] in wanted else "must not have"
         raise UserError(f"{file} {has} {differing[0]:.100}, by the options in {CONFIG}")
     for name, (shape, types) in wanted.items():
-        found, kind = tuple(slices[name].get_shape()), slices[name].get_dtype()
-        if found != shape or kind not in types:
+        sizes, kind = tuple(slices[name].get_shape()), slices[name].get_dtype()
+        if sizes != shape or kind not in types:
             raise UserError(
-                f"{file}: {name} has the sizes {found!s:.100}, of {kind}; {CONFIG} and the "
+                f"{file}: {name} has the sizes {sizes!s:.100}, of {kind}; {CONFIG} and the "
                 f"dictionaries ask for {shape}, of {' or '.join(types)}"
             )
 

@@ -55,8 +55,8 @@ def _convert(
             line = content.decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError as problem:
             raise UserError(f"{name}, line {number}: is not UTF-8: {problem}") from problem
-        made = plain_text.text(line.split()) if join else " ".join(plain_text.tokens(line))
-        print(made, file=out)
+        converted = plain_text.text(line.split()) if join else " ".join(plain_text.tokens(line))
+        print(converted, file=out)
         bar.update(len(content))
 
 
@@ -68,9 +68,9 @@ def _convert_files(
     # Without a terminal nothing is shown.
     with tqdm(total=total, unit="B", unit_scale=True, leave=False, disable=None) as bar:
         for path in paths:
-            made, rules = out / path.name, rules_of(path.suffix[1:])
+            converted, rules = out / path.name, rules_of(path.suffix[1:])
             with (
-                replacing(made) as unfinished,
+                replacing(converted) as unfinished,
                 path.open("rb") as text,
                 unfinished.open("w", **_AS_TEXT) as file,
             ):
@@ -228,8 +228,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         else:
             _convert_files(options.files, options.out, rules_of, options.join)
         if not options.join:
-            made = json.dumps(described, indent=1, ensure_ascii=False) + "\n"
-            write_text(options.out / FILE_NAME, made)
+            text = json.dumps(described, indent=1, ensure_ascii=False) + "\n"
+            write_text(options.out / FILE_NAME, text)
     except OSError as problem:
         raise UserError(f"{problem.filename}: {problem.strerror}") from problem
 

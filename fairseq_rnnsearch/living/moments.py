@@ -24,9 +24,11 @@ def checkpoints_of(folder: Path, most: int = MOST_MOMENTS) -> dict[str, Path]:
     """
     for unit, name in _NAMES.items():
         matches = ((re.fullmatch(name, path.name), path) for path in folder.glob("*.pt"))
-        found = {int(match[1]): path for match, path in matches if match}
-        if len(found) > 1:
-            return {f"{unit} {number}": found[number] for number in moments(sorted(found), most)}
+        by_number = {int(match[1]): path for match, path in matches if match}
+        if len(by_number) > 1:
+            return {
+                f"{unit} {number}": by_number[number] for number in moments(sorted(by_number), most)
+            }
     raise UserError(
         f"--training {folder}: must be a folder with two checkpoints of updates or epochs; "
         "train with --save-interval-updates, or without --no-epoch-checkpoints"

@@ -317,16 +317,16 @@ def _check_order(model: object, trained_with: str | None) -> None:
         raise UserError(f"--decoder-order {order}: it was trained with {trained_with}")
 
 
-def _check_types(types: dict[str, Any], found: dict, where: str = "") -> None:
+def _check_types(types: dict[str, Any], state: dict, where: str = "") -> None:
     """Check those of a checkpoint's fields that are there; older checkpoints lack some.
 
     Raises:
         UserError: naming the first of another type, or a negative count.
     """
     for name, expected in types.items():
-        value = found.get(name)
+        value = state.get(name)
         is_negative = expected is int and isinstance(value, int) and value < 0
-        if name in found and (is_negative or not isinstance(value, expected)):
+        if name in state and (is_negative or not isinstance(value, expected)):
             raise UserError(f"{where}{name} cannot be {value!r:.60}{checkpoints.ADVICE}")
 
 

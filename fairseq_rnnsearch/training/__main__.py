@@ -147,8 +147,8 @@ def _languages(options: argparse.Namespace) -> tuple[str, str]:
         names = (options.languages or "").split(",")
         said = "--languages must name"
     else:
-        found = [_SUFFIX.search(Path(file).name) for file in (options.source, options.target)]
-        names = [suffix[1] if suffix else "" for suffix in found]
+        suffixes = [_SUFFIX.search(Path(file).name) for file in (options.source, options.target)]
+        names = [suffix[1] if suffix else "" for suffix in suffixes]
         said = "the suffixes of the files must be"
         if wrong := NO_LANGUAGES.intersection(names):
             raise UsageError(f"the suffix {min(wrong)} is no language: give --languages en,fr")

@@ -182,10 +182,10 @@ def read_columns(path: Path) -> Pairs:
     if 2 * further > pairs.read:  # of which the wrong two may come first
         wrong["names"] = _NAME
     for column, (kind, pattern) in product((0, 1), wrong.items()):
-        found = [pair[column] for pair in pairs.kept if pattern.fullmatch(pair[column])]
-        if 2 * len(found) > len(pairs.kept):
+        alike = [pair[column] for pair in pairs.kept if pattern.fullmatch(pair[column])]
+        if 2 * len(alike) > len(pairs.kept):
             raise UserError(
-                f"{path}: column {column + 1} has {kind} ({found[0][:40]}) in {len(found):,} of"
+                f"{path}: column {column + 1} has {kind} ({alike[0][:40]}) in {len(alike):,} of"
                 f" {counted(len(pairs.kept), 'line')}; the first two columns must be a sentence"
                 " and its translation"
             )

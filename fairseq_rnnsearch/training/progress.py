@@ -46,9 +46,11 @@ class Progress:
         """Show what is worth it of a line."""
         if report := _REPORT.search(line):
             self._show_report(report)
-        elif kept := _KEPT.search(line):
-            left_out = f"{int(kept[2]) - int(kept[1])} of {kept[2]} pairs, of more than {kept[3]}"
-            if kept[1] != kept[2] and left_out != self._left_out:  # each epoch says it
+        elif match := _KEPT.search(line):
+            left_out = (
+                f"{int(match[2]) - int(match[1])} of {match[2]} pairs, of more than {match[3]}"
+            )
+            if match[1] != match[2] and left_out != self._left_out:  # each epoch says it
                 self._print(f"left out of training: {left_out} words or pieces")
                 self._left_out = left_out
         elif validation := _VALIDATION.search(line):

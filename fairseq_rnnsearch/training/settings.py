@@ -158,12 +158,12 @@ _FIRST = {"tokenizer": "text", "model": "model", "longest": "training", "evaluat
 
 def groups() -> dict[str, list[str]]:
     """Return the names of the settings of text, model, training and translation."""
-    found: dict[str, list[str]] = {}
+    of_groups: dict[str, list[str]] = {}
     for name in FIELDS:
         if name in _FIRST:
-            group = found.setdefault(_FIRST[name], [])
+            group = of_groups.setdefault(_FIRST[name], [])
         group.append(name)
-    return found
+    return of_groups
 
 
 def as_argument(value: Any) -> str:

@@ -68,10 +68,10 @@ def leave_out_unequal(corpus: Pairs, texts: tuple[Text, Text]) -> None:
             for lengths in (in_words, list(map(len, pair)))
         )
 
-    kept = [pair for pair in corpus.kept if is_equal(pair)]
+    equal = [pair for pair in corpus.kept if is_equal(pair)]
     reason = f"one side more than {MOST_TIMES_AS_LONG} times as long as the other"
-    corpus.left_out[reason] += len(corpus.kept) - len(kept)
-    corpus.kept = kept
+    corpus.left_out[reason] += len(corpus.kept) - len(equal)
+    corpus.kept = equal
 
 
 def file_of(prefix: str, language: str) -> Path:

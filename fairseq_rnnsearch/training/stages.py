@@ -195,8 +195,8 @@ class Training:
         described = json.loads((tokens / FILE_NAME).read_text(encoding="utf-8"))
         for language in with_codes:
             described[language]["bpe_codes"] = f"codes.{language}"
-        made = json.dumps(described, indent=1, ensure_ascii=False) + "\n"
-        (out / FILE_NAME).write_text(made, encoding="utf-8")
+        text = json.dumps(described, indent=1, ensure_ascii=False) + "\n"
+        (out / FILE_NAME).write_text(text, encoding="utf-8")
 
     def _binarise(self, out: Path) -> None:
         """Make data of all parts and copies; the dictionaries have the pieces of all copies.
@@ -436,8 +436,8 @@ class Training:
         rules = PlainText(target, self._tokenizer(target))
         text = (rules.text(line.split()) for line in tokens)
         for name, lines in (("tokens", tokens), ("text", text)):
-            made = "".join(f"{line}\n" for line in lines)
-            (out / f"{name}.{target}").write_text(made, encoding="utf-8", newline="\n")
+            content = "".join(f"{line}\n" for line in lines)
+            (out / f"{name}.{target}").write_text(content, encoding="utf-8", newline="\n")
 
     def report(self) -> None:
         """Print three translations, the scores and what else there is to see."""
@@ -526,8 +526,8 @@ def _segment(
 
 def _translations(generated: Path) -> list[str]:
     """Return the translations in fairseq-generate's output, in the order of the text."""
-    found = (line[2:].split("\t", 2) for line in _lines(generated) if line.startswith("D-"))
-    return [text for _, text in sorted((int(number), text) for number, _, text in found)]
+    fields = (line[2:].split("\t", 2) for line in _lines(generated) if line.startswith("D-"))
+    return [text for _, text in sorted((int(number), text) for number, _, text in fields)]
 
 
 def _lines(path: Path) -> list[str]:

@@ -190,11 +190,11 @@ class Work:
         stamp.touch()
         _remove(replaced)
 
-    def link(self, name: str, made: Path) -> None:
+    def link(self, name: str, target: Path) -> None:
         """Let a name in the folder lead to what was made last."""
         unfinished = self.folder / f"{name}.partial"
         _remove(unfinished)
-        unfinished.symlink_to(made.relative_to(self.folder))
+        unfinished.symlink_to(target.relative_to(self.folder))
         unfinished.replace(self.folder / name)
 
     def run(

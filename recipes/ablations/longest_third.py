@@ -15,7 +15,7 @@ from fairseq_rnnsearch.errors import program
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from text_files import read_pairs, write_pairs
 
-SETS = {"train": "train", "val": "valid", "test": "test"}  # theirs: ours
+SETS = {"train": "train", "val": "valid", "test": "test"}  # the names of Multi30k and of a corpus
 
 
 def longest_third(sources: list[str]) -> list[int]:
@@ -31,10 +31,10 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    for theirs, ours in SETS.items():
-        pairs = read_pairs(options.folder / theirs)
+    for name, part in SETS.items():
+        pairs = read_pairs(options.folder / name)
         chosen = longest_third([source for source, _ in pairs])
-        write_pairs([pairs[i] for i in chosen], options.out, ours)
+        write_pairs([pairs[i] for i in chosen], options.out, part)
 
 
 if __name__ == "__main__":

@@ -62,15 +62,15 @@ def differences(scores: Sequence[np.ndarray]) -> list[Difference]:
     first, *others = scores
     freedom = sum(map(len, scores)) - len(scores)
     squares = sum(float(((x - x.mean()) ** 2).sum()) for x in scores)
-    found = []
+    of_arms = []
     for x in others:
         mean, interval = float(x.mean() - first.mean()), None
         if freedom:
             error = np.sqrt(squares / freedom * (1 / len(x) + 1 / len(first)))
             half = float(student.ppf(1 - 0.05 / len(others) / 2, freedom) * error)
             interval = mean - half, mean + half
-        found.append(Difference(mean, interval))
-    return found
+        of_arms.append(Difference(mean, interval))
+    return of_arms
 
 
 def best_rate(runs: Sequence[Run], arm: str, seed: int) -> str:

@@ -77,9 +77,9 @@ def measure(
             yield row | {"parameters": parameters.get(name)}
 
 
-def _ratio(theirs: list[float], own: list[float]) -> float:
+def _ratio(reference: list[float], own: list[float]) -> float:
     """Return how many times as fast as the others it is."""
-    return statistics.median(t / o for t, o in zip(theirs, own, strict=True))
+    return statistics.median(r / o for r, o in zip(reference, own, strict=True))
 
 
 def peak_memory(size: str, name: str, threads: int) -> float:

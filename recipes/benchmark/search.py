@@ -137,7 +137,7 @@ def measure(
                 seconds[candidate].append(clock() - start)
     rows = []
     for candidate, own in seconds.items():
-        ratios = [theirs / this for theirs, this in zip(seconds["lstm"], own, strict=True)]
+        ratios = [lstm / this for lstm, this in zip(seconds["lstm"], own, strict=True)]
         rows.append(
             {
                 "size": name,

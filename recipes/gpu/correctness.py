@@ -10,7 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import torch
 from authors import SEARCHES, authors_params, recorded_numbers, recorded_searches
-from device import Device, Found, Measurements, bounded, moved, products_in
+from device import Device, Measured, Measurements, bounded, moved, products_in
 from models import adadelta, batch_of, fairseq_words, model_from_arrays, padded, previous
 from search import sentences
 from speed import BEAM, TOGETHER, kinds
@@ -32,10 +32,10 @@ def correctness(device: Device) -> Measurements:
     """Gradients beside float64, the authors' numbers and searches, and searches beside a CPU's."""
     exact = cache(partial(_gradients, device, device.torch))
 
-    def beside_a_cpu() -> Found:
+    def beside_a_cpu() -> Measured:
         return _largest(_gradients(device, CPU), exact(), BOUNDS["float64"])
 
-    def beside_float64(kernels: str, operands: str) -> Found:
+    def beside_float64(kernels: str, operands: str) -> Measured:
         model = device.model(kernels=kernels, compute_dtype=operands)
         with products_in(operands):
             for _ in range(3):  # the second time loops are recorded
@@ -62,7 +62,7 @@ def _gradients(
     return {name: p.grad.double().cpu() for name, p in model.named_parameters()}
 
 
-def _largest(found: dict, exact: dict, bound: float) -> Found:
+def _largest(found: dict, exact: dict, bound: float) -> Measured:
     errors = {
         name: float((found[name] - gradient).norm() / gradient.norm())
         for name, gradient in exact.items()
@@ -72,7 +72,7 @@ def _largest(found: dict, exact: dict, bound: float) -> Found:
     return bounded(errors[worst], bound, worst)
 
 
-def _authors_numbers(device: Device, kernels: str) -> Found:
+def _authors_numbers(device: Device, kernels: str) -> Measured:
     """Return the largest difference from a batch of the authors' program and its three updates."""
     recorded = recorded_numbers()
     model = model_from_arrays(authors_params()).to(device.torch)
@@ -86,8 +86,8 @@ def _authors_numbers(device: Device, kernels: str) -> Found:
     differences = {}
     for b, (source, target) in enumerate(zip(sources, targets, strict=True)):
         ours = attention[b, : len(target), : len(source)]
-        theirs = recorded["alignment"][: len(target), : len(source), b]
-        differences[f"alignment {b}"] = np.abs(ours - theirs).max()
+        authors = recorded["alignment"][: len(target), : len(source), b]
+        differences[f"alignment {b}"] = np.abs(ours - authors).max()
     words_of = {"source_dictionary": model.encoder, "target_dictionary": model.decoder}
     task = SimpleNamespace(**{name: part.dictionary for name, part in words_of.items()})
     criterion = AlignmentHeatmapCriterion(task, "sum", 0.0)
@@ -116,7 +116,7 @@ def _authors_numbers(device: Device, kernels: str) -> Found:
     return found
 
 
-def _authors_searches(device: Device) -> Found:
+def _authors_searches(device: Device) -> Measured:
     """Return how many of the program's recorded searches find something else."""
     differing, params = [], authors_params()
     for label in SEARCHES:
@@ -137,7 +137,7 @@ def _authors_searches(device: Device) -> Found:
     return bounded(len(differing), 0, ", ".join(differing[:3]))
 
 
-def _translations(device: Device) -> Found:
+def _translations(device: Device) -> Measured:
     """Return how many best translations of sentences are others than on a CPU, in float64."""
     model = device.model().double().eval()
     with torch.no_grad():

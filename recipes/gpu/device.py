@@ -18,8 +18,8 @@ from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
 
 ROOT = Path(__file__).resolve().parents[2]
 # a number, one of ``bounded``, or several of them by name
-Found = float | dict[str, "Found | str"]
-Measurements = dict[str, Callable[[], Found]]
+Measured = float | dict[str, "Measured | str"]
+Measurements = dict[str, Callable[[], Measured]]
 OPERANDS = {
     "float32": (torch.float32, "highest"),
     "tf32": (torch.float32, "high"),
@@ -91,7 +91,7 @@ class Device:
         return AlignmentHeatmapCriterion(self.task, "sum", 0.0)
 
 
-def bounded(value: float, bound: float, where: str = "") -> Found:
+def bounded(value: float, bound: float, where: str = "") -> Measured:
     """Return a number that is to be no larger than a bound, and where it was found."""
     return {"value": float(value), "bound": float(bound), "where": where}
 

@@ -17,7 +17,7 @@ sys.path += [str(ROOT / "recipes"), str(ROOT / "recipes/benchmark"), str(ROOT / 
 import correctness  # noqa: E402
 import speed  # noqa: E402
 import trainings  # noqa: E402
-from device import Device, Found  # noqa: E402
+from device import Device, Measured  # noqa: E402
 from reporting.paper import TRAINING  # noqa: E402
 
 PARTS = {
@@ -81,7 +81,7 @@ def table(out: Path) -> str:
     return "\n".join(lines) or "nothing has been measured yet"
 
 
-def _rows(title: str, found: Found) -> Iterator[tuple[str, float, float | None, str]]:
+def _rows(title: str, found: Measured) -> Iterator[tuple[str, float, float | None, str]]:
     """Yield of each number its title, its bound or None, and where it was found."""
     if not isinstance(found, dict):
         yield title, found, None, ""

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import torch
-from device import Device, Found, Measurements, bounded, moved, products_in, task_of
+from device import Device, Measured, Measurements, bounded, moved, products_in, task_of
 from search import lstm, rnnsearch, sentences
 
 from fairseq_rnnsearch.inference.search.generator import _Search
@@ -69,7 +69,7 @@ class Updates:
 def profile(device: Device) -> Measurements:
     """Milliseconds of an update by pass, its launches, and the kernels that take the most."""
 
-    def measure(kernels: str, operands: str) -> Found:
+    def measure(kernels: str, operands: str) -> Measured:
         training = Updates(device, kernels=kernels, compute_dtype=operands)
         with products_in(operands):
             forward, both = (
@@ -105,13 +105,13 @@ def _own_time(event: torch.autograd.profiler_util.FunctionEventAvg, on_gpu: bool
 def waits(device: Device) -> Measurements:
     """How often the program waits for the device, as torch itself counts it."""
 
-    def of_update(kernels: str) -> Found:
+    def of_update(kernels: str) -> Measured:
         training = Updates(device, kernels=kernels)
         for _ in range(3):
             training.update()
         return _counted(device, training.update, 0)
 
-    def of_step() -> Found:
+    def of_step() -> Measured:
         translate, steps = _search(device, f"{device.kernels} float32", TOGETHER), []
         translate()
         step = _Search._step
@@ -127,7 +127,7 @@ def waits(device: Device) -> Measurements:
 
 def _counted(
     device: Device, function: Callable[[], object], bound: float, of: Callable[[], int] = lambda: 1
-) -> Found:
+) -> Measured:
     """Return how often a function waits, over how often something happens in it."""
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
@@ -185,7 +185,9 @@ def search(device: Device) -> Measurements:
 def memory(device: Device) -> Measurements:
     """Gigabytes that an update and a search take beside what stays."""
 
-    def taken(function: Callable[[], object], clear: Callable[[], object] = lambda: None) -> Found:
+    def taken(
+        function: Callable[[], object], clear: Callable[[], object] = lambda: None
+    ) -> Measured:
         for _ in range(3):
             function()
         clear()
@@ -201,13 +203,13 @@ def memory(device: Device) -> Measurements:
             "of torch in all, GB": torch.cuda.max_memory_reserved() / 1e9,
         }
 
-    def of_update(kernels: str) -> Found:
+    def of_update(kernels: str) -> Measured:
         training = Updates(device, kernels=kernels)
         gradients = sum(p.nbytes for p in training.model.parameters()) / 1e9
         found = taken(training.backward, training.model.zero_grad)
         return found | {"of these gradients of parameters, GB": gradients}
 
-    def of_search(kernels: str) -> Found:
+    def of_search(kernels: str) -> Measured:
         return taken(_search(device, f"{kernels} float32", TOGETHER))
 
     found = {f"an update, {k} kernels": lambda k=k: of_update(k) for k in both(device)}

@@ -12,7 +12,7 @@ from itertools import accumulate
 from pathlib import Path
 
 import torch
-from device import ROOT, Device, Found, Measurements, bounded
+from device import ROOT, Device, Measured, Measurements, bounded
 from text_files import read_lines
 from training import COMMANDS, OURS
 
@@ -135,7 +135,7 @@ def training(device: Device, lengths: str = "fixed") -> Measurements:
     return found
 
 
-def _mean_lengths(folder: Path) -> Found:
+def _mean_lengths(folder: Path) -> Measured:
     sides = {"source": "xx", "target": "yy"}
     return {
         side: statistics.mean(
@@ -153,7 +153,7 @@ def lengths(device: Device) -> Measurements:
 def resume(device: Device) -> Measurements:
     """Whether parameters are other bits after an interruption, with deterministic algorithms."""
 
-    def measure(name: str) -> Found:
+    def measure(name: str) -> Measured:
         ends = []
         for parts in ((6,), (3, 6)):
             folder = device.out / f"resume-{name}-{len(parts)}"

@@ -93,20 +93,20 @@ def score_texts(
     test: TestSet,
     systems: Sequence[System],
     bootstrap: Bootstrap,
-    theirs: paper.PaperRows,
+    of_paper: paper.PaperRows,
 ) -> list[ScoredTexts]:
     """Score each kind of text of which there are references and translations.
 
     Args:
         test, systems: from `read_texts`.
         bootstrap: how intervals and differences are made.
-        theirs: the paper's rows.
+        of_paper: the paper's rows.
     """
     hidden = paper.PaperRows({})
     scored = []
     for kind, title in _TITLES.items():
         if sets := _score_sets(test, systems, kind, bootstrap):
-            shown = theirs if kind == "tokens" else hidden  # the paper's values are of tokens
+            shown = of_paper if kind == "tokens" else hidden  # the paper's values are of tokens
             tables = [
                 _scores(sets, ("BLEU",), f"{title}, {_sizes(sets)}", systems, shown),
                 *_differences(sets, title, systems, bootstrap.baseline),
@@ -147,14 +147,14 @@ def _scores(
     metrics: Sequence[str],
     title: str,
     systems: Sequence[System],
-    theirs: paper.PaperRows,
+    of_paper: paper.PaperRows,
 ) -> Table:
     """Make a table of scores, with the paper's and those of its published reproduction.
 
     Their rows without a counterpart follow.
     """
-    reproduced = {system.name: theirs.reproduction(system.name) for system in systems}
-    with_reproduction = theirs.further or any(reproduced.values())
+    reproduced = {system.name: of_paper.reproduction(system.name) for system in systems}
+    with_reproduction = of_paper.further or any(reproduced.values())
     rows = []
     for system in systems:
         row: Row = {_SYSTEM: system.name}
@@ -165,17 +165,17 @@ def _scores(
                 interval = "95% interval" if metric == "BLEU" else f"95% of {metric}"
                 row[Column(metric, group)] = found and fixed(found.value, decimals)
                 row[_minor(interval, group)] = found and span(found.interval, decimals)
-            if theirs.are_shown:
-                row[_paper(group)] = _paper_bleu(theirs.beside[system.name], place)
+            if of_paper.are_shown:
+                row[_paper(group)] = _paper_bleu(of_paper.beside[system.name], place)
             if with_reproduction and place == 0:
                 row[_REPRODUCTION] = fixed(reproduced[system.name], 1)
         rows.append(row)
     paper_rows = []
-    for name in theirs.without_counterpart(paper.BLEU):
+    for name in of_paper.without_counterpart(paper.BLEU):
         cells = {_paper(group): _paper_bleu(name, place) for place, group in enumerate(sets)}
         cells[_REPRODUCTION] = fixed(paper.REPRODUCTION.get(name), 1)
         paper_rows.append({_SYSTEM: f"{name} (paper)", **cells})
-    for name in theirs.reproductions_without_counterpart():
+    for name in of_paper.reproductions_without_counterpart():
         cells = {_REPRODUCTION: fixed(paper.REPRODUCTION[name], 1)}
         paper_rows.append({_SYSTEM: f"{name} ({paper.REPRODUCTION_NAME})", **cells})
     return Table(rows, paper_rows, title)
@@ -198,10 +198,10 @@ def _paper(group: str) -> Column:
     return Column("paper", group, kind="paper")
 
 
-def _verdicts(scored: Comparison, theirs: paper.PaperRows) -> list[str]:
-    if not theirs.is_its_test_set:
+def _verdicts(scored: Comparison, of_paper: paper.PaperRows) -> list[str]:
+    if not of_paper.is_its_test_set:
         return []
-    said = (theirs.verdict(name, found.value) for name, found in scored.scores.items())
+    said = (of_paper.verdict(name, found.value) for name, found in scored.scores.items())
     return [verdict for verdict in said if verdict]
 
 

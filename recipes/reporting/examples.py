@@ -45,9 +45,9 @@ def read_choice(options: argparse.Namespace, test: TestSet) -> list[int]:
     """
     if options.examples is not None:
         return parse_ids(options.examples, len(test.source["tokens"]), "--examples")
-    theirs = set(map(paper.letters, paper.LONG_SENTENCES))
+    long_sentences = set(map(paper.letters, paper.LONG_SENTENCES))
     source = map(paper.letters, _shown(test.source))
-    found = [number for number, sentence in enumerate(source) if sentence in theirs]
+    found = [number for number, sentence in enumerate(source) if sentence in long_sentences]
     if found:
         return found
     return (test.lengths() >= paper.LONG_SENTENCE).nonzero()[0][:_FEW].tolist()

@@ -128,8 +128,8 @@ def by_length(
             bins.append(Bin(label, 0, math.nan, {}))
             continue
         own = {name: list(compress(text, inside)) for name, text in translations.items()}
-        theirs = [list(compress(text, inside)) for text in references]
-        scores = compare(own, theirs, bootstrap).scores
+        references_inside = [list(compress(text, inside)) for text in references]
+        scores = compare(own, references_inside, bootstrap).scores
         bins.append(Bin(label, int(inside.sum()), float(lengths[inside].mean()), scores))
     return bins
 

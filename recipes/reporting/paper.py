@@ -101,8 +101,8 @@ def _plain(name: str) -> str:
 
 def is_its_test_set(sentences: Iterable[str]) -> bool:
     """Tell whether sentences hold those of Table 3, and so are the source of newstest2014."""
-    theirs = set(map(letters, LONG_SENTENCES))
-    return theirs <= set(map(letters, sentences))
+    long_sentences = set(map(letters, LONG_SENTENCES))
+    return long_sentences <= set(map(letters, sentences))
 
 
 def letters(sentence: str) -> str:

@@ -114,7 +114,7 @@ def _made(options: argparse.Namespace) -> Report:
     trainings = training.read_logs(options)
     names = [system.name for system in systems]
     every_name = list(dict.fromkeys([*names, *trainings]))
-    theirs = paper.rows_beside(options, every_name, test.is_the_papers())
+    of_paper = paper.rows_beside(options, every_name, test.is_the_papers())
     chosen = examples.read_choice(options, test)
     alignments = _read_alignments(options)
     check_names(options.only_scored, names, "--only-scored")
@@ -123,16 +123,16 @@ def _made(options: argparse.Namespace) -> Report:
     shown_names = [system.name for system in shown]
     bins = lengths.read_bins(options, test, shown) if shown else []
     title = f"Translations of {options.source.name}"
-    if theirs.are_shown:
+    if of_paper.are_shown:
         title = "The experiment of the paper"
     return dict(
         title=options.title or title,
-        with_paper=theirs.are_shown,
+        with_paper=of_paper.are_shown,
         command=shlex.join(["python", "recipes/reporting", *sys.argv[1:]]),
         notes=options.note,
-        scores=bleu_table.score_texts(test, systems, bootstrap, theirs),
+        scores=bleu_table.score_texts(test, systems, bootstrap, of_paper),
         resamples=bootstrap.resamples,
-        training=training.training_table(trainings, theirs) if trainings else None,
+        training=training.training_table(trainings, of_paper) if trainings else None,
         training_remarks=training.training_remarks(trainings),
         length_curves=_length_curves(bins, shown_names, options.fewest) if shown else [],
         length_table=lengths.length_table(bins, shown_names) if shown else None,

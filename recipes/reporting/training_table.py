@@ -22,8 +22,8 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print updates, epochs, hours, device and likelihoods of trainings (Table 2)."""
     trainings = read_logs(options)
-    theirs = paper.rows_beside(options, list(trainings))
-    print(markdown(training_table(trainings, theirs)))
+    of_paper = paper.rows_beside(options, list(trainings))
+    print(markdown(training_table(trainings, of_paper)))
     for remark in training_remarks(trainings):
         print(f"\n{remark}")
 
@@ -62,27 +62,27 @@ def read_logs(options: argparse.Namespace) -> dict[str, Training]:
     return {name: read_training(logs, devices.get(name)) for name, logs in paths.items()}
 
 
-def training_table(trainings: Mapping[str, Training], theirs: paper.PaperRows) -> Table:
+def training_table(trainings: Mapping[str, Training], of_paper: paper.PaperRows) -> Table:
     """Return the paper's Table 2: how long the models were trained, and what they reached.
 
     Args:
         trainings: each model's training.
-        theirs: the paper's rows.
+        of_paper: the paper's rows.
     """
     rows = []
     for name, training in trainings.items():
         ours = _cells(training, 1 if training.hours >= 0.95 else 2)
         row: Row = {_MODEL: name}
         for head, cell in ours.items():
-            if theirs.are_shown:
+            if of_paper.are_shown:
                 row[Column("ours", head, head != "Device")] = cell
                 row[_paper(head)] = None
             else:
                 row[Column(head, numeric=head != "Device")] = cell
-        rows.append(row | _paper_cells(theirs.beside.get(name)))
+        rows.append(row | _paper_cells(of_paper.beside.get(name)))
     paper_rows = [
         {_MODEL: f"{name} (paper)", **_paper_cells(name)}
-        for name in theirs.without_counterpart(paper.TRAINING)
+        for name in of_paper.without_counterpart(paper.TRAINING)
     ]
     return Table(rows, paper_rows)
 

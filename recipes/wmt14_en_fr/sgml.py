@@ -122,9 +122,9 @@ def read_pair(source: Path, target: Path) -> list[tuple[str, str]]:
             in different orders.
     """
     first, second = read_segments(source), read_segments(target)
-    for mine, theirs, lacking in ((first, second, target), (second, first, source)):
+    for mine, others, lacking in ((first, second, target), (second, first, source)):
         for document, number in mine:
-            if (document, number) not in theirs:
+            if (document, number) not in others:
                 raise UserError(f"{lacking} lacks segment {number} of {document}")
     for ours, other in zip(first, second, strict=True):
         if ours != other:

@@ -32,10 +32,10 @@ def scratch(purpose: str, size: int, dtype: torch.dtype) -> Tensor:
 
     Allocating it for every batch would be slow.
     """
-    kept = _memory().__dict__
-    memory = kept.get(purpose)
+    tensors = _memory().__dict__
+    memory = tensors.get(purpose)
     if memory is None or memory.dtype != dtype or len(memory) < size:
-        memory = kept[purpose] = torch.empty(size, dtype=dtype)
+        memory = tensors[purpose] = torch.empty(size, dtype=dtype)
     return memory[:size]
 
 

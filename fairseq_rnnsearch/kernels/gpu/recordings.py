@@ -106,21 +106,21 @@ class Recordings:
     ) -> Cost:
         learned = [parameter for parameter in model.parameters() if parameter.requires_grad]
         places = tuple(parameter.data_ptr() for parameter in learned)
-        kept = self._of_models.get(model)
-        if kept is None or kept.places != places:
-            kept = self._of_models[model] = _OfModel(places, self._record.memory())
+        of_model = self._of_models.get(model)
+        if of_model is None or of_model.places != places:
+            of_model = self._of_models[model] = _OfModel(places, self._record.memory())
         # a recording repeats products in the precision it was made with
         precision = torch.get_float32_matmul_precision()
         key = precision, model.training, label_smoothing, *(x.shape for x in words)
-        if key not in kept.seen or (key not in kept.made and not self._record.has_room()):
-            kept.seen.add(key)
+        if key not in of_model.seen or (key not in of_model.made and not self._record.has_room()):
+            of_model.seen.add(key)
             return function(*words, label_smoothing)
-        if key not in kept.made:
-            kept.made[key] = self._make(function, model, words, label_smoothing, kept.pool)
-        given, recording = kept.made[key]
+        if key not in of_model.made:
+            of_model.made[key] = self._make(function, model, words, label_smoothing, of_model.pool)
+        given, recording = of_model.made[key]
         for place, tensor in zip(given, words, strict=True):
             place.copy_(tensor)
-        return _Launched.apply(kept, recording, *learned)
+        return _Launched.apply(of_model, recording, *learned)
 
     def _make(
         self,
@@ -170,14 +170,14 @@ class _Launched(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: torch.autograd.function.FunctionCtx,
-        kept: _OfModel,
+        of_model: _OfModel,
         recording: CudaRecording,
         *_: Tensor,
     ) -> Cost:
         recording.launch()
-        kept.launches += 1
+        of_model.launches += 1
         *results, ctx.gradients = *recording.returned[:3], recording.returned[3:]
-        ctx.kept, ctx.launch = kept, kept.launches
+        ctx.of_model, ctx.launch = of_model, of_model.launches
         cost, nll, alpha = (None if x is None else x.clone() for x in results)
         ctx.mark_non_differentiable(*(x for x in (nll, alpha) if x is not None))
         return cost, nll, alpha
@@ -186,7 +186,7 @@ class _Launched(torch.autograd.Function):
     def backward(
         ctx: torch.autograd.function.FunctionCtx, d_cost: Tensor, *_: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        if ctx.launch != ctx.kept.launches:
+        if ctx.launch != ctx.of_model.launches:
             raise RuntimeError("another batch's cost was computed before this one's gradients")
         return None, None, *(gradient * d_cost for gradient in ctx.gradients)
 

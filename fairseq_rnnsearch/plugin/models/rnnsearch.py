@@ -124,10 +124,10 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
             if os.path.isfile(model_name_or_path):
                 folder = stack.enter_context(tempfile.TemporaryDirectory())
                 model_name_or_path = _unpacked(model_name_or_path, folder)
-            found = hub_utils.from_pretrained(
+            loaded = hub_utils.from_pretrained(
                 model_name_or_path, *args, archive_map=cls.hub_models(), **options
             )
-        cfg = found["args"]
+        cfg = loaded["args"]
         OmegaConf.set_struct(cfg, False)
         for group in ("bpe", "tokenizer"):
             if group not in options:
@@ -136,7 +136,7 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
         given = options | (options.get("generation_args") or {})
         for name in cfg.generation.keys() & given.keys():
             cfg.generation[name] = given[name]
-        return hub_utils.GeneratorHubInterface(cfg, found["task"], found["models"])
+        return hub_utils.GeneratorHubInterface(cfg, loaded["task"], loaded["models"])
 
     def check_training(self, *, has_links: bool, begins_from_model: bool, readings: int) -> None:
         """Check that there is something to learn, and warn about what will train poorly.

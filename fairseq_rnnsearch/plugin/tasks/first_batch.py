@@ -69,10 +69,10 @@ def _numbers(model: nn.Module, criterion: nn.Module, sample: dict) -> dict[str, 
     cost = criterion(model, sample)[0]
     learned = {name: p for name, p in model.named_parameters() if p.requires_grad}
     gradients = torch.autograd.grad(cost, list(learned.values()), allow_unused=True)
-    found = dict(zip(learned, gradients, strict=True))
+    of_parameters = dict(zip(learned, gradients, strict=True))
     return {"the cost": cost.detach()} | {
         f"the gradient of {name}": gradient
-        for name, gradient in found.items()
+        for name, gradient in of_parameters.items()
         if gradient is not None
     }
 
@@ -82,7 +82,7 @@ def _difference(
 ) -> str | None:
     """Return what is wrong with the model's current kernels, or None."""
     try:
-        found = _numbers(model, criterion, sample)
+        numbers = _numbers(model, criterion, sample)
     except Exception as problem:  # kernels may raise anything on a GPU of another kind
         return f"nothing came ({reason(problem)})"
     is_narrow = any(
@@ -90,7 +90,7 @@ def _difference(
     )
     bound = _NARROW_BOUND if is_narrow else _BOUND
     for name, right in expected.items():
-        far = float((found[name] - right).norm() / right.norm().clamp(min=1e-30))
+        far = float((numbers[name] - right).norm() / right.norm().clamp(min=1e-30))
         if not far <= bound:  # true for NaN too
             return f"{name} is off by {far:.2g} of it"
     return None

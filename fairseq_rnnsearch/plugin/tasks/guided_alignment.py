@@ -96,11 +96,11 @@ class GuidedAlignment(Dataset):
                 continue  # count lines for the message
             if not _LINE.fullmatch(line):
                 raise _malformed(path, number, line)
-            found = array("i", map(int, line.replace("-", " ").split()))
-            if found and self._check(path, number, line, found):
-                links.extend(found)
+            positions = array("i", map(int, line.replace("-", " ").split()))
+            if positions and self._check(path, number, line, positions):
+                links.extend(positions)
             else:
-                unknown += bool(found)
+                unknown += bool(positions)
             ends.append(len(links) // 2)
         if number != len(pairs):
             raise UserError(
