@@ -28,6 +28,7 @@ from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.runs import checkpoints, patience
 from fairseq_rnnsearch.runs.locking import locked_elsewhere
+from fairseq_rnnsearch.runs.memory import keep_freed_memory
 from fairseq_rnnsearch.runs.options import check_configuration, refuse_halves
 from fairseq_rnnsearch.runs.signals import StopRequest, end_training
 from fairseq_rnnsearch.runs.writing import write_whole
@@ -114,6 +115,8 @@ class ResumableTrainer(Trainer):
         self._norm: Tensor | None = None
         self._unlogged: list[tuple[list[dict], float, Tensor]] = []
         super().__init__(cfg, task, model, criterion, quantizer)
+        if not self.cuda:
+            keep_freed_memory()
 
     # --- checkpoints ----------------------------------------------------------------------------
 
