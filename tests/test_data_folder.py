@@ -182,14 +182,30 @@ def test_lines_that_are_none_of_sha256sum(tmp_path, line, message):
 
 
 def test_what_is_added_does_not_bless_what_has_changed(tmp_path):
-    for name in ("a.idx", "dict.en.txt"):
+    for name in ("train.en-fr.en.idx", "dict.en.txt"):
         (tmp_path / name).write_text("old")
     write_checksums(tmp_path)
-    (tmp_path / "a.idx").write_text("rot")
+    (tmp_path / "train.en-fr.en.idx").write_text("rot")
+    (tmp_path / "dict.en.txt").write_text("rot")
     before = listed_files(tmp_path)
-    (tmp_path / "b.idx").write_text("added")
+    (tmp_path / "test.en-fr.en.idx").write_text("added")
     write_checksums(tmp_path, before)
-    for name in ("b.idx", "dict.en.txt"):
+    check_checksum(tmp_path / "test.en-fr.en.idx")
+    for name in ("train.en-fr.en.idx", "dict.en.txt"):
+        with pytest.raises(UserError, match=f"{name} is not as fairseq-preprocess wrote it"):
+            check_checksum(tmp_path / name)
+
+
+def test_data_that_is_made_anew_has_new_checksums(tmp_path):
+    """fairseq-preprocess has saved the dictionary when the files are listed."""
+    names = ("train.en-fr.en.idx", "train.en-fr.en.bin", "dict.en.txt")
+    for name in names:
+        (tmp_path / name).write_text("old")
+    write_checksums(tmp_path)
+    (tmp_path / "dict.en.txt").write_text("made anew")
+    before = listed_files(tmp_path)
+    for name in names[:2]:
+        (tmp_path / name).write_text("made anew")
+    write_checksums(tmp_path, before)
+    for name in names:
         check_checksum(tmp_path / name)
-    with pytest.raises(UserError, match=r"a\.idx is not as fairseq-preprocess wrote it"):
-        check_checksum(tmp_path / "a.idx")

@@ -32,17 +32,19 @@ def write_checksums(folder: Path, before: Mapping[str, tuple[int, int]] | None =
 
     Args:
         before: what `listed_files` returned before files were added. Unchanged files keep their
-            lines, so that damage to them still shows.
+            lines, so that damage to them still shows. A dictionary is saved before that, and is new
+            if all binarised files of its language are.
     """
     folder = Path(folder)
     try:
         known = _read(folder / FILE_NAME) if before else {}
     except FileNotFoundError:
         known = {}
-    lines = []
-    for name, stat in listed_files(folder).items():
-        is_old = before is not None and before.get(name) == stat and name in known
-        lines.append(f"{known[name] if is_old else _digest(folder / name)}  {name}\n")
+    now = listed_files(folder)
+    kept = {name for name in known if name in now and now[name] == (before or {}).get(name)}
+    languages = {name.split(".")[-2] for name in kept if not name.startswith("dict.")}
+    kept -= {name for name in kept if name.startswith("dict.") and name[5:-4] not in languages}
+    lines = [f"{known[one] if one in kept else _digest(folder / one)}  {one}\n" for one in now]
     if lines:
         write_text(folder / FILE_NAME, "".join(lines))
 
