@@ -58,7 +58,7 @@ PARTS = {
 }
 
 
-# the authors' names of what is not a unit's, and of units' sides, gates and contexts
+# the authors' names for everything outside units, and for units' sides, gates and contexts
 _NAMES = {
     **{"E_x": "W_0_enc_approx_embdr", "b_x": "b_0_enc_approx_embdr"},
     **{"E_y": "W_0_dec_approx_embdr", "b_y": "b_0_dec_approx_embdr"},
@@ -96,7 +96,7 @@ def parameters() -> Arrays:
 
 @functools.cache
 def sentences() -> Arrays:
-    """Return the inputs of the part "sentence" and all that the authors computed of them.
+    """Return the inputs of the part "sentence" and everything that the authors computed from them.
 
     Probabilities are natural logarithms; what is beyond a sentence's end is zero.
     """
@@ -147,9 +147,9 @@ def numbers(part: str) -> Arrays:
 
 
 def counts(part: str, quantity: str) -> np.ndarray:
-    """Tell which entries of a quantity mean something: no padding; true or false, its shape.
+    """Return a boolean array of a quantity's shape: true for entries that are not padding.
 
-    Of the weights all source positions count, for on padding they are zero.
+    All source positions of the weights count: on padding they are zero.
     """
     axes, arrays = PARTS[part].outputs[quantity], numbers(part)
     valid = np.ones_like(arrays[quantity], dtype=bool)

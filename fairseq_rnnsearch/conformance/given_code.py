@@ -61,7 +61,7 @@ class GivenCode:
     """A function, or a class, object or module with functions named for parts of the model.
 
     Args:
-        target: of these; an instance of a class is made for each call, with ``p`` if it asks.
+        target: one of these; each call makes a new instance of a class, with ``p`` if it asks.
         part: what a function computes, if its name does not say so.
         framework: "numpy" or "torch", whose arrays it is given.
 
@@ -147,7 +147,7 @@ class GivenCode:
         return getattr(instance, part)
 
     def _guarded(self, function: Callable, arguments: Mapping[str, Any]) -> Any:
-        """Call the code; what goes wrong in it is shown with its place."""
+        """Call the code; an error in it is shown with its place."""
         try:
             return function(**arguments)
         except (Exception, SystemExit) as problem:
@@ -187,7 +187,7 @@ def _without_part(target: Any, name: str) -> str:
 
 
 def refused(problem: BaseException, name: str) -> Refused:
-    """Return what is said of an exception: its last place outside of libraries, if any."""
+    """Describe an exception, with its last place outside of libraries, if any."""
     if isinstance(problem, SyntaxError) and problem.filename and problem.text:
         file, line = Path(problem.filename).name, problem.text.strip()
         return Refused(f"{file}, line {problem.lineno}: `{line}`: {problem.msg}")

@@ -12,8 +12,8 @@ from fairseq_rnnsearch.conformance.given_code import Layout, run_in_layout
 from fairseq_rnnsearch.conformance.variant_model import VariantModel
 
 DOUBLE, SINGLE = 1e-8, 2e-5  # differences that are rounding, in float64 and in float32
-# Of up to 6,000. Of 250 pairs drawn at random all stood among these, 99% if only the probabilities
-# of a sentence's words are known, and 96% if only the likelihoods of sentences are.
+# Out of up to 6,000. All of 250 pairs drawn at random were among these, 99% if only the
+# probabilities of a sentence's words are known, and 96% if only the likelihoods of sentences are.
 MOST_PAIRS = 1000
 BEGINNING = 2  # target words after which nearly all wrong pairs differ; all sentences have as many
 Explanation = tuple[PlacedDeviation, ...]

@@ -8,8 +8,8 @@
     p(y_i) = softmax(W_o max of adjacent pairs of t~_i + b_o)
     s_i = f(s_{i-1}, e(y_i), c_i), the gated unit                   appendix A.1.1
 
-Without changes it equals the authors' numbers. It says what a deviation gives; whether a program
-is right is said by the authors' numbers alone.
+Without changes it equals the authors' numbers. It shows what a deviation gives; only the authors'
+numbers decide whether a program is right.
 """
 
 from collections.abc import Mapping

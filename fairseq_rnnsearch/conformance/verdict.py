@@ -143,7 +143,7 @@ def judged(
     run: Callable[[Layout], Output],
     known: Explanation | None = None,
 ) -> PartReport:
-    """Return what is found of a part in the layouts in which it can be run.
+    """Check a part in the layouts in which it can be run.
 
     Args:
         run: runs it.
@@ -293,7 +293,7 @@ def _comparable(output: Output) -> Output:
 
 
 def _sums_to_one(probabilities: np.ndarray, axis: int | None) -> bool:
-    """Tell of all sums but those of padding, where there is nothing, and of NaN."""
+    """Tell whether all sums are one, except those of padding, which are zero, and NaN."""
     sums = probabilities.sum(axis, keepdims=True)
     return bool(np.allclose(sums[(sums != 0) & ~np.isnan(sums)], 1, atol=0.02))  # sums in bfloat16
 

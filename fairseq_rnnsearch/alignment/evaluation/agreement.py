@@ -1,16 +1,16 @@
-"""`--agreement`: the weights of both directions are joined before links are made of them.
+"""`--agreement`: join the weights of both directions before choosing links.
 
-A model of each direction gives weights of its own: alpha_ij of target word i over the source words,
-and beta_ji of source word j over the target words. Where the links of both are joined, it no longer
-matters how sure a model was of them. Here weights are, word by word,
+The models of the two directions give two sets of weights: alpha_ij of target word i over the source
+words, and beta_ji of source word j over the target words. Joining their links would lose how sure
+each model was. Here the weights are joined first, word by word:
 
     product     alpha_ij beta_ji            high where both agree (Liang, Taskar and Klein, 2006,
                                             who multiply posteriors so)
     mean        (alpha_ij + beta_ji) / 2    high where either is sure
 
-and then each target word is linked with the source word that has the most, and each source word
-with the target word that has the most, if it is more than nothing. These two are the directions
-that `--symmetrise` joins.
+Then each target word is linked to the source word with the largest weight, and each source word to
+the target word with the largest, unless that weight is zero. These are the two directions that
+`--symmetrise` joins.
 """
 
 import argparse
@@ -41,16 +41,16 @@ def add_agreement(parser: argparse.ArgumentParser) -> None:
 
 
 def read_agreed_links(options: argparse.Namespace, paths: dict[str, Path]) -> dict[str, LinkFile]:
-    """Return the links of the target words and those of the source words, of all sentences.
+    """Return, for all sentences, the links of the target words and those of the source words.
 
     Args:
         options: from `add_agreement` and `link_options.add_reading`.
-        paths: by their names two ``alignments.jsonl``: weights by the model that translates source
-            to target, and of the same sentences by the model of the other direction.
+        paths: two ``alignments.jsonl`` by name: the weights from the model that translates source
+            to target, and those from the model of the other direction for the same sentences.
 
     Raises:
-        UserError: as `read_alignments`, when the files are not of the same sentences, and for
-            options that say how to read files of links.
+        UserError: as `read_alignments`; if the files hold different sentences; and for options that
+            say how to read files of links.
     """
     if paths.keys() & {*options.reverse, *options.zero_based, *options.one_based}:
         raise UserError(

@@ -37,7 +37,7 @@ from fairseq_rnnsearch.errors import UserError
 
 
 class Counts(NamedTuple):
-    """The numbers of links in one sentence or in many; a ratio with nothing to divide by is NaN."""
+    """The link counts of one or more sentences; a ratio with a zero denominator is NaN."""
 
     hypothesis: int
     """|A|"""
@@ -106,7 +106,8 @@ def bootstrap_interval(counts: Sequence[Counts], resamples: int, seed: int) -> t
         seed: of the NumPy generator; the same seed gives the same interval.
 
     Raises:
-        UserError: the counts or all resamples are without any link; and as `resampling_generator`.
+        UserError: if there are no links in the counts, or in any resample; and as
+            `resampling_generator`.
     """
     generator = resampling_generator(resamples, seed)
     if math.isnan(total(counts).aer):

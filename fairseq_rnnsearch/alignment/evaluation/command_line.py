@@ -1,4 +1,4 @@
-"""What all commands share: their parsers, and options that are files or numbers."""
+"""Shared by all commands: parsers, and options that take files or numbers."""
 
 import argparse
 import inspect
@@ -7,8 +7,8 @@ from pathlib import Path
 
 from fairseq_rnnsearch.errors import OneLineParser, UsageError
 
-# The function that runs a command, whose docstring its help begins with; what adds the options; and
-# what the help ends with.
+# The function that runs a command, and whose docstring begins the help; the function that adds the
+# options; and the end of the help.
 Command = tuple[Callable, Callable, str | None]
 
 

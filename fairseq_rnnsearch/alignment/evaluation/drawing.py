@@ -46,7 +46,7 @@ def parse_ids(text: str, count: int | None, option: str) -> list[int]:
         option: the option's name, for the message.
 
     Raises:
-        UserError: the text is anything else, or has a number that no sentence has.
+        UserError: if the text is anything else, or a number is out of range.
     """
     ids = []
     for part in text.split(","):
@@ -67,8 +67,8 @@ def chosen_alignments(path: Path, ids: str, option: str) -> list[Alignment]:
         option: the name of the option with the numbers, for the message.
 
     Raises:
-        UserError: a number is none, is not in the file, or belongs to a sentence without words on
-            one side; and as `read_alignments`.
+        UserError: if a number is malformed, is not in the file, or belongs to a sentence with an
+            empty side; and as `read_alignments`.
     """
     alignments = read_alignments(path)
     chosen = []

@@ -39,11 +39,11 @@ def add_reading(parser: argparse.ArgumentParser, files: tuple[str, ...]) -> None
 def read_link_files(
     options: argparse.Namespace, paths: dict[str, Path], formats: dict[str, str]
 ) -> dict[str, links.LinkFile]:
-    """Read files of links as the options say to read them.
+    """Read files of links as the options say.
 
     Args:
         options: from `add_reading`.
-        paths, formats: the files and their formats, by the names that the options have for them.
+        paths, formats: the files and their formats, by option name.
 
     Raises:
         UsageError: the options contradict each other or name a missing file; and as `read_links`.

@@ -6,13 +6,13 @@ Formats, named as `--format` takes them:
               (possible), then optionally a confidence, which is not used. Everything counts
               from 1; the workshop's files pad the sentence number, as in `0001 3 2 P`. A sentence
               without links has no line. A word 0 stands for "no word": the workshop published its
-              gold with such null links and without. Scores are usually given without, so null
-              links are left out on both sides, and counted.
+              gold with such null links and without. Scores are usually reported without them, so
+              null links are left out on both sides and counted.
     talp      One sentence a line: `3-2` sure, `3p2` possible, words from 1.
     pharaoh   One sentence a line: `2-1`, words from 0, all links sure.
 
 `auto` takes a file for naacl if its first word is a number alone, for talp if any link has a `p`,
-else for pharaoh. A talp file with sure links only thus has to be named: it counts from 1.
+else for pharaoh. So name the format of a talp file with only sure links: its words count from 1.
 """
 
 import re
@@ -34,7 +34,7 @@ _VALID = {
     "talp": "links like 3-2 (sure) and 3p2 (possible) with blanks between them",
     "pharaoh": "links like 3-2 with blanks between them",
 }
-# A minus sign is read so that the message can speak of the number. Seven digits are plenty.
+# A minus sign is read so that the message can quote the number. Seven digits are plenty.
 _WHOLE = r"(?:-0*(?=[1-9]))?[0-9]{1,7}"
 _PAIR = re.compile(f"({_WHOLE})([-p])({_WHOLE})")
 _POSSIBLE_PAIR = re.compile(f"{_WHOLE}p{_WHOLE}")
@@ -173,7 +173,7 @@ def same_sentences(file: LinkFile, count: int, other: Path) -> LinkFile:
     end.
 
     Raises:
-        UserError: a naacl file has more, or another file has more or fewer.
+        UserError: if a naacl file has more sentences, or another file more or fewer.
     """
     in_file = len(file.sentences)
     if in_file == count:

@@ -1,4 +1,4 @@
-"""What the two bootstraps share: checked settings and percentile intervals.
+"""Shared by the two bootstraps: checked settings and percentile intervals.
 
 The bootstrap of BLEU (`bleu`) draws as sacreBLEU does, and the one of the alignment error rate
 (`alignment_error_rate`) draws how often each sentence comes; each keeps the numbers of its seed.

@@ -15,7 +15,7 @@ grow-diag the same with neither `-final` nor `-both`:
     FINAL-AND(forward), then FINAL-AND(inverse), target word by target word: add a link of that
         direction if neither its target word nor its source word has a link yet.
 
-What is added depends on the order, so the order is Moses' in every particular.
+The order decides what is added, so it is exactly Moses' order.
 """
 
 import argparse

@@ -49,8 +49,8 @@ def learn_dictionary(
         fewest: the number of times that two words must be linked.
 
     Returns:
-        Source words in the order of the alphabet; of equally good translations the more frequent,
-        then the first in the alphabet.
+        Source words in alphabetical order. If translations are equally good, the most frequent one,
+        then the first in alphabetical order.
     """
     together = Counter(
         (here[i], there[j])
@@ -103,10 +103,10 @@ def learn(options: argparse.Namespace) -> None:
 
 
 def _write_lines(path: Path, lines: Iterable[str], options: argparse.Namespace) -> None:
-    """Write lines, but not in the place of a file that an option names.
+    """Write lines, but refuse to overwrite a file that an option names.
 
     Raises:
-        UserError: they would be.
+        UserError: if they would overwrite one.
     """
     for name, given in vars(options).items():
         if name != "out" and isinstance(given, Path) and given.resolve() == path.resolve():
@@ -142,8 +142,8 @@ def replace_unknown(
 
     Args:
         translation: tokens, of which some are ``<unk>``.
-        alignment: of these tokens; its weights may have the end symbols, and its source words
-            need not be the source's, which the model may not have known.
+        alignment: the alignment of these tokens; its weights may include the end symbols, and its
+            source words may differ from ``source`` where the model did not know them.
         source: tokens.
         dictionary: translations of source words; a word that it lacks is copied.
 

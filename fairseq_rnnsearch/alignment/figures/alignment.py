@@ -70,7 +70,7 @@ class Alignment:
         return hash((self.source, self.target, self.id))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        """Make copies, also unpickled ones, read-only as well."""
+        """Make copies and unpickled alignments read-only too."""
         self.__init__(**state)
 
     def _fitting(self, name: str, given: NDArray[np.floating]) -> NDArray[np.floating]:
@@ -85,7 +85,7 @@ class Alignment:
 
     @property
     def has_words(self) -> bool:
-        """Whether the source has a word: there is nothing to see of a blank line."""
+        """Whether the source has a word; a blank line has nothing to show."""
         return any(word != END for word in self.source)
 
     def merge_pieces(self, is_continued: Callable[[str], tuple[str, bool]]) -> "Alignment":
@@ -153,8 +153,8 @@ class Alignment:
     def entropy(self) -> float:
         """Return the mean over target words of the entropy of their weights, in bits.
 
-        It is 0 when every target word looks at one source word only, and 1 when every one looks at
-        two alike. The end symbol is not a word, unless it stands alone.
+        It is 0 when every target word looks at one source word only, and 1 when each looks at two
+        source words equally. The end symbol is not a word, unless it stands alone.
         """
         weights = self._rows_of_words()
         logarithms = np.log2(weights, out=np.zeros_like(weights, dtype=float), where=weights > 0)
@@ -169,7 +169,7 @@ class Alignment:
 
 
 def word_count(tokens: Sequence[str]) -> int:
-    """Count the words of a sentence; its end symbol is none."""
+    """Count the words of a sentence, without its end symbol."""
     return len(tokens) - (tuple(tokens[-1:]) == (END,))
 
 

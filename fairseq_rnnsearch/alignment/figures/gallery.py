@@ -68,9 +68,9 @@ class Gallery:
                 gallery.add(alignment)
 
     Args:
-        folder: is made if it is not there.
-        formats: are some of ``FORMATS``.
-        look: is how pictures and the page look, and what the page is called.
+        folder: created if missing.
+        formats: some of ``FORMATS``.
+        look: the style of pictures and page, and the page's title.
 
     Raises:
         UserError: when something cannot be written.
@@ -111,7 +111,7 @@ class Gallery:
                 self._page.finish()
 
     def add(self, alignment: Alignment) -> None:
-        """Write one more alignment; that of a blank line is a line, and no picture.
+        """Write one more alignment; a blank line gives a line but no picture.
 
         Raises:
             UserError: when it cannot be written; or for an id that is not larger than the last

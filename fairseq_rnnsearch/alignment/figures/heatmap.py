@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from matplotlib.colors import Colormap
     from matplotlib.image import AxesImage
 
-# A title is so much larger than the words; a weight's figures are so large beside their cell.
+# The size of a title relative to the words, and of a weight's digits relative to its cell.
 TITLE_PER_FONT = 1.15
 VALUE_PER_CELL = 0.42
 _PLAIN = {"parse_math": False, "usetex": False}  # a word with dollars is no formula
@@ -78,19 +78,19 @@ def draw_heatmap(
         cmap: a colour map of matplotlib for 0 to 1, or its name, in place of the style's greys.
         title: a line above the picture.
         values: whether weights are written into the cells, from 0.005 on.
-        signed: whether these are no weights but effects of either sign, drawn from red over white
-            at zero to blue, the largest in full colour.
+        signed: whether these are effects of either sign instead of weights, drawn from red over
+            white at zero to blue, the largest in full colour.
         dpi: dots in an inch (default: 150); the size in inches does not depend on it.
-        axes: those of a figure that is the caller's, where the letters are as large as the style
-            allows and the cells let them be; what lies in them already stays. Without them, a
-            figure is made whose size follows the number and length of the words.
+        axes: the caller's axes. Letters are as large as the style and the cells allow, and what is
+            already drawn stays. Without axes, a new figure is sized to the number and length of the
+            words.
 
     Returns:
         The axes that were drawn into.
 
     Raises:
-        UserError: weights of another shape, no words on a side, or a style or colour map that
-            there is not.
+        UserError: if the weights have another shape, a side has no words, or there is no such style
+            or colour map.
     """
     weights, chosen = _checked(source, target, weights), style_named(style)
     if axes is None:
@@ -118,7 +118,7 @@ def _new_axes(layout: Layout, title: str | None) -> Axes:
 
 
 def _within(axes: Axes, style: Style, shape: tuple[int, ...]) -> Style:
-    """Return a style whose cells, so many rows and columns, fill axes."""
+    """Return a style with which this many rows and columns of cells fill the axes."""
     box, (rows, columns) = axes.get_window_extent(), shape
     cell = min(box.width / columns, box.height / rows) / axes.figure.dpi * 72
     smallest_font = min(style.smallest_font, cell / CELL_PER_FONT)
@@ -146,7 +146,7 @@ def _fill(
         aspect="equal",
     )
     axes.grid(False)
-    # A line surrounds the cells, because those of the page's colour would melt into it.
+    # A line surrounds the cells, or those of the page's colour would merge with it.
     axes.spines[:].set(linewidth=layout.style.line, color="black", visible=True)
 
     text = {"fontsize": layout.font_size, "color": "black", **_PLAIN}
@@ -170,7 +170,8 @@ def _fill(
 def _write_values(
     axes: Axes, image: AxesImage, weights: np.ndarray, size: float, signed: bool
 ) -> None:
-    """Write each weight that is not nearly 0 into its cell, in black or white as is seen better."""
+    """Write each weight that is not nearly 0 into its cell, in black or white, whichever contrasts
+    more."""
     shown = np.asarray(weights, dtype=float)
     colours = image.cmap(image.norm(shown))
     brightness = colours[..., :3] @ (0.299, 0.587, 0.114)

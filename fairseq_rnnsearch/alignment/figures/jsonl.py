@@ -40,8 +40,8 @@ def read_alignments(path: Path) -> dict[int, Alignment]:
     """Read the alignments of an ``alignments.jsonl`` by their ids.
 
     Raises:
-        UserError: a file that cannot be read, is empty or not UTF-8, a line that is none of
-            `json_line`'s, or an id twice.
+        UserError: if the file cannot be read, is empty or is not UTF-8, a line is not one of
+            `json_line`'s, or an id occurs twice.
     """
     alignments: dict[int, Alignment] = {}
     for number, line in enumerate(text_lines(path), start=1):

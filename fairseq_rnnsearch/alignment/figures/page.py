@@ -43,7 +43,7 @@ def _of_weights(statistic: Callable[[Alignment], float]) -> Callable[[Alignment]
     return lambda alignment: statistic(alignment) if alignment.weights.size else None
 
 
-# A sentence's statistics, by the names on the page: the meaning, and the number or None.
+# Statistics of a sentence, by the names on the page: their meaning, and how to compute them.
 STATISTICS: dict[str, tuple[str, Callable[[Alignment], float | None]]] = {
     "confidence": (
         "mean over the target words of their largest weight; 1: each looks at one source word",
@@ -75,7 +75,7 @@ class Page:
         path: the file, usually `index.html`; its folder must exist.
         look: heading of the page and name of its window, the model that it names, and whether it
             begins with black on white.
-        sentences: an empty file, which keeps them meanwhile.
+        sentences: an empty file, which holds them until the page is written.
     """
 
     def __init__(self, path: str | os.PathLike[str], look: Look, sentences: IO[bytes]) -> None:
@@ -125,8 +125,8 @@ class Page:
 def embedded_page(alignment: Alignment, style: str = "paper") -> str:
     """Return a self-contained HTML element that shows one alignment.
 
-    It is a page in a frame, so that neither its style nor its script meets those around it, and so
-    that several can stand in one notebook.
+    It is a page in a frame, so that its style and script stay apart from those around it, and one
+    notebook can hold several.
 
     Raises:
         UserError: there is no such style.
@@ -147,12 +147,12 @@ def embedded_page(alignment: Alignment, style: str = "paper") -> str:
 
 
 def render_page(template: Path, files: Sequence[Path], **parts: object) -> bytes:
-    """Return a page with the heatmap's look and script, of which the head of `heatmap.js` tells.
+    """Return a page with the heatmap's style and script, which the head of `heatmap.js` describes.
 
     Args:
         template: extends `skeleton.html`.
         files: style sheets (.css) and scripts (.js) that follow the heatmap's, in this order.
-        parts: what the template names; words in them are escaped.
+        parts: the template's variables; words in them are escaped.
     """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
@@ -185,7 +185,7 @@ def _data(alignments: Iterable[Alignment], style: str) -> dict:
 
 
 def _sentence(alignment: Alignment) -> dict:
-    """Return what the page knows of a sentence, with links and statistics of the exact weights."""
+    """Return the page's data for a sentence, with links and statistics of the exact weights."""
     drawn = alignment.weights.size > 0
     return {
         "id": int(alignment.id),

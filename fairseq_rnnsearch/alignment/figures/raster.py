@@ -1,6 +1,6 @@
 """A heatmap as a PNG, dot by dot.
 
-A matplotlib figure would take 20 times as long, for labels and axes that are made to be moved; and
+A matplotlib figure would take 20 times as long, because its labels and axes can move, and
 `fairseq-generate` draws a picture for each of some thousand sentences. Here the cells are repeated
 greys, the labels are glyphs that matplotlib has drawn once for each word, and the layout is that of
 the figure, to which a test compares the picture.
@@ -38,7 +38,7 @@ def write_png(path: Path, layout: Layout, weights: np.ndarray) -> None:
         picture = np.repeat(picture[..., None], 3, axis=2)
         picture[rows, columns][_enlarged(missing, layout.cell)] = RED
     resolution = (layout.dots_per_inch, layout.dots_per_inch)
-    # Runs of equal dots are all that there is to compress.
+    # There is nothing to compress but runs of equal dots.
     image = Image.fromarray(picture)
     image.save(path, format="png", dpi=resolution, compress_type=zlib.Z_RLE)
 

@@ -11,7 +11,7 @@ class Samples:
 
     Attributes:
         first: how many from the start are chosen; None for no limit.
-        ids: the numbers that alone are chosen; None for all.
+        ids: the only numbers to choose; None for all.
     """
 
     first: int | None = None

@@ -62,7 +62,7 @@ class Series:
             raise UserError(f"--heatmap-keep {self.most}: must be 0 (all validations) or more")
 
     def add(self, epoch: int, update: int, alignments: Sequence[Alignment]) -> dict[int, Path]:
-        """Draw a validation's sentences, forget the most dispensable one, renew the animation.
+        """Draw a validation's sentences, drop the most dispensable validation, renew the animation.
 
         Returns:
             The new picture of each sentence that could be drawn.
@@ -132,7 +132,7 @@ class Series:
     def _thin(self, frames: dict[int, dict[int, Path]]) -> dict[int, dict[int, Path]]:
         """Remove validations until few enough are left, and return the others.
 
-        Each time the one goes whose neighbours lie closest together; the first and the last stay.
+        Each time, the one with the closest neighbours goes; the first and the last stay.
         """
         updates = list(frames)
 
@@ -150,7 +150,7 @@ class Series:
 
 
 def _animate(path: Path, frames: dict[int, dict[int, Path]]) -> None:
-    """Write the animation of what can be read; a single frame is a picture that stands still."""
+    """Write the animation of the readable pictures; a single frame gives a still picture."""
     places, size = _lay_out(frames)
     drawn = [_frame(update, pictures, places, size) for update, pictures in frames.items()]
     drawn = [frame for frame in drawn if frame is not None]

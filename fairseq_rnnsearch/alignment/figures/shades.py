@@ -15,7 +15,8 @@ def grey(weights: np.ndarray, inverted: bool = False) -> np.ndarray:
     The range from 0 to 1 is cut into ``GREYS`` equal parts; a weight outside gets the nearer end.
 
     Args:
-        weights: of any shape. NaN is drawn as 0: who can show that it is not a weight does so.
+        weights: of any shape. NaN is drawn as 0. Callers that can mark missing weights do so
+            themselves.
         inverted: draw 0 white and 1 black.
 
     Returns:

@@ -1,7 +1,7 @@
 """How a heatmap looks: the paper's white on black, black on white, or large for a slide.
 
-A style is chosen by its name, in Python and by ``--heatmap-style``, and holds for pictures, the
-page and a notebook alike.
+Python and ``--heatmap-style`` choose a style by its name. It applies to pictures, the page and
+notebooks.
 """
 
 from collections.abc import Sequence
@@ -83,7 +83,7 @@ def style_named(name: str) -> Style:
 
 
 def title_of(languages: Sequence[str | None], texts: Sequence[str]) -> str:
-    """Return the title of a page for which the user has given none.
+    """Return the title of a page if the user has given none.
 
     Args:
         languages: the source's and the target's, where they are known.

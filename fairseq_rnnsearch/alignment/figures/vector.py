@@ -1,9 +1,9 @@
 """A heatmap as an SVG, with text as text.
 
 The program that shows an SVG shapes and orders the letters itself, so words stand in it as they
-are typed. It is told the direction of each, because it would set the full stop behind an Arabic
-word on the wrong side. matplotlib's own SVG knows no directions, which is why this one is written
-here. The file names its fonts and does not bring them.
+are typed. The file states the direction of each, or the full stop after an Arabic word would be on
+the wrong side. matplotlib's own SVG knows no directions, which is why this one is written here. The
+file names its fonts but does not contain them.
 """
 
 from collections.abc import Iterable
@@ -22,8 +22,8 @@ SAME_WIDTH = ("Bitstream Vera Sans", "Verdana")
 def vector_picture(layout: Layout, weights: np.ndarray) -> str:
     """Return the picture in points: a path of squares for each grey, and a text for each word.
 
-    The colours of what surrounds the cells are styles and not attributes, so that a page that
-    shows the picture can tell them from weights and put its own in their place.
+    Everything around the cells has its colour as a style, not an attribute, so that a page that
+    shows the picture can tell it from weights and replace it.
     """
 
     def points(dots: float) -> str:
