@@ -94,7 +94,7 @@ def parser_of(
 
 @contextlib.contextmanager
 def usage() -> Iterator[None]:
-    """Make mistakes in the block, which checks options, `UsageError`."""
+    """Turn mistakes found in the block, which checks options, into `UsageError`."""
     try:
         yield
     except UserError as mistake:
@@ -105,7 +105,7 @@ def as_text(foreign: str, most: int = sys.maxsize) -> str:
     """Make foreign text safe to show in one line, without terminal control sequences.
 
     Args:
-        most: characters; of more, the last one is "…".
+        most: the largest number of characters; longer text is cut and ends in "…".
     """
     shown = foreign if len(foreign) <= most else f"{foreign[: most - 1]}…"
     return "".join(map(_as_character, shown))
@@ -180,7 +180,7 @@ def program(main: Callable[..., None]) -> Callable[..., None]:
     def run(*arguments: Sequence[str] | None) -> None:
         install_excepthook()
         for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
-            if getattr(sys, name) is None:  # was closed by who started the program
+            if getattr(sys, name) is None:  # closed by whoever started the program
                 setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
         if not any(arguments) and sys.stdout is sys.__stdout__:
             sys.stdout = StandardOutput(sys.stdout)
@@ -206,9 +206,9 @@ def program(main: Callable[..., None]) -> Callable[..., None]:
 
 
 class StandardOutput(io.TextIOWrapper):
-    """Takes the place of standard output, which it names where it cannot be written.
+    """Replaces standard output, and names it in the error if it cannot be written.
 
-    With ``is_foreign``, text may be a stranger's, and has no control sequences for a terminal.
+    With ``is_foreign``, it removes control sequences, because text may be a stranger's.
     """
 
     def __init__(self, out: io.TextIOWrapper, *, is_foreign: bool = False) -> None:
@@ -238,7 +238,7 @@ class StandardOutput(io.TextIOWrapper):
 
 
 def _write_no_more(descriptor: int) -> None:
-    """Lead a descriptor nowhere: at exit, Python would write the rest, and fail again."""
+    """Redirect a descriptor to nowhere: at exit, Python would write the rest and fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
 
 

@@ -23,17 +23,17 @@ _UNFINISHED = re.compile(r"\.[0-9a-f]{32}\.unfinished")
 def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterator[Path]:
     """Give a file to write, which becomes ``path`` when the block ends without an error.
 
-    Its content is brought to the disk before it gets its name, so that a machine that loses its
-    power has the old file or the new one. While the block runs, this process holds a lock on it,
-    by which `remove_unfinished` knows that its writer lives. The block opens the file that is there
-    (as often as it likes) and does not put another in its place.
+    Its content is flushed before it gets its name, so that a power failure leaves the old file or
+    the new one. While the block runs, this process holds a lock on it, by which `remove_unfinished`
+    knows that its writer lives. The block opens the file that is there (as often as it likes) and
+    does not put another in its place.
 
     A device, a pipe or another path that is not a plain file is written to as it is. A link that
-    leads nowhere is refused, for the disk that it leads to may be missing.
+    leads nowhere is refused, because the disk that it leads to may be missing.
 
     Args:
-        durable: bring the new name to the disk, too, before going on, and replace even such a link:
-            a training does not end for it.
+        durable: also flush the new name before going on, and replace even such a link, which must
+            not end a training.
 
     Raises:
         UserError: when the file cannot be written or put in its place.
@@ -74,7 +74,7 @@ def _is_written_as_it_is(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _being_read(path: Path) -> Iterator[None]:
-    """Keep a pipe open for writing, which otherwise would wait for its first reader without end."""
+    """Keep a pipe open for writing, or opening it could wait endlessly for its first reader."""
     if not path.is_fifo():
         yield
         return
@@ -166,8 +166,8 @@ def _bring_way_to_disk(folder: Path) -> None:
 def remove_unfinished(folder: str | os.PathLike[str]) -> int:
     """Remove what dead processes left unfinished in a folder, but not in its subfolders.
 
-    What another process may still be writing stays, and so does everything where the file system
-    has no locks to tell.
+    Files that another process may still be writing stay, and so do all if the file system has no
+    locks.
 
     Returns:
         How many files are removed.
@@ -202,7 +202,7 @@ def text_lines(path: str | os.PathLike[str], option: str = "") -> Iterator[str]:
     It is a file or a pipe, but not a device, which may have no end.
 
     Args:
-        option: by which it was named, for messages.
+        option: the option that named it, for messages.
 
     Raises:
         UserError: if it cannot be read, is a device, or is not UTF-8.
@@ -231,7 +231,7 @@ def _open_with_an_end(path: str, flags: int) -> int:
 def open_plain(path: str | os.PathLike[str], most: int | None = None) -> Iterator[BinaryIO]:
     """Open a file of a folder that may be a stranger's.
 
-    There, a pipe would be waited for without end, and a device can have no end.
+    Reading a pipe there could wait forever, and a device may have no end.
 
     Args:
         most: the most bytes that such a file may have; None: any number.

@@ -129,10 +129,10 @@ def lines_as_they_come(
     Args:
         name: what messages call the file.
         has_symbols: as for `check_text`.
-        mistakes: where given, gets a line's mistake, and the line is yielded as an empty one.
+        mistakes: if given, it receives a line's mistake, and the line is yielded as an empty one.
 
     Raises:
-        UserError: as from `check_text`, but nothing at all is no mistake.
+        UserError: as from `check_text`, but empty input is not a mistake.
     """
     for number, line in numbered_lines(file, name):
         line = line.removesuffix(b"\n") + b"\n"
@@ -168,7 +168,7 @@ def numbered_lines(file: BinaryIO | BufferedIOBase, name: str) -> Iterator[tuple
 
 
 def _check_beginning(beginning: bytes, name: str) -> None:
-    """Check that the first bytes of a file, 262 or more, are not those of other than UTF-8 text.
+    """Check that the first bytes of a file, 262 or more, may be those of UTF-8 text.
 
     Raises:
         UserError: they are those of packed text, of another encoding or of a PDF.
@@ -204,7 +204,8 @@ def _checked(line: bytes, where: str, has_symbols: bool) -> str:
                 " remove it (line ends may be LF or CRLF)",
             )
         )
-    # The search in bytes is fast, and also hits what merely contains the symbol, such as `a<s>b`.
+    # The search in bytes is fast, but also finds words that merely contain the symbol, such as
+    # `a<s>b`.
     is_suspect = not has_symbols and _SPECIAL_BYTES.search(line)
     if is_suspect and (word := _SPECIAL_WORD.search(text)):
         mistakes.append(

@@ -10,7 +10,7 @@ A *word* is what the tokeniser makes of a text, punctuation marks too, with its 
 (``@@``) put together. It is *unknown* if the dictionary lacks one of its pieces, so that the model
 reads ``<unk>`` there. A warning is due for any unknown word in a text of one sentence, when
 ``MOST_UNKNOWN`` of a longer text's words are unknown, or when words split into ``MOST_PIECES``
-times as many pieces as in the training. It also says what would have made the text better known:
+times as many pieces as in the training. It also says what would make more of the text known:
 the model's other language, or another way to make tokens.
 """
 
@@ -60,18 +60,18 @@ class Vocabulary:
 
     @cached_property
     def pieces_per_word(self) -> float:
-        """How many pieces a word of the training text had."""
+        """The mean number of pieces of a word in the training text."""
         ends = sum(n for piece, n in self.counts.items() if not piece.endswith("@@"))
         return sum(self.counts.values()) / ends if ends > 0 else 1.0
 
     def lacks(self, word: Sequence[str]) -> bool:
-        """Tell of a word, which is its pieces, whether it is unknown."""
+        """Tell whether a word, given as its pieces, is unknown."""
         return any(piece not in self.counts for piece in word)
 
 
 @dataclass
 class Count:
-    """What was counted of one side of a text.
+    """The counts of one side of a text.
 
     Attributes:
         lines: sentences that have words.
@@ -150,8 +150,7 @@ class CountedText:
     """Counts a text while it is read; each warning comes only once.
 
     Args:
-        source, target: the language that the model reads, and the one that it writes, of which
-            nothing may be given.
+        source, target: the languages that the model reads and writes; there may be no target text.
         validation_bits: -log2 p of a token of the validation text's translations; None if unknown.
     """
 
@@ -271,7 +270,7 @@ def unknown_words(tokens: Sequence[str], vocabulary: Vocabulary) -> tuple[str, .
 def marked(tokens: Sequence[str], vocabulary: Vocabulary) -> list[str]:
     """Return tokens as pictures show them: an unknown word is ``<unk:word>``.
 
-    Of a word in pieces the first one begins with the mark, and the last one ends with it.
+    The first piece of a word begins the mark, and the last one ends it.
     """
     shown: list[str] = []
     for pieces in words_in(tokens):

@@ -18,8 +18,8 @@ def line_batches(
 
     Args:
         path: a file, or "-" for standard input.
-        counts: how many lines the first batch may have, the second, and so on without end.
-        before_waiting: is called before a line is waited for.
+        counts: the most lines of the first batch, the second, and so on without end.
+        before_waiting: called before waiting for a line.
 
     Raises:
         UserError: the file cannot be read, or as `lines_as_they_come`; the lines before are
@@ -58,7 +58,7 @@ class _Stream:
         self._held = b""
 
     def readline(self, most: int) -> bytes:
-        """Wait for a line, and return it or so many bytes of it; nothing at the end."""
+        """Wait for a line, and return at most so many bytes of it; nothing at the end."""
         while b"\n" not in self._held and len(self._held) < most:
             try:
                 piece = os.read(self._descriptor, _AT_ONCE)
@@ -72,7 +72,7 @@ class _Stream:
         return line
 
     def has_more(self) -> bool:
-        """Tell whether a line, or the end, can be read without waiting for who writes it."""
+        """Tell whether a line, or the end, can be read without waiting for the writer."""
         if b"\n" in self._held:
             return True
         try:

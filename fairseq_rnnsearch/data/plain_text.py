@@ -40,7 +40,7 @@ SPACE = "\u2581"  # a space as a token of its own, as in fairseq's `characters` 
 Split = Callable[[str], list[str]]
 Join = Callable[[Sequence[str]], str]
 
-# Titles and initials end no sentence; Chinese and Japanese have no space after its end.
+# Titles and initials do not end a sentence; Chinese and Japanese have no space after one.
 _BETWEEN_SENTENCES = regex.compile(
     r"""(?<=[.!?…؟।۔։።။។]["'”’»)\]]*)(?<!\b(?:\p{Lu}|Mr|Mrs|Ms|Dr|St|Prof|Mme|Mlle)\.)\s+"""
     r"""(?=["'“‘«(\[¿¡]*[\p{Lu}\p{Lo}])|(?<=[。！？]["'”’」』）]*)\s*(?=[\p{L}「『（])"""
@@ -157,7 +157,7 @@ def sentences_in(line: str) -> list[str]:
 def word_tokenizer(language: str) -> tuple[Split, Join]:
     """Return functions that split a sentence into words and punctuation marks, and join them again.
 
-    This is plainer than Moses' rules, and takes text that is split already as well: a word is
+    The rules are simpler than Moses', and also take text that is split already: a word is
     letters and digits, with hyphens and apostrophes inside. The English 's and the elided words of
     French (l', qu') stand alone, as in the quickstart's corpus. Every apostrophe becomes "'".
     """
@@ -214,10 +214,10 @@ def _check_tokenizer(name: str, where: str = "") -> None:
 def segmenter(path: Path) -> Callable[..., list[str]]:
     """Return the function that splits words by the merges of a file.
 
-    Its arguments are the words and, if wanted, the probability to leave a merge out.
+    Its arguments are the words and, optionally, the probability of leaving a merge out.
 
     Raises:
-        UserError: it is no such file.
+        UserError: if it is not such a file.
     """
     try:
         lines = read_plain_text(path, _LARGEST_CODES).rstrip("\n").split("\n")

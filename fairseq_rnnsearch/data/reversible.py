@@ -76,7 +76,7 @@ def spaces_in(symbols: Iterable[str]) -> set[str]:
 
 
 def with_spaces_of(line: str, known: Container[str]) -> str:
-    """Return a line without white space around it, and with one space for each that is not known.
+    """Strip a line, and replace each white space that is not known by a plain space.
 
     No training text has the line feed of a file's line, and few have two spaces in a row.
     """

@@ -90,7 +90,7 @@ def learn_codes(training: Sequence[Path], merges: int) -> str:
         files = [stack.enter_context(path.open(**_AS_TEXT)) for path in training]
         if not sys.stderr.isatty():  # there its progress would be a line for each step
             stack.enter_context(contextlib.redirect_stderr(io.StringIO()))
-        with contextlib.suppress(ValueError):  # of no pieces at all, it wants the most frequent one
+        with contextlib.suppress(ValueError):  # without pieces, it asks for the most frequent one
             learn_bpe(chain.from_iterable(files), learned, merges)
     if learned.getvalue().count("\n") < 2:
         raise UserError("words of single characters have no subwords: train on whole words")
@@ -115,7 +115,7 @@ def _split_into_pieces(options: argparse.Namespace, rules_of: Callable[[str], Pl
 
 
 def _codes_of(files: Iterable[Path]) -> str:
-    """Return the name of the merges, by which languages that are split later keep theirs."""
+    """Return the name of the merges, so that languages split later do not overwrite them."""
     return "-".join(["codes", *sorted({path.suffix[1:] for path in files})])
 
 
@@ -125,7 +125,7 @@ def _described(
     """Return the settings of all languages; those that were tokenised before keep theirs.
 
     Raises:
-        UserError: the training text, which is not among the files, was made with others.
+        UserError: the training text, which is not among the files, was made with other settings.
     """
     before = settings_of(options.out)
     sides = dict(before)

@@ -1,4 +1,4 @@
-"""The whole model: RNNsearch, or RNNencdec, with what it checks of its parameters."""
+"""The whole model: RNNsearch, or RNNencdec, with the checks of its parameters."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,9 +1,9 @@
 """Reading checkpoints: as data only, verified, with one-line errors.
 
 ``torch.load(weights_only=True)`` reads tensors and plain values and nothing that could run code.
-What older checkpoints of fairseq's hold beside them is read here and nowhere else: options in a
-``Namespace``, and the counts of ``--eval-bleu`` in arrays of numpy, which become lists. A crafted
-file can still exhaust the memory; the manual's page on security says so.
+Only this file reads what older checkpoints of fairseq also hold: options in a ``Namespace``, and
+the counts of ``--eval-bleu`` in arrays of numpy, which become lists. A crafted file can still
+exhaust the memory; the manual's page on security says so.
 """
 
 import argparse
@@ -79,19 +79,19 @@ def load_as_data(
 ) -> dict:
     """Load a checkpoint of tensors and plain values, and refuse all else.
 
-    This takes the place of fairseq's ``load_checkpoint_to_cpu``. What is done beside, for old
-    checkpoints and for options that override those of the file, is as there. ``extra_state`` gets
-    what fairseq's trainer loses: the ``task_state``, the parameters with which the averages of
-    ``--store-ema`` begin, and ``--decoder-order``, on which no parameter's shape depends.
+    This replaces fairseq's ``load_checkpoint_to_cpu``, and treats old checkpoints and options that
+    override those of the file in the same way. ``extra_state`` gets what fairseq's trainer loses:
+    the ``task_state``, the parameters with which the averages of ``--store-ema`` begin, and
+    ``--decoder-order``, on which no parameter's shape depends.
 
     Raises:
-        UserError: when the file is damaged, no checkpoint, or holds more.
+        UserError: if the file is damaged, is not a checkpoint, or holds anything else.
     """
     return as_fairseq_has_it(read_checkpoint(_local(path, load_on_all_ranks)), path, arg_overrides)
 
 
 def as_fairseq_has_it(state: Any, path: str, arg_overrides: dict | None = None) -> dict:
-    """Return what `read_checkpoint` gave for a path as `load_as_data` does, changing it."""
+    """Turn the result of `read_checkpoint` for a path into that of `load_as_data`, in place."""
     with _explained(path):
         if arg_overrides and state.get("args") is not None:
             vars(state["args"]).update(arg_overrides)
@@ -113,7 +113,7 @@ def as_fairseq_has_it(state: Any, path: str, arg_overrides: dict | None = None) 
 
 
 def _local(path: str, load_on_all_ranks: bool) -> str:
-    """Return a file of this machine; of an object store a new copy, as fairseq makes it."""
+    """Return a local file; for an object store, a new copy, which fairseq makes."""
     local = PathManager.get_local_path(path)
     if local != path and PathManager.path_requires_pathmanager(path):
         with contextlib.suppress(FileNotFoundError):
@@ -184,10 +184,10 @@ def _checkpoints_in(folder: str) -> str:
 
 
 def progress(path: str) -> tuple[int, int]:
-    """Tell how far a training had come at a checkpoint.
+    """Return how far a training had come at a checkpoint.
 
     Returns:
-        How often it had begun or gone on, and the update. The first counts more: with
+        How often it had started or resumed, and the update. The first counts more: with
         --reset-optimizer updates begin again at 0.
 
     Raises:
@@ -212,7 +212,7 @@ _NUMBERS = "biuf"  # kinds of numpy's types; those of objects would be addresses
 
 
 class _Type:
-    """Stands for ``numpy.dtype``, whose own unpickling believes what a file says of its items."""
+    """Stands for ``numpy.dtype``, whose own unpickling trusts what a file says about its items."""
 
     def __init__(self, code: str, *_: object) -> None:
         self.code, self.order = code, "="

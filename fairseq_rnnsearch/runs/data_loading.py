@@ -28,9 +28,9 @@ class EndingIterator(dataloader._MultiProcessingDataLoaderIter):
     def _next_data(self) -> object:
         """End the processes when nothing is left to load; the next epoch starts new ones.
 
-        fairseq counts batches instead of asking for one after the last. They would live until a
-        garbage collection, which closes what they are told to end by before it tells them:
-        torch then waits 5 s for each.
+        fairseq counts batches and never asks for one after the last, so they would live until a
+        garbage collection. That closes the channel by which they are told to end before it tells
+        them, and torch waits 5 s for each.
         """
         data = super()._next_data()
         if self._rcvd_idx == self._send_idx and not self._persistent_workers:
@@ -40,8 +40,8 @@ class EndingIterator(dataloader._MultiProcessingDataLoaderIter):
     def __del__(self) -> None:
         """Keep `can only test a child process` off standard error.
 
-        A process that loads data inherits what is left of the iterators before it; when they
-        are cleared away there, they ask after processes that are not its own.
+        A process that loads data inherits the remains of earlier iterators. When it collects them,
+        they ask about processes that are not its children.
         """
         workers = vars(self).get("_workers", [])
         if all(worker._parent_pid == os.getpid() for worker in workers):

@@ -10,7 +10,7 @@ from typing import Any
 
 from fairseq_rnnsearch.errors import UserError
 
-# "[(512, 3)] * 20" is such an option; longer lists are nobody's layers
+# "[(512, 3)] * 20" is such an option; no model has more layers
 _MOST_ITEMS = 10_000
 
 

@@ -3,8 +3,8 @@
 The lock is on an open file in the folder, and not on a path. A folder that is moved keeps it, and a
 path that leads elsewhere now is noticed before the next checkpoint is written. Only the owner may
 open the file, so that others who may read the folder cannot lock it. The kernel releases the lock
-when the process ends, in whatever way. The processes that load data let go of it, because those of
-a killed training may outlive it by seconds.
+when the process ends, in whatever way. The processes that load data release it, because they may
+outlive a killed training by seconds.
 """
 
 import atexit
@@ -59,7 +59,7 @@ def lock(folder: str) -> OSError | None:
         Why it cannot be locked; None: it is locked now.
 
     Raises:
-        UserError: when another training has locked it, or what it would lock is no file of ours.
+        UserError: if another training has locked it, or the file to lock is not ours.
     """
     if any(_is_at(held, folder) for held in _held()):
         return None
@@ -94,7 +94,7 @@ def lock(folder: str) -> OSError | None:
 def locked_elsewhere(save_dir: str) -> str | None:
     """Return a path to the folder that this training locked, if ``--save-dir`` now differs.
 
-    It is one of an open folder, which leads there wherever the folder was moved to.
+    The path names an open descriptor, so it leads to the folder wherever that was moved.
     """
     if not _held() or any(_is_at(held, save_dir) for held in _held()):
         return None
@@ -149,7 +149,7 @@ def _holder(folder: str) -> str:
 
 
 def _in_the_way(folder: str) -> str:
-    """Describe what has the name of the file to lock and cannot be opened, if there is such."""
+    """Describe what has the lock file's name and cannot be opened, if anything."""
     path = os.path.join(folder, NAME)
     try:
         there = os.lstat(path)

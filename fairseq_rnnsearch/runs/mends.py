@@ -2,7 +2,7 @@
 
 ``MENDS`` is the whole list, and ``python -m fairseq_rnnsearch mends`` prints it. Importing the
 package replaces nothing. `mend_fairseq` applies the list once in a process. The task, the model,
-the criterion and the optimizer call it in what a command calls of them first: ``add_args`` while
+the criterion and the optimizer call it in the method that a command calls first: ``add_args`` while
 the command line is read, ``load_dictionary`` and ``build_dictionary`` in fairseq-preprocess,
 ``setup_task`` and ``build_model`` in fairseq-hydra-train. `reading_as_data` applies the part that
 ``load`` needs for as long as it reads a checkpoint.
@@ -50,7 +50,7 @@ class Mend:
     Attributes:
         owner: a class or module, or a module's name: it is left alone if it is not loaded.
         name: the attribute.
-        replacement: returns what takes the place of what was there.
+        replacement: returns the new attribute, given the original.
         without: what happens without it.
     """
 
@@ -61,7 +61,7 @@ class Mend:
 
     @property
     def place(self) -> str:
-        """Where it is, for people."""
+        """Its qualified name, for people."""
         owner = self.owner if isinstance(self.owner, str) else self.owner.__name__
         return f"{owner}.{self.name}"
 

@@ -53,10 +53,10 @@ _LOGS = {
 
 
 class ScreenFilter(logging.Filter):
-    """Lets the screen have what a reader needs; log files get the rest here and now.
+    """Passes on to the screen what a reader needs, and writes the rest to log files itself.
 
     Args:
-        beginnings: a regular expression for messages that are for files alone.
+        beginnings: a regular expression for messages that only files get.
     """
 
     def __init__(self, beginnings: str) -> None:
@@ -128,7 +128,7 @@ def shorten_the_screen() -> None:
 def open_log_file(path: str | None) -> None:
     """Let ``--log-file`` have every message of the command, with its time.
 
-    fairseq's has the messages of two of its loggers, and only in training.
+    fairseq's own file gets the messages of only two loggers, and only in training.
 
     Raises:
         UserError: when the file cannot be opened.
@@ -155,8 +155,8 @@ def make_surviving_bar(
 ) -> BaseProgressBar:
     """Warn once of each log that cannot be written, and go on without it.
 
-    ``--log-file`` is opened by the program: fairseq opens it anew in each epoch, and each line is
-    there as often.
+    The program itself opens ``--log-file``: fairseq would open it again in each epoch, and repeat
+    each line as often.
 
     Args:
         make_bar: fairseq's function, whose arguments follow.
@@ -174,7 +174,7 @@ def make_surviving_bar(
 
 
 class SurvivingLog(BaseProgressBar):
-    """A bar, and beside it a log of fairseq's, which wraps a bar that shows nothing.
+    """A bar with one of fairseq's logs beside it, which wraps a bar that shows nothing.
 
     Args:
         name: what the warning calls the log.
@@ -212,7 +212,7 @@ class SurvivingLog(BaseProgressBar):
 
 
 class _Tensorboard(progress_bar.TensorboardProgressBarWrapper):
-    """fairseq's, whose tensorboardX thread survives what it cannot write."""
+    """fairseq's log for TensorBoard, whose thread survives failures to write."""
 
     def __init__(self, tensorboard_logdir: str) -> None:
         super().__init__(progress_bar.NoopProgressBar([]), tensorboard_logdir)

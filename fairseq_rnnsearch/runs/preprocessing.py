@@ -28,7 +28,7 @@ def check_and_make_all(
 ) -> None:
     """Check all text before the first side is binarised; write checksums after each.
 
-    What rnnsearch-tokenize wrote about the text comes along.
+    It also copies what rnnsearch-tokenize wrote about the text.
 
     fairseq has written the dictionaries by then. If the text is refused, this command's
     dictionaries are removed, so that it can be repeated.
@@ -68,7 +68,7 @@ def _copy_description(options: Namespace) -> None:
 
 
 def _check_options(options: Namespace) -> None:
-    """Refuse what fairseq, or the task's dictionary, would ignore."""
+    """Refuse options that fairseq, or the task's dictionary, would ignore."""
     for side in ("src", "tgt"):
         dictionary = getattr(options, f"{side}dict")
         for name in (f"threshold{side}", f"nwords{side}"):

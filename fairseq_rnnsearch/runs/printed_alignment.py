@@ -12,8 +12,8 @@ def printed_alignment(weights: Tensor, print_alignment: str | None, numbered: bo
         weights: ``(target, source)``, both with their end symbols.
         print_alignment: "soft" for rows of weights, one for each target symbol; otherwise pairs
             (source, target) of every target word and the source word with its largest weight.
-        numbered: give soft rows their target position, as fairseq-interactive, which prints pairs
-            alone, can print them: ``0.9,0.1-0``.
+        numbered: append its target position to each soft row, ``0.9,0.1-0``, because
+            fairseq-interactive can print only pairs.
     """
     if print_alignment == "soft":
         rows = [[f"{p:.6f}" for p in row] for row in weights.tolist()]
@@ -42,7 +42,7 @@ def read_replacements(read: Callable, file: str | None) -> dict | None:
 
     Args:
         read: fairseq's function.
-        file: the option's value; fairseq's for none is "@@ ", and it looks for a file of that name.
+        file: the option's value; without one, fairseq looks for a file named "@@ ".
     """
     return read("" if file == "@@ " else file)
 

@@ -33,7 +33,7 @@ def decided_by_first(trainer: Trainer, decide: Callable[[], Decision]) -> Decisi
 
 
 def refuse_in_all(mistake: UserError | None, process: int) -> NoReturn:
-    """End each process with a mistake that they have all found; the first one says it."""
+    """End every process because of a mistake that all have found; the first one reports it."""
     if process == 0:
         raise mistake
     time.sleep(2)  # torchrun ends the first because of this one

@@ -74,8 +74,8 @@ def share_and_call(call_main: Callable, cfg: DictConfig, main: Callable, **optio
 def at_the_end(finish: Callable[[], None]) -> None:
     """Call a function when the running program has ended, in whatever way.
 
-    fairseq-generate and fairseq-interactive do not tell a task that they end. If a task is used
-    without a program, the end of Python counts.
+    fairseq-generate and fairseq-interactive do not tell a task that they end. Without a program,
+    the function is called when Python ends.
     """
     finishing = _ends.get()
     if finishing is None:
@@ -150,10 +150,7 @@ def join_group() -> None:
 
 
 def _started_by_torchrun(options) -> int:
-    """Return how many processes torchrun has started, or 1 where the options name a meeting place.
-
-    ``--distributed-init-method`` is such a place.
-    """
+    """Return how many processes torchrun has started, or 1 with ``--distributed-init-method``."""
     named = all(name in os.environ for name in ("MASTER_ADDR", "MASTER_PORT", "RANK"))
     if not named or options.distributed_init_method is not None:
         return 1

@@ -34,12 +34,12 @@ def begin_or_go_on(
 
     Every checkpoint is compared with its check sums before a training goes on from it. Where
     ``checkpoint_last.pt`` is missing or damaged, others take its place, and a warning says so.
-    fairseq looks for that file alone: without it, it begins from scratch, or with
-    --finetune-from-model once more from the other model, without a word.
+    fairseq looks only for that file. Without it, it silently begins from scratch, or, with
+    --finetune-from-model, again from the other model.
 
     Args:
-        load: fairseq's ``load_checkpoint``, which trainers of models in several parts keep: each
-            part has a checkpoint of its own.
+        load: fairseq's ``load_checkpoint``; trainers of models in several parts keep it, because
+            each part has its own checkpoint.
         iterator_options: for ``trainer.get_train_iterator``.
 
     Returns:
@@ -116,9 +116,9 @@ def go_on_at(iterator: EpochBatchIterator, place: dict) -> None:
 def _step_schedule(
     cfg: CheckpointConfig, trainer: Trainer, extra_state: dict | None, iterator: EpochBatchIterator
 ) -> None:
-    """Pass the loss of the epoch that a checkpoint ends to the schedule, as without a break.
+    """Pass the schedule the loss of the epoch that a checkpoint ends, as an unbroken run does.
 
-    fairseq saves before it does so, and omits it after resuming.
+    fairseq saves first, and skips this step after resuming.
     """
     reset = cfg.reset_dataloader or cfg.reset_lr_scheduler or cfg.reset_optimizer
     if extra_state and not reset and iterator.epoch > 1 and not iterator.iterations_in_epoch:
@@ -156,11 +156,11 @@ def choose_beginning(cfg: CheckpointConfig) -> dict[str, object]:
     """Choose to begin at the newest checkpoint in --save-dir, or where the options say.
 
     Returns:
-        What to change in ``cfg``, so that fairseq has no choice.
+        The changes to ``cfg`` that leave fairseq no choice.
 
     Raises:
-        UserError: when a file named by the user, or every checkpoint there is, cannot be used, or
-            when what is in --save-dir would be overwritten by a training that begins anew.
+        UserError: if a file that the user named, or every existing checkpoint, is unusable, or if a
+            new training would overwrite what is in --save-dir.
     """
     for path in _checkpoints(cfg.save_dir):
         if os.path.exists(path) and not os.path.isfile(path):
@@ -208,7 +208,7 @@ def choose_beginning(cfg: CheckpointConfig) -> dict[str, object]:
 def _check_named(cfg: CheckpointConfig) -> None:
     """Refuse a --restore-file that is unusable, or that would overwrite what there is.
 
-    A checkpoint in --save-dir may be gone back to, but not by a command that is started again.
+    A command may go back to a checkpoint in --save-dir, but not when it is started again.
     """
     named = cfg.restore_file
     if not PathManager.exists(named):
@@ -222,7 +222,7 @@ def _check_named(cfg: CheckpointConfig) -> None:
         try:
             newest = _newest_in(cfg)
         except UserError:
-            return  # what is named is the only one that is whole
+            return  # the named one is the only whole one
         # names, because the folder may have been moved, or the command given from elsewhere
         begun_from = os.path.basename(_named_for(newest))
         if _is_same(newest, named) or begun_from != os.path.basename(named):
@@ -259,7 +259,7 @@ def _newest_in(cfg: CheckpointConfig) -> str | None:
     """Return the checkpoint in --save-dir to go on from, or None where there is none yet.
 
     Raises:
-        UserError: when none of those that are there can be used.
+        UserError: if there are some, but none is usable.
     """
     last = os.path.join(cfg.save_dir, _LAST)
     candidates, problems = _checkpoints(cfg.save_dir), []

@@ -31,8 +31,8 @@ logger = logging.getLogger(__name__)
 
 STATUS = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGUSR1: 0}
 
-# Ctrl-C and Slurm reach torchrun and its processes alike, and torchrun forwards what it gets:
-# a repetition within this time, in seconds, does not count as a second signal.
+# Ctrl-C and Slurm reach both torchrun and its processes, and torchrun forwards what it gets: a
+# repetition within this time, in seconds, does not count as a second signal.
 ECHO = 1.0
 
 

@@ -38,8 +38,8 @@ logger = logging.getLogger("fairseq.trainer")  # its lines are fairseq's
 # This schedule's state in torch that fairseq's checkpoint lacks.
 _PLATEAU_COUNTS = ("num_bad_epochs", "cooldown_counter")
 
-# Types of what a training goes on from: with another one it would end later, or count anew.
-# A whole number is a count.
+# Types of the values that a training resumes from; a wrong one would end it later, or restart a
+# count. A whole number is a count.
 _NUMBER = int | float | Tensor  # a metric that nothing rounds is a tensor
 _PLACE = {"epoch": int, "iterations_in_epoch": int, "processes": int}
 _COUNTS = {"best": _NUMBER, "patience": dict}
@@ -55,12 +55,12 @@ class AlignmentTask(Protocol):
     """A task that knows the sentences of an update, and draws alignments of validations."""
 
     def explain_update(self) -> str:
-        """Say in words what is not finite in the update that is being made."""
+        """Describe what is not finite in the current update."""
 
     def collect_alignments(
         self, ids: Tensor, source: Tensor, target: Tensor, attention: Tensor
     ) -> None:
-        """Keep what is to be drawn of a batch.
+        """Keep a batch's alignments to draw.
 
         Args:
             ids: numbers of the sentences in their data set, ``(batch,)``.
@@ -77,13 +77,13 @@ class DecidingOptimizer(Protocol):
         """Take the function that explains the update if its gradient is not finite."""
 
     def decides(self) -> bool:
-        """Tell whether clipping settles what becomes of an update whose norm is not finite."""
+        """Tell whether clipping decides about an update whose norm is not finite."""
 
     def answer(self) -> None:
-        """Read what is still on the GPU, and answer what is not finite.
+        """Read what is still on the GPU, and handle what is not finite.
 
         Raises:
-            UserError: where that ends the training.
+            UserError: if that ends the training.
         """
 
 
@@ -126,8 +126,8 @@ class ResumableTrainer(Trainer):
         fairseq counts ``--patience`` and ``--ema-update-freq`` anew whenever it is resumed.
 
         Raises:
-            UserError: when --save-dir leads to another folder than when the training began, whose
-                checkpoints are not ours. The update is saved in the folder of the training.
+            UserError: if --save-dir no longer leads to the folder in which the training began: the
+                checkpoints there are not ours. The update is saved in the training's own folder.
         """
         self.log_updates()
         if not self.should_save_checkpoint_on_current_rank:
@@ -176,7 +176,7 @@ class ResumableTrainer(Trainer):
     ) -> dict | None:
         """Load as fairseq does, and report in one line what does not fit.
 
-        fairseq compares the task's state (the words) only where it translates. It steps the
+        fairseq compares the task's state (the words) only when it translates. It also steps the
         schedule, which ``resuming`` does as in an unbroken run.
         """
         self._keeps_rate = True
@@ -297,7 +297,7 @@ class ResumableTrainer(Trainer):
     # --- data -----------------------------------------------------------------------------------
 
     def get_train_iterator(self, *args, **options) -> EpochBatchIterator:
-        """Return fairseq's, whose processes end with the epoch: it makes new ones all the same."""
+        """Return fairseq's, whose processes end with the epoch; it starts new ones anyway."""
         return _without_keeping(super().get_train_iterator(*args, **options))
 
     def get_valid_iterator(self, *args, **options) -> EpochBatchIterator:
@@ -314,7 +314,7 @@ class ResumableTrainer(Trainer):
 
 
 def _check_order(model: object, trained_with: str | None) -> None:
-    """Refuse parameters that would mean something else, which no shape shows."""
+    """Refuse parameters that would mean something else although their shapes fit."""
     order = getattr(model, "decoder_order", None)
     if trained_with and order and str(order) != str(trained_with):
         raise UserError(f"--decoder-order {order}: it was trained with {trained_with}")
@@ -334,7 +334,7 @@ def _check_types(types: dict[str, Any], state: dict, where: str = "") -> None:
 
 
 def on_the_cpu(numbers: Any) -> Any:
-    """Return the same with the numbers of a GPU, which are copied together."""
+    """Return the same with the numbers of a GPU, all copied at once."""
     leaves, tree = tree_flatten(numbers)
     there = [i for i, x in enumerate(leaves) if isinstance(x, Tensor) and x.device.type != "cpu"]
     if there:

@@ -1,8 +1,8 @@
 """Make checkpoints of models, and write checkpoints that appear whole or not at all.
 
 fairseq renames a checkpoint into place without flushing it, and writes the copies,
-``checkpoint_last.pt`` and ``checkpoint_best.pt``, where the previous ones are: a process or a
-machine that dies meanwhile leaves a truncated file, and no other by that name.
+``checkpoint_last.pt`` and ``checkpoint_best.pt``, over the previous ones: a process or a machine
+that dies meanwhile leaves only a truncated file.
 """
 
 import logging
@@ -24,7 +24,7 @@ logger = logging.getLogger(__name__)
 def checkpoint_of_model(
     parameters: dict, options: dict, task: dict, task_state: dict, best: float | None = None
 ) -> dict:
-    """Return a checkpoint that holds a model, and no training to go on with.
+    """Return a checkpoint that holds a model but no training to resume.
 
     Args:
         options, task: those of the model and of the task, each with its ``_name``.
@@ -54,7 +54,7 @@ def write_whole(state: dict, path: str, in_background: bool = False) -> None:
         try:
             torch.save(state, file)
         except RuntimeError as problem:
-            # torch speaks of a wrong position in the file after "No space left on device"
+            # after "No space left on device", torch complains of a wrong position in the file
             of_the_disk = isinstance(problem.__context__, OSError)
             raise problem.__context__ if of_the_disk else problem from None
 
@@ -62,7 +62,7 @@ def write_whole(state: dict, path: str, in_background: bool = False) -> None:
 def copy_whole(
     copy: Callable[..., bool], src_path: str, dst_path: str, overwrite: bool = False
 ) -> bool:
-    """Let ``PathManager.copy`` write a file of this machine as ``write_whole`` does."""
+    """Let ``PathManager.copy`` write local files as ``write_whole`` does."""
     if not (_is_local(src_path) and _is_local(dst_path)):
         return copy(src_path, dst_path, overwrite)
     with replacing(dst_path, durable=True) as unfinished:
@@ -71,7 +71,7 @@ def copy_whole(
 
 
 def _is_local(path: str) -> bool:
-    """Tell whether a path is a file of this machine: fairseq also writes to object stores."""
+    """Tell whether a path is local: fairseq also writes to object stores."""
     return "://" not in os.fspath(path)
 
 

@@ -1,5 +1,5 @@
 """``rnnsearch-train``: from sentence pairs to a trained model, its translations and its scores.
 
-``pairs`` reads text, ``split`` parts it, ``settings`` has what can be chosen, ``steps`` does each
-step of ``stages`` once, and ``progress`` shows how a training goes.
+``pairs`` reads text, ``split`` splits it, ``settings`` has the options, ``steps`` runs each step of
+``stages`` once, and ``progress`` shows how a training goes.
 """

@@ -59,8 +59,8 @@ def main(
     """Run the command.
 
     Args:
-        environment: has settings, too, such as HIDDEN in the place of ``--hidden``.
-        folder: where the work folder is made that nobody names.
+        environment: also has settings, such as HIDDEN for ``--hidden``.
+        folder: where the default work folder is made.
 
     Raises:
         UserError: for every mistake in options or files; shown as one line when nobody catches it.
@@ -128,7 +128,7 @@ def _go_on(training: Training, options: argparse.Namespace) -> None:
 
 
 def _languages(options: argparse.Namespace) -> tuple[str, str]:
-    """Return the languages, in which fairseq would take a hyphen for the end of the source.
+    """Return the languages with underscores: fairseq would take a hyphen for the source's end.
 
     Raises:
         UsageError: options do not go together, or name no two languages.
@@ -183,7 +183,7 @@ def _remembered(
 
 
 def _digest(parts: Parts | None, options: argparse.Namespace, languages: tuple[str, str]) -> str:
-    """Return a digest of the text, by which a file that was changed meanwhile is noticed."""
+    """Return a digest of the text, to notice files that were changed meanwhile."""
     digest = hashlib.sha256()
     if parts:
         for pair in itertools.chain.from_iterable(parts.splits.values()):

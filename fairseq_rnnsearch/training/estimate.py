@@ -61,7 +61,7 @@ def plan(
 
     Args:
         work: the work folder.
-        pairs, train, test: how many there are, and how many of them are in two parts.
+        pairs, train, test: how many there are, in all and in two of the parts.
     """
     s, tokens, types = settings, [], []
     sizes = s.embedding, s.hidden, s.attention, s.maxout
@@ -75,7 +75,7 @@ def plan(
             types.append(text.distinct)
         else:
             tokens.append(text.words * 6 // 5)  # a word is 1.2 subwords in Multi30k
-            # and two languages have two thirds of the merges that they share each.
+            # and each of two languages has two thirds of the merges that they share.
             types.append(s.bpe_merges * (3 - s.bpe_joint) // 3)
     lengths = [count / train + 1 for count in tokens]
     source, target = flops_of_pair(sizes, lengths, types)

@@ -25,8 +25,8 @@ _OPENERS: dict[bytes, Callable[[BufferedReader, Literal["rb"]], BufferedIOBase]]
     b"\xfd7zXZ": lzma.open,
     b"\x5d\x00\x00": lzma.open,  # xz's older kind
 }
-_MOST_TIMES = 100  # text is packed to a tenth; what unpacks to more than this is none
-_MOST_MISTAKES = 100  # one line in so many may be no text
+_MOST_TIMES = 100  # text shrinks to a tenth; what unpacks to more than this is not text
+_MOST_MISTAKES = 100  # one line in this many may be something other than text
 _NUMBER = re.compile(r"[-+\d.,:%#\s]+")
 _NAME = re.compile(
     r"\S*[\d_/]\S*|[a-z]{2,3}(?:-[a-zA-Z]+)*"
@@ -179,7 +179,7 @@ def read_columns(path: Path) -> Pairs:
             f" {counted(pairs.read, 'line')}; expected a sentence, a tab, and its translation"
         )
     wrong = {"numbers": _NUMBER}
-    if 2 * further > pairs.read:  # of which the wrong two may come first
+    if 2 * further > pairs.read:  # the wrong two may come first
         wrong["names"] = _NAME
     for column, (kind, pattern) in product((0, 1), wrong.items()):
         alike = [pair[column] for pair in pairs.kept if pattern.fullmatch(pair[column])]

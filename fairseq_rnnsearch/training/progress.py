@@ -1,4 +1,4 @@
-"""How a training goes, in short lines: reads what fairseq-train says on standard input.
+"""Show how a training goes in short lines, from fairseq-train's messages on standard input.
 
 fairseq-train ... 2>&1 | python -P -m fairseq_rnnsearch.training.progress UPDATES EPOCHS
 """
@@ -43,7 +43,7 @@ class Progress:
         self._left_out = ""
 
     def show(self, line: str) -> None:
-        """Show what is worth it of a line."""
+        """Show what matters of a line."""
         if report := _REPORT.search(line):
             self._show_report(report)
         elif match := _KEPT.search(line):

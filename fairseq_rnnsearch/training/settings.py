@@ -15,7 +15,7 @@ _TOKENIZERS = "reversible moses space character"
 
 
 class Kind(NamedTuple):
-    """What the values of a setting may be: how text is read, in words, and in a word."""
+    """The valid values of a setting: how to read one, in words, and in a word for the help."""
 
     read: Callable[[str], Any]
     valid: str
@@ -167,7 +167,7 @@ def groups() -> dict[str, list[str]]:
 
 
 def as_argument(value: Any) -> str:
-    """Return a value as commands take it: without a point where none is needed."""
+    """Return a value as commands take it, without a needless decimal point."""
     if isinstance(value, bool) or (isinstance(value, float) and value == int(value)):
         return str(int(value))
     return str(value)
@@ -198,7 +198,7 @@ class Naming(NamedTuple):
 
 
 def in_environment(environment: Mapping[str, str], naming: Naming) -> dict[str, str]:
-    """Return the texts of the settings that are variables; an empty one is none."""
+    """Return the texts of the settings that are set as variables, empty ones excluded."""
     return {name: text for name in FIELDS if (text := environment.get(naming.name(name)))}
 
 
@@ -272,7 +272,7 @@ _LONGEST_UNSPACED = 150  # a sentence has more characters than words
 
 
 def for_corpus(given: Mapping[str, Any], pairs: int, texts: Texts) -> Settings:
-    """Return the settings for a corpus, of which those that are given stay."""
+    """Return the settings for a corpus; those that are given stay."""
     size = next(size for size in _SIZES if pairs < size.pairs)
     units = zip(("embedding", "hidden", "attention", "maxout"), size.units, strict=True)
     by_size = {"dropout": size.dropout, "bpe_merges": size.bpe_merges, **dict(units)}

@@ -1,7 +1,7 @@
-"""Check a parallel corpus and part it into training, validation and test.
+"""Check a parallel corpus and split it into training, validation and test.
 
-Where no text is given for the last two, up to 1,000 pairs, and at most one in twenty, are drawn at
-random and held out; no source sentence of them remains in training.
+If no text is given for the last two, up to 1,000 pairs, and at most one in twenty, are drawn at
+random and held out; none of their source sentences remains in training.
 """
 
 import argparse
@@ -24,7 +24,7 @@ class Parts(NamedTuple):
     """A corpus in parts.
 
     Attributes:
-        pairs: how many there are, but for those that a text of the user's holds out.
+        pairs: how many there are, except those held out because the user's own texts have them.
         texts: what was counted in the source and the target.
         splits: the pairs of ``train``, ``valid`` and ``test``.
     """
@@ -55,9 +55,9 @@ def read_corpus(options: argparse.Namespace) -> Pairs:
 
 
 def leave_out_unequal(corpus: Pairs, texts: tuple[Text, Text]) -> None:
-    """Leave out the pairs of which one side is much longer, in words and in characters.
+    """Leave out pairs with one side much longer, in words and in characters.
 
-    A word with its phonemes, a space between them, has about as many characters as these.
+    A word and its phonemes, separated by spaces, have about as many characters.
     """
     units = [len if text.unspaced else lambda side: len(side.split()) for text in texts]
 
@@ -99,7 +99,7 @@ def hold_out(pairs: list[Pair], draw: random.Random) -> tuple[list[Pair], list[P
 def split(
     corpus: Pairs, options: argparse.Namespace, languages: tuple[str, str], seed: int
 ) -> dict[str, list[Pair]]:
-    """Part a corpus, or read the parts that are given.
+    """Split a corpus, or read the parts that are given.
 
     Raises:
         UserError: a part would have too few pairs.
@@ -144,7 +144,7 @@ def _reasons(pairs: Pairs) -> str:
 
 
 def show(corpus: Pairs, splits: dict[str, list[Pair]], texts: dict[str, Text]) -> None:
-    """Say what the corpus holds, what is left out of it and why, and how it is parted."""
+    """Print what the corpus holds, what is left out and why, and how it is split."""
     say = [f"{counted(corpus.read, 'pair')} read"]
     if any(corpus.left_out.values()):
         say.append(_reasons(corpus))
@@ -170,14 +170,14 @@ def write_parts(parts: Parts, languages: tuple[str, str], out: Path) -> None:
 
 
 def read_parts(options: argparse.Namespace, languages: tuple[str, str], seed: int) -> Parts:
-    """Read and part a corpus, and say what it holds.
+    """Read and split a corpus, and print what it holds.
 
     Args:
         options: the files (``pairs``, or ``source`` and ``target``) and the prefixes ``valid`` and
             ``test``.
 
     Raises:
-        UserError: a file is no such text, or has too few pairs.
+        UserError: if a file is not such a text, or has too few pairs.
     """
     corpus = read_corpus(options)
     texts = describe(pair[0] for pair in corpus.kept), describe(pair[1] for pair in corpus.kept)

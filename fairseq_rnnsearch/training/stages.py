@@ -241,7 +241,7 @@ class Training:
             return False
 
     def _keep_words(self, out: Path) -> None:
-        """Keep those that the dictionary lacks too, because ``--replace-unk`` needs them."""
+        """Keep also the words that the dictionary lacks, because ``--replace-unk`` needs them."""
         part = self.settings.evaluate
         self._preprocess(f"preprocess-{part}", [
             "--destdir", out, "--dataset-impl", "raw", f"--{part}pref", self._text / part,
@@ -304,7 +304,7 @@ class Training:
         return pairs
 
     def check_train_options(self) -> None:
-        """Let fairseq-train's parser read its options, if some of them are the user's.
+        """Check fairseq-train's options with its own parser, if the user gave some.
 
         Raises:
             UserError: it knows no such option, or value.
@@ -440,7 +440,7 @@ class Training:
             (out / f"{name}.{target}").write_text(content, encoding="utf-8", newline="\n")
 
     def report(self) -> None:
-        """Print three translations, the scores and what else there is to see."""
+        """Print three translations, the scores and where to see the rest."""
         s, (source, target) = self.settings, self.languages
         corpus = [self.corpus / f"{s.evaluate}.{language}" for language in self.languages]
         sides = [corpus[0], self.translations / f"text.{target}", corpus[1]]
@@ -501,7 +501,7 @@ class Training:
 
 
 def _copy_in(data: Path, copy: int) -> Path:
-    """Return the folder of a copy of BPE-dropout's, of which the first is among all other data."""
+    """Return the folder of a BPE-dropout copy; the first lies with all other data."""
     return data if copy == 1 else data / f"copy-{copy}"
 
 

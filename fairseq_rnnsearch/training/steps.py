@@ -1,4 +1,4 @@
-"""Steps that are done once: what they make appears whole, and an interrupted run goes on."""
+"""Steps that run once: their output appears whole, and an interrupted run resumes."""
 
 import contextlib
 import ctypes
@@ -29,14 +29,14 @@ def log(message: str) -> None:
 
 
 class Step(NamedTuple):
-    """What is done once.
+    """A step that runs once.
 
     Attributes:
-        name: what it is called to the user.
-        make: makes its output at the path that it is given; without an output, it goes on by itself
-            where it was interrupted.
-        output: the file or folder; None: it is the program's own.
-        goes_on: whether it takes over what an interrupted run left at the path it is given.
+        name: its name for the user.
+        make: makes the output at the path that it is given; without an output, it resumes by
+            itself.
+        output: the file or folder; None: the program has its own.
+        goes_on: whether it continues what an interrupted run left at that path.
     """
 
     name: str
@@ -54,10 +54,10 @@ class _Interrupted(Exception):
 
 
 class Work:
-    """A folder for all that is made; `locked` makes it.
+    """The folder for all output; `locked` creates it.
 
     Attributes:
-        folder: its path without links, which may lead elsewhere before the last step is done.
+        folder: its path with links resolved, because they may change before the last step is done.
 
     Raises:
         UserError: it is a file, holds other things, or cannot be written.
@@ -191,7 +191,7 @@ class Work:
         _remove(replaced)
 
     def link(self, name: str, target: Path) -> None:
-        """Let a name in the folder lead to what was made last."""
+        """Let a link in the folder lead to the newest output."""
         unfinished = self.folder / f"{name}.partial"
         _remove(unfinished)
         unfinished.symlink_to(target.relative_to(self.folder))
@@ -205,11 +205,12 @@ class Work:
     ) -> None:
         """Run a program whose output goes to ``logs/NAME.log``.
 
-        It gets SIGTERM if this process is killed, for it would go on writing to the folder.
+        It gets SIGTERM if this process is killed, or it would go on writing to the folder.
 
         Args:
             command: the arguments of Python.
-            show: is given each line of the output, which is then added to the log of earlier runs.
+            show: is called with each line of the output, which then extends the log of earlier
+                runs.
 
         Raises:
             UserError: the program failed; the end of its log has been shown.
@@ -259,7 +260,7 @@ def _end_unfinished(name: str, number: int) -> NoReturn:
 
 @contextlib.contextmanager
 def _passing_signals_on() -> Iterator[list[subprocess.Popen[bytes]]]:
-    """Leave it to the programs in the list what a signal ends: a training saves first.
+    """Pass signals on to the programs in the list: a training saves before it ends.
 
     A signal that is ignored, such as SIGHUP below nohup, stays so.
 

@@ -1,4 +1,4 @@
-"""Whether a text has spaces between its words, by the letters that it is written in."""
+"""Whether a text has spaces between its words, judged by its script."""
 
 import re
 from collections import Counter
@@ -41,7 +41,7 @@ class Text:
 
 
 def describe(sentences: Iterable[str]) -> Text:
-    """Count words and letters, and judge how the words are parted.
+    """Count words and letters, and judge how the words are separated.
 
     Text in a script without spaces may have been cut into words: then it has many.
     """

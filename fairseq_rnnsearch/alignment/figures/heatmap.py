@@ -170,8 +170,7 @@ def _fill(
 def _write_values(
     axes: Axes, image: AxesImage, weights: np.ndarray, size: float, signed: bool
 ) -> None:
-    """Write each weight that is not nearly 0 into its cell, in black or white, whichever contrasts
-    more."""
+    """Write each weight that is not nearly 0 into its cell, in black or white for contrast."""
     shown = np.asarray(weights, dtype=float)
     colours = image.cmap(image.norm(shown))
     brightness = colours[..., :3] @ (0.299, 0.587, 0.114)

@@ -1,6 +1,6 @@
 """A heatmap as a PNG, dot by dot.
 
-A matplotlib figure would take 20 times as long, because its labels and axes can move, and
+A matplotlib figure would take 20 times as long, because its labels and axes can move; and
 `fairseq-generate` draws a picture for each of some thousand sentences. Here the cells are repeated
 greys, the labels are glyphs that matplotlib has drawn once for each word, and the layout is that of
 the figure, to which a test compares the picture.

@@ -1,8 +1,8 @@
 """Translating in few calls of C, with models whose weights of a step fit a cache.
 
-A step of a small model for one sentence is calls rather than multiplications: some twenty of
-torch's take most of its time. Here the encoder is a call for each direction, and a step of the
-search is four.
+A step of a small model for one sentence spends its time on calls rather than multiplications: some
+twenty calls of torch take most of it. Here the encoder takes one call for each direction, and a
+step of the search four.
 """
 
 from collections.abc import Sequence
@@ -69,7 +69,7 @@ def recurrence(
 
 
 def _panels(weight: Tensor) -> Tensor:
-    """Return W^T as C's products take it; where it has no columns for the last panel, zeros."""
+    """Return W^T as C's products take it, the last panel filled up with zeros."""
     n, k = weight.shape
     weight, panels = weight.contiguous(), weight.new_zeros(n + WIDEST // weight.itemsize, k)
     FUNCTIONS.of_type(weight.dtype).arrange(n, k, weight.data_ptr(), panels.data_ptr())

@@ -1,7 +1,7 @@
-"""What a word adds to a step, kept for the words that come again.
+"""What a word adds to a step, cached because words come again.
 
 Both products with e(y), W e(y) of the unit and V_o e(y) of the readout, depend on the word alone.
-The hypotheses of a beam, and sentences after each other, end in the same words again and again.
+The hypotheses of a beam, and successive sentences, keep ending in the same words.
 """
 
 import threading
@@ -11,7 +11,7 @@ from torch import Tensor
 
 from fairseq_rnnsearch.kernels.cpu.packed_weights import product
 
-# how much memory the kept rows may take; when it is full, all are forgotten
+# the most memory for cached rows; when it is full, all are dropped
 BYTES = 64_000_000
 
 

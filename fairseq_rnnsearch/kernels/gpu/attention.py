@@ -14,7 +14,7 @@ from fairseq_rnnsearch.kernels.gpu.products import tanh
 LONGEST = 512  # source positions
 POSITIONS = 4  # of a program that sums over columns
 WIDTH = 256  # columns at a time
-TILE = 4096  # numbers that a program has at a time that sums over positions
+TILE = 4096  # numbers at a time of a program that sums over positions
 
 
 def energies(keys: Tensor, query: Tensor, v: Tensor, padding: Tensor, energy: Tensor) -> None:

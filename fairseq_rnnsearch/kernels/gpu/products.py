@@ -21,7 +21,7 @@ COLUMNS = 32  # of each program's product
 ROWS = 128  # the most of each program's product
 STAGES = 4  # blocks of operands on their way from memory, if shared memory holds as many
 WIDTH = 512  # numbers of each program without a product
-PROGRAMS = 132  # at least as many multiprocessors have the GPUs that this is tuned for
+PROGRAMS = 132  # the GPUs that this is tuned for have at least as many multiprocessors
 K_BYTES = 256  # of a row that is multiplied at a time
 
 
@@ -165,7 +165,7 @@ def _shared_memory(device: torch.device) -> int:
 
 @triton.jit
 def tanh(x) -> tl.tensor:
-    """tanh, also of small numbers to the last digits: there a quotient of exponentials has none."""
+    """tanh, accurate to the last digits even near 0, where a quotient of exponentials is not."""
     e = tl.exp(-2 * tl.abs(x))
     large = (1 - e) / (1 + e)
     x2 = x * x

@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 class Unit(Protocol):
-    """A hidden unit f, in the encoder and the decoder alike.
+    """A hidden unit f, for both encoder and decoder.
 
     Attributes:
         hidden_size: n, the width of the hidden state, which others read.

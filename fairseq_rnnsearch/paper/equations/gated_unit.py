@@ -1,4 +1,4 @@
-"""The gated hidden unit (appendix A.1.1), in the encoder and the decoder alike.
+"""The gated hidden unit (appendix A.1.1), for both encoder and decoder.
 
     z = sigma(x_z + U_z h)                  update gate
     r = sigma(x_r + U_r h)                  reset gate
