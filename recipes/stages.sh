@@ -1,4 +1,4 @@
-# Sourced by the recipes that train a translator: rnnsearch-train, and what it needs of a recipe.
+# Sourced by the recipes that train a translator: rnnsearch-train, and what it needs from a recipe.
 #
 # Each setting that `rnnsearch-train --help` lists may be a variable of the environment here, such as
 # HIDDEN for --hidden.
@@ -6,8 +6,8 @@
 # shellcheck source=recipes/steps.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/steps.sh"
 
-# say_plan WORK COUNT...: checks the settings, and says what a training takes whose text is not there
-# yet; train.py says which counts.
+# say_plan WORK COUNT...: checks the settings, and says what a training will take before its text is
+# there; train.py lists the counts.
 say_plan() {
     check -P "$ROOT/recipes/train.py" plan "$@"
     say_environment

@@ -27,7 +27,7 @@ counted() { printf '%s %s%s' "$1" "$2" "$([[ $1 = 1 ]] || echo s)"; }
 # show_help: prints the comment that the recipe begins with.
 show_help() { sed -n '2,/^$/s/^# \{0,1\}//p' -- "$0"; }
 
-# only_help ARGUMENT...: for a recipe without arguments; shows its help where that is asked for.
+# only_help ARGUMENT...: for a recipe without arguments; shows its help on request.
 only_help() {
     DRY_RUN= # whatever the environment has
     (($#)) || return 0
@@ -44,7 +44,7 @@ read_dry_run() {
     done
 }
 
-# end_dry_run: ends one, before anything is made.
+# end_dry_run: ends a dry run before anything is made.
 end_dry_run() {
     [[ -n $DRY_RUN ]] || return 0
     log "nothing was done (--dry-run)"
@@ -67,7 +67,7 @@ say_environment() {
         log "before all else the Python environment is made: some minutes, and 1.5 GB of disk"
 }
 
-# ended STATUS: says how the step ended that this shell was in the middle of.
+# ended STATUS: says how the step that this shell was in ended.
 ended() {
     [[ -n $STEP ]] || return 0
     if (($1 > 0 && $1 <= 128)); then
@@ -258,7 +258,7 @@ preprocess() {
 }
 
 # describe_preprocessing LANGUAGE[:CODES]...: writes how the text in the data folder $PARTIAL was
-# made (by TOKENIZER, LOWERCASE and files of BPE codes there), for what takes plain text.
+# made (by TOKENIZER, LOWERCASE and files of BPE codes there), for commands that take plain text.
 describe_preprocessing() {
     local side codes tokenizer="\"$TOKENIZER\"" separator='{' lowercase=false
     [[ $LOWERCASE = 0 ]] || lowercase=true
@@ -274,7 +274,7 @@ describe_preprocessing() {
     echo '}' >>"$PARTIAL/preprocessing.json"
 }
 
-# train_logged NAME COMMAND...: does as logged, but adds to the log and shows how training goes.
+# train_logged NAME COMMAND...: like logged, but adds to the log and shows how training goes.
 train_logged() {
     local file=$WORK/logs/$1.log status=0 argument previous='' updates=0 epochs=0
     shift

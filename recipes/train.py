@@ -3,8 +3,8 @@
     python recipes/train.py OPTION...
     python recipes/train.py plan WORK TRAIN TEST WORDS CHARACTERS DISTINCT WORDS CHARACTERS DISTINCT
 
-``plan`` says what a training takes whose text is not there yet: so many pairs of two parts, and the
-words, characters and different characters of the source and of the target.
+``plan`` says what a training will take before its text is there, from the numbers of pairs in two
+parts, and of words, characters and different characters in the source and in the target.
 """
 
 import os

@@ -5,7 +5,7 @@
 ``living_page`` puts the file together, from the parameters (``stored_weights``), the rules that
 turn text into tokens (``text_rules``) and the scripts beside this module. With ``--training`` the
 models are moments of one training (``moments``), and a slider chooses one. The model's scripts run
-in a worker that the page makes of its own text, and in Node:
+in a worker that the page makes from its own text, and in Node:
 
     matrix_product.js   W x for several vectors at once; its inner loop is matrix_product.wat
     weights.js          parameters as the page stores them
@@ -16,6 +16,6 @@ in a worker that the page makes of its own text, and in Node:
     coverage.js         warnings about text of another kind, as in ``data.coverage``
     engine.js           what the page asks, and the answers, as ``load()`` gives them
 
-What one sees and touches is in interface.js, model_view.js, beam_tree.js and glass.js, with
+What a reader sees and touches is in interface.js, model_view.js, beam_tree.js and glass.js, with
 living.css and living.html; the heatmap is that of the alignment page (``alignment.figures``).
 """

@@ -1,8 +1,8 @@
 "use strict";
 /*
- * Whether a text is of the kind that the model knows, as in data/coverage.py: how many words are
+ * Whether a text is like those that the model knows, as in data/coverage.py: how many words are
  * unknown, into how many pieces words split, and how sure the model is of what it writes. A side is
- * {language, text, dictionary, piecesPerWord}, the last of the training text.
+ * {language, text, dictionary, piecesPerWord}, the last one measured on the training text.
  */
 const MOST_UNKNOWN = 0.05, MOST_PIECES = 1.5, LEAST_BITS = 1, MOST_EXAMPLES = 5;
 

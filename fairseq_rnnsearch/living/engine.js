@@ -2,7 +2,7 @@
 /*
  * What the page asks of its models, and the answers, in the terms of `load()` and its results.
  *
- * Runs in a worker that the page makes of its own text, and in Node. Target positions are counted
+ * Runs in a worker that the page makes from its own text, and in Node. Target positions are counted
  * in the model's steps, which are subword pieces where it has them; `words` and `rows` of the
  * options `touched` name such positions.
  */
@@ -82,14 +82,14 @@ class Engine {
     this.networks = []; // each is made when it is first asked for
   }
 
-  /** Return the sentences of a text, each of which the model translates by itself. */
+  /** Return the sentences of a text, which the model translates one by one. */
   sentences(text) {
     return sentencesOf(text);
   }
 
   /**
-   * Return warnings where a text is of another kind than the training's; see coverage.js. Without
-   * `probabilities`, those of the translations' tokens, none is about how sure the model is.
+   * Return warnings if a text is unlike the training's; see coverage.js. Without `probabilities`,
+   * those of the translations' tokens, no warning says how sure the model is.
    */
   warnings(text, probabilities = [], { model = 0 } = {}) {
     const { validationBits } = this.models[model];

@@ -56,7 +56,7 @@ at("sentence-name").textContent = `Type a sentence, ${from} to ${to}`;
 
 let busy = null, isStale = false;
 
-/** Translate what is typed now; of many calls while the worker is busy, the last one counts. */
+/** Translate what is typed now; while the worker is busy, only the last call counts. */
 function refresh() {
   isStale = true;
   busy ??= (async () => {

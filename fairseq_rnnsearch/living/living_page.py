@@ -19,7 +19,7 @@ from fairseq_rnnsearch.living.text_rules import text_rules
 _HERE = Path(__file__).parent
 _ENGINE = ("matrix_product", "weights", "model", "search", "marks", "text", "coverage", "engine")
 _INTERFACE = ("marks", "glass", "beam_tree", "model_view", "interface")
-_LISTED = 1_000  # source words; of more, none is named
+_LISTED = 1_000  # source words; a model with more lists none
 
 
 def write_living_page(
@@ -42,7 +42,7 @@ def write_living_page(
         path: the file; its folder must exist.
         models: one or two that ``load`` gave, with the same dictionaries and rules for text; any
             number with ``is_training``.
-        names: what the models are called (default: RNNsearch or RNNencdec, as they are).
+        names: the models' names (default: RNNsearch or RNNencdec).
         title: heading of the page.
         examples: sentences that the page offers; the first is translated when it opens.
         licence: a line about the models' training data.

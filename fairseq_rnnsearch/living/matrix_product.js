@@ -5,8 +5,8 @@
  * Nearly all of the time of a translation is spent here. All hypotheses of a beam are multiplied
  * together, so that a weight is read once for up to AT_ONCE of them. The inner loop is a small
  * WebAssembly module, matrix_product.wat, which computes four numbers at a time: browsers run it
- * some ten times as fast as the same loop in JavaScript. Where there is no WebAssembly or it has no
- * such instructions, the loop in JavaScript runs. The page writes the module's bytes as
+ * some ten times as fast as the same loop in JavaScript. Without WebAssembly, or without such
+ * instructions in it, the loop in JavaScript runs. The page writes the module's bytes as
  * MATRIX_PRODUCT, in base64.
  */
 const AT_ONCE = 5; // vectors: the default beam; two rows of each fit into sixteen registers
@@ -27,7 +27,7 @@ const upTo = (value, multiple) => Math.ceil(value / multiple) * multiple;
 
 /** Memory that matrices and the vectors of one product share. */
 class Products {
-  /** `plain` takes the loop in JavaScript, also where WebAssembly would run. */
+  /** `plain` takes the loop in JavaScript even if WebAssembly would run. */
   constructor(plain = false) {
     this.used = 0;
     const compiled = plain ? null : compile();
@@ -39,7 +39,7 @@ class Products {
     }
   }
 
-  /** Return the byte where so many numbers have room from now on. */
+  /** Reserve room for so many numbers, and return its first byte. */
   reserve(numbers) {
     const start = this.used;
     this.used = upTo(start + 4 * numbers, 16);
@@ -85,7 +85,7 @@ class Products {
         inputs.set(x.subarray((begin + v) * columns, (begin + v + 1) * columns), v * wide);
       }
       if (this.kernels) {
-        // with fewer than five, it multiplies what is left of others, which nobody reads
+        // with fewer than five, it also multiplies leftovers, and nobody reads the results
         const times = some === 1 ? this.kernels.times1 : this.kernels.times5;
         times(W.start, this.scratch, outputs, 4 * wide, 4 * high, high);
       } else this.plain(W, inputs, this.numbers(outputs, some * high), some);

@@ -246,7 +246,7 @@ function withoutEach(alpha) {
 // --- the network ---------------------------------------------------------------------------------
 
 class Network {
-  /** Build it from what gives parameters by their names in a checkpoint (see weights.js). */
+  /** Build it from a source of parameters by their names in a checkpoint (see weights.js). */
   constructor(parameters, options, limit) {
     const encoder = parameters.of("encoder.network."), decoder = parameters.of("decoder.network.");
     const Unit = UNITS[options.unit];
@@ -316,7 +316,7 @@ class Network {
    * Look for the next word: c_i = attend(s_{i-1}), and p(y_i) from s_{i-1} or s_i.
    *
    * Takes the states of several hypotheses, the words before (null before the first one), the
-   * encoded source, and weights that stand in the place of alpha_i for all of them, or null.
+   * encoded source, and weights that replace alpha_i for all of them, or null.
    * Returns all that was computed. `next` are the states s_i, or null in the program's order, in
    * which s_i reads y_i.
    */

@@ -1,6 +1,6 @@
 /*
- * What one model says of the sentence, and what a reader can touch of it: another word, the weights
- * of a row. The view of a page with two models is there twice.
+ * One model's answer for the sentence, and what a reader can change: a word, the weights of a row.
+ * A page with two models has two of these views.
  */
 const untouched = { words: {}, rows: {} };
 
@@ -82,7 +82,7 @@ class ModelView {
     return facts.models[this.number].name;
   }
 
-  /** What a reader has changed of the sentence that is shown. */
+  /** What a reader has changed in the sentence that is shown. */
   get touched() {
     return this.touchedOf[chosen] ?? untouched;
   }
@@ -291,7 +291,7 @@ class ModelView {
     });
   }
 
-  /** Move a share of other columns' weight to one source word, as its pieces have it already. */
+  /** Move a share of other columns' weight to one source word, in proportion to its pieces' own. */
   moveWeight(word, from, to, share = 1) {
     this.changeRow(word, (row, columns) => {
       const target = columns[to], before = target.reduce((sum, k) => sum + row[k], 0);
@@ -316,7 +316,7 @@ class ModelView {
     if (this.touched === touched) this.markChanges(before); // not another sentence meanwhile
   }
 
-  /** Mark the words and the rows that are others than before. */
+  /** Mark the words and the rows that have changed. */
   markChanges(before) {
     const { answer } = this;
     if (!answer || !before) return;
@@ -333,7 +333,7 @@ class ModelView {
     this.turn();
   }
 
-  /** Leave what was open of a sentence, before another one is shown. */
+  /** Close what was open for a sentence, before another one is shown. */
   turn() {
     this.open = null;
     this.forgetChanges();
@@ -371,7 +371,7 @@ class ModelView {
     return button;
   }
 
-  /** Draw what depends on the width again, when it is another one. */
+  /** Redraw what depends on the width when it changes. */
   fit() {
     const { width } = this.root.getBoundingClientRect();
     if (width === this.width || !this.answer) return;

@@ -4,7 +4,7 @@
  * fairseq's.
  *
  * `touched` is what a reader has changed: words[i] is the only word that step i may choose, and
- * rows[i] stands in the place of alpha_i for every hypothesis.
+ * rows[i] replaces alpha_i for every hypothesis.
  */
 const ALTERNATIVES = 10; // likeliest words that are kept of each step
 const SPECIAL = { pad: 1, end: 2, unknown: 3 }; // fairseq's numbers in every dictionary
@@ -51,8 +51,8 @@ function limit(logp, words, step, longest, touched, forbidUnknown) {
 /**
  * Divide the candidates of a step, best first, into those that go on and those that are complete.
  *
- * As in fairseq, an end counts among the best `beam` candidates alone, and where others are too
- * few, candidates that are complete fill the beam and do not count again (`full`).
+ * As in fairseq, an end counts only among the best `beam` candidates; if the others are too few,
+ * complete candidates fill the beam and do not count again (`full`).
  */
 function sortOut(candidates, beam, full, ended) {
   const going = [], complete = [], ends = [];
@@ -109,7 +109,7 @@ function beamSearch(network, sourceWords, { beam, lenpen, forbidUnknown, touched
       });
     const sorted = sortOut(candidates, beam, full, finished.length);
     finished.push(...sorted.ends);
-    // those that cannot be any more would never be chosen where there are others
+    // impossible ones would never be chosen while there are others
     rows = sorted.rows.filter(({ score }) => score !== -Infinity);
     full = sorted.full;
     new Set([...rows, ...sorted.ends]).forEach(grow);

@@ -198,7 +198,7 @@ function spacesIn(symbols) {
   return new Set([" ", ...codes.map((code) => String.fromCharCode(parseInt(code, 16)))]);
 }
 
-/** Return a line without white space around it, and with one space for each that is not known. */
+/** Strip a line, and replace each white space that is not known by a plain space. */
 const withSpacesOf = (line, known) => strip(line).replace(new RegExp(SPACES, "gu"),
   (found) => (known.has(found) ? found : " "));
 
@@ -256,9 +256,9 @@ function subwords(lines) {
 
 // --- both directions -----------------------------------------------------------------------------
 
-/** One language's way from text to tokens (`tokens`) and back (`text`), as PlainText has it. */
+/** Turns one language's text into tokens (`tokens`) and back (`text`), as PlainText does. */
 class PlainText {
-  /** Of a model with symbols it reads only the white space that these have. */
+  /** With a model's symbols, it reads only the white space that these include. */
   constructor(rules, merges, symbols = null) {
     [this.split, this.join] = {
       moses: () => [mosesTokenizer(rules), mosesDetokenizer(rules)],

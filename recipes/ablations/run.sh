@@ -21,8 +21,8 @@ set -a # rnnsearch-train reads them
 : "${ARMS:=}"           # default: all, or with CORPUS=long the main ones
 : "${SEEDS:=1 2 3}"
 : "${LEARNING_RATES:=0.003 0.006}"
-# Half of the Multi30k recipe's sizes learn in a quarter of an hour what its own have not begun to:
-# attention is late to point anywhere.
+# Models of half the Multi30k recipe's sizes learn in a quarter of an hour what those of its own
+# sizes have not begun to learn: attention is late to point anywhere.
 : "${EMBEDDING:=128}" "${HIDDEN:=128}" "${ATTENTION:=128}" "${MAXOUT:=128}"
 : "${TOKENIZER:=moses}" "${BPE_MERGES:=4000}"
 : "${UPDATES:=3600}"
@@ -43,7 +43,7 @@ ALL_ARMS=("${MAIN_ARMS[@]}" forward_encoder general additive_halved dot_halved l
 
 read_dry_run "$@"
 
-# options_of ARM: leaves in ARM_OPTIONS what it is, and in OPTIONS what fairseq-train is told besides.
+# options_of ARM: sets ARM_OPTIONS to what defines it, and OPTIONS to fairseq-train's other options.
 options_of() {
     ARM_OPTIONS=(--model rnnsearch --decoder-order program --initialization appendix) OPTIONS=()
     local -a halved=(--encoder-hidden-size $((HIDDEN / 2)))

@@ -1,10 +1,10 @@
-"""The record of the ablations: what each training has reached, a line for each.
+"""The record of the ablations: a line for each training, with what it has reached.
 
     python recipes/ablations/runs.py add RUNS --updates NUMBER \
         --arm ARM --rate RATE --seed SEED --run FOLDER --references FOLDER
     python recipes/ablations/runs.py merge RUNS --updates NUMBER FILE
 
-RUNS is a file of values between tabs, with a header. ``add`` reads the log and the translations
+RUNS is a tab-separated file with a header. ``add`` reads the log and the translations
 that a training has left in its folder. ``merge`` adds the lines of another such file, of trainings
 that were run elsewhere.
 """
@@ -34,7 +34,7 @@ class Run:
     seed: int
     updates: int
     parameters: int
-    """Those that are trained."""
+    """The number of trained parameters."""
     bits: float
     """The least cost on the validation set, in bits a token."""
     valid: float
@@ -43,7 +43,7 @@ class Run:
 
     @property
     def name(self) -> tuple[str, str, int]:
-        """What tells it from the others of the file."""
+        """What identifies it in the file."""
         return self.arm, self.rate, self.seed
 
 
@@ -51,9 +51,9 @@ HEADER = [field.name for field in fields(Run)]
 
 
 def read_runs(path: Path) -> list[Run]:
-    """Return the runs of a record, which has none as long as the file does not exist.
+    """Return the runs of a record; if the file does not exist yet, it has none.
 
-    Raises UserError where a line is not one of ours, or stands twice for one training.
+    Raises UserError if a line is not one of ours, or a training has two.
     """
     if not path.exists():
         return []

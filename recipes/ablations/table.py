@@ -4,9 +4,9 @@
     python recipes/ablations/table.py RUNS --arms program --best-rate --seeds 1
 
 RUNS is a record, see runs.py. The first writes FOLDER/ablations.md and FOLDER/ablations.svg and
-prints the table; it takes those of the seeds that an arm has. A difference is that of two means
-over the seeds. How far seeds are apart is taken to be the same for all arms, because three seeds of
-one arm tell too little of it; the intervals hold at 95% for all arms together (Bonferroni: at
+prints the table; it takes those of the seeds that an arm has. A difference is between two means
+over the seeds. The spread of seeds is assumed to be the same for all arms, because three seeds of
+one arm say too little about it; the intervals hold at 95% for all arms together (by Bonferroni, at
 1 - 0.05 / arms for each). The second prints the learning rate with which the arm's model of the
 first seed has the higher BLEU on the validation set.
 """
@@ -44,11 +44,11 @@ class Arm:
 
 @dataclass(frozen=True)
 class Difference:
-    """How far the mean of an arm is from that of another, and the interval of that."""
+    """The difference between the means of two arms, and its interval."""
 
     mean: float
     interval: tuple[float, float] | None
-    """None where each arm has a single seed, which does not say how far seeds are apart."""
+    """None if each arm has a single seed, which does not show the spread of seeds."""
 
 
 def differences(scores: Sequence[np.ndarray]) -> list[Difference]:

@@ -4,7 +4,7 @@
     python recipes/benchmark/checkouts.py --old ../before --sizes paper multi30k --pairs 15
 
 Each checkout runs in a process of its own, which works for some seconds when it is asked to. The
-two take turns in changing order, so that whatever else the machine does meets both alike.
+two take turns in changing order, so that whatever else the machine does affects both equally.
 ``--clock cpu`` counts the processor time of all threads, which others disturb less.
 """
 

@@ -4,11 +4,11 @@
     python recipes/benchmark/living.py living.html --text test.en --reference test.fr \\
         --checkpoint checkpoint_best.pt --data data-bin
 
-Time is that of `rnnsearch.translate` as the page calls it, for sentences of so many words; memory
-is that of Chromium's process with the page, beyond that with an empty one. With a checkpoint, the
-page's translations of the first sentences are compared with those of `load()`: with the weights as
-the page has rounded them, and with the unrounded ones. `--json` keeps all numbers, and `--picture`
-what the page then shows at an address such as "#text=A+man+reads.&step=0.4".
+Time is that of `rnnsearch.translate`, as the page calls it, by length of the sentence; memory is
+that of Chromium's process with the page, less that with an empty one. With a checkpoint, the page's
+translations of the first sentences are compared with those of `load()`: with the weights as the
+page has rounded them, and with the unrounded ones. `--json` keeps all numbers, and `--picture` what
+the page then shows at an address such as "#text=A+man+reads.&step=0.4".
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""What the benchmarks say of the machine, and the options with which they count its time."""
+"""What the benchmarks report about the machine, and the options for counting its time."""
 
 import argparse
 import contextlib

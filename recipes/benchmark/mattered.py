@@ -2,7 +2,7 @@
 
     python recipes/benchmark/mattered.py en-fr --text test.en
 
-Printed are, over the steps of all translations: the rank correlation (Spearman's) of a step's
+It prints, over the steps of all translations: the rank correlation (Spearman's) of a step's
 weights with effects (``Translation.mattered``) and with their absolute values, how often the
 position of the largest weight has the largest effect, and log p of a target token when the first 1,
 2, ... source positions are taken away by weight, by effect and at random. Positions are subword

@@ -1,4 +1,4 @@
-"""Candidates take turns, so that whatever else the machine does meets all of them alike."""
+"""Candidates take turns, so that whatever else the machine does affects all of them equally."""
 
 import statistics
 import subprocess

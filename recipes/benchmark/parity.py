@@ -2,8 +2,8 @@
 
     python recipes/benchmark/parity.py runs/multi30k-rnnsearch/data CHECKPOINT [CHECKPOINT ...]
 
-Each checkpoint is a model of its own; before the first stands its like with the parameters that a
-training begins with. Compared are the cost of a batch and the gradient of each parameter, without
+Each checkpoint is one model; before the first comes the same model with the parameters that a
+training begins with. It compares the cost of a batch and the gradient of each parameter, without
 dropout and label smoothing. Differences are relative (of a gradient, the norm of the difference
 over the norm), and the largest over batches and parameters is shown.
 """
@@ -57,7 +57,7 @@ def cost_and_gradients(
 
 
 def models(paths: list[str], data: str) -> Iterator[tuple[str, FairseqTask, dict, Tensor]]:
-    """Yield of each set of parameters its name, the task, the configuration and the parameters."""
+    """Yield the name, task, configuration and parameters of each set of parameters."""
     for number, path in enumerate(paths):
         [model], cfg, task = checkpoint_utils.load_model_ensemble_and_task([path], {"data": data})
         if number == 0:

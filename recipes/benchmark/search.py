@@ -1,6 +1,6 @@
 """Measure how fast beam search is, beside fairseq's `lstm` architecture of the same sizes.
 
-In one process these take turns, so that whatever else the machine does meets all of them alike:
+In one process these take turns, so that whatever else the machine does affects all of them equally:
 
     rnnsearch            as `--task alignment_heatmap` searches
     bfloat16             the same with `--compute-dtype bfloat16`

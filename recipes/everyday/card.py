@@ -139,7 +139,7 @@ OPUS, has {OPUS_MT[target]} BLEU on an older version of this test set, by its mo
 
 
 def _settings(path: Path) -> str:
-    """Return the recipe's settings but for those that are places on a machine."""
+    """Return the recipe's settings, except those that are paths."""
     lines = path.read_text(encoding="utf-8").splitlines()
     return "\n".join(line for line in lines if "/" not in line)
 

@@ -5,9 +5,9 @@
 writes DIR/{train,valid,test}.{en,fr}, a sentence a line. The archive is a download from
 manythings.org/anki; PREFIX.en and PREFIX.fr, plain or as .gz, are the test set.
 
-A training or validation pair has no sentence of the test set, on neither side, and a training pair
+A training or validation pair has no sentence of the test set, on either side, and a training pair
 has none of the validation pairs. So one split is sound in both directions. Sentences count as the
-same when they differ in case or white space alone. Validation has the pairs of --valid English
+same if they differ only in case or white space. Validation has the pairs of --valid English
 sentences that are drawn with a fixed seed. White space of the target side, such as the narrow space
 before a French question mark, becomes a plain space; the source side keeps what people write.
 """
@@ -25,7 +25,7 @@ from text_files import LANGUAGES, Pair, read_pairs, read_tatoeba, write_pairs
 
 
 def same(sentence: str) -> str:
-    """Return what two sentences share that count as the same."""
+    """Return what sentences that count as the same have in common."""
     return " ".join(sentence.casefold().split())
 
 

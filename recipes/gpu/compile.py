@@ -2,10 +2,10 @@
 
     python recipes/gpu/compile.py [sm_80 sm_90 ...] [--products bfloat16]
 
-One step of each loop, the cost and Adadelta are called at the paper's sizes. Where a kernel would
-be launched it is compiled, by the compiler and the assembler that Triton's wheel brings along. A
-line has the registers of a thread, the bytes that did not fit into them (more than 0 is slow), and
-how many instructions load and store how many bits of a thread at once.
+It calls one step of each loop, the cost and Adadelta at the paper's sizes, and compiles each kernel
+where it would be launched, with the compiler and the assembler of Triton's wheel. A line has the
+registers of a thread, the bytes that did not fit into them (more than 0 is slow), and how many
+instructions load and store how many bits of a thread at once.
 """
 
 from __future__ import annotations

@@ -56,7 +56,7 @@ def correctness(device: Device) -> Measurements:
 def _gradients(
     device: Device, where: torch.device, model: RNNSearchModel | None = None
 ) -> dict[str, torch.Tensor]:
-    """Return those of a batch in float64 on the CPU; without a model those of the reference."""
+    """Return a batch's gradients in float64 on the CPU; without a model, the reference's."""
     model = (model or device.model(kernels="reference").double()).to(where)
     device.criterion()(model, moved(device.batch(), where))[0].backward()
     return {name: p.grad.double().cpu() for name, p in model.named_parameters()}
@@ -117,7 +117,7 @@ def _authors_numbers(device: Device, kernels: str) -> Measured:
 
 
 def _authors_searches(device: Device) -> Measured:
-    """Return how many of the program's recorded searches find something else."""
+    """Return how many of the program's recorded searches have other results here."""
     differing, params = [], authors_params()
     for label in SEARCHES:
         runs, changed = recorded_searches(label)
@@ -138,7 +138,7 @@ def _authors_searches(device: Device) -> Measured:
 
 
 def _translations(device: Device) -> Measured:
-    """Return how many best translations of sentences are others than on a CPU, in float64."""
+    """Return how many best translations of sentences differ from a CPU's, in float64."""
     model = device.model().double().eval()
     with torch.no_grad():
         for parameter in model.parameters():  # larger, so that nothing is nearly equal

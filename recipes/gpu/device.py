@@ -48,14 +48,14 @@ class Device:
         return torch.cuda.get_device_name() if self.is_gpu else "a CPU, tiny sizes"
 
     def wait(self) -> None:
-        """Return when the device has done all that it was asked for."""
+        """Wait until the device has done all its work."""
         if self.is_gpu:
             torch.cuda.synchronize()
 
     def seconds(self, function: Callable[[], object], times: int = 10, rounds: int = 5) -> float:
         """Return the seconds of one call: the median of rounds of ``times`` calls.
 
-        Three calls before are not counted: kernels are compiled, and loops recorded, in them.
+        Three calls before are not counted: they compile kernels and record loops.
         """
         for _ in range(3):
             function()

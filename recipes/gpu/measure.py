@@ -36,7 +36,7 @@ TABLE_2 = ("RNNsearch-50", "RNNsearch-50*")
 def measure(part: str, device: Device) -> bool:
     """Make the measurements of a part that have no result yet; return whether all have one now.
 
-    One that fails is named, and the others are made all the same.
+    It names those that fail, and makes the others all the same.
     """
     path, here = device.out / f"{part}.json", {"machine": str(device), "torch": torch.__version__}
     result = {"part": part, **here, "seconds": 0.0, "found": {}, "failed": {}}

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Trains RNNsearch in both directions, aligns the 447 Hansards sentences of the NAACL 2003 task by
 # force, and prints precision, recall and alignment error rate of each direction and of both joined.
-# Where eflomal is installed, its rows stand beside ours, and its links of VALID are what settings
-# are chosen by: the people's links are for the end.
+# If eflomal is installed, its rows stand beside ours, and settings are chosen by its links of
+# VALID: the human links are kept for the end.
 #
 #     HANSARDS_DIR=... TRAIN="..." VALID=... bash recipes/hansards/run.sh
 #
@@ -89,7 +89,7 @@ eflomal_train() {
         -f "$PARTIAL/en-fr.pharaoh" -r "$PARTIAL/fr-en.pharaoh"
 }
 
-# turn_links: makes $PARTIAL/fr-en of the links $PARTIAL/en-fr
+# turn_links: makes $PARTIAL/fr-en from the links $PARTIAL/en-fr
 turn_links() {
     sed -E 's/([0-9]+)-([0-9]+)/\2-\1/g' "$PARTIAL/en-fr" >"$PARTIAL/fr-en"
 }
@@ -166,9 +166,9 @@ train() {
     train_direction "$1" "$UPDATES" "$1" data ${GUIDANCE[@]+"${GUIDANCE[@]}"}
 }
 
-# train_foresight SOURCE-TARGET DATA LINKS: trains the model on, whose attention now reads the word to
-# be aligned. With links to follow, all of its parameters learn; without them the alignment model alone,
-# because attention that knows the word would tell it to the others by where it points.
+# train_foresight SOURCE-TARGET DATA LINKS: trains the model further, with attention that reads the
+# word to be aligned. With links to follow, all parameters learn; without them, only the alignment
+# model, because attention that knows the word would reveal it to the others by where it points.
 train_foresight() {
     follow "$WORK/$3/$1" "$FORESIGHT_GUIDED_WEIGHT"
     [[ -n ${GUIDANCE[*]-} ]] || GUIDANCE=(--train-alignment-model-only)

@@ -40,7 +40,7 @@ TRIES = 3
 
 
 def from_folder(folder: Path, name: str) -> bytes:
-    """Read a file's text; another content than the pinned one is allowed, and warned of."""
+    """Read a file's text; a warning says if it is not the pinned one."""
     text = read_bytes(folder / name)
     if hashlib.sha256(text).hexdigest() != SHA256[name]:
         print(f"warning: {name} in {folder} is not Multi30k's at {COMMIT[:8]}", file=sys.stderr)

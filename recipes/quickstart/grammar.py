@@ -1,8 +1,8 @@
 """The grammar of the quickstart's corpus: each builder makes both languages at once.
 
 `noun_phrase`, `clause`, `prepositional` and `predicate` make the parts of a sentence, `sentence`
-joins them: it chooses a or an, and elides in French. What French would leave open, such as the
-gender of "we" that a participle has to agree with, is refused with a ValueError.
+joins them: it chooses a or an, and elides in French. A ValueError refuses what French would leave
+open, such as the gender of "we" that a participle has to agree with.
 """
 
 from collections.abc import Sequence

@@ -27,8 +27,8 @@ _SYSTEM = Column("System", numeric=False)
 _REPRODUCTION = Column(paper.REPRODUCTION_NAME, "All", kind="paper")
 
 ScoredSets = Mapping[str, Mapping[str, Comparison]]
-"""The scores by each metric's name of all sentences, "All", and with dictionaries of the No-UNK
-subset, "No UNK", which has no metrics if it has no sentences."""
+"""Scores by metric, for all sentences, "All", and, with dictionaries, for the No-UNK subset, "No
+UNK", which has no metrics if it has no sentences."""
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class ScoredTexts:
     tables: Sequence[Table]
     """BLEU; if there are two systems, how far it is from the baseline's; the other metrics."""
     remark: str | None
-    """By which search the translations of the No-UNK columns were made."""
+    """The search that made the translations of the No-UNK columns."""
     verdicts: Sequence[str]
     """For each RNNsearch-50* of newstest2014, whether the published reproduction is as good."""
     signatures: Sequence[str]
-    """Of all metrics, as sacreBLEU writes them."""
+    """The signatures of all metrics, as sacreBLEU writes them."""
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -81,7 +81,7 @@ def read_bootstrap(options: argparse.Namespace, systems: Sequence[System]) -> Bo
     """Return how intervals and differences are to be made.
 
     Raises:
-        UserError: the baseline is no system.
+        UserError: if the baseline is not one of the systems.
     """
     names = [system.name for system in systems]
     if options.baseline is not None:
@@ -95,7 +95,7 @@ def score_texts(
     bootstrap: Bootstrap,
     of_paper: paper.PaperRows,
 ) -> list[ScoredTexts]:
-    """Score each kind of text of which there are references and translations.
+    """Score each kind of text for which there are references and translations.
 
     Args:
         test, systems: from `read_texts`.

@@ -31,7 +31,7 @@ REPRODUCTION = {
     "RNNsearch-50*, Adam": 29.9,
     "RNNsearch-50*, Adam, joint BPE": 34.7,
 }
-"""The paper's experiment, done again by others: tokenised BLEU on all of newstest2014.
+"""The paper's experiment, repeated by others: tokenised BLEU on all of newstest2014.
 
 A. Berard, PhD thesis, Lille 2018, Table 4.6. The first row is an exact copy with Adadelta, of which
 the second has the unknown words replaced.
@@ -147,7 +147,7 @@ class PaperRows:
     def verdict(self, name: str, bleu: float) -> str | None:
         """Say whether the BLEU of newstest2014 of a system is that of a faithful RNNsearch-50*.
 
-        None is returned for what is not to be one.
+        It returns None for other systems.
         """
         row = "RNNsearch-50*"
         if self.beside[name] != row:

@@ -46,11 +46,11 @@ class ReportedMetric(NamedTuple):
     signature: str
     """Its name in sacreBLEU's signatures."""
     decimals: int
-    """With how many decimals its scores are shown."""
+    """The number of decimals of its scores."""
     explanation: str = ""
     """A sentence for the report's readers."""
     options: Mapping[str, object] = {}
-    """What its class is given; BLEU's depend on the kind of text."""
+    """The arguments of its class; BLEU's also depend on the kind of text."""
 
 
 METRICS = {
@@ -137,7 +137,7 @@ def corpus_score(metric: Metric, counts: np.ndarray) -> float:
 
 
 def resampled_sums(tables: np.ndarray, resamples: int, seed: int) -> np.ndarray:
-    """Sum the counts of resampled sentences, which are drawn alike for all systems.
+    """Sum the counts of resampled sentences, the same ones for all systems.
 
     Args:
         tables: ``(systems, sentences, columns)``.
@@ -208,8 +208,7 @@ def compare(
 def _p_value(differences: np.ndarray, difference: float) -> float:
     """Return how often chance alone makes as large a difference.
 
-    sacreBLEU counts only larger ones, so that systems without any difference would be the least
-    alike of all.
+    sacreBLEU counts only larger ones, which would make identical systems the most different of all.
     """
     sizes = np.abs(differences)
     as_large = np.count_nonzero(sizes - sizes.mean() >= abs(difference))

@@ -1,7 +1,7 @@
 """The test set and the translations of it that are compared, read from plain text files.
 
-A text comes in two kinds, which have a sentence a line alike: "tokens", whose words are separated
-by blanks, and "detokenised".
+There are two kinds of text, both with a sentence a line: "tokens", whose words are separated by
+blanks, and "detokenised".
 """
 
 import argparse
@@ -37,8 +37,8 @@ class System:
     known: Texts
     """The translations of the No-UNK subset; empty without dictionaries."""
     forbids_unk: bool
-    """Whether `known` is by a search of its own, which may not generate UNK. Otherwise the subset
-    is as it was translated with all sentences."""
+    """Whether `known` comes from a separate search, which may not generate UNK. Otherwise it is
+    part of the translation of all sentences."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class TestSet:
     known: np.ndarray | None = None
 
     def is_the_papers(self) -> bool:
-        """Tell whether it is newstest2014, of which the paper's values are."""
+        """Tell whether it is newstest2014, on which the paper's values were measured."""
         return any(map(paper.is_its_test_set, self.source.values()))
 
     def lengths(self) -> np.ndarray:

@@ -9,7 +9,7 @@ messages were written:
   message, validations and checkpoints included, installation, loading and waiting between the
   runs excluded;
 - work that no checkpoint kept is lost: where a later run begins at update u, everything that an
-  earlier run did beyond u is dropped, from the hours, the updates and the likelihoods alike. The
+  earlier run did beyond u is dropped, from the hours, the updates and the likelihoods. The
   moment at which u was reached is that of the message "Saved checkpoint ... @ u updates", or lies
   between two reports in proportion;
 - a run that begins without a checkpoint makes everything before it void.
@@ -45,7 +45,7 @@ _DEVICE = re.compile(r"rank +\d+: capabilities = .* name = (.*\S)")
 
 @dataclass(frozen=True)
 class _Report:
-    """What a message says that was known when an update had been done."""
+    """What a message says about the state after an update."""
 
     kind: str
     """The logger: `train_inner` amid an epoch, `train` at its end, `valid`; or a saved checkpoint's

@@ -29,10 +29,10 @@ def read_scores(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 def within_budget(scores: np.ndarray, words: np.ndarray, budget: int) -> np.ndarray:
     """Choose the best pairs, in order of their scores, as long as their words fit the budget.
 
-    Of equal scores the earlier pair comes first.
+    If scores are equal, the earlier pair comes first.
 
     Args:
-        scores: (pairs,), of which lower ones are better.
+        scores: (pairs,); lower is better.
         words: (pairs,), which are counted against the budget.
         budget: how many words to keep; 0 keeps all.
 

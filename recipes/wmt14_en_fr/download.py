@@ -3,8 +3,8 @@
     python recipes/wmt14_en_fr/download.py --out FOLDER --mirror URL CORPUS...
 
 An archive that is in the folder already is used as it is. If its size or checksum is not the known
-one, that is only warned of, since it may be another release, or a part that was made on purpose. An
-archive that is fetched here must have both.
+one, there is only a warning, because it may be another release, or a part that was made on purpose.
+An archive that is fetched here must have both.
 """
 
 import argparse
@@ -27,7 +27,7 @@ _WAIT_SECONDS = 60
 
 
 class Progress:
-    """Says now and then how much has come, of how much, and how fast."""
+    """Prints now and then how much has arrived, out of how much, and how fast."""
 
     def __init__(self, name: str, begin: int, total: int | None) -> None:
         self._name, self._total, self._begin = name, total, begin
@@ -62,7 +62,7 @@ def fetch(archive: Archive, url: str, folder: Path, tries: int, wait: float) -> 
     """Download one archive.
 
     Raises:
-        UserError: it cannot be had; the message says what was expected and what was found.
+        UserError: if it cannot be fetched; the message says what was expected and what was found.
     """
     path, partial = folder / archive.name, folder / f"{archive.name}.part"
     for attempt in range(tries):

@@ -1,7 +1,7 @@
 """What disk and time stages take: `estimates.py STAGE...`, with the settings in the environment.
 
-It is estimated from the bytes that are read, by what all five corpora have (6.6 GB of archives hold
-40.8 million pairs, 14.7 GB of text), and from the products of the models. Rates were measured on an
+The estimates scale what all five corpora have (6.6 GB of archives hold 40.8 million pairs, 14.7 GB
+of text) to the bytes that are read, and count the products of the models. Rates were measured on an
 AMD EPYC core; they are for one core where a stage uses all of them. The archives of the test sets,
 whose size is not known, are small. The exit status is 1 where the disk is too small.
 """

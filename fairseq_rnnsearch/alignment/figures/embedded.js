@@ -8,7 +8,7 @@ document.getElementById("mattered")?.addEventListener("change", ({ target: box }
   view.set({ mode: box.checked ? "mattered" : "soft" });
 });
 
-/** Make the frame as high as what is in it; a page that is no frame, or a stranger's, has none. */
+/** Make the frame as high as its content, if there is one and this script may reach it. */
 function fit() {
   if (frameElement) frameElement.style.height = `${document.body.scrollHeight + 2}px`;
 }

@@ -30,7 +30,7 @@ const RIGHT_TO_LEFT = /[\p{sc=Hebrew}\p{sc=Arabic}\p{sc=Syriac}\p{sc=Thaana}\p{s
 /** The rule of shades.py: 0..1 is cut into GREYS equal parts, 0 is black; NaN stays NaN. */
 const grey = (weight) => Math.max(0, Math.min(GREYS - 1, Math.floor(GREYS * weight)));
 
-// Of numbers of either sign: red, white at zero, blue; nearly those of draw_heatmap(signed=True).
+// For numbers of either sign: red, white at zero, blue; nearly those of draw_heatmap(signed=True).
 const NEGATIVE = [178, 24, 43], ZERO = [247, 247, 247], POSITIVE = [33, 102, 172];
 
 /** Mix the colours of numbers from -1 to 1. */
@@ -83,7 +83,7 @@ function bestLinks({ source, target, weights }) {
   });
 }
 
-/** Return a sentence with its numbers, of which page.py has written two bytes, the lower first. */
+/** Return a sentence with its numbers, which page.py has written in two bytes, the lower first. */
 function decoded(sentence, { steps, nan }) {
   const matrix = (base64, least, most) => {
     const bytes = atob(base64);
@@ -184,7 +184,7 @@ class Heatmap {
     this.#drawMatrix();
   }
 
-  /** Draw something else than weights, hide the weights below a threshold, or invert shades. */
+  /** Draw something other than weights, hide weights below a threshold, or invert shades. */
   set({ mode = this.#mode, threshold = this.#threshold, inverted = this.#inverted }) {
     this.#mode = mode;
     this.#threshold = threshold;
@@ -211,7 +211,7 @@ class Heatmap {
     return this.#inverted || this.#isSigned;
   }
 
-  /** Return the matrix of which cells tell the numbers. */
+  /** Return the matrix whose numbers the cells show. */
   get #values() {
     return this.#sentence[this.#isSigned ? "mattered" : "weights"];
   }
@@ -482,7 +482,7 @@ class Heatmap {
     this.#activate(focused ? { [focused.dataset.side]: Number(focused.dataset.index) } : null);
   }
 
-  /** Let arrow keys walk through the words of a sentence, of which one can have the focus. */
+  /** Let arrow keys walk through the words of a sentence; only one can have the focus. */
   #followWords(side) {
     const words = this.#parts[side];
     words.addEventListener("focusin", ({ target: word }) => {

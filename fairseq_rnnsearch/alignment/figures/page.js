@@ -46,7 +46,7 @@ const items = data.sentences.map((sentence, n) => create(
     dir: "auto", textContent: sentence[side].slice(0, wordCount(sentence[side])).join(" "),
   })), create("small")));
 
-/** List the sentences that the search finds, in the order that is asked for. */
+/** List the sentences that the search finds, in the chosen order. */
 function arrange() {
   const query = plain(at("search").value.trim().replace(/\s+/g, " "));
   const order = at("sort").value, key = KEYS[order];

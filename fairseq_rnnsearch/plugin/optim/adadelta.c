@@ -15,7 +15,7 @@ typedef float number;
 
 enum { FEW = 1 << 14, PIECES = 64 }; /* with fewer numbers, to start threads takes longer */
 
-/* The pieces of the sum, and so its rounding, do not depend on the number of threads. */
+/* The number of threads changes neither the pieces of the sum nor its rounding. */
 void sum_of_squares(int64_t threads, int64_t count, const number *x, double *sum)
 {
     double sums[PIECES];

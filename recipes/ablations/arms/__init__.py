@@ -2,10 +2,10 @@
 
     fairseq-train ... --user-dir recipes/ablations/arms --arch forward_encoder
 
-Loaded in the place of the plugin, this folder brings all of it and these architectures besides.
-Each is a function that changes a network which has just been built, and starts what it has replaced
-in the model's own way (``--initialization``). Parts for which the fast kernels were not derived run
-on the reference kernels, as the log says.
+Loaded instead of the plugin, this folder registers all of it and these architectures. Each is a
+function that changes a newly built network, and initialises what it has replaced in the model's own
+way (``--initialization``). Parts for which the fast kernels were not derived run on the reference
+kernels, as the log says.
 """
 
 from collections.abc import Callable
@@ -47,7 +47,7 @@ def arm(change: Change) -> Change:
 
 @arm
 def forward_encoder(encoder: Encoder, decoder: Decoder, start: Start) -> None:
-    """Annotate each word with what stands before it alone; s_0 is from the last word's state."""
+    """Annotate each word only with what stands before it; s_0 is from the last word's state."""
     n, m = encoder.forward_unit.hidden_size, decoder.embedding.weight.size(1)
     states = decoder.unit.hidden_size
     encoder.backward_unit = None
@@ -59,7 +59,7 @@ def forward_encoder(encoder: Encoder, decoder: Decoder, start: Start) -> None:
 
 @arm
 def tanh_readout(encoder: Encoder, decoder: Decoder, start: Start) -> None:
-    """Let t_i be the tanh of l numbers, and not the larger of each two of 2l."""
+    """Make t_i the tanh of l numbers instead of the larger of each two of 2l."""
     l, n = decoder.output.weight.size(1), decoder.unit.hidden_size
     m, context = decoder.embedding.weight.size(1), decoder.readout.context_weight.size(1)
     decoder.readout = TanhReadout(l, n, m, context)
@@ -93,7 +93,7 @@ class TanhReadout(nn.Module):
 
 @arm
 def start_from_mean(encoder: Encoder, decoder: Decoder, start: Start) -> None:
-    """Compute s_0 from the mean of the annotations, and not from the backward state."""
+    """Compute s_0 from the mean of the annotations instead of the backward state."""
     annotation = 2 * encoder.forward_unit.hidden_size
     decoder.initial_weight = nn.Parameter(decoder.initial_weight.new_empty(
         decoder.unit.hidden_size, annotation))  # fmt: skip
@@ -125,13 +125,13 @@ def _begin_by(decoder: Decoder, summarise: Callable[[EncodedSource], EncodedSour
 
 @arm
 def reset_after(encoder: Encoder, decoder: Decoder, start: Start) -> None:
-    """Reset after the recurrent product, as ``torch.nn.GRU`` does, and not before it."""
+    """Reset after the recurrent product, as ``torch.nn.GRU`` does, instead of before it."""
     for unit in (encoder.forward_unit, encoder.backward_unit, decoder.unit):
         unit.__class__ = ResetAfter
 
 
 class ResetAfter(GatedUnit):
-    """The gated unit with h~ = tanh(x + r o [U h]) in the place of tanh(x + U [r o h])."""
+    """The gated unit with h~ = tanh(x + r o [U h]) instead of tanh(x + U [r o h])."""
 
     def step(self, inputs: Tensor, h: Tensor) -> Tensor:
         """Return the state after one step, see ``GatedUnit.step``."""
