@@ -22,6 +22,7 @@ from fairseq_rnnsearch.errors import training_goes_on
 from fairseq_rnnsearch.files import make_folder
 from fairseq_rnnsearch.plugin.tasks.source_words import SourceWords
 from fairseq_rnnsearch.plugin.tasks.task_options import AlignmentHeatmapConfig
+from fairseq_rnnsearch.runs.locking import locked_elsewhere
 from fairseq_rnnsearch.runs.programs import at_the_end
 
 
@@ -179,6 +180,8 @@ class Heatmaps:
         """
         alignments = self._take_validated()
         if not alignments or get_global_rank() != 0:
+            return
+        if locked_elsewhere(self._cfg.save_dir):  # another training's, and this one ends
             return
         pictures = {}
         with training_goes_on("heatmaps"):
