@@ -33,7 +33,7 @@ def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterato
 
     Args:
         durable: also flush the new name before going on, and replace even such a link, which must
-            not end a training.
+            not end a training that has begun.
 
     Raises:
         UserError: when the file cannot be written or put in its place.

@@ -114,10 +114,13 @@ def begun(other, tmp_path):
     return shutil.copytree(other.parent, tmp_path / "begun")
 
 
-def test_nothing_is_saved_to_a_device(refused, begun):
+def test_nothing_is_saved_to_a_device_or_a_disk_that_is_missing(refused, begun):
     (begun / LAST).unlink()
     (begun / LAST).symlink_to("/dev/null")
     assert f"checkpoint {begun / LAST} is not a plain file" in refused(begun)
+    (begun / LAST).unlink()
+    (begun / LAST).symlink_to("/nowhere/last.pt")
+    assert f"{begun / LAST} is a link to /nowhere/last.pt, which does not" in refused(begun)
 
 
 def test_another_checkpoint_does_not_begin_anew_where_there_are_some(
@@ -244,7 +247,7 @@ def test_a_folder_that_was_moved_keeps_its_training(
     link.symlink_to(first)
     place = link if change == "a link leads elsewhere" else first
     stopped = launchpad.begin(
-        *(small_corpus.data, OPTIONS, f"--save-dir={place} --max-update 8"),
+        *(small_corpus.data, OPTIONS, f"--save-dir={place} --max-update 8 --heatmap-samples 1"),
         strike=Strike("update", 4, number=signal.SIGSTOP),
     )
     while (state := process_state(stopped.pid)) != "T":

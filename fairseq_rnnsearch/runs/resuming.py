@@ -16,6 +16,7 @@ from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
 
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.files import refuse_link_to_nothing
 from fairseq_rnnsearch.runs import patience
 from fairseq_rnnsearch.runs.checkpoints import ADVICE, progress, verify
 from fairseq_rnnsearch.runs.comparison import check_equal
@@ -163,7 +164,8 @@ def choose_beginning(cfg: CheckpointConfig) -> dict[str, object]:
             new training would overwrite what is in --save-dir.
     """
     for path in _checkpoints(cfg.save_dir):
-        if os.path.exists(path) and not os.path.isfile(path):
+        refuse_link_to_nothing(Path(path))
+        if not os.path.isfile(path):
             raise UserError(
                 f"checkpoint {path} is not a plain file, and a checkpoint of this training would "
                 "be written there: remove it, or name another --save-dir"
