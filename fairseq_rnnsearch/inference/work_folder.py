@@ -24,7 +24,7 @@ def checkpoint_of(path: str) -> str:
     if folder_of(path) or folder.is_file():
         return path
     if not folder.exists():
-        names = " and ".join(packaged())
+        names = " and ".join(packaged()) or "no model"
         raise UserError(f"checkpoint {path} does not exist; the package contains {names}")
     for depth in range(DEEPEST):
         for name in ("checkpoint_best.pt", "checkpoint_last.pt"):
