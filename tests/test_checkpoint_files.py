@@ -25,7 +25,7 @@ from test_damaged_files import damaged, many_examples
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.plugin.tasks import vocabulary
-from fairseq_rnnsearch.runs.checkpoints import read_checkpoint, verify
+from fairseq_rnnsearch.runs.checkpoints import as_fairseq_has_it, read_checkpoint, verify
 
 pytest_plugins = ["trained"]
 pytestmark = pytest.mark.usefixtures("mended")
@@ -247,3 +247,11 @@ def test_a_field_that_cannot_be_is_named(barely_trained, tmp_path, field, value)
     message = train(barely_trained.corpus.data, tmp_path, options).error()
     expected = f"checkpoint {path}: {field} cannot be {value!r}; an older checkpoint"
     assert message.startswith(expected)
+
+
+@pytest.mark.parametrize("name", ["maxout_size", "encoder_embed_dim", "decoder_layers"])
+def test_options_of_a_far_larger_model_are_refused_before_it_is_built(barely_trained, name):
+    state = read_checkpoint(barely_trained.checkpoint)
+    state["cfg"]["model"][name] = 10**9
+    with pytest.raises(UserError, match=f"too few for {name} 1000000000"):
+        as_fairseq_has_it(state, "forged.pt")

@@ -19,12 +19,15 @@ import torch
 from fairseq import checkpoint_utils
 from fairseq.file_io import PathManager
 from omegaconf import OmegaConf
+from torch import Tensor
 
 from fairseq_rnnsearch.errors import UserError, first_sentence, reason, user_error
 from fairseq_rnnsearch.files import open_plain
 
 _NAMED = 5  # checkpoints of a folder in a message; checkpoint_best.pt and _last.pt come last
 ADVICE = "; an older checkpoint may be whole"
+# options of models that say how large they are; each parameter has such an axis, or is of a layer
+_SIZE = re.compile(r"(encoder|decoder|attention|maxout)_(\w+_)?(dim|size|layers)")
 
 
 class Refused(Exception):
@@ -107,9 +110,21 @@ def as_fairseq_has_it(state: Any, path: str, arg_overrides: dict | None = None) 
         extra_state["task_state"] = state.get("task_state") or {}
         cfg = state.get("cfg")
         extra_state["decoder_order"] = cfg and OmegaConf.select(cfg, "model.decoder_order")
+        _refuse_forged_sizes(cfg and OmegaConf.select(cfg, "model"), model)
         extra_state["ema_is_new"] = "ema" not in extra_state
         extra_state.setdefault("ema", dict(model))
         return state
+
+
+def _refuse_forged_sizes(options: Any, parameters: dict[str, Tensor]) -> None:
+    """Refuse options whose model would be far larger than the parameters, before it is built."""
+    options = vars(options) if isinstance(options, argparse.Namespace) else options or {}
+    count = sum(
+        min(x.numel(), x.untyped_storage().nbytes() // x.itemsize) for x in parameters.values()
+    )
+    for name, value in options.items():
+        if _SIZE.fullmatch(name) and isinstance(value, int) and value > count:
+            raise Refused(f"holds {count} parameters, too few for {name} {value}")
 
 
 def _local(path: str, load_on_all_ranks: bool) -> str:
