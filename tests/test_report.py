@@ -109,13 +109,13 @@ def test_bleu_of_all_and_of_the_sentences_without_unknown_words(files, capsys):
     first, second = table["first"], table["second"]
     assert [first[1], first[5]] == [sacrebleu(FIRST, REFERENCE), sacrebleu(no_unk, subset)]
     assert [first[3], first[4], first[7]] == ["*26.75*", "–", "*34.16*"]
-    # name; of all: chrF, interval, TER, interval; of the subset: the same again
-    scores, intervals = others["first"][1::2], others["first"][2::2]
-    assert scores[:2] == [sacrebleu(FIRST, REFERENCE, decimals=1, by=by) for by in (CHRF, TER)]
-    assert scores[2:] == [sacrebleu(no_unk, subset, decimals=1, by=by) for by in (CHRF, TER)]
-    for score, interval in zip(scores, intervals, strict=True):
-        low, high = map(float, interval.split("–"))
-        assert low <= float(score) <= high and low < high
+    cells = dict(zip(of_others[0], others["first"], strict=True))
+    for name, by in {"chrF": CHRF, "TER": TER}.items():
+        assert cells[f"All: {name}"] == sacrebleu(FIRST, REFERENCE, decimals=1, by=by)
+        assert cells[f"No UNK: {name}"] == sacrebleu(no_unk, subset, decimals=1, by=by)
+        for sentences in "All", "No UNK":
+            low, high = map(float, cells[f"{sentences}: 95% of {name}"].split("–"))
+            assert low <= float(cells[f"{sentences}: {name}"]) <= high and low < high
     assert second[1] == sacrebleu(SECOND, REFERENCE)
     assert second[5] == sacrebleu([SECOND[i] for i in kept], subset)
     assert [second[3], second[7]] == ["–", "–"]
