@@ -1,4 +1,4 @@
-"""--agreement: the weights of both directions joined before links are made of them."""
+"""--agreement: the weights of both directions joined before links are chosen."""
 
 import json
 

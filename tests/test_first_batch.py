@@ -33,9 +33,9 @@ class Failing(OnThisMachine):
 @pytest.mark.parametrize(
     ("backend", "said"),
     [
-        (OnThisMachine, "the first batch is as the reference kernels have it"),
-        (WrongGradients, "of the first batch the gradient of encoder."),
-        (Failing, "of the first batch nothing came (an illegal memory access in a kernel)"),
+        (OnThisMachine, "the first batch agrees with the reference kernels"),
+        (WrongGradients, "wrong on the first batch, the gradient of encoder."),
+        (Failing, "wrong on the first batch, nothing came (an illegal memory access in a kernel)"),
     ],
 )
 def test_wrong_kernels_do_not_train(backend, said, monkeypatch, caplog):

@@ -312,9 +312,9 @@ def test_a_trained_model_translates_alike_from_each_form(learned, tmp_path):
     assert _found(several[0], sentences) == _found(several[1], sentences)
     with pytest.raises(UserError, match=f"takes no checkpoint, such as {checkpoint}: make"):
         load([folder, checkpoint])
-    with pytest.raises(UserError, match=r"data .* comes with the folder; leave it out"):
+    with pytest.raises(UserError, match=r"data .* has its own; leave it out"):
         load(folder, data)
-    with pytest.raises(UserError, match=r"source_lang de: of the model .* it is en"):
+    with pytest.raises(UserError, match=r"source_lang de: the model .* has en"):
         load(folder, source_lang="de")
 
 

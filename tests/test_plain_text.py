@@ -78,7 +78,7 @@ def test_text_by_characters_comes_back_as_it_was(tmp_path, language):
 
 
 def test_characters_have_no_subwords(codes):
-    with pytest.raises(UserError, match="zh: the tokenizer character goes with no subwords"):
+    with pytest.raises(UserError, match="zh: the tokenizer character excludes subwords"):
         PlainText("zh", "character", bpe_codes=codes)
 
 
@@ -238,11 +238,11 @@ def test_recipes_record_the_version_of_the_tokeniser(tmp_path):
 BROKEN = {
     "no JSON": ("{", "cannot be read"),
     "a name twice": ('{"en": {}, "en": {}}', "cannot be read: an object has the name 'en' more th"),
-    "an unknown name": ('{"en": {"tokeniser": "moses"}}', "'tokeniser' is none of tokenizer, "),
+    "an unknown name": ('{"en": {"tokeniser": "moses"}}', "'tokeniser' is not one of tokenizer, "),
     "a wrong type": ('{"en": {"lowercase": "yes"}}', "lowercase cannot be 'yes'"),
     "codes elsewhere": ('{"en": {"bpe_codes": "../codes"}}', "a file of the same folder"),
     "codes that are none": ('{"en": {"bpe_codes": "text"}}', "text, line 2: 'a b c' is not a pair"),
-    "codes of the future": ('{"en": {"bpe_codes": "new"}}', "line 1: '#version: 1.3' names no"),
+    "codes of the future": ('{"en": {"bpe_codes": "new"}}', "line 1: '#version: 1.3' is not a"),
     "a list": ("[]", "must be an object"),
     "an unknown tokenizer": ('{"en": {"tokenizer": "magic"}}', "json: en: tokenizer 'magic': must"),
 }

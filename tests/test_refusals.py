@@ -157,7 +157,7 @@ COMMANDS = {  # words of each command, and parts of its one line
     "rnnsearch-export en-fr --to-checkpoint=@new --weights int8": [
         "--weights and --to-checkpoint exclude each other"
     ],
-    "rnnsearch-export en-fr --out=@new --data=@data": ["--data @data: of the model "],
+    "rnnsearch-export en-fr --out=@new --data=@data": ["--data @data: the model "],
     "rnnsearch-export en-fr --to-checkpoint=.": [". cannot be written: "],
     "rnnsearch-export en-fr --out=@new --card=/dev/zero": ["--card /dev/zero cannot be read: "],
 }  # fmt: skip

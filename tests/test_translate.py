@@ -178,7 +178,7 @@ def test_what_is_wrong_is_said_in_one_line(work, tmp_path):
 @pytest.mark.parametrize(
     ("main", "given", "message"),
     [
-        (main, "TEXT en-fr", "TEXT is a text file, and no model; the model comes first"),
+        (main, "TEXT en-fr", "TEXT is a text file, not a model; the model comes first"),
         (
             main,
             "en-fr 'How are you?'",
@@ -190,10 +190,10 @@ def test_what_is_wrong_is_said_in_one_line(work, tmp_path):
             "'How are you?' is not a model that exists, and looks like a",
         ),
         (main, "en-fr ''", "the name of a file is empty"),
-        (align.main, "TEXT --source TEXT --target TEXT", "TEXT is a text file, and no model"),
+        (align.main, "TEXT --source TEXT --target TEXT", "TEXT is a text file, not a model"),
         (align.main, "en-fr --source 'A dog.' --target TEXT", "'A dog.' is not a file that exists"),
-        (export.main, "TEXT --out x", "TEXT is a text file, and no model"),
-        (living.main, "TEXT --out x", "TEXT is a text file, and no model"),
+        (export.main, "TEXT --out x", "TEXT is a text file, not a model"),
+        (living.main, "TEXT --out x", "TEXT is a text file, not a model"),
     ],
 )
 def test_what_stands_in_the_place_of_something_else_is_recognised(tmp_path, main, given, message):

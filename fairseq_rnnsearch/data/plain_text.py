@@ -90,7 +90,7 @@ class PlainText:
         elif tokenizer == "character":
             if bpe_codes:
                 raise UserError(
-                    f"{language}: the tokenizer character goes with no subwords (bpe_codes)"
+                    f"{language}: the tokenizer character excludes subwords (bpe_codes)"
                 )
             self._split, self._join = _characters, _sentence_of_characters
         self._segment = segmenter(self.bpe_codes) if self.bpe_codes else None
@@ -237,7 +237,8 @@ def segmenter(path: Path) -> Callable[..., list[str]]:
         codes = None
     if codes is None or codes.version not in ((0, 1), (0, 2)):
         raise UserError(
-            f"BPE codes {path}, line 1: {lines[0][:40]!r} names no version; expected #version: 0.2"
+            f"BPE codes {path}, line 1: {lines[0][:40]!r} is not a known version; expected "
+            "#version: 0.2"
         )
     return codes.segment_tokens
 
@@ -269,7 +270,7 @@ def settings_of(folder: Path) -> dict[str, dict[str, Any]]:
         for name, value in settings.items():
             if name not in _TYPES:
                 raise UserError(
-                    f"{path}: {language:.60}: {name!r:.60} is none of {', '.join(_TYPES)}"
+                    f"{path}: {language:.60}: {name!r:.60} is not one of {', '.join(_TYPES)}"
                 )
             if not isinstance(value, _TYPES[name]):
                 raise UserError(f"{path}: {language:.60}: {name} cannot be {value!r:.60}")

@@ -65,7 +65,7 @@ def add_heatmap_options(parser: argparse.ArgumentParser, formats: str) -> None:
         "--heatmap-style",
         choices=tuple(STYLES),
         default="paper",
-        help="of pictures and the page: paper (white on black), inverted (black on white, for"
+        help="style of pictures and page: paper (white on black), inverted (black on white, for"
         " print), slides (black on white, large) (default: %(default)s)",
     )
     parser.add_argument(
@@ -150,7 +150,7 @@ def check_places(models: Iterable[str], files: Iterable[str | Path] = ()) -> Non
     """
     for path in models:
         if _is_text(Path(path)):
-            raise UsageError(f"{path} is a text file, and no model; the model comes first")
+            raise UsageError(f"{path} is a text file, not a model; the model comes first")
         _refuse_sentence(path, "model")
     for file in files:
         _refuse_sentence(str(file), "file")

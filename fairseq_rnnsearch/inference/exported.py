@@ -39,7 +39,7 @@ def to_folder(
     """
     if folder := folder_of(checkpoint):
         if data:
-            raise UserError(f"--data {data}: of the model {folder} it comes with the folder")
+            raise UserError(f"--data {data}: the model {folder} has its own data; leave it out")
         read = read_folder(folder)
         facts = read.facts._replace(licence=licence or read.facts.licence)
         parts = read.model, facts, read.dictionaries, folder

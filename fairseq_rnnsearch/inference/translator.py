@@ -156,8 +156,8 @@ def _of_folders(
     own = {"source_lang": source_lang, "target_lang": target_lang}
     for name, value in changes.items():
         if own.get(name) != value:
-            has = f"is {own[name]}" if name in own else "comes with the folder; leave it out"
-            raise UserError(f"{name} {value}: of the model {paths[0]} it {has}")
+            has = f"has {own[name]}" if name in own else "has its own; leave it out"
+            raise UserError(f"{name} {value}: the model {paths[0]} {has}")
     for path, other in zip(paths[1:], others, strict=True):
         symbols = [[one.symbols for one in folder.dictionaries] for folder in (first, other)]
         if symbols[0] != symbols[1]:

@@ -136,7 +136,7 @@ def _languages(options: argparse.Namespace) -> tuple[str, str]:
     """
     ways = [options.pairs, options.source or options.target, options.corpus]
     if sum(map(bool, ways)) > 1:
-        raise UsageError("--pairs or --corpus stands in the place of --source and --target")
+        raise UsageError("--pairs, --corpus, and --source with --target exclude each other")
     if not any(ways) or bool(options.source) != bool(options.target):
         raise UsageError(
             "--source and --target name the two text files, or --pairs one of two columns"
@@ -151,7 +151,7 @@ def _languages(options: argparse.Namespace) -> tuple[str, str]:
         names = [suffix[1] if suffix else "" for suffix in suffixes]
         said = "the suffixes of the files must be"
         if wrong := NO_LANGUAGES.intersection(names):
-            raise UsageError(f"the suffix {min(wrong)} is no language: give --languages en,fr")
+            raise UsageError(f"the suffix {min(wrong)} is not a language: give --languages en,fr")
     source, *rest = (name.strip().replace("-", "_") for name in names)
     if len(rest) != 1 or source == rest[0] or not all(map(is_language, (source, *rest))):
         raise UsageError(f"{said} two languages, such as en and pt-BR")

@@ -191,8 +191,8 @@ def read_columns(path: Path) -> Pairs:
             )
     if further:
         pairs.notes.append(
-            f"{path}: {counted(further, 'line')} with more than two columns, of which only two are"
-            " read"
+            f"{path}: {counted(further, 'line')} with more than two columns; only the first"
+            " two are read"
         )
     return pairs
 

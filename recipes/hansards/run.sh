@@ -67,7 +67,7 @@ find_eflomal() {
     if command -v eflomal-align >/dev/null && command -v eflomal-makepriors >/dev/null; then
         return
     fi
-    log "no eflomal on PATH, whose rows are left out: \"pip install eflomal\" into an environment of" \
+    log "eflomal is not on PATH, so its rows are left out: \"pip install eflomal\" into an environment of" \
         "its own (it needs a C compiler), and give EFLOMAL=bin-folder-of-that-environment"
     return 1
 }

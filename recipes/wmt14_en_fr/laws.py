@@ -2,7 +2,7 @@
 
     python recipes/wmt14_en_fr/laws.py laws.tsv.gz --out FOLDER
 
-reads lines of document, English and French, parted by tabs, and writes
+reads lines of document, English and French, separated by tabs, and writes
 FOLDER/{train,valid,test,long}.{en,fr}: no document is in two of them. Documents are drawn in an
 order that depends on the seed; validation and the two test sets take them until they have enough.
 A document of more than --largest pairs is for training, so that no law is a test by itself. A pair
@@ -34,8 +34,8 @@ def read_documents(path: Path) -> dict[str, list[Pair]]:
                 columns = line.rstrip("\n").split("\t")
                 if len(columns) != 3:
                     raise UserError(
-                        f"{path}, line {number}: must be document, English and French, parted by"
-                        f" tabs; has {counted(len(columns), 'column')}"
+                        f"{path}, line {number}: must be document, English and French, separated"
+                        f" by tabs; has {counted(len(columns), 'column')}"
                     )
                 documents[columns[0]].append((columns[1], columns[2]))
     except (OSError, EOFError, UnicodeDecodeError) as problem:

@@ -35,7 +35,7 @@ def add_agreement(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--agreement",
         choices=AGREEMENTS,
-        help="join the weights of both directions before links are made of them; the files of both"
+        help="join the weights of both directions before choosing links; the files of both"
         " are alignments.jsonl then, and need no --reverse",
     )
 

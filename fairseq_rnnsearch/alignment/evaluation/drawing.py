@@ -21,7 +21,7 @@ def add_alignment_options(parser: argparse.ArgumentParser) -> None:
     add_file(parser, "--alignments", "the jsonl", required=True)
     parser.add_argument("--ids", required=True, metavar="3,17", help="sentence numbers, from 0")
     parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
-    parser.add_argument("--format", default="svg", help="as of --heatmap-format (%(default)s)")
+    parser.add_argument("--format", default="svg", help="as for --heatmap-format (%(default)s)")
     parser.add_argument(
         "--style",
         choices=tuple(STYLES),

@@ -80,7 +80,7 @@ def _from_json(line: str, where: str) -> Alignment:
             and (np.isnan(weights) | (np.abs(weights - 0.5) <= 0.501)).all()
         )
         if not is_alignment:
-            raise ValueError("a word, number or weight is none")
+            raise ValueError("a word, number or weight is not one")
     except (ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as problem:
         raise UserError(f"{where}: not an alignment; {_VALID}") from problem
     return Alignment(source, target, weights, number, score, mattered=mattered)

@@ -50,7 +50,7 @@ STATISTICS: dict[str, tuple[str, Callable[[Alignment], float | None]]] = {
         _of_weights(Alignment.confidence),
     ),
     "entropy": (
-        "bits, mean over the target words; 0: each looks at one source word, 1: at two alike",
+        "bits, mean over the target words; 0: each looks at one source word, 1: at two equally",
         _of_weights(Alignment.entropy),
     ),
     "score": (

@@ -216,7 +216,7 @@ def _unpacked(archive: str, folder: str) -> str:
 def _warn_of(task: str) -> None:
     """Warn once if the task is fairseq's own."""
     logger.warning(
-        "%s in the place of --task alignment_heatmap goes without the paper's batches and its "
+        "%s instead of --task alignment_heatmap lacks the paper's batches and its "
         "limit of words, checks of the data, the fast search, heatmaps and "
         "alignments that do not depend on the batch",
         task,

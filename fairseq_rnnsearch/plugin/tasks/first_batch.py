@@ -47,12 +47,12 @@ def check_kernels(model: nn.Module, criterion: nn.Module, sample: dict) -> None:
         return
     if wrong:
         logger.warning(
-            "gpu kernels: of the first batch %s; the reference kernels train, which are right",
+            "gpu kernels: wrong on the first batch, %s; the reference kernels train instead",
             wrong,
         )
         _use(sides, ["reference"] * len(sides))
     else:
-        logger.info("gpu kernels: the first batch is as the reference kernels have it")
+        logger.info("gpu kernels: the first batch agrees with the reference kernels")
 
 
 def _is_on_gpu(side: RunByBackend) -> bool:
