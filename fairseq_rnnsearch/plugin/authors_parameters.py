@@ -205,10 +205,10 @@ def import_parameters(
     words = source_words, target_words
     dictionaries = [_dictionary(*of_side) for of_side in zip(_symbols(state), words, strict=True)]
     make_folder(out.parent)
+    refuse_link_to_nothing(out)
     for language, dictionary in zip(languages, dictionaries, strict=True):
         with replacing(out.parent / f"dict.{language}.txt") as path:
             dictionary.save(str(path))
-    refuse_link_to_nothing(out)
     options = vars(model_config(state)) | {"_name": "rnnsearch"}
     task = {"_name": "alignment_heatmap", "data": None}  # which readers name
     task |= {"source_lang": languages[0], "target_lang": languages[1]}
