@@ -80,17 +80,18 @@ def test_rows_of_a_batch(left):
 
 
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other C libraries stay as they are")
-@pytest.mark.parametrize(("keeping", "most"), [("keep_freed_memory()", 100), ("None", None)])
-def test_updates_use_the_memory_of_the_last_one(keeping: str, most: int | None):
+@pytest.mark.parametrize("keeping", [True, False])
+def test_updates_use_the_memory_of_the_last_one(keeping: bool):
+    """The second or the third round may still need more: small pieces lie between the large."""
     program = f"""
 import resource, torch
 from fairseq_rnnsearch.runs.memory import keep_freed_memory
-{keeping}
-for _ in range(3):
+{"keep_freed_memory()" if keeping else ""}
+for _ in range(6):
     before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
     parts = [torch.zeros(size) for size in (20_000_000, 3_000_000, 20_000_000)]
     del parts
     print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
     faults = int(run_process([sys.executable, "-c", program], check=True).stdout.split()[-1])
-    assert faults <= most if most else faults > 100
+    assert faults <= 100 if keeping else faults > 100, f"{faults} page faults"

@@ -167,7 +167,7 @@ MISTAKES = {
     "no files": ([], "--source and --target name the two text files"),
     "one language": (["--source", "{f}/a.en", "--target", "{f}/b.en"], "must be two languages"),
     "no languages": (["--pairs", "{f}/a.en"], "--languages must name two languages"),
-    "pairs and a source": (["--pairs", "{f}/a.en", "--source", "{f}/a.en"], "in the place of"),
+    "pairs and a source": (["--pairs", "{f}/a.en", "--source", "{f}/a.en"], "exclude each other"),
     "a missing file": (["--source", "{f}/a.en", "--target", "{f}/a.de"], "there is no file"),
     "a missing prefix": (
         ["--source", "{f}/a.en", "--target", "{f}/a.fr", "--test", "{f}/x"],
