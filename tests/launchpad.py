@@ -169,11 +169,17 @@ class Launchpad:
             print(json.dumps(request), file=self._process.stdin, flush=True)
             return json.loads(self._process.stdout.readline())
 
-    def begin(self, *arguments: object, strike: Strike | None = None, **environment: str) -> Run:
+    def begin(
+        self,
+        *arguments: object,
+        strike: Strike | None = None,
+        cwd: Path | None = None,
+        **environment: str,
+    ) -> Run:
         """Begin fairseq-train; options are cut into words as in a shell."""
         log = next(self._logs)
-        arguments = f"{TASK} {QUIET}", *arguments
-        return self._begin("fairseq-train", arguments, log, log, "", strike, environment)
+        arguments = f"{TASK} --user-dir={ROOT}/fairseq_rnnsearch {QUIET}", *arguments
+        return self._begin("fairseq-train", arguments, log, log, "", strike, environment, cwd)
 
     def run(
         self,

@@ -287,8 +287,31 @@ def test_all_end_when_no_checkpoint_is_usable(launchpad, two_unbroken, small_cor
     assert "error:" not in second.out and "Traceback" not in first.out + second.out
 
 
+@pytest.mark.parametrize("has_checkpoint", [0, 1])
+def test_machines_with_disks_of_their_own(launchpad, small_corpus, tmp_path, has_checkpoint):
+    """The first process has the checkpoint and sends it to the other, or there is none."""
+    command = small_corpus.data, f"{OPTIONS} --batch-size 8 --save-dir=model"
+    folders = [tmp_path / str(rank) for rank in range(2)]
+    for folder in folders:
+        folder.mkdir()
+    launchpad.begin(*command, "--max-update 2", cwd=folders[has_checkpoint]).finish().ok()
+    port = str(unused_port())
+    both = [
+        launchpad.begin(
+            *(*command, "--max-update 3"),
+            cwd=folder,
+            **dict(MASTER_ADDR="127.0.0.1", MASTER_PORT=port, WORLD_SIZE="2"),
+            **dict(RANK=str(rank), LOCAL_RANK=str(rank)),
+        )
+        for rank, folder in enumerate(folders)
+    ]
+    first, _ = (one.finish().ok() for one in both)
+    assert ("(epoch 1 @ 2 updates)" in first.out) == (has_checkpoint == 0)
+
+
 DIFFERENCES = {
     "an option": "--label-smoothing 0.2",
+    "when to save": "--save-interval-updates 1",
     "a batch size": "--batch-size 20",
     "a dictionary": "@other",
 }

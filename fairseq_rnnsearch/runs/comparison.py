@@ -21,8 +21,10 @@ from fairseq_rnnsearch.runs.options import option_of
 from fairseq_rnnsearch.runs.processes import refuse_in_all
 
 _SECTIONS = ("task", "model", "criterion", "optimizer", "lr_scheduler", "optimization", "dataset")
+_SECTIONS += ("checkpoint",)  # saving validates, which processes do together
 # These may differ between machines.
 _OF_A_MACHINE = {"data", "num_workers", "num_workers_valid", "data_buffer_size", "save_dir"}
+_OF_A_MACHINE |= {"restore_file"}  # the first process chooses for all
 _OF_A_MACHINE |= {"heatmap_dir", "tensorboard_logdir", "guided_alignment"}
 _SENTENCES = 1000  # of the training data are read to compare them, evenly spread
 
@@ -71,9 +73,9 @@ def _facts(trainer: Trainer, iterator: EpochBatchIterator) -> dict[str, Any]:
     ):
         if isinstance(dictionary, Dictionary):
             facts[f"the {side} dictionary"] = _digest("\n".join(dictionary.symbols).encode())
-    data = task.datasets.get(trainer.cfg.dataset.train_subset)
-    if isinstance(data, FairseqDataset):
-        facts["the training data"] = _digest(_sample(data))
+    for name, data in task.datasets.items():
+        if isinstance(data, FairseqDataset):
+            facts[f"the data of {name}"] = _digest(_sample(data))
     return facts
 
 

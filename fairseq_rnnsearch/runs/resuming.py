@@ -50,11 +50,10 @@ def begin_or_go_on(
         return load(cfg, trainer, **iterator_options)
     if trainer.data_parallel_rank == 0:
         remove_unfinished(cfg.save_dir)
-    changes = decided_by_first(trainer, functools.partial(choose_beginning, cfg))
+    changes, path, exists = decided_by_first(trainer, functools.partial(_beginning, cfg))
     cfg = OmegaConf.merge(cfg, changes)  # a copy: checkpoints keep what the user has asked for
-    path = cfg.restore_file
     extra_state = trainer.load_checkpoint(
-        os.path.join(cfg.save_dir, path) if path == _LAST else path,
+        _as_for_first(trainer, path, exists),
         cfg.reset_optimizer,
         cfg.reset_lr_scheduler,
         read_overrides(cfg.optimizer_overrides),
@@ -72,6 +71,30 @@ def begin_or_go_on(
         trainer.train_no_further()
     trainer.stop_request.listen()
     return extra_state, iterator
+
+
+def _beginning(cfg: CheckpointConfig) -> tuple[dict[str, object], str, bool]:
+    """Return the changes to the options, the checkpoint, and whether there is one."""
+    changes = choose_beginning(cfg)
+    path = str(changes.get("restore_file", cfg.restore_file))
+    path = os.path.join(cfg.save_dir, path) if path == _LAST else path
+    return changes, path, PathManager.isfile(path)
+
+
+def _as_for_first(trainer: Trainer, path: str, exists: bool) -> str:
+    """Return a path that exists if the first process has a checkpoint, and else does not.
+
+    fairseq looks for the file in each process, although only the first reads it and sends it to the
+    others. On machines with disks of their own some would wait for it in vain.
+
+    Raises:
+        UserError: the file is missing where this process has to read it itself.
+    """
+    if PathManager.isfile(path) == exists:
+        return path
+    if exists and trainer.cfg.checkpoint.load_checkpoint_on_all_dp_ranks:
+        raise UserError(f"checkpoint {path} does not exist")
+    return __file__ if exists else ""
 
 
 def _place_in_the_data(
