@@ -73,8 +73,7 @@ report() {
     echo
     echo "your own sentence, of the words in $WORK/data/dict.en.txt:"
     echo '  echo "The young woman buys a red car near the white church." |'
-    printf '    %q -m fairseq_rnnsearch.inference.translate %q --heatmap-dir heatmaps\n' \
-        "$(command -v python)" "$WORK"
+    printf '    %q %q --heatmap-dir heatmaps\n' "$(command -v rnnsearch-translate)" "$WORK"
 }
 
 # write_page CHECKPOINT: makes $PARTIAL, a page that translates in the browser and offers three

@@ -34,7 +34,7 @@ def test_words_are_pieces_put_together_and_unknown_if_one_piece_is(caplog):
     assert KNOWN.pieces_per_word == 17 / 13
     (message,) = said(caplog, ["a q c@@ d c@@ q"])  # a, q, cd, cq
     assert message == (
-        "probably a bad translation: 2 of 4 en words are unknown to the model: q, cq"
+        "probably a bad translation: 2 of 4 words (en) are unknown to the model: q, cq"
     )
 
 
@@ -48,7 +48,7 @@ def test_five_in_a_hundred_words_of_a_longer_text(caplog, unknown, is_said):
 
 def test_one_unknown_word_in_one_sentence(caplog):
     (message,) = said(caplog, [f"q {'a ' * 99}", ""])
-    assert message.endswith("1 of 100 en words is unknown to the model: q")
+    assert message.endswith("1 of 100 words (en) is unknown to the model: q")
 
 
 @pytest.mark.parametrize(("pieces", "is_said"), [(2, False), (3, True), (4, True)])
@@ -57,14 +57,14 @@ def test_half_as_many_pieces_again_as_in_the_training(caplog, pieces, is_said):
     messages = said(caplog, [" ".join([*["c@@"] * (pieces - 1), "d"])], source=vocabulary)
     assert len(messages) == is_said
     if is_said:
-        start = "probably a bad translation: the model has hardly seen such words: the 1 en words"
+        start = "probably a bad translation: the model has hardly seen such words: the 1 word (en)"
         split = f"split into {pieces}.0 subword pieces each, and those of the training into 2.0"
         assert messages == [f"{start} {split}: {'c' * (pieces - 1)}d"]
 
 
 def test_it_warns_once_for_each_text(caplog):
     first, second = said(caplog, ["a b"], ["a q", "q"], ["z"])
-    assert "2 of 3 en words are " in first and "1 of 1 en words is " in second
+    assert "2 of 3 words (en) are " in first and "1 of 1 word (en) is " in second
     assert said(caplog, [], [""], ["a"]) == []
 
 
@@ -107,7 +107,7 @@ def test_swapped_languages_are_suspected_on_both_sides(caplog):
     assert message.startswith("probably a bad alignment: ")
     source, target = message.split("; 4")
     assert "it looks like fr: are the languages swapped? (0.0% unknown)" in source
-    assert " of 4 fr words" in target and "looks like en" in target
+    assert " of 4 words (fr)" in target and "looks like en" in target
     (message,) = said(caplog, ["q z"])  # neither language
     assert "looks like" not in message
 
@@ -121,7 +121,7 @@ def test_another_way_to_make_tokens_is_suspected(caplog):
 
 def test_examples_are_short_and_cannot_write_to_a_terminal(caplog):
     (message,) = said(caplog, [f"{'q' * 99} \x1b[2J <unk>"])
-    assert message.endswith(f"3 en words are unknown to the model: {'q' * 29}…, \ufffd[2J")
+    assert message.endswith(f"3 words (en) are unknown to the model: {'q' * 29}…, \ufffd[2J")
 
 
 def test_unknown_words_are_marked_as_a_whole():

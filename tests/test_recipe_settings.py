@@ -58,6 +58,7 @@ DRY_RUNS = {
     "multi30k/run.sh": ("29000 pairs: 256/256/256/256 units", "about 55 minutes on one core"),
     "everyday/run.sh": ("151821 pairs: 256/256/256/256 units, 8000 merges", "hours on one core"),
     "ablations/run.sh": ("56 trainings of 14 arms", "29000 pairs: 128/128/128/128 units"),
+    "hansards/run.sh": ("4000 updates in each direction", "256/256/256/256 units, of given"),
 }
 
 
@@ -69,6 +70,11 @@ def test_a_dry_run_says_what_it_takes_and_makes_nothing(tmp_path, recipe):
     given.write_text("that is there\n")
     given.with_suffix(".fr").write_text("which the recipe for everyday sentences wants to see\n")
     environment |= {"TATOEBA": str(given), "TEST_PREFIX": str(tmp_path / "given")}
+    links = tmp_path / "given.links"
+    links.mkdir()
+    for kind in "src-tgt", "gold":
+        (links / f"enfr.{kind}").touch()
+    environment |= {"TRAIN": "given", "VALID": "given", "HANSARDS_DIR": str(links)}
 
     def run(**settings):
         command = ["bash", RECIPES / recipe, "--dry-run"]
@@ -79,7 +85,7 @@ def test_a_dry_run_says_what_it_takes_and_makes_nothing(tmp_path, recipe):
     assert status == 0 and said.endswith("nothing was done (--dry-run)\n"), said
     for part in (*DRY_RUNS[recipe], "the Python environment is made"):
         assert part in said, said
-    status, said = run(BATCH_SIZE="a[$(touch trace)]")
+    status, said = run(BATCH_SIZE="a[$(touch trace)]", UPDATES="a[$(touch trace)]")
     assert status == 1 and "must be a whole number of 1 or more" in said
     assert {path.stem for path in tmp_path.iterdir()} == {"given"}
 

@@ -151,7 +151,7 @@ def test_pictures_name_unknown_words_and_leave_blank_lines_out(work, tmp_path):
     assert json.loads(lines[0])["source"] == ["red", "<unk:zebra>", "</s>"]
     assert len(lines) == len((tmp_path / "alignments.pharaoh").read_text().splitlines()) == 3
     warning, drawn = finished.err.splitlines()
-    assert warning.endswith("a bad translation: 1 of 3 en words is unknown to the model: zebra")
+    assert warning.endswith("a bad translation: 1 of 3 words (en) is unknown to the model: zebra")
     assert drawn == f"2 alignments drawn in {tmp_path}"
 
 
@@ -313,5 +313,5 @@ def test_generate_warns_before_it_translates(learned_shortlist):
     text = [word for source, _ in pairs for word in source]
     unknown = sum(word not in known for word in text)
     said = scored.out + scored.err
-    assert f"{unknown} of {len(text)} en words are unknown to the model; " in said
-    assert "fr words are unknown to the model" in said
+    assert f"{unknown} of {len(text)} words (en) are unknown to the model; " in said
+    assert "words (fr) are unknown to the model" in said

@@ -435,7 +435,7 @@ def test_texts_within_a_text_and_beside_it(model, caplog):
         for ended in [pool.submit(texts) for _ in range(2)]:
             ended.result()
     said = sorted(record.getMessage().partition(": ")[2] for record in caplog.records)
-    known = "en words is unknown to the model"
+    known = "words (en) is unknown to the model"
     assert said == 2 * [f"1 of 1 {known}: theta"] + 2 * [f"1 of 3 {known}: zeta"]
 
 

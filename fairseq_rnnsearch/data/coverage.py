@@ -134,7 +134,7 @@ class Count:
 
     def finding(self) -> str:
         """Describe the number that is too large, with examples."""
-        words = f"{self.words:,} {self.vocabulary.language} words"
+        words = f"{counted(self.words, 'word')} ({self.vocabulary.language})"
         if self._pieces < MOST_PIECES or self.unknown_rate >= MOST_UNKNOWN:
             are = "is" if self.unknown == 1 else "are"
             shown = _shown(self.unknown_examples)

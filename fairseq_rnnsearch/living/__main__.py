@@ -17,7 +17,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import UsageError, parser_of, program
+from fairseq_rnnsearch.errors import UsageError, counted, parser_of, program
 from fairseq_rnnsearch.inference.command_options import (
     add_text_options,
     check_places,
@@ -47,6 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.name and len(options.name) != len(options.checkpoint):
         raise UsageError(f"--name: give one for each of the {len(options.checkpoint)} checkpoints")
     check_places(options.checkpoint)
+    if options.training:
+        checkpoints = counted(len(options.checkpoint), "checkpoint")
+        print(f"{options.training}: reading {checkpoints}", file=sys.stderr)
     with starting():  # torch, which --help need not import
         from fairseq_rnnsearch.inference.translator import load
         from fairseq_rnnsearch.living.living_page import write_living_page

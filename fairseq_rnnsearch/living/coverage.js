@@ -44,8 +44,9 @@ function warningsOf(sentences, [source, target], probabilities, validationBits) 
   if (found.excess >= 1 && found.unknownRate < MOST_UNKNOWN) {
     const examples = [...new Set(found.split)].slice(0, MOST_EXAMPLES);
     const such = examples.length === MOST_EXAMPLES ? ", such as" : ":";
-    said.push(`the model has hardly seen such words: the ${found.count.toLocaleString("en")} `
-      + `${source.language} words split into ${found.pieces.toFixed(1)} subword pieces each, and `
+    const words = `${found.count.toLocaleString("en")} word${found.count === 1 ? "" : "s"}`;
+    said.push(`the model has hardly seen such words: the ${words} `
+      + `(${source.language}) split into ${found.pieces.toFixed(1)} subword pieces each, and `
       + `those of the training into ${source.piecesPerWord.toFixed(1)}${such} ${examples.join(", ")}`);
   }
   if (other.trouble < found.trouble && other.trouble <= found.trouble / 2) {

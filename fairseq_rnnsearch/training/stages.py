@@ -462,8 +462,10 @@ class Training:
         if s.model == "rnnsearch":
             self._name_pictures()
         print("to translate more:")
-        module = "fairseq_rnnsearch.inference.translate"
-        print(" ", shlex.join([sys.executable, "-m", module, str(self.work.folder)]))
+        command = [str(Path(sys.executable).with_name("rnnsearch-translate"))]
+        if not Path(command[0]).exists():  # not installed, or installed for one user
+            command = [sys.executable, "-m", "fairseq_rnnsearch.inference.translate"]
+        print(" ", shlex.join([*command, str(self.work.folder)]))
 
     def _score(self, name: str, reference: Path, *options: str) -> None:
         """Print scores with their signatures."""

@@ -4,9 +4,10 @@
 # If eflomal is installed, its rows stand beside ours, and settings are chosen by its links of
 # VALID: the human links are kept for the end.
 #
-#     HANSARDS_DIR=... TRAIN="..." VALID=... bash recipes/hansards/run.sh
+#     HANSARDS_DIR=... TRAIN="..." VALID=... bash recipes/hansards/run.sh [--dry-run]
 #
-# recipes/hansards/settings.sh has all that can be set. Run again, it goes on where it stopped.
+# recipes/hansards/settings.sh has all that can be set. --dry-run checks it and says what would be
+# done. Run again, the recipe goes on where it stopped.
 
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=recipes/hansards/settings.sh
@@ -14,7 +15,7 @@ source "$HERE/settings.sh"
 # shellcheck source=recipes/steps.sh
 source "$HERE/../steps.sh"
 
-only_help "$@"
+read_dry_run "$@"
 
 lay_out_corpus() {
     local -a train with_test=()
@@ -282,6 +283,7 @@ check_settings() {
     one_of WITH_TEST 0 1
     one_of BLEU 0 1
     one_of POSTERIOR 0 1
+    whole UPDATES 1
     whole FORESIGHT_UPDATES 1
     whole OWN_PAIRS 0
     [[ $OWN_PAIRS = 0 || $FORESIGHT$GUIDED = 00 ]] ||
@@ -293,6 +295,13 @@ check_settings() {
     [[ $GUIDED = [01] || -f $GUIDED ]] ||
         die "GUIDED=$GUIDED: must be 0, 1 (eflomal's links) or a file of links"
     [[ $GUIDED = [01] || $GUIDED = /* ]] || GUIDED=$PWD/$GUIDED
+}
+
+# say_plan: says what is trained, and where.
+say_plan() {
+    log "$(counted "$UPDATES" update) in each direction (DIRECTIONS=$DIRECTIONS):" \
+        "$EMBEDDING/$HIDDEN/$ATTENTION/$MAXOUT units, of $TRAIN, in $WORK"
+    say_environment
 }
 
 prepare_text() {
@@ -339,7 +348,10 @@ main() {
     [[ $FORESIGHT = 0 ]] || FORESEES=-foresight
     [[ $OWN_PAIRS = 0 ]] || FORESEES=-own
     KIND=$FORESEES$([[ $POSTERIOR = 0 ]] || echo -posterior)
-    begin_work "$ROOT/runs/hansards" TRAIN VALID HANSARDS_DIR WITH_TEST LONGEST BPE_MERGES \
+    check_work_folder "$ROOT/runs/hansards"
+    say_plan
+    end_dry_run
+    begin_work "$WORK" TRAIN VALID HANSARDS_DIR WITH_TEST LONGEST BPE_MERGES \
         EMBEDDING HIDDEN ATTENTION MAXOUT DECODER_ORDER DROPOUT LEARNING_RATE WARMUP CLIP_NORM \
         LABEL_SMOOTHING BATCH_TOKENS UPDATES SEED FORESIGHT_UPDATES GUIDED GUIDED_WEIGHT \
         FORESIGHT_GUIDED_WEIGHT TRAIN_OPTIONS
