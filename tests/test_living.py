@@ -419,6 +419,7 @@ def test_a_text_is_split_into_sentences_as_in_python(tmp_path):
         "É. Zola vit. «Où ?» «Ici.»  (Enfin) M. X arrive\u00a0! Ça va. ¿Qué? ¡Sí!",
         "你好。他走了！是吗？「好」 走",
         "هل هو هنا؟ نعم. यह है। वह है। وہ آیا۔ Այո։ Ոչ։ ሰላም። ဟုတ်။ ok",
+        "Am 3. Mai 2020. Er ist 12. Maine ist im 19. Jahrhundert. 5. Juli",
         " one\n\n",
         " \n ",
         *SENTENCES,

@@ -23,6 +23,7 @@ CODES = "#version: 0.2\nl o\nlo w</w>\nlo w\nlow e\n"
         ['"Is it?"', "“No!”", "(Yes.)", "Good ...", "Fine"],
         ["Mr. Smith met J. R. Jones at 3 p.m. in St. Louis, e.g. yesterday: 3.5 km..."],
         ["Où est-il ?", "Élise dort .", "«Oui.»", "Non !"],
+        ["Am 3. Mai 1850, im 19. Jahrhundert.", "Er war 12.", "Maine war es nicht."],
         ["你好。", "「再见！」", "谢谢？"],
         ["وہ آیا۔", "کہاں؟", "Փոխ։", "Այո։", "ሰላም።", "እንዴት።", "မင်္ဂလာပါ။", "ဟုတ်။"],
         [""],

@@ -40,9 +40,15 @@ SPACE = "\u2581"  # a space as a token of its own, as in fairseq's `characters` 
 Split = Callable[[str], list[str]]
 Join = Callable[[Sequence[str]], str]
 
-# Titles and initials do not end a sentence; Chinese and Japanese have no space after one.
+# Titles and initials do not end a sentence, nor does the day of a German date ("3. Mai"); Chinese
+# and Japanese have no space after a sentence.
+_GERMAN = "Januar|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember"
+_ABBREVIATION = (
+    r"\b(?:\p{Lu}|Mr|Mrs|Ms|Dr|St|Prof|Mme|Mlle)\."
+    rf"|\d\.(?=\s+(?:{_GERMAN}|Jahrhundert)(?!\p{{L}}))"
+)
 _BETWEEN_SENTENCES = regex.compile(
-    r"""(?<=[.!?…؟।۔։።။។]["'”’»)\]]*)(?<!\b(?:\p{Lu}|Mr|Mrs|Ms|Dr|St|Prof|Mme|Mlle)\.)\s+"""
+    rf"""(?<=[.!?…؟।۔։።။។]["'”’»)\]]*)(?<!{_ABBREVIATION})\s+"""
     r"""(?=["'“‘«(\[¿¡]*[\p{Lu}\p{Lo}])|(?<=[。！？]["'”’」』）]*)\s*(?=[\p{L}「『（])"""
 )
 _LARGEST_CODES, _LARGEST_SETTINGS = 2**24, 2**20  # bytes; a million merges

@@ -14,7 +14,9 @@ const strip = (text) => text.replace(EDGES, "");
 const words = (text) => text.split(SPACES).filter(Boolean);
 
 // At a new line, and where sentences_in of data/plain_text.py splits a line.
-const ABBREVIATION = "(?<![\\p{L}\\p{N}_])(?:\\p{Lu}|Mr|Mrs|Ms|Dr|St|Prof|Mme|Mlle)\\.";
+const GERMAN = "Januar|Februar|März|April|Mai|Juni|Juli|August|September|Oktober|November|Dezember";
+const ABBREVIATION = "(?<![\\p{L}\\p{N}_])(?:\\p{Lu}|Mr|Mrs|Ms|Dr|St|Prof|Mme|Mlle)\\."
+  + `|\\p{Nd}\\.(?=[${SPACE}]+(?:${GERMAN}|Jahrhundert)(?!\\p{L}))`;
 const SENTENCE_END = new RegExp(`\\n+|(?<=[.!?…؟।۔։።။។]["'”’»)\\]]*)(?<!${ABBREVIATION})[${SPACE}]+`
   + `(?=["'“‘«(\\[¿¡]*[\\p{Lu}\\p{Lo}])`
   + `|(?<=[。！？]["'”’」』）]*)[${SPACE}]*(?=[\\p{L}「『（])`, "u");
