@@ -18,6 +18,9 @@ from launchpad import Strike, process_state
 from omegaconf import OmegaConf
 from slow_cases import cases
 
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.runs.locking import NAME, lock, lock_and_verify, locked_elsewhere
+
 pytest_plugins = ["trained"]
 
 OPTIONS = (
@@ -213,8 +216,6 @@ def test_all_processes_begin_where_the_first_does(launchpad, small_corpus, begun
 
 
 def test_a_folder_in_use_is_refused(launchpad, small_corpus, refused, begun, tmp_path):
-    from fairseq_rnnsearch.runs.locking import lock
-
     (tmp_path / "link").symlink_to(begun)
     assert lock(str(begun)) is None
     holder = f"(process {os.getpid()} on {socket.gethostname()})"
@@ -273,11 +274,38 @@ def test_a_folder_that_was_moved_keeps_its_training(
     assert "@ 4 updates)" in train(moved, "--max-update 6").ok().out
 
 
+@pytest.mark.parametrize("has_other", [False, True])
+def test_the_file_of_a_lock_is_removed(launchpad, small_corpus, train, tmp_path, has_other):
+    """The training locks its folder anew, or ends if another trains there by then."""
+    stopped = launchpad.begin(
+        *(small_corpus.data, OPTIONS, f"--save-dir={tmp_path} --max-update 6"),
+        strike=Strike("update", 4, number=signal.SIGSTOP),
+    )
+    while process_state(stopped.pid) != "T":
+        time.sleep(0.02)
+    (tmp_path / NAME).unlink()
+    if has_other:
+        lock(str(tmp_path))
+        (tmp_path / LAST).write_text("the other's")
+    stopped.send(signal.SIGCONT)
+    if has_other:
+        assert "is in use by another training (process" in stopped.finish().error()
+        assert (tmp_path / LAST).read_text() == "the other's"
+    else:
+        stopped.finish().ok()
+        assert updates(tmp_path / LAST) == 6
+
+
+def test_a_save_folder_is_removed(tmp_path):
+    folder = tmp_path / "model"
+    lock(str(folder))
+    shutil.rmtree(folder)
+    with pytest.raises(UserError, match="model was removed while this training ran"):
+        locked_elsewhere(str(folder))
+
+
 @pytest.mark.parametrize("what", ["a folder", "a link"])
 def test_what_cannot_be_locked_is_named(tmp_path, what):
-    from fairseq_rnnsearch.errors import UserError
-    from fairseq_rnnsearch.runs.locking import NAME, lock
-
     there = tmp_path / NAME
     there.mkdir() if what == "a folder" else there.symlink_to(tmp_path / "elsewhere")
     descriptors = os.listdir("/proc/self/fd")
@@ -288,8 +316,6 @@ def test_what_cannot_be_locked_is_named(tmp_path, what):
 
 
 def test_only_the_owner_may_open_the_file_of_a_lock(tmp_path):
-    from fairseq_rnnsearch.runs.locking import NAME, lock
-
     assert lock(str(tmp_path)) is None
     assert (tmp_path / NAME).stat().st_mode & 0o777 == 0o600
 
@@ -297,8 +323,6 @@ def test_only_the_owner_may_open_the_file_of_a_lock(tmp_path):
 @pytest.mark.parametrize("number", [errno.ENOLCK, errno.EOPNOTSUPP, errno.EACCES])
 def test_a_file_system_without_locks(monkeypatch, caplog, tmp_path, number):
     from fairseq import checkpoint_utils
-
-    from fairseq_rnnsearch.runs.locking import lock_and_verify
 
     def cannot(*arguments):
         raise OSError(number, os.strerror(number))
@@ -312,9 +336,6 @@ def test_a_file_system_without_locks(monkeypatch, caplog, tmp_path, number):
 
 def test_a_save_folder_that_cannot_be_written(monkeypatch, train, tmp_path):
     from fairseq import checkpoint_utils
-
-    from fairseq_rnnsearch.errors import UserError
-    from fairseq_rnnsearch.runs.locking import lock_and_verify
 
     (tmp_path / "file").touch()
     folder = tmp_path / "file" / "folder"
@@ -387,8 +408,6 @@ TORCHRUN = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": "1", "RANK": "0", "WORLD_
 
 @pytest.mark.parametrize("gpus", [0, 1, 2])
 def test_processes_without_gpus(monkeypatch, gpus):
-    from fairseq_rnnsearch.errors import UserError
-
     assert started(monkeypatch, True, gpus) == ("alone", 1, "nccl")
     for options in ({"distributed_world_size": 3}, {"distributed_init_method": "tcp://localhost"}):
         with pytest.raises(UserError, match="needs as many GPUs, and none is used"):
@@ -399,8 +418,6 @@ def test_processes_without_gpus(monkeypatch, gpus):
 @pytest.mark.parametrize("gpus", [1, 2])
 def test_processes_with_gpus(monkeypatch, gpus):
     """Two machines of one GPU each are one training too."""
-    from fairseq_rnnsearch.errors import UserError
-
     expected = ("alone", 1, "nccl") if gpus == 1 else ("spawned", 2, "nccl")
     assert started(monkeypatch, False, gpus) == expected
     assert started(monkeypatch, False, gpus, TORCHRUN) == ("torchrun", 2, "nccl")

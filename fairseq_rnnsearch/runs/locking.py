@@ -61,7 +61,7 @@ def lock(folder: str) -> OSError | None:
     Raises:
         UserError: if another training has locked it, or the file to lock is not ours.
     """
-    if any(_is_at(held, folder) for held in _held()):
+    if any(_leads_to(held, folder) and _is_named(held) for held in _held()):
         return None
     with contextlib.ExitStack() as without_lock:
         try:
@@ -94,10 +94,21 @@ def lock(folder: str) -> OSError | None:
 def locked_elsewhere(save_dir: str) -> str | None:
     """Return a path to the folder that this training locked, if ``--save-dir`` now differs.
 
-    The path names an open descriptor, so it leads to the folder wherever that was moved.
+    The path names an open descriptor, so it leads to the folder wherever that was moved. If only
+    the locked file was removed, the folder is locked anew.
+
+    Raises:
+        UserError: if the folder was removed, or another training has locked it since.
     """
-    if not _held() or any(_is_at(held, save_dir) for held in _held()):
+    if not _held():
         return None
+    if any(_leads_to(held, save_dir) for held in _held()):
+        lock(save_dir)
+        return None
+    if not os.fstat(_held()[-1].folder).st_nlink:
+        raise UserError(
+            f"--save-dir {save_dir} was removed while this training ran, with its checkpoints"
+        )
     return f"/proc/self/fd/{_held()[-1].folder}"
 
 
@@ -131,13 +142,12 @@ def _is_named(lock: _Lock) -> bool:
     return os.path.samestat(os.fstat(lock.file), there)
 
 
-def _is_at(lock: _Lock, folder: str) -> bool:
-    """Tell whether a path leads to a locked folder, whose file is still there."""
+def _leads_to(lock: _Lock, folder: str) -> bool:
+    """Tell whether a path leads to a locked folder."""
     try:
-        is_there = os.path.samestat(os.fstat(lock.folder), os.stat(folder))
+        return os.path.samestat(os.fstat(lock.folder), os.stat(folder))
     except OSError:
         return False
-    return is_there and _is_named(lock)
 
 
 def _holder(folder: str) -> str:
