@@ -224,6 +224,22 @@ def test_another_version_of_the_tokeniser_is_named(tmp_path, caplog, tokenizer, 
     assert not is_named or "sacremoses 0.0.1" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"tokenizer": "moses"}, "tokenizer moses: the en text of the training had tokenizer rev"),
+        ({"lowercase": True}, "lowercase True: the en text of the training had lowercase False"),
+        ({"tokenizer": "space"}, ""),  # for text that is split already
+        ({"tokenizer": "reversible", "lowercase": False, "bpe_codes": None}, ""),
+    ],
+)
+def test_text_that_is_made_in_another_way_than_the_training_s(tmp_path, caplog, changes, said):
+    settings = {"en": {"tokenizer": "reversible", "lowercase": False}}
+    (tmp_path / "preprocessing.json").write_text(json.dumps(settings))
+    PlainText.of(tmp_path, "en", **changes)
+    assert [record.message.startswith(said) for record in caplog.records] == [True] * bool(said)
+
+
 def test_recipes_record_the_version_of_the_tokeniser(tmp_path):
     script = f"source '{ROOT}/recipes/steps.sh'; describe_preprocessing en fr:c"
     settings = {"TOKENIZER": "moses", "LOWERCASE": "1", "PARTIAL": str(tmp_path)}

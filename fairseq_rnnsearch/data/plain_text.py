@@ -115,7 +115,16 @@ class PlainText:
         settings = settings_of(folder).get(language, {})
         if settings.get("bpe_codes"):
             settings["bpe_codes"] = folder / settings["bpe_codes"]
-        settings |= {name: value for name, value in changes.items() if value is not None}
+        changes = {name: value for name, value in changes.items() if value is not None}
+        for name in settings.keys() & {"tokenizer", "lowercase"} & changes.keys():
+            # text that is split already, as that of the training was, takes the tokenizer space
+            if changes[name] not in (settings[name], "space"):
+                logger.warning(
+                    "%s %s: the %s text of the training had %s %s, so the model has learned other "
+                    "tokens",
+                    *(name, changes[name], language, name, settings[name]),
+                )
+        settings |= changes
         return cls(language, **settings)
 
     def read_with(self, symbols: Iterable[str]) -> "PlainText":
