@@ -329,6 +329,8 @@ def test_commands_take_a_folder(learned, tmp_path):
     found = run("fairseq_rnnsearch.inference.translate", folder, text).ok()
     expected = run("fairseq_rnnsearch.inference.translate", tmp_path / "back.pt", text).ok()
     assert found.out == expected.out and found.out.count("\n") == len(text.read_text().splitlines())
+    parameters = folder / "model.safetensors"  # which many users give
+    assert run("fairseq_rnnsearch.inference.translate", parameters, text).ok().out == found.out
     pair = ["--source", text, "--target", text.with_suffix(".fr")]
     run("fairseq_rnnsearch.inference.align", folder, *pair, "--out", tmp_path / "a").ok()
     assert (tmp_path / "a" / "alignments.pharaoh").read_text().count("\n") == len(

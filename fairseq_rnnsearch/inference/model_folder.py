@@ -84,7 +84,12 @@ def packaged() -> list[str]:
 
 
 def folder_of(path: str) -> Path | None:
-    """Return the model folder that a path or an included model's name means, or None."""
+    """Return the model folder that a path or an included model's name means, or None.
+
+    The path may also be that of its parameters.
+    """
+    if Path(path).name == PARAMETERS:
+        return Path(path).parent
     if os.path.lexists(Path(path) / PARAMETERS):
         return Path(path)
     if not Path(path).exists() and path in packaged():
