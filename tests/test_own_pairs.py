@@ -227,4 +227,5 @@ def test_text_of_a_test_set_is_named_where_it_is_trained_on(file):
     splits = split.split(corpus, given, LANGUAGES, seed=1)
     assert splits["test"] == pairs[:3] and len(splits["train"]) == 60 - len(splits["valid"])
     assert "3 pairs of the corpus with a source sentence of " in corpus.notes[0]
+    assert " remain: " in corpus.notes[0]
     assert set(splits["train"]) | set(splits["valid"]) == set(pairs)

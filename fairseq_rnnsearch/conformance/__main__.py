@@ -87,7 +87,7 @@ def _loaded(code: str) -> Any:
     is_file = path.suffix == ".py"
     if is_file and not path.is_file():
         raise UserError(f"{path}: no such file")
-    if not is_file and not all(map(str.isidentifier, place.split("."))):
+    if not is_file and (path.is_file() or not all(map(str.isidentifier, place.split(".")))):
         raise UserError(f"{code}: expected FILE.py:NAME, FILE.py, MODULE:NAME or MODULE")
     sys.path.insert(0, str(path.parent.resolve() if is_file else Path.cwd()))
     try:

@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 
 from fairseq_rnnsearch.data.corpus import NO_LANGUAGES, check_parallel, is_language
-from fairseq_rnnsearch.errors import UsageError, UserError, parser_of, program
+from fairseq_rnnsearch.errors import UsageError, UserError, parser_of, program, usage
 from fairseq_rnnsearch.training import estimate
 from fairseq_rnnsearch.training.settings import (
     FIELDS,
@@ -69,7 +69,8 @@ def main(
     naming = Naming(environment is not None, _languages(options))
     texts = in_environment(environment, naming) if environment is not None else {}
     texts |= {name: text for name in FIELDS if (text := getattr(options, name)) is not None}
-    given = read(texts, naming)
+    with usage():
+        given = read(texts, naming)
     own = folder / "-".join(("own", *naming.languages, Settings(**given).model))
     work = Work(options.work or Path((environment or {}).get("WORK") or own))
     if options.corpus:
@@ -82,7 +83,8 @@ def main(
         parts = read_parts(options, naming.languages, given.get("seed", 1))
         settings = for_corpus(given, parts.pairs, parts.texts)
         check_tokenizers(settings, parts.texts, naming)
-    check(settings, naming)
+    with usage():
+        check(settings, naming)
     if parts:
         sizes = parts.pairs, len(parts.splits["train"]), len(parts.splits["test"])
         for line in estimate.plan(work.folder, settings, parts.texts, *sizes):
@@ -143,12 +145,15 @@ def _languages(options: argparse.Namespace) -> tuple[str, str]:
         )
     if options.corpus and (options.valid or options.test):
         raise UsageError("--valid and --test go without --corpus, which has its own")
-    if options.languages or not options.source:
+    files = [options.source, options.target] if options.source else []
+    suffixes = [suffix[1] if (suffix := _SUFFIX.search(file.name)) else "" for file in files]
+    if options.languages or not files:
         names = (options.languages or "").split(",")
         said = "--languages must name"
+        if suffixes and names == suffixes[::-1]:
+            raise UsageError(f"--languages {options.languages}: the files are {','.join(suffixes)}")
     else:
-        suffixes = [_SUFFIX.search(Path(file).name) for file in (options.source, options.target)]
-        names = [suffix[1] if suffix else "" for suffix in suffixes]
+        names = suffixes
         said = "the suffixes of the files must be"
         if wrong := NO_LANGUAGES.intersection(names):
             raise UsageError(f"the suffix {min(wrong)} is not a language: give --languages en,fr")

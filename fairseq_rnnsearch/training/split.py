@@ -123,6 +123,7 @@ def split(
         if common:
             corpus.notes.append(
                 f"{counted(common, 'pair')} of the corpus with a source sentence of {prefix}"
+                " remain: scores on it will be too good"
             )
     least = {"train": LEAST, "valid": 1, "test": 1}
     for name, pairs in splits.items():

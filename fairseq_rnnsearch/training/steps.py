@@ -69,6 +69,8 @@ class Work:
         self._settings = self.folder / "training-settings"
         if set(":,") & set(str(self.folder)):
             raise UserError(f"{folder}: a colon or comma ends a path for fairseq; name another")
+        if folder.is_file():
+            raise UserError(f"{folder} is a file; expected a folder, or the name of a new one")
         try:
             if folder.is_symlink() and not folder.exists():
                 raise UserError(f"{folder} is a link to {self.folder}, which does not exist")
