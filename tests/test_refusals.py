@@ -46,11 +46,14 @@ from fairseq_rnnsearch.alignment.figures import (
     write_gallery,
 )
 from fairseq_rnnsearch.alignment.figures.series import Series
+from fairseq_rnnsearch.conformance.__main__ import main as conformance
 from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import UserError, as_text, line_of, reason
 from fairseq_rnnsearch.files import make_folder, replacing
 from fairseq_rnnsearch.inference import align, export
+from fairseq_rnnsearch.living.__main__ import main as living
 from fairseq_rnnsearch.runs.options import check_options
+from fairseq_rnnsearch.training.__main__ import main as training
 
 pytest_plugins = ["trained"]
 pytestmark = pytest.mark.usefixtures("mended")
@@ -78,12 +81,16 @@ FILES = {
     "fewer": b"0-0\n0-0\n",
     "links": b"\n\n\n",
     "later": b"4 1 1\n",
+    "source.tok": b"a\n",
+    "a.en": b"a\n",
+    "b.fr": b"b\n",
 }
 _TEXT = "fairseq-preprocess -s en -t fr --destdir=@new --trainpref=@longer/train"
 _TRAIN = "fairseq-train @data --save-dir=@new @train"
 _GENERATE = "fairseq-generate @data --path=@model"
 _ALIGN = "rnnsearch-align x --data=data --out=@new"
 _AER = "rnnsearch-evaluate aer --gold=@gold --hypothesis=@links"
+_TRAIN_FILES = "rnnsearch-train --source=@here/a.en --target=@here/b.fr"
 _DICTIONARY = "rnnsearch-evaluate dictionary --fewest 1 --source=@two --target=@two"
 _DICTIONARY += " --alignments=@zero"
 
@@ -139,6 +146,12 @@ COMMANDS = {  # words of each command, and parts of its one line
     ],
     f"{_ALIGN} --source=@one --target=@one --batch-size 0": ["--batch-size: '0' must be"],
     f"{_ALIGN} --source=@one --target=@two": ["1 line"],
+    f"{_ALIGN} --source=@one --target=@one --symmetrise union": [
+        "--symmetrise union needs --inverse"
+    ],
+    "rnnsearch-align x --source=@here/source.tok --target=@two --out=@here": [
+        "source.tok would be overwritten: name another folder than --out "
+    ],
     f"{_ALIGN} --source=@nowhere --target=@nowhere --device=meta": [
         "--device 'meta': must be one of cpu"
     ],
@@ -158,13 +171,21 @@ COMMANDS = {  # words of each command, and parts of its one line
         "--weights and --to-checkpoint exclude each other"
     ],
     "rnnsearch-export en-fr --out=@new --data=@data": ["--data @data: the model "],
-    "rnnsearch-export en-fr --to-checkpoint=.": [". cannot be written: "],
+    "rnnsearch-export en-fr --to-checkpoint=@two": ["@two: is there already; name a new file"],
+    "rnnsearch-living en-fr --out=@two": ["@two: the name of a page must end in .html"],
+    f"{_TRAIN_FILES} --languages fr,en": ["--languages fr,en: the files are en,fr"],
+    f"{_TRAIN_FILES} --work=@two": ["@two is a file; expected a folder, or the name of a new"],
+    f"{_TRAIN_FILES} --beam 0": ["--beam 0: must be a whole number of 1 or more"],
+    "rnnsearch-check @two": ["@two: expected FILE.py:NAME, FILE.py, MODULE:NAME or MODULE"],
     "rnnsearch-export en-fr --out=@new --card=/dev/zero": ["--card /dev/zero cannot be read: "],
 }  # fmt: skip
 IN_PROCESS = {
     "rnnsearch-align": align.main,
+    "rnnsearch-check": conformance,
     "rnnsearch-evaluate": evaluate,
     "rnnsearch-export": export.main,
+    "rnnsearch-living": living,
+    "rnnsearch-train": training,
 }
 
 
@@ -183,6 +204,7 @@ def places(small_corpus, barely_trained, launchpad, tmp_path):
         "@data": str(small_corpus.data),
         "@model": str(barely_trained.checkpoint),
         "@train": TRAIN,
+        "@here": str(tmp_path),
         **{f"@{name}": str(tmp_path / name) for name in (*FILES, "longer", "nowhere")},
         "@uneven": str(uneven),
     }

@@ -45,6 +45,8 @@ if TYPE_CHECKING:
     from fairseq_rnnsearch.inference.translator import Translator
 
 AT_ONCE = 320  # pairs to read, sort by length and align together
+TEXTS, JOINED = ("source.tok", "target.tok"), "symmetrised.pharaoh"
+DEFAULT_METHOD = "grow-diag-final-and"
 
 
 @program
@@ -55,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with usage():
         formats = parse_formats(options.heatmap_format)
         samples = parse_samples(options.heatmap_samples)
+        _check(options)
     models = ":".join(filter(None, (options.checkpoint, options.inverse)))
     check_places(models.split(":"), (options.source, options.target))
     with starting():  # torch, which --help need not import
@@ -75,11 +78,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
         stack.enter_context(logging_redirect_tqdm())
         gallery = stack.enter_context(Gallery(options.out, formats, look=look))
         stack.enter_context(model.as_one_text())
-        texts = [_begun(stack, options.out / name) for name in ("source.tok", "target.tok")]
+        texts = [_begun(stack, options.out / name) for name in TEXTS]
         if inverse:
             stack.enter_context(inverse.as_one_text())
             others = _aligned(inverse, files[::-1], options, chosen)
-            joined = _begun(stack, options.out / "symmetrised.pharaoh")
+            joined = _begun(stack, options.out / JOINED)
         progress = tqdm(aligned, "aligning", total=len(chosen), unit="pair", file=sys.stderr)
         for pair, number, other in zip(progress, chosen, others, strict=False):
             alignment = pair.alignment.with_source_end(options.heatmap_source_end)
@@ -87,9 +90,26 @@ def main(arguments: Sequence[str] | None = None) -> None:
             for text, words in zip(texts, (pair.source_tokens, pair.tokens), strict=True):
                 print(*words[:-1], file=text)
             if other:
-                links = _symmetrised(pair, other, options.symmetrise, f"line {number + 1}")
+                method = options.symmetrise or DEFAULT_METHOD
+                links = _symmetrised(pair, other, method, f"line {number + 1}")
                 print(links, file=joined)
     print(f"{counted(len(chosen), 'pair')} aligned in {options.out}", file=sys.stderr)
+
+
+def _check(options: argparse.Namespace) -> None:
+    """Check options that depend on each other.
+
+    Raises:
+        UserError: if one would have no effect, or a text would be overwritten.
+    """
+    if options.symmetrise and not options.inverse:
+        raise UserError(f"--symmetrise {options.symmetrise} needs --inverse, the other direction")
+    written = {(options.out / name).resolve() for name in (*TEXTS, JOINED)}
+    for file in (options.source, options.target):
+        if file.resolve() in written:
+            raise UserError(
+                f"{file} would be overwritten: name another folder than --out {options.out}"
+            )
 
 
 def _inverse_of(model: "Translator", options: argparse.Namespace) -> "Translator":
@@ -177,8 +197,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--symmetrise",
         choices=METHODS,
-        default="grow-diag-final-and",
-        help="how to join them (default: %(default)s)",
+        help=f"how to join them (default: {DEFAULT_METHOD})",
     )
     parser.add_argument(
         "--posterior",

@@ -14,7 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import UsageError, as_text, parser_of, program
+from fairseq_rnnsearch.errors import UsageError, UserError, as_text, parser_of, program
 from fairseq_rnnsearch.files import refuse_link_to_nothing, text_lines
 from fairseq_rnnsearch.inference.command_options import check_places, show_warnings
 
@@ -33,6 +33,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     if options.to_checkpoint:
         refuse_link_to_nothing(options.to_checkpoint)
+        if options.to_checkpoint.exists():
+            raise UserError(
+                f"--to-checkpoint {options.to_checkpoint}: is there already; name a new file"
+            )
         exported.to_checkpoint(options.checkpoint, options.to_checkpoint)
         print(options.to_checkpoint, file=sys.stderr)
         return
