@@ -16,6 +16,7 @@ from typing import Any, BinaryIO
 
 from fairseq_rnnsearch.errors import UserError
 
+_LONGEST_LINE = 2**28  # bytes; of alignments, a sentence of thousands of words
 _UNFINISHED = re.compile(r"\.[0-9a-f]{32}\.unfinished")
 
 
@@ -205,12 +206,16 @@ def text_lines(path: str | os.PathLike[str], option: str = "") -> Iterator[str]:
         option: the option that named it, for messages.
 
     Raises:
-        UserError: if it cannot be read, is a device, or is not UTF-8.
+        UserError: if it cannot be read, is a device, is not UTF-8, or has an endless line.
     """
     name = f"{option} {path}".lstrip()
     try:
         with open(path, "rb", opener=_open_with_an_end) as file:
-            for number, line in enumerate(file, start=1):
+            lines = iter(lambda: file.readline(_LONGEST_LINE + 1), b"")
+            for number, line in enumerate(lines, start=1):
+                if len(line) > _LONGEST_LINE:
+                    most = f"{_LONGEST_LINE >> 20} MiB"
+                    raise UserError(f"{name}, line {number}: is longer than {most}")
                 encoding = "utf-8-sig" if number == 1 else "utf-8"
                 yield line.removesuffix(b"\n").decode(encoding)
     except UnicodeDecodeError as problem:

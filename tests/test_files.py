@@ -13,7 +13,7 @@ import pytest
 from commands import MODEL, PAPER, ROOT
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.files import remove_unfinished, replacing, write_text
+from fairseq_rnnsearch.files import remove_unfinished, replacing, text_lines, write_text
 
 pytest_plugins = ["trained"]
 
@@ -109,6 +109,15 @@ def test_a_place_that_cannot_be_written_is_known_before_the_work(tmp_path):
         replacing(tmp_path / "nosuch" / "file"),
     ):
         pytest.fail("the work was begun")
+
+
+def test_a_line_has_an_end(tmp_path, monkeypatch):
+    monkeypatch.setattr("fairseq_rnnsearch.files._LONGEST_LINE", 3 << 20)
+    (tmp_path / "text").write_bytes(b"a\n" + bytes(4 << 20))
+    lines = text_lines(tmp_path / "text", "--gold")
+    assert next(lines) == "a"
+    with pytest.raises(UserError, match=r"--gold .*text, line 2: is longer than 3 MiB"):
+        next(lines)
 
 
 def test_a_training_leaves_what_others_are_writing(launchpad, small_corpus, tmp_path):
