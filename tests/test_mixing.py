@@ -23,6 +23,9 @@ from commands import (
 from PIL import Image
 from slow_cases import cases
 
+from fairseq_rnnsearch import UserError, load
+from fairseq_rnnsearch.inference.exported import to_folder
+
 pytest_plugins = ["trained"]
 
 OURS = "--criterion alignment_heatmap"
@@ -71,6 +74,15 @@ def test_trained_resumed_and_translated(name, small_corpus, tmp_path):
     assert "end of epoch 2" in second.out
     if not task:  # fairseq's own loses some, see FAIRSEQ.md
         assert sorted(translated.hypotheses()) == list(range(13))
+
+
+def test_fairseqs_lstm_in_an_ensemble_and_exported(learned, tmp_path):
+    data, lstm = learned.corpus.data, tmp_path / "checkpoint_last.pt"
+    train(data, tmp_path, f"{LSTM} {ADAM} {OURS} --max-update 1 --no-epoch-checkpoints").ok()
+    weights = load([learned.checkpoint, lstm], data).translate("red house").weights
+    assert weights.sum(axis=1) == pytest.approx(np.ones(len(weights)), abs=1e-6)
+    with pytest.raises(UserError, match="the checkpoint holds a LSTMModel; a folder takes RNNsea"):
+        to_folder(str(lstm), str(data), tmp_path / "model")
 
 
 def test_tensorboard(small_corpus, tmp_path):

@@ -71,32 +71,30 @@ def decode(
         given = constraints[rows] if is_part and constraints is not None else constraints
         with naming_the_batch(part):
             beams = generator.generate(models, part, prefix_tokens=prefix_tokens, constraints=given)
-    attending = sum(map(has_alignment, models))
-    # fairseq divides the sum of the weights by the number of all models
-    share = len(models) / max(1, attending)
-    searched = iter(beams)
+    attends, searched = any(map(has_alignment, models)), iter(beams)
     return [
-        [_empty(source.ne(pad), eos, attending)]
+        [_empty(source.ne(pad), eos, attends)]
         if is_blank
-        else [_with_weights(one, source.ne(pad), share, scores) for one in next(searched)]
+        else [_with_weights(one, source.ne(pad), len(models), scores) for one in next(searched)]
         for source, is_blank in zip(words, blank.tolist(), strict=True)
     ]
 
 
-def _with_weights(hypothesis: dict, is_source: Tensor, share: float, is_scored: bool) -> dict:
+def _with_weights(hypothesis: dict, is_source: Tensor, models: int, is_scored: bool) -> dict:
     """Return a hypothesis with its alignment weights in both forms."""
     attention = hypothesis["attention"]
     if attention is None or not attention.numel():
         return {**hypothesis, "attention": None, "weights": None}
     if is_scored:
         attention = attention[: len(hypothesis["tokens"])].T
-    if share != 1:
-        attention = attention * share
+    if models > 1:  # fairseq divides their sum by the number of all, also of those that lack them
+        sums = attention.sum(dim=0, keepdim=True)
+        attention = attention / sums.clamp_min(torch.finfo(sums.dtype).tiny)
     weights = attention.cpu()[is_source.cpu()].T
     return {**hypothesis, "attention": attention, "weights": weights}
 
 
-def _empty(is_source: Tensor, eos: int, attends: int) -> dict:
+def _empty(is_source: Tensor, eos: int, attends: bool) -> dict:
     """Return the empty translation of a sentence without words.
 
     Attention, if any, is on the end symbol.

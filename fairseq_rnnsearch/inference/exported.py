@@ -19,6 +19,7 @@ from fairseq_rnnsearch.inference.model_folder import (
 )
 from fairseq_rnnsearch.inference.work_folder import checkpoint_of
 from fairseq_rnnsearch.model.model_options import ModelOptions
+from fairseq_rnnsearch.model.translation_model import TranslationModel
 from fairseq_rnnsearch.plugin.models import RNNSearchModel
 from fairseq_rnnsearch.plugin.models.rnnsearch_config import add_younger_options
 from fairseq_rnnsearch.runs.writing import checkpoint_of_model, write_whole
@@ -35,7 +36,7 @@ def to_folder(
     """Write a model's folder from a checkpoint, or from another folder; see `write_folder`.
 
     Raises:
-        UserError: if the checkpoint or folder is missing or unusable.
+        UserError: if the checkpoint or folder is missing, unusable, or of another kind of model.
     """
     if folder := folder_of(checkpoint):
         if data:
@@ -46,7 +47,12 @@ def to_folder(
     else:
         changes = {"data": data} if data else {}
         trained = read_models([checkpoint_of(checkpoint)], changes, torch.device("cpu"))
-        cfg = trained.options
+        [model], cfg = trained.models, trained.options
+        if not isinstance(model, TranslationModel):
+            raise UserError(
+                f"the checkpoint holds a {type(model).__name__}; a folder takes RNNsearch and "
+                "RNNencdec (--arch rnnsearch_50 and its kin)"
+            )
         add_younger_options(cfg)
         facts = Facts(
             cfg["_name"],
@@ -57,7 +63,7 @@ def to_folder(
             licence,
             trained.validation_bits,
         )
-        parts = trained.models[0], facts, trained.dictionaries, trained.data
+        parts = model, facts, trained.dictionaries, trained.data
     _, facts, _, folder = parts
     for language in facts.languages:
         PlainText.of(folder, language)  # refuses what no reader of the new folder could use

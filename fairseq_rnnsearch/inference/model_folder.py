@@ -118,13 +118,8 @@ def write_folder(
         card: text of the README.md (default: one from the facts).
 
     Raises:
-        UserError: for another kind of model, or if the folder exists already.
+        UserError: if the folder exists already.
     """
-    if not isinstance(model, TranslationModel):
-        raise UserError(
-            f"the checkpoint holds a {type(model).__name__}; a folder takes RNNsearch and "
-            "RNNencdec (--arch rnnsearch_50 and its kin)"
-        )
     refuse_link_to_nothing(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise UserError(f"--out {out}: is there already; name a new folder")
