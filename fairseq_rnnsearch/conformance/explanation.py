@@ -77,14 +77,17 @@ def draw(name: str, path: Path) -> None:
     rows = figure.subplots(len(entry.places), len(ROWS), squeeze=False)
     for axes, place in zip(rows, entry.places, strict=True):
         differences = moved(PlacedDeviation(name, place))
-        axes[0].set_ylabel(place, fontsize=7, rotation=0, ha="right", va="center")
+        if len(rows) > 1:
+            axes[0].set_ylabel(place, fontsize=7, rotation=0, ha="right", va="center")
         for ax, row in zip(axes, ROWS, strict=True):
             ax.set(xticks=[], yticks=[])
             if row in differences:
                 cells = np.log10(differences[row] + SMALL / 10)[None]
                 image = ax.imshow(cells, vmin=-5, vmax=0, cmap="magma", aspect="auto")
-    for ax, row in zip(rows[0], ROWS, strict=True):
-        ax.set_title(row)
+    for first, last, row in zip(rows[0], rows[-1], ROWS, strict=True):
+        first.set_title(row)
+        side = "source" if row == "annotations" else "target"
+        last.set_xlabel(f"{side} position", fontsize=7)
     figure.suptitle(f"{name}: {entry.instead}", fontsize=9)
     figure.colorbar(image, ax=rows, label="difference", ticks=[-4, -2, 0]).set_ticklabels(
         ["0.0001", "0.01", "1"]
