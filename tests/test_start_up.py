@@ -239,6 +239,22 @@ def test_the_page_needs_neither_torch_nor_fairseq_nor_matplotlib(tmp_path):
     assert (tmp_path / "index.html").stat().st_size > 1000
 
 
+LOADS = """
+import contextlib, sys
+sys.modules["tensorboardX"] = None  # is not installed
+from fairseq_rnnsearch import UserError, load
+with contextlib.suppress(UserError):
+    load(sys.argv[1])
+print("fairseq" in sys.modules)
+"""
+
+
+def test_loading_shows_no_advice_of_fairseq(tmp_path):
+    (tmp_path / "checkpoint.pt").touch()
+    ended = ran(LOADS, str(tmp_path / "checkpoint.pt"))
+    assert (ended.stdout, ended.stderr) == ("True\n", "")
+
+
 def test_garbage_is_collected_again_after_a_start():
     with pytest.raises(UserError), starting():
         assert not gc.isenabled()

@@ -124,16 +124,19 @@ def load(
 
 @contextlib.contextmanager
 def _quiet_import() -> Iterator[None]:
-    """Import fairseq in the block, without its warnings of torch's deprecated functions.
+    """Import fairseq in the block, without its advice and warnings of torch's deprecated functions.
 
     Afterwards the root logger does not show everything, as fairseq's modules make it do.
     """
     level, handlers = logging.root.level, logging.root.handlers[:]
+    disabled = logging.root.manager.disable
+    logging.disable(logging.INFO)  # such as "Please install tensorboardX"
     try:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", r"`torch\.jit\.")
             yield
     finally:
+        logging.disable(disabled)
         logging.root.setLevel(level)
         logging.root.handlers[:] = handlers
 
