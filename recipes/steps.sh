@@ -228,6 +228,9 @@ end_if_interrupted() {
     (($1 != 130 && $1 != 143)) || exit "$1"
 }
 
+# show_end FILE: shows the end of a log, which may have anybody's text, without control characters.
+show_end() { tail -n 15 -- "$1" | tr -d '\000-\010\013-\037\177' >&2; }
+
 # logged NAME COMMAND...: writes the output to a log, and shows its end if the command fails.
 logged() {
     local file=$WORK/logs/$1.log status=0
@@ -235,7 +238,7 @@ logged() {
     "$@" >"$file" 2>&1 || status=$?
     end_if_interrupted "$status"
     if ((status != 0)); then
-        tail -n 15 -- "$file" >&2
+        show_end "$file"
         die "$STEP: $1 failed with status $status; the end of $file is above"
     fi
 }
@@ -288,7 +291,7 @@ train_logged() {
         status=${PIPESTATUS[0]}
     end_if_interrupted "$status"
     if ((status != 0)); then
-        tail -n 15 -- "$file" >&2
+        show_end "$file"
         die "$STEP failed with status $status; the end of $file is above"
     fi
 }

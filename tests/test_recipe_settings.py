@@ -140,6 +140,15 @@ def test_too_small_a_disk_ends_all_but_a_dry_run(tmp_path, options):
     assert (tmp_path / "work").exists() != bool(options)
 
 
+def test_the_end_of_a_log_writes_no_escape_sequences(tmp_path):
+    printed = r"""'printf "\e]0;title\a été\n"; exit 3'"""
+    script = f"source {RECIPES}/steps.sh; logged x bash -c {printed}"
+    (tmp_path / "logs").mkdir()
+    environment = {"PATH": os.environ["PATH"], "WORK": str(tmp_path)}
+    ended = run_process(["bash", "-c", script], env=environment)
+    assert ended.returncode == 1 and ended.stderr.startswith("]0;title été\n"), ended.stderr
+
+
 def test_a_folder_with_other_things_is_no_work_folder(tmp_path):
     """Steps replace what they find under the names of their outputs."""
 

@@ -123,6 +123,12 @@ COMMANDS = {  # words of each command, and parts of its one line
     f"{_TRAIN} --bf16": ["--bf16 is fairseq's option for TPUs, and needs the package torch_xla"],
     f"{_GENERATE} --retain-dropout": ["--retain-dropout: this model drops nothing out"],
     f"{_GENERATE} --retain-dropout-modules x": ["--retain-dropout-modules: this model drops"],
+    f"{_GENERATE} --print-step": ["--print-step: this model writes one word after the other"],
+    f"{_GENERATE} --iter-decode-max-iter 2": ["--iter-decode-max-iter: this model writes one word"],
+    f"{_GENERATE} --num-shards 2 --shard-id 1": ["--num-shards: fairseq ignores it; give each"],
+    f"{_TRAIN} --curriculum 1": ["--curriculum: the paper's batch order has its own"],
+    f"{_TRAIN} --load-alignments": ["--load-alignments: the 'train' data has no alignments"],
+    f"{_TRAIN} --best-checkpoint-metric nosuch": ["nosuch: a validation has no such number"],
     f"{_GENERATE} --diverse-beam-groups 2": ["--diverse-beam-groups: fairseq's goes on"],
     f"{_GENERATE} --diverse-beam-strength 2": ["--diverse-beam-strength: fairseq's goes on"],
     f"{_GENERATE} --constraints": ["--constraints: binarised data has none; fairseq-interactive"],
@@ -394,6 +400,8 @@ CALLS = [  # in a folder with a file and a folder, and parts of what is said
     (given(clip_norm=float("nan")), "--clip-norm nan"),
     (given(lr=[-0.1]), "--lr", "-0.1"),
     (given(lenpen=1000), "--lenpen 1000"),
+    (given(num_batch_buckets=2), "--num-batch-buckets"),
+    (given(best_checkpoint_metric="bleu", eval_bleu=False), "--best-checkpoint-metric bleu needs"),
     (given(results_path=__file__), f"--results-path {__file__}"),
     *(
         (lambda here, text=text: parse_samples(text), "--heatmap-samples", "must be a number")

@@ -1,8 +1,8 @@
 """What commands print, and what their log files keep."""
 
 import io
+import logging
 import re
-import sys
 from argparse import Namespace
 
 import pytest
@@ -73,7 +73,13 @@ def test_text_is_utf_8_and_writes_no_escape_sequences_to_a_terminal(is_terminal,
     screen = io.TextIOWrapper(io.BytesIO(), "ascii")
     monkeypatch.setattr(screen, "isatty", lambda: is_terminal)
     monkeypatch.setattr("sys.stdout", screen)
-    checked(lambda _: print("H-0\té\x1b[2J"))(Namespace(log_file=None))
-    sys.stdout.flush()
-    shown = "H-0\té\ufffd[2J\n" if is_terminal else "H-0\té\x1b[2J\n"
+    monkeypatch.setattr(logging.root, "handlers", [logging.StreamHandler(screen)])
+
+    def program(_):
+        print("H-0\té\x1b[2J", flush=True)
+        logging.warning("example:\n\x1b[2J")
+
+    checked(program)(Namespace(log_file=None))
+    escape = "\ufffd" if is_terminal else "\x1b"
+    shown = f"H-0\té{escape}[2J\nexample:\n{escape}[2J\n"
     assert screen.buffer.getvalue().decode() == shown

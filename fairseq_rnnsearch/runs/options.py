@@ -28,6 +28,7 @@ _LEAST = {
         "buffer_size",
     ),
 }
+_NOT_IN_THE_PAPERS_ORDER = ("curriculum", "grouped_shuffling")
 _FOLDERS = ("results_path", "destdir", "tensorboard_logdir")
 
 
@@ -62,6 +63,20 @@ def check_options(options: Namespace) -> None:
         raise UserError(
             f"--lenpen {lenpen}: must be between -{LARGEST_LENPEN} and {LARGEST_LENPEN}"
         )
+    if given.get("batch_order") == "paper":
+        for name in _NOT_IN_THE_PAPERS_ORDER:
+            if given.get(name):
+                raise UserError(
+                    f"{option_of(name)}: the paper's batch order has its own; leave it out, or "
+                    "choose --batch-order fairseq"
+                )
+    shards, processes = given.get("num_shards"), given.get("distributed_world_size")
+    if isinstance(shards, int) and shards not in (1, processes):
+        raise UserError("--num-shards: fairseq ignores it; give each process a part of the text")
+    if given.get("num_batch_buckets"):
+        raise UserError("--num-batch-buckets: fairseq's does not work with numpy 2; leave it out")
+    if given.get("best_checkpoint_metric") == "bleu" and given.get("eval_bleu") is False:
+        raise UserError("--best-checkpoint-metric bleu needs --eval-bleu")
     trains = "arch" in given
     for name in (*_FOLDERS, *["save_dir"] * trains):
         path = given.get(name)

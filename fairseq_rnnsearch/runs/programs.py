@@ -4,6 +4,7 @@ import atexit
 import contextlib
 import functools
 import io
+import logging
 import os
 import re
 import sys
@@ -60,8 +61,12 @@ def _speak_utf8() -> None:
     for stream in (sys.stdin, sys.stdout):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8")
+    # a terminal may get words of any dictionary, as translations and in messages
     if sys.stdout.isatty():
-        sys.stdout = StandardOutput(sys.stdout, is_foreign=True)  # words of any dictionary
+        sys.stdout = StandardOutput(sys.stdout, is_foreign=True)
+    for handler in logging.root.handlers:
+        if type(handler) is logging.StreamHandler and handler.stream.isatty():
+            handler.setStream(StandardOutput(handler.stream, is_foreign=True))
 
 
 def share_and_call(call_main: Callable, cfg: DictConfig, main: Callable, **options) -> None:

@@ -27,6 +27,8 @@ from fairseq.tasks import FairseqTask
 from fairseq.trainer import Trainer
 from omegaconf import DictConfig, OmegaConf
 
+from fairseq_rnnsearch.errors import UserError
+
 logger = logging.getLogger(__name__)
 
 STATUS = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGUSR1: 0}
@@ -113,12 +115,24 @@ def save_and_heed(
 
     Args:
         validate_and_save: what ``fairseq_cli.train`` does after each update.
+
+    Raises:
+        UserError: if no metric has the name of --best-checkpoint-metric.
     """
     if end_of_epoch:
         trainer.log_updates()
-    losses, should_stop = validate_and_save(
-        cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch
-    )
+    try:
+        losses, should_stop = validate_and_save(
+            cfg, trainer, task, epoch_itr, valid_subsets, end_of_epoch
+        )
+    except KeyError as problem:
+        metric = cfg.checkpoint.best_checkpoint_metric
+        if problem.args != (metric,):
+            raise
+        raise UserError(
+            f"--best-checkpoint-metric {metric}: a validation has no such number; its line in the "
+            "log has their names"
+        ) from problem
     if not should_stop and trainer.stop_request.of_all(trainer):
         if trainer.saved_at != trainer.get_num_updates():
             _save_last(cfg.checkpoint, trainer, epoch_itr)

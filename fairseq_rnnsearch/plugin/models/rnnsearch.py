@@ -34,6 +34,15 @@ logger = logging.getLogger(__name__)
 
 MODEL = "rnnsearch"
 
+# options of fairseq's generation that would do nothing here, or crash
+_MEANINGLESS = dict.fromkeys(
+    ("retain_dropout", "retain_dropout_modules"), "drops nothing out when it translates"
+) | dict.fromkeys(
+    ("print_step", "retain_iter_history", "decoding_format")
+    + tuple(name for name in vars(GenerationConfig) if name.startswith("iter_decode_")),
+    "writes one word after the other, and refines nothing",
+)
+
 
 @register_model(MODEL, dataclass=RNNSearchConfig)
 class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
@@ -177,13 +186,12 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
         """Prepare for translation; fairseq calls this, and does not train afterwards.
 
         Raises:
-            UserError: as ``refuse_halves``, and for ``--retain-dropout``.
+            UserError: as ``refuse_halves``, and for options that do nothing with this model.
         """
         refuse_halves(cfg)
-        for name in ("retain_dropout", "retain_dropout_modules"):
-            if cfg.generation[name]:
-                said = "this model drops nothing out when it translates"
-                raise UserError(f"{option_of(name)}: {said}")
+        for name, why in _MEANINGLESS.items():
+            if cfg.generation.get(name, usual := getattr(GenerationConfig, name)) != usual:
+                raise UserError(f"{option_of(name)}: this model {why}")
         super().prepare_for_inference_(cfg)
         self.round_matrices()
 

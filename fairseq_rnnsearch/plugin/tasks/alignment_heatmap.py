@@ -96,10 +96,16 @@ class AlignmentHeatmapTask(ParallelDataTask):
         """Give the training data the links of ``--guided-alignment``.
 
         Raises:
-            UserError: as `GuidedAlignment`, and unless there is one file per data folder.
+            UserError: as `GuidedAlignment`, unless there is one file per data folder, and for
+                --load-alignments without any.
         """
         files, folders = self._guidance, utils.split_paths(self.cfg.data)
         if not files:
+            if self.cfg.load_alignments and self._training_data.align_dataset is None:
+                raise UserError(
+                    f"--load-alignments: the {self.cfg.train_subset!r} data has no alignments "
+                    "(fairseq-preprocess --align-suffix)"
+                )
             return
         if len(files) != len(folders):
             raise UserError(
