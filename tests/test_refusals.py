@@ -178,7 +178,7 @@ COMMANDS = {  # words of each command, and parts of its one line
     ],
     "rnnsearch-export en-fr --out=@new --data=@data": ["--data @data: the model "],
     "rnnsearch-export en-fr --to-checkpoint=@two": ["@two: is there already; name a new file"],
-    "rnnsearch-living en-fr --out=@two": ["@two: the name of a page must end in .html"],
+    "rnnsearch-living en-fr --out=@two": ["@two would be overwritten"],
     f"{_TRAIN_FILES} --languages fr,en": ["--languages fr,en: the files are en,fr"],
     f"{_TRAIN_FILES} --work=@two": ["@two is a file; expected a folder, or the name of a new"],
     f"{_TRAIN_FILES} --beam 0": ["--beam 0: must be a whole number of 1 or more"],

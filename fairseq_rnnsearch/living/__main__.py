@@ -47,8 +47,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.name and len(options.name) != len(options.checkpoint):
         raise UsageError(f"--name: give one for each of the {len(options.checkpoint)} checkpoints")
     check_places(options.checkpoint)
-    if options.out.suffix != ".html":  # it could be a text that would be overwritten
-        raise UsageError(f"--out {options.out}: the name of a page must end in .html")
+    if options.out.is_file() and options.out.suffix != ".html":
+        raise UsageError(f"--out {options.out} would be overwritten, and does not end in .html")
     if options.training:
         checkpoints = counted(len(options.checkpoint), "checkpoint")
         print(f"{options.training}: reading {checkpoints}", file=sys.stderr)
