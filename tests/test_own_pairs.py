@@ -13,6 +13,7 @@ import pytest
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.training import split
+from fairseq_rnnsearch.training.estimate import duration
 from fairseq_rnnsearch.training.pairs import read_columns, read_two_files
 from fairseq_rnnsearch.training.writing_systems import describe
 
@@ -229,3 +230,9 @@ def test_text_of_a_test_set_is_named_where_it_is_trained_on(file):
     assert "3 pairs of the corpus with a source sentence of " in corpus.notes[0]
     assert " remain: " in corpus.notes[0]
     assert set(splits["train"]) | set(splits["valid"]) == set(pairs)
+
+
+def test_a_duration_has_the_largest_unit_that_fits():
+    seconds = (20, 99 * 60, 2 * 3600, 71 * 3600, 2695 * 3600)
+    said = ["1 minute", "99 minutes", "2 hours", "71 hours", "112 days"]
+    assert [duration(one) for one in seconds] == said

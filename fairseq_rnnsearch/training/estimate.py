@@ -40,7 +40,8 @@ def parameters_of(sizes: Sequence[int], types: Sequence[int]) -> int:
 def duration(seconds: float) -> str:
     if seconds < 100 * 60:
         return counted(max(round(seconds / 60), 1), "minute")
-    return f"{seconds / 3600:.0f} hours"
+    hours = seconds / 3600
+    return f"{hours:.0f} hours" if hours < 72 else f"{hours / 24:.0f} days"
 
 
 def gigabytes(number: float) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from os import environ
 from pathlib import Path
 
-from fairseq_rnnsearch.training.estimate import flops_of_pair, free_at, parameters_of
+from fairseq_rnnsearch.training.estimate import duration, flops_of_pair, free_at, parameters_of
 from fairseq_rnnsearch.training.steps import log
 
 ARCHIVE_BYTES_PER_PAIR = 162
@@ -105,12 +105,11 @@ def needs_of_models(settings: Mapping[str, str]) -> Needs:
 
 def table(stages: list[str], needs: Needs, done: set[str]) -> Iterator[str]:
     """Yield a line for each stage."""
-    yield f"{'stage':<12} {'disk':>10} {'time':>10}"
+    yield f"{'stage':<12} {'disk':>10} {'time':>12}"
     for stage in stages:
         disk, seconds = needs[stage]
-        time = f"{seconds / 60:.0f} min" if seconds < 300 * 60 else f"{seconds // 3600:.0f} h"
         state = "done before" if stage in done else ""
-        yield f"{stage:<12} {disk / 1e9:>7.1f} GB {time:>8}  {state}"
+        yield f"{stage:<12} {disk / 1e9:>7.1f} GB {duration(seconds):>12}  {state}"
 
 
 def main(settings: Mapping[str, str]) -> int:
