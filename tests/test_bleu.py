@@ -120,8 +120,8 @@ def test_impossible_resampling(sentences, resamples, seed):
 
 def test_bins_without_sentences():
     same = ["a b c d"] * 3
-    bins = by_length({"one": same}, [same], np.array([4, 4, 25]), 10, 30, Bootstrap(20, 1))
-    assert [bin.sentences for bin in bins] == [2, 0, 1]
+    bins = by_length({"one": same}, [same], np.array([4, 4, 25]), 10, 60, Bootstrap(20, 1))
+    assert [bin.sentences for bin in bins] == [2, 0, 1]  # none beyond the longest sentence
     assert bins[1].scores == {}
     assert curves(bins, ["one"], 2) == ([4.0], {"one": [pytest.approx(100)]}, [2])
     with pytest.raises(UserError, match="no bin has 3 sentences"):

@@ -292,7 +292,7 @@ def test_the_figures_bytes_depend_on_the_numbers_only(tmp_path, suffix):
     assert paths[0].read_bytes() == paths[1].read_bytes()
     if suffix == "svg":
         words = [element.text for element in ElementTree.parse(paths[0]).iter() if element.text]
-        assert {"$x$ <&>", "BLEU score", "60"} <= set(words)
+        assert {"$x$ <&>", "BLEU score", "10"} <= set(words)
 
 
 def test_lengths_command(files, capsys, tmp_path):

@@ -1,6 +1,7 @@
 """Scores against sentence length, in the manner of the paper's Figure 2, and the counts below.
 
-The axes are the paper's, 0 to 60 words and 0 to 30 BLEU, and grow where the points need it.
+BLEU's axis is the paper's, 0 to 30, and grows where the points need it. That of lengths ends where
+the points do.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import numpy as np
 from fairseq_rnnsearch.alignment.figures import fonts
 from fairseq_rnnsearch.alignment.figures.layout import DOTS_PER_INCH
 from fairseq_rnnsearch.alignment.figures.picture_files import picture_format, save_figure
-from reporting.paper import BLEU_ON_AXIS, LONGEST_ON_AXIS
+from reporting.paper import BLEU_ON_AXIS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -70,9 +71,7 @@ def draw_length_curves(
             )
         top = np.nanmax([BLEU_ON_AXIS, *(value for points in curves.values() for value in points)])
         upper.set_ylim(0, math.ceil(top / 5) * 5)
-        furthest = max(lengths)
-        beyond = math.ceil((furthest + 1) / 5) * 5
-        upper.set_xlim(0, LONGEST_ON_AXIS if furthest < LONGEST_ON_AXIS else beyond)
+        upper.set_xlim(0, math.ceil(max(lengths) / 10) * 10)
         lower.vlines(lengths, 0, counts, color=BAR, linewidth=9)
         for length, count in zip(lengths, counts, strict=True):
             lower.annotate(

@@ -115,7 +115,8 @@ def by_length(
             f"bins of {counted(width, 'word')} up to {longest}: the width must be at least 1, and"
             " the longest sentence a multiple of it"
         )
-    ends = range(width, longest + 1, width)
+    last = min(longest, width * math.ceil(max(lengths.max(), 1) / width))  # the text may end before
+    ends = range(width, last + 1, width)
     labels = [f"{end - width + 1} to {end}" for end in ends]
     labels[0] = f"up to {width}"
     if lengths.max() > longest:
