@@ -72,6 +72,7 @@ def draw_length_curves(
         top = np.nanmax([BLEU_ON_AXIS, *(value for points in curves.values() for value in points)])
         upper.set_ylim(0, math.ceil(top / 5) * 5)
         upper.set_xlim(0, math.ceil(max(lengths) / 10) * 10)
+        upper.xaxis.get_major_locator().set_params(integer=True)  # no half words
         lower.vlines(lengths, 0, counts, color=BAR, linewidth=9)
         for length, count in zip(lengths, counts, strict=True):
             lower.annotate(
