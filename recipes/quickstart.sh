@@ -107,7 +107,7 @@ main() {
     check_work_folder "$ROOT/runs/quickstart"
     say_plan
     end_dry_run
-    begin_work "$WORK" EPOCHS LEARNING_RATE ANNEAL_FROM BATCH_SIZE DROPOUT SEED \
+    begin_work EPOCHS LEARNING_RATE ANNEAL_FROM BATCH_SIZE DROPOUT SEED \
         TRAIN_SENTENCES TEST_SENTENCES
     run_step "make the corpus" "$WORK/corpus" make_corpus
     run_step "binarise it" "$WORK/data" binarise

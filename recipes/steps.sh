@@ -131,11 +131,7 @@ check_work_folder() {
             "name a new one"
 }
 
-# use_work_folder DEFAULT: checks $WORK and creates it, but for a dry run.
-use_work_folder() {
-    check_work_folder "$1"
-    [[ -n ${DRY_RUN:-} ]] || mkdir -p -- "$WORK/.done" "$WORK/logs"
-}
+make_work_folder() { mkdir -p -- "$WORK/.done" "$WORK/logs"; }
 
 # to_disk FILE: makes all that was written to its file system, and all names there, survive a power
 # loss.
@@ -153,34 +149,26 @@ lock_step() {
 
 # run_step NAME OUTPUT COMMAND...: COMMAND makes the file or folder $PARTIAL, which becomes OUTPUT.
 run_step() {
-    local name=$1 output=$2 start=$SECONDS
-    shift 2
-    lock_step "$name"
-    if [[ -e $WORK/.done/$name && -e $output ]]; then
-        log "$name: done before"
-        return
-    fi
-    log "$name"
-    STEP=$name
+    [[ -e $2 ]] || rm -f -- "$WORK/.done/$1"
+    resume_step "$1" make_whole "${@:2}"
+}
+
+# make_whole OUTPUT COMMAND...: see run_step.
+make_whole() {
+    local output=$1
     PARTIAL=$output.partial
     rm -rf -- "$PARTIAL" "$output.replaced"
-    "$@"
-    [[ -e $PARTIAL ]] || die "$name made nothing"
-    rm -f -- "$WORK/.done/$name"
+    "${@:2}"
+    [[ -e $PARTIAL ]] || die "$STEP made nothing"
     to_disk "$PARTIAL"
     [[ ! -e $output ]] || mv -- "$output" "$output.replaced"
     mv -- "$PARTIAL" "$output"
-    to_disk "$output"
-    touch -- "$WORK/.done/$name"
     rm -rf -- "$output.replaced"
-    STEP=
-    log "$name: done in $((SECONDS - start)) s"
 }
 
 # resume_step NAME COMMAND...: COMMAND goes on by itself where it was interrupted.
 resume_step() {
     local name=$1 start=$SECONDS
-    shift
     lock_step "$name"
     if [[ -e $WORK/.done/$name ]]; then
         log "$name: done before"
@@ -188,7 +176,7 @@ resume_step() {
     fi
     log "$name"
     STEP=$name
-    "$@"
+    "${@:2}"
     to_disk "$WORK"
     touch -- "$WORK/.done/$name"
     STEP=
@@ -213,34 +201,31 @@ remember_settings() {
     mv -- "$WORK/settings.partial" "$WORK/settings"
 }
 
-# begin_work DEFAULT NAME...: uses the work folder and makes the Python environment; NAME are the
-# settings that cannot be changed in that folder.
+# begin_work NAME...: creates the work folder and the Python environment; NAME are the settings that
+# cannot be changed in that folder.
 begin_work() {
-    use_work_folder "$1"
-    remember_settings "${@:2}"
+    make_work_folder
+    remember_settings "$@"
     log "working in $WORK"
     # shellcheck source=recipes/environment.sh
     source "$ROOT/recipes/environment.sh"
 }
 
-# end_if_interrupted STATUS: ends this shell too if somebody interrupted or terminated the command.
-end_if_interrupted() {
+# end_unless_done STATUS LOG COMMAND: ends this shell too if somebody interrupted or terminated the
+# command; if it failed, shows the end of its log, which may have anybody's text, without control
+# characters.
+end_unless_done() {
     (($1 != 130 && $1 != 143)) || exit "$1"
+    (($1 != 0)) || return 0
+    tail -n 15 -- "$2" | tr -d '\000-\010\013-\037\177' >&2
+    die "$3 failed with status $1; the end of $2 is above"
 }
-
-# show_end FILE: shows the end of a log, which may have anybody's text, without control characters.
-show_end() { tail -n 15 -- "$1" | tr -d '\000-\010\013-\037\177' >&2; }
 
 # logged NAME COMMAND...: writes the output to a log, and shows its end if the command fails.
 logged() {
     local file=$WORK/logs/$1.log status=0
-    shift
-    "$@" >"$file" 2>&1 || status=$?
-    end_if_interrupted "$status"
-    if ((status != 0)); then
-        show_end "$file"
-        die "$STEP: $1 failed with status $status; the end of $file is above"
-    fi
+    "${@:2}" >"$file" 2>&1 || status=$?
+    end_unless_done "$status" "$file" "$STEP: $2"
 }
 
 # same_length FILE FILE: dies unless both have as many lines.
@@ -289,11 +274,7 @@ train_logged() {
     "$@" 2>&1 | tee -a -- "$file" |
         python -P -m fairseq_rnnsearch.training.progress "$updates" "$epochs" ||
         status=${PIPESTATUS[0]}
-    end_if_interrupted "$status"
-    if ((status != 0)); then
-        show_end "$file"
-        die "$STEP failed with status $status; the end of $file is above"
-    fi
+    end_unless_done "$status" "$file" "$STEP"
 }
 
 # set_sizes: leaves the options of the model's sizes in SIZES.

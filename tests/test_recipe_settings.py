@@ -153,8 +153,9 @@ def test_a_folder_with_other_things_is_no_work_folder(tmp_path):
     """Steps replace what they find under the names of their outputs."""
 
     def begin(work):
+        steps = f"source {RECIPES}/steps.sh; check_work_folder nowhere; make_work_folder"
         return run_process(
-            ["bash", "-c", f"source {RECIPES}/steps.sh; use_work_folder nowhere"],
+            ["bash", "-c", steps],
             env={"PATH": os.environ["PATH"], "WORK": str(work)},
         )
 

@@ -144,7 +144,7 @@ main() {
     check_work_folder "$ROOT/runs/ablations-$CORPUS"
     plan_ablations
     end_dry_run
-    begin_work "$WORK" CORPUS LONG_DIR MULTI30K_DIR
+    begin_work CORPUS LONG_DIR MULTI30K_DIR
     ALL=$WORK RECORD=$WORK/runs.tsv
     if [[ -n $KNOWN_RUNS ]]; then record merge "$KNOWN_RUNS"; fi
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus

@@ -55,7 +55,7 @@ main() {
     [[ $TARGET = fr ]] || counts=("${PAIRS[@]}" "${FRENCH[@]}" "${ENGLISH[@]}")
     say_plan "$WORK" "${counts[@]}"
     end_dry_run
-    begin_work "$WORK" TARGET TATOEBA TEST_PREFIX
+    begin_work TARGET TATOEBA TEST_PREFIX
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
     train --title "Everyday sentences" --licence "$LICENCE"
     run_step "write the model's folder ($CHECKPOINT, $EVALUATE)" "$WORK/model" write_model

@@ -36,7 +36,7 @@ main() {
     check_work_folder "$ROOT/runs/multi30k-$([[ $TARGET = fr ]] || echo "$TARGET-")$MODEL"
     say_plan "$WORK" "${MULTI30K_COUNTS[@]}"
     end_dry_run
-    begin_work "$WORK" TARGET MULTI30K_DIR
+    begin_work TARGET MULTI30K_DIR
     run_step "lay out the corpus" "$WORK/corpus" lay_out_corpus
     train --title "$MODEL on Multi30k" \
         --licence "trained on Multi30k (Elliott et al., 2016 and 2017), translated descriptions of \

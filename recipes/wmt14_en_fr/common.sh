@@ -42,7 +42,8 @@ whole SHORTLIST 1
 whole BPE_MERGES 1
 whole BPE_SAMPLE 0
 
-use_work_folder "$ROOT/runs/wmt14_en_fr"
+check_work_folder "$ROOT/runs/wmt14_en_fr"
+[[ -n ${DRY_RUN:-} ]] || make_work_folder
 ARCHIVES=${ARCHIVES:-$WORK/archives}
 [[ $ARCHIVES = /* ]] || ARCHIVES=$PWD/$ARCHIVES
 ARCHIVE_TABLE=${ARCHIVE_TABLE:-$HERE/archives.tsv}
