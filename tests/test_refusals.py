@@ -119,6 +119,8 @@ COMMANDS = {  # words of each command, and parts of its one line
     f"{_TRAIN} --encoder-hidden-size 1000000": [
         "DefaultCPUAllocator: can't allocate memory: you tried to allocate "
     ],
+    f"{_TRAIN} --save-dir=s3://a/b": ["--save-dir s3://a/b: must be a folder of this machine"],
+    f"{_TRAIN} --write-checkpoints-asynchronously": ["before training goes on; leave it out"],
     f"{_TRAIN} --tpu": ["--tpu needs the package torch_xla"],
     f"{_TRAIN} --bf16": ["--bf16 is fairseq's option for TPUs, and needs the package torch_xla"],
     f"{_GENERATE} --retain-dropout": ["--retain-dropout: this model drops nothing out"],

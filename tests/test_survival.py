@@ -177,8 +177,6 @@ def test_killed_when_it_hurts(launchpad, whole, tmp_path, moment):
 
 def test_it_is_flushed_before_it_is_renamed(tmp_path, monkeypatch):
     """A kill cannot show it, and power failures are rare."""
-    from fairseq.file_io import PathManager
-
     done = []
     fsync, replace = os.fsync, os.replace
 
@@ -196,7 +194,7 @@ def test_it_is_flushed_before_it_is_renamed(tmp_path, monkeypatch):
     monkeypatch.setattr(os, "replace", note_rename)
     source, copy = str(tmp_path / "checkpoint1.pt"), str(tmp_path / "checkpoint_last.pt")
     write_whole({"model": torch.zeros(3)}, source)
-    assert copy_whole(PathManager.copy, source, copy, overwrite=True)
+    assert copy_whole(source, copy, overwrite=True)
     for name, steps in (("checkpoint1.pt", done[:3]), ("checkpoint_last.pt", done[3:])):
         temporary = steps[0][1]
         renaming = "rename", temporary, name

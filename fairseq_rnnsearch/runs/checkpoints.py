@@ -17,7 +17,6 @@ from typing import IO, Any
 import numpy as np
 import torch
 from fairseq import checkpoint_utils
-from fairseq.file_io import PathManager
 from omegaconf import OmegaConf
 from torch import Tensor
 
@@ -90,7 +89,7 @@ def load_as_data(
     Raises:
         UserError: if the file is damaged, is not a checkpoint, or holds anything else.
     """
-    return as_fairseq_has_it(read_checkpoint(_local(path, load_on_all_ranks)), path, arg_overrides)
+    return as_fairseq_has_it(read_checkpoint(path), path, arg_overrides)
 
 
 def as_fairseq_has_it(state: Any, path: str, arg_overrides: dict | None = None) -> dict:
@@ -125,18 +124,6 @@ def _refuse_forged_sizes(options: Any, parameters: dict[str, Tensor]) -> None:
     for name, value in options.items():
         if _SIZE.fullmatch(name) and isinstance(value, int) and value > count:
             raise Refused(f"holds {count} parameters, too few for {name} {value}")
-
-
-def _local(path: str, load_on_all_ranks: bool) -> str:
-    """Return a local file; for an object store, a new copy, which fairseq makes."""
-    local = PathManager.get_local_path(path)
-    if local != path and PathManager.path_requires_pathmanager(path):
-        with contextlib.suppress(FileNotFoundError):
-            os.remove(local)
-        if load_on_all_ranks:
-            torch.distributed.barrier()
-        local = PathManager.get_local_path(path)
-    return local
 
 
 def load_models_or_explain(

@@ -33,7 +33,9 @@ def lock_and_verify(verify: Callable[[str], None], save_dir: str) -> None:
     Args:
         verify: fairseq's check that the folder can be written.
     """
-    problem = None if "://" in save_dir else lock(save_dir)  # object stores have no locks
+    if "://" in save_dir:
+        raise UserError(f"--save-dir {save_dir}: must be a folder of this machine")
+    problem = lock(save_dir)
     try:
         verify(save_dir)
     except OSError as mistake:

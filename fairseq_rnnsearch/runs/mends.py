@@ -147,8 +147,7 @@ MENDS = (
         without="--replace-unk without a file's name looks for a file",
     ),
     Mend(
-        *(file_io.PathManager, "copy"),
-        lambda copy: staticmethod(_around(writing.copy_whole)(copy)),
+        *(file_io.PathManager, "copy", lambda _: staticmethod(writing.copy_whole)),
         without="a machine that dies while checkpoint_last.pt is written leaves half of it",
     ),
     Mend(

@@ -87,9 +87,11 @@ def check_options(options: Namespace) -> None:
     if given.get("tpu") and not find_spec("torch_xla"):
         asked = "--bf16 is fairseq's option for TPUs, and" if given.get("bf16") else "--tpu"
         raise UserError(f"{asked} needs the package torch_xla, which is not installed")
-    if given.get("write_checkpoints_asynchronously") and not find_spec("iopath"):
-        # fairseq says so, trains nothing and ends with status 0
-        raise UserError("--write-checkpoints-asynchronously needs the package iopath: install it")
+    if given.get("write_checkpoints_asynchronously"):
+        raise UserError(
+            "--write-checkpoints-asynchronously: a checkpoint is whole and on the disk before"
+            " training goes on; leave it out"
+        )
 
 
 def refuse_halves(cfg: DictConfig) -> None:

@@ -10,7 +10,6 @@ from pathlib import Path
 from fairseq import checkpoint_utils
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.dataclass.configs import CheckpointConfig
-from fairseq.file_io import PathManager
 from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
@@ -78,7 +77,7 @@ def _beginning(cfg: CheckpointConfig) -> tuple[dict[str, object], str, bool]:
     changes = choose_beginning(cfg)
     path = str(changes.get("restore_file", cfg.restore_file))
     path = os.path.join(cfg.save_dir, path) if path == _LAST else path
-    return changes, path, PathManager.isfile(path)
+    return changes, path, os.path.isfile(path)
 
 
 def _as_for_first(trainer: Trainer, path: str, exists: bool) -> str:
@@ -90,7 +89,7 @@ def _as_for_first(trainer: Trainer, path: str, exists: bool) -> str:
     Raises:
         UserError: the file is missing where this process has to read it itself.
     """
-    if PathManager.isfile(path) == exists:
+    if os.path.isfile(path) == exists:
         return path
     if exists and trainer.cfg.checkpoint.load_checkpoint_on_all_dp_ranks:
         raise UserError(f"checkpoint {path} does not exist")
@@ -218,7 +217,7 @@ def choose_beginning(cfg: CheckpointConfig) -> dict[str, object]:
     named = cfg.continue_once or other
     if not named:
         return {}
-    if not PathManager.exists(named):
+    if not os.path.exists(named):
         option = "--continue-once" if cfg.continue_once else "--finetune-from-model"
         raise UserError(f"{option} {named} does not exist")
     # a name that fairseq takes for a file in another folder when it is the default
@@ -236,7 +235,7 @@ def _check_named(cfg: CheckpointConfig) -> None:
     A command may go back to a checkpoint in --save-dir, but not when it is started again.
     """
     named = cfg.restore_file
-    if not PathManager.exists(named):
+    if not os.path.exists(named):
         raise UserError(f"--restore-file {named} does not exist")
     if os.path.exists(named):
         verify(named)
@@ -288,8 +287,8 @@ def _newest_in(cfg: CheckpointConfig) -> str | None:
     """
     last = os.path.join(cfg.save_dir, _LAST)
     candidates, problems = _checkpoints(cfg.save_dir), []
-    if not candidates:  # the folder of an object store is not listed
-        return last if PathManager.exists(last) else None
+    if not candidates:
+        return None
     if last in candidates and not cfg.no_last_checkpoints:
         candidates.remove(last)
         with _noting(problems):

@@ -151,8 +151,6 @@ def _save_last(cfg, trainer: Trainer, epoch_itr) -> None:
 def end_training(trainer: Trainer) -> NoReturn:
     """End this process after the first has saved: torchrun would end that one too."""
     number, cfg = trainer.stop_request.of_all(trainer), trainer.cfg.checkpoint
-    if cfg.write_checkpoints_asynchronously:
-        checkpoint_utils.PathManager.async_close()
     logger.info(
         f"Stopped by {signal.Signals(number).name} @ {trainer.get_num_updates()} updates; "
         + ("nothing is saved (--no-save)" if cfg.no_save else "the same command goes on from here")

@@ -140,13 +140,13 @@ class ResumableTrainer(Trainer):
             state["extra_state"]["ema_updates"] = self.ema.update_freq_counter
         save_dir = self.cfg.checkpoint.save_dir
         if folder := locked_elsewhere(save_dir):
-            write_whole(state, os.path.join(folder, "checkpoint_last.pt"), False)
+            write_whole(state, os.path.join(folder, "checkpoint_last.pt"))
             raise UserError(
                 f"--save-dir {save_dir} leads to another folder than when this training began: "
                 f"its checkpoint_last.pt is in {os.path.realpath(folder)}; give that --save-dir to "
                 "go on"
             )
-        write_whole(state, filename, self.cfg.checkpoint.write_checkpoints_asynchronously)
+        write_whole(state, filename)
         logger.info(f"Finished saving checkpoint to {path}")
         self.saved_at = self.get_num_updates()
         return path

@@ -6,12 +6,9 @@ that dies meanwhile leaves only a truncated file.
 """
 
 import logging
-import os
 import shutil
-from collections.abc import Callable
 
 import torch
-from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import OmegaConf
 
@@ -45,11 +42,8 @@ def checkpoint_of_model(
     }
 
 
-def write_whole(state: dict, path: str, in_background: bool = False) -> None:
+def write_whole(state: dict, path: str) -> None:
     """Write a checkpoint under a temporary name in the same folder, flush it, and rename it."""
-    if in_background or not _is_local(path):
-        checkpoint_utils.torch_persistent_save(state, path, in_background)
-        return
     with replacing(path, durable=True) as unfinished, open(unfinished, "wb") as file:
         try:
             torch.save(state, file)
@@ -59,20 +53,11 @@ def write_whole(state: dict, path: str, in_background: bool = False) -> None:
             raise problem.__context__ if of_the_disk else problem from None
 
 
-def copy_whole(
-    copy: Callable[..., bool], src_path: str, dst_path: str, overwrite: bool = False
-) -> bool:
-    """Let ``PathManager.copy`` write local files as ``write_whole`` does."""
-    if not (_is_local(src_path) and _is_local(dst_path)):
-        return copy(src_path, dst_path, overwrite)
+def copy_whole(src_path: str, dst_path: str, overwrite: bool = False) -> bool:
+    """Write as ``write_whole`` does; this replaces fairseq's ``PathManager.copy``."""
     with replacing(dst_path, durable=True) as unfinished:
         shutil.copyfile(src_path, unfinished)
     return True
-
-
-def _is_local(path: str) -> bool:
-    """Tell whether a path is local: fairseq also writes to object stores."""
-    return "://" not in os.fspath(path)
 
 
 def remove_unfinished(folder: str) -> None:
