@@ -20,7 +20,6 @@ from fairseq_rnnsearch.alignment.figures import (
     text_heatmap,
     write_gallery,
 )
-from fairseq_rnnsearch.alignment.figures.alignment import bpe_piece
 from fairseq_rnnsearch.errors import UserError
 
 PIECES = Alignment(
@@ -35,7 +34,7 @@ PIECES = Alignment(
 
 
 def test_pieces_are_summed_over_the_source_and_averaged_over_the_target():
-    words = PIECES.merge_pieces(bpe_piece)
+    words = PIECES.merge_pieces()
     assert words.source == ("the", "house", "</s>")
     assert words.target == ("la", "maison", "</s>")
     expected = [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.0, 0.1, 0.9]]
@@ -44,7 +43,7 @@ def test_pieces_are_summed_over_the_source_and_averaged_over_the_target():
 
 
 def test_a_dangling_piece_does_not_swallow_the_end_symbol():
-    words = Alignment(("a@@", "</s>"), ("b",), np.array([[0.25, 0.75]])).merge_pieces(bpe_piece)
+    words = Alignment(("a@@", "</s>"), ("b",), np.array([[0.25, 0.75]])).merge_pieces()
     assert words.source == ("a", "</s>")
     assert words.weights.tolist() == [[0.25, 0.75]]
 
@@ -83,7 +82,7 @@ def test_entropy_and_confidence():
 def test_the_probability_of_a_word_is_the_product_of_its_pieces():
     pieces = ("ma@@", "i@@", "son", "</s>")
     of_pieces = Alignment(("a",), pieces, np.ones((4, 1)), probabilities=(0.5, 0.5, 0.8, 0.9))
-    assert of_pieces.merge_pieces(bpe_piece).probabilities == pytest.approx((0.2, 0.9))
+    assert of_pieces.merge_pieces().probabilities == pytest.approx((0.2, 0.9))
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from torch.testing import assert_close
 
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.alignment.figures import Alignment
-from fairseq_rnnsearch.alignment.figures.alignment import bpe_piece
 from fairseq_rnnsearch.alignment.figures.jsonl import json_line, read_alignments
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.living.living_page import write_living_page
@@ -112,7 +111,7 @@ def test_rnnencdec_has_none():
 def test_pieces_become_words_by_sums():
     pieces = ("a@@", "b", "</s>"), ("c", "d@@", "e", "</s>")
     numbers = np.arange(12.0).reshape(4, 3)
-    merged = Alignment(*pieces, numbers, mattered=numbers).merge_pieces(bpe_piece)
+    merged = Alignment(*pieces, numbers, mattered=numbers).merge_pieces()
     assert merged.mattered.tolist() == [[1, 2], [3 + 4 + 6 + 7, 5 + 8], [9 + 10, 11]]
     assert merged.with_source_end("drop").mattered.tolist() == [[1], [20], [19]]
     with pytest.raises(UserError, match=r"alignment effects have shape \(3, 4\)"):

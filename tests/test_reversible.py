@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from subword_nmt.learn_bpe import learn_bpe
 
 from fairseq_rnnsearch.alignment.figures import Alignment
-from fairseq_rnnsearch.alignment.figures.alignment import bpe_piece
 from fairseq_rnnsearch.data.plain_text import PlainText
 from fairseq_rnnsearch.data.reversible import join, split
 
@@ -96,7 +95,7 @@ def test_a_model_may_write_any_tokens(tokens):
 def test_pictures_show_words_without_the_marks():
     weights = np.full((4, 4), 0.25)
     pieces = Alignment(("l'￭", "ho@@", "mme", "</s>"), ("th@@", "e@@", "￭.", "</s>"), weights)
-    words = pieces.merge_pieces(bpe_piece)
+    words = pieces.merge_pieces()
     assert words.source == ("l'", "homme", "</s>")
     assert words.target[-2:] == (words.target[0], "</s>")
 

@@ -29,7 +29,7 @@ import numpy as np
 import torch
 
 from fairseq_rnnsearch.alignment.figures import Alignment
-from fairseq_rnnsearch.alignment.figures.alignment import END, bpe_piece, merged_words
+from fairseq_rnnsearch.alignment.figures.alignment import END, merged_words
 from fairseq_rnnsearch.arguments import (
     Pieces,
     ScoringOptions,
@@ -571,8 +571,8 @@ class Translator:
             mattered=hypothesis.get("mattered"),
         )
         if pieces == "merge":
-            words = [merged_words(side, bpe_piece)[0] for side in words]
-            alignment = alignment.merge_pieces(bpe_piece)
+            words = [merged_words(side)[0] for side in words]
+            alignment = alignment.merge_pieces()
         return Translation(
             source,
             text,

@@ -4,13 +4,14 @@ Weights are always ``(target, source)``: each row belongs to a target word, as i
 Figure 3.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fairseq_rnnsearch.data.coverage import word_of, words_in
 from fairseq_rnnsearch.data.reversible import shown
 from fairseq_rnnsearch.errors import UserError
 
@@ -88,8 +89,8 @@ class Alignment:
         """Whether the source has a word; a blank line has nothing to show."""
         return any(word != END for word in self.source)
 
-    def merge_pieces(self, is_continued: Callable[[str], tuple[str, bool]]) -> "Alignment":
-        """Return the alignment of words instead of subword pieces.
+    def merge_pieces(self) -> "Alignment":
+        """Return the alignment of words instead of subword pieces (``@@``).
 
         The weight of a source word is the sum of its pieces' weights, because they are parts of
         one distribution; the row of a target word is the mean of its pieces' rows, so that it
@@ -97,13 +98,9 @@ class Alignment:
         ``mattered`` is summed over the pieces of both: that is exact for the target word, whose
         log-probability is such a sum, but each source piece was taken away alone, and pieces that
         stand in for each other matter more together.
-
-        Args:
-            is_continued: a function of a piece that returns its text without its marker, and
-                whether the next piece belongs to the same word, such as `bpe_piece`.
         """
-        source, columns = merged_words(self.source, is_continued)
-        target, rows = merged_words(self.target, is_continued)
+        source, columns = merged_words(self.source)
+        target, rows = merged_words(self.target)
         weights = np.add.reduceat(self.weights, columns, axis=1, dtype=float)
         weights = np.add.reduceat(weights, rows, axis=0)
         weights /= np.diff(rows, append=len(self.target))[:, None]  # the pieces of each word
@@ -173,24 +170,9 @@ def word_count(tokens: Sequence[str]) -> int:
     return len(tokens) - (tuple(tokens[-1:]) == (END,))
 
 
-def bpe_piece(piece: str) -> tuple[str, bool]:
-    """Read subword-nmt's marking, where ``@@`` ends a piece that the next one continues."""
-    return (piece[:-2], True) if piece.endswith("@@") else (piece, False)
-
-
-def merged_words(
-    pieces: Sequence[str], is_continued: Callable[[str], tuple[str, bool]]
-) -> tuple[tuple[str, ...], np.ndarray]:
+def merged_words(pieces: Sequence[str]) -> tuple[tuple[str, ...], np.ndarray]:
     """Return the words as people see them, and the place of each word's first piece."""
-    words: list[str] = []
-    places: list[int] = []
-    joined = False
-    for place, piece in enumerate(pieces):
-        text, continues = is_continued(piece)
-        if joined and piece != END:
-            words[-1] += text
-        else:
-            words.append(text)
-            places.append(place)
-        joined = continues
-    return tuple(map(shown, words)), np.array(places, dtype=int)
+    end = word_count(pieces)
+    words = [*words_in(pieces[:end]), *([symbol] for symbol in pieces[end:])]
+    lengths = np.array([len(word) for word in words], dtype=int)
+    return tuple(shown(word_of(word)) for word in words), lengths.cumsum() - lengths

@@ -28,7 +28,6 @@ from torch import Tensor
 from torch.utils.data import Dataset
 from tqdm import tqdm
 
-from fairseq_rnnsearch.alignment.figures.alignment import bpe_piece
 from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.files import text_lines
 from fairseq_rnnsearch.inference.search import StepwiseDecoder
@@ -48,8 +47,7 @@ class _Side:
     ) -> None:
         self.name = name
         self._sentences, self._sizes, self._unk = sentences, sizes, dictionary.unk()
-        pieces = (bpe_piece(dictionary[number])[1] for number in range(len(dictionary)))
-        self._continues = np.fromiter(pieces, dtype=bool, count=len(dictionary))
+        self._continues = np.array([word.endswith("@@") for word in dictionary.symbols])
         self.has_pieces = bool(self._continues.any())
 
     def words_of_pieces(self, index: int) -> np.ndarray | None:

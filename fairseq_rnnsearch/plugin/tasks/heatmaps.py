@@ -14,7 +14,6 @@ from fairseq.logging.progress_bar import SummaryWriter
 from torch import Tensor
 
 from fairseq_rnnsearch.alignment.figures import Alignment, parse_formats, parse_samples
-from fairseq_rnnsearch.alignment.figures.alignment import bpe_piece
 from fairseq_rnnsearch.alignment.figures.gallery import write_gallery
 from fairseq_rnnsearch.alignment.figures.series import Series
 from fairseq_rnnsearch.alignment.figures.styles import Look, title_of
@@ -95,7 +94,7 @@ class Heatmaps:
             probabilities,
         )
         if self._cfg.heatmap_pieces == "merge":
-            alignment = alignment.merge_pieces(bpe_piece)
+            alignment = alignment.merge_pieces()
         return alignment.with_source_end(str(self._cfg.heatmap_source_end))
 
     # translations
