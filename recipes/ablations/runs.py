@@ -97,12 +97,12 @@ def measure(run: Path, references: Path) -> dict[str, float]:
 def bleu(run: Path, references: Path, split: str) -> float:
     """Return the BLEU of a run's translations of a set, of lower-cased tokens, to two decimals."""
     begin = "" if split == "test" else f"{split}-"
-    found = sorted(run.glob(f"{begin}translations-*/tokens.{LANGUAGE}"))
-    if len(found) != 1:
-        raise UserError(f"{run}: {len(found)} translations of {split}; expected one: run it again")
+    files = sorted(run.glob(f"{begin}translations-*/tokens.{LANGUAGE}"))
+    if len(files) != 1:
+        raise UserError(f"{run}: {len(files)} translations of {split}; expected one: run it again")
     hypotheses, reference = (
         file.read_text(encoding="utf-8").split("\n")[:-1]
-        for file in (found[0], references / f"{split}.{LANGUAGE}")
+        for file in (files[0], references / f"{split}.{LANGUAGE}")
     )
     metric = BLEU(tokenize="none", lowercase=True, force=True)
     return round(metric.corpus_score(hypotheses, [reference]).score, 2)

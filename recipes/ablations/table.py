@@ -104,15 +104,15 @@ def table(arms: Sequence[Arm]) -> Table:
             Column("learning rate"): arm.rate,
             Column("bits a token", "valid"): fixed(arm.bits.mean(), 3),
         }
-        for split, all_found in compared.items():
-            scores, found = vars(arm)[split], all_found[place]
+        for split, all_differences in compared.items():
+            scores, difference = vars(arm)[split], all_differences[place]
             row |= {
                 Column("BLEU", split): fixed(scores.mean(), 1),
                 Column("of the seeds", split, kind="minor"): " ".join(f"{x:.1f}" for x in scores),
-                Column("difference", split): found and fixed(found.mean, 1, sign=True),
-                Column("95% of all", split, kind="minor"): found
-                and found.interval
-                and span(found.interval, 1, sign=True),
+                Column("difference", split): difference and fixed(difference.mean, 1, sign=True),
+                Column("95% of all", split, kind="minor"): difference
+                and difference.interval
+                and span(difference.interval, 1, sign=True),
             }
         rows.append(row)
     return Table(rows)
@@ -129,9 +129,9 @@ def draw(arms: Sequence[Arm], path: Path) -> None:
     figure = Figure(figsize=(6.4, 0.9 + 0.3 * len(arms)), layout="constrained")
     axes = figure.subplots()
     first = arms[0].test.mean()
-    found = differences([arm.test for arm in arms])
+    beside_first = differences([arm.test for arm in arms])
     axes.axvline(first, color="#c9ced6", zorder=0)
-    for place, (arm, difference) in enumerate(zip(arms, [None, *found], strict=True)):
+    for place, (arm, difference) in enumerate(zip(arms, [None, *beside_first], strict=True)):
         if difference and difference.interval:
             low, high = difference.interval
             axes.hlines(place, first + low, first + high, color="#9db8da", linewidth=5, zorder=1)

@@ -87,7 +87,7 @@ def translated(driver: Any, sentences: Sequence[str], beam: int) -> list[dict]:
 
 def resident(driver: Any) -> float:
     """Return the memory of the process that shows the page, in megabytes; Linux alone tells it."""
-    parents, found = {driver.service.process.pid}, [0.0]
+    parents, megabytes = {driver.service.process.pid}, [0.0]
     for process in sorted(Path("/proc").glob("[0-9]*"), key=lambda path: int(path.name)):
         try:
             status = (process / "status").read_text()
@@ -98,8 +98,8 @@ def resident(driver: Any) -> float:
         if int(fields["PPid"]) in parents:
             parents.add(int(process.name))
             if "--type=renderer" in command and "--extension-process" not in command:
-                found.append(int(fields["VmRSS"].split()[0]) / 1000)
-    return max(found)
+                megabytes.append(int(fields["VmRSS"].split()[0]) / 1000)
+    return max(megabytes)
 
 
 # --- what is measured ----------------------------------------------------------------------------
@@ -111,12 +111,12 @@ def times(driver: Any, text: Sequence[str], words: int, most: int, beam: int) ->
     if not sentences:
         raise UserError(f"--text: no sentence has {words} words; name another --words")
     translated(driver, sentences[:3], beam)  # the browser compiles what runs often
-    found = sorted(answer["milliseconds"] for answer in translated(driver, sentences, beam))
+    milliseconds = sorted(answer["milliseconds"] for answer in translated(driver, sentences, beam))
     return {
-        "sentences": len(found),
-        "median": statistics.median(found),
-        "95%": found[int(0.95 * (len(found) - 1))],
-        "longest": found[-1],
+        "sentences": len(milliseconds),
+        "median": statistics.median(milliseconds),
+        "95%": milliseconds[int(0.95 * (len(milliseconds) - 1))],
+        "longest": milliseconds[-1],
     }
 
 
@@ -155,23 +155,23 @@ def compare(driver: Any, args: argparse.Namespace, text: Sequence[str]) -> dict:
     pairs = zip(sentences, split, answers, strict=True)
     differ = [sentence for sentence, tokens, answer in pairs
               if answer["sourcePieces"][:-1] != tokens]  # fmt: skip
-    found = {"sentences": len(sentences), "tokens that differ": differ}
-    found["float32"] = agreement(answers, model, sentences, args.beam)
+    comparison = {"sentences": len(sentences), "tokens that differ": differ}
+    comparison["float32"] = agreement(answers, model, sentences, args.beam)
     model = load(args.checkpoint, args.data)  # anew, because kernels keep what they have packed
     round_matrices(model)
-    found["rounded"] = agreement(answers, model, sentences, args.beam)
+    comparison["rounded"] = agreement(answers, model, sentences, args.beam)
     if args.reference:
         reference = lines_of(args.reference)[: len(sentences)]
         metric = sacrebleu.BLEU()
         for name, texts in {
             "page": [answer["text"] for answer in answers],
-            "float32": found["float32"]["texts"],
+            "float32": comparison["float32"]["texts"],
         }.items():
-            found[f"BLEU of {name}"] = metric.corpus_score(texts, [reference]).score
-        found["signature"] = str(metric.get_signature())
+            comparison[f"BLEU of {name}"] = metric.corpus_score(texts, [reference]).score
+        comparison["signature"] = str(metric.get_signature())
     for name in ("float32", "rounded"):
-        del found[name]["texts"]
-    return found
+        del comparison[name]["texts"]
+    return comparison
 
 
 def take_picture(driver: Any, address: str, drag: Sequence[int] | None, path: Path) -> None:
@@ -266,22 +266,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     text = lines_of(args.text)
     if not args.page.is_file():
         raise UserError(f"{args.page}: there is no such page")
-    found = {"machine": description(args), "megabytes": args.page.stat().st_size / 1e6}
+    measured = {"machine": description(args), "megabytes": args.page.stat().st_size / 1e6}
     with chromium() as driver:
         driver.get("about:blank")
         empty = resident(driver)
         driver.get(args.page.absolute().as_uri())
         driver.execute_async_script("rnnsearch.ready.then(arguments[0])")
-        found["milliseconds"] = times(driver, text, args.words, args.timed, args.beam)
-        found["memory"] = resident(driver) - empty
+        measured["milliseconds"] = times(driver, text, args.words, args.timed, args.beam)
+        measured["memory"] = resident(driver) - empty
         if args.checkpoint:
-            found["agreement"] = compare(driver, args, text)
+            measured["agreement"] = compare(driver, args, text)
         if args.picture:
             address = args.page.absolute().as_uri() + args.address
             take_picture(driver, address, args.drag, args.picture)
-    print(json.dumps(found, indent=1, ensure_ascii=False))
+    print(json.dumps(measured, indent=1, ensure_ascii=False))
     if args.json:
-        write_text(args.json, json.dumps(found, ensure_ascii=False))
+        write_text(args.json, json.dumps(measured, ensure_ascii=False))
 
 
 if __name__ == "__main__":

@@ -86,16 +86,16 @@ def compare(task: FairseqTask, config: dict, state: dict, count: int) -> dict[st
 
     exact = build({"kernels": "reference", "compute_dtype": "float32"}).double()
     candidates = {name: build(options) for name, options in CANDIDATES.items()}
-    found = {name: Largest() for name in CANDIDATES}
+    largest = {name: Largest() for name in CANDIDATES}
     for sample in batches(task, count):
         cost, gradients = cost_and_gradients(exact, criterion, sample)
         for name, model in candidates.items():
             mine, of_mine = cost_and_gradients(model, criterion, sample)
-            found[name].meet(
+            largest[name].meet(
                 abs(mine - cost) / cost,
                 {n: float((of_mine[n] - g).norm() / g.norm()) for n, g in gradients.items()},
             )
-    return found
+    return largest
 
 
 def main() -> None:

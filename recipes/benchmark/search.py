@@ -106,7 +106,7 @@ class Search:
         sample = {"net_input": {"src_tokens": source, "src_lengths": lengths}}
         for hypotheses in self.generator.generate(None, sample):
             assert len(hypotheses) == BEAM
-            assert {len(found["tokens"]) for found in hypotheses} == {self.size.source}
+            assert {len(hypothesis["tokens"]) for hypothesis in hypotheses} == {self.size.source}
 
 
 def sentences(size: Size, count: int) -> torch.Tensor:

@@ -119,12 +119,12 @@ def _lines(path: Path) -> int:
 
 
 def _scores(translations: Path, references: Path) -> str:
-    found, expected = (
+    written, expected = (
         path.read_text(encoding="utf-8").splitlines() for path in (translations, references)
     )
     metrics = BLEU(), CHRF()
     return "\n".join(
-        metric.corpus_score(found, [expected]).format(signature=str(metric.get_signature()))
+        metric.corpus_score(written, [expected]).format(signature=str(metric.get_signature()))
         for metric in metrics
     )
 

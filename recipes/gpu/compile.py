@@ -3,7 +3,7 @@
     python recipes/gpu/compile.py [sm_80 sm_90 ...] [--products bfloat16]
 
 It calls one step of each loop, the cost and Adadelta at the paper's sizes, and compiles each kernel
-where it would be launched, with the compiler and the assembler of Triton's wheel. A line has the
+where it would be binary, with the compiler and the assembler of Triton's wheel. A line has the
 registers of a thread, the bytes that did not fit into them (more than 0 is slow), and how many
 instructions load and store how many bits of a thread at once.
 """
@@ -63,11 +63,11 @@ def compiled(target: str, dtype: torch.dtype) -> dict[str, CompiledKernel]:
 
     from fairseq_rnnsearch.kernels.gpu import products
 
-    found, run = {}, JITFunction.run
+    kernels, run = {}, JITFunction.run
 
     def compile_only(kernel: JITFunction, *args: object, **options: object) -> None:
-        made = run(kernel, *args, **options | {"warmup": True})
-        found[made.hash] = made
+        binary = run(kernel, *args, **options | {"warmup": True})
+        kernels[binary.hash] = binary
 
     triton.runtime.driver.set_active(AbsentGPU(target))
     products._shared_memory = lambda device: SHARED_MEMORY.get(target, 99 * 1024)
@@ -76,7 +76,7 @@ def compiled(target: str, dtype: torch.dtype) -> dict[str, CompiledKernel]:
         update(dtype)
     finally:
         JITFunction.run = run
-    return found
+    return kernels
 
 
 def update(dtype: torch.dtype) -> None:

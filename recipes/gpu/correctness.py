@@ -40,17 +40,17 @@ def correctness(device: Device) -> Measurements:
         with products_in(operands):
             for _ in range(3):  # the second time loops are recorded
                 model.zero_grad()
-                found = _gradients(device, device.torch, model)
-        return _largest(found, exact(), BOUNDS[operands])
+                gradients = _gradients(device, device.torch, model)
+        return _largest(gradients, exact(), BOUNDS[operands])
 
-    found = {"gradients in float64, beside a CPU's": beside_a_cpu}
+    measurements = {"gradients in float64, beside a CPU's": beside_a_cpu}
     for k, o in kinds(device):
-        found[f"gradients, {k} kernels, {o}"] = partial(beside_float64, k, o)
+        measurements[f"gradients, {k} kernels, {o}"] = partial(beside_float64, k, o)
     for k in ("reference", device.kernels):
-        found[f"the authors' numbers, {k} kernels"] = partial(_authors_numbers, device, k)
-    found["the authors' searches that differ"] = partial(_authors_searches, device)
-    found["translations that differ from a CPU's"] = partial(_translations, device)
-    return found
+        measurements[f"the authors' numbers, {k} kernels"] = partial(_authors_numbers, device, k)
+    measurements["the authors' searches that differ"] = partial(_authors_searches, device)
+    measurements["translations that differ from a CPU's"] = partial(_translations, device)
+    return measurements
 
 
 def _gradients(
@@ -62,9 +62,9 @@ def _gradients(
     return {name: p.grad.double().cpu() for name, p in model.named_parameters()}
 
 
-def _largest(found: dict, exact: dict, bound: float) -> Measured:
+def _largest(gradients: dict, exact: dict, bound: float) -> Measured:
     errors = {
-        name: float((found[name] - gradient).norm() / gradient.norm())
+        name: float((gradients[name] - gradient).norm() / gradient.norm())
         for name, gradient in exact.items()
         if gradient.any()
     }
@@ -101,19 +101,19 @@ def _authors_numbers(device: Device, kernels: str) -> Measured:
         expected = float(recorded[f"adadelta/step{step}/cost"])
         kept[f"cost {step}"] = abs(cost.item() - expected) / abs(expected)
         if step == 1:
-            found = groundhog_from_state_dict({n: p.grad for n, p in model.named_parameters()})
-            for name, gradient in found.items():
+            gradients = groundhog_from_state_dict({n: p.grad for n, p in model.named_parameters()})
+            for name, gradient in gradients.items():
                 difference = np.abs(gradient - recorded[f"grad/{name}"]).max()
                 differences[f"gradient {name}"] = difference
         optimizer.clip_grad_norm(1.0)
         optimizer.step()
     for name, array in groundhog_from_state_dict(model.state_dict()).items():
         rounded[name] = np.abs(array - recorded[f"adadelta/step3/param/{name}"]).max()
-    found = {}
+    largest = {}
     for title, values, bound in (("pass", differences, EXACT), ("updates", rounded, ROUNDED)):
         worst = max(values, key=lambda name: np.nan_to_num(values[name], nan=np.inf))
-        found[title] = bounded(values[worst], bound, worst)
-    return found
+        largest[title] = bounded(values[worst], bound, worst)
+    return largest
 
 
 def _authors_searches(device: Device) -> Measured:
@@ -130,8 +130,8 @@ def _authors_searches(device: Device) -> Measured:
                 unk_penalty=math.inf if run["ignore_unk"] else 0,
             )
             source = [fairseq_words(run["source"], SYMBOLS)]
-            [found] = search.generate(None, moved(batch_of(source, source), device.torch))
-            words = [hypothesis["tokens"].tolist() for hypothesis in found]
+            [hypotheses] = search.generate(None, moved(batch_of(source, source), device.torch))
+            words = [hypothesis["tokens"].tolist() for hypothesis in hypotheses]
             if words != [fairseq_words(x, SYMBOLS) for x in run["translations"]]:
                 differing.append(label)
     return bounded(len(differing), 0, ", ".join(differing[:3]))
@@ -143,11 +143,13 @@ def _translations(device: Device) -> Measured:
     with torch.no_grad():
         for parameter in model.parameters():  # larger, so that nothing is nearly equal
             parameter.normal_(0.0, 0.1)
-    words, found = sentences(device.size, TOGETHER), []
+    words, translations = sentences(device.size, TOGETHER), []
     for where in (CPU, device.torch):
         model.to(where)
         search = StepwiseGenerator([model], model.decoder.dictionary, beam_size=BEAM, max_len_b=20)
         source = {"net_input": {"src_tokens": words.to(where)}}
-        found.append([beam[0]["tokens"].tolist() for beam in search.generate(None, source)])
-    differing = [i for i, (one, other) in enumerate(zip(*found, strict=True)) if one != other]
+        translations.append([beam[0]["tokens"].tolist() for beam in search.generate(None, source)])
+    differing = [
+        i for i, (one, other) in enumerate(zip(*translations, strict=True)) if one != other
+    ]
     return bounded(len(differing), 0, ", ".join(map(str, differing[:5])))

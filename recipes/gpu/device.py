@@ -59,15 +59,15 @@ class Device:
         """
         for _ in range(3):
             function()
-        found = []
+        durations = []
         for _ in range(rounds):
             self.wait()
             start = time.perf_counter()
             for _ in range(times):
                 function()
             self.wait()
-            found.append((time.perf_counter() - start) / times)
-        return statistics.median(found)
+            durations.append((time.perf_counter() - start) / times)
+        return statistics.median(durations)
 
     def model(self, **options: str) -> RNNSearchModel:
         """Return the model of these options on the CPU, with the same parameters at each call."""

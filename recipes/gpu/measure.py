@@ -69,8 +69,8 @@ def table(out: Path) -> str:
         result = json.loads(path.read_text(encoding="utf-8"))
         lines.append(f"\n{part} ({result['machine']}, torch {result['torch']})")
         of_speed = part in ("training", "lengths") and "tiny" not in result["machine"]
-        for name, found in result["found"].items():
-            for title, value, bound, where in _rows(name, found):
+        for name, measured in result["found"].items():
+            for title, value, bound, where in _rows(name, measured):
                 line = f"  {title[:76]:76} {value:12.5g}"
                 if bound is not None:
                     line += f"{' ' if value <= bound else ' ABOVE'} {bound:g} {where}"
@@ -81,14 +81,14 @@ def table(out: Path) -> str:
     return "\n".join(lines) or "nothing has been measured yet"
 
 
-def _rows(title: str, found: Measured) -> Iterator[tuple[str, float, float | None, str]]:
+def _rows(title: str, measured: Measured) -> Iterator[tuple[str, float, float | None, str]]:
     """Yield of each number its title, its bound or None, and where it was found."""
-    if not isinstance(found, dict):
-        yield title, found, None, ""
-    elif "bound" in found:
-        yield title, found["value"], found["bound"], found["where"]
+    if not isinstance(measured, dict):
+        yield title, measured, None, ""
+    elif "bound" in measured:
+        yield title, measured["value"], measured["bound"], measured["where"]
     else:
-        for name, inner in found.items():
+        for name, inner in measured.items():
             yield from _rows(f"{title}: {name}", inner)
 
 

@@ -75,25 +75,25 @@ def profile(device: Device) -> Measurements:
             forward, both = (
                 1e3 * device.seconds(part) for part in (training.forward, training.backward)
             )
-            found = {"forward, ms": forward, "backward, ms": both - forward}
-            found["clipping and Adadelta, ms"] = 1e3 * device.seconds(training.move)
-            found["update, ms"] = 1e3 * device.seconds(training.update)
+            measured = {"forward, ms": forward, "backward, ms": both - forward}
+            measured["clipping and Adadelta, ms"] = 1e3 * device.seconds(training.move)
+            measured["update, ms"] = 1e3 * device.seconds(training.update)
             with torch.profiler.profile() as profiler:
                 training.update()
                 device.wait()
         events = [e for e in profiler.key_averages() if not e.is_user_annotation]
-        found["launches by the program"] = sum(e.count for e in events if e.key in LAUNCHES)
+        measured["launches by the program"] = sum(e.count for e in events if e.key in LAUNCHES)
         kind = torch.autograd.DeviceType.CUDA if device.is_gpu else torch.autograd.DeviceType.CPU
         run = [e for e in events if e.device_type == kind]
         time_of, count = Counter(), Counter()
         for e in run:
             time_of[e.key[:50]] += 1e-3 * _own_time(e, device.is_gpu)
             count[e.key[:50]] += e.count
-        found["kernels"] = count.total()
-        found["the device is at work, ms"] = time_of.total()
+        measured["kernels"] = count.total()
+        measured["the device is at work, ms"] = time_of.total()
         for name, ms in time_of.most_common(20):
-            found[f"ms of {count[name]} x {name}"] = ms
-        return found
+            measured[f"ms of {count[name]} x {name}"] = ms
+        return measured
 
     return {f"{k} kernels, {o}": lambda k=k, o=o: measure(k, o) for k, o in kinds(device)}
 
@@ -121,8 +121,8 @@ def waits(device: Device) -> Measurements:
         finally:
             _Search._step = step
 
-    found = {f"an update, {k} kernels": lambda k=k: of_update(k) for k in both(device)}
-    return found | {"a step of search": of_step}
+    measurements = {f"an update, {k} kernels": lambda k=k: of_update(k) for k in both(device)}
+    return measurements | {"a step of search": of_step}
 
 
 def _counted(
@@ -206,11 +206,11 @@ def memory(device: Device) -> Measurements:
     def of_update(kernels: str) -> Measured:
         training = Updates(device, kernels=kernels)
         gradients = sum(p.nbytes for p in training.model.parameters()) / 1e9
-        found = taken(training.backward, training.model.zero_grad)
-        return found | {"of these gradients of parameters, GB": gradients}
+        measurements = taken(training.backward, training.model.zero_grad)
+        return measurements | {"of these gradients of parameters, GB": gradients}
 
     def of_search(kernels: str) -> Measured:
         return taken(_search(device, f"{kernels} float32", TOGETHER))
 
-    found = {f"an update, {k} kernels": lambda k=k: of_update(k) for k in both(device)}
-    return found | {f"a search, {k} kernels": lambda k=k: of_search(k) for k in both(device)}
+    measurements = {f"an update, {k} kernels": lambda k=k: of_update(k) for k in both(device)}
+    return measurements | {f"a search, {k} kernels": lambda k=k: of_search(k) for k in both(device)}

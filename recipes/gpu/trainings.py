@@ -129,10 +129,10 @@ def training(device: Device, lengths: str = "fixed") -> Measurements:
         return statistics.median(float(line["ups"]) for line in lines[len(lines) // 3 :])
 
     names = [name for name in VARIANTS if device.is_gpu or name != "tf32"]
-    found = {name: partial(measure, name) for name in names}
+    measurements = {name: partial(measure, name) for name in names}
     if lengths == "real":
-        found["words of a pair"] = lambda: _mean_lengths(corpus(device, lengths).parent)
-    return found
+        measurements["words of a pair"] = lambda: _mean_lengths(corpus(device, lengths).parent)
+    return measurements
 
 
 def _mean_lengths(folder: Path) -> Measured:

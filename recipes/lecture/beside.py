@@ -29,12 +29,14 @@ def line_of(code: Callable, mark: str) -> tuple[str, str]:
         ValueError: when no line, or more than one, contains the mark.
     """
     lines, first = inspect.getsourcelines(code)
-    found = [number for number, line in enumerate(lines) if mark in line]
-    if len(found) != 1:
-        raise ValueError(f"{code.__qualname__}: {len(found)} lines contain {mark!r}, must be one")
+    matching = [number for number, line in enumerate(lines) if mark in line]
+    if len(matching) != 1:
+        raise ValueError(
+            f"{code.__qualname__}: {len(matching)} lines contain {mark!r}, must be one"
+        )
     path = Path(inspect.getsourcefile(code)).resolve()
     place = path.relative_to(ROOT) if path.is_relative_to(ROOT) else path.name
-    return lines[found[0]].strip(), f"{place}:{first + found[0]}"
+    return lines[matching[0]].strip(), f"{place}:{first + matching[0]}"
 
 
 class Beside:

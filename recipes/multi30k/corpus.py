@@ -63,9 +63,9 @@ def download(name: str) -> bytes:
                 ) from problem
             time.sleep(2)
     text = unpack(packed, address)
-    found = hashlib.sha256(text).hexdigest()
-    if found != SHA256[name]:
-        raise UserError(f"{address}: SHA-256 of the text is {found}, should be {SHA256[name]}")
+    digest = hashlib.sha256(text).hexdigest()
+    if digest != SHA256[name]:
+        raise UserError(f"{address}: SHA-256 of the text is {digest}, should be {SHA256[name]}")
     return text
 
 

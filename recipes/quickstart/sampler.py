@@ -136,9 +136,9 @@ class Sampler:
             bare = self._noun_phrase(groups, "bare")
             there = text(f"there {'are' if bare.plural else 'is'} no", "il ne y a pas de")
             return sentence(there + bare.text + where)
-        found = self._noun_phrase(groups, "existing")
-        there = text("there " + ("are" if found.plural else "is"), "il y a")
-        return sentence(there + found.text + where)
+        phrase = self._noun_phrase(groups, "existing")
+        there = text("there " + ("are" if phrase.plural else "is"), "il y a")
+        return sentence(there + phrase.text + where)
 
     def _compound(self) -> Sentence:
         if self._chance(0.4):

@@ -112,7 +112,7 @@ def score_texts(
                 *_differences(sets, title, systems, bootstrap.baseline),
                 _scores(sets, _OTHERS, _title_of_others(), systems, hidden),
             ]
-            signatures = [found.signature for found in sets["All"].values()]
+            signatures = [comparison.signature for comparison in sets["All"].values()]
             verdicts = _verdicts(sets["All"]["BLEU"], shown)
             scored.append(ScoredTexts(tables, _remark_on_unk(sets, systems), verdicts, signatures))
     return scored
@@ -160,11 +160,11 @@ def _scores(
         row: Row = {_SYSTEM: system.name}
         for place, (group, scored) in enumerate(sets.items()):
             for metric in metrics:
-                found = scored[metric].scores.get(system.name) if scored else None
+                score = scored[metric].scores.get(system.name) if scored else None
                 decimals = METRICS[metric].decimals
                 interval = "95% interval" if metric == "BLEU" else f"95% of {metric}"
-                row[Column(metric, group)] = found and fixed(found.value, decimals)
-                row[_minor(interval, group)] = found and span(found.interval, decimals)
+                row[Column(metric, group)] = score and fixed(score.value, decimals)
+                row[_minor(interval, group)] = score and span(score.interval, decimals)
             if of_paper.are_shown:
                 row[_paper(group)] = _paper_bleu(of_paper.beside[system.name], place)
             if with_reproduction and place == 0:
@@ -201,7 +201,7 @@ def _paper(group: str) -> Column:
 def _verdicts(scored: Comparison, of_paper: paper.PaperRows) -> list[str]:
     if not of_paper.is_its_test_set:
         return []
-    said = (of_paper.verdict(name, found.value) for name, found in scored.scores.items())
+    said = (of_paper.verdict(name, score.value) for name, score in scored.scores.items())
     return [verdict for verdict in said if verdict]
 
 
@@ -220,10 +220,10 @@ def _differences(
     compared = {group: scores for group, scores in compared.items() if baseline in scores}
     rows = []
     for system in systems:
-        found = {group: scores.get(system.name) for group, scores in compared.items()}
-        if system.name != baseline and any(found.values()):
+        of_system = {group: scores.get(system.name) for group, scores in compared.items()}
+        if system.name != baseline and any(of_system.values()):
             row: Row = {_SYSTEM: system.name}
-            for group, score in found.items():
+            for group, score in of_system.items():
                 row |= _difference(group, score)
             rows.append(row)
     return [Table(rows, title=f"{title}, difference to {baseline}")] if rows else []

@@ -47,9 +47,9 @@ def read_choice(options: argparse.Namespace, test: TestSet) -> list[int]:
         return parse_ids(options.examples, len(test.source["tokens"]), "--examples")
     long_sentences = set(map(paper.letters, paper.LONG_SENTENCES))
     source = map(paper.letters, _shown(test.source))
-    found = [number for number, sentence in enumerate(source) if sentence in long_sentences]
-    if found:
-        return found
+    chosen = [number for number, sentence in enumerate(source) if sentence in long_sentences]
+    if chosen:
+        return chosen
     return (test.lengths() >= paper.LONG_SENTENCE).nonzero()[0][:_FEW].tolist()
 
 

@@ -141,8 +141,8 @@ class PaperRows:
 
     def reproductions_without_counterpart(self) -> list[str]:
         """Return those rows of the reproduction alone that stand below the paper's."""
-        found = {_named(name, REPRODUCTION) for name in self.beside}
-        return [row for row in REPRODUCTION if self.further and row not in (*BLEU, *found)]
+        counterparts = {_named(name, REPRODUCTION) for name in self.beside}
+        return [row for row in REPRODUCTION if self.further and row not in (*BLEU, *counterparts)]
 
     def verdict(self, name: str, bleu: float) -> str | None:
         """Say whether the BLEU of newstest2014 of a system is that of a faithful RNNsearch-50*.

@@ -45,8 +45,8 @@ class Table:
 
     def groups(self) -> list[tuple[str, int]]:
         """Return the heads further up, each with its number of columns."""
-        found = groupby(column.group for column in self.columns)
-        return [(group, len(list(columns))) for group, columns in found]
+        runs = groupby(column.group for column in self.columns)
+        return [(group, len(list(columns))) for group, columns in runs]
 
 
 def fixed(value: float | None, decimals: int, sign: bool = False) -> str | None:

@@ -201,10 +201,10 @@ def _runs(messages: Iterable[tuple[float, str, str]]) -> Iterator[_Run]:
             run, first_update = None, 0
             if text.startswith(_SETTINGS):
                 devices = []
-        elif found := _DEVICE.match(text):
-            devices.append(found[1])
-        elif found := _LOADED.match(text):
-            first_update = int(found[1])
+        elif match := _DEVICE.match(text):
+            devices.append(match[1])
+        elif match := _LOADED.match(text):
+            first_update = int(match[1])
         elif text == "Start iterating over samples" and run is None:
             run = _Run(first_update, _counted(devices))
             started = latest = time
@@ -227,8 +227,8 @@ def _counted(devices: list[str]) -> list[str]:
 
 def _report(logger: str, text: str, run: _Run) -> _Report | None:
     """Read what a message reports; return None if it reports nothing."""
-    if found := _SAVED.match(text):
-        return _Report("saved", int(found[1]), run.seconds)
+    if match := _SAVED.match(text):
+        return _Report("saved", int(match[1]), run.seconds)
     if logger not in ("train_inner", "train", "valid"):
         return None
     values = _values(text)
@@ -251,8 +251,8 @@ def _values(text: str) -> dict[str, object]:
             return {}
         return {re.sub("^(train|valid)_", "", key): value for key, value in values.items()}
     values = dict(_VALUE.findall(text))
-    if found := _PLACE.match(text):
-        values["update"] = int(found[1]) - 1 + int(found[2]) / int(found[3])
+    if match := _PLACE.match(text):
+        values["update"] = int(match[1]) - 1 + int(match[2]) / int(match[3])
     return values
 
 
@@ -274,12 +274,12 @@ def _messages(path: Path) -> Iterator[tuple[float, str, str]]:
         raise UserError(f"{path} is empty; expected what fairseq-train prints")
     for number, line in enumerate(text.split("\n"), start=1):
         # A progress bar or a killed run may stand before the message on its line.
-        if found := _MESSAGE.search(line):
+        if match := _MESSAGE.search(line):
             try:
-                time = datetime.strptime(found[1], "%Y-%m-%d %H:%M:%S")
+                time = datetime.strptime(match[1], "%Y-%m-%d %H:%M:%S")
             except ValueError as problem:
                 raise UserError(
-                    f"{path}, line {number}: {found[1]!r} is no date and time of a message of "
+                    f"{path}, line {number}: {match[1]!r} is no date and time of a message of "
                     "fairseq-train; mend or remove the line"
                 ) from problem
-            yield (time - datetime(1970, 1, 1)).total_seconds(), found[2], found[3]
+            yield (time - datetime(1970, 1, 1)).total_seconds(), match[2], match[3]

@@ -57,12 +57,12 @@ def choose(options: argparse.Namespace) -> list[np.ndarray | None]:
     """Return for each corpus which pairs are kept; None is all of them."""
     if not options.words:
         return [None] * len(options.corpora)
-    found = [read_scores(options.scores / corpus) for corpus in options.corpora]
-    scores, words = (np.concatenate(arrays) for arrays in zip(*found, strict=True))
+    scored = [read_scores(options.scores / corpus) for corpus in options.corpora]
+    scores, words = (np.concatenate(arrays) for arrays in zip(*scored, strict=True))
     kept = within_budget(scores, words, options.words)
     threshold = scores[kept].max()
     print(f"  kept are scores up to {threshold:.3f} nats per word; all words: {words.sum():,}")
-    return np.split(kept, np.cumsum([len(each) for each, _ in found])[:-1])
+    return np.split(kept, np.cumsum([len(each) for each, _ in scored])[:-1])
 
 
 def write_kept(corpus: Path, kept: np.ndarray | None, outputs: tuple) -> list[int]:

@@ -49,9 +49,9 @@ class Progress:
 
 def check_given(archive: Archive, path: Path) -> None:
     """Warn when an archive that was there before is not the known one."""
-    found = path.stat().st_size
-    if archive.size not in (None, found):
-        print(f"  warning: {path} has {found:,} bytes, the known one {archive.size:,}", flush=True)
+    size = path.stat().st_size
+    if archive.size not in (None, size):
+        print(f"  warning: {path} has {size:,} bytes, the known one {archive.size:,}", flush=True)
     elif archive.checksum and (digest := archive.checksum_of(path)) != archive.checksum:
         print(f"  warning: {path} is {digest}, the known one {archive.checksum}", flush=True)
     else:
@@ -74,23 +74,23 @@ def fetch(archive: Archive, url: str, folder: Path, tries: int, wait: float) -> 
             raise UserError(f"{archive.name}: {url} answers {error.code} {error.reason}") from error
         except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
             expected, problem = None, f"cannot be fetched: {getattr(error, 'reason', error)}"
-        found = partial.stat().st_size if partial.exists() else 0
-        if expected == found:
+        size = partial.stat().st_size if partial.exists() else 0
+        if expected == size:
             break
-        if expected is not None and found > expected:
+        if expected is not None and size > expected:
             partial.unlink()
-            raise UserError(f"{archive.name}: {url} has {found:,} bytes and {problem}; removed")
+            raise UserError(f"{archive.name}: {url} has {size:,} bytes and {problem}; removed")
         if attempt + 1 < tries:
             time.sleep(wait)
     else:
         raise UserError(
-            f"{archive.name}: {url} {problem}, found {found:,}; run again to go on from there, or"
+            f"{archive.name}: {url} {problem}, found {size:,}; run again to go on from there, or"
             f" put the archive in {folder}"
         )
     if archive.checksum and (digest := archive.checksum_of(partial)) != archive.checksum:
         partial.unlink()
         raise UserError(
-            f"{archive.name}: {url} has {found:,} bytes as it should but is {digest}, expected"
+            f"{archive.name}: {url} has {size:,} bytes as it should but is {digest}, expected"
             f" {archive.checksum}; removed"
         )
     bring_to_disk(partial)

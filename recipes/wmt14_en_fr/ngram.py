@@ -161,11 +161,11 @@ class NGramModel:
             context = _before(numbers)
             numbers = np.full_like(numbers, -1)
             known = np.flatnonzero(context >= 0)
-            found = order.find(context[known] * size + with_begin[known])
-            numbers[known] = found
+            entries = order.find(context[known] * size + with_begin[known])
+            numbers[known] = entries
             probability[known] *= order.backoff[context[known]]
-            seen = found >= 0
-            probability[known[seen]] += order.discounted[found[seen]]
+            seen = entries >= 0
+            probability[known[seen]] += order.discounted[entries[seen]]
         return np.log(probability[predicted])
 
     def cross_entropies(self, tokens: np.ndarray) -> np.ndarray:
@@ -232,10 +232,10 @@ def _number_ngrams(
     for _ in range(1, order):
         context = np.where(tokens == BEGIN, -1, _before(numbers[-1]))
         inside = context >= 0
-        found, places = np.unique(context[inside] * size + tokens[inside], return_inverse=True)
+        ngrams, places = np.unique(context[inside] * size + tokens[inside], return_inverse=True)
         here = np.full_like(tokens, -1)
         here[inside] = places
-        keys.append(found)
+        keys.append(ngrams)
         numbers.append(here)
     return keys, numbers
 

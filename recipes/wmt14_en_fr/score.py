@@ -90,10 +90,10 @@ def score(options: argparse.Namespace) -> None:
     prepare(options.models)  # so that a mistake shows here rather than in each process
     progress, scores, words = Progress(), [], []
     blocks = read_blocks(*sides(options.text))
-    for found in ordered_map(score_block, blocks, options.processes, prepare, (options.models,)):
-        scores.append(found[0])
-        words.append(found[1])
-        progress.add(len(found[0]))
+    for scored in ordered_map(score_block, blocks, options.processes, prepare, (options.models,)):
+        scores.append(scored[0])
+        words.append(scored[1])
+        progress.add(len(scored[0]))
     options.out.mkdir(parents=True)
     np.save(options.out / "scores.npy", np.concatenate(scores))
     np.save(options.out / "words.npy", np.concatenate(words))

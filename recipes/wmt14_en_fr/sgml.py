@@ -137,8 +137,8 @@ def read_pair(source: Path, target: Path) -> list[tuple[str, str]]:
 
 def _attribute(tag: re.Match, name: str) -> str:
     """Return the value of an attribute, or nothing."""
-    found = {key.lower(): value.strip("\"'") for key, value in _ATTRIBUTE.findall(tag[3])}
-    return html.unescape(found.get(name, ""))
+    attributes = {key.lower(): value.strip("\"'") for key, value in _ATTRIBUTE.findall(tag[3])}
+    return html.unescape(attributes.get(name, ""))
 
 
 def _plain(text: str) -> str:
