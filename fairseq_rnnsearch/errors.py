@@ -340,12 +340,16 @@ def training_goes_on(without: str) -> Iterator[None]:
     try:
         yield
     except Exception as problem:
-        if next(_failures(without)) == 0:
+        if is_first(without):
             said = " ".join(str(user_error(problem) or reason(problem)).split())
             logger.warning(f"{without}: {said}; training goes on")
 
 
+def is_first(matter: str) -> bool:
+    """Tell whether this is asked for the first time in this process, to warn once."""
+    return next(_times_asked(matter)) == 0
+
+
 @functools.cache
-def _failures(without: str) -> Iterator[int]:
-    """Count how often something has gone wrong."""
+def _times_asked(matter: str) -> Iterator[int]:
     return itertools.count()

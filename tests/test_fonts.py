@@ -12,11 +12,12 @@ from fontTools.pens.ttGlyphPen import TTGlyphPen
 from matplotlib.font_manager import fontManager
 from matplotlib.image import imread
 
+from fairseq_rnnsearch import errors
 from fairseq_rnnsearch.alignment.figures import draw_heatmap, fonts, layout, save_heatmap
 
 CACHES = (
     *(layout.label_of, fonts.label, fonts._family_of, fonts._families, fonts._characters),
-    fonts._warnings_of,
+    errors._times_asked,
 )
 
 

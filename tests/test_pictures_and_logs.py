@@ -187,7 +187,7 @@ def test_two_trainings_in_one_heatmap_folder(launchpad, begun, tmp_path):
 @pytest.fixture
 def warned(caplog):
     """The warnings, counted as at the beginning of a training."""
-    errors._failures.cache_clear()
+    errors._times_asked.cache_clear()
     caplog.set_level(logging.WARNING, errors.__name__)
     return caplog
 

@@ -396,9 +396,6 @@ def test_models_that_do_not_belong_together(learned, learned_shortlist, tmp_path
         load(learned.checkpoint, learned.corpus.data)
 
 
-# --- where it computes ------------------------------------------------------------------------
-
-
 # --- threads ----------------------------------------------------------------------------------
 
 THREADS, ROUNDS, AT_ONCE = 8, 5, 20

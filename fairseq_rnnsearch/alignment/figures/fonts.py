@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import functools
 import importlib.util
-import itertools
 import unicodedata
 import warnings
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, NamedTuple
+
+from fairseq_rnnsearch.errors import is_first
 
 if TYPE_CHECKING:
     from matplotlib.ft2font import FT2Font
@@ -150,15 +150,9 @@ def _warn(letters: set[str]) -> None:
             remedy = "pip install 'fairseq-rnnsearch[fonts]'"
         elif unicodedata.category(letter).startswith("S"):
             remedy = "install a font such as Noto Sans Symbols or Noto Emoji (without colours)"
-        if next(_warnings_of(remedy)) == 0:
+        if is_first(remedy):
             warnings.warn(
                 f"heatmaps: no installed font can draw U+{ord(letter):04X} ({name}); its code point"
                 f" is drawn instead. To draw it and others like it: {remedy}",
                 stacklevel=3,
             )
-
-
-@functools.cache
-def _warnings_of(remedy: str) -> Iterator[int]:
-    """Count how often a remedy was named."""
-    return itertools.count()
