@@ -126,7 +126,7 @@ MISTAKES = {
     "--corpus @ --languages en,fr --test @/x": "--valid and --test go without --corpus",
     "--source @/a.en --target @/a.fr --hidden x": "--hidden x: must be a whole number of 1 or more",
     "--source @/a.en --target @/a.fr": "a.en: only 1 usable pair for train; at least 20 needed",
-    "--source @/a.en --target @/a.fr --work @/a": "a cannot be read: Not a directory",
+    "--source @/a.en --target @/a.fr --work @/a": "a is no folder; name one, or a new one",
     "--source @/a.en --target @/a.fr --work @": "has other things in it (a) and is no work folder",
     "--source @/a.en --target @/a.fr --work @/a:b": "a colon or comma ends a path for fairseq",
     "--source @/empty.en --target @/a.fr": "empty.en is empty; expected a sentence in each line",

@@ -432,8 +432,8 @@ def test_texts_within_a_text_and_beside_it(model, caplog):
         for ended in [pool.submit(texts) for _ in range(2)]:
             ended.result()
     said = sorted(record.getMessage().partition(": ")[2] for record in caplog.records)
-    known = "words (en) is unknown to the model"
-    assert said == 2 * [f"1 of 1 {known}: theta"] + 2 * [f"1 of 3 {known}: zeta"]
+    unknown = "(en) is unknown to the model"
+    assert said == 2 * [f"1 of 1 word {unknown}: theta"] + 2 * [f"1 of 3 words {unknown}: zeta"]
 
 
 def test_threads_keep_their_options_and_their_models_apart(learned, learned_shortlist, monkeypatch):

@@ -67,14 +67,14 @@ class Work:
         self._settings = self.folder / "training-settings"
         if set(":,") & set(str(self.folder)):
             raise UserError(f"{folder}: a colon or comma ends a path for fairseq; name another")
-        if folder.is_file():
-            raise UserError(f"{folder} is a file; expected a folder, or the name of a new one")
         try:
             if folder.is_symlink() and not folder.exists():
                 raise UserError(f"{folder} is a link to {self.folder}, which does not exist")
             others = sorted(os.listdir(folder))
         except FileNotFoundError:
             others = []
+        except NotADirectoryError as problem:
+            raise UserError(f"{folder} is no folder; name one, or a new one") from problem
         except OSError as problem:
             raise UserError(f"{folder} cannot be read: {problem.strerror}") from problem
         if others and not self._done.is_dir():
