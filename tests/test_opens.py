@@ -11,7 +11,7 @@ needs_strace = pytest.mark.skipif(not shutil.which("strace"), reason="strace is 
 
 def opened(name: str, trace, *command: str) -> int:
     """How often the command opens a file of this name."""
-    strace = ["strace", "-f", "-e", "trace=openat", "-o", str(trace)]
+    strace = ["strace", "-f", "--seccomp-bpf", "-e", "trace=openat", "-o", str(trace)]
     ran = run_process([*strace, *command], cwd=ROOT)
     assert ran.returncode == 0, ran.stderr
     calls = [line for line in trace.read_text().splitlines() if f'{name}"' in line]
