@@ -152,6 +152,37 @@ def test_hydra(small_corpus, tmp_path):
     assert "/no/such/folder" in refused.error()
 
 
+def test_from_pretrained(learned):
+    program = """
+import sys
+from fairseq_rnnsearch.plugin.models import RNNSearchModel
+folder, data = sys.argv[1:]
+hub = RNNSearchModel.from_pretrained(folder, "checkpoint_last.pt", data_name_or_path=data)
+print(hub.translate(["red house bird", "calm tree"], beam=3))
+"""
+    finished = run("python", "-c", program, learned.folder, learned.corpus.data).ok()
+    assert finished.out.splitlines()[-1] == "['maison rouge oiseau', 'arbre calme']"
+
+
+def test_from_pretrained_opens_no_file_that_a_checkpoint_names(learned, tmp_path):
+    program = """
+import sys, torch
+from omegaconf import OmegaConf
+from fairseq_rnnsearch.plugin.models import RNNSearchModel
+folder, data, out = sys.argv[1:]
+with torch.serialization.safe_globals([]):
+    state = torch.load(f"{folder}/checkpoint_last.pt", weights_only=False)
+state["cfg"]["bpe"] = {"_name": "subword_nmt", "bpe_codes": "/no/such/codes", "bpe_separator": "@@"}
+state["cfg"]["tokenizer"] = {"_name": "moses", "source_lang": "xx", "target_lang": "yy"}
+state["cfg"]["generation"]["replace_unk"] = "/no/such/dictionary"
+torch.save(state, f"{out}/model.pt")
+hub = RNNSearchModel.from_pretrained(out, data_name_or_path=data, beam=3)
+print(hub.bpe, hub.tokenizer, hub.align_dict, hub.cfg.generation.beam, hub.translate("calm tree"))
+"""
+    finished = run("python", "-c", program, learned.folder, learned.corpus.data, tmp_path).ok()
+    assert finished.out.splitlines()[-1] == "None None None 3 arbre calme"
+
+
 def test_data_loading_processes_give_the_same_batches_and_end_in_silence(small_corpus, tmp_path):
     options = f"{MODEL} {PAPER} {LAST_ONLY} --max-epoch 6"
     watches = [Watch(tmp_path / str(workers)) for workers in (0, 2)]

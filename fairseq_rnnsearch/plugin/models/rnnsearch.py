@@ -1,18 +1,26 @@
 """RNNsearch and RNNencdec as fairseq models. The mathematics is in ``paper.network``."""
 
+import contextlib
 import functools
 import logging
+import lzma
+import os
+import tarfile
+import tempfile
+import zlib
 from argparse import ArgumentParser
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 import torch
+from fairseq import hub_utils
 from fairseq.dataclass.configs import GenerationConfig
 from fairseq.models import FairseqEncoderDecoderModel, register_model
 from fairseq.tasks import FairseqTask
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.files import open_plain
 from fairseq_rnnsearch.model.translation_model import TranslationModel, networks_of
 from fairseq_rnnsearch.paper.network import INITIALIZATIONS, initialize
 from fairseq_rnnsearch.plugin.models.rnnsearch_config import RNNSearchConfig, add_younger_options
@@ -111,13 +119,33 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
         return model
 
     @classmethod
-    def from_pretrained(cls, *_, **__) -> NoReturn:
-        """Refuse fairseq's way to load, which opens and fetches whatever a checkpoint names.
+    def from_pretrained(cls, model_name_or_path: str, *args, **options) -> object:
+        """Load as fairseq does, from a folder, or from an archive that Python unpacks as data.
+
+        The checkpoint's settings for subwords (``bpe``), tokenizer and search are ignored: they
+        could name any local file or an address. Options of these names count.
 
         Raises:
-            UserError: naming ``load``, which reads the model as data.
+            UserError: for a checkpoint or an archive that holds anything else.
         """
-        raise UserError("from_pretrained: load the model with fairseq_rnnsearch.load(...)")
+        with contextlib.ExitStack() as stack:
+            stack.enter_context(mends.reading_as_data())
+            if os.path.isfile(model_name_or_path):
+                folder = stack.enter_context(tempfile.TemporaryDirectory())
+                model_name_or_path = _unpacked(model_name_or_path, folder)
+            loaded = hub_utils.from_pretrained(
+                model_name_or_path, *args, archive_map=cls.hub_models(), **options
+            )
+        cfg = loaded["args"]
+        OmegaConf.set_struct(cfg, False)
+        for group in ("bpe", "tokenizer"):
+            if group not in options:
+                cfg[group] = None
+        cfg.generation = OmegaConf.structured(GenerationConfig)
+        given = options | (options.get("generation_args") or {})
+        for name in cfg.generation.keys() & given.keys():
+            cfg.generation[name] = given[name]
+        return hub_utils.GeneratorHubInterface(cfg, loaded["task"], loaded["models"])
 
     def check_training(self, *, has_links: bool, begins_from_model: bool, readings: int) -> None:
         """Check that there is something to learn, and warn about what will train poorly.
@@ -175,6 +203,21 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
         """
         state_dict = self.checked(state_dict)
         return super().load_state_dict(state_dict, strict, model_cfg, args)
+
+
+def _unpacked(archive: str, folder: str) -> str:
+    """Unpack an archive into a folder, and return the folder with the model."""
+    try:
+        with open_plain(archive) as file, tarfile.open(fileobj=file) as members:
+            members.extractall(folder, filter="data")
+            while members.fileobj.read(2**20):  # gzip compares its checksum at the file's end
+                pass
+    except (tarfile.TarError, EOFError, OSError, lzma.LZMAError, zlib.error) as problem:
+        said = str(problem).partition(":\n")[0]
+        raise UserError(f"{archive} cannot be unpacked ({said}): name a folder") from problem
+    inside = os.listdir(folder)
+    only = os.path.join(folder, inside[0]) if len(inside) == 1 else folder
+    return only if os.path.isdir(only) else folder
 
 
 @functools.cache
