@@ -5,7 +5,6 @@ import bz2
 import gzip
 import lzma
 import os
-import random
 import threading
 from functools import partial
 from pathlib import Path
@@ -141,16 +140,6 @@ def test_a_corpus_that_is_given_twice_is_refused(file):
         split.read_corpus(options(file, pairs[1:]))
     corrections = split.read_corpus(options(file, pairs))
     assert corrections.notes == ["source and target are the same in 8 pairs"]
-
-
-def test_spaces_that_belong_to_the_text_stay(file):
-    text = file("t.fr", "  Où\u202f?  10\u00a0%\u2028et \x0b puis\u3000\u00a0\n")
-    (pair,) = read_two_files(file("t.en", "where\n"), text).kept
-    assert pair == ("where", "Où\u202f? 10\u00a0% et puis")
-    alike = [("Où\u202f?", "a"), ("Où ?", "b")]
-    for seed in range(9):  # both are held out, or neither
-        left, _ = split.hold_out([*alike, ("Qui ?", "c")], random.Random(seed))
-        assert len(set(alike) & set(left)) != 1
 
 
 @pytest.mark.parametrize("name", ["t.en.bz2", "t.en.xz", "t.en.lzma"])

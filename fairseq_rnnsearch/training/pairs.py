@@ -40,8 +40,6 @@ _QUOTED = re.compile(r'"(?:[^"]|"")*"')  # a field of a spreadsheet
 _HEADING = re.compile(
     r"source|target|src|tgt|trg|text|sentence|translation|english|[a-z]{2,3}", re.I
 )
-# White space that becomes one space. Others, such as no-break spaces, belong to the text.
-_SPACES = re.compile(r"[ \t-\r\x1c-\x1f\x85\u2028\u2029]+")
 _EACH = "each line of the one must translate the same line of the other"
 
 
@@ -51,7 +49,7 @@ class Pairs:
 
     Attributes:
         read: how many pairs the files have.
-        kept: source and target of each pair, with one space for several, and for line breaks.
+        kept: source and target of each pair, with one space wherever there was any.
         left_out: how many pairs are not among them, by the reason.
         notes: what else a user should know of the files, in sentences.
     """
@@ -105,7 +103,7 @@ class Pairs:
     def add(self, source: str, target: str) -> None:
         """Keep a pair, unless a side of it is empty."""
         self.read += 1
-        pair = _SPACES.sub(" ", source).strip(), _SPACES.sub(" ", target).strip()
+        pair = " ".join(source.split()), " ".join(target.split())
         if all(pair):
             self.kept.append(pair)
         else:

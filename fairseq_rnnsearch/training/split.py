@@ -92,13 +92,8 @@ def hold_out(pairs: list[Pair], draw: random.Random) -> tuple[list[Pair], list[P
     distinct = sorted(set(pairs))
     count = min(MOST_HELD_OUT, max(1, len(pairs) // SHARE_HELD_OUT), len(distinct) - 1)
     held_out = draw.sample(distinct, max(count, 0))
-    sources = {_alike(source) for source, _ in held_out}
-    return [pair for pair in pairs if _alike(pair[0]) not in sources], held_out
-
-
-def _alike(sentence: str) -> str:
-    """Return what is equal for sentences that differ in kinds of spaces alone."""
-    return " ".join(sentence.split())
+    sources = {source for source, _ in held_out}
+    return [pair for pair in pairs if pair[0] not in sources], held_out
 
 
 def split(
@@ -120,8 +115,8 @@ def split(
             continue
         given = read_two_files(*(file_of(prefix, language) for language in languages))
         splits[name] = given.kept
-        sources = {_alike(source) for source, _ in given.kept}
-        common = sum(_alike(source) in sources for source, _ in corpus.kept)
+        sources = {source for source, _ in given.kept}
+        common = sum(source in sources for source, _ in corpus.kept)
         corpus.notes += given.notes
         if given.left_out:
             corpus.notes.append(f"{prefix}: {_reasons(given)}")
