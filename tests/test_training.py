@@ -459,6 +459,14 @@ def test_bpe_dropout_splits_training_text_alone_and_in_another_way_each_time(tmp
     for copy in ("copy-2", "copy-0"):
         further = {path.stem for path in (work / "data" / copy).glob("*.idx")}
         assert further == {"train.en-fr.en", "train.en-fr.fr"}
+    # Interrupted in the last copy, it goes on there.
+    data = {path: path.read_bytes() for path in (work / "data").rglob("*.bin")}
+    (work / ".done" / "binarise it").unlink()
+    (work / "data").rename(work / "data.partial")
+    (work / "data.partial" / "copy-2" / "train.en-fr.fr.bin").write_bytes(b"half")
+    main([*corpus, "--work", str(work), *options, "--stop-after", "text"])
+    assert capsys.readouterr().out == "  3 of 3 texts\n"
+    assert {path: path.read_bytes() for path in (work / "data").rglob("*.bin")} == data
 
 
 # --- how it goes --------------------------------------------------------------------------------

@@ -36,11 +36,13 @@ class Step(NamedTuple):
         make: makes the output at the path that it is given; without an output, it resumes by
             itself.
         output: the file or folder; None: the program has its own.
+        goes_on: whether it continues what an interrupted run left at that path.
     """
 
     name: str
     make: Callable[..., None]
     output: Path | None = None
+    goes_on: bool = False
 
 
 class _Interrupted(Exception):
@@ -174,7 +176,8 @@ class Work:
     def _make(self, step: Step, output: Path, stamp: Path) -> None:
         """Let an output appear under its own name once all of it is on the disk."""
         unfinished, replaced = (Path(f"{output}.{end}") for end in ("partial", "replaced"))
-        _remove(unfinished)
+        if not step.goes_on:
+            _remove(unfinished)
         _remove(replaced)
         step.make(unfinished)
         if not unfinished.exists():
