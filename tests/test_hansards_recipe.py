@@ -153,6 +153,7 @@ def test_text_of_the_task_is_in_training_only_if_asked_for(tmp_path):
         assert sorted(written) == [*french, "un chien rouge ."]
 
 
+@pytest.mark.slow
 def test_what_scores_may_change_afterwards(corpus):
     """The same trainings serve weights given the word, and no gold that is not to be read."""
     assert error_rates(corpus(FORESIGHT="1"))

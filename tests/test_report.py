@@ -272,12 +272,12 @@ def test_numbers():
 
 
 def test_curves_and_counts_are_drawn_on_the_papers_axes():
-    figure = draw_length_curves([5.0, 15.5], {"one": [20, 25], "two": [3, float("nan")]}, [4, 1200])
+    figure = draw_length_curves([5.0, 55.5], {"one": [20, 25], "two": [3, float("nan")]}, [4, 1200])
     upper, lower = figure.axes
     assert (upper.get_xlim(), upper.get_ylim()) == ((0, 60), (0, 30))
     assert (upper.get_ylabel(), lower.get_ylabel()) == ("BLEU score", "Sentences")
     drawn = {line.get_label(): line.get_xydata().tolist() for line in upper.lines}
-    assert drawn["one"] == [[5, 20], [15.5, 25]]
+    assert drawn["one"] == [[5, 20], [55.5, 25]]
     assert drawn["two"][0] == [5, 3]
     assert [text.get_text() for text in lower.texts] == ["4", "1,200"]
     assert [text.get_text() for text in figure.legends[0].get_texts()] == ["one", "two"]
