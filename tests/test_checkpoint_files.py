@@ -120,6 +120,26 @@ def test_an_altered_description_is_read_or_refused_in_one_line(tmp_path, data):
         assert str(mistake).startswith(f"checkpoint {path} ") and "\n" not in str(mistake)
 
 
+@pytest.mark.parametrize("is_archive", [True, False])
+@pytest.mark.parametrize("letter", ["x", "é"])
+def test_a_class_with_a_long_name_is_refused_at_once(tmp_path, is_archive, letter):
+    """torch's own message about a name of this length would take a day."""
+    path = tmp_path / "model.pt"
+    torch.save(sound(extra_state={"x": 1}), path, _use_new_zipfile_serialization=is_archive)
+    foreign = b"c" + f"{letter * 2_000_000}\nname\n".encode() + b"."
+    if is_archive:
+        with zipfile.ZipFile(path) as archive:
+            parts = {name: archive.read(name) for name in archive.namelist()}
+        with zipfile.ZipFile(path, "w") as archive:
+            for name, content in parts.items():
+                archive.writestr(name, foreign if name.endswith("/data.pkl") else content)
+    else:
+        path.write_bytes(path.read_bytes().partition(b"cfg")[0] + foreign)
+    with pytest.raises(UserError, match=r"model\.pt (refused|cannot be read)") as refused:
+        load(path)
+    assert len(str(refused.value)) < 500
+
+
 NONE = {
     "a list": [1, 2],
     "a dictionary": {"a": 1},

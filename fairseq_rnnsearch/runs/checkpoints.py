@@ -8,7 +8,9 @@ exhaust the memory; the manual's page on security says so.
 
 import argparse
 import contextlib
+import io
 import os
+import pickletools
 import re
 import zipfile
 from collections.abc import Callable, Iterator
@@ -23,6 +25,7 @@ from torch import Tensor
 from fairseq_rnnsearch.errors import UserError, first_sentence, reason, user_error
 from fairseq_rnnsearch.files import open_plain
 
+_LONGEST_NAME = 500  # characters of a class, with its module
 _NAMED = 5  # checkpoints of a folder in a message; checkpoint_best.pt and _last.pt come last
 ADVICE = "; an older checkpoint may be whole"
 # options of models that say how large they are; each parameter has such an axis, or is of a layer
@@ -41,7 +44,7 @@ def read_checkpoint(path: str | os.PathLike[str]) -> Any:
             values.
     """
     with _explained(path), open_plain(path) as file:
-        _verify(file, path)
+        _refuse_long_names(file, is_archive=_verify(file, path))
         with torch.serialization.safe_globals(_OLDER):
             return torch.load(file, map_location="cpu", weights_only=True)
 
@@ -74,6 +77,29 @@ def _verify(file: IO[bytes], path: str | os.PathLike[str]) -> bool:
                 )
         file.seek(0)
     return is_archive
+
+
+def _refuse_long_names(file: IO[bytes], is_archive: bool) -> None:
+    """Refuse a class with a name that no class has.
+
+    torch searches its message about a foreign class in a time that grows with the square of the
+    name's length: minutes for 100,000 characters, for a larger file days.
+
+    Raises:
+        Refused: there is one.
+        ValueError: the file is damaged.
+    """
+    if is_archive:
+        with zipfile.ZipFile(file) as archive:
+            names = [name for name in archive.namelist() if name.endswith("data.pkl")]
+            pickles = [io.BytesIO(archive.read(name)) for name in names]
+    else:
+        pickles = 5 * [file]  # one after the other; the fourth is the checkpoint
+    for one in pickles:
+        for opcode, argument, _ in pickletools.genops(one):
+            if opcode.name == "GLOBAL" and len(argument) > _LONGEST_NAME:
+                raise Refused(f"it holds a class with a name of {len(argument):,} characters")
+    file.seek(0)
 
 
 def load_as_data(
