@@ -237,8 +237,7 @@ def _check_named(cfg: CheckpointConfig) -> None:
     named = cfg.restore_file
     if not os.path.exists(named):
         raise UserError(f"--restore-file {named} does not exist")
-    if os.path.exists(named):
-        verify(named)
+    verify(named)
     there = _checkpoints(cfg.save_dir)
     if not there or cfg.no_save:
         return
