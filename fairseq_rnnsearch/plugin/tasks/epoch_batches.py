@@ -2,7 +2,6 @@
 
 import copy
 import hashlib
-import inspect
 from collections.abc import Sequence
 
 import numpy as np
@@ -73,15 +72,6 @@ class ResumedIterator(iterators.EpochBatchIterator):
         digest = hashlib.sha256(sizes.tobytes() + pairs.tobytes())
         digest.update(np.asarray(self.dataset.sizes, dtype=np.int64)[pairs].tobytes())
         return digest.hexdigest()
-
-
-def resumed(iterator: iterators.EpochBatchIterator) -> ResumedIterator:
-    """Replace an iterator that fairseq has just made by one with a fingerprint."""
-    if isinstance(iterator, ResumedIterator):
-        return iterator
-    # fairseq's iterator stores each argument under its name
-    names = inspect.signature(iterators.EpochBatchIterator).parameters
-    return ResumedIterator(**{name: getattr(iterator, name) for name in names})
 
 
 class InOrderIterator(ResumedIterator):

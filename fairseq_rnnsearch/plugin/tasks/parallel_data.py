@@ -29,7 +29,7 @@ from fairseq_rnnsearch.inference import length_limit
 from fairseq_rnnsearch.paper.batch_order import paper_batches
 from fairseq_rnnsearch.plugin.tasks import vocabulary
 from fairseq_rnnsearch.plugin.tasks.data_folder import check_languages, check_subset
-from fairseq_rnnsearch.plugin.tasks.epoch_batches import InOrderIterator, resumed
+from fairseq_rnnsearch.plugin.tasks.epoch_batches import InOrderIterator, ResumedIterator
 from fairseq_rnnsearch.plugin.tasks.task_options import AlignmentHeatmapConfig
 from fairseq_rnnsearch.runs.mends import mend_fairseq
 
@@ -37,6 +37,7 @@ logger = logging.getLogger(__name__)
 
 # options that fairseq's task passes on to its batch iterator
 _OF_AN_ITERATOR = ("num_shards", "shard_id", "num_workers", "epoch", "skip_remainder_batch")
+_OF_AN_ITERATOR += ("grouped_shuffling",)
 
 
 class ParallelDataTask(TranslationTask):
@@ -236,22 +237,24 @@ class ParallelDataTask(TranslationTask):
                 **options,
             )
             iterator.persistent_workers = False  # fairseq starts new ones anyway
-            if is_training and self.cfg.rebuild_batches:
-                iterator = resumed(iterator)
-                self.dataset_to_epoch_iter[dataset] = iterator
-            return iterator
-        if max_sentences is None or max_tokens is not None:
-            raise UserError(
-                "the paper's batch order counts sentences: give --batch-size (paper: 80) and no "
-                "--max-tokens, or choose --batch-order fairseq"
+            is_kept = is_training and self.cfg.rebuild_batches
+            if not is_kept or isinstance(iterator, ResumedIterator):
+                return iterator
+            kind, batches = ResumedIterator, iterator.batch_sampler
+        else:
+            if max_sentences is None or max_tokens is not None:
+                raise UserError(
+                    "the paper's batch order counts sentences: give --batch-size (paper: 80) and "
+                    "no --max-tokens, or choose --batch-order fairseq"
+                )
+            if dataset in self.dataset_to_epoch_iter:
+                return self.dataset_to_epoch_iter[dataset]
+            chosen = self.filter_indices_by_size(
+                np.arange(len(dataset)), dataset, max_positions, ignore_invalid_inputs
             )
-        if dataset in self.dataset_to_epoch_iter:
-            return self.dataset_to_epoch_iter[dataset]
-        chosen = self.filter_indices_by_size(
-            np.arange(len(dataset)), dataset, max_positions, ignore_invalid_inputs
-        )
-        batches = paper_batches(*word_counts(dataset), max_sentences, seed, candidates=chosen)
-        iterator = InOrderIterator(
+            kind = InOrderIterator
+            batches = paper_batches(*word_counts(dataset), max_sentences, seed, candidates=chosen)
+        iterator = kind(
             dataset=dataset,
             collate_fn=dataset.collater,
             batch_sampler=batches,
