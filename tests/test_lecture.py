@@ -98,7 +98,6 @@ def test_it_runs_and_its_models_learn(tmp_path, monkeypatch):
     ).execute()
     measured = json.loads((tmp_path / "WORK" / "measured.json").read_text())
 
-    assert measured["cpu_seconds"] < 300
     # The limits leave room for another processor's rounding: seeds 1 and 2 differ by as much.
     # BLEU of them was 95.6 and 95.3, of RNNencdec 22.5 and 23.4.
     assert measured["bleu"]["RNNsearch"] > 85
