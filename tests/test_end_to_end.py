@@ -193,7 +193,7 @@ def test_every_sentence_of_a_split_is_validated_once(splits, barely_trained, tmp
     assert seen == Counter(i for size in SPLITS for i in range(size))
 
 
-@pytest.mark.parametrize("order", ["paper", "fairseq"])
+@pytest.mark.parametrize("order", cases(["paper", "fairseq"]))
 def test_every_pair_is_trained_on_once_an_epoch(splits, tmp_path, order):
     from fairseq_rnnsearch.paper.batch_order import paper_batches
 

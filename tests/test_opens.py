@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 from commands import LAST_ONLY, MODEL, PAPER, QUIET, ROOT, SCRIPTS, TASK, run_process
+from slow_cases import cases
 
 pytest_plugins = ["trained"]
 needs_strace = pytest.mark.skipif(not shutil.which("strace"), reason="strace is not installed")
@@ -27,8 +28,8 @@ def test_a_resume_opens_its_checkpoint_twice(small_corpus, launchpad, tmp_path):
 
 
 @needs_strace
-@pytest.mark.parametrize("names_data", [True, False])
-@pytest.mark.parametrize("models", [1, 2])
+@pytest.mark.parametrize("names_data", cases([False, True]))
+@pytest.mark.parametrize("models", cases([2, 1]))
 def test_loading_for_translation_opens_each_once(barely_trained, tmp_path, names_data, models):
     program = "import sys; from fairseq_rnnsearch import load; "
     program += "load(sys.argv[1].split(':'), *sys.argv[2:])"
@@ -40,7 +41,7 @@ def test_loading_for_translation_opens_each_once(barely_trained, tmp_path, names
 
 
 @needs_strace
-@pytest.mark.parametrize("names_data", [True, False])
+@pytest.mark.parametrize("names_data", cases([True, False]))
 def test_exporting_reads_it_once(barely_trained, tmp_path, names_data):
     command = [str(SCRIPTS / "rnnsearch-export"), str(barely_trained.checkpoint)]
     command += ["--out", str(tmp_path / "model")]

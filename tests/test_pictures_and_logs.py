@@ -118,7 +118,7 @@ DAMAGES = {
 }
 
 
-@pytest.mark.parametrize("name", cases(DAMAGES, "unreadable", "in the way"))
+@pytest.mark.parametrize("name", cases(DAMAGES, "unreadable"))
 def test_a_damaged_picture_does_not_end_a_training(launchpad, begun, tmp_path, name):
     damages, is_missed, frames = DAMAGES[name]
     folder = shutil.copytree(begun.folder, tmp_path / "model")
@@ -148,7 +148,7 @@ PLACES = {
 }
 
 
-@pytest.mark.parametrize("name", cases(PLACES, "heatmaps", "a log file"))
+@pytest.mark.parametrize("name", cases(PLACES, "heatmaps"))
 def test_a_place_that_cannot_be_written_does_not_end_a_training(launchpad, begun, tmp_path, name):
     if name == "TensorBoard":
         pytest.importorskip("tensorboardX")

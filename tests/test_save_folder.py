@@ -274,7 +274,7 @@ def test_a_folder_that_was_moved_keeps_its_training(
     assert "@ 4 updates)" in train(moved, "--max-update 6").ok().out
 
 
-@pytest.mark.parametrize("has_other", [False, True])
+@pytest.mark.parametrize("has_other", cases([True, False]))
 def test_the_file_of_a_lock_is_removed(launchpad, small_corpus, train, tmp_path, has_other):
     """The training locks its folder anew, or ends if another trains there by then."""
     stopped = launchpad.begin(

@@ -168,7 +168,7 @@ def test_translations_in_every_order(order, rnnencdec):
 # --- batches -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("left", cases([False, True]))
 @pytest.mark.parametrize("normalize_scores", cases([True, False]))
 @pytest.mark.parametrize(("beam", "ignore_unk"), [(1, False), (4, True), (7, False)])
 def test_batch_size_never_changes_a_translation(beam, ignore_unk, normalize_scores, left):

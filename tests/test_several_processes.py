@@ -287,7 +287,7 @@ def test_all_end_when_no_checkpoint_is_usable(launchpad, two_unbroken, small_cor
     assert "error:" not in second.out and "Traceback" not in first.out + second.out
 
 
-@pytest.mark.parametrize("has_checkpoint", [0, 1])
+@pytest.mark.parametrize("has_checkpoint", cases([1, 0]))
 def test_machines_with_disks_of_their_own(launchpad, small_corpus, tmp_path, has_checkpoint):
     """The first process has the checkpoint and sends it to the other, or there is none."""
     command = small_corpus.data, f"{OPTIONS} --batch-size 8 --save-dir=model"
@@ -317,7 +317,7 @@ DIFFERENCES = {
 }
 
 
-@pytest.mark.parametrize("what", cases(DIFFERENCES, "a batch size", "a dictionary"))
+@pytest.mark.parametrize("what", cases(DIFFERENCES, "a dictionary"))
 def test_processes_that_train_other_things_are_refused(launchpad, small_corpus, tmp_path, what):
     """The line names the difference, before an update is made."""
     more, data = DIFFERENCES[what], small_corpus.data

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 from commands import PACKAGE, ROOT, run_process
+from slow_cases import cases
 
 import fairseq_rnnsearch.__main__
 from fairseq_rnnsearch.alignment.evaluation import __main__ as evaluation
@@ -154,7 +155,7 @@ def test_a_stream_that_is_closed_is_as_one_to_dev_null(closed):
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, tokens, "")
 
 
-@pytest.mark.parametrize("command", ["mends", "options", "--help"])
+@pytest.mark.parametrize("command", cases(["--help", "options", "mends"]))
 def test_standard_output_that_cannot_be_written_is_named(command):
     with open("/dev/full", "w") as full:
         ended = subprocess.run(
@@ -208,11 +209,6 @@ for module in sys.argv[1:]:
     if os.waitpid(child, 0)[1]:
         print(module)
 """
-
-
-def test_parts_can_be_imported_first():
-    parts = ("criterions", "generators", "models", "tasks")
-    assert printed(FIRST, *(f"fairseq_rnnsearch.plugin.{part}" for part in parts)) == []
 
 
 @pytest.mark.slow

@@ -163,9 +163,7 @@ MOMENTS = {
 }
 
 
-@pytest.mark.parametrize(
-    "moment", cases(MOMENTS, "half of a checkpoint is written", "half of a copy is written")
-)
+@pytest.mark.parametrize("moment", cases(MOMENTS, "half of a checkpoint is written"))
 def test_killed_when_it_hurts(launchpad, whole, tmp_path, moment):
     killed = launchpad.train(*whole.command(tmp_path), strike=MOMENTS[moment])
     assert killed.rc == -signal.SIGKILL
@@ -418,7 +416,7 @@ STOPS = {
 }
 
 
-@pytest.mark.parametrize("case", cases(STOPS, "SIGTERM to its processes too", "in a validation"))
+@pytest.mark.parametrize("case", cases(STOPS, "SIGTERM to its processes too"))
 def test_a_signal_saves_and_stops(launchpad, whole, tmp_path, case):
     strike, status, update = STOPS[case]
     workers = WORKERS if strike.to_all else "--num-workers 0"
