@@ -29,12 +29,14 @@ def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterato
     knows that its writer lives. The block opens the file that is there (as often as it likes) and
     does not put another in its place.
 
-    A device, a pipe or another path that is not a plain file is written to as it is. A link that
-    leads nowhere is refused, because the disk that it leads to may be missing.
+    A device, a pipe or another path that is not a plain file is written to as it is. A link stays,
+    and the file that it leads to is replaced, but a link of another user, who could let it lead
+    anywhere, is replaced itself. A link that leads nowhere is refused, because the disk that it
+    leads to may be missing.
 
     Args:
-        durable: also flush the new name before going on, and replace even such a link, which must
-            not end a training that has begun.
+        durable: also flush the new name before going on, and replace every link: even one that
+            leads nowhere must not end a training that has begun.
 
     Raises:
         UserError: when the file cannot be written or put in its place.
@@ -46,6 +48,8 @@ def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterato
         with _naming(path), _being_read(path):
             yield path
         return
+    if not durable and path.is_symlink() and path.lstat().st_uid == os.geteuid():
+        path = path.resolve()
     unfinished = path.parent / f".{uuid.uuid4().hex}.unfinished"
     try:
         with _naming(path):

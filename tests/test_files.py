@@ -70,6 +70,18 @@ def test_a_killed_writer_does_not_keep_its_file(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_a_link_stays_and_its_file_is_replaced_unless_it_is_anothers(tmp_path, monkeypatch):
+    file, link = tmp_path / "elsewhere/file", tmp_path / "link"
+    file.parent.mkdir()
+    file.write_text("old")
+    link.symlink_to("elsewhere/file")
+    write_text(link, "new")
+    assert link.is_symlink() and file.read_text() == "new"
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    write_text(link, "newer")
+    assert not link.is_symlink() and (link.read_text(), file.read_text()) == ("newer", "new")
+
+
 def test_without_locks_everything_stays(tmp_path, monkeypatch):
     def refuse(descriptor, operation):
         raise OSError(95, "Operation not supported")
