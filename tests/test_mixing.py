@@ -113,7 +113,7 @@ def test_bleu_in_validation_stops_early_and_resumes(small_corpus, tmp_path):
         f"{MODEL} {OURS} --optimizer adam --lr 1e-9 --batch-size 20 --eval-bleu"
         """ --eval-bleu-args '{"beam": 2, "max_len_a": 0, "max_len_b": 4}'"""
         " --eval-bleu-detok space --eval-bleu-remove-bpe --best-checkpoint-metric bleu"
-        " --maximize-best-checkpoint-metric --heatmap-samples 0"
+        f" --maximize-best-checkpoint-metric --heatmap-samples 1 --heatmap-dir {folder}/drawn"
     )
     stopped = train(small_corpus.data, folder, options, "--patience 2 --max-epoch 9").ok()
     assert "early stop since valid performance hasn't improved for last 2 runs" in stopped.out
@@ -123,6 +123,7 @@ def test_bleu_in_validation_stops_early_and_resumes(small_corpus, tmp_path):
     resumed = train(small_corpus.data, folder, options, "--max-epoch 4").ok()
     assert "Loaded checkpoint" in resumed.out and "end of epoch 4" in resumed.out
     assert (folder / "checkpoint_best.pt").exists()
+    assert not (folder / "drawn/sentence0000.png").exists()  # only validations are drawn
 
 
 def test_hydra(small_corpus, tmp_path):

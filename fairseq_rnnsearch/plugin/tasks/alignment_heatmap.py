@@ -20,6 +20,7 @@ from fairseq.models import BaseFairseqModel
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks import register_task
+from omegaconf import DictConfig
 from torch import Tensor
 
 from fairseq_rnnsearch.errors import UserError, counted
@@ -64,7 +65,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
             (cfg.source_lang, cfg.target_lang),
             Path(utils.split_paths(cfg.data or "")[0]),
         )
-        self._kernels_are_checked = self._has_cut = False
+        self._kernels_are_checked = self._has_cut = self._translates = False
         self._heatmaps = Heatmaps(cfg, (src_dict, tgt_dict), self._words, self.datasets)
 
     # data
@@ -215,8 +216,9 @@ class AlignmentHeatmapTask(ParallelDataTask):
         Raises:
             UserError: if the options want alignments from a model without attention, combine the
                 authors' search with one that is not beam search, or choose a search that does not
-                work, or if a model cannot search.
+                work or heatmaps that are not drawn, or if a model cannot search.
         """
+        self._translates = isinstance(args, DictConfig)  # --eval-bleu gives a Namespace
         if self._needs_alignment(args) and not any(has_alignment(model) for model in models):
             raise UserError(
                 "--print-alignment, --replace-unk and heatmaps need a model with attention; "
@@ -235,6 +237,11 @@ class AlignmentHeatmapTask(ParallelDataTask):
                 raise UserError(
                     "--constraints: binarised data has none; fairseq-interactive reads them, each"
                     " after a tab behind its sentence"
+                )
+            if getattr(args, "prefix_size", 0) and not self.datasets:
+                raise UserError(
+                    "--prefix-size: takes words of the references, which fairseq-interactive does"
+                    " not have; fairseq-generate has them"
                 )
             if seq_gen_cls is None and self.cfg.authors_search:
                 for option in ("sampling", "match_source_len", "constraints"):
@@ -270,10 +277,6 @@ class AlignmentHeatmapTask(ParallelDataTask):
         args = copy.deepcopy(args)
         args.max_len_a, args.max_len_b = limit.ratio, limit.margin
         return args
-
-    @property
-    def _translates(self) -> bool:
-        return self._training_data is None  # otherwise it validates with --eval-bleu
 
     def _needs_alignment(self, args: Namespace) -> bool:
         """Tell whether an option needs a model with attention."""
