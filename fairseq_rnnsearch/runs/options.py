@@ -77,6 +77,8 @@ def check_options(options: Namespace) -> None:
         raise UserError("--num-batch-buckets: fairseq's does not work with numpy 2; leave it out")
     if given.get("best_checkpoint_metric") == "bleu" and given.get("eval_bleu") is False:
         raise UserError("--best-checkpoint-metric bleu needs --eval-bleu")
+    if bool(given.get("lm_path")) != bool(given.get("lm_weight")):
+        raise UserError("--lm-path and --lm-weight: one without the other does nothing")
     trains = "arch" in given
     for name in (*_FOLDERS, *["save_dir"] * trains):
         path = given.get(name)

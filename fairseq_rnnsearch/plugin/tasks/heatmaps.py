@@ -17,11 +17,12 @@ from fairseq_rnnsearch.alignment.figures import Alignment, parse_formats, parse_
 from fairseq_rnnsearch.alignment.figures.gallery import write_gallery
 from fairseq_rnnsearch.alignment.figures.series import Series
 from fairseq_rnnsearch.alignment.figures.styles import Look, title_of
-from fairseq_rnnsearch.errors import training_goes_on
+from fairseq_rnnsearch.errors import UserError, training_goes_on
 from fairseq_rnnsearch.files import make_folder
 from fairseq_rnnsearch.plugin.tasks.source_words import SourceWords
 from fairseq_rnnsearch.plugin.tasks.task_options import AlignmentHeatmapConfig
 from fairseq_rnnsearch.runs.locking import locked_elsewhere
+from fairseq_rnnsearch.runs.options import option_of
 from fairseq_rnnsearch.runs.programs import at_the_end
 
 
@@ -104,7 +105,16 @@ class Heatmaps:
 
         They are drawn when the command ends: drawing during the search would slow it, and batches
         do not come in sentence order.
+
+        Raises:
+            UserError: if data is to be drawn in some way, but no folder is given.
         """
+        if self._datasets and not self._cfg.heatmap_dir:
+            for name, usual in vars(AlignmentHeatmapConfig).items():
+                if name.startswith("heatmap_") and (value := self._cfg[name]) != usual:
+                    raise UserError(
+                        f"{option_of(name)} {value}: nothing is drawn without --heatmap-dir DIR"
+                    )
         if self._cfg.heatmap_dir and self._translations is None:
             make_folder(Path(self._cfg.heatmap_dir))
             self._translations = []
