@@ -182,9 +182,12 @@ def program(main: Callable[..., None]) -> Callable[..., None]:
         for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
             if getattr(sys, name) is None:  # closed by whoever started the program
                 setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
-        if not any(arguments) and sys.stdout is sys.__stdout__:
+        is_command = not any(arguments)
+        if is_command:
+            _share_the_processor()
+        if is_command and sys.stdout is sys.__stdout__:
             sys.stdout = StandardOutput(sys.stdout)
-        if not any(arguments) and threading.current_thread() is threading.main_thread():
+        if is_command and threading.current_thread() is threading.main_thread():
             for number in (signal.SIGTERM, signal.SIGHUP):
                 if signal.getsignal(number) is signal.SIG_DFL:  # not ignored, as by nohup
                     signal.signal(number, _end)
@@ -194,7 +197,7 @@ def program(main: Callable[..., None]) -> Callable[..., None]:
             finally:
                 sys.stdout.flush()
         except UsageError as mistake:
-            if any(arguments):  # called from Python
+            if not is_command:  # called from Python
                 raise
             sys.excepthook(type(mistake), mistake, mistake.__traceback__)
             sys.exit(USAGE)
@@ -203,6 +206,16 @@ def program(main: Callable[..., None]) -> Callable[..., None]:
             sys.exit(CLOSED_PIPE)
 
     return run
+
+
+def _share_the_processor() -> None:
+    """Let torch's threads, and those of programs started here, wait for each other in the kernel.
+
+    GNU's OpenMP lets them spin for milliseconds by default. Where other programs use the processor,
+    that makes a training several times slower. torch reads the variable when it is imported.
+    """
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "10000")
 
 
 class StandardOutput(io.TextIOWrapper):

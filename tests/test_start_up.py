@@ -178,6 +178,28 @@ main()
 """
 
 
+SPINNING = """
+import os
+from fairseq_rnnsearch.errors import program
+@program
+def main():
+    print(os.environ.get("GOMP_SPINCOUNT"))
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("given", "spins"),
+    [({}, "10000"), ({"GOMP_SPINCOUNT": "7"}, "7"), ({"OMP_WAIT_POLICY": "ACTIVE"}, "None")],
+)
+def test_threads_do_not_spin_for_long_unless_that_is_asked_for(monkeypatch, given, spins):
+    for name in ("GOMP_SPINCOUNT", "OMP_WAIT_POLICY"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in given.items():
+        monkeypatch.setenv(name, value)
+    assert printed(SPINNING) == [spins]
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_program_that_a_signal_ends_removes_what_is_unfinished(number):
     command = [sys.executable, "-c", WAITING]
