@@ -185,12 +185,12 @@ def program(main: Callable[..., None]) -> Callable[..., None]:
         is_command = not any(arguments)
         if is_command:
             _share_the_processor()
-        if is_command and sys.stdout is sys.__stdout__:
-            sys.stdout = StandardOutput(sys.stdout)
-        if is_command and threading.current_thread() is threading.main_thread():
-            for number in (signal.SIGTERM, signal.SIGHUP):
-                if signal.getsignal(number) is signal.SIG_DFL:  # not ignored, as by nohup
-                    signal.signal(number, _end)
+            if sys.stdout is sys.__stdout__:
+                sys.stdout = StandardOutput(sys.stdout)
+            if threading.current_thread() is threading.main_thread():
+                for number in (signal.SIGTERM, signal.SIGHUP):
+                    if signal.getsignal(number) is signal.SIG_DFL:  # not ignored, as by nohup
+                        signal.signal(number, _end)
         try:
             try:
                 main(*arguments)

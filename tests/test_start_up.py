@@ -166,18 +166,6 @@ def test_standard_output_that_cannot_be_written_is_named(command):
     assert (ended.returncode, ended.stderr) == (1, f"fairseq_rnnsearch: error: {reason}\n")
 
 
-WAITING = """
-import signal, tempfile, time
-from fairseq_rnnsearch.errors import program
-@program
-def main():
-    with tempfile.TemporaryDirectory() as folder:
-        print(folder, flush=True)
-        time.sleep(60)
-main()
-"""
-
-
 SPINNING = """
 import os
 from fairseq_rnnsearch.errors import program
@@ -198,6 +186,18 @@ def test_threads_do_not_spin_for_long_unless_that_is_asked_for(monkeypatch, give
     for name, value in given.items():
         monkeypatch.setenv(name, value)
     assert printed(SPINNING) == [spins]
+
+
+WAITING = """
+import signal, tempfile, time
+from fairseq_rnnsearch.errors import program
+@program
+def main():
+    with tempfile.TemporaryDirectory() as folder:
+        print(folder, flush=True)
+        time.sleep(60)
+main()
+"""
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])

@@ -36,8 +36,10 @@ from fairseq_rnnsearch.runs.mends import mend_fairseq
 logger = logging.getLogger(__name__)
 
 # options that fairseq's task passes on to its batch iterator
-_OF_AN_ITERATOR = ("num_shards", "shard_id", "num_workers", "epoch", "skip_remainder_batch")
-_OF_AN_ITERATOR += ("grouped_shuffling",)
+_OF_AN_ITERATOR = (
+    *("num_shards", "shard_id", "num_workers", "epoch"),
+    *("skip_remainder_batch", "grouped_shuffling"),
+)
 
 
 class ParallelDataTask(TranslationTask):
