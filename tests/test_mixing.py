@@ -165,7 +165,7 @@ print(hub.translate(["red house bird", "calm tree"], beam=3))
     assert finished.out.splitlines()[-1] == "['maison rouge oiseau', 'arbre calme']"
 
 
-def test_from_pretrained_opens_no_file_that_a_checkpoint_names(learned, tmp_path):
+def test_from_pretrained_uses_no_path_that_a_checkpoint_names(learned, tmp_path):
     program = """
 import sys, torch
 from omegaconf import OmegaConf
@@ -176,12 +176,14 @@ with torch.serialization.safe_globals([]):
 state["cfg"]["bpe"] = {"_name": "subword_nmt", "bpe_codes": "/no/such/codes", "bpe_separator": "@@"}
 state["cfg"]["tokenizer"] = {"_name": "moses", "source_lang": "xx", "target_lang": "yy"}
 state["cfg"]["generation"]["replace_unk"] = "/no/such/dictionary"
+state["cfg"]["task"]["heatmap_dir"] = f"{out}/pictures"
 torch.save(state, f"{out}/model.pt")
 hub = RNNSearchModel.from_pretrained(out, data_name_or_path=data, beam=3)
 print(hub.bpe, hub.tokenizer, hub.align_dict, hub.cfg.generation.beam, hub.translate("calm tree"))
 """
     finished = run("python", "-c", program, learned.folder, learned.corpus.data, tmp_path).ok()
     assert finished.out.splitlines()[-1] == "None None None 3 arbre calme"
+    assert not (tmp_path / "pictures").exists()
 
 
 def test_data_loading_processes_give_the_same_batches_and_end_in_silence(small_corpus, tmp_path):

@@ -135,6 +135,9 @@ COMMANDS = {  # words of each command, and parts of its one line
     f"{_GENERATE} --diverse-beam-strength 2": ["--diverse-beam-strength: fairseq's goes on"],
     f"{_GENERATE} --lm-weight 0.5": ["--lm-path and --lm-weight: one without the other"],
     f"{_GENERATE} --heatmap-format html": ["--heatmap-format html: nothing is drawn without"],
+    "fairseq-interactive @data --path=@model --heatmap-dir=@new": [
+        ": fairseq-interactive draws nothing; rnnsearch-translate does"
+    ],
     "fairseq-interactive @data --path=@model --prefix-size 1": ["--prefix-size: takes words of"],
     f"{_GENERATE} --constraints": ["--constraints: binarised data has none; fairseq-interactive"],
     f"{_TRAIN} --max-tokens 100": ["--batch-size", "--max-tokens", "--batch-order fairseq"],

@@ -107,18 +107,24 @@ class Heatmaps:
         do not come in sentence order.
 
         Raises:
-            UserError: if data is to be drawn in some way, but no folder is given.
+            UserError: if data is to be drawn in some way, but no folder is given, or if
+                fairseq-interactive is to draw.
         """
-        if self._datasets and not self._cfg.heatmap_dir:
-            for name, usual in vars(AlignmentHeatmapConfig).items():
-                if name.startswith("heatmap_") and (value := self._cfg[name]) != usual:
-                    raise UserError(
-                        f"{option_of(name)} {value}: nothing is drawn without --heatmap-dir DIR"
-                    )
-        if self._cfg.heatmap_dir and self._translations is None:
+        if not self._datasets:
+            if self._cfg.path:  # none with from_pretrained, whose options are the training's
+                self._refuse_options("fairseq-interactive draws nothing; rnnsearch-translate does")
+            return
+        if not self._cfg.heatmap_dir:
+            self._refuse_options("nothing is drawn without --heatmap-dir DIR")
+        elif self._translations is None:
             make_folder(Path(self._cfg.heatmap_dir))
             self._translations = []
             at_the_end(self._draw_translations)
+
+    def _refuse_options(self, why: str) -> None:
+        for name, usual in vars(AlignmentHeatmapConfig).items():
+            if name.startswith("heatmap_") and (value := self._cfg[name]) != usual:
+                raise UserError(f"{option_of(name)} {value}: {why}")
 
     def _draw_translations(self) -> None:
         if self._translations:
@@ -129,8 +135,7 @@ class Heatmaps:
 
     def add_translations(self, sample: dict, hypotheses: Sequence[Sequence[dict]]) -> None:
         """Keep the best hypothesis of each chosen sentence in a batch, to draw it later."""
-        is_typed = "id" not in sample  # by fairseq-interactive
-        if self._translations is None or is_typed:
+        if self._translations is None:
             return
         rows = zip(sample["id"].tolist(), sample["net_input"]["src_tokens"], strict=True)
         for (sentence, source), (best, *_) in zip(rows, hypotheses, strict=True):
