@@ -266,7 +266,8 @@ def test_words_of_a_given_dictionary_are_not_chosen(small_corpus, tmp_path):
 
 
 def test_alignments_of_a_model_that_has_none(small_corpus, tmp_path):
-    train(small_corpus.data, tmp_path, f"--arch rnnencdec_30 {SIZES} {PAPER} --max-update 1").ok()
+    options = f"--arch rnnencdec_30 {SIZES} {PAPER} --max-update 1 --heatmap-dir {tmp_path}/out"
+    train(small_corpus.data, tmp_path, options).ok()
     model = small_corpus.data, tmp_path / "checkpoint_last.pt"
     for finished in together(
         lambda: generate(*model, "--print-alignment hard"),
@@ -276,6 +277,13 @@ def test_alignments_of_a_model_that_has_none(small_corpus, tmp_path):
     ):
         assert "RNNencdec reads its source through one vector and has no" in finished.error()
         assert not finished.hypotheses()
+    program = (
+        "import sys; from fairseq_rnnsearch.plugin.models import RNNSearchModel as Model;"
+        "hub = Model.from_pretrained(sys.argv[1], 'checkpoint_last.pt', sys.argv[2]);"
+        "print(len(hub.translate(['red', 'calm'])))"
+    )
+    finished = run("python", "-c", program, tmp_path, small_corpus.data).ok()
+    assert finished.out.splitlines()[-1] == "2"
     assert not (tmp_path / "out").exists()
 
 
