@@ -25,6 +25,7 @@ from slow_cases import cases
 
 from fairseq_rnnsearch import UserError, load
 from fairseq_rnnsearch.inference.exported import to_folder
+from fairseq_rnnsearch.plugin.models import RNNSearchModel
 
 pytest_plugins = ["trained"]
 
@@ -163,6 +164,13 @@ print(hub.translate(["red house bird", "calm tree"], beam=3))
 """
     finished = run("python", "-c", program, learned.folder, learned.corpus.data).ok()
     assert finished.out.splitlines()[-1] == "['maison rouge oiseau', 'arbre calme']"
+
+
+def test_from_pretrained_of_nothing():
+    with pytest.raises(
+        UserError, match="en-fr does not exist; expected a folder with a checkpoint"
+    ):
+        RNNSearchModel.from_pretrained("en-fr")
 
 
 def test_from_pretrained_uses_no_path_that_a_checkpoint_names(learned, tmp_path):

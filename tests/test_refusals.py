@@ -32,6 +32,7 @@ from commands import (
 )
 from fairseq import checkpoint_utils
 
+import fairseq_rnnsearch
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.alignment.evaluation.__main__ import main as evaluate
 from fairseq_rnnsearch.alignment.evaluation.alignment_error_rate import Counts, bootstrap_interval
@@ -88,6 +89,7 @@ FILES = {
 _TEXT = "fairseq-preprocess -s en -t fr --destdir=@new --trainpref=@longer/train"
 _TRAIN = "fairseq-train @data --save-dir=@new @train"
 _GENERATE = "fairseq-generate @data --path=@model"
+_EN_FR = Path(fairseq_rnnsearch.__file__).with_name("pretrained") / "en-fr"
 _ALIGN = "rnnsearch-align x --data=data --out=@new"
 _AER = "rnnsearch-evaluate aer --gold=@gold --hypothesis=@links"
 _TRAIN_FILES = "rnnsearch-train --source=@here/a.en --target=@here/b.fr"
@@ -144,6 +146,10 @@ COMMANDS = {  # words of each command, and parts of its one line
     f"{_TRAIN} --max-train-words -1": ["--max-train-words -1", "0 (all)"],
     "fairseq-generate @data": ["--path required for generation!"],
     "fairseq-generate @data --path=@nowhere": ["/nowhere"],
+    f"fairseq-generate @data --path={_EN_FR}": [f"rnnsearch-export {_EN_FR} --to-checkpoint FILE"],
+    f"fairseq-generate @data --path={_EN_FR}/model.safetensors": [
+        "rnnsearch-export", "model.safetensors --to-checkpoint FILE"
+    ],
     "fairseq-generate @nowhere --path=@model": ["/nowhere"],
     f"{_GENERATE} --gen-subset tset": ["no subset 'tset'", "its subsets: test, train, valid"],
     f"{_GENERATE} --heatmap-dir=@new --heatmap-samples ids:2,60": [

@@ -130,6 +130,11 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
         """
         with contextlib.ExitStack() as stack:
             stack.enter_context(mends.reading_as_data())
+            if not (os.path.exists(model_name_or_path) or "://" in model_name_or_path):
+                raise UserError(
+                    f"{model_name_or_path} does not exist; expected a folder with a checkpoint, or "
+                    "an archive of one (fairseq_rnnsearch.load opens models such as en-fr)"
+                )
             if os.path.isfile(model_name_or_path):
                 folder = stack.enter_context(tempfile.TemporaryDirectory())
                 model_name_or_path = _unpacked(model_name_or_path, folder)
