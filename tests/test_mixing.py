@@ -2,6 +2,7 @@
 
 import io
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -23,12 +24,14 @@ from commands import (
 from PIL import Image
 from slow_cases import cases
 
+import fairseq_rnnsearch
 from fairseq_rnnsearch import UserError, load
 from fairseq_rnnsearch.inference.exported import to_folder
 from fairseq_rnnsearch.plugin.models import RNNSearchModel
 
 pytest_plugins = ["trained"]
 
+EN_FR = str(Path(fairseq_rnnsearch.__file__).with_name("pretrained") / "en-fr")
 OURS = "--criterion alignment_heatmap"
 ADAM = "--optimizer adam --lr 0.01 --batch-size 20"
 TRANSFORMER = (
@@ -166,11 +169,16 @@ print(hub.translate(["red house bird", "calm tree"], beam=3))
     assert finished.out.splitlines()[-1] == "['maison rouge oiseau', 'arbre calme']"
 
 
-def test_from_pretrained_of_nothing():
-    with pytest.raises(
-        UserError, match="en-fr does not exist; expected a folder with a checkpoint"
-    ):
-        RNNSearchModel.from_pretrained("en-fr")
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("en-fr", "en-fr does not exist; expected .*fairseq_rnnsearch.load opens models such as"),
+        (EN_FR, "en-fr is a model as a folder, .* fairseq_rnnsearch.load opens it"),
+    ],
+)
+def test_from_pretrained_of_no_checkpoint(given, said):
+    with pytest.raises(UserError, match=said):
+        RNNSearchModel.from_pretrained(given)
 
 
 def test_from_pretrained_uses_no_path_that_a_checkpoint_names(learned, tmp_path):

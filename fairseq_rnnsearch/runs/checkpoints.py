@@ -27,7 +27,6 @@ from fairseq_rnnsearch.files import open_plain
 
 _LONGEST_NAME = 500  # characters of a class, with its module
 _NAMED = 5  # checkpoints of a folder in a message; checkpoint_best.pt and _last.pt come last
-_SAFETENSORS = ".safetensors"  # the parameters of a model as a folder
 ADVICE = "; an older checkpoint may be whole"
 # options of models that say how large they are; each parameter has such an axis, or is of a layer
 _SIZE = re.compile(r"(encoder|decoder|attention|maxout)_(\w+_)?(dim|size|layers)")
@@ -196,9 +195,7 @@ def _explained(path: str | os.PathLike[str]) -> Iterator[None]:
             ) from problem
         if not os.path.exists(path):
             raise UserError(f"checkpoint {path} does not exist") from problem
-        if str(path).endswith(_SAFETENSORS) or os.path.exists(
-            os.path.join(path, f"model{_SAFETENSORS}")
-        ):
+        if is_model_folder(path):
             raise UserError(
                 f"checkpoint {path} is a model as a folder, which fairseq cannot read: "
                 f"rnnsearch-export {path} --to-checkpoint FILE makes a checkpoint of it"
@@ -209,6 +206,12 @@ def _explained(path: str | os.PathLike[str]) -> Iterator[None]:
             f"checkpoint {path} cannot be read ({os.path.getsize(path):,} bytes; "
             f"{first_sentence(problem):.200}): it may be truncated or no checkpoint{ADVICE}"
         ) from problem
+
+
+def is_model_folder(path: str | os.PathLike[str]) -> bool:
+    """Return whether a path is a model as a folder, see ``inference.model_folder``, or its file."""
+    parameters = "model.safetensors"
+    return str(path).endswith(parameters) or os.path.exists(os.path.join(path, parameters))
 
 
 def _checkpoints_in(folder: str) -> str:

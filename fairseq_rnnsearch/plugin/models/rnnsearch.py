@@ -9,6 +9,7 @@ import tarfile
 import tempfile
 import zlib
 from argparse import ArgumentParser
+from pathlib import Path
 from typing import NamedTuple
 
 import torch
@@ -27,6 +28,7 @@ from fairseq_rnnsearch.plugin.models.rnnsearch_config import RNNSearchConfig, ad
 from fairseq_rnnsearch.plugin.models.rnnsearch_decoder import RNNSearchDecoder
 from fairseq_rnnsearch.plugin.models.rnnsearch_encoder import RNNSearchEncoder
 from fairseq_rnnsearch.runs import mends
+from fairseq_rnnsearch.runs.checkpoints import is_model_folder
 from fairseq_rnnsearch.runs.options import option_of, refuse_halves
 from fairseq_rnnsearch.runs.trainer import AlignmentTask
 
@@ -130,7 +132,13 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
         """
         with contextlib.ExitStack() as stack:
             stack.enter_context(mends.reading_as_data())
-            if not (os.path.exists(model_name_or_path) or "://" in model_name_or_path):
+            has_checkpoint = any(Path(model_name_or_path).glob("*.pt"))
+            if is_model_folder(model_name_or_path) and not has_checkpoint:
+                raise UserError(
+                    f"{model_name_or_path} is a model as a folder, which fairseq cannot read; "
+                    "fairseq_rnnsearch.load opens it"
+                )
+            if not (os.path.exists(model_name_or_path) or "://" in str(model_name_or_path)):
                 raise UserError(
                     f"{model_name_or_path} does not exist; expected a folder with a checkpoint, or "
                     "an archive of one (fairseq_rnnsearch.load opens models such as en-fr)"
