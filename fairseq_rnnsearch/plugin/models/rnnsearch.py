@@ -130,19 +130,19 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
         Raises:
             UserError: for a checkpoint or an archive that holds anything else.
         """
+        has_checkpoint = any(Path(model_name_or_path).glob("*.pt"))
+        if is_model_folder(model_name_or_path) and not has_checkpoint:
+            raise UserError(
+                f"{model_name_or_path} is a model as a folder, which fairseq cannot read; "
+                "fairseq_rnnsearch.load opens it"
+            )
+        if not (os.path.exists(model_name_or_path) or "://" in str(model_name_or_path)):
+            raise UserError(
+                f"{model_name_or_path} does not exist; expected a folder with a checkpoint, or "
+                "an archive of one (fairseq_rnnsearch.load opens models such as en-fr)"
+            )
         with contextlib.ExitStack() as stack:
             stack.enter_context(mends.reading_as_data())
-            has_checkpoint = any(Path(model_name_or_path).glob("*.pt"))
-            if is_model_folder(model_name_or_path) and not has_checkpoint:
-                raise UserError(
-                    f"{model_name_or_path} is a model as a folder, which fairseq cannot read; "
-                    "fairseq_rnnsearch.load opens it"
-                )
-            if not (os.path.exists(model_name_or_path) or "://" in str(model_name_or_path)):
-                raise UserError(
-                    f"{model_name_or_path} does not exist; expected a folder with a checkpoint, or "
-                    "an archive of one (fairseq_rnnsearch.load opens models such as en-fr)"
-                )
             if os.path.isfile(model_name_or_path):
                 folder = stack.enter_context(tempfile.TemporaryDirectory())
                 model_name_or_path = _unpacked(model_name_or_path, folder)

@@ -281,7 +281,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
     def _needs_alignment(self, args: Namespace) -> bool:
         """Tell whether an option needs a model with attention."""
         prints = bool(getattr(args, "print_alignment", None))
-        draws = self._translates and bool(self.datasets and self.cfg.heatmap_dir)
+        draws = bool(self._translates and self.datasets and self.cfg.heatmap_dir)
         return prints or draws or getattr(args, "replace_unk", None) is not None
 
     def inference_step(
