@@ -58,8 +58,8 @@ from torch import Tensor
 
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.cpu.compiled import operations
-from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product
-from fairseq_rnnsearch.kernels.derived import apply, decoder_tensors, first_order, summed_product
+from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product, summed_product
+from fairseq_rnnsearch.kernels.derived import apply, decoder_tensors, first_order
 
 
 def decoder_recurrence(*given: object) -> tuple[Tensor, Tensor, Tensor]:

@@ -14,7 +14,11 @@ from torch import Tensor
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.cpu.compiled import operations
 from fairseq_rnnsearch.kernels.cpu.operations import scratch
-from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product, single_product
+from fairseq_rnnsearch.kernels.cpu.packed_weights import (
+    batch_product,
+    single_product,
+    summed_product,
+)
 from fairseq_rnnsearch.kernels.derived import apply, first_order, slices
 
 # bytes of logits per block: with more, each block is fresh system memory, slow at first touch
@@ -67,7 +71,10 @@ class _OutputCost(torch.autograd.Function):
             """Compute what the gradients of these rows' logits, all in ``d_logits``, add."""
             d_x = d_logits[: rows.stop - rows.start]
             d_t[rows] = single_product(d_x, W.T)
-            _add_product(d_W, d_x.T, t[rows], first=rows.start == 0)
+            if rows.start == 0:
+                d_W.copy_(summed_product(d_x, t[rows]))
+            else:
+                d_W.add_(summed_product(d_x, t[rows]))
 
         begin, d_x = 0, None  # the first row whose gradient waits in d_logits
         for part in slices(len(t), max(1, min(LOGITS, GRADIENTS) // row)):
@@ -93,13 +100,3 @@ class _OutputCost(torch.autograd.Function):
         if d_cost != 1:
             gradients = (gradient * d_cost for gradient in gradients)
         return None, None, None, None, *gradients
-
-
-def _add_product(out: Tensor, x: Tensor, y: Tensor, first: bool) -> None:
-    """Add x y to ``out``; the first product overwrites the uninitialised memory."""
-    if out.dtype == x.dtype:
-        out.addmm_(x, y, beta=0 if first else 1)
-    elif first:
-        out.copy_(x @ y)
-    else:
-        out += x @ y

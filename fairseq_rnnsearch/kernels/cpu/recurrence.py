@@ -41,8 +41,13 @@ from torch import Tensor
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.cpu import few_rows
 from fairseq_rnnsearch.kernels.cpu.compiled import operations
-from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product, can_keep, product
-from fairseq_rnnsearch.kernels.derived import apply, first_order, summed_product
+from fairseq_rnnsearch.kernels.cpu.packed_weights import (
+    batch_product,
+    can_keep,
+    product,
+    summed_product,
+)
+from fairseq_rnnsearch.kernels.derived import apply, first_order
 from fairseq_rnnsearch.kernels.interface import Direction
 
 

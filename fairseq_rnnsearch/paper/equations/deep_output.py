@@ -77,4 +77,4 @@ class OutputLayer(nn.Module):
 
 def maxout(t: Tensor) -> Tensor:
     """Return the larger of each pair of neighbours: ``(..., 2l)`` to ``(..., l)``."""
-    return t.unflatten(-1, (-1, 2)).amax(dim=-1)
+    return torch.maximum(*t.unflatten(-1, (-1, 2)).unbind(dim=-1))
