@@ -101,7 +101,9 @@ class _DecoderRecurrence(torch.autograd.Function):
         contexts = units.new_empty(steps, B, annotations.size(-1))
         alignment = units.new_empty(steps, *padding.shape)
         queries, reset_s = U.new_empty(steps, B, len(v_a)), U.new_empty(B, n)
-        times_U_gates_and_W_a, times_C, times_U = map(batch_product, (U_gates_and_W_a, C, U))
+        times_U_gates_and_W_a, times_C, times_U = (
+            batch_product(x, steps) for x in (U_gates_and_W_a, C, U)
+        )
         ops = operations(operands)
         for i in range(steps):
             s = states[i]
@@ -135,7 +137,7 @@ class _DecoderRecurrence(torch.autograd.Function):
         steps, n = len(contexts), width // 3
         d_states = None if d_states is None else d_states.contiguous()
         times_U_gates_and_W_a_T, times_C_T, times_U_T = (
-            batch_product(x.T) for x in (U_gates_and_W_a, C, U)
+            batch_product(x.T, steps) for x in (U_gates_and_W_a, C, U)
         )
         ops = operations(U.dtype)
         d_products = U.new_empty(steps, B, width + len(v_a))  # [d_inputs, d_query]

@@ -60,7 +60,8 @@ class _OutputCost(torch.autograd.Function):
         words = words.contiguous()
         row = len(W) * t.element_size()
         cost, nll = (torch.zeros((), dtype=dtype) for _ in range(2))
-        times_W, ops = batch_product(W), operations(operands)
+        parts = slices(len(t), max(1, min(LOGITS, GRADIENTS) // row))
+        times_W, ops = batch_product(W, len(parts)), operations(operands)
         d_bias = torch.zeros(ops.parts, len(b), dtype=dtype)
         if wanted:  # d_t = d_x W and d_W = d_x^T t
             d_t, d_W = torch.empty_like(t), torch.empty_like(W, dtype=dtype)
@@ -77,7 +78,7 @@ class _OutputCost(torch.autograd.Function):
                 d_W.add_(summed_product(d_x, t[rows]))
 
         begin, d_x = 0, None  # the first row whose gradient waits in d_logits
-        for part in slices(len(t), max(1, min(LOGITS, GRADIENTS) // row)):
+        for part in parts:
             if wanted:
                 if part.stop - begin > len(d_logits):
                     multiply(slice(begin, part.start))

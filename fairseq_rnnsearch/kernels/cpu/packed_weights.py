@@ -5,6 +5,7 @@ Arranging W once halves the time, and saves a tenth for forty sentences. It need
 bfloat16 and a torch with oneDNN; otherwise torch's own products run.
 """
 
+import math
 from collections.abc import Callable, Iterable
 from functools import cache, partial
 from typing import TypeVar
@@ -17,6 +18,8 @@ from torch.utils.weak import WeakIdKeyDictionary
 Made = TypeVar("Made")
 
 ARRANGED = (torch.float32, torch.bfloat16)
+# numbers of a weight, times its uses: with fewer, arranging takes longer than it saves
+REPAID = 2**24
 
 
 @cache
@@ -90,14 +93,16 @@ def summed_product(d_out: Tensor, x: Tensor) -> Tensor:
     return _arranged(d_out.T, x.T).T.contiguous()  # a tall result, made lying
 
 
-def batch_product(weight: Tensor) -> Callable[..., Tensor]:
+def batch_product(weight: Tensor, uses: float = math.inf) -> Callable[..., Tensor]:
     """Return the function from x, ``(rows, in)``, and perhaps a bias of any type to x W^T + b.
 
-    All but the bias has W's type. It is for the steps or parts of one batch: nothing is cached,
-    nothing has a gradient. Rows of x may be strided.
+    All but the bias has W's type. It is for the steps or parts of one batch, of which there are
+    ``uses``: nothing is cached, nothing has a gradient. Rows of x may be strided.
     """
     if not _available(weight.dtype):
         return partial(_plain, weight)
+    if uses * weight.numel() < REPAID:
+        return partial(_arranged, weight)
     return partial(_arranged, torch.ops.mkldnn._reorder_linear_weight(weight))
 
 

@@ -34,6 +34,7 @@ d_a_r too.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import torch
 from torch import Tensor
@@ -60,7 +61,7 @@ def recurrence(
     if few_rows.takes(weights, directions[0].inputs.dtype):
         return few_rows.recurrence(directions, initial, present)
     reverse, inputs = tuple(way.reverse for way in directions), [way.inputs for way in directions]
-    arrange = product if can_keep(weights[0]) else batch_product
+    arrange = product if can_keep(weights[0]) else partial(batch_product, uses=len(inputs[0]))
     return apply(_Recurrence, arrange, reverse, present, initial, *inputs, *weights)
 
 
@@ -130,7 +131,7 @@ class _Recurrence(torch.autograd.Function):
         d_inputs = torch.empty_like(units, dtype=operands)  # [d_a, d_a_z, d_a_r] of all steps
         # d_h in two parts: all but the gates' product, and that product
         d_h, d_h_from_gates = [units.new_zeros(B, n) for _ in range(D)], [None] * D
-        products, ops = [batch_product(weight.T) for weight in weights], operations(operands)
+        products, ops = [batch_product(weight.T, T) for weight in weights], operations(operands)
         for t in reversed(range(T)):
             for d, backwards in enumerate(ctx.reverse):
                 times_U_gates_T, times_U_T = products[2 * d : 2 * d + 2]
