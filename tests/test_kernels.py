@@ -140,6 +140,7 @@ def case(request, monkeypatch):
     """The name of the function, a call on it, and its tensors."""
     monkeypatch.setattr(output_cost, "LOGITS", 100)  # one part, whole ones, and a rest
     monkeypatch.setattr(output_cost, "GRADIENTS", 250)
+    monkeypatch.setattr(output_cost, "TOGETHER", 0)
     monkeypatch.setattr(operations, "BLOCK", 30)
     return CASES[request.param]
 

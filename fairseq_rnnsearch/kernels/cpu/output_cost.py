@@ -25,6 +25,8 @@ from fairseq_rnnsearch.kernels.derived import apply, first_order, slices
 LOGITS = 2**24
 # bytes of their gradients per product: fewer slow the products down, more cost memory
 GRADIENTS = 2**26
+# bytes of all logits: if there are no more, a cache may hold them, and their gradients replace them
+TOGETHER = 2**25
 
 
 def output_cost(
@@ -60,11 +62,13 @@ class _OutputCost(torch.autograd.Function):
         words = words.contiguous()
         row = len(W) * t.element_size()
         cost, nll = (torch.zeros((), dtype=dtype) for _ in range(2))
-        parts = slices(len(t), max(1, min(LOGITS, GRADIENTS) // row))
+        together = 0 < len(t) * row <= TOGETHER
+        parts = slices(len(t), max(1, (TOGETHER if together else min(LOGITS, GRADIENTS)) // row))
         times_W, ops = batch_product(W, len(parts)), operations(operands)
         d_bias = torch.zeros(ops.parts, len(b), dtype=dtype)
         if wanted:  # d_t = d_x W and d_W = d_x^T t
             d_t, d_W = torch.empty_like(t), torch.empty_like(W, dtype=dtype)
+        if wanted and not together:
             numbers = min(len(t), max(1, GRADIENTS // row)) * len(W)
             d_logits = scratch("gradients of logits", numbers, operands).view(-1, len(W))
 
@@ -79,12 +83,15 @@ class _OutputCost(torch.autograd.Function):
 
         begin, d_x = 0, None  # the first row whose gradient waits in d_logits
         for part in parts:
-            if wanted:
+            logits = times_W(t[part], b)
+            if wanted and together:
+                d_logits = d_x = logits
+            elif wanted:
                 if part.stop - begin > len(d_logits):
                     multiply(slice(begin, part.start))
                     begin = part.start
                 d_x = d_logits[part.start - begin : part.stop - begin]
-            sums = ops.cost_of_words(times_W(t[part], b), words[part], label_smoothing, d_x, d_bias)
+            sums = ops.cost_of_words(logits, words[part], label_smoothing, d_x, d_bias)
             cost, nll = cost + sums[0], nll + sums[1]
         ctx.mark_non_differentiable(nll)
         if wanted:
