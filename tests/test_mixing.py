@@ -172,7 +172,8 @@ print(hub.translate(["red house bird", "calm tree"], beam=3))
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ("en-fr", "en-fr does not exist; expected .*fairseq_rnnsearch.load opens models such as"),
+        ("no-model", "no-model does not exist; expected a folder with a checkpoint"),
+        ("en-fr", "en-fr is a model as a folder, .* fairseq_rnnsearch.load opens it"),
         (EN_FR, "en-fr is a model as a folder, .* fairseq_rnnsearch.load opens it"),
     ],
 )

@@ -14,16 +14,14 @@ from models import SIZES, SOURCES, batch_of, build_model
 from safetensors.numpy import load_file, save_file
 
 from fairseq_rnnsearch import load
+from fairseq_rnnsearch.data.model_folders import PARAMETERS, folder_of, packaged
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference.exported import to_checkpoint, to_folder
 from fairseq_rnnsearch.inference.length_limit import LengthLimit
 from fairseq_rnnsearch.inference.model_folder import (
     CARD,
     CONFIG,
-    PARAMETERS,
     Facts,
-    folder_of,
-    packaged,
     read_folder,
     write_folder,
 )

@@ -146,6 +146,7 @@ COMMANDS = {  # words of each command, and parts of its one line
     f"{_TRAIN} --max-train-words -1": ["--max-train-words -1", "0 (all)"],
     "fairseq-generate @data": ["--path required for generation!"],
     "fairseq-generate @data --path=@nowhere": ["/nowhere"],
+    "fairseq-generate @data --path=en-fr": ["rnnsearch-export en-fr --to-checkpoint FILE"],
     f"fairseq-generate @data --path={_EN_FR}": [f"rnnsearch-export {_EN_FR} --to-checkpoint FILE"],
     f"fairseq-generate @data --path={_EN_FR}/model.safetensors": [
         "rnnsearch-export", "model.safetensors --to-checkpoint FILE"

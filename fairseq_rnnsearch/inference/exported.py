@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 from fairseq.models import ARCH_MODEL_REGISTRY
 
+from fairseq_rnnsearch.data.model_folders import folder_of
 from fairseq_rnnsearch.data.plain_text import PlainText
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference import length_limit
@@ -13,7 +14,6 @@ from fairseq_rnnsearch.inference.checkpoint import read_models
 from fairseq_rnnsearch.inference.model_folder import (
     CONFIG,
     Facts,
-    folder_of,
     read_folder,
     write_folder,
 )

@@ -12,7 +12,6 @@
 
 import json
 import math
-import os
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -29,6 +28,7 @@ from fairseq_rnnsearch import __version__
 from fairseq_rnnsearch.data import plain_text
 from fairseq_rnnsearch.data.checksums import check_checksum, write_list
 from fairseq_rnnsearch.data.dictionary_file import Dictionary, read_dictionary, written
+from fairseq_rnnsearch.data.model_folders import PARAMETERS
 from fairseq_rnnsearch.errors import UserError, as_text, first_sentence
 from fairseq_rnnsearch.files import make_folder, open_plain, read_json, refuse_link_to_nothing
 from fairseq_rnnsearch.inference.length_limit import LengthLimit, stored
@@ -36,14 +36,13 @@ from fairseq_rnnsearch.model.model_options import ModelOptions
 from fairseq_rnnsearch.model.translation_model import PlainModel, TranslationModel
 
 WEIGHTS = ("float32", "float16", "int8")
-PARAMETERS, CONFIG, CARD = "model.safetensors", "config.json", "README.md"
+CONFIG, CARD = "config.json", "README.md"
 _TYPES = ("F32", "F16")  # and, for matrices, I8
 _SCALE = ".scale"  # behind the name of a matrix that is stored in 8 bits
 _LARGEST_CONFIG = 1_000_000  # bytes, and of the names and sizes of all parameters
 _LARGEST_TEXT = 2**25  # bytes of a dictionary: some millions of words
 _BYTES = 8  # of a number at most, its row's scale included
 _FORMAT = "fairseq_rnnsearch 1"
-_PACKAGED = Path(__file__).parents[1] / "pretrained"
 
 
 class Facts(NamedTuple):
@@ -76,25 +75,6 @@ class ModelFolder(NamedTuple):
     facts: Facts
     dictionaries: tuple[Dictionary, Dictionary]
     model: PlainModel
-
-
-def packaged() -> list[str]:
-    """Return the names of the models included in the package, such as "en-fr"."""
-    return sorted(path.parent.name for path in _PACKAGED.glob(f"*/{PARAMETERS}"))
-
-
-def folder_of(path: str) -> Path | None:
-    """Return the model folder that a path or an included model's name means, or None.
-
-    The path may also be that of its parameters.
-    """
-    if Path(path).name == PARAMETERS:
-        return Path(path).parent
-    if os.path.lexists(Path(path) / PARAMETERS):
-        return Path(path)
-    if not Path(path).exists() and path in packaged():
-        return _PACKAGED / path
-    return None
 
 
 # --- writing -------------------------------------------------------------------------------------

@@ -46,13 +46,14 @@ from fairseq_rnnsearch.data.coverage import (
     words_in,
     words_of,
 )
+from fairseq_rnnsearch.data.model_folders import folder_of
 from fairseq_rnnsearch.data.plain_text import PlainText, Tokenizer, sentences_in
 from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import UserError, as_text, counted
 from fairseq_rnnsearch.inference.batches import batch_of, mapped
 from fairseq_rnnsearch.inference.decode import check_search, decode, has_alignment
 from fairseq_rnnsearch.inference.length_limit import UNKNOWN, LengthLimit, largest
-from fairseq_rnnsearch.inference.model_folder import folder_of, read_folder
+from fairseq_rnnsearch.inference.model_folder import read_folder
 from fairseq_rnnsearch.inference.search import AuthorsSearch, BeamSearch, Scorer, StepwiseDecoder
 from fairseq_rnnsearch.inference.translation import (
     LONGEST_SHOWN,

@@ -8,8 +8,9 @@ with several models has ``WORK/trained-X/checkpoints/NAME/checkpoint_best.pt`` b
 
 from pathlib import Path
 
+from fairseq_rnnsearch.data.model_folders import PARAMETERS, folder_of, packaged
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference.model_folder import CONFIG, PARAMETERS, folder_of, packaged
+from fairseq_rnnsearch.inference.model_folder import CONFIG
 
 DEEPEST = 4  # folders from a work folder down to a checkpoint, itself included
 

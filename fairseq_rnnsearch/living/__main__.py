@@ -75,7 +75,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def _licence(model: str) -> str:
     """Return the licence line of a model's folder."""
-    from fairseq_rnnsearch.inference.model_folder import folder_of, read_facts
+    from fairseq_rnnsearch.data.model_folders import folder_of
+    from fairseq_rnnsearch.inference.model_folder import read_facts
 
     folder = folder_of(model)
     return read_facts(folder).licence if folder else ""

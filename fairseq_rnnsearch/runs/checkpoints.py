@@ -22,6 +22,7 @@ from fairseq import checkpoint_utils
 from omegaconf import OmegaConf
 from torch import Tensor
 
+from fairseq_rnnsearch.data.model_folders import folder_of
 from fairseq_rnnsearch.errors import UserError, first_sentence, reason, user_error
 from fairseq_rnnsearch.files import open_plain
 
@@ -156,6 +157,8 @@ def load_models_or_explain(
     load_models: Callable[..., tuple], filenames: list[str], *args, **kwargs
 ) -> tuple:
     """Let ``load_model_ensemble_and_task`` name the checkpoint in its errors."""
+    for path in filenames:
+        _refuse_model_folder(path)
     with naming_checkpoint(*map(str, filenames)):
         return load_models(filenames, *args, **kwargs)
 
@@ -181,6 +184,7 @@ def naming_checkpoint(*paths: str) -> Iterator[None]:
 @contextlib.contextmanager
 def _explained(path: str | os.PathLike[str]) -> Iterator[None]:
     """Raise errors of reading a checkpoint as `UserError`."""
+    _refuse_model_folder(path)
     try:
         yield
     except UserError:
@@ -195,11 +199,6 @@ def _explained(path: str | os.PathLike[str]) -> Iterator[None]:
             ) from problem
         if not os.path.exists(path):
             raise UserError(f"checkpoint {path} does not exist") from problem
-        if is_model_folder(path):
-            raise UserError(
-                f"checkpoint {path} is a model as a folder, which fairseq cannot read: "
-                f"rnnsearch-export {path} --to-checkpoint FILE makes a checkpoint of it"
-            ) from problem
         if os.path.isdir(path):
             raise UserError(f"checkpoint {path} is a folder; {_checkpoints_in(path)}") from problem
         raise UserError(
@@ -208,10 +207,12 @@ def _explained(path: str | os.PathLike[str]) -> Iterator[None]:
         ) from problem
 
 
-def is_model_folder(path: str | os.PathLike[str]) -> bool:
-    """Return whether a path is a model as a folder, see ``inference.model_folder``, or its file."""
-    parameters = "model.safetensors"
-    return str(path).endswith(parameters) or os.path.exists(os.path.join(path, parameters))
+def _refuse_model_folder(path: str | os.PathLike[str]) -> None:
+    if folder_of(path):
+        raise UserError(
+            f"checkpoint {path} is a model as a folder, which fairseq cannot read: "
+            f"rnnsearch-export {path} --to-checkpoint FILE makes a checkpoint of it"
+        )
 
 
 def _checkpoints_in(folder: str) -> str:

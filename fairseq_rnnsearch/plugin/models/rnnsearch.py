@@ -20,6 +20,7 @@ from fairseq.tasks import FairseqTask
 from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
+from fairseq_rnnsearch.data.model_folders import folder_of
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import open_plain
 from fairseq_rnnsearch.model.translation_model import TranslationModel, networks_of
@@ -28,7 +29,6 @@ from fairseq_rnnsearch.plugin.models.rnnsearch_config import RNNSearchConfig, ad
 from fairseq_rnnsearch.plugin.models.rnnsearch_decoder import RNNSearchDecoder
 from fairseq_rnnsearch.plugin.models.rnnsearch_encoder import RNNSearchEncoder
 from fairseq_rnnsearch.runs import mends
-from fairseq_rnnsearch.runs.checkpoints import is_model_folder
 from fairseq_rnnsearch.runs.options import option_of, refuse_halves
 from fairseq_rnnsearch.runs.trainer import AlignmentTask
 
@@ -131,7 +131,7 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
             UserError: for a checkpoint or an archive that holds anything else.
         """
         has_checkpoint = any(Path(model_name_or_path).glob("*.pt"))
-        if is_model_folder(model_name_or_path) and not has_checkpoint:
+        if folder_of(model_name_or_path) and not has_checkpoint:
             raise UserError(
                 f"{model_name_or_path} is a model as a folder, which fairseq cannot read; "
                 "fairseq_rnnsearch.load opens it"
@@ -139,7 +139,7 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
         if not (os.path.exists(model_name_or_path) or "://" in str(model_name_or_path)):
             raise UserError(
                 f"{model_name_or_path} does not exist; expected a folder with a checkpoint, or "
-                "an archive of one (fairseq_rnnsearch.load opens models such as en-fr)"
+                "an archive of one"
             )
         with contextlib.ExitStack() as stack:
             stack.enter_context(mends.reading_as_data())
