@@ -11,12 +11,7 @@ from fairseq_rnnsearch.data.plain_text import PlainText
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference import length_limit
 from fairseq_rnnsearch.inference.checkpoint import read_models
-from fairseq_rnnsearch.inference.model_folder import (
-    CONFIG,
-    Facts,
-    read_folder,
-    write_folder,
-)
+from fairseq_rnnsearch.inference.model_folder import CONFIG, Facts, read_folder, write_folder
 from fairseq_rnnsearch.inference.work_folder import checkpoint_of
 from fairseq_rnnsearch.model.model_options import ModelOptions
 from fairseq_rnnsearch.model.translation_model import TranslationModel

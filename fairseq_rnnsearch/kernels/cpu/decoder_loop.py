@@ -58,7 +58,7 @@ from torch import Tensor
 
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.cpu.compiled import operations
-from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product, summed_product
+from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product, weight_gradient
 from fairseq_rnnsearch.kernels.derived import apply, decoder_tensors, first_order
 
 
@@ -174,11 +174,11 @@ class _DecoderRecurrence(torch.autograd.Function):
         if ctx.needs_input_grad[5]:  # (4)
             d_annotations = torch.bmm(alignment.permute(1, 2, 0), d_c.transpose(0, 1))
         if any(ctx.needs_input_grad[7:12]):  # (10)
-            d_product = summed_product(d_products[..., n:], states[:steps])
+            d_product = weight_gradient(d_products[..., n:], states[:steps])
             d_U_gates, d_W_a = d_product.split((2 * n, len(v_a)))
-            d_C = summed_product(d_inputs[:updates], contexts[:updates])
+            d_C = weight_gradient(d_inputs[:updates], contexts[:updates])
             reset_s = units[..., 2 * n :] * states[:updates]
-            d_U = summed_product(d_inputs[:updates, :, :n], reset_s)
+            d_U = weight_gradient(d_inputs[:updates, :, :n], reset_s)
         d_tensors = d_inputs[:updates], d_s, d_annotations, d_keys, d_U_gates, d_U, d_C, d_W_a
         d_foreseen = d_query if ctx.needs_input_grad[12] else None
         return None, None, None, *d_tensors, d_v.sum(dim=0), d_foreseen

@@ -17,7 +17,7 @@ from fairseq_rnnsearch.kernels.cpu.operations import scratch
 from fairseq_rnnsearch.kernels.cpu.packed_weights import (
     batch_product,
     single_product,
-    summed_product,
+    weight_gradient,
 )
 from fairseq_rnnsearch.kernels.derived import apply, first_order, slices
 
@@ -66,20 +66,17 @@ class _OutputCost(torch.autograd.Function):
         parts = slices(len(t), max(1, (TOGETHER if together else min(LOGITS, GRADIENTS)) // row))
         times_W, ops = batch_product(W, len(parts)), operations(operands)
         d_bias = torch.zeros(ops.parts, len(b), dtype=dtype)
-        if wanted:  # d_t = d_x W and d_W = d_x^T t
-            d_t, d_W = torch.empty_like(t), torch.empty_like(W, dtype=dtype)
+        d_t, d_W = torch.empty_like(t), None  # d_x W and d_x^T t
         if wanted and not together:
             numbers = min(len(t), max(1, GRADIENTS // row)) * len(W)
             d_logits = scratch("gradients of logits", numbers, operands).view(-1, len(W))
 
-        def multiply(rows: slice) -> None:
-            """Compute what the gradients of these rows' logits, all in ``d_logits``, add."""
+        def multiply(rows: slice) -> Tensor:
+            """Use the gradients of these rows' logits, all in ``d_logits``; return d_W so far."""
             d_x = d_logits[: rows.stop - rows.start]
             d_t[rows] = single_product(d_x, W.T)
-            if rows.start == 0:
-                d_W.copy_(summed_product(d_x, t[rows]))
-            else:
-                d_W.add_(summed_product(d_x, t[rows]))
+            of_rows = weight_gradient(d_x, t[rows])
+            return of_rows.to(dtype) if d_W is None else d_W.add_(of_rows)
 
         begin, d_x = 0, None  # the first row whose gradient waits in d_logits
         for part in parts:
@@ -88,14 +85,14 @@ class _OutputCost(torch.autograd.Function):
                 d_logits = d_x = logits
             elif wanted:
                 if part.stop - begin > len(d_logits):
-                    multiply(slice(begin, part.start))
+                    d_W = multiply(slice(begin, part.start))
                     begin = part.start
                 d_x = d_logits[part.start - begin : part.stop - begin]
             sums = ops.cost_of_words(logits, words[part], label_smoothing, d_x, d_bias)
             cost, nll = cost + sums[0], nll + sums[1]
         ctx.mark_non_differentiable(nll)
         if wanted:
-            multiply(slice(begin, len(t)))
+            d_W = multiply(slice(begin, len(t)))
             ctx.save_for_backward(d_t, d_W, d_bias.sum(dim=0))
         return cost, nll
 

@@ -46,7 +46,7 @@ from fairseq_rnnsearch.kernels.cpu.packed_weights import (
     batch_product,
     can_keep,
     product,
-    summed_product,
+    weight_gradient,
 )
 from fairseq_rnnsearch.kernels.derived import apply, first_order
 from fairseq_rnnsearch.kernels.interface import Direction
@@ -146,8 +146,8 @@ class _Recurrence(torch.autograd.Function):
             for d, backwards in enumerate(ctx.reverse):
                 previous = _states(h[d], after=backwards)
                 reset_h = units[d, ..., 2 * n :] * previous
-                d_weights[2 * d] = summed_product(d_inputs[d, ..., n:], previous)
-                d_weights[2 * d + 1] = summed_product(d_inputs[d, ..., :n], reset_h)
+                d_weights[2 * d] = weight_gradient(d_inputs[d, ..., n:], previous)
+                d_weights[2 * d + 1] = weight_gradient(d_inputs[d, ..., :n], reset_h)
         d_initial = None
         if ctx.needs_input_grad[4]:
             d_initial = sum(x for x in (*d_h, *d_h_from_gates) if x is not None)

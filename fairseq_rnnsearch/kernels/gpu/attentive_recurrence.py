@@ -20,7 +20,12 @@ import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
-from fairseq_rnnsearch.kernels.derived import apply, decoder_tensors, first_order
+from fairseq_rnnsearch.kernels.derived import (
+    apply,
+    decoder_tensors,
+    first_order,
+    summed_product,
+)
 from fairseq_rnnsearch.kernels.gpu import attention, products
 
 
@@ -135,19 +140,10 @@ class _DecoderRecurrence(torch.autograd.Function):
         d_annotations = (d_values @ C).to(annotations.dtype)
         if d_contexts is not None:  # (4)
             d_annotations += torch.bmm(of_steps, d_contexts.transpose(0, 1))
-        d_product = _summed_product(d_products[..., n:], states_in[:steps])  # (10)
+        d_product = summed_product(d_products[..., n:], states_in[:steps])  # (10)
         d_U_gates, d_W_a = d_product.split((2 * n, len(v_a)))
-        d_U = _summed_product(d_inputs[:updates, :, :n], units[..., 2 * n :] * states[:updates])
-        d_C = _summed_product(d_values, annotations)
+        d_U = summed_product(d_inputs[:updates, :, :n], units[..., 2 * n :] * states[:updates])
+        d_C = summed_product(d_values, annotations)
         d_tensors = d_inputs[:updates], d_s[0], d_annotations, d_keys, d_U_gates, d_U, d_C, d_W_a
         d_foreseen = d_query if ctx.needs_input_grad[12] else None
         return None, None, None, *d_tensors, d_v.sum(dim=0), d_foreseen
-
-
-def _summed_product(d_out: Tensor, x: Tensor) -> Tensor:
-    """Return a matrix's gradient over all steps, given the gradients of its products with x.
-
-    Args:
-        d_out, x: ``(time, batch, out)`` and ``(time, batch, in)``; x may be of any type.
-    """
-    return d_out.flatten(0, 1).T @ x.flatten(0, 1).to(d_out.dtype)
