@@ -39,7 +39,8 @@ from fairseq_rnnsearch.paper.network.embedded_words import EmbeddedWords, embed_
 from fairseq_rnnsearch.paper.network.encoder import EncodedSource
 
 DECODER_ORDERS = ("program", "appendix", "section3")
-_LOGITS = 2**20  # per block: a processor's cache keeps most of them
+_LOGITS = 2**20  # per block: a processor's cache keeps most of them, and a GPU needs more
+_LOGITS_ON_A_GPU = 2**26
 
 
 class Positions(NamedTuple):
@@ -229,7 +230,8 @@ class Decoder(RunByBackend):
             words: ``(batch,)``.
         """
         shape, words = t.shape[:2], words.repeat_interleave(t.size(1))
-        rows, log_p = max(1, _LOGITS // len(self.output.bias)), []
+        numbers = _LOGITS if words.device.type == "cpu" else _LOGITS_ON_A_GPU
+        rows, log_p = max(1, numbers // len(self.output.bias)), []
         for part, wanted in zip(t.flatten(0, 1).split(rows), words.split(rows), strict=True):
             logits = self.logits(part)
             logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
