@@ -176,6 +176,6 @@ def test_triton_compiles_for_a_gpu_that_is_not_here(tmp_path):
     }
     for name, _, _, registers, spilled, _, x, width, *_ in rows:
         # a few numbers alone, and two columns of a thread
-        widest = {"_weights": "32", "_attend_and_gate": "64"}.get(name, "128")
+        widest = {"_weights": "32", "_attend_and_gate": "32"}.get(name, "128")
         assert int(registers) <= 128 and (spilled, x) == ("0", "x"), ran.stdout
         assert width.startswith(widest), ran.stdout

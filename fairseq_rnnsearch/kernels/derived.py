@@ -74,15 +74,6 @@ def decoder_tensors(
     return steps, *of_memory, *of_unit, *of_model, foreseen
 
 
-def summed_product(d_out: Tensor, x: Tensor) -> Tensor:
-    """Return a matrix's gradient, ``(out, in)``, given the gradients of its products with x.
-
-    Args:
-        d_out, x: ``(..., out)`` and ``(..., in)``; x may be of any type.
-    """
-    return d_out.flatten(0, -2).T @ x.flatten(0, -2).to(d_out.dtype)
-
-
 def slices(length: int, step: int) -> list[slice]:
     """Split ``length`` rows into slices of ``step``; the last may be shorter."""
     return [slice(start, min(start + step, length)) for start in range(0, length, step)]

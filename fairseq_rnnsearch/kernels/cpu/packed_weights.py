@@ -15,8 +15,6 @@ from torch import Tensor
 from torch.nn.functional import linear
 from torch.utils.weak import WeakIdKeyDictionary
 
-from fairseq_rnnsearch.kernels.derived import summed_product
-
 Made = TypeVar("Made")
 
 ARRANGED = (torch.float32, torch.bfloat16)
@@ -78,14 +76,17 @@ def single_product(x: Tensor, weight: Tensor) -> Tensor:
 
 
 def weight_gradient(d_out: Tensor, x: Tensor) -> Tensor:
-    """Return the same as ``derived.summed_product``, in new memory.
+    """Return a matrix's gradient, ``(out, in)``, in new memory, given those of its products with x.
 
     In float32, MKL, which torch's own products are, has half of oneDNN's speed on AMD's processors
     with AVX-512.
+
+    Args:
+        d_out, x: ``(..., out)`` and ``(..., in)``; x may be of any type.
     """
-    if d_out.dtype != torch.float32 or not d_out.numel() or not _available(d_out.dtype):
-        return summed_product(d_out, x)
     d_out, x = d_out.flatten(0, -2), x.flatten(0, -2).to(d_out.dtype)
+    if d_out.dtype != torch.float32 or not d_out.numel() or not _available(d_out.dtype):
+        return d_out.T @ x
     d_out, x = d_out.contiguous(), x.contiguous()  # with gaps between rows, oneDNN may be slow
     if len(d_out.T) < 2 * len(x.T):
         return _arranged(x.T, d_out.T)

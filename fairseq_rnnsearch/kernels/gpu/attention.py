@@ -13,15 +13,17 @@ from fairseq_rnnsearch.kernels.gpu.products import tanh
 
 LONGEST = 512  # source positions
 POSITIONS = 4  # of a program that sums over columns
+POSITIONS_OF_KEYS = 8  # of a program that sums over steps
 WIDTH = 256  # columns at a time
-TILE = 4096  # numbers at a time of a program that sums over positions
+GATES = 128  # columns of a program that computes gates
+TILE = 8192  # numbers at a time of a program that sums over positions
 
 
 def energies(keys: Tensor, query: Tensor, v: Tensor, padding: Tensor, energy: Tensor) -> None:
     """Compute v . tanh(key + query) into ``energy``, and minus infinity at padding.
 
     Args:
-        keys: exact, ``(batch, source, n')``.
+        keys: operands or exact, ``(batch, source, n')``.
         query: operands, ``(batch, n')``, rows may be strided.
         v: exact, ``(n',)``.
         padding: ``(batch, source)``.
@@ -51,7 +53,7 @@ def attend_and_gate(
     Args:
         energy: as after ``energies``.
         values: C h_j, operands, ``(batch, source, 3n)``.
-        inputs: [x, x_z, x_r], exact, ``(batch, 3n)``.
+        inputs: [x, x_z, x_r], operands or exact, ``(batch, 3n)``.
         product: operands, ``(batch, 2n or more)``, [U_z s, U_r s] and what else there is.
         state: s, exact, ``(batch, n)``.
         alpha: receives the weights, exact, ``(batch, source)``.
@@ -62,10 +64,10 @@ def attend_and_gate(
     batch, source = energy.shape
     n = state.size(1)
     tensors = (energy, values, inputs, product, state, alpha, context, unit, reset_state)
-    _attend_and_gate[(batch, triton.cdiv(n, WIDTH))](
+    _attend_and_gate[(batch, triton.cdiv(n, GATES))](
         *(*tensors, source, product.stride(0), n),
         SOURCE=triton.next_power_of_2(source),
-        WIDTH=WIDTH,
+        WIDTH=GATES,
     )
 
 
@@ -121,21 +123,21 @@ def keys_backward(
         keys, v: as for ``energies``.
         queries: operands, ``(steps, batch, n')``, rows may be strided.
         d_energy: exact, ``(steps, batch, source)``.
-        d_keys: exact, ``(batch, source, n')``.
+        d_keys: in the keys' type, ``(batch, source, n')``.
         d_v: exact, ``(parts, n')``, of which the sum is v's gradient; see ``parts_of_v``.
     """
     batch, source, width = keys.shape
-    _keys_backward[(batch, triton.cdiv(source, POSITIONS), triton.cdiv(width, WIDTH))](
+    _keys_backward[(batch, triton.cdiv(source, POSITIONS_OF_KEYS), triton.cdiv(width, WIDTH))](
         *(keys, queries, v, d_energy, d_keys, d_v, len(queries), batch, source),
         *(*queries.stride()[:2], width),
-        POSITIONS=POSITIONS,
+        POSITIONS=POSITIONS_OF_KEYS,
         WIDTH=WIDTH,
     )
 
 
 def parts_of_v(keys: Tensor) -> int:
     """Return in how many parts ``keys_backward`` leaves the gradient of v."""
-    return len(keys) * triton.cdiv(keys.size(1), POSITIONS)
+    return len(keys) * triton.cdiv(keys.size(1), POSITIONS_OF_KEYS)
 
 
 # --- kernels --------------------------------------------------------------------------------------
@@ -149,7 +151,7 @@ def _energies(
     row = tl.program_id(0).to(tl.int64)
     s = tl.program_id(1) * POSITIONS + tl.arange(0, POSITIONS)
     is_position = s < source
-    e = tl.zeros((POSITIONS,), keys.dtype.element_ty)
+    e = tl.zeros((POSITIONS,), energy.dtype.element_ty)
     for start in range(0, width, WIDTH):
         column = start + tl.arange(0, WIDTH)
         here = column < width
@@ -262,15 +264,14 @@ def _keys_backward(
     is_position, here = s < source, column < width
     at = (row * source + s[:, None]) * width + column[None, :]
     there = is_position[:, None] & here[None, :]
-    key = tl.load(keys + at, mask=there, other=0.0)
-    d_key = tl.zeros((POSITIONS, WIDTH), key.dtype)
-    d_v_here = tl.zeros((WIDTH,), key.dtype)
+    exact: tl.constexpr = d_energy.dtype.element_ty
+    key = tl.load(keys + at, mask=there, other=0.0).to(exact)
+    d_key = tl.zeros((POSITIONS, WIDTH), exact)
+    d_v_here = tl.zeros((WIDTH,), exact)
     for i in range(steps):
         d_e = tl.load(d_energy + (i * batch + row) * source + s, mask=is_position, other=0.0)
-        q = tl.load(queries + i * to_step + row * to_query + column, mask=here, other=0.0).to(
-            key.dtype
-        )
-        t = tanh(key + q[None, :])
+        q = tl.load(queries + i * to_step + row * to_query + column, mask=here, other=0.0)
+        t = tanh(key + q.to(exact)[None, :])
         d_key += d_e[:, None] * (1 - t * t)
         d_v_here += tl.sum(d_e[:, None] * t, axis=0)
     v_here = tl.load(v + column, mask=here, other=0.0)

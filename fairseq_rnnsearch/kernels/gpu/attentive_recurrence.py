@@ -19,13 +19,8 @@ the loop.
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.kernels.accuracy import accurate_type
-from fairseq_rnnsearch.kernels.derived import (
-    apply,
-    decoder_tensors,
-    first_order,
-    summed_product,
-)
+from fairseq_rnnsearch.kernels.accuracy import accurate_product, accurate_type
+from fairseq_rnnsearch.kernels.derived import apply, decoder_tensors, first_order
 from fairseq_rnnsearch.kernels.gpu import attention, products
 
 
@@ -57,20 +52,18 @@ class _DecoderRecurrence(torch.autograd.Function):
         U, C = U.to(operands), C.to(operands)
         U_gates_and_W_a = torch.cat((U_gates, W_a)).to(operands)
         foreseen = None if foreseen is None else foreseen.to(operands).contiguous()
-        word_inputs, annotations, keys, v_a = (
-            x.to(exact).contiguous() for x in (word_inputs, annotations, keys, v_a)
-        )
-        padding = padding.contiguous()
+        v_a, annotations = v_a.to(exact), annotations.to(operands)
+        word_inputs, keys, padding = (x.contiguous() for x in (word_inputs, keys, padding))
         updates, B, n = len(word_inputs), *initial.shape
-        values = annotations.to(operands) @ C.T  # C h_j
-        units = keys.new_empty(updates, B, 3 * n)
+        values = annotations @ C.T  # C h_j
+        units = v_a.new_empty(updates, B, 3 * n)
         states = units.new_empty(updates + 1, B, n)
         states_in = torch.empty_like(states, dtype=operands)
         states[0] = states_in[0] = initial
         alignment = units.new_empty(steps, *padding.shape)
         s_products = U.new_empty(steps, B, len(U_gates_and_W_a))  # [U_z s, U_r s, p]
         queries, energy = s_products[..., 2 * n :], torch.empty_like(alignment[0])
-        reset_s, context = torch.empty_like(states_in[0]), torch.empty_like(states[0])
+        reset_s, context = torch.empty_like(states_in[1:]), torch.empty_like(states[0])
         for i in range(steps):
             s = states[i]
             torch.mm(states_in[i], U_gates_and_W_a.T, out=s_products[i])
@@ -81,13 +74,13 @@ class _DecoderRecurrence(torch.autograd.Function):
                 attention.weights(energy, alignment[i])
                 break
             given = energy, values, word_inputs[i], s_products[i], s
-            attention.attend_and_gate(*given, alignment[i], context, units[i], reset_s)
+            attention.attend_and_gate(*given, alignment[i], context, units[i], reset_s[i])
             products.new_state(  # one direction
-                *(x.unsqueeze(0) for x in (word_inputs[i], context, s, reset_s, U, units[i])),
+                *(x.unsqueeze(0) for x in (word_inputs[i], context, s, reset_s[i], U, units[i])),
                 *(x[i + 1].unsqueeze(0) for x in (states, states_in)),
             )
-        contexts = torch.bmm(alignment.transpose(0, 1), annotations).transpose(0, 1)
-        computed = units, states, states_in, alignment, queries
+        contexts = torch.bmm(alignment.transpose(0, 1), annotations.to(exact)).transpose(0, 1)
+        computed = units, states, states_in, reset_s, alignment, queries
         ctx.save_for_backward(*computed, annotations, keys, values, U_gates_and_W_a, U, C, v_a)
         # the state before the first step has the parameters' type, and so has the alignment
         of_caller = alignment.to(initial.dtype).transpose(0, 1)
@@ -101,7 +94,7 @@ class _DecoderRecurrence(torch.autograd.Function):
         d_contexts: Tensor | None,
         d_alignment: Tensor | None,
     ) -> tuple[Tensor | None, ...]:
-        units, states, states_in, alignment, queries, *given = ctx.saved_tensors
+        units, states, states_in, reset_s, alignment, queries, *given = ctx.saved_tensors
         annotations, keys, values, U_gates_and_W_a, U, C, v_a = given
         updates, B, width = units.shape
         steps, n = len(alignment), width // 3
@@ -109,10 +102,12 @@ class _DecoderRecurrence(torch.autograd.Function):
         d_products = U.new_empty(steps, B, width + len(v_a))  # [d_inputs, d_query]
         d_inputs, d_query = d_products.split((width, len(v_a)), dim=-1)
         d_inputs[updates:] = 0
-        d_alpha = torch.zeros_like(alignment)  # (12)
-        if d_contexts is not None:
-            d_contexts = d_contexts.to(alignment.dtype)
-            d_alpha += torch.bmm(d_contexts.transpose(0, 1), annotations.mT).transpose(0, 1)
+        if d_contexts is None:
+            d_alpha = torch.zeros_like(alignment)
+        else:  # (12)
+            d_contexts = d_contexts.transpose(0, 1).to(U.dtype)
+            d_alpha = accurate_product(d_contexts, annotations.mT)
+            d_alpha = d_alpha.transpose(0, 1).contiguous()
         if d_alignment is not None:
             d_alpha += d_alignment.transpose(0, 1)
         d_s, d_s_from_product = torch.zeros_like(states[:1]), None
@@ -137,13 +132,18 @@ class _DecoderRecurrence(torch.autograd.Function):
         of_steps = alignment.permute(1, 2, 0)
         d_values = torch.bmm(of_steps, d_inputs.transpose(0, 1).to(alignment.dtype))  # (13)
         d_values = d_values.to(U.dtype)
-        d_annotations = (d_values @ C).to(annotations.dtype)
+        d_annotations = accurate_product(d_values.flatten(0, 1), C).view_as(annotations)
         if d_contexts is not None:  # (4)
-            d_annotations += torch.bmm(of_steps, d_contexts.transpose(0, 1))
-        d_product = summed_product(d_products[..., n:], states_in[:steps])  # (10)
+            d_annotations += torch.bmm(of_steps, d_contexts.to(alignment.dtype))
+        d_product = _weight_gradient(d_products[..., n:], states_in[:steps])  # (10)
         d_U_gates, d_W_a = d_product.split((2 * n, len(v_a)))
-        d_U = summed_product(d_inputs[:updates, :, :n], units[..., 2 * n :] * states[:updates])
-        d_C = summed_product(d_values, annotations)
+        d_U = _weight_gradient(d_inputs[:updates, :, :n], reset_s)
+        d_C = _weight_gradient(d_values, annotations)
         d_tensors = d_inputs[:updates], d_s[0], d_annotations, d_keys, d_U_gates, d_U, d_C, d_W_a
         d_foreseen = d_query if ctx.needs_input_grad[12] else None
         return None, None, None, *d_tensors, d_v.sum(dim=0), d_foreseen
+
+
+def _weight_gradient(d_out: Tensor, x: Tensor) -> Tensor:
+    """Return a matrix's gradient, ``(out, in)``, summed over all other dimensions."""
+    return accurate_product(d_out.flatten(0, -2).T, x.flatten(0, -2))

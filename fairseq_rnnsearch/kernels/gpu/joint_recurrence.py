@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.kernels.accuracy import accurate_type
+from fairseq_rnnsearch.kernels.accuracy import accurate_product, accurate_type
 from fairseq_rnnsearch.kernels.derived import apply, first_order
 from fairseq_rnnsearch.kernels.gpu import products
 from fairseq_rnnsearch.kernels.interface import Direction
@@ -55,25 +55,23 @@ class _JointRecurrence(torch.autograd.Function):
         U: Tensor,
     ) -> Tensor:
         operands = operands or inputs.dtype
-        inputs, U_gates, U = (
-            inputs.to(accurate_type(operands)),
-            U_gates.to(operands),
-            U.to(operands),
-        )
+        exact = accurate_type(operands)
+        U_gates, U = U_gates.to(operands), U.to(operands)
         T, D, B, width = inputs.shape
-        units, states = torch.empty_like(inputs), inputs.new_empty(T + 1, D, B, width // 3)
+        units = torch.empty_like(inputs, dtype=exact)
+        states = units.new_empty(T + 1, D, B, width // 3)
         states[0] = 0 if initial is None else initial
         states_in = torch.empty_like(states, dtype=operands)
         states_in[0] = states[0]
-        present = None if present is None else present.to(inputs.dtype)
-        reset_h = torch.empty_like(states_in[0])
+        present = None if present is None else present.to(exact)
+        reset_h = torch.empty_like(states_in[1:])
         for t in range(T):
             x, unit, h = inputs[t], units[t], states[t]
             here = None if present is None else present[t]
-            products.gates(x, h, states_in[t], U_gates, here, unit, reset_h)
+            products.gates(x, h, states_in[t], U_gates, here, unit, reset_h[t])
             following = states[t + 1], states_in[t + 1]
-            products.new_state(x, None, h, reset_h, U, unit, *following)
-        ctx.save_for_backward(units, states, states_in, U_gates, U)
+            products.new_state(x, None, h, reset_h[t], U, unit, *following)
+        ctx.save_for_backward(units, states, states_in, reset_h, U_gates, U)
         return states_in[1:]
 
     @staticmethod
@@ -81,7 +79,7 @@ class _JointRecurrence(torch.autograd.Function):
     def backward(
         ctx: torch.autograd.function.FunctionCtx, d_states: Tensor
     ) -> tuple[Tensor | None, ...]:
-        units, states, states_in, U_gates, U = ctx.saved_tensors
+        units, states, states_in, reset_h, U_gates, U = ctx.saved_tensors
         d_states = d_states.contiguous()
         n = U.size(-1)
         d_inputs = torch.empty_like(units, dtype=U.dtype)  # [d_a, d_a_z, d_a_r]
@@ -93,7 +91,7 @@ class _JointRecurrence(torch.autograd.Function):
             d_h_from_gates = torch.bmm(d_inputs[t, :, :, n:], U_gates)
         products.unit_backward(d_h_from_gates, d_h, None, None, None, None)
         d_U_gates = _summed(d_inputs[..., n:], states_in[:-1])
-        d_U = _summed(d_inputs[..., :n], (units[..., 2 * n :] * states[:-1]).to(U.dtype))
+        d_U = _summed(d_inputs[..., :n], reset_h)
         d_initial = d_h.sum(dim=0) if ctx.needs_input_grad[2] else None
         return None, None, d_initial, d_inputs, d_U_gates, d_U
 
@@ -101,7 +99,7 @@ class _JointRecurrence(torch.autograd.Function):
 def _summed(d_out: Tensor, x: Tensor) -> Tensor:
     """Return matrix gradients summed over all steps, ``(directions, out, in)``."""
     d_out, x = (rows.transpose(0, 1).flatten(1, 2) for rows in (d_out, x))
-    return torch.bmm(d_out.mT, x)
+    return accurate_product(d_out.mT, x)
 
 
 def _together(rows: Sequence[Tensor], reverse: tuple[bool, ...]) -> Tensor:

@@ -11,9 +11,9 @@ import torch
 from torch import Tensor
 
 from fairseq_rnnsearch.devices import runs_triton
-from fairseq_rnnsearch.kernels.accuracy import accurate_type
+from fairseq_rnnsearch.kernels.accuracy import accurate_product, accurate_type
 from fairseq_rnnsearch.kernels.derived import apply, first_order, slices, smoothing
-from fairseq_rnnsearch.paper.equations.linear import aligned
+from fairseq_rnnsearch.paper.equations.linear import ALIGNED
 
 # bytes of logits per block
 LOGITS = 2**28
@@ -51,29 +51,29 @@ class _MaskedCost(torch.autograd.Function):
         bias: Tensor,
     ) -> tuple[Tensor, Tensor]:
         operands = operands or t.dtype
-        ctx.width, b = t.size(1), bias.to(operands)
-        t, W = (aligned(x.to(operands)) for x in (t, weight))
+        width = t.size(1)
+        # W t + b is the product of [W, b] and [t, 1], and so are the gradients
+        t, W = (_with_a_column(x, y, operands) for x, y in ((t, 1), (weight, bias)))
         words, present = words.contiguous(), present.contiguous()
-        exact = accurate_type(operands)
-        nll, total = t.new_zeros(2, dtype=exact)
-        d_t, d_W = torch.empty_like(t), torch.zeros_like(W, dtype=exact)
-        d_b = torch.zeros_like(b, dtype=exact)
+        nll, total = t.new_zeros(2, dtype=accurate_type(operands))
+        d_t, d_W = torch.empty_like(t), None
         compute = _fused_cost_of_rows() if runs_triton(t) else cost_of_rows
         for part in slices(len(t), max(1, LOGITS // (len(W) * t.element_size()))):
-            x = torch.addmm(b, t[part], W.T)
+            x = torch.mm(t[part], W.T)
             of_words, of_all = compute(x, words[part], present[part], label_smoothing, wanted)
             nll = nll + of_words.sum()
             if label_smoothing:
                 total = total + of_all.sum()
             if wanted:  # x now holds its gradient
-                d_b += x.sum(dim=0, dtype=exact)
                 torch.mm(x, W, out=d_t[part])
-                d_W += x.T @ t[part]
+                of_part = accurate_product(x.T, t[part])
+                d_W = of_part if d_W is None else d_W.add_(of_part)
         kept, spread = smoothing(label_smoothing, len(W))
         cost = kept * nll - spread * total
         ctx.mark_non_differentiable(nll)
         if wanted:
-            ctx.save_for_backward(d_t, d_W, d_b)
+            d_W = torch.zeros_like(W, dtype=nll.dtype) if d_W is None else d_W
+            ctx.save_for_backward(d_t[:, :width], d_W[:, :width], d_W[:, width])
         return cost, nll
 
     @staticmethod
@@ -81,9 +81,15 @@ class _MaskedCost(torch.autograd.Function):
     def backward(
         ctx: torch.autograd.function.FunctionCtx, d_cost: Tensor, _: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        d_t, d_W, d_b = ctx.saved_tensors
-        gradients = (x * d_cost for x in (d_t[:, : ctx.width], d_W[:, : ctx.width], d_b))
-        return None, None, None, None, None, *gradients
+        return None, None, None, None, None, *(x * d_cost for x in ctx.saved_tensors)
+
+
+def _with_a_column(rows: Tensor, column: Tensor | float, dtype: torch.dtype) -> Tensor:
+    """Return rows with one more number, and zeros up to a multiple of 16 bytes."""
+    width = rows.size(1)
+    wider = rows.new_empty(len(rows), width + 1 - (width + 1) % -ALIGNED, dtype=dtype)
+    wider[:, :width], wider[:, width], wider[:, width + 1 :] = rows, column, 0
+    return wider
 
 
 def cost_of_rows(

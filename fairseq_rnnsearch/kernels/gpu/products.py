@@ -17,8 +17,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-COLUMNS = 32  # of each program's product
+COLUMNS = 32  # of each program's product, or of each of the two gates
 ROWS = 128  # the most of each program's product
+WARPS = 8  # of each program with a product
 STAGES = 4  # blocks of operands on their way from memory, if shared memory holds as many
 WIDTH = 512  # numbers of each program without a product
 PROGRAMS = 132  # the GPUs that this is tuned for have at least as many multiprocessors
@@ -37,7 +38,7 @@ def gates(
     """Compute z and r into ``unit``, and r o h into ``reset_state``.
 
     Args:
-        inputs: [x, x_z, x_r], exact, ``(directions, batch, 3n)``.
+        inputs: [x, x_z, x_r], operands or exact, ``(directions, batch, 3n)``.
         state, state_in: h, ``(directions, batch, n)``.
         weight: U_gates, operands, ``(directions, 2n, n)``.
         present: exact, ``(directions, batch)``, 1 for a word, 0 for padding, which keeps the
@@ -46,7 +47,7 @@ def gates(
         reset_state: operands, ``(directions, batch, n)``.
     """
     directions, batch, n = state.shape
-    grid = batch, n, directions, COLUMNS // 2  # for each of both gates
+    grid = batch, n, directions, COLUMNS
     tensors = (inputs, state, state_in, weight, present, unit, reset_state)
     _launch(_gates, weight, grid, *tensors, n)
 
@@ -147,7 +148,7 @@ def _launch(
         COLUMNS=columns,
         BLOCK_K=K_BYTES // weight.element_size(),
         PRECISION="tf32x3" if is_exact else "tf32",
-        num_warps=8 if block > 64 else 4,
+        num_warps=WARPS,
         num_stages=max(1, min(STAGES, stages)),
     )
 
@@ -214,6 +215,12 @@ def _gates(
     direction = tl.program_id(2).to(tl.int64)
     row += direction * batch
     exact: tl.constexpr = state.dtype.element_ty
+    here = has_row[:, None] & (j < n)[None, :]
+    # what follows the product is read before it, so that no program waits for it
+    of_unit, at_state = row[:, None] * 3 * n + j[None, :], row[:, None] * n + j[None, :]
+    x_z = tl.load(inputs + of_unit + n, mask=here, other=0.0)
+    x_r = tl.load(inputs + of_unit + 2 * n, mask=here, other=0.0)
+    h = tl.load(state + at_state, mask=here, other=0.0)
     x, w = state_in + row * n, weight + direction * 2 * n * n + j * n
     z = tl.zeros((ROWS, COLUMNS), exact)
     r = z
@@ -223,17 +230,12 @@ def _gates(
         at, its = w[None, :] + k[:, None], (k < n)[:, None] & (j < n)[None, :]
         z = tl.dot(a, tl.load(at, mask=its, other=0.0), z, input_precision=PRECISION)
         r = tl.dot(a, tl.load(at + n * n, mask=its, other=0.0), r, input_precision=PRECISION)
-    here = has_row[:, None] & (j < n)[None, :]
-    at = row[:, None] * 3 * n + j[None, :]
-    z = _sigmoid(z + tl.load(inputs + at + n, mask=here, other=0.0))
-    r = _sigmoid(r + tl.load(inputs + at + 2 * n, mask=here, other=0.0))
+    z, r = _sigmoid(z + x_z), _sigmoid(r + x_r)
     if present is not None:
         z *= tl.load(present + row, mask=has_row, other=0.0)[:, None]
-    tl.store(unit + at + n, z, mask=here)
-    tl.store(unit + at + 2 * n, r, mask=here)
-    at = row[:, None] * n + j[None, :]
-    h = tl.load(state + at, mask=here, other=0.0)
-    tl.store(reset_state + at, r * h, mask=here)
+    tl.store(unit + of_unit + n, z, mask=here)
+    tl.store(unit + of_unit + 2 * n, r, mask=here)
+    tl.store(reset_state + at_state, r * h, mask=here)
 
 
 @triton.jit
@@ -246,16 +248,16 @@ def _new_state(
     direction = tl.program_id(2).to(tl.int64)
     row += direction * batch
     exact: tl.constexpr = state.dtype.element_ty
-    x, w = reset_state + row * n, weight + direction * n * n + j * n
-    a = _product(x, w, has_row, j < n, 1, n, exact, BLOCK_K, PRECISION)
     here = has_row[:, None] & (j < n)[None, :]
     at, of_unit = row[:, None] * n + j[None, :], row[:, None] * 3 * n + j[None, :]
-    a += tl.load(inputs + of_unit, mask=here, other=0.0)
+    a = tl.load(inputs + of_unit, mask=here, other=0.0).to(exact)
     if context is not None:
         a += tl.load(context + at, mask=here, other=0.0)
-    proposed = tanh(a)
     z = tl.load(unit + of_unit + n, mask=here, other=0.0)
     h = tl.load(state + at, mask=here, other=0.0)
+    x, w = reset_state + row * n, weight + direction * n * n + j * n
+    a += _product(x, w, has_row, j < n, 1, n, exact, BLOCK_K, PRECISION)
+    proposed = tanh(a)
     h += z * (proposed - h)
     tl.store(unit + of_unit, proposed, mask=here)
     tl.store(following + at, h, mask=here)
@@ -302,13 +304,13 @@ def _reset_backward(
     direction = tl.program_id(2).to(tl.int64)
     exact: tl.constexpr = d_state.dtype.element_ty
     d_x = d_inputs + direction * to_d_inputs_direction + row * to_d_inputs
-    w = weight + direction * n * n + j
-    d_q = _product(d_x, w, has_row, j < n, n, n, exact, BLOCK_K, PRECISION)
     here = has_row[:, None] & (j < n)[None, :]
     row += direction * batch
     at = row[:, None] * n + j[None, :]
     r = tl.load(unit + row[:, None] * 3 * n + 2 * n + j[None, :], mask=here, other=0.0)
     h = tl.load(state + at, mask=here, other=0.0)
     d = tl.load(d_state + at, mask=here, other=0.0)
+    w = weight + direction * n * n + j
+    d_q = _product(d_x, w, has_row, j < n, n, n, exact, BLOCK_K, PRECISION)
     tl.store(d_x[:, None] + 2 * n + j[None, :], d_q * h * r * (1 - r), mask=here)
     tl.store(d_state + at, d + d_q * r, mask=here)

@@ -188,7 +188,7 @@ class _Launched(torch.autograd.Function):
     ) -> tuple[Tensor | None, ...]:
         if ctx.launch != ctx.of_model.launches:
             raise RuntimeError("another batch's cost was computed before this one's gradients")
-        return None, None, *(gradient * d_cost for gradient in ctx.gradients)
+        return None, None, *torch._foreach_mul(ctx.gradients, d_cost)  # a few launches
 
 
 def _padded(words: Tensor, pad: int) -> Tensor:
