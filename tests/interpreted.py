@@ -153,20 +153,34 @@ def adadelta(sound, factor=None):
     from fairseq_rnnsearch.plugin.optim import fused_adadelta
 
     torch.manual_seed(0)
-    start = torch.randn(37, 41)
-    one, other = (torch.nn.Parameter(start.clone()) for _ in "ab")
-    plain, fused = (OnePassAdadelta([p], rho=0.95, weight_decay=0.1) for p in (one, other))
+    start = [torch.randn(37, 41), torch.randn(5), torch.randn(2, 256)]
+    ours, theirs = ([torch.nn.Parameter(x.clone()) for x in start] for _ in "ab")
+    fused, plain = (OnePassAdadelta(p, rho=0.95, weight_decay=0.1) for p in (ours, theirs))
     for _ in range(3):
-        gradient = torch.randn(37, 41)
-        one.grad = gradient if factor is None else factor * gradient
+        gradients = [torch.randn_like(x) for x in start]
+        for parameter, gradient in zip(theirs, gradients, strict=True):
+            parameter.grad = gradient if factor is None else factor * gradient
         if sound is not False:
             plain.step()
         truth = None if sound is None else torch.tensor(sound, dtype=torch.int32)
         by = None if factor is None else torch.tensor(factor)
-        averages = fused._averages_of(other)
-        fused_adadelta.update(other.data, gradient, *averages, truth, by, fused.param_groups[0])
-    assert_close(other, one)
-    assert_close(averages, plain._averages_of(one))
+        averages = [fused._averages_of(parameter) for parameter in ours]
+        triples = zip(ours, gradients, averages, strict=True)
+        rows = [(parameter.data, gradient, *both) for parameter, gradient, both in triples]
+        fused_adadelta.update(rows, truth, by, fused.param_groups[0])
+    assert_close(ours, theirs)
+    assert_close(averages, [plain._averages_of(parameter) for parameter in theirs])
+
+
+def norm():
+    """Of tensors that end within a block, at its end, in the second, and begin anywhere."""
+    from fairseq_rnnsearch.plugin.optim import fused_adadelta
+
+    torch.manual_seed(0)
+    gradients = [torch.randn(size) for size in (5, 256, 257, 1)]
+    assert_close(fused_adadelta.norm_of(gradients), torch.cat(gradients).norm())
+    gradients.append(torch.randn(300)[1:])
+    assert_close(fused_adadelta.norm_of(gradients), torch.cat(gradients).norm())
 
 
 CHECKS = {name: partial(as_the_reference, name) for name in CASES} | {
@@ -183,6 +197,7 @@ CHECKS = {name: partial(as_the_reference, name) for name in CASES} | {
     "adadelta, sound": partial(adadelta, True),
     "adadelta, not sound": partial(adadelta, False),
     "adadelta, clipped": partial(adadelta, True, 0.25),
+    "norm": norm,
 }
 
 if __name__ == "__main__":

@@ -75,21 +75,25 @@ def test_it_refuses_what_cuda_refuses_and_counts():
 
 @pytest.fixture(autouse=True)
 def fused_adadelta(monkeypatch):
-    """A stand-in for the update in Triton, which tests/interpreted.py has; norms of gradients."""
+    """A stand-in for what Triton does, which tests/interpreted.py has; norms of gradients."""
     norms = []
 
-    def update(parameter, gradient, square_avg, acc_delta, sound, factor, group):
-        norms.append(gradient.norm())
+    def update(rows, sound, factor, group):
         rho, eps = group["rho"], group["eps"]
-        g = gradient if factor is None else gradient * factor
-        e_g = rho * square_avg + (1 - rho) * g * g
-        delta = (acc_delta + eps).sqrt() / (e_g + eps).sqrt() * g
-        e_d = rho * acc_delta + (1 - rho) * delta * delta
-        new = parameter.detach() - group["lr"] * delta
-        for old, value in ((square_avg, e_g), (acc_delta, e_d), (parameter.detach(), new)):
-            old.copy_(value if sound is None else torch.where(sound.bool(), value, old))
+        for parameter, gradient, square_avg, acc_delta in rows:
+            norms.append(gradient.norm())
+            g = gradient if factor is None else gradient * factor
+            e_g = rho * square_avg + (1 - rho) * g * g
+            delta = (acc_delta + eps).sqrt() / (e_g + eps).sqrt() * g
+            e_d = rho * acc_delta + (1 - rho) * delta * delta
+            new = parameter.detach() - group["lr"] * delta
+            for old, value in ((square_avg, e_g), (acc_delta, e_d), (parameter.detach(), new)):
+                old.copy_(value if sound is None else torch.where(sound.bool(), value, old))
 
-    stand_in = SimpleNamespace(update=update)
+    def norm_of(gradients):
+        return torch.stack([gradient.norm() for gradient in gradients]).norm()
+
+    stand_in = SimpleNamespace(update=update, norm_of=norm_of)
     monkeypatch.setattr(one_pass, "runs_triton", lambda tensor: tensor.device.type != "cpu")
     monkeypatch.setitem(sys.modules, "fairseq_rnnsearch.plugin.optim.fused_adadelta", stand_in)
     monkeypatch.setattr(optim, "fused_adadelta", stand_in, raising=False)

@@ -254,7 +254,7 @@ class ResumableTrainer(Trainer):
         norm = super().clip_grad_norm(clip_norm)
         if not (isinstance(self.optimizer, DecidingOptimizer) and self.optimizer.decides()):
             return norm
-        norm = torch.where(torch.isfinite(norm), norm, 0.0)
+        norm = torch.nan_to_num(norm, nan=0.0, posinf=0.0)
         if norm.device.type == "cpu" or self._grad_norm_buf is not None:  # which are compared
             return norm
         self._norm = norm

@@ -152,8 +152,8 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
             logging_output |= attention_statistics(attention, is_word, source.eq(self.source_eos))
             if self._collects and not model.training:
                 self.task.collect_alignments(sample["id"], source, target, attention)
-        # an infinite cost can have a finite gradient, but the update is not sound
-        sound = torch.where(torch.isfinite(loss.detach()), 1.0, torch.nan).to(loss.dtype)
+        # an infinite cost can have a finite gradient, but the update is not sound: 0 x inf is NaN
+        sound = 1 + 0 * loss.detach()
         loss = (loss + self.guided_alignment_weight * alignment_cost) * sound
         return loss, self._gradient_divisor(sample["ntokens"], sentences), logging_output
 

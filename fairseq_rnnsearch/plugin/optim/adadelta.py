@@ -10,6 +10,7 @@ learning rate. fairseq's own ``adadelta`` lets ``--lr``, 0.25 by default, scale 
 """
 
 import logging
+import math
 from argparse import ArgumentParser
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -193,7 +194,7 @@ class RNNSearchAdadelta(FairseqOptimizer):
 
     def _decide_on_the_device(self, norm: Tensor) -> None:
         """Let the device handle a non-finite norm, without asking whether it is one."""
-        is_finite = torch.isfinite(norm)
+        is_finite = norm < math.inf  # one launch, where isfinite is four
         if self.cfg.nonfinite == "skip":
             self._optimizer.sound = is_finite
         else:

@@ -45,21 +45,31 @@ class OnePassAdadelta(torch.optim.Adadelta):
         pairs = [(p, group) for group in self.param_groups for p in group["params"]]
         pairs = [(parameter, group) for parameter, group in pairs if parameter.grad is not None]
         learning = [parameter for parameter, _ in pairs]
-        if self.runs_triton:
-            from fairseq_rnnsearch.plugin.optim import fused_adadelta
-
-            sound = None if self.sound is None else self.sound.int()
-            update, given = fused_adadelta.update, (sound, self.factor)
-        elif closure is None and (functions := self._functions_for(learning)):
-            factor = 1.0 if self.factor is None else self.factor.item()
-            update, given = _update, (functions, factor)
-        else:
+        functions = None if self.runs_triton or closure else self._functions_for(learning)
+        if not functions and not self.runs_triton:
             if self.factor is not None:
                 torch._foreach_mul_(gradients_of(learning), self.factor)
             return super().step(closure)
-        for parameter, group in pairs:
-            update(parameter, parameter.grad, *self._averages_of(parameter), *given, group)
+        rows = [(p, p.grad, *self._averages_of(p), group) for p, group in pairs]
+        torch._foreach_add_([self.state[parameter]["step"] for parameter in learning], 1)
+        if functions:
+            factor = 1.0 if self.factor is None else self.factor.item()
+            for row in rows:
+                _update(*row[:-1], functions, factor, row[-1])
+        else:
+            self._update_by_triton(rows)
         return None
+
+    def _update_by_triton(self, rows: Sequence[tuple]) -> None:
+        """Make an update in one launch for each group of parameters, and for each type."""
+        from fairseq_rnnsearch.plugin.optim import fused_adadelta
+
+        sound = None if self.sound is None else self.sound.int()
+        for group in self.param_groups:
+            of_group = [row[:-1] for row in rows if row[-1] is group]
+            for dtype in dict.fromkeys(row[0].dtype for row in of_group):
+                of_type = [row for row in of_group if row[0].dtype == dtype]
+                fused_adadelta.update(of_type, sound, self.factor, group)
 
     def _functions_for(self, parameters: Sequence[Tensor]) -> ctypes.CDLL | None:
         """Return the compiled functions if they take an update's tensors."""
@@ -73,12 +83,11 @@ class OnePassAdadelta(torch.optim.Adadelta):
         return FUNCTIONS.that_take(*tensors)
 
     def _averages_of(self, parameter: Tensor) -> tuple[Tensor, Tensor]:
-        """Return E[g^2] and E[D^2] before an update."""
+        """Return E[g^2] and E[D^2], zero before the first update."""
         state = self.state[parameter]
         if not state:
             state["step"] = torch.zeros(())
             state |= {name: torch.zeros_like(parameter) for name in AVERAGES}
-        state["step"] += 1
         return tuple(state[name] for name in AVERAGES)
 
 
@@ -98,7 +107,11 @@ def norm_of(gradients: Sequence[Tensor]) -> Tensor:
                 threads, gradient.numel(), gradient.data_ptr(), square.data_ptr()
             )
         return squares.sum().sqrt().to(dtype)
-    norms = torch._foreach_norm(gradients, 2, dtype=dtype)  # a few launches on a GPU
+    if all(map(runs_triton, gradients)) and {gradient.dtype for gradient in gradients} == {dtype}:
+        from fairseq_rnnsearch.plugin.optim import fused_adadelta
+
+        return fused_adadelta.norm_of([gradient.contiguous() for gradient in gradients])
+    norms = torch._foreach_norm(gradients, 2, dtype=dtype)
     return torch.linalg.vector_norm(torch.stack(norms))
 
 
