@@ -49,26 +49,29 @@ SIZES += [(2_000_000, 1000, 125_000)]
 def test_sizes_follow_from_the_corpus(pairs, hidden, updates):
     s = for_corpus({}, pairs, (ENGLISH, ENGLISH))
     assert (s.hidden, s.updates, s.longest, s.bleu_tokenizer) == (hidden, updates, 50, "13a")
-    assert s.bpe_dropout == (0.1 if pairs < 20_000 else 0)
+    assert s.bpe_dropout == (0.1 if pairs < 200_000 else 0)
     assert for_corpus({"hidden": 7, "updates": 9}, pairs, (ENGLISH, ENGLISH)).hidden == 7
 
 
-SMALL = {  # what goes with less than 20,000 pairs, unless it is set otherwise
-    "": (0.1, 20, 3, 0.003, "average"),
-    "bpe_dropout=0": (0, 0, 0, 0.003, "average"),
-    "dropout=0": (0, 0, 0, 0.0015, "best"),
-    "vocabulary=shortlist": (0, 0, 0, 0.0015, "best"),
-    "optimizer=adadelta": (0.1, 20, 3, 0.0015, "average"),
-    "rdrop=0 checkpoint=best": (0.1, 20, 0, 0.003, "best"),
+SUBWORDS = {  # what goes with so many pairs, unless it is set otherwise
+    (9000, ""): (0.1, 20, 3, 0.003, "average"),
+    (9000, "bpe_dropout=0"): (0, 0, 0, 0.003, "average"),
+    (9000, "dropout=0"): (0, 0, 0, 0.0015, "best"),
+    (9000, "vocabulary=shortlist"): (0, 0, 0, 0.0015, "best"),
+    (9000, "optimizer=adadelta"): (0.1, 20, 3, 0.0015, "average"),
+    (9000, "rdrop=0 checkpoint=best"): (0.1, 20, 0, 0.003, "best"),
+    (199_999, ""): (0.1, 11, 2, 0.003, "average"),
+    (199_999, "bpe_dropout=0"): (0, 0, 0, 0.003, "average"),
+    (200_000, ""): (0, 0, 0, 0.0007, "best"),
 }
 
 
-@pytest.mark.parametrize("given", SMALL)
-def test_settings_of_small_corpora(given):
+@pytest.mark.parametrize(("pairs", "given"), SUBWORDS)
+def test_settings_of_subwords(pairs, given):
     chosen = read(dict(x.split("=") for x in given.split()), OPTIONS)
-    s = for_corpus(chosen, 9000, (ENGLISH, ENGLISH))
+    s = for_corpus(chosen, pairs, (ENGLISH, ENGLISH))
     found = (s.bpe_dropout, s.bpe_dropout_epochs, s.rdrop, s.learning_rate, s.checkpoint)
-    assert found == SMALL[given]
+    assert found == SUBWORDS[pairs, given]
 
 
 def test_text_without_spaces_is_trained_by_characters():

@@ -248,7 +248,7 @@ def check(settings: Settings, naming: Naming) -> None:
 
 
 class _Size(NamedTuple):
-    """Below so many pairs: epochs, and the settings that differ."""
+    """Below so many pairs: epochs, the settings that differ, and those that go with BPE-dropout."""
 
     pairs: float
     epochs: int
@@ -256,16 +256,21 @@ class _Size(NamedTuple):
     dropout: float
     bpe_merges: int
     further: dict[str, float]
+    bpe_dropout: dict[str, float]
 
 
+_SMALL = {"bpe_dropout_epochs": 20, "bpe_copies": 10, "rdrop": 3.0}
+_MIDDLE = {"bpe_dropout_epochs": 11, "bpe_copies": 9, "rdrop": 2.0}
+_LARGE = {"learning_rate": 0.0007}
+_LARGEST = {"learning_rate": 0.0004, "warmup": 4000}
 # For less than 20,000 pairs they were measured on 10,000 of Tatoeba, and from there to 200,000 on
-# Multi30k (recipes/RESULTS.md). For more, the model grows towards the paper's, unmeasured.
-_SMALL = 20_000
+# 151,821 of it and on Multi30k (recipes/RESULTS.md). For more, the model grows towards the paper's,
+# unmeasured.
 _SIZES = (
-    _Size(_SMALL, 30, (128, 192, 128, 128), 0.4, 3000, {}),
-    _Size(200_000, 17, (256, 256, 256, 256), 0.3, 8000, {}),
-    _Size(2_000_000, 8, (512, 512, 512, 512), 0.2, 16000, {"learning_rate": 0.0007}),
-    _Size(math.inf, 5, (620, 1000, 1000, 500), 0, 30000, {"learning_rate": 0.0004, "warmup": 4000}),
+    _Size(20_000, 30, (128, 192, 128, 128), 0.4, 3000, {}, _SMALL),
+    _Size(200_000, 17, (256, 256, 256, 256), 0.3, 8000, {}, _MIDDLE),
+    _Size(2_000_000, 8, (512, 512, 512, 512), 0.2, 16000, _LARGE, {}),
+    _Size(math.inf, 5, (620, 1000, 1000, 500), 0, 30000, _LARGEST, {}),
 )
 _LEAST_UPDATES = 1500  # fewer may end before the alignment has been learned
 _LONGEST_UNSPACED = 150  # a sentence has more characters than words
@@ -278,11 +283,11 @@ def for_corpus(given: Mapping[str, Any], pairs: int, texts: Texts) -> Settings:
     by_size = {"dropout": size.dropout, "bpe_merges": size.bpe_merges, **dict(units)}
     chosen = {**by_size, **size.further, **given}
     settings = Settings(**chosen)
-    if pairs < _SMALL and settings.vocabulary == "bpe" and settings.dropout:
-        # what paid on Multi30k, and here more
+    if size.bpe_dropout and settings.vocabulary == "bpe" and settings.dropout:
+        # what paid on Multi30k
         paid = {"bpe_dropout": 0.1, "initialization": "uniform", "checkpoint": "average"}
         if chosen.get("bpe_dropout", paid["bpe_dropout"]):
-            paid |= {"bpe_dropout_epochs": 20, "bpe_copies": 10, "rdrop": 3.0}
+            paid |= size.bpe_dropout
         if settings.optimizer == "adam":
             paid["learning_rate"] = 0.003
         chosen = paid | chosen
