@@ -167,7 +167,7 @@ def adadelta(sound, factor=None):
         averages = [fused._averages_of(parameter) for parameter in ours]
         triples = zip(ours, gradients, averages, strict=True)
         rows = [(parameter.data, gradient, *both) for parameter, gradient, both in triples]
-        fused_adadelta.update(rows, truth, by, fused.param_groups[0])
+        fused_adadelta.update(rows, fused.param_groups[0], truth, by)
     assert_close(ours, theirs)
     assert_close(averages, [plain._averages_of(parameter) for parameter in theirs])
 

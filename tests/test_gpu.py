@@ -78,7 +78,7 @@ def fused_adadelta(monkeypatch):
     """A stand-in for what Triton does, which tests/interpreted.py has; norms of gradients."""
     norms = []
 
-    def update(rows, sound, factor, group):
+    def update(rows, group, sound, factor):
         rho, eps = group["rho"], group["eps"]
         for parameter, gradient, square_avg, acc_delta in rows:
             norms.append(gradient.norm())

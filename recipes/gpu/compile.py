@@ -108,7 +108,7 @@ def update(dtype: torch.dtype) -> None:
     numbers = torch.zeros(4, N, N)  # parameters are in float32
     sound, factor = torch.tensor(1, dtype=torch.int32), torch.tensor(1.0)
     for given in ((None, None), (sound, factor)):
-        fused_adadelta.update([numbers, numbers], *given, options)
+        fused_adadelta.update([numbers, numbers], options, *given)
     fused_adadelta.norm_of(numbers)
 
 

@@ -34,21 +34,23 @@ class _Table(NamedTuple):
 
 
 def update(
-    rows: Sequence[Sequence[Tensor]], sound: Tensor | None, factor: Tensor | None, group: dict
+    rows: Sequence[Sequence[Tensor]], group: dict, sound: Tensor | None, factor: Tensor | None
 ) -> None:
-    """Update parameters in place, as ``OnePassAdadelta`` describes.
+    """Update parameters in place, as ``OnePassAdadelta`` describes; a launch for each type.
 
     Args:
-        rows: each parameter, its gradient, E[g^2] and E[D^2], contiguous, all of one type.
+        rows: each parameter, its gradient, E[g^2] and E[D^2], contiguous, all four of one type.
         sound: 1, or 0 to skip the update; None: 1.
         factor: multiplies the gradients, as clipping does; None: 1.
     """
-    table = _table(rows)
-    _update[(table.blocks,)](
-        *(table.rows, rows[0][0], sound, factor),
-        *(group["rho"], group["eps"], group["weight_decay"], float(group["lr"])),
-        **table.constants,
-    )
+    for dtype in dict.fromkeys(row[0].dtype for row in rows):
+        of_type = [row for row in rows if row[0].dtype == dtype]
+        table = _table(of_type)
+        _update[(table.blocks,)](
+            *(table.rows, of_type[0][0], sound, factor),
+            *(group["rho"], group["eps"], group["weight_decay"], float(group["lr"])),
+            **table.constants,
+        )
 
 
 def norm_of(gradients: Sequence[Tensor]) -> Tensor:
@@ -74,7 +76,8 @@ def _table_of(
         rows.append((blocks, size, *of_row))
         blocks += triton.cdiv(size, block)
     constants = {"COUNT": len(rows), "ROWS": triton.next_power_of_2(len(rows)), "BLOCK": block}
-    constants["ALIGNED"] = all(place % _ALIGNED == 0 for of_row in places for place in of_row)
+    is_aligned = all(place % _ALIGNED == 0 for of_row in places for place in of_row)
+    constants["ALIGNED"] = _ALIGNED if is_aligned else 1
     on_device = torch.tensor(rows, dtype=torch.int64).to(device, non_blocking=True)
     return _Table(on_device, blocks, constants)
 
@@ -96,8 +99,7 @@ def _row(
 @triton.jit
 def _tensor(row, column: tl.constexpr, like, ALIGNED: tl.constexpr) -> tl.tensor:
     """The tensor whose address is in a column."""
-    tensor = tl.load(row + column).to(like.dtype)
-    return tl.multiple_of(tensor, 16) if ALIGNED else tensor
+    return tl.multiple_of(tl.load(row + column).to(like.dtype), ALIGNED)
 
 
 @triton.jit

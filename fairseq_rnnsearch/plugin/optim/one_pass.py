@@ -7,6 +7,7 @@ the same, and checkpoints of either continue with the other.
 
 import ctypes
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import torch
@@ -42,34 +43,28 @@ class OnePassAdadelta(torch.optim.Adadelta):
     @torch.no_grad()
     def step(self, closure: Callable | None = None) -> Tensor | float | None:
         """Make one update."""
-        pairs = [(p, group) for group in self.param_groups for p in group["params"]]
-        pairs = [(parameter, group) for parameter, group in pairs if parameter.grad is not None]
-        learning = [parameter for parameter, _ in pairs]
-        functions = None if self.runs_triton or closure else self._functions_for(learning)
-        if not functions and not self.runs_triton:
+        groups = [
+            (group, [parameter for parameter in group["params"] if parameter.grad is not None])
+            for group in self.param_groups
+        ]
+        learning = [parameter for _, of_group in groups for parameter in of_group]
+        if self.runs_triton:
+            from fairseq_rnnsearch.plugin.optim import fused_adadelta
+
+            sound = None if self.sound is None else self.sound.int()
+            update = partial(fused_adadelta.update, sound=sound, factor=self.factor)
+        elif closure is None and (functions := self._functions_for(learning)):
+            factor = 1.0 if self.factor is None else self.factor.item()
+            update = partial(_update, functions=functions, factor=factor)
+        else:
             if self.factor is not None:
                 torch._foreach_mul_(gradients_of(learning), self.factor)
             return super().step(closure)
-        rows = [(p, p.grad, *self._averages_of(p), group) for p, group in pairs]
-        torch._foreach_add_([self.state[parameter]["step"] for parameter in learning], 1)
-        if functions:
-            factor = 1.0 if self.factor is None else self.factor.item()
-            for row in rows:
-                _update(*row[:-1], functions, factor, row[-1])
-        else:
-            self._update_by_triton(rows)
+        for group, of_group in groups:
+            update([(p, p.grad, *self._averages_of(p)) for p in of_group], group)
+        if learning:
+            torch._foreach_add_([self.state[parameter]["step"] for parameter in learning], 1)
         return None
-
-    def _update_by_triton(self, rows: Sequence[tuple]) -> None:
-        """Make an update in one launch for each group of parameters, and for each type."""
-        from fairseq_rnnsearch.plugin.optim import fused_adadelta
-
-        sound = None if self.sound is None else self.sound.int()
-        for group in self.param_groups:
-            of_group = [row[:-1] for row in rows if row[-1] is group]
-            for dtype in dict.fromkeys(row[0].dtype for row in of_group):
-                of_type = [row for row in of_group if row[0].dtype == dtype]
-                fused_adadelta.update(of_type, sound, self.factor, group)
 
     def _functions_for(self, parameters: Sequence[Tensor]) -> ctypes.CDLL | None:
         """Return the compiled functions if they take an update's tensors."""
@@ -116,17 +111,11 @@ def norm_of(gradients: Sequence[Tensor]) -> Tensor:
 
 
 def _update(
-    parameter: Tensor,
-    gradient: Tensor,
-    square_avg: Tensor,
-    acc_delta: Tensor,
-    functions: ctypes.CDLL,
-    factor: float,
-    group: dict,
+    rows: Sequence[Sequence[Tensor]], group: dict, functions: ctypes.CDLL, factor: float
 ) -> None:
-    tensors = (parameter, gradient, square_avg, acc_delta)
-    functions.update(
-        *(torch.get_num_threads(), parameter.numel()),
-        *(tensor.data_ptr() for tensor in tensors),
-        *(group["rho"], group["eps"], group["weight_decay"], float(group["lr"]), factor),
-    )
+    for tensors in rows:
+        functions.update(
+            *(torch.get_num_threads(), tensors[0].numel()),
+            *(tensor.data_ptr() for tensor in tensors),
+            *(group["rho"], group["eps"], group["weight_decay"], float(group["lr"]), factor),
+        )
