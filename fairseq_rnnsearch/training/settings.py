@@ -248,29 +248,28 @@ def check(settings: Settings, naming: Naming) -> None:
 
 
 class _Size(NamedTuple):
-    """Below so many pairs: epochs, the settings that differ, and those that go with BPE-dropout."""
+    """Below so many pairs: epochs, and the settings that differ."""
 
     pairs: float
     epochs: int
     units: tuple[int, int, int, int]
     dropout: float
     bpe_merges: int
+    bpe_dropout: tuple[int, int, float] | None  # its epochs and copies, and the R-Drop after it
     further: dict[str, float]
-    bpe_dropout: dict[str, float]
 
 
-_SMALL = {"bpe_dropout_epochs": 20, "bpe_copies": 10, "rdrop": 3.0}
-_MIDDLE = {"bpe_dropout_epochs": 11, "bpe_copies": 9, "rdrop": 2.0}
-_LARGE = {"learning_rate": 0.0007}
-_LARGEST = {"learning_rate": 0.0004, "warmup": 4000}
 # For less than 20,000 pairs they were measured on 10,000 of Tatoeba, and from there to 200,000 on
 # 151,821 of it and on Multi30k (recipes/RESULTS.md). For more, the model grows towards the paper's,
 # unmeasured.
 _SIZES = (
-    _Size(20_000, 30, (128, 192, 128, 128), 0.4, 3000, {}, _SMALL),
-    _Size(200_000, 17, (256, 256, 256, 256), 0.3, 8000, {}, _MIDDLE),
-    _Size(2_000_000, 8, (512, 512, 512, 512), 0.2, 16000, _LARGE, {}),
-    _Size(math.inf, 5, (620, 1000, 1000, 500), 0, 30000, _LARGEST, {}),
+    _Size(20_000, 30, (128, 192, 128, 128), 0.4, 3000, (20, 10, 3.0), {}),
+    _Size(200_000, 17, (256, 256, 256, 256), 0.3, 8000, (11, 9, 2.0), {}),
+    _Size(2_000_000, 8, (512, 512, 512, 512), 0.2, 16000, None, {"learning_rate": 0.0007}),
+    _Size(
+        *(math.inf, 5, (620, 1000, 1000, 500), 0, 30000, None),
+        {"learning_rate": 0.0004, "warmup": 4000},
+    ),
 )
 _LEAST_UPDATES = 1500  # fewer may end before the alignment has been learned
 _LONGEST_UNSPACED = 150  # a sentence has more characters than words
@@ -287,7 +286,8 @@ def for_corpus(given: Mapping[str, Any], pairs: int, texts: Texts) -> Settings:
         # what paid on Multi30k
         paid = {"bpe_dropout": 0.1, "initialization": "uniform", "checkpoint": "average"}
         if chosen.get("bpe_dropout", paid["bpe_dropout"]):
-            paid |= size.bpe_dropout
+            names = "bpe_dropout_epochs", "bpe_copies", "rdrop"
+            paid |= zip(names, size.bpe_dropout, strict=True)
         if settings.optimizer == "adam":
             paid["learning_rate"] = 0.003
         chosen = paid | chosen
