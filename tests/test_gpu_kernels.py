@@ -176,7 +176,7 @@ def test_triton_compiles_for_a_gpu_that_is_not_here(tmp_path):
         "_squares",
     }
     for name, _, _, registers, spilled, _, x, width, *_ in rows:
-        # a few numbers alone, and two columns of a thread
+        # a few numbers alone, and one column of a thread, which an H200 found faster than two
         widest = {"_weights": "32", "_attend_and_gate": "32"}.get(name, "128")
         assert int(registers) <= 128 and (spilled, x) == ("0", "x"), ran.stdout
         assert width.startswith(widest), ran.stdout

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-# from version 2.8 on
+# torch's products do from version 2.8 on
 _TAKES_OUT_DTYPE = "dtype" in torch.ops.aten.mm.overloads()
 
 

@@ -87,7 +87,8 @@ class _MaskedCost(torch.autograd.Function):
 def _with_a_column(rows: Tensor, column: Tensor | float, dtype: torch.dtype) -> Tensor:
     """Return rows with one more number, and zeros up to a multiple of 16 bytes."""
     width = rows.size(1)
-    wider = rows.new_empty(len(rows), width + 1 - (width + 1) % -ALIGNED, dtype=dtype)
+    more = -(width + 1) % ALIGNED
+    wider = rows.new_empty(len(rows), width + 1 + more, dtype=dtype)
     wider[:, :width], wider[:, width], wider[:, width + 1 :] = rows, column, 0
     return wider
 
