@@ -4,7 +4,8 @@ The numbers are real. What CUDA refuses, tensors of two devices in one operation
 takes a GPU's time is counted by the line of the package or of fairseq that asked for it:
 
 - waits: whatever makes the program wait for the device, reading a number above all;
-- late: events that the program made sure of, of which a GPU is past when they are old enough.
+- late: events that the program made sure of after it had asked for
+  more, so that the GPU has work meanwhile.
 """
 
 import sys
@@ -36,6 +37,7 @@ class Counts:
 
     waits: Counter = field(default_factory=Counter)
     late: Counter = field(default_factory=Counter)
+    operations: int = 0
 
     def total(self, kind):
         """How many there are of a kind."""
@@ -145,6 +147,7 @@ def _run(function, args, kwargs):
     goes_to = kwargs.get("device")
     if not ours and not _is_device(goes_to):
         return function(*args, **kwargs)
+    _counts.operations += 1
     name = function._schema.name.removeprefix("aten::")
     to_host = _goes_to_host(function, args, kwargs, ours)
     if to_host is None:
@@ -210,11 +213,11 @@ class _Event:
         assert device.type == NAME
 
     def record(self):
-        self.is_recorded = True
+        self.operations = _counts.operations
 
     def synchronize(self):
-        assert self.is_recorded
-        _counts.late[_line()] += 1
+        kind = _counts.waits if self.operations == _counts.operations else _counts.late
+        kind[_line()] += 1
 
 
 class _Module(backend_registration._DummyBackendModule):

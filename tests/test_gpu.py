@@ -18,6 +18,7 @@ from fairseq.optim.lr_scheduler.fixed_schedule import FixedLRScheduleConfig
 from fairseq.search import DiverseBeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
+from fairseq.trainer import Trainer
 from models import (
     EOS,
     PAD,
@@ -272,11 +273,21 @@ def test_the_trainer_waits_once_a_log_interval(tmp_path):
         trainer = trainer_of(there, tmp_path, DEVICE)
         train(trainer, 9, each=lambda: waits.append(counts.total("waits")))
         assert [b - a for a, b in itertools.pairwise(waits)] == [0, 0, 1, 0, 0, 0, 1, 0]
-        assert counts.total("late") == 9 - 1
+        # 8 norms, and the numbers of 5 updates without a line
+        assert counts.total("late") == 8 + 5
         trainer.log_updates()
         found = metrics.get_smoothed_values("train")
     assert without_times(found) == pytest.approx(without_times(expected), abs=2e-3)
     assert_close(parameters(there), parameters(model), **CLOSE)
+
+
+def test_an_update_draws_the_numbers_of_fairseq_s(tmp_path):
+    trainer = trainer_of(lively(), tmp_path)
+    trainer.set_num_updates(3)
+    trainer._set_seed()
+    found = torch.rand(4)
+    Trainer._set_seed(trainer)
+    assert_close(found, torch.rand(4), rtol=0, atol=0)
 
 
 BAD = batch_of([[6, EOS], [12, 5, EOS], [7, EOS]], TARGETS[:3]) | {"id": torch.tensor([3, 17, 9])}

@@ -25,7 +25,7 @@ ALLOWED = {
     "paper.network": {"paper.equations", "kernels"},
     "paper.batch_order": set(),
     "model": {"data", "kernels", "paper.equations", "paper.network"},
-    "runs": {"arguments", "data"},
+    "runs": {"arguments", "data", "devices"},
     "alignment.figures": {"data"},
     "alignment.evaluation": {"alignment.figures", "data"},
     "inference.search": {"c_library"},

@@ -23,8 +23,9 @@ from omegaconf import DictConfig, ListConfig, OmegaConf
 from omegaconf.base import ContainerMetadata, Metadata
 from omegaconf.nodes import AnyNode
 from torch import Tensor, nn
-from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
+from torch.utils._pytree import tree_map
 
+from fairseq_rnnsearch.devices import CopiedNumbers
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.runs import checkpoints, patience
 from fairseq_rnnsearch.runs.locking import locked_elsewhere
@@ -113,7 +114,7 @@ class ResumableTrainer(Trainer):
         self._keeps_rate = False
         self._begun = time.monotonic()
         self._norm: Tensor | None = None
-        self._unlogged: list[tuple[list[dict], float, Tensor]] = []
+        self._unlogged: list[CopiedNumbers] = []
         super().__init__(cfg, task, model, criterion, quantizer)
         if not self.cuda:
             keep_freed_memory()
@@ -245,6 +246,16 @@ class ResumableTrainer(Trainer):
                 "--lr or --clip-norm, or train with --optimizer rnnsearch_adadelta --nonfinite skip"
             ) from problem
 
+    def _set_seed(self) -> None:
+        """Seed each update's numbers as fairseq does, on the devices that draw any.
+
+        ``torch.manual_seed`` formats a stack trace for each kind of device that is not in use.
+        """
+        seed = self.cfg.common.seed + self.get_num_updates()
+        torch.default_generator.manual_seed(seed)
+        if self.cuda:
+            torch.cuda.manual_seed(seed)
+
     def clip_grad_norm(self, clip_norm: float) -> Tensor:
         """Clip as fairseq does, and return 0 for an update that the optimizer has dealt with.
 
@@ -263,30 +274,35 @@ class ResumableTrainer(Trainer):
     def _reduce_and_log_stats(
         self, logging_outputs: list[dict], sample_size: float, grad_norm: Tensor | None = None
     ) -> dict:
-        """Log as fairseq does, but read the numbers from a GPU in one go per log line.
+        """Log as fairseq does, but read numbers from a GPU one update later, and for a log line.
 
-        fairseq reads each number separately after every update.
+        fairseq reads each number separately after every update, while the GPU has nothing to do.
         """
         if self.device.type == "cpu":
             return super()._reduce_and_log_stats(logging_outputs, sample_size, grad_norm)
         if grad_norm is None:  # of a validation
-            return super()._reduce_and_log_stats(on_the_cpu(logging_outputs), sample_size)
+            return super()._reduce_and_log_stats(CopiedNumbers(logging_outputs).read(), sample_size)
         norm, self._norm = grad_norm if self._norm is None else self._norm, None
-        self._unlogged.append((logging_outputs, sample_size, norm))
+        self._unlogged.append(CopiedNumbers((logging_outputs, sample_size, norm)))
         # the first one starts fairseq's clocks
         is_first = metrics.get_meter("train", "ups") is None
         if is_first or self.get_num_updates() % self.cfg.common.log_interval == 0:
             self.log_updates()
+        else:
+            self._log_all_but(1)
         return {}
 
     def log_updates(self) -> None:
         """Log the pending updates, and handle non-finite ones."""
-        unlogged, self._unlogged = on_the_cpu(self._unlogged), []
+        self._log_all_but(0)
         with metrics.aggregate("train"), metrics.aggregate("train_inner"):
-            for update in unlogged:
-                super()._reduce_and_log_stats(*update)
             if isinstance(self.optimizer, DecidingOptimizer):
                 self.optimizer.answer()
+
+    def _log_all_but(self, newest: int) -> None:
+        with metrics.aggregate("train"), metrics.aggregate("train_inner"):
+            while len(self._unlogged) > newest:
+                super()._reduce_and_log_stats(*self._unlogged.pop(0).read())
 
     def lr_step(self, epoch: int, val_loss: float | None = None) -> float | None:
         """Step the schedule at the end of an epoch; end here if a signal has asked for it."""
@@ -331,17 +347,6 @@ def _check_types(types: dict[str, Any], state: dict, where: str = "") -> None:
         is_negative = expected is int and isinstance(value, int) and value < 0
         if name in state and (is_negative or not isinstance(value, expected)):
             raise UserError(f"{where}{name} cannot be {value!r:.60}{checkpoints.ADVICE}")
-
-
-def on_the_cpu(numbers: Any) -> Any:
-    """Return the same with the numbers of a GPU, all copied at once."""
-    leaves, tree = tree_flatten(numbers)
-    there = [i for i, x in enumerate(leaves) if isinstance(x, Tensor) and x.device.type != "cpu"]
-    if there:
-        copied = torch.stack([leaves[i].double() for i in there]).cpu()
-        for i, number in zip(there, copied.unbind(), strict=True):
-            leaves[i] = number.to(leaves[i].dtype)
-    return tree_unflatten(leaves, tree)
 
 
 def _without_keeping(iterator: EpochBatchIterator) -> EpochBatchIterator:

@@ -23,6 +23,7 @@ from fairseq.optim import FairseqOptimizer, register_optimizer
 from omegaconf import II
 from torch import Tensor
 
+from fairseq_rnnsearch.devices import CopiedNumbers
 from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.plugin.optim.one_pass import OnePassAdadelta, gradients_of, norm_of
 from fairseq_rnnsearch.runs.mends import mend_fairseq
@@ -57,24 +58,6 @@ class RNNSearchAdadeltaConfig(FairseqDataclass):
                   "stay as they are (0: never)"},
     )  # fmt: skip
     lr: List[float] = II("optimization.lr")
-
-
-class _CopiedNumber:
-    """A number on a GPU, copied to the CPU as soon as the GPU has computed it.
-
-    A caller that reads it one update later waits only if the CPU is already that far ahead, and
-    the GPU has work meanwhile.
-    """
-
-    def __init__(self, number: Tensor) -> None:
-        self._number = number.to("cpu", non_blocking=True)
-        self._is_here = torch.Event(number.device)
-        self._is_here.record()
-
-    def read(self) -> Tensor:
-        """Return the number, on the CPU."""
-        self._is_here.synchronize()
-        return self._number
 
 
 @register_optimizer("rnnsearch_adadelta", dataclass=RNNSearchAdadeltaConfig)
@@ -117,7 +100,7 @@ class RNNSearchAdadelta(FairseqOptimizer):
             )
         self._leaves_out = False  # whether to skip the update whose gradient was clipped last
         # the last gradient norm, if it is still on the GPU, and the callback that explains it
-        self._unread_norm: tuple[_CopiedNumber, Callable[[], str]] | None = None
+        self._unread_norm: tuple[CopiedNumbers, Callable[[], str]] | None = None
         self._nonfinite_updates = self._nonfinite_in_a_row = 0
         self.begin_update(lambda: "sentences unknown")
         self._optimizer = OnePassAdadelta(params, **self.optimizer_config)
@@ -204,7 +187,7 @@ class RNNSearchAdadelta(FairseqOptimizer):
                 gradient = 0.0 if parameter.grad is None else parameter.grad
                 instead = 0.1 * parameter.detach()
                 parameter.grad = torch.where(is_finite, gradient, instead)
-        self._unread_norm = _CopiedNumber(norm), self._explain
+        self._unread_norm = CopiedNumbers(norm), self._explain
 
     def decides(self) -> bool:
         """See ``runs.trainer.DecidingOptimizer``."""
