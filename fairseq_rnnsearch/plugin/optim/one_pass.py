@@ -6,6 +6,7 @@ the same, and checkpoints of either continue with the other.
 """
 
 import ctypes
+from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -35,6 +36,10 @@ class OnePassAdadelta(torch.optim.Adadelta):
     factor: Tensor | None = None
     sound: Tensor | None = None
 
+    def __init__(self, *args, **options) -> None:
+        super().__init__(*args, **options)
+        self._uncounted: Counter[Tensor] = Counter()  # updates that no "step" has counted
+
     @property
     def runs_triton(self) -> bool:
         """Whether an update is made by Triton, which can skip it without asking the device."""
@@ -62,9 +67,19 @@ class OnePassAdadelta(torch.optim.Adadelta):
             return super().step(closure)
         for group, of_group in groups:
             update([(p, p.grad, *self._averages_of(p)) for p in of_group], group)
-        if learning:
-            torch._foreach_add_([self.state[parameter]["step"] for parameter in learning], 1)
+        self._uncounted.update(learning)
         return None
+
+    def state_dict(self) -> dict:
+        """Return torch's state, after counting: a tensor for each parameter takes its time."""
+        for parameter, updates in self._uncounted.items():
+            self.state[parameter]["step"] += updates
+        self._uncounted.clear()
+        return super().state_dict()
+
+    def __setstate__(self, state: dict) -> None:
+        super().__setstate__(state)
+        self._uncounted = Counter()
 
     def _functions_for(self, parameters: Sequence[Tensor]) -> ctypes.CDLL | None:
         """Return the compiled functions if they take an update's tensors."""
