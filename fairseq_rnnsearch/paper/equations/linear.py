@@ -1,5 +1,6 @@
 """Products of rows whose length is often no power of two."""
 
+import torch
 from torch import Tensor, nn
 
 ALIGNED = 8  # numbers: 16 bytes of bfloat16
@@ -18,4 +19,8 @@ def aligned(rows: Tensor) -> Tensor:
     more = -rows.size(-1) % ALIGNED
     if not more or rows.device.type == "cpu":
         return rows
+    kind = rows.device.type
+    lowers = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
+    if lowers and rows.dtype == torch.float32:  # the product would do it, after the padding
+        rows = rows.to(torch.get_autocast_dtype(kind))
     return nn.functional.pad(rows, (0, more))

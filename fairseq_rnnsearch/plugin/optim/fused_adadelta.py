@@ -14,6 +14,7 @@ import triton.language as tl
 from torch import Tensor
 
 BLOCK = 1024  # numbers of each program
+BLOCK_OF_NORM = 4096
 _TABLES = 16  # to keep: PyTorch gives gradients the same few places again and again
 _ALIGNED = 16  # bytes
 
@@ -45,7 +46,7 @@ def update(
     """
     for dtype in dict.fromkeys(row[0].dtype for row in rows):
         of_type = [row for row in rows if row[0].dtype == dtype]
-        table = _table(of_type)
+        table = _table(of_type, BLOCK)
         _update[(table.blocks,)](
             *(table.rows, of_type[0][0], sound, factor),
             *(group["rho"], group["eps"], group["weight_decay"], float(group["lr"])),
@@ -55,16 +56,16 @@ def update(
 
 def norm_of(gradients: Sequence[Tensor]) -> Tensor:
     """Return the norm of all gradients together, ``()``; they are contiguous and of one type."""
-    table = _table([[gradient] for gradient in gradients])
+    table = _table([[gradient] for gradient in gradients], BLOCK_OF_NORM)
     squares = gradients[0].new_empty(table.blocks)
     _squares[(table.blocks,)](table.rows, squares, **table.constants)
     return squares.sum().sqrt()
 
 
-def _table(rows: Sequence[Sequence[Tensor]]) -> _Table:
+def _table(rows: Sequence[Sequence[Tensor]], block: int) -> _Table:
     sizes = tuple(row[0].numel() for row in rows)
     places = tuple(tuple(tensor.data_ptr() for tensor in row) for row in rows)
-    return _table_of(sizes, places, rows[0][0].device, BLOCK)
+    return _table_of(sizes, places, rows[0][0].device, block)
 
 
 @lru_cache(_TABLES)
