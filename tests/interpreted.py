@@ -19,6 +19,7 @@ from torch.testing import assert_close
 
 from fairseq_rnnsearch.kernels import BACKENDS, gpu
 from fairseq_rnnsearch.kernels.gpu import masked_cost
+from fairseq_rnnsearch.paper.equations import BiasedEmbedding
 from fairseq_rnnsearch.plugin.optim.one_pass import OnePassAdadelta
 
 REFERENCE, GPU = BACKENDS["reference"], BACKENDS["gpu"]
@@ -29,13 +30,15 @@ EXACT = ((torch.float64, 1e-7),)
 
 def make_blocks_small():
     """Let rows of 17 numbers have whole blocks and a rest."""
-    from fairseq_rnnsearch.kernels.gpu import attention, fused_cost, products
+    from fairseq_rnnsearch.kernels.gpu import attention, fused_cost, products, word_vectors
     from fairseq_rnnsearch.plugin.optim import fused_adadelta
 
     products.K_BYTES, products.PROGRAMS, products.WIDTH = 128, 4, 8  # 16 numbers of float64
     products.ROWS = 4
     attention.POSITIONS, attention.WIDTH, attention.TILE = 2, 8, 32
-    fused_cost.BYTES, masked_cost.LOGITS, fused_adadelta.BLOCK = 16, 200, 256
+    word_vectors.ROWS, word_vectors.COLUMNS = 2, 4
+    fused_cost.BYTES, masked_cost.LOGITS = 16, 200
+    fused_adadelta.BLOCK = fused_adadelta.BLOCK_OF_NORM = 256
 
 
 def let_it_multiply_bfloat16():
@@ -86,6 +89,20 @@ def long_sentences():
         mock.patch.object(attention, "LONGEST", 6),
     ):
         as_the_reference("decoder")
+
+
+def vectors(kind):
+    """The second word comes once, the first and last of the table often, some never."""
+    embedding = BiasedEmbedding(7, 6).to(kind)
+    torch.nn.init.normal_(embedding.weight)
+    torch.nn.init.normal_(embedding.bias)
+    words = torch.tensor([[6, 0, 6, 4, 6], [0, 6, 3, 4, 6], [6, 6, 0, 1, 0]])
+    d, found = torch.randn(3, 5, 6, dtype=kind), []
+    for backend in (GPU, REFERENCE):
+        x = backend.vectors(words, embedding)
+        found.append((x, *torch.autograd.grad((x * d).sum(), list(embedding.parameters()))))
+    close = 1e-6 if kind == torch.float32 else 0.1
+    assert_close(*found, rtol=close, atol=close)
 
 
 def output_layer(rows=9, symbols=11, width=2):
@@ -184,6 +201,8 @@ def norm():
 
 
 CHECKS = {name: partial(as_the_reference, name) for name in CASES} | {
+    "vectors": partial(vectors, torch.float32),
+    "vectors, bfloat16": partial(vectors, torch.bfloat16),
     "decoder, long sentences": long_sentences,
     "cost, padding": partial(padding, 0.0),
     "cost, padding, smoothed": partial(padding, 0.1),
@@ -205,7 +224,7 @@ if __name__ == "__main__":
 
     make_blocks_small()
     let_it_multiply_bfloat16()
-    gpu._takes = masked_cost.runs_triton = lambda tensor: True
+    gpu._takes = gpu.runs_triton = masked_cost.runs_triton = lambda tensor: True
     for name, check in CHECKS.items():
         try:
             check()

@@ -1,6 +1,7 @@
 """The functions of the GPU backend, on a CPU, beside the reference: they run on any device."""
 
 import json
+import math
 import os
 import sys
 from importlib.util import find_spec
@@ -21,7 +22,7 @@ ROOT = Path(__file__).resolve().parents[1]
 
 
 class Stub:
-    """In the place of a CUDA graph: computes again, into the same memory."""
+    """In the place of CUDA graphs: computes again, into the same memory."""
 
     room = True
 
@@ -29,17 +30,28 @@ class Stub:
     def has_room(cls):
         return cls.room
 
-    def __init__(self, function, pool):
-        self._function, self.returned = function, function()
+    def __init__(self, cost, gradients, pool):
+        self._cost, self._gradients = cost, gradients
+        self._total, *others = cost()
+        self.returned = self._total.detach().clone(), *others
+        self.gradients = gradients(self._total, torch.ones_like(self._total))
 
     @staticmethod
     def memory():
         return 0, 0
 
     def launch(self):
-        for place, result in zip(self.returned, self._function(), strict=True):
+        self._total, *_ = results = self._cost()
+        for place, result in zip(self.returned, results, strict=True):
             if place is not None:
-                place.copy_(result)
+                place.copy_(result.detach())
+        for gradient in self.gradients:  # its memory may be another recording's
+            gradient.fill_(math.nan)
+
+    def launch_gradients(self, d_cost):
+        found = self._gradients(self._total, d_cost)
+        for place, result in zip(self.gradients, found, strict=True):
+            place.copy_(result)
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if name.startswith("cost")])
@@ -95,8 +107,33 @@ def test_gradients_are_to_be_taken_before_the_next_launch():
     costs = [recorded_cost(recordings, model, words, smoothing)[0] for smoothing in 4 * [0.1]]
     assert costs[2].data_ptr() != costs[3].data_ptr()
     costs[3].backward()
-    with pytest.raises(RuntimeError, match="another batch's cost"):
+    with pytest.raises(RuntimeError, match="before another batch's cost"):
         costs[2].backward()
+
+
+def test_gradients_are_computed_once():
+    model, recordings = random_model(), Recordings(Stub, kind="cpu")
+    for _ in range(2):
+        cost = recorded_cost(recordings, model, words_of(*BATCHES[0]))[0]
+    cost.backward(retain_graph=True)
+    with pytest.raises(RuntimeError, match="computed once"):
+        cost.backward()
+
+
+def test_gradients_of_several_batches_are_added():
+    """Parameters' gradients lie in a recording's memory, until the next batch needs it."""
+    models, recordings = [random_model() for _ in "ab"], Recordings(Stub, kind="cpu")
+    models[1].load_state_dict(models[0].state_dict())
+    for i in (0, 2, 0, 2, 0, 0, 2, 1, 0):
+        words = words_of(*BATCHES[i])
+        recorded_cost(recordings, models[0], words)[0].backward()
+        models[1]._cost(*words, 0.1)[0].backward()
+        found, expected = ([p.grad for p in model.parameters()] for model in models)
+        assert_close(found, expected, rtol=0, atol=1e-10)
+    models[0].zero_grad()
+    recorded_cost(recordings, models[0], words)[0].backward()
+    lent = recordings._of_models[models[0]].lent
+    assert all(parameter.grad.data_ptr() in lent for parameter in models[0].parameters())
 
 
 def test_dropout_draws_as_if_nothing_was_recorded(monkeypatch):
@@ -173,7 +210,7 @@ def test_triton_compiles_for_a_gpu_that_is_not_here(tmp_path):
         *("_gates", "_new_state", "_unit_backward", "_reset_backward"),
         *("_energies", "_weights", "_attend_and_gate"),
         *("_weights_backward", "_query_backward", "_keys_backward", "_cost_of_rows", "_update"),
-        "_squares",
+        *("_squares", "_sum_of_rows"),
     }
     for name, _, _, registers, spilled, _, x, width, *_ in rows:
         # a few numbers alone, and one column of a thread, which an H200 found faster than two

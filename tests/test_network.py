@@ -20,6 +20,7 @@ from models import (
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.kernels import BACKENDS
 from fairseq_rnnsearch.kernels.cpu import few_rows
 from fairseq_rnnsearch.kernels.cpu.few_rows import FewRowSteps
 from fairseq_rnnsearch.kernels.cpu.search_steps import SearchSteps
@@ -320,7 +321,7 @@ def test_embedding_dropout_drops_the_words_and_keeps_their_mean():
     torch.manual_seed(3)
     network = random_model(embedding_dropout=0.25, decoder_embed_dim=400).decoder.network.train()
     words = torch.full((50, 3), 7)
-    embedded = network._embed(words).rows
+    embedded = network._embed(words, network.backend).rows
     assert not embedded[0].any()  # y_0
     later = embedded[1:] / network.embedding(words[1:])
     kept = later[later != 0]
@@ -335,7 +336,7 @@ def test_distinct_words_are_multiplied_once_and_give_what_all_give(words, positi
     embedding, unit = BiasedEmbedding(10, 4).double(), GatedUnit(4, 3).double()
     for parameter in (parameters := [*embedding.parameters(), *unit.parameters()]):
         torch.nn.init.normal_(parameter)
-    once = embed_words(words, embedding, torch.nn.Dropout(0.0))
+    once = embed_words(words, embedding, torch.nn.Dropout(0.0), BACKENDS["reference"])
     assert len(once.rows) == len(set(words.flatten().tolist()))
     found = once.through(unit.word_inputs, positions)
     expected = unit.word_inputs(embedding(words[positions]))

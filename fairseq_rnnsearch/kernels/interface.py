@@ -68,6 +68,9 @@ class Backend(Protocol):
     def why_not(self, parts: Iterable[nn.Module]) -> str | None:
         """Return why this backend cannot run these parts of a network, or None if it can."""
 
+    def vectors(self, words: Tensor, embedding: BiasedEmbedding) -> Tensor:
+        """Return the vectors of words: ``(...)`` to ``(..., m)``."""
+
     def recurrence(
         self,
         directions: Sequence[Direction],

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from fairseq_rnnsearch.kernels.accuracy import accurate_type, log_softmax
 from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
 from fairseq_rnnsearch.kernels.interface import Direction, SearchStart
-from fairseq_rnnsearch.paper.equations import Attention, Memory, Unit, attend
+from fairseq_rnnsearch.paper.equations import Attention, BiasedEmbedding, Memory, Unit, attend
 
 
 class Reference:
@@ -24,6 +24,9 @@ class Reference:
 
     def why_not(self, parts: Iterable[nn.Module]) -> str | None:
         return None
+
+    def vectors(self, words: Tensor, embedding: BiasedEmbedding) -> Tensor:
+        return embedding(words)
 
     def recurrence(
         self,

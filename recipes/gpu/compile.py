@@ -24,7 +24,7 @@ import torch
 from fairseq_rnnsearch.errors import UserError, program
 from fairseq_rnnsearch.kernels import BACKENDS, Direction, gpu
 from fairseq_rnnsearch.kernels.gpu import masked_cost
-from fairseq_rnnsearch.paper.equations import AlignmentModel, GatedUnit, Memory
+from fairseq_rnnsearch.paper.equations import AlignmentModel, BiasedEmbedding, GatedUnit, Memory
 
 if TYPE_CHECKING:
     from triton.compiler import CompiledKernel
@@ -89,6 +89,8 @@ def update(dtype: torch.dtype) -> None:
     directions = Direction(x, unit), Direction(x, unit, True)
     for mask in (None, present):
         backend.recurrence(directions, None, mask).sum().backward()
+    words = torch.zeros(PAIRS, dtype=torch.int64)
+    backend.vectors(words, BiasedEmbedding(WORDS, M)).sum().backward()
     annotations = torch.zeros(PAIRS, SOURCE, 2 * N, dtype=dtype)
     keys = torch.zeros(PAIRS, SOURCE, ATTENTION, dtype=dtype, requires_grad=True)
     memory = Memory(annotations, keys, torch.zeros(PAIRS, SOURCE, dtype=torch.bool))
@@ -99,7 +101,6 @@ def update(dtype: torch.dtype) -> None:
         (states.sum() + contexts.sum()).backward()
     t = torch.zeros(PAIRS, MAXOUT, dtype=dtype, requires_grad=True)
     output = torch.zeros(WORDS, MAXOUT, dtype=dtype), torch.zeros(WORDS, dtype=dtype)
-    words = torch.zeros(PAIRS, dtype=torch.int64)
     for label_smoothing in (0.0, 0.1):
         backend.output_cost(t, *output, words, label_smoothing)
     with torch.no_grad():
@@ -146,7 +147,7 @@ def main() -> None:
         raise UserError("triton is not installed: pip install '.[gpu]'")
     import triton
 
-    gpu._takes = masked_cost.runs_triton = lambda tensor: True
+    gpu._takes = gpu.runs_triton = masked_cost.runs_triton = lambda tensor: True
     print(f"triton {triton.__version__}; loads and stores: how many x bits of a thread")
     line = "{:20} {:8} {:5} {:>9} {:>7}  {:33} {}"
     print(line.format("kernel", "products", "for", "registers", "spilled", "loads", "stores"))

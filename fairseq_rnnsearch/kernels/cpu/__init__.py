@@ -34,8 +34,8 @@ class CPU:
     name, place = "fast", "a CPU"
     needs = "a CPU, all in one of float32, float64 and bfloat16"
 
+    vectors, training_cost = Reference.vectors, Reference.training_cost
     recurrence = staticmethod(recurrence.recurrence)
-    training_cost = Reference.training_cost
     decoder_recurrence = staticmethod(decoder_loop.decoder_recurrence)
     output_cost = staticmethod(output_cost.output_cost)
     output_logits = staticmethod(search_steps.output_logits)

@@ -3,7 +3,8 @@
 A sequence of small operations leaves a GPU idle, as launching one takes longer than running it. So
 the encoder's two directions take each step together (``joint_recurrence``), the decoder's loop has
 four launches a step (``attentive_recurrence``), and a product of a few rows is one launch with the
-elementwise operations that follow it (``products``, ``attention``). On CUDA, a training's cost and
+elementwise operations that follow it (``products``, ``attention``). A word's gradients are added
+up by one program (``word_vectors``). On CUDA, a training's cost and
 its gradients are recorded once for batches of similar lengths, and then launched together
 (``recordings``). Nothing here waits for the device. Without Triton, for float64, and for sentences
 longer than ``attention.LONGEST``, the loops are those of ``reference``; and so are a search's
@@ -21,7 +22,12 @@ from fairseq_rnnsearch.kernels.gpu import masked_cost
 from fairseq_rnnsearch.kernels.gpu.recordings import CudaRecording, Recordings
 from fairseq_rnnsearch.kernels.interface import Direction
 from fairseq_rnnsearch.kernels.reference import Reference
-from fairseq_rnnsearch.paper.equations import AlignmentModel, GatedUnit, Memory
+from fairseq_rnnsearch.paper.equations import (
+    AlignmentModel,
+    BiasedEmbedding,
+    GatedUnit,
+    Memory,
+)
 
 TYPES = {torch.float32, torch.float64, torch.bfloat16}
 
@@ -59,6 +65,13 @@ class GPU(Reference):
         if len(types) == 1 and types < TYPES:
             return None
         return " beside ".join(sorted(f"{dtype}".removeprefix("torch.") for dtype in types))
+
+    def vectors(self, words: Tensor, embedding: BiasedEmbedding) -> Tensor:
+        if not runs_triton(embedding.weight) or type(embedding) is not BiasedEmbedding:
+            return super().vectors(words, embedding)
+        from fairseq_rnnsearch.kernels.gpu import word_vectors
+
+        return word_vectors.vectors(words, embedding.weight) + embedding.bias
 
     def recurrence(
         self,

@@ -9,14 +9,14 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from fairseq_rnnsearch.kernels.gpu.products import tanh
+from fairseq_rnnsearch.kernels.gpu.products import tanh, tanh_slope
 
 LONGEST = 512  # source positions
 POSITIONS = 4  # of a program that sums over columns
 POSITIONS_OF_KEYS = 8  # of a program that sums over steps
 WIDTH = 256  # columns at a time
 GATES = 128  # columns of a program that computes gates
-TILE = 8192  # numbers at a time of a program that sums over positions
+TILE = 4096  # numbers at a time of a program that sums over positions
 
 
 def energies(keys: Tensor, query: Tensor, v: Tensor, padding: Tensor, energy: Tensor) -> None:
@@ -247,8 +247,8 @@ def _query_backward(
     v_here = tl.load(v + column, mask=here, other=0.0)
     q = tl.load(query + row * to_query + column, mask=here, other=0.0).to(v_here.dtype)
     at = (row * source + s[:, None]) * width + column[None, :]
-    t = tanh(tl.load(keys + at, mask=is_position[:, None] & here[None, :], other=0.0) + q[None, :])
-    d_q = tl.sum(d_e[:, None] * (1 - t * t), axis=0) * v_here
+    key = tl.load(keys + at, mask=is_position[:, None] & here[None, :], other=0.0)
+    d_q = tl.sum(d_e[:, None] * tanh_slope(key + q[None, :]), axis=0) * v_here
     tl.store(d_query + row * to_d_query + column, d_q, mask=here)
 
 
@@ -267,14 +267,14 @@ def _keys_backward(
     exact: tl.constexpr = d_energy.dtype.element_ty
     key = tl.load(keys + at, mask=there, other=0.0).to(exact)
     d_key = tl.zeros((POSITIONS, WIDTH), exact)
-    d_v_here = tl.zeros((WIDTH,), exact)
-    for i in range(steps):
+    d_v_here = d_key  # summed over positions, that is over threads, only at the end
+    for i in tl.range(0, steps, loop_unroll_factor=4):
         d_e = tl.load(d_energy + (i * batch + row) * source + s, mask=is_position, other=0.0)
         q = tl.load(queries + i * to_step + row * to_query + column, mask=here, other=0.0)
         t = tanh(key + q.to(exact)[None, :])
         d_key += d_e[:, None] * (1 - t * t)
-        d_v_here += tl.sum(d_e[:, None] * t, axis=0)
+        d_v_here += d_e[:, None] * t
     v_here = tl.load(v + column, mask=here, other=0.0)
     tl.store(d_keys + at, d_key * v_here[None, :], mask=there)
     part = row * tl.num_programs(1) + tl.program_id(1)
-    tl.store(d_v + part * width + column, d_v_here, mask=here)
+    tl.store(d_v + part * width + column, tl.sum(d_v_here, axis=0), mask=here)

@@ -79,12 +79,12 @@ class _DecoderRecurrence(torch.autograd.Function):
                 *(x.unsqueeze(0) for x in (word_inputs[i], context, s, reset_s[i], U, units[i])),
                 *(x[i + 1].unsqueeze(0) for x in (states, states_in)),
             )
-        contexts = torch.bmm(alignment.transpose(0, 1), annotations.to(exact)).transpose(0, 1)
+        contexts = torch.bmm(alignment.transpose(0, 1).to(operands), annotations).transpose(0, 1)
         computed = units, states, states_in, reset_s, alignment, queries
         ctx.save_for_backward(*computed, annotations, keys, values, U_gates_and_W_a, U, C, v_a)
         # the state before the first step has the parameters' type, and so has the alignment
         of_caller = alignment.to(initial.dtype).transpose(0, 1)
-        return states_in, contexts.to(operands), of_caller
+        return states_in, contexts, of_caller
 
     @staticmethod
     @first_order
@@ -113,7 +113,7 @@ class _DecoderRecurrence(torch.autograd.Function):
         d_s, d_s_from_product = torch.zeros_like(states[:1]), None
         for i in reversed(range(steps)):
             if i < updates:  # (1), and all terms of (9) of the step after
-                d_out = None if d_states is None else d_states[i + 1 : i + 2]
+                d_out = None if d_states is None else (d_states[i + 1], 0)
                 step = units[i : i + 1], states[i : i + 1]
                 d_x = d_inputs[i : i + 1]
                 products.unit_backward(d_s_from_product, d_s, d_out, *step, d_x)
@@ -123,18 +123,17 @@ class _DecoderRecurrence(torch.autograd.Function):
                 keys, queries[i], v_a, alignment[i], d_alpha[i], d_query[i]
             )
             d_s_from_product = torch.mm(d_products[i, :, n:], U_gates_and_W_a).unsqueeze(0)
-        d_out = None if d_states is None else d_states[:1]
+        d_out = None if d_states is None else (d_states[0], 0)
         products.unit_backward(d_s_from_product, d_s, d_out, None, None, None)
 
         d_energy = alignment * (d_alpha - (alignment * d_alpha).sum(dim=-1, keepdim=True))  # (5)
         d_keys, d_v = torch.empty_like(keys), v_a.new_empty(attention.parts_of_v(keys), len(v_a))
         attention.keys_backward(keys, queries, v_a, d_energy, d_keys, d_v)  # (6), (7)
-        of_steps = alignment.permute(1, 2, 0)
-        d_values = torch.bmm(of_steps, d_inputs.transpose(0, 1).to(alignment.dtype))  # (13)
-        d_values = d_values.to(U.dtype)
+        of_steps = alignment.to(U.dtype).permute(1, 2, 0)
+        d_values = torch.bmm(of_steps, d_inputs.transpose(0, 1))  # (13)
         d_annotations = accurate_product(d_values.flatten(0, 1), C).view_as(annotations)
         if d_contexts is not None:  # (4)
-            d_annotations += torch.bmm(of_steps, d_contexts.to(alignment.dtype))
+            d_annotations += accurate_product(of_steps, d_contexts)
         d_product = _weight_gradient(d_products[..., n:], states_in[:steps])  # (10)
         d_U_gates, d_W_a = d_product.split((2 * n, len(v_a)))
         d_U = _weight_gradient(d_inputs[:updates, :, :n], reset_s)

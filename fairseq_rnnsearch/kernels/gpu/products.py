@@ -3,10 +3,12 @@
 A step of a recurrence multiplies as many rows as the batch has sentences. Such a product takes as
 long as reading its weights, so that launches and elementwise operations between products would
 take most of the time. The equations are those of ``cpu.operations``, which explains the names.
-States and gradients of states are exact (float32); ``..._in`` are operands of products.
+States and gradients of states are exact (float32); ``..._in`` are operands of products. The two
+directions of a step lie apart: in the tensors of the unit by equally many rows, in those of states
+before a step by others.
 
 In the kernels a name is a pointer, and ``to_`` before it marks its row stride, if rows may be
-strided. Strides and a model's widths are compile-time constants: of other numbers the compiler
+strided. Row strides and a model's widths are compile-time constants: of other numbers the compiler
 knows only whether 16 divides them, and it would load the paper's rows of 1000 one by one.
 """
 
@@ -49,7 +51,7 @@ def gates(
     directions, batch, n = state.shape
     grid = batch, n, directions, COLUMNS
     tensors = (inputs, state, state_in, weight, present, unit, reset_state)
-    _launch(_gates, weight, grid, *tensors, n)
+    _launch(_gates, weight, grid, *tensors, n, _apart(unit), _apart(state))
 
 
 def new_state(
@@ -71,13 +73,13 @@ def new_state(
     directions, batch, n = state.shape
     grid = batch, n, directions, COLUMNS
     tensors = (inputs, context, state, reset_state, weight, unit, following, following_in)
-    _launch(_new_state, weight, grid, *tensors, n)
+    _launch(_new_state, weight, grid, *tensors, n, _apart(unit), _apart(state))
 
 
 def unit_backward(
     d_product: Tensor | None,
     d_state: Tensor,
-    d_output: Tensor | None,
+    d_output: tuple[Tensor, int] | None,
     unit: Tensor | None,
     state: Tensor | None,
     d_inputs: Tensor | None,
@@ -89,14 +91,18 @@ def unit_backward(
             None.
         d_state: exact, ``(directions, batch, n)``. With ``d_product`` and ``d_output`` it adds up
             to d_h'; it becomes d_h' o (1 - z), or d_h' without a step.
-        d_output: operands, ``(directions, batch, n)``, or None.
+        d_output: operands, ``(batch, n)``, of the first direction, and how many numbers further the
+            second one's are, less if negative; or None. Strides are multiples of n.
         unit, state: [h~, z, r] and h of the step; None: there is no step before.
         d_inputs: operands, ``(directions, batch, 3n)``, rows may be strided, or None.
     """
     directions, batch, n = d_state.shape
-    tensors = (d_product, d_state, d_output, unit, state, d_inputs)
+    d_out, further = (None, 0) if d_output is None else d_output
+    strides = further // n, 0 if d_out is None else d_out.stride(0) // n
+    tensors = (d_product, d_state, d_out, unit, state, d_inputs)
     _unit_backward[(triton.cdiv(n, WIDTH), batch, directions)](
-        *(*tensors, n, *_strides(d_output), *_strides(d_inputs), batch), WIDTH=WIDTH
+        *(*tensors, n, _apart(unit), _apart(state), *strides, *_strides(d_inputs), batch),
+        WIDTH=WIDTH,
     )
 
 
@@ -112,12 +118,18 @@ def reset_backward(
     directions, batch, n = state.shape
     grid = batch, n, directions, COLUMNS
     tensors = (d_inputs, weight, d_state, unit, state)
-    _launch(_reset_backward, weight, grid, *tensors, n, *_strides(d_inputs))
+    apart = _apart(unit), _apart(state)
+    _launch(_reset_backward, weight, grid, *tensors, n, *apart, *_strides(d_inputs))
 
 
 def _strides(x: Tensor | None) -> tuple[int, int]:
     """Return the strides of directions and of rows."""
     return (0, 0) if x is None else x.stride()[:2]
+
+
+def _apart(x: Tensor | None) -> int:
+    """Return how many rows lie from one direction's to the other's."""
+    return 0 if x is None else x.stride(0) // x.size(-1)
 
 
 def _launch(
@@ -175,6 +187,14 @@ def tanh(x) -> tl.tensor:
 
 
 @triton.jit
+def tanh_slope(x) -> tl.tensor:
+    """1 - tanh(x)^2, as accurate."""
+    e = tl.exp(-2 * tl.abs(x))
+    r = 1 / (1 + e)
+    return 4 * e * r * r
+
+
+@triton.jit
 def _sigmoid(x) -> tl.tensor:
     return 1 / (1 + tl.exp(-x))
 
@@ -208,20 +228,20 @@ def _place(batch, rows, ROWS: tl.constexpr, COLUMNS: tl.constexpr) -> tl.tuple:
 @triton.jit
 def _gates(
     inputs, state, state_in, weight, present, unit, reset_state, n: tl.constexpr,
-    batch, rows, ROWS: tl.constexpr, COLUMNS: tl.constexpr, BLOCK_K: tl.constexpr,
-    PRECISION: tl.constexpr,
+    apart, states_apart, batch, rows, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    BLOCK_K: tl.constexpr, PRECISION: tl.constexpr,
 ) -> None:  # fmt: skip
     row, has_row, j = _place(batch, rows, ROWS, COLUMNS)
     direction = tl.program_id(2).to(tl.int64)
-    row += direction * batch
+    before, row = row + direction * states_apart, row + direction * apart
     exact: tl.constexpr = state.dtype.element_ty
     here = has_row[:, None] & (j < n)[None, :]
     # what follows the product is read before it, so that no program waits for it
-    of_unit, at_state = row[:, None] * 3 * n + j[None, :], row[:, None] * n + j[None, :]
+    of_unit = row[:, None] * 3 * n + j[None, :]
     x_z = tl.load(inputs + of_unit + n, mask=here, other=0.0)
     x_r = tl.load(inputs + of_unit + 2 * n, mask=here, other=0.0)
-    h = tl.load(state + at_state, mask=here, other=0.0)
-    x, w = state_in + row * n, weight + direction * 2 * n * n + j * n
+    h = tl.load(state + before[:, None] * n + j[None, :], mask=here, other=0.0)
+    x, w = state_in + before * n, weight + direction * 2 * n * n + j * n
     z = tl.zeros((ROWS, COLUMNS), exact)
     r = z
     for start in range(0, n, BLOCK_K):  # two of ``_product``, whose rows are read once
@@ -235,18 +255,18 @@ def _gates(
         z *= tl.load(present + row, mask=has_row, other=0.0)[:, None]
     tl.store(unit + of_unit + n, z, mask=here)
     tl.store(unit + of_unit + 2 * n, r, mask=here)
-    tl.store(reset_state + at_state, r * h, mask=here)
+    tl.store(reset_state + row[:, None] * n + j[None, :], r * h, mask=here)
 
 
 @triton.jit
 def _new_state(
     inputs, context, state, reset_state, weight, unit, following, following_in, n: tl.constexpr,
-    batch, rows, ROWS: tl.constexpr, COLUMNS: tl.constexpr, BLOCK_K: tl.constexpr,
-    PRECISION: tl.constexpr,
+    apart, states_apart, batch, rows, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    BLOCK_K: tl.constexpr, PRECISION: tl.constexpr,
 ) -> None:  # fmt: skip
     row, has_row, j = _place(batch, rows, ROWS, COLUMNS)
     direction = tl.program_id(2).to(tl.int64)
-    row += direction * batch
+    before, row = row + direction * states_apart, row + direction * apart
     exact: tl.constexpr = state.dtype.element_ty
     here = has_row[:, None] & (j < n)[None, :]
     at, of_unit = row[:, None] * n + j[None, :], row[:, None] * 3 * n + j[None, :]
@@ -254,7 +274,7 @@ def _new_state(
     if context is not None:
         a += tl.load(context + at, mask=here, other=0.0)
     z = tl.load(unit + of_unit + n, mask=here, other=0.0)
-    h = tl.load(state + at, mask=here, other=0.0)
+    h = tl.load(state + before[:, None] * n + j[None, :], mask=here, other=0.0)
     x, w = reset_state + row * n, weight + direction * n * n + j * n
     a += _product(x, w, has_row, j < n, 1, n, exact, BLOCK_K, PRECISION)
     proposed = tanh(a)
@@ -267,7 +287,7 @@ def _new_state(
 @triton.jit
 def _unit_backward(
     d_product, d_state, d_output, unit, state, d_inputs, n: tl.constexpr,
-    to_d_output_direction, to_d_output: tl.constexpr,
+    apart, states_apart, to_d_output_direction, to_d_output,
     to_d_inputs_direction, to_d_inputs: tl.constexpr, batch, WIDTH: tl.constexpr,
 ) -> None:  # fmt: skip
     j = tl.program_id(0) * WIDTH + tl.arange(0, WIDTH)
@@ -278,13 +298,13 @@ def _unit_backward(
     if d_product is not None:
         d += tl.load(d_product + at, mask=here, other=0.0).to(d.dtype)
     if d_output is not None:
-        of_output = direction * to_d_output_direction + row * to_d_output + j
+        of_output = (direction * to_d_output_direction + row * to_d_output) * n + j
         d += tl.load(d_output + of_output, mask=here, other=0.0).to(d.dtype)
     if unit is not None:
-        of_unit = (direction * batch + row) * 3 * n + j
+        of_unit = (direction * apart + row) * 3 * n + j
         proposed = tl.load(unit + of_unit, mask=here, other=0.0)
         z = tl.load(unit + of_unit + n, mask=here, other=0.0)
-        h = tl.load(state + at, mask=here, other=0.0)
+        h = tl.load(state + (direction * states_apart + row) * n + j, mask=here, other=0.0)
         changed = d * z
         d_x = d_inputs + direction * to_d_inputs_direction + row * to_d_inputs + j
         tl.store(d_x, changed * (1 - proposed * proposed), mask=here)
@@ -296,7 +316,7 @@ def _unit_backward(
 @triton.jit
 def _reset_backward(
     d_inputs, weight, d_state, unit, state, n: tl.constexpr,
-    to_d_inputs_direction, to_d_inputs: tl.constexpr,
+    apart, states_apart, to_d_inputs_direction, to_d_inputs: tl.constexpr,
     batch, rows, ROWS: tl.constexpr, COLUMNS: tl.constexpr, BLOCK_K: tl.constexpr,
     PRECISION: tl.constexpr,
 ) -> None:  # fmt: skip
@@ -305,10 +325,11 @@ def _reset_backward(
     exact: tl.constexpr = d_state.dtype.element_ty
     d_x = d_inputs + direction * to_d_inputs_direction + row * to_d_inputs
     here = has_row[:, None] & (j < n)[None, :]
-    row += direction * batch
-    at = row[:, None] * n + j[None, :]
-    r = tl.load(unit + row[:, None] * 3 * n + 2 * n + j[None, :], mask=here, other=0.0)
-    h = tl.load(state + at, mask=here, other=0.0)
+    of_unit = (row + direction * apart)[:, None] * 3 * n + j[None, :]
+    before = (row + direction * states_apart)[:, None] * n + j[None, :]
+    at = (row + direction * batch)[:, None] * n + j[None, :]
+    r = tl.load(unit + of_unit + 2 * n, mask=here, other=0.0)
+    h = tl.load(state + before, mask=here, other=0.0)
     d = tl.load(d_state + at, mask=here, other=0.0)
     w = weight + direction * n * n + j
     d_q = _product(d_x, w, has_row, j < n, n, n, exact, BLOCK_K, PRECISION)

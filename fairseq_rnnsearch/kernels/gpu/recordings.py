@@ -3,11 +3,14 @@
 Launching an update's thousand small operations one by one takes a program longer than they take
 the GPU. A recording is valid for one shape and for the memory that it was made with. So lengths
 are rounded up to a multiple of ``STEP``, words are copied into the recording's tensors before a
-launch, and what it returns is read before the next launch. A shape is recorded when it comes a
-second time, if there is room; others run step by step, with the same result.
+launch, and its results are read before the next launch. Gradients are not copied: a parameter's
+lies in the recording's memory, and is moved away if it is still there at the next launch. A shape
+is recorded when it comes a second time, if there is room; others run step by step, with the same
+result.
 """
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from weakref import WeakKeyDictionary
 
 import torch
@@ -18,27 +21,44 @@ STEP = 8  # positions: a batch of 30 words is computed as one of 32
 
 Cost = tuple[Tensor, Tensor, Tensor | None]  # cost, -log p, alignment weights
 CostFunction = Callable[..., Cost]
-Results = tuple[Tensor | None, ...]
+Gradients = tuple[Tensor, ...]
 
 
 class CudaRecording:
-    """A CUDA graph of a function without arguments, and the memory of its result, ``returned``.
+    """CUDA graphs of a cost and of its gradients.
 
     Args:
+        cost: computes it, and what else a batch's cost returns.
+        gradients: takes the cost and its own gradient.
         pool: of ``memory``; recordings that share it may not run at the same time.
+
+    Attributes:
+        returned, gradients: where results lie.
     """
 
-    def __init__(self, function: Callable[[], Results], pool: tuple[int, int]) -> None:
+    def __init__(
+        self,
+        cost: Callable[[], Cost],
+        gradients: Callable[[Tensor, Tensor], Gradients],
+        pool: tuple[int, int],
+    ) -> None:
         aside = torch.cuda.Stream()
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):  # libraries allocate memory at their first call
             for _ in range(2):
-                function()
+                total, *_ = cost()
+                self._d_cost = torch.ones_like(total)
+                gradients(total, self._d_cost)
+                del total  # and autograd's nodes, which remember this stream
         torch.cuda.current_stream().wait_stream(aside)
-        self._graph = torch.cuda.CUDAGraph()
+        self._cost, self._gradients = torch.cuda.CUDAGraph(), torch.cuda.CUDAGraph()
         # the backward pass has its own thread, beside those that load data
-        with torch.cuda.graph(self._graph, pool=pool, capture_error_mode="thread_local"):
-            self.returned = function()
+        recorded = partial(torch.cuda.graph, pool=pool, capture_error_mode="thread_local")
+        with recorded(self._cost):
+            total, *others = cost()
+        with recorded(self._gradients):
+            self.gradients = gradients(total, self._d_cost)
+        self.returned = total.detach(), *others
 
     @staticmethod
     def memory() -> tuple[int, int]:
@@ -53,7 +73,12 @@ class CudaRecording:
 
     def launch(self) -> None:
         """Recompute ``returned`` from the current contents of the function's tensors."""
-        self._graph.replay()
+        self._cost.replay()
+
+    def launch_gradients(self, d_cost: Tensor) -> None:
+        """Recompute ``gradients``, once for each ``launch``."""
+        self._d_cost.copy_(d_cost)
+        self._gradients.replay()
 
 
 class _OfModel:
@@ -62,11 +87,13 @@ class _OfModel:
     Attributes:
         places: where its parameters lie; recordings know no others.
         launches: how often one was launched.
+        lent: where gradients lie that parameters may have taken over.
     """
 
     def __init__(self, places: tuple[int, ...], pool: tuple[int, int]) -> None:
         self.places, self.pool = places, pool
         self.launches = 0
+        self.lent: set[int] = set()
         self.seen: set[Hashable] = set()
         self.made: dict[Hashable, tuple[list[Tensor], CudaRecording]] = {}
 
@@ -118,6 +145,9 @@ class Recordings:
         if key not in of_model.made:
             of_model.made[key] = self._make(function, model, words, label_smoothing, of_model.pool)
         given, recording = of_model.made[key]
+        for parameter in learned:  # an earlier batch's, which this one's will be added to
+            if parameter.grad is not None and parameter.grad.data_ptr() in of_model.lent:
+                parameter.grad = parameter.grad.clone()
         for place, tensor in zip(given, words, strict=True):
             place.copy_(tensor)
         return _Launched.apply(of_model, recording, *learned)
@@ -139,17 +169,18 @@ class Recordings:
         }
         of_leaves = _OfModelsParameters(model, function)
 
-        def with_gradients() -> Results:
+        def cost() -> Cost:
             with torch.enable_grad():
-                cost, nll, alpha = functional_call(of_leaves, leaves, (*given, label_smoothing))
-                learned = list(leaves.values())
-                gradients = torch.autograd.grad(cost, learned, materialize_grads=True)
-            alpha = None if alpha is None else alpha.detach()
-            return cost.detach(), nll.detach(), alpha, *gradients
+                total, nll, alpha = functional_call(of_leaves, leaves, (*given, label_smoothing))
+            return total, nll.detach(), None if alpha is None else alpha.detach()
+
+        def gradients(total: Tensor, d_cost: Tensor) -> Gradients:
+            learned = list(leaves.values())
+            return torch.autograd.grad(total, learned, d_cost, materialize_grads=True)
 
         devices = [words[0].device] if words[0].is_cuda else []
         with torch.random.fork_rng(devices):  # dropout goes on as if nothing had been recorded
-            return given, self._record(with_gradients, pool)
+            return given, self._record(cost, gradients, pool)
 
 
 class _OfModelsParameters(nn.Module):
@@ -165,7 +196,7 @@ class _OfModelsParameters(nn.Module):
 
 
 class _Launched(torch.autograd.Function):
-    """A launch of a recording, whose gradients are there as soon as its cost is."""
+    """A launch of a recording, and, in the backward pass, of its gradients."""
 
     @staticmethod
     def forward(
@@ -176,9 +207,8 @@ class _Launched(torch.autograd.Function):
     ) -> Cost:
         recording.launch()
         of_model.launches += 1
-        *results, ctx.gradients = *recording.returned[:3], recording.returned[3:]
-        ctx.of_model, ctx.launch = of_model, of_model.launches
-        cost, nll, alpha = (None if x is None else x.clone() for x in results)
+        ctx.of_model, ctx.recording, ctx.launch = of_model, recording, of_model.launches
+        cost, nll, alpha = (None if x is None else x.clone() for x in recording.returned)
         ctx.mark_non_differentiable(*(x for x in (nll, alpha) if x is not None))
         return cost, nll, alpha
 
@@ -186,9 +216,16 @@ class _Launched(torch.autograd.Function):
     def backward(
         ctx: torch.autograd.function.FunctionCtx, d_cost: Tensor, *_: Tensor | None
     ) -> tuple[Tensor | None, ...]:
-        if ctx.launch != ctx.of_model.launches:
-            raise RuntimeError("another batch's cost was computed before this one's gradients")
-        return None, None, *torch._foreach_mul(ctx.gradients, d_cost)  # a few launches
+        of_model, gradients = ctx.of_model, ctx.recording.gradients
+        if ctx.launch != of_model.launches:
+            raise RuntimeError(
+                "a batch's gradients are computed once, before another batch's cost is"
+            )
+        of_model.launches += 1  # they overwrite what they read: no second time
+        ctx.recording.launch_gradients(d_cost)
+        of_model.lent.update(gradient.data_ptr() for gradient in gradients)
+        # autograd gives a parameter a tensor that nobody else has, and copies any other
+        return None, None, *(gradient.detach() for gradient in gradients)
 
 
 def _padded(words: Tensor, pad: int) -> Tensor:

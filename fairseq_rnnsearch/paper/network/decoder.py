@@ -205,7 +205,7 @@ class Decoder(RunByBackend):
         positions, h = self._positions(previous, source, words), source.annotations
         if positions.alignment is None:
             return None
-        word_inputs = self._embed(previous.T).through(self.unit.word_inputs)
+        word_inputs = self._embed(previous.T, self.backend).through(self.unit.word_inputs)
         s_0 = self.initial_state(source)
         state, log_probabilities = self.unit.begin(s_0.to(accurate_type(s_0.dtype))), []
         for i, of_word in enumerate(positions.word_inputs):
@@ -248,13 +248,13 @@ class Decoder(RunByBackend):
     def _positions(
         self, previous: Tensor, source: EncodedSource, words: Tensor | None
     ) -> Positions:
-        steps = previous.size(1)
-        y = self._embed(previous.T)
+        steps, backend = previous.size(1), self.backend
+        y = self._embed(previous.T, backend)
         # the words that the updates read: y_1 .. y_{T-1}, y_0 .. y_{T-2} or y_0 .. y_{T-1}
         updates = {"program": slice(1, None), "appendix": slice(-1), "section3": slice(None)}
         word_inputs = y.through(self.unit.word_inputs, updates[self.order])
         s_0 = self.initial_state(source)
-        memory, backend = self.remember(source), self.backend
+        memory = self.remember(source)
         if memory is None:
             c = source.summary
             inputs = word_inputs + self.unit.context_inputs(c)
@@ -264,7 +264,7 @@ class Decoder(RunByBackend):
         else:
             foreseen = None
             if self.target_foresight:
-                y_i = embed_words(words.T, self.embedding, self.embedding_dropout)
+                y_i = embed_words(words.T, self.embedding, self.embedding_dropout, backend)
                 foreseen = y_i.through(self.alignment_model.foreseen)
             states, contexts, alignment = backend.decoder_recurrence(
                 word_inputs, s_0, steps, memory, self.unit, self.alignment_model, foreseen
@@ -328,9 +328,9 @@ class Decoder(RunByBackend):
             output.inner(t), output.weight, output.bias, words, label_smoothing, present
         )
 
-    def _embed(self, previous: Tensor) -> EmbeddedWords:
+    def _embed(self, previous: Tensor, backend: Backend) -> EmbeddedWords:
         """Return e(y) for time-major words, with the zero vector first."""
-        later = embed_words(previous[1:], self.embedding, self.embedding_dropout)
+        later = embed_words(previous[1:], self.embedding, self.embedding_dropout, backend)
         rows = torch.cat((later.rows.new_zeros(1, *later.rows.shape[1:]), later.rows))
         if later.place is None:
             return EmbeddedWords(rows, None)

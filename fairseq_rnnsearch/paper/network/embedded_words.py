@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from fairseq_rnnsearch.kernels import Backend
 from fairseq_rnnsearch.paper.equations import BiasedEmbedding
 
 
@@ -30,7 +31,9 @@ class EmbeddedWords(NamedTuple):
         return nn.functional.embedding(self.place[positions], projected)
 
 
-def embed_words(words: Tensor, embedding: BiasedEmbedding, dropout: nn.Dropout) -> EmbeddedWords:
+def embed_words(
+    words: Tensor, embedding: BiasedEmbedding, dropout: nn.Dropout, backend: Backend
+) -> EmbeddedWords:
     """Embed ``(target, batch)`` words, each distinct one once if that saves time.
 
     In running text fewer than half of a batch's words are distinct. All are embedded with dropout,
@@ -38,6 +41,6 @@ def embed_words(words: Tensor, embedding: BiasedEmbedding, dropout: nn.Dropout) 
     multiplying.
     """
     if words.device.type != "cpu" or (dropout.training and dropout.p):
-        return EmbeddedWords(dropout(embedding(words)), None)
+        return EmbeddedWords(dropout(backend.vectors(words, embedding)), None)
     distinct, place = words.unique(return_inverse=True)
-    return EmbeddedWords(embedding(distinct), place)
+    return EmbeddedWords(backend.vectors(distinct, embedding), place)

@@ -65,13 +65,13 @@ class Encoder(RunByBackend):
             words: ``(batch, source)``, each sentence with its end symbol.
             padding: ``(batch, source)``, true for padding.
         """
-        embedded = embed_words(words.T, self.embedding, self.embedding_dropout)
         units = [unit for unit in (self.forward_unit, self.backward_unit) if unit is not None]
+        backend = self.backend_for(units, "encoder")
+        embedded = embed_words(words.T, self.embedding, self.embedding_dropout, backend)
         directions = [
             Direction(embedded.through(unit.word_inputs), unit, unit is self.backward_unit)
             for unit in units
         ]
-        backend = self.backend_for(units, "encoder")
         states = backend.recurrence(directions, present=~padding.T)
         if self.backward_unit is None:
             summary = states[-1]
