@@ -150,8 +150,9 @@ class Backend(Protocol):
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Return the cost of a batch to train on, -log p, and alignment weights.
 
-        Only the cost may be differentiated, with respect to the model's parameters, and before the
-        next batch's cost is computed.
+        Only the cost may be differentiated, once, with respect to the model's parameters, and
+        before the next batch's cost is computed. Until then the gradients are valid; those that are
+        in the parameters' ``grad`` stay valid.
 
         Args:
             function: computes them from the words and ``label_smoothing``.
