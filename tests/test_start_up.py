@@ -203,7 +203,13 @@ main()
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP, signal.SIGINT])
 def test_a_program_that_a_signal_ends_removes_what_is_unfinished(number):
     command = [sys.executable, "-c", WAITING]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+    with subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        text=True,
+        cwd=ROOT,
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),  # whatever nohup has set
+    ) as process:
         folder = Path(process.stdout.readline().strip())
         assert folder.is_dir()
         process.send_signal(number)
