@@ -183,6 +183,16 @@ def test_one_pass_equals_torch_s_own(dtype, weight_decay, threads, monkeypatch):
             )
 
 
+def test_a_copy_has_counted_the_same_updates():
+    parameter = torch.nn.Parameter(torch.ones(3))
+    parameter.grad = torch.ones(3)
+    optimizer = one_pass.OnePassAdadelta([parameter])
+    optimizer.step()
+    copied = copy.deepcopy(optimizer)
+    assert_close(copied.state_dict()["state"], optimizer.state_dict()["state"])
+    assert copied.state_dict()["state"][0]["step"] == 1
+
+
 def test_numbers_that_are_stored_in_another_way_are_updated_too():
     params = [torch.nn.Parameter(torch.ones(3, 5).T), torch.nn.Parameter(torch.ones(5, 3))]
     for parameter in params:

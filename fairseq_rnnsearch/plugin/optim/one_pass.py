@@ -71,11 +71,19 @@ class OnePassAdadelta(torch.optim.Adadelta):
         return None
 
     def state_dict(self) -> dict:
-        """Return torch's state, after counting: a tensor for each parameter takes its time."""
+        """Return torch's state."""
+        self._count()
+        return super().state_dict()
+
+    def _count(self) -> None:
+        """Count the updates since the last call: a tensor for each parameter takes its time."""
         for parameter, updates in self._uncounted.items():
             self.state[parameter]["step"] += updates
         self._uncounted.clear()
-        return super().state_dict()
+
+    def __getstate__(self) -> dict:
+        self._count()
+        return super().__getstate__()
 
     def __setstate__(self, state: dict) -> None:
         super().__setstate__(state)
