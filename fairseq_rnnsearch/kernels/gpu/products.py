@@ -3,9 +3,9 @@
 A step of a recurrence multiplies as many rows as the batch has sentences. Such a product takes as
 long as reading its weights, so that launches and elementwise operations between products would
 take most of the time. The equations are those of ``cpu.operations``, which explains the names.
-States and gradients of states are exact (float32); ``..._in`` are operands of products. The two
-directions of a step lie apart: in the tensors of the unit by equally many rows, in those of states
-before a step by others.
+States and gradients of states are exact (float32); ``..._in`` are operands of products. In memory,
+a step's second direction comes some rows after the first: equally many in all tensors of the unit,
+another number in those of states before the step.
 
 In the kernels a name is a pointer, and ``to_`` before it marks its row stride, if rows may be
 strided. Row strides and a model's widths are compile-time constants: of other numbers the compiler
@@ -91,8 +91,8 @@ def unit_backward(
             None.
         d_state: exact, ``(directions, batch, n)``. With ``d_product`` and ``d_output`` it adds up
             to d_h'; it becomes d_h' o (1 - z), or d_h' without a step.
-        d_output: operands, ``(batch, n)``, of the first direction, and how many numbers further the
-            second one's are, less if negative; or None. Strides are multiples of n.
+        d_output: operands, ``(batch, n)``, of the first direction, and how many numbers after it
+            the second's begin (before it, if negative); or None. Strides are multiples of n.
         unit, state: [h~, z, r] and h of the step; None: there is no step before.
         d_inputs: operands, ``(directions, batch, 3n)``, rows may be strided, or None.
     """
