@@ -105,6 +105,15 @@ def test_without_links_nothing_changes():
     assert "alignment_loss" not in logged(criterion_of(model), [output])
 
 
+def test_processes_with_and_without_links_log_the_same_kinds():
+    """fairseq adds up tensors and other numbers in two sums, each in the order of the keys."""
+    model = random_model()
+    without = {key: value for key, value in batch(False).items() if not key.startswith("align")}
+    found = [criterion_of(model)(model, sample)[2] for sample in (batch(False), without)]
+    kinds = [[(key, torch.is_tensor(value)) for key, value in x.items()] for x in found]
+    assert kinds[0] == kinds[1]
+
+
 def test_a_weight_that_is_rounded_to_zero_has_a_finite_cost():
     model = random_model()
     with torch.no_grad():

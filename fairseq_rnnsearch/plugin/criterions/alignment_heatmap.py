@@ -143,22 +143,19 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
         }
         if apart:
             logging_output["rdrop_loss"] = apart[0]
-        # an infinite cost can have a finite gradient, but the update is not sound: 0 x inf is NaN
-        sound = 1 + 0 * loss.detach()
+        alignment_cost, linked = self.alignment_cost(attention, sample)
         if attention is not None:
-            logging_output |= {"alignment_loss": 0, "linked": 0}
-        if "alignments" in sample:
-            alignment_cost, linked = self.alignment_cost(attention, sample)
             logging_output |= {"alignment_loss": alignment_cost.detach(), "linked": linked}
-            loss = loss + self.guided_alignment_weight * alignment_cost
-        if attention is not None:
             attention = attention.detach()
             source = sample["net_input"]["src_tokens"]
             is_word = target.ne(self.padding_idx)
             logging_output |= attention_statistics(attention, is_word, source.eq(self.source_eos))
             if self._collects and not model.training:
                 self.task.collect_alignments(sample["id"], source, target, attention)
-        return loss * sound, self._gradient_divisor(sample["ntokens"], sentences), logging_output
+        # an infinite cost can have a finite gradient, but the update is not sound: 0 x inf is NaN
+        sound = 1 + 0 * loss.detach()
+        loss = (loss + self.guided_alignment_weight * alignment_cost) * sound
+        return loss, self._gradient_divisor(sample["ntokens"], sentences), logging_output
 
     def alignment_cost(self, attention: Tensor | None, sample: dict) -> tuple[Tensor, Tensor]:
         """Return the cost of weights that do not follow links, and the number of linked words.
@@ -172,6 +169,9 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
         Raises:
             UserError: for links that the weights of a model without attention cannot follow.
         """
+        if "alignments" not in sample:
+            zero = torch.zeros((), device=sample["target"].device)
+            return zero, zero
         if attention is None:
             raise UserError(
                 "--guided-alignment and --load-alignments need a model whose attention can be "
