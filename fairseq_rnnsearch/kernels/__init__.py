@@ -9,7 +9,6 @@ import logging
 from collections.abc import Iterable
 from functools import cache
 
-import torch
 from torch import Tensor, nn
 
 from fairseq_rnnsearch.kernels.cpu import CPU
@@ -22,6 +21,7 @@ from fairseq_rnnsearch.kernels.interface import (
     SearchStart,
 )
 from fairseq_rnnsearch.kernels.reference import Reference
+from fairseq_rnnsearch.paper.equations.linear import autocast_type
 
 __all__ = [
     "BACKENDS",
@@ -88,7 +88,7 @@ class RunByBackend(nn.Module):
         """
         one = next(self.parameters())
         device = one.device.type
-        key = self.kernels, self.training, device, one.dtype, _autocast_type(device)
+        key = self.kernels, self.training, device, one.dtype, autocast_type(device)
         if key not in self._chosen:
             name, parts = self.kernels, [part for part in parts if part is not None]
             if not self.training and name != "auto" and BACKENDS[name].why_not(parts):
@@ -134,13 +134,6 @@ def forget(parameters: Iterable[Tensor]) -> None:
     parameters = list(parameters)
     for backend in BACKENDS.values():
         backend.forget(parameters)
-
-
-def _autocast_type(device: str) -> torch.dtype | None:
-    """Return autocast's type for a kind of device, or None if autocast is off."""
-    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
-        return torch.get_autocast_dtype(device)
-    return None
 
 
 @cache

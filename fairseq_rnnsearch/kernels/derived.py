@@ -20,6 +20,7 @@ from fairseq_rnnsearch.paper.equations import (
     Memory,
     OutputLayer,
 )
+from fairseq_rnnsearch.paper.equations.linear import autocast_type
 
 # the equations that the passes and steps are derived from
 DERIVED_FROM = {AlignmentModel, BiasedEmbedding, DeepOutput, GatedUnit, OutputLayer}
@@ -31,7 +32,7 @@ def apply(function: type[torch.autograd.Function], *args: object) -> Tensor | tu
     Inside, autocast is off: the function casts its operands itself.
     """
     kind = _kind_of(args)
-    operands = torch.get_autocast_dtype(kind) if torch.is_autocast_enabled(kind) else None
+    operands = autocast_type(kind)
     with torch.autocast(kind, enabled=False):
         return function.apply(operands, *args)
 

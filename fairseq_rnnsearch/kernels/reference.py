@@ -15,6 +15,7 @@ from fairseq_rnnsearch.kernels.accuracy import accurate_type, log_softmax
 from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
 from fairseq_rnnsearch.kernels.interface import Direction, SearchStart
 from fairseq_rnnsearch.paper.equations import Attention, BiasedEmbedding, Memory, Unit, attend
+from fairseq_rnnsearch.paper.equations.linear import autocast_type
 
 
 class Reference:
@@ -145,10 +146,9 @@ class ReferenceSteps(DecoderSteps):
         self._order, self._parts, memory, summary, initial, sentences = start
         self._dtype, dtype = initial.dtype, accurate_type(initial.dtype)
         kind = initial.device.type
-        lowers = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
-        lower = torch.get_autocast_dtype(kind) if lowers else None
+        lower = autocast_type(kind)
         # a search steps outside of the model's functions, which enable autocast
-        self._in_its_type = partial(torch.autocast, kind, lower, enabled=lowers)
+        self._in_its_type = partial(torch.autocast, kind, lower, enabled=lower is not None)
         if memory is not None:
             memory = memory._replace(keys=memory.keys.to(dtype))
         state = self._parts.unit.begin(initial.to(dtype))

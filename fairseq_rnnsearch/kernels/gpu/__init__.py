@@ -3,12 +3,12 @@
 A sequence of small operations leaves a GPU idle, as launching one takes longer than running it. So
 the encoder's two directions take each step together (``joint_recurrence``), the decoder's loop has
 four launches a step (``attentive_recurrence``), and a product of a few rows is one launch with the
-elementwise operations that follow it (``products``, ``attention``). A word's gradients are added
-up by one program (``word_vectors``). On CUDA, a training's cost and
-its gradients are recorded once for batches of similar lengths, and then launched together
-(``recordings``). Nothing here waits for the device. Without Triton, for float64, and for sentences
-longer than ``attention.LONGEST``, the loops are those of ``reference``; and so are a search's
-steps, whose products take far longer than their launches.
+elementwise operations that follow it (``products``, ``attention``). A word's gradients are added up
+by one program (``word_vectors``). On CUDA, a training's cost and its gradients are recorded once
+for batches of similar lengths, and then launched together (``recordings``). Nothing here waits for
+the device. Without Triton, for float64, and for sentences longer than ``attention.LONGEST``, the
+loops are those of ``reference``; and so are a search's steps, whose products take far longer than
+their launches.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,6 +28,7 @@ from fairseq_rnnsearch.paper.equations import (
     GatedUnit,
     Memory,
 )
+from fairseq_rnnsearch.paper.equations.linear import autocast_type
 
 TYPES = {torch.float32, torch.float64, torch.bfloat16}
 
@@ -57,9 +58,8 @@ class GPU(Reference):
             if type(part) not in DERIVED_FROM:
                 return type(part).__name__
         types = {parameter.dtype for parameter in parameters}
-        kind = parameters[0].device.type
-        if torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind):
-            types.add(torch.get_autocast_dtype(kind))
+        if operands := autocast_type(parameters[0].device.type):
+            types.add(operands)
             types -= {torch.float32} if torch.bfloat16 in types else set()
         # float16 would need the logits' gradients scaled before rounding
         if len(types) == 1 and types < TYPES:

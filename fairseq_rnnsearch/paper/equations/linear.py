@@ -19,8 +19,14 @@ def aligned(rows: Tensor) -> Tensor:
     more = -rows.size(-1) % ALIGNED
     if not more or rows.device.type == "cpu":
         return rows
-    kind = rows.device.type
-    lowers = torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
-    if lowers and rows.dtype == torch.float32:  # the product would do it, after the padding
-        rows = rows.to(torch.get_autocast_dtype(kind))
+    operands = autocast_type(rows.device.type)
+    if operands and rows.dtype == torch.float32:  # the product would do it, after the padding
+        rows = rows.to(operands)
     return nn.functional.pad(rows, (0, more))
+
+
+def autocast_type(device: str) -> torch.dtype | None:
+    """Return autocast's type for a kind of device, or None if autocast is off."""
+    if torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device):
+        return torch.get_autocast_dtype(device)
+    return None
