@@ -294,15 +294,14 @@ class ResumableTrainer(Trainer):
 
     def log_updates(self) -> None:
         """Log the pending updates, and handle non-finite ones."""
-        self._log_all_but(0)
         with metrics.aggregate("train"), metrics.aggregate("train_inner"):
+            self._log_all_but(0)
             if isinstance(self.optimizer, DecidingOptimizer):
                 self.optimizer.answer()
 
     def _log_all_but(self, newest: int) -> None:
-        with metrics.aggregate("train"), metrics.aggregate("train_inner"):
-            while len(self._unlogged) > newest:
-                super()._reduce_and_log_stats(*self._unlogged.pop(0).read())
+        while len(self._unlogged) > newest:
+            super()._reduce_and_log_stats(*self._unlogged.pop(0).read())
 
     def lr_step(self, epoch: int, val_loss: float | None = None) -> float | None:
         """Step the schedule at the end of an epoch; end here if a signal has asked for it."""

@@ -144,6 +144,7 @@ class Recordings:
             return function(*words, label_smoothing)
         if key not in of_model.made:
             of_model.made[key] = self._make(function, model, words, label_smoothing, of_model.pool)
+            of_model.lent.update(x.data_ptr() for x in of_model.made[key][1].gradients)
         given, recording = of_model.made[key]
         for parameter in learned:  # an earlier batch's, which this one's will be added to
             if parameter.grad is not None and parameter.grad.data_ptr() in of_model.lent:
@@ -223,7 +224,6 @@ class _Launched(torch.autograd.Function):
             )
         of_model.launches += 1  # they overwrite what they read: no second time
         ctx.recording.launch_gradients(d_cost)
-        of_model.lent.update(gradient.data_ptr() for gradient in gradients)
         # autograd gives a parameter a tensor that nobody else has, and copies any other
         return None, None, *(gradient.detach() for gradient in gradients)
 
