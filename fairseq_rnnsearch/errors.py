@@ -182,7 +182,7 @@ def program(main: Callable[..., None]) -> Callable[..., None]:
         for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
             if getattr(sys, name) is None:  # closed by whoever started the program
                 setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
-        is_command = not any(arguments)
+        is_command = arguments in ((), (None,))
         if is_command:
             _share_the_processor()
             if sys.stdout is sys.__stdout__:

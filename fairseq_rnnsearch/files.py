@@ -45,14 +45,14 @@ def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterato
     if not durable:
         refuse_link_to_nothing(path)
     if _is_written_as_it_is(path):
-        with _naming(path), _being_read(path):
+        with _naming(path, path), _being_read(path):
             yield path
         return
     if not durable and path.is_symlink() and path.lstat().st_uid == os.geteuid():
         path = path.resolve()
     unfinished = path.parent / f".{uuid.uuid4().hex}.unfinished"
     try:
-        with _naming(path):
+        with _naming(path, unfinished):
             with _begun(unfinished):
                 yield unfinished
                 if unfinished.exists():
@@ -117,10 +117,17 @@ def refuse_link_to_nothing(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def _naming(path: Path) -> Iterator[None]:
+def _naming(path: Path, written: Path | None = None) -> Iterator[None]:
+    """Name a path in the error if it cannot be written.
+
+    Args:
+        written: the file that the block writes; problems with other files are theirs.
+    """
     try:
         yield
     except OSError as problem:
+        if written and problem.filename not in (None, str(path), str(written)):
+            raise
         raise UserError(f"{path} cannot be written: {problem.strerror or problem}") from problem
 
 

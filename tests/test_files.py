@@ -14,6 +14,7 @@ from commands import MODEL, PAPER, ROOT
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import remove_unfinished, replacing, text_lines, write_text
+from fairseq_rnnsearch.runs.writing import copy_whole
 
 pytest_plugins = ["trained"]
 
@@ -121,6 +122,14 @@ def test_a_place_that_cannot_be_written_is_known_before_the_work(tmp_path):
         replacing(tmp_path / "nosuch" / "file"),
     ):
         pytest.fail("the work was begun")
+
+
+def test_problems_with_other_files_are_not_the_written_one_s(tmp_path):
+    gone = tmp_path / "gone.pt"
+    with pytest.raises(OSError) as caught:
+        copy_whole(gone, tmp_path / "copy.pt")
+    assert caught.value.filename == str(gone)
+    assert not any(tmp_path.iterdir())
 
 
 def test_a_line_has_an_end(tmp_path, monkeypatch):

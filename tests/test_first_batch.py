@@ -1,6 +1,7 @@
 """A GPU's kernels are compared with the plain ones on a training's first batch."""
 
 import logging
+from contextlib import nullcontext
 
 import pytest
 import torch
@@ -48,6 +49,32 @@ def test_wrong_kernels_do_not_train(backend, said, monkeypatch, caplog):
     assert line.startswith(f"gpu kernels: {said}")
     assert model.decoder.network.kernels == ("gpu" if backend is OnThisMachine else "reference")
     assert model.training and all(p.grad is None for p in model.parameters())
+
+
+class NeedsMemory(AlignmentHeatmapCriterion):
+    """Lets the reference kernels compute no more than a number of sentences."""
+
+    most = 1
+
+    def forward(self, model, sample):
+        is_reference = model.decoder.network.kernels == "reference"
+        if is_reference and len(sample["id"]) > self.most:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return super().forward(model, sample)
+
+
+@pytest.mark.parametrize("most", [1, 0])
+def test_without_memory_for_the_reference(most, monkeypatch, caplog):
+    monkeypatch.setitem(kernels.BACKENDS, "gpu", OnThisMachine())
+    model = build_model(kernels="gpu").train()
+    criterion = NeedsMemory(training_task("", 14, 13), "sum", 0.0)
+    criterion.most = most
+    refused = nullcontext() if most else pytest.raises(torch.OutOfMemoryError)
+    with caplog.at_level(logging.INFO, "fairseq_rnnsearch.plugin"), refused:
+        check_kernels(model, criterion, batch_of(SOURCES, TARGETS))
+    if most:
+        assert caplog.messages[-1].startswith("gpu kernels: the first batch agrees")
+    assert model.decoder.network.kernels == "gpu" and model.training
 
 
 def test_other_kernels_are_not_asked(caplog):

@@ -2,6 +2,7 @@
 
 import io
 import re
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -167,6 +168,23 @@ print(hub.translate(["red house bird", "calm tree"], beam=3))
 """
     finished = run("python", "-c", program, learned.folder, learned.corpus.data).ok()
     assert finished.out.splitlines()[-1] == "['maison rouge oiseau', 'arbre calme']"
+
+
+def test_from_pretrained_of_an_archive_with_its_codes(learned, tmp_path):
+    (tmp_path / "codes").write_text("#version: 0.2\nr e\n")
+    checkpoint = learned.folder / "checkpoint_last.pt"
+    with tarfile.open(tmp_path / "model.tar.gz", "w:gz") as archive:
+        archive.add(checkpoint, "model/model.pt")
+        archive.add(tmp_path / "codes", "model/bpecodes")
+    program = """
+import sys
+from fairseq_rnnsearch.plugin.models import RNNSearchModel
+archive, data = sys.argv[1:]
+hub = RNNSearchModel.from_pretrained(archive, data_name_or_path=data, bpe="subword_nmt")
+print(hub.apply_bpe("red"))
+"""
+    finished = run("python", "-c", program, tmp_path / "model.tar.gz", learned.corpus.data).ok()
+    assert finished.out.splitlines()[-1] == "re@@ d"
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from fairseq_rnnsearch.inference.model_folder import (
     write_folder,
 )
 from fairseq_rnnsearch.plugin.models import RNNSearchConfig
+from fairseq_rnnsearch.plugin.tasks import vocabulary
 
 pytest_plugins = ["trained"]
 
@@ -99,8 +100,23 @@ def test_eight_bits_have_a_scale_for_each_row(tmp_path):
 def test_half_precision_is_rounded_once(tmp_path):
     model, *_ = written(tmp_path / "model", "float16")
     for name, values in read_folder(tmp_path / "model").model.state_dict().items():
-        expected = model.state_dict()[name].numpy().astype(np.float16).astype(np.float32)
+        expected = model.state_dict()[name].numpy()
+        if expected.ndim > 1:
+            expected = expected.astype(np.float16).astype(np.float32)
         np.testing.assert_array_equal(values, expected)
+
+
+def test_half_precision_holds_no_large_numbers(tmp_path):
+    model, facts, dictionaries = written(tmp_path / "first")
+    to = model, facts, dictionaries, tmp_path
+    with torch.no_grad():
+        model.decoder.network.output.bias[0] = -1e9  # so the authors' models keep words out
+        write_folder(tmp_path / "second", *to, weights="float16")
+        assert read_folder(tmp_path / "second").model.decoder.network.output.bias[0] == -1e9
+        model.decoder.network.output.weight[0, 0] = 1e5
+    with pytest.raises(UserError, match=r"float16: .*output.weight has .* 1e\+05, .* at 65,504"):
+        write_folder(tmp_path / "third", *to, weights="float16")
+    assert not (tmp_path / "third").exists()
 
 
 def test_the_same_model_gives_the_same_bytes(tmp_path):
@@ -306,6 +322,8 @@ def test_a_trained_model_translates_alike_from_each_form(learned, tmp_path):
     assert models[1].length_limit == models[0].length_limit == models[2].length_limit
     assert [model.validation_bits for model in models] == [1.25] * 3
     assert load(learned.checkpoint, data).validation_bits is None  # judged by another metric
+    digests = torch.load(back, weights_only=False)["task_state"][vocabulary.STATE]
+    assert digests == state["task_state"][vocabulary.STATE]  # which refuse other dictionaries
     several = load([checkpoint, checkpoint], data), load([folder, folder])
     assert _found(several[0], sentences) == _found(several[1], sentences)
     with pytest.raises(UserError, match=f"takes no checkpoint, such as {checkpoint}: make"):

@@ -181,6 +181,27 @@ def test_one_pass_equals_torch_s_own(dtype, weight_decay, threads, monkeypatch):
         assert_close(*states, rtol=rtol, atol=0)
 
 
+@pytest.mark.parametrize("compiled", [True, False])
+def test_a_closure_computes_cost_and_gradients_first(compiled, monkeypatch):
+    if not compiled:
+        monkeypatch.setattr(one_pass.OnePassAdadelta, "_functions_for", lambda *_: None)
+    params = [torch.nn.Parameter(torch.ones(3)) for _ in range(2)]
+    kinds = one_pass.OnePassAdadelta, torch.optim.Adadelta
+    for parameter, kind in zip(params, kinds, strict=True):
+        optimizer = kind([parameter])
+        for _ in range(2):
+
+            def closure(parameter=parameter, optimizer=optimizer):
+                optimizer.zero_grad()
+                cost = parameter.square().sum()
+                cost.backward()
+                return cost
+
+            cost = optimizer.step(closure)
+    assert_close(*params)
+    assert cost < 3
+
+
 def test_a_copy_has_counted_the_same_updates():
     parameter = torch.nn.Parameter(torch.ones(3))
     parameter.grad = torch.ones(3)

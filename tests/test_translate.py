@@ -205,6 +205,15 @@ def test_what_stands_in_the_place_of_something_else_is_recognised(tmp_path, main
     assert message in str(caught.value) and not (tmp_path / "out").exists()
 
 
+def test_no_arguments_from_python_are_not_a_command():
+    handlers = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)]
+    out = sys.stdout
+    with pytest.raises(UsageError, match="required"):
+        export.main([])
+    assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGHUP)] == handlers
+    assert sys.stdout is out
+
+
 # --- what comes slowly, and what ends early -------------------------------------------------------
 
 

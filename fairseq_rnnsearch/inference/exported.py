@@ -17,6 +17,7 @@ from fairseq_rnnsearch.model.model_options import ModelOptions
 from fairseq_rnnsearch.model.translation_model import TranslationModel
 from fairseq_rnnsearch.plugin.models import RNNSearchModel
 from fairseq_rnnsearch.plugin.models.rnnsearch_config import add_younger_options
+from fairseq_rnnsearch.plugin.tasks import vocabulary
 from fairseq_rnnsearch.runs.writing import checkpoint_of_model, write_whole
 
 
@@ -75,7 +76,8 @@ def to_checkpoint(model: str, out: Path) -> None:
     if folder is None:
         raise UserError(f"{model} is not a folder of a model, as rnnsearch-export --out writes it")
     read = read_folder(folder)
-    facts, (source_lang, target_lang) = read.facts, read.facts.languages
+    facts, (source, target) = read.facts, read.dictionaries
+    source_lang, target_lang = facts.languages
     if ARCH_MODEL_REGISTRY.get(facts.architecture) is not RNNSearchModel:
         raise UserError(f"{folder / CONFIG}: architecture {facts.architecture!r:.60} is not known")
     task = {
@@ -89,7 +91,10 @@ def to_checkpoint(model: str, out: Path) -> None:
         read.model.state_dict(),
         facts.options | {"_name": facts.architecture},
         task,
-        {length_limit.STATE: list(facts.length_limit)},
+        {
+            length_limit.STATE: list(facts.length_limit),
+            vocabulary.STATE: vocabulary.describe({"source": source, "target": target}),
+        },
         facts.validation_bits,
     )
     write_whole(state, str(out))

@@ -1,6 +1,6 @@
 """A model as a folder of plain files, for sharing: nothing in it can run code.
 
-    model.safetensors     parameters: float32, float16, or int8 with one scale for each row
+    model.safetensors     matrices: float32, float16, or int8 with one scale for each row
     config.json           architecture, sizes, languages, limit of length, version
     dict.*.txt            the dictionaries, as fairseq-preprocess wrote them
     preprocessing.json    how text becomes tokens, and the BPE codes that it names
@@ -94,11 +94,11 @@ def write_folder(
 
     Args:
         data: the folder with the training's preprocessing.json and BPE codes.
-        weights: how to store matrices, one of `WEIGHTS`; with int8, vectors stay float32.
+        weights: how to store matrices, one of `WEIGHTS`; vectors stay float32.
         card: text of the README.md (default: one from the facts).
 
     Raises:
-        UserError: if the folder exists already.
+        UserError: if the folder exists already, or float16 cannot hold the parameters.
     """
     refuse_link_to_nothing(out)
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
@@ -125,12 +125,19 @@ def write_folder(
 def _as_stored(model: TranslationModel, weights: str) -> Iterator[tuple[str, torch.Tensor]]:
     for name, parameter in model.named_parameters():
         values = parameter.detach().float().cpu().contiguous()
-        if weights == "int8" and values.dim() > 1:
+        if weights == "float32" or values.dim() == 1:
+            yield name, values
+        elif weights == "int8":
             steps, scales = rounded(values.numpy())
             yield name, torch.from_numpy(steps)
             yield name + _SCALE, torch.from_numpy(scales)
+        elif not torch.isfinite(half := values.half()).all():
+            raise UserError(
+                f"--weights float16: {name} has numbers up to {values.abs().max():.3g}, and "
+                f"float16 ends at {torch.finfo(torch.float16).max:,.0f}; expected float32 or int8"
+            )
         else:
-            yield name, values.half() if weights == "float16" else values
+            yield name, half
 
 
 def rounded(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

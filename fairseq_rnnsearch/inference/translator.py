@@ -221,7 +221,7 @@ class Translator:
             words_of(source_dictionary, source_text.language, self.source_text),
             words_of(target_dictionary, target_text.language, self.target_text),
         )
-        self._texts: dict[int, CountedText | None] = {}  # that all calls of a thread belong to
+        self._texts: dict[int, CountedText] = {}  # that all calls of a thread belong to
 
     def __repr__(self) -> str:
         size = sum(values.numel() for model in self.models for values in model.parameters())
@@ -250,7 +250,10 @@ class Translator:
         try:
             yield
         finally:
-            self._texts[thread] = around
+            if around:
+                self._texts[thread] = around
+            else:
+                del self._texts[thread]
             text.end()
 
     @overload

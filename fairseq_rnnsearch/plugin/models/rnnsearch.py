@@ -142,23 +142,24 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
                 "an archive of one"
             )
         with contextlib.ExitStack() as stack:
-            stack.enter_context(mends.reading_as_data())
             if os.path.isfile(model_name_or_path):
                 folder = stack.enter_context(tempfile.TemporaryDirectory())
                 model_name_or_path = _unpacked(model_name_or_path, folder)
-            loaded = hub_utils.from_pretrained(
-                model_name_or_path, *args, archive_map=cls.hub_models(), **options
-            )
-        cfg = loaded["args"]
-        OmegaConf.set_struct(cfg, False)
-        for group in ("bpe", "tokenizer"):
-            if group not in options:
-                cfg[group] = None
-        cfg.generation = OmegaConf.structured(GenerationConfig)
-        given = options | (options.get("generation_args") or {})
-        for name in cfg.generation.keys() & given.keys():
-            cfg.generation[name] = given[name]
-        return hub_utils.GeneratorHubInterface(cfg, loaded["task"], loaded["models"])
+            with mends.reading_as_data():
+                loaded = hub_utils.from_pretrained(
+                    model_name_or_path, *args, archive_map=cls.hub_models(), **options
+                )
+            cfg = loaded["args"]
+            OmegaConf.set_struct(cfg, False)
+            for group in ("bpe", "tokenizer"):
+                if group not in options:
+                    cfg[group] = None
+            cfg.generation = OmegaConf.structured(GenerationConfig)
+            given = options | (options.get("generation_args") or {})
+            for name in cfg.generation.keys() & given.keys():
+                cfg.generation[name] = given[name]
+            # while an archive's folder is there, which may hold the codes of its subwords
+            return hub_utils.GeneratorHubInterface(cfg, loaded["task"], loaded["models"])
 
     def check_training(self, *, has_links: bool, begins_from_model: bool, readings: int) -> None:
         """Check that there is something to learn, and warn about what will train poorly.

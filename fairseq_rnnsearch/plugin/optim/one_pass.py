@@ -47,7 +47,11 @@ class OnePassAdadelta(torch.optim.Adadelta):
 
     @torch.no_grad()
     def step(self, closure: Callable | None = None) -> Tensor | float | None:
-        """Make one update."""
+        """Make one update; a closure first computes the cost, which is returned, and gradients."""
+        cost = None
+        if closure is not None:
+            with torch.enable_grad():
+                cost = closure()
         groups = [
             (group, [parameter for parameter in group["params"] if parameter.grad is not None])
             for group in self.param_groups
@@ -58,17 +62,18 @@ class OnePassAdadelta(torch.optim.Adadelta):
 
             sound = None if self.sound is None else self.sound.int()
             update = partial(fused_adadelta.update, sound=sound, factor=self.factor)
-        elif closure is None and (functions := self._functions_for(learning)):
+        elif functions := self._functions_for(learning):
             factor = 1.0 if self.factor is None else self.factor.item()
             update = partial(_update, functions=functions, factor=factor)
         else:
             if self.factor is not None:
                 torch._foreach_mul_(gradients_of(learning), self.factor)
-            return super().step(closure)
+            super().step()
+            return cost
         for group, of_group in groups:
             update([(p, p.grad, *self._averages_of(p)) for p in of_group], group)
         self._uncounted.update(learning)
-        return None
+        return cost
 
     def state_dict(self) -> dict:
         """Return torch's state."""

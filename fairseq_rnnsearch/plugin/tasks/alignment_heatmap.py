@@ -153,8 +153,9 @@ class AlignmentHeatmapTask(ParallelDataTask):
         tests the kernels, see ``check_kernels``.
         """
         if not self._kernels_are_checked:
+            with naming_the_batch(sample):
+                check_kernels(model, criterion, sample)
             self._kernels_are_checked = True
-            check_kernels(model, criterion, sample)
         if not ignore_grad:
             if update_num != self._update_record.update:
                 self._update_record = UpdateRecord(update_num)

@@ -3,12 +3,15 @@
 It compares the cost and the gradients of that batch with those from plain PyTorch operations.
 """
 
+import contextlib
 import logging
+from collections.abc import Iterator
 
 import torch
 from torch import Tensor, nn
 
 from fairseq_rnnsearch.errors import reason
+from fairseq_rnnsearch.inference.batches import rows_of
 from fairseq_rnnsearch.kernels import RunByBackend
 from fairseq_rnnsearch.runs.trainer import unwrapped
 
@@ -34,12 +37,11 @@ def check_kernels(model: nn.Module, criterion: nn.Module, sample: dict) -> None:
     ):
         return
     logger.info("the reference kernels compute the first batch as well")
-    training, kernels = model.training, [side.kernels for side in sides]
+    training = model.training
     model.eval()  # two computations would not drop the same elements
     try:
-        _use(sides, ["reference"] * len(sides))
-        expected = _numbers(model, criterion, sample)
-        _use(sides, kernels)
+        with _reference_kernels(sides):
+            sample, expected = _expected(model, criterion, sample)
         wrong = _difference(model, criterion, sample, expected)
     finally:
         model.train(training)
@@ -50,7 +52,8 @@ def check_kernels(model: nn.Module, criterion: nn.Module, sample: dict) -> None:
             "gpu kernels: wrong on the first batch, %s; the reference kernels train instead",
             wrong,
         )
-        _use(sides, ["reference"] * len(sides))
+        for side in sides:
+            side.use_kernels("reference")
     else:
         logger.info("gpu kernels: the first batch agrees with the reference kernels")
 
@@ -59,9 +62,31 @@ def _is_on_gpu(side: RunByBackend) -> bool:
     return next(side.parameters()).is_cuda
 
 
-def _use(sides: list[RunByBackend], kernels: list[str]) -> None:
-    for side, name in zip(sides, kernels, strict=True):
-        side.use_kernels(name)
+@contextlib.contextmanager
+def _reference_kernels(sides: list[RunByBackend]) -> Iterator[None]:
+    kernels = [side.kernels for side in sides]
+    try:
+        for side in sides:
+            side.use_kernels("reference")
+        yield
+    finally:
+        for side, name in zip(sides, kernels, strict=True):
+            side.use_kernels(name)
+
+
+def _expected(model: nn.Module, criterion: nn.Module, sample: dict) -> tuple[dict, dict]:
+    """Return the batch and its numbers; half of it, and so on, where it needs too much memory.
+
+    The reference kernels need several times the memory of a GPU's.
+    """
+    while True:
+        try:
+            return sample, _numbers(model, criterion, sample)
+        except torch.OutOfMemoryError:
+            rows = len(sample["id"])
+            if rows == 1:
+                raise
+        sample = rows_of(sample, slice(rows // 2), criterion.padding_idx)
 
 
 def _numbers(model: nn.Module, criterion: nn.Module, sample: dict) -> dict[str, Tensor]:
