@@ -25,7 +25,7 @@ def usable_device(device: str | torch.device, option: str = "device") -> torch.d
         kind = torch.accelerator.current_accelerator().type
         usable += [kind, *(f"{kind}:{i}" for i in range(torch.accelerator.device_count()))]
     if str(device) not in usable:
-        raise UserError(f"{option} {str(device)!r}: must be one of {', '.join(usable)} here")
+        raise UserError(f"{option} {str(device)!r}: must be {' or '.join(usable)} on this machine")
     return torch.device(device)
 
 

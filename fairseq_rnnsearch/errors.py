@@ -273,8 +273,8 @@ def line_of(error: BaseException) -> str:
         return "interrupted"
     if isinstance(error, ModuleNotFoundError) and error.name == "fairseq":
         return (
-            f"this takes fairseq, which is not installed: pip install {FAIRSEQ}; only models as "
-            "folders, such as en-fr, do without"
+            f"this needs fairseq, which is not installed: pip install {FAIRSEQ}; only models as "
+            "folders, such as en-fr, work without it"
         )
     return as_text(f"{reason(error)}{_place(error)}")
 

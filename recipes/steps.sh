@@ -71,7 +71,7 @@ say_environment() {
 ended() {
     [[ -n $STEP ]] || return 0
     if (($1 > 0 && $1 <= 128)); then
-        log "step \"$STEP\" failed: mend what is said above"
+        log "step \"$STEP\" failed; correct the error above and run again"
     else # a signal has ended this shell or the command
         log "step \"$STEP\" is unfinished; run again to go on"
     fi

@@ -52,7 +52,7 @@ ALLOWED = {
     "inference.checkpoint": {"inference.length_limit", "inference.work_folder", "runs"},
     "inference.exported": {
         *("data", "inference.checkpoint", "inference.length_limit", "inference.model_folder"),
-        *("inference.work_folder", "model", "plugin.models", "runs"),
+        *("inference.work_folder", "model", "plugin.models", "plugin.tasks", "runs"),
     },
     "inference.export": {"inference.command_options", "inference.exported"},
     "inference.translator": {

@@ -169,7 +169,7 @@ def test_a_line_that_is_no_text_is_left_out_and_counted(file):
     read = read_two_files(file("t.en", b"\n".join(lines)), target)
     assert len(read.kept) == 298 and read.left_out == {"an empty side": 2}
     [note] = read.notes
-    assert note.startswith("2 lines are no text, and are left out; the first: ")
+    assert note.startswith("2 lines are not text, and were left out; the first: ")
     assert "t.en, line 7, byte 2: a carriage return" in note
     with pytest.raises(UserError, match=r"line 1, byte 4: .*UTF-8.* \(and 299 other lines\)"):
         read_two_files(file("t.en", b"\n".join([b"caf\xe9"] * 300)), target)

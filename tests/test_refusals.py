@@ -133,8 +133,8 @@ COMMANDS = {  # words of each command, and parts of its one line
     f"{_TRAIN} --curriculum 1": ["--curriculum: the paper's batch order has its own"],
     f"{_TRAIN} --load-alignments": ["--load-alignments: the 'train' data has no alignments"],
     f"{_TRAIN} --best-checkpoint-metric nosuch": ["nosuch: a validation has no such number"],
-    f"{_GENERATE} --diverse-beam-groups 2": ["--diverse-beam-groups: fairseq's goes on"],
-    f"{_GENERATE} --diverse-beam-strength 2": ["--diverse-beam-strength: fairseq's goes on"],
+    f"{_GENERATE} --diverse-beam-groups 2": ["--diverse-beam-groups: fairseq's diverse search"],
+    f"{_GENERATE} --diverse-beam-strength 2": ["--diverse-beam-strength: fairseq's diverse search"],
     f"{_GENERATE} --lm-weight 0.5": ["--lm-path and --lm-weight: one without the other"],
     f"{_GENERATE} --heatmap-format html": ["--heatmap-format html: nothing is drawn without"],
     "fairseq-interactive @data --path=@model --heatmap-dir=@new": [
@@ -174,7 +174,7 @@ COMMANDS = {  # words of each command, and parts of its one line
         "source.tok would be overwritten: name another folder than --out "
     ],
     f"{_ALIGN} --source=@nowhere --target=@nowhere --device=meta": [
-        "--device 'meta': must be one of cpu"
+        "--device 'meta': must be cpu on this machine"
     ],
     f"{_AER} --hypothesis=@fewer": ["@fewer has 2 lines, but @gold has 3 sentences; expected"],
     f"{_AER} --hypothesis=@later": ["@later has links of sentence 4, but @gold has 3"],
@@ -326,7 +326,7 @@ def test_steps_of_recipes_that_fail_or_are_interrupted(tmp_path):
         finished = run_process(["bash", "-c", steps + command])
         assert finished.returncode
         said[command] = finished.stderr.splitlines()[-1]
-    assert said["false"].endswith('step "s" failed: mend what is said above')
+    assert said["false"].endswith('step "s" failed; correct the error above and run again')
     assert said["bash -c 'kill -9 $$'"].endswith('step "s" is unfinished; run again to go on')
     assert said["logged l bash -c 'exit 130'"].endswith('"s" is unfinished; run again to go on')
     assert said["true"].endswith("error: s made nothing")
@@ -413,10 +413,10 @@ def given(**options):
 SOME = [Counts(2, 2, 3, 1, 2)]
 CALLS = [  # in a folder with a file and a folder, and parts of what is said
     *(
-        (lambda here, name=name: usable_device(name, "--device"), f"--device {name!r}: must be one")
+        (lambda here, name=name: usable_device(name, "--device"), f"--device {name!r}: must be cpu")
         for name in ("xyz", "meta", "cuda:99", "", "CPU", "xla")
     ),
-    (lambda here: usable_device(None), "device 'None': must be one of cpu"),
+    (lambda here: usable_device(None), "device 'None': must be cpu"),
     (given(beam=0), "--beam 0"),
     (given(update_freq=[1, 0]), "--update-freq", "0"),
     (given(num_workers=-1), "--num-workers -1"),

@@ -9,9 +9,10 @@ preprocessing.json, which says how they were made. ``fairseq-preprocess --trainp
 copies that to the data, so that models of this plugin take and write text as people write it.
 
 Tokenizers: ``reversible`` restores the exact text; ``moses`` is that of most published results,
-without XML escapes; ``character`` is for text without spaces between words; ``space`` leaves text
-as it is. ``--merges`` splits words into subwords (byte-pair encoding), with one set of merges for
-all languages, learned from the files that are named train.
+without XML escapes; ``words`` splits off punctuation and needs no package; ``character`` is for
+text without spaces between words; ``space`` leaves text as it is. ``--merges`` splits words into
+subwords (byte-pair encoding), with one set of merges for all languages, learned from the files that
+are named train.
 """
 
 import argparse

@@ -65,7 +65,7 @@ class ModelOptions:
     )  # fmt: skip
     train_alignment_model_only: bool = field(
         default=False,
-        metadata={"help": "train only W_a, U_a, v_a (and V_a of --target-foresight); all else "
+        metadata={"help": "train only the parameters of the alignment model; all else "
                   "stays as in --finetune-from-model"},
     )  # fmt: skip
     decoder_order: _choice(DECODER_ORDERS) = field(

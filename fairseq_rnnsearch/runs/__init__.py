@@ -1,5 +1,6 @@
-"""What fairseq-fixed 0.12.3.1 needs on today's Python and torch.
+"""What keeps a training whole: locks, signals, checkpoints, resuming, processes.
 
+Much of it replaces parts of fairseq-fixed 0.12.3.1, or lets it run on today's Python and torch.
 ``mends`` lists what is replaced, and when; the other files hold the replacements.
 """
 

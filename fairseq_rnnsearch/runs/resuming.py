@@ -139,7 +139,7 @@ def go_on_at(iterator: EpochBatchIterator, place: dict) -> None:
 def _step_schedule(
     cfg: CheckpointConfig, trainer: Trainer, extra_state: dict | None, iterator: EpochBatchIterator
 ) -> None:
-    """Pass the schedule the loss of the epoch that a checkpoint ends, as an unbroken run does.
+    """Pass the schedule the loss of the epoch that a checkpoint ends, as an uninterrupted run does.
 
     fairseq saves first, and skips this step after resuming.
     """
@@ -205,13 +205,13 @@ def choose_beginning(cfg: CheckpointConfig) -> dict[str, object]:
     if newest:
         if other and _is_same(other, newest):
             raise UserError(
-                f"--finetune-from-model {other} is in --save-dir {cfg.save_dir}, where it would be "
-                "gone on from: name another --save-dir"
+                f"--finetune-from-model {other} is in --save-dir {cfg.save_dir}, so this would "
+                "resume that training instead: name another --save-dir"
             )
         if resets:
             logger.warning(
-                f"{' '.join(resets)} with {newest}, a checkpoint of this training: leave out what "
-                "resets when it is started again, which would do so once more"
+                f"{' '.join(resets)} with {newest}, a checkpoint of this training: leave out the "
+                "options that reset when you start it again, or it is reset again"
             )
         return {"restore_file": newest, "finetune_from_model": None, "continue_once": None}
     named = cfg.continue_once or other

@@ -178,7 +178,7 @@ class ResumableTrainer(Trainer):
         """Load as fairseq does, and report in one line what does not fit.
 
         fairseq compares the task's state (the words) only when it translates. It also steps the
-        schedule, which ``resuming`` does as in an unbroken run.
+        schedule, which ``resuming`` does as in an uninterrupted run.
         """
         self._keeps_rate = True
         # one process sends the others a checkpoint as a file of torch's

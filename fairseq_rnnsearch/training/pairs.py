@@ -60,7 +60,7 @@ class Pairs:
     notes: list[str] = field(default_factory=list)
 
     def note_mistakes(self, mistakes: list[UserError]) -> None:
-        """Note which lines are no text; their pairs have been left out, for a side is empty.
+        """Note which lines are not text; their pairs were left out, because a side is empty.
 
         Raises:
             UserError: the first mistake, where there are too many.
@@ -69,7 +69,7 @@ class Pairs:
             more = f" (and {counted(len(mistakes) - 1, 'other line')})" if mistakes[1:] else ""
             raise UserError(f"{mistakes[0]}{more}")
         if mistakes:
-            are = "is no text, and is" if len(mistakes) == 1 else "are no text, and are"
+            are = "is not text, and was" if len(mistakes) == 1 else "are not text, and were"
             self.notes.append(
                 f"{counted(len(mistakes), 'line')} {are} left out; the first: {mistakes[0]}"
             )

@@ -24,7 +24,7 @@ class Parts(NamedTuple):
     """A corpus in parts.
 
     Attributes:
-        pairs: how many there are, except those held out because the user's own texts have them.
+        pairs: how many there are to divide, or to train with if the user gave the other parts.
         texts: what was counted in the source and the target.
         splits: the pairs of ``train``, ``valid`` and ``test``.
     """

@@ -1,4 +1,4 @@
-"""``rnnsearch-evaluate``: links between words against people's, and unknown words.
+"""``rnnsearch-evaluate``: word links scored against human links, and unknown words.
 
 The 447 Hansards sentences, aligned by an English-French model and by a French-English model,
 each of which wrote its own source word first:

@@ -1,7 +1,8 @@
 """Shared by the two bootstraps: checked settings and percentile intervals.
 
-The bootstrap of BLEU (`bleu`) draws as sacreBLEU does, and the one of the alignment error rate
-(`alignment_error_rate`) draws how often each sentence comes; each keeps the numbers of its seed.
+The bootstrap of BLEU (`recipes/reporting/scores.py`) draws as sacreBLEU does, and the one of the
+alignment error rate (`alignment_error_rate`) draws how often each sentence comes; each keeps the
+numbers of its seed.
 """
 
 import numpy as np

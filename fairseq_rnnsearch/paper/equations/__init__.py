@@ -1,7 +1,8 @@
 """The paper's appendix A, one idea per module: its equations and their parameters.
 
 These modules use the paper's symbols; the manual's glossary maps them to the names that users see.
-All weights are stored as in the paper, so that a product reads ``x @ W.T``.
+Matrices are stored as in the paper, so that a product reads ``x @ W.T``, but for the embeddings E,
+whose rows are words.
 """
 
 from fairseq_rnnsearch.paper.equations.alignment_model import (

@@ -35,7 +35,7 @@ class AlignmentHeatmapCriterionConfig(FairseqDataclass):
                   "(authors' program), or of the mean per sentence or per word"},
     )  # fmt: skip
     label_smoothing: float = field(
-        default=0.0, metadata={"help": "probability spread over all words (paper: none)"}
+        default=0.0, metadata={"help": "probability spread over all other words (paper: none)"}
     )
     guided_alignment_weight: float = field(
         default=0.1,

@@ -231,8 +231,8 @@ class AlignmentHeatmapTask(ParallelDataTask):
             for name, default in (("diverse_beam_groups", -1), ("diverse_beam_strength", 0.5)):
                 if getattr(args, name, default) != default:
                     raise UserError(
-                        f"{option_of(name)}: fairseq's goes on with translations after their end;"
-                        " --nbest and --sampling give several translations"
+                        f"{option_of(name)}: fairseq's diverse search extends translations past "
+                        "their end; --nbest and --sampling give several translations"
                     )
             if getattr(args, "constraints", None) and self.datasets:
                 raise UserError(

@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.errors import counted
 from fairseq_rnnsearch.inference.batches import rows_of
 from fairseq_rnnsearch.runs.trainer import unwrapped
 
@@ -46,10 +45,8 @@ class UpdateRecord:
             norms = dict(self._norms())
         bad = sorted(number for number, norm in norms.items() if not torch.isfinite(norm))
         if bad:
-            return (
-                f"of {counted(len(norms), 'sentence')}, {name_sentences(bad)} alone has no finite"
-                " gradient"
-            )
+            alone = f"{name_sentences(bad)} of {len(norms):,}"
+            return f"computed one by one, {alone} {'have' if bad[1:] else 'has'} no finite gradient"
         largest = max(norms, key=norms.__getitem__, default=None)
         return (
             f"each of its {len(norms)} sentences alone has a finite gradient, {largest} the "
