@@ -4,7 +4,7 @@ import argparse
 import numbers
 import operator
 import os
-from collections.abc import Callable, Mapping, Set
+from collections.abc import Callable, Mapping, Sequence, Set
 from typing import Any, Literal, NamedTuple, NoReturn, TypedDict, get_args
 
 import numpy as np
@@ -15,6 +15,8 @@ from fairseq_rnnsearch.errors import UserError
 LARGEST_LENPEN = 10
 Pieces = Literal["merge", "keep"]
 PIECES = get_args(Pieces)
+ComputeDtype = Literal["float32", "tf32", "bfloat16"]
+COMPUTE_DTYPES = get_args(ComputeDtype)
 MOST_DPI = 2400
 
 
@@ -95,6 +97,10 @@ def _number(least: float, most: float) -> _Kind:
     return _Kind(holds, float, f"a number from {least} to {most}")
 
 
+def _one_of(names: Sequence[str]) -> _Kind:
+    return _Kind(lambda given: _is_text(given) and given in names, str, " or ".join(names))
+
+
 def _plain_path(given: Any) -> str:
     return str(os.fspath(given))
 
@@ -121,7 +127,8 @@ _KINDS = {
     "split_sentences": _SWITCH,
     "posterior": _SWITCH,
     "attribution": _SWITCH,
-    "pieces": _Kind(lambda given: _is_text(given) and given in PIECES, str, " or ".join(PIECES)),
+    "pieces": _one_of(PIECES),
+    "compute_dtype": _one_of(COMPUTE_DTYPES).or_none(),
     "path": _PATH,
     "ax": _Kind(
         _is_axes, lambda axes: axes, "axes of matplotlib, as plt.subplots gives them"

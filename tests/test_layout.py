@@ -24,7 +24,7 @@ ALLOWED = {
     "kernels": {"c_library", "devices", "paper.equations"},
     "paper.network": {"paper.equations", "kernels"},
     "paper.batch_order": set(),
-    "model": {"data", "kernels", "paper.equations", "paper.network"},
+    "model": {"arguments", "data", "kernels", "paper.equations", "paper.network"},
     "runs": {"arguments", "data", "devices"},
     "alignment.figures": {"data"},
     "alignment.evaluation": {"alignment.figures", "data"},
@@ -49,7 +49,7 @@ ALLOWED = {
     "inference.work_folder": {"data", "inference.model_folder"},
     "inference.translation": {"alignment.figures", "arguments"},
     "inference.model_folder": {"data", "inference.length_limit", "model"},
-    "inference.checkpoint": {"inference.length_limit", "inference.work_folder", "runs"},
+    "inference.checkpoint": {"inference.length_limit", "inference.work_folder", "model", "runs"},
     "inference.exported": {
         *("data", "inference.checkpoint", "inference.length_limit", "inference.model_folder"),
         *("inference.work_folder", "model", "plugin.models", "plugin.tasks", "runs"),

@@ -25,6 +25,7 @@ from fairseq_rnnsearch.inference.model_folder import (
     read_folder,
     write_folder,
 )
+from fairseq_rnnsearch.living import __main__ as living
 from fairseq_rnnsearch.plugin.models import RNNSearchConfig
 from fairseq_rnnsearch.plugin.tasks import vocabulary
 
@@ -332,6 +333,31 @@ def test_a_trained_model_translates_alike_from_each_form(learned, tmp_path):
         load(folder, data)
     with pytest.raises(UserError, match=r"source_lang de: the model .* has en"):
         load(folder, source_lang="de")
+
+
+def test_no_form_keeps_the_rounding_of_the_processor_that_made_it(learned, tmp_path, monkeypatch):
+    """Models trained in bfloat16 are rounded to translate, where the processor can."""
+    monkeypatch.setattr("fairseq_rnnsearch.model.precision._has_bfloat16", lambda: True)
+    data, float32, bfloat16 = str(learned.corpus.data), learned.checkpoint, tmp_path / "b.pt"
+    state = torch.load(float32, weights_only=False)
+    state["cfg"]["model"]["compute_dtype"] = "bfloat16"
+    torch.save(state, bfloat16)
+    to_folder(str(bfloat16), data, tmp_path / "folder")
+    stored = load_file(tmp_path / "folder" / PARAMETERS)
+    for name, values in stored.items():
+        np.testing.assert_array_equal(values, state["model"][name], strict=True)
+    [narrow], [wide] = (load(tmp_path / "folder", compute_dtype=dtype).models
+                        for dtype in (None, "float32"))  # fmt: skip
+    assert (narrow.decoder.compute_dtype, wide.decoder.compute_dtype) == ("bfloat16", "float32")
+    texts = (learned.corpus.text / "test.en").read_text().splitlines()[:10]
+    models = [load(bfloat16, data, compute_dtype="float32"), load(float32, data)]
+    models += [load(tmp_path / "folder", compute_dtype="float32")]
+    expected, *others = [_found(model, texts) for model in models]
+    assert others == [expected, expected]
+    pages = [tmp_path / "bfloat16.html", tmp_path / "float32.html"]
+    for page, checkpoint in zip(pages, (bfloat16, float32), strict=True):
+        living.main([str(checkpoint), f"--data={data}", f"--out={page}"])
+    assert pages[0].read_bytes() == pages[1].read_bytes()
 
 
 def test_commands_take_a_folder(learned, tmp_path):

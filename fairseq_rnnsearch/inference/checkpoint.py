@@ -15,6 +15,7 @@ from omegaconf import DictConfig
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference.length_limit import UNKNOWN, LengthLimit
 from fairseq_rnnsearch.inference.work_folder import DEEPEST
+from fairseq_rnnsearch.model.translation_model import TranslationModel
 from fairseq_rnnsearch.runs import mends
 from fairseq_rnnsearch.runs.checkpoints import as_fairseq_has_it, read_checkpoint
 
@@ -32,11 +33,17 @@ class Trained(NamedTuple):
     options: DictConfig  # of the last model, with its architecture as ``_name``
 
 
-def read_models(paths: Sequence[str], changes: dict[str, str], device: torch.device) -> Trained:
+def read_models(
+    paths: Sequence[str],
+    changes: dict[str, str],
+    device: torch.device,
+    compute_dtype: str | None = None,
+) -> Trained:
     """Read checkpoints, on a device and ready to translate.
 
     Args:
         changes: ``data``, ``source_lang`` and ``target_lang``, if they are not the checkpoints'.
+        compute_dtype: in place of the models' own. With "float32" parameters are as stored.
 
     Raises:
         UserError: if a checkpoint or the data is missing or unusable, or they do not fit together.
@@ -60,6 +67,13 @@ def read_models(paths: Sequence[str], changes: dict[str, str], device: torch.dev
         )
     for model in models:
         model.to(device)  # first: how it is prepared depends on where it computes
+        if compute_dtype and isinstance(model, TranslationModel):
+            model.compute_in(compute_dtype)
+        elif compute_dtype not in (None, "float32"):
+            raise UserError(
+                f"compute_dtype {compute_dtype}: the checkpoint holds a {type(model).__name__}, "
+                "which computes in float32"
+            )
         model.prepare_for_inference_(cfg)
     return Trained(
         models,

@@ -12,7 +12,7 @@ from typing import Any
 from fairseq_rnnsearch.alignment.figures.alignment import SOURCE_END_CHOICES
 from fairseq_rnnsearch.alignment.figures.gallery import FORMATS
 from fairseq_rnnsearch.alignment.figures.styles import STYLES, Look, title_of
-from fairseq_rnnsearch.arguments import count_of
+from fairseq_rnnsearch.arguments import COMPUTE_DTYPES, count_of
 from fairseq_rnnsearch.data.plain_text import TOKENIZERS
 from fairseq_rnnsearch.errors import OneLineParser, UsageError, as_text
 
@@ -130,11 +130,17 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
         help="sentences at a time (default: %(default)s)",
     )
     parser.add_argument("--device", default="cpu", help="such as cuda (default: %(default)s)")
+    parser.add_argument(
+        "--compute-dtype",
+        choices=COMPUTE_DTYPES,
+        help="type of the operands of matrix products (default: the model's)",
+    )
 
 
 def load_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments for ``load`` from the options added above."""
     names = ("source_lang", "target_lang", "tokenizer", "lowercase", "bpe_codes", "device")
+    names += ("compute_dtype",)
     return {name: value for name, value in vars(options).items() if name in names}
 
 

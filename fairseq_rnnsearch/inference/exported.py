@@ -42,7 +42,8 @@ def to_folder(
         parts = read.model, facts, read.dictionaries, folder
     else:
         changes = {"data": data} if data else {}
-        trained = read_models([checkpoint_of(checkpoint)], changes, torch.device("cpu"))
+        paths, device = [checkpoint_of(checkpoint)], torch.device("cpu")
+        trained = read_models(paths, changes, device, compute_dtype="float32")
         [model], cfg = trained.models, trained.options
         if not isinstance(model, TranslationModel):
             raise UserError(

@@ -31,6 +31,7 @@ import torch
 from fairseq_rnnsearch.alignment.figures import Alignment
 from fairseq_rnnsearch.alignment.figures.alignment import END, merged_words
 from fairseq_rnnsearch.arguments import (
+    ComputeDtype,
     Pieces,
     ScoringOptions,
     SearchOptions,
@@ -76,6 +77,7 @@ def load(
     lowercase: bool | None = None,
     bpe_codes: str | Path | None = None,
     device: str | torch.device = "cpu",
+    compute_dtype: ComputeDtype | None = None,
 ) -> "Translator":
     """Load a trained model.
 
@@ -89,6 +91,9 @@ def load(
         tokenizer, lowercase, bpe_codes: the tokenisation, instead of that in the folder's
             ``preprocessing.json``; see ``PlainText``.
         device: where to compute, such as "cuda".
+        compute_dtype: the type of the operands of matrix products. By default a model that was
+            trained in bfloat16 computes so on a CPU with instructions for it, and its scores differ
+            a little between processors.
 
     Threads may load, and may use one ``Translator`` or several, at the same time: each call has its
     own options and gets the same result as alone, up to the rounding of sums. Only pictures are
@@ -104,14 +109,14 @@ def load(
     tokenizer, lowercase, bpe_codes = checked(
         tokenizer=tokenizer, lowercase=lowercase, bpe_codes=bpe_codes
     )
-    device = usable_device(device)
+    device, (compute_dtype,) = usable_device(device), checked(compute_dtype=compute_dtype)
     texts = {"tokenizer": tokenizer, "lowercase": lowercase, "bpe_codes": bpe_codes}
     if any(folder_of(path) for path in paths):
-        return _of_folders(paths, changes, texts, device)
+        return _of_folders(paths, changes, texts, device, compute_dtype)
     with one_at_a_time:
         with _quiet_import():
             from fairseq_rnnsearch.inference.checkpoint import read_models
-        trained = read_models(paths, changes, device)
+        trained = read_models(paths, changes, device, compute_dtype)
     return Translator(
         trained.models,
         *trained.dictionaries,
@@ -143,7 +148,11 @@ def _quiet_import() -> Iterator[None]:
 
 
 def _of_folders(
-    paths: Sequence[str], changes: dict[str, str], texts: dict[str, Any], device: torch.device
+    paths: Sequence[str],
+    changes: dict[str, str],
+    texts: dict[str, Any],
+    device: torch.device,
+    compute_dtype: ComputeDtype | None,
 ) -> "Translator":
     """Load models from folders of `rnnsearch-export`, which include their data."""
     folders = []
@@ -168,6 +177,8 @@ def _of_folders(
             raise UserError(f"{path} has other dictionaries than {paths[0]}")
     for folder in folders:
         folder.model.to(device)  # first: how matrices are rounded depends on where it computes
+        if compute_dtype:
+            folder.model.compute_in(compute_dtype)
         folder.model.round_matrices()
     return Translator(
         [folder.model for folder in folders],

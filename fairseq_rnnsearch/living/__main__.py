@@ -57,7 +57,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         from fairseq_rnnsearch.living.living_page import write_living_page
 
     models = [
-        load(checkpoint, options.data, **load_options(options)) for checkpoint in options.checkpoint
+        load(checkpoint, options.data, **load_options(options), compute_dtype="float32")
+        for checkpoint in options.checkpoint  # the page computes in float32, too
     ]
     size = write_living_page(
         options.out,

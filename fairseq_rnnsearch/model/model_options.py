@@ -5,9 +5,9 @@ from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Optional
 
+from fairseq_rnnsearch.arguments import COMPUTE_DTYPES
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import KERNELS
-from fairseq_rnnsearch.model.precision import COMPUTE_DTYPES
 from fairseq_rnnsearch.paper.equations import AlignmentModel, GatedUnit
 from fairseq_rnnsearch.paper.equations.long_short_term_memory import LongShortTermMemory
 from fairseq_rnnsearch.paper.equations.product_alignment import DotAlignment, GeneralAlignment

@@ -16,7 +16,6 @@ from torch import nn
 from fairseq_rnnsearch.errors import UserError
 
 _NEEDS = "needs an NVIDIA GPU of compute capability 8.0 or newer"
-COMPUTE_DTYPES = ("float32", "tf32", "bfloat16")
 
 logger = logging.getLogger(__name__)
 

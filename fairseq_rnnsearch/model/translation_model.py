@@ -77,6 +77,11 @@ class TranslationModel:
         encoder_out = self.encoder(src_tokens, src_lengths=src_lengths, **options)
         return self.decoder(prev_output_tokens, encoder_out=encoder_out, **options)
 
+    def compute_in(self, compute_dtype: str) -> None:
+        """Set the type of the operands of matrix products, before ``round_matrices``."""
+        for side in (self.encoder, self.decoder):
+            side.compute_dtype = compute_dtype
+
     def round_matrices(self) -> None:
         """Prepare for translation; the model does not train afterwards."""
         for side in (self.encoder, self.decoder):

@@ -150,14 +150,17 @@ def compare(driver: Any, args: argparse.Namespace, text: Sequence[str]) -> dict:
     """Compare the page with its checkpoint, unrounded and rounded."""
     sentences = text[: args.sentences]
     answers = translated(driver, sentences, args.beam)
-    model = load(args.checkpoint, args.data)
+    model = load(args.checkpoint, args.data, compute_dtype="float32")
     split = [model.source_text.tokens(sentence) for sentence in sentences]
     pairs = zip(sentences, split, answers, strict=True)
     differ = [sentence for sentence, tokens, answer in pairs
               if answer["sourcePieces"][:-1] != tokens]  # fmt: skip
     comparison = {"sentences": len(sentences), "tokens that differ": differ}
     comparison["float32"] = agreement(answers, model, sentences, args.beam)
-    model = load(args.checkpoint, args.data)  # anew, because kernels keep what they have packed
+    # anew, because kernels keep what they have packed
+    model = load(
+        args.checkpoint, args.data, compute_dtype="float32"
+    )  # anew: kernels keep packed ones
     round_matrices(model)
     comparison["rounded"] = agreement(answers, model, sentences, args.beam)
     if args.reference:
