@@ -21,6 +21,8 @@ def usable_device(device: str | torch.device, option: str = "device") -> torch.d
         UserError: if this machine cannot compute on such a device.
     """
     usable = ["cpu"]
+    if str(device) == "cpu:0":  # as torch calls it, too
+        return torch.device("cpu")
     if torch.accelerator.is_available():
         kind = torch.accelerator.current_accelerator().type
         usable += [kind, *(f"{kind}:{i}" for i in range(torch.accelerator.device_count()))]

@@ -620,6 +620,7 @@ def test_the_command(learned, tmp_path, capsys, monkeypatch):
     for wrong, message in {
         "a b c": "3 checkpoints: one, or two side by side",
         "a --name x --name y": "--name: give one for each of the 1 checkpoints",
+        "a --moments 3": "--moments: only with --training",
         "a --max-megabytes -1": "argument --max-megabytes: -1: must be a number above 0",
     }.items():
         with pytest.raises(UserError, match=message):

@@ -134,6 +134,14 @@ def test_what_is_left_out_is_counted_once(file, capsys):
         assert not {s for s, _ in splits[part]} & {s for s, _ in splits["train"]}
 
 
+def test_repeated_pairs_do_not_enlarge_what_is_held_out(file):
+    given = options(file, [(f"a {n % 100}", f"b {n % 100}") for n in range(2000)])
+    splits = split.split(split.read_corpus(given), given, LANGUAGES, seed=1)
+    assert {name: len(pairs) for name, pairs in splits.items()} == {
+        "train": 20 * (100 - 5 - 4), "valid": 5, "test": 4,
+    }  # fmt: skip
+
+
 def test_a_corpus_that_is_given_twice_is_refused(file):
     pairs = [(f"a {n}", f"a {n}" if n else "b") for n in range(9)]
     with pytest.raises(UserError, match="the same text in all pairs"):

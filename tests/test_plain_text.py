@@ -163,6 +163,33 @@ def test_files_that_are_tokenised_one_by_one(tmp_path):
         tokenizing.main(["--out", str(out), "--tokenizer-of", "zh=moses", str(english)])
     with pytest.raises(UserError, match="/dev/zero is a pipe or a device"):
         tokenizing.main(["--out", str(out), "/dev/zero"])
+    (tmp_path / "preprocessing.json").write_text("It's me.\n")
+    with pytest.raises(UserError, match=r"preprocessing\.json: its suffix must be its language"):
+        tokenizing.main(["--out", str(out), str(tmp_path / "preprocessing.json")])
+
+
+def test_files_that_stay_are_of_the_same_tokens(tmp_path):
+    for name in ("train.en", "valid.en"):
+        (tmp_path / name).write_text("It's me, the lowest.\n" * 9)
+    (tmp_path / "bad.en").write_bytes(b"It's me.\n\xff\n")
+    train, valid, bad = (str(tmp_path / f"{name}.en") for name in ("train", "valid", "bad"))
+    out = tmp_path / "out"
+
+    def made():
+        return {path.name: path.read_bytes() for path in out.iterdir()}
+
+    tokenizing.main(["--out", str(out), train, valid])
+    before = made()
+    for wrong in (["--tokenizer", "moses", train], ["--merges", "9", train]):
+        with pytest.raises(UserError, match=r"valid\.en was made otherwise before: give valid\.en"):
+            tokenizing.main(["--out", str(out), *wrong])
+    with pytest.raises(UserError, match=r"bad\.en, line 2: is not UTF-8"):
+        tokenizing.main(["--out", str(out), "--lowercase", train, valid, bad])
+    assert made() == before
+    tokenizing.main(["--out", str(out), "--merges", "9", train, valid])
+    with pytest.raises(UserError, match=r"valid\.en was made otherwise before: give valid\.en"):
+        tokenizing.main(["--out", str(out), "--merges", "12", train])
+    assert made().keys() == before.keys() | {"codes-en"}
 
 
 def test_languages_that_get_subwords_one_by_one(tmp_path):

@@ -311,7 +311,7 @@ def test_lengths_command(files, capsys, tmp_path):
 
 
 def test_alignments_command(files, tmp_path):
-    options = ["--alignments", files["alignments"], "--ids", "7", "--out", tmp_path / "drawn"]
+    options = ["--alignments", files["alignments"], "--ids", "7,7", "--out", tmp_path / "drawn"]
     evaluate([*map(str, ["alignments", *options]), "--format", "svg,text"])
     names = {path.name for path in (tmp_path / "drawn").iterdir()}
     assert names == {"sentence0007.svg", "sentence0007.txt"}

@@ -9,7 +9,7 @@ from fairseq.utils import replace_unk
 from fairseq_rnnsearch.alignment.evaluation.__main__ import main
 from fairseq_rnnsearch.alignment.evaluation.unknown_words import learn_dictionary, replace_unknown
 from fairseq_rnnsearch.alignment.figures import Alignment, write_gallery
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UsageError, UserError
 
 SOURCE = ["the red house", "the house", "a red car", "the car"]
 TARGET = ["la maison rouge", "la maison", "une voiture rouge", "la voiture"]
@@ -130,9 +130,13 @@ def test_mistakes_in_replacing(translated, name):
 def test_sentences_without_unknown_words(files, capsys):
     texts = {"t.en": ["a b", "a q", "b a"], "t.fr": ["x", "x", "r"]}
     write(files, {**texts, "en": ["a 2", "b 1"], "fr": ["x 3"]})
-    options = {"source": "t.en", "reference": "t.fr", "source-dictionary": "en", "out": "."}
-    run("no-unk", files, {**options, "target-dictionary": "fr"})
-    assert (files / "text.en").read_text() == "a b\n" and (files / "text.fr").read_text() == "x\n"
+    options = {"source": "t.en", "reference": "t.fr", "source-dictionary": "en", "out": "known"}
+    options |= {"target-dictionary": "fr"}
+    with pytest.raises(UsageError, match="must end in their languages, such as .en and .fr"):
+        run("no-unk", files, options | {"reference": "t.en"})
+    run("no-unk", files, options)
+    known = files / "known"
+    assert (known / "text.en").read_text() == "a b\n" and (known / "text.fr").read_text() == "x\n"
     assert "1 of 3 sentence pairs" in capsys.readouterr().out
 
 

@@ -32,7 +32,7 @@ from tqdm import tqdm
 
 from fairseq_rnnsearch.data.corpus import check_is_file, is_language, numbered_lines
 from fairseq_rnnsearch.data.plain_text import FILE_NAME, TOKENIZERS, PlainText, settings_of
-from fairseq_rnnsearch.errors import UserError, parser_of, program
+from fairseq_rnnsearch.errors import UsageError, UserError, parser_of, program
 from fairseq_rnnsearch.files import make_folder, replacing, write_text
 from fairseq_rnnsearch.inference.command_options import MixedParser
 
@@ -98,13 +98,15 @@ def learn_codes(training: Sequence[Path], merges: int) -> str:
     return learned.getvalue()
 
 
-def _split_into_pieces(options: argparse.Namespace, rules_of: Callable[[str], PlainText]) -> None:
+def _split_into_pieces(
+    options: argparse.Namespace, out: Path, rules_of: Callable[[str], PlainText]
+) -> None:
     """Write subwords, and the merges that were learned for them."""
-    with tempfile.TemporaryDirectory(dir=options.out) as folder:
+    with tempfile.TemporaryDirectory(dir=out) as folder:
         _convert_files(options.files, Path(folder), rules_of)
         tokens = [Path(folder) / path.name for path in options.files]
         training = [path for path in tokens if path.stem == "train"]
-        codes = options.out / _codes_of(options.files)
+        codes = out / _codes_of(options.files)
         write_text(codes, learn_codes(training, options.merges))
 
         @cache
@@ -112,7 +114,7 @@ def _split_into_pieces(options: argparse.Namespace, rules_of: Callable[[str], Pl
             has_pieces = rules_of(language).tokenizer != "character"
             return PlainText(language, bpe_codes=codes if has_pieces else None)
 
-        _convert_files(tokens, options.out, pieces_of)
+        _convert_files(tokens, out, pieces_of)
 
 
 def _codes_of(files: Iterable[Path]) -> str:
@@ -126,7 +128,8 @@ def _described(
     """Return the settings of all languages; those that were tokenised before keep theirs.
 
     Raises:
-        UserError: the training text, which is not among the files, was made with other settings.
+        UserError: a file of the folder, which is not among those given, was made with other
+            settings or, maybe, other merges.
     """
     before = settings_of(options.out)
     sides = dict(before)
@@ -137,11 +140,18 @@ def _described(
             sides[language]["sacremoses"] = version("sacremoses")
         has_pieces = options.merges and tokenizer != "character"
         sides[language]["bpe_codes"] = _codes_of(options.files) if has_pieces else None
-        is_new = any(path.name == f"train.{language}" for path in options.files)
-        if before.get(language, sides[language]) != sides[language] and not is_new:
+        given = {path.name for path in options.files if path.suffix == f".{language}"}
+        differs = before.get(language, sides[language]) != sides[language]
+        if differs and f"train.{language}" not in given:
             raise UserError(
                 f"{options.out / FILE_NAME}: {language} text was made otherwise before,"
                 f" {before[language]}, now {sides[language]}: give train.{language} as well, or"
+                " name another --out"
+            )
+        stays = sorted({path.name for path in options.out.glob(f"*.{language}")} - given)
+        if stays and language in before and (differs or has_pieces):
+            raise UserError(
+                f"{options.out / stays[0]} was made otherwise before: give {stays[0]} as well, or"
                 " name another --out"
             )
     return sides
@@ -198,7 +208,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     tokenizers = dict(options.tokenizer_of)
     languages = {options.language, *(path.suffix[1:] for path in options.files)}
     if unused := tokenizers.keys() - languages:
-        raise UserError(f"--tokenizer-of {min(unused)}=...: there is no text of this language")
+        raise UsageError(f"--tokenizer-of {min(unused)}=...: there is no text of this language")
 
     @cache
     def rules_of(language: str) -> PlainText:
@@ -212,25 +222,29 @@ def main(arguments: Sequence[str] | None = None) -> None:
         return
     for path in options.files:
         check_is_file(path)
-        if not is_language(path.suffix[1:]):
+        if path.name == FILE_NAME or not is_language(path.suffix[1:]):
             raise UserError(f"{path}: its suffix must be its language, such as {path.stem}.en")
     names = [path.name for path in options.files]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise UserError(f"two files are named {twice[0]}: --out {options.out} has room for one")
+        raise UsageError(f"two files are named {twice[0]}: --out {options.out} has room for one")
     if any((options.out / path.name).resolve() == path.resolve() for path in options.files):
-        raise UserError(f"--out {options.out} is where the files are: name another folder")
+        raise UsageError(f"--out {options.out} is where the files are: name another folder")
     if options.merges and not any(path.stem == "train" for path in options.files):
-        raise UserError("--merges learns from the training text: name a file train.LANGUAGE")
+        raise UsageError("--merges learns from the training text: name a file train.LANGUAGE")
     try:
         make_folder(options.out)
         described = {} if options.join else _described(options, rules_of)
-        if options.merges:
-            _split_into_pieces(options, rules_of)
-        else:
-            _convert_files(options.files, options.out, rules_of, options.join)
-        if not options.join:
-            text = json.dumps(described, indent=1, ensure_ascii=False) + "\n"
-            write_text(options.out / FILE_NAME, text)
+        with tempfile.TemporaryDirectory(dir=options.out) as folder:
+            unfinished = Path(folder)  # all files get their place together
+            if options.merges:
+                _split_into_pieces(options, unfinished, rules_of)
+            else:
+                _convert_files(options.files, unfinished, rules_of, options.join)
+            if not options.join:
+                text = json.dumps(described, indent=1, ensure_ascii=False) + "\n"
+                write_text(unfinished / FILE_NAME, text)
+            for path in unfinished.iterdir():
+                path.replace(options.out / path.name)
     except OSError as problem:
         raise UserError(f"{problem.filename}: {problem.strerror}") from problem
 

@@ -38,10 +38,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.training:
         if options.name:
             raise UsageError("--name: with --training, the checkpoints are named by their updates")
-        if options.moments < 2:
-            raise UsageError(f"--moments {options.moments}: must be 2 or more")
-        chosen = checkpoints_of(options.training, options.moments)
+        most = MOST_MOMENTS if options.moments is None else options.moments
+        if most < 2:
+            raise UsageError(f"--moments {most}: must be 2 or more")
+        chosen = checkpoints_of(options.training, most)
         options.name, options.checkpoint = list(chosen), [str(path) for path in chosen.values()]
+    elif options.moments is not None:
+        raise UsageError("--moments: only with --training")
     elif len(options.checkpoint) > 2:
         raise UsageError(f"{len(options.checkpoint)} checkpoints: one, or two side by side")
     if options.name and len(options.name) != len(options.checkpoint):
@@ -104,9 +107,9 @@ def _parser() -> argparse.ArgumentParser:
         "checkpoints",
     )  # fmt: skip
     parser.add_argument(
-        "--moments", type=int, default=MOST_MOMENTS, metavar="N",
+        "--moments", type=int, metavar="N",
         help="with --training, take at most N checkpoints, closer together at the beginning "
-        "(default: %(default)s)",
+        f"(default: {MOST_MOMENTS})",
     )  # fmt: skip
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the page")
     parser.add_argument("--title", default="RNNsearch", help="heading (default: %(default)s)")

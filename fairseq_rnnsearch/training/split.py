@@ -90,7 +90,7 @@ def file_of(prefix: str, language: str) -> Path:
 def hold_out(pairs: list[Pair], draw: random.Random) -> tuple[list[Pair], list[Pair]]:
     """Hold some pairs out; return what remains, and what is held out."""
     distinct = sorted(set(pairs))
-    count = min(MOST_HELD_OUT, max(1, len(pairs) // SHARE_HELD_OUT), len(distinct) - 1)
+    count = min(MOST_HELD_OUT, max(1, len(distinct) // SHARE_HELD_OUT), len(distinct) - 1)
     held_out = draw.sample(distinct, max(count, 0))
     sources = {source for source, _ in held_out}
     return [pair for pair in pairs if pair[0] not in sources], held_out

@@ -33,7 +33,7 @@ from fairseq_rnnsearch.alignment.evaluation.resampling import (
     resampling_generator,
 )
 from fairseq_rnnsearch.alignment.evaluation.symmetrisation import METHODS, join_files
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UsageError, UserError
 
 
 class Counts(NamedTuple):
@@ -166,7 +166,7 @@ def run(options: argparse.Namespace) -> None:
     ):
         paths["inverse"] = options.hypothesis_inverse
     elif options.agreement:
-        raise UserError("--agreement needs --hypothesis-inverse and --symmetrise as well")
+        raise UsageError("--agreement needs --hypothesis-inverse and --symmetrise as well")
     agreed = {}
     if options.agreement:
         names = "hypothesis", "inverse"

@@ -13,7 +13,7 @@ from fairseq_rnnsearch.alignment.figures import (
     read_alignments,
     write_gallery,
 )
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UsageError, UserError, usage
 
 
 def add_alignment_options(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +34,9 @@ def draw_alignments(options: argparse.Namespace) -> None:
     """Draw chosen alignments that fairseq-generate wrote with --heatmap-format jsonl (Figure 3)."""
     chosen = chosen_alignments(options.alignments, options.ids, "--ids")
     look = Look(options.style, f"Alignments of {options.alignments}")
-    write_gallery(options.out, chosen, parse_formats(options.format), look=look)
+    with usage():
+        formats = parse_formats(options.format)
+    write_gallery(options.out, chosen, formats, look=look)
 
 
 def parse_ids(text: str, count: int | None, option: str) -> list[int]:
@@ -46,16 +48,16 @@ def parse_ids(text: str, count: int | None, option: str) -> list[int]:
         option: the option's name, for the message.
 
     Raises:
-        UserError: if the text is anything else, or a number is out of range.
+        UsageError: if the text is anything else, or a number is out of range.
     """
-    ids = []
+    ids: list[int] = []
     for part in text.split(","):
         if not re.fullmatch(r"\s*[0-9]{1,12}\s*", part):
-            raise UserError(f"{option} {text!r}: must be sentence numbers, from 0, such as 3,17")
+            raise UsageError(f"{option} {text!r}: must be sentence numbers, from 0, such as 3,17")
         ids.append(int(part))
         if count is not None and ids[-1] >= count:
-            raise UserError(f"{option}: there is no sentence {ids[-1]}; valid: 0 to {count - 1}")
-    return ids
+            raise UsageError(f"{option}: there is no sentence {ids[-1]}; valid: 0 to {count - 1}")
+    return list(dict.fromkeys(ids))
 
 
 def chosen_alignments(path: Path, ids: str, option: str) -> list[Alignment]:

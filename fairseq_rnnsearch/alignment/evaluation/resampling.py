@@ -8,19 +8,19 @@ numbers of its seed.
 import numpy as np
 from numpy.typing import ArrayLike
 
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UsageError
 
 
 def resampling_generator(resamples: int, seed: int) -> np.random.Generator:
     """Return the generator that draws the resamples.
 
     Raises:
-        UserError: there is less than one resample, or the seed is negative.
+        UsageError: there is less than one resample, or the seed is negative.
     """
     if resamples < 1:
-        raise UserError(f"{resamples} bootstrap resamples: must be at least 1")
+        raise UsageError(f"{resamples} bootstrap resamples: must be at least 1")
     if seed < 0:
-        raise UserError(f"bootstrap seed {seed}: must be 0 or more")
+        raise UsageError(f"bootstrap seed {seed}: must be 0 or more")
     return np.random.default_rng(seed)
 
 

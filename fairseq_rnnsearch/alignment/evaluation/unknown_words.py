@@ -23,8 +23,8 @@ from fairseq_rnnsearch.alignment.evaluation.sentences import (
     read_sentences,
 )
 from fairseq_rnnsearch.alignment.figures import Alignment, read_alignments
-from fairseq_rnnsearch.errors import UserError, counted
-from fairseq_rnnsearch.files import write_text
+from fairseq_rnnsearch.errors import UsageError, UserError, counted
+from fairseq_rnnsearch.files import make_folder, write_text
 
 UNKNOWN = "<unk>"
 
@@ -87,7 +87,7 @@ def learn(options: argparse.Namespace) -> None:
     each source word the target word whose links to it have the largest Dice coefficient.
     """
     if options.fewest < 1:
-        raise UserError(f"--fewest {options.fewest}: must be 1 or more")
+        raise UsageError(f"--fewest {options.fewest}: must be 1 or more")
     pairs = read_sentence_pairs(options.source, options.target)
     links = read_links(options.alignments, "pharaoh", pairs=pairs).links
     source, target = map(read_sentences, (options.source, options.target))
@@ -206,7 +206,7 @@ def add_subset_options(parser: argparse.ArgumentParser) -> None:
     add_file(parser, "--source", "tokenised", required=True)
     add_file(parser, "--reference", "tokenised", required=True)
     add_dictionaries(parser, required=True)
-    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER", help="exists")
+    parser.add_argument("--out", type=Path, required=True, metavar="FOLDER")
 
 
 def write_subset(options: argparse.Namespace) -> None:
@@ -215,10 +215,17 @@ def write_subset(options: argparse.Namespace) -> None:
     They are the paper's No-UNK subset and go to FOLDER/text.SOURCE and FOLDER/text.TARGET, named by
     the files' endings.
     """
+    endings = options.source.suffix, options.reference.suffix
+    if endings[0] == endings[1] or not all(endings):
+        raise UsageError(
+            f"--source {options.source} and --reference {options.reference}: must end in their "
+            "languages, such as .en and .fr"
+        )
     source = read_sentences(options.source)
     reference = read_as_many(options.reference, len(source), options.source)
     words = (options.source_dictionary, options.target_dictionary)
     known = known_sentences(source, [reference], *map(read_known_words, words))
+    make_folder(options.out)
     for path, sentences in ((options.source, source), (options.reference, reference)):
         out = options.out / f"text{path.suffix}"
         _write_lines(out, compress(sentences, known), options)
