@@ -292,7 +292,10 @@ def user_error(error: BaseException | None) -> UserError | None:
 
 def reason(error: BaseException) -> str:
     """Return an exception's message in one line, with its type if that says too little."""
-    text = str(error)
+    try:
+        text = str(error)
+    except Exception:  # of an exception that somebody else wrote
+        text = ""
     if _OF_ANOTHER_PROCESS in text:
         text = _last_line(text)
     elif isinstance(error, OSError) and error.strerror:

@@ -601,6 +601,63 @@ def test_exercises_are_graded(tmp_path, capsys):
     assert status == 2 and "encoder.py: expected a folder with files NAME.py" in shown
 
 
+def test_each_file_and_each_function_is_graded_by_itself(tmp_path, capsys):
+    right = (ROOT / "recipes" / "lecture" / "exercises" / "attention.py").read_text()
+    right = right.replace(*SOLUTIONS["attention.py"][0][:2])
+    unfinished = "\n\ndef state(s):\n    raise NotImplementedError('todo')\n"
+    for name, text in {
+        "a.py": "import os\n\nos._exit(0)\n",
+        "b.py": "import numpy as np\n\nnp.exp = np.cosh\n" + right,
+        "c.py": right,
+        "d.py": right + unfinished,
+    }.items():
+        (tmp_path / name).write_text(text)
+    status, shown = command(capsys, "--grade", tmp_path)
+    *lines, unfinished, last = shown.splitlines()
+    assert status == 1 and lines == [
+        "a.py                 ended Python",
+        "b.py                 1 of 3 right; wrong: weights, context",
+        "c.py                 3 of 3 right",
+    ]
+    assert unfinished.startswith("d.py                 3 of 4 right; wrong: state; d.py, line ")
+    assert last == "1 of 4 files are right"
+    status, shown = command(capsys, tmp_path / "d.py")
+    assert status == 2 and shown.startswith("d: all but state is equal to the authors' program")
+    assert "state cannot be run\n  d.py, line " in shown
+
+
+def test_a_likelihood_alone_is_compared():
+    def sentence(x, y):
+        return {"log_likelihood": np.array([-12.5])}
+
+    report = check(sentence)
+    assert not report.ok and report.parts[0].errors.keys() == {"log_likelihood"}
+
+
+class _WithoutMessage(Exception):
+    def __str__(self):
+        raise RuntimeError("no message")
+
+
+def _raises(s):
+    raise _WithoutMessage
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ((None,), "NoneType: none of its functions is named for a part"),
+        (({"weights": _raises},), "dict: none of its functions is named for a part"),
+        ((_raises, 3), "part 3; parts are encode, "),
+        ((_raises, ["state"]), r"part \['state'\]; did you mean state\?; parts are encode, "),
+        ((_raises, "state"), r"test_check.py, line \d+: `raise _WithoutMessage`: _WithoutMessage"),
+    ],
+)
+def test_other_things_are_refused_in_one_line(given, said):
+    with pytest.raises(UserError, match=said):
+        check(*given)
+
+
 def test_every_entry_is_listed_and_explained(capsys, tmp_path):
     listed = command(capsys, "--list")[1]
     assert [line.split()[0] for line in listed.splitlines()] == [one.name for one in CATALOGUE]

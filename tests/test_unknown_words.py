@@ -132,7 +132,7 @@ def test_sentences_without_unknown_words(files, capsys):
     write(files, {**texts, "en": ["a 2", "b 1"], "fr": ["x 3"]})
     options = {"source": "t.en", "reference": "t.fr", "source-dictionary": "en", "out": "known"}
     options |= {"target-dictionary": "fr"}
-    with pytest.raises(UsageError, match="must end in their languages, such as .en and .fr"):
+    with pytest.raises(UsageError, match="must end in their languages, such as "):
         run("no-unk", files, options | {"reference": "t.en"})
     run("no-unk", files, options)
     known = files / "known"

@@ -12,8 +12,10 @@ program. The exit status is 0 if all are equal, 1 if some differ, and 2 for a mi
 import argparse
 import importlib.util
 import inspect
+import multiprocessing
 import sys
 from collections.abc import Sequence
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +23,9 @@ from fairseq_rnnsearch.conformance.authors_numbers import PARTS
 from fairseq_rnnsearch.conformance.explanation import draw, explained, listed
 from fairseq_rnnsearch.conformance.given_code import FRAMEWORKS, refused
 from fairseq_rnnsearch.conformance.verdict import check
-from fairseq_rnnsearch.errors import UserError, neighbours, parser_of, program, usage
+from fairseq_rnnsearch.errors import USAGE, UserError, neighbours, parser_of, program, usage
+
+_LONGEST = 120  # seconds for a file of --grade
 
 
 @program
@@ -30,20 +34,20 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     Raises:
         UsageError: for every mistake in options or in the code; shown as one line.
-        SystemExit: with status 1 if the code differs.
+        SystemExit: with status 1 if the code differs, and 2 if a part of it cannot be run.
     """
     options = _parser().parse_args(arguments)
     with usage():
-        equal = _run(options)
-    if not equal:
-        sys.exit(1)
+        status = _run(options)
+    if status:
+        sys.exit(status)
 
 
-def _run(options: argparse.Namespace) -> bool:
+def _run(options: argparse.Namespace) -> int:
     if options.out and not options.explain:
         raise UserError("--out: only with --explain")
     if options.grade:
-        return _graded(options.grade, options.framework)
+        return 0 if _graded(options.grade, options.framework) else 1
     if options.list:
         print(listed())
     elif options.explain:
@@ -55,8 +59,8 @@ def _run(options: argparse.Namespace) -> bool:
     else:
         report = check(_loaded(options.code), options.part, options.framework)
         print(report)
-        return report.ok
-    return True
+        return USAGE if report.refused else int(not report.ok)
+    return 0
 
 
 def _graded(folder: Path, framework: str) -> bool:
@@ -64,20 +68,48 @@ def _graded(folder: Path, framework: str) -> bool:
     files = sorted(folder.glob("*.py"))
     if not files:
         raise UserError(f"--grade {folder}: expected a folder with files NAME.py")
-    right = []
+    right = 0
     for file in files:
-        try:
-            parts = check(_loaded(str(file)), framework=framework).parts
-        except UserError as mistake:
-            right.append(False)
-            print(f"{file.name:<20} {mistake}")
-            continue
-        wrong = [part.part for part in parts if not part.ok]
-        right.append(not wrong)
-        said = f"{len(parts) - len(wrong)} of {len(parts)} right"
-        print(f"{file.name:<20} {said}{'; wrong: ' if wrong else ''}{', '.join(wrong)}")
-    print(f"{sum(right)} of {len(files)} files are right")
-    return all(right)
+        is_right, said = _grade_elsewhere(file, framework)
+        right += is_right
+        print(f"{file.name:<20} {said}")
+    print(f"{right} of {len(files)} files are right")
+    return right == len(files)
+
+
+def _grade_elsewhere(file: Path, framework: str) -> tuple[bool, str]:
+    """Grade a file in a process of its own, which it may change or end."""
+    spawning = multiprocessing.get_context("spawn")
+    ours, theirs = spawning.Pipe(duplex=False)
+    process = spawning.Process(target=_send_grade, args=(theirs, file, framework), daemon=True)
+    process.start()
+    theirs.close()
+    try:
+        if ours.poll(_LONGEST):
+            return ours.recv()
+        return False, f"took more than {_LONGEST} seconds"
+    except EOFError:
+        return False, "ended Python"
+    finally:
+        process.kill()
+        process.join()
+
+
+def _send_grade(to: Connection, file: Path, framework: str) -> None:
+    to.send(_grade(file, framework))
+
+
+def _grade(file: Path, framework: str) -> tuple[bool, str]:
+    """Return whether all functions of a file are right, and which are not."""
+    try:
+        parts = check(_loaded(str(file)), framework=framework).parts
+    except UserError as mistake:
+        return False, str(mistake)
+    wrong = [part.part for part in parts if not part.ok]
+    reasons = [f"; {part.refusal}" for part in parts if part.refusal][:1]
+    said = f"{len(parts) - len(wrong)} of {len(parts)} right"
+    said += f"; wrong: {', '.join(wrong)}" if wrong else ""
+    return not wrong, said + "".join(reasons)
 
 
 def _loaded(code: str) -> Any:

@@ -75,8 +75,9 @@ class GivenCode:
         self.name = getattr(target, "__name__", type(target).__name__)
         if part is None and self.name in PARTS and not inspect.ismodule(target):
             part = self.name
-        if part is not None and part not in PARTS:
-            raise UserError(f"part {part!r}{neighbours(part, PARTS)}; parts are {', '.join(PARTS)}")
+        if part is not None and not (isinstance(part, str) and part in PARTS):
+            near = neighbours(str(part), PARTS)
+            raise UserError(f"part {part!r}{near}; parts are {', '.join(PARTS)}")
         named = tuple(name for name in PARTS if callable(getattr(target, name, None)))
         self._is_function = part is not None and part not in named
         self.parts = named if part is None else (part,)
@@ -152,7 +153,7 @@ class GivenCode:
             return function(**arguments)
         except (Exception, SystemExit) as problem:
             mistake = refused(problem, self.name)
-            if self._framework == "numpy" and "ndarray" in str(problem):
+            if self._framework == "numpy" and "ndarray" in str(mistake):
                 mistake = Refused(f"{mistake}; for code that takes tensors: --framework torch")
             raise mistake from problem
 
@@ -180,8 +181,9 @@ def _without_part(target: Any, name: str) -> str:
     if inspect.isroutine(target):
         return f"{name}: say with --part (in Python: part=) what it computes; parts are {parts}"
     message = f"{name}: none of its functions is named for a part of the model; parts are {parts}"
-    own = [n for n, v in vars(target).items() if getattr(v, "__module__", None) == name]
-    if inspect.ismodule(target) and own:
+    names = vars(target) if inspect.ismodule(target) else {}
+    own = [n for n, v in names.items() if getattr(v, "__module__", None) == name]
+    if own:
         message += f"; to check one of its own, add a colon and its name: {', '.join(own)}"
     return message
 
@@ -274,8 +276,8 @@ def _joined(rows: Sequence[np.ndarray]) -> np.ndarray:
     if len(rows) == 1:
         return rows[0]
     joined = np.zeros((len(rows), *np.max([row.shape[1:] for row in rows], axis=0)))
-    for row, own in zip(joined, rows, strict=True):
-        row[tuple(slice(size) for size in own.shape[1:])] = own[0]
+    for number, own in enumerate(rows):
+        joined[(number, *map(slice, own.shape[1:]))] = own[0]
     return joined
 
 

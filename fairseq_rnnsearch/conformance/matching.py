@@ -44,7 +44,8 @@ def differences(one: Arrays, other: Arrays) -> dict[str, float]:
     def largest(a: np.ndarray, b: np.ndarray | None) -> float:
         if b is None or a.shape != b.shape:
             return np.inf
-        gaps = np.where(np.isnan(a) & np.isnan(b), 0, np.abs(a - b))
+        with np.errstate(invalid="ignore"):  # infinities
+            gaps = np.where(np.isnan(a) & np.isnan(b), 0, np.abs(a - b))
         return float(gaps.max()) if np.isfinite(gaps).all() else np.inf
 
     return {name: largest(vector, other.get(name)) for name, vector in one.items()}

@@ -18,6 +18,7 @@ from fairseq_rnnsearch.conformance.matching import (
     matches,
     vectors,
 )
+from fairseq_rnnsearch.errors import UserError
 
 
 class PartReport(NamedTuple):
@@ -31,6 +32,7 @@ class PartReport(NamedTuple):
         explained: the quantities that the deviations reproduce.
         remarks: on the form of what it returned.
         where: " (only ...)" if the first quantity to differ does so in some rows alone.
+        refusal: why it cannot be run or compared; there are no errors then.
     """
 
     part: str
@@ -41,12 +43,15 @@ class PartReport(NamedTuple):
     explained: tuple[str, ...] = ()
     remarks: tuple[str, ...] = ()
     where: str = ""
+    refusal: str = ""
 
     @property
     def ok(self) -> bool:
-        return max(self.errors.values()) <= SINGLE
+        return not self.refusal and max(self.errors.values()) <= SINGLE
 
     def __str__(self) -> str:
+        if self.refusal:
+            return f"{self.part} cannot be run\n  {self.refusal}"
         lines = [f"{self.part}, {self.layout}", *self.remarks]
         for name, error in self.errors.items():
             same = "equal to rounding" if error <= SINGLE else "DIFFERS"
@@ -92,12 +97,19 @@ class Report(NamedTuple):
     def largest_error(self) -> float:
         return max(error for part in self.parts for error in part.errors.values())
 
+    @property
+    def refused(self) -> tuple[str, ...]:
+        """The parts that cannot be run."""
+        return tuple(part.part for part in self.parts if part.refusal)
+
     def __str__(self) -> str:
-        verdict = f"{self.name}: equal to the authors' program, largest difference {{:.1e}}"
-        if not self.ok:
+        if all(part.ok or part.refusal for part in self.parts):
+            but = f"all but {', '.join(self.refused)} is " if self.refused else ""
+            verdict = f"{but}equal to the authors' program, largest difference {{:.1e}}"
+        else:
             named = ", ".join(self.deviations) or "nothing in the catalogue explains it"
-            verdict = f"{self.name}: differs from the authors' program by {{:.1e}}: {named}"
-        lines = [verdict.format(self.largest_error), *(str(part) for part in self.parts)]
+            verdict = f"differs from the authors' program by {{:.1e}}: {named}"
+        lines = [f"{self.name}: {verdict.format(self.largest_error)}", *map(str, self.parts)]
         if self.deviations:
             lines.append(f"rnnsearch-check --explain {self.deviations[0]} says more.")
         return "\n".join(lines)
@@ -119,15 +131,14 @@ def check(target: Any, part: str | None = None, framework: str = "numpy") -> Rep
         a report: ``assert report.ok, report``.
 
     Raises:
-        UserError: if the code fails, with its file and line, or cannot be compared.
+        UserError: if none of the code can be run, with its file and line, or compared.
     """
     given = GivenCode(target, part, framework)
-    parts = [
-        judged(name, given.layouts(name), functools.partial(_run, given, name))
-        for name in given.parts
-    ]
-    layouts = {one.part: one.layout for one in parts}
-    are_known = all(one.ok or len(one.explained) == len(one.errors) for one in parts)
+    parts = [_judged(given, name) for name in given.parts]
+    if all(one.refusal for one in parts):
+        raise UserError(parts[0].refusal)
+    layouts = {one.part: one.layout for one in parts if not one.refusal}
+    are_known = all(one.ok or 0 < len(one.errors) == len(one.explained) for one in parts)
     if {"encode", "step"} <= layouts.keys() and "sentence" not in layouts and are_known:
         composed = _composed(given, layouts)
         if composed is not None:
@@ -135,6 +146,13 @@ def check(target: Any, part: str | None = None, framework: str = "numpy") -> Rep
             known = None if all(part.ok for part in parts) else known
             parts.append(judged("sentence", [[Layout()]], lambda _: composed, known))
     return Report(given.name, tuple(parts))
+
+
+def _judged(given: GivenCode, part: str) -> PartReport:
+    try:
+        return judged(part, given.layouts(part), functools.partial(_run, given, part))
+    except UserError as mistake:
+        return PartReport(part, Layout(), {}, refusal=str(mistake))
 
 
 def judged(
