@@ -113,7 +113,7 @@ COMMANDS = {  # words of each command, and parts of its one line
     f"{_TRAIN} --dataset-impl raw": [
         "no subset 'valid' of en-fr data that --dataset-impl raw reads in ", "its subsets: none"
     ],
-    f"{_TRAIN} --dataset-impl lazy": ["--dataset-impl is configured properly; make it again with"],
+    f"{_TRAIN} --dataset-impl lazy": ["--dataset-impl lazy: the task reads data of the kinds"],
     f"{_TRAIN} --guided-alignment /dev/zero": ["/dev/zero cannot be read: a device, not a file"],
     f"{_TRAIN} --source-lang de": ["--source-lang de: the data in ", "are en-fr; name both"],
     f"{_TRAIN} -s de -t fr": ["no dictionary dict.de.txt", "dict.en.txt and dict.fr.txt"],
@@ -160,6 +160,7 @@ COMMANDS = {  # words of each command, and parts of its one line
     "fairseq-interactive @data --path=@model --batch-size 3": ["--batch-size"],
     "fairseq-validate @data --path=@model": ["Must specify batch size"],
     "fairseq-preprocess -s en -t fr --trainpref=@new --destdir=@new": [".en: no such file"],
+    f"{_TEXT} --dataset-impl lazy": ["--dataset-impl lazy: the task does not read such data"],
     "fairseq_rnnsearch.groundhog import": ["the following arguments are required: --params, --out"],
     f"{_ALIGN}": ["required: --source, --target"],
     f"{_ALIGN} --source=@one --target=@one --heatmap-samples ids:0,7,9": [

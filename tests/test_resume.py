@@ -3,6 +3,7 @@
 import shutil
 
 import pytest
+import torch
 from commands import (
     LAST_ONLY,
     MODEL,
@@ -38,6 +39,13 @@ def unbroken(request, small_corpus, tmp_path_factory):
     return options, folder
 
 
+def sentences_read(folder):
+    saved = torch.load(folder / "checkpoint_last.pt", weights_only=True)
+    groups = saved["extra_state"]["metrics"]
+    meters = {name: {row[1]: row[3] for row in rows} for name, rows in groups.items()}
+    return {name: rows["bsz"]["sum"] for name, rows in meters.items() if "bsz" in rows}
+
+
 def test_continued_after_any_update_it_ends_the_same(unbroken, small_corpus, tmp_path):
     options, whole = unbroken
     expected = parameters_and_optimizer(whole / "checkpoint_last.pt")
@@ -47,6 +55,7 @@ def test_continued_after_any_update_it_ends_the_same(unbroken, small_corpus, tmp
         train(small_corpus.data, folder, options, f"--max-update {update}").ok()
         again = train(small_corpus.data, folder, options, f"--max-update {UPDATES}").ok()
         assert f"@ {update} updates" in again.out  # "Loaded checkpoint ... (epoch 1 @ 3 updates)"
+        assert sentences_read(folder) == sentences_read(whole)
         return parameters_and_optimizer(folder / "checkpoint_last.pt")
 
     def go_on_from(name):

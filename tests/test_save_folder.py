@@ -94,6 +94,16 @@ def test_what_began_from_another_model_goes_on_from_its_own(train, other, tmp_pa
     assert_equal_tensors(found, expected)
 
 
+@pytest.mark.parametrize("change", [("fixed", "inverse_sqrt"), ("inverse_sqrt", "fixed")])
+def test_another_schedule_is_refused_or_begun(train, refused, tmp_path, change):
+    before, after = (f"--optimizer adam --lr-scheduler {name}" for name in change)
+    train(tmp_path, before, "--max-update 2").ok()
+    message = refused(tmp_path, after)
+    assert f"--lr-scheduler {change[1]}: it was trained with " in message
+    assert message.endswith("; --reset-lr-scheduler begins the new one")
+    train(tmp_path, after, "--max-update 3 --reset-lr-scheduler").ok()
+
+
 def test_a_fine_tuning_counts_for_itself(train, other, tmp_path):
     """Updates, epochs, and for --patience the best validation."""
     anew = train(tmp_path, f"--finetune-from-model={other}", "--patience 1 --max-update 2").ok()

@@ -249,3 +249,20 @@ def test_generate_and_interactive_agree(learned):
     assert typed.hypotheses() == generated.hypotheses()
     for number, (alpha,) in weights(generated).items():
         np.testing.assert_allclose(weights(typed)[number][0], alpha, atol=2e-5)
+
+
+# --- what is typed --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("buffer_size", [1, 9])
+def test_a_byte_that_is_no_text_is_named_after_the_lines_before_it(learned, tmp_path, buffer_size):
+    (tmp_path / "typed").write_bytes(b"red house\n\xff bird\ncalm tree\n")
+    options = f"--buffer-size {buffer_size}"
+    for more, name in (
+        ({"stdin": (tmp_path / "typed").read_bytes()}, "standard input"),
+        ({}, str(tmp_path / "typed")),
+    ):
+        given = [options] if more else [options, f"--input={tmp_path / 'typed'}"]
+        finished = interactive(learned.corpus.data, learned.checkpoint, *given, **more)
+        assert f"{name}, line 2, byte 1: byte 0xff is not valid UTF-8" in finished.error()
+        assert finished.out.count("\nH-0") == 1 and "H-1" not in finished.out

@@ -76,7 +76,7 @@ def _read_index(path: Path) -> tuple[np.ndarray, np.dtype]:
     if content.startswith(_OLDER):
         raise UserError(
             f"{path} is an index of fairseq's older kind (--dataset-impl cached or lazy), in which"
-            f" damage cannot be seen; {_AGAIN}"
+            f" damage cannot be seen; {_AGAIN}, without --dataset-impl"
         )
     header = np.frombuffer(content[: _HEADER.itemsize].ljust(_HEADER.itemsize, b"\0"), _HEADER)[0]
     count, code = int(header["count"]), int(header["type"])

@@ -29,6 +29,9 @@ from fairseq_rnnsearch.files import open_plain
 _LONGEST_NAME = 500  # characters of a class, with its module
 _NAMED = 5  # checkpoints of a folder in a message; checkpoint_best.pt and _last.pt come last
 ADVICE = "; an older checkpoint may be whole"
+
+# what a trainer compares of the configuration with which a checkpoint was trained
+OF_CONFIGURATION = ("model.decoder_order", "lr_scheduler._name")
 # options of models that say how large they are; each parameter has such an axis, or is of a layer
 _SIZE = re.compile(r"(encoder|decoder|attention|maxout)_(\w+_)?(dim|size|layers)")
 
@@ -135,7 +138,8 @@ def as_fairseq_has_it(state: Any, path: str, arg_overrides: dict | None = None) 
         extra_state = state["extra_state"]
         extra_state["task_state"] = state.get("task_state") or {}
         cfg = state.get("cfg")
-        extra_state["decoder_order"] = cfg and OmegaConf.select(cfg, "model.decoder_order")
+        for name in OF_CONFIGURATION:
+            extra_state[name] = cfg and OmegaConf.select(cfg, name)
         _refuse_forged_sizes(cfg and OmegaConf.select(cfg, "model"), model)
         extra_state["ema_is_new"] = "ema" not in extra_state
         extra_state.setdefault("ema", dict(model))

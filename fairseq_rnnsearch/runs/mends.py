@@ -113,6 +113,11 @@ MENDS = (
         for name in _PROGRAMS
     ),
     Mend(
+        *("fairseq_cli.interactive", "buffered_read", lambda _: programs.read_checked),
+        without="a byte that is not UTF-8 ends fairseq-interactive without its line and with the "
+        "translations of the lines before it",
+    ),
+    Mend(
         *(distributed_utils, "call_main", _around(programs.share_and_call)),
         without="torchrun without GPUs starts copies that write to one folder; a process that is "
         "lost is a traceback",

@@ -53,8 +53,7 @@ def check_and_make_all(
     folder = Path(options.destdir)
     before = listed_files(folder)
     make_all(language, dictionary, options)
-    if options.dataset_impl != "raw":
-        write_checksums(folder, before)
+    write_checksums(folder, before)
 
 
 def _copy_description(options: Namespace) -> None:
@@ -81,6 +80,11 @@ def _check_options(options: Namespace) -> None:
         raise UserError(
             f"--padding-factor {options.padding_factor}: dictionaries get no made-up words here; "
             "leave it out"
+        )
+    if options.dataset_impl not in ("mmap", "raw"):
+        raise UserError(
+            f"--dataset-impl {options.dataset_impl}: the task does not read such data; leave it "
+            "out, which means mmap, or give raw"
         )
     files = [f"{prefix}.{options.align_suffix}" for prefix in _prefixes(options)]
     if options.align_suffix and not any(map(os.path.exists, files)):

@@ -17,6 +17,7 @@ import torch
 from fairseq.distributed import utils as distributed_utils
 from omegaconf import DictConfig
 
+from fairseq_rnnsearch.data.corpus import lines_as_they_come
 from fairseq_rnnsearch.errors import StandardOutput, UserError, counted, first_sentence
 from fairseq_rnnsearch.runs.messages import open_log_file
 from fairseq_rnnsearch.runs.options import check_configuration, check_options
@@ -67,6 +68,29 @@ def _speak_utf8() -> None:
     for handler in logging.root.handlers:
         if type(handler) is logging.StreamHandler and handler.stream.isatty():
             handler.setStream(StandardOutput(handler.stream, is_foreign=True))
+
+
+def read_checked(path: str, buffer_size: int) -> Iterator[list[str]]:
+    """Yield lines to translate as fairseq-interactive's ``buffered_read`` does.
+
+    Raises:
+        UserError: a line is not text; those before it have been yielded.
+    """
+    is_standard, lines = path == "-", []
+    with contextlib.ExitStack() as stack:
+        file = sys.stdin.buffer if is_standard else stack.enter_context(open(path, "rb"))
+        try:
+            for line in lines_as_they_come(file, "standard input" if is_standard else path, True):
+                lines.append(line.strip())
+                if len(lines) >= buffer_size:
+                    yield lines
+                    lines = []
+        except UserError:
+            if lines:
+                yield lines
+            raise
+    if lines:
+        yield lines
 
 
 def share_and_call(call_main: Callable, cfg: DictConfig, main: Callable, **options) -> None:

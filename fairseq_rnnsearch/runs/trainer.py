@@ -185,17 +185,27 @@ class ResumableTrainer(Trainer):
         new = list(_SENT - set(torch.serialization.get_safe_globals()))
         with checkpoints.naming_checkpoint(filename):
             with torch.serialization.safe_globals(new):
-                extra_state = super().load_checkpoint(
-                    filename,
-                    reset_optimizer,
-                    reset_lr_scheduler,
-                    optimizer_overrides,
-                    reset_meters=True,
-                )
+                try:
+                    extra_state = super().load_checkpoint(
+                        filename,
+                        reset_optimizer,
+                        reset_lr_scheduler,
+                        optimizer_overrides,
+                        reset_meters=True,
+                    )
+                except KeyError:
+                    history = self._optim_history or [{}]
+                    schedule = history[-1].get("lr_scheduler_state", {})
+                    if not self.lr_scheduler.state_dict().keys() <= schedule.keys():
+                        self._check_schedule("another schedule")
+                    raise
             self._keeps_rate = False
             if extra_state is None:
                 return None
-            _check_order(self.cfg.model, extra_state.pop("decoder_order"))
+            trained_with = {name: extra_state.pop(name) for name in checkpoints.OF_CONFIGURATION}
+            _check_order(self.cfg.model, trained_with["model.decoder_order"])
+            if not (reset_optimizer or reset_lr_scheduler):
+                self._check_schedule(trained_with["lr_scheduler._name"])
             _check_types(_PLACE, extra_state["train_iterator"], "train_iterator.")
             if not (reset_optimizer or reset_meters):
                 _check_types(_COUNTS, extra_state)
@@ -204,6 +214,8 @@ class ResumableTrainer(Trainer):
             at_beginning = extra_state["train_iterator"].get("iterations_in_epoch") == 0
             if "metrics" in extra_state and not reset_meters and not at_beginning:
                 metrics.load_state_dict(_with_arrays(extra_state["metrics"]))
+                # fairseq would go on counting in the old one
+                metrics._active_aggregators["default"] = metrics._aggregators["default"]
             if not (reset_optimizer or reset_lr_scheduler):
                 self._load_plateau()
             if self.cfg.ema.store_ema:
@@ -216,6 +228,14 @@ class ResumableTrainer(Trainer):
             self._previous_training_time = max(0, self._previous_training_time)
             self._begun = time.monotonic()
         return extra_state
+
+    def _check_schedule(self, trained_with: str | None) -> None:
+        name = OmegaConf.select(self.cfg, "lr_scheduler._name")
+        if trained_with and name and trained_with != name:
+            raise UserError(
+                f"--lr-scheduler {name}: it was trained with {trained_with}; --reset-lr-scheduler "
+                "begins the new one"
+            )
 
     def _local_cumulative_training_time(self) -> float:
         """Return the seconds of training; fairseq's clock jumps when somebody sets it."""

@@ -69,9 +69,14 @@ class ParallelDataTask(TranslationTask):
         """Load the dictionaries.
 
         Raises:
-            UserError: as `check_languages`.
+            UserError: as `check_languages`; for data of a kind that the task does not read.
         """
         mend_fairseq()
+        if cfg.dataset_impl not in (None, "mmap", "raw"):
+            raise UserError(
+                f"--dataset-impl {cfg.dataset_impl}: the task reads data of the kinds mmap and raw;"
+                " leave it out"
+            )
         folder = utils.split_paths(cfg.data or "")[0]
         check_languages(folder, cfg.source_lang, cfg.target_lang)
         return super().setup_task(cfg, **kwargs)
