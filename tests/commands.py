@@ -139,6 +139,7 @@ def hydra_options(folder: Path, data: Path, **groups: dict) -> str:
         "model": {"_name": "rnnsearch_tiny"},
         "criterion": {"_name": "alignment_heatmap"},
         "optimizer": {"_name": "rnnsearch_adadelta"},
+        "lr_scheduler": {"_name": "fixed"},
         "dataset": {"batch_size": 20, "num_workers": 0},
         "checkpoint": {"save_dir": str(folder / "hydra"), "no_epoch_checkpoints": True},
     }

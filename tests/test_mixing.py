@@ -137,7 +137,6 @@ def test_hydra(small_corpus, tmp_path):
         tmp_path,
         small_corpus.data,
         model={"_name": "rnnsearch"} | {name.replace("-", "_"): int(n) for name, n in sizes},
-        lr_scheduler={"_name": "fixed"},
         optimization={"max_update": 3, "clip_norm": 1.0, "lr": [0.25]},
     )
 

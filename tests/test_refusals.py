@@ -309,6 +309,9 @@ def test_one_line_for_a_configuration(launchpad, small_corpus, tmp_path):
         # OC_CAUSE=1, like a debugger, makes omegaconf's exceptions their own causes
         message = launchpad.run("fairseq-hydra-train", options, override, OC_CAUSE="1").error()
         assert part in message, f"{override}: {message}"
+    options = hydra_options(tmp_path, small_corpus.data, lr_scheduler=None)
+    message = launchpad.run("fairseq-hydra-train", options).error()
+    assert message == "lr_scheduler: none is named; give lr_scheduler._name, such as fixed"
 
 
 def test_a_traceback_where_it_is_asked_for(launchpad, small_corpus):

@@ -42,6 +42,10 @@ def check_configuration(cfg: DictConfig) -> None:
     given = {k: v for group in groups for k, v in group.items() if not _is_reference(v)}
     if cfg.get("model") is not None:  # only training has one
         given["arch"] = None
+        for group in ("optimizer", "lr_scheduler"):
+            if cfg.get(group) is None:
+                such = "rnnsearch_adadelta" if group == "optimizer" else "fixed"
+                raise UserError(f"{group}: none is named; give {group}._name, such as {such}")
     check_options(Namespace(**given))
 
 
