@@ -348,12 +348,15 @@ def test_what_cannot_be_is_said(tmp_path):
     write_living_page(path, [translator()])
     calls = {
         "beam 13: must be a whole number from 1 to 12": ["translate", "w1", {"beam": 13}],
+        "step 9: there are 1, from 0": ["step", "w1", ["</s>"], 9],
         "model 1: there are 1": ["translate", "w1", {"model": 1}],
         "rows 0: must be 2 numbers of 0 or more": ["translate", "w1", {"rows": {"0": [1]}}],
         "zebra is not in the target dictionary": ["force", "w1", "w2", {"words": {"0": "zebra"}}],
         "a sentence must be a string": ["translate", None],
     }
     assert [answer["error"] for answer in ask(path, *calls.values())] == list(calls)
+    (nothing,) = ask(path, ["translate", " ", {"lenpen": 1.5}])  # which could make words worth it
+    assert (nothing["text"], nothing["tokens"], nothing["nbest"]) == ("", ["</s>"], [])
 
 
 # --- text -----------------------------------------------------------------------------------------

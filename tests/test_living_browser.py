@@ -257,7 +257,20 @@ def test_a_slider_goes_through_a_training(browser, model, tmp_path):
     page.one("#moment").send_keys(page.keys.HOME)
     assert eventually(lambda: page.one(".model h2").text == "update 10")
     page.shows(searched(early, TEXT, 5)[0], early)
-    assert page.one("#moment-name").text == "update 10" and page.errors() == []
+    assert page.one("#moment-name").text == "update 10"
+    page.all(".chip")[1].click()
+    page.all(".choices button")[-1].click()
+    assert eventually(lambda: "update 10, step 2" in page.one("#glass-name").text)
+    page.one("#link").click()
+    assert eventually(lambda: "link" in page.one("#status").text)
+    page.open(page.run("return location.hash"))  # which has the moment and the step
+    assert eventually(lambda: "update 10, step 2" in page.one("#glass-name").text)
+    assert page.one("#moment").get_property("value") == "0"
+    page.all(".choice-of-word:enabled")[0].click()
+    assert eventually(lambda: len(page.all(".chip.touched")) == 1)
+    page.one("#moment").send_keys(page.keys.END)  # there the word before it is not the model's own
+    assert eventually(lambda: len(page.all(".chip.touched")) == 2)
+    assert not page.all(".chip.changed") and page.errors() == []
 
 
 def test_several_sentences_are_translated_each_by_itself(page, model):
@@ -312,8 +325,72 @@ def test_reset(page):
     page.all(".chip")[1].click()
     page.all(".choice-of-word:enabled")[0].click()
     assert eventually(lambda: page.one("#reset").is_enabled())
+    touched = page.chips()
     page.one("#reset").click()
     assert eventually(lambda: page.chips() == before)
+    page.one("#undo").click()
+    assert eventually(lambda: page.chips() == touched)
+
+
+def test_an_example_can_be_chosen_again(page, model):
+    for _ in range(2):
+        page.run("const one = document.getElementById('examples'); one.value = 'bird';"
+                 "one.dispatchEvent(new Event('change'))")  # fmt: skip
+        page.shows(searched(model, "bird", 5)[0], model)
+        assert page.one("#examples").get_property("value") == ""
+        page.one("#sentence").send_keys(" key")
+        page.shows(searched(model, "bird key", 5)[0], model)
+
+
+def test_the_keyboard_keeps_its_place(page):
+    where = "return document.activeElement.dataset.step ?? document.activeElement.className"
+    page.run("document.querySelectorAll('.chip')[1].focus()")
+    page.press(page.keys.ENTER)
+    choice = page.all(".choice-of-word:enabled")[0]
+    page.run("arguments[0].focus()", choice)
+    page.press(page.keys.ENTER)
+    assert eventually(lambda: page.all(".chip.touched"))
+    assert eventually(lambda: page.run(where) == "1")
+    page.one(".model summary").click()
+    assert eventually(lambda: page.all(".tree text"))
+    page.run("document.querySelectorAll('.tree text')[0].focus()")
+    page.press(" ")
+    assert eventually(lambda: page.run(where) == "0")
+    page.all(".chip")[2].click()
+    page.all(".choices button")[-1].click()
+    assert eventually(lambda: page.one("#glass").is_displayed())
+    strip = page.all(".strip")[1]
+    page.run("arguments[0].focus()", strip)
+    page.press(page.keys.END)
+    assert strip.get_attribute("aria-valuenow") == strip.get_attribute("aria-valuemax")
+    page.one("#close").click()
+    assert eventually(lambda: page.run(where) == "2")
+
+
+def test_an_answer_to_another_text_is_pale(page, model):
+    def is_busy():
+        return page.one("#models").get_attribute("aria-busy") == "true"
+
+    assert not is_busy()
+    page.one("#prefix").send_keys("tablex")
+    assert eventually(is_busy), page.one("#status").text
+    assert page.one("#prefix").get_attribute("aria-invalid") == "true"
+    page.one("#prefix").send_keys(page.keys.CONTROL + "a" + page.keys.BACKSPACE)
+    assert eventually(lambda: not is_busy())
+    assert page.one("#prefix").get_attribute("aria-invalid") == "false"
+    page.run("""
+        const answer = rnnsearch.sentences;
+        rnnsearch.sentences = (text) => new Promise((done) => setTimeout(done, 1500, answer(text)));
+    """)
+    field = page.one("#sentence")
+    field.send_keys(" key")
+    assert eventually(is_busy) and page.one("#status").text == "translating …"
+    assert eventually(lambda: not is_busy())
+    page.shows(searched(model, f"{TEXT} key", 5)[0], model)
+    page.run("arguments[0].value = 'red. '.repeat(500)", field)
+    field.send_keys("x")
+    assert len(field.get_property("value")) == 2000
+    assert eventually(lambda: page.one("#status").text.endswith(", cut after 2000 letters"))
 
 
 def test_the_matrix_is_saved_as_a_picture(browser, page, tmp_path):
@@ -381,8 +458,10 @@ def test_look(page):
     page.one("#theme").click()
     assert {dark, page.run("return document.documentElement.dataset.theme")} == {"dark", "light"}
     size = page.one(".translation").size["height"]
+    letters = page.all(".matrix .label")[0].size["height"]
     page.one("#large").click()
     assert page.one(".translation").size["height"] > size
+    assert page.all(".matrix .label")[0].size["height"] > 1.2 * letters
     above = "return ['.translation', '#beam', '.matrix svg > rect'].map((one) => "
     above += "document.querySelector(one).getBoundingClientRect()).map(({top, width}) => "
     above += "({top, width}))"

@@ -57,7 +57,11 @@ function drawTree(element, tree, chosen) {
     text.append(svgElement("title", {}, `${meaning} ${scored}`));
     const choose = () => chosen(tokensTo(number));
     text.addEventListener("click", choose);
-    text.addEventListener("keydown", ({ key }) => { if (key === "Enter") choose(); });
+    text.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault(); // a space scrolls
+      choose();
+    });
     svg.append(text);
   });
   element.replaceChildren(svg);

@@ -103,6 +103,9 @@ class Engine {
       throw new RangeError(`beam ${beam}: must be a whole number from 1 to 12`);
     }
     const { network, pieces, sentence } = this.begin(text, options);
+    if (pieces.length === 1) { // no words, and so none in any translation
+      return { ...this.force(text, "", options), isCut: false, nbest: [], tree: [] };
+    }
     const { hypotheses, nodes } = beamSearch(network, sentence, {
       beam,
       lenpen: options.lenpen ?? 1,
@@ -137,6 +140,7 @@ class Engine {
    */
   step(text, tokens, i, options = {}) {
     const { network, target, follow } = this.given(text, tokens, options);
+    if (!(i in tokens)) throw new RangeError(`step ${i}: there are ${tokens.length}, from 0`);
     let seen;
     follow((at, looked) => {
       if (at === i) seen = looked;

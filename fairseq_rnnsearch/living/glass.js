@@ -45,10 +45,10 @@ function colourStrip(values, name, say, { rows = 1, isGate = false } = {}) {
   canvas.addEventListener("pointermove", ({ offsetX }) =>
     point(Math.floor((offsetX / canvas.clientWidth) * columns)));
   box.addEventListener("keydown", (event) => {
-    const by = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-    if (!by) return;
+    const to = step(event.key, place, columns, "ArrowLeft", "ArrowRight");
+    if (to === undefined) return;
     event.preventDefault();
-    point(place + by);
+    point(to);
   });
   return box;
 }

@@ -54,7 +54,14 @@ const [from, to] = facts.languages.map((code) => {
 });
 at("sentence-name").textContent = `Type a sentence, ${from} to ${to}`;
 
+const LONGEST_TEXT = 2000, PATIENCE = 300; // in letters; in milliseconds
 let busy = null, isStale = false;
+
+/** Show whether what the page shows is of another text than what was asked. */
+function setBusy(isBusy) {
+  at("models").ariaBusy = String(isBusy);
+  if (isBusy) at("status").textContent = "translating …";
+}
 
 /** Translate what is typed now; while the worker is busy, only the last call counts. */
 function refresh() {
@@ -63,6 +70,8 @@ function refresh() {
     while (isStale) {
       isStale = false;
       const text = at("sentence").value, start = performance.now();
+      const waiting = setTimeout(setBusy, PATIENCE, true);
+      at("prefix").ariaInvalid = "false";
       try {
         const options = { beam: Number(at("beam").value), prefix: at("prefix").value };
         const sentences = await rnnsearch.sentences(text);
@@ -70,9 +79,15 @@ function refresh() {
         await Promise.all(views.map((view) => view.update(text, sentences, options)));
         const took = Math.round(performance.now() - start);
         await glass.refresh();
-        at("status").textContent = text.trim() ? `${took} ms` : "";
+        clearTimeout(waiting);
+        setBusy(false);
+        const cut = text.length === LONGEST_TEXT ? `, cut after ${LONGEST_TEXT} letters` : "";
+        at("status").textContent = text.trim() ? `${took} ms${cut}` : "";
       } catch (error) {
+        clearTimeout(waiting);
+        setBusy(true); // the answer that stands there is of another text
         at("status").textContent = error.message;
+        at("prefix").ariaInvalid = String(Boolean(at("prefix").value));
       }
     }
     at("undo").disabled = !past.length;
@@ -87,6 +102,15 @@ function begin() {
   past.length = 0;
   for (const view of views) view.forget();
   return refresh();
+}
+
+/** Show another moment of the training. */
+function setMoment(number) {
+  const [view] = views;
+  view.number = number;
+  view.forgetChanges(); // they are of the moment before
+  at("moment").value = number;
+  at("moment-name").textContent = view.name;
 }
 
 /** Show the matrix of another sentence of the text. */
@@ -107,7 +131,9 @@ async function undo() {
   last.view.markChanges(before);
 }
 
-at("sentence").addEventListener("input", async ({ target: { value, selectionStart } }) => {
+at("sentence").addEventListener("input", async ({ target }) => {
+  if (target.value.length > LONGEST_TEXT) target.value = target.value.slice(0, LONGEST_TEXT);
+  const { value, selectionStart } = target;
   const upToHere = await rnnsearch.sentences(value.slice(0, selectionStart));
   chosen = Math.max(0, upToHere.length - 1); // the sentence that is typed
   begin();
@@ -118,18 +144,24 @@ at("beam").addEventListener("input", () => {
   begin();
 });
 at("moment")?.addEventListener("input", () => {
-  views[0].number = Number(at("moment").value);
-  at("moment-name").textContent = views[0].name;
+  setMoment(Number(at("moment").value));
   refresh();
 });
 at("examples")?.addEventListener("change", ({ target: choice }) => {
   if (!choice.value) return;
   at("sentence").value = choice.value;
+  choice.value = ""; // so that it can be chosen again
   chosen = 0;
   begin();
 });
 at("undo").addEventListener("click", undo);
-at("reset").addEventListener("click", begin);
+at("reset").addEventListener("click", () => {
+  for (const view of views) {
+    view.touchedOf.forEach((touched, sentence) => past.push({ view, sentence, touched }));
+    view.forget();
+  }
+  refresh();
+});
 addEventListener("keydown", (event) => {
   const isUndo = event.key === "z" && (event.ctrlKey || event.metaKey);
   if (!isUndo || event.target.matches("textarea, [type=text]")) return;
@@ -144,15 +176,18 @@ for (const [id, by] of [["before", -1], ["after", 1]]) {
   });
 }
 at("close").addEventListener("click", () => {
+  const { view, step } = glass;
   glass.view = null;
   glass.refresh();
+  view.target.children[step]?.focus();
 });
 
 at("link").addEventListener("click", async () => {
   const named = new URLSearchParams({ beam: at("beam").value, text: at("sentence").value });
   if (at("prefix").value) named.set("prefix", at("prefix").value);
   if (chosen) named.set("sentence", chosen + 1);
-  if (glass.view) named.set("step", `${glass.view.number}.${glass.step + 1}`);
+  if (at("moment")) named.set("moment", views[0].number + 1);
+  if (glass.view) named.set("step", `${views.indexOf(glass.view)}.${glass.step + 1}`);
   history.replaceState(null, "", `#${named}`);
   try {
     await navigator.clipboard.writeText(location.href);
@@ -169,6 +204,8 @@ async function followAddress() {
   at("sentence").value = named.get("text") ?? (at("sentence").value || (facts.examples[0] ?? ""));
   at("prefix").value = named.get("prefix") ?? "";
   chosen = Math.max(0, (Number(named.get("sentence")) || 1) - 1);
+  const moment = Number(named.get("moment")) - 1;
+  if (at("moment") && facts.models[moment]) setMoment(moment);
   await begin();
   const [view, step] = (named.get("step") ?? "").split(".").map(Number);
   if (views[view]?.answer && step > 0) lookAt(views[view], step - 1);
@@ -178,7 +215,7 @@ addEventListener("hashchange", followAddress);
 at("large").addEventListener("click", ({ currentTarget: button }) => {
   const large = document.documentElement.toggleAttribute("data-large");
   button.setAttribute("aria-pressed", large);
-  views.forEach((view) => view.drawLines());
+  views.forEach((view) => view.redraw());
 });
 
 /** Prepare the moments of a training between what the user asks for, before the slider comes there. */

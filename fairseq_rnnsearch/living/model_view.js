@@ -154,7 +154,24 @@ class ModelView {
     this.warned.append(list);
   }
 
+  /** Show the answer; the place that had the focus, which is made anew, has it again. */
   show() {
+    const place = this.focused();
+    this.showAnswer();
+    place?.()?.focus();
+  }
+
+  /** Return a function that finds the chip or the sentence that has the focus; null if none has. */
+  focused() {
+    const one = document.activeElement, index = [...this.text.children].indexOf(one);
+    if (index >= 0) return () => this.text.children[index];
+    const isBelow = this.choices.contains(one) || this.tree.contains(one);
+    if (!isBelow && !this.target.contains(one)) return null;
+    const step = isBelow ? this.touched.chosen?.at(-1) : Number(one.dataset.step);
+    return () => this.target.children[step];
+  }
+
+  showAnswer() {
     const { answer } = this;
     this.root.classList.toggle("empty", !answer);
     this.heading.textContent = this.name;
@@ -219,9 +236,14 @@ class ModelView {
     this.showChoices();
   }
 
-  /** Tell whether a step was touched by hand: an attention row, or the last of forced words. */
+  /**
+   * Tell whether a step was touched by hand: an attention row, or the last of forced words. Those
+   * before it are the model's own, but at another moment of a training they are not.
+   */
   isTouched(i) {
-    return this.touched.rows[i] !== undefined || this.touched.chosen?.includes(i);
+    const { words, rows, chosen, number } = this.touched;
+    const isForced = words[i] !== undefined && number !== this.number;
+    return rows[i] !== undefined || isForced || chosen?.includes(i);
   }
 
   /** Show the likeliest words of the open step, each to be chosen. */
@@ -311,6 +333,7 @@ class ModelView {
     const before = this.answer;
     if (this.typed !== at("sentence").value) return; // another one is on its way
     past.push({ view: this, sentence: chosen, touched: this.touched });
+    touched.number = this.number;
     this.touched = touched;
     await refresh();
     if (this.touched === touched) this.markChanges(before); // not another sentence meanwhile
@@ -374,10 +397,18 @@ class ModelView {
   /** Redraw what depends on the width when it changes. */
   fit() {
     const { width } = this.root.getBoundingClientRect();
-    if (width === this.width || !this.answer) return;
+    if (width === this.width) return;
     this.width = width;
-    this.heatmap.set({});
-    this.markRows();
+    this.redraw();
+  }
+
+  /** Redraw what depends on sizes. */
+  redraw() {
+    if (!this.answer) return;
+    if (this.hasAttention) {
+      this.heatmap.set({});
+      this.markRows();
+    }
     this.drawLines();
   }
 
