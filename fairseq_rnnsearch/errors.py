@@ -126,6 +126,11 @@ def counted(number: int, noun: str, plural: str = "") -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {plural or noun + 's'}"
 
 
+def option_of(name: str) -> str:
+    """Return how an option is written on a command line."""
+    return "--" + name.replace("_", "-")
+
+
 def neighbours(name: str, valid: Iterable[str]) -> str:
     """Return "; did you mean NAME?" for a mistyped name, or nothing if no valid name is close."""
     near = difflib.get_close_matches(name, list(valid), n=2, cutoff=0.7)

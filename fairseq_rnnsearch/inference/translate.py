@@ -26,7 +26,15 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 from fairseq_rnnsearch.alignment.figures import Gallery, parse_formats, parse_samples, text_heatmap
 from fairseq_rnnsearch.arguments import checked, count_of
 from fairseq_rnnsearch.data.line_batches import line_batches
-from fairseq_rnnsearch.errors import UserError, as_text, counted, parser_of, program, usage
+from fairseq_rnnsearch.errors import (
+    UserError,
+    as_text,
+    counted,
+    option_of,
+    parser_of,
+    program,
+    usage,
+)
 from fairseq_rnnsearch.inference.command_options import (
     MixedParser,
     add_heatmap_options,
@@ -73,7 +81,7 @@ def _translate(options: argparse.Namespace) -> None:
         model = load(options.checkpoint.split(":"), options.data, **load_options(options))
     needing = [name for name in ATTENTION_OPTIONS if vars(options)[name]]
     if needing and not model.has_alignment:
-        option = "--" + needing[0].replace("_", "-")
+        option = option_of(needing[0])
         raise UserError(
             f"{option} needs a model with attention; RNNencdec reads its source through one "
             "vector and has no alignment"
@@ -196,7 +204,7 @@ def _check(options: argparse.Namespace, parser: argparse.ArgumentParser) -> None
         if value is None:
             setattr(options, name, parser.get_default(name))
         elif not (options.heatmap_dir or any(vars(options)[one] for one in SHOWN_BY.get(name, ()))):
-            option = "--" + name.replace("_", "-")
+            option = option_of(name)
             raise UserError(f"{option} {value}: nothing is drawn without --heatmap-dir DIR")
     if options.split_sentences and options.nbest > 1:
         raise UserError(

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_rnnsearch.alignment.figures import Alignment, draw_heatmap, save_heatmap
+from fairseq_rnnsearch.alignment.figures.jsonl import rounded
 from fairseq_rnnsearch.alignment.figures.page import embedded_page
 from fairseq_rnnsearch.alignment.figures.styles import StyleName
 from fairseq_rnnsearch.arguments import checked
@@ -88,7 +89,7 @@ class Translation:
         Numbers are rounded to six decimals; weights are one list per row, or None if the model
         has no attention; ``mattered`` is there only if it was computed.
         """
-        mattered = {} if self.mattered is None else {"mattered": _rounded(self.mattered)}
+        mattered = {} if self.mattered is None else {"mattered": rounded(self.mattered)}
         return {
             "source": self.source,
             "source_tokens": list(self.source_tokens),
@@ -97,7 +98,7 @@ class Translation:
             "score": round(self.score, 6),
             "tokens": list(self.tokens),
             "probabilities": [round(p, 6) for p in self.probabilities],
-            "weights": self.alignment and _rounded(self.weights),
+            "weights": self.alignment and rounded(self.weights),
             **mattered,
             "is_cut": self.is_cut,
         }
@@ -246,10 +247,6 @@ def _blocks(matrices: Sequence[np.ndarray]) -> np.ndarray:
         joined[row : row + rows, -1] = one[:, -1]
         row, column = row + rows - 1, column + columns - 1
     return joined
-
-
-def _rounded(matrix: np.ndarray) -> list[list[float]]:
-    return np.round(matrix.astype(float), 6).tolist()
 
 
 def _png(figure: "Figure") -> bytes:

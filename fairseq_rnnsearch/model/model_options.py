@@ -6,7 +6,7 @@ from enum import StrEnum
 from typing import Any, Optional
 
 from fairseq_rnnsearch.arguments import COMPUTE_DTYPES
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UserError, option_of
 from fairseq_rnnsearch.kernels import KERNELS
 from fairseq_rnnsearch.paper.equations import AlignmentModel, GatedUnit
 from fairseq_rnnsearch.paper.equations.long_short_term_memory import LongShortTermMemory
@@ -128,13 +128,13 @@ def check_options(cfg: Any) -> None:
         elif str(value) not in option.type.__members__:
             valid = f"one of {', '.join(option.type.__members__)}"
         if valid:
-            raise UserError(f"--{name.replace('_', '-')} {value}: must be {valid}")
+            raise UserError(f"{option_of(name)} {value}: must be {valid}")
     if (kernels := str(cfg.kernels)) in ("fast", "gpu"):
         for option, derived in (("unit", "gated"), ("alignment_model", "additive")):
             if (value := str(getattr(cfg, option))) != derived:
-                name = option.replace("_", "-")
                 raise UserError(
-                    f"--{name} {value} runs with --kernels auto or reference, not {kernels}"
+                    f"{option_of(option)} {value} runs with --kernels auto or reference, not "
+                    f"{kernels}"
                 )
     model, encoder, decoder = cfg.alignment_model, cfg.encoder_hidden_size, cfg.decoder_hidden_size
     obstacle = None

@@ -11,6 +11,8 @@ from dataclasses import MISSING, Field, fields
 from enum import Enum
 from typing import get_args
 
+from fairseq_rnnsearch.errors import option_of
+
 PACKAGE = __name__.partition(".")[0]
 
 
@@ -73,7 +75,7 @@ def as_markdown() -> str:
 
 def _written(field: Field) -> str:
     values = _values(field.type)
-    return "--" + field.name.replace("_", "-") + f" {{{','.join(values)}}}" * bool(values)
+    return option_of(field.name) + f" {{{','.join(values)}}}" * bool(values)
 
 
 def _default(field: Field) -> str:

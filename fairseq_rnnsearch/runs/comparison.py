@@ -16,8 +16,7 @@ from fairseq.distributed import utils as distributed_utils
 from fairseq.trainer import Trainer
 
 from fairseq_rnnsearch import __version__
-from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.runs.options import option_of
+from fairseq_rnnsearch.errors import UserError, option_of
 from fairseq_rnnsearch.runs.processes import refuse_in_all
 
 _SECTIONS = ("task", "model", "criterion", "optimizer", "lr_scheduler", "optimization", "dataset")

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from omegaconf import DictConfig, OmegaConf
 
 from fairseq_rnnsearch.arguments import LARGEST_LENPEN
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UserError, option_of
 from fairseq_rnnsearch.runs.evaluated_options import read_overrides
 
 # Positions of a sentence: the recurrences set no limit, but fairseq requires one from the task and
@@ -42,11 +42,9 @@ def check_configuration(cfg: DictConfig) -> None:
     given = {k: v for group in groups for k, v in group.items() if not _is_reference(v)}
     if cfg.get("model") is not None:  # only training has one
         given["arch"] = None
-        for group in ("optimizer", "lr_scheduler"):
-            if cfg.get(group) is None:
-                such = "rnnsearch_adadelta" if group == "optimizer" else "fixed"
-                raise UserError(f"{group}: none is named; give {group}._name, such as {such}")
     check_options(Namespace(**given))
+    if "arch" in given and cfg.get("optimizer") is not None and cfg.get("lr_scheduler") is None:
+        raise UserError("lr_scheduler: none is named; give lr_scheduler._name, such as fixed")
 
 
 def check_options(options: Namespace) -> None:
@@ -120,8 +118,3 @@ def refuse_halves(cfg: DictConfig) -> None:
 def _is_reference(value: object) -> bool:
     """Tell whether a configuration value refers to another one."""
     return isinstance(value, str) and value.startswith("${")
-
-
-def option_of(name: str) -> str:
-    """Return how an option is written on a command line."""
-    return "--" + name.replace("_", "-")

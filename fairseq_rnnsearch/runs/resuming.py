@@ -14,13 +14,12 @@ from fairseq.logging import metrics
 from fairseq.trainer import Trainer
 from omegaconf import OmegaConf
 
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UserError, option_of
 from fairseq_rnnsearch.files import refuse_link_to_nothing
 from fairseq_rnnsearch.runs import patience
 from fairseq_rnnsearch.runs.checkpoints import ADVICE, progress, verify
 from fairseq_rnnsearch.runs.comparison import check_equal
 from fairseq_rnnsearch.runs.evaluated_options import read_overrides
-from fairseq_rnnsearch.runs.options import option_of
 from fairseq_rnnsearch.runs.processes import decided_by_first, refuse_in_all
 from fairseq_rnnsearch.runs.writing import remove_unfinished
 

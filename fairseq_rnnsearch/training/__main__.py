@@ -26,7 +26,7 @@ from functools import partial
 from pathlib import Path
 
 from fairseq_rnnsearch.data.corpus import NO_LANGUAGES, check_parallel, is_language
-from fairseq_rnnsearch.errors import UsageError, UserError, parser_of, program, usage
+from fairseq_rnnsearch.errors import UsageError, UserError, option_of, parser_of, program, usage
 from fairseq_rnnsearch.training import estimate
 from fairseq_rnnsearch.training.settings import (
     FIELDS,
@@ -66,6 +66,8 @@ def main(
         UserError: for every mistake in options or files; shown as one line when nobody catches it.
     """
     options = _parser().parse_args(arguments)
+    if not (options.user_dir / "__init__.py").is_file():
+        raise UserError(f"--user-dir {options.user_dir}: must be a folder with a plugin of fairseq")
     naming = Naming(environment is not None, _languages(options))
     texts = in_environment(environment, naming) if environment is not None else {}
     texts |= {name: text for name in FIELDS if (text := getattr(options, name)) is not None}
@@ -238,7 +240,7 @@ def _parser() -> argparse.ArgumentParser:
         for name in names:
             default, about = FIELDS[name].default, FIELDS[name].metadata
             of_group.add_argument(
-                f"--{name.replace('_', '-')}",
+                option_of(name),
                 metavar=about["kind"].metavar,
                 help=about["help"]
                 + (f" (default: {as_argument(default)})" if default != "" else ""),

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UserError, option_of
 from fairseq_rnnsearch.training.writing_systems import Text
 
 Texts = tuple[Text, Text]  # of the source and of the target
@@ -186,7 +186,7 @@ class Naming(NamedTuple):
     def name(self, setting: str) -> str:
         """Return the name that the user gives."""
         if not self.in_environment:
-            return f"--{setting.replace('_', '-')}"
+            return option_of(setting)
         of_side = {f"{side}_tokenizer": i for i, side in enumerate(("source", "target"))}
         if setting in of_side:
             return f"TOKENIZER_{self.languages[of_side[setting]]}"

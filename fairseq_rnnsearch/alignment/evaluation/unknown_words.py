@@ -23,7 +23,7 @@ from fairseq_rnnsearch.alignment.evaluation.sentences import (
     read_sentences,
 )
 from fairseq_rnnsearch.alignment.figures import Alignment, read_alignments
-from fairseq_rnnsearch.errors import UsageError, UserError, counted
+from fairseq_rnnsearch.errors import UsageError, UserError, counted, option_of
 from fairseq_rnnsearch.files import make_folder, write_text
 
 UNKNOWN = "<unk>"
@@ -110,7 +110,7 @@ def _write_lines(path: Path, lines: Iterable[str], options: argparse.Namespace) 
     """
     for name, given in vars(options).items():
         if name != "out" and isinstance(given, Path) and given.resolve() == path.resolve():
-            raise UserError(f"--{name.replace('_', '-')} {given} would be overwritten by --out")
+            raise UserError(f"{option_of(name)} {given} would be overwritten by --out")
     write_text(path, "".join(f"{line}\n" for line in lines))
 
 

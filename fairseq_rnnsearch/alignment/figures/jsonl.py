@@ -25,15 +25,16 @@ def json_line(alignment: Alignment) -> str:
         "score": alignment.score,
         "source": alignment.source,
         "target": alignment.target,
-        "weights": _rounded(alignment.weights),
+        "weights": rounded(alignment.weights),
     }
     if alignment.mattered is not None:
-        value["mattered"] = _rounded(alignment.mattered)
+        value["mattered"] = rounded(alignment.mattered)
     return json.dumps(value, ensure_ascii=False)
 
 
-def _rounded(matrix: np.ndarray) -> list[list[float]]:
-    return [[round(float(number), 6) for number in row] for row in matrix]
+def rounded(matrix: np.ndarray) -> list[list[float]]:
+    """Return a matrix with six decimals."""
+    return np.round(matrix.astype(float), 6).tolist()
 
 
 def read_alignments(path: Path) -> dict[int, Alignment]:

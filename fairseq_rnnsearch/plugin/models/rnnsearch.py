@@ -21,7 +21,7 @@ from omegaconf import DictConfig, OmegaConf
 from torch import Tensor, nn
 
 from fairseq_rnnsearch.data.model_folders import folder_of
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UserError, option_of
 from fairseq_rnnsearch.files import open_plain
 from fairseq_rnnsearch.model.translation_model import TranslationModel, networks_of
 from fairseq_rnnsearch.paper.network import INITIALIZATIONS, initialize
@@ -29,7 +29,7 @@ from fairseq_rnnsearch.plugin.models.rnnsearch_config import RNNSearchConfig, ad
 from fairseq_rnnsearch.plugin.models.rnnsearch_decoder import RNNSearchDecoder
 from fairseq_rnnsearch.plugin.models.rnnsearch_encoder import RNNSearchEncoder
 from fairseq_rnnsearch.runs import mends
-from fairseq_rnnsearch.runs.options import option_of, refuse_halves
+from fairseq_rnnsearch.runs.options import refuse_halves
 from fairseq_rnnsearch.runs.trainer import AlignmentTask
 
 logger = logging.getLogger(__name__)

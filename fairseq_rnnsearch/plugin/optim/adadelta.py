@@ -24,7 +24,7 @@ from omegaconf import II
 from torch import Tensor
 
 from fairseq_rnnsearch.devices import CopiedNumbers
-from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.errors import UserError, counted, option_of
 from fairseq_rnnsearch.plugin.optim.one_pass import OnePassAdadelta, gradients_of, norm_of
 from fairseq_rnnsearch.runs.mends import mend_fairseq
 
@@ -90,7 +90,7 @@ class RNNSearchAdadelta(FairseqOptimizer):
             ("nonfinite_limit", cfg.nonfinite_limit >= 0, "0 (never stop) or more"),
         ):
             if not valid:
-                name = "--" + option.replace("_", "-")
+                name = option_of(option)
                 raise UserError(f"{name} {getattr(cfg, option)}: must be {range_}")
         self._initial_lr = cfg.lr[0]
         if self._initial_lr <= 0:

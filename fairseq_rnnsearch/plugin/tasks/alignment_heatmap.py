@@ -23,7 +23,7 @@ from fairseq.tasks import register_task
 from omegaconf import DictConfig
 from torch import Tensor
 
-from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.errors import UserError, counted, option_of
 from fairseq_rnnsearch.inference.batches import naming_the_batch
 from fairseq_rnnsearch.inference.decode import check_search, decode, has_alignment
 from fairseq_rnnsearch.inference.length_limit import UNKNOWN
@@ -40,7 +40,6 @@ from fairseq_rnnsearch.plugin.tasks.nonfinite import UpdateRecord, name_sentence
 from fairseq_rnnsearch.plugin.tasks.parallel_data import ParallelDataTask
 from fairseq_rnnsearch.plugin.tasks.source_words import SourceWords
 from fairseq_rnnsearch.plugin.tasks.task_options import AlignmentHeatmapConfig
-from fairseq_rnnsearch.runs.options import option_of
 from fairseq_rnnsearch.runs.printed_alignment import printed_alignment
 from fairseq_rnnsearch.runs.trainer import DecidingOptimizer
 
@@ -248,7 +247,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
                 for option in ("sampling", "match_source_len", "constraints"):
                     if getattr(args, option, False):
                         raise UserError(
-                            f"--authors-search is a beam search: drop --{option.replace('_', '-')}"
+                            f"--authors-search is a beam search: drop {option_of(option)}"
                         )
                 seq_gen_cls = generators.AuthorsSequenceGenerator
             for model in models:

@@ -17,12 +17,11 @@ from fairseq_rnnsearch.alignment.figures import Alignment, parse_formats, parse_
 from fairseq_rnnsearch.alignment.figures.gallery import write_gallery
 from fairseq_rnnsearch.alignment.figures.series import Series
 from fairseq_rnnsearch.alignment.figures.styles import Look, title_of
-from fairseq_rnnsearch.errors import UserError, training_goes_on
+from fairseq_rnnsearch.errors import UserError, option_of, training_goes_on
 from fairseq_rnnsearch.files import make_folder
 from fairseq_rnnsearch.plugin.tasks.source_words import SourceWords
 from fairseq_rnnsearch.plugin.tasks.task_options import AlignmentHeatmapConfig
 from fairseq_rnnsearch.runs.locking import locked_elsewhere
-from fairseq_rnnsearch.runs.options import option_of
 from fairseq_rnnsearch.runs.programs import at_the_end
 
 
