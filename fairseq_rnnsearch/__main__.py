@@ -13,7 +13,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import fairseq_rnnsearch
-from fairseq_rnnsearch.errors import OneLineParser, parser_of, program
+from fairseq_rnnsearch.command_line import OneLineParser, parser_of, program
 from fairseq_rnnsearch.plugin import option_list
 
 PACKAGES = ("torch", "fairseq-fixed", "numpy", "sacrebleu", "sacremoses", "subword-nmt")

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import OneLineParser, UserError, program
+from fairseq_rnnsearch.command_line import OneLineParser, program
+from fairseq_rnnsearch.errors import UserError
 
 
 @program

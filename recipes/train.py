@@ -11,7 +11,7 @@ import os
 import sys
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import program
+from fairseq_rnnsearch.command_line import program
 from fairseq_rnnsearch.training import estimate
 from fairseq_rnnsearch.training.__main__ import main
 from fairseq_rnnsearch.training.settings import Naming, Settings, check, in_environment, read

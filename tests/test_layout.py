@@ -11,9 +11,10 @@ PACKAGE = Path(__file__).resolve().parents[1] / "fairseq_rnnsearch"
 NAME = PACKAGE.name
 
 # What the files of a room may import of the package. A room with rooms inside is named by these.
-COMMON = {"errors", "files", "__version__"}  # nor does the mathematics need these
+COMMON = {"command_line", "errors", "files", "__version__"}  # nor does the mathematics need these
 ALLOWED = {
     "errors": set(),
+    "command_line": set(),
     "files": set(),
     "arguments": set(),
     "c_library": set(),
@@ -84,7 +85,7 @@ FOLDERS = (
     *("model", "inference.search", "inference.decode", "inference.model_folder"),
     *("inference.translator", "inference.translate", "inference.align", "living"),
 )
-NO_TORCH = ("errors", "files", "data", "alignment.figures", "alignment.evaluation")
+NO_TORCH = ("errors", "command_line", "files", "data", "alignment.figures", "alignment.evaluation")
 FORBIDDEN = {
     **dict.fromkeys((*MATHEMATICS, *FOLDERS, "conformance"), NO_FAIRSEQ),
     **dict.fromkeys(NO_TORCH, NO_FAIRSEQ | {"torch"}),

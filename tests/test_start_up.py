@@ -168,7 +168,7 @@ def test_standard_output_that_cannot_be_written_is_named(command):
 
 SPINNING = """
 import os
-from fairseq_rnnsearch.errors import program
+from fairseq_rnnsearch.command_line import program
 @program
 def main():
     print(os.environ.get("GOMP_SPINCOUNT"))
@@ -190,7 +190,7 @@ def test_threads_do_not_spin_for_long_unless_that_is_asked_for(monkeypatch, give
 
 WAITING = """
 import signal, tempfile, time
-from fairseq_rnnsearch.errors import program
+from fairseq_rnnsearch.command_line import program
 @program
 def main():
     with tempfile.TemporaryDirectory() as folder:
@@ -296,6 +296,6 @@ def test_a_folder_needs_no_fairseq(tmp_path):
     for page in ("h/index.html", "a/index.html", "living.html"):
         assert (tmp_path / page).stat().st_size > 1000
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    said = "fairseq_rnnsearch: error: this takes fairseq, which is not installed: pip install "
+    said = "fairseq_rnnsearch: error: this needs fairseq, which is not installed: pip install "
     said += project["dependencies"][0]
     assert ended.returncode == 1 and ended.stderr.splitlines()[-1].startswith(said), ended.stderr

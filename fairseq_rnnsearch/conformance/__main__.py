@@ -19,11 +19,12 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from fairseq_rnnsearch.command_line import USAGE, parser_of, program, usage
 from fairseq_rnnsearch.conformance.authors_numbers import PARTS
 from fairseq_rnnsearch.conformance.explanation import draw, explained, listed
 from fairseq_rnnsearch.conformance.given_code import FRAMEWORKS, refused
 from fairseq_rnnsearch.conformance.verdict import check
-from fairseq_rnnsearch.errors import USAGE, UserError, neighbours, parser_of, program, usage
+from fairseq_rnnsearch.errors import UserError, neighbours
 
 _LONGEST = 120  # seconds for a file of --grade
 

@@ -27,8 +27,9 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 
 from fairseq_rnnsearch.alignment.evaluation.symmetrisation import METHODS, pharaoh, symmetrise
 from fairseq_rnnsearch.alignment.figures import Gallery, parse_formats, parse_samples
+from fairseq_rnnsearch.command_line import parser_of, program, usage
 from fairseq_rnnsearch.data.corpus import check_parallel
-from fairseq_rnnsearch.errors import UserError, counted, parser_of, program, usage
+from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.inference.command_options import (
     add_heatmap_options,

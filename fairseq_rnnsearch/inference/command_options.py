@@ -13,8 +13,9 @@ from fairseq_rnnsearch.alignment.figures.alignment import SOURCE_END_CHOICES
 from fairseq_rnnsearch.alignment.figures.gallery import FORMATS
 from fairseq_rnnsearch.alignment.figures.styles import STYLES, Look, title_of
 from fairseq_rnnsearch.arguments import COMPUTE_DTYPES, count_of
+from fairseq_rnnsearch.command_line import OneLineParser
 from fairseq_rnnsearch.data.plain_text import TOKENIZERS
-from fairseq_rnnsearch.errors import OneLineParser, UsageError, as_text
+from fairseq_rnnsearch.errors import UsageError, as_text
 
 
 @contextlib.contextmanager

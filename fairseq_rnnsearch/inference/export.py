@@ -14,7 +14,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import UsageError, UserError, as_text, parser_of, program
+from fairseq_rnnsearch.command_line import parser_of, program
+from fairseq_rnnsearch.errors import UsageError, UserError, as_text
 from fairseq_rnnsearch.files import refuse_link_to_nothing, text_lines
 from fairseq_rnnsearch.inference.command_options import check_places, show_warnings
 

@@ -30,9 +30,10 @@ from typing import Any, BinaryIO, TextIO
 
 from tqdm import tqdm
 
+from fairseq_rnnsearch.command_line import parser_of, program
 from fairseq_rnnsearch.data.corpus import check_is_file, is_language, numbered_lines
 from fairseq_rnnsearch.data.plain_text import FILE_NAME, TOKENIZERS, PlainText, settings_of
-from fairseq_rnnsearch.errors import UsageError, UserError, parser_of, program
+from fairseq_rnnsearch.errors import UsageError, UserError
 from fairseq_rnnsearch.files import make_folder, replacing, write_text
 from fairseq_rnnsearch.inference.command_options import MixedParser
 

@@ -25,16 +25,9 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 
 from fairseq_rnnsearch.alignment.figures import Gallery, parse_formats, parse_samples, text_heatmap
 from fairseq_rnnsearch.arguments import checked, count_of
+from fairseq_rnnsearch.command_line import parser_of, program, usage
 from fairseq_rnnsearch.data.line_batches import line_batches
-from fairseq_rnnsearch.errors import (
-    UserError,
-    as_text,
-    counted,
-    option_of,
-    parser_of,
-    program,
-    usage,
-)
+from fairseq_rnnsearch.errors import UserError, as_text, counted, option_of
 from fairseq_rnnsearch.inference.command_options import (
     MixedParser,
     add_heatmap_options,

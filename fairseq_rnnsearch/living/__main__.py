@@ -17,7 +17,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import UsageError, counted, parser_of, program
+from fairseq_rnnsearch.command_line import parser_of, program
+from fairseq_rnnsearch.errors import UsageError, counted
 from fairseq_rnnsearch.inference.command_options import (
     add_text_options,
     check_places,

@@ -17,8 +17,9 @@ import torch
 from fairseq.distributed import utils as distributed_utils
 from omegaconf import DictConfig
 
+from fairseq_rnnsearch.command_line import StandardOutput
 from fairseq_rnnsearch.data.corpus import lines_as_they_come
-from fairseq_rnnsearch.errors import StandardOutput, UserError, counted, first_sentence
+from fairseq_rnnsearch.errors import UserError, counted, first_sentence
 from fairseq_rnnsearch.runs.messages import open_log_file
 from fairseq_rnnsearch.runs.options import check_configuration, check_options
 

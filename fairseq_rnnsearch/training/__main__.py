@@ -25,8 +25,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
+from fairseq_rnnsearch.command_line import parser_of, program, usage
 from fairseq_rnnsearch.data.corpus import NO_LANGUAGES, check_parallel, is_language
-from fairseq_rnnsearch.errors import UsageError, UserError, option_of, parser_of, program, usage
+from fairseq_rnnsearch.errors import UsageError, UserError, option_of
 from fairseq_rnnsearch.training import estimate
 from fairseq_rnnsearch.training.settings import (
     FIELDS,

@@ -9,7 +9,8 @@ from pathlib import Path
 
 import torch
 
-from fairseq_rnnsearch.errors import UserError, program
+from fairseq_rnnsearch.command_line import program
+from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.runs.checkpoints import read_checkpoint
 
 

@@ -8,7 +8,8 @@ import signal
 import sys
 import time
 
-from fairseq_rnnsearch.errors import as_text, program
+from fairseq_rnnsearch.command_line import program
+from fairseq_rnnsearch.errors import as_text
 
 _REPORT = re.compile(
     r"\| epoch (?P<epoch>\d+): +\d+ / (?P<batches>\d+) .* ppl=(?P<perplexity>[^ ,]+)"

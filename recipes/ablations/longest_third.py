@@ -10,7 +10,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import program
+from fairseq_rnnsearch.command_line import program
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from text_files import read_pairs, write_pairs

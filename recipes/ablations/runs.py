@@ -17,7 +17,8 @@ from pathlib import Path
 
 from sacrebleu.metrics import BLEU
 
-from fairseq_rnnsearch.errors import UserError, program
+from fairseq_rnnsearch.command_line import program
+from fairseq_rnnsearch.errors import UserError
 
 LANGUAGE = "fr"
 _COST = re.compile(r"valid on 'valid' subset .* \| nll_loss ([\d.]+)")

@@ -21,7 +21,8 @@ import numpy as np
 from runs import Run, read_runs
 
 from fairseq_rnnsearch.alignment.figures.picture_files import save_figure
-from fairseq_rnnsearch.errors import UserError, program
+from fairseq_rnnsearch.command_line import program
+from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import write_text
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))

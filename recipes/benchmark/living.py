@@ -29,7 +29,8 @@ import sacrebleu
 from machine import description
 
 from fairseq_rnnsearch import Translator, load
-from fairseq_rnnsearch.errors import OneLineParser, UserError, program
+from fairseq_rnnsearch.command_line import OneLineParser, program
+from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import replacing, write_text
 from fairseq_rnnsearch.living.stored_weights import rounded
 

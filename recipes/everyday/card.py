@@ -13,7 +13,7 @@ from pathlib import Path
 from sacrebleu.metrics import BLEU, CHRF
 
 from fairseq_rnnsearch import load
-from fairseq_rnnsearch.errors import program
+from fairseq_rnnsearch.command_line import program
 
 HERE = Path(__file__).parent
 NAMES = {"en": "English", "fr": "French"}

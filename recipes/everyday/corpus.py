@@ -18,7 +18,8 @@ import sys
 from collections.abc import Iterable
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import UserError, program
+from fairseq_rnnsearch.command_line import program
+from fairseq_rnnsearch.errors import UserError
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from text_files import LANGUAGES, Pair, read_pairs, read_tatoeba, write_pairs

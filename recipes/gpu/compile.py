@@ -21,7 +21,8 @@ from typing import TYPE_CHECKING
 
 import torch
 
-from fairseq_rnnsearch.errors import UserError, program
+from fairseq_rnnsearch.command_line import program
+from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import BACKENDS, Direction, gpu
 from fairseq_rnnsearch.kernels.gpu import masked_cost
 from fairseq_rnnsearch.paper.equations import AlignmentModel, BiasedEmbedding, GatedUnit, Memory

@@ -23,7 +23,8 @@ from pathlib import Path
 
 from sacremoses import MosesTokenizer
 
-from fairseq_rnnsearch.errors import UserError, counted, program
+from fairseq_rnnsearch.command_line import program
+from fairseq_rnnsearch.errors import UserError, counted
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from text_files import Pair, read_pairs, read_tatoeba, write_pairs

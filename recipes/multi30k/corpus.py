@@ -15,7 +15,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import UserError, program
+from fairseq_rnnsearch.command_line import program
+from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import replacing
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))

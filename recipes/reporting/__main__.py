@@ -4,8 +4,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from fairseq_rnnsearch.alignment.evaluation.command_line import run_one_of
-from fairseq_rnnsearch.errors import program
+from fairseq_rnnsearch.alignment.evaluation.subcommands import run_one_of
+from fairseq_rnnsearch.command_line import program
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from reporting import bleu_table, examples, lengths, report, scores, training_log, training_table

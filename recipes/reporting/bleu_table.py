@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 
-from fairseq_rnnsearch.alignment.evaluation.command_line import add_number
 from fairseq_rnnsearch.alignment.evaluation.sentences import add_dictionaries
+from fairseq_rnnsearch.alignment.evaluation.subcommands import add_number
 from reporting import paper
 from reporting.options import check_names
 from reporting.scores import METRICS, Bootstrap, Comparison, Score, compare

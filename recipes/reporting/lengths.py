@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_rnnsearch.alignment.evaluation.command_line import add_number
+from fairseq_rnnsearch.alignment.evaluation.subcommands import add_number
 from fairseq_rnnsearch.errors import UserError, counted
 from reporting import paper
 from reporting.bleu_table import add_bootstrap

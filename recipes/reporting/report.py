@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from fairseq_rnnsearch.alignment.evaluation import drawing, sentences
-from fairseq_rnnsearch.alignment.evaluation.command_line import given_together
+from fairseq_rnnsearch.alignment.evaluation.subcommands import given_together
 from fairseq_rnnsearch.alignment.figures import Alignment, svg_text
 from fairseq_rnnsearch.alignment.figures.layout import lay_out
 from fairseq_rnnsearch.alignment.figures.page import STYLE

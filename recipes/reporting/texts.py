@@ -12,13 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_rnnsearch.alignment.evaluation.command_line import add_file, given_together
 from fairseq_rnnsearch.alignment.evaluation.sentences import (
     known_sentences,
     read_as_many,
     read_known_words,
     read_sentences,
 )
+from fairseq_rnnsearch.alignment.evaluation.subcommands import add_file, given_together
 from fairseq_rnnsearch.errors import UserError, counted
 from reporting import paper
 from reporting.options import add_list, check_names, named_paths

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import torch
 
-from fairseq_rnnsearch.errors import program
+from fairseq_rnnsearch.command_line import program
 from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.runs.checkpoints import read_checkpoint
 

@@ -13,7 +13,8 @@ from pathlib import Path
 import numpy as np
 from parallel_text import new_sides, read_blocks, sides
 
-from fairseq_rnnsearch.errors import UserError, counted, program
+from fairseq_rnnsearch.command_line import program
+from fairseq_rnnsearch.errors import UserError, counted
 
 BLOCK_LINES = 20_000
 

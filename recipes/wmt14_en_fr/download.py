@@ -18,7 +18,8 @@ from pathlib import Path
 
 from archives import TABLE, Archive, chosen, read_table
 
-from fairseq_rnnsearch.errors import UserError, program
+from fairseq_rnnsearch.command_line import program
+from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import bring_to_disk
 
 _CHUNK = 1 << 20

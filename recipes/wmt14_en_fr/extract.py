@@ -24,7 +24,8 @@ from archives import TABLE, Archive, chosen, read_table
 from parallel_text import LANGUAGES, new_sides
 from sgml import read_pair
 
-from fairseq_rnnsearch.errors import UserError, counted, program
+from fairseq_rnnsearch.command_line import program
+from fairseq_rnnsearch.errors import UserError, counted
 
 _CHUNK = 1 << 20
 _BROKEN = (tarfile.TarError, EOFError, gzip.BadGzipFile, zlib.error)

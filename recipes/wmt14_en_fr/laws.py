@@ -17,7 +17,8 @@ import sys
 from collections import defaultdict
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import UserError, counted, program
+from fairseq_rnnsearch.command_line import program
+from fairseq_rnnsearch.errors import UserError, counted
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))
 from text_files import Pair, write_pairs

@@ -18,7 +18,8 @@ import numpy as np
 from parallel_text import Block, Progress, ordered_map, read_blocks, sides
 from selection import Contrast, Selector
 
-from fairseq_rnnsearch.errors import UserError, program
+from fairseq_rnnsearch.command_line import program
+from fairseq_rnnsearch.errors import UserError
 
 
 def count_lines(path: Path) -> int:

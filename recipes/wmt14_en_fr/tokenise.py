@@ -19,8 +19,9 @@ from pathlib import Path
 
 from parallel_text import LANGUAGES, Block, Progress, new_sides, ordered_map, read_blocks, sides
 
+from fairseq_rnnsearch.command_line import program
 from fairseq_rnnsearch.data.plain_text import TOKENIZERS, PlainText
-from fairseq_rnnsearch.errors import UserError, program
+from fairseq_rnnsearch.errors import UserError
 
 RESERVED = frozenset(["<s>", "</s>", "<pad>"])
 

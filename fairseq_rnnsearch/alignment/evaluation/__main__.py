@@ -18,8 +18,9 @@ from fairseq_rnnsearch.alignment.evaluation import (
     symmetrisation,
     unknown_words,
 )
-from fairseq_rnnsearch.alignment.evaluation.command_line import run_one_of
-from fairseq_rnnsearch.errors import UsageError, program
+from fairseq_rnnsearch.alignment.evaluation.subcommands import run_one_of
+from fairseq_rnnsearch.command_line import program
+from fairseq_rnnsearch.errors import UsageError
 
 COMMANDS = {
     "alignments": (drawing.draw_alignments, drawing.add_alignment_options, None),

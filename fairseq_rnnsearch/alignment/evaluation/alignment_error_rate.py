@@ -21,7 +21,6 @@ import numpy as np
 
 from fairseq_rnnsearch.alignment.evaluation import links
 from fairseq_rnnsearch.alignment.evaluation.agreement import add_agreement, read_agreed_links
-from fairseq_rnnsearch.alignment.evaluation.command_line import add_file, add_number, given_together
 from fairseq_rnnsearch.alignment.evaluation.link_options import (
     add_format,
     add_reading,
@@ -32,6 +31,7 @@ from fairseq_rnnsearch.alignment.evaluation.resampling import (
     percentile_interval,
     resampling_generator,
 )
+from fairseq_rnnsearch.alignment.evaluation.subcommands import add_file, add_number, given_together
 from fairseq_rnnsearch.alignment.evaluation.symmetrisation import METHODS, join_files
 from fairseq_rnnsearch.errors import UsageError, UserError
 

@@ -4,7 +4,7 @@ import argparse
 import re
 from pathlib import Path
 
-from fairseq_rnnsearch.alignment.evaluation.command_line import add_file
+from fairseq_rnnsearch.alignment.evaluation.subcommands import add_file
 from fairseq_rnnsearch.alignment.figures import (
     STYLES,
     Alignment,
@@ -13,7 +13,8 @@ from fairseq_rnnsearch.alignment.figures import (
     read_alignments,
     write_gallery,
 )
-from fairseq_rnnsearch.errors import UsageError, UserError, usage
+from fairseq_rnnsearch.command_line import usage
+from fairseq_rnnsearch.errors import UsageError, UserError
 
 
 def add_alignment_options(parser: argparse.ArgumentParser) -> None:

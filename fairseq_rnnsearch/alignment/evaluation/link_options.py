@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from fairseq_rnnsearch.alignment.evaluation import links
-from fairseq_rnnsearch.alignment.evaluation.command_line import add_file, given_together
+from fairseq_rnnsearch.alignment.evaluation.subcommands import add_file, given_together
 from fairseq_rnnsearch.errors import UsageError
 
 

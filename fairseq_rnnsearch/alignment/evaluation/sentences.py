@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_rnnsearch.alignment.evaluation.command_line import add_file
+from fairseq_rnnsearch.alignment.evaluation.subcommands import add_file
 from fairseq_rnnsearch.data.corpus import check_text
 from fairseq_rnnsearch.errors import UserError, counted
 

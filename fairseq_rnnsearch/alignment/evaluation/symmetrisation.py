@@ -26,13 +26,13 @@ from heapq import heappop, heappush
 
 from fairseq_rnnsearch.alignment.evaluation import links
 from fairseq_rnnsearch.alignment.evaluation.agreement import add_agreement, read_agreed_links
-from fairseq_rnnsearch.alignment.evaluation.command_line import add_file
 from fairseq_rnnsearch.alignment.evaluation.link_options import (
     add_format,
     add_reading,
     read_link_files,
 )
 from fairseq_rnnsearch.alignment.evaluation.links import Link, LinkFile
+from fairseq_rnnsearch.alignment.evaluation.subcommands import add_file
 from fairseq_rnnsearch.errors import UserError
 
 # These are steps (target, source), in the order in which they are tried.

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import numpy as np
 
-from fairseq_rnnsearch.alignment.evaluation.command_line import add_file, add_number
 from fairseq_rnnsearch.alignment.evaluation.links import Link, read_links, read_sentence_pairs
 from fairseq_rnnsearch.alignment.evaluation.sentences import (
     add_dictionaries,
@@ -22,6 +21,7 @@ from fairseq_rnnsearch.alignment.evaluation.sentences import (
     read_known_words,
     read_sentences,
 )
+from fairseq_rnnsearch.alignment.evaluation.subcommands import add_file, add_number
 from fairseq_rnnsearch.alignment.figures import Alignment, read_alignments
 from fairseq_rnnsearch.errors import UsageError, UserError, counted, option_of
 from fairseq_rnnsearch.files import make_folder, write_text

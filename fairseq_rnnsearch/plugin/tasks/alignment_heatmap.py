@@ -227,28 +227,8 @@ class AlignmentHeatmapTask(ParallelDataTask):
         if getattr(args, "score_reference", False):
             generator = (seq_gen_cls or SequenceScorer)(self.target_dictionary)
         else:
-            for name, default in (("diverse_beam_groups", -1), ("diverse_beam_strength", 0.5)):
-                if getattr(args, name, default) != default:
-                    raise UserError(
-                        f"{option_of(name)}: fairseq's diverse search extends translations past "
-                        "their end; --nbest and --sampling give several translations"
-                    )
-            if getattr(args, "constraints", None) and self.datasets:
-                raise UserError(
-                    "--constraints: binarised data has none; fairseq-interactive reads them, each"
-                    " after a tab behind its sentence"
-                )
-            if getattr(args, "prefix_size", 0) and not self.datasets:
-                raise UserError(
-                    "--prefix-size: takes words of the references, which fairseq-interactive does"
-                    " not have; fairseq-generate has them"
-                )
+            self._check_search_options(args, seq_gen_cls)
             if seq_gen_cls is None and self.cfg.authors_search:
-                for option in ("sampling", "match_source_len", "constraints"):
-                    if getattr(args, option, False):
-                        raise UserError(
-                            f"--authors-search is a beam search: drop {option_of(option)}"
-                        )
                 seq_gen_cls = generators.AuthorsSequenceGenerator
             for model in models:
                 check_search(model)
@@ -268,6 +248,29 @@ class AlignmentHeatmapTask(ParallelDataTask):
             self._words.count_data(self.datasets.values(), with_target=scores)
             self._heatmaps.begin_translations()
         return generator
+
+    def _check_search_options(self, args: Namespace, seq_gen_cls: type | None) -> None:
+        """Refuse options of a search that do not work here, or not together."""
+        for name, default in (("diverse_beam_groups", -1), ("diverse_beam_strength", 0.5)):
+            if getattr(args, name, default) != default:
+                raise UserError(
+                    f"{option_of(name)}: fairseq's diverse search extends translations past their "
+                    "end; --nbest and --sampling give several translations"
+                )
+        if getattr(args, "constraints", None) and self.datasets:
+            raise UserError(
+                "--constraints: binarised data has none; fairseq-interactive reads them, each"
+                " after a tab behind its sentence"
+            )
+        if getattr(args, "prefix_size", 0) and not self.datasets:
+            raise UserError(
+                "--prefix-size: takes words of the references, which fairseq-interactive does"
+                " not have; fairseq-generate has them"
+            )
+        if seq_gen_cls is None and self.cfg.authors_search:
+            for option in ("sampling", "match_source_len", "constraints"):
+                if getattr(args, option, False):
+                    raise UserError(f"--authors-search is a beam search: drop {option_of(option)}")
 
     def _with_length_limit(self, args: Namespace) -> Namespace:
         """Replace fairseq's default length limit, if the command has it, by the model's."""

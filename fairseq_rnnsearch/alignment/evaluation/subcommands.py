@@ -5,7 +5,8 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from fairseq_rnnsearch.errors import OneLineParser, UsageError
+from fairseq_rnnsearch.command_line import OneLineParser
+from fairseq_rnnsearch.errors import UsageError
 
 # The function that runs a command, and whose docstring begins the help; the function that adds the
 # options; and the end of the help.

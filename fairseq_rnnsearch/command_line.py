@@ -1,0 +1,180 @@
+"""The command lines of this package's programs: parsers, exit statuses, output that has closed."""
+
+import argparse
+import contextlib
+import functools
+import io
+import os
+import re
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from types import FrameType
+from typing import NoReturn
+
+from fairseq_rnnsearch.errors import (
+    UsageError,
+    UserError,
+    as_text,
+    install_excepthook,
+    neighbours,
+    shortened,
+)
+
+USAGE = 2  # exit status of shells and argparse for a wrong command line
+CLOSED_PIPE = 141  # exit status after SIGPIPE, as in shells
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """An option parser whose errors are all a `UsageError`, without the usage text.
+
+    A mistyped name gets "did you mean" suggestions.
+    """
+
+    def parse_known_args(
+        self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
+    ) -> tuple[argparse.Namespace, list[str]]:
+        """Refuse unknown options: argparse hands those of a command to the program's parser."""
+        options, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return options, unknown
+
+    def error(self, message: str) -> NoReturn:
+        message = shortened(_with_neighbours(message, self.format_usage()))
+        raise UsageError(f"{message} ({self.prog} --help shows the options)")
+
+
+def parser_of(
+    prog: str, doc: str | None, kind: type[OneLineParser] = OneLineParser
+) -> argparse.ArgumentParser:
+    """Return a command's parser, with ``--help`` and ``--version``.
+
+    Args:
+        doc: the beginning of its help, the module's docstring; None under ``python -OO``.
+        kind: the parser's class.
+    """
+    from fairseq_rnnsearch import __version__
+
+    parser = kind(
+        prog=prog,
+        description=(doc or "").replace("``", ""),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    parser.add_argument("--version", action="version", version=f"{prog} {__version__}")
+    return parser
+
+
+def _with_neighbours(message: str, usage: str) -> str:
+    """Add suggestions to argparse's messages about choices and options."""
+    if chosen := re.match(r"(.*invalid choice: '?(.*?)'?) \(choose from (.*)\)$", message):
+        near = neighbours(chosen[2], re.findall(r"[^\s',]+", chosen[3]))
+        return chosen[1] + near if near else message
+    if message.startswith("unrecognized arguments: "):
+        options = re.findall(r"--[\w-]+", usage)
+        for word in re.findall(r"--[\w-]+", message):
+            message += neighbours(word, options)
+    return message
+
+
+@contextlib.contextmanager
+def usage() -> Iterator[None]:
+    """Turn mistakes found in the block, which checks options, into `UsageError`."""
+    try:
+        yield
+    except UserError as mistake:
+        raise UsageError(str(mistake)) from mistake
+
+
+def program(main: Callable[..., None]) -> Callable[..., None]:
+    """Make a function the main function of a program that shows errors in one line.
+
+    Called from Python, with arguments, it raises a `UserError` for a mistake in options or files.
+    It ends silently when the reader of its output has gone, as in ``... | head``, and after SIGTERM
+    or SIGHUP, which let it remove what it leaves unfinished.
+    """
+
+    @functools.wraps(main)
+    def run(*arguments: Sequence[str] | None) -> None:
+        install_excepthook()
+        for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+            if getattr(sys, name) is None:  # closed by whoever started the program
+                setattr(sys, name, open(os.devnull, mode))  # noqa: SIM115
+        is_command = arguments in ((), (None,))
+        if is_command:
+            _share_the_processor()
+            if sys.stdout is sys.__stdout__:
+                sys.stdout = StandardOutput(sys.stdout)
+            if threading.current_thread() is threading.main_thread():
+                for number in (signal.SIGTERM, signal.SIGHUP):
+                    if signal.getsignal(number) is signal.SIG_DFL:  # not ignored, as by nohup
+                        signal.signal(number, _end)
+        try:
+            try:
+                main(*arguments)
+            finally:
+                sys.stdout.flush()
+        except UsageError as mistake:
+            if not is_command:  # called from Python
+                raise
+            sys.excepthook(type(mistake), mistake, mistake.__traceback__)
+            sys.exit(USAGE)
+        except BrokenPipeError:
+            _write_no_more(sys.stdout.fileno())
+            sys.exit(CLOSED_PIPE)
+
+    return run
+
+
+def _share_the_processor() -> None:
+    """Let torch's threads, and those of programs started here, wait for each other in the kernel.
+
+    GNU's OpenMP lets them spin for milliseconds by default. Where other programs use the processor,
+    that makes a training several times slower. torch reads the variable when it is imported.
+    """
+    if "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "10000")
+
+
+class StandardOutput(io.TextIOWrapper):
+    """Replaces standard output, and names it in the error if it cannot be written.
+
+    With ``is_foreign``, it removes control sequences, because text may be a stranger's.
+    """
+
+    def __init__(self, out: io.TextIOWrapper, *, is_foreign: bool = False) -> None:
+        buffering = {"line_buffering": out.line_buffering, "write_through": out.write_through}
+        super().__init__(out.buffer, out.encoding, out.errors, **buffering)
+        self._is_foreign = is_foreign
+
+    def write(self, text: str) -> int:
+        if self._is_foreign:
+            text = re.sub(r"[^\n\t]+", lambda part: as_text(part[0]), text)
+        with self._named():
+            return super().write(text)
+
+    def flush(self) -> None:
+        with self._named():
+            super().flush()
+
+    @contextlib.contextmanager
+    def _named(self) -> Iterator[None]:
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as problem:
+            _write_no_more(self.fileno())
+            raise UserError(f"standard output cannot be written: {problem.strerror}") from problem
+
+
+def _write_no_more(descriptor: int) -> None:
+    """Redirect a descriptor to nowhere: at exit, Python would write the rest and fail again."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+
+
+def _end(number: int, _: FrameType | None) -> NoReturn:
+    """End with the status that shells give for a signal."""
+    raise SystemExit(128 + number)
