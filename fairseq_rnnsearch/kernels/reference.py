@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from fairseq_rnnsearch.kernels.accuracy import accurate_type, log_softmax
 from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
+from fairseq_rnnsearch.kernels.derived import smoothing
 from fairseq_rnnsearch.kernels.interface import Direction, SearchStart
 from fairseq_rnnsearch.paper.equations import Attention, BiasedEmbedding, Memory, Unit, attend
 from fairseq_rnnsearch.paper.equations.linear import autocast_type
@@ -88,8 +89,8 @@ class Reference:
         nll = nn.functional.nll_loss(lprobs, words, reduction="sum")
         if not label_smoothing:
             return nll, nll.detach()
-        spread = label_smoothing / (len(bias) - 1)
-        return (1 - label_smoothing - spread) * nll - spread * lprobs.sum(), nll.detach()
+        kept, spread = smoothing(label_smoothing, len(bias))
+        return kept * nll - spread * lprobs.sum(), nll.detach()
 
     def training_cost(
         self,

@@ -24,6 +24,7 @@ from fairseq_rnnsearch.c_library import INTEGER, POINTER, REAL, TYPES, Functions
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.cpu.compiled import SOURCE
 from fairseq_rnnsearch.kernels.cpu.operations import check_words, scratch
+from fairseq_rnnsearch.kernels.derived import smoothing
 
 ARGUMENTS = {"rdrop_cost": (*4 * (INTEGER,), *3 * (POINTER,), *2 * (REAL,), *3 * (POINTER,))}
 FUNCTIONS = Functions(SOURCE, ARGUMENTS, TYPES)
@@ -117,7 +118,7 @@ def _in_blocks(
     gradient = torch.empty_like(logits)
     readings = torch.arange(len(logits), device=logits.device).view(-1, 2, target)
     readings = [rows.flatten() for rows in readings.unbind(1)]
-    spread = label_smoothing / (symbols - 1)
+    kept, spread = smoothing(label_smoothing, symbols)
     sums = torch.zeros(3, dtype=dtype, device=logits.device)
     step = max(1, _NUMBERS.get(logits.device.type, _MANY) // symbols)
     for start in range(0, len(words), step):
@@ -128,7 +129,7 @@ def _in_blocks(
         p, q = log_p.exp().mul_(there), log_q.exp().mul_(there)
         d, difference = log_p - log_q, p - q
         right = log_p.gather(1, word).sum() + log_q.gather(1, word).sum()
-        wanted = (1 - label_smoothing - spread) * right
+        wanted = kept * right
         if label_smoothing:
             wanted = wanted + spread * (log_p.sum() + log_q.sum())
         apart = torch.dot(difference.flatten(), d.flatten())
@@ -137,6 +138,6 @@ def _in_blocks(
             pulled = r * d
             pulled.addcmul_(r, pulled.sum(dim=1, keepdim=True), value=-1).add_(difference)
             x = pulled.mul_(sign * alpha / 4).add_(r, alpha=0.5).sub_(there, alpha=spread / 2)
-            x.scatter_add_(1, word, there * ((label_smoothing + spread - 1) / 2))
+            x.scatter_add_(1, word, there * (-kept / 2))
             gradient[of_row] = x.to(gradient.dtype)
     return sums, gradient.view(-1, target, symbols)
