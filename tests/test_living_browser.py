@@ -105,6 +105,7 @@ def test_it_translates_what_is_typed(page, model):
     message = "tablex is not in the target dictionary"
     assert eventually(lambda: page.one("#status").text == message)
     page.one("#prefix").send_keys(page.keys.BACKSPACE)
+    assert eventually(lambda: page.run(IDLE))  # the words did not change meanwhile
     page.shows(searched(model, "rare key", 12, {0: "table"})[0], model)
     page.all(".chip")[0].click()
     page.all(".choice-of-word:enabled")[0].click()  # in the place of what was typed
