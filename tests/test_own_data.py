@@ -157,6 +157,8 @@ def test_a_setting_is_a_number_and_never_run(tmp_path):
     for language in ("en", "fr"):
         (tmp_path / f"a.{language}").write_text("".join(f"{n} {language}\n" for n in range(40)))
     files = "--source", tmp_path / "a.en", "--target", tmp_path / "a.fr"
+    ended = run(*files, "--dry-run", LONGEST="1")
+    assert ended.returncode == 2 and "LONGEST=1: every pair is longer" in ended.stderr
     ended = run(*files, "--dry-run", BATCH_SIZE=f"a[$(touch {tmp_path}/trace)]")
     assert ended.returncode == 2
     assert "BATCH_SIZE=a[$(touch" in ended.stderr and "must be a whole number" in ended.stderr

@@ -29,6 +29,7 @@ from fairseq_rnnsearch.command_line import parser_of, program, usage
 from fairseq_rnnsearch.data.corpus import NO_LANGUAGES, check_parallel, is_language
 from fairseq_rnnsearch.errors import UsageError, UserError, option_of
 from fairseq_rnnsearch.training import estimate
+from fairseq_rnnsearch.training.pairs import Pair
 from fairseq_rnnsearch.training.settings import (
     FIELDS,
     Naming,
@@ -88,6 +89,8 @@ def main(
         check_tokenizers(settings, parts.texts, naming)
     with usage():
         check(settings, naming)
+        if parts and not any(_may_fit(pair, settings.longest) for pair in parts.splits["train"]):
+            raise UserError(f"{naming.shown('longest', settings.longest)}: every pair is longer")
     if parts:
         sizes = parts.pairs, len(parts.splits["train"]), len(parts.splits["test"])
         for line in estimate.plan(work.folder, settings, parts.texts, *sizes):
@@ -130,6 +133,11 @@ def _go_on(training: Training, options: argparse.Namespace) -> None:
     title = options.title or f"{training.settings.model}, {' to '.join(training.languages)}"
     training.work.do(training.make_page(title, options.licence))
     print(f"a page that translates, for any browser: {training.page}")
+
+
+def _may_fit(pair: Pair, longest: int) -> bool:
+    """Tell whether no side has more words; it may have more pieces."""
+    return all(len(side.split()) <= longest for side in pair)
 
 
 def _languages(options: argparse.Namespace) -> tuple[str, str]:
