@@ -7,6 +7,7 @@ executed, it is used only if nobody else may write to it or to a folder above it
 compiler.
 """
 
+import contextlib
 import ctypes
 import hashlib
 import logging
@@ -87,13 +88,14 @@ def _library(source: Path, options: list[str]) -> ctypes.CDLL:
     command = [*shlex.split(os.environ.get("CC") or "cc"), *options]
     name = f"{source.stem}-{_key(source, command)}.so"
     try:
-        folder = _private_folder()
-        if not (folder / name).exists():
-            _compile(source, command, folder / name)
-        return ctypes.CDLL(str(folder / name))
+        library = _private_folder() / name
+        with contextlib.suppress(OSError):  # it is not there, or damaged
+            return ctypes.CDLL(str(library))
+        _compile(source, command, library)
+        return ctypes.CDLL(str(library))
     # no home, a full disk, a file system mounted noexec, or a library from a newer system
-    except (OSError, RuntimeError) as problem:
-        logger.info("what is compiled is not kept: %s", problem)
+    except (OSError, RuntimeError, subprocess.SubprocessError) as problem:
+        logger.info("what is compiled is not kept: %s", _reason(problem))
     with tempfile.TemporaryDirectory() as scratch:
         _compile(source, command, Path(scratch) / name)
         return ctypes.CDLL(str(Path(scratch) / name))

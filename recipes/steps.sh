@@ -137,8 +137,8 @@ make_work_folder() { mkdir -p -- "$WORK/.done" "$WORK/logs"; }
 # loss.
 to_disk() { sync -f -- "$1" 2>/dev/null || sync; }
 
-# lock_step NAME: keeps other runs out of a step until this shell goes on to the next, or ends with
-# all that it has begun; where the file system, and the system, have locks.
+# lock_step NAME: keeps other runs out of a step until it closes descriptor 8, or ends with all that
+# it has begun; where the file system, and the system, have locks.
 lock_step() {
     local status=0
     command -v flock >/dev/null || return 0
@@ -172,6 +172,7 @@ resume_step() {
     lock_step "$name"
     if [[ -e $WORK/.done/$name ]]; then
         log "$name: done before"
+        exec 8>&-
         return
     fi
     log "$name"
@@ -179,16 +180,18 @@ resume_step() {
     "${@:2}"
     to_disk "$WORK"
     touch -- "$WORK/.done/$name"
+    exec 8>&- # other runs may look at it now
     STEP=
     log "$name: done in $((SECONDS - start)) s"
 }
 
 # remember_settings NAME...: dies if the work folder was made with another value of one of these
-# variables. A folder that is older than a setting does not have it.
+# variables. A folder that is older than a setting does not have it, and one in which no step has
+# ended takes others.
 remember_settings() {
     local name settings changed
     settings=$(for name; do printf '%s=%s\n' "$name" "${!name//$'\n'/ }"; done)
-    if [[ -e $WORK/settings ]]; then
+    if [[ -e $WORK/settings && (! -d $WORK/.done || -n $(ls -- "$WORK/.done")) ]]; then
         changed=$(awk -F = 'NR == FNR { made[$1] = $0; next }
             $1 in made && made[$1] != $0 { print; exit }' "$WORK/settings" - <<<"$settings")
         [[ -z $changed ]] || die "$WORK was made with other settings, now $changed: name another" \

@@ -267,6 +267,37 @@ def test_a_library_that_cannot_be_kept_is_used_all_the_same(function, cache, mon
     assert not libraries(cache)
 
 
+def test_a_damaged_library_is_made_again(cache, compilations, monkeypatch):
+    assert_it_computes()
+    [library] = libraries(cache)
+    made = (cache / library).read_bytes()
+    (cache / library).unlink()  # its content is in use
+    (cache / library).write_bytes(b"")
+    begin_again()
+    original = ctypes.CDLL
+
+    def load(name):  # as in another process: this one would return what it has loaded already
+        if not Path(name).stat().st_size:
+            raise OSError(f"{name}: file too short")
+        return original(name)
+
+    monkeypatch.setattr(ctypes, "CDLL", load)
+    assert_it_computes()
+    assert (cache / library).read_bytes() == made and len(compilations) == 2
+
+
+def test_a_disk_that_fills_up_while_it_compiles(cache, compilations, monkeypatch):
+    compile_ = c_library._compile
+
+    def full(source, command, library):
+        if library.parent == cache:
+            raise subprocess.CalledProcessError(1, command, stderr=b"No space left on device")
+        compile_(source, command, library)
+
+    monkeypatch.setattr(c_library, "_compile", full)
+    assert_it_computes()
+
+
 @pytest.mark.parametrize("runs", ["temporary", "neither"])
 def test_where_programs_may_not_be_run_the_other_place_is_taken(
     runs, cache, compilations, monkeypatch

@@ -348,6 +348,11 @@ def test_what_cannot_be_is_said(tmp_path):
     write_living_page(path, [translator()])
     calls = {
         "beam 13: must be a whole number from 1 to 12": ["translate", "w1", {"beam": 13}],
+        "no translation can have these words: one is never chosen": [
+            "translate",
+            "w1",
+            {"prefix": "<pad>"},
+        ],
         "step 9: there are 1, from 0": ["step", "w1", ["</s>"], 9],
         "model 1: there are 1": ["translate", "w1", {"model": 1}],
         "rows 0: must be 2 numbers of 0 or more": ["translate", "w1", {"rows": {"0": [1]}}],

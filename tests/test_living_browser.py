@@ -368,6 +368,53 @@ def test_the_keyboard_keeps_its_place(page):
     assert eventually(lambda: page.run(where) == "2")
 
 
+def test_keys_of_the_browser_and_of_buttons_are_theirs(page):
+    page.hover_cell(2, 1)
+    save = next(one for one in page.all(".view button") if one.text == "What mattered")
+    page.run("arguments[0].focus()", save)
+    page.press(page.keys.ENTER)
+    assert eventually(lambda: page.all(".view.signed"))
+    page.run("document.querySelector('.matrix').focus()")
+    page.press(page.keys.ARROW_DOWN)
+    prevented = page.run("""
+        return ['ArrowRight', '+'].map((key) => !document.querySelector('.matrix').dispatchEvent(
+          new KeyboardEvent('keydown', {key, ctrlKey: true, bubbles: true, cancelable: true})));
+    """)
+    assert prevented == [False, False]
+    assert not page.one("#undo").is_enabled()  # no weight was moved
+
+
+def test_a_link_of_a_stranger(page, model):
+    for step, place in (("0.15e-1", "1.5"), ("9.1", "99"), ("0.99", "0")):
+        page.open(f"#text=bird&sentence={place}&step={step}&moment=x")
+        page.shows(searched(model, "bird", 5)[0], model)
+    page.run("location.hash = 'text=' + 'red.+'.repeat(900)")
+    assert eventually(lambda: page.one("#status").text.endswith(", cut after 2000 letters"))
+
+
+def test_an_engine_that_dies_is_told(browser, path, tmp_path):
+    broken = path.read_text().replace('id="engine">', 'id="engine">throw new Error("no");', 1)
+    (tmp_path / "broken.html").write_text(broken)
+    page = Page(browser, tmp_path / "broken.html")
+    page.open()
+    said = "this browser cannot run the model: "
+    assert eventually(lambda: page.one("#status").text.startswith(said))
+    assert page.errors()
+
+
+def test_a_long_beam_is_a_tree(page):
+    tokens = page.run("""
+        const tree = [...Array(5000).keys()].map((n) => ({token: `w${n}`, parent: n ? n - 1 : null,
+          probability: 1, score: -n, isBest: true}));
+        let chosen;
+        const place = document.createElement('div');
+        drawTree(place, tree, (tokens) => { chosen = tokens; });
+        place.querySelectorAll('text')[4999].dispatchEvent(new MouseEvent('click'));
+        return [chosen.length, chosen[4999]];
+    """)
+    assert tokens == [5000, "w4999"]
+
+
 def test_an_answer_to_another_text_is_pale(page, model):
     def is_busy():
         return page.one("#models").get_attribute("aria-busy") == "true"

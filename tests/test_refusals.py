@@ -338,6 +338,21 @@ def test_steps_of_recipes_that_fail_or_are_interrupted(tmp_path):
     again = f"bash -c {shlex.quote(steps + 'true')} || touch x.partial"  # within the step
     within = run_process(["bash", "-c", steps + f"bash -c {shlex.quote(again)}"], cwd=tmp_path)
     assert "s: another run is at it in " in within.stderr and within.returncode == 0
+    # after the step nobody is kept out
+    steps = steps.replace("run_step s x f ", "resume_step s true; ")
+    after = run_process(["bash", "-c", steps + f"bash -c {shlex.quote(steps)}"])
+    assert "s: done before" in after.stderr and after.returncode == 0
+
+
+def test_settings_of_a_work_folder_hold_from_its_first_step(tmp_path):
+    (tmp_path / ".done").mkdir()
+    steps = f". {ROOT / 'recipes' / 'steps.sh'}; WORK={tmp_path}; "
+    for value, done, status in ((1, False, 0), (2, False, 0), (2, True, 0), (3, True, 1)):
+        if done:
+            (tmp_path / ".done" / "first").touch()
+        finished = run_process(["bash", "-c", f"{steps} A={value}; remember_settings A"])
+        assert finished.returncode == status, (value, finished.stderr)
+    assert "was made with other settings, now A=3" in finished.stderr
 
 
 # --- checkpoints --------------------------------------------------------------------------------

@@ -324,6 +324,11 @@ def test_examples_command(files, capsys):
     assert ["first", "le &lt;unk> dort ."] in rows(printed)
 
 
+def test_without_long_sentences_some_must_be_named(files, capsys):
+    with pytest.raises(UserError, match="no sentence has 30 words or more: --examples names some"):
+        run(capsys, "examples", *texts(files))
+
+
 def test_long_sentences_are_chosen(files, capsys):
     long = " ".join(["word"] * 30)
     files["source"].write_text(f"{long}\nshort\n{long}\n{long} x\n")

@@ -10,20 +10,18 @@ function placed(tree) {
   const children = new Map([[null, []]]);
   tree.forEach((_, number) => children.set(number, []));
   tree.forEach(({ parent }, number) => children.get(parent).push(number));
-  const places = [];
-  let rows = 0;
-  const place = (number, column) => {
-    const row = rows;
+  const places = [], waiting = [{ number: null, column: -1, isFirst: true }];
+  let row = 0;
+  while (waiting.length) { // not by recursion: a translation may have thousands of words
+    const { number, column, isFirst } = waiting.pop();
+    if (!isFirst) row++;
+    if (number !== null) places[number] = { column, row };
     const below = children.get(number).sort((a, b) => tree[b].isBest - tree[a].isBest
       || tree[b].probability - tree[a].probability);
-    below.forEach((child, n) => {
-      if (n) rows++;
-      place(child, column + 1);
-    });
-    if (number !== null) places[number] = { column, row };
-  };
-  place(null, -1);
-  return { places, rows: rows + 1 };
+    waiting.push(...below.map((child, n) => (
+      { number: child, column: column + 1, isFirst: n === 0 })).reverse());
+  }
+  return { places, rows: row + 1 };
 }
 
 /** Fill an element with a tree; `chosen` is called with the tokens up to the one that is chosen. */
@@ -41,8 +39,9 @@ function drawTree(element, tree, chosen) {
     }));
   });
   const tokensTo = (number) => {
-    const { parent, token } = tree[number];
-    return [...(parent === null ? [] : tokensTo(parent)), token];
+    const tokens = [];
+    for (let at = number; at !== null; at = tree[at].parent) tokens.push(tree[at].token);
+    return tokens.reverse();
   };
   tree.forEach(({ token, probability, score, isBest }, number) => {
     const letters = Array.from(shown(token)), long = letters.length > LONGEST_IN_TREE;
@@ -58,7 +57,7 @@ function drawTree(element, tree, chosen) {
     const choose = () => chosen(tokensTo(number));
     text.addEventListener("click", choose);
     text.addEventListener("keydown", (event) => {
-      if (event.key !== "Enter" && event.key !== " ") return;
+      if (!["Enter", " "].includes(plainKey(event))) return;
       event.preventDefault(); // a space scrolls
       choose();
     });

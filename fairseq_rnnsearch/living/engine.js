@@ -113,6 +113,7 @@ class Engine {
       touched: this.touched(options, pieces.length),
     });
     const [best] = hypotheses;
+    if (!best) throw new RangeError("no translation can have these words: one is never chosen");
     const nbest = hypotheses.map((one) => ({
       text: this.targetText.text(this.tokens(one).slice(0, -1)), score: one.score / Math.LN2,
     }));

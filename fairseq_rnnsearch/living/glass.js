@@ -45,7 +45,7 @@ function colourStrip(values, name, say, { rows = 1, isGate = false } = {}) {
   canvas.addEventListener("pointermove", ({ offsetX }) =>
     point(Math.floor((offsetX / canvas.clientWidth) * columns)));
   box.addEventListener("keydown", (event) => {
-    const to = step(event.key, place, columns, "ArrowLeft", "ArrowRight");
+    const to = step(plainKey(event), place, columns, "ArrowLeft", "ArrowRight");
     if (to === undefined) return;
     event.preventDefault();
     point(to);

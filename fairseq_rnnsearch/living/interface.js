@@ -10,11 +10,13 @@ const facts = JSON.parse(at("facts").textContent);
 const code = new Blob([at("engine").textContent, "serve(self);"], { type: "text/javascript" });
 const worker = new Worker(URL.createObjectURL(code));
 const calls = new Map();
+let broken = null; // why the engine answers no more
 
 /** Call a function of the engine; see engine.js. */
 function ask(call, ...given) {
   const id = calls.size ? Math.max(...calls.keys()) + 1 : 0;
   return new Promise((resolve, reject) => {
+    if (broken) return reject(broken);
     calls.set(id, { resolve, reject });
     worker.postMessage({ id, call, given });
   });
@@ -24,6 +26,12 @@ worker.onmessage = ({ data: { id, value, error } }) => {
   calls.delete(id);
   if (error === undefined) resolve(value);
   else reject(new Error(error));
+};
+
+worker.onerror = worker.onmessageerror = ({ message }) => {
+  broken = new Error(`this browser cannot run the model: ${message}`);
+  for (const { reject } of calls.values()) reject(broken);
+  calls.clear();
 };
 
 /** The interface for scripts; the manual tells what the functions take and give. */
@@ -57,6 +65,9 @@ at("sentence-name").textContent = `Type a sentence, ${from} to ${to}`;
 const LONGEST_TEXT = 2000, PATIENCE = 300; // in letters; in milliseconds
 let busy = null, isStale = false;
 
+/** Return how to translate. */
+const given = () => ({ beam: Number(at("beam").value), prefix: at("prefix").value });
+
 /** Show whether what the page shows is of another text than what was asked. */
 function setBusy(isBusy) {
   at("models").ariaBusy = String(isBusy);
@@ -69,11 +80,11 @@ function refresh() {
   busy ??= (async () => {
     while (isStale) {
       isStale = false;
-      const text = at("sentence").value, start = performance.now();
+      const text = at("sentence").value.slice(0, LONGEST_TEXT), start = performance.now();
       const waiting = setTimeout(setBusy, PATIENCE, true);
       at("prefix").ariaInvalid = "false";
       try {
-        const options = { beam: Number(at("beam").value), prefix: at("prefix").value };
+        const options = given();
         const sentences = await rnnsearch.sentences(text);
         chosen = Math.max(0, Math.min(sentences.length - 1, chosen));
         await Promise.all(views.map((view) => view.update(text, sentences, options)));
@@ -201,13 +212,15 @@ at("link").addEventListener("click", async () => {
 async function followAddress() {
   const named = new URLSearchParams(location.hash.slice(1)), beam = Number(named.get("beam"));
   if (beam >= 1 && beam <= 12) at("beam").value = at("beam-value").textContent = Math.round(beam);
-  at("sentence").value = named.get("text") ?? (at("sentence").value || (facts.examples[0] ?? ""));
+  const text = named.get("text") ?? (at("sentence").value || (facts.examples[0] ?? ""));
+  at("sentence").value = text.slice(0, LONGEST_TEXT);
   at("prefix").value = named.get("prefix") ?? "";
-  chosen = Math.max(0, (Number(named.get("sentence")) || 1) - 1);
-  const moment = Number(named.get("moment")) - 1;
-  if (at("moment") && facts.models[moment]) setMoment(moment);
+  const place = (name) => (/^\d+$/.test(named.get(name) ?? "") ? named.get(name) - 1 : 0);
+  chosen = Math.max(0, place("sentence"));
+  const moment = place("moment");
+  if (named.has("moment") && at("moment") && facts.models[moment]) setMoment(moment);
   await begin();
-  const [view, step] = (named.get("step") ?? "").split(".").map(Number);
+  const [, view, step] = /^(\d+)\.(\d+)$/.exec(named.get("step") ?? "") ?? [];
   if (views[view]?.answer && step > 0) lookAt(views[view], step - 1);
 }
 addEventListener("hashchange", followAddress);

@@ -32,7 +32,7 @@ function changedItems(before, after) {
 
 class ModelView {
   touchedOf = []; // by the number of a sentence; none where it is untouched
-  typed = ""; // the text whose translation is shown
+  made = ""; // what the answer was made with, see madeWith
   asked = ""; // its sentence whose matrix is shown
   warnings = []; // about the text
   answers = []; // to all sentences of the text
@@ -95,8 +95,14 @@ class ModelView {
     return this.touchedOf.every((touched) => touched === untouched);
   }
 
+  /** Return what an answer was made with, besides what was touched. */
+  madeWith(text, options) {
+    return JSON.stringify([text, options, this.number]);
+  }
+
   /** Translate the sentences of a text again, with options and what was touched. */
   async update(text, sentences, given) {
+    const made = this.madeWith(text, given);
     const answers = new Map();
     const asked = sentences.map((sentence, number) => {
       const touched = this.touchedOf[number] ?? untouched;
@@ -117,7 +123,7 @@ class ModelView {
       const { number: model, touched: { rows } } = this;
       answer.mattered ??= await rnnsearch.mattered(sentence, answer.pieces, { model, rows });
     }
-    Object.assign(this, { typed: text, asked: sentence, answer, warnings });
+    Object.assign(this, { made, asked: sentence, answer, warnings });
     this.show();
   }
 
@@ -174,7 +180,7 @@ class ModelView {
   showAnswer() {
     const { answer } = this;
     this.root.classList.toggle("empty", !answer);
-    this.heading.textContent = this.name;
+    this.heading.textContent = this.root.ariaLabel = this.name;
     this.text.replaceChildren(...this.sentences());
     this.showWarnings();
     if (!answer) {
@@ -196,7 +202,8 @@ class ModelView {
       const cell = this.active;
       const stays = this.matrix.contains(document.activeElement) && isCell(cell)
         && cell.target < target.length && cell.source < source.length;
-      this.heatmap.show({ source, target, weights, mattered }, stays ? cell : null);
+      this.active = stays ? cell : null;
+      this.heatmap.show({ source, target, weights, mattered }, this.active);
       this.markRows();
     }
     this.drawLines();
@@ -331,7 +338,7 @@ class ModelView {
 
   async touch(touched) {
     const before = this.answer;
-    if (this.typed !== at("sentence").value) return; // another one is on its way
+    if (this.made !== this.madeWith(at("sentence").value, given())) return; // another one comes
     past.push({ view: this, sentence: chosen, touched: this.touched });
     touched.number = this.number;
     this.touched = touched;
@@ -434,8 +441,9 @@ class ModelView {
     this.matrix.addEventListener("pointerup", letGo);
     this.matrix.addEventListener("pointercancel", letGo);
     this.matrix.addEventListener("pointerleave", letGo);
-    this.matrix.addEventListener("keydown", ({ key }) => {
-      const share = { Enter: 1, "+": 0.1 }[key], { active } = this;
+    this.matrix.addEventListener("keydown", (event) => {
+      const share = { Enter: 1, "+": 0.1 }[plainKey(event)], { active } = this;
+      if (!event.target.matches(".matrix")) return; // a button has keys of its own
       if (share && isCell(active)) this.moveWeight(active.target, null, active.source, share);
     });
   }

@@ -81,6 +81,7 @@ function sortOut(candidates, beam, full, ended) {
  */
 function beamSearch(network, sourceWords, { beam, lenpen, forbidUnknown, touched }) {
   const source = network.encode(sourceWords), { words } = network;
+  beam = Math.min(beam, words - 1); // as in Python, where padding is never chosen
   const longest = network.longest(source.positions);
   let state = source.state, rows = [{ word: null, score: 0, parent: null }];
   let full = new Set();

@@ -71,7 +71,7 @@ check_ablations() {
     CHOSEN=("${WORDS[@]}")
     whole HIDDEN 1
     ((HIDDEN % 2 == 0)) || die "HIDDEN=$HIDDEN: must be even, because two arms halve it"
-    numbers_of SEEDS '^[0-9]+$' "whole numbers"
+    numbers_of SEEDS '^(0|[1-9][0-9]*)$' "whole numbers"
     ALL_SEEDS=("${WORDS[@]}")
     numbers_of LEARNING_RATES '^[0-9]+(\.[0-9]+)?$' "numbers"
     RATES=("${WORDS[@]}")

@@ -16,6 +16,8 @@ import numpy as np
 import torch
 
 from fairseq_rnnsearch import load
+from fairseq_rnnsearch.alignment.evaluation.sentences import read_sentences
+from fairseq_rnnsearch.command_line import program
 
 MOST = 5  # positions taken away
 
@@ -37,6 +39,7 @@ def log_p(model, translation, ranks: np.ndarray) -> np.ndarray:
     return network.decoder.without_each(previous, encoded, torch.tensor([target]), ranks)[0].numpy()
 
 
+@program
 def main() -> None:
     """Translate, take positions away, and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -45,7 +48,7 @@ def main() -> None:
     parser.add_argument("--sentences", type=int, default=500, help="the first (default: 500)")
     options = parser.parse_args()
     model, random = load(options.checkpoint), np.random.default_rng(1)
-    lines = options.text.read_text(encoding="utf-8").splitlines()[: options.sentences]
+    lines = read_sentences(options.text)[: options.sentences]
     correlations, agrees, curves = [], [], {"weight": [], "effect": [], "random": []}
     for one in model.translate(lines, attribution=True, pieces="keep"):
         weights, effects = one.weights, one.mattered

@@ -4,6 +4,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 
 from fairseq_rnnsearch.alignment.evaluation.drawing import parse_ids
+from fairseq_rnnsearch.errors import UserError
 from reporting import paper
 from reporting.tables import Column, Table, markdown
 from reporting.texts import System, TestSet, add_texts, read_texts
@@ -30,7 +31,12 @@ def add_choice(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> None:
     """Print source, reference and every system's translation of chosen sentences (Table 3)."""
     test, systems = read_texts(options)
-    print("\n\n".join(map(markdown, example_tables(test, systems, read_choice(options, test)))))
+    chosen = read_choice(options, test)
+    if not chosen:
+        raise UserError(
+            f"no sentence has {paper.LONG_SENTENCE} words or more: --examples names some to print"
+        )
+    print("\n\n".join(map(markdown, example_tables(test, systems, chosen))))
 
 
 # --- the choice ---------------------------------------------------------------------------------

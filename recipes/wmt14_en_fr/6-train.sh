@@ -34,7 +34,7 @@ train() {
     set_optimization "$OPTIMIZER" "$longest"
     read -r -a launch <<<"$LAUNCH" || true
     read -r -a further <<<"$TRAIN_OPTIONS" || true
-    train_logged "train-$(folder_of "$1")" ${launch[@]+"${launch[@]}"} \
+    train_logged "train-$(folder_of "$1")-${DATA##*/}" ${launch[@]+"${launch[@]}"} \
         "$(command -v fairseq-train)" "$DATA" "${PLUGIN[@]}" --source-lang en --target-lang fr \
         --arch "$(arch_of "$1")" "${SIZES[@]}" --dropout "$DROPOUT" \
         --compute-dtype "$COMPUTE_DTYPE" --label-smoothing "$LABEL_SMOOTHING" \

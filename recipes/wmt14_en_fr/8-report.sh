@@ -25,7 +25,7 @@ report() {
         trainings=("$model")
         [[ $model != *\* ]] || trainings=("${model%\*}" "$model") # it goes on from the other
         for trained in "${trainings[@]}"; do
-            log=$WORK/logs/train-$(folder_of "$trained").log
+            log=$WORK/logs/train-$(folder_of "$trained")-${DATA##*/}.log
             [[ ! -e $log ]] || systems+=(--log "$model=$log")
         done
         [[ ! -e $folder/no-unk.tokens ]] ||

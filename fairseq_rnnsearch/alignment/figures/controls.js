@@ -29,7 +29,8 @@ async function fileOf({ text, width, height }, kind) {
   const image = new Image();
   image.src = `data:image/svg+xml;charset=utf-8,${encodeURIComponent(text)}`;
   await image.decode();
-  const scale = Math.min(3, Math.sqrt(16e6 / (width * height))); // phones allow no more dots
+  // phones allow no more dots, and browsers no longer sides
+  const scale = Math.min(3, Math.sqrt(16e6 / (width * height)), 16000 / Math.max(width, height));
   const canvas = document.createElement("canvas");
   canvas.width = Math.floor(width * scale);
   canvas.height = Math.floor(height * scale);

@@ -67,6 +67,10 @@ function label(word) {
 /** Count the words of a sentence; its end symbol is none. */
 const wordCount = (words) => words.length - (words.at(-1) === END);
 
+/** Return the key of an event; with Ctrl, Alt or Meta it is the browser's, and undefined. */
+const plainKey = ({ key, ctrlKey, altKey, metaKey }) =>
+  (ctrlKey || altKey || metaKey ? undefined : key);
+
 /** Return where an arrow key, Home or End leads from `index`; undefined for any other key. */
 function step(key, index, count, back, forth) {
   const to = { [back]: index - 1, [forth]: index + 1, Home: 0, End: count - 1 }[key];
@@ -496,7 +500,7 @@ class Heatmap {
       const arrows = ["ArrowLeft", "ArrowRight"];
       if (getComputedStyle(words).direction === "rtl") arrows.reverse();
       const index = Number(event.target.dataset.index);
-      const to = step(event.key, index, words.children.length, ...arrows);
+      const to = step(plainKey(event), index, words.children.length, ...arrows);
       if (to === undefined) return;
       event.preventDefault();
       words.children[to].focus();
@@ -515,7 +519,7 @@ class Heatmap {
     matrix.addEventListener("keydown", (event) => {
       if (!this.#picture) return;
       if (event.key === "Escape") return matrix.blur();
-      const { source, target } = this.#sentence, { key } = event, cursor = this.#cursor;
+      const { source, target } = this.#sentence, key = plainKey(event), cursor = this.#cursor;
       const row = step(key, cursor.target, target.length, "ArrowUp", "ArrowDown");
       const column = step(key, cursor.source, source.length, "ArrowLeft", "ArrowRight");
       if (row === undefined && column === undefined) return;

@@ -105,10 +105,10 @@ function choose(n) {
 
 /** Choose another sentence of the list by a key. */
 function move(event) {
-  const place = visible.indexOf(chosen), page = 8;
-  const to = event.key === "PageDown" ? Math.min(place + page, visible.length - 1)
-    : event.key === "PageUp" ? Math.max(place - page, 0)
-    : step(event.key, place, visible.length, "ArrowUp", "ArrowDown");
+  const place = visible.indexOf(chosen), page = 8, key = plainKey(event);
+  const to = key === "PageDown" ? Math.min(place + page, visible.length - 1)
+    : key === "PageUp" ? Math.max(place - page, 0)
+    : step(key, place, visible.length, "ArrowUp", "ArrowDown");
   if (to === undefined || !visible.length) return;
   event.preventDefault();
   if (to !== place) choose(visible[to]);

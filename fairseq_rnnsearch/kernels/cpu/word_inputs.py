@@ -58,7 +58,8 @@ class WordInputs:
             self._count = 0
             new = words.unique()
             if len(new) > len(self._rows):
-                self._rows = self._rows.new_empty(len(new), self._rows.size(1))
+                with torch.inference_mode(False):  # or only inference mode could write to it
+                    self._rows = self._rows.new_empty(len(new), self._rows.size(1))
         rows = self._rows[self._count : self._count + len(new)]
         embedded = self._embedding[new] + self._embedding_bias
         torch.cat([multiply(embedded) for multiply in self._products], dim=1, out=rows)
