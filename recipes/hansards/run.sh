@@ -283,6 +283,7 @@ check_settings() {
     one_of WITH_TEST 0 1
     one_of BLEU 0 1
     one_of POSTERIOR 0 1
+    one_of SOURCE_END keep drop renormalise
     whole UPDATES 1
     whole FORESIGHT_UPDATES 1
     whole OWN_PAIRS 0

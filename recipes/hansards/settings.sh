@@ -53,7 +53,7 @@
 : "${DIRECTIONS:=en-fr fr-en}" # to train now; for both at once, each in a terminal of its own
 : "${DEVICE:=cpu}" # that aligns: cpu or cuda; training takes a GPU where there is one
 
-# scoring: may be changed afterwards, in the same WORK
+# scoring: may be changed afterwards, in the same WORK, but SOURCE_END only before the page is made
 : "${POSTERIOR:=0}" # 1: weights in the knowledge of the word, see rnnsearch-align --posterior
 : "${SOURCE_END:=keep}" # the column of the source's end symbol on the page; or drop, or renormalise
 : "${GOLD:=1}" # 0: settings are being chosen, by agreement with eflomal on VALID; no gold is read

@@ -37,7 +37,7 @@
 : "${LM_ORDER:=3}"           # words of the longest n-gram
 : "${LM_MIN_COUNT:=2}"       # the models know words that the in-domain text has so often or more
 
-# vocabulary: may be changed afterwards
+# vocabulary: may be changed afterwards, but BPE_SAMPLE only before its merges are learned
 : "${VOCABULARY:=shortlist}" # or bpe
 : "${SHORTLIST:=30000}"      # words of each language, beside the special symbols
 : "${BPE_MERGES:=32000}"     # one set of merges for both languages
@@ -68,7 +68,8 @@
 : "${GFLOPS:=}" # of the device that trains, to estimate its time (default: those of CPU cores)
 : "${TRAIN_OPTIONS:=}" # further options of fairseq-train, such as "--num-workers 4"
 
-# translation and report: may be changed afterwards
+# translation and report: may be changed afterwards, but REPLACE_UNK and DICTIONARY_PAIRS only before
+# a model has translated with this BEAM
 : "${BEAM:=12}"
 : "${SEARCH_BATCH:=40}"
 # With a shortlist, further rows of the report have UNK replaced: by the source word of most weight
