@@ -1,4 +1,4 @@
-"""Batches of lines from a file, a pipe or a terminal, which never wait to fill up."""
+"""Batches of lines from a file, a pipe or a terminal."""
 
 import contextlib
 import os
@@ -12,7 +12,12 @@ _AT_ONCE = 1 << 16  # bytes
 
 
 def line_batches(
-    path: str, counts: Iterable[int], before_waiting: Callable[[], None] = lambda: None
+    path: str,
+    counts: Iterable[int],
+    before_waiting: Callable[[], None] = lambda: None,
+    *,
+    fills: bool = False,
+    has_symbols: bool = False,
 ) -> Iterator[list[str]]:
     """Yield the lines of a file without the spaces around them, as many at a time as are there.
 
@@ -20,6 +25,8 @@ def line_batches(
         path: a file, or "-" for standard input.
         counts: the most lines of the first batch, the second, and so on without end.
         before_waiting: called before waiting for a line.
+        fills: whether to wait until a batch has as many lines as it may.
+        has_symbols: as for `lines_as_they_come`.
 
     Raises:
         UserError: the file cannot be read, or as `lines_as_they_come`; the lines before are
@@ -29,7 +36,7 @@ def line_batches(
     counts = iter(counts)
     batch, most = [], next(counts)
     with _opened(path, name) as stream:
-        lines = lines_as_they_come(stream, name)
+        lines = lines_as_they_come(stream, name, has_symbols)
         try:
             while True:
                 if not stream.has_more():
@@ -38,7 +45,7 @@ def line_batches(
                 if line is None:
                     break
                 batch.append(line.strip())
-                if len(batch) >= most or not stream.has_more():
+                if len(batch) >= most or not (fills or stream.has_more()):
                     yield batch
                     batch, most = [], next(counts)
         except UserError:

@@ -4,6 +4,7 @@ import atexit
 import contextlib
 import functools
 import io
+import itertools
 import logging
 import os
 import re
@@ -18,7 +19,7 @@ from fairseq.distributed import utils as distributed_utils
 from omegaconf import DictConfig
 
 from fairseq_rnnsearch.command_line import StandardOutput
-from fairseq_rnnsearch.data.corpus import lines_as_they_come
+from fairseq_rnnsearch.data.line_batches import line_batches
 from fairseq_rnnsearch.errors import UserError, counted, first_sentence
 from fairseq_rnnsearch.runs.messages import open_log_file
 from fairseq_rnnsearch.runs.options import check_configuration, check_options
@@ -75,23 +76,9 @@ def read_checked(path: str, buffer_size: int) -> Iterator[list[str]]:
     """Yield lines to translate as fairseq-interactive's ``buffered_read`` does.
 
     Raises:
-        UserError: a line is not text; those before it have been yielded.
+        UserError: as ``line_batches``, after the lines before.
     """
-    is_standard, lines = path == "-", []
-    with contextlib.ExitStack() as stack:
-        file = sys.stdin.buffer if is_standard else stack.enter_context(open(path, "rb"))
-        try:
-            for line in lines_as_they_come(file, "standard input" if is_standard else path, True):
-                lines.append(line.strip())
-                if len(lines) >= buffer_size:
-                    yield lines
-                    lines = []
-        except UserError:
-            if lines:
-                yield lines
-            raise
-    if lines:
-        yield lines
+    return line_batches(path, itertools.repeat(buffer_size), fills=True, has_symbols=True)
 
 
 def share_and_call(call_main: Callable, cfg: DictConfig, main: Callable, **options) -> None:
