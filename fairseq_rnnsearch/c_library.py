@@ -120,7 +120,8 @@ def _private_folder() -> Path:
     """Return the cache folder, created if missing.
 
     Raises:
-        OSError: if others may write to it or to a folder above it, links followed.
+        OSError: if others may write to it or to a folder above it, links followed; if nothing in
+            it may be run.
         RuntimeError: if the user has no home.
     """
     named = os.environ.get("XDG_CACHE_HOME", "")
@@ -136,6 +137,8 @@ def _private_folder() -> Path:
         owners = (os.geteuid(),) if level == folder else (os.geteuid(), 0)
         if shared or state.st_uid not in owners:
             raise PermissionError(f"others may write to {level}")
+    if os.statvfs(folder).f_flag & os.ST_NOEXEC:
+        raise PermissionError(f"{folder} is on a file system that is mounted noexec")
     return folder
 
 

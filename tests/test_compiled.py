@@ -316,6 +316,13 @@ def test_where_programs_may_not_be_run_the_other_place_is_taken(
         assert_it_computes()
 
 
+def test_where_a_mount_says_noexec_it_is_compiled_once(cache, compilations, monkeypatch):
+    mount = Mock(f_flag=os.ST_NOEXEC)
+    monkeypatch.setattr(os, "statvfs", lambda path: mount)
+    assert_it_computes()
+    assert len(compilations) == 1 and not libraries(cache)
+
+
 def test_another_processor_is_another_library(cache, tmp_path, compilations, monkeypatch):
     """The compiler says what it would use of one, on ARM and without /proc as well."""
     compiler = tmp_path / "compiler"
