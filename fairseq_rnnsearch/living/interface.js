@@ -65,6 +65,11 @@ at("sentence-name").textContent = `Type a sentence, ${from} to ${to}`;
 const LONGEST_TEXT = 2000, PATIENCE = 300; // in letters; in milliseconds
 let busy = null, isStale = false;
 
+/** Put a text into the field, as much of it as is translated. */
+function setText(text) {
+  at("sentence").value = text.slice(0, LONGEST_TEXT);
+}
+
 /** Return how to translate. */
 const given = () => ({ beam: Number(at("beam").value), prefix: at("prefix").value });
 
@@ -80,7 +85,7 @@ function refresh() {
   busy ??= (async () => {
     while (isStale) {
       isStale = false;
-      const text = at("sentence").value.slice(0, LONGEST_TEXT), start = performance.now();
+      const text = at("sentence").value, start = performance.now();
       const waiting = setTimeout(setBusy, PATIENCE, true);
       at("prefix").ariaInvalid = "false";
       try {
@@ -90,15 +95,15 @@ function refresh() {
         await Promise.all(views.map((view) => view.update(text, sentences, options)));
         const took = Math.round(performance.now() - start);
         await glass.refresh();
-        clearTimeout(waiting);
         setBusy(false);
         const cut = text.length === LONGEST_TEXT ? `, cut after ${LONGEST_TEXT} letters` : "";
         at("status").textContent = text.trim() ? `${took} ms${cut}` : "";
       } catch (error) {
-        clearTimeout(waiting);
         setBusy(true); // the answer that stands there is of another text
         at("status").textContent = error.message;
         at("prefix").ariaInvalid = String(Boolean(at("prefix").value));
+      } finally {
+        clearTimeout(waiting);
       }
     }
     at("undo").disabled = !past.length;
@@ -143,7 +148,7 @@ async function undo() {
 }
 
 at("sentence").addEventListener("input", async ({ target }) => {
-  if (target.value.length > LONGEST_TEXT) target.value = target.value.slice(0, LONGEST_TEXT);
+  if (target.value.length > LONGEST_TEXT) setText(target.value); // else the cursor would move
   const { value, selectionStart } = target;
   const upToHere = await rnnsearch.sentences(value.slice(0, selectionStart));
   chosen = Math.max(0, upToHere.length - 1); // the sentence that is typed
@@ -160,7 +165,7 @@ at("moment")?.addEventListener("input", () => {
 });
 at("examples")?.addEventListener("change", ({ target: choice }) => {
   if (!choice.value) return;
-  at("sentence").value = choice.value;
+  setText(choice.value);
   choice.value = ""; // so that it can be chosen again
   chosen = 0;
   begin();
@@ -212,13 +217,11 @@ at("link").addEventListener("click", async () => {
 async function followAddress() {
   const named = new URLSearchParams(location.hash.slice(1)), beam = Number(named.get("beam"));
   if (beam >= 1 && beam <= 12) at("beam").value = at("beam-value").textContent = Math.round(beam);
-  const text = named.get("text") ?? (at("sentence").value || (facts.examples[0] ?? ""));
-  at("sentence").value = text.slice(0, LONGEST_TEXT);
+  setText(named.get("text") ?? (at("sentence").value || (facts.examples[0] ?? "")));
   at("prefix").value = named.get("prefix") ?? "";
-  const place = (name) => (/^\d+$/.test(named.get(name) ?? "") ? named.get(name) - 1 : 0);
+  const place = (name) => (/^\d+$/.test(named.get(name) ?? "") ? named.get(name) - 1 : -1);
   chosen = Math.max(0, place("sentence"));
-  const moment = place("moment");
-  if (named.has("moment") && at("moment") && facts.models[moment]) setMoment(moment);
+  if (at("moment") && facts.models[place("moment")]) setMoment(place("moment"));
   await begin();
   const [, view, step] = /^(\d+)\.(\d+)$/.exec(named.get("step") ?? "") ?? [];
   if (views[view]?.answer && step > 0) lookAt(views[view], step - 1);

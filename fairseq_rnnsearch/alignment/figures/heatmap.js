@@ -24,7 +24,7 @@ const GREYS = 256; // as in shades.py
 const FONT = "system-ui, 'Segoe UI', 'Noto Sans', 'DejaVu Sans', Arial, sans-serif";
 const LONGEST_LABEL = 32;
 const SMALLEST_CELL = 18; // in pixels, in which there is room for a weight in figures
-const LARGEST_CELL = 4, LARGEST_FONT = 1; // in the size of the page's text, where cells grow
+const LARGEST_CELL = 4; // in sizes of the page's text, where cells grow
 const RIGHT_TO_LEFT = /[\p{sc=Hebrew}\p{sc=Arabic}\p{sc=Syriac}\p{sc=Thaana}\p{sc=Nko}]/u;
 
 /** The rule of shades.py: 0..1 is cut into GREYS equal parts, 0 is black; NaN stays NaN. */
@@ -268,15 +268,15 @@ class Heatmap {
       return Math.ceil(Math.max(...words.map((word) => this.#ruler.measureText(word).width)))
         + gap + margin;
     };
+    // of the text, and of the labels at most
     const size = space ? parseFloat(getComputedStyle(document.documentElement).fontSize) : 16;
-    const largest = LARGEST_FONT * size;
     let cell = Math.round(Math.min(24, Math.max(15, 800 / most)) * size / 16);
     if (space) {
-      const wide = (space.width - longest(rows, largest) - margin) / columns.length;
-      const high = (space.height - longest(columns, largest) - margin) / rows.length;
+      const wide = (space.width - longest(rows, size) - margin) / columns.length;
+      const high = (space.height - longest(columns, size) - margin) / rows.length;
       cell = Math.max(cell, Math.floor(Math.min(LARGEST_CELL * size, wide, high)));
     }
-    const font = Math.min(largest, cell / 1.4, Math.max(13 * size / 16, 0.36 * cell));
+    const font = Math.min(size, cell / 1.4, Math.max(13 * size / 16, 0.36 * cell));
     const left = longest(rows, font), top = longest(columns, font);
     const wide = columns.length * cell, high = rows.length * cell;
     const width = left + wide + margin, height = top + high + margin;
