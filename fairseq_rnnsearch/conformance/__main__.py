@@ -48,7 +48,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.out and not options.explain:
         raise UserError("--out: only with --explain")
     if options.grade:
-        return 0 if _graded(options.grade, options.framework) else 1
+        return int(not _graded(options.grade, options.framework))
     if options.list:
         print(listed())
     elif options.explain:

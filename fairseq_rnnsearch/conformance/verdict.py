@@ -134,7 +134,7 @@ def check(target: Any, part: str | None = None, framework: str = "numpy") -> Rep
         UserError: if none of the code can be run, with its file and line, or compared.
     """
     given = GivenCode(target, part, framework)
-    parts = [_judged(given, name) for name in given.parts]
+    parts = [_report_of(given, name) for name in given.parts]
     if all(one.refusal for one in parts):
         raise UserError(parts[0].refusal)
     layouts = {one.part: one.layout for one in parts if not one.refusal}
@@ -148,7 +148,8 @@ def check(target: Any, part: str | None = None, framework: str = "numpy") -> Rep
     return Report(given.name, tuple(parts))
 
 
-def _judged(given: GivenCode, part: str) -> PartReport:
+def _report_of(given: GivenCode, part: str) -> PartReport:
+    """Check a part, or say why it cannot be run."""
     try:
         return judged(part, given.layouts(part), functools.partial(_run, given, part))
     except UserError as mistake:

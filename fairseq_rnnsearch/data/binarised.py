@@ -17,6 +17,7 @@ from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.files import open_plain
 
 _MAGIC = b"MMIDIDX\x00\x00"
+IMPLEMENTATIONS = ("mmap", "raw")  # of fairseq's --dataset-impl, which the task reads
 _OLDER = b"TNTIDX"
 _HEADER = np.dtype([("magic", "V9"), ("version", "<u8"), ("type", "u1"), ("count", "<u8")])
 # These are fairseq's codes of the types in which it stores the numbers of words.

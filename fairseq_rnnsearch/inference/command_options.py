@@ -140,8 +140,8 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 
 def load_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments for ``load`` from the options added above."""
-    names = ("source_lang", "target_lang", "tokenizer", "lowercase", "bpe_codes", "device")
-    names += ("compute_dtype",)
+    names = ["source_lang", "target_lang", "tokenizer", "lowercase", "bpe_codes"]
+    names += ["device", "compute_dtype"]
     return {name: value for name, value in vars(options).items() if name in names}
 
 

@@ -106,10 +106,13 @@ def load(
     changes = {"data": data, "source_lang": source_lang, "target_lang": target_lang}
     given = zip(changes, checked(**changes), strict=True)
     changes = {name: value for name, value in given if value is not None}
-    tokenizer, lowercase, bpe_codes = checked(
-        tokenizer=tokenizer, lowercase=lowercase, bpe_codes=bpe_codes
+    tokenizer, lowercase, bpe_codes, compute_dtype = checked(
+        tokenizer=tokenizer,
+        lowercase=lowercase,
+        bpe_codes=bpe_codes,
+        compute_dtype=compute_dtype,
     )
-    device, (compute_dtype,) = usable_device(device), checked(compute_dtype=compute_dtype)
+    device = usable_device(device)
     texts = {"tokenizer": tokenizer, "lowercase": lowercase, "bpe_codes": bpe_codes}
     if any(folder_of(path) for path in paths):
         return _of_folders(paths, changes, texts, device, compute_dtype)

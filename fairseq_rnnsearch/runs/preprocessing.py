@@ -12,6 +12,7 @@ from pathlib import Path
 
 from fairseq.data import Dictionary
 
+from fairseq_rnnsearch.data.binarised import IMPLEMENTATIONS
 from fairseq_rnnsearch.data.checksums import listed_files, write_checksums
 from fairseq_rnnsearch.data.corpus import check_parallel, check_text
 from fairseq_rnnsearch.data.plain_text import FILE_NAME, settings_of
@@ -81,7 +82,7 @@ def _check_options(options: Namespace) -> None:
             f"--padding-factor {options.padding_factor}: dictionaries get no made-up words here; "
             "leave it out"
         )
-    if options.dataset_impl not in ("mmap", "raw"):
+    if options.dataset_impl not in IMPLEMENTATIONS:
         raise UserError(
             f"--dataset-impl {options.dataset_impl}: the task does not read such data; leave it "
             "out, which means mmap, or give raw"

@@ -159,9 +159,7 @@ def compare(driver: Any, args: argparse.Namespace, text: Sequence[str]) -> dict:
     comparison = {"sentences": len(sentences), "tokens that differ": differ}
     comparison["float32"] = agreement(answers, model, sentences, args.beam)
     # anew, because kernels keep what they have packed
-    model = load(
-        args.checkpoint, args.data, compute_dtype="float32"
-    )  # anew: kernels keep packed ones
+    model = load(args.checkpoint, args.data, compute_dtype="float32")
     round_matrices(model)
     comparison["rounded"] = agreement(answers, model, sentences, args.beam)
     if args.reference:

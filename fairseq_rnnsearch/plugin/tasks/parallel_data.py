@@ -20,7 +20,7 @@ from fairseq.data import (
 )
 from fairseq.tasks.translation import TranslationTask
 
-from fairseq_rnnsearch.data.binarised import check_split
+from fairseq_rnnsearch.data.binarised import IMPLEMENTATIONS, check_split
 from fairseq_rnnsearch.data.checksums import check_checksum
 from fairseq_rnnsearch.data.corpus import check_text
 from fairseq_rnnsearch.data.dictionary_file import read_dictionary
@@ -72,10 +72,10 @@ class ParallelDataTask(TranslationTask):
             UserError: as `check_languages`; for data of a kind that the task does not read.
         """
         mend_fairseq()
-        if cfg.dataset_impl not in (None, "mmap", "raw"):
+        if cfg.dataset_impl not in (None, *IMPLEMENTATIONS):
             raise UserError(
-                f"--dataset-impl {cfg.dataset_impl}: the task reads data of the kinds mmap and raw;"
-                " leave it out"
+                f"--dataset-impl {cfg.dataset_impl}: the task reads data of the kinds "
+                f"{' and '.join(IMPLEMENTATIONS)}; leave it out"
             )
         folder = utils.split_paths(cfg.data or "")[0]
         check_languages(folder, cfg.source_lang, cfg.target_lang)
