@@ -101,9 +101,13 @@ say_plan() {
 
 main() {
     local name
-    for name in EPOCHS BATCH_SIZE BEAM TRAIN_SENTENCES TEST_SENTENCES; do
+    for name in EPOCHS ANNEAL_FROM BATCH_SIZE BEAM TRAIN_SENTENCES TEST_SENTENCES; do
         whole "$name" 1
     done
+    whole SEED 0
+    number LEARNING_RATE
+    number DROPOUT 1
+    number LEAST_BLEU
     check_work_folder "$ROOT/runs/quickstart"
     say_plan
     end_dry_run

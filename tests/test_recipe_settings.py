@@ -62,6 +62,33 @@ DRY_RUNS = {
 }
 
 
+NUMBERS = {  # recipe and file: those that check their settings themselves
+    "quickstart.sh": "quickstart.sh",
+    "hansards/run.sh": "hansards/settings.sh",
+    "wmt14_en_fr/run.sh": "wmt14_en_fr/settings.sh",
+}
+
+
+@pytest.mark.parametrize("recipe", NUMBERS)
+def test_a_number_that_is_none_is_refused_before_anything_is_done(tmp_path, recipe):
+    """A wrong dropout ended hours of preparation, and a dry run had found nothing."""
+    text = (RECIPES / NUMBERS[recipe]).read_text()
+    names = re.findall(r'"\$\{([A-Z_]+):=[0-9.]+\}', text)
+    assert len(names) > 7 and "LEARNING_RATE" in names
+
+    def run(name, value="1x"):
+        environment = {"PATH": os.environ["PATH"], "VENV": str(tmp_path / "none"), name: value}
+        environment |= {"WORK": str(tmp_path / "work"), "PYTHON": sys.executable}
+        return run_process(["bash", RECIPES / recipe, "--dry-run"], env=environment).stderr
+
+    for name in names:
+        assert f"error: {name}=1x: must be " in run(name)
+    assert "DROPOUT=1: must be a number of 0 or more and below 1" in run("DROPOUT", "1")
+    for valid in "0", ".5", "0.25", "1e-3":
+        assert "DROPOUT" not in run("DROPOUT", valid)
+    assert not (tmp_path / "work").exists()
+
+
 @pytest.mark.parametrize("recipe", DRY_RUNS)
 def test_a_dry_run_says_what_it_takes_and_makes_nothing(tmp_path, recipe):
     environment = {"PATH": os.environ["PATH"], "VENV": str(tmp_path / "venv")}

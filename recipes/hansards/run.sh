@@ -278,23 +278,34 @@ align_all() {
 }
 
 check_settings() {
+    local name
     one_of FORESIGHT 0 1
     one_of GOLD 0 1
     one_of WITH_TEST 0 1
     one_of BLEU 0 1
     one_of POSTERIOR 0 1
     one_of SOURCE_END keep drop renormalise
-    whole UPDATES 1
-    whole FORESIGHT_UPDATES 1
-    whole OWN_PAIRS 0
+    one_of DECODER_ORDER program appendix section3
+    for name in LONGEST BPE_MERGES EMBEDDING HIDDEN ATTENTION MAXOUT FORESIGHT_UPDATES \
+        BATCH_TOKENS UPDATES RESAMPLES; do
+        whole "$name" 1
+    done
+    for name in OWN_PAIRS WARMUP SEED; do
+        whole "$name" 0
+    done
+    for name in GUIDED_WEIGHT FORESIGHT_GUIDED_WEIGHT LEARNING_RATE CLIP_NORM; do
+        number "$name"
+    done
+    number DROPOUT 1
+    number LABEL_SMOOTHING 1
     [[ $OWN_PAIRS = 0 || $FORESIGHT$GUIDED = 00 ]] ||
         die "OWN_PAIRS=$OWN_PAIRS: models follow their own links, with FORESIGHT=0 GUIDED=0"
+    [[ $GUIDED = [01] || -f $GUIDED ]] ||
+        die "GUIDED=$GUIDED: must be 0, 1 (eflomal's links) or a file of links"
     words_of DIRECTIONS en-fr fr-en
     [[ -n $TRAIN && -n $VALID ]] || die "TRAIN and VALID name the training and the validation text"
     [[ -e $HANSARDS_DIR/enfr.src-tgt && -e $HANSARDS_DIR/enfr.gold ]] ||
         die "HANSARDS_DIR=$HANSARDS_DIR: must be a folder with enfr.src-tgt and enfr.gold"
-    [[ $GUIDED = [01] || -f $GUIDED ]] ||
-        die "GUIDED=$GUIDED: must be 0, 1 (eflomal's links) or a file of links"
     [[ $GUIDED = [01] || $GUIDED = /* ]] || GUIDED=$PWD/$GUIDED
 }
 

@@ -36,11 +36,14 @@ one_of LOWERCASE 0 1
 one_of VOCABULARY shortlist bpe
 PROCESSES=${PROCESSES:-$(getconf _NPROCESSORS_ONLN)}
 whole PROCESSES 1
-whole LONGEST 1
-whole KEEP_WORDS 0
-whole SHORTLIST 1
-whole BPE_MERGES 1
-whole BPE_SAMPLE 0
+for name in LONGEST LM_ORDER LM_MIN_COUNT SHORTLIST BPE_MERGES DOWNLOAD_TRIES; do
+    whole "$name" 1
+done
+for name in KEEP_WORDS BPE_SAMPLE SEED; do
+    whole "$name" 0
+done
+number LENGTH_RATIO
+number DOWNLOAD_WAIT
 
 check_work_folder "$ROOT/runs/wmt14_en_fr"
 [[ -n ${DRY_RUN:-} ]] || make_work_folder
