@@ -1,4 +1,4 @@
-"""Checks for the arguments of ``translator``'s functions: type and range."""
+"""Checks of arguments, of Python's and of the commands: type and range."""
 
 import argparse
 import numbers
@@ -17,6 +17,8 @@ Pieces = Literal["merge", "keep"]
 PIECES = get_args(Pieces)
 ComputeDtype = Literal["float32", "tf32", "bfloat16"]
 COMPUTE_DTYPES = get_args(ComputeDtype)
+WEIGHTS = ("float32", "float16", "int8")  # how a folder stores a model's matrices
+PAGE_WEIGHTS = ("int8", "float32")  # and a page
 MOST_DPI = 2400
 
 

@@ -374,11 +374,11 @@ def test_choice_is_made_and_told_once(name, unit, expected, caplog):
     kernels._announce.cache_clear()
     if isinstance(expected, Exception):
         with pytest.raises(type(expected), match=str(expected)):
-            choose(name, [unit, None], "encoder")
+            choose(name, [unit], "encoder")
         return
     with caplog.at_level(logging.INFO):
         for _ in range(2):
-            backend = choose(name, [unit, None], "encoder")
+            backend = choose(name, [unit], "encoder")
     [record] = caplog.records
     assert expected in record.getMessage()
     assert backend is BACKENDS[record.getMessage().split()[0]]

@@ -38,7 +38,7 @@ ALLOWED = {
     "plugin.optim": {"c_library", "devices", "runs"},
     "plugin.criterions": {"c_library", "kernels", "runs"},
     "plugin.tasks": {
-        *("alignment.figures", "data", "inference.batches", "inference.decode"),
+        *("alignment.figures", "arguments", "data", "inference.batches", "inference.decode"),
         *("inference.length_limit", "inference.search", "kernels", "paper.batch_order"),
         *("plugin.criterions", "plugin.generators", "runs"),
     },
@@ -55,7 +55,7 @@ ALLOWED = {
         *("data", "inference.checkpoint", "inference.length_limit", "inference.model_folder"),
         *("inference.work_folder", "model", "plugin.models", "plugin.tasks", "runs"),
     },
-    "inference.export": {"inference.command_options", "inference.exported"},
+    "inference.export": {"arguments", "inference.command_options", "inference.exported"},
     "inference.translator": {
         *("alignment.figures", "arguments", "data", "devices", "inference.batches"),
         *("inference.checkpoint", "inference.decode", "inference.length_limit"),
@@ -74,8 +74,8 @@ ALLOWED = {
     },
     "training": {"data", "inference.tokenizing", "runs"},
     "living": {
-        *("alignment.figures", "data", "inference.command_options", "inference.model_folder"),
-        *("inference.translator", "model"),
+        *("alignment.figures", "arguments", "data", "inference.command_options"),
+        *("inference.model_folder", "inference.translator", "model"),
     },
 }
 MATHEMATICS = ("paper.equations", "paper.network", "paper.batch_order", "kernels")

@@ -3,7 +3,13 @@
 import numpy as np
 import pytest
 
-from fairseq_rnnsearch.inference.length_limit import UNKNOWN, LengthLimit, largest, measured, stored
+from fairseq_rnnsearch.inference.length_limit import (
+    FAIRSEQ_LIMIT,
+    LengthLimit,
+    largest,
+    measured,
+    stored,
+)
 
 
 def test_words_keep_three_times_the_source_and_ten():
@@ -26,13 +32,13 @@ def test_characters_of_words_have_room():
 
 
 def test_the_largest_limit_holds_for_an_ensemble():
-    assert largest(LengthLimit(3.0, 40), UNKNOWN, LengthLimit(5.0, 10)) == LengthLimit(5.0, 40)
-    assert largest(UNKNOWN) == UNKNOWN
+    assert largest(LengthLimit(3.0, 40), FAIRSEQ_LIMIT, LengthLimit(5.0, 10)) == (5.0, 40)
+    assert largest(FAIRSEQ_LIMIT) == FAIRSEQ_LIMIT
 
 
 @pytest.mark.parametrize(
     "state", [None, [], [1], [1, 2, 3], "ab", [-1, 3], [3, 1e9], [float("nan"), 3], [None, 3]]
 )
 def test_what_a_checkpoint_says_is_read_as_data(state):
-    assert stored(state) == UNKNOWN
+    assert stored(state) == FAIRSEQ_LIMIT
     assert stored([4.5, 20]) == LengthLimit(4.5, 20)

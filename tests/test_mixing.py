@@ -77,7 +77,7 @@ def test_trained_resumed_and_translated(name, small_corpus, tmp_path):
     )
     assert f"@ {updates} updates" in second.out
     assert "end of epoch 2" in second.out
-    if not task:  # fairseq's own loses some, see FAIRSEQ.md
+    if not task:  # fairseq's own loses some
         assert sorted(translated.hypotheses()) == list(range(13))
 
 

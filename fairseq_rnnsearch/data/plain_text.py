@@ -10,8 +10,9 @@ A data folder may have a ``preprocessing.json``, which describes each language's
 ``moses``, ``words`` (see `word_tokenizer`), ``character`` (each character is a
 token, as for Chinese, Japanese and Thai, which have no spaces between words) or ``space`` (the text
 is tokenised already); ``sacremoses`` is the version of the package that split the training text,
-and ``bpe_codes`` a file of subword-nmt in the same folder, or null. The recipes write this file;
-where there is none, text is split at spaces.
+and ``bpe_codes`` a file of subword-nmt in the same folder, or null. Recipes,
+``rnnsearch-train`` and ``rnnsearch-tokenize`` write this file; where there is none, text is split
+at spaces.
 """
 
 import copy

@@ -13,7 +13,7 @@ from fairseq.utils import split_paths
 from omegaconf import DictConfig
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference.length_limit import UNKNOWN, LengthLimit
+from fairseq_rnnsearch.inference.length_limit import FAIRSEQ_LIMIT, LengthLimit
 from fairseq_rnnsearch.inference.work_folder import DEEPEST
 from fairseq_rnnsearch.model.translation_model import TranslationModel
 from fairseq_rnnsearch.runs import mends
@@ -81,7 +81,7 @@ def read_models(
         (its_task.cfg.source_lang, its_task.cfg.target_lang),
         Path(split_paths(cfg.task.data)[0]),
         cfg.task.get("left_pad_source", False),
-        getattr(its_task, "length_limit", UNKNOWN),
+        getattr(its_task, "length_limit", FAIRSEQ_LIMIT),
         _validation_bits(cfg, state["extra_state"]) if len(models) == 1 else None,
         cfg.model,
     )

@@ -12,7 +12,7 @@ from typing import Any
 from fairseq_rnnsearch.alignment.figures.alignment import SOURCE_END_CHOICES
 from fairseq_rnnsearch.alignment.figures.gallery import FORMATS
 from fairseq_rnnsearch.alignment.figures.styles import STYLES, Look, title_of
-from fairseq_rnnsearch.arguments import COMPUTE_DTYPES, count_of
+from fairseq_rnnsearch.arguments import COMPUTE_DTYPES, PIECES, count_of
 from fairseq_rnnsearch.command_line import OneLineParser
 from fairseq_rnnsearch.data.plain_text import TOKENIZERS
 from fairseq_rnnsearch.errors import UsageError, as_text
@@ -76,7 +76,7 @@ def add_heatmap_options(parser: argparse.ArgumentParser, formats: str) -> None:
     )
     parser.add_argument(
         "--heatmap-pieces",
-        choices=("merge", "keep"),
+        choices=PIECES,
         default="merge",
         help="subword pieces: merged to words, or kept (default: %(default)s)",
     )

@@ -14,6 +14,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from fairseq_rnnsearch.arguments import WEIGHTS
 from fairseq_rnnsearch.command_line import parser_of, program
 from fairseq_rnnsearch.errors import UsageError, UserError, as_text
 from fairseq_rnnsearch.files import refuse_link_to_nothing, text_lines
@@ -61,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
         help="folder with the dictionaries of the training (default: the checkpoint's)",
     )  # fmt: skip
     parser.add_argument(
-        "--weights", choices=("float32", "float16", "int8"),
+        "--weights", choices=WEIGHTS,
         help="how parameters are stored; int8 has one scale for each row of a matrix "
         "(default: float32)",
     )  # fmt: skip

@@ -36,7 +36,7 @@ class LengthLimit(NamedTuple):
         return int(self.ratio * source + self.margin)
 
 
-UNKNOWN = LengthLimit(0.0, 200)  # fairseq's own limit, for checkpoints that have none
+FAIRSEQ_LIMIT = LengthLimit(0.0, 200)  # for checkpoints that have none
 
 
 def measured(source: np.ndarray, target: np.ndarray) -> LengthLimit:
@@ -52,15 +52,15 @@ def measured(source: np.ndarray, target: np.ndarray) -> LengthLimit:
 
 def largest(*limits: LengthLimit) -> LengthLimit:
     """Return the largest of the known limits, of models or of sets of training pairs."""
-    known = [limit for limit in limits if limit != UNKNOWN]
-    return LengthLimit(*map(max, zip(*known, strict=True))) if known else UNKNOWN
+    known = [limit for limit in limits if limit != FAIRSEQ_LIMIT]
+    return LengthLimit(*map(max, zip(*known, strict=True))) if known else FAIRSEQ_LIMIT
 
 
 def stored(limit: object) -> LengthLimit:
-    """Read the limit in a checkpoint's task state; ``UNKNOWN`` if it is missing or invalid."""
+    """Read a checkpoint's limit in its task state; ``FAIRSEQ_LIMIT`` if it is missing or wrong."""
     if not isinstance(limit, (list, tuple)) or len(limit) != 2:
-        return UNKNOWN
+        return FAIRSEQ_LIMIT
     if not all(isinstance(one, (int, float)) and 0 <= one <= 1e4 for one in limit):
-        return UNKNOWN
+        return FAIRSEQ_LIMIT
     limit = LengthLimit(float(limit[0]), int(limit[1]))
-    return limit if limit.of(1) else UNKNOWN
+    return limit if limit.of(1) else FAIRSEQ_LIMIT

@@ -35,7 +35,6 @@ from fairseq_rnnsearch.inference.length_limit import LengthLimit, stored
 from fairseq_rnnsearch.model.model_options import ModelOptions
 from fairseq_rnnsearch.model.translation_model import PlainModel, TranslationModel
 
-WEIGHTS = ("float32", "float16", "int8")
 CONFIG, CARD = "config.json", "README.md"
 _TYPES = ("F32", "F16")  # and, for matrices, I8
 _SCALE = ".scale"  # behind the name of a matrix that is stored in 8 bits
@@ -94,7 +93,7 @@ def write_folder(
 
     Args:
         data: the folder with the training's preprocessing.json and BPE codes.
-        weights: how to store matrices, one of `WEIGHTS`; vectors stay float32.
+        weights: how to store matrices, one of ``arguments.WEIGHTS``; vectors stay float32.
         card: text of the README.md (default: one from the facts).
 
     Raises:

@@ -53,7 +53,7 @@ from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import UserError, as_text, counted
 from fairseq_rnnsearch.inference.batches import batch_of, mapped
 from fairseq_rnnsearch.inference.decode import check_search, decode, has_alignment
-from fairseq_rnnsearch.inference.length_limit import UNKNOWN, LengthLimit, largest
+from fairseq_rnnsearch.inference.length_limit import FAIRSEQ_LIMIT, LengthLimit, largest
 from fairseq_rnnsearch.inference.model_folder import read_folder
 from fairseq_rnnsearch.inference.search import AuthorsSearch, BeamSearch, Scorer, StepwiseDecoder
 from fairseq_rnnsearch.inference.translation import (
@@ -216,7 +216,7 @@ class Translator:
         target_text: PlainText,
         *,
         left_pad_source: bool = False,
-        length_limit: LengthLimit = UNKNOWN,
+        length_limit: LengthLimit = FAIRSEQ_LIMIT,
         validation_bits: float | None = None,
         name: str = "",
     ) -> None:

@@ -6,7 +6,7 @@ To add one, add it to ``BACKENDS``. Nothing outside this folder asks which one r
 """
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import cache
 
 from torch import Tensor, nn
@@ -49,7 +49,7 @@ class RunByBackend(nn.Module):
     The backend is chosen once per device and type that the parameters are moved or cast to.
 
     Args:
-        kernels: one of ``KERNELS``.
+        kernels: one of ``KERNELS``; the attribute may be changed at any time.
 
     Raises:
         ValueError: if ``kernels`` is not one of them.
@@ -65,14 +65,6 @@ class RunByBackend(nn.Module):
     def kernels_in_use(self) -> set[str]:
         """Return the names of the backends that have run it so far."""
         return set(self._chosen.values())
-
-    def use_kernels(self, name: str) -> None:
-        """Change the kernels from now on.
-
-        Args:
-            name: one of ``KERNELS``.
-        """
-        self.kernels = name
 
     def train(self, mode: bool = True) -> "RunByBackend":
         """Switch as any module does, and drop what translating has cached for the weights."""
@@ -97,7 +89,7 @@ class RunByBackend(nn.Module):
         return BACKENDS[self._chosen[key]]
 
 
-def choose(name: str, parts: Iterable[nn.Module | None], of: str) -> Backend:
+def choose(name: str, parts: Sequence[nn.Module], of: str) -> Backend:
     """Return the named backend for parts of a network, as they are now.
 
     It logs once which backend runs, and why.
@@ -108,7 +100,6 @@ def choose(name: str, parts: Iterable[nn.Module | None], of: str) -> Backend:
     Raises:
         ValueError: if the named backend cannot run them.
     """
-    parts = [part for part in parts if part is not None]
     if name != "auto":
         backend, why = BACKENDS[name], ""
         if obstacle := backend.why_not(parts):

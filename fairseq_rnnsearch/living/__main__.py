@@ -17,6 +17,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
+from fairseq_rnnsearch.arguments import PAGE_WEIGHTS
 from fairseq_rnnsearch.command_line import parser_of, program
 from fairseq_rnnsearch.errors import UsageError, counted
 from fairseq_rnnsearch.inference.command_options import (
@@ -127,7 +128,7 @@ def _parser() -> argparse.ArgumentParser:
         help="a line about the data that the model was trained on (default: its folder's)",
     )  # fmt: skip
     parser.add_argument(
-        "--weights", choices=("int8", "float32"), default="int8",
+        "--weights", choices=PAGE_WEIGHTS, default="int8",
         help="how parameters are stored: 8 bits with a scale for each row of a matrix, or "
         "unrounded and four times as large (default: %(default)s)",
     )  # fmt: skip

@@ -13,7 +13,7 @@ from fairseq_rnnsearch.data.reversible import shown
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.inference.translator import Translator
-from fairseq_rnnsearch.living.stored_weights import WEIGHTS, stored_model
+from fairseq_rnnsearch.living.stored_weights import stored_model
 from fairseq_rnnsearch.living.text_rules import text_rules
 
 _HERE = Path(__file__).parent
@@ -30,7 +30,7 @@ def write_living_page(
     title: str = "RNNsearch",
     examples: Sequence[str] = (),
     licence: str = "",
-    weights: str = WEIGHTS[0],
+    weights: str = "int8",
     is_training: bool = False,
     most_megabytes: float = 30,
 ) -> int:

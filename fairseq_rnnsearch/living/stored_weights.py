@@ -15,8 +15,6 @@ from fairseq_rnnsearch.inference.model_folder import rounded
 from fairseq_rnnsearch.model.model_options import ALIGNMENTS, UNITS
 from fairseq_rnnsearch.model.translation_model import TranslationModel
 
-WEIGHTS = ("int8", "float32")
-
 # what model.js can compute, by the options of the architecture
 _COMPUTED = {
     "order": ("--decoder-order", ("program", "appendix", "section3")),
@@ -29,7 +27,7 @@ def stored_model(model: torch.nn.Module, weights: str) -> dict[str, Any]:
     """Return a model's options and parameters, for JSON.
 
     Args:
-        weights: one of ``WEIGHTS``.
+        weights: one of ``arguments.PAGE_WEIGHTS``.
 
     Raises:
         UserError: if the page cannot compute the model.

@@ -21,7 +21,7 @@ logger = logging.getLogger(__name__)
 
 
 def in_compute_dtype(method: Callable) -> Callable:
-    """Run a method of a fairseq encoder or decoder in the type of its ``compute_dtype``.
+    """Run a method of an encoder or decoder in the type of its ``compute_dtype``.
 
     With float32, an autocast that surrounds the model is left alone.
     """

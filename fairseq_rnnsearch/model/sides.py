@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import DecoderSteps
+from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.model.precision import in_compute_dtype
 from fairseq_rnnsearch.paper.network import Decoder, EncodedSource, Encoder
 
@@ -48,7 +49,7 @@ class EncoderSide:
     compute_dtype: str
 
     @in_compute_dtype
-    def forward(self, src_tokens: Tensor, src_lengths: Tensor = None, **_) -> EncoderOut:
+    def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_) -> EncoderOut:
         """Encode word numbers, ``(batch, source)``, padded on either side."""
         return EncoderOut(self.network(src_tokens, src_tokens.eq(self.dictionary.pad())))
 
@@ -113,9 +114,8 @@ class DecoderSide:
     def get_normalized_probs(self, net_output, log_probs: bool, sample=None) -> Tensor:
         """Return the softmax of the logits, in float32 or wider."""
         logits = net_output[0]
-        accurate = torch.promote_types(logits.dtype, torch.float32)
         softmax = torch.log_softmax if log_probs else torch.softmax
-        return softmax(logits, dim=-1, dtype=accurate)
+        return softmax(logits, dim=-1, dtype=accurate_type(logits.dtype))
 
     def check_search(self) -> None:
         """See ``inference.search.generator.StepwiseDecoder``."""

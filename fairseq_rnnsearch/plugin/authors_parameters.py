@@ -24,6 +24,7 @@ from fairseq_rnnsearch.files import (
 )
 from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
 from fairseq_rnnsearch.plugin.tasks import vocabulary
+from fairseq_rnnsearch.runs.checkpoints import load_as_data
 from fairseq_rnnsearch.runs.writing import checkpoint_of_model, write_whole
 
 # softmax weight exp(-1e9) = 0: the authors' program has no pad symbol to generate
@@ -219,8 +220,6 @@ def import_parameters(
 
 def export_parameters(checkpoint: Path, out: Path) -> None:
     """Write a checkpoint's parameters as the authors' ``.npz``."""
-    from fairseq_rnnsearch.runs.checkpoints import load_as_data
-
     state = load_as_data(str(checkpoint))["model"]
     arrays = groundhog_from_state_dict(state)
 

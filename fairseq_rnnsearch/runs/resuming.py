@@ -21,7 +21,7 @@ from fairseq_rnnsearch.runs.checkpoints import ADVICE, progress, verify
 from fairseq_rnnsearch.runs.comparison import check_equal
 from fairseq_rnnsearch.runs.evaluated_options import read_overrides
 from fairseq_rnnsearch.runs.processes import decided_by_first, refuse_in_all
-from fairseq_rnnsearch.runs.writing import remove_unfinished
+from fairseq_rnnsearch.runs.writing import clean_save_dir
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +47,7 @@ def begin_or_go_on(
     if trainer.checkpoint_suffix:
         return load(cfg, trainer, **iterator_options)
     if trainer.data_parallel_rank == 0:
-        remove_unfinished(cfg.save_dir)
+        clean_save_dir(cfg.save_dir)
     changes, path, exists = decided_by_first(trainer, functools.partial(_beginning, cfg))
     cfg = OmegaConf.merge(cfg, changes)  # a copy: checkpoints keep what the user has asked for
     extra_state = trainer.load_checkpoint(

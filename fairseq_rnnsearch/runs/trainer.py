@@ -339,6 +339,8 @@ class ResumableTrainer(Trainer):
         """See ``get_train_iterator``."""
         return _without_keeping(super().get_valid_iterator(*args, **options))
 
+    # --- ending ---------------------------------------------------------------------------------
+
     def end_after_the_report(self) -> None:
         """End because of a signal, after the report of the epoch that has just been saved."""
         self._is_ending = True

@@ -12,8 +12,7 @@ import torch
 from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import OmegaConf
 
-from fairseq_rnnsearch import files
-from fairseq_rnnsearch.files import replacing
+from fairseq_rnnsearch.files import remove_unfinished, replacing
 
 logger = logging.getLogger(__name__)
 
@@ -60,10 +59,10 @@ def copy_whole(src_path: str, dst_path: str, overwrite: bool = False) -> bool:
     return True
 
 
-def remove_unfinished(folder: str) -> None:
+def clean_save_dir(folder: str) -> None:
     """Remove what dead runs left unfinished in ``--save-dir``.
 
     The folders in it have owners of their own.
     """
-    if removed := files.remove_unfinished(folder):
+    if removed := remove_unfinished(folder):
         logger.info(f"Removed {removed} unfinished files of an interrupted run in {folder}")

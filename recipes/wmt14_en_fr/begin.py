@@ -9,11 +9,9 @@ measure that judged the training before.
 import argparse
 from pathlib import Path
 
-import torch
-
 from fairseq_rnnsearch.command_line import program
-from fairseq_rnnsearch.files import replacing
 from fairseq_rnnsearch.runs.checkpoints import read_checkpoint
+from fairseq_rnnsearch.runs.writing import write_whole
 
 
 @program
@@ -25,8 +23,7 @@ def main() -> None:
     checkpoint = read_checkpoint(options.source)
     for name in ("best", "val_loss", "patience"):
         checkpoint["extra_state"].pop(name, None)
-    with replacing(options.target, durable=True) as partial:
-        torch.save(checkpoint, partial)
+    write_whole(checkpoint, str(options.target))
 
 
 if __name__ == "__main__":

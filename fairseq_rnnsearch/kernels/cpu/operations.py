@@ -5,7 +5,7 @@ Operands of matrix products are in the operands' type; everything else, states a
 is in float32 or wider ("exact" below).
 
 Rows may be strided; each row, and every other tensor, is contiguous. The equations come from
-``equations.gated_unit`` and ``equations.alignment_model``, the gradients from ``recurrence`` and
+``gated_unit`` and ``alignment_model`` of ``paper.equations``, the gradients from ``recurrence`` and
 ``decoder_loop``.
 """
 

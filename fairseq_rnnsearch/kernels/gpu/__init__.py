@@ -37,17 +37,14 @@ class GPU(Reference):
     """The backend for a GPU; see ``Backend`` for what the functions do.
 
     Everything else is inherited from ``reference``, which runs on any device.
-
-    Args:
-        recordings: the recorded costs, for devices that can record.
     """
 
     name, place = "gpu", "a GPU"
     needs = "a GPU, all in one of float32, float64 and bfloat16"
     output_cost = staticmethod(masked_cost.output_cost)
 
-    def __init__(self, recordings: Recordings | None = None) -> None:
-        self.training_cost = (recordings or Recordings(CudaRecording)).cost
+    def __init__(self) -> None:
+        self.training_cost = Recordings(CudaRecording).cost
 
     def why_not(self, parts: Iterable[nn.Module]) -> str | None:
         parts = list(parts)

@@ -15,16 +15,16 @@ class Unit(Protocol):
 
     Attributes:
         hidden_size: n, the width of the hidden state, which others read.
-        inputs_size: the width of the inputs, which are computed before the loop over time.
         state_size: the width of the state passed from step to step, which may exceed n.
     """
 
     hidden_size: int
-    inputs_size: int
     state_size: int
 
     def word_inputs(self, embedded: Tensor) -> Tensor:
-        """Return the words' part of the inputs: ``(..., m)`` to ``(..., inputs_size)``."""
+        """Return the words' part of the inputs, computed before the loop: ``(..., m)`` to
+        ``(..., inputs)``.
+        """
 
     def context_inputs(self, c: Tensor) -> Tensor:
         """Return the context's part of the inputs: ``(..., context)`` to the same width."""

@@ -234,7 +234,7 @@ class Decoder(RunByBackend):
         rows, log_p = max(1, numbers // len(self.output.bias)), []
         for part, wanted in zip(t.flatten(0, 1).split(rows), words.split(rows), strict=True):
             logits = self.logits(part)
-            logits = logits.to(torch.promote_types(logits.dtype, torch.float32))
+            logits = logits.to(accurate_type(logits.dtype))
             of_word = logits.gather(1, wanted.unsqueeze(1)).squeeze(1)
             log_p.append(of_word - logits.logsumexp(dim=1))
         return torch.cat(log_p).view(shape)

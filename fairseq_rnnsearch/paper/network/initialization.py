@@ -9,13 +9,15 @@ from fnmatch import fnmatch
 import torch
 from torch import Tensor, nn
 
+from fairseq_rnnsearch.kernels.accuracy import accurate_type
+
 
 def orthogonal_blocks(parameter: Tensor) -> None:
     """Fill each square block of rows with a random orthogonal matrix."""
     n = parameter.size(1)
     for block in parameter.split(n):
         # LAPACK has no half-precision factorisation
-        start = torch.empty(n, n, dtype=torch.promote_types(block.dtype, torch.float32))
+        start = torch.empty(n, n, dtype=accurate_type(block.dtype))
         block.copy_(nn.init.orthogonal_(start))
 
 

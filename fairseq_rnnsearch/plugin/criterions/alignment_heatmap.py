@@ -18,6 +18,7 @@ from fairseq.logging import metrics
 from torch import Tensor
 
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.plugin.criterions.rdrop import rdrop_cost, twice
 from fairseq_rnnsearch.runs.mends import mend_fairseq
 from fairseq_rnnsearch.runs.trainer import AlignmentTask, unwrapped
@@ -270,7 +271,7 @@ def guided_alignment_cost(
     source, position = links.unbind(dim=1)
     width = attention.size(1)
     alpha = attention[position // width, position % width, source]
-    alpha = alpha.to(torch.promote_types(alpha.dtype, torch.float32))
+    alpha = alpha.to(accurate_type(alpha.dtype))
     # the cost of a weight that was rounded to zero is large but finite
     log_alpha = alpha.clamp_min(torch.finfo(alpha.dtype).tiny).log()
     return -(shares * log_alpha).sum(), shares.sum()

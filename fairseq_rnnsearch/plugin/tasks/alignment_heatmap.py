@@ -26,7 +26,7 @@ from torch import Tensor
 from fairseq_rnnsearch.errors import UserError, counted, option_of
 from fairseq_rnnsearch.inference.batches import naming_the_batch
 from fairseq_rnnsearch.inference.decode import check_search, decode, has_alignment
-from fairseq_rnnsearch.inference.length_limit import UNKNOWN
+from fairseq_rnnsearch.inference.length_limit import FAIRSEQ_LIMIT
 from fairseq_rnnsearch.inference.search.generator import longest_translation
 from fairseq_rnnsearch.plugin import generators
 from fairseq_rnnsearch.plugin.criterions.alignment_heatmap import (
@@ -275,7 +275,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
     def _with_length_limit(self, args: Namespace) -> Namespace:
         """Replace fairseq's default length limit, if the command has it, by the model's."""
         limit = self.length_limit
-        if (getattr(args, "max_len_a", 0), getattr(args, "max_len_b", 200)) != UNKNOWN:
+        if (getattr(args, "max_len_a", 0), getattr(args, "max_len_b", 200)) != FAIRSEQ_LIMIT:
             return args
         args = copy.deepcopy(args)
         args.max_len_a, args.max_len_b = limit.ratio, limit.margin

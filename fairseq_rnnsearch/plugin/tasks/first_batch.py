@@ -53,7 +53,7 @@ def check_kernels(model: nn.Module, criterion: nn.Module, sample: dict) -> None:
             wrong,
         )
         for side in sides:
-            side.use_kernels("reference")
+            side.kernels = "reference"
     else:
         logger.info("gpu kernels: the first batch agrees with the reference kernels")
 
@@ -67,11 +67,11 @@ def _reference_kernels(sides: list[RunByBackend]) -> Iterator[None]:
     kernels = [side.kernels for side in sides]
     try:
         for side in sides:
-            side.use_kernels("reference")
+            side.kernels = "reference"
         yield
     finally:
         for side, name in zip(sides, kernels, strict=True):
-            side.use_kernels(name)
+            side.kernels = name
 
 
 def _expected(model: nn.Module, criterion: nn.Module, sample: dict) -> tuple[dict, dict]:

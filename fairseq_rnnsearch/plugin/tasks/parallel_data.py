@@ -54,7 +54,7 @@ class ParallelDataTask(TranslationTask):
         if (cfg.max_train_words or 0) < 0:
             raise UserError(f"--max-train-words {cfg.max_train_words}: must be 0 (all) or more")
         self._training_data: FairseqDataset | None = None
-        self.length_limit = length_limit.UNKNOWN
+        self.length_limit = length_limit.FAIRSEQ_LIMIT
 
     # dictionaries and data
 

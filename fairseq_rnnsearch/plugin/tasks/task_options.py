@@ -9,6 +9,7 @@ from omegaconf import II
 
 from fairseq_rnnsearch.alignment.figures.alignment import SOURCE_END_CHOICES
 from fairseq_rnnsearch.alignment.figures.styles import STYLES
+from fairseq_rnnsearch.arguments import PIECES
 from fairseq_rnnsearch.runs.options import ANY_LENGTH
 
 
@@ -94,7 +95,7 @@ class AlignmentHeatmapConfig(TranslationConfig):
         default=None,
         metadata={"help": "title of the page (default: the data's name and languages)"},
     )
-    heatmap_pieces: ChoiceEnum(["merge", "keep"]) = field(
+    heatmap_pieces: ChoiceEnum(list(PIECES)) = field(
         default="merge",
         metadata={"help": "subword pieces (@@): merged into words, with weights summed over source "
                   "pieces and averaged over target pieces, or kept"},
