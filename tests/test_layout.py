@@ -36,7 +36,7 @@ ALLOWED = {
     "plugin.models": {"data", "kernels", "model", "paper.network", "runs"},
     "plugin.generators": {"inference.search"},
     "plugin.optim": {"c_library", "devices", "runs"},
-    "plugin.criterions": {"c_library", "kernels", "runs"},
+    "plugin.criterions": {"kernels", "runs"},
     "plugin.tasks": {
         *("alignment.figures", "arguments", "data", "inference.batches", "inference.decode"),
         *("inference.length_limit", "inference.search", "kernels", "paper.batch_order"),
@@ -44,7 +44,7 @@ ALLOWED = {
     },
     "tasks": {"plugin.tasks"},
     "plugin.option_list": {"plugin.criterions", "plugin.models", "plugin.optim", "plugin.tasks"},
-    "plugin.authors_parameters": {"plugin.models", "plugin.tasks", "runs"},
+    "plugin.authors_parameters": {"data", "plugin.models", "runs"},
     "plugin.registration": {"plugin.criterions", "plugin.models", "plugin.optim", "plugin.tasks"},
     "groundhog": {"plugin.authors_parameters"},
     "inference.work_folder": {"data", "inference.model_folder"},
@@ -53,7 +53,7 @@ ALLOWED = {
     "inference.checkpoint": {"inference.length_limit", "inference.work_folder", "model", "runs"},
     "inference.exported": {
         *("data", "inference.checkpoint", "inference.length_limit", "inference.model_folder"),
-        *("inference.work_folder", "model", "plugin.models", "plugin.tasks", "runs"),
+        *("inference.work_folder", "model", "plugin.models", "runs"),
     },
     "inference.export": {"arguments", "inference.command_options", "inference.exported"},
     "inference.translator": {

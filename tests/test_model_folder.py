@@ -14,6 +14,7 @@ from models import SIZES, SOURCES, batch_of, build_model
 from safetensors.numpy import load_file, save_file
 
 from fairseq_rnnsearch import load
+from fairseq_rnnsearch.data import digests
 from fairseq_rnnsearch.data.model_folders import PARAMETERS, folder_of, packaged
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference.exported import to_checkpoint, to_folder
@@ -27,7 +28,6 @@ from fairseq_rnnsearch.inference.model_folder import (
 )
 from fairseq_rnnsearch.living import __main__ as living
 from fairseq_rnnsearch.plugin.models import RNNSearchConfig
-from fairseq_rnnsearch.plugin.tasks import vocabulary
 
 pytest_plugins = ["trained"]
 
@@ -323,8 +323,8 @@ def test_a_trained_model_translates_alike_from_each_form(learned, tmp_path):
     assert models[1].length_limit == models[0].length_limit == models[2].length_limit
     assert [model.validation_bits for model in models] == [1.25] * 3
     assert load(learned.checkpoint, data).validation_bits is None  # judged by another metric
-    digests = torch.load(back, weights_only=False)["task_state"][vocabulary.STATE]
-    assert digests == state["task_state"][vocabulary.STATE]  # which refuse other dictionaries
+    written = torch.load(back, weights_only=False)["task_state"][digests.STATE]
+    assert written == state["task_state"][digests.STATE]  # which refuse other dictionaries
     several = load([checkpoint, checkpoint], data), load([folder, folder])
     assert _found(several[0], sentences) == _found(several[1], sentences)
     with pytest.raises(UserError, match=f"takes no checkpoint, such as {checkpoint}: make"):
@@ -436,12 +436,12 @@ def test_a_packaged_model_translates(name):
     """Its list of digests names all files; a formatter may change a card."""
     folder = folder_of(name)
     listed = dict(reversed(line.split("  ")) for line in (folder / "SHA256SUMS").open())
-    digests = {
+    found = {
         f"{path.name}\n": hashlib.sha256(path.read_bytes()).hexdigest()
         for path in folder.iterdir()
         if path.name != "SHA256SUMS"
     }
-    assert listed == digests
+    assert listed == found
     model = load(name)
     sentence = {"en": "I lost my keys.", "fr": "J'ai perdu mes clés."}
     source, target = model.languages

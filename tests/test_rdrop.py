@@ -9,8 +9,9 @@ from test_criterion import criterion_of, logged, task_of
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion, rdrop
-from fairseq_rnnsearch.plugin.criterions.rdrop import rdrop_cost
+from fairseq_rnnsearch.kernels import rdrop
+from fairseq_rnnsearch.kernels.rdrop import rdrop_cost
+from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
 
 pytest_plugins = ["trained"]
 

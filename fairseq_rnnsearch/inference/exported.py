@@ -6,6 +6,7 @@ from pathlib import Path
 import torch
 from fairseq.models import ARCH_MODEL_REGISTRY
 
+from fairseq_rnnsearch.data import digests
 from fairseq_rnnsearch.data.model_folders import folder_of
 from fairseq_rnnsearch.data.plain_text import PlainText
 from fairseq_rnnsearch.errors import UserError
@@ -17,7 +18,6 @@ from fairseq_rnnsearch.model.model_options import ModelOptions
 from fairseq_rnnsearch.model.translation_model import TranslationModel
 from fairseq_rnnsearch.plugin.models import RNNSearchModel
 from fairseq_rnnsearch.plugin.models.rnnsearch_config import add_younger_options
-from fairseq_rnnsearch.plugin.tasks import vocabulary
 from fairseq_rnnsearch.runs.writing import checkpoint_of_model, write_whole
 
 
@@ -94,7 +94,7 @@ def to_checkpoint(model: str, out: Path) -> None:
         task,
         {
             length_limit.STATE: list(facts.length_limit),
-            vocabulary.STATE: vocabulary.describe({"source": source, "target": target}),
+            digests.STATE: digests.describe({"source": source, "target": target}),
         },
         facts.validation_bits,
     )

@@ -14,6 +14,7 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
+from fairseq_rnnsearch.data import digests
 from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.files import (
     make_folder,
@@ -23,7 +24,6 @@ from fairseq_rnnsearch.files import (
     text_lines,
 )
 from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
-from fairseq_rnnsearch.plugin.tasks import vocabulary
 from fairseq_rnnsearch.runs.checkpoints import load_as_data
 from fairseq_rnnsearch.runs.writing import checkpoint_of_model, write_whole
 
@@ -214,7 +214,7 @@ def import_parameters(
     task = {"_name": "alignment_heatmap", "data": None}  # which readers name
     task |= {"source_lang": languages[0], "target_lang": languages[1]}
     sides = {"source": dictionaries[0], "target": dictionaries[1]}
-    task_state = {vocabulary.STATE: vocabulary.describe(sides)}
+    task_state = {digests.STATE: digests.describe(sides)}
     write_whole(checkpoint_of_model(state, options, task, task_state), str(out))
 
 

@@ -314,7 +314,7 @@ void cost_of_words(int64_t threads, int64_t rows, int64_t symbols, const stored 
     }
 }
 
-/* The costs of plugin/criterions/rdrop.py: for each word the cost, the mean of -log p and the
+/* The costs of kernels/rdrop.py: for each word the cost, the mean of -log p and the
    divergence. A sentence's readings are adjacent; scratch has two rows for each thread. */
 void rdrop_cost(int64_t threads, int64_t sentences, int64_t target, int64_t symbols,
                 const stored *logits, const int64_t *words, const uint8_t *present,

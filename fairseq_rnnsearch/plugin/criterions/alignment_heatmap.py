@@ -19,7 +19,7 @@ from torch import Tensor
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
-from fairseq_rnnsearch.plugin.criterions.rdrop import rdrop_cost, twice
+from fairseq_rnnsearch.kernels.rdrop import rdrop_cost, twice
 from fairseq_rnnsearch.runs.mends import mend_fairseq
 from fairseq_rnnsearch.runs.trainer import AlignmentTask, unwrapped
 

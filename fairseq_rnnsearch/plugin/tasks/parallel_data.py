@@ -20,6 +20,7 @@ from fairseq.data import (
 )
 from fairseq.tasks.translation import TranslationTask
 
+from fairseq_rnnsearch.data import digests
 from fairseq_rnnsearch.data.binarised import IMPLEMENTATIONS, check_split
 from fairseq_rnnsearch.data.checksums import check_checksum
 from fairseq_rnnsearch.data.corpus import check_text
@@ -27,7 +28,6 @@ from fairseq_rnnsearch.data.dictionary_file import read_dictionary
 from fairseq_rnnsearch.errors import UserError, reason
 from fairseq_rnnsearch.inference import length_limit
 from fairseq_rnnsearch.paper.batch_order import paper_batches
-from fairseq_rnnsearch.plugin.tasks import vocabulary
 from fairseq_rnnsearch.plugin.tasks.data_folder import check_languages, check_subset
 from fairseq_rnnsearch.plugin.tasks.epoch_batches import InOrderIterator, ResumedIterator
 from fairseq_rnnsearch.plugin.tasks.task_options import AlignmentHeatmapConfig
@@ -162,7 +162,7 @@ class ParallelDataTask(TranslationTask):
         """Return fairseq's state, digests of the dictionaries, and the length limit."""
         return {
             **super().state_dict(),
-            vocabulary.STATE: vocabulary.describe(self._dictionaries),
+            digests.STATE: digests.describe(self._dictionaries),
             length_limit.STATE: list(self.length_limit),
         }
 
@@ -173,7 +173,7 @@ class ParallelDataTask(TranslationTask):
             UserError: if the checkpoint was trained with other dictionaries.
         """
         state = dict(state_dict)
-        vocabulary.check_words(state.pop(vocabulary.STATE, None), self._dictionaries)
+        digests.check(state.pop(digests.STATE, None), self._dictionaries)
         limit = length_limit.stored(state.pop(length_limit.STATE, None))
         self.length_limit = length_limit.largest(self.length_limit, limit)
         super().load_state_dict(state)

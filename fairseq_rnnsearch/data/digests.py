@@ -1,8 +1,7 @@
 """Digests of a checkpoint's dictionaries, to compare with those of data and texts."""
 
 import hashlib
-
-from fairseq.data import Dictionary
+from typing import Any
 
 from fairseq_rnnsearch.data.dictionary_file import file_of
 from fairseq_rnnsearch.errors import UserError
@@ -10,15 +9,19 @@ from fairseq_rnnsearch.errors import UserError
 STATE = "dictionaries"
 
 
-def describe(dictionaries: dict[str, Dictionary]) -> dict[str, dict]:
-    """Return each side's number of symbols and a digest of them, in order."""
+def describe(dictionaries: dict[str, Any]) -> dict[str, dict]:
+    """Return each side's number of symbols and a digest of them, in order.
+
+    Args:
+        dictionaries: fairseq's, or those of ``dictionary_file``, by side.
+    """
     return {
         side: {"symbols": len(words), "sha256": _digest(words)}
         for side, words in dictionaries.items()
     }
 
 
-def check_words(trained: object, dictionaries: dict[str, Dictionary]) -> None:
+def check(trained: object, dictionaries: dict[str, Any]) -> None:
     """Compare with what `describe` returned when the checkpoint was written.
 
     Args:
@@ -42,5 +45,5 @@ def check_words(trained: object, dictionaries: dict[str, Dictionary]) -> None:
         )
 
 
-def _digest(dictionary: Dictionary) -> str:
+def _digest(dictionary: Any) -> str:
     return hashlib.sha256("\n".join(dictionary.symbols).encode("utf-8", "replace")).hexdigest()
