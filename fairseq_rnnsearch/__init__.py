@@ -15,7 +15,8 @@ from fairseq_rnnsearch.plugin.registration import register_with_fairseq
 
 if TYPE_CHECKING:
     from fairseq_rnnsearch.conformance import check
-    from fairseq_rnnsearch.inference.translator import Translation, Translator, load
+    from fairseq_rnnsearch.inference.loading import load
+    from fairseq_rnnsearch.inference.translator import Translation, Translator
 
 __version__ = "0.1.0"
 __all__ = ["Translation", "Translator", "UserError", "check", "load"]
@@ -35,6 +36,6 @@ def __getattr__(name: str) -> object:
         from fairseq_rnnsearch import conformance
 
         return conformance.check
-    from fairseq_rnnsearch.inference import translator
+    from fairseq_rnnsearch.inference import loading, translator
 
-    return vars(translator)[name]
+    return vars(loading if name == "load" else translator)[name]

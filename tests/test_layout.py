@@ -57,25 +57,30 @@ ALLOWED = {
     },
     "inference.export": {"arguments", "inference.command_options", "inference.exported"},
     "inference.translator": {
-        *("alignment.figures", "arguments", "data", "devices", "inference.batches"),
-        *("inference.checkpoint", "inference.decode", "inference.length_limit"),
-        *("inference.model_folder", "inference.search", "inference.translation"),
-        *("inference.work_folder", "plugin.generators"),
+        *("alignment.figures", "arguments", "data", "inference.batches", "inference.decode"),
+        *("inference.length_limit", "inference.search", "inference.translation"),
+        "plugin.generators",
+    },
+    "inference.loading": {
+        *("arguments", "data", "devices", "inference.checkpoint", "inference.length_limit"),
+        *("inference.model_folder", "inference.translation", "inference.translator"),
+        "inference.work_folder",
     },
     "inference.command_options": {"alignment.figures", "arguments", "data"},
     "inference.align": {
         *("alignment.evaluation", "alignment.figures", "data", "devices"),
-        *("inference.command_options", "inference.translation", "inference.translator"),
+        *("inference.command_options", "inference.loading", "inference.translation"),
+        "inference.translator",
     },
     "inference.tokenizing": {"data", "inference.command_options"},
     "inference.translate": {
         *("alignment.figures", "arguments", "data", "devices", "inference.command_options"),
-        "inference.translator",
+        *("inference.loading", "inference.translator"),
     },
     "training": {"data", "inference.tokenizing", "runs"},
     "living": {
         *("alignment.figures", "arguments", "data", "inference.command_options"),
-        *("inference.model_folder", "inference.translator", "model"),
+        *("inference.loading", "inference.model_folder", "inference.translator", "model"),
     },
 }
 MATHEMATICS = ("paper.equations", "paper.network", "paper.batch_order", "kernels")
@@ -83,7 +88,8 @@ NO_FAIRSEQ = {"fairseq", "fairseq_cli", "omegaconf", "hydra"}
 # what a model's folder needs; reading a checkpoint imports fairseq on the way
 FOLDERS = (
     *("model", "inference.search", "inference.decode", "inference.model_folder"),
-    *("inference.translator", "inference.translate", "inference.align", "living"),
+    *("inference.loading", "inference.translator", "inference.translate", "inference.align"),
+    "living",
 )
 NO_TORCH = ("errors", "command_line", "files", "data", "alignment.figures", "alignment.evaluation")
 FORBIDDEN = {

@@ -63,7 +63,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     check_places(models.split(":"), (options.source, options.target))
     with starting():  # torch, which --help need not import
         from fairseq_rnnsearch.devices import usable_device
-        from fairseq_rnnsearch.inference.translator import load
+        from fairseq_rnnsearch.inference.loading import load
 
     with usage():
         usable_device(options.device, "--device")
@@ -119,7 +119,7 @@ def _inverse_of(model: "Translator", options: argparse.Namespace) -> "Translator
     Raises:
         UserError: if it is not one.
     """
-    from fairseq_rnnsearch.inference.translator import load
+    from fairseq_rnnsearch.inference.loading import load
 
     swapped = {"source_lang": options.target_lang, "target_lang": options.source_lang}
     inverse = load(options.inverse.split(":"), options.data, **load_options(options) | swapped)

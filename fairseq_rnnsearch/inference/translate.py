@@ -67,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _translate(options: argparse.Namespace) -> None:
     with starting():
         from fairseq_rnnsearch.devices import usable_device  # torch, which --help need not import
-        from fairseq_rnnsearch.inference.translator import load
+        from fairseq_rnnsearch.inference.loading import load
 
         with usage():
             usable_device(options.device, "--device")

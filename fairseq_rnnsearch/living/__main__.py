@@ -58,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         checkpoints = counted(len(options.checkpoint), "checkpoint")
         print(f"{options.training}: reading {checkpoints}", file=sys.stderr)
     with starting():  # torch, which --help need not import
-        from fairseq_rnnsearch.inference.translator import load
+        from fairseq_rnnsearch.inference.loading import load
         from fairseq_rnnsearch.living.living_page import write_living_page
 
     models = [
