@@ -1,0 +1,161 @@
+"""Translating and aligning from Python.
+
+    from fairseq_rnnsearch import load
+
+    model = load("checkpoints/checkpoint_best.pt", "data-bin")
+    translation = model.translate("A man rides a horse.", beam=12)
+    print(translation.text, translation.weights.shape)
+    translation.plot("horse.png")
+    model.align("A man rides a horse.", "Un homme monte à cheval.").plot()
+
+Text is tokenised, split into subwords and put together again as the data folder's
+``preprocessing.json`` says (see ``data.plain_text``). In a notebook a translation shows its
+heatmap.
+"""
+
+import contextlib
+import logging
+import warnings
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from fairseq_rnnsearch.arguments import ComputeDtype, checked, paths_of
+from fairseq_rnnsearch.data.model_folders import folder_of
+from fairseq_rnnsearch.data.plain_text import PlainText, Tokenizer
+from fairseq_rnnsearch.devices import usable_device
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.inference.length_limit import largest
+from fairseq_rnnsearch.inference.model_folder import read_folder
+from fairseq_rnnsearch.inference.translation import one_at_a_time
+from fairseq_rnnsearch.inference.translator import Translator
+from fairseq_rnnsearch.inference.work_folder import checkpoint_of
+
+
+def load(
+    checkpoint: str | Path | Sequence[str | Path],
+    data: str | Path | None = None,
+    *,
+    source_lang: str | None = None,
+    target_lang: str | None = None,
+    tokenizer: Tokenizer | None = None,
+    lowercase: bool | None = None,
+    bpe_codes: str | Path | None = None,
+    device: str | torch.device = "cpu",
+    compute_dtype: ComputeDtype | None = None,
+) -> Translator:
+    """Load a trained model.
+
+    Args:
+        checkpoint: a model included in the package, such as "en-fr", a folder that
+            ``rnnsearch-export`` wrote, or a file from fairseq-train; several form an ensemble. Any
+            other folder, such as a recipe's, means its best checkpoint, or else its last.
+        data: the folder with the training's dictionaries (default: the one that the checkpoint
+            names, or one of that name beside the checkpoint).
+        source_lang, target_lang: default: the checkpoint's.
+        tokenizer, lowercase, bpe_codes: the tokenisation, instead of that in the folder's
+            ``preprocessing.json``; see ``PlainText``.
+        device: where to compute, such as "cuda".
+        compute_dtype: the type of the operands of matrix products. By default a model that was
+            trained in bfloat16 computes so on a CPU with instructions for it, and its scores differ
+            a little between processors.
+
+    Threads may load, and may use one ``Translator`` or several, at the same time: each call has its
+    own options and gets the same result as alone, up to the rounding of sums. Only pictures are
+    drawn one at a time. A model must not be changed (moved, trained) meanwhile.
+
+    Raises:
+        UserError: if a checkpoint or folder is missing or unusable, or an argument is invalid.
+    """
+    paths = [checkpoint_of(path) for path in paths_of("checkpoint", checkpoint)]
+    changes = {"data": data, "source_lang": source_lang, "target_lang": target_lang}
+    given = zip(changes, checked(**changes), strict=True)
+    changes = {name: value for name, value in given if value is not None}
+    tokenizer, lowercase, bpe_codes, compute_dtype = checked(
+        tokenizer=tokenizer,
+        lowercase=lowercase,
+        bpe_codes=bpe_codes,
+        compute_dtype=compute_dtype,
+    )
+    device = usable_device(device)
+    texts = {"tokenizer": tokenizer, "lowercase": lowercase, "bpe_codes": bpe_codes}
+    if any(folder_of(path) for path in paths):
+        return _of_folders(paths, changes, texts, device, compute_dtype)
+    with one_at_a_time:
+        with _quiet_import():
+            from fairseq_rnnsearch.inference.checkpoint import read_models
+        trained = read_models(paths, changes, device, compute_dtype)
+    return Translator(
+        trained.models,
+        *trained.dictionaries,
+        *(PlainText.of(trained.data, language, **texts) for language in trained.languages),
+        left_pad_source=trained.left_pad_source,
+        length_limit=trained.length_limit,
+        validation_bits=trained.validation_bits,
+        name=":".join(paths),
+    )
+
+
+@contextlib.contextmanager
+def _quiet_import() -> Iterator[None]:
+    """Import fairseq in the block, without its advice and warnings of torch's deprecated functions.
+
+    Afterwards the root logger does not show everything, as fairseq's modules make it do.
+    """
+    level, handlers = logging.root.level, logging.root.handlers[:]
+    disabled = logging.root.manager.disable
+    logging.disable(logging.INFO)  # such as "Please install tensorboardX"
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", r"`torch\.jit\.")
+            yield
+    finally:
+        logging.disable(disabled)
+        logging.root.setLevel(level)
+        logging.root.handlers[:] = handlers
+
+
+def _of_folders(
+    paths: Sequence[str],
+    changes: dict[str, str],
+    texts: dict[str, Any],
+    device: torch.device,
+    compute_dtype: ComputeDtype | None,
+) -> Translator:
+    """Load models from folders of `rnnsearch-export`, which include their data."""
+    folders = []
+    for path in paths:
+        folder = folder_of(path)
+        if folder is None:
+            raise UserError(
+                f"an ensemble of folders takes no checkpoint, such as {path}: make a folder of it "
+                "with rnnsearch-export"
+            )
+        folders.append(read_folder(folder))
+    first, *others = folders
+    source_lang, target_lang = first.facts.languages
+    own = {"source_lang": source_lang, "target_lang": target_lang}
+    for name, value in changes.items():
+        if own.get(name) != value:
+            has = f"has {own[name]}" if name in own else "has its own; leave it out"
+            raise UserError(f"{name} {value}: the model {paths[0]} {has}")
+    for path, other in zip(paths[1:], others, strict=True):
+        symbols = [[one.symbols for one in folder.dictionaries] for folder in (first, other)]
+        if symbols[0] != symbols[1]:
+            raise UserError(f"{path} has other dictionaries than {paths[0]}")
+    for folder in folders:
+        folder.model.to(device)  # first: how matrices are rounded depends on where it computes
+        if compute_dtype:
+            folder.model.compute_in(compute_dtype)
+        folder.model.round_matrices()
+    return Translator(
+        [folder.model for folder in folders],
+        *first.dictionaries,
+        *(PlainText.of(first.path, language, **texts) for language in own.values()),
+        left_pad_source=first.facts.left_pad_source,
+        length_limit=largest(*(folder.facts.length_limit for folder in folders)),
+        validation_bits=None if others else first.facts.validation_bits,
+        name=":".join(paths),
+    )
