@@ -6,7 +6,7 @@ A file of tests that begins with ``pytestmark = pytest.mark.usefixtures("blocks"
 
 import pytest
 
-from fairseq_rnnsearch.inference.search import candidates, generator
+from fairseq_rnnsearch.decoding.search import candidates, generator
 from fairseq_rnnsearch.kernels.cpu import operations, word_inputs
 from fairseq_rnnsearch.paper.network import decoder
 

@@ -10,7 +10,7 @@ from models import EOS, PAD, TARGETS, batch_of, random_model
 from search_blocks import blocks  # noqa: F401
 from torch.testing import assert_close
 
-from fairseq_rnnsearch.inference.search import (
+from fairseq_rnnsearch.decoding.search import (
     AuthorsSearch,
     BeamSearch,
     Scorer,

@@ -36,8 +36,8 @@ from slow_cases import cases
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from fairseq_rnnsearch.decoding.search import generator
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference.search import generator
 from fairseq_rnnsearch.paper.equations import GatedUnit
 from fairseq_rnnsearch.plugin import optim
 from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion

@@ -18,8 +18,8 @@ from torch.testing import assert_close
 from trained import LEARNING
 
 from fairseq_rnnsearch import load
+from fairseq_rnnsearch.decoding.batches import rows_of
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference.batches import rows_of
 from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
 from fairseq_rnnsearch.plugin.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
 from fairseq_rnnsearch.plugin.tasks.guided_alignment import GuidedAlignment

@@ -29,17 +29,13 @@ ALLOWED = {
     "runs": {"arguments", "data", "devices"},
     "alignment.figures": {"data"},
     "alignment.evaluation": {"alignment.figures", "data"},
-    "inference.search": {"c_library"},
-    "inference.batches": set(),
-    "inference.length_limit": set(),
-    "inference.decode": {"inference.batches", "inference.search"},
+    "decoding": {"c_library"},
     "plugin.models": {"data", "kernels", "model", "paper.network", "runs"},
-    "plugin.generators": {"inference.search"},
+    "plugin.generators": {"decoding"},
     "plugin.optim": {"c_library", "devices", "runs"},
     "plugin.criterions": {"kernels", "runs"},
     "plugin.tasks": {
-        *("alignment.figures", "arguments", "data", "inference.batches", "inference.decode"),
-        *("inference.length_limit", "inference.search", "kernels", "paper.batch_order"),
+        *("alignment.figures", "arguments", "data", "decoding", "kernels", "paper.batch_order"),
         *("plugin.criterions", "plugin.generators", "runs"),
     },
     "tasks": {"plugin.tasks"},
@@ -49,20 +45,19 @@ ALLOWED = {
     "groundhog": {"plugin.authors_parameters"},
     "inference.work_folder": {"data", "inference.model_folder"},
     "inference.translation": {"alignment.figures", "arguments"},
-    "inference.model_folder": {"data", "inference.length_limit", "model"},
-    "inference.checkpoint": {"inference.length_limit", "inference.work_folder", "model", "runs"},
+    "inference.model_folder": {"data", "decoding", "model"},
+    "inference.checkpoint": {"decoding", "inference.work_folder", "model", "runs"},
     "inference.exported": {
-        *("data", "inference.checkpoint", "inference.length_limit", "inference.model_folder"),
+        *("data", "decoding", "inference.checkpoint", "inference.model_folder"),
         *("inference.work_folder", "model", "plugin.models", "runs"),
     },
     "inference.export": {"arguments", "inference.command_options", "inference.exported"},
     "inference.translator": {
-        *("alignment.figures", "arguments", "data", "inference.batches", "inference.decode"),
-        *("inference.length_limit", "inference.search", "inference.translation"),
+        *("alignment.figures", "arguments", "data", "decoding", "inference.translation"),
         "plugin.generators",
     },
     "inference.loading": {
-        *("arguments", "data", "devices", "inference.checkpoint", "inference.length_limit"),
+        *("arguments", "data", "decoding", "devices", "inference.checkpoint"),
         *("inference.model_folder", "inference.translation", "inference.translator"),
         "inference.work_folder",
     },
@@ -87,9 +82,8 @@ MATHEMATICS = ("paper.equations", "paper.network", "paper.batch_order", "kernels
 NO_FAIRSEQ = {"fairseq", "fairseq_cli", "omegaconf", "hydra"}
 # what a model's folder needs; reading a checkpoint imports fairseq on the way
 FOLDERS = (
-    *("model", "inference.search", "inference.decode", "inference.model_folder"),
-    *("inference.loading", "inference.translator", "inference.translate", "inference.align"),
-    "living",
+    *("model", "decoding", "inference.model_folder", "inference.loading"),
+    *("inference.translator", "inference.translate", "inference.align", "living"),
 )
 NO_TORCH = ("errors", "command_line", "files", "data", "alignment.figures", "alignment.evaluation")
 FORBIDDEN = {

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fairseq_rnnsearch.inference.length_limit import (
+from fairseq_rnnsearch.decoding.length_limit import (
     FAIRSEQ_LIMIT,
     LengthLimit,
     largest,

@@ -21,10 +21,10 @@ from models import EOS, PAD, build_model, random_model
 
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.data.plain_text import TOKENIZERS, PlainText, sentences_in
+from fairseq_rnnsearch.decoding.decode import decode
+from fairseq_rnnsearch.decoding.length_limit import LengthLimit
+from fairseq_rnnsearch.decoding.search import BeamSearch, Scorer
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference.decode import decode
-from fairseq_rnnsearch.inference.length_limit import LengthLimit
-from fairseq_rnnsearch.inference.search import BeamSearch, Scorer
 from fairseq_rnnsearch.inference.translator import Translator
 from fairseq_rnnsearch.kernels import reference
 from fairseq_rnnsearch.living import living_page

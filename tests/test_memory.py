@@ -13,7 +13,7 @@ from commands import LAST_ONLY, MODEL, PAPER, ROOT, preprocess, run_process, tra
 from models import EOS, PAD, batch_of, padded
 from slow_cases import cases
 
-from fairseq_rnnsearch.inference.batches import naming_the_batch, rows_of
+from fairseq_rnnsearch.decoding.batches import naming_the_batch, rows_of
 
 ROOM = 1_000_000  # kilobytes of addresses beside those that fairseq itself takes
 LONG = 100_000  # words

@@ -16,9 +16,9 @@ from safetensors.numpy import load_file, save_file
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.data import digests
 from fairseq_rnnsearch.data.model_folders import PARAMETERS, folder_of, packaged
+from fairseq_rnnsearch.decoding.length_limit import LengthLimit
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference.exported import to_checkpoint, to_folder
-from fairseq_rnnsearch.inference.length_limit import LengthLimit
 from fairseq_rnnsearch.inference.model_folder import (
     CARD,
     CONFIG,

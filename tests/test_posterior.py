@@ -9,8 +9,8 @@ from test_network import EXACT
 from test_target_foresight import arrays_of
 from torch.testing import assert_close
 
+from fairseq_rnnsearch.decoding.search import Scorer
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference.search import Scorer
 from fairseq_rnnsearch.paper.network import DECODER_ORDERS, decoder
 
 

@@ -19,11 +19,11 @@ from commands import MODEL, generate, run, sides, train
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.alignment.evaluation.__main__ import main as evaluate
 from fairseq_rnnsearch.data.plain_text import PlainText
+from fairseq_rnnsearch.decoding.length_limit import LengthLimit
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference import checkpoint
 from fairseq_rnnsearch.inference import translation as translation_module
 from fairseq_rnnsearch.inference.align import main as align_main
-from fairseq_rnnsearch.inference.length_limit import LengthLimit
 from fairseq_rnnsearch.inference.translator import Translator
 from fairseq_rnnsearch.inference.work_folder import checkpoint_of
 from fairseq_rnnsearch.kernels import forget

@@ -1,4 +1,1 @@
-"""Decode batches with a trained model into hypotheses with alignment weights.
-
-All searching and scoring goes through ``decode``, which the task and ``Translator`` call.
-"""
+"""Trained models in people's hands: ``load`` and its results, folders, and the commands."""

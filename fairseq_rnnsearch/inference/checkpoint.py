@@ -12,8 +12,8 @@ from fairseq.tasks.translation import TranslationTask
 from fairseq.utils import split_paths
 from omegaconf import DictConfig
 
+from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT, LengthLimit
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference.length_limit import FAIRSEQ_LIMIT, LengthLimit
 from fairseq_rnnsearch.inference.work_folder import DEEPEST
 from fairseq_rnnsearch.model.translation_model import TranslationModel
 from fairseq_rnnsearch.runs import mends

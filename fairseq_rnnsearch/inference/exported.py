@@ -9,8 +9,8 @@ from fairseq.models import ARCH_MODEL_REGISTRY
 from fairseq_rnnsearch.data import digests
 from fairseq_rnnsearch.data.model_folders import folder_of
 from fairseq_rnnsearch.data.plain_text import PlainText
+from fairseq_rnnsearch.decoding import length_limit
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference import length_limit
 from fairseq_rnnsearch.inference.checkpoint import read_models
 from fairseq_rnnsearch.inference.model_folder import CONFIG, Facts, read_folder, write_folder
 from fairseq_rnnsearch.inference.work_folder import checkpoint_of

@@ -25,9 +25,9 @@ import torch
 from fairseq_rnnsearch.arguments import ComputeDtype, checked, paths_of
 from fairseq_rnnsearch.data.model_folders import folder_of
 from fairseq_rnnsearch.data.plain_text import PlainText, Tokenizer
+from fairseq_rnnsearch.decoding.length_limit import largest
 from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference.length_limit import largest
 from fairseq_rnnsearch.inference.model_folder import read_folder
 from fairseq_rnnsearch.inference.translation import one_at_a_time
 from fairseq_rnnsearch.inference.translator import Translator

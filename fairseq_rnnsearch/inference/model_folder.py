@@ -29,9 +29,9 @@ from fairseq_rnnsearch.data import plain_text
 from fairseq_rnnsearch.data.checksums import check_checksum, write_list
 from fairseq_rnnsearch.data.dictionary_file import Dictionary, read_dictionary, written
 from fairseq_rnnsearch.data.model_folders import PARAMETERS
+from fairseq_rnnsearch.decoding.length_limit import LengthLimit, stored
 from fairseq_rnnsearch.errors import UserError, as_text, first_sentence
 from fairseq_rnnsearch.files import make_folder, open_plain, read_json, refuse_link_to_nothing
-from fairseq_rnnsearch.inference.length_limit import LengthLimit, stored
 from fairseq_rnnsearch.model.model_options import ModelOptions
 from fairseq_rnnsearch.model.translation_model import PlainModel, TranslationModel
 

@@ -31,11 +31,11 @@ from fairseq_rnnsearch.data.coverage import (
     words_of,
 )
 from fairseq_rnnsearch.data.plain_text import PlainText, sentences_in
+from fairseq_rnnsearch.decoding.batches import batch_of, mapped
+from fairseq_rnnsearch.decoding.decode import check_search, decode, has_alignment
+from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT, LengthLimit
+from fairseq_rnnsearch.decoding.search import AuthorsSearch, BeamSearch, Scorer, StepwiseDecoder
 from fairseq_rnnsearch.errors import UserError, as_text, counted
-from fairseq_rnnsearch.inference.batches import batch_of, mapped
-from fairseq_rnnsearch.inference.decode import check_search, decode, has_alignment
-from fairseq_rnnsearch.inference.length_limit import FAIRSEQ_LIMIT, LengthLimit
-from fairseq_rnnsearch.inference.search import AuthorsSearch, BeamSearch, Scorer, StepwiseDecoder
 from fairseq_rnnsearch.inference.translation import (
     LONGEST_SHOWN,
     Translation,

@@ -1,4 +1,4 @@
-"""fairseq's generators with the searches of ``inference.search``.
+"""fairseq's generators with the searches of ``decoding.search``.
 
 If a model offers no steps, or if an option is unsupported there (sampling, constraints, n-gram
 blocking, a language model), fairseq's own search runs.
@@ -8,14 +8,14 @@ from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
 
-from fairseq_rnnsearch.inference.search import (
+from fairseq_rnnsearch.decoding.search import (
     AuthorsLimits,
     Limits,
     SecondAttempts,
     StepwiseDecoder,
     search_in_steps,
 )
-from fairseq_rnnsearch.inference.search.authors_search import REPLACED
+from fairseq_rnnsearch.decoding.search.authors_search import REPLACED
 
 
 class StepwiseGenerator(SequenceGenerator):
@@ -46,7 +46,7 @@ class StepwiseGenerator(SequenceGenerator):
         )
 
     def limits(self, lengths: Tensor) -> Limits:
-        """See `inference.search.BeamSearch`."""
+        """See `decoding.search.BeamSearch`."""
         return Limits()
 
 
@@ -92,5 +92,5 @@ class AuthorsSequenceGenerator(SecondAttempts, StepwiseGenerator):
         super().__init__(models, tgt_dict, **options)
 
     def limits(self, lengths: Tensor) -> AuthorsLimits:
-        """See `inference.search.BeamSearch`."""
+        """See `decoding.search.BeamSearch`."""
         return AuthorsLimits(self.eos, lengths, self.beam_size)

@@ -23,11 +23,11 @@ from fairseq.tasks import register_task
 from omegaconf import DictConfig
 from torch import Tensor
 
+from fairseq_rnnsearch.decoding.batches import naming_the_batch
+from fairseq_rnnsearch.decoding.decode import check_search, decode, has_alignment
+from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT
+from fairseq_rnnsearch.decoding.search.generator import longest_translation
 from fairseq_rnnsearch.errors import UserError, counted, option_of
-from fairseq_rnnsearch.inference.batches import naming_the_batch
-from fairseq_rnnsearch.inference.decode import check_search, decode, has_alignment
-from fairseq_rnnsearch.inference.length_limit import FAIRSEQ_LIMIT
-from fairseq_rnnsearch.inference.search.generator import longest_translation
 from fairseq_rnnsearch.plugin import generators
 from fairseq_rnnsearch.plugin.criterions.alignment_heatmap import (
     AlignmentHeatmapCriterion,

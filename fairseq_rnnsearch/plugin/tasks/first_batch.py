@@ -10,8 +10,8 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor, nn
 
+from fairseq_rnnsearch.decoding.batches import rows_of
 from fairseq_rnnsearch.errors import reason
-from fairseq_rnnsearch.inference.batches import rows_of
 from fairseq_rnnsearch.kernels import RunByBackend
 from fairseq_rnnsearch.runs.trainer import unwrapped
 

@@ -28,9 +28,9 @@ from torch import Tensor
 from torch.utils.data import Dataset
 from tqdm import tqdm
 
+from fairseq_rnnsearch.decoding.search import StepwiseDecoder
 from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.files import text_lines
-from fairseq_rnnsearch.inference.search import StepwiseDecoder
 from fairseq_rnnsearch.plugin.criterions.alignment_heatmap import AlignmentHeatmapCriterion
 
 logger = logging.getLogger(__name__)

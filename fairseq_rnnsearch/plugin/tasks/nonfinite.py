@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.inference.batches import rows_of
+from fairseq_rnnsearch.decoding.batches import rows_of
 from fairseq_rnnsearch.runs.trainer import unwrapped
 
 _NAMED = 10

@@ -25,8 +25,8 @@ from fairseq_rnnsearch.data.binarised import IMPLEMENTATIONS, check_split
 from fairseq_rnnsearch.data.checksums import check_checksum
 from fairseq_rnnsearch.data.corpus import check_text
 from fairseq_rnnsearch.data.dictionary_file import read_dictionary
+from fairseq_rnnsearch.decoding import length_limit
 from fairseq_rnnsearch.errors import UserError, reason
-from fairseq_rnnsearch.inference import length_limit
 from fairseq_rnnsearch.paper.batch_order import paper_batches
 from fairseq_rnnsearch.plugin.tasks.data_folder import check_languages, check_subset
 from fairseq_rnnsearch.plugin.tasks.epoch_batches import InOrderIterator, ResumedIterator

@@ -19,8 +19,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fairseq_rnnsearch.decoding.search.generator import BeamSearch, Limits
 from fairseq_rnnsearch.errors import counted
-from fairseq_rnnsearch.inference.search.generator import BeamSearch, Limits
 
 logger = logging.getLogger(__name__)
 

@@ -6,8 +6,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from fairseq_rnnsearch.decoding.search.generator import StepwiseDecoder
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference.search.generator import StepwiseDecoder
 
 
 class Scorer:

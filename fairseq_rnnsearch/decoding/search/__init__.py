@@ -1,17 +1,17 @@
 """Beam search in single steps, the authors' search, and scores of given words; without fairseq."""
 
-from fairseq_rnnsearch.inference.search.authors_search import (
+from fairseq_rnnsearch.decoding.search.authors_search import (
     AuthorsLimits,
     AuthorsSearch,
     SecondAttempts,
 )
-from fairseq_rnnsearch.inference.search.generator import (
+from fairseq_rnnsearch.decoding.search.generator import (
     BeamSearch,
     Limits,
     StepwiseDecoder,
     search_in_steps,
 )
-from fairseq_rnnsearch.inference.search.scorer import Scorer
+from fairseq_rnnsearch.decoding.search.scorer import Scorer
 
 __all__ = [
     "AuthorsLimits",

@@ -18,9 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from fairseq_rnnsearch.decoding.search.candidates import best
+from fairseq_rnnsearch.decoding.search.history import History, Rows
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference.search.candidates import best
-from fairseq_rnnsearch.inference.search.history import History, Rows
 
 # bytes of logits per block, to fit a CPU's caches
 LOGITS = 8_000_000

@@ -10,8 +10,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.inference.batches import naming_the_batch, rows_of
-from fairseq_rnnsearch.inference.search import StepwiseDecoder
+from fairseq_rnnsearch.decoding.batches import naming_the_batch, rows_of
+from fairseq_rnnsearch.decoding.search import StepwiseDecoder
 
 
 def has_alignment(model: torch.nn.Module) -> bool:
@@ -46,7 +46,7 @@ def decode(
     A sentence without words gets an empty translation, without a search.
 
     Args:
-        generator: a search or scorer of ``inference.search``, or a generator of fairseq's.
+        generator: a search or scorer of ``decoding.search``, or a generator of fairseq's.
         pad: the source's padding.
         eos: the target's end symbol.
         prefix_tokens, constraints: as for fairseq's generators.
