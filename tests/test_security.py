@@ -32,7 +32,7 @@ from fairseq_rnnsearch.data.plain_text import settings_of
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.plugin.authors_parameters import _read_arrays
 from fairseq_rnnsearch.plugin.models import RNNSearchModel
-from fairseq_rnnsearch.plugin.models.rnnsearch import _unpacked
+from fairseq_rnnsearch.plugin.models.hub import _unpacked
 from fairseq_rnnsearch.runs.checkpoints import read_checkpoint
 from fairseq_rnnsearch.runs.evaluated_options import read_overrides, read_value
 

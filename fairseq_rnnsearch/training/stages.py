@@ -1,8 +1,6 @@
 """The steps from a parallel corpus to a trained model, its translations and a page."""
 
 import itertools
-import json
-import random
 import shlex
 import shutil
 import subprocess
@@ -15,11 +13,12 @@ from pathlib import Path
 from fairseq_rnnsearch.data.checksums import FILE_NAME as CHECKSUMS
 from fairseq_rnnsearch.data.checksums import check_checksum
 from fairseq_rnnsearch.errors import UserError, as_text, counted
+from fairseq_rnnsearch.training import train_options
 from fairseq_rnnsearch.training.progress import Progress
 from fairseq_rnnsearch.training.settings import Settings, as_argument
 from fairseq_rnnsearch.training.steps import Step, Work, log
+from fairseq_rnnsearch.training.subwords import PARTS, make_subwords
 
-PARTS = ("train", "valid", "test")
 # what the console scripts of fairseq do
 _FAIRSEQ = (
     "import sys; from fairseq_cli.{0} import cli_main; sys.argv[0] = 'fairseq-{0}'; cli_main()"
@@ -33,13 +32,6 @@ for is_between, options in itertools.groupby(sys.argv[1:], ";".__eq__):
         sys.argv = ["fairseq-preprocess", *options]
         preprocess.cli_main()
         preprocess.logger.handlers.clear()  # each folder has its own log
-"""
-_READ_OPTIONS = """\
-import sys
-from fairseq import options
-from fairseq_rnnsearch.errors import install_excepthook
-install_excepthook()
-options.parse_args_and_arch(options.get_training_parser(), sys.argv[1:])
 """
 _PREPROCESSED = "Wrote preprocessed data to "
 
@@ -166,37 +158,8 @@ class Training:
         tokenizing.main([*options, *map(str, files)])
 
     def _make_subwords(self, out: Path) -> None:
-        from fairseq_rnnsearch.data.plain_text import FILE_NAME
-        from fairseq_rnnsearch.inference.tokenizing import learn_codes
-
-        out.mkdir()
-        s, tokens = self.settings, self._in_work("tokens")
         with_codes = [one for one in self.languages if self._tokenizer(one) != "character"]
-        for shared in [with_codes] if s.bpe_joint else [[language] for language in with_codes]:
-            learned = learn_codes([tokens / f"train.{one}" for one in shared], s.bpe_merges)
-            for language in shared:
-                (out / f"codes.{language}").write_text(learned, encoding="utf-8", newline="\n")
-        print("  merges learned", flush=True)
-        for language in self.languages:
-            codes = out / f"codes.{language}" if language in with_codes else None
-            for part in PARTS:
-                _segment(tokens / f"{part}.{language}", out / f"{part}.{language}", codes)
-            if not s.bpe_dropout:
-                continue
-            train, whole = out / f"train.{language}", out / f"train-0.{language}"
-            train.rename(whole)  # no merge is left out
-            copies = [out / f"train-{copy}.{language}" for copy in range(1, s.bpe_copies + 1)]
-            for copy, path in enumerate(copies, start=1):
-                _segment(tokens / train.name, path, codes, s.bpe_dropout, seed=copy)
-                print(f"  {copy} of {s.bpe_copies} copies in {language}", flush=True)
-            with train.open("wb") as file:
-                for path in (whole, *copies):
-                    file.write(path.read_bytes())
-        described = json.loads((tokens / FILE_NAME).read_text(encoding="utf-8"))
-        for language in with_codes:
-            described[language]["bpe_codes"] = f"codes.{language}"
-        text = json.dumps(described, indent=1, ensure_ascii=False) + "\n"
-        (out / FILE_NAME).write_text(text, encoding="utf-8")
+        make_subwords(self._in_work("tokens"), out, self.languages, with_codes, self.settings)
 
     def _binarise(self, out: Path) -> None:
         """Make data of all parts and copies; the dictionaries have the pieces of all copies.
@@ -304,23 +267,8 @@ class Training:
         return pairs
 
     def check_train_options(self) -> None:
-        """Check fairseq-train's options with its own parser, if the user gave some.
-
-        Raises:
-            UserError: it knows no such option, or value.
-        """
-        options = self.settings.train_options.split()
-        if not options:
-            return
-        given = map(str, (*self._plugin, *self._options([self.data])))
-        read = subprocess.run(
-            [sys.executable, "-P", "-c", _READ_OPTIONS, *given],
-            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, encoding="utf-8", errors="replace",
-        )  # fmt: skip
-        if read.returncode:
-            said = (read.stderr.splitlines() or [f"status {read.returncode}"])[-1]
-            said = said.rpartition(" error: ")[2]
-            raise UserError(f"--train-options {' '.join(options)}: {said}")
+        """See ``train_options.check``."""
+        train_options.check(self.settings, [*self._plugin, *self._train_options([self.data])])
 
     def _train(self, epochs: int = 0, rdrop: float = 0) -> None:
         """Train for all updates or, if it is not 0, for a number of epochs."""
@@ -328,52 +276,15 @@ class Training:
         progress = Progress(s.updates, epochs)
         if epochs:
             log(f"  for {counted(epochs, 'epoch')}; then R-Drop goes on to update {s.updates}")
-        options = self._options(self.folders(), epochs, rdrop)
+        options = self._train_options(self.folders(), epochs, rdrop)
         self._fairseq("train", "train", *options, show=progress.show)
         progress.end()
 
-    def _options(self, folders: list[Path], epochs: int = 0, rdrop: float = 0) -> list[object]:
-        """Return the options of fairseq-train."""
-        s = self.settings
-        return [
-            ":".join(map(str, folders)),
-            "--arch", f"{s.model}_50", "--decoder-order", s.decoder_order,
-            "--encoder-embed-dim", s.embedding, "--decoder-embed-dim", s.embedding,
-            "--encoder-hidden-size", s.hidden, "--decoder-hidden-size", s.hidden,
-            "--attention-size", s.attention, "--maxout-size", s.maxout,
-            "--initialization", s.initialization, "--dropout", as_argument(s.dropout),
-            "--max-train-words", s.longest,
-            "--criterion", "alignment_heatmap", "--label-smoothing", as_argument(s.label_smoothing),
-            *self._optimization(), "--clip-norm", as_argument(s.clip_norm),
-            "--batch-size", s.batch_size, "--batch-order", s.batch_order,
-            "--max-update", s.updates, "--patience", s.patience, "--seed", s.seed,
-            "--num-workers", 0,
-            "--save-dir", self._in_work("checkpoints"), "--no-epoch-checkpoints",
-            "--keep-best-checkpoints", s.average, *self._judgement(),
-            "--log-format", "simple", "--log-interval", 50, *s.train_options.split(),
-            *(("--max-epoch", epochs) if epochs else ()),
-            *(("--rdrop-alpha", rdrop) if rdrop else ()),
-        ]  # fmt: skip
-
-    def _optimization(self) -> list[object]:
-        s = self.settings
-        if s.optimizer == "adadelta":
-            return ["--cost-scale", "sum", "--optimizer", "rnnsearch_adadelta"]
-        options: list[object] = ["--cost-scale", "word", "--optimizer", "adam"]
-        options += ["--lr", as_argument(s.learning_rate)]
-        options += ["--lr-scheduler", s.lr_scheduler, "--warmup-updates", s.warmup]
-        if s.lr_scheduler == "polynomial_decay":
-            options += ["--total-num-update", s.updates, "--end-learning-rate", "0.00001"]
-        return options
-
-    def _judgement(self) -> list[str]:
-        if not self.settings.valid_bleu:
-            return ["--best-checkpoint-metric", "nll_loss"]
-        options = ["--best-checkpoint-metric", "bleu", "--maximize-best-checkpoint-metric"]
-        options += ["--eval-bleu", "--eval-bleu-args", '{"beam": 1}']
-        if self.settings.vocabulary == "bpe":
-            options.append("--eval-bleu-remove-bpe")
-        return options
+    def _train_options(
+        self, folders: list[Path], epochs: int = 0, rdrop: float = 0
+    ) -> list[object]:
+        save_dir = self._in_work("checkpoints")
+        return train_options.for_settings(self.settings, folders, save_dir, epochs, rdrop)
 
     def _average(self, out: Path) -> None:
         best = sorted(self._in_work("checkpoints").glob("checkpoint.best_*.pt"))
@@ -505,25 +416,6 @@ class Training:
 def _copy_in(data: Path, copy: int) -> Path:
     """Return the folder of a BPE-dropout copy; the first lies with all other data."""
     return data if copy == 1 else data / f"copy-{copy}"
-
-
-def _segment(
-    text: Path, out: Path, codes: Path | None, dropout: float = 0.0, seed: int = 0
-) -> None:
-    """Split the words of a text into subwords, or copy it where it has no codes."""
-    if codes is None:
-        shutil.copyfile(text, out)
-        return
-    from fairseq_rnnsearch.data.plain_text import segmenter
-
-    random.seed(seed)  # which subword-nmt draws from
-    pieces = segmenter(codes)
-    with (
-        text.open(encoding="utf-8", newline="\n") as lines,
-        out.open("w", encoding="utf-8", newline="\n") as file,
-    ):
-        for line in lines:
-            print(*pieces(line.removesuffix("\n").split(" "), dropout), file=file)
 
 
 def _translations(generated: Path) -> list[str]:

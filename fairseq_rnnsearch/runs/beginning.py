@@ -1,0 +1,165 @@
+"""Where a training begins: at a checkpoint of its own, at one that the user names, or anew."""
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from fairseq import checkpoint_utils
+from fairseq.dataclass.configs import CheckpointConfig
+
+from fairseq_rnnsearch.errors import UserError, option_of
+from fairseq_rnnsearch.files import refuse_link_to_nothing
+from fairseq_rnnsearch.runs.checkpoints import ADVICE, progress, verify
+
+logger = logging.getLogger(__name__)
+
+LAST = "checkpoint_last.pt"  # the default of --restore-file
+_RESETS = ("reset_optimizer", "reset_lr_scheduler", "reset_meters", "reset_dataloader")
+
+
+def choose_beginning(cfg: CheckpointConfig) -> dict[str, object]:
+    """Choose to begin at the newest checkpoint in --save-dir, or where the options say.
+
+    Returns:
+        The changes to ``cfg`` that leave fairseq no choice.
+
+    Raises:
+        UserError: if a file that the user named, or every existing checkpoint, is unusable, or if a
+            new training would overwrite what is in --save-dir.
+    """
+    for path in _checkpoints(cfg.save_dir):
+        refuse_link_to_nothing(Path(path))
+        if not os.path.isfile(path):
+            raise UserError(
+                f"checkpoint {path} is not a plain file, and a checkpoint of this training would "
+                "be written there: remove it, or name another --save-dir"
+            )
+    other = cfg.finetune_from_model
+    if cfg.restore_file != LAST:
+        if other:
+            raise UserError("--restore-file and --finetune-from-model exclude each other")
+        _check_named(cfg)
+        return {}
+    resets = [option_of(name) for name in _RESETS if getattr(cfg, name)]
+    if other and resets:
+        raise UserError(f"--finetune-from-model and {resets[0]} exclude each other")
+    newest = _newest_in(cfg)
+    if newest:
+        if other and _is_same(other, newest):
+            raise UserError(
+                f"--finetune-from-model {other} is in --save-dir {cfg.save_dir}, so this would "
+                "resume that training instead: name another --save-dir"
+            )
+        if resets:
+            logger.warning(
+                f"{' '.join(resets)} with {newest}, a checkpoint of this training: leave out the "
+                "options that reset when you start it again, or it is reset again"
+            )
+        return {"restore_file": newest, "finetune_from_model": None, "continue_once": None}
+    named = cfg.continue_once or other
+    if not named:
+        return {}
+    if not os.path.exists(named):
+        option = "--continue-once" if cfg.continue_once else "--finetune-from-model"
+        raise UserError(f"{option} {named} does not exist")
+    # a name that fairseq takes for a file in another folder when it is the default
+    changes = {"restore_file": os.path.join(".", named) if named == LAST else named}
+    changes |= {"finetune_from_model": None, "continue_once": None}
+    if not cfg.continue_once:
+        logger.info(f"fine-tuning {named}: its optimizer, meters and place in the data are left")
+        changes |= dict.fromkeys(_RESETS, True)
+    return changes
+
+
+def _check_named(cfg: CheckpointConfig) -> None:
+    """Refuse a --restore-file that is unusable, or that would overwrite what there is.
+
+    A command may go back to a checkpoint in --save-dir, but not when it is started again.
+    """
+    named = cfg.restore_file
+    if not os.path.exists(named):
+        raise UserError(f"--restore-file {named} does not exist")
+    verify(named)
+    there = _checkpoints(cfg.save_dir)
+    if not there or cfg.no_save:
+        return
+    if _is_same(os.path.dirname(named) or ".", cfg.save_dir):
+        try:
+            newest = _newest_in(cfg)
+        except UserError:
+            return  # the named one is the only whole one
+        # names, because the folder may have been moved, or the command given from elsewhere
+        begun_from = os.path.basename(_named_for(newest))
+        if _is_same(newest, named) or begun_from != os.path.basename(named):
+            return
+        problem = f"has begun the training of {newest} already"
+    else:
+        problem = f"is not in --save-dir {cfg.save_dir}, which holds checkpoints"
+    raise UserError(
+        f"--restore-file {named} {problem}: leave out --restore-file and --reset-* to go on from "
+        "what is there; to begin anew on purpose, name another --save-dir or remove what is there"
+    )
+
+
+def _named_for(checkpoint: str) -> str:
+    """Return the --restore-file of the command that has saved a checkpoint."""
+    state = checkpoint_utils.load_checkpoint_to_cpu(checkpoint)
+    return state["cfg"]["checkpoint"]["restore_file"] if state.get("cfg") else LAST
+
+
+def _is_same(one: str, other: str) -> bool:
+    """Tell whether two paths lead to the same file or folder."""
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
+
+
+def _checkpoints(folder: str) -> list[str]:
+    names = sorted(path.name for path in Path(folder).glob("checkpoint*.pt"))
+    return [os.path.join(folder, name) for name in names]  # "./" and "//" remain
+
+
+def _newest_in(cfg: CheckpointConfig) -> str | None:
+    """Return the checkpoint in --save-dir to go on from, or None where there is none yet.
+
+    Raises:
+        UserError: if there are some, but none is usable.
+    """
+    last = os.path.join(cfg.save_dir, LAST)
+    candidates, problems = _checkpoints(cfg.save_dir), []
+    if not candidates:
+        return None
+    if last in candidates and not cfg.no_last_checkpoints:
+        candidates.remove(last)
+        with _noting(problems):
+            verify(last)
+            return last
+    elif not cfg.no_last_checkpoints:
+        problems.append(f"checkpoint {last} does not exist")
+    reached = {}
+    for path in candidates:
+        with _noting(problems):
+            reached[path] = progress(path)
+    for path in sorted(reached, key=lambda path: (reached[path], path), reverse=True):
+        with _noting(problems):
+            verify(path)
+            if problems:
+                problems.append(f"going on from {path} instead (@ {reached[path][1]} updates)")
+                logger.warning("; ".join(problems))
+            return path
+    raise UserError(
+        "; ".join(problems) + ". There is no other checkpoint to go on from: remove what is there "
+        "to train from the beginning"
+    )
+
+
+@contextlib.contextmanager
+def _noting(problems: list[str]) -> Iterator[None]:
+    """Note what is wrong with a checkpoint, and continue without it."""
+    try:
+        yield
+    except UserError as problem:
+        problems.append(str(problem).removesuffix(ADVICE))
