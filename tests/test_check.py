@@ -2,6 +2,7 @@
 
 import itertools
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -599,6 +600,13 @@ def test_exercises_are_graded(tmp_path, capsys):
     assert status == 1 and "encoder.py, line 2: `return (x`: '(' was never closed" in shown
     status, shown = command(capsys, "--grade", tmp_path / "encoder.py")
     assert status == 2 and "encoder.py: expected a folder with files NAME.py" in shown
+
+
+def test_a_folder_is_graded_by_python_m_too(tmp_path):
+    (tmp_path / "one.py").write_text("def weights(e):\n    return e\n")
+    command = [sys.executable, "-P", "-m", "fairseq_rnnsearch.conformance", "--grade", tmp_path]
+    graded = subprocess.run(command, capture_output=True, text=True)
+    assert "one.py               weights asks for e" in graded.stdout, graded
 
 
 def test_each_file_and_each_function_is_graded_by_itself(tmp_path, capsys):

@@ -144,7 +144,7 @@ def test_a_no_unk_file_of_all_sentences_is_cut_to_the_subset(files, capsys):
 
 def test_differences_are_those_to_the_baseline(files, capsys):
     printed = run(capsys, "bleu", *texts(files), "--baseline", "second", "--resamples", 50)
-    assert "p compares the translations of two trained models" in printed
+    assert "It compares the translations of two trained models" in printed
     (difference,) = rows(printed.split("difference to second")[1].split("**chrF")[0])[2:]
     whole = float(sacrebleu(FIRST, REFERENCE)) - float(sacrebleu(SECOND, REFERENCE))
     assert difference[0] == "first"

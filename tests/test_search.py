@@ -281,10 +281,13 @@ def test_a_sentence_without_translation_is_left_empty(attempts, caplog):
     assert generator.beam_size == 3
 
 
-def test_the_beam_doubles_up_to_five_hundred(attempts):
-    generator = generator_of(steady_model({4: 0.0}, symbols=600), 200)
+@pytest.mark.parametrize("beams", [[200, 400, 800], [250, 500], [400, 598]])
+def test_the_beam_doubles_below_five_hundred(attempts, beams):
+    """GroundHog's sample.py tries again with twice n_samples, as long as this is below 500."""
+    symbols = 599 if beams[-1] == 598 else 900
+    generator = generator_of(steady_model({4: 0.0}, symbols=symbols), beams[0])
     translate(generator, [[EOS]])
-    assert [beam for _, beam, _ in attempts] == [200, 400, 500]
+    assert [beam for _, beam, _ in attempts] == beams
 
 
 def test_only_what_has_failed_is_tried_again(attempts, groundhog_params):

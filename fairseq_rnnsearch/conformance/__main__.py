@@ -10,23 +10,17 @@ program. The exit status is 0 if all are equal, 1 if some differ, and 2 for a mi
 """
 
 import argparse
-import importlib.util
-import inspect
-import multiprocessing
 import sys
 from collections.abc import Sequence
-from multiprocessing.connection import Connection
 from pathlib import Path
-from typing import Any
 
 from fairseq_rnnsearch.command_line import USAGE, parser_of, program, usage
 from fairseq_rnnsearch.conformance.authors_numbers import PARTS
 from fairseq_rnnsearch.conformance.explanation import draw, explained, listed
-from fairseq_rnnsearch.conformance.given_code import FRAMEWORKS, refused
+from fairseq_rnnsearch.conformance.given_code import FRAMEWORKS
+from fairseq_rnnsearch.conformance.grading import grade, imported
 from fairseq_rnnsearch.conformance.verdict import check
-from fairseq_rnnsearch.errors import UserError, neighbours
-
-_LONGEST = 120  # seconds for a file of --grade
+from fairseq_rnnsearch.errors import UserError
 
 
 @program
@@ -48,7 +42,7 @@ def _run(options: argparse.Namespace) -> int:
     if options.out and not options.explain:
         raise UserError("--out: only with --explain")
     if options.grade:
-        return int(not _graded(options.grade, options.framework))
+        return int(not grade(options.grade, options.framework))
     if options.list:
         print(listed())
     elif options.explain:
@@ -58,88 +52,10 @@ def _run(options: argparse.Namespace) -> int:
     elif options.code is None:
         raise UserError("name the code, as in mymodel.py:step (rnnsearch-check --help)")
     else:
-        report = check(_loaded(options.code), options.part, options.framework)
+        report = check(imported(options.code), options.part, options.framework)
         print(report)
         return USAGE if report.refused else int(not report.ok)
     return 0
-
-
-def _graded(folder: Path, framework: str) -> bool:
-    """Print for each file of a folder how many of its functions are right, and tell if all are."""
-    files = sorted(folder.glob("*.py"))
-    if not files:
-        raise UserError(f"--grade {folder}: expected a folder with files NAME.py")
-    right = 0
-    for file in files:
-        is_right, said = _grade_elsewhere(file, framework)
-        right += is_right
-        print(f"{file.name:<20} {said}")
-    print(f"{right} of {len(files)} files are right")
-    return right == len(files)
-
-
-def _grade_elsewhere(file: Path, framework: str) -> tuple[bool, str]:
-    """Grade a file in a process of its own, which it may change or end."""
-    spawning = multiprocessing.get_context("spawn")
-    ours, theirs = spawning.Pipe(duplex=False)
-    process = spawning.Process(target=_send_grade, args=(theirs, file, framework), daemon=True)
-    process.start()
-    theirs.close()
-    try:
-        if ours.poll(_LONGEST):
-            return ours.recv()
-        return False, f"took more than {_LONGEST} seconds"
-    except EOFError:
-        return False, "ended Python"
-    finally:
-        process.kill()
-        process.join()
-
-
-def _send_grade(to: Connection, file: Path, framework: str) -> None:
-    to.send(_grade(file, framework))
-
-
-def _grade(file: Path, framework: str) -> tuple[bool, str]:
-    """Return whether all functions of a file are right, and which are not."""
-    try:
-        parts = check(_loaded(str(file)), framework=framework).parts
-    except UserError as mistake:
-        return False, str(mistake)
-    wrong = [part.part for part in parts if not part.ok]
-    reasons = [f"; {part.refusal}" for part in parts if part.refusal][:1]
-    said = f"{len(parts) - len(wrong)} of {len(parts)} right"
-    said += f"; wrong: {', '.join(wrong)}" if wrong else ""
-    return not wrong, said + "".join(reasons)
-
-
-def _loaded(code: str) -> Any:
-    """Import what FILE.py:NAME, FILE.py, MODULE:NAME or MODULE names."""
-    place, _, name = code.partition(":")
-    path = Path(place)
-    is_file = path.suffix == ".py"
-    if is_file and not path.is_file():
-        raise UserError(f"{path}: no such file")
-    if not is_file and (path.is_file() or not all(map(str.isidentifier, place.split(".")))):
-        raise UserError(f"{code}: expected FILE.py:NAME, FILE.py, MODULE:NAME or MODULE")
-    sys.path.insert(0, str(path.parent.resolve() if is_file else Path.cwd()))
-    try:
-        if is_file:
-            spec = importlib.util.spec_from_file_location(path.stem, path.resolve())
-            module = importlib.util.module_from_spec(spec)
-            sys.modules.setdefault(spec.name, module)  # where dataclasses look
-            spec.loader.exec_module(module)
-        else:
-            module = importlib.import_module(place)
-    except (Exception, SystemExit) as problem:
-        raise refused(problem, place) from problem
-    target: Any = module
-    for part in name.split(".") if name else ():
-        names = dict(inspect.getmembers(target))
-        if part not in names:
-            raise UserError(f"{place} has no {part!r}{neighbours(part, names)}")
-        target = names[part]
-    return target
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -6,9 +6,9 @@
 RUNS is a record, see runs.py. The first writes FOLDER/ablations.md and FOLDER/ablations.svg and
 prints the table; it takes those of the seeds that an arm has. A difference is between two means
 over the seeds. The spread of seeds is assumed to be the same for all arms, because three seeds of
-one arm say too little about it; the intervals hold at 95% for all arms together (by Bonferroni, at
-1 - 0.05 / arms for each). The second prints the learning rate with which the arm's model of the
-first seed has the higher BLEU on the validation set.
+one arm say too little about it; the intervals of a column hold at 95% for all arms together (by
+Bonferroni, at 1 - 0.05 / (arms - 1) for each). The second prints the learning rate with which the
+arm's model of the first seed has the higher BLEU on the validation set.
 """
 
 import argparse

@@ -102,7 +102,8 @@ gives no warning:
 |---|---|
 {chr(10).join(shown[EVERYDAY:])}
 
-These twenty sentences were written before the model was asked, and all of them are shown.
+These twenty sentences were written before the model was asked, and all of them are shown, as the
+model translates them before its parameters are rounded to 8 bits. Afterwards it differs in a few.
 
 ## How it was made
 

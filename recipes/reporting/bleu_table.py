@@ -17,8 +17,9 @@ from reporting.tables import Column, Row, Table, fixed, markdown, span
 from reporting.texts import System, TestSet, add_texts, read_texts
 
 WHAT_P_COMPARES = (
-    "p compares the translations of two trained models: it does not know how much two trainings"
-    " with other seeds would differ."
+    "p is sacreBLEU's: the share of one tail, so that an interval may include 0 where p is below"
+    " 0.05. It compares the translations of two trained models, and does not know how much two"
+    " trainings with other seeds would differ."
 )
 _TITLES = {"tokens": "Tokenised BLEU", "detokenised": "Detokenised BLEU (sacreBLEU)"}
 _OTHERS = tuple(name for name in METRICS if name != "BLEU")

@@ -89,8 +89,9 @@ class Score:
     """The score above the baseline's; None for the baseline itself."""
     difference_interval: tuple[float, float] | None = None
     p_value: float | None = None
-    """The share of resampled differences, once centred, that are as large or larger; two-sided, as
-    sacreBLEU computes it, where they must be larger."""
+    """The share of resampled differences, once centred, that are as large or larger; as sacreBLEU
+    computes it, where they must be larger. This is one tail, about half of a two-sided p, so that
+    an interval may include 0 where p is below 0.05."""
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ For a source sentence of w words, whatever it is batched with:
 - at most 3 (w + 1) symbols; what is unfinished then is dropped;
 - no end of sentence within the first floor((w + 1) / 2) symbols;
 - the beam shrinks by one with each hypothesis that ends;
-- if nothing ends: unknown words are allowed, if they were forbidden; then the beam doubles, up
-  to 500.
+- if nothing ends: unknown words are allowed, if they were forbidden; then the beam doubles, as
+  long as it is below 500.
 
 fairseq's own search keeps the beam at its full width until that many hypotheses have ended, and
 its limits depend on the longest sentence of the batch.
@@ -25,7 +25,7 @@ from fairseq_rnnsearch.errors import counted
 logger = logging.getLogger(__name__)
 
 MAX_SYMBOLS_PER_SOURCE_SYMBOL = 3
-LARGEST_BEAM = 500
+WIDE = 500  # a beam of so many hypotheses is not doubled
 # the options that the limits replace, by their names in fairseq's generator
 REPLACED = {"max_len_a": MAX_SYMBOLS_PER_SOURCE_SYMBOL, "max_len_b": 0}
 
@@ -79,15 +79,15 @@ class SecondAttempts:
     def generate(self, models, sample: dict, **kwargs) -> list[list[dict]]:
         """Search as without second attempts; every sentence has at least one hypothesis."""
         beam_size, unk_penalty = self.beam_size, self.unk_penalty
-        largest_beam = min(LARGEST_BEAM, self.vocab_size - 1)  # the pad symbol is never chosen
+        words = self.vocab_size - 1  # the pad symbol is never chosen
         prefix = kwargs.pop("prefix_tokens", None)
         hypotheses = self._generate(sample, prefix_tokens=prefix, **kwargs)
         try:
             while unfinished := [i for i, beam in enumerate(hypotheses) if not beam]:
                 if self.unk_penalty > 0:
                     self.unk_penalty = 0
-                elif self.beam_size < largest_beam:
-                    self.beam_size = min(2 * self.beam_size, largest_beam)
+                elif self.beam_size < min(WIDE, words):
+                    self.beam_size = min(2 * self.beam_size, words)
                 else:
                     logger.warning(
                         "no translation of %s within 3 x the source's length, even with a beam of "

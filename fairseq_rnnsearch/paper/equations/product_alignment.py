@@ -1,4 +1,4 @@
-"""Multiplicative alignment models; appendix A.1.2 allows others than its own.
+"""Multiplicative alignment models; appendix A.1 allows others than the paper's own.
 
     e_ij = s_{i-1} . h_j                    dot
     e_ij = s_{i-1} W h_j                    general
