@@ -114,7 +114,7 @@ def test_swapped_languages_are_suspected_on_both_sides(caplog):
 
 def test_another_way_to_make_tokens_is_suspected(caplog):
     plain = PlainText("en")
-    english = Vocabulary("en", {"the": 1, "cat": 1, ".": 1}, plain.tokens, plain.others)
+    english = Vocabulary("en", {"the": 1, "cat": 1, ".": 1}, plain.tokens, plain.alternatives)
     (message,) = said(caplog, ["The cat."], source=english)
     assert message.endswith("tokenizer moses and lower case would suit it better (0.0% unknown)")
 

@@ -25,14 +25,15 @@ from fairseq_rnnsearch.decoding.decode import decode
 from fairseq_rnnsearch.decoding.length_limit import LengthLimit
 from fairseq_rnnsearch.decoding.search import BeamSearch, Scorer
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.inference.model_folder import quantised
 from fairseq_rnnsearch.inference.translator import Translator
 from fairseq_rnnsearch.kernels import reference
 from fairseq_rnnsearch.living import living_page
 from fairseq_rnnsearch.living.__main__ import main
 from fairseq_rnnsearch.living.living_page import write_living_page
-from fairseq_rnnsearch.living.moments import moments
-from fairseq_rnnsearch.living.stored_weights import rounded, stored_model
+from fairseq_rnnsearch.living.stored_weights import stored_model
 from fairseq_rnnsearch.living.text_rules import ranges, text_rules
+from fairseq_rnnsearch.living.training_checkpoints import evenly_in_log_scale
 from fairseq_rnnsearch.paper.network import DECODER_ORDERS
 from fairseq_rnnsearch.plugin.models import RNNSearchConfig
 
@@ -263,7 +264,7 @@ def test_rounded_weights_are_those_that_are_stored(tmp_path):
     write_living_page(path, [model])
     for parameter in model.models[0].parameters():
         if parameter.dim() > 1:
-            steps, scales = rounded(parameter.detach().numpy())
+            steps, scales = quantised(parameter.detach().numpy())
             assert steps.dtype == np.int8 and np.abs(steps).max() == 127
             again = torch.from_numpy(steps * scales[:, None])
             assert (again - parameter).abs().max() <= scales.max() / 2
@@ -574,9 +575,9 @@ def test_a_toy_model_lists_the_words_that_it_knows(tmp_path):
 
 
 def test_moments_lie_evenly_on_a_logarithmic_scale():
-    assert moments([1, 2, 7]) == [1, 2, 7]
-    assert moments(range(10, 2100, 10), 5) == [10, 40, 140, 550, 2090]
-    assert len(moments(range(1, 100_000))) == 20
+    assert evenly_in_log_scale([1, 2, 7]) == [1, 2, 7]
+    assert evenly_in_log_scale(range(10, 2100, 10), 5) == [10, 40, 140, 550, 2090]
+    assert len(evenly_in_log_scale(range(1, 100_000))) == 20
 
 
 @needs_node

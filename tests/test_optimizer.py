@@ -379,7 +379,7 @@ def test_skip_touches_nothing_and_is_counted(poisoned, caplog, bad, clip_norm):
     before, state = values(params), accumulators(optimizer)
     with metrics.aggregate() as logged, caplog.at_level(logging.WARNING):
         norm = optimizer.clip_grad_norm(clip_norm)
-        assert not torch.isfinite(norm) and optimizer.decides()
+        assert not torch.isfinite(norm) and optimizer.handles_nonfinite()
         optimizer.step()
         assert same(values(params), before)
         assert same(accumulators(optimizer), state)
@@ -399,7 +399,7 @@ def test_shrink_takes_a_tenth_of_the_parameter_as_the_gradient(poisoned, caplog)
     optimizer, params = poisoned(math.nan, nonfinite="shrink")
     before, state = values(params), accumulators(optimizer)
     with metrics.aggregate() as logged, caplog.at_level(logging.WARNING):
-        assert optimizer.clip_grad_norm(1.0).isnan() and optimizer.decides()
+        assert optimizer.clip_grad_norm(1.0).isnan() and optimizer.handles_nonfinite()
     assert logged.get_smoothed_values()["nonfinite"] == 1
     assert "0.1 x parameter used as the gradient" in caplog.text
     optimizer.step()
@@ -414,7 +414,7 @@ def test_shrink_takes_a_tenth_of_the_parameter_as_the_gradient(poisoned, caplog)
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_raise_hands_the_norm_to_the_trainer(poisoned, bad):
     optimizer, _ = poisoned(bad, nonfinite="raise")
-    assert not torch.isfinite(optimizer.clip_grad_norm(1.0)) and not optimizer.decides()
+    assert not torch.isfinite(optimizer.clip_grad_norm(1.0)) and not optimizer.handles_nonfinite()
 
 
 # --- refusals ------------------------------------------------------------------------------------

@@ -50,13 +50,13 @@ class Vocabulary:
         counts: how often each piece, or word, stood in the training text; without fairseq's
             symbols.
         tokens: makes the tokens of a sentence.
-        ways: other ways to make them, each with its description; called when a warning wants them.
+        alternatives: other ways to make them, by description; called when a warning wants them.
     """
 
     language: str
     counts: Mapping[str, int]
     tokens: Tokens = str.split
-    ways: Callable[[], Mapping[str, Tokens]] = dict
+    alternatives: Callable[[], Mapping[str, Tokens]] = dict
 
     @cached_property
     def pieces_per_word(self) -> float:
@@ -227,9 +227,9 @@ def _explained(count: Count, other: Vocabulary) -> str:
     """Return the finding, and an alternative that would at least halve the trouble."""
     own = count.vocabulary
     tried = [(other, other.tokens, f"it looks like {other.language}: are the languages swapped?")]
-    ways = {_COMPOSED: lambda sentence: own.tokens(_composed(sentence)), **own.ways()}
-    for way, tokens in ways.items():
-        tried.append((own, tokens, f"{way} would suit it better"))
+    composed = {_COMPOSED: lambda sentence: own.tokens(_composed(sentence))}
+    for described, tokens in (composed | own.alternatives()).items():
+        tried.append((own, tokens, f"{described} would suit it better"))
     best, suspicion = count, ""
     for vocabulary, tokens, said in tried if count.sentences else ():
         again = Count(vocabulary)
@@ -258,7 +258,7 @@ def words_of(dictionary: Any, language: str, text: PlainText | None = None) -> V
     counts = dict(zip(dictionary.symbols[first:], dictionary.count[first:], strict=True))
     if text is None:
         return Vocabulary(language, counts)
-    return Vocabulary(language, counts, text.tokens, text.others)
+    return Vocabulary(language, counts, text.tokens, text.alternatives)
 
 
 def unknown_words(tokens: Sequence[str], vocabulary: Vocabulary) -> tuple[str, ...]:

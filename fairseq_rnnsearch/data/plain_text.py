@@ -151,17 +151,17 @@ class PlainText:
         joined = " ".join(tokens) + " "
         return self._join(joined.replace("@@ ", "").split())
 
-    def others(self) -> dict[str, Split]:
+    def alternatives(self) -> dict[str, Split]:
         """Return the other ways to make tokens, by their descriptions."""
         tokenizers = {}
         for tokenizer, lowercase in itertools.product(TOKENIZERS, (False, True)):
             is_this = (tokenizer, lowercase) == (self.tokenizer, self.lowercase)
             if is_this or (tokenizer == "character" and self.bpe_codes):
                 continue
-            way = PlainText(self.language, tokenizer, lowercase, sacremoses=self._sacremoses)
-            way._segment, way._spaces = self._segment, self._spaces
+            other = PlainText(self.language, tokenizer, lowercase, sacremoses=self._sacremoses)
+            other._segment, other._spaces = self._segment, self._spaces
             described = f"tokenizer {tokenizer}{' and lower case' * lowercase}"
-            tokenizers[described] = way.tokens
+            tokenizers[described] = other.tokens
         return tokenizers
 
 

@@ -127,7 +127,7 @@ def _as_stored(model: TranslationModel, weights: str) -> Iterator[tuple[str, tor
         if weights == "float32" or values.dim() == 1:
             yield name, values
         elif weights == "int8":
-            steps, scales = rounded(values.numpy())
+            steps, scales = quantised(values.numpy())
             yield name, torch.from_numpy(steps)
             yield name + _SCALE, torch.from_numpy(scales)
         elif not torch.isfinite(half := values.half()).all():
@@ -139,7 +139,7 @@ def _as_stored(model: TranslationModel, weights: str) -> Iterator[tuple[str, tor
             yield name, half
 
 
-def rounded(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def quantised(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Round a matrix; return its 8-bit numbers and its rows' scales."""
     scales = np.abs(values).max(axis=1).astype(np.float32) / np.float32(127)
     steps = np.divide(values, scales[:, None], out=np.zeros_like(values), where=scales[:, None] > 0)

@@ -41,7 +41,8 @@ class Reference:
             # the parameters' type: under autocast the inputs, being products, are narrower
             dtype = torch.promote_types(inputs.dtype, unit.input_weight.dtype)
             initial = inputs.new_zeros(inputs.size(1), unit.hidden_size, dtype=dtype)
-        return torch.cat([_one_way(*way, initial, present) for way in directions], dim=-1)
+        states = [_one_direction(*direction, initial, present) for direction in directions]
+        return torch.cat(states, dim=-1)
 
     def decoder_recurrence(
         self,
@@ -112,7 +113,7 @@ class Reference:
         pass  # nothing is kept
 
 
-def _one_way(
+def _one_direction(
     inputs: Tensor, unit: Unit, reverse: bool, initial: Tensor, present: Tensor | None
 ) -> Tensor:
     """Return the hidden states of one direction, ``(time, batch, n)``."""

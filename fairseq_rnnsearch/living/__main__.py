@@ -27,7 +27,7 @@ from fairseq_rnnsearch.inference.command_options import (
     show_warnings,
     starting,
 )
-from fairseq_rnnsearch.living.moments import MOST_MOMENTS, checkpoints_of
+from fairseq_rnnsearch.living.training_checkpoints import MOST_CHECKPOINTS, checkpoints_of
 
 
 @program
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.training:
         if options.name:
             raise UsageError("--name: with --training, the checkpoints are named by their updates")
-        most = MOST_MOMENTS if options.moments is None else options.moments
+        most = MOST_CHECKPOINTS if options.moments is None else options.moments
         if most < 2:
             raise UsageError(f"--moments {most}: must be 2 or more")
         chosen = checkpoints_of(options.training, most)
@@ -111,7 +111,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--moments", type=int, metavar="N",
         help="with --training, take at most N checkpoints, closer together at the beginning "
-        f"(default: {MOST_MOMENTS})",
+        f"(default: {MOST_CHECKPOINTS})",
     )  # fmt: skip
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the page")
     parser.add_argument("--title", default="RNNsearch", help="heading (default: %(default)s)")

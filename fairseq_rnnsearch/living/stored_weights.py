@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference.model_folder import rounded
+from fairseq_rnnsearch.inference.model_folder import quantised
 from fairseq_rnnsearch.model.model_options import ALIGNMENTS, UNITS
 from fairseq_rnnsearch.model.translation_model import TranslationModel
 
@@ -66,7 +66,7 @@ def _options(model: torch.nn.Module) -> dict[str, str]:
 def _stored(values: np.ndarray, weights: str) -> dict[str, Any]:
     if values.ndim < 2 or weights == "float32":
         return {"shape": values.shape, "values": _base64(values.astype("<f4")), "scales": None}
-    steps, scales = rounded(values)
+    steps, scales = quantised(values)
     return {
         "shape": values.shape, "values": _base64(steps), "scales": _base64(scales.astype("<f4")),
     }  # fmt: skip

@@ -98,7 +98,7 @@ def check_options(options: Namespace) -> None:
         )
 
 
-def refuse_halves(cfg: DictConfig) -> None:
+def refuse_half_precision(cfg: DictConfig) -> None:
     """Refuse fairseq's options for narrow types if a model has its own option.
 
     Args:

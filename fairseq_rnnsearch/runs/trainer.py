@@ -30,7 +30,7 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.runs import checkpoints, patience
 from fairseq_rnnsearch.runs.locking import locked_elsewhere
 from fairseq_rnnsearch.runs.memory import keep_freed_memory
-from fairseq_rnnsearch.runs.options import check_configuration, refuse_halves
+from fairseq_rnnsearch.runs.options import check_configuration, refuse_half_precision
 from fairseq_rnnsearch.runs.signals import StopRequest, end_training
 from fairseq_rnnsearch.runs.writing import write_whole
 
@@ -71,16 +71,16 @@ class AlignmentTask(Protocol):
 
 
 @runtime_checkable
-class DecidingOptimizer(Protocol):
-    """An optimizer that decides what happens when a gradient is not finite."""
+class NonfiniteHandler(Protocol):
+    """An optimizer that handles gradients that are not finite."""
 
     def begin_update(self, explain: Callable[[], str]) -> None:
         """Take the function that explains the update if its gradient is not finite."""
 
-    def decides(self) -> bool:
-        """Tell whether clipping decides about an update whose norm is not finite."""
+    def handles_nonfinite(self) -> bool:
+        """Tell whether clipping handles an update whose norm is not finite."""
 
-    def answer(self) -> None:
+    def check_last_norm(self) -> None:
         """Read what is still on the GPU, and handle what is not finite.
 
         Raises:
@@ -107,7 +107,7 @@ class ResumableTrainer(Trainer):
         """Check the options once more: fairseq-hydra-train loads plugins late."""
         check_configuration(cfg)
         if OmegaConf.select(cfg, "model.compute_dtype"):
-            refuse_halves(cfg)
+            refuse_half_precision(cfg)
         self.stop_request = StopRequest()
         self.saved_at: int | None = None
         self._is_ending = False
@@ -280,10 +280,11 @@ class ResumableTrainer(Trainer):
         """Clip as fairseq does, and return 0 for an update that the optimizer has dealt with.
 
         fairseq ends training if the norm is not finite, and waits for the GPU to report it. If the
-        optimizer decides, a norm on a GPU is kept for the log, and fairseq gets a 0.
+        optimizer handles it, a norm on a GPU is kept for the log, and fairseq gets a 0.
         """
         norm = super().clip_grad_norm(clip_norm)
-        if not (isinstance(self.optimizer, DecidingOptimizer) and self.optimizer.decides()):
+        optimizer = self.optimizer
+        if not (isinstance(optimizer, NonfiniteHandler) and optimizer.handles_nonfinite()):
             return norm
         norm = torch.nan_to_num(norm, nan=0.0, posinf=0.0)
         if norm.device.type == "cpu" or self._grad_norm_buf is not None:  # which are compared
@@ -316,8 +317,8 @@ class ResumableTrainer(Trainer):
         """Log the pending updates, and handle non-finite ones."""
         with metrics.aggregate("train"), metrics.aggregate("train_inner"):
             self._log_all_but(0)
-            if isinstance(self.optimizer, DecidingOptimizer):
-                self.optimizer.answer()
+            if isinstance(self.optimizer, NonfiniteHandler):
+                self.optimizer.check_last_norm()
 
     def _log_all_but(self, newest: int) -> None:
         while len(self._unlogged) > newest:

@@ -148,10 +148,10 @@ def _languages(options: argparse.Namespace) -> tuple[str, str]:
         UsageError: options do not go together, or name no two languages.
         UserError: a file is not there.
     """
-    ways = [options.pairs, options.source or options.target, options.corpus]
-    if sum(map(bool, ways)) > 1:
+    given = [options.pairs, options.source or options.target, options.corpus]
+    if sum(map(bool, given)) > 1:
         raise UsageError("--pairs, --corpus, and --source with --target exclude each other")
-    if not any(ways) or bool(options.source) != bool(options.target):
+    if not any(given) or bool(options.source) != bool(options.target):
         raise UsageError(
             "--source and --target name the two text files, or --pairs one of two columns"
         )

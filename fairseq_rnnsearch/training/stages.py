@@ -118,8 +118,8 @@ class Training:
         steps = [Step("tokenise it", self._tokenise, self._in_work("tokens"))]
         if self.settings.vocabulary == "bpe":
             steps.append(Step("make subwords", self._make_subwords, self._in_work("subwords")))
-        goes_on = bool(self.settings.bpe_dropout)
-        return [*steps, Step("binarise it", self._binarise, self.data, goes_on)]
+        resumes = bool(self.settings.bpe_dropout)
+        return [*steps, Step("binarise it", self._binarise, self.data, resumes)]
 
     def train(self) -> list[Step]:
         """Return the steps of the training: one or, for R-Drop after BPE-dropout, two."""

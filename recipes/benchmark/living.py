@@ -32,7 +32,7 @@ from fairseq_rnnsearch import Translator, load
 from fairseq_rnnsearch.command_line import OneLineParser, program
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import replacing, write_text
-from fairseq_rnnsearch.living.stored_weights import rounded
+from fairseq_rnnsearch.inference.model_folder import quantised
 
 FLAGS = "--headless=new --no-sandbox --disable-gpu --disable-background-networking --no-first-run"
 FLAGS += " --hide-scrollbars"
@@ -139,11 +139,11 @@ def agreement(
     }
 
 
-def round_matrices(model: Translator) -> None:
+def quantise_matrices(model: Translator) -> None:
     """Give a model the weights that its page has."""
     for parameter in model.models[0].parameters():
         if parameter.dim() > 1:
-            steps, scales = rounded(parameter.detach().numpy())
+            steps, scales = quantised(parameter.detach().numpy())
             parameter.data.copy_(parameter.new_tensor(steps * scales[:, None]))
 
 
@@ -160,7 +160,7 @@ def compare(driver: Any, args: argparse.Namespace, text: Sequence[str]) -> dict:
     comparison["float32"] = agreement(answers, model, sentences, args.beam)
     # anew, because kernels keep what they have packed
     model = load(args.checkpoint, args.data, compute_dtype="float32")
-    round_matrices(model)
+    quantise_matrices(model)
     comparison["rounded"] = agreement(answers, model, sentences, args.beam)
     if args.reference:
         reference = lines_of(args.reference)[: len(sentences)]

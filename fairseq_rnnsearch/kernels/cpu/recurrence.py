@@ -56,11 +56,12 @@ def recurrence(
     directions: Sequence[Direction], initial: Tensor | None = None, present: Tensor | None = None
 ) -> Tensor:
     """See ``Backend.recurrence``; the directions take their steps together."""
-    units = [way.unit for way in directions]
+    units = [direction.unit for direction in directions]
     weights = [w for unit in units for w in (unit.recurrent_gates, unit.recurrent_proposed)]
     if few_rows.takes(weights, directions[0].inputs.dtype):
         return few_rows.recurrence(directions, initial, present)
-    reverse, inputs = tuple(way.reverse for way in directions), [way.inputs for way in directions]
+    reverse = tuple(direction.reverse for direction in directions)
+    inputs = [direction.inputs for direction in directions]
     arrange = product if can_keep(weights[0]) else partial(batch_product, uses=len(inputs[0]))
     return apply(_Recurrence, arrange, reverse, present, initial, *inputs, *weights)
 

@@ -21,10 +21,10 @@ def recurrence(
     directions: Sequence[Direction], initial: Tensor | None, present: Tensor | None
 ) -> Tensor:
     """See ``Backend.recurrence``."""
-    reverse = tuple(way.reverse for way in directions)
-    inputs = torch.stack([way.inputs for way in directions])
-    U_gates = torch.stack([way.unit.recurrent_gates for way in directions])
-    U = torch.stack([way.unit.recurrent_proposed for way in directions])
+    reverse = tuple(direction.reverse for direction in directions)
+    inputs = torch.stack([direction.inputs for direction in directions])
+    U_gates = torch.stack([direction.unit.recurrent_gates for direction in directions])
+    U = torch.stack([direction.unit.recurrent_proposed for direction in directions])
     return apply(_JointRecurrence, reverse, present, initial, inputs, U_gates, U)
 
 
@@ -76,8 +76,8 @@ class _JointRecurrence(torch.autograd.Function):
             products.new_state(x, None, h, reset, U, unit, *following)
         ctx.save_for_backward(units, states, states_in, reset_h, U_gates, U)
         ctx.reverse = reverse
-        ways = [x[:T] if back else x[1:] for x, back in zip(states_in, reverse, strict=True)]
-        return torch.cat([way.transpose(0, 1) for way in ways], dim=-1).transpose(0, 1)
+        outputs = [x[:T] if back else x[1:] for x, back in zip(states_in, reverse, strict=True)]
+        return torch.cat([output.transpose(0, 1) for output in outputs], dim=-1).transpose(0, 1)
 
     @staticmethod
     @first_order

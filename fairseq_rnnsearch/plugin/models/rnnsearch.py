@@ -20,7 +20,7 @@ from fairseq_rnnsearch.plugin.models.rnnsearch_config import RNNSearchConfig, ad
 from fairseq_rnnsearch.plugin.models.rnnsearch_decoder import RNNSearchDecoder
 from fairseq_rnnsearch.plugin.models.rnnsearch_encoder import RNNSearchEncoder
 from fairseq_rnnsearch.runs import mends
-from fairseq_rnnsearch.runs.options import refuse_halves
+from fairseq_rnnsearch.runs.options import refuse_half_precision
 from fairseq_rnnsearch.runs.trainer import AlignmentTask
 
 logger = logging.getLogger(__name__)
@@ -155,9 +155,9 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
         """Prepare for translation; fairseq calls this, and does not train afterwards.
 
         Raises:
-            UserError: as ``refuse_halves``, and for options that do nothing with this model.
+            UserError: as ``refuse_half_precision``, and for options that do nothing here.
         """
-        refuse_halves(cfg)
+        refuse_half_precision(cfg)
         for name, why in _MEANINGLESS.items():
             if cfg.generation.get(name, usual := getattr(GenerationConfig, name)) != usual:
                 raise UserError(f"{option_of(name)}: this model {why}")

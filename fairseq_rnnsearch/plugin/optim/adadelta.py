@@ -106,7 +106,7 @@ class RNNSearchAdadelta(FairseqOptimizer):
         self._optimizer = OnePassAdadelta(params, **self.optimizer_config)
 
     def begin_update(self, explain: Callable[[], str]) -> None:
-        """See ``runs.trainer.DecidingOptimizer``."""
+        """See ``runs.trainer.NonfiniteHandler``."""
         self._explain = explain
 
     @property
@@ -141,7 +141,8 @@ class RNNSearchAdadelta(FairseqOptimizer):
     ) -> Tensor:
         """Clip the next update's gradients, and decide what happens if the norm is not finite.
 
-        fairseq's own trainer ends training at such a norm; ``runs.trainer`` asks ``decides``.
+        fairseq's own trainer ends training at such a norm; ``runs.trainer`` asks
+        ``handles_nonfinite``.
 
         Args:
             max_norm: the largest norm to allow; 0 does not clip.
@@ -153,17 +154,17 @@ class RNNSearchAdadelta(FairseqOptimizer):
         Raises:
             UserError: after ``--nonfinite-limit`` such norms in a row.
         """
-        self.answer()
+        self.check_last_norm()
         gradients = gradients_of(self.params)
         norm = norm_of(gradients) if gradients else torch.tensor(0.0)
         if aggregate_norm_fn is not None:
             norm = aggregate_norm_fn(norm)
         # fairseq's own adds 1e-6 to the norm
         self._optimizer.factor = (max_norm / norm).clamp(max=1.0) if max_norm > 0 else None
-        if not self.decides():
+        if not self.handles_nonfinite():
             return norm
         if self._optimizer.runs_triton:
-            self._decide_on_the_device(norm)
+            self._handle_on_the_device(norm)
         elif torch.isfinite(norm):
             self._leaves_out, self._nonfinite_in_a_row = False, 0
         else:
@@ -175,7 +176,7 @@ class RNNSearchAdadelta(FairseqOptimizer):
                     parameter.grad = 0.1 * parameter.detach()
         return norm
 
-    def _decide_on_the_device(self, norm: Tensor) -> None:
+    def _handle_on_the_device(self, norm: Tensor) -> None:
         """Let the device handle a non-finite norm, without asking whether it is one."""
         is_finite = norm < math.inf  # one launch, where isfinite is four
         if self.cfg.nonfinite == "skip":
@@ -189,12 +190,12 @@ class RNNSearchAdadelta(FairseqOptimizer):
                 parameter.grad = torch.where(is_finite, gradient, instead)
         self._unread_norm = CopiedNumbers(norm), self._explain
 
-    def decides(self) -> bool:
-        """See ``runs.trainer.DecidingOptimizer``."""
+    def handles_nonfinite(self) -> bool:
+        """See ``runs.trainer.NonfiniteHandler``."""
         return self.cfg.nonfinite != "raise"
 
-    def answer(self) -> None:
-        """See ``runs.trainer.DecidingOptimizer``."""
+    def check_last_norm(self) -> None:
+        """See ``runs.trainer.NonfiniteHandler``."""
         if self._unread_norm is None:
             return
         (norm, explain), self._unread_norm = self._unread_norm, None
@@ -206,7 +207,7 @@ class RNNSearchAdadelta(FairseqOptimizer):
 
     def state_dict(self) -> dict:
         """Return fairseq's state, after checking that all its updates were sound."""
-        self.answer()
+        self.check_last_norm()
         return super().state_dict()
 
     def _report(self, norm: Tensor, explain: Callable[[], str]) -> None:

@@ -41,7 +41,7 @@ from fairseq_rnnsearch.plugin.tasks.parallel_data import ParallelDataTask
 from fairseq_rnnsearch.plugin.tasks.source_words import SourceWords
 from fairseq_rnnsearch.plugin.tasks.task_options import AlignmentHeatmapConfig
 from fairseq_rnnsearch.runs.printed_alignment import printed_alignment
-from fairseq_rnnsearch.runs.trainer import DecidingOptimizer
+from fairseq_rnnsearch.runs.trainer import NonfiniteHandler
 
 logger = logging.getLogger(__name__)
 
@@ -159,7 +159,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
             if update_num != self._update_record.update:
                 self._update_record = UpdateRecord(update_num)
             self._update_record.add(sample, model, criterion)
-        if isinstance(optimizer, DecidingOptimizer):
+        if isinstance(optimizer, NonfiniteHandler):
             optimizer.begin_update(self._update_record.explain)
         with naming_the_batch(sample):
             return super().train_step(sample, model, criterion, optimizer, update_num, ignore_grad)

@@ -6,6 +6,7 @@ they are not in fairseq's binary data.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from fairseq.data import Dictionary, FairseqDataset, LanguagePairDataset
@@ -24,16 +25,16 @@ class SourceWords:
     Args:
         dictionaries: for the source and the target.
         languages: of the source and the target.
-        folder: the data folder, whose preprocessing.json may describe the tokenisation.
+        data: the data folder, whose preprocessing.json may describe the tokenisation.
     """
 
     def __init__(
-        self, dictionaries: Sequence[Dictionary], languages: Sequence[str], folder: Path
+        self, dictionaries: Sequence[Dictionary], languages: Sequence[str], data: Path
     ) -> None:
         self._dictionaries = dictionaries
         self._vocabularies = [
-            replace(words_of(*pair), ways=lambda language=pair[1]: _ways(folder, language))
-            for pair in zip(dictionaries, languages, strict=True)
+            replace(words_of(words, language), alternatives=partial(_alternatives, data, language))
+            for words, language in zip(dictionaries, languages, strict=True)
         ]
 
     def count_data(self, datasets: Iterable[FairseqDataset], with_target: bool) -> None:
@@ -74,7 +75,7 @@ class SourceWords:
         return (*marked(words, self._vocabularies[0]), shown[-1])
 
 
-def _ways(folder: Path, language: str) -> dict:
+def _alternatives(folder: Path, language: str) -> dict:
     if not (folder / FILE_NAME).exists():
         return {}
     program = f"rnnsearch-translate, which prepares text as {FILE_NAME} says,"

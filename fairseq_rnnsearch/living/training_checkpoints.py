@@ -1,4 +1,4 @@
-"""The moments of a training that a page shows, as checkpoints of its save folder."""
+"""The checkpoints of a training that a page shows."""
 
 import math
 import re
@@ -7,13 +7,13 @@ from pathlib import Path
 
 from fairseq_rnnsearch.errors import UserError
 
-MOST_MOMENTS = 20
+MOST_CHECKPOINTS = 20
 
 # fairseq's names of checkpoints, with what they count
 _NAMES = {"update": r"checkpoint_\d+_(\d+)\.pt", "epoch": r"checkpoint(\d+)\.pt"}
 
 
-def checkpoints_of(folder: Path, most: int = MOST_MOMENTS) -> dict[str, Path]:
+def checkpoints_of(folder: Path, most: int = MOST_CHECKPOINTS) -> dict[str, Path]:
     """Return at most so many checkpoints of a training by their names, "update 100" or "epoch 3".
 
     They are in order. Those of updates (``--save-interval-updates``) are preferred to those of
@@ -26,16 +26,15 @@ def checkpoints_of(folder: Path, most: int = MOST_MOMENTS) -> dict[str, Path]:
         matches = ((re.fullmatch(name, path.name), path) for path in folder.glob("*.pt"))
         by_number = {int(match[1]): path for match, path in matches if match}
         if len(by_number) > 1:
-            return {
-                f"{unit} {number}": by_number[number] for number in moments(sorted(by_number), most)
-            }
+            chosen = evenly_in_log_scale(sorted(by_number), most)
+            return {f"{unit} {number}": by_number[number] for number in chosen}
     raise UserError(
         f"--training {folder}: must be a folder with two checkpoints of updates or epochs; "
         "train with --save-interval-updates, or without --no-epoch-checkpoints"
     )
 
 
-def moments(numbers: Sequence[int], most: int = MOST_MOMENTS) -> list[int]:
+def evenly_in_log_scale(numbers: Sequence[int], most: int = MOST_CHECKPOINTS) -> list[int]:
     """Choose at most so many, 2 or more, of increasing numbers, evenly on a logarithmic scale."""
     if len(numbers) <= most:
         return list(numbers)
