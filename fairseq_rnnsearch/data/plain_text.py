@@ -18,9 +18,10 @@ at spaces.
 import copy
 import io
 import itertools
+import json
 import logging
 import re
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import version
 from pathlib import Path
@@ -30,7 +31,7 @@ import regex
 
 from fairseq_rnnsearch.data import reversible
 from fairseq_rnnsearch.errors import UserError, as_text
-from fairseq_rnnsearch.files import read_json, read_plain_text
+from fairseq_rnnsearch.files import read_json, read_plain_text, write_text
 
 logger = logging.getLogger(__name__)
 
@@ -265,6 +266,12 @@ def _merges(text: str) -> Any:
     from subword_nmt.apply_bpe import BPE
 
     return BPE(io.StringIO(text))
+
+
+def write_settings(folder: Path, languages: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write a folder's preprocessing.json, which ``settings_of`` reads."""
+    text = json.dumps(languages, indent=1, ensure_ascii=False) + "\n"
+    write_text(folder / FILE_NAME, text)
 
 
 def settings_of(folder: Path) -> dict[str, dict[str, Any]]:

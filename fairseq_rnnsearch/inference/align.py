@@ -25,8 +25,9 @@ from typing import IO, TYPE_CHECKING
 from tqdm import tqdm
 from tqdm.contrib.logging import logging_redirect_tqdm
 
-from fairseq_rnnsearch.alignment.evaluation.symmetrisation import METHODS, pharaoh, symmetrise
+from fairseq_rnnsearch.alignment.evaluation.symmetrisation import METHODS, symmetrise
 from fairseq_rnnsearch.alignment.figures import Gallery, parse_formats, parse_samples
+from fairseq_rnnsearch.alignment.figures.alignment import pharaoh
 from fairseq_rnnsearch.command_line import parser_of, program, usage
 from fairseq_rnnsearch.data.corpus import check_parallel
 from fairseq_rnnsearch.errors import UserError, counted

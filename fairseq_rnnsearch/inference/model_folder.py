@@ -156,8 +156,7 @@ def _copy_preprocessing(data: Path, languages: tuple[str, str], folder: Path) ->
             own = f"codes.{language}"  # no other file's name
             shutil.copyfile(data / codes, folder / own)
             settings[language] = of_language | {"bpe_codes": own}
-    text = json.dumps(settings, ensure_ascii=False, indent=1)
-    (folder / plain_text.FILE_NAME).write_text(text + "\n", encoding="utf-8")
+    plain_text.write_settings(folder, settings)
 
 
 def _config(facts: Facts, weights: str) -> str:

@@ -18,7 +18,6 @@ are named train.
 import argparse
 import contextlib
 import io
-import json
 import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
@@ -32,7 +31,13 @@ from tqdm import tqdm
 
 from fairseq_rnnsearch.command_line import parser_of, program
 from fairseq_rnnsearch.data.corpus import check_is_file, is_language, numbered_lines
-from fairseq_rnnsearch.data.plain_text import FILE_NAME, TOKENIZERS, PlainText, settings_of
+from fairseq_rnnsearch.data.plain_text import (
+    FILE_NAME,
+    TOKENIZERS,
+    PlainText,
+    settings_of,
+    write_settings,
+)
 from fairseq_rnnsearch.errors import UsageError, UserError
 from fairseq_rnnsearch.files import make_folder, replacing, write_text
 from fairseq_rnnsearch.inference.command_options import MixedParser
@@ -242,8 +247,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
             else:
                 _convert_files(options.files, unfinished, rules_of, options.join)
             if not options.join:
-                text = json.dumps(described, indent=1, ensure_ascii=False) + "\n"
-                write_text(unfinished / FILE_NAME, text)
+                write_settings(unfinished, described)
             for path in unfinished.iterdir():
                 path.replace(options.out / path.name)
     except OSError as problem:

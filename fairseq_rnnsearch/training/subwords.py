@@ -1,6 +1,5 @@
 """Subwords of a training's text (BPE), and copies of it that BPE-dropout has split."""
 
-import json
 import random
 import shutil
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ def make_subwords(
         with_codes: those of the languages that have merges.
     """
     # subword-nmt is imported here: a work folder is checked without it
-    from fairseq_rnnsearch.data.plain_text import FILE_NAME
+    from fairseq_rnnsearch.data.plain_text import settings_of, write_settings
     from fairseq_rnnsearch.inference.tokenizing import learn_codes
 
     out.mkdir()
@@ -49,11 +48,10 @@ def make_subwords(
         with train.open("wb") as file:
             for path in (whole, *copies):
                 file.write(path.read_bytes())
-    described = json.loads((tokens / FILE_NAME).read_text(encoding="utf-8"))
+    described = settings_of(tokens)
     for language in with_codes:
         described[language]["bpe_codes"] = f"codes.{language}"
-    text = json.dumps(described, indent=1, ensure_ascii=False) + "\n"
-    (out / FILE_NAME).write_text(text, encoding="utf-8")
+    write_settings(out, described)
 
 
 def _segment(

@@ -33,6 +33,7 @@ from fairseq_rnnsearch.alignment.evaluation.link_options import (
 )
 from fairseq_rnnsearch.alignment.evaluation.links import Link, LinkFile
 from fairseq_rnnsearch.alignment.evaluation.subcommands import add_file
+from fairseq_rnnsearch.alignment.figures.alignment import pharaoh
 from fairseq_rnnsearch.errors import UserError
 
 # These are steps (target, source), in the order in which they are tried.
@@ -114,12 +115,6 @@ def join_files(forward: LinkFile, inverse: LinkFile, method: str) -> list[frozen
         symmetrise(there, back, method)
         for there, back in zip(forward.links, inverse.links, strict=True)
     ]
-
-
-def pharaoh(sentence: AbstractSet[Link]) -> str:
-    """Return links as ``0-0 1-2 ...``, the source first, in the order of the target words."""
-    ordered = sorted(sentence, key=lambda link: (link[1], link[0]))
-    return " ".join(f"{source}-{target}" for source, target in ordered)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:

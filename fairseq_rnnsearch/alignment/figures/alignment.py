@@ -4,7 +4,7 @@ Weights are always ``(target, source)``: each row belongs to a target word, as i
 Figure 3.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,6 +17,12 @@ from fairseq_rnnsearch.errors import UserError
 
 END = "</s>"
 SOURCE_END_CHOICES = ("keep", "drop", "renormalise")
+
+
+def pharaoh(links: Iterable[tuple[int, int]]) -> str:
+    """Return links as ``0-0 1-2 ...``, the source first, in the order of the target words."""
+    ordered = sorted(links, key=lambda link: (link[1], link[0]))
+    return " ".join(f"{source}-{target}" for source, target in ordered)
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,8 +150,8 @@ class Alignment:
         return [(int(source), target) for target, source in enumerate(best)]
 
     def pharaoh(self) -> str:
-        """Return the links as ``0-0 1-2 ...``, with the source first."""
-        return " ".join(f"{source}-{target}" for source, target in self.links())
+        """Return the links as a line of text, see the function."""
+        return pharaoh(self.links())
 
     def entropy(self) -> float:
         """Return the mean over target words of the entropy of their weights, in bits.
