@@ -1,17 +1,17 @@
-"""Count a text's unknown words, and warn once if there are too many.
-
-Another warning reports lines with several sentences: a model that was trained on single ones often
-translates only the first. The first sentence of more than `LONG` tokens is named before its
-translation begins. One more is due if the words are known, but the text is unlike the training's:
-if the model is less sure of the tokens that it writes than it was of those that people wrote as
-translations of its validation text.
+"""Count a text's unknown words, and warn once about each way in which a text does not suit a model.
 
 A *word* is what the tokeniser makes of a text, punctuation marks too, with its subword pieces
 (``@@``) put together. It is *unknown* if the dictionary lacks one of its pieces, so that the model
-reads ``<unk>`` there. A warning is due for any unknown word in a text of one sentence, when
-``MOST_UNKNOWN`` of a longer text's words are unknown, or when words split into ``MOST_PIECES``
-times as many pieces as in the training. It also says what would make more of the text known:
-the model's other language, or another way to make tokens.
+reads ``<unk>`` there. Warnings are due for
+
+- unknown words: any in a text of one sentence, ``MOST_UNKNOWN`` of a longer text's words; or words
+  that split into ``MOST_PIECES`` times as many pieces as in the training. The warning also says
+  what would make more of the text known: the model's other language, or other tokens;
+- lines with several sentences, of which a model that was trained on single ones often translates
+  only the first;
+- a sentence of more than `LONG` tokens, before its translation begins;
+- known words of a text unlike the training's: the model is less sure of the tokens that it writes
+  than it was of those that people wrote as translations of its validation text.
 """
 
 import logging
