@@ -8,6 +8,7 @@ row of weights stands in for what the reference kernels attend with.
 import itertools
 import json
 import math
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ import torch
 from models import EOS, PAD, build_model, random_model
 
 from fairseq_rnnsearch import load
+from fairseq_rnnsearch.data import coverage
 from fairseq_rnnsearch.data.plain_text import TOKENIZERS, PlainText, sentences_in
 from fairseq_rnnsearch.decoding.decode import decode
 from fairseq_rnnsearch.decoding.length_limit import LengthLimit
@@ -58,6 +60,14 @@ def translator(**options):
             dictionary.symbols[number] = f"{word}@@"
             dictionary.indices[f"{word}@@"] = number
     return Translator([model], *dictionaries, PlainText("en"), PlainText("fr"), length_limit=SHORT)
+
+
+def test_the_page_warns_where_python_does():
+    script = (Path(living_page.__file__).parent / "coverage.js").read_text()
+    found = {name: float(value) for name, value in re.findall(r"\b([A-Z_]+) = ([0-9.]+)", script)}
+    names = ("MOST_UNKNOWN", "MOST_PIECES", "LEAST_BITS")
+    expected = {name: getattr(coverage, name) for name in names}
+    assert found == expected | {"MOST_EXAMPLES": coverage.EXAMPLES}
 
 
 def again(model, network):
