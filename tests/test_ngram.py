@@ -132,6 +132,10 @@ def test_words_are_those_seen_often_enough():
     assert vocabulary.encode("a  c\n\né\u00a0b b\n").tolist() == [3, 2, END, END, 2, 4, END]
 
 
+def test_a_token_that_is_spelt_like_a_symbol_is_an_unknown_word():
+    assert Vocabulary(["a"]).encode("a </s> <s> <unk>\n").tolist() == [3, *[UNKNOWN] * 3, END]
+
+
 def test_a_saved_model_is_the_same(tmp_path):
     train = random_sentences(5, 30, "aé&h")
     model = NGramModel.estimate(Vocabulary.of(train), text_of(train), 3)

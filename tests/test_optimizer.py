@@ -411,6 +411,19 @@ def test_shrink_takes_a_tenth_of_the_parameter_as_the_gradient(poisoned, caplog)
         assert_allclose(accumulators(optimizer)[2 * i + 1], dx2, rtol=1e-14)
 
 
+def test_an_interruption_does_not_reset_the_count_of_a_row():
+    optimizer = build(parameters(), nonfinite_limit=3)
+    with metrics.aggregate(), pytest.raises(UserError, match="3 updates in a row had a gradient"):
+        for _ in range(4):
+            params, resumed = parameters(), optimizer.state_dict()
+            optimizer = build(params, nonfinite_limit=3)
+            optimizer.load_state_dict(resumed)
+            give_gradients(params, 3)
+            params[0].grad[1, 0] = math.nan
+            optimizer.clip_grad_norm(1.0)
+            optimizer.step()
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_raise_hands_the_norm_to_the_trainer(poisoned, bad):
     optimizer, _ = poisoned(bad, nonfinite="raise")

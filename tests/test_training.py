@@ -60,6 +60,7 @@ SUBWORDS = {  # what goes with so many pairs, unless it is set otherwise
     (9000, "vocabulary=shortlist"): (0, 0, 0, 0.0015, "best"),
     (9000, "optimizer=adadelta"): (0.1, 20, 3, 0.0015, "average"),
     (9000, "rdrop=0 checkpoint=best"): (0.1, 20, 0, 0.003, "best"),
+    (9000, "bpe_dropout_epochs=0"): (0.1, 0, 0, 0.003, "average"),
     (199_999, ""): (0.1, 11, 2, 0.003, "average"),
     (199_999, "bpe_dropout=0"): (0, 0, 0, 0.003, "average"),
     (200_000, ""): (0, 0, 0, 0.0007, "best"),

@@ -138,7 +138,7 @@ def _go_on(training: Training, options: argparse.Namespace) -> None:
 
 def _may_fit(pair: Pair, longest: int) -> bool:
     """Tell whether no side has more words; it may have more pieces."""
-    return all(len(side.split()) <= longest for side in pair)
+    return not longest or all(len(side.split()) <= longest for side in pair)
 
 
 def _languages(options: argparse.Namespace) -> tuple[str, str]:

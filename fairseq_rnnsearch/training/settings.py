@@ -288,6 +288,8 @@ def for_corpus(given: Mapping[str, Any], pairs: int, texts: Texts) -> Settings:
         if chosen.get("bpe_dropout", paid["bpe_dropout"]):
             names = "bpe_dropout_epochs", "bpe_copies", "rdrop"
             paid |= zip(names, size.bpe_dropout, strict=True)
+            if chosen.get("bpe_dropout_epochs") == 0:  # it never ends, and R-Drop never begins
+                del paid["rdrop"]
         if settings.optimizer == "adam":
             paid["learning_rate"] = 0.003
         chosen = paid | chosen

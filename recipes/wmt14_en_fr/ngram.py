@@ -47,7 +47,8 @@ class Vocabulary:
     def __init__(self, words: Iterable[str]) -> None:
         self.words = [*SPECIAL, *words]
         # "" stands between two spaces in a row and at the end of a text.
-        self._numbers = _Numbers({word: i for i, word in enumerate(self.words)})
+        # A token of the text that is spelt like a symbol is a word that nobody knows.
+        self._numbers = _Numbers({word: i for i, word in enumerate(self.words) if i > END})
         self._numbers |= {"\n": END, "": _BLANK}
 
     @classmethod

@@ -30,6 +30,8 @@ from fairseq_rnnsearch.runs.mends import mend_fairseq
 
 logger = logging.getLogger(__name__)
 
+_COUNTS = "nonfinite"  # of updates, all and in a row, in the state
+
 
 @dataclass
 class RNNSearchAdadeltaConfig(FairseqDataclass):
@@ -206,9 +208,16 @@ class RNNSearchAdadelta(FairseqOptimizer):
             self._report(norm, explain)
 
     def state_dict(self) -> dict:
-        """Return fairseq's state, after checking that all its updates were sound."""
+        """Return fairseq's state and the counts, after checking that all updates were sound."""
         self.check_last_norm()
-        return super().state_dict()
+        return super().state_dict() | {_COUNTS: (self._nonfinite_updates, self._nonfinite_in_a_row)}
+
+    def load_state_dict(
+        self, state_dict: dict, optimizer_overrides: dict[str, object] | None = None
+    ) -> None:
+        """Load as fairseq does, and go on counting; older checkpoints have no counts."""
+        super().load_state_dict(state_dict, optimizer_overrides)
+        self._nonfinite_updates, self._nonfinite_in_a_row = state_dict.get(_COUNTS, (0, 0))
 
     def _report(self, norm: Tensor, explain: Callable[[], str]) -> None:
         """Log why a norm is not finite, or end training after too many in a row."""
