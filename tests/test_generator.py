@@ -2,6 +2,7 @@
 
 from itertools import chain
 
+import numpy as np
 import pytest
 import torch
 from fairseq.sequence_generator import SequenceGenerator
@@ -251,6 +252,20 @@ def test_a_change_of_weights_is_seen():
         own.data.mul_(0.9)
         other.mul_(0.9)
     assert_same(result(model), result(fresh))
+
+
+@pytest.mark.parametrize("part", [np.s_[:], np.s_[2], np.s_[:, 3], np.s_[-1, :], np.s_[:, -1]])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_changes_that_torch_does_not_count_are_seen(part, dtype):
+    """Averages of parameters and edited embeddings are often written to ``.data``."""
+    torch.manual_seed(0)
+    x, weight = torch.randn(3, 8, dtype=dtype), torch.randn(40, 8).to(dtype)
+    with torch.no_grad():
+        before = packed_weights.product(weight)(x)
+        weight.data[part] += 1
+        after = packed_weights.product(weight)(x)
+    assert_close(after, torch.nn.functional.linear(x, weight), rtol=0, atol=0.1)
+    assert not torch.allclose(after, before, atol=0.1)
 
 
 @pytest.mark.parametrize(("dtype", "most"), [(torch.float32, 1e-5), (torch.bfloat16, 0.04)])
