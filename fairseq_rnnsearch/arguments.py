@@ -120,6 +120,7 @@ _KINDS = {
     "tokenizer": _NAME,
     "lowercase": _SWITCH.or_none(),
     "bpe_codes": _PATH,
+    "user_dir": _PATH,
     "beam": _COUNT,
     "batch_size": _COUNT,
     "lenpen": _number(-LARGEST_LENPEN, LARGEST_LENPEN),

@@ -2,6 +2,8 @@
 
 import io
 import re
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 
@@ -10,6 +12,7 @@ import pytest
 from commands import (
     LAST_ONLY,
     MODEL,
+    PACKAGE,
     PAPER,
     SIZES,
     Watch,
@@ -79,6 +82,43 @@ def test_trained_resumed_and_translated(name, small_corpus, tmp_path):
     assert "end of epoch 2" in second.out
     if not task:  # fairseq's own loses some
         assert sorted(translated.hypotheses()) == list(range(13))
+
+
+@pytest.fixture(scope="module")
+def sharp(small_corpus, tmp_path_factory):
+    """The model of the manual, in a folder of its own, trained for an update."""
+    folder = tmp_path_factory.mktemp("own")
+    manual = (PACKAGE / "manual" / "extend.md").read_text()
+    plugin, program = re.findall(r"```python\n(.*?)```", manual, re.S)
+    (folder / "mine").mkdir()
+    (folder / "mine" / "__init__.py").write_text(plugin)
+    options = f"--user-dir={folder / 'mine'} --arch sharp_256 {SIZES} {PAPER} --max-update 1"
+    train(small_corpus.data, folder / "checkpoints", options).ok()
+    (folder / "data-bin").symlink_to(small_corpus.data)
+    return folder, program
+
+
+def test_a_model_of_ones_own_translates_and_is_not_exported(sharp, tmp_path):
+    folder, _ = sharp
+    mine, checkpoint = folder / "mine", folder / "checkpoints" / "checkpoint_last.pt"
+    (tmp_path / "text").write_text("red house\n")
+    translate = "fairseq_rnnsearch.inference.translate", checkpoint, tmp_path / "text"
+    refused = run(*translate).error()
+    assert "--arch sharp_256, which nothing has registered: give the folder" in refused
+    assert run(*translate, "--user-dir", mine).ok().out
+    export = "fairseq_rnnsearch.inference.export", checkpoint, "--user-dir", mine
+    refused = run(*export, "--out", tmp_path / "folder").error()
+    assert "a part of its own, alignment_model: SharpAlignment" in refused
+    assert not (tmp_path / "folder").exists()
+
+
+def test_a_model_in_a_torch_program(sharp, tmp_path):
+    folder, program = sharp
+    ours = program.replace("import fairseq_rnnsearch", "import mine")
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", ours], cwd=folder, capture_output=True, text=True
+    )
+    assert re.fullmatch(r"\d+\.\d+ torch.Size\(\[2, \d+, \d+\]\)\n", ran.stdout), ran.stderr
 
 
 def test_fairseqs_lstm_in_an_ensemble_and_exported(learned, tmp_path):

@@ -1,6 +1,7 @@
 """Models of fairseq-train's checkpoints, and the data folder that belongs to them."""
 
 import math
+from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -8,9 +9,10 @@ from typing import Any, NamedTuple
 import torch
 from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.tasks.translation import TranslationTask
-from fairseq.utils import split_paths
-from omegaconf import DictConfig
+from fairseq.utils import import_user_module, split_paths
+from omegaconf import DictConfig, OmegaConf
 
 from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT, LengthLimit
 from fairseq_rnnsearch.errors import UserError
@@ -38,11 +40,13 @@ def read_models(
     changes: dict[str, str],
     device: torch.device,
     compute_dtype: str | None = None,
+    user_dir: str | None = None,
 ) -> Trained:
     """Read checkpoints, on a device and ready to translate.
 
     Args:
         changes: ``data``, ``source_lang`` and ``target_lang``, if they are not the checkpoints'.
+        user_dir: fairseq's ``--user-dir``, the folder that registers a model of one's own.
         compute_dtype: in place of the models' own. With "float32" parameters are as stored.
 
     Raises:
@@ -50,12 +54,17 @@ def read_models(
     """
     models: list[torch.nn.Module] = []
     its_task = None
+    if user_dir is not None:
+        if not Path(user_dir).is_dir():
+            raise UserError(f"user_dir {user_dir}: must be a folder of Python modules")
+        import_user_module(Namespace(user_dir=user_dir))
     with mends.reading_as_data():
         for path in paths:
             state = read_checkpoint(path)
             if "data" not in changes:
                 changes = changes | {"data": _data_of(state, path)}
             state = as_fairseq_has_it(state, path, changes)
+            _check_registered(state, path)
             loaded, cfg, its_task = checkpoint_utils.load_model_ensemble_and_task(
                 [path], changes, its_task, state=state
             )
@@ -85,6 +94,16 @@ def read_models(
         _validation_bits(cfg, state["extra_state"]) if len(models) == 1 else None,
         cfg.model,
     )
+
+
+def _check_registered(state: dict[str, Any], path: str) -> None:
+    """Refuse a model that nobody has registered; fairseq would miss one of its options."""
+    name = state.get("cfg") and OmegaConf.select(state["cfg"], "model._name")
+    if name and name not in ARCH_MODEL_REGISTRY and name not in MODEL_REGISTRY:
+        raise UserError(
+            f"checkpoint {path} holds a model of --arch {name}, which nothing has registered: give "
+            "the folder that does as user_dir (--user-dir DIR)"
+        )
 
 
 def _validation_bits(cfg: DictConfig, extra_state: dict[str, Any]) -> float | None:

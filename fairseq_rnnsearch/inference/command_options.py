@@ -110,6 +110,11 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
         help="data folder with the dictionaries of the training (default: the one that the "
         "checkpoint names, or one of that name beside it)",
     )
+    parser.add_argument(
+        "--user-dir",
+        metavar="DIR",
+        help="folder that registers a model of your own, as for fairseq-train",
+    )
     parser.add_argument("-s", "--source-lang", metavar="LANG", help="default: the checkpoint's")
     parser.add_argument("-t", "--target-lang", metavar="LANG", help="default: the checkpoint's")
     text = parser.add_argument_group(
@@ -141,7 +146,7 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
 def load_options(options: argparse.Namespace) -> dict[str, Any]:
     """Return the arguments for ``load`` from the options added above."""
     names = ["source_lang", "target_lang", "tokenizer", "lowercase", "bpe_codes"]
-    names += ["device", "compute_dtype"]
+    names += ["device", "compute_dtype", "user_dir"]
     return {name: value for name, value in vars(options).items() if name in names}
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from fairseq_rnnsearch.arguments import WEIGHTS
 from fairseq_rnnsearch.command_line import parser_of, program
-from fairseq_rnnsearch.errors import UsageError, UserError, as_text
+from fairseq_rnnsearch.errors import UsageError, UserError, as_text, option_of
 from fairseq_rnnsearch.files import refuse_link_to_nothing, text_lines
 from fairseq_rnnsearch.inference.command_options import check_places, show_warnings
 
@@ -27,9 +27,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     show_warnings()
     options = _parser().parse_args(arguments)
     check_places([options.checkpoint])
-    ignored = {name for name in ("data", "card", "licence", "weights") if vars(options)[name]}
+    names = ("data", "card", "licence", "weights", "user_dir")
+    ignored = {name for name in names if vars(options)[name]}
     if options.to_checkpoint and ignored:
-        raise UsageError(f"--{min(ignored)} and --to-checkpoint exclude each other")
+        raise UsageError(f"{option_of(min(ignored))} and --to-checkpoint exclude each other")
     # they import torch and fairseq, which --help does not need
     from fairseq_rnnsearch.inference import exported
 
@@ -45,7 +46,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     card = "\n".join([*text_lines(options.card, "--card"), ""]) if options.card else None
     licence = as_text(options.licence)
     exported.to_folder(
-        options.checkpoint, options.data, options.out, options.weights or "float32", card, licence
+        options.checkpoint,
+        options.data,
+        options.out,
+        options.weights or "float32",
+        card,
+        licence,
+        options.user_dir,
     )
     size = sum(path.stat().st_size for path in options.out.iterdir())
     print(f"{options.out}: {size / 1e6:.1f} MB", file=sys.stderr)
@@ -65,6 +72,10 @@ def _parser() -> argparse.ArgumentParser:
         "--weights", choices=WEIGHTS,
         help="how parameters are stored; int8 has one scale for each row of a matrix "
         "(default: float32)",
+    )  # fmt: skip
+    parser.add_argument(
+        "--user-dir", metavar="DIR",
+        help="folder that registers an --arch of your own, as for fairseq-train",
     )  # fmt: skip
     parser.add_argument("--card", type=Path, metavar="FILE", help="text of the model card")
     parser.add_argument(

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import torch
 from fairseq.models import ARCH_MODEL_REGISTRY
+from omegaconf import DictConfig
 
 from fairseq_rnnsearch.data import digests
 from fairseq_rnnsearch.data.model_folders import folder_of
@@ -12,10 +13,10 @@ from fairseq_rnnsearch.data.plain_text import PlainText
 from fairseq_rnnsearch.decoding import length_limit
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference.checkpoint import read_models
-from fairseq_rnnsearch.inference.model_folder import CONFIG, Facts, read_folder, write_folder
+from fairseq_rnnsearch.inference.model_folder import Facts, read_folder, write_folder
 from fairseq_rnnsearch.inference.work_folder import checkpoint_of
 from fairseq_rnnsearch.model.model_options import ModelOptions
-from fairseq_rnnsearch.model.translation_model import TranslationModel
+from fairseq_rnnsearch.model.translation_model import TranslationModel, networks_of
 from fairseq_rnnsearch.plugin.models import RNNSearchModel
 from fairseq_rnnsearch.plugin.models.rnnsearch_config import add_younger_options
 from fairseq_rnnsearch.runs.writing import checkpoint_of_model, write_whole
@@ -28,6 +29,7 @@ def to_folder(
     weights: str = "float32",
     card: str | None = None,
     licence: str = "",
+    user_dir: str | None = None,
 ) -> None:
     """Write a model's folder from a checkpoint, or from another folder; see `write_folder`.
 
@@ -43,7 +45,7 @@ def to_folder(
     else:
         changes = {"data": data} if data else {}
         paths, device = [checkpoint_of(checkpoint)], torch.device("cpu")
-        trained = read_models(paths, changes, device, compute_dtype="float32")
+        trained = read_models(paths, changes, device, "float32", user_dir)
         [model], cfg = trained.models, trained.options
         if not isinstance(model, TranslationModel):
             raise UserError(
@@ -51,6 +53,7 @@ def to_folder(
                 "RNNencdec (--arch rnnsearch_50 and its kin)"
             )
         add_younger_options(cfg)
+        _refuse_other_parts(model, cfg, trained.dictionaries)
         facts = Facts(
             cfg["_name"],
             {option.name: cfg[option.name] for option in fields(ModelOptions)},
@@ -67,6 +70,19 @@ def to_folder(
     write_folder(out, *parts, weights=weights, card=card)
 
 
+def _refuse_other_parts(model: TranslationModel, cfg: DictConfig, dictionaries: tuple) -> None:
+    """Refuse a model whose networks are not those of its options, which are all a folder keeps."""
+    expected = networks_of(cfg, *map(len, dictionaries))
+    for own, other in zip((model.encoder, model.decoder), expected, strict=True):
+        kinds = {name: type(part) for name, part in other.named_modules()}
+        for name, part in own.network.named_modules():
+            if kinds.get(name) is not type(part):
+                raise UserError(
+                    f"the checkpoint holds a model with a part of its own, {name or 'a network'}: "
+                    f"{type(part).__name__}; a folder takes RNNsearch and RNNencdec as they are"
+                )
+
+
 def to_checkpoint(model: str, out: Path) -> None:
     """Write a checkpoint from a model's folder; its data folder is the model's.
 
@@ -79,8 +95,9 @@ def to_checkpoint(model: str, out: Path) -> None:
     read = read_folder(folder)
     facts, (source, target) = read.facts, read.dictionaries
     source_lang, target_lang = facts.languages
-    if ARCH_MODEL_REGISTRY.get(facts.architecture) is not RNNSearchModel:
-        raise UserError(f"{folder / CONFIG}: architecture {facts.architecture!r:.60} is not known")
+    architecture = facts.architecture  # only a name: the options have all that it stands for
+    if ARCH_MODEL_REGISTRY.get(architecture) is not RNNSearchModel:
+        architecture = "rnnsearch_50"
     task = {
         "_name": "alignment_heatmap",
         "data": str(folder),
@@ -90,7 +107,7 @@ def to_checkpoint(model: str, out: Path) -> None:
     }
     state = checkpoint_of_model(
         read.model.state_dict(),
-        facts.options | {"_name": facts.architecture},
+        facts.options | {"_name": architecture},
         task,
         {
             length_limit.STATE: list(facts.length_limit),

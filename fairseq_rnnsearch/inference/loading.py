@@ -45,6 +45,7 @@ def load(
     bpe_codes: str | Path | None = None,
     device: str | torch.device = "cpu",
     compute_dtype: ComputeDtype | None = None,
+    user_dir: str | Path | None = None,
 ) -> Translator:
     """Load a trained model.
 
@@ -61,6 +62,8 @@ def load(
         compute_dtype: the type of the operands of matrix products. By default a model that was
             trained in bfloat16 computes so on a CPU with instructions for it, and its scores differ
             a little between processors.
+        user_dir: fairseq's ``--user-dir``, for a checkpoint of a model of your own: the folder that
+            registers it.
 
     Threads may load, and may use one ``Translator`` or several, at the same time: each call has its
     own options and gets the same result as alone, up to the rounding of sums. Only pictures are
@@ -73,11 +76,12 @@ def load(
     changes = {"data": data, "source_lang": source_lang, "target_lang": target_lang}
     given = zip(changes, checked(**changes), strict=True)
     changes = {name: value for name, value in given if value is not None}
-    tokenizer, lowercase, bpe_codes, compute_dtype = checked(
+    tokenizer, lowercase, bpe_codes, compute_dtype, user_dir = checked(
         tokenizer=tokenizer,
         lowercase=lowercase,
         bpe_codes=bpe_codes,
         compute_dtype=compute_dtype,
+        user_dir=user_dir,
     )
     device = usable_device(device)
     texts = {"tokenizer": tokenizer, "lowercase": lowercase, "bpe_codes": bpe_codes}
@@ -86,7 +90,7 @@ def load(
     with one_at_a_time:
         with _quiet_import():
             from fairseq_rnnsearch.inference.checkpoint import read_models
-        trained = read_models(paths, changes, device, compute_dtype)
+        trained = read_models(paths, changes, device, compute_dtype, user_dir)
     return Translator(
         trained.models,
         *trained.dictionaries,
