@@ -52,7 +52,7 @@ MIXTURES = {
     " --label-smoothing 0.1",
     "cross entropy and fairseq's task": f"{MODEL} {ADAM} --criterion cross_entropy"
     " --task translation",
-    "our criterion, fairseq's task": f"{MODEL} {ADAM} {OURS} --task translation --sentence-avg",
+    "our criterion, fairseq's task": f"{MODEL} {ADAM} {OURS} --task translation",
     "RNNencdec": f"--arch rnnencdec_30 {SIZES} {PAPER}",
     "batches of so many words": f"{MODEL} {OURS} --optimizer rnnsearch_adadelta --max-tokens 200"
     " --batch-order fairseq --lr-scheduler reduce_lr_on_plateau --lr 0.5",

@@ -66,6 +66,18 @@ def refused(train):
     return refused
 
 
+def test_another_measure_of_validations_begins_anew(train, other, tmp_path):
+    """A perplexity is no better than a loss of more bits: the old best would stay for ever."""
+    shutil.copy(other, tmp_path / LAST)
+    begun = torch.load(tmp_path / LAST, weights_only=True)["extra_state"]["best"]
+    went_on = train(tmp_path, "--max-update 6", "--best-checkpoint-metric ppl").ok()
+    assert "--best-checkpoint-metric was loss and is ppl: the best validation" in went_on.out
+    assert torch.load(tmp_path / LAST, weights_only=True)["extra_state"]["best"] != begun
+    assert (tmp_path / "checkpoint_best.pt").exists()
+    again = train(tmp_path, "--max-update 8", "--best-checkpoint-metric ppl").ok()
+    assert "was loss" not in again.out
+
+
 # --- where a training begins --------------------------------------------------------------------
 
 BEGINNINGS = ["--finetune-from-model", "--continue-once"]

@@ -31,7 +31,11 @@ _NAMED = 5  # checkpoints of a folder in a message; checkpoint_best.pt and _last
 ADVICE = "; an older checkpoint may be whole"
 
 # what a trainer compares of the configuration with which a checkpoint was trained
-OF_CONFIGURATION = ("model.decoder_order", "lr_scheduler._name")
+JUDGEMENT = (  # of validations
+    *("checkpoint.best_checkpoint_metric", "checkpoint.maximize_best_checkpoint_metric"),
+    "criterion.cost_scale",
+)
+OF_CONFIGURATION = ("model.decoder_order", "lr_scheduler._name", *JUDGEMENT)
 # options of models that say how large they are; each parameter has such an axis, or is of a layer
 _SIZE = re.compile(r"(encoder|decoder|attention|maxout)_(\w+_)?(dim|size|layers)")
 

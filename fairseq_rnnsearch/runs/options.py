@@ -81,7 +81,16 @@ def check_options(options: Namespace) -> None:
         raise UserError("--best-checkpoint-metric bleu needs --eval-bleu")
     if bool(given.get("lm_path")) != bool(given.get("lm_weight")):
         raise UserError("--lm-path and --lm-weight: one without the other does nothing")
+    if "cost_scale" in given and given.get("sentence_avg"):
+        raise UserError("--sentence-avg: this criterion's own option is --cost-scale sentence")
     trains = "arch" in given
+    subset = given.get("train_subset")
+    if trains and subset in str(given.get("valid_subset")).split(","):
+        raise UserError(
+            f"--train-subset {subset} is one of --valid-subset {given['valid_subset']}, and fairseq "
+            "would go through both at once: name another --valid-subset, or give a copy of the "
+            "data's files another name"
+        )
     for name in (*_FOLDERS, *["save_dir"] * trains):
         path = given.get(name)
         if path and os.path.lexists(path) and not os.path.isdir(path):

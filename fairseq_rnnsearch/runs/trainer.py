@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from fairseq_rnnsearch.devices import CopiedNumbers
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UserError, option_of
 from fairseq_rnnsearch.runs import checkpoints, patience
 from fairseq_rnnsearch.runs.locking import locked_elsewhere
 from fairseq_rnnsearch.runs.memory import keep_freed_memory
@@ -206,6 +206,7 @@ class ResumableTrainer(Trainer):
             _check_order(self.cfg.model, trained_with["model.decoder_order"])
             if not (reset_optimizer or reset_lr_scheduler):
                 self._check_schedule(trained_with["lr_scheduler._name"])
+            self._judge_by_its_own_measure(trained_with, extra_state)
             _check_types(_PLACE, extra_state["train_iterator"], "train_iterator.")
             if not (reset_optimizer or reset_meters):
                 _check_types(_COUNTS, extra_state)
@@ -228,6 +229,24 @@ class ResumableTrainer(Trainer):
             self._previous_training_time = max(0, self._previous_training_time)
             self._begun = time.monotonic()
         return extra_state
+
+    def _judge_by_its_own_measure(self, trained_with: dict, extra_state: dict) -> None:
+        """Drop what validations have reached, if it was measured by another metric or scale."""
+        for name in checkpoints.JUDGEMENT:
+            before, now = trained_with[name], OmegaConf.select(self.cfg, name)
+            if before is None or now is None or str(before) == str(now):
+                continue
+            if (
+                name == "criterion.cost_scale"
+                and self.cfg.checkpoint.best_checkpoint_metric != "loss"
+            ):
+                continue  # the other metrics do not depend on it
+            logger.info(
+                f"{option_of(name.partition('.')[2])} was {before} and is {now}: the best "
+                "validation and --patience are counted from here"
+            )
+            for count in ("best", "patience", "val_loss"):
+                extra_state.pop(count, None)
 
     def _check_schedule(self, trained_with: str | None) -> None:
         name = OmegaConf.select(self.cfg, "lr_scheduler._name")

@@ -8,14 +8,16 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 source "$HERE/models.sh"
 use_training_folder
 
-# begin_with FROM TO: lets one model begin where another ended, as RNNsearch-50* with RNNsearch-50.
+# begin_with FROM TO: lets one model begin where another ended, as RNNsearch-50* with RNNsearch-50,
+# which is judged by another metric, so that its best validation is left behind.
 begin_with() {
     local from to
     from=$CHECKPOINTS/$(folder_of "$1") to=$CHECKPOINTS/$(folder_of "$2")
     [[ ! -e $to/checkpoint_last.pt && -e $from/checkpoint_last.pt ]] || return 0
     log "  $2 goes on from $1"
     mkdir -p -- "$to"
-    python "$HERE/begin.py" "$from/checkpoint_last.pt" "$to/checkpoint_last.pt"
+    cp -- "$from/checkpoint_last.pt" "$to/checkpoint_last.partial"
+    mv -- "$to/checkpoint_last.partial" "$to/checkpoint_last.pt"
 }
 
 # train MODEL: trains it, or goes on
