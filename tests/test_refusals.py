@@ -130,6 +130,17 @@ COMMANDS = {  # words of each command, and parts of its one line
     f"{_GENERATE} --print-step": ["--print-step: this model writes one word after the other"],
     f"{_GENERATE} --iter-decode-max-iter 2": ["--iter-decode-max-iter: this model writes one word"],
     f"{_GENERATE} --num-shards 2 --shard-id 1": ["--num-shards: fairseq ignores it; give each"],
+    f"{_GENERATE} --nbest 6": ["--nbest 6: must be at most --beam, which is 5"],
+    f"{_GENERATE} --sampling --sampling-topp 1.5": ["--sampling-topp 1.5: must be a share"],
+    "fairseq-interactive @data --path=@model --replace-unk=@two": [
+        "--replace-unk @two, line 1: ", "and a target word"
+    ],
+    "fairseq-interactive @data --path=@model --score-reference": [
+        "--score-reference: fairseq-interactive has no references"
+    ],
+    f"{_TRAIN} --eval-bleu --eval-bleu-args {{beam:5}}": ["--eval-bleu-args '{beam:5}': must be"],
+    f"{_TRAIN} --sentence-avg": ["--sentence-avg: this criterion's own option is --cost-scale"],
+    f"{_TRAIN} --train-subset valid": ["--train-subset valid is one of --valid-subset valid"],
     f"{_TRAIN} --curriculum 1": ["--curriculum: the paper's batch order has its own"],
     f"{_TRAIN} --load-alignments": ["--load-alignments: the 'train' data has no alignments"],
     f"{_TRAIN} --best-checkpoint-metric nosuch": ["nosuch: a validation has no such number"],

@@ -1,5 +1,7 @@
 """Checks for option values that fairseq accepts and then crashes on or ignores."""
 
+import contextlib
+import json
 import numbers
 import os
 from argparse import Namespace
@@ -60,6 +62,12 @@ def check_options(options: Namespace) -> None:
             for value in values if isinstance(values, list | tuple) else [values]:
                 if isinstance(value, numbers.Real) and not value >= least:
                     raise UserError(f"{option_of(name)} {value}: must be {least} or more")
+    beam, nbest = given.get("beam"), given.get("nbest")
+    if isinstance(beam, int) and isinstance(nbest, int) and nbest > beam:
+        raise UserError(f"--nbest {nbest}: must be at most --beam, which is {beam}")
+    share = given.get("sampling_topp", -1)
+    if isinstance(share, numbers.Real) and share > 1:
+        raise UserError(f"--sampling-topp {share}: must be a share of the probability, at most 1")
     lenpen = given.get("lenpen", 1)
     if isinstance(lenpen, numbers.Real) and not abs(lenpen) <= LARGEST_LENPEN:
         raise UserError(
@@ -87,7 +95,7 @@ def check_options(options: Namespace) -> None:
     subset = given.get("train_subset")
     if trains and subset in str(given.get("valid_subset")).split(","):
         raise UserError(
-            f"--train-subset {subset} is one of --valid-subset {given['valid_subset']}, and fairseq "
+            f"--train-subset {subset} is one of --valid-subset {given['valid_subset']}; fairseq "
             "would go through both at once: name another --valid-subset, or give a copy of the "
             "data's files another name"
         )
@@ -95,16 +103,29 @@ def check_options(options: Namespace) -> None:
         path = given.get(name)
         if path and os.path.lexists(path) and not os.path.isdir(path):
             raise UserError(f"{option_of(name)} {path}: is not a folder; name another")
+    for name in ("eval_bleu_args", "eval_bleu_detok_args"):
+        _check_json(name, given.get(name) or "{}")
     for name in ("model_overrides", "optimizer_overrides"):
         read_overrides(given.get(name) or "{}")
     if given.get("tpu") and not find_spec("torch_xla"):
         asked = "--bf16 is fairseq's option for TPUs, and" if given.get("bf16") else "--tpu"
-        raise UserError(f"{asked} needs the package torch_xla, which is not installed")
+        advice = "; --compute-dtype bfloat16 is this plugin's" if given.get("bf16") else ""
+        raise UserError(f"{asked} needs the package torch_xla, which is not installed{advice}")
     if given.get("write_checkpoints_asynchronously"):
         raise UserError(
             "--write-checkpoints-asynchronously: a checkpoint is whole and on the disk before"
             " training goes on; leave it out"
         )
+
+
+def _check_json(name: str, given: str) -> None:
+    with contextlib.suppress(ValueError, RecursionError):
+        if isinstance(json.loads(given), dict):
+            return
+    raise UserError(
+        f"{option_of(name)} {given!r:.100}: must be names and values in JSON, such as "
+        "'{\"beam\": 5}'"
+    )
 
 
 def refuse_half_precision(cfg: DictConfig) -> None:

@@ -4,6 +4,9 @@ from collections.abc import Callable
 
 from torch import Tensor
 
+from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.files import text_lines
+
 
 def printed_alignment(weights: Tensor, print_alignment: str | None, numbered: bool) -> list:
     """Return what fairseq expects in ``hypo["alignment"]``.
@@ -43,8 +46,22 @@ def read_replacements(read: Callable, file: str | None) -> dict | None:
     Args:
         read: fairseq's function.
         file: the option's value; without one, fairseq looks for a file named "@@ ".
+
+    Raises:
+        UserError: naming a line that is no two words.
     """
-    return read("" if file == "@@ " else file)
+    if not file or file == "@@ ":
+        return read(file and "")
+    words = {}
+    for number, line in enumerate(text_lines(file, "--replace-unk"), 1):
+        source, *targets = line.split() or ("",)
+        if not targets:
+            raise UserError(
+                f"--replace-unk {file}, line {number}: {line!r:.60} is not a source word and a "
+                "target word"
+            )
+        words[source] = targets[0]
+    return words
 
 
 def _position(printed: tuple | list) -> int:

@@ -225,6 +225,11 @@ class AlignmentHeatmapTask(ParallelDataTask):
                 "RNNencdec reads its source through one vector and has no alignment"
             )
         if getattr(args, "score_reference", False):
+            if self._translates and not self.datasets:
+                raise UserError(
+                    "--score-reference: fairseq-interactive has no references; fairseq-generate"
+                    " and rnnsearch-align have"
+                )
             generator = (seq_gen_cls or SequenceScorer)(self.target_dictionary)
         else:
             self._check_search_options(args, seq_gen_cls)

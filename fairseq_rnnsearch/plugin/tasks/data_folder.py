@@ -64,8 +64,10 @@ def check_subset(folder: Path, subset: str, source: str, target: str, kind: str 
         return
     names = {path.name.partition(pair)[0] for pair in pairs for path in folder.glob(f"*{pair}*")}
     present = ", ".join(filter(exists, sorted(names))) or "none"
+    is_raw = any((folder / f"{subset}{pair}{source}").exists() for pair in pairs)
+    advice = "; it is there as text: give --dataset-impl raw" if is_raw and kind != "raw" else ""
     as_kind = f" that --dataset-impl {kind} reads" if kind else ""
     raise UserError(
         f"no subset {subset!r} of {source}-{target} data{as_kind} in {folder}; "
-        f"its subsets: {present}"
+        f"its subsets: {present}{advice}"
     )
