@@ -148,6 +148,19 @@ def training_task(folder, source_symbols=14, target_symbols=13, **options):
     return AlignmentHeatmapTask(cfg, dictionary(source_symbols), dictionary(target_symbols))
 
 
+def task_with_data(corpus, folder, **options):
+    """Return the task of a training, with the data of its first epoch."""
+    cfg = AlignmentHeatmapConfig(
+        source_lang="en", target_lang="fr", save_dir=str(folder),
+        # what fairseq's command line would fill in
+        dataset_impl="mmap", required_seq_len_multiple=1, train_subset="train",
+        **{"data": str(corpus.data)} | options,
+    )  # fmt: skip
+    task = AlignmentHeatmapTask.setup_task(cfg)
+    task.load_dataset("train", combine=True)
+    return task
+
+
 def batch_of(sources, targets, left=False):
     """As fairseq collates sentences, numbered from 0; left: sources are padded on the left."""
     return {

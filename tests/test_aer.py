@@ -172,6 +172,11 @@ def test_interval_depends_on_the_seed_alone():
     assert bootstrap_interval(counts, 100, seed=1) == first
 
 
+def test_a_resample_without_links_is_left_out():
+    counts = [Counts(1, 1, 1, 1, 1), Counts(0, 0, 0, 0, 0)]
+    assert bootstrap_interval(counts, 200, seed=1) == (0.0, 0.0)
+
+
 # --- symmetrisation -------------------------------------------------------------------------------
 
 SYMMETRISED = {
@@ -457,3 +462,9 @@ def test_symmetrise_command_writes_what_symal_writes(write, capsys):
     options = "--reverse inverse --method grow-diag-final-and".split()
     main(["symmetrise", "--forward", str(forward), "--inverse", str(inverse), *options])
     assert capsys.readouterr().out == "1-0 2-1 1-2 0-3\n\n2-0\n"
+
+
+def test_a_naacl_file_may_end_before_the_other(write, capsys):
+    files = "--forward", write("short", "1 1 1\n"), "--inverse", write("long", "1 1 1\n2 1 1\n")
+    main(list(map(str, ["symmetrise", *files, "--method", "union"])))
+    assert capsys.readouterr().out == "0-0\n0-0\n"

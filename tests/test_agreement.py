@@ -1,17 +1,22 @@
 """--agreement: the weights of both directions joined before links are chosen."""
 
+import argparse
 import json
 
 import pytest
 from test_aer import run
 
 from fairseq_rnnsearch.alignment.evaluation.__main__ import main
+from fairseq_rnnsearch.alignment.evaluation.agreement import read_agreed_links
 from fairseq_rnnsearch.errors import UserError
 
 END = "</s>"
 # the first target word: the second model doubts what the first is sure of; one row ends sentences
 THERE = [[0.6, 0.3, 0.1], [0.5, 0.4, 0.1], [0.0, 0.0, 1.0]]
 BACK = [[0.2, 0.7, 0.1], [0.9, 0.05, 0.05], [0.0, 0.0, 1.0]]
+# the first model is sure of the first target word and has no weight for the second
+SURE = [[0.9, 0.1, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]]
+UNSURE = [[0.05, 0.45, 0.5], [0.6, 0.4, 0.0], [0.0, 0.0, 1.0]]
 
 
 def jsonl(path, *sentences, words=("a b", "c d")):
@@ -30,20 +35,34 @@ def both(tmp_path):
     return there, jsonl(tmp_path / "back.jsonl", BACK, words=("c d", "a b"))
 
 
-JOINED = {
+JOINED = [
     # alpha * beta' = [[.12, .27], [.35, .02]]: both directions link 0-1 and 1-0
-    ("product", "intersection"): "1-0 0-1",
+    (THERE, BACK, "product", "intersection", "1-0 0-1"),
     # (alpha + beta') / 2 = [[.4, .6], [.6, .225]]
-    ("mean", "union"): "1-0 0-1",
-}
+    (THERE, BACK, "mean", "union", "1-0 0-1"),
+    # [[.045, .06], [0, 0]]
+    (SURE, UNSURE, "product", "union", "0-0 1-0"),
+    # [[.475, .35], [.225, .2]]
+    (SURE, UNSURE, "mean", "intersection", "0-0"),
+]
 
 
-@pytest.mark.parametrize(("agreement", "method"), JOINED)
-def test_by_hand(agreement, method, both, capsys):
-    """Alone, the first model links both target words with the first source word."""
-    options = ("--forward", both[0], "--inverse", both[1], "--method", method)
+@pytest.mark.parametrize(("there", "back", "agreement", "method", "joined"), JOINED)
+def test_by_hand(there, back, agreement, method, joined, tmp_path, capsys):
+    """Alone, the model of THERE links both target words with the first source word."""
+    forward = jsonl(tmp_path / "there.jsonl", there)
+    inverse = jsonl(tmp_path / "back.jsonl", back, words=("c d", "a b"))
+    options = ("--forward", forward, "--inverse", inverse, "--method", method)
     main([str(option) for option in ("symmetrise", *options, "--agreement", agreement)])
-    assert capsys.readouterr().out.strip() == JOINED[agreement, method]
+    assert capsys.readouterr().out.strip() == joined
+
+
+def test_target_words_choose_forward_and_source_words_back(tmp_path):
+    there = jsonl(tmp_path / "there", [[0.6, 0.4, 0.0], [0.0, 0.0, 1.0]], words=("a b", "c"))
+    back = jsonl(tmp_path / "back", [[0.5, 0.5], [0.5, 0.5], [0.0, 1.0]], words=("c", "a b"))
+    options = argparse.Namespace(agreement="mean", reverse=[], zero_based=[], one_based=[])
+    found = read_agreed_links(options, {"forward": there, "inverse": back})
+    assert [file.links for file in found.values()] == [[{(0, 0)}], [{(0, 0), (1, 0)}]]
 
 
 def test_error_rate(both, tmp_path, capsys):

@@ -160,6 +160,18 @@ def test_costs_are_logged_in_their_units(cost_scale, divisor):
     assert found["loss"] == pytest.approx(smoothed / divisor / math.log(2), abs=6e-4)
 
 
+def test_batches_of_a_validation_are_logged_one_by_one():
+    """They weigh as many words, or sentences, as they hold."""
+    model = random_model()
+    criterion = criterion_of(model)
+    outputs = outputs_of_two_batches(criterion, model)
+    with metrics.aggregate() as aggregator:
+        for output in outputs:
+            criterion.reduce_metrics([output])
+    found = aggregator.get_smoothed_values()
+    assert found == pytest.approx(logged(criterion, outputs), abs=2e-3)
+
+
 class Stub(torch.nn.Module):
     """A model with given logits and weights."""
 

@@ -8,7 +8,9 @@ from commands import (
     Watch,
     assert_equal_tensors,
     parameters_and_optimizer,
+    sides,
 )
+from models import task_with_data
 from slow_cases import cases
 
 from fairseq_rnnsearch.errors import UserError
@@ -25,6 +27,24 @@ REST = (
 )
 OPTIONS = f"{REST} --heatmap-samples 0"
 LAST = "checkpoint_last.pt"
+
+
+# --- what they are made of ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_the_seed_and_the_lengths_of_both_sides_make_the_batches(seed, small_corpus, tmp_path):
+    task = task_with_data(small_corpus, tmp_path, max_train_words=4)
+    data = task.dataset("train")
+    words = np.array([list(map(len, pair)) for pair in sides(small_corpus.text, "train")])
+    first = np.flatnonzero(words.max(axis=1) <= 4)[0]
+    words[first, 1] = 5  # of one pair the target alone is too long
+    data.tgt_sizes = words[:, 1] + 1
+    limits = task.max_positions()
+    found = task.get_batch_iterator(data, max_sentences=7, max_positions=limits, seed=seed)
+    short = np.flatnonzero(words.max(axis=1) <= 4)
+    expected = paper_batches(*words.T, 7, seed, candidates=short)
+    assert [list(batch) for batch in found.batch_sampler] == [list(batch) for batch in expected]
 
 
 # --- what is known again --------------------------------------------------------------------------
@@ -228,7 +248,7 @@ def test_two_processes_then_one_then_four(launchpad, train, small_corpus, tmp_pa
 EMA = "--batch-size 20 --store-ema --ema-decay 0.9"
 
 
-@pytest.mark.parametrize("kind", cases(["--ema-fp32", "--ema-update-freq 2"]))
+@pytest.mark.parametrize("kind", cases(["--ema-fp32 --ema-update-freq 2", "--ema-fp32"]))
 def test_averages_are_resumed(train, tmp_path, kind):
     broken, whole = tmp_path / "broken", tmp_path / "whole"
     train(whole, EMA, kind, "--max-update 6").ok()

@@ -26,6 +26,11 @@ class WrongGradients(OnThisMachine):
         return states + 0.02 * (states - states.detach())
 
 
+class Undefined(OnThisMachine):
+    def recurrence(self, directions, initial=None, present=None):
+        return super().recurrence(directions, initial, present) * float("nan")
+
+
 class Failing(OnThisMachine):
     def decoder_recurrence(self, *args):
         raise RuntimeError("an illegal memory access\nin a kernel")
@@ -36,6 +41,7 @@ class Failing(OnThisMachine):
     [
         (OnThisMachine, "the first batch agrees with the reference kernels"),
         (WrongGradients, "wrong on the first batch, the gradient of encoder."),
+        (Undefined, "wrong on the first batch, the cost is off by nan of it"),
         (Failing, "wrong on the first batch, nothing came (an illegal memory access in a kernel)"),
     ],
 )

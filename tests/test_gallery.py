@@ -66,6 +66,8 @@ def test_links_leave_out_the_end_symbols():
     assert PIECES.links() == [(0, 0), (1, 1), (2, 2)]
     assert PIECES.pharaoh() == "0-0 1-1 2-2"
     assert Alignment(("</s>",), ("a", "</s>"), np.ones((2, 1))).pharaoh() == ""
+    to_end = np.array([[0.3, 0.1, 0.6], [0.1, 0.2, 0.7]])  # most of it
+    assert Alignment(("a", "b", "</s>"), ("c", "d"), to_end).links() == [(0, 0), (1, 1)]
 
 
 def test_entropy_and_confidence():

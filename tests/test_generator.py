@@ -11,6 +11,7 @@ from models import EOS, PAD, TARGETS, batch_of, random_model
 from search_blocks import blocks  # noqa: F401
 from torch.testing import assert_close
 
+from fairseq_rnnsearch.decoding.decode import decode
 from fairseq_rnnsearch.decoding.search import (
     AuthorsSearch,
     BeamSearch,
@@ -18,6 +19,7 @@ from fairseq_rnnsearch.decoding.search import (
     candidates,
     generator,
 )
+from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels.cpu import (
     compiled,
     few_rows,
@@ -208,6 +210,44 @@ def test_each_sentence_has_its_own_limit_of_length(prefix, alone):
         for hypothesis in beam:
             hypothesis["attention"] = hypothesis["attention"][: len(source)]  # without padding
     assert_same(found, [beam for (beam,) in expected])
+
+
+def test_a_length_that_no_translation_has_is_refused():
+    message = "--min-len 9: a translation of 6 source words is no longer than 4"
+    with pytest.raises(UserError, match=message):
+        search(StepwiseGenerator, [model_of("fast")], min_len=9, max_len_a=0, max_len_b=4)
+
+
+# --- around a search -----------------------------------------------------------------------------
+
+
+class Noting(StepwiseGenerator):
+    """Notes the constraints of what it translates."""
+
+    def generate(self, *given, constraints=None, **options):
+        self.constraints = constraints
+        return super().generate(*given, **options)
+
+
+def test_each_sentence_keeps_its_constraints_and_its_prefix():
+    """The second has no words, and is translated only because its translation is begun."""
+    models, given = [model_of("fast")], torch.tensor([[4], [5], [6]])
+    noting = Noting(models, models[0].decoder.dictionary, beam_size=2)
+    arguments = noting, models, batch_of(SOURCES[:3], SOURCES[:3]), PAD, EOS
+    decode(*arguments, constraints=given)
+    assert noting.constraints.tolist() == [[4], [6]]
+    beams = decode(*arguments, prefix_tokens=given)
+    assert [int(beam[0]["tokens"][0]) for beam in beams] == [4, 5, 6]
+
+
+def test_weights_of_an_ensemble_sum_to_one():
+    """One of the two models has none."""
+    models, _ = models_and_options(CASES["two models, one with attention"])
+    models = models("fast")
+    searching = BeamSearch(models, models[0].decoder.dictionary, beam_size=2, max_len_b=5)
+    for beam in decode(searching, models, batch_of(SOURCES, SOURCES), PAD, EOS):
+        for one in beam:
+            assert_close(one["weights"].sum(dim=1), torch.ones(len(one["tokens"])))
 
 
 # --- candidates ----------------------------------------------------------------------------------

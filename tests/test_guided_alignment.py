@@ -10,7 +10,7 @@ from fairseq.criterions.label_smoothed_cross_entropy_with_alignment import (
     LabelSmoothedCrossEntropyCriterionWithAlignment,
 )
 from fairseq.data import Dictionary, LanguagePairDataset
-from models import EOS, PAD, SOURCES, TARGETS, random_model
+from models import EOS, PAD, SOURCES, TARGETS, random_model, task_with_data
 from oracles import numpy_rnnsearch as oracle
 from test_criterion import criterion_of, logged, task_of
 from test_target_foresight import arrays_of
@@ -21,7 +21,6 @@ from fairseq_rnnsearch import load
 from fairseq_rnnsearch.decoding.batches import rows_of
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
-from fairseq_rnnsearch.plugin.tasks import AlignmentHeatmapConfig, AlignmentHeatmapTask
 from fairseq_rnnsearch.plugin.tasks.guided_alignment import GuidedAlignment
 
 pytest_plugins = ["trained"]
@@ -164,15 +163,10 @@ def links_of(sample):
 @pytest.mark.parametrize("left", [False, True])
 def test_shuffled_dropped_shared_and_in_parts(order, left, small_corpus, tmp_path):
     links = numbered_links(small_corpus.text)
+    texts = sides(small_corpus.text, "train")
     options = {"max_train_words": 4, "batch_order": order, "left_pad_source": left}
-    cfg = AlignmentHeatmapConfig(
-        data=str(small_corpus.data), source_lang="en", target_lang="fr",
-        guided_alignment=str(write_links(tmp_path / "links", links)), save_dir=str(tmp_path),
-        # what fairseq's command line would fill in
-        dataset_impl="mmap", required_seq_len_multiple=1, train_subset="train", **options,
-    )  # fmt: skip
-    task = AlignmentHeatmapTask.setup_task(cfg)
-    task.load_dataset("train", combine=True)
+    options["guided_alignment"] = str(write_links(tmp_path / "links", links))
+    task = task_with_data(small_corpus, tmp_path, **options)
     data, found = task.dataset("train"), {}
     for shard in range(2):
         task.dataset_to_epoch_iter.clear()
@@ -193,10 +187,24 @@ def test_shuffled_dropped_shared_and_in_parts(order, left, small_corpus, tmp_pat
             for chosen in (slice(0, 1), slice(len(rows) // 2, 7), rows.flip(0)):
                 part = rows_of(sample, chosen, PAD)
                 assert links_of(part) == {i: whole[i] for i in part["id"].tolist()}
-    words = [max(map(len, pair)) for pair in sides(small_corpus.text, "train")]
+                assert part["ntokens"] == sum(len(texts[i][1]) + 1 for i in part["id"])
+    words = [max(map(len, pair)) for pair in texts]
     expected = {i: links[i] for i, longest in enumerate(words) if longest <= 4}
     assert len(expected) < len(links)
     assert found == expected
+
+
+def test_each_data_folder_has_its_own_links(small_corpus, tmp_path):
+    links = numbered_links(small_corpus.text)
+    none = [[] for _ in links]
+    files = [write_links(tmp_path / f"{i}", side) for i, side in enumerate((links, none))]
+    folders = {"data": f"{small_corpus.data}:{small_corpus.data}"}
+    guidance = ":".join(map(str, files))
+    task = task_with_data(small_corpus, tmp_path, guided_alignment=guidance, **folders)
+    for epoch, expected in ((1, links), (2, none), (3, links)):
+        task.load_dataset("train", epoch=epoch, combine=True)
+        guided = task.dataset("train").align_dataset
+        assert [list(map(tuple, guided[i].tolist())) for i in range(len(links))] == expected
 
 
 def pieces_dataset(*pairs):

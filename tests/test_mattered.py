@@ -169,6 +169,21 @@ def test_an_ensemble_of_one_model_twice_is_that_model(packaged):
     np.testing.assert_allclose(twice.mattered, one.mattered, atol=1e-4)
 
 
+def test_an_ensemble_scores_by_the_mean_of_its_probabilities():
+    both, other = translator(), random_model(1, source_symbols=20, target_symbols=32)
+    both.models = [*both.models, other.float()]
+    tokens, beam = ["w3", "w0"], [{"tokens": torch.tensor([5, 6, EOS])}]
+    source = torch.tensor([[*map(both.source_dictionary.index, tokens), EOS]])
+    previous, target = torch.tensor([[EOS, 5, 6]]), torch.tensor([[5, 6, EOS]])
+    p = [
+        one.decoder.without_each(previous, one.encoder(source), target).exp()[0].detach()
+        for one in both.models
+    ]
+    log_p = (sum(p) / 2).log()
+    both._attribute([beam], [tokens], 1)
+    np.testing.assert_allclose(beam[0]["mattered"], log_p[:, :1] - log_p[:, 1:], atol=1e-5)
+
+
 @pytest.mark.parametrize("option", ["attribution", "posterior"])
 def test_the_command_and_python_give_the_same(option, barely_trained, tmp_path):
     text, out = barely_trained.corpus.text, tmp_path / "aligned"

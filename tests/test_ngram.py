@@ -85,7 +85,7 @@ def text_of(sentences):
 @pytest.mark.parametrize("order", [1, 2, 3, 4])
 @pytest.mark.parametrize("sentences", [2, 60])
 def test_equals_the_slow_model(order, sentences):
-    train = random_sentences(1, sentences)
+    train = [*random_sentences(1, sentences), ""]
     vocabulary = Vocabulary.of(train, 2)
     model = NGramModel.estimate(vocabulary, text_of(train), order)
     slow = SlowModel(vocabulary.words[3:], train, order)

@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from fairseq.criterions.cross_entropy import CrossEntropyCriterion
 from models import EOS, adadelta, batch_of, build_model, poison, training_task
 from torch.testing import assert_close
 
@@ -12,7 +13,7 @@ from fairseq_rnnsearch.kernels.cpu.compiled import operations
 from fairseq_rnnsearch.kernels.cpu.operations import Operations
 from fairseq_rnnsearch.paper.equations import AlignmentModel, alignment_weights
 from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
-from fairseq_rnnsearch.plugin.tasks.nonfinite import name_sentences
+from fairseq_rnnsearch.plugin.tasks.nonfinite import UpdateRecord, name_sentences
 
 SOURCES = [[4, 5, EOS], [6, EOS], [7, 8, 9, EOS]]
 TARGETS = [[4, EOS], [5, 6, EOS], [7, EOS]]
@@ -71,6 +72,19 @@ def test_a_cost_of_infinity_is_no_sound_update(training, caplog):
     caplog.clear()
     assert not torch.isfinite(update(task, model, criterion, ours))
     assert "sentence 170 of 3 has no finite gradient" in caplog.text
+
+
+def test_an_infinite_cost_of_fairseq_s_criterion_is_named(training, monkeypatch):
+    """Its gradient is finite."""
+    task, model, _ = training
+    lprobs = model.get_normalized_probs
+    shift = torch.zeros(16).index_fill(0, torch.tensor([7]), -math.inf)
+    monkeypatch.setattr(
+        model, "get_normalized_probs", lambda output, log_probs: lprobs(output, log_probs) + shift
+    )
+    record = UpdateRecord(0)
+    record.add(sample(), model, CrossEntropyCriterion(task, False))
+    assert "sentence 170 of 3 has no finite gradient" in record.explain()
 
 
 def test_a_sum_that_overflows_names_the_largest(training, caplog):

@@ -125,13 +125,15 @@ def test_each_option_reaches_the_update(options):
     assert_equals(params, oracle_updates((1, 2), **expected))
 
 
-def test_weight_decay_reaches_the_update():
+@pytest.mark.parametrize("clip_norm", [0, 0.5])
+def test_weight_decay_reaches_the_update_and_is_not_clipped(clip_norm):
     params, plain = parameters(), parameters()
     optimizer = build(params, weight_decay=0.1)
-    update(optimizer, params, 1, clip_norm=0)
+    update(optimizer, params, 1, clip_norm)
     give_gradients(plain, 1)
-    for parameter in plain:
-        parameter.grad += 0.1 * parameter.detach()
+    clipped = oracle.clip(dict(enumerate(p.grad.numpy() for p in plain)), clip_norm or math.inf)
+    for i, parameter in enumerate(plain):
+        parameter.grad = torch.from_numpy(clipped[i]) + 0.1 * parameter.detach()
     build(plain).step()
     assert_equals(params, [p.detach().numpy() for p in plain])
 
@@ -253,6 +255,11 @@ def test_the_norm_does_not_depend_on_threads(dtype, monkeypatch):
     assert norms[0].dtype is dtype and norms[0] == norms[1] == norms[2]
     expected = math.sqrt(sum((gradient.double() ** 2).sum() for gradient in gradients))
     assert norms[0].item() == pytest.approx(expected, rel=torch.finfo(dtype).eps)
+
+
+def test_a_norm_is_finite_although_its_square_is_not():
+    gradients = [torch.full((3,), 1e25), torch.tensor([2e25])]
+    assert float(one_pass.norm_of(gradients)) == pytest.approx(math.sqrt(7) * 1e25, rel=1e-6)
 
 
 @pytest.mark.parametrize("factor", [1, 1.0, 0.25, torch.tensor(0.5), torch.tensor(1.0)])

@@ -1,6 +1,7 @@
 """A training that was interrupted and continued ends with the numbers of one that was not."""
 
 import shutil
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -13,7 +14,10 @@ from commands import (
     together,
     train,
 )
+from fairseq.trainer import Trainer
 from slow_cases import cases
+
+from fairseq_rnnsearch.runs.trainer import ResumableTrainer
 
 pytest_plugins = ["trained"]
 
@@ -91,3 +95,15 @@ def test_patience_counts_on_after_a_resume(small_corpus, tmp_path):
     assert "end of epoch 4 " in again.out and "begin training epoch 5" not in again.out
     anew = train(small_corpus.data, tmp_path, options, "--max-epoch 9 --reset-meters").ok()
     assert "end of epoch 5 " in anew.out  # as fairseq forgets the best loss with the meters
+
+
+def test_each_update_draws_other_numbers_as_in_fairseq():
+    cfg = SimpleNamespace(common=SimpleNamespace(seed=5))
+
+    def drawn(kind, updates):
+        trainer = SimpleNamespace(cfg=cfg, cuda=False, tpu=False, get_num_updates=lambda: updates)
+        kind._set_seed(trainer)
+        return torch.rand(4).tolist()
+
+    ours, theirs = ([drawn(kind, n) for n in (0, 7)] for kind in (ResumableTrainer, Trainer))
+    assert ours == theirs and ours[0] != ours[1]

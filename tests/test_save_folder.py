@@ -234,6 +234,16 @@ def test_all_processes_begin_where_the_first_does(launchpad, small_corpus, begun
     assert updates(begun / LAST) == 6
 
 
+def test_the_best_validation_is_remembered(train, begun):
+    saved = torch.load(begun / LAST, weights_only=True)
+    saved["extra_state"]["best"] = 0.0  # nothing later is better
+    torch.save(saved, begun / LAST)
+    best = (begun / "checkpoint_best.pt").read_bytes()
+    train(begun, "--max-update 6").ok()
+    assert torch.load(begun / LAST, weights_only=True)["extra_state"]["best"] == 0.0
+    assert (begun / "checkpoint_best.pt").read_bytes() == best
+
+
 # --- one training at a time -----------------------------------------------------------------------
 
 

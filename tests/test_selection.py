@@ -41,12 +41,30 @@ def test_scores_are_axelrods():
     assert np.allclose(selector.scores(text_of(new[0]), text_of(new[1])), expected, atol=1e-6)
 
 
+def test_words_are_the_domain_s_that_are_frequent_enough():
+    inside, outside = ["a a a b b c"], ["a b c c d d d d"]
+    contrast = Contrast.estimate(text_of(inside), text_of(outside), 2, 3)
+    slow = [SlowModel(["a"], text, 2) for text in (inside, outside)]
+    ours, theirs = (np.mean(model.log_probabilities("a d b")) for model in slow)
+    assert contrast.differences("a d b\n") == pytest.approx([theirs - ours])
+
+
+def test_a_saved_selector_scores_the_same(tmp_path):
+    draws = ((1, "abc"), (3, "éèà"))
+    texts = [[text_of(random_sentences(n + i, 20, w)) for i in (0, 1)] for n, w in draws]
+    selector = Selector(*(Contrast.estimate(*pair, 2, 2) for pair in texts))
+    new = text_of(random_sentences(5, 8, "abcX")), text_of(random_sentences(6, 8, "éèàX"))
+    selector.save(tmp_path)
+    assert np.array_equal(Selector.load(tmp_path).scores(*new), selector.scores(*new))
+
+
 CUTS = {  # scores, words, budget: pairs that are kept
     "the best first": ([3, 1, 2], [5, 5, 5], 10, [1, 2]),
     "a tie to the earlier": ([1, 1, 1], [5, 5, 5], 10, [0, 1]),
     "exactly full": ([2, 1], [3, 4], 7, [0, 1]),
     "one word short": ([2, 1], [3, 4], 6, [1]),
     "no smaller one is squeezed in": ([1, 2, 3], [4, 9, 1], 6, [0]),
+    "more words than 32 bits count": ([1, 2, 3], [2**30] * 3, 2**31, [0, 1]),
     "zero keeps all": ([1, 2], [4, 9], 0, [0, 1]),
 }
 

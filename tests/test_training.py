@@ -11,11 +11,14 @@ from collections import Counter
 from itertools import product
 
 import pytest
+import torch
 from commands import PACKAGE, ROOT, TINY_MODEL, run_process, write_text
 
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.training import stages
 from fairseq_rnnsearch.training.__main__ import main
+from fairseq_rnnsearch.training.averaging import write_average
 from fairseq_rnnsearch.training.progress import Progress
 from fairseq_rnnsearch.training.settings import (
     Naming,
@@ -51,6 +54,11 @@ def test_sizes_follow_from_the_corpus(pairs, hidden, updates):
     assert (s.hidden, s.updates, s.longest, s.bleu_tokenizer) == (hidden, updates, 50, "13a")
     assert s.bpe_dropout == (0.1 if pairs < 200_000 else 0)
     assert for_corpus({"hidden": 7, "updates": 9}, pairs, (ENGLISH, ENGLISH)).hidden == 7
+
+
+def test_smaller_batches_take_more_updates():
+    s = for_corpus({"batch_size": 40}, 29_000, (ENGLISH, ENGLISH))
+    assert s.updates == 29_000 * 17 // 40
 
 
 SUBWORDS = {  # what goes with so many pairs, unless it is set otherwise
@@ -399,6 +407,38 @@ def test_an_ensemble_names_its_models_and_knows_one_dictionary(tmp_path):
         step.make(tmp_path / "out")
     with pytest.raises(UserError, match=rf"there is no .*/other/{best}"):
         training(c, ensemble="other").models()
+
+
+def test_an_average_is_the_mean_of_each_parameter(tmp_path):
+    paths = [tmp_path / f"{number}.pt" for number in range(3)]
+    for path, numbers in zip(paths, ([1.0, 4.0], [2.0, 8.0], [6.0, 0.0]), strict=True):
+        saved = {"model": {"w": torch.tensor(numbers)}, "last_optimizer_state": {"a": 1}}
+        torch.save(saved, path)
+    write_average(paths, tmp_path / "mean.pt")
+    mean = torch.load(tmp_path / "mean.pt", weights_only=True)
+    assert torch.equal(mean["model"]["w"], torch.tensor([3.0, 4.0]))
+    assert mean["last_optimizer_state"] is None
+    torch.save({"model": {"v": torch.zeros(2)}}, other := tmp_path / "other.pt")
+    with pytest.raises(UserError, match=r"other\.pt has other parameters than .*0\.pt"):
+        write_average([*paths, other], tmp_path / "none.pt")
+
+
+def test_the_best_checkpoints_are_averaged_and_no_other(tmp_path, monkeypatch):
+    (tmp_path / "checkpoints").mkdir()
+    (tmp_path / ".done").mkdir()
+    names = ["checkpoint.best_nll_loss_2.1.pt", "checkpoint.best_nll_loss_2.2.pt"]
+    for name in (*names, "checkpoint_best.pt", "checkpoint_last.pt"):
+        (tmp_path / "checkpoints" / name).touch()
+    called = []
+    monkeypatch.setattr(Work, "run", lambda self, name, command: called.extend(command))
+    training(tmp_path)._average(tmp_path / "out")
+    assert called[2:] == [tmp_path / "out", *(tmp_path / "checkpoints" / name for name in names)]
+
+
+def test_translations_stand_in_the_order_of_the_text(tmp_path):
+    lines = [f"{kind}-{n}\t-0.5\tt{n}\n" for n in (10, 2, 0) for kind in "SHD"]
+    (tmp_path / "generated").write_text("".join(lines))
+    assert stages._translations(tmp_path / "generated") == ["t0", "t2", "t10"]
 
 
 EPOCHS = {  # the folder that each epoch reads, by settings: 60 updates of two, of four pairs

@@ -126,6 +126,14 @@ def test_twice_from_the_same_checkpoint(log, tmp_path):
     assert (found.hours, found.lost_hours, found.runs) == (minutes(10, 10), minutes(20), 2)
 
 
+def test_a_part_is_lost_of_the_updates_that_the_run_has_made(log, tmp_path):
+    log.begin(0).inner(11, 100).saved(11, 100)
+    log.begin(100, loaded=100).inner(121, 300)
+    log.begin(200, loaded=200).inner(211, 300).saved(211, 300)
+    found = log.read(tmp_path)  # half of the 20 minutes from update 100 to 300
+    assert (found.hours, found.lost_hours) == (minutes(10, 10, 10), minutes(10))
+
+
 def test_a_new_beginning_makes_everything_before_it_void(log, tmp_path):
     log.begin(0).inner(50, 100, 9.0).valid(50, 100, 3.0)
     log.begin(100).inner(111, 50, 70.0).valid(111, 50, 50.0)

@@ -41,6 +41,12 @@ def test_ties_go_to_the_first_in_the_alphabet():
     assert learn_dictionary(["s"] * 4, ["b", "b", "a", "a"], parsed(["0-0"] * 4)) == {"s": "a"}
 
 
+def test_of_equally_good_translations_the_more_frequent_one_is_first():
+    source, target = ["s"] * 6 + ["t"] * 6, ["z"] * 4 + ["a"] * 2 + ["z"] * 6
+    # Dice of s: with z 2*4 / (6 + 10), with a 2*2 / (6 + 2)
+    assert learn_dictionary(source, target, parsed(["0-0"] * 12))["s"] == "z"
+
+
 def random_case(draw):
     """A source with its words, a translation with gaps, and weights as the model gives them."""
     source = [draw.choice("abcdefg") for _ in range(draw.randint(1, 6))]

@@ -1,15 +1,18 @@
 """What the WMT'14 recipe does with its text: tokens, scores, the cut."""
 
+import io
 import json
 import sys
 
 import numpy as np
+import pytest
 from wmt14 import RECIPE, program
 
 from fairseq_rnnsearch.data.plain_text import PlainText
 
 sys.path.insert(0, str(RECIPE))
 
+import cut
 import score
 from selection import Selector
 
@@ -94,7 +97,7 @@ def test_the_sample_is_drawn_from_all_text_alike(tmp_path):
 
 
 def test_scores_are_the_same_with_any_number_of_processes(tmp_path):
-    lines = [b"the court said"] * 50 + [f"click {i} here".encode() for i in range(4500)]
+    lines = [b"the court has spoken"] * 50 + [f"click {i} here".encode() for i in range(4500)]
     news = write_sides(tmp_path / "news", lines[:60], lines[:60])
     text = write_sides(tmp_path / "text", lines, lines[::-1])
     models = tmp_path / "models"
@@ -112,6 +115,16 @@ def test_scores_are_the_same_with_any_number_of_processes(tmp_path):
     ran = program(*command, "--models", text, "--out", tmp_path / "4")
     assert ran.returncode == 1 and "in.source.npz cannot be read" in ran.stderr
     assert ran.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("lines", [1, 2, 100])
+def test_the_cut_in_blocks(tmp_path, lines, monkeypatch):
+    monkeypatch.setattr(cut, "BLOCK_LINES", lines)
+    text = write_sides(tmp_path / "text", [b"e", b"n", b"g", b"l", b"i"], [b"f r"] * 5)
+    outputs = io.BytesIO(), io.BytesIO()
+    counts = cut.write_kept(text, np.array([False, True, False, True, True]), outputs)
+    assert outputs[0].getvalue() == b"n\nl\ni\n"
+    assert counts == [5, 3, 3, 6]
 
 
 def test_the_cut_over_all_corpora(tmp_path):
