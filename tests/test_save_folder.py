@@ -19,6 +19,7 @@ from omegaconf import OmegaConf
 from slow_cases import cases
 
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.inference.exported import to_checkpoint, to_folder
 from fairseq_rnnsearch.runs.locking import NAME, lock, lock_and_verify, locked_elsewhere
 
 pytest_plugins = ["trained"]
@@ -64,6 +65,13 @@ def refused(train):
         return message
 
     return refused
+
+
+def test_a_model_without_a_training_is_named_so(train, other, small_corpus, tmp_path):
+    to_folder(str(other), str(small_corpus.data), tmp_path / "folder")
+    to_checkpoint(str(tmp_path / "folder"), tmp_path / "model.pt")
+    refused = train(tmp_path / "new", f"--restore-file={tmp_path / 'model.pt'}").error()
+    assert "a model and no training to go on with: give it as --finetune-from-model" in refused
 
 
 def test_another_measure_of_validations_begins_anew(train, other, tmp_path):

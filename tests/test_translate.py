@@ -19,7 +19,7 @@ from commands import generate, run, sides
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.data.line_batches import line_batches
 from fairseq_rnnsearch.errors import UsageError, UserError
-from fairseq_rnnsearch.inference import align, export, translator
+from fairseq_rnnsearch.inference import align, export, loading
 from fairseq_rnnsearch.inference.translate import main
 from fairseq_rnnsearch.living import __main__ as living
 
@@ -86,7 +86,7 @@ def test_one_object_a_line(work, model):
 def test_the_search_is_as_asked(work, model, monkeypatch, tmp_path):
     (tmp_path / "text").write_text("red house\n")
     asked, translate = [], model.translate
-    monkeypatch.setattr(translator, "load", lambda *_, **__: model)
+    monkeypatch.setattr(loading, "load", lambda *_, **__: model)
     monkeypatch.setattr(
         model,
         "translate",
