@@ -70,7 +70,8 @@ def refused(train):
 def test_a_model_without_a_training_is_named_so(train, other, small_corpus, tmp_path):
     to_folder(str(other), str(small_corpus.data), tmp_path / "folder")
     to_checkpoint(str(tmp_path / "folder"), tmp_path / "model.pt")
-    refused = train(tmp_path / "new", f"--restore-file={tmp_path / 'model.pt'}").error()
+    begin = f"--max-update 2 --restore-file={tmp_path / 'model.pt'}"
+    refused = train(tmp_path / "new", begin).error()
     assert "a model and no training to go on with: give it as --finetune-from-model" in refused
 
 

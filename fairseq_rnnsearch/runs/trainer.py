@@ -206,14 +206,14 @@ class ResumableTrainer(Trainer):
             _check_order(self.cfg.model, trained_with["model.decoder_order"])
             if not (reset_optimizer or reset_lr_scheduler):
                 self._check_schedule(trained_with["lr_scheduler._name"])
-            self._judge_by_its_own_measure(trained_with, extra_state)
-            _check_types(_PLACE, extra_state["train_iterator"], "train_iterator.")
             is_model_only = not self.get_num_updates() and extra_state.get("best", 0) is None
             if is_model_only and not reset_optimizer:
                 raise UserError(
                     f"checkpoint {filename} holds a model and no training to go on with: give it as"
                     " --finetune-from-model"
                 )
+            self._judge_by_its_own_measure(trained_with, extra_state)
+            _check_types(_PLACE, extra_state["train_iterator"], "train_iterator.")
             if not (reset_optimizer or reset_meters):
                 _check_types(_COUNTS, extra_state)
                 _check_types(_PATIENCE, extra_state.get("patience", {}), "patience.")
