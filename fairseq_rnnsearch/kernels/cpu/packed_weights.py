@@ -44,14 +44,16 @@ def kept(make: Callable[..., Made], *weights: Tensor) -> Made:
     return result
 
 
-def _sampled(weight: Tensor) -> int:
-    """Return the sum of some numbers' bits, with one or more of each row and of each column.
+def _sampled(weight: Tensor) -> float:
+    """Return the sum of some numbers, with one or more of each row and of each column.
 
     torch counts no changes through ``weight.data`` or NumPy. A look at every number would take a
     tenth of the translation of a sentence.
     """
-    bits = torch.int32 if weight.itemsize == 4 else torch.int16
-    return int(weight.detach().view(bits).reshape(-1)[:: max(weight.size(-1) - 1, 1)].sum())
+    flat = weight.detach().reshape(-1)
+    step = max(weight.size(-1) - 1, 1) if weight.dim() > 1 else 1
+    some = flat.as_strided(((len(flat) - 1) // step + 1,), (step,))
+    return float(some.sum(dtype=torch.float64))
 
 
 def can_keep(weight: Tensor) -> bool:
