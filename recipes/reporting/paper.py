@@ -154,6 +154,7 @@ class PaperRows:
             return None
         distance = round(bleu - REPRODUCTION[row], 2)
         band = f"{REPRODUCTION[row]} ± {ACCEPTED:g}, {REPRODUCTION_NAME}'s exact copy"
+        band += " (with beam 8 and scores divided by length)"
         if abs(distance) <= ACCEPTED:
             return f"{name}: {bleu:.2f} lies within {band}."
         side = "above" if distance > 0 else "below"
