@@ -119,7 +119,7 @@ whole() {
 
 # number NAME [LIMIT]: dies unless the variable NAME is a number of 0 or more, and below LIMIT.
 number() {
-    [[ ${!1} =~ ^([0-9]+\.?|[0-9]*\.[0-9]+)([eE]-?[0-9]{1,2})?$ ]] &&
+    [[ ${!1} =~ ^([0-9]+\.?|[0-9]*\.[0-9]+)([eE][-+]?[0-9]{1,2})?$ ]] &&
         awk -v value="${!1}" -v limit="${2:-1e99}" 'BEGIN { exit !(value + 0 < limit + 0) }' ||
         die "$1=${!1}: must be a number of 0 or more${2:+ and below $2}"
 }

@@ -296,10 +296,11 @@ def test_a_change_of_weights_is_seen():
 
 @pytest.mark.parametrize("part", [np.s_[:], np.s_[2], np.s_[:, 3], np.s_[-1, :], np.s_[:, -1]])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_changes_that_torch_does_not_count_are_seen(part, dtype):
+@pytest.mark.parametrize("sizes", [(40, 8), (8, 40)])
+def test_changes_that_torch_does_not_count_are_seen(part, dtype, sizes):
     """Averages of parameters and edited embeddings are often written to ``.data``."""
     torch.manual_seed(0)
-    x, weight = torch.randn(3, 8, dtype=dtype), torch.randn(40, 8).to(dtype)
+    x, weight = torch.randn(3, sizes[1], dtype=dtype), torch.randn(*sizes).to(dtype)
     with torch.no_grad():
         before = packed_weights.product(weight)(x)
         weight.data[part] += 1

@@ -552,9 +552,10 @@ def test_a_unit_that_the_page_does_not_know_is_refused():
 
     model = build_model()
     model.decoder.network.unit.__class__ = Other
-    with pytest.raises(
-        UserError, match="--unit Other: the page computes gated, lstm, and no other"
-    ):
+    with pytest.raises(UserError, match=r"a part of its own \(decoder.network.unit: Other\)"):
+        stored_model(model, "int8")
+    Other.__module__ = type(model).__module__  # as if it were the package's
+    with pytest.raises(UserError, match="--unit Other: the page computes gated, lstm, and no"):
         stored_model(model, "int8")
 
 

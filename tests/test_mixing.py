@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from commands import (
     LAST_ONLY,
     MODEL,
@@ -30,6 +31,7 @@ from slow_cases import cases
 
 import fairseq_rnnsearch
 from fairseq_rnnsearch import UserError, load
+from fairseq_rnnsearch.inference import exported
 from fairseq_rnnsearch.inference.exported import to_folder
 from fairseq_rnnsearch.plugin.models import RNNSearchModel
 
@@ -108,15 +110,34 @@ def test_a_model_of_ones_own_translates_and_is_not_exported(sharp, tmp_path):
     assert run(*translate, "--user-dir", mine).ok().out
     export = "fairseq_rnnsearch.inference.export", checkpoint, "--user-dir", mine
     refused = run(*export, "--out", tmp_path / "folder").error()
-    assert "a part of its own, alignment_model: SharpAlignment" in refused
+    assert "a part of its own (the model: SharpModel); a folder" in refused
     assert not (tmp_path / "folder").exists()
+
+
+@pytest.mark.parametrize("change", ["decoder", "size"])
+def test_what_a_folder_cannot_keep_is_not_exported(change, learned, tmp_path, monkeypatch):
+    read = exported.read_models
+
+    def changed(*given):
+        trained = read(*given)
+        decoder = trained.models[0].decoder
+        if change == "decoder":
+            decoder.__class__ = type("Louder", (type(decoder),), {"__module__": "mine"})
+        else:
+            attends = decoder.network.alignment_model
+            attends.energy_weight = torch.nn.Parameter(torch.ones(7))
+        return trained
+
+    monkeypatch.setattr(exported, "read_models", changed)
+    what = {"decoder": r"\(decoder: Louder\)", "size": r"\(alignment_model.energy_weight, which"}
+    with pytest.raises(UserError, match=what[change]):
+        to_folder(str(learned.checkpoint), str(learned.corpus.data), tmp_path / "folder")
 
 
 def test_a_model_in_a_torch_program(sharp, tmp_path):
     folder, program = sharp
-    ours = program.replace("import fairseq_rnnsearch", "import mine")
     ran = subprocess.run(
-        [sys.executable, "-W", "ignore", "-c", ours], cwd=folder, capture_output=True, text=True
+        [sys.executable, "-W", "ignore", "-c", program], cwd=folder, capture_output=True, text=True
     )
     assert re.fullmatch(r"\d+\.\d+ torch.Size\(\[2, \d+, \d+\]\)\n", ran.stdout), ran.stderr
 

@@ -136,7 +136,7 @@ COMMANDS = {  # words of each command, and parts of its one line
         "--replace-unk @two, line 1: ", "and a target word"
     ],
     "fairseq-interactive @data --path=@model --score-reference": [
-        "--score-reference: fairseq-interactive has no references"
+        "--score-reference: there are no references, as in fairseq-interactive"
     ],
     f"{_TRAIN} --eval-bleu --eval-bleu-args {{beam:5}}": ["--eval-bleu-args '{beam:5}': must be"],
     f"{_TRAIN} --sentence-avg": ["--sentence-avg: this criterion's own option is --cost-scale"],

@@ -3,6 +3,7 @@
 import errno
 import fcntl
 import inspect
+import math
 import os
 import re
 import shutil
@@ -85,6 +86,15 @@ def test_another_measure_of_validations_begins_anew(train, other, tmp_path):
     assert (tmp_path / "checkpoint_best.pt").exists()
     again = train(tmp_path, "--max-update 8", "--best-checkpoint-metric ppl").ok()
     assert "was loss" not in again.out
+
+
+def test_a_plateau_is_of_one_measure(train, tmp_path):
+    plateau = "--lr-scheduler reduce_lr_on_plateau", "--max-epoch"
+    train(tmp_path, *plateau, "2", "--best-checkpoint-metric nll_loss").ok()
+    train(tmp_path, *plateau, "4").ok()
+    saved = torch.load(tmp_path / LAST, weights_only=True)
+    schedule = saved["optimizer_history"][-1]["lr_scheduler_state"]
+    assert saved["extra_state"]["best"] <= schedule["best"] < math.inf  # a loss, not fewer bits
 
 
 # --- where a training begins --------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Importing somebody's code, and grading a folder of it.
 
-This is no part of ``__main__``, which a process that is started anew cannot import by name.
+It stands outside of ``__main__``, because a new process cannot import that by name.
 """
 
 import importlib.util

@@ -10,8 +10,9 @@ reads ``<unk>`` there. Warnings are due for
 - lines with several sentences, of which a model that was trained on single ones often translates
   only the first;
 - a sentence of more than `LONG` tokens, before its translation begins;
-- known words of a text unlike the training's: the model is less sure of the tokens that it writes
-  than it was of those that people wrote as translations of its validation text.
+- a text whose words are known, but which is unlike the training's: the model is less sure of the
+  tokens that it writes than it was of those that people wrote as translations of its validation
+  text.
 """
 
 import logging

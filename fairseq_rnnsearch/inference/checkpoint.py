@@ -15,7 +15,7 @@ from fairseq.utils import import_user_module, split_paths
 from omegaconf import DictConfig, OmegaConf
 
 from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT, LengthLimit
-from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.errors import UserError, reason
 from fairseq_rnnsearch.inference.work_folder import DEEPEST
 from fairseq_rnnsearch.model.translation_model import TranslationModel
 from fairseq_rnnsearch.runs import mends
@@ -55,9 +55,12 @@ def read_models(
     models: list[torch.nn.Module] = []
     its_task = None
     if user_dir is not None:
-        if not Path(user_dir).is_dir():
-            raise UserError(f"user_dir {user_dir}: must be a folder of Python modules")
-        import_user_module(Namespace(user_dir=user_dir))
+        if not Path(user_dir).is_dir() or not user_dir:
+            raise UserError(f"user_dir {user_dir!r}: must be a folder of Python modules")
+        try:
+            import_user_module(Namespace(user_dir=user_dir))
+        except Exception as problem:  # whatever is wrong in somebody's file
+            raise UserError(f"user_dir {user_dir}: {reason(problem)}") from problem
     with mends.reading_as_data():
         for path in paths:
             state = read_checkpoint(path)

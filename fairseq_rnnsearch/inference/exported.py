@@ -16,7 +16,7 @@ from fairseq_rnnsearch.inference.checkpoint import read_models
 from fairseq_rnnsearch.inference.model_folder import Facts, read_folder, write_folder
 from fairseq_rnnsearch.inference.work_folder import checkpoint_of
 from fairseq_rnnsearch.model.model_options import ModelOptions
-from fairseq_rnnsearch.model.translation_model import TranslationModel, networks_of
+from fairseq_rnnsearch.model.translation_model import TranslationModel, networks_of, own_part
 from fairseq_rnnsearch.plugin.models import RNNSearchModel
 from fairseq_rnnsearch.plugin.models.rnnsearch_config import add_younger_options
 from fairseq_rnnsearch.runs.writing import checkpoint_of_model, write_whole
@@ -39,6 +39,8 @@ def to_folder(
     if folder := folder_of(checkpoint):
         if data:
             raise UserError(f"--data {data}: the model {folder} has its own data; leave it out")
+        if user_dir:
+            raise UserError(f"--user-dir {user_dir}: a model's folder needs no other; leave it out")
         read = read_folder(folder)
         facts = read.facts._replace(licence=licence or read.facts.licence)
         parts = read.model, facts, read.dictionaries, folder
@@ -71,16 +73,21 @@ def to_folder(
 
 
 def _refuse_other_parts(model: TranslationModel, cfg: DictConfig, dictionaries: tuple) -> None:
-    """Refuse a model whose networks are not those of its options, which are all a folder keeps."""
+    """Refuse a model that is not that of its options, which are all that a folder keeps."""
     expected = networks_of(cfg, *map(len, dictionaries))
-    for own, other in zip((model.encoder, model.decoder), expected, strict=True):
-        kinds = {name: type(part) for name, part in other.named_modules()}
-        for name, part in own.network.named_modules():
-            if kinds.get(name) is not type(part):
-                raise UserError(
-                    f"the checkpoint holds a model with a part of its own, {name or 'a network'}: "
-                    f"{type(part).__name__}; a folder takes RNNsearch and RNNencdec as they are"
-                )
+    part = own_part(model)
+    for own, other in zip((model.encoder.network, model.decoder.network), expected, strict=True):
+        sizes, others = (
+            {name: value.shape for name, value in one.state_dict().items()} for one in (own, other)
+        )
+        for name in sizes.keys() | others.keys():
+            if part is None and sizes.get(name) != others.get(name):
+                part = f"{name}, which its options do not give"
+    if part:
+        raise UserError(
+            f"the checkpoint holds a model with a part of its own ({part}); a folder takes "
+            "RNNsearch and RNNencdec as they are"
+        )
 
 
 def to_checkpoint(model: str, out: Path) -> None:

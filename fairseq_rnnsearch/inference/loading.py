@@ -86,6 +86,8 @@ def load(
     device = usable_device(device)
     texts = {"tokenizer": tokenizer, "lowercase": lowercase, "bpe_codes": bpe_codes}
     if any(folder_of(path) for path in paths):
+        if user_dir is not None:
+            raise UserError(f"user_dir {user_dir}: a model's folder needs no other; leave it out")
         return _of_folders(paths, changes, texts, device, compute_dtype)
     with one_at_a_time:
         with _quiet_import():

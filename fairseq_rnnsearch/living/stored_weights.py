@@ -13,7 +13,7 @@ import torch
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference.model_folder import quantised
 from fairseq_rnnsearch.model.model_options import ALIGNMENTS, UNITS
-from fairseq_rnnsearch.model.translation_model import TranslationModel
+from fairseq_rnnsearch.model.translation_model import TranslationModel, own_part
 
 # what model.js can compute, by the options of the architecture
 _COMPUTED = {
@@ -45,6 +45,11 @@ def _options(model: torch.nn.Module) -> dict[str, str]:
         raise UserError(
             f"the checkpoint holds a {type(model).__name__}; the page computes RNNsearch and "
             "RNNencdec (--arch rnnsearch_50 and its kin)"
+        )
+    if part := own_part(model):
+        raise UserError(
+            f"the checkpoint holds a model with a part of its own ({part}); the page computes "
+            "RNNsearch and RNNencdec as they are"
         )
     decoder = model.decoder.network
     names = {kind: name for table in (UNITS, ALIGNMENTS) for name, kind in table.items()}

@@ -60,6 +60,14 @@ def networks_of(cfg: Any, source_words: int, target_words: int) -> tuple[Encoder
     return encoder, decoder
 
 
+def own_part(model: nn.Module) -> str | None:
+    """Return the name and class of a part that somebody has written for their model, or None."""
+    for name, part in model.named_modules():
+        if type(part).__module__.partition(".")[0] not in (__name__.partition(".")[0], "torch"):
+            return f"{name or 'the model'}: {type(part).__name__}"
+    return None
+
+
 class TranslationModel:
     """What fairseq's model and `PlainModel` have in common."""
 

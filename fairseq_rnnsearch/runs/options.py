@@ -92,8 +92,8 @@ def check_options(options: Namespace) -> None:
     if "cost_scale" in given and given.get("sentence_avg"):
         raise UserError("--sentence-avg: this criterion's own option is --cost-scale sentence")
     trains = "arch" in given
-    subset = given.get("train_subset")
-    if trains and subset in str(given.get("valid_subset")).split(","):
+    subset, validates = given.get("train_subset"), not given.get("disable_validation")
+    if trains and validates and subset in str(given.get("valid_subset")).split(","):
         raise UserError(
             f"--train-subset {subset} is one of --valid-subset {given['valid_subset']}; fairseq "
             "would go through both at once: name another --valid-subset, or give a copy of the "
@@ -104,7 +104,7 @@ def check_options(options: Namespace) -> None:
         if path and os.path.lexists(path) and not os.path.isdir(path):
             raise UserError(f"{option_of(name)} {path}: is not a folder; name another")
     for name in ("eval_bleu_args", "eval_bleu_detok_args"):
-        _check_json(name, given.get(name) or "{}")
+        _check_json(name, "{}" if given.get(name) is None else given[name])
     for name in ("model_overrides", "optimizer_overrides"):
         read_overrides(given.get(name) or "{}")
     if given.get("tpu") and not find_spec("torch_xla"):

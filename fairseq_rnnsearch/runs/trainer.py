@@ -206,13 +206,17 @@ class ResumableTrainer(Trainer):
             _check_order(self.cfg.model, trained_with["model.decoder_order"])
             if not (reset_optimizer or reset_lr_scheduler):
                 self._check_schedule(trained_with["lr_scheduler._name"])
-            is_model_only = not self.get_num_updates() and extra_state.get("best", 0) is None
+            # as runs.writing.checkpoint_of_model has it
+            is_model_only = self._optim_history and not self._optim_history[-1]["optimizer_name"]
             if is_model_only and not reset_optimizer:
                 raise UserError(
                     f"checkpoint {filename} holds a model and no training to go on with: give it as"
                     " --finetune-from-model"
                 )
-            self._judge_by_its_own_measure(trained_with, extra_state)
+            is_judged_anew = self._is_judged_anew(trained_with)
+            if is_judged_anew:
+                for count in ("best", "patience", "val_loss"):
+                    extra_state.pop(count, None)
             _check_types(_PLACE, extra_state["train_iterator"], "train_iterator.")
             if not (reset_optimizer or reset_meters):
                 _check_types(_COUNTS, extra_state)
@@ -224,7 +228,7 @@ class ResumableTrainer(Trainer):
                 # fairseq would go on counting in the old one
                 metrics._active_aggregators["default"] = metrics._aggregators["default"]
             if not (reset_optimizer or reset_lr_scheduler):
-                self._load_plateau()
+                self._load_plateau(is_judged_anew)
             if self.cfg.ema.store_ema:
                 if extra_state["ema_is_new"]:
                     logger.info(
@@ -236,23 +240,19 @@ class ResumableTrainer(Trainer):
             self._begun = time.monotonic()
         return extra_state
 
-    def _judge_by_its_own_measure(self, trained_with: dict, extra_state: dict) -> None:
-        """Drop what validations have reached, if it was measured by another metric or scale."""
+    def _is_judged_anew(self, trained_with: dict) -> bool:
+        """Tell, and log, whether another metric or scale measures validations from now on."""
+        changes = []
         for name in checkpoints.JUDGEMENT:
             before, now = trained_with[name], OmegaConf.select(self.cfg, name)
-            if before is None or now is None or str(before) == str(now):
-                continue
-            if (
-                name == "criterion.cost_scale"
-                and self.cfg.checkpoint.best_checkpoint_metric != "loss"
-            ):
-                continue  # the other metrics do not depend on it
-            logger.info(
-                f"{option_of(name.partition('.')[2])} was {before} and is {now}: the best "
-                "validation and --patience are counted from here"
-            )
-            for count in ("best", "patience", "val_loss"):
-                extra_state.pop(count, None)
+            if before is not None and now is not None and str(before) != str(now):
+                changes.append(f"{option_of(name.partition('.')[2])} was {before} and is {now}")
+        if self.cfg.checkpoint.best_checkpoint_metric != "loss":  # no other depends on the scale
+            changes = [change for change in changes if not change.startswith("--cost-scale")]
+        if changes:
+            changed = ", ".join(changes)
+            logger.info(f"{changed}: the best validation and --patience are counted from here")
+        return bool(changes)
 
     def _check_schedule(self, trained_with: str | None) -> None:
         name = OmegaConf.select(self.cfg, "lr_scheduler._name")
@@ -266,8 +266,11 @@ class ResumableTrainer(Trainer):
         """Return the seconds of training; fairseq's clock jumps when somebody sets it."""
         return time.monotonic() - self._begun + self._previous_training_time
 
-    def _load_plateau(self) -> None:
+    def _load_plateau(self, is_judged_anew: bool) -> None:
         if self._optim_history and isinstance(self.lr_scheduler, ReduceLROnPlateauLRSchedule):
+            if is_judged_anew:
+                self.lr_scheduler.lr_scheduler._reset()
+                return
             state = self._optim_history[-1]["lr_scheduler_state"]
             counts = {name: state[name] for name in _PLATEAU_COUNTS if name in state}
             vars(self.lr_scheduler.lr_scheduler).update(counts)

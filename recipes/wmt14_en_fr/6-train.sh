@@ -17,6 +17,7 @@ begin_with() {
     log "  $2 goes on from $1"
     mkdir -p -- "$to"
     cp -- "$from/checkpoint_last.pt" "$to/checkpoint_last.partial"
+    to_disk "$to/checkpoint_last.partial"
     mv -- "$to/checkpoint_last.partial" "$to/checkpoint_last.pt"
 }
 

@@ -52,8 +52,12 @@ def _sampled(weight: Tensor) -> float:
     """
     flat = weight.detach().reshape(-1)
     step = max(weight.size(-1) - 1, 1) if weight.dim() > 1 else 1
-    some = flat.as_strided(((len(flat) - 1) // step + 1,), (step,))
-    return float(some.sum(dtype=torch.float64))
+    if not len(flat):
+        return 0.0
+    total = flat.as_strided(((len(flat) - 1) // step + 1,), (step,)).sum(dtype=torch.float64)
+    if weight.dim() > 1 and len(weight) < step:  # the strides have not met every column
+        total += weight[0].sum(dtype=torch.float64)
+    return float(total)
 
 
 def can_keep(weight: Tensor) -> bool:

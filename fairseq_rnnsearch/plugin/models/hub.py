@@ -27,7 +27,7 @@ def from_pretrained(
     could name any local file or an address. Options of these names count.
 
     Args:
-        model: the class whose hub has archives of their own names.
+        model: the class whose ``hub_models()`` names archives.
 
     Raises:
         UserError: for a checkpoint or an archive that holds anything else.

@@ -227,8 +227,8 @@ class AlignmentHeatmapTask(ParallelDataTask):
         if getattr(args, "score_reference", False):
             if self._translates and not self.datasets:
                 raise UserError(
-                    "--score-reference: fairseq-interactive has no references; fairseq-generate"
-                    " and rnnsearch-align have"
+                    "--score-reference: there are no references, as in fairseq-interactive;"
+                    " fairseq-generate and rnnsearch-align have them"
                 )
             generator = (seq_gen_cls or SequenceScorer)(self.target_dictionary)
         else:
