@@ -74,20 +74,21 @@ def to_folder(
 
 def _refuse_other_parts(model: TranslationModel, cfg: DictConfig, dictionaries: tuple) -> None:
     """Refuse a model that is not that of its options, which are all that a folder keeps."""
-    expected = networks_of(cfg, *map(len, dictionaries))
     part = own_part(model)
-    for own, other in zip((model.encoder.network, model.decoder.network), expected, strict=True):
-        sizes, others = (
-            {name: value.shape for name, value in one.state_dict().items()} for one in (own, other)
-        )
-        for name in sizes.keys() | others.keys():
-            if part is None and sizes.get(name) != others.get(name):
-                part = f"{name}, which its options do not give"
+    if part is None:
+        encoder, decoder = networks_of(cfg, *map(len, dictionaries))
+        other = _sizes(encoder).items() ^ _sizes(model.encoder.network).items()
+        other |= _sizes(decoder).items() ^ _sizes(model.decoder.network).items()
+        part = f"{min(other)[0]}, which its options do not give" if other else None
     if part:
         raise UserError(
             f"the checkpoint holds a model with a part of its own ({part}); a folder takes "
             "RNNsearch and RNNencdec as they are"
         )
+
+
+def _sizes(network: torch.nn.Module) -> dict[str, torch.Size]:
+    return {name: value.shape for name, value in network.state_dict().items()}
 
 
 def to_checkpoint(model: str, out: Path) -> None:

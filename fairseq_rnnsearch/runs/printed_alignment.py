@@ -50,8 +50,10 @@ def read_replacements(read: Callable, file: str | None) -> dict | None:
     Raises:
         UserError: naming a line that is no two words.
     """
-    if not file or file == "@@ ":
-        return read(file and "")
+    if file is None:
+        return read(None)
+    if file in ("", "@@ "):
+        return read("")
     words = {}
     for number, line in enumerate(text_lines(file, "--replace-unk"), 1):
         source, *targets = line.split() or ("",)

@@ -242,13 +242,13 @@ class ResumableTrainer(Trainer):
 
     def _is_judged_anew(self, trained_with: dict) -> bool:
         """Tell, and log, whether another metric or scale measures validations from now on."""
-        changes = []
+        changes, metric = [], self.cfg.checkpoint.best_checkpoint_metric
         for name in checkpoints.JUDGEMENT:
+            if name == "criterion.cost_scale" and metric != "loss":
+                continue  # no other metric depends on it
             before, now = trained_with[name], OmegaConf.select(self.cfg, name)
             if before is not None and now is not None and str(before) != str(now):
                 changes.append(f"{option_of(name.partition('.')[2])} was {before} and is {now}")
-        if self.cfg.checkpoint.best_checkpoint_metric != "loss":  # no other depends on the scale
-            changes = [change for change in changes if not change.startswith("--cost-scale")]
         if changes:
             changed = ", ".join(changes)
             logger.info(f"{changed}: the best validation and --patience are counted from here")
