@@ -106,7 +106,7 @@ def test_a_model_of_ones_own_translates_and_is_not_exported(sharp, tmp_path):
     (tmp_path / "text").write_text("red house\n")
     translate = "fairseq_rnnsearch.inference.translate", checkpoint, tmp_path / "text"
     refused = run(*translate).error()
-    assert "--arch sharp_256, which nothing has registered: give the folder" in refused
+    assert f"checkpoint {checkpoint}: it holds a model of --arch sharp_256, which" in refused
     assert run(*translate, "--user-dir", mine).ok().out
     export = "fairseq_rnnsearch.inference.export", checkpoint, "--user-dir", mine
     refused = run(*export, "--out", tmp_path / "folder").error()

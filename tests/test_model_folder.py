@@ -3,13 +3,14 @@
 import hashlib
 import json
 import os
+import re
 import shutil
 from dataclasses import fields
 
 import numpy as np
 import pytest
 import torch
-from commands import run
+from commands import TASK, run
 from models import SIZES, SOURCES, batch_of, build_model
 from safetensors.numpy import load_file, save_file
 
@@ -371,6 +372,9 @@ def test_commands_take_a_folder(learned, tmp_path):
     found = run("fairseq_rnnsearch.inference.translate", folder, text).ok()
     expected = run("fairseq_rnnsearch.inference.translate", tmp_path / "back.pt", text).ok()
     assert found.out == expected.out and found.out.count("\n") == len(text.read_text().splitlines())
+    validation = learned.corpus.data, TASK, "--cpu --batch-size 9 --path", tmp_path / "back.pt"
+    validated = run("fairseq-validate", *validation).ok()
+    assert re.search(r" ppl 1(\.\d+)? ", validated.out)  # it has learned its language
     parameters = folder / "model.safetensors"  # which many users give
     assert run("fairseq_rnnsearch.inference.translate", parameters, text).ok().out == found.out
     pair = ["--source", text, "--target", text.with_suffix(".fr")]

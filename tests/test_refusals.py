@@ -170,6 +170,9 @@ COMMANDS = {  # words of each command, and parts of its one line
     f"{_GENERATE} --heatmap-dir=@file": ["is a file; expected a folder"],
     "fairseq-interactive @data --path=@model --batch-size 3": ["--batch-size"],
     "fairseq-validate @data --path=@model": ["Must specify batch size"],
+    "fairseq-validate @data --path=@model --batch-size=9 --heatmap-dir=@new": [
+        "@new: fairseq-validate draws nothing; rnnsearch-align draws the"
+    ],
     "fairseq-preprocess -s en -t fr --trainpref=@new --destdir=@new": [".en: no such file"],
     f"{_TEXT} --dataset-impl lazy": ["--dataset-impl lazy: the task does not read such data"],
     "fairseq_rnnsearch.groundhog import": ["the following arguments are required: --params, --out"],

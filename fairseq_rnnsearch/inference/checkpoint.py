@@ -9,10 +9,9 @@ from typing import Any, NamedTuple
 import torch
 from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
-from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from fairseq.tasks.translation import TranslationTask
 from fairseq.utils import import_user_module, split_paths
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
 from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT, LengthLimit
 from fairseq_rnnsearch.errors import UserError, reason
@@ -67,7 +66,6 @@ def read_models(
             if "data" not in changes:
                 changes = changes | {"data": _data_of(state, path)}
             state = as_fairseq_has_it(state, path, changes)
-            _check_registered(state, path)
             loaded, cfg, its_task = checkpoint_utils.load_model_ensemble_and_task(
                 [path], changes, its_task, state=state
             )
@@ -97,16 +95,6 @@ def read_models(
         _validation_bits(cfg, state["extra_state"]) if len(models) == 1 else None,
         cfg.model,
     )
-
-
-def _check_registered(state: dict[str, Any], path: str) -> None:
-    """Refuse a model that nobody has registered; fairseq would miss one of its options."""
-    name = state.get("cfg") and OmegaConf.select(state["cfg"], "model._name")
-    if name and name not in ARCH_MODEL_REGISTRY and name not in MODEL_REGISTRY:
-        raise UserError(
-            f"checkpoint {path} holds a model of --arch {name}, which nothing has registered: give "
-            "the folder that does as user_dir (--user-dir DIR)"
-        )
 
 
 def _validation_bits(cfg: DictConfig, extra_state: dict[str, Any]) -> float | None:

@@ -5,8 +5,8 @@
 
 The folder has the parameters in model.safetensors, the configuration, dictionaries and BPE codes, a
 model card (README.md) and checksums; nothing in it can run. ``load`` and the other commands take it
-wherever they take a checkpoint. The second form writes a checkpoint that fairseq-generate and
---finetune-from-model read; the folder itself is its data folder.
+wherever they take a checkpoint. The second form writes a checkpoint that fairseq-generate,
+fairseq-validate and --finetune-from-model read; the folder itself is its data folder.
 """
 
 import argparse

@@ -118,6 +118,20 @@ def check_options(options: Namespace) -> None:
         )
 
 
+def check_validation(given: Namespace) -> None:
+    """Refuse options of fairseq-validate that do nothing.
+
+    Raises:
+        UserError: naming the first of them.
+    """
+    for name, value in vars(given).items():
+        if name.startswith("heatmap_"):
+            raise UserError(
+                f"{option_of(name)} {value}: fairseq-validate draws nothing; rnnsearch-align draws "
+                "the alignments of given translations"
+            )
+
+
 def _check_json(name: str, given: str) -> None:
     with contextlib.suppress(ValueError, RecursionError):
         if isinstance(json.loads(given), dict):

@@ -22,7 +22,7 @@ from fairseq_rnnsearch.command_line import StandardOutput
 from fairseq_rnnsearch.data.line_batches import line_batches
 from fairseq_rnnsearch.errors import UserError, counted, first_sentence
 from fairseq_rnnsearch.runs.messages import open_log_file
-from fairseq_rnnsearch.runs.options import check_configuration, check_options
+from fairseq_rnnsearch.runs.options import check_configuration, check_options, check_validation
 
 # How long gloo waits for a machine that has fallen silent; torch waits for half an hour. The others
 # wait meanwhile for the process that saves and draws. They notice at once when a process dies.
@@ -45,6 +45,7 @@ def checked(main: Callable) -> Callable:
         join_group()
         check = check_options if isinstance(cfg, Namespace) else check_configuration
         check(cfg)
+        check_validation(options.get("override_args") or Namespace())
         _speak_utf8()
         open_log_file((cfg if isinstance(cfg, Namespace) else cfg.common).log_file)
         finishing: list[Callable[[], None]] = []

@@ -31,7 +31,7 @@ def checkpoint_of_model(
     history = {"optimizer_name": "", "criterion_name": "", "lr_scheduler_state": {}}
     return {
         "args": None,
-        "cfg": cfg | {"model": options, "task": task},
+        "cfg": cfg | {"model": options, "task": task, "criterion": {"_name": "alignment_heatmap"}},
         "model": parameters,
         "criterion": None,
         "optimizer_history": [history | {"num_updates": 0}],

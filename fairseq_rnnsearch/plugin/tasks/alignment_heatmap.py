@@ -16,7 +16,7 @@ from fairseq.criterions import FairseqCriterion
 from fairseq.data import Dictionary, FairseqDataset
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.dataclass.configs import CheckpointConfig
-from fairseq.models import BaseFairseqModel
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, BaseFairseqModel
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks import register_task
@@ -126,7 +126,17 @@ class AlignmentHeatmapTask(ParallelDataTask):
     # models and updates
 
     def build_model(self, cfg, from_checkpoint: bool = False) -> BaseFairseqModel:
-        """Build as fairseq does; the model checks its training data later."""
+        """Build as fairseq does; the model checks its training data later.
+
+        Raises:
+            UserError: if nothing has registered a checkpoint's model.
+        """
+        name = getattr(cfg, "_name", None)
+        if name and name not in ARCH_MODEL_REGISTRY and name not in MODEL_REGISTRY:
+            raise UserError(  # fairseq would miss one of its options
+                f"it holds a model of --arch {name}, which nothing has registered: give the folder "
+                "that does as --user-dir DIR (in Python user_dir)"
+            )
         if self.cfg.eval_bleu:  # of batches with tokens, of which sacrebleu warns each time
             logging.getLogger("sacrebleu").setLevel(logging.ERROR)
         self._model = super().build_model(cfg, from_checkpoint)
