@@ -116,8 +116,8 @@ def test_of_what_is_no_text_no_tokens_are_written(content, message, tmp_path):
     assert not [*(tmp_path / "out").iterdir()]
 
 
-def test_text_becomes_subwords_that_name_their_codes(tmp_path):
-    """From text to a data folder that says how it was made: three commands, no recipe."""
+def test_text_becomes_subwords_that_name_their_codes(tmp_path, monkeypatch):
+    """From text to data folders that say how they were made, without a recipe."""
     lines = ["Low, lower and lowest!", "The lowest low-lands."] * 9
     for split in ("train", "valid"):
         for language, end in (("en", ""), ("fr", " oui")):
@@ -130,7 +130,14 @@ def test_text_becomes_subwords_that_name_their_codes(tmp_path):
         f"--user-dir {PACKAGE} --task alignment_heatmap -s en -t fr --destdir {tmp_path}/data",
         f"--trainpref {out}/train --validpref {out}/valid",
     ).ok()
-    for folder in (out, tmp_path / "data"):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "preprocessing.json").write_text("a stranger's")
+    run(
+        "fairseq-preprocess",
+        f"--user-dir {PACKAGE} --task alignment_heatmap -s en -t fr --destdir {tmp_path}/test",
+        f"--testpref {out}/valid --srcdict {tmp_path}/data/dict.en.txt --joined-dictionary",
+    ).ok()
+    for folder in (out, tmp_path / "data", tmp_path / "test"):
         made = PlainText.of(folder, "fr")
         assert (made.tokenizer, made.bpe_codes) == ("reversible", folder / "codes-en-fr")
     pieces = (out / "train.en").read_text().splitlines()[0].split()
@@ -219,7 +226,6 @@ def test_lower_case_comes_after_tokenising_and_is_not_undone():
 
 def test_pieces_are_subword_nmts_and_are_merged_again(codes):
     plain = PlainText("en", bpe_codes=codes)
-    text = "low lower lowest xyz"
     text = "low lower lowest xyz"
     command = [SCRIPTS / "subword-nmt", "apply-bpe", "--codes", codes]
     ran = run_process(command, input=text, check=True)

@@ -24,6 +24,7 @@ from fairseq_rnnsearch.training.settings import (
     Naming,
     Settings,
     check,
+    check_tokenizers,
     for_corpus,
     in_environment,
     read,
@@ -86,7 +87,13 @@ def test_settings_of_subwords(pairs, given):
 def test_text_without_spaces_is_trained_by_characters():
     s = for_corpus({}, 90_000, (ENGLISH, CHINESE))
     assert (s.source_tokenizer, s.target_tokenizer) == ("", "character")
-    assert (s.longest, s.bleu_tokenizer) == (150, "zh")
+    assert (s.longest, s.bleu_tokenizer, s.vocabulary) == (150, "zh", "bpe")
+    s = for_corpus({}, 90_000, (CHINESE, CHINESE))
+    assert (s.vocabulary, s.bpe_dropout) == ("shortlist", 0)
+    check_tokenizers(s, (CHINESE, CHINESE), OPTIONS)
+    s = for_corpus({"vocabulary": "bpe"}, 90_000, (CHINESE, CHINESE))
+    with pytest.raises(UserError, match="--vocabulary bpe: characters have no subwords"):
+        check_tokenizers(s, (CHINESE, CHINESE), OPTIONS)
 
 
 REFUSED = {  # as options, and as a recipe's variables
@@ -283,11 +290,7 @@ def test_a_text_that_was_changed_meanwhile_is_refused(tmp_path, monkeypatch):
         (tmp_path / "train.en").write_text(text)
 
 
-def test_a_folder_with_other_things_is_no_work_folder(tmp_path, monkeypatch):
-    (tmp_path / "mine").mkdir()
-    (tmp_path / "mine" / "letter").touch()
-    with pytest.raises(UserError, match=r"mine has other things in it \(letter\) and is no work"):
-        Work(tmp_path / "mine")
+def test_what_a_work_folder_may_be(tmp_path, monkeypatch):
     (tmp_path / "link").symlink_to(tmp_path / "gone")
     with pytest.raises(UserError, match=r"link is a link to .*gone, which does not exist"):
         Work(tmp_path / "link")
@@ -421,6 +424,8 @@ def test_an_average_is_the_mean_of_each_parameter(tmp_path):
     torch.save({"model": {"v": torch.zeros(2)}}, other := tmp_path / "other.pt")
     with pytest.raises(UserError, match=r"other\.pt has other parameters than .*0\.pt"):
         write_average([*paths, other], tmp_path / "none.pt")
+    with pytest.raises(UserError, match="no checkpoint to average: the training has had no valid"):
+        write_average([], tmp_path / "none.pt")
 
 
 def test_the_best_checkpoints_are_averaged_and_no_other(tmp_path, monkeypatch):

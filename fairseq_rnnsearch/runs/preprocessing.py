@@ -59,7 +59,10 @@ def check_and_make_all(
 
 def _copy_description(options: Namespace) -> None:
     """Copy preprocessing.json, and the BPE codes that it names, from the text to the data."""
-    text, data = Path(options.trainpref or "").parent, Path(options.destdir)
+    prefixes, data = _prefixes(options), Path(options.destdir)
+    if not prefixes:
+        return
+    text = Path(prefixes[0]).parent
     if not (text / FILE_NAME).exists() or (data / FILE_NAME).exists():
         return
     codes = {settings.get("bpe_codes") for settings in settings_of(text).values()}

@@ -18,8 +18,10 @@ def write_average(paths: Sequence[Path], out: Path) -> None:
     """Write the last checkpoint with the mean of the parameters, without an optimizer's state.
 
     Raises:
-        UserError: the checkpoints have different parameters.
+        UserError: there is none, or they have different parameters.
     """
+    if not paths:
+        raise UserError("there is no checkpoint to average: the training has had no validation")
     mean: dict[str, torch.Tensor] = {}
     for path in paths:
         checkpoint = read_checkpoint(path)

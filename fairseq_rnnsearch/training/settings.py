@@ -281,6 +281,12 @@ def for_corpus(given: Mapping[str, Any], pairs: int, texts: Texts) -> Settings:
     units = zip(("embedding", "hidden", "attention", "maxout"), size.units, strict=True)
     by_size = {"dropout": size.dropout, "bpe_merges": size.bpe_merges, **dict(units)}
     chosen = {**by_size, **size.further, **given}
+    unspaced = [text.unspaced for text in texts]
+    for side, is_unspaced in zip(("source", "target"), unspaced, strict=True):
+        if is_unspaced:
+            chosen.setdefault(f"{side}_tokenizer", "character")
+    if all(_is_of_characters(Settings(**chosen))):
+        chosen.setdefault("vocabulary", "shortlist")
     settings = Settings(**chosen)
     if size.bpe_dropout and settings.vocabulary == "bpe" and settings.dropout:
         # what paid on Multi30k
@@ -293,10 +299,6 @@ def for_corpus(given: Mapping[str, Any], pairs: int, texts: Texts) -> Settings:
         if settings.optimizer == "adam":
             paid["learning_rate"] = 0.003
         chosen = paid | chosen
-    unspaced = [text.unspaced for text in texts]
-    for side, is_unspaced in zip(("source", "target"), unspaced, strict=True):
-        if is_unspaced:
-            chosen.setdefault(f"{side}_tokenizer", "character")
     if any(unspaced):
         chosen.setdefault("longest", _LONGEST_UNSPACED)
     if texts[1].chinese:  # also where it was cut into words
@@ -307,12 +309,23 @@ def for_corpus(given: Mapping[str, Any], pairs: int, texts: Texts) -> Settings:
     return Settings(**chosen)
 
 
+def _is_of_characters(settings: Settings) -> list[bool]:
+    """Tell of the source and of the target whether their tokens are characters."""
+    named = settings.source_tokenizer, settings.target_tokenizer
+    return [(one or settings.tokenizer) == "character" for one in named]
+
+
 def check_tokenizers(settings: Settings, texts: Texts, naming: Naming) -> None:
     """Check that the tokens of the texts can be learned.
 
     Raises:
         UserError: they would be whole sentences, or have no pieces.
     """
+    needed = naming.shown("vocabulary", "shortlist")
+    if settings.vocabulary == "bpe" and all(_is_of_characters(settings)):
+        raise UserError(
+            f"{naming.shown('vocabulary', 'bpe')}: characters have no subwords; give {needed}"
+        )
     for side, language, text in zip(("source", "target"), naming.languages, texts, strict=True):
         name = f"{side}_tokenizer"
         tokenizer = getattr(settings, name) or settings.tokenizer
@@ -324,7 +337,6 @@ def check_tokenizers(settings: Settings, texts: Texts, naming: Naming) -> None:
                 " sentences for words; must be character, or cut the text into words"
             )
         if settings.vocabulary == "bpe" and 5 * text.characters <= 6 * text.words:
-            needed = naming.shown("vocabulary", "shortlist")
             raise UserError(
                 f"{language}: words of single characters have no subwords; give {needed}"
             )

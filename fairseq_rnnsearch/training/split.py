@@ -111,7 +111,7 @@ def split(
             before = len(splits["train"])
             splits["train"], splits[name] = hold_out(splits["train"], draw)
             lost = before - len(splits["train"]) - len(splits[name])
-            corpus.left_out[HELD_OUT] += max(lost, 0)
+            corpus.left_out[HELD_OUT] += lost
             continue
         given = read_two_files(*(file_of(prefix, language) for language in languages))
         splits[name] = given.kept

@@ -20,7 +20,7 @@ from fairseq.data import (
 )
 from fairseq.tasks.translation import TranslationTask
 
-from fairseq_rnnsearch.data import digests
+from fairseq_rnnsearch.data import dictionary_digests
 from fairseq_rnnsearch.data.binarised import IMPLEMENTATIONS, check_split
 from fairseq_rnnsearch.data.checksums import check_checksum
 from fairseq_rnnsearch.data.corpus import check_text
@@ -162,7 +162,7 @@ class ParallelDataTask(TranslationTask):
         """Return fairseq's state, digests of the dictionaries, and the length limit."""
         return {
             **super().state_dict(),
-            digests.STATE: digests.describe(self._dictionaries),
+            dictionary_digests.STATE: dictionary_digests.describe(self._dictionaries),
             length_limit.STATE: list(self.length_limit),
         }
 
@@ -173,7 +173,7 @@ class ParallelDataTask(TranslationTask):
             UserError: if the checkpoint was trained with other dictionaries.
         """
         state = dict(state_dict)
-        digests.check(state.pop(digests.STATE, None), self._dictionaries)
+        dictionary_digests.check(state.pop(dictionary_digests.STATE, None), self._dictionaries)
         limit = length_limit.stored(state.pop(length_limit.STATE, None))
         self.length_limit = length_limit.largest(self.length_limit, limit)
         super().load_state_dict(state)
@@ -269,7 +269,8 @@ class ParallelDataTask(TranslationTask):
             buffer_size=data_buffer_size,
             **{name: options[name] for name in _OF_AN_ITERATOR if name in options},
         )
-        self.dataset_to_epoch_iter[dataset] = iterator
+        if not options.get("disable_iterator_cache"):  # as where each epoch has data of its own
+            self.dataset_to_epoch_iter[dataset] = iterator
         return iterator
 
 
