@@ -12,7 +12,7 @@
 source "$(dirname -- "${BASH_SOURCE[0]}")/steps.sh"
 
 for argument; do # before the environment is made
-    case $argument in
+    case ${argument%%=*} in
         -h | --help) show_help && exit ;;
         --sizes | --growth | --rounds | --candidates | --passes) ;;
         --threads | --cpu-time | --json) ;;

@@ -64,7 +64,7 @@ has_environment() { [[ ${VENV:-} = none || -e ${VENV:-$ROOT/.venv}/bin/fairseq-t
 # say_environment: says that the Python environment is made first, where there is none.
 say_environment() {
     has_environment ||
-        log "before all else the Python environment is made: some minutes, and 1.5 GB of disk"
+        log "before all else the Python environment is made: some minutes, and 1.4 GB of disk"
 }
 
 # ended STATUS: says how the step that this shell was in ended.

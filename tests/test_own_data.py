@@ -176,6 +176,7 @@ MISTAKES = {
         "there is no file",
     ),
     "a missing value": (["--source"], "--source needs a value"),
+    "a missing file, as =": (["--source={f}/a.en", "--target={f}/a.de"], "there is no file"),
     "an unknown option": (["--sauce"], "unknown option --sauce; valid: --source"),
 }
 

@@ -89,6 +89,22 @@ def test_a_number_that_is_none_is_refused_before_anything_is_done(tmp_path, reci
     assert not (tmp_path / "work").exists()
 
 
+ARCHIVES = {
+    "CORPORA=europal-v7": "CORPORA or ARCHIVE_TABLE: no corpus 'europal-v7'; valid: europarl-v7, ",
+    "ARCHIVE_TABLE=/nowhere": "CORPORA or ARCHIVE_TABLE: /nowhere cannot be read: ",
+}
+
+
+@pytest.mark.parametrize("setting", ARCHIVES)
+def test_archives_that_nobody_has_are_refused_by_a_dry_run(tmp_path, setting):
+    environment = {"PATH": os.environ["PATH"], "VENV": str(tmp_path / "none")}
+    environment |= {"WORK": str(tmp_path / "work"), "PYTHON": sys.executable, "CHECK_DISK": "0"}
+    environment |= [setting.split("=")]
+    ended = run_process(["bash", WMT14 / "run.sh", "--dry-run"], env=environment, cwd=tmp_path)
+    assert ended.returncode == 1 and f"error: {ARCHIVES[setting]}" in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
 @pytest.mark.parametrize("recipe", DRY_RUNS)
 def test_a_dry_run_says_what_it_takes_and_makes_nothing(tmp_path, recipe):
     environment = {"PATH": os.environ["PATH"], "VENV": str(tmp_path / "venv")}

@@ -20,7 +20,8 @@ STAGES = "download extract tokenise select binarise".split()
 COMMANDS = "fairseq-preprocess", "fairseq-train", "fairseq-generate", "subword-nmt"
 SHORTLIST = 12
 SETTINGS = {
-    "RNNSEARCH_ENVIRONMENT": "path",
+    "VENV": "none",
+    "PYTHON": sys.executable,
     "PROCESSES": "1",
     "KEEP_WORDS": "300",
     "SHORTLIST": str(SHORTLIST),

@@ -29,6 +29,7 @@ import sacrebleu
 from machine import description
 
 from fairseq_rnnsearch import Translator, load
+from fairseq_rnnsearch.alignment.evaluation.sentences import read_sentences
 from fairseq_rnnsearch.command_line import OneLineParser, program
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import replacing, write_text
@@ -163,7 +164,7 @@ def compare(driver: Any, args: argparse.Namespace, text: Sequence[str]) -> dict:
     quantise_matrices(model)
     comparison["rounded"] = agreement(answers, model, sentences, args.beam)
     if args.reference:
-        reference = lines_of(args.reference)[: len(sentences)]
+        reference = read_sentences(args.reference)[: len(sentences)]
         metric = sacrebleu.BLEU()
         for name, texts in {
             "page": [answer["text"] for answer in answers],
@@ -233,13 +234,6 @@ def wait(driver: Any, condition: str) -> None:
     raise UserError("the page does not answer")
 
 
-def lines_of(path: Path) -> list[str]:
-    try:
-        return path.read_text(encoding="utf-8").splitlines()
-    except (OSError, ValueError) as problem:
-        raise UserError(f"{path} cannot be read: {problem}") from problem
-
-
 @program
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command, and print what it has measured."""
@@ -264,11 +258,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
         help="weight of the matrix that is dragged to another column first, counted from 0",
     )  # fmt: skip
     args = parser.parse_args(arguments)
-    args.threads, args.cpu_time = 1, False  # a page translates in one thread
-    text = lines_of(args.text)
+    text = read_sentences(args.text)
     if not args.page.is_file():
         raise UserError(f"{args.page}: there is no such page")
-    measured = {"machine": description(args), "megabytes": args.page.stat().st_size / 1e6}
+    measured = {"machine": description(threads=1), "megabytes": args.page.stat().st_size / 1e6}
     with chromium() as driver:
         driver.get("about:blank")
         empty = resident(driver)

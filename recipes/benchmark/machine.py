@@ -31,13 +31,13 @@ def clock_of(parser: argparse.ArgumentParser, args: argparse.Namespace) -> Calla
     return time.thread_time if args.cpu_time else time.perf_counter
 
 
-def description(args: argparse.Namespace) -> dict:
+def description(threads: int, cpu_time: bool = False) -> dict:
     """Return what a reader of the numbers must know of the machine."""
     return {
         "processor": _processor(),
-        "threads": args.threads,
+        "threads": threads,
         "torch": torch.__version__,
-        "clock": "cpu" if args.cpu_time else "wall",
+        "clock": "cpu" if cpu_time else "wall",
     }
 
 

@@ -69,7 +69,7 @@ def main() -> None:
     if args.peak:
         report_peak(*args.peak)
         return
-    machine = description(args)
+    machine = description(args.threads, args.cpu_time)
     names = available(args.candidates)
     rows = []
     for kind in (of_sizes, of_growth):

@@ -188,7 +188,7 @@ def main() -> None:
     for name in args.sizes:
         for batch in args.batches:
             rows += measure(name, batch, names, args.rounds, clock)
-    machine = description(args) | {"beam": BEAM}
+    machine = description(args.threads, args.cpu_time) | {"beam": BEAM}
     write_text(args.json, json.dumps({"machine": machine, "rows": rows}, indent=1) + "\n")
     print(json.dumps(machine))
     print(table(rows))

@@ -13,6 +13,7 @@ from pathlib import Path
 from sacrebleu.metrics import BLEU, CHRF
 
 from fairseq_rnnsearch import load
+from fairseq_rnnsearch.alignment.evaluation.sentences import read_sentences
 from fairseq_rnnsearch.command_line import program
 
 HERE = Path(__file__).parent
@@ -40,8 +41,15 @@ def main() -> None:
     source = "fr" if target == "en" else "en"
     model = load(options.model, options.data)
     numbers = sum(parameter.numel() for parameter in model.models[0].parameters())
-    pairs = [line.split("\t") for line in (HERE / "outside.tsv").read_text("utf-8").splitlines()]
-    sentences = [pair[source == "fr"] for pair in pairs]
+    outside = [line.split("\t") for line in (HERE / "outside.tsv").read_text("utf-8").splitlines()]
+    sentences = [pair[source == "fr"] for pair in outside]
+    train, valid, tested = (
+        len(read_sentences(path))
+        for path in (
+            *(options.corpus / f"{part}.{source}" for part in ("train", "valid")),
+            options.translations,
+        )
+    )
     shown = [
         f"| {one.source} | {one.text} |"
         for one in model.translate(sentences, options.beam, forbid_unk=True)
@@ -72,14 +80,13 @@ print(load("{source}-{target}").translate("{sentences[0]}").text)
 
 Sentence pairs of [Tatoeba](https://tatoeba.org), licensed
 [CC BY 2.0 FR](https://creativecommons.org/licenses/by/2.0/fr/), as manythings.org/anki packs them.
-{_lines(options.corpus / f"train.{source}"):,} pairs for training and \
-{_lines(options.corpus / f"valid.{source}"):,} for validation. No pair with a sentence of the test
-set, on either side, is among them.
+{train:,} pairs for training and {valid:,} for validation. No pair with a sentence of the
+test set, on either side, is among them.
 
 ## How well it translates
 
-{_lines(options.translations):,} sentences of {PARTS[options.part]}, beam {options.beam}, from the
-unrounded checkpoint:
+{tested:,} sentences of {PARTS[options.part]}, beam {options.beam}, from the unrounded
+checkpoint:
 
 ```text
 {_scores(options.translations, options.corpus / f"{options.part}.{target}")}
@@ -114,15 +121,8 @@ model translates them before its parameters are rounded to 8 bits. Afterwards it
 ```""")
 
 
-def _lines(path: Path) -> int:
-    with path.open(encoding="utf-8") as file:
-        return sum(1 for _ in file)
-
-
 def _scores(translations: Path, references: Path) -> str:
-    written, expected = (
-        path.read_text(encoding="utf-8").splitlines() for path in (translations, references)
-    )
+    written, expected = map(read_sentences, (translations, references))
     metrics = BLEU(), CHRF()
     return "\n".join(
         metric.corpus_score(written, [expected]).format(signature=str(metric.get_signature()))

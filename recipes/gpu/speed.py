@@ -8,7 +8,7 @@ import torch
 from device import Device, Measured, Measurements, bounded, moved, products_in, task_of
 from search import lstm, rnnsearch, sentences
 
-from fairseq_rnnsearch.decoding.search.generator import _Search
+from fairseq_rnnsearch.decoding.search.beam_search import _Search
 from fairseq_rnnsearch.plugin.generators import StepwiseGenerator
 from fairseq_rnnsearch.plugin.optim import RNNSearchAdadelta, RNNSearchAdadeltaConfig
 

@@ -23,6 +23,7 @@ from pathlib import Path
 
 from sacremoses import MosesTokenizer
 
+from fairseq_rnnsearch.alignment.evaluation.sentences import read_sentences
 from fairseq_rnnsearch.command_line import program
 from fairseq_rnnsearch.errors import UserError, counted
 
@@ -64,14 +65,11 @@ def read(name: str) -> Iterable[Pair]:
 def read_test(path: Path) -> list[Pair]:
     """Read the sentences of the task, lower-cased, in their order."""
     pairs = []
-    try:
-        for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-            english, bar, french = line.lower().partition("|||")
-            if not bar:
-                raise UserError(f"{path}, line {number} has no |||")
-            pairs.append((" ".join(english.split()), " ".join(french.split())))
-    except (OSError, UnicodeDecodeError) as problem:
-        raise UserError(f"cannot read {path}: {problem}") from problem
+    for number, line in enumerate(read_sentences(path), start=1):
+        english, bar, french = line.lower().partition("|||")
+        if not bar:
+            raise UserError(f"{path}, line {number} has no |||")
+        pairs.append((" ".join(english.split()), " ".join(french.split())))
     return pairs
 
 

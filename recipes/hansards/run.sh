@@ -30,7 +30,9 @@ make_subwords() {
     local split language
     mkdir -- "$PARTIAL"
     cat -- "$WORK/corpus/train.en" "$WORK/corpus/train.fr" |
-        subword-nmt learn-bpe --symbols "$BPE_MERGES" >"$PARTIAL/codes" 2>"$WORK/logs/learn-bpe.log"
+        subword-nmt learn-bpe --symbols "$BPE_MERGES" \
+            >"$PARTIAL/codes" 2>"$WORK/logs/learn-bpe.log" ||
+        die "subword-nmt learn-bpe: $(tail -n 1 -- "$WORK/logs/learn-bpe.log")"
     for split in train valid; do
         for language in en fr; do
             subword-nmt apply-bpe --codes "$PARTIAL/codes" \

@@ -22,6 +22,7 @@ read_options() {
                 (($# > 1)) || die "$1 needs a value"
                 shift 2
                 ;;
+            --source=* | --target=* | --pairs=* | --languages=* | --valid=* | --test=*) shift ;;
             --dry-run)
                 DRY_RUN=yes
                 shift

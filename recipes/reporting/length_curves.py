@@ -92,14 +92,14 @@ def draw_length_curves(
         return figure
 
 
-def save_length_curves(path: str | os.PathLike[str], *arguments, **options) -> None:
+def save_length_curves(path: str | os.PathLike[str], *arguments) -> None:
     """Draw as `draw_length_curves` into a file; its suffix (.png, .pdf, .svg) chooses the format.
 
     Raises:
         UserError: another suffix, or a file that cannot be written.
     """
     picture_format(path, "figure")
-    save_figure(path, draw_length_curves(*arguments, **options))
+    save_figure(path, draw_length_curves(*arguments))
 
 
 def _text(colour: str, size: float = _FONT) -> dict:

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from fairseq_rnnsearch.errors import UserError
 from reporting.options import add_list, check_names, named_values
 
-NAME = "Bahdanau et al. (2015)"
-
 BLEU = {
     "RNNencdec-30": (13.93, 24.19),
     "RNNsearch-30": (21.50, 31.44),

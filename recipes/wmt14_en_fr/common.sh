@@ -20,16 +20,13 @@ need() {
 # use_environment COMMAND...: provides python, fairseq's commands and subword-nmt, and dies unless
 # all of COMMAND are there. Python finds this checkout's package, whichever is installed.
 use_environment() {
-    if [[ $RNNSEARCH_ENVIRONMENT = make ]]; then
-        # shellcheck source=recipes/environment.sh
-        source "$ROOT/recipes/environment.sh"
-    fi
+    # shellcheck source=recipes/environment.sh
+    source "$ROOT/recipes/environment.sh"
     need python "$@"
     export PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH}
     export OMP_NUM_THREADS=${OMP_NUM_THREADS:-1}
 }
 
-one_of RNNSEARCH_ENVIRONMENT make path
 one_of CHECK_DISK 0 1
 one_of TOKENIZER moses space
 one_of LOWERCASE 0 1

@@ -12,6 +12,10 @@ from collections.abc import Iterator, Mapping
 from os import environ
 from pathlib import Path
 
+from archives import chosen, read_table
+
+from fairseq_rnnsearch.command_line import program
+from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.training.estimate import duration, flops_of_pair, free_at, parameters_of
 from fairseq_rnnsearch.training.steps import log
 
@@ -39,11 +43,15 @@ def archives(settings: Mapping[str, str]) -> tuple[float, float]:
     """Return how many bytes are read, as if all text were in archives, and are still missing."""
     read = missing = 0.0
     if not settings["TRAIN_TEXT"]:
-        for line in Path(settings["ARCHIVE_TABLE"]).read_text(encoding="utf-8").splitlines():
-            corpus, _, name, size, *_ = [*line.split("\t"), "", "", ""]
-            if corpus in settings["CORPORA"].split() and size.isdecimal():
-                read += int(size)
-                missing += int(size) * (not Path(settings["ARCHIVES"], name).exists())
+        try:
+            table = read_table(Path(settings["ARCHIVE_TABLE"]))
+            corpora = chosen(table, settings["CORPORA"].split())
+        except UserError as mistake:
+            raise UserError(f"CORPORA or ARCHIVE_TABLE: {mistake}") from mistake
+        for archive in corpora:
+            size = archive.size or 0
+            read += size
+            missing += size * (not Path(settings["ARCHIVES"], archive.name).exists())
     for pair in settings["TRAIN_TEXT"].split():
         for path in filter(Path.exists, map(Path, pair.split(":"))):
             read += path.stat().st_size / (1 if path.suffix == ".gz" else ARCHIVE_TO_TEXT)
@@ -112,8 +120,10 @@ def table(stages: list[str], needs: Needs, done: set[str]) -> Iterator[str]:
         yield f"{stage:<12} {disk / 1e9:>7.1f} GB {duration(seconds):>12}  {state}"
 
 
-def main(settings: Mapping[str, str]) -> int:
-    """Print the estimates, and tell whether the disk is too small for what is not done."""
+@program
+def main() -> None:
+    """Print the estimates; fail where the disk is too small for what is not done."""
+    settings = environ
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("stages", nargs="+", metavar="STAGE")
     stages = parser.parse_args().stages
@@ -127,12 +137,13 @@ def main(settings: Mapping[str, str]) -> int:
         f"{free:.1f} GB are free"
     )
     if needed <= free or settings["CHECK_DISK"] != "1":
-        return 0
+        return
     problem = f"{needed:.1f} GB are needed in {work} and only {free:.1f} are free"
     problem += "; CHECK_DISK=0 begins all the same"
     log(f"{'the recipe would not begin' if settings['DRY_RUN'] else 'error'}: {problem}")
-    return 0 if settings["DRY_RUN"] else 1
+    if not settings["DRY_RUN"]:
+        sys.exit(1)
 
 
 if __name__ == "__main__":
-    sys.exit(main(environ))
+    main()

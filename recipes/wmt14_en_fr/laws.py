@@ -14,6 +14,7 @@ import argparse
 import gzip
 import random
 import sys
+import zlib
 from collections import defaultdict
 from pathlib import Path
 
@@ -39,7 +40,7 @@ def read_documents(path: Path) -> dict[str, list[Pair]]:
                         f" by tabs; has {counted(len(columns), 'column')}"
                     )
                 documents[columns[0]].append((columns[1], columns[2]))
-    except (OSError, EOFError, UnicodeDecodeError) as problem:
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as problem:
         raise UserError(f"cannot read {path}: {problem}") from problem
     return documents
 

@@ -78,11 +78,7 @@ def read_blocks(source: Path, target: Path, lines: int = 2000) -> Iterator[Block
 
 
 def ordered_map(
-    function: Callable[[Given], Made],
-    items: Iterable[Given],
-    processes: int = 0,
-    prepare: Callable[..., None] | None = None,
-    arguments: tuple = (),
+    function: Callable[[Given], Made], items: Iterable[Given], processes: int = 0
 ) -> Iterator[Made]:
     """Do what ``map`` does, over processes: the same results in the same order.
 
@@ -90,20 +86,18 @@ def ordered_map(
     ``Executor.map`` can do that, too.)
 
     Args:
-        function: a function of the top level of a module, so that it can be sent to a process.
+        function: a function of the top level of a module, so that it can be sent to a process, or
+            a ``partial`` of one.
         processes: how many; 0 is as many as there are cores, 1 works without a second process.
-        prepare: is called first in each process, with ``arguments``.
 
     Raises:
         UserError: a process died, of too little memory for example.
     """
     processes = processes or os.cpu_count() or 1
     if processes == 1:
-        if prepare:
-            prepare(*arguments)
         yield from map(function, items)
         return
-    with ProcessPoolExecutor(processes, initializer=prepare, initargs=arguments) as pool:
+    with ProcessPoolExecutor(processes) as pool:
         waiting: deque = deque()
         try:
             for item in items:

@@ -11,6 +11,7 @@ int32 words of the French side; cut.py chooses by them. The method is in selecti
 
 import argparse
 from collections.abc import Sequence
+from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 
@@ -70,28 +71,24 @@ def estimate(options: argparse.Namespace) -> None:
     )
 
 
-class _Worker:
-    """What each process keeps from block to block."""
-
-    selector: Selector
-
-
-def prepare(models: Path) -> None:
-    _Worker.selector = Selector.load(models)
+@cache
+def selector_of(models: Path) -> Selector:
+    """Load the models, once in each process."""
+    return Selector.load(models)
 
 
-def score_block(block: Block) -> tuple[np.ndarray, np.ndarray]:
+def score_block(models: Path, block: Block) -> tuple[np.ndarray, np.ndarray]:
     """Return the scores of a block's pairs, and their French words."""
     source, target = (b"".join(line + b"\n" for line in side).decode("utf-8") for side in block)
     words = np.array([len(line.split()) for line in block[1]], np.int32)
-    return _Worker.selector.scores(source, target), words
+    return selector_of(models).scores(source, target), words
 
 
 def score(options: argparse.Namespace) -> None:
-    prepare(options.models)  # so that a mistake shows here rather than in each process
+    selector_of(options.models)  # so that a mistake shows here rather than in each process
     progress, scores, words = Progress(), [], []
     blocks = read_blocks(*sides(options.text))
-    for scored in ordered_map(score_block, blocks, options.processes, prepare, (options.models,)):
+    for scored in ordered_map(partial(score_block, options.models), blocks, options.processes):
         scores.append(scored[0])
         words.append(scored[1])
         progress.add(len(scored[0]))

@@ -6,7 +6,6 @@
 : "${PROCESSES:=}" # that tokenise, score and binarise (default: one per core)
 : "${SEED:=1}"
 : "${CHECK_DISK:=1}"                # 0: begin although the disk may become full
-: "${RNNSEARCH_ENVIRONMENT:=make}" # or path: python, fairseq and subword-nmt as found on PATH
 
 # archives: those that are in the folder are used as they are, the others are downloaded
 : "${ARCHIVES:=}"                      # folder (default: $WORK/archives)

@@ -15,6 +15,7 @@ import argparse
 import json
 from collections import Counter
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 
 from parallel_text import LANGUAGES, Block, Progress, new_sides, ordered_map, read_blocks, sides
@@ -67,34 +68,25 @@ class Tokenised:
     dropped: Counter
 
 
-class _Worker:
-    """What each process keeps from block to block."""
-
-    rules: Rules
-    plain: tuple[PlainText, PlainText]
-
-
-def prepare(rules: Rules) -> None:
-    _Worker.rules = rules
-    _Worker.plain = tuple(
-        PlainText(language, rules.tokenizer, rules.lowercase) for language in LANGUAGES
-    )
+@cache
+def plain_texts(rules: Rules) -> list[PlainText]:
+    """Make the tokenizers of both languages, once in each process."""
+    return [PlainText(language, rules.tokenizer, rules.lowercase) for language in LANGUAGES]
 
 
-def tokenise_block(block: Block) -> Tokenised:
+def tokenise_block(rules: Rules, block: Block) -> Tokenised:
     """Tokenise and clean one block.
 
     Raises:
         UserError: a line is not UTF-8, and the rules are to keep all.
     """
-    rules, dropped = _Worker.rules, Counter()
     lines: tuple[list[str], list[str]] = ([], [])
-    words = [0, 0]
+    words, dropped = [0, 0], Counter()
     for pair in zip(*block, strict=True):
         try:
             tokenised = [
                 plain.tokens(line.decode("utf-8"))
-                for plain, line in zip(_Worker.plain, pair, strict=True)
+                for plain, line in zip(plain_texts(rules), pair, strict=True)
             ]
         except UnicodeDecodeError as problem:
             if rules.keep_all:
@@ -120,7 +112,7 @@ def tokenise(text: Path, out: Path, rules: Rules, processes: int) -> tuple[dict,
     progress, kept, words, dropped = Progress(), 0, [0, 0], Counter()
     blocks = read_blocks(*sides(text))
     with new_sides(out) as files:
-        for done in ordered_map(tokenise_block, blocks, processes, prepare, (rules,)):
+        for done in ordered_map(partial(tokenise_block, rules), blocks, processes):
             for file, content in zip(files, done.text, strict=True):
                 file.write(content)
             kept += done.kept

@@ -52,7 +52,7 @@ def forward_encoder(encoder: Encoder, decoder: Decoder, start: Start) -> None:
     states = decoder.unit.hidden_size
     encoder.backward_unit = None
     decoder.unit = GatedUnit(m, states, n)
-    decoder.alignment_model = AlignmentModel(decoder.alignment_model.size, states, n)
+    decoder.alignment_model = AlignmentModel(len(decoder.alignment_model.energy_weight), states, n)
     decoder.readout = DeepOutput(len(decoder.readout.bias) // 2, states, m, n)
     start(decoder)
 
