@@ -181,6 +181,15 @@ def test_resolution_and_what_only_matplotlib_draws(tmp_path):
     assert size(title="a title")[0] > usual[0] + 10
 
 
+def test_of_effects_the_largest_finite_one_is_the_darkest():
+    """Positive ones are blue, and one that is no number is red."""
+    axes = draw_heatmap(["a", "b", "c"], ["x"], [[np.nan, 0.5, 0.0]], signed=True)
+    (image,) = axes.get_images()
+    red, blue, white = image.cmap(image.norm(image.get_array()))[0]
+    assert tuple(red[:3]) == (1, 0, 0)
+    assert blue[2] > 2 * blue[0] and min(white[:3]) > 0.9
+
+
 def test_nan_is_no_shade_of_grey():
     image = drawn_image(["a", "b"], ["c"], [[np.nan, 1.0]])
     assert tuple(image.cmap(image.norm(image.get_array()))[0, 0, :3]) == (1, 0, 0)

@@ -51,7 +51,7 @@ at("stored").remove(); // the worker has it now
 const numbers = [...facts.models.keys()].slice(facts.isTraining ? -1 : 0);
 const views = numbers.map((number) => new ModelView(number, facts.models[number]));
 const past = []; // what was touched before: {view, sentence, touched}
-let chosen = 0; // the number of the sentence whose matrix is shown
+let shownSentence = 0; // the number of the sentence whose matrix is shown
 at("models").append(...views.map((view) => view.root));
 const [from, to] = facts.languages.map((code) => {
   try {
@@ -91,7 +91,7 @@ function refresh() {
       try {
         const options = given();
         const sentences = await rnnsearch.sentences(text);
-        chosen = Math.max(0, Math.min(sentences.length - 1, chosen));
+        shownSentence = Math.max(0, Math.min(sentences.length - 1, shownSentence));
         await Promise.all(views.map((view) => view.update(text, sentences, options)));
         const took = Math.round(performance.now() - start);
         await glass.refresh();
@@ -131,7 +131,7 @@ function setMoment(number) {
 
 /** Show the matrix of another sentence of the text. */
 function chooseSentence(number) {
-  chosen = number;
+  shownSentence = number;
   for (const view of views) view.turn();
   return refresh();
 }
@@ -139,7 +139,7 @@ function chooseSentence(number) {
 async function undo() {
   const last = past.pop();
   if (!last) return;
-  if (last.sentence !== chosen) await chooseSentence(last.sentence);
+  if (last.sentence !== shownSentence) await chooseSentence(last.sentence);
   const before = last.view.answer;
   last.view.touched = last.touched;
   last.view.forgetChanges();
@@ -151,7 +151,7 @@ at("sentence").addEventListener("input", async ({ target }) => {
   if (target.value.length > LONGEST_TEXT) setText(target.value); // else the cursor would move
   const { value, selectionStart } = target;
   const upToHere = await rnnsearch.sentences(value.slice(0, selectionStart));
-  chosen = Math.max(0, upToHere.length - 1); // the sentence that is typed
+  shownSentence = Math.max(0, upToHere.length - 1); // the sentence that is typed
   begin();
 });
 at("prefix").addEventListener("input", begin);
@@ -167,7 +167,7 @@ at("examples")?.addEventListener("change", ({ target: choice }) => {
   if (!choice.value) return;
   setText(choice.value);
   choice.value = ""; // so that it can be chosen again
-  chosen = 0;
+  shownSentence = 0;
   begin();
 });
 at("undo").addEventListener("click", undo);
@@ -201,7 +201,7 @@ at("close").addEventListener("click", () => {
 at("link").addEventListener("click", async () => {
   const named = new URLSearchParams({ beam: at("beam").value, text: at("sentence").value });
   if (at("prefix").value) named.set("prefix", at("prefix").value);
-  if (chosen) named.set("sentence", chosen + 1);
+  if (shownSentence) named.set("sentence", shownSentence + 1);
   if (at("moment")) named.set("moment", views[0].number + 1);
   if (glass.view) named.set("step", `${views.indexOf(glass.view)}.${glass.step + 1}`);
   history.replaceState(null, "", `#${named}`);
@@ -220,7 +220,7 @@ async function followAddress() {
   setText(named.get("text") ?? (at("sentence").value || (facts.examples[0] ?? "")));
   at("prefix").value = named.get("prefix") ?? "";
   const place = (name) => (/^\d+$/.test(named.get(name) ?? "") ? named.get(name) - 1 : -1);
-  chosen = Math.max(0, place("sentence"));
+  shownSentence = Math.max(0, place("sentence"));
   if (at("moment") && facts.models[place("moment")]) setMoment(place("moment"));
   await begin();
   const [, view, step] = /^(\d+)\.(\d+)$/.exec(named.get("step") ?? "") ?? [];

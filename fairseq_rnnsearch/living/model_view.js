@@ -84,11 +84,11 @@ class ModelView {
 
   /** What a reader has changed in the sentence that is shown. */
   get touched() {
-    return this.touchedOf[chosen] ?? untouched;
+    return this.touchedOf[shownSentence] ?? untouched;
   }
 
   set touched(touched) {
-    this.touchedOf[chosen] = touched;
+    this.touchedOf[shownSentence] = touched;
   }
 
   get isUntouched() {
@@ -118,7 +118,7 @@ class ModelView {
     const own = this.isUntouched && !given.prefix; // all words are the model's choice
     const probabilities = own ? this.answers.flatMap((answer) => answer.probabilities) : [];
     const warnings = await rnnsearch.warnings(text, probabilities, { model: this.number });
-    const [answer, sentence] = [this.answers[chosen] ?? null, sentences[chosen] ?? ""];
+    const [answer, sentence] = [this.answers[shownSentence] ?? null, sentences[shownSentence] ?? ""];
     if (this.isMattering && answer) {
       const { number: model, touched: { rows } } = this;
       answer.mattered ??= await rnnsearch.mattered(sentence, answer.pieces, { model, rows });
@@ -132,7 +132,7 @@ class ModelView {
     if (this.answers.length < 2) return this.answers.map(({ text }) => text);
     return this.answers.flatMap(({ text }, number) => {
       const button = create("button", { type: "button", textContent: text,
-        ariaPressed: String(number === chosen) });
+        ariaPressed: String(number === shownSentence) });
       button.addEventListener("click", () => chooseSentence(number));
       return number ? [" ", button] : [button];
     });
@@ -339,7 +339,7 @@ class ModelView {
   async touch(touched) {
     const before = this.answer;
     if (this.made !== this.madeWith(at("sentence").value, given())) return; // another one comes
-    past.push({ view: this, sentence: chosen, touched: this.touched });
+    past.push({ view: this, sentence: shownSentence, touched: this.touched });
     touched.number = this.number;
     this.touched = touched;
     await refresh();
@@ -394,7 +394,7 @@ class ModelView {
   saving(kind) {
     const button = create("button", { type: "button", textContent: `Save ${kind.toUpperCase()}` });
     button.addEventListener("click", async () => {
-      const name = `alignment-${chosen + 1}.${kind}`;
+      const name = `alignment-${shownSentence + 1}.${kind}`;
       download(await fileOf(this.heatmap.draw("#000", "#fff"), kind), name);
       at("status").textContent = `${name} saved`;
     });

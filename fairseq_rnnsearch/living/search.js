@@ -1,6 +1,6 @@
 "use strict";
 /*
- * Beam search for one sentence, with the results of decoding/search/generator.py, which are
+ * Beam search for one sentence, with the results of decoding/search/beam_search.py, which are
  * fairseq's.
  *
  * `touched` is what a reader has changed: words[i] is the only word that step i may choose, and

@@ -1,7 +1,7 @@
 "use strict";
 /*
- * The parameters of a checkpoint as page.py has stored them: a matrix as 8-bit numbers with a scale
- * for each row, or as float32; vectors as float32. All in base64, the lower byte first.
+ * The parameters of a checkpoint as stored_weights.py has stored them: a matrix as 8-bit numbers
+ * with a scale for each row, or as float32; vectors as float32. All in base64, the lower byte first.
  */
 
 /** Return the bytes of a base64 text. */

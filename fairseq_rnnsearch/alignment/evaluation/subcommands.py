@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from fairseq_rnnsearch.command_line import OneLineParser
+from fairseq_rnnsearch.command_line import parser_of
 from fairseq_rnnsearch.errors import UsageError
 
 # The function that runs a command, and whose docstring begins the help; the function that adds the
@@ -23,12 +23,7 @@ def run_one_of(
         prog: the program's name.
         argv: the command and its options; without them, those of the program.
     """
-    from fairseq_rnnsearch import __version__
-
-    parser = OneLineParser(
-        prog=prog, description=f"{description} Each command's --help has its options."
-    )
-    parser.add_argument("--version", action="version", version=f"{prog} {__version__}")
+    parser = parser_of(prog, f"{description} Each command's --help has its options.")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     for name, (run, add_options, notes) in commands.items():
         text = inspect.getdoc(run) or name  # python -OO has no docstrings

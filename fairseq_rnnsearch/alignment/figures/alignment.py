@@ -25,6 +25,11 @@ def pharaoh(links: Iterable[tuple[int, int]]) -> str:
     return " ".join(f"{source}-{target}" for source, target in ordered)
 
 
+def largest_effect(effects: NDArray[np.floating]) -> float:
+    """Return the size of the largest finite effect, by which all are drawn; 1 if all are zero."""
+    return float(np.abs(effects[np.isfinite(effects)]).max(initial=0)) or 1.0
+
+
 @dataclass(frozen=True, eq=False)
 class Alignment:
     """A sentence pair and the weight of each source word for each target word.

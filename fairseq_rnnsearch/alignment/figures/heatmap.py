@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from fairseq_rnnsearch.alignment.figures import fonts
-from fairseq_rnnsearch.alignment.figures.alignment import Alignment
+from fairseq_rnnsearch.alignment.figures.alignment import Alignment, largest_effect
 from fairseq_rnnsearch.alignment.figures.layout import (
     CELL_PER_FONT,
     DOTS_PER_INCH,
@@ -135,7 +135,7 @@ def _fill(
     signed: bool,
 ) -> None:
     """Draw cells, words, frame and title into axes."""
-    most = float(np.abs(weights).max()) or 1.0 if signed else 1.0
+    most = largest_effect(weights) if signed else 1.0
     image = axes.imshow(
         weights,
         cmap=_colour_map("RdBu" if signed and cmap is None else cmap, layout.style),

@@ -9,7 +9,7 @@ in `controls.css` and `controls.js`. A notebook shows `embedded.html` in a frame
 Why no library: plotting libraries such as Plotly, Vega and Observable Plot know a matrix, but
 neither running text nor the link between the two, which is what this page is for. The drawing is
 one `path` per shade of grey; vanilla JavaScript does it, the search, the sorting and the keyboard
-in some 500 lines, and the same lines draw the heatmap on the screen and in the downloaded files.
+in some 800 lines, and the same lines draw the heatmap on the screen and in the downloaded files.
 
 Words are data, never markup. They travel in a JSON block in which every `<` is escaped, so that
 `</script>` cannot end it, and the page's content security policy allows one script, by its hash.
@@ -28,7 +28,7 @@ from typing import IO
 
 import numpy as np
 
-from fairseq_rnnsearch.alignment.figures.alignment import Alignment
+from fairseq_rnnsearch.alignment.figures.alignment import Alignment, largest_effect
 from fairseq_rnnsearch.alignment.figures.styles import Look, style_named
 from fairseq_rnnsearch.files import replacing
 
@@ -209,8 +209,7 @@ def _mattered(alignment: Alignment) -> dict:
     if alignment.mattered is None:
         return {}
     effects = np.asarray(alignment.mattered, dtype=np.float64)
-    sizes = np.abs(effects[np.isfinite(effects)])
-    most = float(sizes.max(initial=0)) or 1.0
+    most = largest_effect(effects)
     return {"mattered": {"most": most, "numbers": _encoded((effects / most + 1) / 2)}}
 
 
