@@ -255,6 +255,12 @@ def parameters_and_optimizer(checkpoint: Path) -> dict:
     return tensors
 
 
+def assert_equal_folders(found: Path, expected: Path, **tolerance: float) -> None:
+    """Two trainings ended with the same parameters and optimizer; see `assert_equal_tensors`."""
+    last = [parameters_and_optimizer(folder / "checkpoint_last.pt") for folder in (found, expected)]
+    assert_equal_tensors(*last, **tolerance)
+
+
 def assert_equal_tensors(
     found: dict, expected: dict, relative: float = 0.0, floor: float = 0.0
 ) -> None:

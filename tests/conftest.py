@@ -19,7 +19,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 def pytest_collection_modifyitems(items):
     """Mark what drives Chromium as slow; put the files that start commands, the longest, first.
 
-    Two workers share whole files, and end at about the same time when the last ones are short.
+    The workers share whole files, and end at about the same time when the last ones are short.
     """
     items.sort(key=lambda item: "trained" not in vars(item.module).get("pytest_plugins", ()))
     for item in items:

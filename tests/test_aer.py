@@ -47,7 +47,10 @@ def write(tmp_path):
 
 @pytest.fixture(scope="session")
 def hansards():
-    """Return the folder of the NAACL 2003 gold alignments, found as conftest finds the numbers."""
+    """Return the folder of the NAACL 2003 gold alignments.
+
+    It is below RNNSEARCH_SHARED or beside the checkout.
+    """
     named = os.environ.get("RNNSEARCH_SHARED")
     shared = Path(named) if named else Path(__file__).resolve().parents[2] / "shared"
     directory = shared / "data" / "hansards"

@@ -257,7 +257,8 @@ def test_a_library_that_cannot_be_kept_is_used_all_the_same(function, cache, mon
 
     def fails_once(*arguments):
         if first:
-            raise full if first.pop() else None
+            first.pop()
+            raise full
         return original(*arguments)
 
     with caplog.at_level(logging.INFO), monkeypatch.context() as patch:

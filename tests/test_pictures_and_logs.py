@@ -7,7 +7,7 @@ import zlib
 from types import SimpleNamespace
 
 import pytest
-from commands import MODEL, PAPER, assert_equal_tensors, parameters_and_optimizer
+from commands import MODEL, PAPER, assert_equal_folders
 from fairseq.logging import progress_bar
 from PIL import Image
 from slow_cases import cases
@@ -126,9 +126,7 @@ def test_a_damaged_picture_does_not_end_a_training(launchpad, begun, tmp_path, n
         damage(folder / place)
     done = launchpad.train(*begun.command, f"--max-update 4 --save-dir={folder}").ok()
     assert done.out.count("training goes on") == done.out.count("WARNING") == is_missed
-    assert_equal_tensors(
-        *(parameters_and_optimizer(at / "checkpoint_last.pt") for at in (folder, begun.whole))
-    )
+    assert_equal_folders(folder, begun.whole)
     if (folder / "heatmaps").is_dir():
         drawn = "heatmaps/epoch001/valid0001-update0000004.png"
         assert (folder / drawn).read_bytes() == (begun.whole / drawn).read_bytes()
@@ -156,9 +154,7 @@ def test_a_place_that_cannot_be_written_does_not_end_a_training(launchpad, begun
     done = launchpad.train(*begun.command, option, f"--max-update 4 --save-dir={tmp_path}").ok()
     assert message in done.out and "Traceback" not in done.err
     assert done.out.count("training goes on") == (name != "Weights & Biases")
-    assert_equal_tensors(
-        *(parameters_and_optimizer(at / "checkpoint_last.pt") for at in (tmp_path, begun.whole))
-    )
+    assert_equal_folders(tmp_path, begun.whole)
 
 
 def test_what_can_be_mended_before_it_begins_is_refused(launchpad, begun, tmp_path):

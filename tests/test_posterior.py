@@ -1,4 +1,4 @@
-"""Alignment weights in the knowledge of the word: against an oracle in NumPy float64, and use."""
+"""Alignment weights with the target word known: against an oracle in NumPy float64, and use."""
 
 import numpy as np
 import pytest

@@ -140,7 +140,7 @@ def test_no_module_of_fairseq_evaluates():
 
 def test_readers_of_command_lines(trace):
     for read in (utils.eval_str_list, utils.eval_str_dict, utils.eval_bool):
-        with pytest.raises(UserError):
+        with pytest.raises(UserError, match="is not a value"):
             read(code(trace))
     assert utils.eval_bool("True") is True and utils.eval_bool(None, True) is True
     assert utils.eval_str_list("3,7") == [3.0, 7.0]

@@ -76,7 +76,7 @@ def test_cut(name):
 
 
 def test_a_budget_that_nothing_fits():
-    with pytest.raises(UserError, match="3 words"):
+    with pytest.raises(UserError, match="no pair fits 3 words"):
         within_budget(np.array([1.0]), np.array([4]), 3)
 
 
