@@ -201,7 +201,7 @@ def training_goes_on(without: str) -> Iterator[None]:
         yield
     except Exception as problem:
         if is_first(without):
-            said = " ".join(str(user_error(problem) or reason(problem)).split())
+            said = user_error(problem) or reason(problem)
             logger.warning(f"{without}: {said}; training goes on")
 
 

@@ -6,12 +6,12 @@ A file of tests that begins with ``pytestmark = pytest.mark.usefixtures("blocks"
 
 import pytest
 
-from fairseq_rnnsearch.decoding.search import candidates, generator
+from fairseq_rnnsearch.decoding.search import beam_search, candidates
 from fairseq_rnnsearch.kernels.cpu import operations, word_inputs
 from fairseq_rnnsearch.paper.network import decoder
 
 SMALLEST = [
-    (generator, "LOGITS", 1),  # one sentence at a time
+    (beam_search, "LOGITS", 1),  # one sentence at a time
     (candidates, "RUN", 1),
     (word_inputs, "BYTES", 1),  # the words of one step
     (operations, "BLOCK", 1),

@@ -24,7 +24,7 @@ from models import build_model, dictionary
 from slow_cases import cases
 from test_damaged_files import damaged, many_examples
 
-from fairseq_rnnsearch.data import digests
+from fairseq_rnnsearch.data import dictionary_digests
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.runs.checkpoints import as_fairseq_has_it, read_checkpoint, verify
 
@@ -179,13 +179,13 @@ def test_other_words_are_told_apart():
     words, swapped, fewer = dictionary(9), dictionary(9), dictionary(7)
     swapped.symbols[5], swapped.symbols[6] = swapped.symbols[6], swapped.symbols[5]
     swapped.path = "data/dict.fr.txt"
-    trained = digests.describe({"source": words, "target": words})
-    digests.check(trained, {"source": dictionary(9), "target": words})
-    digests.check(None, {"source": fewer, "target": fewer})  # from before
+    trained = dictionary_digests.describe({"source": words, "target": words})
+    dictionary_digests.check(trained, {"source": dictionary(9), "target": words})
+    dictionary_digests.check(None, {"source": fewer, "target": fewer})  # from before
     with pytest.raises(UserError, match=r"target dictionary has 9 symbols \(data/dict\.fr\.txt\)"):
-        digests.check(trained, {"source": words, "target": swapped})
+        dictionary_digests.check(trained, {"source": words, "target": swapped})
     with pytest.raises(UserError, match=r"source dictionary has 7 symbols, .* with 9 symbols"):
-        digests.check(trained, {"source": fewer, "target": words})
+        dictionary_digests.check(trained, {"source": fewer, "target": words})
 
 
 # --- resumed --------------------------------------------------------------------------------------

@@ -28,8 +28,9 @@ SOUND = {
 def test_sound_dictionaries_are_as_fairseq_reads_them(tmp_path, name):
     path = tmp_path / "dict.en.txt"
     path.write_bytes(SOUND[name])
-    read_dictionary(path)
-    Dictionary.load(str(path))
+    ours, theirs = read_dictionary(path), Dictionary.load(str(path))
+    assert (ours.symbols, ours.count) == (theirs.symbols, theirs.count)
+    assert ours.indices == theirs.indices
 
 
 BROKEN = {
@@ -143,7 +144,7 @@ def test_a_word_for_another_is_found_by_its_checksum(tmp_path):
     prefix = write(tmp_path)
     (tmp_path / "dict.en.txt").write_bytes(b"a 1\n")
     check_split(tmp_path, "train", {"en": SYMBOLS})
-    write_checksums(tmp_path)
+    write_checksums(tmp_path, {})
     lines = (tmp_path / "SHA256SUMS").read_text().splitlines()
     names = [line.split("  ")[1] for line in lines]
     assert names == ["dict.en.txt", "train.en-fr.en.bin", "train.en-fr.en.idx"]
@@ -184,7 +185,7 @@ def test_lines_that_are_none_of_sha256sum(tmp_path, line, message):
 def test_what_is_added_does_not_bless_what_has_changed(tmp_path):
     for name in ("train.en-fr.en.idx", "dict.en.txt"):
         (tmp_path / name).write_text("old")
-    write_checksums(tmp_path)
+    write_checksums(tmp_path, {})
     (tmp_path / "train.en-fr.en.idx").write_text("rot")
     (tmp_path / "dict.en.txt").write_text("rot")
     before = listed_files(tmp_path)
@@ -201,7 +202,7 @@ def test_data_that_is_made_anew_has_new_checksums(tmp_path):
     names = ("train.en-fr.en.idx", "train.en-fr.en.bin", "dict.en.txt")
     for name in names:
         (tmp_path / name).write_text("old")
-    write_checksums(tmp_path)
+    write_checksums(tmp_path, {})
     (tmp_path / "dict.en.txt").write_text("made anew")
     before = listed_files(tmp_path)
     for name in names[:2]:

@@ -16,8 +16,8 @@ from fairseq_rnnsearch.decoding.search import (
     AuthorsSearch,
     BeamSearch,
     Scorer,
+    beam_search,
     candidates,
-    generator,
 )
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels.cpu import (
@@ -176,13 +176,13 @@ def test_the_authors_search_is_the_same_in_steps(case):
 )
 def test_what_is_not_for_here_is_left_to_fairseq(options, monkeypatch):
     expected = search(SequenceGenerator, [model_of("reference")], **options)
-    monkeypatch.setattr(generator, "_Search", None)
+    monkeypatch.setattr(beam_search, "_Search", None)
     assert_same(search(StepwiseGenerator, [model_of("fast")], **options), expected)
 
 
 def test_few_sentences_at_a_time_and_forgotten_words_change_nothing(monkeypatch, alone):
     expected = search(SequenceGenerator, [model_of("reference", symbols=70)])
-    monkeypatch.setattr(generator, "LOGITS", 1)
+    monkeypatch.setattr(beam_search, "LOGITS", 1)
     monkeypatch.setattr(operations, "BLOCK", 1)
     monkeypatch.setattr(
         compiled, "FUNCTIONS", compiled.FUNCTIONS._replace(types=())

@@ -18,7 +18,6 @@ from fairseq.optim.lr_scheduler.fixed_schedule import FixedLRScheduleConfig
 from fairseq.search import DiverseBeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
-from fairseq.trainer import Trainer
 from models import (
     EOS,
     PAD,
@@ -36,7 +35,7 @@ from slow_cases import cases
 from torch.testing import assert_close
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from fairseq_rnnsearch.decoding.search import generator
+from fairseq_rnnsearch.decoding.search import beam_search
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.paper.equations import GatedUnit
 from fairseq_rnnsearch.plugin import optim
@@ -139,21 +138,22 @@ MODELS = {
     "lstm": {"unit": "lstm"},
     "general": {"alignment_model": "general"},
     "reference": {"kernels": "reference"},
+    "R-Drop": {},  # without dropout, of which no two devices would drop the same elements
 }
 
 
 @pytest.mark.parametrize("left", cases([False, True], True))
-@pytest.mark.parametrize("name", cases(MODELS, "paper", "RNNencdec"))
+@pytest.mark.parametrize("name", cases(MODELS, "paper", "RNNencdec", "R-Drop"))
 def test_updates_are_those_of_a_cpu_and_wait_for_nothing(name, left):
-    smoothing = 0.1 if left else 0.0
+    costs = {"smoothing": 0.1 if left else 0.0, "alpha": 2.0 if name == "R-Drop" else 0.0}
     batch = batch_of(SOURCES, TARGETS, left)
     model = lively(**MODELS[name])
     there = move(copy.deepcopy(model))
     optimizer, its_own = adadelta(model), adadelta(there)
     for _ in range(2):
-        found = update(model, batch, optimizer, smoothing)
+        found = update(model, batch, optimizer, **costs)
         with pretending() as counts:
-            found_there = update(there, on_device(batch), its_own, smoothing)
+            found_there = update(there, on_device(batch), its_own, **costs)
             assert not counts.waits, counts
         assert_close([numbers(x) for x in found_there], [*map(torch.detach, found)], **CLOSE)
     assert_close(parameters(there), parameters(model), **CLOSE)
@@ -177,19 +177,6 @@ def test_products_of_embedded_words_have_rows_of_16_bytes():
     with _Widths() as widths:
         unit.word_inputs(torch.empty(30, 80, 620, device="meta")).sum().backward()
     assert 624 in widths.seen and not any(width % 8 for width in widths.seen), widths.seen
-
-
-def test_r_drop_waits_for_nothing():
-    """The model has no dropout, of which no two devices would drop the same elements."""
-    model, batch = lively(), batch_of(SOURCES, TARGETS)
-    there = move(copy.deepcopy(model))
-    optimizers = adadelta(model), adadelta(there)
-    found = update(model, batch, optimizers[0], smoothing=0.1, alpha=2.0)
-    with pretending() as counts:
-        found_there = update(there, on_device(batch), optimizers[1], smoothing=0.1, alpha=2.0)
-        assert not counts.waits, counts
-    assert_close([numbers(x) for x in found_there], [*map(torch.detach, found)], **CLOSE)
-    assert_close(parameters(there), parameters(model), **CLOSE)
 
 
 @pytest.mark.parametrize("nonfinite", ["skip", "shrink"])
@@ -279,15 +266,6 @@ def test_the_trainer_waits_once_a_log_interval(tmp_path):
         found = metrics.get_smoothed_values("train")
     assert without_times(found) == pytest.approx(without_times(expected), abs=2e-3)
     assert_close(parameters(there), parameters(model), **CLOSE)
-
-
-def test_an_update_draws_the_numbers_of_fairseq_s(tmp_path):
-    trainer = trainer_of(lively(), tmp_path)
-    trainer.set_num_updates(3)
-    trainer._set_seed()
-    found = torch.rand(4)
-    Trainer._set_seed(trainer)
-    assert_close(found, torch.rand(4), rtol=0, atol=0)
 
 
 BAD = batch_of([[6, EOS], [12, 5, EOS], [7, EOS]], TARGETS[:3]) | {"id": torch.tensor([3, 17, 9])}
@@ -388,9 +366,9 @@ def test_a_search_in_bfloat16_steps_in_bfloat16(is_rounded):
 def test_searches_find_what_a_cpu_finds(name, order, monkeypatch, caplog):
     """One wait a step, and some before the first and after the last."""
     caplog.set_level(logging.ERROR)  # a search that finds no end says so
-    steps, step = [], generator._Search._step
+    steps, step = [], beam_search._Search._step
     monkeypatch.setattr(
-        generator._Search, "_step", lambda self, words: steps.append(1) or step(self, words)
+        beam_search._Search, "_step", lambda self, words: steps.append(1) or step(self, words)
     )
     kind, options = SEARCHES[name]
     model = lively(**ORDERS[order]).eval()

@@ -33,10 +33,10 @@ ALLOWED = {
     "plugin.models": {"data", "kernels", "model", "paper.network", "runs"},
     "plugin.generators": {"decoding"},
     "plugin.optim": {"c_library", "devices", "runs"},
-    "plugin.criterions": {"kernels", "runs"},
+    "plugin.criterions": {"kernels", "plugin.models", "runs"},
     "plugin.tasks": {
         *("alignment.figures", "arguments", "data", "decoding", "kernels", "paper.batch_order"),
-        *("plugin.criterions", "plugin.generators", "runs"),
+        *("plugin.criterions", "plugin.generators", "plugin.models", "runs"),
     },
     "tasks": {"plugin.tasks"},
     "plugin.option_list": {"plugin.criterions", "plugin.models", "plugin.optim", "plugin.tasks"},
@@ -46,12 +46,14 @@ ALLOWED = {
     "inference.work_folder": {"data", "inference.model_folder"},
     "inference.translation": {"alignment.figures", "arguments"},
     "inference.model_folder": {"data", "decoding", "model"},
-    "inference.checkpoint": {"decoding", "inference.work_folder", "model", "runs"},
-    "inference.exported": {
+    "inference.checkpoint": {
+        *("decoding", "inference.model_folder", "inference.work_folder", "model", "runs"),
+    },
+    "inference.conversion": {
         *("data", "decoding", "inference.checkpoint", "inference.model_folder"),
         *("inference.work_folder", "model", "plugin.models", "runs"),
     },
-    "inference.export": {"arguments", "inference.command_options", "inference.exported"},
+    "inference.export": {"arguments", "inference.command_options", "inference.conversion"},
     "inference.translator": {
         *("alignment.figures", "arguments", "data", "decoding", "inference.translation"),
         "plugin.generators",

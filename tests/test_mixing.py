@@ -17,10 +17,9 @@ from commands import (
     PAPER,
     SIZES,
     Watch,
-    assert_equal_tensors,
+    assert_equal_folders,
     generate,
     hydra_options,
-    parameters_and_optimizer,
     run,
     run_installed,
     together,
@@ -31,8 +30,8 @@ from slow_cases import cases
 
 import fairseq_rnnsearch
 from fairseq_rnnsearch import UserError, load
-from fairseq_rnnsearch.inference import exported
-from fairseq_rnnsearch.inference.exported import to_folder
+from fairseq_rnnsearch.inference import conversion
+from fairseq_rnnsearch.inference.conversion import to_folder
 from fairseq_rnnsearch.plugin.models import RNNSearchModel
 
 pytest_plugins = ["trained"]
@@ -106,7 +105,17 @@ def test_a_model_of_ones_own_translates_and_is_not_exported(sharp, tmp_path):
     (tmp_path / "text").write_text("red house\n")
     translate = "fairseq_rnnsearch.inference.translate", checkpoint, tmp_path / "text"
     refused = run(*translate).error()
-    assert f"checkpoint {checkpoint}: it holds a model of --arch sharp_256, which" in refused
+    said = "it holds a model of --arch sharp_256, which nothing has registered: give the folder"
+    assert refused.startswith(f"checkpoint {checkpoint}: {said}")
+    refused = generate(folder / "data-bin", checkpoint).error()
+    assert refused.startswith(f"checkpoint {checkpoint}: {said}")
+    state = torch.load(checkpoint, weights_only=True)
+    state["cfg"]["task"] = {
+        "_name": "translation",
+        **{name: state["cfg"]["task"][name] for name in ("data", "source_lang", "target_lang")},
+    }
+    torch.save(state, other := tmp_path / "translation.pt")
+    assert said in run(translate[0], other, translate[2]).error()
     assert run(*translate, "--user-dir", mine).ok().out
     export = "fairseq_rnnsearch.inference.export", checkpoint, "--user-dir", mine
     refused = run(*export, "--out", tmp_path / "folder").error()
@@ -116,7 +125,7 @@ def test_a_model_of_ones_own_translates_and_is_not_exported(sharp, tmp_path):
 
 @pytest.mark.parametrize("change", ["decoder", "size"])
 def test_what_a_folder_cannot_keep_is_not_exported(change, learned, tmp_path, monkeypatch):
-    read = exported.read_models
+    read = conversion.read_models
 
     def changed(*given):
         trained = read(*given)
@@ -128,7 +137,7 @@ def test_what_a_folder_cannot_keep_is_not_exported(change, learned, tmp_path, mo
             attends.energy_weight = torch.nn.Parameter(torch.ones(7))
         return trained
 
-    monkeypatch.setattr(exported, "read_models", changed)
+    monkeypatch.setattr(conversion, "read_models", changed)
     what = {"decoder": r"\(decoder: Louder\)", "size": r"\(alignment_model.energy_weight, which"}
     with pytest.raises(UserError, match=what[change]):
         to_folder(str(learned.checkpoint), str(learned.corpus.data), tmp_path / "folder")
@@ -211,10 +220,7 @@ def test_hydra(small_corpus, tmp_path):
         ).ok(),
         lambda: hydra("task.data=/no/such/folder", f"checkpoint.save_dir={tmp_path / 'refused'}"),
     )
-    assert_equal_tensors(
-        parameters_and_optimizer(tmp_path / "hydra" / "checkpoint_last.pt"),
-        parameters_and_optimizer(tmp_path / "train" / "checkpoint_last.pt"),
-    )
+    assert_equal_folders(tmp_path / "hydra", tmp_path / "train")
     assert "/no/such/folder" in refused.error()
 
 
@@ -301,7 +307,4 @@ def test_data_loading_processes_give_the_same_batches_and_end_in_silence(small_c
     warned = re.compile(r".*dataloader\.py:\d+: UserWarning: This DataLoader will create.*\n.*\n")
     assert here.err == warned.sub("", elsewhere.err) == ""
     assert watches[0].batches() == watches[1].batches()
-    assert_equal_tensors(
-        parameters_and_optimizer(tmp_path / "model0" / "checkpoint_last.pt"),
-        parameters_and_optimizer(tmp_path / "model2" / "checkpoint_last.pt"),
-    )
+    assert_equal_folders(tmp_path / "model0", tmp_path / "model2")

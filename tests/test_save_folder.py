@@ -20,7 +20,7 @@ from omegaconf import OmegaConf
 from slow_cases import cases
 
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference.exported import to_checkpoint, to_folder
+from fairseq_rnnsearch.inference.conversion import to_checkpoint, to_folder
 from fairseq_rnnsearch.runs.locking import NAME, lock, lock_and_verify, locked_elsewhere
 
 pytest_plugins = ["trained"]
@@ -434,7 +434,7 @@ def started(monkeypatch, cpu, gpus, launched=(), **options):
     """How fairseq starts a training on a machine with so many GPUs."""
     from fairseq.distributed import utils
 
-    from fairseq_rnnsearch.runs.programs import share_and_call
+    from fairseq_rnnsearch.runs.processes import share_and_call
 
     for name, value in dict(launched).items():
         monkeypatch.setenv(name, value)

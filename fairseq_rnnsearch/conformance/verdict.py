@@ -1,6 +1,5 @@
 """Whether given code computes what the authors' program computed, and if not, what it computes."""
 
-import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -151,7 +150,8 @@ def check(target: Any, part: str | None = None, framework: str = "numpy") -> Rep
 def _report_of(given: GivenCode, part: str) -> PartReport:
     """Check a part, or say why it cannot be run."""
     try:
-        return judged(part, given.layouts(part), functools.partial(_run, given, part))
+        layouts, inputs = given.layouts(part), numbers(part)
+        return judged(part, layouts, lambda layout: given.run(part, layout, inputs))
     except UserError as mistake:
         return PartReport(part, Layout(), {}, refusal=str(mistake))
 
@@ -237,10 +237,6 @@ def _is_random(part: str, run: Callable[[Layout], Output], layout: Layout, outpu
         np.allclose(vector, again[name], rtol=0, atol=SINGLE, equal_nan=True)
         for name, vector in outputs.items()
     )
-
-
-def _run(given: GivenCode, part: str, layout: Layout) -> Output:
-    return given.run(part, layout, numbers(part))
 
 
 def _composed(given: GivenCode, layouts: dict[str, Layout]) -> Output | None:

@@ -22,12 +22,12 @@ _LINE = re.compile(r"([0-9a-f]{64}) [ *]([^/\s]+)")
 
 def listed_files(folder: Path) -> dict[str, tuple[int, int]]:
     """Return the names of all dictionaries and binarised files, with the time and size of each."""
-    paths = sorted(path for kind in _KINDS for path in Path(folder).glob(kind))
+    paths = sorted(path for kind in _KINDS for path in folder.glob(kind))
     stats = ((path.name, path.stat()) for path in paths)
     return {name: (stat.st_mtime_ns, stat.st_size) for name, stat in stats}
 
 
-def write_checksums(folder: Path, before: Mapping[str, tuple[int, int]] | None = None) -> None:
+def write_checksums(folder: Path, before: Mapping[str, tuple[int, int]]) -> None:
     """Write the digests of all dictionaries and binarised files that are there now.
 
     Args:
@@ -35,13 +35,12 @@ def write_checksums(folder: Path, before: Mapping[str, tuple[int, int]] | None =
             lines, so that damage to them still shows. A dictionary is saved before that, and is new
             if all binarised files of its language are.
     """
-    folder = Path(folder)
     try:
         known = _read(folder / FILE_NAME) if before else {}
     except FileNotFoundError:
         known = {}
     now = listed_files(folder)
-    kept = {name for name in known if name in now and now[name] == (before or {}).get(name)}
+    kept = {name for name in known if name in now and now[name] == before.get(name)}
     languages = {name.split(".")[-2] for name in kept if not name.startswith("dict.")}
     kept -= {name for name in kept if name.startswith("dict.") and name[5:-4] not in languages}
     lines = [f"{known[one] if one in kept else _digest(folder / one)}  {one}\n" for one in now]

@@ -1,12 +1,13 @@
 """Batches: from sentences, to another device, in parts, and described when memory runs out."""
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
+from torch.utils._pytree import tree_map_only
 
 from fairseq_rnnsearch.errors import counted
 
@@ -44,18 +45,7 @@ def batch_of(
     return batch
 
 
-def mapped(function: Callable[[Tensor], Tensor], value: Any) -> Any:
-    """Return what a batch holds with a function applied to all of its tensors."""
-    if isinstance(value, Tensor):
-        return function(value)
-    if isinstance(value, dict):
-        return {name: mapped(function, one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return type(value)(mapped(function, one) for one in value)
-    return value
-
-
-def rows_of(sample: dict, rows: slice, padding: int) -> dict:
+def rows_of(sample: dict, rows: slice | Tensor, padding: int) -> dict:
     """Return some sentences of a batch as a batch of the same width."""
     count = len(sample["net_input"]["src_tokens"])
 
@@ -63,7 +53,7 @@ def rows_of(sample: dict, rows: slice, padding: int) -> dict:
         return value[rows] if value.dim() > 0 and len(value) == count else value
 
     part = {key: value for key, value in sample.items() if key not in _LINKS}
-    part = mapped(pick, part)
+    part = tree_map_only(Tensor, pick, part)
     if "alignments" in sample:
         part |= _links_of_rows(sample, rows)
     if "nsentences" in sample:

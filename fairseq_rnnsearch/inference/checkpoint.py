@@ -4,34 +4,26 @@ import math
 from argparse import Namespace
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from fairseq import checkpoint_utils
-from fairseq.data import Dictionary
 from fairseq.tasks.translation import TranslationTask
 from fairseq.utils import import_user_module, split_paths
 from omegaconf import DictConfig
 
-from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT, LengthLimit
+from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT
 from fairseq_rnnsearch.errors import UserError, reason
+from fairseq_rnnsearch.inference.model_folder import Trained
 from fairseq_rnnsearch.inference.work_folder import DEEPEST
 from fairseq_rnnsearch.model.translation_model import TranslationModel
 from fairseq_rnnsearch.runs import mends
-from fairseq_rnnsearch.runs.checkpoints import as_fairseq_has_it, read_checkpoint
-
-
-class Trained(NamedTuple):
-    """The models of an ensemble, and what they share."""
-
-    models: list[torch.nn.Module]
-    dictionaries: tuple[Dictionary, Dictionary]
-    languages: tuple[str, str]
-    data: Path
-    left_pad_source: bool
-    length_limit: LengthLimit
-    validation_bits: float | None
-    options: DictConfig  # of the last model, with its architecture as ``_name``
+from fairseq_rnnsearch.runs.checkpoints import (
+    as_fairseq_has_it,
+    check_registered,
+    naming_checkpoint,
+    read_checkpoint,
+)
 
 
 def read_models(
@@ -66,6 +58,8 @@ def read_models(
             if "data" not in changes:
                 changes = changes | {"data": _data_of(state, path)}
             state = as_fairseq_has_it(state, path, changes)
+            with naming_checkpoint(path):
+                check_registered(state.get("cfg") and state["cfg"].model)
             loaded, cfg, its_task = checkpoint_utils.load_model_ensemble_and_task(
                 [path], changes, its_task, state=state
             )

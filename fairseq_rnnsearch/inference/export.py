@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.to_checkpoint and ignored:
         raise UsageError(f"{option_of(min(ignored))} and --to-checkpoint exclude each other")
     # they import torch and fairseq, which --help does not need
-    from fairseq_rnnsearch.inference import exported
+    from fairseq_rnnsearch.inference import conversion
 
     if options.to_checkpoint:
         refuse_link_to_nothing(options.to_checkpoint)
@@ -40,12 +40,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
             raise UserError(
                 f"--to-checkpoint {options.to_checkpoint}: is there already; name a new file"
             )
-        exported.to_checkpoint(options.checkpoint, options.to_checkpoint)
+        conversion.to_checkpoint(options.checkpoint, options.to_checkpoint)
         print(options.to_checkpoint, file=sys.stderr)
         return
     card = "\n".join([*text_lines(options.card, "--card"), ""]) if options.card else None
     licence = as_text(options.licence)
-    exported.to_folder(
+    conversion.to_folder(
         options.checkpoint,
         options.data,
         options.out,

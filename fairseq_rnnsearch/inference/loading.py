@@ -18,7 +18,6 @@ import logging
 import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -28,7 +27,7 @@ from fairseq_rnnsearch.data.plain_text import PlainText, Tokenizer
 from fairseq_rnnsearch.decoding.length_limit import largest
 from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.inference.model_folder import read_folder
+from fairseq_rnnsearch.inference.model_folder import Trained, read_folder
 from fairseq_rnnsearch.inference.translation import one_at_a_time
 from fairseq_rnnsearch.inference.translator import Translator
 from fairseq_rnnsearch.inference.work_folder import checkpoint_of
@@ -88,11 +87,12 @@ def load(
     if any(folder_of(path) for path in paths):
         if user_dir is not None:
             raise UserError(f"user_dir {user_dir}: a model's folder needs no other; leave it out")
-        return _of_folders(paths, changes, texts, device, compute_dtype)
-    with one_at_a_time:
-        with _quiet_import():
-            from fairseq_rnnsearch.inference.checkpoint import read_models
-        trained = read_models(paths, changes, device, compute_dtype, user_dir)
+        trained = _read_folders(paths, changes, device, compute_dtype)
+    else:
+        with one_at_a_time:
+            with _quiet_import():
+                from fairseq_rnnsearch.inference.checkpoint import read_models
+            trained = read_models(paths, changes, device, compute_dtype, user_dir)
     return Translator(
         trained.models,
         *trained.dictionaries,
@@ -123,14 +123,13 @@ def _quiet_import() -> Iterator[None]:
         logging.root.handlers[:] = handlers
 
 
-def _of_folders(
+def _read_folders(
     paths: Sequence[str],
     changes: dict[str, str],
-    texts: dict[str, Any],
     device: torch.device,
     compute_dtype: ComputeDtype | None,
-) -> Translator:
-    """Load models from folders of `rnnsearch-export`, which include their data."""
+) -> Trained:
+    """Read models from folders of `rnnsearch-export`, which include their data."""
     folders = []
     for path in paths:
         folder = folder_of(path)
@@ -156,12 +155,12 @@ def _of_folders(
         if compute_dtype:
             folder.model.compute_in(compute_dtype)
         folder.model.round_matrices()
-    return Translator(
+    return Trained(
         [folder.model for folder in folders],
-        *first.dictionaries,
-        *(PlainText.of(first.path, language, **texts) for language in own.values()),
-        left_pad_source=first.facts.left_pad_source,
-        length_limit=largest(*(folder.facts.length_limit for folder in folders)),
-        validation_bits=None if others else first.facts.validation_bits,
-        name=":".join(paths),
+        first.dictionaries,
+        first.facts.languages,
+        first.path,
+        first.facts.left_pad_source,
+        largest(*(folder.facts.length_limit for folder in folders)),
+        None if others else first.facts.validation_bits,
     )

@@ -14,7 +14,7 @@ import json
 import math
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -74,6 +74,24 @@ class ModelFolder(NamedTuple):
     facts: Facts
     dictionaries: tuple[Dictionary, Dictionary]
     model: PlainModel
+
+
+class Trained(NamedTuple):
+    """The models of an ensemble, of folders or checkpoints, and what they share.
+
+    Attributes:
+        data: the folder with the dictionaries and ``preprocessing.json``.
+        options: fairseq's, of the last checkpoint's model, with its architecture as ``_name``.
+    """
+
+    models: Sequence[torch.nn.Module]
+    dictionaries: tuple[Any, Any]
+    languages: tuple[str, str]
+    data: Path
+    left_pad_source: bool
+    length_limit: LengthLimit
+    validation_bits: float | None
+    options: Any = None
 
 
 # --- writing -------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from typing import Any, Unpack, overload
 
 import numpy as np
 import torch
+from torch.utils._pytree import tree_map_only
 
 from fairseq_rnnsearch.alignment.figures import Alignment
 from fairseq_rnnsearch.alignment.figures.alignment import END, merged_words
@@ -31,7 +32,7 @@ from fairseq_rnnsearch.data.coverage import (
     words_of,
 )
 from fairseq_rnnsearch.data.plain_text import PlainText, sentences_in
-from fairseq_rnnsearch.decoding.batches import batch_of, mapped
+from fairseq_rnnsearch.decoding.batches import batch_of
 from fairseq_rnnsearch.decoding.decode import check_search, decode, has_alignment
 from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT, LengthLimit
 from fairseq_rnnsearch.decoding.search import AuthorsSearch, BeamSearch, Scorer, StepwiseDecoder
@@ -365,7 +366,7 @@ class Translator:
             rows = order[start : start + batch_size]
             of_rows = [side and [side[i] for i in rows] for side in (sources, targets)]
             batch = batch_of(rows, *of_rows, pad, left_pad_source=self._left_pad_source)
-            yield mapped(lambda tensor: tensor.to(device), batch)
+            yield tree_map_only(torch.Tensor, lambda tensor: tensor.to(device), batch)
 
     def _target_tokens(self, hypothesis: dict) -> list[str]:
         dictionary = self.target_dictionary

@@ -118,7 +118,7 @@ class DecoderSide:
         return softmax(logits, dim=-1, dtype=accurate_type(logits.dtype))
 
     def check_search(self) -> None:
-        """See ``decoding.search.generator.StepwiseDecoder``."""
+        """See ``decoding.search.beam_search.StepwiseDecoder``."""
         if self.network.target_foresight:
             raise UserError(
                 "the model was trained with --target-foresight: it reads the word that a search "

@@ -14,8 +14,8 @@ import torch
 from fairseq.data import Dictionary
 from torch import Tensor
 
-from fairseq_rnnsearch.data import digests
-from fairseq_rnnsearch.errors import UserError, counted
+from fairseq_rnnsearch.data import dictionary_digests
+from fairseq_rnnsearch.errors import UserError, counted, reason
 from fairseq_rnnsearch.files import (
     make_folder,
     open_plain,
@@ -201,7 +201,7 @@ def import_parameters(
         raise UserError(f"{params}: {mistake}") from mistake
     except (RuntimeError, IndexError, ValueError, TypeError) as problem:  # impossible sizes
         raise UserError(
-            f"{params}: the arrays do not fit each other ({' '.join(str(problem).split())[:200]})"
+            f"{params}: the arrays do not fit each other ({reason(problem)})"
         ) from problem
     words = source_words, target_words
     dictionaries = [_dictionary(*of_side) for of_side in zip(_symbols(state), words, strict=True)]
@@ -214,7 +214,7 @@ def import_parameters(
     task = {"_name": "alignment_heatmap", "data": None}  # which readers name
     task |= {"source_lang": languages[0], "target_lang": languages[1]}
     sides = {"source": dictionaries[0], "target": dictionaries[1]}
-    task_state = {digests.STATE: digests.describe(sides)}
+    task_state = {dictionary_digests.STATE: dictionary_digests.describe(sides)}
     write_whole(checkpoint_of_model(state, options, task, task_state), str(out))
 
 
@@ -238,10 +238,9 @@ def _read_arrays(path: Path) -> dict[str, np.ndarray]:
     except FileNotFoundError as problem:
         raise UserError(f"{path} does not exist") from problem
     except Exception as problem:  # damaged files may raise anything
-        reason = " ".join(str(problem).split()) or type(problem).__name__
         raise UserError(
-            f"{path} is not an .npz of plain arrays ({reason[:200]}); the authors' .pkl states are "
-            "not read, because unpickling can run code"
+            f"{path} is not an .npz of plain arrays ({reason(problem)}); the authors' .pkl states "
+            "are not read, because unpickling can run code"
         ) from problem
 
 

@@ -90,7 +90,3 @@ class AuthorsSequenceGenerator(SecondAttempts, StepwiseGenerator):
     def __init__(self, models, tgt_dict, **options) -> None:
         options |= REPLACED | {"search_strategy": AuthorsBeamSearch(tgt_dict), "min_len": 0}
         super().__init__(models, tgt_dict, **options)
-
-    def limits(self, lengths: Tensor) -> AuthorsLimits:
-        """See `decoding.search.BeamSearch`."""
-        return AuthorsLimits(self.eos, lengths, self.beam_size)

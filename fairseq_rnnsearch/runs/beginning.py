@@ -6,12 +6,11 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from fairseq import checkpoint_utils
 from fairseq.dataclass.configs import CheckpointConfig
 
 from fairseq_rnnsearch.errors import UserError, option_of
 from fairseq_rnnsearch.files import refuse_link_to_nothing
-from fairseq_rnnsearch.runs.checkpoints import ADVICE, progress, verify
+from fairseq_rnnsearch.runs.checkpoints import ADVICE, progress, read_checkpoint, verify
 
 logger = logging.getLogger(__name__)
 
@@ -105,8 +104,8 @@ def _check_named(cfg: CheckpointConfig) -> None:
 
 def _named_for(checkpoint: str) -> str:
     """Return the --restore-file of the command that has saved a checkpoint."""
-    state = checkpoint_utils.load_checkpoint_to_cpu(checkpoint)
-    return state["cfg"]["checkpoint"]["restore_file"] if state.get("cfg") else LAST
+    cfg = read_checkpoint(checkpoint).get("cfg")
+    return cfg["checkpoint"]["restore_file"] if cfg else LAST
 
 
 def _is_same(one: str, other: str) -> bool:

@@ -19,6 +19,7 @@ from typing import IO, Any
 import numpy as np
 import torch
 from fairseq import checkpoint_utils
+from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY
 from omegaconf import OmegaConf
 from torch import Tensor
 
@@ -117,8 +118,8 @@ def load_as_data(
 
     This replaces fairseq's ``load_checkpoint_to_cpu``, and treats old checkpoints and options that
     override those of the file in the same way. ``extra_state`` gets what fairseq's trainer loses:
-    the ``task_state``, the parameters with which the averages of ``--store-ema`` begin, and
-    ``--decoder-order``, on which no parameter's shape depends.
+    the ``task_state``, the parameters with which the averages of ``--store-ema`` begin, and the
+    options of ``OF_CONFIGURATION``, on which no parameter's shape depends.
 
     Raises:
         UserError: if the file is damaged, is not a checkpoint, or holds anything else.
@@ -159,6 +160,20 @@ def _refuse_forged_sizes(options: Any, parameters: dict[str, Tensor]) -> None:
     for name, value in options.items():
         if _SIZE.fullmatch(name) and isinstance(value, int) and value > count:
             raise Refused(f"holds {count} parameters, too few for {name} {value}")
+
+
+def check_registered(model: Any) -> None:
+    """Refuse a model's configuration that nobody has registered.
+
+    Raises:
+        UserError: fairseq would miss one of its options.
+    """
+    name = getattr(model, "_name", None)
+    if name and name not in ARCH_MODEL_REGISTRY and name not in MODEL_REGISTRY:
+        raise UserError(
+            f"it holds a model of --arch {name}, which nothing has registered: give the folder "
+            "that does as --user-dir DIR (in Python user_dir)"
+        )
 
 
 def load_models_or_explain(

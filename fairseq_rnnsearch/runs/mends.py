@@ -2,10 +2,10 @@
 
 ``MENDS`` is the whole list, and ``python -m fairseq_rnnsearch mends`` prints it. Importing the
 package replaces nothing. `mend_fairseq` applies the list once in a process. The task, the model,
-the criterion and the optimizer call it in the method that a command calls first: ``add_args`` while
-the command line is read, ``load_dictionary`` and ``build_dictionary`` in fairseq-preprocess,
-``setup_task`` and ``build_model`` in fairseq-hydra-train. `reading_as_data` applies the part that
-``load`` needs for as long as it reads a checkpoint.
+the criterion and the optimizer call it in the method that a command calls first: ``add_args``, when
+fairseq scans ``tasks/`` of the ``--user-dir``; with a ``--user-dir`` of one's own without that
+folder, ``load_dictionary``, ``build_dictionary``, ``setup_task`` or ``build_model``.
+`reading_as_data` applies the part that ``load`` needs for as long as it reads a checkpoint.
 """
 
 import atexit
@@ -35,6 +35,7 @@ from fairseq_rnnsearch.runs import (
     messages,
     preprocessing,
     printed_alignment,
+    processes,
     programs,
     resuming,
     signals,
@@ -118,7 +119,7 @@ MENDS = (
         "translations of the lines before it",
     ),
     Mend(
-        *(distributed_utils, "call_main", _around(programs.share_and_call)),
+        *(distributed_utils, "call_main", _around(processes.share_and_call)),
         without="torchrun without GPUs starts copies that write to one folder; a process that is "
         "lost is a traceback",
     ),

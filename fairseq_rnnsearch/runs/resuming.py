@@ -15,8 +15,8 @@ from omegaconf import OmegaConf
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.runs import patience
 from fairseq_rnnsearch.runs.beginning import LAST, choose_beginning
-from fairseq_rnnsearch.runs.comparison import check_equal
 from fairseq_rnnsearch.runs.evaluated_options import read_overrides
+from fairseq_rnnsearch.runs.process_agreement import check_equal
 from fairseq_rnnsearch.runs.processes import decided_by_first, refuse_in_all
 from fairseq_rnnsearch.runs.writing import clean_save_dir
 

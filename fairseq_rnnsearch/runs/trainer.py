@@ -26,7 +26,7 @@ from torch import Tensor, nn
 from torch.utils._pytree import tree_map
 
 from fairseq_rnnsearch.devices import CopiedNumbers
-from fairseq_rnnsearch.errors import UserError, option_of
+from fairseq_rnnsearch.errors import UserError, option_of, reason
 from fairseq_rnnsearch.runs import checkpoints, patience
 from fairseq_rnnsearch.runs.locking import locked_elsewhere
 from fairseq_rnnsearch.runs.memory import keep_freed_memory
@@ -289,7 +289,7 @@ class ResumableTrainer(Trainer):
             if isinstance(self.task, AlignmentTask):
                 why = f" ({self.task.explain_update()})"
             raise UserError(
-                f"update {self.get_num_updates() + 1}: {' '.join(str(problem).split())[:300]}{why};"
+                f"update {self.get_num_updates() + 1}: {reason(problem)}{why};"
                 " the checkpoints are as they were, and crash.pt beside them has the model: lower "
                 "--lr or --clip-norm, or train with --optimizer rnnsearch_adadelta --nonfinite skip"
             ) from problem

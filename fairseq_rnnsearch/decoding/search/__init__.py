@@ -5,7 +5,7 @@ from fairseq_rnnsearch.decoding.search.authors_search import (
     AuthorsSearch,
     SecondAttempts,
 )
-from fairseq_rnnsearch.decoding.search.generator import (
+from fairseq_rnnsearch.decoding.search.beam_search import (
     BeamSearch,
     Limits,
     StepwiseDecoder,

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.decoding.search.generator import BeamSearch, Limits
+from fairseq_rnnsearch.decoding.search.beam_search import BeamSearch, Limits
 from fairseq_rnnsearch.errors import counted
 
 logger = logging.getLogger(__name__)
@@ -110,6 +110,10 @@ class SecondAttempts:
             self.beam_size, self.unk_penalty = beam_size, unk_penalty
         return hypotheses
 
+    def limits(self, lengths: Tensor) -> AuthorsLimits:
+        """See `BeamSearch`."""
+        return AuthorsLimits(self.eos, lengths, self.beam_size)
+
     def _empty_hypothesis(self, sample: dict, i: int) -> dict:
         source = sample["net_input"]["src_tokens"][i]
         return {
@@ -127,10 +131,6 @@ class AuthorsSearch(SecondAttempts, BeamSearch):
     def __init__(self, models: Any, dictionary: Any, **options: Any) -> None:
         super().__init__(models, dictionary, **options | REPLACED)
         self.min_len = 0
-
-    def limits(self, lengths: Tensor) -> AuthorsLimits:
-        """See `BeamSearch`."""
-        return AuthorsLimits(self.eos, lengths, self.beam_size)
 
 
 def _rows(net_input: dict, rows: Tensor) -> dict:

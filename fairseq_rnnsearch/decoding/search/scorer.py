@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.decoding.search.generator import StepwiseDecoder
+from fairseq_rnnsearch.decoding.search.beam_search import StepwiseDecoder
 from fairseq_rnnsearch.errors import UserError
 
 

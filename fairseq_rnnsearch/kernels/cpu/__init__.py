@@ -28,13 +28,12 @@ TYPES = (torch.float32, torch.float64, torch.bfloat16)
 LOWERED = {torch.float32, torch.bfloat16}
 
 
-class CPU:
+class CPU(Reference):
     """The backend for a CPU; see ``Backend`` for what the functions do."""
 
     name, place = "fast", "a CPU"
     needs = "a CPU, all in one of float32, float64 and bfloat16"
 
-    vectors, training_cost = Reference.vectors, Reference.training_cost
     recurrence = staticmethod(recurrence.recurrence)
     decoder_recurrence = staticmethod(decoder_loop.decoder_recurrence)
     output_cost = staticmethod(output_cost.output_cost)
@@ -62,7 +61,7 @@ class CPU:
         """See ``Backend``; falls back to ``reference`` for weights that cannot be arranged."""
         weight = start.parts.output.weight
         if not packed_weights.can_keep(weight) or start.initial.dtype == torch.bfloat16:
-            return Reference().decoder_steps(start)
+            return super().decoder_steps(start)
         return few_rows.FewRowSteps(start) if few_rows.takes_search(start) else SearchSteps(start)
 
 

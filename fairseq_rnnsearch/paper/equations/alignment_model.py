@@ -46,7 +46,6 @@ class AlignmentModel(nn.Module):
         self, size: int, state_size: int, annotation_size: int, foresight_size: int | None = None
     ) -> None:
         super().__init__()
-        self.size = size
         self.state_weight = nn.Parameter(torch.empty(size, state_size))
         self.annotation_weight = nn.Parameter(torch.empty(size, annotation_size))
         self.energy_weight = nn.Parameter(torch.empty(size))

@@ -15,11 +15,9 @@ class Unit(Protocol):
 
     Attributes:
         hidden_size: n, the width of the hidden state, which others read.
-        state_size: the width of the state passed from step to step, which may exceed n.
     """
 
     hidden_size: int
-    state_size: int
 
     def word_inputs(self, embedded: Tensor) -> Tensor:
         """Return the words' part of the inputs, computed before the loop: ``(..., m)`` to
@@ -33,23 +31,17 @@ class Unit(Protocol):
         """Return the state before the first step, given its hidden state."""
 
     def step(self, inputs: Tensor, state: Tensor) -> Tensor:
-        """Return the state after one step, ``(batch, state_size)``."""
+        """Return the state after one step, which may be wider than the hidden state."""
 
     def hidden(self, state: Tensor) -> Tensor:
         """Return the hidden state, which attention, readout and encoder read, ``(..., n)``."""
 
 
 class Attention(Protocol):
-    """An alignment model a, with which the decoder attends.
-
-    Attributes:
-        size: the width of a key.
-    """
-
-    size: int
+    """An alignment model a, with which the decoder attends."""
 
     def keys(self, annotations: Tensor) -> Tensor:
-        """Compute the keys, once per sentence: ``(batch, source, 2n)`` to ``size``."""
+        """Compute the keys, once per sentence: ``(batch, source, 2n)`` to any width."""
 
     def energies(self, s: Tensor, keys: Tensor) -> Tensor:
         """Return e_i: ``(batch, hypotheses, n)`` to ``(batch, hypotheses, source)``."""

@@ -35,7 +35,7 @@ class GatedUnit(nn.Module):
 
     def __init__(self, input_size: int, hidden_size: int, context_size: int = 0) -> None:
         super().__init__()
-        self.hidden_size = self.state_size = hidden_size
+        self.hidden_size = hidden_size
         self.input_weight = nn.Parameter(torch.empty(3 * hidden_size, input_size))
         self.input_bias = nn.Parameter(torch.empty(hidden_size))
         self.recurrent_gates = nn.Parameter(torch.empty(2 * hidden_size, hidden_size))

@@ -36,7 +36,6 @@ class LongShortTermMemory(nn.Module):
     def __init__(self, input_size: int, hidden_size: int, context_size: int = 0) -> None:
         super().__init__()
         self.hidden_size = hidden_size
-        self.state_size = 2 * hidden_size
         self.input_weight = nn.Parameter(torch.empty(4 * hidden_size, input_size))
         self.input_bias = nn.Parameter(torch.empty(4 * hidden_size))
         self.recurrent_weight = nn.Parameter(torch.empty(4 * hidden_size, hidden_size))

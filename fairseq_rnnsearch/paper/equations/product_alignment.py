@@ -13,12 +13,11 @@ from torch import Tensor, nn
 
 
 class DotAlignment(nn.Module):
-    """The energies s_{i-1} . h_j, which have no parameters; ``size`` is the keys' width."""
+    """The energies s_{i-1} . h_j, which have no parameters."""
 
     def __init__(self, size: int, state_size: int, annotation_size: int) -> None:
-        """Take the same sizes as ``AlignmentModel``; ``size``, n', is ignored."""
+        """Take the sizes of ``AlignmentModel``, and use none."""
         super().__init__()
-        self.size = state_size
 
     def keys(self, annotations: Tensor) -> Tensor:
         """Return the annotations unchanged, ``(batch, source, 2n)``: they multiply the states."""

@@ -7,7 +7,6 @@ that is clipped is that of the sum (the authors' program).
 import math
 from argparse import ArgumentParser
 from dataclasses import dataclass, field
-from typing import Protocol, runtime_checkable
 
 import torch
 from fairseq import utils
@@ -20,6 +19,7 @@ from torch import Tensor
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.rdrop import rdrop_cost, twice
+from fairseq_rnnsearch.plugin.models import RNNSearchModel
 from fairseq_rnnsearch.runs.mends import mend_fairseq
 from fairseq_rnnsearch.runs.trainer import AlignmentTask, unwrapped
 
@@ -48,19 +48,6 @@ class AlignmentHeatmapCriterionConfig(FairseqDataclass):
         metadata={"help": "weight of R-Drop (Liang et al., 2021): training reads each batch twice, "
                   "with different dropout, and makes both predictions agree (paper: none)"},
     )  # fmt: skip
-
-
-@runtime_checkable
-class CostingModel(Protocol):
-    """A model that computes the cost of the correct words without ever storing all logits.
-
-    ``forward(**net_input, target=..., label_smoothing=..., guides_attention=...)`` returns the
-    summed cost and the summed -log p instead of the logits. Without guidance, the weights need no
-    gradient.
-    """
-
-    def check_training(self, *, has_links: bool, begins_from_model: bool, readings: int) -> None:
-        """Check that there is something to learn, see ``RNNSearchModel.check_training``."""
 
 
 @register_criterion("alignment_heatmap", dataclass=AlignmentHeatmapCriterionConfig)
@@ -182,7 +169,7 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
 
     def _score(self, model, sample: dict) -> tuple[Tensor | None, Tensor, tuple[Tensor, ...]]:
         """Return the alignment weights, the correct words, and their summed cost and -log p."""
-        if isinstance(unwrapped(model), CostingModel):
+        if isinstance(unwrapped(model), RNNSearchModel):
             target = sample["target"]
             net_output = model(
                 **sample["net_input"],
@@ -204,7 +191,7 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
         """
         net_output = model(**utils.apply_to_sample(twice, sample["net_input"]))
         target = model.get_targets(sample, net_output)
-        if isinstance(unwrapped(model), CostingModel):
+        if isinstance(unwrapped(model), RNNSearchModel):
             logits = net_output[0]
         else:  # log p serves as well as logits
             logits = model.get_normalized_probs(net_output, log_probs=True)

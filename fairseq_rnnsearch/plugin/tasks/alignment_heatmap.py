@@ -16,7 +16,7 @@ from fairseq.criterions import FairseqCriterion
 from fairseq.data import Dictionary, FairseqDataset
 from fairseq.data.iterators import EpochBatchIterator
 from fairseq.dataclass.configs import CheckpointConfig
-from fairseq.models import ARCH_MODEL_REGISTRY, MODEL_REGISTRY, BaseFairseqModel
+from fairseq.models import BaseFairseqModel
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
 from fairseq.tasks import register_task
@@ -26,13 +26,11 @@ from torch import Tensor
 from fairseq_rnnsearch.decoding.batches import naming_the_batch
 from fairseq_rnnsearch.decoding.decode import check_search, decode, has_alignment
 from fairseq_rnnsearch.decoding.length_limit import FAIRSEQ_LIMIT
-from fairseq_rnnsearch.decoding.search.generator import longest_translation
+from fairseq_rnnsearch.decoding.search.beam_search import longest_translation
 from fairseq_rnnsearch.errors import UserError, counted, option_of
 from fairseq_rnnsearch.plugin import generators
-from fairseq_rnnsearch.plugin.criterions.alignment_heatmap import (
-    AlignmentHeatmapCriterion,
-    CostingModel,
-)
+from fairseq_rnnsearch.plugin.criterions.alignment_heatmap import AlignmentHeatmapCriterion
+from fairseq_rnnsearch.plugin.models import RNNSearchModel
 from fairseq_rnnsearch.plugin.tasks.first_batch import check_kernels
 from fairseq_rnnsearch.plugin.tasks.guided_alignment import GuidedAlignment, check_guidance
 from fairseq_rnnsearch.plugin.tasks.heatmaps import Heatmaps
@@ -40,6 +38,7 @@ from fairseq_rnnsearch.plugin.tasks.nonfinite import UpdateRecord, name_sentence
 from fairseq_rnnsearch.plugin.tasks.parallel_data import ParallelDataTask
 from fairseq_rnnsearch.plugin.tasks.source_words import SourceWords
 from fairseq_rnnsearch.plugin.tasks.task_options import AlignmentHeatmapConfig
+from fairseq_rnnsearch.runs.checkpoints import check_registered
 from fairseq_rnnsearch.runs.printed_alignment import printed_alignment
 from fairseq_rnnsearch.runs.trainer import NonfiniteHandler
 
@@ -82,7 +81,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
 
     def _check_model(self) -> None:
         """Let the model check its training data, see ``RNNSearchModel.check_training``."""
-        if isinstance(self._model, CostingModel):
+        if isinstance(self._model, RNNSearchModel):
             named = self.cfg.restore_file != CheckpointConfig.restore_file
             ours = isinstance(self._criterion, AlignmentHeatmapCriterion)
             readings = self._criterion.readings() if ours else 1
@@ -129,14 +128,9 @@ class AlignmentHeatmapTask(ParallelDataTask):
         """Build as fairseq does; the model checks its training data later.
 
         Raises:
-            UserError: if nothing has registered a checkpoint's model.
+            UserError: as ``check_registered``.
         """
-        name = getattr(cfg, "_name", None)
-        if name and name not in ARCH_MODEL_REGISTRY and name not in MODEL_REGISTRY:
-            raise UserError(  # fairseq would miss one of its options
-                f"it holds a model of --arch {name}, which nothing has registered: give the folder "
-                "that does as --user-dir DIR (in Python user_dir)"
-            )
+        check_registered(cfg)
         if self.cfg.eval_bleu:  # of batches with tokens, of which sacrebleu warns each time
             logging.getLogger("sacrebleu").setLevel(logging.ERROR)
         self._model = super().build_model(cfg, from_checkpoint)

@@ -28,7 +28,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 from tqdm import tqdm
 
-from fairseq_rnnsearch.decoding.search import StepwiseDecoder
+from fairseq_rnnsearch.decoding.decode import has_alignment
 from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.files import text_lines
 from fairseq_rnnsearch.plugin.criterions.alignment_heatmap import AlignmentHeatmapCriterion
@@ -155,8 +155,7 @@ def check_guidance(model: BaseFairseqModel | None, criterion: FairseqCriterion) 
     Raises:
         UserError: for a model without attention, or a criterion that ignores links.
     """
-    decoder = model.decoder if isinstance(model, FairseqEncoderDecoderModel) else None
-    if isinstance(decoder, StepwiseDecoder) and not decoder.has_alignment:
+    if isinstance(model, FairseqEncoderDecoderModel) and not has_alignment(model):
         raise UserError(
             "--guided-alignment needs a model with attention; RNNencdec reads its source through "
             "one vector and has no alignment"
