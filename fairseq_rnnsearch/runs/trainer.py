@@ -203,16 +203,8 @@ class ResumableTrainer(Trainer):
             if extra_state is None:
                 return None
             trained_with = {name: extra_state.pop(name) for name in checkpoints.OF_CONFIGURATION}
-            _check_order(self.cfg.model, trained_with["model.decoder_order"])
-            if not (reset_optimizer or reset_lr_scheduler):
-                self._check_schedule(trained_with["lr_scheduler._name"])
-            # as runs.writing.checkpoint_of_model has it
-            is_model_only = self._optim_history and not self._optim_history[-1]["optimizer_name"]
-            if is_model_only and not reset_optimizer:
-                raise UserError(
-                    f"checkpoint {filename} holds a model and no training to go on with: give it as"
-                    " --finetune-from-model"
-                )
+            keeps_schedule = not (reset_optimizer or reset_lr_scheduler)
+            self._check_configuration(trained_with, filename, reset_optimizer, keeps_schedule)
             is_judged_anew = self._is_judged_anew(trained_with)
             if is_judged_anew:
                 for count in ("best", "patience", "val_loss"):
@@ -222,23 +214,40 @@ class ResumableTrainer(Trainer):
                 _check_types(_COUNTS, extra_state)
                 _check_types(_PATIENCE, extra_state.get("patience", {}), "patience.")
             self.task.load_state_dict(extra_state.pop("task_state", {}))
-            at_beginning = extra_state["train_iterator"].get("iterations_in_epoch") == 0
-            if "metrics" in extra_state and not reset_meters and not at_beginning:
-                metrics.load_state_dict(_with_arrays(extra_state["metrics"]))
-                # fairseq would go on counting in the old one
-                metrics._active_aggregators["default"] = metrics._aggregators["default"]
-            if not (reset_optimizer or reset_lr_scheduler):
+            self._restore_counts(extra_state, filename, reset_meters)
+            if keeps_schedule:
                 self._load_plateau(is_judged_anew)
-            if self.cfg.ema.store_ema:
-                if extra_state["ema_is_new"]:
-                    logger.info(
-                        f"--store-ema: the averages begin with the parameters of {filename}"
-                    )
-                self.ema.update_freq_counter = extra_state.get("ema_updates", 0)
-            # a clock that was set back has left a negative time in older checkpoints
-            self._previous_training_time = max(0, self._previous_training_time)
-            self._begun = time.monotonic()
         return extra_state
+
+    def _check_configuration(
+        self, trained_with: dict, filename: str, reset_optimizer: bool, keeps_schedule: bool
+    ) -> None:
+        """Refuse a checkpoint that was trained in a way that does not go on in this one."""
+        _check_order(self.cfg.model, trained_with["model.decoder_order"])
+        if keeps_schedule:
+            self._check_schedule(trained_with["lr_scheduler._name"])
+        # as runs.writing.checkpoint_of_model has it
+        is_model_only = self._optim_history and not self._optim_history[-1]["optimizer_name"]
+        if is_model_only and not reset_optimizer:
+            raise UserError(
+                f"checkpoint {filename} holds a model and no training to go on with: give it as"
+                " --finetune-from-model"
+            )
+
+    def _restore_counts(self, extra_state: dict, filename: str, reset_meters: bool) -> None:
+        """Go on with the epoch's metrics, the averages of --store-ema, and the clock."""
+        at_beginning = extra_state["train_iterator"].get("iterations_in_epoch") == 0
+        if "metrics" in extra_state and not reset_meters and not at_beginning:
+            metrics.load_state_dict(_with_arrays(extra_state["metrics"]))
+            # fairseq would go on counting in the old one
+            metrics._active_aggregators["default"] = metrics._aggregators["default"]
+        if self.cfg.ema.store_ema:
+            if extra_state["ema_is_new"]:
+                logger.info(f"--store-ema: the averages begin with the parameters of {filename}")
+            self.ema.update_freq_counter = extra_state.get("ema_updates", 0)
+        # a clock that was set back has left a negative time in older checkpoints
+        self._previous_training_time = max(0, self._previous_training_time)
+        self._begun = time.monotonic()
 
     def _is_judged_anew(self, trained_with: dict) -> bool:
         """Tell, and log, whether another metric or scale measures validations from now on."""
