@@ -229,10 +229,10 @@ class ParallelDataTask(TranslationTask):
         fairseq drops the end of a split whose size is not a multiple of
         ``required_batch_size_multiple``, 8 by default; here that is always 1.
         """
-        is_training = dataset is self._training_data
-        if not is_training or self.cfg.batch_order == "fairseq":
-            if dataset not in self.datasets.values():
-                options["disable_iterator_cache"] = True  # typed sentences would pile up there
+        # fairseq says so where each epoch has data of its own; typed sentences would pile up too
+        is_kept = dataset in self.datasets.values() and not options.get("disable_iterator_cache")
+        options["disable_iterator_cache"] = not is_kept
+        if dataset is not self._training_data or self.cfg.batch_order == "fairseq":
             iterator = super().get_batch_iterator(
                 dataset,
                 max_tokens,
@@ -244,8 +244,7 @@ class ParallelDataTask(TranslationTask):
                 **options,
             )
             iterator.persistent_workers = False  # fairseq starts new ones anyway
-            is_kept = is_training and self.cfg.rebuild_batches
-            if not is_kept or isinstance(iterator, ResumedIterator):
+            if dataset is not self._training_data or not self.cfg.rebuild_batches:
                 return iterator
             kind, batches = ResumedIterator, iterator.batch_sampler
         else:
@@ -254,13 +253,15 @@ class ParallelDataTask(TranslationTask):
                     "the paper's batch order counts sentences: give --batch-size (paper: 80) and "
                     "no --max-tokens, or choose --batch-order fairseq"
                 )
-            if dataset in self.dataset_to_epoch_iter:
-                return self.dataset_to_epoch_iter[dataset]
-            chosen = self.filter_indices_by_size(
-                np.arange(len(dataset)), dataset, max_positions, ignore_invalid_inputs
-            )
-            kind = InOrderIterator
-            batches = paper_batches(*word_counts(dataset), max_sentences, seed, candidates=chosen)
+            kind, iterator = InOrderIterator, self.dataset_to_epoch_iter.get(dataset)
+            if iterator is None:
+                chosen = self.filter_indices_by_size(
+                    np.arange(len(dataset)), dataset, max_positions, ignore_invalid_inputs
+                )
+                lengths = word_counts(dataset)
+                batches = paper_batches(*lengths, max_sentences, seed, candidates=chosen)
+        if isinstance(iterator, kind):  # kept from an earlier epoch
+            return iterator
         iterator = kind(
             dataset=dataset,
             collate_fn=dataset.collater,
@@ -269,7 +270,7 @@ class ParallelDataTask(TranslationTask):
             buffer_size=data_buffer_size,
             **{name: options[name] for name in _OF_AN_ITERATOR if name in options},
         )
-        if not options.get("disable_iterator_cache"):  # as where each epoch has data of its own
+        if is_kept:
             self.dataset_to_epoch_iter[dataset] = iterator
         return iterator
 
