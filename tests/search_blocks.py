@@ -8,14 +8,14 @@ import pytest
 
 from fairseq_rnnsearch.decoding.search import beam_search, candidates
 from fairseq_rnnsearch.kernels.cpu import operations, word_inputs
-from fairseq_rnnsearch.paper.network import decoder
+from fairseq_rnnsearch.paper.network import given_words
 
 SMALLEST = [
     (beam_search, "LOGITS", 1),  # one sentence at a time
     (candidates, "RUN", 1),
     (word_inputs, "BYTES", 1),  # the words of one step
     (operations, "BLOCK", 1),
-    (decoder, "_LOGITS", 1),
+    (given_words, "_LOGITS", 1),
 ]
 
 

@@ -19,7 +19,7 @@ from fairseq_rnnsearch.alignment.figures import Alignment
 from fairseq_rnnsearch.alignment.figures.jsonl import json_line, read_alignments
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.living.living_page import write_living_page
-from fairseq_rnnsearch.paper.network import DECODER_ORDERS, decoder
+from fairseq_rnnsearch.paper.network import DECODER_ORDERS, given_words
 
 pytest_plugins = ["trained"]
 
@@ -59,7 +59,7 @@ def effects(model):
 @pytest.mark.parametrize("order", DECODER_ORDERS)
 @pytest.mark.parametrize("kernels", ["reference", "fast"])
 def test_effects_equal_the_oracle(order, kernels, monkeypatch):
-    monkeypatch.setattr(decoder, "_LOGITS", 20)  # of two rows, so that there are several parts
+    monkeypatch.setattr(given_words, "_LOGITS", 20)  # of two rows, so that there are several parts
     model = random_model(output_layer="factorised", decoder_order=order, kernels=kernels).eval()
     for found, x, y in zip(effects(model)[0], SOURCES, TARGETS, strict=True):
         assert_close(found, torch.tensor(mattered(arrays_of(model), x, y, order)), **EXACT)
@@ -87,7 +87,7 @@ def test_other_parts_score_as_they_do(order, parts):
 def test_rows_with_all_weight_on_one_position_stay_finite():
     alpha = torch.tensor([[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]])
     padding = torch.tensor([[False, False, False, True], [False, True, True, True]])
-    left = decoder._without_each(alpha, padding)
+    left = given_words.weights_without_each(alpha, padding)
     assert_close(left[0, 2], torch.tensor([0.5, 0.0, 0.5, 0.0]))  # without the one with all of it
     assert_close(left[0, 1], alpha[0])
     assert left[1, 1].tolist() == [0, 0, 0, 0]
@@ -96,7 +96,7 @@ def test_rows_with_all_weight_on_one_position_stay_finite():
 
 def test_positions_are_taken_away_in_an_order():
     alpha, padding = torch.tensor([[0.5, 0.3, 0.2]]), torch.zeros(1, 3, dtype=torch.bool)
-    left = decoder._without_each(alpha, padding, torch.tensor([[2, 0, 1]]))[0]
+    left = given_words.weights_without_each(alpha, padding, torch.tensor([[2, 0, 1]]))[0]
     expected = torch.tensor([[0.5, 0.3, 0.2], [5 / 7, 0, 2 / 7], [1, 0, 0], [0, 0, 0]])
     assert_close(left, expected)
 

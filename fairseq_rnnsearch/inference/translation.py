@@ -77,9 +77,10 @@ class Translation:
         """How much each source position helped each target word, ``(target, source)``; read-only.
 
         The natural logarithm of the word's probability minus what it is when attention cannot look
-        at the position (``paper.network.Decoder.without_each``): positive if the position helped.
-        Merged words have the sum of their pieces' (``Alignment.merge_pieces``). None unless it was
-        asked for with ``attribution=True``, for RNNencdec, and for ``others``.
+        at the position: positive if the position helped. See
+        ``paper.network.given_words.without_each``. Merged words have the sum of their pieces'
+        (``Alignment.merge_pieces``). None unless it was asked for with ``attribution=True``, for
+        RNNencdec, and for ``others``.
         """
         return None if self.alignment is None else self.alignment.mattered
 

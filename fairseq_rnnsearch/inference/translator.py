@@ -246,8 +246,8 @@ class Translator:
         Args:
             source, target: two sentences, or two lists of as many.
             posterior: whether the weights take account of the target word itself, which attention
-                did not know (``paper.network.Decoder.posterior``): better links, but not what the
-                decoder has read.
+                did not know: better links, but not what the decoder has read. See
+                ``paper.network.given_words.posterior``.
             attribution, pieces, batch_size: as for ``translate``.
 
         Raises:

@@ -4,6 +4,7 @@
 fairseq's, with the attributes that they name. The mathematics is in ``paper.network``.
 """
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -13,7 +14,7 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels import DecoderSteps
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.model.precision import in_compute_dtype
-from fairseq_rnnsearch.paper.network import Decoder, EncodedSource, Encoder
+from fairseq_rnnsearch.paper.network import Decoder, EncodedSource, Encoder, given_words
 
 
 class EncoderOut(NamedTuple):
@@ -75,17 +76,17 @@ class DecoderSide:
     ) -> tuple[Tensor, Tensor | None]:
         """Read the words before each position, ``(batch, target)``.
 
-        With ``posterior``, the weights are posterior ones, see ``paper.network.Decoder.posterior``.
+        With ``posterior``, the weights are those of ``paper.network.given_words.posterior``.
 
         Returns:
             t_i, ``(batch, target, l)``, and weights, ``(batch, target, source)``, or None.
         """
         leading = _leading_padding(prev_output_tokens, self.dictionary.pad())
         words = _roll_rows(prev_output_tokens, -leading)
-        network = self.network.posterior if posterior else self.network
+        score = partial(given_words.posterior, self.network) if posterior else self.network
         reads = posterior or self.network.target_foresight
         following = self._words_after(words) if reads else None
-        t, alpha = network(words, encoder_out.by_row(), following)
+        t, alpha = score(words, encoder_out.by_row(), following)
         t = _roll_rows(t, leading)
         # fairseq's criterion with alignment views them as a matrix
         return t, None if alpha is None else _roll_rows(alpha, leading).contiguous()
@@ -103,8 +104,9 @@ class DecoderSide:
         target: Tensor,
         ranks: Tensor | None = None,
     ) -> Tensor | None:
-        """See ``paper.network.Decoder.without_each``; target words are padded on the right."""
-        return self.network.without_each(prev_output_tokens, encoder_out.by_row(), target, ranks)
+        """See ``paper.network.given_words.without_each``; target words are padded on the right."""
+        source = encoder_out.by_row()
+        return given_words.without_each(self.network, prev_output_tokens, source, target, ranks)
 
     @in_compute_dtype
     def output_layer(self, features: Tensor) -> Tensor:

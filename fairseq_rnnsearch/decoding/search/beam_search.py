@@ -34,7 +34,7 @@ class StepwiseDecoder(Protocol):
     def has_alignment(self) -> bool:
         """Whether there are alignment weights.
 
-        If so, ``posterior=True`` with given words returns ``paper.network.Decoder.posterior``.
+        If so, ``posterior=True`` with given words returns ``paper.network.given_words.posterior``.
         """
 
     def check_search(self) -> None:
@@ -50,7 +50,7 @@ class StepwiseDecoder(Protocol):
     def without_each(
         self, prev_output_tokens: Tensor, encoder_out: Any, target: Tensor
     ) -> Tensor | None:
-        """See ``paper.network.Decoder.without_each``."""
+        """See ``paper.network.given_words.without_each``."""
 
 
 @dataclass

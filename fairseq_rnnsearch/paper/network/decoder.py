@@ -23,7 +23,6 @@ from fairseq_rnnsearch.kernels import (
     RunByBackend,
     SearchStart,
 )
-from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.paper.equations import (
     AlignmentModel,
     Attention,
@@ -33,14 +32,11 @@ from fairseq_rnnsearch.paper.equations import (
     Memory,
     OutputLayer,
     Unit,
-    context,
 )
 from fairseq_rnnsearch.paper.network.embedded_words import EmbeddedWords, embed_words
 from fairseq_rnnsearch.paper.network.encoder import EncodedSource
 
 DECODER_ORDERS = ("program", "appendix", "section3")
-_LOGITS = 2**20  # per block: a processor's cache keeps most of them, and a GPU needs more
-_LOGITS_ON_A_GPU = 2**26
 
 
 class Positions(NamedTuple):
@@ -141,115 +137,19 @@ class Decoder(RunByBackend):
             t_i, ``(batch, target, l)``, for ``output``; alignment weights,
             ``(batch, target, source)``, or None for RNNencdec.
         """
-        positions = self._positions(previous, source, words)
-        return self._read_out(positions), positions.alignment
+        positions = self.positions(previous, source, words)
+        return self.read_out(positions), positions.alignment
 
-    def posterior(
-        self, previous: Tensor, source: EncodedSource, words: Tensor
-    ) -> tuple[Tensor, Tensor]:
-        """Score given words as ``forward`` does, but return posterior weights, given the words.
-
-        Attention decides where to look before it knows the word. Read as the prior probability
-        that y_i translates source position j, it becomes by Bayes' rule (Shankar and Sarawagi,
-        2019)
-
-            p(j | y_1 .. y_i, x)  is proportional to  alpha_ij p(y_i | s, y_{i-1}, c_i = h_j)
-
-        States and t_i are those of ``forward``.
-
-        Args:
-            previous, source: as for ``forward``.
-            words: ``(batch, target)``, the word at each position.
-
-        Returns:
-            t_i, ``(batch, target, l)``; the weights, ``(batch, target, source)``.
-        """
-        positions = self._positions(previous, source, words)
-        log_probabilities = []
-        for i, (s, of_word) in enumerate(zip(positions.states, positions.word_inputs, strict=True)):
-            t_ij = self.readout.given_word_inputs(
-                s.unsqueeze(1), of_word.unsqueeze(1), source.annotations
-            )
-            log_probabilities.append(self._log_probabilities(t_ij, words[:, i]))
-        scores = positions.alignment.log() + torch.stack(log_probabilities, dim=1)
-        return self._read_out(positions), torch.softmax(scores, dim=-1)
-
-    def without_each(
-        self,
-        previous: Tensor,
-        source: EncodedSource,
-        words: Tensor,
-        ranks: Tensor | None = None,
-    ) -> Tensor | None:
-        """Score given words as ``forward`` does, and again without each source position in turn.
-
-        The weights say where the model looked; this says whether it mattered. For each i and j,
-        alpha_ij becomes zero, the other weights of the row are scaled to sum to one, and step i
-        is computed again: c_i, with ``section3`` the state that has read it, t_i and p(y_i).
-        Everything before step i stays as it was.
-
-        Each remaining weight counts as at least the smallest normal number, so that a row whose
-        weight is all on position j becomes an even one. If j is the only position, c_i becomes
-        the zero vector.
-
-        Args:
-            previous, source: as for ``forward``.
-            words: ``(batch, target)``, the word at each position.
-            ranks: ``(batch, target, source)``, an order of the positions at each step: entry j is
-                then without all positions of rank 0 to j.
-
-        Returns:
-            ``(batch, target, 1 + source)``: log p(y_i), then log p(y_i) without position j, where
-            padding is as if nothing was taken away; None for RNNencdec.
-        """
-        positions, h = self._positions(previous, source, words), source.annotations
-        if positions.alignment is None:
-            return None
-        word_inputs = self._embed(previous.T, self.backend).through(self.unit.word_inputs)
-        s_0 = self.initial_state(source)
-        state, log_probabilities = self.unit.begin(s_0.to(accurate_type(s_0.dtype))), []
-        for i, of_word in enumerate(positions.word_inputs):
-            ranks_i = None if ranks is None else ranks[:, i]
-            c = context(_without_each(positions.alignment[:, i], source.padding, ranks_i), h)
-            s = positions.states[i].unsqueeze(1)
-            if self.order == "section3":
-                inputs = word_inputs[i].unsqueeze(1) + self.unit.context_inputs(c)
-                before = state.repeat_interleave(c.size(1), dim=0)
-                after = self.unit.step(inputs.flatten(0, 1).to(state.dtype), before)
-                state = after[:: c.size(1)]  # with all positions
-                s = self.unit.hidden(after).to(s.dtype).view(*c.shape[:2], -1)
-            t = self.readout.given_word_inputs(s, of_word.unsqueeze(1), c)
-            log_probabilities.append(self._log_probabilities(t, words[:, i]))
-        return torch.stack(log_probabilities, dim=1)
-
-    def _log_probabilities(self, t: Tensor, words: Tensor) -> Tensor:
-        """Return log p of each sentence's word, ``(batch, rows)``, storing few logits at once.
-
-        Args:
-            t: ``(batch, rows, l)``.
-            words: ``(batch,)``.
-        """
-        shape, words = t.shape[:2], words.repeat_interleave(t.size(1))
-        numbers = _LOGITS if words.device.type == "cpu" else _LOGITS_ON_A_GPU
-        rows, log_p = max(1, numbers // len(self.output.bias)), []
-        for part, wanted in zip(t.flatten(0, 1).split(rows), words.split(rows), strict=True):
-            logits = self.logits(part)
-            logits = logits.to(accurate_type(logits.dtype))
-            of_word = logits.gather(1, wanted.unsqueeze(1)).squeeze(1)
-            log_p.append(of_word - logits.logsumexp(dim=1))
-        return torch.cat(log_p).view(shape)
-
-    def _read_out(self, positions: Positions) -> Tensor:
+    def read_out(self, positions: Positions) -> Tensor:
         """Return t_i, ``(batch, target, l)``."""
         states, word_inputs, contexts, _ = positions
         t = self.readout.given_word_inputs(states, word_inputs, contexts)
         return self.readout_dropout(t).transpose(0, 1)
 
-    def _positions(
-        self, previous: Tensor, source: EncodedSource, words: Tensor | None
-    ) -> Positions:
+    def positions(self, previous: Tensor, source: EncodedSource, words: Tensor | None) -> Positions:
+        """Run the recurrence over given words; arguments as for ``forward``."""
         steps, backend = previous.size(1), self.backend
-        y = self._embed(previous.T, backend)
+        y = self.embed(previous.T, backend)
         # the words that the updates read: y_1 .. y_{T-1}, y_0 .. y_{T-2} or y_0 .. y_{T-1}
         updates = {"program": slice(1, None), "appendix": slice(-1), "section3": slice(None)}
         word_inputs = y.through(self.unit.word_inputs, updates[self.order])
@@ -328,30 +228,10 @@ class Decoder(RunByBackend):
             output.inner(t), output.weight, output.bias, words, label_smoothing, present
         )
 
-    def _embed(self, previous: Tensor, backend: Backend) -> EmbeddedWords:
+    def embed(self, previous: Tensor, backend: Backend) -> EmbeddedWords:
         """Return e(y) for time-major words, with the zero vector first."""
         later = embed_words(previous[1:], self.embedding, self.embedding_dropout, backend)
         rows = torch.cat((later.rows.new_zeros(1, *later.rows.shape[1:]), later.rows))
         if later.place is None:
             return EmbeddedWords(rows, None)
         return EmbeddedWords(rows, nn.functional.pad(later.place + 1, (0, 0, 1, 0)))
-
-
-def _without_each(alpha: Tensor, padding: Tensor, ranks: Tensor | None = None) -> Tensor:
-    """Return a row of weights as it is, then without each position in turn; see `Decoder`.
-
-    Args:
-        alpha, padding, ranks: ``(batch, source)``.
-
-    Returns:
-        ``(batch, 1 + source, source)``; rows sum to one, or are zero where no position is left.
-    """
-    tiny = torch.finfo(alpha.dtype).tiny
-    numbers = torch.arange(alpha.size(1), device=alpha.device)
-    if ranks is None:
-        taken = numbers == numbers.unsqueeze(1)
-    else:
-        taken = ranks.unsqueeze(1) <= numbers.unsqueeze(1)
-    taken = nn.functional.pad(taken, (0, 0, 1, 0))
-    left = alpha.clamp(min=tiny).masked_fill(padding, 0).unsqueeze(1).masked_fill(taken, 0)
-    return nn.functional.normalize(left, p=1, dim=-1, eps=tiny)

@@ -32,7 +32,7 @@ class RNNSearchDecoder(DecoderSide, FairseqIncrementalDecoder):
 
         With an incremental state, only the last column is new, and only the last position is
         returned. With ``posterior``, the weights are posterior ones, see
-        ``paper.network.Decoder.posterior``.
+        ``paper.network.given_words.posterior``.
 
         Returns:
             logits ``(batch, target, words)`` and ``{"attn": [weights]}`` with weights
