@@ -140,6 +140,14 @@ def previous(targets):
     return [[EOS, *target[:-1]] for target in targets]
 
 
+def talker(seed=0, **options):
+    """A random model that comes to an end."""
+    model = random_model(seed, **options)
+    with torch.no_grad():
+        model.decoder.network.output.bias[EOS] += 2.0
+    return model
+
+
 def training_task(folder, source_symbols=14, target_symbols=13, **options):
     """Return the task of a training, which writes below a folder."""
     cfg = AlignmentHeatmapConfig(data="d", source_lang="en", target_lang="fr", **options)
@@ -159,6 +167,13 @@ def task_with_data(corpus, folder, **options):
     task = AlignmentHeatmapTask.setup_task(cfg)
     task.load_dataset("train", combine=True)
     return task
+
+
+def checkpoint_state(**parts):
+    """As much of a checkpoint as fairseq's loader asks for."""
+    history = {"criterion_name": "", "lr_scheduler_state": {}, "num_updates": 0}
+    state = {"args": None, "cfg": {}, "model": {}, "extra_state": {}}
+    return {**state, "optimizer_history": [history], **parts}
 
 
 def batch_of(sources, targets, left=False):

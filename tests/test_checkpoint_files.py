@@ -20,7 +20,7 @@ from commands import (
 from fairseq import checkpoint_utils
 from hypothesis import given
 from hypothesis import strategies as st
-from models import build_model, dictionary
+from models import build_model, checkpoint_state, dictionary
 from slow_cases import cases
 from test_damaged_files import damaged, many_examples
 
@@ -33,9 +33,16 @@ pytestmark = pytest.mark.usefixtures("mended")
 
 
 def sound(**changes):
-    history = {"criterion_name": "", "lr_scheduler_state": {}, "num_updates": 0}
-    state = {"args": None, "cfg": {}, "model": build_model().state_dict(), "extra_state": {}}
-    return {**state, "optimizer_history": [history], **changes}
+    return checkpoint_state(**{"model": build_model().state_dict()} | changes)
+
+
+def rewrite(path, change):
+    """Change the description of a checkpoint inside its archive."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in parts.items():
+            archive.writestr(name, change(content) if name.endswith("/data.pkl") else content)
 
 
 def load(path):
@@ -105,16 +112,9 @@ def test_a_bit_of_the_numbers(tmp_path, share):
 def test_an_altered_description_is_read_or_refused_in_one_line(tmp_path, data):
     """With checksums that are right: a stranger can make them so."""
     path = tmp_path / "model.pt"
-    history = {"criterion_name": "", "lr_scheduler_state": {}, "num_updates": 0}
-    state = {"args": None, "cfg": {}, "model": {"a": torch.ones(3)}, "optimizer_history": [history]}
     old = {"counts": np.array([1, 2]), "mean": np.float64(3), "options": Namespace(a=1)}
-    torch.save({**state, "extra_state": old}, path)
-    with zipfile.ZipFile(path) as archive:
-        parts = {name: archive.read(name) for name in archive.namelist()}
-    with zipfile.ZipFile(path, "w") as archive:
-        for name, content in parts.items():
-            changed = data.draw(damaged(content)) if name.endswith("/data.pkl") else content
-            archive.writestr(name, changed)
+    torch.save(checkpoint_state(model={"a": torch.ones(3)}, extra_state=old), path)
+    rewrite(path, lambda content: data.draw(damaged(content)))
     try:
         load(path)
     except UserError as mistake:
@@ -129,11 +129,7 @@ def test_a_class_with_a_long_name_is_refused_at_once(tmp_path, is_archive, lette
     torch.save(sound(extra_state={"x": 1}), path, _use_new_zipfile_serialization=is_archive)
     foreign = b"c" + f"{letter * 2_000_000}\nname\n".encode() + b"."
     if is_archive:
-        with zipfile.ZipFile(path) as archive:
-            parts = {name: archive.read(name) for name in archive.namelist()}
-        with zipfile.ZipFile(path, "w") as archive:
-            for name, content in parts.items():
-                archive.writestr(name, foreign if name.endswith("/data.pkl") else content)
+        rewrite(path, lambda _: foreign)
     else:
         path.write_bytes(path.read_bytes().partition(b"cfg")[0] + foreign)
     with pytest.raises(UserError, match=r"model\.pt (refused|cannot be read)") as refused:

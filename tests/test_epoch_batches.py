@@ -198,14 +198,6 @@ def test_more_batches_than_there_are_is_no_bug_to_report():
 # --- through the training command -----------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def train(launchpad, small_corpus):
-    def train(folder, *more, **options):
-        return launchpad.train(small_corpus.data, OPTIONS, f"--save-dir={folder}", *more, **options)
-
-    return train
-
-
 @pytest.mark.parametrize("order", cases(ORDERS))
 def test_resumed_with_other_options(train, tmp_path, order):
     """In the middle of the second epoch, and at its end."""

@@ -7,7 +7,7 @@ import pytest
 import torch
 from fairseq.sequence_generator import SequenceGenerator
 from fairseq.sequence_scorer import SequenceScorer
-from models import EOS, PAD, TARGETS, batch_of, random_model
+from models import EOS, PAD, TARGETS, batch_of, talker
 from search_blocks import blocks  # noqa: F401
 from torch.testing import assert_close
 
@@ -36,11 +36,7 @@ SOURCES = [[5, 9, 4, EOS], [EOS], [7, 3, 3, 12, 6, EOS], [8, EOS], [11, 10, EOS]
 
 
 def model_of(kernels, seed=0, symbols=13, **options):
-    """A random model that comes to an end."""
-    model = random_model(seed, kernels=kernels, target_symbols=symbols, **options)
-    with torch.no_grad():
-        model.decoder.network.output.bias[EOS] += 2.0
-    return model
+    return talker(seed, kernels=kernels, target_symbols=symbols, **options)
 
 
 def search(

@@ -11,7 +11,14 @@ from authors import PARAMS
 from commands import run
 from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
-from models import authors_words, build_model, fairseq_words, model_from_arrays, score
+from models import (
+    authors_words,
+    build_model,
+    checkpoint_state,
+    fairseq_words,
+    model_from_arrays,
+    score,
+)
 from oracles import numpy_rnnsearch as oracle
 
 from fairseq_rnnsearch.errors import UserError
@@ -51,10 +58,7 @@ def export(checkpoint, out):
 
 
 def save_checkpoint(model, path):
-    """As much of a checkpoint as fairseq's loader asks for."""
-    state = {"model": model.state_dict(), "args": None, "cfg": None, "extra_state": {}}
-    history = {"criterion_name": "", "lr_scheduler_state": {}, "num_updates": 0}
-    torch.save(state | {"optimizer_history": [history]}, path)
+    torch.save(checkpoint_state(model=model.state_dict(), cfg=None), path)
 
 
 def assert_bit_for_bit(found, expected):

@@ -5,7 +5,7 @@ import math
 import pytest
 import torch
 from models import EOS, PAD, SOURCES, TARGETS, batch_of, build_model, random_model
-from test_criterion import criterion_of, logged, task_of
+from test_criterion import Stub, criterion_of, logged, task_of
 from torch.testing import assert_close
 
 from fairseq_rnnsearch.errors import UserError
@@ -81,11 +81,11 @@ def test_bfloat16_logits_are_summed_in_float32():
     assert apart == 0
 
 
-class TwoReadings(torch.nn.Module):
+class TwoReadings(Stub):
     """A model that predicts otherwise at each reading of a batch, and shows what it was given."""
 
     def __init__(self, logits):
-        super().__init__()
+        super().__init__(logits, ())
         self.logits = torch.nn.Parameter(logits)
         self.given = None
 
@@ -93,12 +93,6 @@ class TwoReadings(torch.nn.Module):
         self.given = net_input
         weights = torch.arange(len(self.logits)).view(-1, 1, 1).expand(-1, 2, 2) / 4
         return self.logits, {"attn": [weights]}
-
-    def get_targets(self, batch, _):
-        return batch["target"]
-
-    def get_normalized_probs(self, output, log_probs):
-        return torch.log_softmax(output[0], -1)
 
 
 def test_a_batch_is_read_twice_in_training():

@@ -38,14 +38,6 @@ def updates(checkpoint):
 
 
 @pytest.fixture(scope="module")
-def train(launchpad, small_corpus):
-    def train(folder, *more, **options):
-        return launchpad.train(small_corpus.data, OPTIONS, f"--save-dir={folder}", *more, **options)
-
-    return train
-
-
-@pytest.fixture(scope="module")
 def other(train, tmp_path_factory):
     """A training of another folder, to begin from."""
     folder = tmp_path_factory.mktemp("other")

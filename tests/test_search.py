@@ -16,7 +16,7 @@ from models import (
     build_model,
     fairseq_words,
     model_from_arrays,
-    random_model,
+    talker,
 )
 from numpy.testing import assert_allclose
 from oracles import numpy_rnnsearch as oracle
@@ -306,14 +306,6 @@ def test_only_what_has_failed_is_tried_again(attempts, groundhog_params):
 
 
 # --- with fairseq's other options ----------------------------------------------------------------
-
-
-def talker(seed, **options):
-    """A random model that comes to an end."""
-    model = random_model(seed, **options)
-    with torch.no_grad():
-        model.decoder.network.output.bias[EOS] += 2.0
-    return model
 
 
 def probabilities_of(model, source, words):

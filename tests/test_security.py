@@ -22,6 +22,7 @@ import text_files
 import torch
 from commands import RunsACommand, generate, run, together, train
 from fairseq import checkpoint_utils, utils
+from models import checkpoint_state
 from omegaconf import OmegaConf
 
 import fairseq_rnnsearch
@@ -169,9 +170,7 @@ def test_a_checkpoint_of_plain_values_runs_nothing(tmp_path, trace, kind, archit
         state = {"args": None, "cfg": {"model": {"_name": architecture, **options}}}
     else:
         state = {"args": Namespace(task="translation", **options), "cfg": None}
-    history = {"criterion_name": "", "lr_scheduler_state": {}, "num_updates": 0}
-    state |= {"model": {}, "optimizer_history": [history], "extra_state": {}}
-    torch.save(state, tmp_path / "model.pt")
+    torch.save(checkpoint_state(**state), tmp_path / "model.pt")
     with pytest.raises(UserError, match="is not a value: fairseq would run it"):
         checkpoint_utils.load_model_ensemble_and_task([str(tmp_path / "model.pt")], task=task())
     assert not trace.exists()
@@ -228,9 +227,7 @@ FORGED = {
 def test_forged_values_are_refused(tmp_path, name):
     """numpy would take bytes of the file for addresses of objects."""
     path = tmp_path / "model.pt"
-    history = {"criterion_name": "", "lr_scheduler_state": {}, "num_updates": 0}
-    state = {"args": None, "cfg": {}, "model": {}, "optimizer_history": [history]}
-    torch.save({**state, "extra_state": {"a": FORGED[name]}}, path)
+    torch.save(checkpoint_state(extra_state={"a": FORGED[name]}), path)
     with pytest.raises(UserError) as caught:
         checkpoint_utils.load_checkpoint_to_cpu(str(path))
     assert str(caught.value).startswith(f"checkpoint {path} ") and "\n" not in str(caught.value)

@@ -125,6 +125,15 @@ def launchpad() -> Launchpad:
     return warm()
 
 
+@pytest.fixture(scope="module", name="train")
+def train_with_the_module_s_options(launchpad, small_corpus, request):
+    def train(folder, *more, **options):
+        given = request.module.OPTIONS, f"--save-dir={folder}", *more
+        return launchpad.train(small_corpus.data, *given, **options)
+
+    return train
+
+
 @pytest.fixture
 def mended():
     """What is replaced while a checkpoint is read, in commands and in `load`."""
