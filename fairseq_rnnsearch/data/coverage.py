@@ -138,8 +138,8 @@ class Count:
         words = f"{counted(self.words, 'word')} ({self.vocabulary.language})"
         if self._pieces < MOST_PIECES or self.unknown_rate >= MOST_UNKNOWN:
             are = "is" if self.unknown == 1 else "are"
-            shown = _shown(self.unknown_examples)
-            return f"{self.unknown:,} of {words} {are} unknown to the model{shown}"
+            examples = _shown(self.unknown_examples)
+            return f"{self.unknown:,} of {words} {are} unknown to the model{examples}"
         return (
             f"the model has hardly seen such words: the {words} split into "
             f"{self.pieces_per_word:.1f} subword pieces each, and those of the training into "
@@ -273,13 +273,13 @@ def marked(tokens: Sequence[str], vocabulary: Vocabulary) -> list[str]:
 
     The first piece of a word begins the mark, and the last one ends it.
     """
-    shown: list[str] = []
+    found: list[str] = []
     for pieces in words_in(tokens):
         if pieces != [UNKNOWN] and vocabulary.lacks(pieces):
             pieces[0] = f"<unk:{pieces[0].lstrip(JOINER)}"
             pieces[-1] = f"{pieces[-1].removesuffix('@@').rstrip(JOINER)}>"
-        shown += pieces
-    return shown
+        found += pieces
+    return found
 
 
 def words_in(tokens: Sequence[str]) -> Iterator[list[str]]:

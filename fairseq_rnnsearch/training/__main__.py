@@ -42,10 +42,9 @@ from fairseq_rnnsearch.training.settings import (
     in_environment,
     read,
 )
-from fairseq_rnnsearch.training.split import Parts, file_of, read_parts, write_parts
+from fairseq_rnnsearch.training.split import PARTS, Parts, file_of, read_parts, write_parts
 from fairseq_rnnsearch.training.stages import Training
 from fairseq_rnnsearch.training.steps import Step, Work, log
-from fairseq_rnnsearch.training.subwords import PARTS
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _STAGES = ("text", "training", "translation")

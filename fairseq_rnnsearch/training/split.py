@@ -14,6 +14,7 @@ from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.training.pairs import Pair, Pairs, read_columns, read_two_files
 from fairseq_rnnsearch.training.writing_systems import Text, describe
 
+PARTS = ("train", "valid", "test")
 LEAST = 20  # pairs; fewer train nothing
 MOST_HELD_OUT, SHARE_HELD_OUT = 1000, 20
 MOST_TIMES_AS_LONG = 9  # as in Moses' clean-corpus-n.perl

@@ -16,8 +16,9 @@ from fairseq_rnnsearch.errors import UserError, as_text, counted
 from fairseq_rnnsearch.training import train_options
 from fairseq_rnnsearch.training.progress import Progress
 from fairseq_rnnsearch.training.settings import Settings, as_argument
+from fairseq_rnnsearch.training.split import PARTS
 from fairseq_rnnsearch.training.steps import Step, Work, log
-from fairseq_rnnsearch.training.subwords import PARTS, make_subwords
+from fairseq_rnnsearch.training.subwords import make_subwords
 
 # what the console scripts of fairseq do
 _FAIRSEQ = (

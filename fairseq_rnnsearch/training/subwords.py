@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairseq_rnnsearch.training.settings import Settings
-
-PARTS = ("train", "valid", "test")
+from fairseq_rnnsearch.training.split import PARTS
 
 
 def make_subwords(

@@ -32,8 +32,8 @@ set -a # rnnsearch-train reads them
 : "${TRAIN_OPTIONS:=}"
 set +a
 
-# shellcheck source=recipes/stages.sh
-source "$HERE/../stages.sh"
+# shellcheck source=recipes/train.sh
+source "$HERE/../train.sh"
 
 SOURCE=en TARGET=fr
 

@@ -16,8 +16,8 @@ HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 : "${TATOEBA:=}" "${TEST_PREFIX:=}"
 # shellcheck source=recipes/everyday/settings.sh
 source "$HERE/settings.sh"
-# shellcheck source=recipes/stages.sh
-source "$HERE/../stages.sh"
+# shellcheck source=recipes/train.sh
+source "$HERE/../train.sh"
 
 : "${TARGET:=fr}" # or en
 LICENCE="trained on sentences of Tatoeba (tatoeba.org), CC BY 2.0 FR"

@@ -14,8 +14,8 @@ HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 : "${MULTI30K_DIR:=}"
 # shellcheck source=recipes/multi30k/settings.sh
 source "$HERE/settings.sh"
-# shellcheck source=recipes/stages.sh
-source "$HERE/../stages.sh"
+# shellcheck source=recipes/train.sh
+source "$HERE/../train.sh"
 
 SOURCE=en
 : "${TARGET:=fr}" # or de
