@@ -105,7 +105,7 @@ def test_a_model_of_ones_own_translates_and_is_not_exported(sharp, tmp_path):
     (tmp_path / "text").write_text("red house\n")
     translate = "fairseq_rnnsearch.inference.translate", checkpoint, tmp_path / "text"
     refused = run(*translate).error()
-    said = "it holds a model of --arch sharp_256, which nothing has registered: give the folder"
+    said = "the model is of --arch sharp_256, which nothing has registered: give the folder"
     assert refused.startswith(f"checkpoint {checkpoint}: {said}")
     refused = generate(folder / "data-bin", checkpoint).error()
     assert refused.startswith(f"checkpoint {checkpoint}: {said}")

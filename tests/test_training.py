@@ -24,7 +24,6 @@ from fairseq_rnnsearch.training.settings import (
     Naming,
     Settings,
     check,
-    check_tokenizers,
     for_corpus,
     in_environment,
     read,
@@ -90,10 +89,7 @@ def test_text_without_spaces_is_trained_by_characters():
     assert (s.longest, s.bleu_tokenizer, s.vocabulary) == (150, "zh", "bpe")
     s = for_corpus({}, 90_000, (CHINESE, CHINESE))
     assert (s.vocabulary, s.bpe_dropout) == ("shortlist", 0)
-    check_tokenizers(s, (CHINESE, CHINESE), OPTIONS)
-    s = for_corpus({"vocabulary": "bpe"}, 90_000, (CHINESE, CHINESE))
-    with pytest.raises(UserError, match="--vocabulary bpe: characters have no subwords"):
-        check_tokenizers(s, (CHINESE, CHINESE), OPTIONS)
+    check(s, OPTIONS)
 
 
 REFUSED = {  # as options, and as a recipe's variables
@@ -104,6 +100,8 @@ REFUSED = {  # as options, and as a recipe's variables
     "learning_rate=fast": "LEARNING_RATE=fast: must be a number of 0 or more",
     "bpe_dropout=1": "BPE_DROPOUT=1: must be a probability, at least 0 and below 1",
     "bpe_dropout=0.1 vocabulary=shortlist": "BPE_DROPOUT=0.1 needs subwords: VOCABULARY=bpe",
+    "vocabulary=bpe tokenizer=character": "VOCABULARY=bpe: characters have no subwords; give VOC",
+    "bpe_dropout=0.1 tokenizer=character": "BPE_DROPOUT=0.1: characters have no subwords; leave",
     "bpe_dropout_epochs=5": "BPE_DROPOUT_EPOCHS=5 needs BPE_DROPOUT above 0",
     "rdrop=3 dropout=0": "RDROP=3 needs DROPOUT above 0",
     "rdrop=3 bpe_dropout=0.1": "RDROP=3 is for epochs without BPE-dropout: give BPE_DROPOUT_EPOCHS",

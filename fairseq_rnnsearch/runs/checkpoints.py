@@ -171,8 +171,8 @@ def check_registered(model: Any) -> None:
     name = getattr(model, "_name", None)
     if name and name not in ARCH_MODEL_REGISTRY and name not in MODEL_REGISTRY:
         raise UserError(
-            f"it holds a model of --arch {name}, which nothing has registered: give the folder "
-            "that does as --user-dir DIR (in Python user_dir)"
+            f"the model is of --arch {name}, which nothing has registered: give the folder that "
+            "does as --user-dir DIR (in Python user_dir)"
         )
 
 

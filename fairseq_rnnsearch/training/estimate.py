@@ -71,8 +71,8 @@ def plan(
         f"{f' {s.bpe_merges} merges,' * has_merges} dropout"
         f" {as_argument(s.dropout)}, {s.updates} updates of {s.batch_size} pairs"
     )
-    for tokenizer, text in zip((s.source_tokenizer, s.target_tokenizer), texts, strict=True):
-        if (tokenizer or s.tokenizer) == "character":
+    for tokenizer, text in zip(s.tokenizers, texts, strict=True):
+        if tokenizer == "character":
             tokens.append(text.characters)
             types.append(text.distinct)
         elif not has_merges:

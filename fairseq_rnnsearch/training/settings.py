@@ -151,6 +151,11 @@ class Settings:
         "sacreBLEU's; char is for text without spaces",
     )
 
+    @property
+    def tokenizers(self) -> tuple[str, str]:
+        """Those of the source and of the target."""
+        return self.source_tokenizer or self.tokenizer, self.target_tokenizer or self.tokenizer
+
 
 FIELDS = {field.name: field for field in dataclasses.fields(Settings)}
 _FIRST = {"tokenizer": "text", "model": "model", "longest": "training", "evaluate": "translation"}
@@ -229,6 +234,13 @@ def check(settings: Settings, naming: Naming) -> None:
     def shown(name: str) -> str:
         return naming.shown(name, getattr(settings, name))
 
+    if set(settings.tokenizers) == {"character"}:
+        said = "characters have no subwords"
+        if settings.bpe_dropout:
+            raise UserError(f"{shown('bpe_dropout')}: {said}; leave it out")
+        if settings.vocabulary == "bpe":
+            needed = naming.shown("vocabulary", "shortlist")
+            raise UserError(f"{shown('vocabulary')}: {said}; give {needed}")
     if settings.bpe_dropout and settings.vocabulary != "bpe":
         needed = naming.shown("vocabulary", "bpe")
         raise UserError(f"{shown('bpe_dropout')} needs subwords: {needed}")
@@ -285,7 +297,7 @@ def for_corpus(given: Mapping[str, Any], pairs: int, texts: Texts) -> Settings:
     for side, is_unspaced in zip(("source", "target"), unspaced, strict=True):
         if is_unspaced:
             chosen.setdefault(f"{side}_tokenizer", "character")
-    if all(_is_of_characters(Settings(**chosen))):
+    if set(Settings(**chosen).tokenizers) == {"character"}:
         chosen.setdefault("vocabulary", "shortlist")
     settings = Settings(**chosen)
     if size.bpe_dropout and settings.vocabulary == "bpe" and settings.dropout:
@@ -309,26 +321,16 @@ def for_corpus(given: Mapping[str, Any], pairs: int, texts: Texts) -> Settings:
     return Settings(**chosen)
 
 
-def _is_of_characters(settings: Settings) -> list[bool]:
-    """Tell of the source and of the target whether their tokens are characters."""
-    named = settings.source_tokenizer, settings.target_tokenizer
-    return [(one or settings.tokenizer) == "character" for one in named]
-
-
 def check_tokenizers(settings: Settings, texts: Texts, naming: Naming) -> None:
     """Check that the tokens of the texts can be learned.
 
     Raises:
         UserError: they would be whole sentences, or have no pieces.
     """
-    needed = naming.shown("vocabulary", "shortlist")
-    if settings.vocabulary == "bpe" and all(_is_of_characters(settings)):
-        raise UserError(
-            f"{naming.shown('vocabulary', 'bpe')}: characters have no subwords; give {needed}"
-        )
-    for side, language, text in zip(("source", "target"), naming.languages, texts, strict=True):
-        name = f"{side}_tokenizer"
-        tokenizer = getattr(settings, name) or settings.tokenizer
+    names, tokenizers = ("source_tokenizer", "target_tokenizer"), settings.tokenizers
+    for name, tokenizer, language, text in zip(
+        names, tokenizers, naming.languages, texts, strict=True
+    ):
         if tokenizer == "character":
             continue
         if text.unspaced:
@@ -337,6 +339,7 @@ def check_tokenizers(settings: Settings, texts: Texts, naming: Naming) -> None:
                 " sentences for words; must be character, or cut the text into words"
             )
         if settings.vocabulary == "bpe" and 5 * text.characters <= 6 * text.words:
+            needed = naming.shown("vocabulary", "shortlist")
             raise UserError(
                 f"{language}: words of single characters have no subwords; give {needed}"
             )

@@ -108,9 +108,7 @@ class Training:
         return ":".join(models)
 
     def _tokenizer(self, language: str) -> str:
-        s = self.settings
-        of_side = s.source_tokenizer if language == self.languages[0] else s.target_tokenizer
-        return of_side or s.tokenizer
+        return self.settings.tokenizers[self.languages.index(language)]
 
     # --- steps ------------------------------------------------------------------------------------
 

@@ -123,25 +123,24 @@ def table(stages: list[str], needs: Needs, done: set[str]) -> Iterator[str]:
 @program
 def main() -> None:
     """Print the estimates; fail where the disk is too small for what is not done."""
-    settings = environ
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("stages", nargs="+", metavar="STAGE")
     stages = parser.parse_args().stages
-    work, needs = Path(settings["WORK"]), needs_of_text(settings) | needs_of_models(settings)
+    work, needs = Path(environ["WORK"]), needs_of_text(environ) | needs_of_models(environ)
     done = {stage for stage in stages if (work / ".done" / f"stage {stage}").exists()}
     print(*table(stages, needs, done), sep="\n", file=sys.stderr)
     needed = sum(needs[stage][0] for stage in stages if stage not in done) / 1e9
     free = free_at(work) / 1e9
     log(
-        f"estimates for {settings['PROCESSES']} CPU cores; {needed:.1f} GB are needed in {work}, "
+        f"estimates for {environ['PROCESSES']} CPU cores; {needed:.1f} GB are needed in {work}, "
         f"{free:.1f} GB are free"
     )
-    if needed <= free or settings["CHECK_DISK"] != "1":
+    if needed <= free or environ["CHECK_DISK"] != "1":
         return
     problem = f"{needed:.1f} GB are needed in {work} and only {free:.1f} are free"
     problem += "; CHECK_DISK=0 begins all the same"
-    log(f"{'the recipe would not begin' if settings['DRY_RUN'] else 'error'}: {problem}")
-    if not settings["DRY_RUN"]:
+    log(f"{'the recipe would not begin' if environ['DRY_RUN'] else 'error'}: {problem}")
+    if not environ["DRY_RUN"]:
         sys.exit(1)
 
 

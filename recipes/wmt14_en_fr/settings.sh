@@ -5,7 +5,7 @@
 : "${WORK:=}"      # everything that is made (default: runs/wmt14_en_fr)
 : "${PROCESSES:=}" # that tokenise, score and binarise (default: one per core)
 : "${SEED:=1}"
-: "${CHECK_DISK:=1}"                # 0: begin although the disk may become full
+: "${CHECK_DISK:=1}" # 0: begin although the disk may become full
 
 # archives: those that are in the folder are used as they are, the others are downloaded
 : "${ARCHIVES:=}"                      # folder (default: $WORK/archives)

@@ -81,12 +81,12 @@ def tokenise_block(rules: Rules, block: Block) -> Tokenised:
         UserError: a line is not UTF-8, and the rules are to keep all.
     """
     lines: tuple[list[str], list[str]] = ([], [])
-    words, dropped = [0, 0], Counter()
+    words, dropped, plain_of_sides = [0, 0], Counter(), plain_texts(rules)
     for pair in zip(*block, strict=True):
         try:
             tokenised = [
                 plain.tokens(line.decode("utf-8"))
-                for plain, line in zip(plain_texts(rules), pair, strict=True)
+                for plain, line in zip(plain_of_sides, pair, strict=True)
             ]
         except UnicodeDecodeError as problem:
             if rules.keep_all:

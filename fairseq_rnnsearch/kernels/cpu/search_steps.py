@@ -12,20 +12,19 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from fairseq_rnnsearch.kernels.cpu.compiled import operations
 from fairseq_rnnsearch.kernels.cpu.packed_weights import batch_product, can_keep, kept, product
 from fairseq_rnnsearch.kernels.cpu.word_inputs import WordInputs
 from fairseq_rnnsearch.kernels.decoder_steps import DecoderSteps
 from fairseq_rnnsearch.kernels.interface import SearchStart
-from fairseq_rnnsearch.kernels.reference import Reference
 
 
 def output_logits(t: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """See ``Backend.output_logits``."""
     if not can_keep(weight):
-        return Reference().output_logits(t, weight, bias)
+        return nn.functional.linear(t, weight, bias)
     with _exact():
         return product(weight)(t.flatten(0, -2), bias).unflatten(0, t.shape[:-1])
 

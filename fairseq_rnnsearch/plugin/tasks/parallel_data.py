@@ -253,7 +253,8 @@ class ParallelDataTask(TranslationTask):
                     "the paper's batch order counts sentences: give --batch-size (paper: 80) and "
                     "no --max-tokens, or choose --batch-order fairseq"
                 )
-            kind, iterator = InOrderIterator, self.dataset_to_epoch_iter.get(dataset)
+            kind = InOrderIterator
+            iterator = self.dataset_to_epoch_iter.get(dataset) if is_kept else None
             if iterator is None:
                 chosen = self.filter_indices_by_size(
                     np.arange(len(dataset)), dataset, max_positions, ignore_invalid_inputs
