@@ -19,7 +19,9 @@ from torch import Tensor
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.rdrop import rdrop_cost, twice
-from fairseq_rnnsearch.plugin.models import RNNSearchModel
+
+# not from the room: what imports it first may still be importing it when this is registered
+from fairseq_rnnsearch.plugin.models.rnnsearch import RNNSearchModel
 from fairseq_rnnsearch.runs.mends import mend_fairseq
 from fairseq_rnnsearch.runs.trainer import AlignmentTask, unwrapped
 

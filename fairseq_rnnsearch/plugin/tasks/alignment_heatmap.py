@@ -30,7 +30,7 @@ from fairseq_rnnsearch.decoding.search.beam_search import longest_translation
 from fairseq_rnnsearch.errors import UserError, counted, option_of
 from fairseq_rnnsearch.plugin import generators
 from fairseq_rnnsearch.plugin.criterions.alignment_heatmap import AlignmentHeatmapCriterion
-from fairseq_rnnsearch.plugin.models import RNNSearchModel
+from fairseq_rnnsearch.plugin.models.rnnsearch import RNNSearchModel
 from fairseq_rnnsearch.plugin.tasks.first_batch import check_kernels
 from fairseq_rnnsearch.plugin.tasks.guided_alignment import GuidedAlignment, check_guidance
 from fairseq_rnnsearch.plugin.tasks.heatmaps import Heatmaps
