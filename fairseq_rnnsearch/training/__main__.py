@@ -32,6 +32,7 @@ from fairseq_rnnsearch.training import estimate
 from fairseq_rnnsearch.training.pairs import Pair
 from fairseq_rnnsearch.training.settings import (
     FIELDS,
+    OF_SIDES,
     Naming,
     Settings,
     as_argument,
@@ -190,10 +191,9 @@ def _remembered(
     naming = Naming(True, languages)
     texts = {name: getattr(options, name) for name in ("source", "target", "pairs", *PARTS[1:])}
     remembered = {name.upper(): str(Path(text).absolute()) for name, text in texts.items() if text}
-    for name, value in dataclasses.asdict(settings).items():
+    of_sides = dict(zip(OF_SIDES, settings.tokenizers, strict=True))
+    for name, value in (dataclasses.asdict(settings) | of_sides).items():
         if name not in groups()["translation"]:
-            if name in ("source_tokenizer", "target_tokenizer"):
-                value = value or settings.tokenizer
             remembered[naming.name(name)] = as_argument(value)
     return {name: " ".join(value.split()) for name, value in remembered.items()}
 

@@ -158,6 +158,7 @@ class Settings:
 
 
 FIELDS = {field.name: field for field in dataclasses.fields(Settings)}
+OF_SIDES = ("source_tokenizer", "target_tokenizer")
 _FIRST = {"tokenizer": "text", "model": "model", "longest": "training", "evaluate": "translation"}
 
 
@@ -192,9 +193,8 @@ class Naming(NamedTuple):
         """Return the name that the user gives."""
         if not self.in_environment:
             return option_of(setting)
-        of_side = {f"{side}_tokenizer": i for i, side in enumerate(("source", "target"))}
-        if setting in of_side:
-            return f"TOKENIZER_{self.languages[of_side[setting]]}"
+        if setting in OF_SIDES:
+            return f"TOKENIZER_{self.languages[OF_SIDES.index(setting)]}"
         return setting.upper()
 
     def shown(self, setting: str, value: Any) -> str:
@@ -294,9 +294,9 @@ def for_corpus(given: Mapping[str, Any], pairs: int, texts: Texts) -> Settings:
     by_size = {"dropout": size.dropout, "bpe_merges": size.bpe_merges, **dict(units)}
     chosen = {**by_size, **size.further, **given}
     unspaced = [text.unspaced for text in texts]
-    for side, is_unspaced in zip(("source", "target"), unspaced, strict=True):
+    for name, is_unspaced in zip(OF_SIDES, unspaced, strict=True):
         if is_unspaced:
-            chosen.setdefault(f"{side}_tokenizer", "character")
+            chosen.setdefault(name, "character")
     if set(Settings(**chosen).tokenizers) == {"character"}:
         chosen.setdefault("vocabulary", "shortlist")
     settings = Settings(**chosen)
@@ -327,10 +327,8 @@ def check_tokenizers(settings: Settings, texts: Texts, naming: Naming) -> None:
     Raises:
         UserError: they would be whole sentences, or have no pieces.
     """
-    names, tokenizers = ("source_tokenizer", "target_tokenizer"), settings.tokenizers
-    for name, tokenizer, language, text in zip(
-        names, tokenizers, naming.languages, texts, strict=True
-    ):
+    of_sides = zip(OF_SIDES, settings.tokenizers, naming.languages, texts, strict=True)
+    for name, tokenizer, language, text in of_sides:
         if tokenizer == "character":
             continue
         if text.unspaced:

@@ -43,13 +43,9 @@ def main() -> None:
     numbers = sum(parameter.numel() for parameter in model.models[0].parameters())
     outside = [line.split("\t") for line in (HERE / "outside.tsv").read_text("utf-8").splitlines()]
     sentences = [pair[source == "fr"] for pair in outside]
-    train, valid, tested = (
-        len(read_sentences(path))
-        for path in (
-            *(options.corpus / f"{part}.{source}" for part in ("train", "valid")),
-            options.translations,
-        )
-    )
+    texts = [options.corpus / f"{part}.{source}" for part in ("train", "valid")]
+    texts.append(options.translations)
+    train, valid, tested = (len(read_sentences(path)) for path in texts)
     shown = [
         f"| {one.source} | {one.text} |"
         for one in model.translate(sentences, options.beam, forbid_unk=True)

@@ -229,7 +229,7 @@ class ParallelDataTask(TranslationTask):
         fairseq drops the end of a split whose size is not a multiple of
         ``required_batch_size_multiple``, 8 by default; here that is always 1.
         """
-        # fairseq says so where each epoch has data of its own; typed sentences would pile up too
+        # each epoch may have data of its own, of which fairseq says so; typed sentences pile up too
         is_kept = dataset in self.datasets.values() and not options.get("disable_iterator_cache")
         options["disable_iterator_cache"] = not is_kept
         if dataset is not self._training_data or self.cfg.batch_order == "fairseq":
