@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import lzma
 import os
 import re
 import sys
@@ -142,8 +143,11 @@ def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path):
 
 def test_languages_as_people_write_them(tmp_path):
     """In names such as corpus.en.txt, with regions and digits; fairseq would part at a hyphen."""
-    for name in ("a.en.txt", "a.pt-BR", "valid.en", "valid.pt-BR"):
+    for name in ("a.en.txt", "a.pt-BR", "valid.en.txt", "valid.pt-BR"):
         (tmp_path / name).write_text("".join(f"line {n} of {name}\n" for n in range(90)))
+    packed = lzma.compress((tmp_path / "valid.pt-BR").read_bytes())
+    (tmp_path / "valid.pt-BR").unlink()
+    (tmp_path / "valid.pt-BR.xz").write_bytes(packed)
     files = "--source", tmp_path / "a.en.txt", "--target", tmp_path / "a.pt-BR"
     shown = run(*files, "--valid", tmp_path / "valid", "--dry-run")
     assert shown.returncode == 0, shown.stderr

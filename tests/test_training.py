@@ -21,8 +21,10 @@ from fairseq_rnnsearch.training.__main__ import main
 from fairseq_rnnsearch.training.averaging import write_average
 from fairseq_rnnsearch.training.progress import Progress
 from fairseq_rnnsearch.training.settings import (
+    FIELDS,
     Naming,
     Settings,
+    as_argument,
     check,
     for_corpus,
     in_environment,
@@ -54,6 +56,37 @@ def test_sizes_follow_from_the_corpus(pairs, hidden, updates):
     assert (s.hidden, s.updates, s.longest, s.bleu_tokenizer) == (hidden, updates, 50, "13a")
     assert s.bpe_dropout == (0.1 if pairs < 200_000 else 0)
     assert for_corpus({"hidden": 7, "updates": 9}, pairs, (ENGLISH, ENGLISH)).hidden == 7
+
+
+def test_the_help_has_the_settings_that_100_000_pairs_get(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "1000")  # a hyphen would end a line
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    shown = " ".join(capsys.readouterr().out.split())
+    chosen = for_corpus({}, 100_000, (ENGLISH, ENGLISH))
+    for name, field in FIELDS.items():
+        found = re.search(re.escape(field.metadata["help"]) + r"(?: \(default: (.*?)\))?", shown)
+        default, _, fixed = (found[1] or "").partition("; with --corpus ")
+        assert default == as_argument(getattr(chosen, name)), name
+        assert (fixed or default) == as_argument(field.default), name
+
+
+def test_the_manual_has_the_settings_of_every_number_of_pairs():
+    manual = (PACKAGE / "manual" / "train.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (?:below ([\d,]+)|more) \| (\d.*) \|$", manual, re.M)
+    assert len(rows) == 4
+    for least, row in rows:
+        pairs = int(least.replace(",", "")) - 1 if least else 2_000_000
+        s = for_corpus({}, pairs, (ENGLISH, ENGLISH))
+        units, merges, dropout, of_bpe, rdrop, epochs, rate = row.split(" | ")
+        assert units == f"{s.embedding}, {s.hidden}, {s.attention}, {s.maxout}"
+        assert (merges, dropout, rate) == (
+            f"{s.bpe_merges:,}", as_argument(s.dropout), as_argument(s.learning_rate)
+        )  # fmt: skip
+        copies = f"{s.bpe_dropout_epochs}, with {s.bpe_copies} copies"
+        assert of_bpe == (copies if s.bpe_dropout else "none")
+        assert rdrop == (as_argument(s.rdrop) if s.rdrop else "none")
+        assert s.updates == pairs * int(epochs) // s.batch_size
 
 
 def test_smaller_batches_take_more_updates():

@@ -8,9 +8,9 @@ languages, unless --languages names them. Or each line of --pairs has a sentence
 translation. Files may be compressed with gzip, bzip2 or xz. --dry-run checks all that is given and
 says what would be done, and how much time, disk and memory it takes.
 
-The size of the model, the subwords and the length of training follow from the number of pairs: the
-defaults below are for 20,000 to 200,000. Each can be set instead. Text without spaces between
-words, such as Chinese, Japanese and Thai, is trained by characters. If it is interrupted, start the
+The size of the model, the subwords and the training follow from the number of pairs: the defaults
+below are for 100,000, and the manual's page train.md has a table of all. Each can be set instead.
+Text without spaces between words, such as Chinese, Japanese and Thai, is trained by characters. If it is interrupted, start the
 same command again. Afterwards rnnsearch-translate, rnnsearch-align and rnnsearch-export take the
 folder.
 """
@@ -46,6 +46,7 @@ from fairseq_rnnsearch.training.settings import (
 from fairseq_rnnsearch.training.split import PARTS, Parts, file_of, read_parts, write_parts
 from fairseq_rnnsearch.training.stages import Training
 from fairseq_rnnsearch.training.steps import Step, Work, log
+from fairseq_rnnsearch.training.writing_systems import describe
 
 _PACKAGE = Path(__file__).resolve().parents[1]
 _STAGES = ("text", "training", "translation")
@@ -244,15 +245,18 @@ def _parser() -> argparse.ArgumentParser:
         "--user-dir", type=Path, metavar="FOLDER", default=_PACKAGE,
         help="another plugin of fairseq, which imports this one",
     )  # fmt: skip
+    spaced = describe(["words with spaces"])
+    by_size = for_corpus({}, 100_000, (spaced, spaced))
     for group, names in groups().items():
         of_group = parser.add_argument_group(f"settings of {group}")
         for name in names:
-            default, about = FIELDS[name].default, FIELDS[name].metadata
+            about, shown = FIELDS[name].metadata, as_argument(getattr(by_size, name))
+            if shown != (fixed := as_argument(FIELDS[name].default)):
+                shown += f"; with --corpus {fixed}"
             of_group.add_argument(
                 option_of(name),
                 metavar=about["kind"].metavar,
-                help=about["help"]
-                + (f" (default: {as_argument(default)})" if default != "" else ""),
+                help=about["help"] + (f" (default: {shown})" if shown else ""),
             )
     return parser
 

@@ -55,6 +55,20 @@ def free_at(path: Path) -> int:
     return shutil.disk_usage(path).free
 
 
+def _ways_to_train(s: Settings) -> Iterator[str]:
+    """Name the settings, besides sizes, that follow from the number of pairs."""
+    yield f"{s.initialization} initialization"
+    if s.optimizer == "adam":
+        yield f"learning rate {as_argument(s.learning_rate)}"
+    if s.bpe_dropout:
+        until = f" for {counted(s.bpe_dropout_epochs, 'epoch')}" if s.bpe_dropout_epochs else ""
+        yield f"BPE-dropout {as_argument(s.bpe_dropout)}{until}"
+    if s.rdrop:
+        yield f"{'then ' * bool(s.bpe_dropout)}R-Drop {as_argument(s.rdrop)}"
+    best = f"the mean of {s.average} checkpoints"
+    yield f"{best if s.checkpoint == 'average' else 'the best checkpoint'} translates"
+
+
 def plan(
     work: Path, settings: Settings, texts: Texts, pairs: int, train: int, test: int
 ) -> Iterator[str]:
@@ -71,6 +85,7 @@ def plan(
         f"{f' {s.bpe_merges} merges,' * has_merges} dropout"
         f" {as_argument(s.dropout)}, {s.updates} updates of {s.batch_size} pairs"
     )
+    yield ", ".join(_ways_to_train(s))
     for tokenizer, text in zip(s.tokenizers, texts, strict=True):
         if tokenizer == "character":
             tokens.append(text.characters)

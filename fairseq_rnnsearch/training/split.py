@@ -7,6 +7,7 @@ random and held out; none of their source sentences remains in training.
 import argparse
 import random
 import sys
+from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
@@ -76,15 +77,15 @@ def leave_out_unequal(corpus: Pairs, texts: tuple[Text, Text]) -> None:
 
 
 def file_of(prefix: str, language: str) -> Path:
-    """Return the file PREFIX.fr, or PREFIX.fr.gz; of pt_BR also PREFIX.pt-BR.
+    """Return the file PREFIX.fr, or PREFIX.fr.txt, which may be compressed; also PREFIX.pt-BR.
 
     Raises:
         UserError: there is none.
     """
-    for name in (language, language.replace("_", "-")):
-        for end in ("", ".gz"):
-            if (path := Path(f"{prefix}.{name}{end}")).is_file():
-                return path
+    names = language, language.replace("_", "-")
+    for name, end, packed in product(names, ("", ".txt"), ("", ".gz", ".bz2", ".xz")):
+        if (path := Path(f"{prefix}.{name}{end}{packed}")).is_file():
+            return path
     raise UserError(f"there is no file {prefix}.{language}")
 
 
