@@ -3,15 +3,18 @@
 import hashlib
 import struct
 
+import numpy as np
 import pytest
 import torch
 from fairseq.data import Dictionary, indexed_dataset
+from fairseq.data.indexed_dataset import MMapIndexedDataset, MMapIndexedDatasetBuilder
 
 from fairseq_rnnsearch.data import binarised
 from fairseq_rnnsearch.data.binarised import check_binarised, check_split
 from fairseq_rnnsearch.data.checksums import check_checksum, listed_files, write_checksums
 from fairseq_rnnsearch.data.dictionary_file import read_dictionary
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.runs.preprocessing import in_python_s_numbers
 
 # --- dictionaries -------------------------------------------------------------------------------
 
@@ -210,3 +213,13 @@ def test_data_that_is_made_anew_has_new_checksums(tmp_path):
     write_checksums(tmp_path, before)
     for name in names:
         check_checksum(tmp_path / name)
+
+
+def test_an_index_of_more_than_two_gigabytes(tmp_path):
+    """As several processes leave it: sizes of 32 bits, whose sum is larger."""
+    finalize = in_python_s_numbers(MMapIndexedDatasetBuilder.finalize)
+    builder = MMapIndexedDatasetBuilder(tmp_path / "train.bin", dtype=np.int32)
+    builder._sizes = [np.int32(2**28)] * 4
+    finalize(builder, tmp_path / "train.idx")
+    index = MMapIndexedDataset.Index(tmp_path / "train.idx")
+    assert index._pointers.tolist() == [0, 2**30, 2**31, 3 * 2**30]

@@ -1,4 +1,4 @@
-"""An epoch is gone on with only where its batches are those that it was begun with."""
+"""An epoch is gone on with only where its pairs come in the order that it was begun with."""
 
 import numpy as np
 import pytest
@@ -20,7 +20,7 @@ from fairseq_rnnsearch.runs.resuming import go_on_at
 
 pytest_plugins = ["trained"]
 
-# 103 pairs: six batches of 20, seven of 16, eleven of 10
+# 103 pairs: six batches of 20, seven of 16, eleven of 10; 20 batches of 5 or more have all of them
 REST = (
     f"--arch rnnsearch_tiny {SIZES} --criterion cross_entropy --optimizer adam --lr 0.01"
     " --clip-norm 1 --seed 5 --no-epoch-checkpoints"
@@ -32,8 +32,10 @@ LAST = "checkpoint_last.pt"
 # --- what they are made of ------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", [3, 4])
-def test_the_seed_and_the_lengths_of_both_sides_make_the_batches(seed, small_corpus, tmp_path):
+@pytest.mark.parametrize(("seed", "processes"), [(3, 1), (4, 1), (3, 2)])
+def test_the_seed_and_the_lengths_of_both_sides_make_the_batches(
+    seed, processes, small_corpus, tmp_path
+):
     task = task_with_data(small_corpus, tmp_path, max_train_words=4)
     data = task.dataset("train")
     words = np.array([list(map(len, pair)) for pair in sides(small_corpus.text, "train")])
@@ -41,9 +43,12 @@ def test_the_seed_and_the_lengths_of_both_sides_make_the_batches(seed, small_cor
     words[first, 1] = 5  # of one pair the target alone is too long
     data.tgt_sizes = words[:, 1] + 1
     limits = task.max_positions()
-    found = task.get_batch_iterator(data, max_sentences=7, max_positions=limits, seed=seed)
+    found = task.get_batch_iterator(
+        data, max_sentences=2, max_positions=limits, seed=seed, num_shards=processes
+    )
     short = np.flatnonzero(words.max(axis=1) <= 4)
-    expected = paper_batches(*words.T, 7, seed, candidates=short)
+    assert len(short) > 40  # which are sorted together by one process
+    expected = paper_batches(*words.T, 2, seed, candidates=short, group=20 * processes)
     assert [list(batch) for batch in found.batch_sampler] == [list(batch) for batch in expected]
 
 
@@ -76,7 +81,7 @@ def iterator(order, processes=1, process=0, *, batch_size=8, seed=4, lengths=Non
     sharing = dict(num_shards=processes, shard_id=process, seed=seed, **options)
     data = Pairs(lengths)
     if order == "paper":
-        batches = paper_batches(*lengths.T, batch_size, seed)
+        batches = paper_batches(*lengths.T, batch_size, seed, group=20 * processes)
         return InOrderIterator(data, data.collater, batches, **sharing)
 
     def make(data, epoch):
@@ -98,10 +103,10 @@ def used_and_state(order, updates, processes=1):
     return [batch for update in zip(*used, strict=True) for batch in update], states[0]
 
 
-def rest(order, state, processes=1):
+def rest(order, state, processes=1, **options):
     shares = []
     for process in range(processes):
-        again = iterator(order, processes, process, epoch=2)
+        again = iterator(order, processes, process, epoch=2, **options)
         again.load_state_dict(state)
         shares.append(list(again.next_epoch_itr()))
     return [batch for update in zip(*shares, strict=True) for batch in update if batch]
@@ -131,8 +136,19 @@ def test_other_processes_go_on_with_the_same_batches(order):
 @pytest.mark.parametrize("order", ORDERS)
 def test_what_they_cannot_share_is_refused(order):
     _, state = used_and_state(order, 5)
-    with pytest.raises(UserError, match=r"5 of its batches .* 2 processes .* that divides 5"):
+    with pytest.raises(
+        UserError, match=r"no update of 2 processes begins behind its first [34]\d pairs"
+    ):
         rest(order, state, 2)
+
+
+def test_other_processes_share_the_updates_of_the_paper_s_order():
+    """Eight pairs of each of two processes, 16 of one and four of each of four are one update."""
+    used, state = used_and_state("paper", 3, 2)
+    for processes, batch_size in ((1, 16), (4, 4)):
+        left = rest("paper", state, processes, batch_size=batch_size)
+        pairs = [pair for batch in used + left for pair in batch]
+        assert pairs == [pair for batch in iterator("paper").batch_sampler for pair in batch]
 
 
 CHANGES = {
@@ -149,7 +165,10 @@ CHANGES = {
 def test_other_batches_are_refused_within_an_epoch(order, change):
     _, state = used_and_state(order, 3)
     again = iterator(order, epoch=2, **CHANGES[change])
-    with pytest.raises(UserError, match=r"middle of epoch 2: its batches are others now.*--seed"):
+    why = "its batches are others now"
+    if order == "paper" and change == "batch size":  # all 103 pairs are sorted together
+        why = "no update of 1 process begins behind its first 24 pairs"
+    with pytest.raises(UserError, match=rf"middle of epoch 2: {why}.*--seed"):
         again.load_state_dict(state)
     if change != "one length":  # checkpoints from before this have no fingerprint
         again.load_state_dict({name: state[name] for name in ("epoch", "iterations_in_epoch")})
@@ -166,7 +185,7 @@ def test_at_its_end_an_epoch_is_forgotten(order):
     whole = iterator(order, epoch=2)
     list(whole.next_epoch_itr())
     state = whole.state_dict()
-    assert "batches" not in state
+    assert "order" not in state
     again = iterator(order, batch_size=9, epoch=3)
     again.load_state_dict(state)
     assert again.next_epoch_idx == 3
@@ -204,7 +223,7 @@ def test_resumed_with_other_options(train, tmp_path, order):
     options = f"--batch-order {order}"
     train(tmp_path, options, "--batch-size 20 --max-update 9").ok()
     before = (tmp_path / LAST).read_bytes()
-    for change in ("--batch-size 10", "--batch-size 20 --max-train-words 4"):
+    for change in ("--batch-size 3", "--batch-size 20 --max-train-words 4"):
         message = train(tmp_path, options, "--max-update 12", change).error()
         assert "cannot go on in the middle of epoch 2: its batches are others now" in message
     assert (tmp_path / LAST).read_bytes() == before
@@ -231,8 +250,8 @@ def test_fairseqs_own_task_is_no_bug_to_report_either(launchpad, small_corpus, t
 
 @pytest.mark.slow
 def test_two_processes_then_one_then_four(launchpad, train, small_corpus, tmp_path):
-    options = "--batch-size 10 --optimizer rnnsearch_adadelta"  # Adam makes much of a rounding
-    train(tmp_path / "one", options, "--update-freq 4 --max-epoch 1").ok()
+    options = "--optimizer rnnsearch_adadelta"  # Adam makes much of a rounding
+    train(tmp_path / "one", options, "--batch-size 8 --max-epoch 1").ok()
     folder = tmp_path / "changing"
 
     def together(processes, *more):
@@ -241,9 +260,9 @@ def test_two_processes_then_one_then_four(launchpad, train, small_corpus, tmp_pa
         ):
             finished.ok()
 
-    together(2, "--update-freq 2 --max-update 1")
-    train(folder, options, "--update-freq 4 --max-update 2").ok()
-    together(4, "--max-epoch 1")
+    together(2, "--batch-size 4 --max-update 3")
+    train(folder, options, "--batch-size 8 --max-update 7").ok()
+    together(4, "--batch-size 2 --max-epoch 1")
     assert_equal_folders(folder, tmp_path / "one", relative=1e-6, floor=1e-12)
 
 

@@ -456,6 +456,8 @@ def test_processes_without_gpus(monkeypatch, gpus):
         with pytest.raises(UserError, match="needs as many GPUs, and none is used"):
             started(monkeypatch, True, gpus, **options)
     assert started(monkeypatch, True, gpus, TORCHRUN) == ("torchrun", 2, "gloo")
+    with pytest.raises(UserError, match="world-size 3, but torchrun has started 2 processes"):
+        started(monkeypatch, True, gpus, TORCHRUN, distributed_world_size=3)
 
 
 @pytest.mark.parametrize("gpus", [1, 2])
@@ -464,6 +466,8 @@ def test_processes_with_gpus(monkeypatch, gpus):
     expected = ("alone", 1, "nccl") if gpus == 1 else ("spawned", 2, "nccl")
     assert started(monkeypatch, False, gpus) == expected
     assert started(monkeypatch, False, gpus, TORCHRUN) == ("torchrun", 2, "nccl")
+    with pytest.raises(UserError, match="world-size 3, but torchrun has started 2 processes"):
+        started(monkeypatch, False, gpus, TORCHRUN, distributed_world_size=3)
     here = {**TORCHRUN, "LOCAL_WORLD_SIZE": "3"}
     with pytest.raises(UserError, match=re.escape(f"on a machine with {gpus} GPU")):
         started(monkeypatch, False, gpus, here)

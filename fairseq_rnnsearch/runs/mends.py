@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from fairseq import checkpoint_utils, file_io, utils
+from fairseq.data import indexed_dataset
 from fairseq.distributed import utils as distributed_utils
 from fairseq.logging import progress_bar
 from torch.utils.data import dataloader
@@ -126,6 +127,10 @@ MENDS = (
     Mend(
         *("fairseq_cli.preprocess", "_make_all", _around(preprocessing.check_and_make_all)),
         without="fairseq-preprocess binarises sides with different line counts silently",
+    ),
+    Mend(
+        *(indexed_dataset.MMapIndexedDatasetBuilder, "finalize", preprocessing.in_python_s_numbers),
+        without="several processes that binarise more than 2 GiB write an index of places below 0",
     ),
     Mend(
         *("fairseq_cli.train", "Trainer", lambda _: trainer.ResumableTrainer),

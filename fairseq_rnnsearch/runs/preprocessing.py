@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from fairseq.data import Dictionary
+from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
 
 from fairseq_rnnsearch.data.binarised import IMPLEMENTATIONS
 from fairseq_rnnsearch.data.checksums import listed_files, write_checksums
@@ -55,6 +56,18 @@ def check_and_make_all(
     before = listed_files(folder)
     make_all(language, dictionary, options)
     write_checksums(folder, before)
+
+
+def in_python_s_numbers(
+    finalize: Callable[[MMapIndexedDatasetBuilder, str], None],
+) -> Callable[[MMapIndexedDatasetBuilder, str], None]:
+    """Let fairseq add sentences' sizes to places without the limit of 32 bits."""
+
+    def finalized(builder: MMapIndexedDatasetBuilder, index_file: str) -> None:
+        builder._sizes = list(map(int, builder._sizes))  # those of other processes are NumPy's
+        finalize(builder, index_file)
+
+    return finalized
 
 
 def _copy_description(options: Namespace) -> None:

@@ -101,9 +101,19 @@ def _started_by_torchrun(options) -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
+def _check_asked(options, processes: int) -> None:
+    """Refuse another ``--distributed-world-size`` than torchrun's; the default says nothing."""
+    asked = options.distributed_world_size
+    if asked not in (processes, max(1, torch.cuda.device_count())):
+        raise UserError(
+            f"--distributed-world-size {asked}, but torchrun has started {processes} processes"
+        )
+
+
 def _share_without_gpus(options) -> None:
     processes = _started_by_torchrun(options)
     if processes > 1:
+        _check_asked(options, processes)
         options.distributed_init_method = "env://"
         options.distributed_world_size = processes
         options.distributed_rank = int(os.environ["RANK"])
@@ -131,6 +141,7 @@ def _share_gpus(options) -> None:
                 f" {counted(gpus, 'GPU')}: give --nproc_per_node {gpus}, or train without GPUs"
                 " (--cpu)"
             )
+        _check_asked(options, processes)
         options.distributed_world_size = processes  # fairseq then asks torchrun for the rest
 
 

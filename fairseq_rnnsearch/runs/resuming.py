@@ -160,8 +160,9 @@ def _reason_to_stop(trainer: Trainer) -> str | None:
 def refuse_place(iterator: EpochBatchIterator, why: str) -> None:
     """End the training, because it cannot go on in the middle of an epoch."""
     mistake = UserError(
-        f"cannot go on in the middle of epoch {iterator.epoch}: {why}; give --batch-size, "
-        "--max-tokens, --seed, --max-train-words, --batch-order and the data as they were before, "
-        "or begin the epoch anew with --reset-dataloader"
+        f"cannot go on in the middle of epoch {iterator.epoch}: {why}; give --batch-size (in the "
+        "paper's order, that of all processes together), --max-tokens, --seed, --max-train-words, "
+        "--batch-order and the data as they were before, or begin the epoch anew with "
+        "--reset-dataloader"
     )
     refuse_in_all(mistake, iterator.shard_id)

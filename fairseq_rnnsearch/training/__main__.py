@@ -10,9 +10,9 @@ says what would be done, and how much time, disk and memory it takes.
 
 The size of the model, the subwords and the training follow from the number of pairs: the defaults
 below are for 100,000, and the manual's page train.md has a table of all. Each can be set instead.
-Text without spaces between words, such as Chinese, Japanese and Thai, is trained by characters. If it is interrupted, start the
-same command again. Afterwards rnnsearch-translate, rnnsearch-align and rnnsearch-export take the
-folder.
+Text without spaces between words, such as Chinese, Japanese and Thai, is trained by characters.
+If it is interrupted, start the same command again. Afterwards rnnsearch-translate, rnnsearch-align
+and rnnsearch-export take the folder.
 """
 
 import argparse

@@ -1,75 +1,78 @@
-"""Resume an interrupted epoch, provided that its batches are the same."""
+"""Resume an interrupted epoch, provided that its pairs come in the same order."""
 
 import copy
 import hashlib
-from collections.abc import Sequence
 
 import numpy as np
 from fairseq.data import iterators
 
+from fairseq_rnnsearch.errors import counted
 from fairseq_rnnsearch.runs.resuming import refuse_place
 
 
 class ResumedIterator(iterators.EpochBatchIterator):
-    """fairseq's iterator, which also saves a fingerprint of the epoch's batches.
+    """fairseq's iterator, which also saves which pairs of the epoch have been used.
 
     If resumed with other batches, fairseq silently repeats some pairs of the epoch and drops
     others, or crashes.
     """
 
-    _fingerprint: tuple[tuple[int, bool], str] | None = None  # of which epoch, shuffled or not
+    _known: tuple[tuple[int, bool], tuple[str, list[int]]] | None = None
 
     def state_dict(self) -> dict:
-        """Return fairseq's state and, within an epoch, its batches' fingerprint."""
+        """Return fairseq's state and, within an epoch, the order of its pairs and the place there."""
         state = super().state_dict()
-        if state["iterations_in_epoch"]:
-            state["processes"] = self.num_shards
-            state["batches"] = self._identify(state["epoch"], state["shuffle"])
+        if updates := state["iterations_in_epoch"]:
+            state["order"], ends = self._order_and_ends(state["epoch"], state["shuffle"])
+            state["pairs"] = ends[updates - 1]
         return state
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """Continue with the same batches, even with another number of processes.
+        """Continue behind the pairs that have been used, with any number of processes.
 
-        Older checkpoints have no fingerprint.
+        Older checkpoints have no order.
 
         Raises:
-            UserError: if the batches differ, or the processes cannot share the rest.
+            UserError: if the order differs, or no update ends in that place.
         """
         self.epoch = state_dict["epoch"]
-        if state_dict["iterations_in_epoch"] and "batches" in state_dict:
-            if state_dict["batches"] != self._identify(self.epoch, state_dict["shuffle"]):
+        if state_dict["iterations_in_epoch"] and "order" in state_dict:
+            order, ends = self._order_and_ends(self.epoch, state_dict["shuffle"])
+            pairs = state_dict["pairs"]
+            if state_dict["order"] != order:
                 refuse_place(self, "its batches are others now")
-            used = state_dict["iterations_in_epoch"] * state_dict["processes"]
-            begun, rest = divmod(used, self.num_shards)
-            if rest:
+            if pairs not in ends:
+                processes = counted(self.num_shards, "process", "processes")
                 refuse_place(
-                    self,
-                    f"{used} of its batches have been used, and {self.num_shards} processes use "
-                    f"as many each: take a number of processes that divides {used}",
+                    self, f"no update of {processes} begins behind its first {pairs} pairs"
                 )
-            state_dict = {**state_dict, "iterations_in_epoch": begun}
+            state_dict = {**state_dict, "iterations_in_epoch": ends.index(pairs) + 1}
         super().load_state_dict(state_dict)
 
-    def _identify(self, epoch: int, shuffle: bool) -> str:
-        """Return a digest of the batches: their pairs, in order, and the pairs' lengths."""
+    def _order_and_ends(self, epoch: int, shuffle: bool) -> tuple[str, list[int]]:
+        """Return a digest of the pairs in their order, and how many there are up to each update."""
         key = epoch, shuffle
-        if self._fingerprint is None or self._fingerprint[0] != key:
-            self._fingerprint = key, self._digest(self._of_all_processes(epoch, shuffle))
-        return self._fingerprint[1]
+        if self._known is None or self._known[0] != key:
+            updates = self._of_all_processes(epoch, shuffle)
+            ends = np.cumsum(list(map(len, updates))).tolist()
+            self._known = key, (self._digest(np.concatenate(updates)), ends)
+        return self._known[1]
 
-    def _of_all_processes(self, epoch: int, shuffle: bool) -> list[Sequence[int]]:
+    def _of_all_processes(self, epoch: int, shuffle: bool) -> list[np.ndarray]:
+        """Return the pairs of each update."""
         shares = []
         for process in range(self.num_shards):
             share = copy.copy(self)
             share.shard_id, share._supports_prefetch = process, False  # nothing is read
             shares.append(share.ordered_batches(epoch, False, shuffle))
         # fairseq fills shares up with empty batches
-        return [batch for update in zip(*shares, strict=True) for batch in update if len(batch)]
+        return [
+            np.concatenate([np.asarray(batch, dtype=np.int64) for batch in update])
+            for update in zip(*shares, strict=True)
+        ]
 
-    def _digest(self, batches: list[Sequence[int]]) -> str:
-        pairs = np.concatenate([np.asarray(batch, dtype=np.int64) for batch in batches])
-        sizes = np.asarray([len(batch) for batch in batches], dtype=np.int64)
-        digest = hashlib.sha256(sizes.tobytes() + pairs.tobytes())
+    def _digest(self, pairs: np.ndarray) -> str:
+        digest = hashlib.sha256(pairs.tobytes())
         digest.update(np.asarray(self.dataset.sizes, dtype=np.int64)[pairs].tobytes())
         return digest.hexdigest()
 

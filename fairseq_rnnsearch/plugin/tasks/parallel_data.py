@@ -260,7 +260,11 @@ class ParallelDataTask(TranslationTask):
                     np.arange(len(dataset)), dataset, max_positions, ignore_invalid_inputs
                 )
                 lengths = word_counts(dataset)
-                batches = paper_batches(*lengths, max_sentences, seed, candidates=chosen)
+                # 20 updates are sorted together, and each process has a batch of every update
+                group = 20 * options.get("num_shards", 1)
+                batches = paper_batches(
+                    *lengths, max_sentences, seed, candidates=chosen, group=group
+                )
         if isinstance(iterator, kind):  # kept from an earlier epoch
             return iterator
         iterator = kind(
