@@ -202,8 +202,7 @@ def _refuse(name: str, given: Any, valid: str) -> NoReturn:
         shown = " ".join(f"{given!r}".split())
     except Exception:  # some values cannot be shown
         shown = type(given).__name__
-    shown = shown if len(shown) <= 60 else shown[:57] + "..."
-    raise UserError(f"{name} {shown}: must be {valid}") from None
+    raise UserError(f"{name} {shown:.60}: must be {valid}") from None
 
 
 def count_of(text: str) -> int:

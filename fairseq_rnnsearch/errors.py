@@ -154,7 +154,7 @@ def reason(error: BaseException) -> str:
 
 
 def first_sentence(problem: Exception) -> str:
-    """Return torch's message without its advice."""
+    """Return the first sentence of a message; torch's advice follows it."""
     return reason(problem).partition(". ")[0]
 
 

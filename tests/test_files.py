@@ -159,7 +159,7 @@ def test_a_training_leaves_what_others_are_writing(launchpad, small_corpus, tmp_
             small_corpus.data,
             f"{MODEL} {PAPER} --max-update 1 --heatmap-samples 1 --save-dir={folder}",
         ).ok()
-    assert f"Removed 1 unfinished files of an interrupted run in {folder}" in done.out
+    assert f"Removed 1 unfinished file of an interrupted run in {folder}" in done.out
     assert not [path for path in abandoned if path.exists()]
     assert all(path.exists() for path in [*foreign, temporary])
     for place in own + places:

@@ -63,8 +63,8 @@ def test_the_batch_is_named():
         raise RuntimeError("[enforce fail] DefaultCPUAllocator: can't allocate memory: 9 bytes")
     assert str(caught.value).startswith(
         "out of memory in a batch of 2 sentences (3, 170), the longest of 3 source and 4 target "
-        "words; make it smaller with --batch-size (in fairseq's commands also with "
-        "--max-tokens, and in training with --max-train-words)"
+        "tokens, end symbols included; make it smaller with --batch-size (in fairseq's commands "
+        "also with --max-tokens, and in training with --max-train-words)"
     )
     with pytest.raises(ValueError, match="another"), naming_the_batch(sample):
         raise ValueError("another")

@@ -321,7 +321,7 @@ def test_embedding_dropout_drops_the_words_and_keeps_their_mean():
     torch.manual_seed(3)
     network = random_model(embedding_dropout=0.25, decoder_embed_dim=400).decoder.network.train()
     words = torch.full((50, 3), 7)
-    embedded = network.embed(words, network.backend).rows
+    embedded = network.embed(words).rows
     assert not embedded[0].any()  # y_0
     later = embedded[1:] / network.embedding(words[1:])
     kept = later[later != 0]

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 import torch
-from commands import MODEL, generate, run, sides, train
+from commands import MODEL, PACKAGE, generate, run, sides, train
 
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.alignment.evaluation.__main__ import main as evaluate
@@ -24,6 +24,7 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.inference import checkpoint
 from fairseq_rnnsearch.inference import translation as translation_module
 from fairseq_rnnsearch.inference.align import main as align_main
+from fairseq_rnnsearch.inference.model_folder import read_folder, write_folder
 from fairseq_rnnsearch.inference.translator import Translator
 from fairseq_rnnsearch.inference.work_folder import checkpoint_of
 from fairseq_rnnsearch.kernels import forget
@@ -563,8 +564,12 @@ def test_both_directions_are_symmetrised_in_one_command(learned, tmp_path, capsy
         more = ["--inverse", "fr-en", f"--out={tmp_path / 'other'}"]
         align_main([str(learned.checkpoint), *sides, *more])
     assert not list((tmp_path / "other").iterdir())
-    with pytest.raises(UserError, match="--inverse en-fr: translates en to fr, as en-fr does"):
-        align_main(["en-fr", "--inverse", "en-fr", *sides, f"--out={tmp_path / 'same'}"])
+    german, folder = tmp_path / "en-de", read_folder(PACKAGE / "pretrained/en-fr")
+    facts = folder.facts._replace(languages=("en", "de"))
+    write_folder(german, folder.model, facts, folder.dictionaries, folder.path)
+    for model, inverse in (("en-fr", "en-fr"), ("fr-en", str(german))):
+        with pytest.raises(UserError, match=r"--inverse .*: translates en to .*; expected a model"):
+            align_main([model, "--inverse", inverse, *sides, f"--out={tmp_path / 'same'}"])
     assert not (tmp_path / "same").exists()
 
 

@@ -5,7 +5,6 @@ mistakes. ``#fairseq:overwrite`` after a count, which allows a repeated word, is
 """
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -73,9 +72,26 @@ def read_dictionary(path: Path) -> Dictionary:
         UserError: as from `check_text`; or naming a line that is not a word and a count, or
             repeats a word.
     """
+    check_text(path, has_symbols=True)
     dictionary = Dictionary(str(path))
-    for word, count in _entries(Path(path)):
-        dictionary.add(word, count)
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, start=1):
+            entry = line.rstrip()
+            may_repeat = entry.endswith(_OVERWRITE)
+            word, _, count = entry.removesuffix(_OVERWRITE).rpartition(" ")
+            if not word.strip() or not _COUNT.fullmatch(count):
+                raise UserError(
+                    f"{path}, line {number}: {entry[:60]!r} is not a word and a count; expected "
+                    "a line such as 'house 12', as fairseq-preprocess writes it"
+                )
+            if word in dictionary.indices and not may_repeat:
+                before = dictionary.indices[word] - dictionary.nspecial + 1
+                first = f"as in line {before}" if before > 0 else "one of fairseq's symbols"
+                raise UserError(
+                    f"{path}, line {number}: the word {word!r:.60} a second time, {first}; remove "
+                    "one of the lines, or make the data again with fairseq-preprocess"
+                )
+            dictionary.add(word, int(count))
     return dictionary
 
 
@@ -90,26 +106,3 @@ def file_of(dictionary: Any) -> str:
     """Return a dictionary's file as `` (file)``, or nothing if unknown."""
     path = vars(dictionary).get("path")
     return f" ({path})" if path else ""
-
-
-def _entries(path: Path) -> Iterator[tuple[str, int]]:
-    check_text(path, has_symbols=True)
-    seen: dict[str, int] = {}
-    with path.open(encoding="utf-8") as file:
-        for number, line in enumerate(file, start=1):
-            entry = line.rstrip()
-            may_repeat = entry.endswith(_OVERWRITE)
-            word, _, count = entry.removesuffix(_OVERWRITE).rpartition(" ")
-            if not word.strip() or not _COUNT.fullmatch(count):
-                raise UserError(
-                    f"{path}, line {number}: {entry[:60]!r} is not a word and a count; expected "
-                    "a line such as 'house 12', as fairseq-preprocess writes it"
-                )
-            if (word in seen or word in _SYMBOLS) and not may_repeat:
-                first = f"as in line {seen[word]}" if word in seen else "one of fairseq's symbols"
-                raise UserError(
-                    f"{path}, line {number}: the word {word!r:.60} a second time, {first}; remove "
-                    "one of the lines, or make the data again with fairseq-preprocess"
-                )
-            seen[word] = number
-            yield word, int(count)

@@ -1,4 +1,4 @@
-"""Batches: from sentences, to another device, in parts, and described when memory runs out."""
+"""Batches: from sentences, in parts, and described when memory runs out."""
 
 import contextlib
 from collections.abc import Iterator, Sequence
@@ -104,6 +104,6 @@ def _described(sample: dict) -> str:
         lengths += f" and {target.size(1)} target"
     return (
         f"out of memory in a batch of {counted(len(source), 'sentence')}{shown}, the longest of "
-        f"{lengths} words; make it smaller with --batch-size (in fairseq's commands also "
-        "with --max-tokens, and in training with --max-train-words)"
+        f"{lengths} tokens, end symbols included; make it smaller with --batch-size (in fairseq's "
+        "commands also with --max-tokens, and in training with --max-train-words)"
     )

@@ -124,10 +124,10 @@ def _inverse_of(model: "Translator", options: argparse.Namespace) -> "Translator
 
     swapped = {"source_lang": options.target_lang, "target_lang": options.source_lang}
     inverse = load(options.inverse.split(":"), options.data, **load_options(options) | swapped)
-    if inverse.languages == model.languages:
+    if inverse.languages != model.languages[::-1]:
         raise UserError(
-            f"--inverse {options.inverse}: translates {' to '.join(inverse.languages)}, as"
-            f" {options.checkpoint} does; expected a model of the other direction"
+            f"--inverse {options.inverse}: translates {' to '.join(inverse.languages)}; expected a"
+            f" model from {' to '.join(model.languages[::-1])}"
         )
     return inverse
 

@@ -112,7 +112,7 @@ def _stored(models: Sequence[Translator], weights: str) -> dict[str, Any]:
             or text_rules((other.source_text, other.target_text)) != (rules, merges)
         ):
             raise UserError(
-                "the second model has other dictionaries, or other rules for text, than the first; "
+                f"{other.name} has other dictionaries, or other rules for text, than {first.name}; "
                 "in one page all must have the same"
             )
     if any(len(translator.models) != 1 for translator in models):

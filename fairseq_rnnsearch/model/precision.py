@@ -33,8 +33,10 @@ def in_compute_dtype(method: Callable) -> Callable:
         if self.compute_dtype == "tf32":
             _allow_tf32(self.network.embedding.weight, self.training)
             return method(self, *args, **kwargs)
-        _check_bfloat16(self)
-        with torch.autocast(self.network.embedding.weight.device.type, torch.bfloat16):
+        device = self.network.embedding.weight.device.type
+        if self.training:  # a trained model runs anywhere
+            _check_bfloat16(device)
+        with torch.autocast(device, torch.bfloat16):
             return method(self, *args, **kwargs)
 
     return run
@@ -49,8 +51,6 @@ def round_matrices(side: nn.Module) -> None:
     """
     if side.compute_dtype != "bfloat16":
         return
-    side.eval()  # fairseq calls this before it does so
-    _check_bfloat16(side)
     embedding = side.network.embedding.weight
     if embedding.device.type != "cpu" or not _has_bfloat16():
         side.compute_dtype = "float32"
@@ -60,14 +60,11 @@ def round_matrices(side: nn.Module) -> None:
             parameter.data = parameter.data.to(torch.bfloat16)
 
 
-def _check_bfloat16(side: nn.Module) -> None:
-    option, device = "--compute-dtype bfloat16", side.network.embedding.weight.device.type
-    if not side.training:  # a trained model runs anywhere
-        return
+def _check_bfloat16(device: str) -> None:
     if device == "cpu":
-        _warn_of_a_slow_processor(option)
+        _warn_of_a_slow_processor()
     elif device == "cuda" and not _is_ampere():
-        raise UserError(f"{option} {_NEEDS}: take float32")
+        raise UserError(f"--compute-dtype bfloat16 {_NEEDS}: take float32")
 
 
 def _allow_tf32(weight: torch.Tensor, trains: bool) -> None:
@@ -97,6 +94,8 @@ def _has_bfloat16() -> bool:
 
 
 @cache
-def _warn_of_a_slow_processor(option: str) -> None:
+def _warn_of_a_slow_processor() -> None:
     if not _has_bfloat16():
-        logger.warning("%s: this processor has no instructions for it; float32 is faster", option)
+        logger.warning(
+            "--compute-dtype bfloat16: this processor has no instructions for it; float32 is faster"
+        )

@@ -104,7 +104,7 @@ def state_dict_from_groundhog(arrays: Mapping[str, np.ndarray]) -> dict[str, Ten
     for name, array in arrays.items():
         kind = getattr(array, "dtype", type(array).__name__)
         if kind not in (np.float16, np.float32, np.float64):
-            raise UserError(f"array {name} is of {kind}; expected float32 or float64")
+            raise UserError(f"array {name} is of {kind}; expected float16, float32 or float64")
     state = {}
     for name, parts in PARAMETERS.items():
         blocks = [torch.from_numpy(np.array(arrays[part])) for part in parts]

@@ -27,7 +27,7 @@ def read_value(text: str) -> Any:
         return _value(ast.parse(text.strip(), mode="eval").body)
     except (SyntaxError, ValueError, TypeError, RecursionError, MemoryError) as problem:
         raise UserError(
-            f"the option value {_short(text)} is not a value: fairseq would run it as Python; "
+            f"the option value {text!r:.100} is not a value: fairseq would run it as Python; "
             "valid: numbers, strings, True, False, None, lists, tuples and dictionaries of them"
         ) from problem
 
@@ -44,7 +44,7 @@ def read_overrides(text: str) -> dict[str, Any]:
         value = None
     if not isinstance(value, dict) or not all(isinstance(name, str) for name in value):
         raise UserError(
-            f"--model-overrides or --optimizer-overrides {_short(text)}: must be a dictionary of "
+            f"--model-overrides or --optimizer-overrides {text!r:.100}: must be a dictionary of "
             "names and plain values, such as \"{'dropout': 0.1}\""
         )
     return value
@@ -60,8 +60,3 @@ def _value(node: ast.expr) -> Any:
             raise ValueError("too long")
         return left + right if is_sum else left * right
     return ast.literal_eval(node)
-
-
-def _short(text: object) -> str:
-    shown = repr(text)
-    return shown if len(shown) <= 100 else f"{shown[:97]}..."

@@ -134,7 +134,8 @@ MENDS = (
     ),
     Mend(
         *("fairseq_cli.train", "Trainer", lambda _: trainer.ResumableTrainer),
-        without="see the methods of runs/trainer.py, each of which says so",
+        without="a resumed training forgets counts and schedules, a cost that is no number is "
+        "trained on, and processes may train different things (see runs/trainer.py)",
     ),
     Mend(
         *("fairseq_cli.train", "validate_and_save", _around(signals.save_and_heed)),

@@ -370,7 +370,7 @@ class ResumableTrainer(Trainer):
     # --- data -----------------------------------------------------------------------------------
 
     def get_train_iterator(self, *args, **options) -> EpochBatchIterator:
-        """Return fairseq's, whose processes end with the epoch; it starts new ones anyway."""
+        """Return fairseq's, whose processes end with the epoch and not with the training."""
         return _without_keeping(super().get_train_iterator(*args, **options))
 
     def get_valid_iterator(self, *args, **options) -> EpochBatchIterator:

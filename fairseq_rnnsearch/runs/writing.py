@@ -12,6 +12,7 @@ import torch
 from fairseq.dataclass.configs import FairseqConfig
 from omegaconf import OmegaConf
 
+from fairseq_rnnsearch.errors import counted
 from fairseq_rnnsearch.files import remove_unfinished, replacing
 
 logger = logging.getLogger(__name__)
@@ -65,4 +66,6 @@ def clean_save_dir(folder: str) -> None:
     The folders in it have owners of their own.
     """
     if removed := remove_unfinished(folder):
-        logger.info(f"Removed {removed} unfinished files of an interrupted run in {folder}")
+        logger.info(
+            f"Removed {counted(removed, 'unfinished file')} of an interrupted run in {folder}"
+        )

@@ -230,11 +230,10 @@ class Training:
     def _fairseq(
         self,
         program: str,
-        name: str,
         *options: object,
         show: Callable[[str], None] | None = None,
     ) -> None:
-        self.work.run(name, ["-c", _FAIRSEQ.format(program), *self._plugin, *options], show)
+        self.work.run(program, ["-c", _FAIRSEQ.format(program), *self._plugin, *options], show)
 
     # --- training ---------------------------------------------------------------------------------
 
@@ -276,7 +275,7 @@ class Training:
         if epochs:
             log(f"  for {counted(epochs, 'epoch')}; then R-Drop goes on to update {s.updates}")
         options = self._train_options(self.folders(), epochs, rdrop)
-        self._fairseq("train", "train", *options, show=progress.show)
+        self._fairseq("train", *options, show=progress.show)
         progress.end()
 
     def _train_options(
@@ -322,7 +321,7 @@ class Training:
             options += ["--heatmap-dir", out / "alignments", "--heatmap-format", "html,png"]
             options += ["--heatmap-samples", s.drawn]
         self._fairseq(
-            "generate", "generate", *data, "--path", self.models(), "--gen-subset", s.evaluate,
+            "generate", *data, "--path", self.models(), "--gen-subset", s.evaluate,
             "--batch-size", 40, "--results-path", out, "--beam", s.beam,
             "--lenpen", as_argument(s.length_penalty), *options,
         )  # fmt: skip

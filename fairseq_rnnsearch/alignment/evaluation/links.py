@@ -228,10 +228,10 @@ def _naacl_entries(path: Path, lines: Sequence[str]) -> Iterator[_Entry]:
 
 
 def _malformed(path: Path, line: int, text: str, format: str) -> UserError:
-    shown = text if len(text) <= 60 else f"{text[:57]}..."
     hint = "; links like 3p2 are format talp" if _POSSIBLE_PAIR.fullmatch(text) else ""
     return UserError(
-        f"{path}, line {line}: found {shown!r}; valid in format {format} is {_VALID[format]}{hint}"
+        f"{path}, line {line}: found {text!r:.60}; valid in format {format} is {_VALID[format]}"
+        f"{hint}"
     )
 
 

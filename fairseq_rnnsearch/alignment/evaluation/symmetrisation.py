@@ -62,30 +62,23 @@ def symmetrise(
 
 def _grow_diag(forward: AbstractSet[Link], inverse: AbstractSet[Link]) -> set[Link]:
     union = {(target, source) for source, target in forward | inverse}
-    grown_links = {(target, source) for source, target in forward & inverse}
-    linked_targets = {target for target, _ in grown_links}
-    linked_sources = {source for _, source in grown_links}
-
-    def add(target: int, source: int) -> None:
-        grown_links.add((target, source))
-        linked_targets.add(target)
-        linked_sources.add(source)
-
-    grown = True
-    while grown:
-        grown = False
-        # The links still to come in this scan; a sorted list is a heap.
-        ahead = sorted(grown_links)
+    grown = {(target, source) for source, target in forward & inverse}
+    targets, sources = ({link[side] for link in grown} for side in (0, 1))
+    before = -1
+    while len(grown) > before:
+        before = len(grown)
+        ahead = sorted(grown)  # the links still to come in this scan; a sorted list is a heap
         while ahead:
             target, source = link = heappop(ahead)
             for step_target, step_source in NEIGHBOURS:
                 near = target + step_target, source + step_source
-                if near in union and not (near[0] in linked_targets and near[1] in linked_sources):
-                    add(*near)
-                    grown = True
+                if near in union and not (near[0] in targets and near[1] in sources):
+                    grown.add(near)
+                    targets.add(near[0])
+                    sources.add(near[1])
                     if near > link:
                         heappush(ahead, near)
-    return {(source, target) for target, source in grown_links}
+    return {(source, target) for target, source in grown}
 
 
 def _grow_diag_final_and(forward: AbstractSet[Link], inverse: AbstractSet[Link]) -> set[Link]:

@@ -187,8 +187,8 @@ class _Search:
         longest = int(longest_translation(generator, source_length))
         if generator.min_len > longest:
             raise UserError(
-                f"--min-len {generator.min_len}: a translation of {source_length} source words is"
-                f" no longer than {longest} (--max-len-a, --max-len-b)"
+                f"--min-len {generator.min_len}: a translation of {source_length} tokens"
+                f" (with </s>) is no longer than {longest} (--max-len-a, --max-len-b)"
             )
         lengths = sample["net_input"].get("src_lengths")
         if lengths is None:

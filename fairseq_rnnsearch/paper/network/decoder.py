@@ -149,7 +149,7 @@ class Decoder(RunByBackend):
     def positions(self, previous: Tensor, source: EncodedSource, words: Tensor | None) -> Positions:
         """Run the recurrence over given words; arguments as for ``forward``."""
         steps, backend = previous.size(1), self.backend
-        y = self.embed(previous.T, backend)
+        y = self.embed(previous.T)
         # the words that the updates read: y_1 .. y_{T-1}, y_0 .. y_{T-2} or y_0 .. y_{T-1}
         updates = {"program": slice(1, None), "appendix": slice(-1), "section3": slice(None)}
         word_inputs = y.through(self.unit.word_inputs, updates[self.order])
@@ -194,12 +194,7 @@ class Decoder(RunByBackend):
         Args:
             source: from the encoder, one row per sentence.
             sentences: ``(rows,)``, the row of ``source`` that each hypothesis translates.
-
-        Raises:
-            ValueError: with target foresight, which needs the word that a search looks for.
         """
-        if self.target_foresight:
-            raise ValueError("a decoder with target foresight cannot search")
         memory, s_0 = self.remember(source), self.initial_state(source)
         start = SearchStart(self.order, self.parts, memory, source.summary, s_0, sentences)
         return self.backend.decoder_steps(start)
@@ -228,9 +223,9 @@ class Decoder(RunByBackend):
             output.inner(t), output.weight, output.bias, words, label_smoothing, present
         )
 
-    def embed(self, previous: Tensor, backend: Backend) -> EmbeddedWords:
+    def embed(self, previous: Tensor) -> EmbeddedWords:
         """Return e(y) for time-major words, with the zero vector first."""
-        later = embed_words(previous[1:], self.embedding, self.embedding_dropout, backend)
+        later = embed_words(previous[1:], self.embedding, self.embedding_dropout, self.backend)
         rows = torch.cat((later.rows.new_zeros(1, *later.rows.shape[1:]), later.rows))
         if later.place is None:
             return EmbeddedWords(rows, None)

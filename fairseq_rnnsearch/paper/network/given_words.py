@@ -74,9 +74,11 @@ def without_each(
     positions, h = decoder.positions(previous, source, words), source.annotations
     if positions.alignment is None:
         return None
-    word_inputs = decoder.embed(previous.T, decoder.backend).through(decoder.unit.word_inputs)
-    s_0 = decoder.initial_state(source)
-    state, log_probabilities = decoder.unit.begin(s_0.to(accurate_type(s_0.dtype))), []
+    log_probabilities = []
+    if decoder.order == "section3":  # whose states have read c_i, and are computed again
+        word_inputs = decoder.embed(previous.T).through(decoder.unit.word_inputs)
+        s_0 = decoder.initial_state(source)
+        state = decoder.unit.begin(s_0.to(accurate_type(s_0.dtype)))
     for i, of_word in enumerate(positions.word_inputs):
         ranks_i = None if ranks is None else ranks[:, i]
         c = context(weights_without_each(positions.alignment[:, i], source.padding, ranks_i), h)

@@ -176,7 +176,7 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
 
 @functools.cache
 def _warn_of(task: str) -> None:
-    """Warn once if the task is fairseq's own."""
+    """Warn, once for each task, of what another task does without."""
     logger.warning(
         "%s instead of --task alignment_heatmap lacks the paper's batches and its "
         "limit of words, checks of the data, the fast search, heatmaps and "

@@ -20,7 +20,7 @@ class ResumedIterator(iterators.EpochBatchIterator):
     _known: tuple[tuple[int, bool], tuple[str, list[int]]] | None = None
 
     def state_dict(self) -> dict:
-        """Return fairseq's state and, within an epoch, the order of its pairs and the place there."""
+        """Return fairseq's state and, within an epoch, the order of its pairs and the place."""
         state = super().state_dict()
         if updates := state["iterations_in_epoch"]:
             state["order"], ends = self._order_and_ends(state["epoch"], state["shuffle"])
