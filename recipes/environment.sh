@@ -50,7 +50,7 @@ is_complete() { grep -sqxF "$MADE" "$VENV/installed"; }
 if is_complete; then
     exit
 fi
-[[ -e $VENV/pyvenv.cfg || -z $(ls -A -- "$VENV" 2>/dev/null) ]] ||
+[[ -e $VENV/pyvenv.cfg || -z $(ls -A -- "$VENV" 2>/dev/null | grep -vx .busy) ]] ||
     die "VENV=$VENV has other things in it and is no environment; name a new folder"
 "$PYTHON" -P -c 'import sys, venv, ensurepip; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' \
     2>/dev/null || die "PYTHON=$PYTHON: must be Python 3.11 to 3.13 with its module venv (Debian," \

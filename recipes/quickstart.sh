@@ -116,6 +116,8 @@ main() {
     run_step "make the corpus" "$WORK/corpus" make_corpus
     run_step "binarise it" "$WORK/data" binarise
     resume_step "train for $EPOCHS epochs" train
+    # with another beam they may be of an earlier run
+    find "$WORK/.done" -name 'translate the test set*' ! -name "*with beam $BEAM" -delete
     run_step "translate the test set with beam $BEAM" "$WORK/translations" translate
     run_step "write a page that translates" "$WORK/living.html" \
         write_page "$WORK/checkpoints/checkpoint_best.pt"

@@ -55,7 +55,11 @@ end_dry_run() {
 # any Python will do.
 check() {
     local checker=${VENV:-$ROOT/.venv}/bin/python
-    [[ ${VENV:-} != none && -x $checker ]] || checker=${PYTHON:-python3}
+    if [[ ${VENV:-} = none || ! -x $checker ]]; then
+        checker=${PYTHON:-python3}
+        "$checker" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null ||
+            die "PYTHON=$checker: must be Python 3.11 to 3.13"
+    fi
     PYTHONPATH=$ROOT${PYTHONPATH:+:$PYTHONPATH} "$checker" "$@"
 }
 
@@ -272,7 +276,8 @@ describe_preprocessing() {
     echo '}' >>"$PARTIAL/preprocessing.json"
 }
 
-# train_logged NAME COMMAND...: like logged, but adds to the log and shows how training goes.
+# train_logged NAME COMMAND...: like logged, but adds to the log and shows how training goes. It ends
+# this shell if SIGUSR1 has ended the training, which is no error of the training and not its end.
 train_logged() {
     local file=$WORK/logs/$1.log status=0 argument previous='' updates=0 epochs=0
     shift
@@ -285,6 +290,7 @@ train_logged() {
         python -P -m fairseq_rnnsearch.training.progress "$updates" "$epochs" ||
         status=${PIPESTATUS[0]}
     end_unless_done "$status" "$file" "$STEP"
+    ! tail -n 5 -- "$file" | grep -q 'Stopped by SIGUSR1' || exit 138
 }
 
 # set_sizes: leaves the options of the model's sizes in SIZES.

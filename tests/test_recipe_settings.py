@@ -210,3 +210,34 @@ def test_a_folder_with_other_things_is_no_work_folder(tmp_path):
     assert "a colon or comma ends a path" in begin(tmp_path / "a,b").stderr
     for name in ("new", "new", "archived"):
         assert begin(tmp_path / name).returncode == 0
+
+
+def test_a_training_that_sigusr1_ends_is_not_done(tmp_path):
+    """It ends without an error: Slurm sends it before it takes the machine away."""
+    for part in (".done", "logs"):
+        (tmp_path / part).mkdir()
+    script = f"source {RECIPES}/steps.sh; resume_step train train_logged t "
+    environment = {"PATH": os.environ["PATH"], "WORK": str(tmp_path), "PYTHONPATH": str(ROOT)}
+    stopped = "echo 'Stopped by SIGUSR1 @ 7 updates; the same command goes on from here'"
+    ended = run_process(["bash", "-c", script + stopped], env=environment)
+    assert ended.returncode == 138 and 'step "train" is unfinished' in ended.stderr
+    assert not (tmp_path / ".done/train").exists()
+    assert run_process(["bash", "-c", script + "seq 9"], env=environment).returncode == 0
+    assert (tmp_path / ".done/train").exists()
+
+
+@pytest.mark.parametrize("recipe", ["multi30k/run.sh", "wmt14_en_fr/run.sh"])
+def test_another_python_is_named_before_anything_is_done(tmp_path, recipe):
+    environment = {"PATH": os.environ["PATH"], "VENV": str(tmp_path / "none")}
+    environment |= {"WORK": str(tmp_path / "work"), "PYTHON": "/bin/false"}
+    ended = run_process(["bash", RECIPES / recipe, "--dry-run"], env=environment)
+    assert ended.returncode == 1
+    assert ended.stderr.endswith("error: PYTHON=/bin/false: must be Python 3.11 to 3.13\n")
+
+
+@pytest.mark.parametrize("setting", ["SEED=2", "INITIALIZATION=uniform", "EVALUATE=valid"])
+def test_settings_that_tell_arms_apart_are_not_ignored(tmp_path, setting):
+    environment = {"PATH": os.environ["PATH"], "WORK": str(tmp_path / "work")}
+    environment |= {"PYTHON": sys.executable, "VENV": "none", **dict([setting.split("=")])}
+    ended = run_process(["bash", RECIPES / "ablations/run.sh", "--dry-run"], env=environment)
+    assert ended.returncode == 1 and f"error: {setting}: would be ignored" in ended.stderr

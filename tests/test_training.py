@@ -263,12 +263,18 @@ def test_a_program_that_fails_ends_the_step_with_its_log(tmp_path, capsys):
     assert capsys.readouterr().err == "\ufffd[2J why\n"
 
 
-def test_a_program_that_somebody_interrupts_leaves_the_step_unfinished(tmp_path, capsys):
+@pytest.mark.parametrize(
+    ("code", "status"),
+    [("raise SystemExit(130)", 130), ("print('Stopped by SIGUSR1 @ 7 updates; the')", 138)],
+)
+def test_a_program_that_somebody_interrupts_leaves_the_step_unfinished(
+    tmp_path, capsys, code, status
+):
     work = Work(tmp_path)
-    step = Step("train", lambda out: work.run("x", ["-c", "raise SystemExit(130)"]), tmp_path / "a")
+    step = Step("train", lambda out: (work.run("x", ["-c", code]), out.touch()), tmp_path / "a")
     with work.locked(), pytest.raises(SystemExit) as ended:
         work.do(step)
-    assert ended.value.code == 130
+    assert ended.value.code == status
     assert 'step "train" is unfinished; run again to go on' in capsys.readouterr().err
 
 

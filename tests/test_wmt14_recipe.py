@@ -225,6 +225,8 @@ def test_stages_by_name(archives, tmp_path):
         recipe.ok("--from", "tokenise", "--to", "tokenise")
         assert recipe.called() == ["tokenise.py"] * 7
         assert "done before" in recipe.ok("--dry-run")
+        log = recipe.ok("--dry-run", KEEP_WORDS="200")  # another cut, of the same text
+        assert [line.split()[0] for line in log.splitlines() if "done before" in line] == STAGES[:3]
     for options, message in {
         ("--from", "train?"): "--from train?: no stage; valid: download extract",
         ("--to",): "--to needs a stage",
@@ -324,6 +326,9 @@ def test_from_the_data_to_the_reports(unbroken, tmp_path):
     assert (recipe.work / "trained-bpe-30-0/report-news/report.html").exists()
     assert "goes on from RNNsearch-50" not in recipe.ok("--from", "train", **settings)
     assert recipe.called().count("fairseq-train") == recipe.called().count("fairseq-generate") == 0
+    untrained = {**settings, "MODELS": "RNNencdec-50"}
+    message = recipe.error("--from", "translate", **untrained)
+    assert "RNNencdec-50 is not trained to its end on data-shortlist-12-0: run the stage" in message
     message = recipe.error("--from", "train", **{**settings, "HIDDEN": "9"})
     assert "made with other settings, now HIDDEN=9" in message
     message = recipe.error("--from", "train", **{**settings, "BATCH_SIZE": "3", "WORKERS": "2"})

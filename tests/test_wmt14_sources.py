@@ -77,15 +77,27 @@ def test_an_interrupted_download_goes_on(made, tmp_path):
     files, table = made
     content = files[EUROPARL]
     with serving(files) as mirror:
-        mirror.cut = [100, 200]
-        message = rf"v7\.tgz: .* have {len(content):,} bytes, found 300;"
+        mirror.cut = [100, 200, 10, 20]
+        message = rf"v7\.tgz: .* have {len(content):,} bytes, found 100;"
         with pytest.raises(UserError, match=message):
-            fetch(mirror, table["europarl-v7"], tmp_path)
+            fetch(mirror, table["europarl-v7"], tmp_path, tries=1)
         assert [p.name for p in tmp_path.iterdir()] == ["training-parallel-europarl-v7.tgz.part"]
-        path = fetch(mirror, table["europarl-v7"], tmp_path)
+        path = fetch(mirror, table["europarl-v7"], tmp_path, tries=2)  # each brings something
         assert path.read_bytes() == content
-        assert [wanted for _, wanted in mirror.asked] == [None, "bytes=100-", "bytes=300-"]
+        ranges = [None, *(f"bytes={begin}-" for begin in (100, 300, 310, 330))]
+        assert [wanted for _, wanted in mirror.asked] == ranges
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_busy_server_is_asked_again(made, tmp_path):
+    files, table = made
+    with serving(files) as mirror:
+        mirror.busy = 2
+        with pytest.raises(UserError, match=r"v7\.tgz: .* answers 503 .*, found 0; run again"):
+            fetch(mirror, table["europarl-v7"], tmp_path, tries=2)
+        mirror.busy = 1
+        path = fetch(mirror, table["europarl-v7"], tmp_path, tries=2)
+        assert path.read_bytes() == files[EUROPARL]
 
 
 @pytest.mark.parametrize("known", [True, False])

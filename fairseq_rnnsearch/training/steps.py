@@ -237,6 +237,8 @@ class Work:
             status = child.wait()
         if status - 128 in _SIGNALS:
             raise _Interrupted(status - 128)  # sent to the program alone
+        if not status and b"Stopped by SIGUSR1" in path.read_bytes()[-500:]:
+            raise _Interrupted(signal.SIGUSR1)  # no error of a training, and not its end
         if status:
             lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
             print(*map(as_text, lines[-_SHOWN:]), sep="\n", file=sys.stderr)

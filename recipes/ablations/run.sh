@@ -10,7 +10,8 @@
 # --dry-run says how many trainings that is, and what time, disk and memory one of them takes.
 # Run again, it goes on where it stopped, and takes arms, seeds and rates that are new. Once the text
 # is prepared, others can run beside it in the same WORK, with other ARMS. The settings that
-# `rnnsearch-train --help` lists may be variables of the environment, and hold for all arms.
+# `rnnsearch-train --help` lists may be variables of the environment, and hold for all arms, but for
+# those that tell arms apart.
 
 HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 
@@ -60,6 +61,11 @@ options_of() {
 }
 
 check_ablations() {
+    local name
+    for name in SEED LEARNING_RATE MODEL DECODER_ORDER INITIALIZATION EVALUATE; do
+        [[ -z ${!name:-} ]] ||
+            die "$name=${!name}: would be ignored; ARMS, SEEDS and LEARNING_RATES say what is trained"
+    done
     one_of CORPUS multi30k long
     [[ $CORPUS = multi30k || -n $LONG_DIR ]] || die "CORPUS=long: give its folder as LONG_DIR"
     if [[ -z $ARMS ]]; then

@@ -19,7 +19,7 @@ read_dry_run "$@"
 
 lay_out_corpus() {
     local -a train with_test=()
-    read -r -a train <<<"$TRAIN"
+    read -r -d '' -a train <<<"$TRAIN" || true
     [[ $WITH_TEST = 0 ]] || with_test=(--with-test)
     python "$HERE/corpus.py" --out "$PARTIAL" --train "${train[@]}" --valid "$VALID" \
         --pairs "$HANSARDS_DIR/enfr.src-tgt" --longest "$LONGEST" \
@@ -184,7 +184,7 @@ train_foresight() {
 # train_direction SOURCE-TARGET UPDATES NAME DATA OPTION...: trains a model in checkpoints-NAME
 train_direction() {
     local -a further=()
-    read -r -a further <<<"$TRAIN_OPTIONS" || true
+    read -r -d '' -a further <<<"$TRAIN_OPTIONS" || true
     set_sizes
     set_optimization adam "$2"
     train_logged "train-$3" fairseq-train "$WORK/$4" "${PLUGIN[@]}" \
@@ -244,11 +244,12 @@ report_split() {
 }
 
 report() {
-    local gold=$HANSARDS_DIR/enfr.gold eflomal=$WORK/eflomal-test direction
+    local gold=$HANSARDS_DIR/enfr.gold eflomal=$WORK/eflomal-test direction scored
     if [[ $BLEU = 1 ]]; then
         for direction in en-fr fr-en; do
-            echo "VALID, $direction: $(sacrebleu "$WORK/corpus/valid.${direction#*-}" --force \
-                --tokenize none --input "$WORK/translated-$direction/tokens" --format text)"
+            scored=$(sacrebleu "$WORK/corpus/valid.${direction#*-}" --force --tokenize none \
+                --input "$WORK/translated-$direction/tokens" --format text)
+            echo "VALID, $direction: $scored"
         done
     fi
     if [[ $WITH_EFLOMAL = 1 ]]; then

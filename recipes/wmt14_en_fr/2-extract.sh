@@ -6,8 +6,11 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 
 extract() { python "$HERE/extract.py" --out "$PARTIAL" --table "$ARCHIVE_TABLE" "$@"; }
 
-# extract_archives CORPUS...: takes the text from their archives
-extract_archives() { extract --archives "$ARCHIVES" "$@"; }
+# extract_archives CORPUS...: takes the text from their archives; if that fails, the next run looks
+# again at which of them are there.
+extract_archives() {
+    extract --archives "$ARCHIVES" "$@" || { rm -f -- "$WORK/.done/download" && exit 1; }
+}
 
 # extract_files SOURCE:TARGET...: takes it from files
 extract_files() { extract --files "$@"; }
@@ -15,7 +18,7 @@ extract_files() { extract --files "$@"; }
 # lay_out NAME OWN_TEXT CORPUS...: makes text/NAME of the files OWN_TEXT, or else of the corpora
 lay_out() {
     local name=$1 own
-    read -r -a own <<<"$2" || true
+    read -r -d '' -a own <<<"$2" || true
     shift 2
     if ((${#own[@]})); then
         run_step "extract $name" "$WORK/text/$name" extract_files "${own[@]}"
@@ -26,9 +29,8 @@ lay_out() {
 
 use_environment
 mkdir -p -- "$WORK/text"
-read -r -a own <<<"$TRAIN_TEXT" || true
 for part in "${!PARTS[@]}"; do
-    lay_out "${PARTS[part]}" "${own[part]:-}" "${PARTS[part]}"
+    lay_out "${PARTS[part]}" "${TRAIN_FILES[part]:-}" "${PARTS[part]}"
 done
 lay_out valid "$VALID_TEXT" $VALID_SETS
 for test in "${!TESTS[@]}"; do

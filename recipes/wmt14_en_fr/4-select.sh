@@ -7,7 +7,7 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 
 estimate() {
     local -a inside
-    read -r -a inside <<<"$IN_DOMAIN"
+    read -r -d '' -a inside <<<"$IN_DOMAIN" || true
     python "$HERE/score.py" estimate --out "$PARTIAL" --inside "${inside[@]/#/$WORK/tokens/}" \
         --pool "${PARTS[@]/#/$WORK/tokens/}" --order "$LM_ORDER" --min-count "$LM_MIN_COUNT" \
         --seed "$SEED"

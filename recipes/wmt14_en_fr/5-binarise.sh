@@ -5,14 +5,6 @@
 # shellcheck source=recipes/wmt14_en_fr/common.sh
 source "$(dirname -- "${BASH_SOURCE[0]}")/common.sh"
 
-# sample FILE: prints BPE_SAMPLE of its lines, evenly spread.
-sample() {
-    local lines step=1
-    lines=$(wc -l <"$1")
-    ((BPE_SAMPLE == 0)) || step=$(((lines + BPE_SAMPLE - 1) / BPE_SAMPLE))
-    awk -v step="$((step ? step : 1))" 'NR % step == 0' "$1"
-}
-
 make_subwords() {
     local split language prefix test
     local -a splits=(train:"$SELECTED/train" valid:"$VALID")
@@ -20,9 +12,8 @@ make_subwords() {
         splits+=("test-$test:$(tokens_of "$test")")
     done
     mkdir -- "$PARTIAL"
-    for language in en fr; do
-        sample "$SELECTED/train.$language"
-    done | subword-nmt learn-bpe --symbols "$BPE_MERGES" >"$PARTIAL/codes" \
+    { sample "$SELECTED/train.en" "$BPE_SAMPLE" && sample "$SELECTED/train.fr" "$BPE_SAMPLE"; } |
+        subword-nmt learn-bpe --symbols "$BPE_MERGES" >"$PARTIAL/codes" \
         2>"$WORK/logs/learn-bpe.log" ||
         die "subword-nmt learn-bpe: $(tail -n 1 "$WORK/logs/learn-bpe.log")"
     for split in "${splits[@]}"; do

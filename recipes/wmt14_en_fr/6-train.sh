@@ -35,13 +35,14 @@ train() {
     fi
     set_sizes
     set_optimization "$OPTIMIZER" "$longest"
-    read -r -a launch <<<"$LAUNCH" || true
-    read -r -a further <<<"$TRAIN_OPTIONS" || true
+    read -r -d '' -a launch <<<"$LAUNCH" || true
+    read -r -d '' -a further <<<"$TRAIN_OPTIONS" || true
     train_logged "train-$(folder_of "$1")-${DATA##*/}" ${launch[@]+"${launch[@]}"} \
         "$(command -v fairseq-train)" "$DATA" "${PLUGIN[@]}" --source-lang en --target-lang fr \
         --arch "$(arch_of "$1")" "${SIZES[@]}" --dropout "$DROPOUT" \
         --compute-dtype "$COMPUTE_DTYPE" --label-smoothing "$LABEL_SMOOTHING" \
         --criterion alignment_heatmap "${OPTIMIZATION[@]}" --clip-norm 1 \
+        --distributed-world-size "$WORKERS" \
         --batch-size $((BATCH_SIZE / WORKERS)) --batch-order "$BATCH_ORDER" \
         --max-update "$longest" "${judge[@]}" \
         --save-interval-updates "$SAVE_EVERY" --keep-interval-updates 2 --no-epoch-checkpoints \

@@ -71,20 +71,20 @@ choose_without_unknown() {
         --srcdict "$DATA/dict.en.txt" --tgtdict "$DATA/dict.fr.txt"
 }
 
+gpu_or_cpu() {
+    python -P -c 'import torch; print("cuda" if torch.cuda.is_available() else "cpu")'
+}
+
 # learn_dictionary MODEL: makes a dictionary of the training pairs that the model aligns
 learn_dictionary() {
     local language
     mkdir -- "$PARTIAL"
     for language in en fr; do
-        if ((DICTIONARY_PAIRS)); then
-            head -n "$DICTIONARY_PAIRS" -- "$SELECTED/train.$language"
-        else
-            cat -- "$SELECTED/train.$language"
-        fi >"$PARTIAL/text.$language"
+        sample "$SELECTED/train.$language" "$DICTIONARY_PAIRS" >"$PARTIAL/text.$language"
     done
     logged "align-$(folder_of "$1")" python -P -m fairseq_rnnsearch.inference.align \
         "$(checkpoint_of "$1")" --data "$DATA" --source "$PARTIAL/text.en" --target "$PARTIAL/text.fr" \
-        --tokenizer space --out "$PARTIAL" --heatmap-format pharaoh --device "$DEVICE"
+        --tokenizer space --out "$PARTIAL" --heatmap-format pharaoh --device "${DEVICE:-$(gpu_or_cpu)}"
     evaluate dictionary --source "$PARTIAL/text.en" --target "$PARTIAL/text.fr" \
         --alignments "$PARTIAL/alignments.pharaoh" --out "$PARTIAL/dictionary"
     rm -- "$PARTIAL"/text.*
@@ -99,6 +99,8 @@ if [[ $VOCABULARY = shortlist ]]; then
     done
 fi
 for model in "${CHOSEN[@]}"; do
+    [[ -e "$WORK/.done/train $model on ${DATA##*/}" ]] || die "$model is not trained to its end on" \
+        "${DATA##*/}: run the stage train, or leave it out of MODELS"
     if [[ $VOCABULARY = shortlist && " $REPLACE_UNK " = *" dictionary "* ]] &&
         has_attention "$model"; then
         run_step "learn a dictionary by $model, ${TRAINING##*/}" "$(dictionary_of "$model")" \

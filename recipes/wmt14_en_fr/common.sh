@@ -49,14 +49,14 @@ ARCHIVES=${ARCHIVES:-$WORK/archives}
 ARCHIVE_TABLE=${ARCHIVE_TABLE:-$HERE/archives.tsv}
 
 # PARTS are the parts of the training text; each is a folder of text/, tokens/ and scores/.
-PARTS=()
+PARTS=() TRAIN_FILES=()
 if [[ -n $TRAIN_TEXT ]]; then
-    read -r -a files <<<"$TRAIN_TEXT"
-    for part in "${!files[@]}"; do
+    read -r -d '' -a TRAIN_FILES <<<"$TRAIN_TEXT" || true
+    for part in "${!TRAIN_FILES[@]}"; do
         PARTS+=("own-$((part + 1))")
     done
 else
-    read -r -a PARTS <<<"$CORPORA" || true
+    read -r -d '' -a PARTS <<<"$CORPORA" || true
 fi
 # TESTS are the test sets; each has translations and a report of its own.
 TESTS=()
@@ -72,7 +72,7 @@ if [[ -n $TEST_TEXT ]]; then
         TEST_FILES+=("${pair#*=}")
     done
 else
-    read -r -a TESTS <<<"$TEST_SETS" || true
+    read -r -d '' -a TESTS <<<"$TEST_SETS" || true
 fi
 ((${#TESTS[@]})) || die "TEST_SETS and TEST_TEXT are both empty: name a test set"
 ((${#PARTS[@]})) || die "CORPORA and TRAIN_TEXT are both empty: name training text"
@@ -89,6 +89,13 @@ else
     SUBWORDS=$WORK/subwords-$BPE_MERGES-$KEEP_WORDS # {train,valid,test-NAME}.{en,fr}, codes
     DATA=$WORK/data-bpe-$BPE_MERGES-$KEEP_WORDS
 fi
+# sample FILE COUNT: prints so many of its lines, evenly spread; all for a count of 0.
+sample() {
+    local lines
+    lines=$(wc -l <"$1")
+    awk -v lines="$((lines))" -v count="$(($2 ? $2 : lines))" \
+        'int(NR * count / lines) > int((NR - 1) * count / lines)' "$1"
+}
 # tokens_of TEST: prints where the tokens of a test set are, .{en,fr}; text/test-NAME has it as
 # people write it
 tokens_of() { echo "$WORK/tokens/test-$1/text"; }

@@ -23,6 +23,7 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import bring_to_disk
 
 _CHUNK = 1 << 20
+_BUSY = (429, 500, 502, 503, 504)  # answers of a server that may have time later
 _WAIT_SECONDS = 60
 """A connection counts as lost when no byte has come for so long."""
 
@@ -66,28 +67,32 @@ def fetch(archive: Archive, url: str, folder: Path, tries: int, wait: float) -> 
         UserError: if it cannot be fetched; the message says what was expected and what was found.
     """
     path, partial = folder / archive.name, folder / f"{archive.name}.part"
-    for attempt in range(tries):
+    size, left = _size(partial), tries
+    while True:
+        before = size
         try:
             expected = _transfer(url, partial, archive)
             problem = f"should have {expected:,} bytes" if expected else "ended early"
         except urllib.error.HTTPError as error:
             error.close()
-            raise UserError(f"{archive.name}: {url} answers {error.code} {error.reason}") from error
+            expected, problem = None, f"answers {error.code} {error.reason}"
+            if error.code not in _BUSY:
+                raise UserError(f"{archive.name}: {url} {problem}") from error
         except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
             expected, problem = None, f"cannot be fetched: {getattr(error, 'reason', error)}"
-        size = partial.stat().st_size if partial.exists() else 0
+        size = _size(partial)
         if expected == size:
             break
         if expected is not None and size > expected:
             partial.unlink()
             raise UserError(f"{archive.name}: {url} has {size:,} bytes and {problem}; removed")
-        if attempt + 1 < tries:
-            time.sleep(wait)
-    else:
-        raise UserError(
-            f"{archive.name}: {url} {problem}, found {size:,}; run again to go on from there, or"
-            f" put the archive in {folder}"
-        )
+        left = (tries if size > before else left) - 1  # what came was worth a try
+        if not left:
+            raise UserError(
+                f"{archive.name}: {url} {problem}, found {size:,}; run again to go on from there,"
+                f" or put the archive in {folder}"
+            )
+        time.sleep(wait)
     if archive.checksum and (digest := archive.checksum_of(partial)) != archive.checksum:
         partial.unlink()
         raise UserError(
@@ -96,6 +101,10 @@ def fetch(archive: Archive, url: str, folder: Path, tries: int, wait: float) -> 
         )
     bring_to_disk(partial)
     os.replace(partial, path)
+
+
+def _size(partial: Path) -> int:
+    return partial.stat().st_size if partial.exists() else 0
 
 
 def _transfer(url: str, partial: Path, archive: Archive) -> int | None:
@@ -107,7 +116,7 @@ def _transfer(url: str, partial: Path, archive: Archive) -> int | None:
     Raises:
         UserError: the server's file has another size than the known one.
     """
-    begin = partial.stat().st_size if partial.exists() else 0
+    begin = _size(partial)
     if begin and begin == archive.size:
         return begin
     request = urllib.request.Request(url, headers={"Range": f"bytes={begin}-"} if begin else {})

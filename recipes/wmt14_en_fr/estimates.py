@@ -111,25 +111,25 @@ def needs_of_models(settings: Mapping[str, str]) -> Needs:
     }
 
 
-def table(stages: list[str], needs: Needs, done: set[str]) -> Iterator[str]:
+def table(stages: list[str], needs: Needs, begun: list[str], done: list[str]) -> Iterator[str]:
     """Yield a line for each stage."""
     yield f"{'stage':<12} {'disk':>10} {'time':>12}"
     for stage in stages:
         disk, seconds = needs[stage]
-        state = "done before" if stage in done else ""
+        state = "done before" if stage in done else "begun before" if stage in begun else ""
         yield f"{stage:<12} {disk / 1e9:>7.1f} GB {duration(seconds):>12}  {state}"
 
 
 @program
 def main() -> None:
-    """Print the estimates; fail where the disk is too small for what is not done."""
+    """Print the estimates; fail where the disk is too small for what has not begun."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("stages", nargs="+", metavar="STAGE")
     stages = parser.parse_args().stages
     work, needs = Path(environ["WORK"]), needs_of_text(environ) | needs_of_models(environ)
-    done = {stage for stage in stages if (work / ".done" / f"stage {stage}").exists()}
-    print(*table(stages, needs, done), sep="\n", file=sys.stderr)
-    needed = sum(needs[stage][0] for stage in stages if stage not in done) / 1e9
+    begun, done = environ["BEGUN"].split(), environ["DONE"].split()
+    print(*table(stages, needs, begun, done), sep="\n", file=sys.stderr)
+    needed = sum(needs[stage][0] for stage in stages if stage not in {*begun, *done}) / 1e9
     free = free_at(work) / 1e9
     log(
         f"estimates for {environ['PROCESSES']} CPU cores; {needed:.1f} GB are needed in {work}, "

@@ -56,6 +56,8 @@ number DROPOUT 1
 number LABEL_SMOOTHING 1
 ((BATCH_SIZE % WORKERS == 0)) ||
     die "BATCH_SIZE=$BATCH_SIZE cannot be shared by WORKERS=$WORKERS processes evenly"
+# of which training and search on a CPU make the most; the other stages have a process for each core
+: "${OMP_NUM_THREADS:=$((PROCESSES > WORKERS ? PROCESSES / WORKERS : 1))}"
 TRAINING=$WORK/trained-${DATA##*/data-}
 CHECKPOINTS=$TRAINING/checkpoints
 TRANSLATIONS=$TRAINING/translations-beam$BEAM
@@ -66,5 +68,5 @@ use_training_folder() {
     mkdir -p -- "$CHECKPOINTS" "$TRANSLATIONS"
     WORK=$TRAINING remember_settings EMBEDDING HIDDEN ATTENTION MAXOUT DROPOUT OPTIMIZER \
         LEARNING_RATE WARMUP LABEL_SMOOTHING BATCH_SIZE BATCH_ORDER UPDATES SEED COMPUTE_DTYPE \
-        TRAIN_OPTIONS
+        TRAIN_OPTIONS LONGEST_TRAINING PATIENCE
 }

@@ -52,22 +52,38 @@ read_options() {
     ((FROM <= TO)) || die "--from ${STAGES[FROM]} comes after --to ${STAGES[TO]}"
 }
 
-# print_estimates STAGE...: fails if the disk is too small for those that are not done; a dry run
+# stamp_of STAGE: prints the name of its stamp, with the settings that may be changed in a work folder.
+stamp_of() {
+    local with=
+    case $1 in
+        select) with=" $KEEP_WORDS" ;;
+        binarise) with=" ${DATA##*/}" ;;
+        train) with=" ${CHOSEN[*]} on ${DATA##*/}" ;;
+        translate | report) with=" ${CHOSEN[*]} on ${DATA##*/}, beam $BEAM" ;;
+    esac
+    echo "stage $1$with"
+}
+
+# print_estimates STAGE...: fails if the disk is too small for those that have not begun; a dry run
 # says so and goes on.
 print_estimates() (
-    TRAININGS='' TEST_COUNT=${#TESTS[@]}
+    TRAININGS='' TEST_COUNT=${#TESTS[@]} BEGUN='' DONE=''
+    for stage; do
+        [[ ! -e $WORK/.done/.begun-$(stamp_of "$stage") ]] || BEGUN+="$stage "
+        [[ ! -e $WORK/.done/$(stamp_of "$stage") ]] || DONE+="$stage "
+    done
     for model in "${CHOSEN[@]}"; do
         TRAININGS+="$model:$(updates_of "$model") "
     done
-    export ARCHIVES ARCHIVE_TABLE ATTENTION BATCH_SIZE BEAM BPE_MERGES CHECK_DISK CORPORA \
-        DICTIONARY_PAIRS DRY_RUN EMBEDDING GFLOPS HIDDEN KEEP_WORDS LONGEST_TRAINING MAXOUT \
+    export ARCHIVES ARCHIVE_TABLE ATTENTION BATCH_SIZE BEAM BEGUN BPE_MERGES CHECK_DISK CORPORA \
+        DICTIONARY_PAIRS DONE DRY_RUN EMBEDDING GFLOPS HIDDEN KEEP_WORDS LONGEST_TRAINING MAXOUT \
         PAPERS_STARRED_UPDATES PROCESSES REPLACE_UNK SHORTLIST TEST_COUNT TRAININGS TRAIN_TEXT \
         VOCABULARY WORK
     check "$HERE/estimates.py" "$@"
 )
 
 main() {
-    local place
+    local place stamp
     log "working in $WORK"
     print_estimates "${STAGES[@]:FROM:TO-FROM+1}"
     if [[ -n $DRY_RUN ]]; then
@@ -76,8 +92,10 @@ main() {
     fi
     for ((place = FROM; place <= TO; place++)); do
         log "== stage ${STAGES[place]}"
+        stamp=$(stamp_of "${STAGES[place]}")
+        touch -- "$WORK/.done/.begun-$stamp"
         bash "$HERE/$((place + 1))-${STAGES[place]}.sh" || exit
-        touch -- "$WORK/.done/stage ${STAGES[place]}"
+        touch -- "$WORK/.done/$stamp"
     done
 }
 

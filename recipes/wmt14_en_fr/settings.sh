@@ -11,7 +11,7 @@
 : "${ARCHIVES:=}"                      # folder (default: $WORK/archives)
 : "${MIRROR:=https://www.statmt.org}" # where paths such as wmt13/training-parallel-un.tgz begin
 : "${ARCHIVE_TABLE:=}"                 # their names, sizes, checksums (default: archives.tsv)
-: "${DOWNLOAD_TRIES:=5}"
+: "${DOWNLOAD_TRIES:=5}" # counted anew when something has come
 : "${DOWNLOAD_WAIT:=5}" # seconds between tries
 : "${CORPORA:=europarl-v7 news-commentary-v9 un commoncrawl giga-fren}"
 : "${VALID_SETS:=newstest2012 newstest2013}"
@@ -75,8 +75,8 @@
 # (copy), or by what a dictionary, made of the model's own alignments of training pairs, has for
 # that word (dictionary).
 : "${REPLACE_UNK=copy dictionary}"
-: "${DICTIONARY_PAIRS:=200000}" # training pairs to learn the dictionary from; 0: all
-: "${DEVICE:=cpu}" # that aligns them: cpu or cuda; training and search take a GPU where there is one
+: "${DICTIONARY_PAIRS:=200000}" # training pairs, evenly spread, to learn the dictionary from; 0: all
+: "${DEVICE:=}" # that aligns them: cpu or cuda (default: a GPU where there is one)
 : "${OTHER_SYSTEMS:=}" # further rows: NAME=FILE or NAME@TEST_SET=FILE, tokenised translations
 : "${ALIGNMENT_IDS:=0,1,2,3}" # sentences of Figure 3, from 0
 : "${TITLE:=WMT 2014, English to French}"
