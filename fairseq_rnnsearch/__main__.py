@@ -6,14 +6,13 @@ in use; ``rnnsearch-path`` the path alone: ``fairseq-train --user-dir "$(rnnsear
 ``python -m fairseq_rnnsearch mends`` prints what is replaced while fairseq's commands run.
 """
 
-import argparse
 import platform
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import fairseq_rnnsearch
-from fairseq_rnnsearch.command_line import OneLineParser, parser_of, program
+from fairseq_rnnsearch.command_line import parser_of, program
 from fairseq_rnnsearch.plugin import option_list
 
 PACKAGES = ("torch", "fairseq-fixed", "numpy", "sacrebleu", "sacremoses", "subword-nmt")
@@ -29,11 +28,7 @@ python -m fairseq_rnnsearch options|versions       its options; manual: $(rnnsea
 @program
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print what there is to do; or the path and a line for each version; or a list."""
-    parser = OneLineParser(
-        prog="python -m fairseq_rnnsearch",
-        description=__doc__,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
+    parser = parser_of("python -m fairseq_rnnsearch", __doc__)
     parser.add_argument(
         "what",
         nargs="?",

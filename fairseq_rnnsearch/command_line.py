@@ -59,7 +59,7 @@ def parser_of(
 
     parser = kind(
         prog=prog,
-        description=(doc or "").replace("``", ""),
+        description=(doc or "").replace("`", ""),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

@@ -40,6 +40,7 @@ QUICK["fairseq_rnnsearch.alignment.evaluation"] += [
 
 # what each command begins with
 MAINS = {
+    "python -m fairseq_rnnsearch": fairseq_rnnsearch.__main__.main,
     "rnnsearch-align": align.main,
     "rnnsearch-check": conformance.main,
     "rnnsearch-evaluate": evaluation.main,
@@ -59,7 +60,7 @@ def test_every_command_has_help_and_a_version(name, capsys):
             MAINS[name]([option])
         assert end.value.code == 0
     said = capsys.readouterr().out
-    assert said.startswith(f"usage: {name} [-h] [--version]") and "``" not in said
+    assert said.startswith(f"usage: {name} [-h] [--version]") and "`" not in said
     assert said.endswith(f"\n{name} {fairseq_rnnsearch.__version__}\n")
 
 

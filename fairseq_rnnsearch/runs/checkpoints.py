@@ -2,8 +2,9 @@
 
 ``torch.load(weights_only=True)`` reads tensors and plain values and nothing that could run code.
 Only this file reads what older checkpoints of fairseq also hold: options in a ``Namespace``, and
-the counts of ``--eval-bleu`` in arrays of numpy, which become lists. A crafted file can still
-exhaust the memory; the manual's page on security says so.
+the counts of ``--eval-bleu`` in arrays of numpy, which become lists. A file is opened once, so that
+what was verified is what is read; torch would map only a file that it opens itself into memory. A
+crafted file can still exhaust the memory; the manual's page on security says so.
 """
 
 import argparse

@@ -21,48 +21,18 @@ HERE = Path(__file__).resolve().parent
 RESAMPLES = 10_000
 TURN = 4  # seconds
 CLOCKS = {"wall": "perf_counter", "cpu": "process_time"}
-
-UPDATE = """
-from training import Training
-training = Training(candidate, size)
-work = lambda: training.run("update")
-"""
-SEARCH = """
-import torch
-from search import Search, sentences, task_of
-search = Search(candidate if candidate == "bfloat16" else "rnnsearch", size, task_of(size))
-source = sentences(size, SENTENCES)
-work = lambda: search.run(source)
-"""
-WORK = {"update": UPDATE} | {
-    f"search-{count}": SEARCH.replace("SENTENCES", str(count)) for count in (1, 40)
-}
-WORKER = """
-import sys, time
-from sizes import SIZES
-size, candidate = SIZES[sys.argv[1]], sys.argv[2]
-WORK
-for _ in range(3):
-    work()
-print("ready", flush=True)
-for _ in sys.stdin:
-    begun, start, times = time.perf_counter(), CLOCK(), 0
-    while time.perf_counter() - begun < TURN:
-        work()
-        times += 1
-    print(f"seconds {(CLOCK() - start) / times}", flush=True)
-"""
+WORK = ("update", "search-1", "search-40")
 
 
 class Checkout:
     """A process that makes updates, or searches, with the code of one checkout."""
 
     def __init__(self, folder: Path, work: str, size: str, candidate: str, clock: str) -> None:
-        worker = WORKER.replace("WORK", WORK[work])
-        worker = worker.replace("TURN", str(TURN)).replace("CLOCK", f"time.{CLOCKS[clock]}")
+        # with -P, the modules beside the worker do not precede those of the checkout
+        command = [sys.executable, "-P", HERE / "worker.py", work, size, candidate, CLOCKS[clock]]
         paths = (folder, folder / "recipes" / "benchmark")
         self._process = subprocess.Popen(
-            [sys.executable, "-c", worker, size, candidate],
+            [*command, str(TURN)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
@@ -100,7 +70,7 @@ def main() -> None:
     parser.add_argument("--old", type=Path, required=True, help="the checkout from before")
     parser.add_argument("--new", type=Path, default=HERE.parents[1], help="default: this one")
     parser.add_argument("--sizes", nargs="+", default=["paper", "multi30k"])
-    parser.add_argument("--work", nargs="+", choices=WORK, default=list(WORK), help="default: all")
+    parser.add_argument("--work", nargs="+", choices=WORK, default=WORK, help="default: all")
     parser.add_argument(
         "--candidates", nargs="+", choices=("fast", "bfloat16"), default=["fast"], help="kernels"
     )

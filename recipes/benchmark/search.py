@@ -45,9 +45,7 @@ def task_of(size: Size) -> SimpleNamespace:
     return SimpleNamespace(source_dictionary=words, target_dictionary=words)
 
 
-def rnnsearch(
-    size: Size, task: SimpleNamespace, kernels: str, compute_dtype: str
-) -> torch.nn.Module:
+def model_of(size: Size, task: SimpleNamespace, **options: str) -> RNNSearchModel:
     config = RNNSearchConfig(
         encoder_embed_dim=size.m,
         encoder_hidden_size=size.n,
@@ -55,10 +53,15 @@ def rnnsearch(
         decoder_hidden_size=size.n,
         attention_size=size.attention,
         maxout_size=size.l,
-        kernels=kernels,
-        compute_dtype=compute_dtype,
+        **options,
     )
-    model = RNNSearchModel.build_model(config, task)
+    return RNNSearchModel.build_model(config, task)
+
+
+def rnnsearch(
+    size: Size, task: SimpleNamespace, kernels: str, compute_dtype: str
+) -> torch.nn.Module:
+    model = model_of(size, task, kernels=kernels, compute_dtype=compute_dtype)
     model.prepare_for_inference_(OmegaConf.structured(FairseqConfig))
     return model
 

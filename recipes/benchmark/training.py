@@ -76,7 +76,7 @@ class Training:
 def _configuration(command: str) -> object:
     """Return the configuration that fairseq-train makes of its options."""
     user_dir = str(Path(fairseq_rnnsearch.__file__).parent)
-    always = f"--user-dir {user_dir} --cpu --clip-norm 1 --batch-size 80 -s xx -t yy"
+    always = ["--user-dir", user_dir, *"--cpu --clip-norm 1 --batch-size 80 -s xx -t yy".split()]
     parser = options.get_training_parser()
-    args = options.parse_args_and_arch(parser, [*command.split(), *always.split()])
+    args = options.parse_args_and_arch(parser, [*command.split(), *always])
     return convert_namespace_to_omegaconf(args)

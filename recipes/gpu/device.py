@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import torch
-from search import task_of
+from search import model_of, task_of
 from sizes import SIZES, Size, dictionary, sample
 from torch import Tensor
 
 from fairseq_rnnsearch.kernels import BACKENDS
 from fairseq_rnnsearch.kernels.gpu import GPU
 from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
-from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
+from fairseq_rnnsearch.plugin.models import RNNSearchModel
 
 ROOT = Path(__file__).resolve().parents[2]
 # a number, one of ``bounded``, or several of them by name
@@ -72,15 +72,7 @@ class Device:
     def model(self, **options: str) -> RNNSearchModel:
         """Return the model of these options on the CPU, with the same parameters at each call."""
         torch.manual_seed(0)
-        m, n, attention, maxout, *_ = self.size
-        config = RNNSearchConfig(
-            **dict.fromkeys(("encoder_embed_dim", "decoder_embed_dim"), m),
-            **dict.fromkeys(("encoder_hidden_size", "decoder_hidden_size"), n),
-            attention_size=attention,
-            maxout_size=maxout,
-            **options,
-        )
-        return RNNSearchModel.build_model(config, self.task)
+        return model_of(self.size, self.task, **options)
 
     def batch(self) -> dict:
         """Return a batch of the size's sentences, on the CPU."""

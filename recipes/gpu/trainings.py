@@ -16,7 +16,7 @@ from device import ROOT, Device, Measured, Measurements, bounded
 from text_files import read_lines
 from training import COMMANDS, OURS
 
-PLUGIN = f"--user-dir {ROOT / 'fairseq_rnnsearch'}"
+PLUGIN = ["--user-dir", ROOT / "fairseq_rnnsearch"]
 VARIANTS = {  # their options, and how many updates of the paper's sizes to make
     "bfloat16": (f"{OURS} --compute-dtype bfloat16", 600),
     "tf32": (f"{OURS} --compute-dtype tf32", 600),
@@ -34,7 +34,8 @@ LONGEST = 50  # words of a side of a pair of real lengths
 
 def corpus(device: Device, lengths: str) -> Path:
     """Return a folder of binarised pairs, ``fixed`` of the size's length or of ``real`` lengths."""
-    folder = device.out / f"data-{lengths}"
+    given = "-given" * (lengths == "real" and device.data is not None)
+    folder = device.out / f"data-{lengths}{given}"
     if (folder / "bin").is_dir():
         return folder / "bin"
     folder.mkdir(parents=True, exist_ok=True)
@@ -58,27 +59,27 @@ def corpus(device: Device, lengths: str) -> Path:
         (folder / f"train.{language}").write_text("\n".join(lines) + "\n")
         (folder / f"valid.{language}").write_text(" ".join(words[:20]) + "\n")
     shutil.rmtree(folder / "part", ignore_errors=True)
+    files = {"trainpref": "train", "validpref": "valid", "destdir": "part"}
+    files |= {"srcdict": "dict.xx.txt", "tgtdict": "dict.yy.txt"}
     command(
-        f"preprocess -s xx -t yy --trainpref {folder}/train --validpref {folder}/valid"
-        f" --srcdict {folder}/dict.xx.txt --tgtdict {folder}/dict.yy.txt"
-        f" --destdir {folder}/part --workers 2",
+        "preprocess",
+        [*"-s xx -t yy --workers 2".split(), *(f"--{x}={folder / y}" for x, y in files.items())],
         device.out / "logs" / f"preprocess-{lengths}.log",
     )
     (folder / "part").rename(folder / "bin")
     return folder / "bin"
 
 
-def command(words: str, log: Path, deterministic: bool = False) -> str:
+def command(program: str, options: list, log: Path, deterministic: bool = False) -> str:
     """Run a command of fairseq; return what it says, which the log has too.
 
     Raises:
         RuntimeError: with the end of that, when it fails.
     """
-    program, *options = words.split()
     code = f"from fairseq_cli.{program} import cli_main; cli_main()"
     if deterministic:
         code = f"import torch; torch.use_deterministic_algorithms(True, warn_only=True); {code}"
-    start = [sys.executable, "-c", code, *options]
+    start = [sys.executable, "-c", code, *map(str, options)]
     log.parent.mkdir(exist_ok=True)
     with open(log, "w+", encoding="utf-8") as file:
         status = subprocess.run(start, stdout=file, stderr=subprocess.STDOUT).returncode
@@ -94,7 +95,7 @@ def train(
     name: str,
     data: Path,
     updates: int,
-    options: str = "--no-save",
+    save: str = "--no-save",
     interval: int = 50,
     deterministic: bool = False,
 ) -> list[dict]:
@@ -102,10 +103,14 @@ def train(
     model = VARIANTS[name][0].format(**device.size._asdict())
     if name != "lstm":
         model += f" --kernels {'reference' if name == 'reference' else device.kernels}"
-    said = command(
-        f"train {data} {model} {'' if device.is_gpu else '--cpu'} --clip-norm 1 --log-format json"
+    options = (
+        f"{model} {'' if device.is_gpu else '--cpu'} --clip-norm 1 --log-format json"
         f" --batch-size {device.size.batch} --max-update {updates} --log-interval {interval}"
-        f" --disable-validation --no-progress-bar {PLUGIN} {options}",
+        " --disable-validation --no-progress-bar"
+    )
+    said = command(
+        "train",
+        [data, *options.split(), *PLUGIN, save],
         device.out / "logs" / f"train-{name}.log",
         deterministic,
     )
@@ -160,7 +165,7 @@ def resume(device: Device) -> Measurements:
             shutil.rmtree(folder, ignore_errors=True)
             data = corpus(device, "fixed")
             for updates in parts:
-                train(device, name, data, updates, f"--save-dir {folder}", 1, deterministic=True)
+                train(device, name, data, updates, f"--save-dir={folder}", 1, deterministic=True)
             last = torch.load(folder / "checkpoint_last.pt", "cpu", weights_only=False)
             ends.append(last["model"])
             shutil.rmtree(folder)

@@ -26,12 +26,12 @@ def run_one_of(
     parser = parser_of(prog, f"{description} Each command's --help has its options.")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     for name, (run, add_options, notes) in commands.items():
-        text = inspect.getdoc(run) or name  # python -OO has no docstrings
+        text = (inspect.getdoc(run) or name).replace("`", "")  # python -OO has no docstrings
         command = subparsers.add_parser(
             name,
             help=text.splitlines()[0],
             description=text,
-            epilog=notes,
+            epilog=(notes or "").replace("`", ""),
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )

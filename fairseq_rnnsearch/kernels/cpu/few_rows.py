@@ -94,8 +94,10 @@ class FewRowSteps(SearchSteps):
     def log_probabilities(self, t: Tensor, temperature: float, out: Tensor) -> None:
         """See ``DecoderSteps.log_probabilities``."""
         t, shape = self._before_output(t), (len(t), len(self._output_bias))
-        if (out.shape, out.dtype) != (shape, t.dtype):
-            raise ValueError(f"out must be {t.dtype} {shape}, not {out.dtype} {tuple(out.shape)}")
+        if (out.shape, out.dtype) != (shape, t.dtype) or not out.is_contiguous():
+            raise ValueError(
+                f"out must be contiguous {t.dtype} {shape}, not {out.dtype} {tuple(out.shape)}"
+            )
         given = (t.contiguous(), self._output, self._output_bias)
         self._c.search_log_probabilities(
             *(torch.get_num_threads(), *shape, t.size(1)),

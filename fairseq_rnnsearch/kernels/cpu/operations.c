@@ -217,7 +217,7 @@ void align(int64_t threads, int64_t sentences, int64_t width, int64_t source, in
                     energy += v[k] * hyperbolic_tangent(key[k] + load(qi[k]));
             }
             e[j] = energy;
-            most = energy <= most ? most : energy; /* NaN stays */
+            most = energy <= most ? most : energy;
         }
         for (int64_t j = 0; j < source; j++)
             total += e[j] = absent[j] ? 0 : exponential(e[j] - most);
