@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from commands import PACKAGE, ROOT, TINY_MODEL, run_process, write_text
+from commands import PACKAGE, ROOT, SCRIPTS, TINY_MODEL, run_process, write_text
 
 RECIPE = ROOT / "recipes" / "own_data" / "run.sh"
 TINY = {
@@ -182,7 +182,8 @@ def test_mistakes_are_one_line(tmp_path, name):
     arguments, message = MISTAKES[name]
     for file in ("a.en", "a.fr", "b.en"):
         (tmp_path / file).write_text("x\n")
-    ended = run(*(argument.format(f=tmp_path) for argument in arguments))
+    path = os.pathsep.join([str(SCRIPTS), os.environ["PATH"]])
+    ended = run(*(argument.format(f=tmp_path) for argument in arguments), VENV="none", PATH=path)
     assert ended.returncode in (1, 2) and not ended.stdout
     (line,) = ended.stderr.splitlines()
     assert message in line
