@@ -232,7 +232,23 @@ class ParallelDataTask(TranslationTask):
         # each epoch may have data of its own, of which fairseq says so; typed sentences pile up too
         is_kept = dataset in self.datasets.values() and not options.get("disable_iterator_cache")
         options["disable_iterator_cache"] = not is_kept
-        if dataset is not self._training_data or self.cfg.batch_order == "fairseq":
+        kept = self.dataset_to_epoch_iter.get(dataset) if is_kept else None
+        if isinstance(kept, ResumedIterator):  # from an earlier epoch
+            return kept
+        if dataset is self._training_data and self.cfg.batch_order == "paper":
+            if max_sentences is None or max_tokens is not None:
+                raise UserError(
+                    "the paper's batch order counts sentences: give --batch-size (paper: 80) and "
+                    "no --max-tokens, or choose --batch-order fairseq"
+                )
+            chosen = self.filter_indices_by_size(
+                np.arange(len(dataset)), dataset, max_positions, ignore_invalid_inputs
+            )
+            kind, lengths = InOrderIterator, word_counts(dataset)
+            # 20 updates are sorted together, and each process has a batch of every update
+            group = 20 * options.get("num_shards", 1)
+            batches = paper_batches(*lengths, max_sentences, seed, candidates=chosen, group=group)
+        else:
             iterator = super().get_batch_iterator(
                 dataset,
                 max_tokens,
@@ -247,26 +263,6 @@ class ParallelDataTask(TranslationTask):
             if dataset is not self._training_data or not self.cfg.rebuild_batches:
                 return iterator
             kind, batches = ResumedIterator, iterator.batch_sampler
-        else:
-            if max_sentences is None or max_tokens is not None:
-                raise UserError(
-                    "the paper's batch order counts sentences: give --batch-size (paper: 80) and "
-                    "no --max-tokens, or choose --batch-order fairseq"
-                )
-            kind = InOrderIterator
-            iterator = self.dataset_to_epoch_iter.get(dataset) if is_kept else None
-            if iterator is None:
-                chosen = self.filter_indices_by_size(
-                    np.arange(len(dataset)), dataset, max_positions, ignore_invalid_inputs
-                )
-                lengths = word_counts(dataset)
-                # 20 updates are sorted together, and each process has a batch of every update
-                group = 20 * options.get("num_shards", 1)
-                batches = paper_batches(
-                    *lengths, max_sentences, seed, candidates=chosen, group=group
-                )
-        if isinstance(iterator, kind):  # kept from an earlier epoch
-            return iterator
         iterator = kind(
             dataset=dataset,
             collate_fn=dataset.collater,
