@@ -56,7 +56,7 @@ gc.collect()  # closes the queues to the processes before they are told to end
 def test_processes_end_with_the_last_batch_and_with_the_program(program):
     """In a process of its own: what is asked is how the interpreter ends."""
     one_core = "ignore:This DataLoader will create"  # as many processes as cores, torch suggests
-    ended = run_process(
-        [sys.executable, "-W", one_core, "-c", BEGIN + program], cwd=ROOT, timeout=HANGS
-    )
+    newer = "ignore:`torch.jit.script` is deprecated"  # and fairseq uses it
+    command = [sys.executable, "-W", one_core, "-W", newer, "-c", BEGIN + program]
+    ended = run_process(command, cwd=ROOT, timeout=HANGS)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "", "")

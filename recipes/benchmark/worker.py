@@ -3,6 +3,7 @@
 PYTHONPATH=CHECKOUT:CHECKOUT/recipes/benchmark python -P worker.py WORK SIZE CANDIDATE CLOCK TURN
 """
 
+import argparse
 import sys
 import time
 from collections.abc import Callable
@@ -28,16 +29,19 @@ def search(size: Size, candidate: str, count: int) -> Callable[[], object]:
 
 
 def main() -> None:
-    name, size, candidate, clock, turn = sys.argv[1:]
-    kind, _, count = name.partition("-")
-    given, now = (SIZES[size], candidate), getattr(time, clock)
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    for name in ("work", "size", "candidate", "clock", "turn"):
+        parser.add_argument(name)
+    options = parser.parse_args()
+    kind, _, count = options.work.partition("-")
+    given, now = (SIZES[options.size], options.candidate), getattr(time, options.clock)
     work = update(*given) if kind == "update" else search(*given, int(count))
     for _ in range(3):
         work()
     print("ready", flush=True)
     for _ in sys.stdin:
         begun, start, times = time.perf_counter(), now(), 0
-        while time.perf_counter() - begun < float(turn):
+        while time.perf_counter() - begun < float(options.turn):
             work()
             times += 1
         print(f"seconds {(now() - start) / times}", flush=True)
