@@ -14,6 +14,14 @@ RECIPES = ROOT / "recipes"
 WMT14 = RECIPES / "wmt14_en_fr"
 
 
+def dry_run(recipe, folder, *options, **environment):
+    """Run a recipe with no more of an environment than it needs, in a folder."""
+    given = {"PATH": os.environ["PATH"], "PYTHON": sys.executable, "VENV": str(folder / "none")}
+    given |= {"WORK": str(folder / "work"), **environment}
+    options = options or ["--dry-run"]
+    return run_process(["bash", RECIPES / recipe, *options], env=given, cwd=folder, timeout=120)
+
+
 def settings():
     """The names of what its files take from the environment."""
     files = [RECIPES / "steps.sh", *WMT14.glob("*.sh")]
@@ -32,12 +40,8 @@ def test_none_is_run(tmp_path):
     )
 
     def run(name, value, number):
-        environment = {"PATH": os.environ["PATH"], "CHECK_DISK": "0"}
-        environment |= {"PYTHON": sys.executable, "VENV": str(tmp_path / "none")}
-        environment |= {"WORK": str(tmp_path / f"{name}-{number}"), name: value}
-        return name, run_process(
-            ["bash", WMT14 / "run.sh", "--dry-run"], env=environment, cwd=tmp_path, timeout=120
-        )
+        given = {"WORK": str(tmp_path / f"{name}-{number}"), "CHECK_DISK": "0"} | {name: value}
+        return name, dry_run("wmt14_en_fr/run.sh", tmp_path, **given)
 
     names = settings()
     assert len(names) > 20
@@ -77,9 +81,7 @@ def test_a_number_that_is_none_is_refused_before_anything_is_done(tmp_path, reci
     assert len(names) > 7 and "LEARNING_RATE" in names
 
     def run(name, value="1x"):
-        environment = {"PATH": os.environ["PATH"], "VENV": str(tmp_path / "none"), name: value}
-        environment |= {"WORK": str(tmp_path / "work"), "PYTHON": sys.executable}
-        return run_process(["bash", RECIPES / recipe, "--dry-run"], env=environment).stderr
+        return dry_run(recipe, tmp_path, **{name: value}).stderr
 
     for name in names:
         assert f"error: {name}=1x: must be " in run(name)
@@ -97,22 +99,18 @@ ARCHIVES = {
 
 @pytest.mark.parametrize("setting", ARCHIVES)
 def test_archives_that_nobody_has_are_refused_by_a_dry_run(tmp_path, setting):
-    environment = {"PATH": os.environ["PATH"], "VENV": str(tmp_path / "none")}
-    environment |= {"WORK": str(tmp_path / "work"), "PYTHON": sys.executable, "CHECK_DISK": "0"}
-    environment |= [setting.split("=")]
-    ended = run_process(["bash", WMT14 / "run.sh", "--dry-run"], env=environment, cwd=tmp_path)
+    given = {"CHECK_DISK": "0"} | dict([setting.split("=")])
+    ended = dry_run("wmt14_en_fr/run.sh", tmp_path, **given)
     assert ended.returncode == 1 and f"error: {ARCHIVES[setting]}" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 
 @pytest.mark.parametrize("recipe", DRY_RUNS)
 def test_a_dry_run_says_what_it_takes_and_makes_nothing(tmp_path, recipe):
-    environment = {"PATH": os.environ["PATH"], "VENV": str(tmp_path / "venv")}
-    environment |= {"WORK": str(tmp_path / "work"), "PYTHON": sys.executable}
     given = tmp_path / "given.en"
     given.write_text("that is there\n")
     given.with_suffix(".fr").write_text("which the recipe for everyday sentences wants to see\n")
-    environment |= {"TATOEBA": str(given), "TEST_PREFIX": str(tmp_path / "given")}
+    environment = {"TATOEBA": str(given), "TEST_PREFIX": str(tmp_path / "given")}
     links = tmp_path / "given.links"
     links.mkdir()
     for kind in "src-tgt", "gold":
@@ -120,8 +118,7 @@ def test_a_dry_run_says_what_it_takes_and_makes_nothing(tmp_path, recipe):
     environment |= {"TRAIN": "given", "VALID": "given", "HANSARDS_DIR": str(links)}
 
     def run(**settings):
-        command = ["bash", RECIPES / recipe, "--dry-run"]
-        ended = run_process(command, env=environment | settings, cwd=tmp_path)
+        ended = dry_run(recipe, tmp_path, **environment, **settings)
         return ended.returncode, ended.stderr
 
     status, said = run()
@@ -162,25 +159,19 @@ def test_settings_of_multi30k(given):
 def test_a_star_is_no_pattern_for_files(tmp_path):
     """RNNsearch-50* is a model's name in the paper."""
     (tmp_path / "RNNsearch-50, notes").touch()
-    ended = run_process(
-        ["bash", RECIPES / "wmt14_en_fr" / "run.sh", "--dry-run"],
-        env={"PATH": os.environ["PATH"], "WORK": str(tmp_path / "work")},
-        cwd=tmp_path,
-    )
+    ended = dry_run("wmt14_en_fr/run.sh", tmp_path)
     assert ended.returncode == 0, ended.stderr
 
 
-@pytest.mark.parametrize("options", [["--dry-run"], []])
+@pytest.mark.parametrize("options", [["--dry-run"], ["--to", "report"]])
 def test_too_small_a_disk_ends_all_but_a_dry_run(tmp_path, options):
-    ended = run_process(
-        ["bash", RECIPES / "wmt14_en_fr" / "run.sh", *options],
-        env={"PATH": os.environ["PATH"], "WORK": str(tmp_path / "work"), "HIDDEN": "1000000"},
-    )
+    ended = dry_run("wmt14_en_fr/run.sh", tmp_path, *options, HIDDEN="1000000")
     *_, before, last = ended.stderr.splitlines()
-    assert "are free; CHECK_DISK=0 begins all the same" in (before if options else last)
-    assert ended.returncode == (0 if options else 1)
-    assert last.endswith("nothing was done (--dry-run)") == bool(options)
-    assert (tmp_path / "work").exists() != bool(options)
+    is_dry = "--dry-run" in options
+    assert "are free; CHECK_DISK=0 begins all the same" in (before if is_dry else last)
+    assert ended.returncode == (0 if is_dry else 1)
+    assert last.endswith("nothing was done (--dry-run)") == is_dry
+    assert (tmp_path / "work").exists() != is_dry
 
 
 def test_the_end_of_a_log_writes_no_escape_sequences(tmp_path):
@@ -228,16 +219,12 @@ def test_a_training_that_sigusr1_ends_is_not_done(tmp_path):
 
 @pytest.mark.parametrize("recipe", ["multi30k/run.sh", "wmt14_en_fr/run.sh"])
 def test_another_python_is_named_before_anything_is_done(tmp_path, recipe):
-    environment = {"PATH": os.environ["PATH"], "VENV": str(tmp_path / "none")}
-    environment |= {"WORK": str(tmp_path / "work"), "PYTHON": "/bin/false"}
-    ended = run_process(["bash", RECIPES / recipe, "--dry-run"], env=environment)
+    ended = dry_run(recipe, tmp_path, PYTHON="/bin/false")
     assert ended.returncode == 1
     assert ended.stderr.endswith("error: PYTHON=/bin/false: must be Python 3.11 to 3.13\n")
 
 
 @pytest.mark.parametrize("setting", ["SEED=2", "INITIALIZATION=uniform", "EVALUATE=valid"])
 def test_settings_that_tell_arms_apart_are_not_ignored(tmp_path, setting):
-    environment = {"PATH": os.environ["PATH"], "WORK": str(tmp_path / "work")}
-    environment |= {"PYTHON": sys.executable, "VENV": "none", **dict([setting.split("=")])}
-    ended = run_process(["bash", RECIPES / "ablations/run.sh", "--dry-run"], env=environment)
+    ended = dry_run("ablations/run.sh", tmp_path, **dict([setting.split("=")]))
     assert ended.returncode == 1 and f"error: {setting}: would be ignored" in ended.stderr
