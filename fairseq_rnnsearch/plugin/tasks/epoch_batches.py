@@ -22,9 +22,9 @@ class ResumedIterator(iterators.EpochBatchIterator):
     def state_dict(self) -> dict:
         """Return fairseq's state and, within an epoch, the order of its pairs and the place."""
         state = super().state_dict()
-        if updates := state["iterations_in_epoch"]:
+        if taken := state["iterations_in_epoch"]:  # batches of each process
             state["order"], ends = self._order_and_ends(state["epoch"], state["shuffle"])
-            state["pairs"] = ends[updates - 1]
+            state["pairs"] = ends[taken - 1]
         return state
 
     def load_state_dict(self, state_dict: dict) -> None:
@@ -50,16 +50,19 @@ class ResumedIterator(iterators.EpochBatchIterator):
         super().load_state_dict(state_dict)
 
     def _order_and_ends(self, epoch: int, shuffle: bool) -> tuple[str, list[int]]:
-        """Return a digest of the pairs in their order, and how many there are up to each update."""
+        """Return a digest of the pairs in order, and how many have been used after each batch.
+
+        Batches are those of all processes together.
+        """
         key = epoch, shuffle
         if self._known is None or self._known[0] != key:
-            updates = self._of_all_processes(epoch, shuffle)
-            ends = np.cumsum(list(map(len, updates))).tolist()
-            self._known = key, (self._digest(np.concatenate(updates)), ends)
+            batches = self._of_all_processes(epoch, shuffle)
+            ends = np.cumsum(list(map(len, batches))).tolist()
+            self._known = key, (self._digest(np.concatenate(batches)), ends)
         return self._known[1]
 
     def _of_all_processes(self, epoch: int, shuffle: bool) -> list[np.ndarray]:
-        """Return the pairs of each update."""
+        """Return the pairs of each batch of all processes together."""
         shares = []
         for process in range(self.num_shards):
             share = copy.copy(self)
@@ -67,8 +70,8 @@ class ResumedIterator(iterators.EpochBatchIterator):
             shares.append(share.ordered_batches(epoch, False, shuffle))
         # fairseq fills shares up with empty batches
         return [
-            np.concatenate([np.asarray(batch, dtype=np.int64) for batch in update])
-            for update in zip(*shares, strict=True)
+            np.concatenate([np.asarray(batch, dtype=np.int64) for batch in together])
+            for together in zip(*shares, strict=True)
         ]
 
     def _digest(self, pairs: np.ndarray) -> str:
