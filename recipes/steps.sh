@@ -52,7 +52,7 @@ end_dry_run() {
 }
 
 # check PROGRAM OPTION...: runs a program that needs Python alone: until the environment is there,
-# any Python will do.
+# the Python that will make it does.
 check() {
     local checker=${VENV:-$ROOT/.venv}/bin/python
     if [[ ${VENV:-} = none || ! -x $checker ]]; then

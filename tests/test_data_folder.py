@@ -14,7 +14,7 @@ from fairseq_rnnsearch.data.binarised import check_binarised, check_split
 from fairseq_rnnsearch.data.checksums import check_checksum, listed_files, write_checksums
 from fairseq_rnnsearch.data.dictionary_file import read_dictionary
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.runs.preprocessing import in_python_s_numbers
+from fairseq_rnnsearch.runs.preprocessing import with_python_s_sizes
 
 # --- dictionaries -------------------------------------------------------------------------------
 
@@ -217,7 +217,7 @@ def test_data_that_is_made_anew_has_new_checksums(tmp_path):
 
 def test_an_index_of_more_than_two_gigabytes(tmp_path):
     """As several processes leave it: sizes of 32 bits, whose sum is larger."""
-    finalize = in_python_s_numbers(MMapIndexedDatasetBuilder.finalize)
+    finalize = with_python_s_sizes(MMapIndexedDatasetBuilder.finalize)
     builder = MMapIndexedDatasetBuilder(tmp_path / "train.bin", dtype=np.int32)
     builder._sizes = [np.int32(2**28)] * 4
     finalize(builder, tmp_path / "train.idx")

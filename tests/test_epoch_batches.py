@@ -137,7 +137,7 @@ def test_other_processes_go_on_with_the_same_batches(order):
 def test_what_they_cannot_share_is_refused(order):
     _, state = used_and_state(order, 5)
     with pytest.raises(
-        UserError, match=r"no update of 2 processes begins behind its first [34]\d pairs"
+        UserError, match=r"no batches of 2 processes begin behind its first [34]\d pairs"
     ):
         rest(order, state, 2)
 
@@ -165,18 +165,27 @@ CHANGES = {
 def test_other_batches_are_refused_within_an_epoch(order, change):
     _, state = used_and_state(order, 3)
     again = iterator(order, epoch=2, **CHANGES[change])
-    why = "its batches are others now"
+    why = "its pairs come in another order now"
     if order == "paper" and change == "batch size":  # all 103 pairs are sorted together
-        why = "no update of 1 process begins behind its first 24 pairs"
+        why = "no batches of 1 process begin behind its first 24 pairs"
     with pytest.raises(UserError, match=rf"middle of epoch 2: {why}.*--seed"):
         again.load_state_dict(state)
-    if change != "one length":  # checkpoints from before this have no fingerprint
+    if change != "one length":  # checkpoints from before this have no order
         again.load_state_dict({name: state[name] for name in ("epoch", "iterations_in_epoch")})
+
+
+@pytest.mark.parametrize(("before", "after"), [(2, 2), (2, 1), (1, 2)])
+def test_an_older_checkpoint_of_several_processes_is_refused_within_an_epoch(before, after):
+    state = {"epoch": 2, "iterations_in_epoch": 3, "shuffle": True, "processes": before}
+    again = iterator("paper", after, epoch=2)
+    with pytest.raises(UserError, match="the checkpoint is older, and of several processes or"):
+        again.load_state_dict(state)
+    again.load_state_dict(state | {"iterations_in_epoch": 0})
 
 
 def test_the_other_order_is_refused():
     for order, other in (ORDERS, ORDERS[::-1]):
-        with pytest.raises(UserError, match="its batches are others now"):
+        with pytest.raises(UserError, match="its pairs come in another order now"):
             iterator(other, epoch=2).load_state_dict(used_and_state(order, 3)[1])
 
 
@@ -225,7 +234,9 @@ def test_resumed_with_other_options(train, tmp_path, order):
     before = (tmp_path / LAST).read_bytes()
     for change in ("--batch-size 3", "--batch-size 20 --max-train-words 4"):
         message = train(tmp_path, options, "--max-update 12", change).error()
-        assert "cannot go on in the middle of epoch 2: its batches are others now" in message
+        assert (
+            "cannot go on in the middle of epoch 2: its pairs come in another order now" in message
+        )
     assert (tmp_path / LAST).read_bytes() == before
     watch = Watch(tmp_path / "watch")
     anew = train(
@@ -261,7 +272,7 @@ def test_two_processes_then_one_then_four(launchpad, train, small_corpus, tmp_pa
             finished.ok()
 
     together(2, "--batch-size 4 --max-update 3")
-    train(folder, options, "--batch-size 8 --max-update 7").ok()
+    train(folder, options, "--batch-size 4 --update-freq 2 --max-update 7").ok()
     together(4, "--batch-size 2 --max-epoch 1")
     assert_equal_folders(folder, tmp_path / "one", relative=1e-6, floor=1e-12)
 

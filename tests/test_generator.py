@@ -210,7 +210,7 @@ def test_each_sentence_has_its_own_limit_of_length(prefix, alone):
 
 
 def test_a_length_that_no_translation_has_is_refused():
-    message = "--min-len 9: a translation of 6 tokens (with </s>) is no longer than 4"
+    message = "--min-len 9: a translation of 6 source tokens (with </s>) is no longer than 4"
     with pytest.raises(UserError, match=re.escape(message)):
         search(StepwiseGenerator, [model_of("fast")], min_len=9, max_len_a=0, max_len_b=4)
 

@@ -424,6 +424,7 @@ def test_a_signal_saves_and_stops(launchpad, whole, tmp_path, case):
     assert stopped.rc == status, stopped.tail()
     name = signal.Signals(strike.number).name
     assert stopped.out.count(f"fairseq_rnnsearch: {name}: stopping after this update") == 1
+    # rnnsearch-train and recipes/steps.sh look for the first three words
     assert f"Stopped by {name} @ {update} updates; the same command goes on" in stopped.out
     assert "Traceback" not in stopped.out
     again = go_on(launchpad, whole, tmp_path, [stopped.out])

@@ -40,7 +40,7 @@ FAIRSEQ_LIMIT = LengthLimit(0.0, 200)  # for checkpoints that have none
 
 
 def measured(source: np.ndarray, target: np.ndarray) -> LengthLimit:
-    """Return a limit of half as much again as the mean, that 99.9% of the training pairs keep.
+    """Return a limit that 99.9% of the pairs keep, of 1.5 times their mean ratio or more.
 
     Args:
         source, target: lengths of the pairs in tokens, ``(pairs,)``, end symbols included.

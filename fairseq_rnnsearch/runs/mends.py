@@ -129,7 +129,7 @@ MENDS = (
         without="fairseq-preprocess binarises sides with different line counts silently",
     ),
     Mend(
-        *(indexed_dataset.MMapIndexedDatasetBuilder, "finalize", preprocessing.in_python_s_numbers),
+        *(indexed_dataset.MMapIndexedDatasetBuilder, "finalize", preprocessing.with_python_s_sizes),
         without="several processes that binarise more than 2 GiB write an index of places below 0",
     ),
     Mend(

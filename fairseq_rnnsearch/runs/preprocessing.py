@@ -4,6 +4,7 @@ fairseq binarises sides with different line counts silently, splits lines at str
 and fails unintelligibly on bytes that are not UTF-8.
 """
 
+import functools
 import os
 import shutil
 from argparse import Namespace
@@ -58,11 +59,12 @@ def check_and_make_all(
     write_checksums(folder, before)
 
 
-def in_python_s_numbers(
+def with_python_s_sizes(
     finalize: Callable[[MMapIndexedDatasetBuilder, str], None],
 ) -> Callable[[MMapIndexedDatasetBuilder, str], None]:
     """Let fairseq add sentences' sizes to places without the limit of 32 bits."""
 
+    @functools.wraps(finalize)
     def finalized(builder: MMapIndexedDatasetBuilder, index_file: str) -> None:
         builder._sizes = list(map(int, builder._sizes))  # those of other processes are NumPy's
         finalize(builder, index_file)

@@ -42,7 +42,7 @@ _PLATEAU_COUNTS = ("num_bad_epochs", "cooldown_counter")
 # Types of the values that a training resumes from; a wrong one would end it later, or restart a
 # count. A whole number is a count.
 _NUMBER = int | float | Tensor  # a metric that nothing rounds is a tensor
-_PLACE = {"epoch": int, "iterations_in_epoch": int, "processes": int}
+_PLACE = {"epoch": int, "iterations_in_epoch": int, "order": str, "pairs": int}
 _COUNTS = {"best": _NUMBER, "patience": dict}
 _PATIENCE = {"best": _NUMBER, "num_runs": int}
 
@@ -53,7 +53,13 @@ _SENT |= {ContainerMetadata, Metadata, AnyNode, defaultdict, dict, list, int, An
 
 @runtime_checkable
 class AlignmentTask(Protocol):
-    """A task that knows the sentences of an update, and draws alignments of validations."""
+    """A task that knows the sentences of an update, and draws alignments of validations.
+
+    Attributes:
+        batches_in_an_update: of each process, by ``--update-freq``; one trainer says so.
+    """
+
+    batches_in_an_update: int
 
     def explain_update(self) -> str:
         """Describe what is not finite in the current update."""
@@ -371,6 +377,8 @@ class ResumableTrainer(Trainer):
 
     def get_train_iterator(self, *args, **options) -> EpochBatchIterator:
         """Return fairseq's, whose processes end with the epoch and not with the training."""
+        if isinstance(self.task, AlignmentTask):  # in later epochs there may be other numbers
+            self.task.batches_in_an_update = self.cfg.optimization.update_freq[0]
         return _without_keeping(super().get_train_iterator(*args, **options))
 
     def get_valid_iterator(self, *args, **options) -> EpochBatchIterator:

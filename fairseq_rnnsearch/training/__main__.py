@@ -9,7 +9,7 @@ translation. Files may be compressed with gzip, bzip2 or xz. --dry-run checks al
 says what would be done, and how much time, disk and memory it takes.
 
 The size of the model, the subwords and the training follow from the number of pairs: the defaults
-below are for 100,000, and the manual's page train.md has a table of all. Each can be set instead.
+below are for 100,000, and the manual's page train.md has a table. Each can be set instead.
 Text without spaces between words, such as Chinese, Japanese and Thai, is trained by characters.
 If it is interrupted, start the same command again. Afterwards rnnsearch-translate, rnnsearch-align
 and rnnsearch-export take the folder.

@@ -9,7 +9,10 @@ extract() { python "$HERE/extract.py" --out "$PARTIAL" --table "$ARCHIVE_TABLE" 
 # extract_archives CORPUS...: takes the text from their archives; if that fails, the next run looks
 # again at which of them are there.
 extract_archives() {
-    extract --archives "$ARCHIVES" "$@" || { rm -f -- "$WORK/.done/download" && exit 1; }
+    local status=0
+    extract --archives "$ARCHIVES" "$@" || status=$?
+    ((status == 0)) || rm -f -- "$WORK"/.done/{,stage\ }download
+    return "$status"
 }
 
 # extract_files SOURCE:TARGET...: takes it from files

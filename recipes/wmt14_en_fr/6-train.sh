@@ -50,6 +50,8 @@ train() {
         --log-format simple --log-interval 50 ${further[@]+"${further[@]}"}
 }
 
+# on CPUs the processes share the cores of this machine
+: "${OMP_NUM_THREADS:=$((PROCESSES > WORKERS ? PROCESSES / WORKERS : 1))}"
 use_environment fairseq-train
 for model in "${CHOSEN[@]}"; do
     resume_step "train $model on ${DATA##*/}" train "$model"

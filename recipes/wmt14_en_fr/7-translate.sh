@@ -90,6 +90,7 @@ learn_dictionary() {
     rm -- "$PARTIAL"/text.*
 }
 
+: "${OMP_NUM_THREADS:=$PROCESSES}" # one process at a time
 use_environment fairseq-preprocess fairseq-generate
 if [[ $VOCABULARY = shortlist ]]; then
     mkdir -p -- "$(dirname -- "$(without_unknown any)")"

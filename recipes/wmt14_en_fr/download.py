@@ -67,9 +67,8 @@ def fetch(archive: Archive, url: str, folder: Path, tries: int, wait: float) -> 
         UserError: if it cannot be fetched; the message says what was expected and what was found.
     """
     path, partial = folder / archive.name, folder / f"{archive.name}.part"
-    size, left = _size(partial), tries
+    most, left = _size(partial), tries
     while True:
-        before = size
         try:
             expected = _transfer(url, partial, archive)
             problem = f"should have {expected:,} bytes" if expected else "ended early"
@@ -86,7 +85,8 @@ def fetch(archive: Archive, url: str, folder: Path, tries: int, wait: float) -> 
         if expected is not None and size > expected:
             partial.unlink()
             raise UserError(f"{archive.name}: {url} has {size:,} bytes and {problem}; removed")
-        left = (tries if size > before else left) - 1  # what came was worth a try
+        left = (tries if size > most else left) - 1  # what came was worth a try
+        most = max(most, size)
         if not left:
             raise UserError(
                 f"{archive.name}: {url} {problem}, found {size:,}; run again to go on from there,"

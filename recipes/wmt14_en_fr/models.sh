@@ -56,8 +56,8 @@ number DROPOUT 1
 number LABEL_SMOOTHING 1
 ((BATCH_SIZE % WORKERS == 0)) ||
     die "BATCH_SIZE=$BATCH_SIZE cannot be shared by WORKERS=$WORKERS processes evenly"
-# of which training and search on a CPU make the most; the other stages have a process for each core
-: "${OMP_NUM_THREADS:=$((PROCESSES > WORKERS ? PROCESSES / WORKERS : 1))}"
+[[ $LAUNCH != *torchrun* ]] || ((WORKERS > 1)) ||
+    die "LAUNCH=$LAUNCH starts several processes: say how many in all as WORKERS"
 TRAINING=$WORK/trained-${DATA##*/data-}
 CHECKPOINTS=$TRAINING/checkpoints
 TRANSLATIONS=$TRAINING/translations-beam$BEAM

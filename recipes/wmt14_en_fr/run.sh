@@ -58,19 +58,29 @@ stamp_of() {
     case $1 in
         select) with=" $KEEP_WORDS" ;;
         binarise) with=" ${DATA##*/}" ;;
-        train) with=" ${CHOSEN[*]} on ${DATA##*/}" ;;
+        train) with=" on ${DATA##*/}" ;; # each model has a stamp of its own
         translate | report) with=" ${CHOSEN[*]} on ${DATA##*/}, beam $BEAM" ;;
     esac
     echo "stage $1$with"
 }
 
-# print_estimates STAGE...: fails if the disk is too small for those that have not begun; a dry run
-# says so and goes on.
+# is_done STAGE: tells whether nothing of it is left to do.
+is_done() {
+    local model
+    [[ -e $WORK/.done/$(stamp_of "$1") ]] || return 1
+    [[ $1 = train ]] || return 0
+    for model in "${CHOSEN[@]}"; do
+        [[ -e "$WORK/.done/train $model on ${DATA##*/}" ]] || return 1
+    done
+}
+
+# print_estimates STAGE...: fails if the disk is too small for those that have not begun, and for what
+# is still to be downloaded; a dry run says so and goes on.
 print_estimates() (
     TRAININGS='' TEST_COUNT=${#TESTS[@]} BEGUN='' DONE=''
     for stage; do
-        [[ ! -e $WORK/.done/.begun-$(stamp_of "$stage") ]] || BEGUN+="$stage "
-        [[ ! -e $WORK/.done/$(stamp_of "$stage") ]] || DONE+="$stage "
+        [[ $stage = download || ! -e $WORK/.done/.begun-$(stamp_of "$stage") ]] || BEGUN+="$stage "
+        ! is_done "$stage" || DONE+="$stage "
     done
     for model in "${CHOSEN[@]}"; do
         TRAININGS+="$model:$(updates_of "$model") "

@@ -3,7 +3,8 @@
 #     KEEP_WORDS=100000000 bash recipes/wmt14_en_fr/run.sh
 
 : "${WORK:=}"      # everything that is made (default: runs/wmt14_en_fr)
-: "${PROCESSES:=}" # that tokenise, score and binarise (default: one per core)
+: "${PROCESSES:=}" # that tokenise, score and binarise, and threads that train and translate on CPUs
+                   # where OMP_NUM_THREADS says nothing else (default: one per core)
 : "${SEED:=1}"
 : "${CHECK_DISK:=1}" # 0: begin although the disk may become full
 

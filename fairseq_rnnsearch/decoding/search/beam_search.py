@@ -187,7 +187,7 @@ class _Search:
         longest = int(longest_translation(generator, source_length))
         if generator.min_len > longest:
             raise UserError(
-                f"--min-len {generator.min_len}: a translation of {source_length} tokens"
+                f"--min-len {generator.min_len}: a translation of {source_length} source tokens"
                 f" (with </s>) is no longer than {longest} (--max-len-a, --max-len-b)"
             )
         lengths = sample["net_input"].get("src_lengths")

@@ -30,24 +30,27 @@ class ResumedIterator(iterators.EpochBatchIterator):
     def load_state_dict(self, state_dict: dict) -> None:
         """Continue behind the pairs that have been used, with any number of processes.
 
-        Older checkpoints have no order.
-
         Raises:
-            UserError: if the order differs, or no update ends in that place.
+            UserError: if the order differs, or no batches of all processes end in that place.
         """
         self.epoch = state_dict["epoch"]
-        if state_dict["iterations_in_epoch"] and "order" in state_dict:
-            order, ends = self._order_and_ends(self.epoch, state_dict["shuffle"])
-            pairs = state_dict["pairs"]
-            if state_dict["order"] != order:
-                refuse_place(self, "its batches are others now")
-            if pairs not in ends:
-                processes = counted(self.num_shards, "process", "processes")
-                refuse_place(
-                    self, f"no update of {processes} begins behind its first {pairs} pairs"
-                )
-            state_dict = {**state_dict, "iterations_in_epoch": ends.index(pairs) + 1}
+        if state_dict["iterations_in_epoch"]:
+            state_dict = {**state_dict, "iterations_in_epoch": self._place_in(state_dict)}
         super().load_state_dict(state_dict)
+
+    def _place_in(self, state: dict) -> int:
+        """Return how many batches of each process have been used."""
+        if not {"order", "pairs"} <= state.keys():  # which older checkpoints lack
+            if max(state.get("processes", 1), self.num_shards) > 1:
+                refuse_place(self, "the checkpoint is older, and of several processes or for them")
+            return state["iterations_in_epoch"]
+        order, ends = self._order_and_ends(self.epoch, state["shuffle"])
+        if state["order"] != order:
+            refuse_place(self, "its pairs come in another order now")
+        if (pairs := state["pairs"]) not in ends:
+            processes = counted(self.num_shards, "process", "processes")
+            refuse_place(self, f"no batches of {processes} begin behind its first {pairs} pairs")
+        return ends.index(pairs) + 1
 
     def _order_and_ends(self, epoch: int, shuffle: bool) -> tuple[str, list[int]]:
         """Return a digest of the pairs in order, and how many have been used after each batch.

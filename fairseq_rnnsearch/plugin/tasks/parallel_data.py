@@ -54,6 +54,7 @@ class ParallelDataTask(TranslationTask):
         if (cfg.max_train_words or 0) < 0:
             raise UserError(f"--max-train-words {cfg.max_train_words}: must be 0 (all) or more")
         self._training_data: FairseqDataset | None = None
+        self.batches_in_an_update = 1  # of each process; a training says how many
         self.length_limit = length_limit.FAIRSEQ_LIMIT
 
     # dictionaries and data
@@ -233,8 +234,8 @@ class ParallelDataTask(TranslationTask):
         is_kept = dataset in self.datasets.values() and not options.get("disable_iterator_cache")
         options["disable_iterator_cache"] = not is_kept
         kept = self.dataset_to_epoch_iter.get(dataset) if is_kept else None
-        if isinstance(kept, ResumedIterator):  # from an earlier epoch
-            return kept
+        if isinstance(kept, ResumedIterator) and not options.get("update_epoch_batch_itr"):
+            return kept  # from an earlier epoch
         if dataset is self._training_data and self.cfg.batch_order == "paper":
             if max_sentences is None or max_tokens is not None:
                 raise UserError(
@@ -245,8 +246,7 @@ class ParallelDataTask(TranslationTask):
                 np.arange(len(dataset)), dataset, max_positions, ignore_invalid_inputs
             )
             kind, lengths = InOrderIterator, word_counts(dataset)
-            # 20 updates are sorted together, and each process has a batch of every update
-            group = 20 * options.get("num_shards", 1)
+            group = 20 * self.batches_in_an_update * options.get("num_shards", 1)
             batches = paper_batches(*lengths, max_sentences, seed, candidates=chosen, group=group)
         else:
             iterator = super().get_batch_iterator(

@@ -39,7 +39,7 @@ class AlignmentHeatmapConfig(TranslationConfig):
     batch_order: ChoiceEnum(["paper", "fairseq"]) = field(
         default="paper",
         metadata={"help": "training batches as in the paper's appendix B.2 (corpus shuffled once, "
-                  "20 batches at a time sorted by length) or fairseq's own"},
+                  "the pairs of 20 updates at a time sorted by length) or fairseq's own"},
     )  # fmt: skip
     max_train_words: Optional[int] = field(
         default=None,
