@@ -46,6 +46,11 @@ class OneLineParser(argparse.ArgumentParser):
         raise UsageError(f"{message} ({self.prog} --help shows the options)")
 
 
+def help_text(doc: str | None) -> str:
+    """Return a docstring as a terminal shows it, without quotes; there is none under -OO."""
+    return (doc or "").replace("`", "")
+
+
 def parser_of(
     prog: str, doc: str | None, kind: type[OneLineParser] = OneLineParser
 ) -> argparse.ArgumentParser:
@@ -59,7 +64,7 @@ def parser_of(
 
     parser = kind(
         prog=prog,
-        description=(doc or "").replace("`", ""),
+        description=help_text(doc),
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )

@@ -54,5 +54,5 @@ train() {
 : "${OMP_NUM_THREADS:=$((PROCESSES > WORKERS ? PROCESSES / WORKERS : 1))}"
 use_environment fairseq-train
 for model in "${CHOSEN[@]}"; do
-    resume_step "train $model on ${DATA##*/}" train "$model"
+    resume_step "$(training_of "$model")" train "$model"
 done

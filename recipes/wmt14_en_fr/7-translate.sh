@@ -100,7 +100,7 @@ if [[ $VOCABULARY = shortlist ]]; then
     done
 fi
 for model in "${CHOSEN[@]}"; do
-    [[ -e "$WORK/.done/train $model on ${DATA##*/}" ]] || die "$model is not trained to its end on" \
+    [[ -e $WORK/.done/$(training_of "$model") ]] || die "$model is not trained to its end on" \
         "${DATA##*/}: run the stage train, or leave it out of MODELS"
     if [[ $VOCABULARY = shortlist && " $REPLACE_UNK " = *" dictionary "* ]] &&
         has_attention "$model"; then

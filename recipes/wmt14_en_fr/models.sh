@@ -34,6 +34,9 @@ without_unknown() { echo "$WORK/no-unk-${DATA##*/data-}/$1"; }
 
 dictionary_of() { echo "$TRAINING/dictionary-$(folder_of "$1")"; }
 
+# training_of MODEL: prints the name of the step that trains it
+training_of() { echo "train $1 on ${DATA##*/}"; }
+
 has_attention() { [[ $1 = RNNsearch-* ]]; }
 
 words_of MODELS RNNencdec-30 RNNsearch-30 RNNencdec-50 RNNsearch-50 'RNNsearch-50*'

@@ -58,7 +58,7 @@ stamp_of() {
     case $1 in
         select) with=" $KEEP_WORDS" ;;
         binarise) with=" ${DATA##*/}" ;;
-        train) with=" on ${DATA##*/}" ;; # each model has a stamp of its own
+        train) with=" on ${DATA##*/}" ;;
         translate | report) with=" ${CHOSEN[*]} on ${DATA##*/}, beam $BEAM" ;;
     esac
     echo "stage $1$with"
@@ -67,10 +67,12 @@ stamp_of() {
 # is_done STAGE: tells whether nothing of it is left to do.
 is_done() {
     local model
-    [[ -e $WORK/.done/$(stamp_of "$1") ]] || return 1
-    [[ $1 = train ]] || return 0
-    for model in "${CHOSEN[@]}"; do
-        [[ -e "$WORK/.done/train $model on ${DATA##*/}" ]] || return 1
+    if [[ $1 != train ]]; then
+        [[ -e $WORK/.done/$(stamp_of "$1") ]]
+        return
+    fi
+    for model in "${CHOSEN[@]}"; do # each has a stamp of its own
+        [[ -e $WORK/.done/$(training_of "$model") ]] || return 1
     done
 }
 

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from fairseq_rnnsearch.command_line import parser_of
+from fairseq_rnnsearch.command_line import help_text, parser_of
 from fairseq_rnnsearch.errors import UsageError
 
 # The function that runs a command, and whose docstring begins the help; the function that adds the
@@ -26,12 +26,12 @@ def run_one_of(
     parser = parser_of(prog, f"{description} Each command's --help has its options.")
     subparsers = parser.add_subparsers(required=True, metavar="COMMAND", dest="command")
     for name, (run, add_options, notes) in commands.items():
-        text = (inspect.getdoc(run) or name).replace("`", "")  # python -OO has no docstrings
+        text = help_text(inspect.getdoc(run)) or name
         command = subparsers.add_parser(
             name,
             help=text.splitlines()[0],
             description=text,
-            epilog=(notes or "").replace("`", ""),
+            epilog=help_text(notes),
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
