@@ -181,20 +181,15 @@ def judged(
         for layout in group:
             layout = layout._replace(single=single)
             try:
-                output = run(layout)
+                report, outputs = _compared(part, layout, run)
             except Refused as problem:
                 mistakes.setdefault(single, f"{problem} ({layout})")
                 continue
-            quantities, remarks = _comparable(output)
-            outputs = vectors(part, quantities)
-            errors = differences(outputs, vectors(part, numbers(part)))
-            report = PartReport(part, layout, errors, remarks=remarks)
             if report.ok:
                 return report
-            report = report._replace(where=_where(part, layout, quantities, _first(errors)))
             if _is_random(part, run, layout, outputs):
                 said = "returns other numbers when called again: dropout or random parameters?"
-                return report._replace(remarks=(*remarks, said))
+                return report._replace(remarks=(*report.remarks, said))
             differing.append(report)
             if any(max(differences(outputs, other).values()) <= DOUBLE for other in tried):
                 continue  # this layout makes no difference, and has no other explanation
@@ -208,6 +203,19 @@ def judged(
             message += f"; {in_single}"
         raise Refused(message)
     return min(differing, key=lambda report: max(report.errors.values()))
+
+
+def _compared(
+    part: str, layout: Layout, run: Callable[[Layout], Output]
+) -> tuple[PartReport, Arrays]:
+    """Run a part in a layout, and return the differences beside the numbers that they are of."""
+    quantities, remarks = _comparable(run(layout))
+    outputs = vectors(part, quantities)
+    errors = differences(outputs, vectors(part, numbers(part)))
+    report = PartReport(part, layout, errors, remarks=remarks)
+    if not report.ok:
+        report = report._replace(where=_where(part, layout, quantities, _first(errors)))
+    return report, outputs
 
 
 def _where(part: str, layout: Layout, quantities: Arrays, name: str) -> str:

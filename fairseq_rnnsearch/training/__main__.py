@@ -149,6 +149,18 @@ def _languages(options: argparse.Namespace) -> tuple[str, str]:
         UsageError: options do not go together, or name no two languages.
         UserError: a file is not there.
     """
+    _check_together(options)
+    names, said = _names_of_languages(options)
+    source, *rest = (name.strip().replace("-", "_") for name in names)
+    if len(rest) != 1 or source == rest[0] or not all(map(is_language, (source, *rest))):
+        raise UsageError(f"{said} two languages, such as en and pt-BR")
+    languages = source, rest[0]
+    _check_present(options, languages)
+    return languages
+
+
+def _check_together(options: argparse.Namespace) -> None:
+    """Check that the options name one text."""
     given = [options.pairs, options.source or options.target, options.corpus]
     if sum(map(bool, given)) > 1:
         raise UsageError("--pairs, --corpus, and --source with --target exclude each other")
@@ -158,31 +170,33 @@ def _languages(options: argparse.Namespace) -> tuple[str, str]:
         )
     if options.corpus and (options.valid or options.test):
         raise UsageError("--valid and --test go without --corpus, which has its own")
+
+
+def _names_of_languages(options: argparse.Namespace) -> tuple[list[str], str]:
+    """Return the names as they are given, and what a message says of the place where they are."""
     files = [options.source, options.target] if options.source else []
     suffixes = [suffix[1] if (suffix := _SUFFIX.search(file.name)) else "" for file in files]
     if options.languages or not files:
         names = (options.languages or "").split(",")
-        said = "--languages must name"
         if suffixes and names == suffixes[::-1]:
             raise UsageError(f"--languages {options.languages}: the files are {','.join(suffixes)}")
-    else:
-        names = suffixes
-        said = "the suffixes of the files must be"
-        if wrong := NO_LANGUAGES.intersection(names):
-            raise UsageError(f"the suffix {min(wrong)} is not a language: give --languages en,fr")
-    source, *rest = (name.strip().replace("-", "_") for name in names)
-    if len(rest) != 1 or source == rest[0] or not all(map(is_language, (source, *rest))):
-        raise UsageError(f"{said} two languages, such as en and pt-BR")
+        return names, "--languages must name"
+    if wrong := NO_LANGUAGES.intersection(suffixes):
+        raise UsageError(f"the suffix {min(wrong)} is not a language: give --languages en,fr")
+    return suffixes, "the suffixes of the files must be"
+
+
+def _check_present(options: argparse.Namespace, languages: tuple[str, str]) -> None:
+    """Check that there are the files that the options and the languages name."""
     files = [options.pairs, options.source, options.target]
     if options.corpus:
-        files += [options.corpus / f"{part}.{name}" for part in PARTS for name in (source, *rest)]
+        files += [options.corpus / f"{part}.{name}" for part in PARTS for name in languages]
     for file in filter(None, files):
         if not file.exists():
             raise UserError(f"there is no file {file}")
     for prefix in filter(None, (options.valid, options.test)):
-        for language in (source, rest[0]):
+        for language in languages:
             file_of(prefix, language)
-    return source, rest[0]
 
 
 def _remembered(
