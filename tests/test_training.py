@@ -566,9 +566,9 @@ REPORT = (
 def test_progress_is_a_line_for_each_report(capsys):
     progress = Progress(900, 0)
     for line in (
-        "29 of 31 training pairs have at most 50 words",
+        "29 of 31 training pairs have at most 50 tokens",
         REPORT.format("001", 25, "7.5", 25),
-        "29 of 31 training pairs have at most 50 words",
+        "29 of 31 training pairs have at most 50 tokens",
         "something else",
         "| valid | epoch 001 | valid on 'valid' subset | loss 2 | nll_loss 3 | x | ppl 8 | y",
         "| WARNING | \x1b[2J a sentence is long",

@@ -181,7 +181,9 @@ def _read_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", type=Path, metavar="FOLDER", help="folder for the tokenised files")
     parser.add_argument("--language", help="language of standard input")
     parser.add_argument("--join", action="store_true", help="join tokens to text")
-    parser.add_argument("--tokenizer", choices=TOKENIZERS, default="reversible")
+    parser.add_argument(
+        "--tokenizer", choices=TOKENIZERS, default="reversible", help="(default: %(default)s)"
+    )
     parser.add_argument(
         "--tokenizer-of",
         action="append",

@@ -16,7 +16,7 @@ _REPORT = re.compile(
     r".* num_updates=(?P<update>\d+)"
 )
 _VALIDATION = re.compile(r"\| valid \| epoch (\d+) .* nll_loss [^ ]+ .* ppl ([^ ]+)")
-_KEPT = re.compile(r"(\d+) of (\d+) training pairs have at most (\d+) words")
+_KEPT = re.compile(r"(\d+) of (\d+) training pairs have at most (\d+) tokens")
 _SHOWN = re.compile(r"Loaded checkpoint|[Ee]rror|WARNING")
 _BEGIN_ANEW = "\r\x1b[K"  # of a terminal's line
 

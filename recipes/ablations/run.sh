@@ -96,10 +96,12 @@ numbers_of() {
 
 # plan_ablations: says how many trainings there are and, of Multi30k, what one takes.
 plan_ablations() {
-    local trainings=$((${#CHOSEN[@]} * (${#RATES[@]} + ${#ALL_SEEDS[@]} - 1)))
-    log "$(counted "$trainings" training) of $(counted "${#CHOSEN[@]}" arm), each like this one:"
+    local trainings=$((${#CHOSEN[@]} * (${#RATES[@]} + ${#ALL_SEEDS[@]} - 1))) rates
+    printf -v rates ' or %s' "${RATES[@]}"
+    log "$(counted "$trainings" training) of $(counted "${#CHOSEN[@]}" arm)," \
+        "learning rate${rates# or}, each like this one:"
     if [[ $CORPUS = multi30k ]]; then
-        say_plan "$WORK" "${MULTI30K_COUNTS[@]}"
+        LEARNING_RATE=${RATES[0]} say_plan "$WORK" "${MULTI30K_COUNTS[@]}"
     else
         log "$UPDATES updates; their time, disk and memory depend on the text in $LONG_DIR"
     fi

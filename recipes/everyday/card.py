@@ -110,7 +110,8 @@ model translates them before its parameters are rounded to 8 bits. Afterwards it
 
 ## How it was made
 
-`TARGET={target} bash recipes/everyday/run.sh` of fairseq_rnnsearch, with these settings:
+`TATOEBA=fra-eng.zip TEST_PREFIX=test-v2021-08-07 TARGET={target} bash recipes/everyday/run.sh` in a
+checkout of fairseq_rnnsearch (`--help` says where both come from), with these settings:
 
 ```text
 {_settings(options.settings)}

@@ -1,6 +1,6 @@
 """Presets: differences from the configuration's defaults, which are the paper's sizes.
 
-A number in a preset's name is the longest training sentence in words, as in the paper's
+A number in a preset's name is the longest training sentence in tokens, in the paper words, as in
 RNNsearch-30 and RNNsearch-50; the ``alignment_heatmap`` task drops longer pairs.
 """
 

@@ -201,14 +201,14 @@ class ParallelDataTask(TranslationTask):
         longest = np.maximum(*word_counts(dataset))[indices]
         chosen = indices[longest <= self.cfg.max_train_words]
         logger.info(
-            "%d of %d training pairs have at most %d words on either side; longer ones are dropped",
+            "%d of %d training pairs have at most %d tokens on either side; longer ones are dropped",
             len(chosen),
             len(indices),
             self.cfg.max_train_words,
         )
         if not len(chosen):
             raise UserError(
-                f"no training pair has at most {self.cfg.max_train_words} words on either side: "
+                f"no training pair has at most {self.cfg.max_train_words} tokens on either side: "
                 "raise --max-train-words (0 keeps all)"
             )
         return chosen
