@@ -105,6 +105,17 @@ def vectors(kind):
     assert_close(*found, rtol=close, atol=close)
 
 
+def gradients_of_vectors(kind):
+    """Gradients may be cut out of wider rows, or be one row for all words."""
+    from fairseq_rnnsearch.kernels.gpu import word_vectors
+
+    words, columns = torch.tensor([[0, 1], [1, 2]]), torch.arange(5.0)
+    d = {"cut out": columns.repeat(2, 2, 1)[..., :3], "one row": columns[:3].expand(2, 2, 3)}[kind]
+    table = torch.zeros(4, 3, requires_grad=True)
+    [found] = torch.autograd.grad(word_vectors.vectors(words, table), table, d)
+    assert_close(found, torch.zeros(4, 3).index_add_(0, words.flatten(), d.reshape(4, 3)))
+
+
 def output_layer(rows=9, symbols=11, width=2):
     return randn(rows, width), randn(symbols, width), randn(symbols)
 
@@ -203,6 +214,8 @@ def norm():
 CHECKS = {name: partial(as_the_reference, name) for name in CASES} | {
     "vectors": partial(vectors, torch.float32),
     "vectors, bfloat16": partial(vectors, torch.bfloat16),
+    "vectors, cut out": partial(gradients_of_vectors, "cut out"),
+    "vectors, one row": partial(gradients_of_vectors, "one row"),
     "decoder, long sentences": long_sentences,
     "cost, padding": partial(padding, 0.0),
     "cost, padding, smoothed": partial(padding, 0.1),

@@ -1,5 +1,6 @@
 """Beam search in single steps against fairseq's own generator on the reference kernels."""
 
+import math
 import re
 from itertools import chain
 
@@ -213,6 +214,15 @@ def test_a_length_that_no_translation_has_is_refused():
     message = "--min-len 9: a translation of 6 source tokens (with </s>) is no longer than 4"
     with pytest.raises(UserError, match=re.escape(message)):
         search(StepwiseGenerator, [model_of("fast")], min_len=9, max_len_a=0, max_len_b=4)
+
+
+def test_a_model_whose_parameters_are_not_numbers_is_named():
+    model = model_of("fast")
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(math.nan)
+    with pytest.raises(UserError, match="the model's probabilities are not numbers"):
+        search(StepwiseGenerator, [model])
 
 
 # --- around a search -----------------------------------------------------------------------------

@@ -201,6 +201,12 @@ def test_without_gradients_the_values_are_the_same(case):
     assert_close(found, tuple(x.detach() for x in outputs(reference, case)), **CLOSE)
 
 
+def test_memory_of_inference_serves_training():
+    with torch.inference_mode():
+        operations.scratch("a test's", 3, torch.float32)
+    operations.scratch("a test's", 3, torch.float32).fill_(1)
+
+
 def test_each_tensor_may_go_without_gradient_and_be_stored_in_any_way(case):
     tensors = case[2]
     for wanted in range(len(tensors)):

@@ -245,6 +245,40 @@ def test_averages_that_are_stored_in_another_way_are_updated_too():
         optimizers[1].step()
 
 
+@pytest.mark.parametrize("on_a_gpu", [False, True])
+def test_what_lies_between_a_parameters_numbers_stays(on_a_gpu, monkeypatch):
+    monkeypatch.setattr(one_pass, "runs_triton", lambda tensor: on_a_gpu)
+    memory = torch.ones(4, 5)
+    parameter = torch.nn.Parameter(memory[:, :3])
+    parameter.grad = torch.ones(4, 3)
+    one_pass.OnePassAdadelta([parameter]).step()
+    assert (memory[:, :3] < 1).all() and (memory[:, 3:] == 1).all()
+
+
+def test_autograd_sees_that_parameters_have_changed():
+    parameter = torch.nn.Parameter(torch.tensor([2.0, 3.0]))
+    cost = (parameter * parameter * torch.ones(2, requires_grad=True)).sum()
+    optimizer = one_pass.OnePassAdadelta([parameter])
+    cost.backward(retain_graph=True)
+    optimizer.step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        cost.backward()
+
+
+def test_what_only_torch_s_own_can_do_is_left_to_it():
+    parameter = torch.nn.Parameter(torch.ones(1))
+    parameter.grad = torch.ones(1)
+    one_pass.OnePassAdadelta([parameter], maximize=True).step()
+    assert parameter > 1
+
+
+def test_the_norm_is_computed_where_the_gradients_are():
+    gradient = torch.tensor([3.0, 4.0])
+    with torch.device("meta"):  # the default of what a program makes
+        norm = one_pass.norm_of([gradient])
+    assert norm == 5
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_the_norm_does_not_depend_on_threads(dtype, monkeypatch):
     gradients = [torch.randn(size, dtype=dtype) for size in (3, 100_003, 0)]
@@ -304,8 +338,10 @@ def test_clipping(clip_norm, factor, dtype, rtol):
 
 def test_clipping_without_gradients_and_with_some():
     params = parameters()
-    optimizer = build(params)
+    optimizer, before = build(params), values(params)
     assert optimizer.clip_grad_norm(1.0) == 0
+    optimizer.step()
+    assert same(values(params), before)
     params[1].grad = torch.tensor([0.0, 4.0], dtype=torch.float64)
     assert optimizer.clip_grad_norm(1.0) == 4
     [only] = clipped(optimizer)

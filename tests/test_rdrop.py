@@ -73,6 +73,17 @@ def test_gradients_in_c_are_those_of_torch(dtype, most, monkeypatch):
     assert_close(*gradients, rtol=0, atol=most)
 
 
+def test_words_of_another_type_or_shape():
+    """C would read numbers of 32 bits as half as many of 64, and words that are not there."""
+    logits = torch.randn(4, 3, 50)
+    words, present = torch.randint(50, (2, 3)), torch.ones(2, 3, dtype=torch.bool)
+    expected = rdrop_cost(logits, words, present, 0.0, 5.0)
+    assert_close(rdrop_cost(logits, words.int(), present, 0.0, 5.0), expected, rtol=0, atol=0)
+    for wrong in ((logits[:3], words, present), (logits, words[:1], present[:1])):
+        with pytest.raises(ValueError, match=r"must be \(2 batch, target, symbols\)"):
+            rdrop_cost(*wrong, 0.0, 5.0)
+
+
 def test_bfloat16_logits_are_summed_in_float32():
     logits = torch.zeros(2, 1000, 8, dtype=torch.bfloat16)  # it would keep two digits of the sum
     words = torch.zeros(1, 1000, dtype=torch.long)

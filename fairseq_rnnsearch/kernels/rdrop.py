@@ -52,7 +52,16 @@ def rdrop_cost(
     Returns:
         the cost; and without gradient the mean of both readings' -log p of the words, and the
         divergence, [KL(p || q) + KL(q || p)] / 2. All are summed, in float32 or wider.
+
+    Raises:
+        ValueError: if the shapes differ.
     """
+    batch, target = words.shape
+    if logits.shape[:2] != (2 * batch, target) or present.shape != words.shape:
+        raise ValueError(
+            f"logits {tuple(logits.shape)}, words {tuple(words.shape)} and present"
+            f" {tuple(present.shape)} must be (2 batch, target, symbols) and twice (batch, target)"
+        )
     return _RDropCost.apply(logits, words.flatten(), present.flatten(), label_smoothing, alpha)
 
 
@@ -93,11 +102,11 @@ def _compiled(
     alpha: float,
 ) -> tuple[Tensor, Tensor]:
     """Return the three sums and the gradient of the logits, by C."""
-    words, present = words.contiguous(), present.bool().contiguous()
+    words, present = words.long().contiguous(), present.bool().contiguous()
     check_words(words, logits.size(2))
     threads, (rows, target, symbols) = torch.get_num_threads(), logits.shape
     dtype, gradient = accurate_type(logits.dtype), torch.empty_like(logits)
-    costs = torch.empty(len(words), 3, dtype=dtype)
+    costs = logits.new_empty(len(words), 3, dtype=dtype)
     memory = scratch("R-Drop", 2 * threads * symbols, dtype)
     functions.rdrop_cost(
         *(threads, rows // 2, target, symbols),

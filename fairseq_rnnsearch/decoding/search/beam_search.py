@@ -149,7 +149,8 @@ def search_in_steps(
         prefix: the first words of the translations, ``(sentences, words)``, padded; or None.
 
     Raises:
-        UserError: if no translation can be as long as ``min_len``.
+        UserError: if no translation can be as long as ``min_len``; if the model's probabilities
+            are not numbers.
     """
     return _Search(generator, models, sample, prefix).run()
 
@@ -216,7 +217,11 @@ class _Search:
             rows, unfinished = self._advance(step, history, *_read(*candidates))
             if not self._sentences or (self._limits.stops_at_longest and step >= self._max_len):
                 break
-            assert step < self._max_len, f"{step} < {self._max_len}"
+            if step >= self._max_len:  # by now every hypothesis must end
+                raise UserError(
+                    "no translation ends: the model's probabilities are not numbers, as of a"
+                    " training that has diverged"
+                )
             history.end_step(rows)
             words, parents, scores = self._sent(rows, scores.dtype)
             for steps in self._steps:

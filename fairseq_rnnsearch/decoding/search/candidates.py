@@ -33,7 +33,7 @@ def best(lprobs: Tensor, scores: Tensor, k: int) -> tuple[Tensor, Tensor, Tensor
     """
     if compiled := FUNCTIONS.that_take(lprobs):
         values = lprobs.new_empty(len(lprobs), k)
-        words, hypotheses = torch.empty(2, len(lprobs), k, dtype=torch.long)
+        words, hypotheses = lprobs.new_empty(2, len(lprobs), k, dtype=torch.long)
         tensors = (lprobs, scores.to(lprobs.dtype).contiguous(), values, words, hypotheses)
         pointers = (tensor.data_ptr() for tensor in tensors)
         compiled.best_words(torch.get_num_threads(), *lprobs.shape, k, *pointers)

@@ -154,7 +154,7 @@ class CompiledOperations(Operations):
     ) -> None:
         exact, operands = self._exact, self._operands
         B, source, n = _sizes("align_backward: keys", keys, 3)
-        scratch = torch.empty(self.parts, n, dtype=exact)
+        scratch = torch.empty(self.parts, n, dtype=exact, device="cpu")
         self._c.align_backward(
             self.parts, B, source, n,
             _whole("align_backward: keys", keys, exact, (B, source, n)),
@@ -179,8 +179,8 @@ class CompiledOperations(Operations):
         exact, operands = self._exact, self._operands
         B, symbols = shape = _sizes("cost_of_words: logits", logits, 2)
         kept, spread = smoothing(label_smoothing, symbols)
-        nll, all_symbols = torch.empty(2, B, dtype=exact)
-        scratch = torch.empty(self.parts, symbols, dtype=exact)
+        nll, all_symbols = torch.empty(2, B, dtype=exact, device="cpu")
+        scratch = torch.empty(self.parts, symbols, dtype=exact, device="cpu")
         arguments = (
             self.parts, B, symbols,
             _whole("cost_of_words: logits", logits, operands, shape),

@@ -34,7 +34,8 @@ def takes_search(start: SearchStart) -> bool:
     weights = [unit.recurrent_gates, unit.recurrent_proposed, readout.state_weight]
     if alignment_model is not None:
         weights.append(alignment_model.state_weight)
-    return output.weight.dtype == start.initial.dtype and takes(weights, start.initial.dtype)
+    dtype = start.initial.dtype
+    return {output.weight.dtype, output.bias.dtype} == {dtype} and takes(weights, dtype)
 
 
 def takes(weights: Sequence[Tensor], dtype: torch.dtype) -> bool:

@@ -35,7 +35,8 @@ def scratch(purpose: str, size: int, dtype: torch.dtype) -> Tensor:
     tensors = _memory().__dict__
     memory = tensors.get(purpose)
     if memory is None or memory.dtype != dtype or len(memory) < size:
-        memory = tensors[purpose] = torch.empty(size, dtype=dtype)
+        with torch.inference_mode(False):  # what translating allocates may serve training later
+            memory = tensors[purpose] = torch.empty(size, dtype=dtype, device="cpu")
     return memory[:size]
 
 

@@ -268,6 +268,7 @@ def _keys_backward(
     key = tl.load(keys + at, mask=there, other=0.0).to(exact)
     d_key = tl.zeros((POSITIONS, WIDTH), exact)
     d_v_here = d_key  # summed over positions, that is over threads, only at the end
+    to_step = tl.cast(to_step, tl.int64)  # large batches have more numbers than 32 bits count
     for i in tl.range(0, steps, loop_unroll_factor=4):
         d_e = tl.load(d_energy + (i * batch + row) * source + s, mask=is_position, other=0.0)
         q = tl.load(queries + i * to_step + row * to_query + column, mask=here, other=0.0)

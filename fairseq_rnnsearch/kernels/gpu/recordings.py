@@ -17,6 +17,8 @@ import torch
 from torch import Tensor, nn
 from torch.func import functional_call
 
+from fairseq_rnnsearch.kernels.derived import first_order
+
 STEP = 8  # positions: a batch of 30 words is computed as one of 32
 
 Cost = tuple[Tensor, Tensor, Tensor | None]  # cost, -log p, alignment weights
@@ -214,6 +216,7 @@ class _Launched(torch.autograd.Function):
         return cost, nll, alpha
 
     @staticmethod
+    @first_order
     def backward(
         ctx: torch.autograd.function.FunctionCtx, d_cost: Tensor, *_: Tensor | None
     ) -> tuple[Tensor | None, ...]:

@@ -34,7 +34,8 @@ class _Vectors(torch.autograd.Function):
     def backward(ctx: torch.autograd.function.FunctionCtx, d: Tensor) -> tuple[None, Tensor]:
         [words] = ctx.saved_tensors
         width = d.size(-1)
-        d, (in_order, place) = d.reshape(-1, width), words.flatten().int().sort(stable=True)
+        d = d.reshape(-1, width).contiguous()  # rows that are cut out or repeated stay a view
+        in_order, place = words.flatten().int().sort(stable=True)
         d_table = d.new_zeros(ctx.symbols, width, dtype=accurate_type(d.dtype))
         _sum_of_rows[(len(d), triton.cdiv(width, COLUMNS))](
             *(in_order, place, d, d_table, len(d), width), ROWS=ROWS, COLUMNS=COLUMNS

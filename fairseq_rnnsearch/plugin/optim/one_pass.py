@@ -1,8 +1,8 @@
 """torch's Adadelta in one pass over memory: in C on a CPU, in Triton on a GPU.
 
 torch's own copies every parameter twice and reads memory for each of ten operations. It does the
-work where there is neither a compiler nor Triton, and on what is not contiguous. The equations are
-the same, and checkpoints of either continue with the other.
+work where there is neither a compiler nor Triton, and on what is not contiguous or of several
+types. The equations are the same, and checkpoints of either continue with the other.
 """
 
 import ctypes
@@ -43,7 +43,8 @@ class OnePassAdadelta(torch.optim.Adadelta):
     @property
     def runs_triton(self) -> bool:
         """Whether an update is made by Triton, which can skip it without asking the device."""
-        return all(runs_triton(p) for group in self.param_groups for p in group["params"])
+        parameters = [p for group in self.param_groups for p in group["params"]]
+        return all(map(runs_triton, parameters)) and self._takes(parameters)
 
     @torch.no_grad()
     def step(self, closure: Callable | None = None) -> Tensor | float | None:
@@ -66,12 +67,14 @@ class OnePassAdadelta(torch.optim.Adadelta):
             factor = 1.0 if self.factor is None else self.factor.item()
             update = partial(_update, functions=functions, factor=factor)
         else:
-            if self.factor is not None:
+            if self.factor is not None and learning:
                 torch._foreach_mul_(gradients_of(learning), self.factor)
             super().step()
             return cost
         for group, of_group in groups:
             update([(p, p.grad, *self._averages_of(p)) for p in of_group], group)
+        for parameter in learning:  # autograd cannot see what C and Triton write
+            torch.autograd.graph.increment_version(parameter)
         self._uncounted.update(learning)
         return cost
 
@@ -96,14 +99,20 @@ class OnePassAdadelta(torch.optim.Adadelta):
 
     def _functions_for(self, parameters: Sequence[Tensor]) -> ctypes.CDLL | None:
         """Return the compiled functions if they take an update's tensors."""
-        tensors = list(parameters)
+        return FUNCTIONS.that_take(*parameters) if self._takes(parameters) else None
+
+    def _takes(self, parameters: Sequence[Tensor]) -> bool:
+        """Tell whether one pass can update them: an update's four tensors are dense and alike."""
         for parameter in parameters:
-            state = self.state[parameter]  # another program may have stored it
-            own = [parameter.grad, *(state[name] for name in AVERAGES if name in state)]
-            if any(tensor.shape != parameter.shape for tensor in own):
-                return None
-            tensors += own
-        return FUNCTIONS.that_take(*tensors)
+            state = self.state.get(parameter, {})  # another program may have stored it
+            own = [state[name] for name in AVERAGES if name in state]
+            own += gradients_of([parameter])
+            shape, dtype = parameter.shape, parameter.dtype
+            if not _is_dense(parameter) or not all(
+                _is_dense(x) and x.shape == shape and x.dtype == dtype for x in own
+            ):
+                return False
+        return not any(group["maximize"] for group in self.param_groups)
 
     def _averages_of(self, parameter: Tensor) -> tuple[Tensor, Tensor]:
         """Return E[g^2] and E[D^2], zero before the first update."""
@@ -112,6 +121,10 @@ class OnePassAdadelta(torch.optim.Adadelta):
             state["step"] = torch.zeros(())
             state |= {name: torch.zeros_like(parameter) for name in AVERAGES}
         return tuple(state[name] for name in AVERAGES)
+
+
+def _is_dense(x: Tensor) -> bool:
+    return x.layout is torch.strided and x.is_contiguous()
 
 
 def gradients_of(parameters: Sequence[Tensor]) -> list[Tensor]:
@@ -123,7 +136,7 @@ def norm_of(gradients: Sequence[Tensor]) -> Tensor:
     """Return the norm of all gradients together, ``()``, in float32 at least."""
     dtype = torch.promote_types(gradients[0].dtype, torch.float32)
     if functions := FUNCTIONS.that_take(*gradients):
-        squares = torch.empty(len(gradients), dtype=torch.float64)
+        squares = torch.empty(len(gradients), dtype=torch.float64, device="cpu")
         threads = torch.get_num_threads()
         for gradient, square in zip(gradients, squares, strict=True):
             functions.sum_of_squares(

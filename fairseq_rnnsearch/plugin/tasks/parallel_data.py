@@ -201,7 +201,7 @@ class ParallelDataTask(TranslationTask):
         longest = np.maximum(*word_counts(dataset))[indices]
         chosen = indices[longest <= self.cfg.max_train_words]
         logger.info(
-            "%d of %d training pairs have at most %d tokens on either side; longer ones are dropped",
+            "%d of %d training pairs have at most %d tokens on either side; others are dropped",
             len(chosen),
             len(indices),
             self.cfg.max_train_words,

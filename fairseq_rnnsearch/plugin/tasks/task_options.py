@@ -43,8 +43,9 @@ class AlignmentHeatmapConfig(TranslationConfig):
     )  # fmt: skip
     max_train_words: Optional[int] = field(
         default=None,
-        metadata={"help": "drop training pairs with more tokens (words or subwords) on either side, "
-                  "end symbol not counted (default: the architecture's, 30 or 50; 0: keep all)"},
+        metadata={"help": "drop training pairs with more tokens (words or subwords) on either "
+                  "side, end symbol not counted (default: the architecture's, 30 or 50; 0: "
+                  "keep all)"},
     )  # fmt: skip
 
     # training
