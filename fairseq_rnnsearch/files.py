@@ -10,7 +10,7 @@ import re
 import stat
 import uuid
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -53,6 +53,8 @@ def replacing(path: str | os.PathLike[str], *, durable: bool = False) -> Iterato
     unfinished = path.parent / f".{uuid.uuid4().hex}.unfinished"
     try:
         with _naming(path, unfinished):
+            if path.is_dir() and not path.is_symlink():  # before the work, not after it
+                raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
             with _begun(unfinished):
                 yield unfinished
                 if unfinished.exists():
@@ -108,6 +110,18 @@ def make_folder(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         if not os.access(folder, os.W_OK):
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+
+
+def refuse_overwriting(path: Path, inputs: Iterable[tuple[str, Path]]) -> None:
+    """Raise a UserError if a path to write is a file that the command reads.
+
+    Args:
+        inputs: the files that it reads, each with the option that names it, for the message.
+    """
+    for option, file in inputs:
+        if file.resolve() == path.resolve():
+            named = f"{option} {file}".lstrip()
+            raise UserError(f"{named} would be overwritten by the results; write them elsewhere")
 
 
 def refuse_link_to_nothing(path: Path) -> None:

@@ -83,6 +83,7 @@ FILES = {
     "links": b"\n\n\n",
     "later": b"4 1 1\n",
     "source.tok": b"a\n",
+    "alignments.jsonl": b'{"id": 0, "source": ["a"], "target": ["b"], "weights": [[1]]}\n',
     "a.en": b"a\n",
     "b.fr": b"b\n",
 }
@@ -186,7 +187,7 @@ COMMANDS = {  # words of each command, and parts of its one line
         "--symmetrise union needs --inverse"
     ],
     "rnnsearch-align x --source=@here/source.tok --target=@two --out=@here": [
-        "source.tok would be overwritten: name another folder than --out "
+        "--source @here/source.tok would be overwritten by the results"
     ],
     f"{_ALIGN} --source=@nowhere --target=@nowhere --device=meta": [
         "--device 'meta': must be cpu on this machine"
@@ -202,7 +203,9 @@ COMMANDS = {  # words of each command, and parts of its one line
     f"{_AER} --gold=@links": ["links holds no links"],
     "rnnsearch-evaluate aer --gold=/dev/zero --hypothesis=@links": ["a device, not"],
     "rnnsearch-evaluate alignments --alignments=/dev/zero --ids 0 --out=@new": ["a device, not"],
-    f"{_DICTIONARY} --out=@two": ["--source @two would be overwritten by --out"],
+    f"{_DICTIONARY} --out=@two": ["--source @two would be overwritten by the results"],
+    "rnnsearch-evaluate alignments --ids 0 --format jsonl --out=@here"
+    " --alignments=@here/alignments.jsonl": ["jsonl would be overwritten by the results"],
     "rnnsearch-export en-fr --to-checkpoint=@new --weights int8": [
         "--weights and --to-checkpoint exclude each other"
     ],
@@ -473,6 +476,21 @@ CALLS = [  # in a folder with a file and a folder, and parts of what is said
     (lambda here: make_folder(here / "gone"), "gone is a link to nowhere, which does not exist"),
     (lambda here: replacing(here / "gone").__enter__(), "gone is a link to nowhere"),
     (lambda here: write_gallery(here, [PAIR, PAIR], ("jsonl",)), "alignment 0 after 0"),
+    *(
+        (
+            lambda here, name=name, format=format: write_gallery(
+                here, [PAIR], (format,), inputs=[("--source", here / "folder/.." / name)]
+            ),
+            "--source ", f"/{name} would be overwritten by the results; write them elsewhere",
+        )
+        for name, format in {
+            "alignments.pharaoh": "pharaoh",
+            "index.html": "html",
+            "sentence0000.txt": "text",
+            "sentence0000.png": "png",
+        }.items()
+    ),
+    (lambda here: replacing(here / "folder").__enter__(), "folder cannot be written: Is a dir"),
     *(
         (save("a.png", np.ones(shape)), f"have shape {shape}", "1 target and 2 source words")
         for shape in ((2, 1), (1, 3), (2,), (1, 1, 2))

@@ -140,8 +140,13 @@ def test_sentences_without_unknown_words(files, capsys):
     options |= {"target-dictionary": "fr"}
     with pytest.raises(UsageError, match="must end in their languages, such as "):
         run("no-unk", files, options | {"reference": "t.en"})
-    run("no-unk", files, options)
     known = files / "known"
+    (known / "text.fr").mkdir(parents=True)
+    with pytest.raises(UserError, match=r"text\.fr cannot be written: Is a directory"):
+        run("no-unk", files, options)
+    assert not (known / "text.en").exists()
+    (known / "text.fr").rmdir()
+    run("no-unk", files, options)
     assert (known / "text.en").read_text() == "a b\n" and (known / "text.fr").read_text() == "x\n"
     assert "1 of 3 sentence pairs" in capsys.readouterr().out
 

@@ -31,7 +31,7 @@ from fairseq_rnnsearch.alignment.figures.alignment import pharaoh
 from fairseq_rnnsearch.command_line import parser_of, program, usage
 from fairseq_rnnsearch.data.corpus import check_parallel
 from fairseq_rnnsearch.errors import UserError, counted
-from fairseq_rnnsearch.files import replacing
+from fairseq_rnnsearch.files import refuse_overwriting, replacing
 from fairseq_rnnsearch.inference.command_options import (
     add_heatmap_options,
     add_model_options,
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     inverse = _inverse_of(model, options) if options.inverse else None
     with contextlib.ExitStack() as stack:
         stack.enter_context(logging_redirect_tqdm())
-        gallery = stack.enter_context(Gallery(options.out, formats, look=look))
+        gallery = stack.enter_context(Gallery(options.out, formats, look, _inputs(options)))
         stack.enter_context(model.as_one_text())
         texts = [_begun(stack, options.out / name) for name in TEXTS]
         if inverse:
@@ -106,12 +106,12 @@ def _check(options: argparse.Namespace) -> None:
     """
     if options.symmetrise and not options.inverse:
         raise UserError(f"--symmetrise {options.symmetrise} needs --inverse, the other direction")
-    written = {(options.out / name).resolve() for name in (*TEXTS, JOINED)}
-    for file in (options.source, options.target):
-        if file.resolve() in written:
-            raise UserError(
-                f"{file} would be overwritten: name another folder than --out {options.out}"
-            )
+    for name in (*TEXTS, JOINED):
+        refuse_overwriting(options.out / name, _inputs(options))
+
+
+def _inputs(options: argparse.Namespace) -> list[tuple[str, Path]]:
+    return [("--source", options.source), ("--target", options.target)]
 
 
 def _inverse_of(model: "Translator", options: argparse.Namespace) -> "Translator":

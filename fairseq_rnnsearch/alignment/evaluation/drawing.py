@@ -37,7 +37,8 @@ def draw_alignments(options: argparse.Namespace) -> None:
     look = Look(options.style, f"Alignments of {options.alignments}")
     with usage():
         formats = parse_formats(options.format)
-    write_gallery(options.out, chosen, formats, look=look)
+    inputs = [("--alignments", options.alignments)]
+    write_gallery(options.out, chosen, formats, look=look, inputs=inputs)
 
 
 def parse_ids(text: str, count: int | None, option: str) -> list[int]:

@@ -6,6 +6,7 @@ RNNsearch's own: each target word is linked to the source word of most weight.
 """
 
 import argparse
+import contextlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import compress
@@ -24,7 +25,7 @@ from fairseq_rnnsearch.alignment.evaluation.sentences import (
 from fairseq_rnnsearch.alignment.evaluation.subcommands import add_file, add_number
 from fairseq_rnnsearch.alignment.figures import Alignment, read_alignments
 from fairseq_rnnsearch.errors import UsageError, UserError, counted, option_of
-from fairseq_rnnsearch.files import make_folder, write_text
+from fairseq_rnnsearch.files import make_folder, refuse_overwriting, replacing
 
 UNKNOWN = "<unk>"
 
@@ -98,20 +99,23 @@ def learn(options: argparse.Namespace) -> None:
             " --fewest 1 takes all links"
         )
     lines = (f"{word} {translation}" for word, translation in words.items())
-    _write_lines(options.out, lines, options)
+    _write_lines({options.out: lines}, options)
     print(f"{options.out}: {counted(len(words), 'word')}")
 
 
-def _write_lines(path: Path, lines: Iterable[str], options: argparse.Namespace) -> None:
-    """Write lines, but refuse to overwrite a file that an option names.
+def _write_lines(files: Mapping[Path, Iterable[str]], options: argparse.Namespace) -> None:
+    """Write the lines of files, all or none, but overwrite no file that an option names.
 
     Raises:
-        UserError: if they would overwrite one.
+        UserError: if they would overwrite one, or cannot be written.
     """
-    for name, given in vars(options).items():
-        if name != "out" and isinstance(given, Path) and given.resolve() == path.resolve():
-            raise UserError(f"{option_of(name)} {given} would be overwritten by --out")
-    write_text(path, "".join(f"{line}\n" for line in lines))
+    given = [(option_of(name), value) for name, value in vars(options).items() if name != "out"]
+    inputs = [(option, value) for option, value in given if isinstance(value, Path)]
+    with contextlib.ExitStack() as stack:
+        for path, lines in files.items():
+            refuse_overwriting(path, inputs)
+            unfinished = stack.enter_context(replacing(path))
+            unfinished.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 def read_translations(path: Path) -> dict[str, str]:
@@ -195,7 +199,7 @@ def replace(options: argparse.Namespace) -> None:
         replace_unknown(there, alignments.get(number, nothing), here, dictionary)
         for number, (here, there) in enumerate(zip(source, translations, strict=True))
     ]
-    _write_lines(options.out, replaced, options)
+    _write_lines({options.out: replaced}, options)
 
 
 # --- the sentences without unknown words --------------------------------------------------------
@@ -226,7 +230,7 @@ def write_subset(options: argparse.Namespace) -> None:
     words = (options.source_dictionary, options.target_dictionary)
     known = known_sentences(source, [reference], *map(read_known_words, words))
     make_folder(options.out)
-    for path, sentences in ((options.source, source), (options.reference, reference)):
-        out = options.out / f"text{path.suffix}"
-        _write_lines(out, compress(sentences, known), options)
+    sides = (endings[0], source), (endings[1], reference)
+    files = {options.out / f"text{end}": compress(text, known) for end, text in sides}
+    _write_lines(files, options)
     print(f"{known.sum():,} of {len(source):,} sentence pairs without unknown words")

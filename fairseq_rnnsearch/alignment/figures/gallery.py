@@ -30,7 +30,14 @@ from fairseq_rnnsearch.alignment.figures.picture_files import FORMATS as PICTURE
 from fairseq_rnnsearch.alignment.figures.styles import PLAIN, Look
 from fairseq_rnnsearch.alignment.figures.terminal import text_heatmap
 from fairseq_rnnsearch.errors import UserError, counted
-from fairseq_rnnsearch.files import give_up, make_folder, remove_unfinished, replacing, write_text
+from fairseq_rnnsearch.files import (
+    give_up,
+    make_folder,
+    refuse_overwriting,
+    remove_unfinished,
+    replacing,
+    write_text,
+)
 
 TEXT_WIDTH = 120
 
@@ -71,15 +78,23 @@ class Gallery:
         folder: created if missing.
         formats: some of ``FORMATS``.
         look: the style of pictures and page, and the page's title.
+        inputs: files that must stay, as for `refuse_overwriting`.
 
     Raises:
-        UserError: when something cannot be written.
+        UserError: when something cannot be written, or would overwrite an input.
     """
 
-    def __init__(self, folder: Path, formats: Sequence[str], look: Look = PLAIN) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        formats: Sequence[str],
+        look: Look = PLAIN,
+        inputs: Sequence[tuple[str, Path]] = (),
+    ) -> None:
         self._folder = Path(folder)
         self._formats = tuple(formats)
         self._look = look
+        self._inputs = inputs
         self._lines: dict[str, IO[str]] = {}
         self._page: Page | None = None
         self._last: int | None = None
@@ -91,14 +106,18 @@ class Gallery:
         with contextlib.ExitStack() as files:
             for name in LINES:
                 if name in self._formats:
-                    unfinished = files.enter_context(replacing(self._folder / LINES[name][0]))
+                    path = self._folder / LINES[name][0]
+                    refuse_overwriting(path, self._inputs)
+                    unfinished = files.enter_context(replacing(path))
                     self._unfinished.append(unfinished)
                     # Lone surrogates stand in it as in JSON.
                     file = unfinished.open("w", encoding="utf-8", errors="backslashreplace")
                     self._lines[name] = files.enter_context(file)
             if "html" in self._formats:
+                path = self._folder / "index.html"
+                refuse_overwriting(path, self._inputs)
                 sentences = files.enter_context(tempfile.TemporaryFile())
-                self._page = Page(self._folder / "index.html", self._look, sentences)
+                self._page = Page(path, self._look, sentences)
             self._files = files.pop_all()
         return self
 
@@ -133,11 +152,14 @@ class Gallery:
             self._page.add(alignment)
         path = self._folder / f"sentence{alignment.id:04d}"
         if "text" in self._formats:
-            write_text(path.with_suffix(".txt"), text_heatmap(alignment, TEXT_WIDTH) + "\n")
+            text = path.with_suffix(".txt")
+            refuse_overwriting(text, self._inputs)
+            write_text(text, text_heatmap(alignment, TEXT_WIDTH) + "\n")
         words = alignment.source, alignment.target
         for name in PICTURES:
             if name in self._formats:
                 picture = path.with_suffix(f".{name}")
+                refuse_overwriting(picture, self._inputs)
                 save_heatmap(picture, *words, alignment.weights, style=self._look.style)
 
 
@@ -147,19 +169,20 @@ def write_gallery(
     formats: Sequence[str],
     look: Look = PLAIN,
     progress: bool = False,
+    inputs: Sequence[tuple[str, Path]] = (),
 ) -> None:
     """Write every alignment in every format, in the order of their ids.
 
     Args:
-        folder, formats, look: as for `Gallery`.
+        folder, formats, look, inputs: as for `Gallery`.
         progress: show on the standard error how far it is, and where the files are.
 
     Raises:
-        UserError: when something cannot be written, and for two alignments with one id.
+        UserError: as for `Gallery`, and for two alignments with one id.
     """
     ordered = sorted(alignments, key=lambda alignment: alignment.id)
     bar = tqdm(ordered, "drawing alignments", unit="sentence", disable=not progress)
-    with Gallery(folder, formats, look) as gallery:
+    with Gallery(folder, formats, look, inputs) as gallery:
         for alignment in bar:
             gallery.add(alignment)
     if progress:
