@@ -3,6 +3,7 @@
 import math
 import os
 import random
+import time
 from pathlib import Path
 
 import numpy as np
@@ -10,6 +11,7 @@ import pytest
 
 from fairseq_rnnsearch.alignment.evaluation.__main__ import main
 from fairseq_rnnsearch.alignment.evaluation.alignment_error_rate import (
+    NO_LINKS,
     Counts,
     bootstrap_interval,
     count_links,
@@ -173,6 +175,21 @@ def test_interval_depends_on_the_seed_alone():
     first = bootstrap_interval(counts, 100, seed=1)
     assert bootstrap_interval(counts, 100, seed=2) != first
     assert bootstrap_interval(counts, 100, seed=1) == first
+
+
+def test_millions_of_sentences_without_links_cost_next_to_nothing(write, capsys):
+    gold = write("gold", "1 1 1 S\n3000000 1 1\n")
+    begun = time.process_time()
+    rows = run(capsys, "aer", "--gold", gold, "--hypothesis", gold, "--bootstrap", "200")
+    assert time.process_time() - begun < 20
+    assert rows["sentences"].startswith("3000000, 2999998 of them without") and "AER" in rows
+
+
+def test_sentences_without_links_widen_the_interval():
+    counts = some_counts(10)
+    low, high = bootstrap_interval(counts, 2000, seed=1)
+    padded = bootstrap_interval([*10 * [NO_LINKS], *counts, *10 * [NO_LINKS]], 2000, seed=1)
+    assert padded[0] < low and high < padded[1]
 
 
 def test_a_resample_without_links_is_left_out():

@@ -64,6 +64,9 @@ class Counts(NamedTuple):
         return 1 - _ratio(matches, self.hypothesis + self.sure)
 
 
+NO_LINKS = Counts(0, 0, 0, 0, 0)
+
+
 def _ratio(part: int, whole: int) -> float:
     return part / whole if whole else math.nan
 
@@ -77,7 +80,9 @@ def count_links(
         ValueError: the numbers of sentences differ.
     """
     return [
-        Counts(
+        NO_LINKS  # a naacl file may skip millions of sentences
+        if not links and not sentence.possible
+        else Counts(
             hypothesis=len(links),
             sure=len(sentence.sure),
             possible=len(sentence.possible),
@@ -90,7 +95,7 @@ def count_links(
 
 def total(counts: Iterable[Counts]) -> Counts:
     """Return the counts of all sentences together."""
-    return Counts(*np.array([Counts(0, 0, 0, 0, 0), *counts]).sum(axis=0).tolist())
+    return Counts(*np.array([NO_LINKS, *filter(any, counts)]).sum(axis=0).tolist())
 
 
 def bootstrap_interval(counts: Sequence[Counts], resamples: int, seed: int) -> tuple[float, float]:
@@ -112,11 +117,15 @@ def bootstrap_interval(counts: Sequence[Counts], resamples: int, seed: int) -> t
     generator = resampling_generator(resamples, seed)
     if math.isnan(total(counts).aer):
         raise UserError("no interval of the AER: neither hypothesis nor gold holds a link")
+    linked = [c for c in counts if any(c)]
     table = np.array(
-        [(c.hypothesis_sure + c.hypothesis_possible, c.hypothesis + c.sure) for c in counts]
+        [(c.hypothesis_sure + c.hypothesis_possible, c.hypothesis + c.sure) for c in linked]
     )
-    sentences = len(table)
-    shares = np.full(sentences, 1 / sentences)
+    sentences = len(counts)
+    shares = np.full(len(linked), 1 / sentences)
+    if without := sentences - len(linked):  # drawn together, as there may be millions
+        table = np.vstack((table, (0, 0)))
+        shares = np.append(shares, without / sentences)
     rates = []
     for _ in range(resamples):
         matches, links = generator.multinomial(sentences, shares) @ table

@@ -105,7 +105,7 @@ METHODS: dict[str, Callable[[AbstractSet[Link], AbstractSet[Link]], AbstractSet[
 def join_files(forward: LinkFile, inverse: LinkFile, method: str) -> list[frozenset[Link]]:
     """Join the links of each sentence pair of two files, as `symmetrise` does."""
     return [
-        symmetrise(there, back, method)
+        symmetrise(there, back, method) if there or back else there
         for there, back in zip(forward.links, inverse.links, strict=True)
     ]
 
