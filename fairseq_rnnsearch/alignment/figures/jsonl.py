@@ -15,6 +15,7 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.files import text_lines
 
 _LARGEST_ID = 10**12
+_LARGEST_EFFECT = 10**6  # on log p, unless it is infinite
 _VALID = "expected the jsonl of --heatmap-format"
 
 
@@ -65,6 +66,10 @@ def _matrix(rows: list, sizes: tuple[int, int]) -> np.ndarray:
     return matrix.reshape(sizes)
 
 
+def _are_effects(numbers: np.ndarray) -> bool:
+    return not (np.abs(numbers[np.isfinite(numbers)]) > _LARGEST_EFFECT).any()
+
+
 def _from_json(line: str, where: str) -> Alignment:
     try:
         entry = json.loads(line)
@@ -79,6 +84,7 @@ def _from_json(line: str, where: str) -> Alignment:
             and (score is None or math.isfinite(score))
             # rounding may slightly exceed 1; NaN, of a broken model, is drawn in red
             and (np.isnan(weights) | (np.abs(weights - 0.5) <= 0.501)).all()
+            and (mattered is None or _are_effects(mattered))
         )
         if not is_alignment:
             raise ValueError("a word, number or weight is not one")
