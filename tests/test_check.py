@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import planted_model
@@ -548,6 +549,10 @@ def test_the_command(tmp_path, capsys):
             "nosuchmodule: No module named 'nosuchmodule'",
         ),
         ([f"{planted_model.__file__}:Modle"], "did you mean Model?"),
+        (
+            [f"{planted_model.__file__}:__name__"],
+            "__name__ in PLANTED is of type str; expected a f",
+        ),
         (["--framework", "torch"], "name the code"),
         (["--explain", "reset-afte"], "did you mean reset-after"),
         (["--out", "a.png"], "only with --explain"),
@@ -557,7 +562,7 @@ def test_the_command(tmp_path, capsys):
 )
 def test_mistakes_on_the_command_line(arguments, message, capsys):
     status, shown = command(capsys, *arguments)
-    assert status == 2 and message in shown
+    assert status == 2 and message.replace("PLANTED", planted_model.__file__) in shown
 
 
 # what stands in the lecture's exercises, and what must
@@ -661,6 +666,15 @@ def _raises(s):
         ((_raises, "state"), r"test_check.py, line \d+: `raise _WithoutMessage`: _WithoutMessage"),
     ],
 )
+def test_all_functions_that_are_refused_are_named():
+    def nothing(s):
+        return None
+
+    given = SimpleNamespace(weights=nothing, state=_raises)
+    with pytest.raises(UserError, match="^SimpleNamespace: weights: returns nothing.*; state: tes"):
+        check(given)
+
+
 def test_other_things_are_refused_in_one_line(given, said):
     with pytest.raises(UserError, match=said):
         check(*given)

@@ -11,6 +11,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+from fairseq_rnnsearch.conformance.authors_numbers import PARTS
 from fairseq_rnnsearch.conformance.given_code import refused
 from fairseq_rnnsearch.conformance.verdict import check
 from fairseq_rnnsearch.errors import UserError, neighbours
@@ -44,6 +45,11 @@ def imported(code: str) -> Any:
         if part not in names:
             raise UserError(f"{place} has no {part!r}{neighbours(part, names)}")
         target = names[part]
+    if name and not callable(target) and not any(hasattr(target, part) for part in PARTS):
+        raise UserError(
+            f"{name} in {place} is of type {type(target).__name__}; expected a function, or a "
+            f"class or object with functions named for parts of the model: {', '.join(PARTS)}"
+        )
     return target
 
 

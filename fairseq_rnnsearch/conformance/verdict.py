@@ -135,7 +135,8 @@ def check(target: Any, part: str | None = None, framework: str = "numpy") -> Rep
     given = GivenCode(target, part, framework)
     parts = [_report_of(given, name) for name in given.parts]
     if all(one.refusal for one in parts):
-        raise UserError(parts[0].refusal)
+        refusals = "; ".join(f"{one.part}: {one.refusal}" for one in parts)
+        raise UserError(f"{given.name}: {refusals}" if len(parts) > 1 else parts[0].refusal)
     layouts = {one.part: one.layout for one in parts if not one.refusal}
     are_known = all(one.ok or 0 < len(one.errors) == len(one.explained) for one in parts)
     if {"encode", "step"} <= layouts.keys() and "sentence" not in layouts and are_known:
