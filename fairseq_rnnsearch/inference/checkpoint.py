@@ -102,8 +102,10 @@ def _data_of(state: Any, checkpoint: str) -> str:
     """Return the data folder that a checkpoint was trained with, or one of its name beside it.
 
     Raises:
-        UserError: if it is in neither place.
+        UserError: if it is in neither place, or the checkpoint is none of fairseq's.
     """
+    if not isinstance(state, dict) or {"args", "cfg"}.isdisjoint(state):
+        raise UserError(f"checkpoint {checkpoint} holds no options of a training; is it fairseq's?")
     trained_with = _data_named_in(state)
     named = Path(split_paths(trained_with)[0]) if trained_with else Path("data")
     if trained_with and named.is_dir():
