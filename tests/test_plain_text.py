@@ -104,6 +104,7 @@ def test_one_start_tokenises_all_files_as_their_languages_are(tmp_path):
     ("content", "message"),
     [
         (b"a\ncaf\xe9\n", r"train\.en, line 2: is not UTF-8"),
+        (b"a\nb\0c\n", r"train\.en, line 2: has a NUL byte; expected plain UTF-8 text"),
         ("a".encode("utf-16"), r"train\.en starts with a UTF-16 byte order mark"),
         (b"\xef\xbb\xbfa\n", r"train\.en starts with a UTF-8 byte order mark"),
         (gzip.compress(b"a\n", mtime=0), r"train\.en is gzip-compressed"),

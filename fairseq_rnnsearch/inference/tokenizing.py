@@ -55,9 +55,11 @@ def _convert(
         bar: is told how many bytes have been read.
 
     Raises:
-        UserError: it is not text in UTF-8.
+        UserError: it is not text in UTF-8, or has a NUL byte, which other commands refuse.
     """
     for number, content in numbered_lines(text, name):
+        if b"\0" in content:
+            raise UserError(f"{name}, line {number}: has a NUL byte; expected plain UTF-8 text")
         try:
             line = content.decode("utf-8").rstrip("\r\n")
         except UnicodeDecodeError as problem:
