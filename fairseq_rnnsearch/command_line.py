@@ -10,8 +10,9 @@ import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from fairseq_rnnsearch.errors import (
     UsageError,
@@ -32,6 +33,10 @@ class OneLineParser(argparse.ArgumentParser):
     A mistyped name gets "did you mean" suggestions.
     """
 
+    def __init__(self, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self.register("type", Path, lambda given: Path(path_name(given)))
+
     def parse_known_args(
         self, args: Sequence[str] | None = None, namespace: argparse.Namespace | None = None
     ) -> tuple[argparse.Namespace, list[str]]:
@@ -44,6 +49,13 @@ class OneLineParser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         message = shortened(_with_neighbours(message, self.format_usage()))
         raise UsageError(f"{message} ({self.prog} --help shows the options)")
+
+
+def path_name(given: str) -> str:
+    """Return the value of an option that names a file or folder; an empty one would name "." ."""
+    if not given:
+        raise argparse.ArgumentTypeError("is empty; expected the name of a file or folder")
+    return given
 
 
 def help_text(doc: str | None) -> str:
@@ -146,12 +158,17 @@ def _share_the_processor() -> None:
 class StandardOutput(io.TextIOWrapper):
     """Replaces standard output, and names it in the error if it cannot be written.
 
-    With ``is_foreign``, it removes control sequences, because text may be a stranger's.
+    Characters that its encoding lacks are escaped, as on standard error.
+
+    With ``is_foreign``, it removes control sequences, because text may be a stranger's. That is the
+    output of fairseq's programs, which is data, and in which nothing is escaped.
     """
 
     def __init__(self, out: io.TextIOWrapper, *, is_foreign: bool = False) -> None:
         buffering = {"line_buffering": out.line_buffering, "write_through": out.write_through}
-        super().__init__(out.buffer, out.encoding, out.errors, **buffering)
+        is_strict = out.errors == "strict" and not is_foreign
+        errors = "backslashreplace" if is_strict else out.errors
+        super().__init__(out.buffer, out.encoding, errors, **buffering)
         self._is_foreign = is_foreign
 
     def write(self, text: str) -> int:

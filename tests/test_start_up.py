@@ -1,6 +1,7 @@
 """What a command need not import to start: torch and fairseq take seconds."""
 
 import gc
+import os
 import signal
 import subprocess
 import sys
@@ -164,6 +165,13 @@ def test_standard_output_that_cannot_be_written_is_named(command):
         )  # fmt: skip
     reason = "standard output cannot be written: No space left on device"
     assert (ended.returncode, ended.stderr) == (1, f"fairseq_rnnsearch: error: {reason}\n")
+
+
+def test_what_standard_output_cannot_show_is_escaped():
+    command = [sys.executable, "-m", "fairseq_rnnsearch.conformance", "--explain", "no-mask"]
+    ascii = os.environ | {"PYTHONIOENCODING": "ascii"}
+    ended = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=ascii)
+    assert ended.returncode == 0 and "\\u" in ended.stdout and not ended.stderr, ended
 
 
 SPINNING = """

@@ -17,6 +17,7 @@ import torch
 from commands import generate, run, sides
 
 from fairseq_rnnsearch import load
+from fairseq_rnnsearch.alignment.evaluation.__main__ import main as evaluate
 from fairseq_rnnsearch.data.line_batches import line_batches
 from fairseq_rnnsearch.errors import UsageError, UserError
 from fairseq_rnnsearch.inference import align, export, loading
@@ -190,6 +191,11 @@ def test_what_is_wrong_is_said_in_one_line(work, tmp_path):
             "'How are you?' is not a model that exists, and looks like a",
         ),
         (main, "en-fr ''", "the name of a file is empty"),
+        (main, "en-fr --heatmap-dir ''", "argument --heatmap-dir: is empty; expected the name"),
+        (main, "en-fr --data ''", "argument --data: is empty"),
+        (align.main, "en-fr --source TEXT --target TEXT --inverse ''", "argument --inverse: is e"),
+        (living.main, "en-fr --out ''", "argument --out: is empty"),
+        (evaluate, "aer --gold '' --hypothesis TEXT", "argument --gold: is empty"),
         (align.main, "TEXT --source TEXT --target TEXT", "TEXT is a text file, not a model"),
         (align.main, "en-fr --source 'A dog.' --target TEXT", "'A dog.' is not a file that exists"),
         (export.main, "TEXT --out x", "TEXT is a text file, not a model"),

@@ -28,7 +28,7 @@ from tqdm.contrib.logging import logging_redirect_tqdm
 from fairseq_rnnsearch.alignment.evaluation.symmetrisation import METHODS, symmetrise
 from fairseq_rnnsearch.alignment.figures import Gallery, parse_formats, parse_samples
 from fairseq_rnnsearch.alignment.figures.alignment import pharaoh
-from fairseq_rnnsearch.command_line import parser_of, program, usage
+from fairseq_rnnsearch.command_line import parser_of, path_name, program, usage
 from fairseq_rnnsearch.data.corpus import check_parallel
 from fairseq_rnnsearch.errors import UserError, counted
 from fairseq_rnnsearch.files import refuse_overwriting, replacing
@@ -193,6 +193,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument(
         "--inverse",
+        type=path_name,
         metavar="CHECKPOINT",
         help="a model of the other direction: the links of both are joined",
     )

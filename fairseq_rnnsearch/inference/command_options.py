@@ -13,7 +13,7 @@ from fairseq_rnnsearch.alignment.figures.alignment import SOURCE_END_CHOICES
 from fairseq_rnnsearch.alignment.figures.gallery import FORMATS
 from fairseq_rnnsearch.alignment.figures.styles import STYLES, Look, title_of
 from fairseq_rnnsearch.arguments import COMPUTE_DTYPES, PIECES, count_of
-from fairseq_rnnsearch.command_line import OneLineParser
+from fairseq_rnnsearch.command_line import OneLineParser, path_name
 from fairseq_rnnsearch.data.plain_text import TOKENIZERS
 from fairseq_rnnsearch.errors import UsageError, as_text
 
@@ -106,12 +106,14 @@ def add_text_options(parser: argparse.ArgumentParser) -> None:
     """Add the data folder, the languages and the tokenisation."""
     parser.add_argument(
         "--data",
+        type=path_name,
         metavar="DIR",
         help="data folder with the dictionaries of the training (default: the one that the "
         "checkpoint names, or one of that name beside it)",
     )
     parser.add_argument(
         "--user-dir",
+        type=path_name,
         metavar="DIR",
         help="folder that registers a model of your own, as for fairseq-train",
     )

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fairseq_rnnsearch.arguments import WEIGHTS
-from fairseq_rnnsearch.command_line import parser_of, program
+from fairseq_rnnsearch.command_line import parser_of, path_name, program
 from fairseq_rnnsearch.errors import UsageError, UserError, as_text, option_of
 from fairseq_rnnsearch.files import refuse_link_to_nothing, text_lines
 from fairseq_rnnsearch.inference.command_options import check_places, show_warnings
@@ -65,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     forms.add_argument("--out", type=Path, metavar="FOLDER", help="export to this new folder")
     forms.add_argument("--to-checkpoint", type=Path, metavar="FILE", help="write a checkpoint")
     parser.add_argument(
-        "--data", metavar="DIR",
+        "--data", type=path_name, metavar="DIR",
         help="folder with the dictionaries of the training (default: the checkpoint's)",
     )  # fmt: skip
     parser.add_argument(
@@ -74,7 +74,7 @@ def _parser() -> argparse.ArgumentParser:
         "(default: float32)",
     )  # fmt: skip
     parser.add_argument(
-        "--user-dir", metavar="DIR",
+        "--user-dir", type=path_name, metavar="DIR",
         help="folder that registers an --arch of your own, as for fairseq-train",
     )  # fmt: skip
     parser.add_argument("--card", type=Path, metavar="FILE", help="text of the model card")
