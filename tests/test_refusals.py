@@ -51,7 +51,7 @@ from fairseq_rnnsearch.conformance.__main__ import main as conformance
 from fairseq_rnnsearch.devices import usable_device
 from fairseq_rnnsearch.errors import UserError, as_text, line_of, reason
 from fairseq_rnnsearch.files import make_folder, replacing
-from fairseq_rnnsearch.inference import align, export
+from fairseq_rnnsearch.inference import align, checkpoint, export
 from fairseq_rnnsearch.living.__main__ import main as living
 from fairseq_rnnsearch.runs.options import check_options
 from fairseq_rnnsearch.training.__main__ import main as training
@@ -489,6 +489,10 @@ CALLS = [  # in a folder with a file and a folder, and parts of what is said
             "sentence0000.txt": "text",
             "sentence0000.png": "png",
         }.items()
+    ),
+    *(
+        (lambda here, state=state: checkpoint._data_of(state, "x.pt"), "x.pt holds no options of a")
+        for state in ({"a": torch.ones(1)}, [], torch.ones(1))
     ),
     (lambda here: replacing(here / "folder").__enter__(), "folder cannot be written: Is a dir"),
     *(
