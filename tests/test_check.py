@@ -656,6 +656,17 @@ def _raises(s):
     raise _WithoutMessage
 
 
+def test_all_functions_that_are_refused_are_named():
+    def nothing(s):
+        return None
+
+    given = SimpleNamespace(weights=nothing, state=_raises)
+    with pytest.raises(
+        UserError, match=r"^SimpleNamespace: weights: returns nothing.*; state: tes"
+    ):
+        check(given)
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -666,15 +677,6 @@ def _raises(s):
         ((_raises, "state"), r"test_check.py, line \d+: `raise _WithoutMessage`: _WithoutMessage"),
     ],
 )
-def test_all_functions_that_are_refused_are_named():
-    def nothing(s):
-        return None
-
-    given = SimpleNamespace(weights=nothing, state=_raises)
-    with pytest.raises(UserError, match="^SimpleNamespace: weights: returns nothing.*; state: tes"):
-        check(given)
-
-
 def test_other_things_are_refused_in_one_line(given, said):
     with pytest.raises(UserError, match=said):
         check(*given)
