@@ -5,6 +5,7 @@ What is refused in one line, and nothing more, is in the tables of ``test_refusa
 
 import shutil
 
+import pytest
 from commands import (
     LAST_ONLY,
     MODEL,
@@ -62,6 +63,26 @@ def test_preprocessing_of_text_that_is_refused_can_be_given_again(tmp_path):
     assert {path.name for path in (tmp_path / "data").iterdir()} == {"preprocess.log"}
     write_text(text, valid=5)
     run(*command).ok()
+
+
+@pytest.mark.parametrize("options", ["--padding-factor 16", "--dataset-impl lazy"])
+def test_preprocessing_for_another_task_has_all_of_fairseq_s_options(options, tmp_path):
+    text = write_text(tmp_path / "text", train=5)
+    command = "fairseq-preprocess --user-dir fairseq_rnnsearch --task translation -s en -t fr"
+    run(*command.split(), options, f"--destdir={tmp_path}/d", f"--trainpref={text}/train").ok()
+
+
+def test_preprocessing_of_one_side_without_a_language(tmp_path):
+    """As for a language model; text that is refused leaves no dictionary in the way."""
+    text, data = tmp_path / "text", tmp_path / "data"
+    command = "fairseq-preprocess --user-dir fairseq_rnnsearch --task language_modeling"
+    options = *command.split(), "--only-source", f"--trainpref={text}", f"--destdir={data}"
+    text.write_bytes(b"a\rb\n")
+    assert str(text) in run(*options).error()
+    assert {path.name for path in data.iterdir()} == {"preprocess.log"}
+    text.write_bytes(b"a b\n")
+    run(*options).ok()
+    assert {"dict.txt", "train.bin", "train.idx"} <= {path.name for path in data.iterdir()}
 
 
 # --- checkpoints ------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from fairseq.data import Dictionary
 from fairseq.data.indexed_dataset import MMapIndexedDatasetBuilder
+from fairseq.tasks import get_task
 
 from fairseq_rnnsearch.data.binarised import IMPLEMENTATIONS
 from fairseq_rnnsearch.data.checksums import listed_files, write_checksums
@@ -47,10 +48,10 @@ def check_and_make_all(
             _check_options(options)
             _check_text(options)
         except UserError:
-            for side in ("src", "tgt"):
-                name = options.source_lang if side == "src" else options.target_lang
-                if not getattr(options, f"{side}dict"):
-                    Path(options.destdir, f"dict.{name}.txt").unlink(missing_ok=True)
+            given = (options.srcdict, options.tgtdict)
+            for dictionary, name in zip(given, _languages(options), strict=False):
+                if not dictionary:
+                    Path(options.destdir, f"{_named('dict', name)}.txt").unlink(missing_ok=True)
             raise
         _copy_description(options)
     folder = Path(options.destdir)
@@ -86,7 +87,7 @@ def _copy_description(options: Namespace) -> None:
 
 
 def _check_options(options: Namespace) -> None:
-    """Refuse options that fairseq, or the task's dictionary, would ignore."""
+    """Refuse options that fairseq or the task would ignore, or whose data it cannot read."""
     for side in ("src", "tgt"):
         dictionary = getattr(options, f"{side}dict")
         for name in (f"threshold{side}", f"nwords{side}"):
@@ -95,12 +96,13 @@ def _check_options(options: Namespace) -> None:
                     f"--{name} {getattr(options, name)}: the words are those of --{side}dict "
                     f"{dictionary}; give one of the two"
                 )
-    if options.padding_factor not in (1, _DEFAULT_PADDING):
+    is_ours = hasattr(get_task(options.task), "collect_alignments")  # see runs.trainer
+    if is_ours and options.padding_factor not in (1, _DEFAULT_PADDING):
         raise UserError(
             f"--padding-factor {options.padding_factor}: dictionaries get no made-up words here; "
             "leave it out"
         )
-    if options.dataset_impl not in IMPLEMENTATIONS:
+    if is_ours and options.dataset_impl not in IMPLEMENTATIONS:
         raise UserError(
             f"--dataset-impl {options.dataset_impl}: the task does not read such data; leave it "
             "out, which means mmap, or give raw"
@@ -115,12 +117,21 @@ def _prefixes(options: Namespace) -> list[str]:
     return list(dict.fromkeys(prefix for some in given if some for prefix in some.split(",")))
 
 
+def _languages(options: Namespace) -> list[str | None]:
+    """Return the languages of the files; text of --only-source may have None."""
+    return [options.source_lang] + [options.target_lang] * (not options.only_source)
+
+
+def _named(prefix: str, language: str | None) -> str:
+    return prefix if language is None else f"{prefix}.{language}"
+
+
 def _check_text(options: Namespace) -> None:
-    languages = [options.source_lang] + [options.target_lang] * (not options.only_source)
-    if None in languages:
+    languages = _languages(options)
+    if None in languages and not options.only_source:
         raise UserError("--source-lang and --target-lang name the languages: both are needed")
     for prefix in _prefixes(options):
-        files = [Path(f"{prefix}.{language}") for language in languages]
+        files = [Path(_named(prefix, language)) for language in languages]
         if len(files) == 2:
             check_parallel(*files)
         else:
