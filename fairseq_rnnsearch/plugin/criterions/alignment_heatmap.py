@@ -171,6 +171,7 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
 
     def _score(self, model, sample: dict) -> tuple[Tensor | None, Tensor, tuple[Tensor, ...]]:
         """Return the alignment weights, the correct words, and their summed cost and -log p."""
+        source = sample["net_input"]["src_tokens"]
         if isinstance(unwrapped(model), RNNSearchModel):
             target = sample["target"]
             net_output = model(
@@ -179,19 +180,20 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
                 label_smoothing=self.label_smoothing,
                 guides_attention="alignments" in sample,
             )
-            return _soft_alignment(net_output), target, net_output[0]
+            return _soft_alignment(net_output, target, source), target, net_output[0]
         net_output = model(**sample["net_input"])
         target = model.get_targets(sample, net_output)
         lprobs = model.get_normalized_probs(net_output, log_probs=True)
         costs = self._cost(lprobs.flatten(0, 1), target.flatten())
-        return _soft_alignment(net_output), target, costs
+        return _soft_alignment(net_output, target, source), target, costs
 
     def _score_twice(self, model, sample: dict) -> tuple[Tensor | None, Tensor, tuple[Tensor, ...]]:
         """Return ``_score``'s results for R-Drop, and the distance between both predictions.
 
         The weights are those of the first reading.
         """
-        net_output = model(**utils.apply_to_sample(twice, sample["net_input"]))
+        net_input = utils.apply_to_sample(twice, sample["net_input"])
+        net_output = model(**net_input)
         target = model.get_targets(sample, net_output)
         if isinstance(unwrapped(model), RNNSearchModel):
             logits = net_output[0]
@@ -199,7 +201,7 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
             logits = model.get_normalized_probs(net_output, log_probs=True)
         present, smoothing = target.ne(self.padding_idx), self.label_smoothing
         costs = rdrop_cost(logits, target, present, smoothing, self.rdrop_alpha)
-        attention = _soft_alignment(net_output)
+        attention = _soft_alignment(net_output, twice(target), net_input["src_tokens"])
         return None if attention is None else attention[::2], target, costs
 
     def _cost(self, lprobs: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -283,8 +285,14 @@ def attention_statistics(attention: Tensor, is_word: Tensor, is_eos: Tensor) -> 
     }
 
 
-def _soft_alignment(net_output: tuple) -> Tensor | None:
-    """Return the weights ``(batch, target, source)`` in a fairseq model's output, if it has any."""
+def _soft_alignment(net_output: tuple, target: Tensor, source: Tensor) -> Tensor | None:
+    """Return the weights ``(batch, target, source)`` in a fairseq model's output, if it has any.
+
+    Args:
+        target, source: words, ``(batch, target)`` and ``(batch, source)``.
+    """
     extra = net_output[1] if len(net_output) > 1 else None
+    if isinstance(extra, Tensor):  # fairseq's recurrent and convolutional models
+        return extra if extra.shape == (*target.shape, source.size(1)) else None
     attention = extra.get("attn") if isinstance(extra, dict) else None
     return attention[0] if isinstance(attention, list) else attention
