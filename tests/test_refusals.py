@@ -9,6 +9,7 @@ import re
 import shlex
 from argparse import Namespace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -31,6 +32,7 @@ from commands import (
     write_text,
 )
 from fairseq import checkpoint_utils
+from fairseq.data import Dictionary
 
 import fairseq_rnnsearch
 from fairseq_rnnsearch import load
@@ -53,6 +55,7 @@ from fairseq_rnnsearch.errors import UserError, as_text, line_of, reason
 from fairseq_rnnsearch.files import make_folder, replacing
 from fairseq_rnnsearch.inference import align, checkpoint, export
 from fairseq_rnnsearch.living.__main__ import main as living
+from fairseq_rnnsearch.plugin.models import RNNSearchConfig, RNNSearchModel
 from fairseq_rnnsearch.runs.options import check_options
 from fairseq_rnnsearch.training.__main__ import main as training
 
@@ -90,6 +93,7 @@ FILES = {
 _TEXT = "fairseq-preprocess -s en -t fr --destdir=@new --trainpref=@longer/train"
 _TRAIN = "fairseq-train @data --save-dir=@new @train"
 _GENERATE = "fairseq-generate @data --path=@model"
+_LINKS_COST = "label_smoothed_cross_entropy_with_alignment"
 _EN_FR = Path(fairseq_rnnsearch.__file__).with_name("pretrained") / "en-fr"
 _ALIGN = "rnnsearch-align x --data=data --out=@new"
 _AER = "rnnsearch-evaluate aer --gold=@gold --hypothesis=@links"
@@ -170,6 +174,14 @@ COMMANDS = {  # words of each command, and parts of its one line
     ],
     f"{_GENERATE} --heatmap-dir=@file": ["is a file; expected a folder"],
     "fairseq-interactive @data --path=@model --batch-size 3": ["--batch-size"],
+    f"{_GENERATE} --authors-search --min-len 2": ["--min-len 2: --authors-search takes its limits"],
+    f"{_GENERATE} --authors-search --max-len-a 2": ["--max-len-a 2.0: --authors-search takes"],
+    f"{_GENERATE} --authors-search --max-len-b 9": ["--max-len-b 9: --authors-search takes"],
+    f"{_GENERATE} --authors-search --diversity-rate 1": ["--diversity-rate 1.0: --authors-search"],
+    f"{_TRAIN} --memory-efficient-fp16": ["--memory-efficient-fp16: this model computes in"],
+    f"{_TRAIN} --arch rnnencdec_30 --load-alignments --criterion {_LINKS_COST}": [
+        "--load-alignments needs a model with attention; RNNencdec"
+    ],
     "fairseq-validate @data --path=@model": ["Must specify batch size"],
     "fairseq-validate @data --path=@model --batch-size=9 --heatmap-dir=@new": [
         "@new: fairseq-validate draws nothing; rnnsearch-align draws the"
@@ -311,6 +323,21 @@ def test_alignments_of_a_model_that_has_none(small_corpus, tmp_path):
     finished = run("python", "-c", program, tmp_path, small_corpus.data).ok()
     assert finished.out.splitlines()[-1] == "2"
     assert not (tmp_path / "out").exists()
+
+
+def test_the_option_of_our_models_is_advised_for_them_alone():
+    given = {"tpu": True, "bf16": True}
+    with pytest.raises(UserError, match=r"is this plugin's$"):
+        check_options(Namespace(**given, compute_dtype="float32"))
+    with pytest.raises(UserError, match=r"torch_xla, which is not installed$"):
+        check_options(Namespace(**given))
+
+
+def test_a_language_model_s_task():
+    words = Dictionary()
+    task = SimpleNamespace(source_dictionary=words, target_dictionary=words, targets=["future"])
+    with pytest.raises(UserError, match="--task: SimpleNamespace is for language models"):
+        RNNSearchModel.build_model(RNNSearchConfig(), task)
 
 
 COMPOSED = {

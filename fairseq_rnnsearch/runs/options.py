@@ -109,7 +109,8 @@ def check_options(options: Namespace) -> None:
         read_overrides(given.get(name) or "{}")
     if given.get("tpu") and not find_spec("torch_xla"):
         asked = "--bf16 is fairseq's option for TPUs, and" if given.get("bf16") else "--tpu"
-        advice = "; --compute-dtype bfloat16 is this plugin's" if given.get("bf16") else ""
+        knows = given.get("bf16") and "compute_dtype" in given  # an option of our models alone
+        advice = "; --compute-dtype bfloat16 is this plugin's" if knows else ""
         raise UserError(f"{asked} needs the package torch_xla, which is not installed{advice}")
     if given.get("write_checkpoints_asynchronously"):
         raise UserError(
@@ -151,7 +152,8 @@ def refuse_half_precision(cfg: DictConfig) -> None:
     Raises:
         UserError: naming the option and ``--compute-dtype``.
     """
-    for name in ("fp16", "memory_efficient_fp16", "bf16", "memory_efficient_bf16", "amp"):
+    # fairseq adds the short option to the long one
+    for name in ("memory_efficient_fp16", "fp16", "memory_efficient_bf16", "bf16", "amp"):
         if cfg.common[name]:
             raise UserError(
                 f"{option_of(name)}: this model computes in narrow types by its own option, "

@@ -46,6 +46,7 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
         src_tokens: Tensor,
         src_lengths: Tensor | None,
         prev_output_tokens: Tensor,
+        *,
         target: Tensor | None = None,
         label_smoothing: float = 0.0,
         guides_attention: bool = True,
@@ -96,9 +97,14 @@ class RNNSearchModel(TranslationModel, FairseqEncoderDecoderModel):
         """
         mends.mend_fairseq()
         add_younger_options(cfg)
+        source, target = task.source_dictionary, task.target_dictionary
+        if hasattr(task, "targets"):  # which a language model says it supports
+            raise UserError(
+                f"--task: {type(task).__name__} is for language models, and this model translates "
+                "from one into another; valid: --task alignment_heatmap and translation"
+            )
         if isinstance(task, FairseqTask) and not isinstance(task, AlignmentTask):
             _warn_of(type(task).__name__)
-        source, target = task.source_dictionary, task.target_dictionary
         encoder, decoder = networks_of(cfg, len(source), len(target))
         compute_dtype = str(cfg.compute_dtype)
         model = cls(
