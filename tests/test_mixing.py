@@ -160,6 +160,21 @@ def test_fairseqs_lstm_in_an_ensemble_and_exported(learned, tmp_path):
         to_folder(str(lstm), str(data), tmp_path / "model")
 
 
+def test_fairseqs_lstm_shows_its_attention(small_corpus, tmp_path):
+    data, lstm, drawn = small_corpus.data, tmp_path / "checkpoint_last.pt", tmp_path / "drawn"
+    options = "--max-update 1 --no-epoch-checkpoints --heatmap-samples 1"
+    trained = train(data, tmp_path, f"{LSTM} {ADAM} {OURS} {options}").ok()
+    assert re.search(r"valid on 'valid' subset .* attn_entropy", trained.out)
+    assert list((tmp_path / "heatmaps").rglob("*.png"))
+    short = f"--max-len-b 5 --replace-unk '' --heatmap-samples 1 --heatmap-dir {drawn}"
+    generate(data, lstm, short).ok()
+    assert (drawn / "sentence0000.png").exists()
+    blind = f"{LSTM} {ADAM} {OURS} {options} --decoder-attention 0"
+    train(data, tmp_path / "blind", blind).ok()
+    refused = generate(data, tmp_path / "blind" / lstm.name, short).error()
+    assert "heatmaps need alignment weights, and this model gives none" in refused
+
+
 def test_tensorboard(small_corpus, tmp_path):
     pytest.importorskip("tensorboardX")
     logs = tmp_path / "logs"

@@ -44,6 +44,10 @@ from fairseq_rnnsearch.runs.trainer import NonfiniteHandler
 
 logger = logging.getLogger(__name__)
 
+# options of fairseq's search that the authors' has not, with fairseq's defaults
+_NOT_OF_THE_AUTHORS = {"min_len": 1, "diversity_rate": -1.0}
+_NOT_OF_THE_AUTHORS |= {"max_len_a": FAIRSEQ_LIMIT.ratio, "max_len_b": FAIRSEQ_LIMIT.margin}
+
 
 @register_task("alignment_heatmap", dataclass=AlignmentHeatmapConfig)
 class AlignmentHeatmapTask(ParallelDataTask):
@@ -143,8 +147,9 @@ class AlignmentHeatmapTask(ParallelDataTask):
             UserError: as ``check_guidance``.
         """
         self._criterion = super().build_criterion(cfg, from_checkpoint)
-        if self._guidance:
-            check_guidance(self._model, self._criterion)
+        if self._guidance or self.cfg.load_alignments:
+            option = "--guided-alignment" if self._guidance else "--load-alignments"
+            check_guidance(self._model, self._criterion, option)
         return self._criterion
 
     def train_step(
@@ -228,6 +233,10 @@ class AlignmentHeatmapTask(ParallelDataTask):
                 "--print-alignment, --replace-unk and heatmaps need a model with attention; "
                 "RNNencdec reads its source through one vector and has no alignment"
             )
+        if self._needs_alignment(args):  # fairseq's models give it for --print-alignment alone
+            for part in (part for model in models for part in model.modules()):
+                if hasattr(part, "need_attn"):
+                    part.need_attn = True
         if getattr(args, "score_reference", False):
             if self._translates and not self.datasets:
                 raise UserError(
@@ -252,6 +261,7 @@ class AlignmentHeatmapTask(ParallelDataTask):
                 generator.unk_penalty = torch.inf
         # the generator belongs to one caller, the task may serve several
         generator.print_alignment = getattr(args, "print_alignment", None)
+        generator.needs_alignment = self._needs_alignment(args)
         if self._translates:
             scores = isinstance(generator, SequenceScorer)
             self._words.count_data(self.datasets.values(), with_target=scores)
@@ -280,6 +290,13 @@ class AlignmentHeatmapTask(ParallelDataTask):
             for option in ("sampling", "match_source_len", "constraints"):
                 if getattr(args, option, False):
                     raise UserError(f"--authors-search is a beam search: drop {option_of(option)}")
+            for option, default in _NOT_OF_THE_AUTHORS.items():
+                if getattr(args, option, default) != default:
+                    raise UserError(
+                        f"{option_of(option)} {getattr(args, option)}: --authors-search takes its "
+                        "limits from each sentence's length, and chooses the best candidates; drop "
+                        "one of them"
+                    )
 
     def _with_length_limit(self, args: Namespace) -> Namespace:
         """Replace fairseq's default length limit, if the command has it, by the model's."""
@@ -302,12 +319,21 @@ class AlignmentHeatmapTask(ParallelDataTask):
         """Translate or score one batch, with alignments to print, look up and draw.
 
         Every hypothesis' ``attention`` is ``(source, target)``, padding included.
+
+        Raises:
+            UserError: if alignments are needed and the models give none.
         """
         pad, eos = self.source_dictionary.pad(), self.target_dictionary.eos()
         scores = isinstance(generator, SequenceScorer)
         beams = decode(
             generator, models, sample, pad, eos, prefix_tokens, constraints, scores=scores
         )
+        missing = all(one["weights"] is None for beam in beams for one in beam)
+        if beams and missing and getattr(generator, "needs_alignment", False):
+            raise UserError(
+                "--print-alignment, --replace-unk and heatmaps need alignment weights, and this "
+                "model gives none"
+            )
         asked = getattr(generator, "print_alignment", None)
         is_typed = "id" not in sample  # by fairseq-interactive
         for hypothesis in (one for beam in beams for one in beam):

@@ -149,21 +149,26 @@ class GuidedAlignment(Dataset):
         """Do nothing: fairseq calls this when it prefetches the sentences themselves."""
 
 
-def check_guidance(model: BaseFairseqModel | None, criterion: FairseqCriterion) -> None:
-    """Check that ``--guided-alignment`` will have an effect.
+def check_guidance(
+    model: BaseFairseqModel | None, criterion: FairseqCriterion, option: str
+) -> None:
+    """Check that links will have an effect.
+
+    Args:
+        option: that gives them, for the message.
 
     Raises:
         UserError: for a model without attention, or a criterion that ignores links.
     """
     if isinstance(model, FairseqEncoderDecoderModel) and not has_alignment(model):
         raise UserError(
-            "--guided-alignment needs a model with attention; RNNencdec reads its source through "
-            "one vector and has no alignment"
+            f"{option} needs a model with attention; RNNencdec reads its source through one vector "
+            "and has no alignment"
         )
     knows = (AlignmentHeatmapCriterion, LabelSmoothedCrossEntropyCriterionWithAlignment)
     if not isinstance(criterion, knows):
         raise UserError(
-            f"--guided-alignment: the criterion {type(criterion).__name__} takes no links; "
+            f"{option}: the criterion {type(criterion).__name__} takes no links; "
             "valid: --criterion alignment_heatmap and label_smoothed_cross_entropy_with_alignment"
         )
 
