@@ -20,6 +20,7 @@ from commands import (
     assert_equal_folders,
     generate,
     hydra_options,
+    interactive,
     run,
     run_installed,
     together,
@@ -166,9 +167,10 @@ def test_fairseqs_lstm_shows_its_attention(small_corpus, tmp_path):
     trained = train(data, tmp_path, f"{LSTM} {ADAM} {OURS} {options}").ok()
     assert re.search(r"valid on 'valid' subset .* attn_entropy", trained.out)
     assert list((tmp_path / "heatmaps").rglob("*.png"))
-    short = f"--max-len-b 5 --replace-unk '' --heatmap-samples 1 --heatmap-dir {drawn}"
+    short = f"--max-len-b 5 --heatmap-samples 1 --heatmap-dir {drawn}"
     generate(data, lstm, short).ok()
     assert (drawn / "sentence0000.png").exists()
+    interactive(data, lstm, "--max-len-b 5 --replace-unk ''", stdin="red house\n").ok()
     blind = f"{LSTM} {ADAM} {OURS} {options} --decoder-attention 0"
     train(data, tmp_path / "blind", blind).ok()
     refused = generate(data, tmp_path / "blind" / lstm.name, short).error()
