@@ -550,8 +550,8 @@ def test_the_command(tmp_path, capsys):
         ),
         ([f"{planted_model.__file__}:Modle"], "did you mean Model?"),
         (
-            [f"{planted_model.__file__}:__name__"],
-            "__name__ in PLANTED is of type str; expected a f",
+            [f"{planted_model.__file__}:__spec__"],
+            "__spec__ in PLANTED is of type ModuleSpec; exp",
         ),
         (["--framework", "torch"], "name the code"),
         (["--explain", "reset-afte"], "did you mean reset-after"),
