@@ -106,20 +106,23 @@ class Gallery:
         with contextlib.ExitStack() as files:
             for name in LINES:
                 if name in self._formats:
-                    path = self._folder / LINES[name][0]
-                    refuse_overwriting(path, self._inputs)
-                    unfinished = files.enter_context(replacing(path))
+                    unfinished = files.enter_context(replacing(self._path(LINES[name][0])))
                     self._unfinished.append(unfinished)
                     # Lone surrogates stand in it as in JSON.
                     file = unfinished.open("w", encoding="utf-8", errors="backslashreplace")
                     self._lines[name] = files.enter_context(file)
             if "html" in self._formats:
-                path = self._folder / "index.html"
-                refuse_overwriting(path, self._inputs)
+                path = self._path("index.html")
                 sentences = files.enter_context(tempfile.TemporaryFile())
                 self._page = Page(path, self._look, sentences)
             self._files = files.pop_all()
         return self
+
+    def _path(self, name: str) -> Path:
+        """Return the path of a file to write, which is none of the inputs."""
+        path = self._folder / name
+        refuse_overwriting(path, self._inputs)
+        return path
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         with self._files:
@@ -150,16 +153,13 @@ class Gallery:
             return
         if self._page:
             self._page.add(alignment)
-        path = self._folder / f"sentence{alignment.id:04d}"
+        name = f"sentence{alignment.id:04d}"
         if "text" in self._formats:
-            text = path.with_suffix(".txt")
-            refuse_overwriting(text, self._inputs)
-            write_text(text, text_heatmap(alignment, TEXT_WIDTH) + "\n")
+            write_text(self._path(f"{name}.txt"), text_heatmap(alignment, TEXT_WIDTH) + "\n")
         words = alignment.source, alignment.target
-        for name in PICTURES:
-            if name in self._formats:
-                picture = path.with_suffix(f".{name}")
-                refuse_overwriting(picture, self._inputs)
+        for kind in PICTURES:
+            if kind in self._formats:
+                picture = self._path(f"{name}.{kind}")
                 save_heatmap(picture, *words, alignment.weights, style=self._look.style)
 
 
