@@ -45,8 +45,12 @@ from fairseq_rnnsearch.runs.trainer import NonfiniteHandler
 logger = logging.getLogger(__name__)
 
 # options of fairseq's search that the authors' has not, with fairseq's defaults
-_NOT_OF_THE_AUTHORS = {"min_len": 1, "diversity_rate": -1.0}
-_NOT_OF_THE_AUTHORS |= {"max_len_a": FAIRSEQ_LIMIT.ratio, "max_len_b": FAIRSEQ_LIMIT.margin}
+_NOT_OF_THE_AUTHORS = {
+    "min_len": 1,
+    "max_len_a": FAIRSEQ_LIMIT.ratio,
+    "max_len_b": FAIRSEQ_LIMIT.margin,
+    "diversity_rate": -1.0,
+}
 
 
 @register_task("alignment_heatmap", dataclass=AlignmentHeatmapConfig)
@@ -328,8 +332,8 @@ class AlignmentHeatmapTask(ParallelDataTask):
         beams = decode(
             generator, models, sample, pad, eos, prefix_tokens, constraints, scores=scores
         )
-        missing = all(one["weights"] is None for beam in beams for one in beam)
-        if beams and missing and getattr(generator, "needs_alignment", False):
+        is_needed = beams and getattr(generator, "needs_alignment", False)
+        if is_needed and all(one["weights"] is None for beam in beams for one in beam):
             raise UserError(
                 "--print-alignment, --replace-unk and heatmaps need alignment weights, and this "
                 "model gives none"
