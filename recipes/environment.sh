@@ -16,7 +16,7 @@
 if [[ ${BASH_SOURCE[0]} != "$0" ]]; then
     [[ ${VENV:-} != none ]] || return 0
     # Sourced: a shell of its own does the work, so that its options and names stay there.
-    VENV=${VENV:-$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)/.venv}
+    VENV=${VENV:-$(CDPATH= cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)/.venv}
     [[ $VENV = /* ]] || VENV=$PWD/$VENV
     export VENV
     bash "${BASH_SOURCE[0]}" || return
@@ -39,7 +39,7 @@ case ${1-} in
     *) die "unknown argument $1; the only one is --help" ;;
 esac
 
-ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
+ROOT=$(CDPATH= cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 VENV=${VENV:-$ROOT/.venv} PYTHON=${PYTHON:-python3} EXTRAS=${RNNSEARCH_EXTRAS:-}
 [[ $VENV != none ]] || exit 0
 TORCH=${RNNSEARCH_TORCH:-torch==2.13.0}

@@ -23,11 +23,15 @@ def name(path):
 
 
 def start(script, argument, folder):
-    """What starts work here, fails: there is no Python."""
+    """What starts work here, fails: there is no Python.
+
+    With CDPATH, cd prints where it goes.
+    """
     environment = {"PATH": os.environ["PATH"], "PYTHON": "/nosuch", "VENV": "/nosuch/venv"}
+    environment["CDPATH"] = "."
     return run_process(
-        ["bash", script, argument],
-        cwd=folder,
+        ["bash", script.relative_to(ROOT), argument],
+        cwd=ROOT,
         env={**environment, "WORK": str(folder / "work")},
         stdin=subprocess.DEVNULL,
         timeout=60,

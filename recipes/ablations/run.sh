@@ -13,7 +13,7 @@
 # `rnnsearch-train --help` lists may be variables of the environment, and hold for all arms, but for
 # those that tell arms apart.
 
-HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+HERE=$(CDPATH= cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 
 set -a # rnnsearch-train reads them
 : "${CORPUS:=multi30k}" # or long: the third of the pairs of LONG_DIR with most source words

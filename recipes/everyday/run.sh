@@ -12,7 +12,7 @@
 # recipe. --dry-run says what would be done, and what time, disk and memory it takes. Run again, the
 # recipe goes on where it stopped.
 
-HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+HERE=$(CDPATH= cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 : "${TATOEBA:=}" "${TEST_PREFIX:=}"
 # shellcheck source=recipes/everyday/settings.sh
 source "$HERE/settings.sh"

@@ -25,7 +25,7 @@
 
 set -euo pipefail
 
-HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+HERE=$(CDPATH= cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 : "${PYTHON:=python3}" "${DATA:=}" "${OUT:=runs/gpu}" "${DEVICE:=cuda}"
 PARTS=(correctness waits profile training lengths search memory resume)
 export PYTHONPATH=$HERE/../..${PYTHONPATH:+:$PYTHONPATH}

@@ -9,7 +9,7 @@
 # recipes/hansards/settings.sh has all that can be set. --dry-run checks it and says what would be
 # done. Run again, the recipe goes on where it stopped.
 
-HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+HERE=$(CDPATH= cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=recipes/hansards/settings.sh
 source "$HERE/settings.sh"
 # shellcheck source=recipes/steps.sh

@@ -7,7 +7,7 @@
 # WORK names the folder of what it makes (default: runs/lecture): the notebook with its outputs, the
 # same as a page, and slides/.
 
-HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+HERE=$(CDPATH= cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=recipes/steps.sh
 source "$HERE/../steps.sh"
 export WORK=${WORK:-$ROOT/runs/lecture}
@@ -20,7 +20,7 @@ export RNNSEARCH_EXTRAS=${RNNSEARCH_EXTRAS:-lecture}
 # shellcheck source=recipes/environment.sh
 source "$ROOT/recipes/environment.sh"
 mkdir -p -- "$WORK"
-WORK=$(cd -- "$WORK" && pwd)
+WORK=$(CDPATH= cd -- "$WORK" && pwd)
 if [[ ${1-} = --open ]]; then
     exec jupyter lab "$HERE/attention.ipynb"
 fi

@@ -10,7 +10,7 @@
 # settings.sh has the values of this recipe. --dry-run says what would be done, and what time, disk
 # and memory it takes. Run again, the recipe goes on where it stopped.
 
-HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+HERE=$(CDPATH= cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 : "${MULTI30K_DIR:=}"
 # shellcheck source=recipes/multi30k/settings.sh
 source "$HERE/settings.sh"

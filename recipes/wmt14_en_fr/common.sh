@@ -1,6 +1,6 @@
 # Sourced by run.sh and the stages: settings, the work folder, the names of what is made.
 
-HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+HERE=$(CDPATH= cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=recipes/wmt14_en_fr/settings.sh
 source "$HERE/settings.sh"
 # shellcheck source=recipes/steps.sh

@@ -6,7 +6,7 @@
 # A stage is a numbered script in this folder; settings.sh has all that can be set. Run again, it
 # goes on where it stopped.
 
-HERE=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
+HERE=$(CDPATH= cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=recipes/steps.sh
 source "$HERE/../steps.sh"
 
