@@ -8,7 +8,7 @@
 
 set -euo pipefail
 
-ROOT=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
+ROOT=$(CDPATH= cd -- "$(dirname -- "${BASH_SOURCE[0]}")/.." && pwd)
 STEP=
 PLUGIN=(--user-dir "$ROOT/fairseq_rnnsearch" --task alignment_heatmap)
 export RNNSEARCH_WHOLE_LOG=1 # logs have all that fairseq says; the screen has what is picked here
@@ -221,6 +221,7 @@ begin_work() {
     make_work_folder
     remember_settings "$@"
     log "working in $WORK"
+    exec </dev/null # some programs fail where it is closed
     # shellcheck source=recipes/environment.sh
     source "$ROOT/recipes/environment.sh"
 }
@@ -229,7 +230,7 @@ begin_work() {
 # command; if it failed, shows the end of its log, which may have anybody's text, without control
 # characters.
 end_unless_done() {
-    (($1 != 130 && $1 != 143)) || exit "$1"
+    (($1 != 129 && $1 != 130 && $1 != 143)) || exit "$1"
     (($1 != 0)) || return 0
     tail -n 15 -- "$2" | tr -d '\000-\010\013-\037\177' >&2
     die "$3 failed with status $1; the end of $2 is above"

@@ -406,6 +406,7 @@ TERM, INT, USR1 = signal.SIGTERM, signal.SIGINT, signal.SIGUSR1
 STOPS = {
     "SIGTERM": (Strike("update", 3, TERM), 143, 3),
     "Ctrl-C": (Strike("update", 9, INT, to_all=True), 130, 9),
+    "SIGHUP": (Strike("update", 3, signal.SIGHUP), 129, 3),
     "SIGUSR1": (Strike("update", 3, USR1), 0, 3),
     "SIGTERM to its processes too": (Strike("update", 9, TERM, to_all=True), 143, 9),
     "SIGUSR1 to its processes too": (Strike("update", 4, USR1, to_all=True), 0, 4),

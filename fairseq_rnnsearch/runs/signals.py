@@ -3,6 +3,7 @@
 ========  ===========  =======================================================
 SIGTERM   status 143   from ``kill``, a service manager, ``scancel``
 SIGINT    status 130   from Ctrl-C
+SIGHUP    status 129   from a terminal that is closed
 SIGUSR1   status 0     from Slurm before pre-emption (``--signal=USR1@120``)
 ========  ===========  =======================================================
 
@@ -31,7 +32,7 @@ from fairseq_rnnsearch.errors import UserError
 
 logger = logging.getLogger(__name__)
 
-STATUS = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGUSR1: 0}
+STATUS = {signal.SIGTERM: 143, signal.SIGINT: 130, signal.SIGHUP: 129, signal.SIGUSR1: 0}
 
 # Ctrl-C and Slurm reach both torchrun and its processes, and torchrun forwards what it gets: a
 # repetition within this time, in seconds, does not count as a second signal.
