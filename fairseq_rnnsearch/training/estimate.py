@@ -21,20 +21,31 @@ PROGRAM_BYTES = 0.5e9  # torch and fairseq, in memory
 def flops_of_pair(
     sizes: Sequence[int], tokens: Sequence[float], types: Sequence[int]
 ) -> tuple[float, float]:
-    """Return the multiplications and additions of a pair's source, and of its target."""
+    """Return the multiplications and additions of a pair's source, and of its target.
+
+    Args:
+        sizes: m, n, n' and l; n' of RNNencdec, which has no attention, is 0.
+    """
     m, n, a, l = sizes
+    c = _context_size(n, a)
     source, target = tokens
-    encoder = 2 * (6 * n * (m + n) + 2 * n * a)
-    decoder = 2 * (
-        3 * n * (m + 3 * n) + 2 * l * (m + 3 * n) + l * types[1] + a * n + source * (a + 2 * n)
-    )
+    encoder = 2 * (3 * c * (m + n) + c * a)
+    attention = a * n + source * (a + c) if a else 0
+    decoder = 2 * ((3 * n + 2 * l) * (m + n + c) + l * types[1] + attention)
     return source * encoder, target * decoder
 
 
 def parameters_of(sizes: Sequence[int], types: Sequence[int]) -> int:
+    """Return the number of parameters but for biases; the sizes are those of ``flops_of_pair``."""
     m, n, a, l = sizes
-    recurrent = 6 * n * (m + n) + 3 * n * (m + 3 * n) + n * n + 3 * n * a
-    return m * sum(types) + recurrent + 2 * l * (m + 3 * n) + l * types[1]
+    c = _context_size(n, a)
+    recurrent = 3 * c * (m + n) + 3 * n * (m + n + c) + n * n + (n + c) * a
+    return m * sum(types) + recurrent + 2 * l * (m + n + c) + l * types[1]
+
+
+def _context_size(n: int, a: int) -> int:
+    """Return the size of c: RNNencdec's encoder has one direction."""
+    return 2 * n if a else n
 
 
 def duration(seconds: float) -> str:
@@ -79,7 +90,9 @@ def plan(
         pairs, train, test: how many there are, in all and in two of the parts.
     """
     s, tokens, types = settings, [], []
-    sizes, has_merges = (s.embedding, s.hidden, s.attention, s.maxout), s.vocabulary == "bpe"
+    sizes, has_merges = [s.embedding, s.hidden, s.attention, s.maxout], s.vocabulary == "bpe"
+    if s.model == "rnnencdec":
+        sizes[2] = 0
     yield (
         f"{pairs} pairs: {'/'.join(map(str, sizes))} units,"
         f"{f' {s.bpe_merges} merges,' * has_merges} dropout"
@@ -112,7 +125,7 @@ def plan(
     free = free_at(work.absolute())
     seconds = SECONDS_TO_START + updates * update + search
     yield (
-        f"{parameters / 1e6:.1f} million parameters; training and translating take about"
+        f"about {parameters / 1e6:.1f} million parameters; training and translating take about"
         f" {duration(seconds)} on one core and {gigabytes(memory)} of memory"
     )
     yield f"{work} takes {gigabytes(disk)} of disk, where {gigabytes(free)} are free"
