@@ -320,6 +320,8 @@ def test_a_text_that_was_changed_meanwhile_is_refused(tmp_path, monkeypatch):
         again = [*given, f"--work={tmp_path}/work{number}", "--stop-after=text"]
         main(again)
         main(again)
+        (moved := tmp_path / f"moved{number}").symlink_to(tmp_path)
+        main([one.replace(str(tmp_path), str(moved)) for one in again])
         text = (tmp_path / "train.en").read_text()
         (tmp_path / "train.en").write_text(text.replace("red", "blue"))
         with pytest.raises(UserError, match="other settings, now digest of the text="):
@@ -441,7 +443,10 @@ def test_an_ensemble_names_its_models_and_knows_one_dictionary(tmp_path):
     together = training(a, ensemble=str(b))
     best = "checkpoints/checkpoint_best.pt"
     assert together.models() == f"{a}/{best}:{b}/{best}"
-    assert together.translations.name == "translations-best-beam12-length1-forbid-with-b"
+    name = together.translations.name
+    assert re.fullmatch("translations-best-beam12-length1-forbid-with-b-[0-9a-f]{8}", name)
+    (b / best).write_text("trained anew")
+    assert together.translations.name != name
     (step,) = training(b, ensemble=f"{a} {c}").translate()
     with pytest.raises(UserError, match=f"{c} has another dictionary of en than {b}"):
         step.make(tmp_path / "out")

@@ -97,7 +97,7 @@ def main(
         sizes = parts.pairs, len(parts.splits["train"]), len(parts.splits["test"])
         for line in estimate.plan(work.folder, settings, parts.texts, *sizes):
             log(line)
-    remembered = _remembered(options, settings, naming.languages)
+    remembered = _remembered(settings, naming.languages)
     remembered["digest of the text"] = _digest(parts, options, naming.languages)
     work.check(remembered)
     corpus = (options.corpus or work.folder / "corpus").absolute()
@@ -199,13 +199,9 @@ def _check_present(options: argparse.Namespace, languages: tuple[str, str]) -> N
             file_of(prefix, language)
 
 
-def _remembered(
-    options: argparse.Namespace, settings: Settings, languages: tuple[str, str]
-) -> dict[str, str]:
-    """Return what cannot be changed in a work folder."""
-    naming = Naming(True, languages)
-    texts = {name: getattr(options, name) for name in ("source", "target", "pairs", *PARTS[1:])}
-    remembered = {name.upper(): str(Path(text).absolute()) for name, text in texts.items() if text}
+def _remembered(settings: Settings, languages: tuple[str, str]) -> dict[str, str]:
+    """Return what cannot be changed in a work folder, besides the text."""
+    naming, remembered = Naming(True, languages), {}
     of_sides = dict(zip(OF_SIDES, settings.tokenizers, strict=True))
     for name, value in (dataclasses.asdict(settings) | of_sides).items():
         if name not in groups()["translation"]:

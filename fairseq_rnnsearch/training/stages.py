@@ -1,5 +1,6 @@
 """The steps from a parallel corpus to a trained model, its translations and a page."""
 
+import hashlib
 import itertools
 import shlex
 import shutil
@@ -78,7 +79,8 @@ class Training:
         name += f"-{s.unknown}"
         if s.evaluate != "test":
             name = f"{s.evaluate}-{name}"
-        return self._in_work("-with-".join([name, *(Path(one).name for one in self._others)]))
+        others = (f"{Path(one).name}-{_digest(self._model_in(one))}" for one in self._others)
+        return self._in_work("-with-".join([name, *others]))
 
     @property
     def page(self) -> Path:
@@ -99,13 +101,15 @@ class Training:
         Raises:
             UserError: another work folder has none.
         """
-        models = [str(self.trained)]
-        for other in self._others:
-            model = Path(other).absolute() / self.trained.relative_to(self.work.folder)
+        others = list(map(self._model_in, self._others))
+        for model in others:
             if not model.exists():
                 raise UserError(f"the ensemble of {self.settings.ensemble}: there is no {model}")
-            models.append(str(model))
-        return ":".join(models)
+        return ":".join(map(str, [self.trained, *others]))
+
+    def _model_in(self, other: str) -> Path:
+        """Return the checkpoint that translates in another work folder."""
+        return Path(other).absolute() / self.trained.relative_to(self.work.folder)
 
     def _tokenizer(self, language: str) -> str:
         return self.settings.tokenizers[self.languages.index(language)]
@@ -383,7 +387,7 @@ class Training:
         command += ["--input", hypothesis]
         scored = subprocess.run(
             [*command, "--format", "text", *options],
-            stdout=subprocess.PIPE, encoding="utf-8", check=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, encoding="utf-8", check=True,
         )  # fmt: skip
         for line in scored.stdout.splitlines():
             print(f"  {line.strip()}")
@@ -409,6 +413,12 @@ class Training:
             "-m", "fairseq_rnnsearch.living", self.trained, "--data", self.data, "--out", out,
             "--title", title, "--licence", licence, *examples,
         ])  # fmt: skip
+
+
+def _digest(path: Path) -> str:
+    """Return what tells a file from another of its name."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()[:8]
 
 
 def _copy_in(data: Path, copy: int) -> Path:
