@@ -47,7 +47,9 @@ def main() -> None:
     parser.add_argument("--text", type=Path, required=True, help="source sentences, one a line")
     parser.add_argument("--sentences", type=int, default=500, help="the first (default: 500)")
     options = parser.parse_args()
-    model, random = load(options.checkpoint), np.random.default_rng(1)
+    # in float32: most effects are smaller than what bfloat16 rounds off log p
+    model = load(options.checkpoint, compute_dtype="float32")
+    random = np.random.default_rng(1)
     lines = read_sentences(options.text)[: options.sentences]
     correlations, agrees, curves = [], [], {"weight": [], "effect": [], "random": []}
     for one in model.translate(lines, attribution=True, pieces="keep"):
