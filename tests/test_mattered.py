@@ -18,6 +18,7 @@ from fairseq_rnnsearch import load
 from fairseq_rnnsearch.alignment.figures import Alignment
 from fairseq_rnnsearch.alignment.figures.jsonl import json_line, read_alignments
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.inference import align
 from fairseq_rnnsearch.living.living_page import write_living_page
 from fairseq_rnnsearch.paper.network import DECODER_ORDERS, given_words
 
@@ -142,6 +143,19 @@ def test_translating_and_aligning_agree(packaged, tmp_path):
     most = np.abs(translated[0].mattered).max()
     assert (image.norm.vmin, image.norm.vmax) == (-most, most)
     assert f"{most:.1f}" in {text.get_text().lstrip("-") for text in axes.texts}
+
+
+def test_the_command_computes_it_in_float32(tmp_path):
+    """Models that were trained in bfloat16 compute in it, where the processor does."""
+    pair = SENTENCES[0], "J'ai deux chiens."
+    files = [tmp_path / "text.en", tmp_path / "text.fr"]
+    for path, line in zip(files, pair, strict=True):
+        path.write_text(f"{line}\n", encoding="utf-8")
+    places = (f"--source={files[0]}", f"--target={files[1]}", f"--out={tmp_path / 'out'}")
+    align.main(["en-fr", *places, "--attribution"])
+    (written,) = (tmp_path / "out" / "alignments.jsonl").read_text().splitlines()
+    exact = load("en-fr", compute_dtype="float32").align(*pair, attribution=True)
+    np.testing.assert_allclose(json.loads(written)["mattered"], exact.mattered, atol=2e-6)
 
 
 def test_it_is_computed_only_when_it_is_asked_for(packaged):

@@ -56,6 +56,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command."""
     show_warnings()
     options = _parser().parse_args(arguments)
+    if options.attribution:  # bfloat16 rounds off more than most effects are large
+        options.compute_dtype = options.compute_dtype or "float32"
     with usage():
         formats = parse_formats(options.heatmap_format)
         samples = parse_samples(options.heatmap_samples)
@@ -212,7 +214,7 @@ def _parser() -> argparse.ArgumentParser:
         "--attribution",
         action="store_true",
         help="write to jsonl, as mattered, and to html how far log p of each target word falls "
-        "when attention cannot look at a source word",
+        "when attention cannot look at a source word; computed in float32 unless told otherwise",
     )
     add_heatmap_options(parser, "pharaoh,jsonl")
     add_model_options(parser)

@@ -162,7 +162,8 @@ class Translator:
             split_sentences: translate each sentence of a line separately, and join the results.
                 Otherwise such lines cause a warning: a model may translate only the first sentence.
             attribution: also compute `Translation.mattered`: whether what the model looked at
-                mattered.
+                mattered. Load the model with ``compute_dtype="float32"``: most effects are
+                smaller than what bfloat16 rounds off.
             pieces: "merge" subword pieces into words in the result, or "keep" them.
             batch_size: number of sentences at a time.
 
