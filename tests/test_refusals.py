@@ -33,6 +33,9 @@ from commands import (
 )
 from fairseq import checkpoint_utils
 from fairseq.data import Dictionary
+from fairseq.dataclass.configs import GenerationConfig
+from models import build_model, training_task
+from omegaconf import OmegaConf
 
 import fairseq_rnnsearch
 from fairseq_rnnsearch import load
@@ -474,6 +477,11 @@ def given(**options):
     return lambda here: check_options(Namespace(arch="x", cpu=True, **options))
 
 
+def searching(options):
+    """Build a search as fairseq's hub does, or --eval-bleu."""
+    return lambda here: training_task(here).build_generator([build_model()], options)
+
+
 SOME = [Counts(2, 2, 3, 1, 2)]
 CALLS = [  # in a folder with a file and a folder, and parts of what is said
     *(
@@ -482,6 +490,8 @@ CALLS = [  # in a folder with a file and a folder, and parts of what is said
     ),
     (lambda here: usable_device(None), "device 'None': must be cpu"),
     (given(beam=0), "--beam 0"),
+    (searching(Namespace(beam=0)), "--beam 0: must be 1 or more"),  # or fairseq's ends the process
+    (searching(OmegaConf.structured(GenerationConfig(beam=-1))), "--beam -1: must be 1 or more"),
     (given(update_freq=[1, 0]), "--update-freq", "0"),
     (given(num_workers=-1), "--num-workers -1"),
     (given(clip_norm=float("nan")), "--clip-norm nan"),

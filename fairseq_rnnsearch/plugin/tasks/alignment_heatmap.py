@@ -39,6 +39,7 @@ from fairseq_rnnsearch.plugin.tasks.parallel_data import ParallelDataTask
 from fairseq_rnnsearch.plugin.tasks.source_words import SourceWords
 from fairseq_rnnsearch.plugin.tasks.task_options import AlignmentHeatmapConfig
 from fairseq_rnnsearch.runs.checkpoints import check_registered
+from fairseq_rnnsearch.runs.options import check_options
 from fairseq_rnnsearch.runs.printed_alignment import printed_alignment
 from fairseq_rnnsearch.runs.trainer import NonfiniteHandler
 
@@ -272,8 +273,9 @@ class AlignmentHeatmapTask(ParallelDataTask):
             self._heatmaps.begin_translations()
         return generator
 
-    def _check_search_options(self, args: Namespace, seq_gen_cls: type | None) -> None:
+    def _check_search_options(self, args: Namespace | DictConfig, seq_gen_cls: type | None) -> None:
         """Refuse options of a search that do not work here, or not together."""
+        check_options(Namespace(**args) if isinstance(args, DictConfig) else args)
         for name, default in (("diverse_beam_groups", -1), ("diverse_beam_strength", 0.5)):
             if getattr(args, name, default) != default:
                 raise UserError(
