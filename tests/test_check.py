@@ -672,6 +672,7 @@ def test_all_functions_that_are_refused_are_named():
     [
         ((None,), "NoneType: none of its functions is named for a part"),
         (({"weights": _raises},), "dict: none of its functions is named for a part"),
+        (("mymodel.py",), "^'mymodel.py': must be a function, .*rnnsearch-check takes files$"),
         ((_raises, 3), "part 3; parts are encode, "),
         ((_raises, ["state"]), r"part \['state'\]; did you mean state\?; parts are encode, "),
         ((_raises, "state"), r"test_check.py, line \d+: `raise _WithoutMessage`: _WithoutMessage"),

@@ -72,6 +72,11 @@ class GivenCode:
     def __init__(self, target: Any, part: str | None = None, framework: str = "numpy") -> None:
         if framework not in FRAMEWORKS:
             raise UserError(f"framework {framework!r}: must be {' or '.join(FRAMEWORKS)}")
+        if isinstance(target, str):  # whose method encode would be taken for a part
+            raise UserError(
+                f"{target!r:.60}: must be a function, a class, an object or a module; the command "
+                "rnnsearch-check takes files"
+            )
         self.name = getattr(target, "__name__", type(target).__name__)
         if part is None and self.name in PARTS and not inspect.ismodule(target):
             part = self.name
