@@ -4,6 +4,7 @@ import contextlib
 import copy
 import itertools
 import json
+import math
 import pickle
 import shutil
 import sys
@@ -18,6 +19,8 @@ from commands import MODEL, PACKAGE, generate, run, sides, train
 
 from fairseq_rnnsearch import load
 from fairseq_rnnsearch.alignment.evaluation.__main__ import main as evaluate
+from fairseq_rnnsearch.alignment.figures import Alignment
+from fairseq_rnnsearch.alignment.figures.jsonl import json_line
 from fairseq_rnnsearch.data.plain_text import PlainText
 from fairseq_rnnsearch.decoding.length_limit import LengthLimit
 from fairseq_rnnsearch.errors import UserError
@@ -25,6 +28,7 @@ from fairseq_rnnsearch.inference import checkpoint
 from fairseq_rnnsearch.inference import translation as translation_module
 from fairseq_rnnsearch.inference.align import main as align_main
 from fairseq_rnnsearch.inference.model_folder import read_folder, write_folder
+from fairseq_rnnsearch.inference.translation import Translation
 from fairseq_rnnsearch.inference.translator import Translator
 from fairseq_rnnsearch.inference.work_folder import checkpoint_of
 from fairseq_rnnsearch.kernels import forget
@@ -320,6 +324,14 @@ def test_rnnencdec_translates_and_says_that_it_has_no_alignment(without_attentio
     ):
         with pytest.raises(UserError, match="no attention"):
             call()
+
+
+def test_json_has_no_infinity():
+    """The authors' search gives such a score if it finds no translation."""
+    alignment = Alignment(("a",), ("b",), np.zeros((1, 1)), score=-math.inf)
+    translation = Translation("a", "b", ("a",), ("b",), -math.inf, alignment, (0.0,))
+    for text in (json_line(alignment), json.dumps(translation.to_dict())):
+        assert "Infinity" not in text and json.loads(text)["score"] is None
 
 
 # --- mistakes ---------------------------------------------------------------------------------

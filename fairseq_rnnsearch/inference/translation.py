@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fairseq_rnnsearch.alignment.figures import Alignment, draw_heatmap, save_heatmap
-from fairseq_rnnsearch.alignment.figures.jsonl import rounded
+from fairseq_rnnsearch.alignment.figures.jsonl import finite, rounded
 from fairseq_rnnsearch.alignment.figures.page import embedded_page
 from fairseq_rnnsearch.alignment.figures.styles import StyleName
 from fairseq_rnnsearch.arguments import checked
@@ -37,7 +37,8 @@ class Translation:
         source_tokens, tokens: the columns and rows of ``weights``: words, or subword pieces if
             these are not merged, with the end symbols.
         score: log-probability to base 2 over the number of tokens to the power of ``lenpen``, as
-            fairseq prints it; for a line that was split into sentences, the mean score.
+            fairseq prints it; for a line that was split into sentences, the mean score. Minus
+            infinity if the authors' search found no translation.
         alignment: the same with its weights, for ``alignment.figures``; None if the model has no
             attention.
         probabilities: of each of ``tokens``, given the source and the tokens before it.
@@ -67,6 +68,8 @@ class Translation:
     def weights(self) -> NDArray[np.floating]:
         """Alignment weights, ``(target, source)``, rows sum to one; read-only.
 
+        Where the authors' search found no translation, all are zero.
+
         Raises:
             UserError: if the model has no attention.
         """
@@ -88,7 +91,8 @@ class Translation:
         """Return everything but ``others`` as JSON values, as ``--json`` prints it.
 
         Numbers are rounded to six decimals; weights are one list per row, or None if the model
-        has no attention; ``mattered`` is there only if it was computed.
+        has no attention; the score is None if it is not finite; ``mattered`` is there only if it
+        was computed.
         """
         mattered = {} if self.mattered is None else {"mattered": rounded(self.mattered)}
         return {
@@ -96,7 +100,7 @@ class Translation:
             "source_tokens": list(self.source_tokens),
             "unknown": list(self.unknown),
             "text": self.text,
-            "score": round(self.score, 6),
+            "score": finite(round(self.score, 6)),
             "tokens": list(self.tokens),
             "probabilities": [round(p, 6) for p in self.probabilities],
             "weights": self.alignment and rounded(self.weights),

@@ -23,7 +23,7 @@ def json_line(alignment: Alignment) -> str:
     """Return an alignment as a line, without its end; numbers are rounded to six decimals."""
     value = {
         "id": alignment.id,
-        "score": alignment.score,
+        "score": finite(alignment.score),
         "source": alignment.source,
         "target": alignment.target,
         "weights": rounded(alignment.weights),
@@ -36,6 +36,11 @@ def json_line(alignment: Alignment) -> str:
 def rounded(matrix: np.ndarray) -> list[list[float]]:
     """Return a matrix with six decimals."""
     return np.round(matrix.astype(float), 6).tolist()
+
+
+def finite(score: float | None) -> float | None:
+    """Return a score, but None for infinity and NaN, which JSON does not have."""
+    return score if score is not None and math.isfinite(score) else None
 
 
 def read_alignments(path: Path) -> dict[int, Alignment]:
