@@ -1,5 +1,6 @@
 """Translating and aligning from Python, and aligning two text files in one command."""
 
+import asyncio
 import contextlib
 import copy
 import itertools
@@ -446,8 +447,30 @@ def test_texts_within_a_text_and_beside_it(model, caplog):
             ended.result()
     said = sorted(record.getMessage().partition(": ")[2] for record in caplog.records)
     unknown = "(en) is unknown to the model"
-    assert not model._texts  # nothing is kept for threads that have ended
     assert said == 2 * [f"1 of 1 word {unknown}: theta"] + 2 * [f"1 of 3 words {unknown}: zeta"]
+
+
+def test_texts_of_tasks_that_take_turns(model, caplog):
+    async def text(word):
+        with model.as_one_text():
+            await asyncio.sleep(0)
+            model.translate(word)
+
+    async def call(word):
+        model.translate(word)
+
+    async def tasks():
+        await asyncio.gather(text("zeta"), text("theta"))
+        with model.as_one_text():
+            await asyncio.to_thread(model.translate, "zeta")
+            later = asyncio.create_task(call("theta"))  # begins when the block has ended
+        await later
+
+    asyncio.run(tasks())
+    model.translate("zeta")
+    said = [record.getMessage().partition("1 of ")[2] for record in caplog.records]
+    words = ["zeta", "theta", "zeta", "theta", "zeta"]
+    assert said == [f"1 word (en) is unknown to the model: {word}" for word in words]
 
 
 def test_threads_keep_their_options_and_their_models_apart(learned, learned_shortlist, monkeypatch):

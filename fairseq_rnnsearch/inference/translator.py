@@ -5,6 +5,7 @@ import logging
 import math
 import threading
 from collections.abc import Iterable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
@@ -44,6 +45,11 @@ from fairseq_rnnsearch.inference.translation import (
 )
 
 logger = logging.getLogger(__name__)
+
+# the blocks of `Translator.as_one_text` around the code that runs, each with its thread and text
+_blocks: ContextVar[tuple[tuple["Translator", int, CountedText], ...]] = ContextVar(
+    "blocks", default=()
+)
 
 
 class Translator:
@@ -87,7 +93,6 @@ class Translator:
             words_of(source_dictionary, source_text.language, self.source_text),
             words_of(target_dictionary, target_text.language, self.target_text),
         )
-        self._texts: dict[int, CountedText] = {}  # that all calls of a thread belong to
 
     def __repr__(self) -> str:
         size = sum(values.numel() for model in self.models for values in model.parameters())
@@ -105,22 +110,19 @@ class Translator:
 
     @contextlib.contextmanager
     def as_one_text(self) -> Iterator[None]:
-        """Count unknown words, and how sure the model is, over this thread's calls in the block.
+        """Count unknown words, and how sure the model is, over the calls in the block.
 
-        Otherwise each call counts as one text, and so does a block inside this one. Each text
-        causes at most one warning, through ``logging``; ``data.coverage`` says when.
+        They are those of this thread and, under asyncio, of this task and of tasks made in the
+        block. Otherwise each call counts as one text, and so does a block inside this one. Each
+        text causes at most one warning, through ``logging``; ``data.coverage`` says when.
         """
-        thread = threading.get_ident()
-        around = self._texts.get(thread)
-        text = self._texts[thread] = self._new_text()
+        block = self, threading.get_ident(), self._new_text()
+        _blocks.set((*_blocks.get(), block))
         try:
             yield
-        finally:
-            if around:
-                self._texts[thread] = around
-            else:
-                del self._texts[thread]
-            text.end()
+        finally:  # a token of `set` may be of another context: a generator's block may end there
+            _blocks.set(tuple(one for one in _blocks.get() if one is not block))
+            block[2].end()
 
     @overload
     def translate(
@@ -291,10 +293,16 @@ class Translator:
     @contextlib.contextmanager
     def _counted(self) -> Iterator[CountedText]:
         """Count a text, or a part of one, and warn at its end."""
-        around = self._texts.get(threading.get_ident())
-        text = around or self._new_text()
+        here = threading.get_ident()
+        around = [
+            text
+            for model, thread, text in _blocks.get()
+            # a copy of the context gets into other threads, and may outlive the block
+            if model is self and thread == here and not text.has_ended
+        ]
+        text = around[-1] if around else self._new_text()
         yield text
-        if around is None:
+        if not around:
             text.end()
 
     def _new_text(self) -> CountedText:
