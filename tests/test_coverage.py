@@ -121,7 +121,14 @@ def test_another_way_to_make_tokens_is_suspected(caplog):
 
 def test_examples_are_short_and_cannot_write_to_a_terminal(caplog):
     (message,) = said(caplog, [f"{'q' * 99} \x1b[2J <unk>"])
-    assert message.endswith(f"3 words (en) are unknown to the model: {'q' * 29}…, \ufffd[2J")
+    assert message.endswith(f": {'q' * 29}…, \ufffd[2J, <unk>")
+
+
+def test_unknown_words_of_binarised_text_have_no_name(caplog):
+    text = CountedText(KNOWN, OTHER)
+    text.add_source(["<unk>", "q"])
+    text.end()
+    assert caplog.messages[0].endswith("2 of 2 words (en) are unknown to the model: q")
 
 
 def test_unknown_words_are_marked_as_a_whole():

@@ -107,7 +107,8 @@ class Count:
             name = shown(word_of(pieces))
             if self.vocabulary.lacks(pieces):
                 self.unknown += 1
-                _keep(name, self.unknown_examples)
+                if name != UNKNOWN or sentence is not None:  # binarised text has no other name
+                    _keep(name, self.unknown_examples)
             if len(pieces) >= many:
                 _keep(name, self.split_examples)
 
@@ -304,7 +305,7 @@ def word_of(pieces: Sequence[str]) -> str:
 
 
 def _keep(name: str, examples: dict[str, None]) -> None:
-    if len(examples) < EXAMPLES and name != UNKNOWN:
+    if len(examples) < EXAMPLES:
         examples[name] = None
 
 
