@@ -272,6 +272,10 @@ def test_text_that_is_made_in_another_way_than_the_training_s(tmp_path, caplog, 
     (tmp_path / "preprocessing.json").write_text(json.dumps(settings))
     PlainText.of(tmp_path, "en", **changes)
     assert [record.message.startswith(said) for record in caplog.records] == [True] * bool(said)
+    caplog.clear()
+    with pytest.raises(UserError, match="tokenizer 'foo': must be"):
+        PlainText.of(tmp_path, "en", **changes | {"tokenizer": "foo"})
+    assert not caplog.records
 
 
 def test_recipes_record_the_version_of_the_tokeniser(tmp_path):

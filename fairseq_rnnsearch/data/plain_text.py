@@ -118,6 +118,7 @@ class PlainText:
         if settings.get("bpe_codes"):
             settings["bpe_codes"] = folder / settings["bpe_codes"]
         changes = {name: value for name, value in changes.items() if value is not None}
+        text = cls(language, **settings | changes)
         for name in settings.keys() & {"tokenizer", "lowercase"} & changes.keys():
             # text that is split already, as that of the training was, takes the tokenizer space
             if changes[name] not in (settings[name], "space"):
@@ -126,8 +127,7 @@ class PlainText:
                     "tokens",
                     *(name, changes[name], language, name, settings[name]),
                 )
-        settings |= changes
-        return cls(language, **settings)
+        return text
 
     def read_with(self, symbols: Iterable[str]) -> "PlainText":
         """Return the same for a model with these symbols: it reads only the white space it knows.
