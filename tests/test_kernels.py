@@ -417,6 +417,8 @@ def test_kernels_of_another_machine_are_for_its_training_alone():
 def test_every_backend_can_be_named_and_has_all_functions():
     with pytest.raises(ValueError, match="not 'quick'"):
         RunByBackend("quick")
+    with pytest.raises(ValueError, match="not 'quick'"):
+        RunByBackend("auto").kernels = "quick"
     assert set(KERNELS) == {"auto", *BACKENDS}
     assert all(isinstance(backend, Backend) for backend in BACKENDS.values())
 
