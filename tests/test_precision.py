@@ -336,6 +336,15 @@ def test_steps_of_a_search_in_bfloat16(name, arranged, monkeypatch):
 
 
 @torch.no_grad()
+def test_parameters_that_were_cast_to_float16_are_no_operands_of_bfloat16():
+    plain = moderate_model()
+    expected = score(plain, SOURCES, TARGETS)
+    found = score(copied(plain, "bfloat16").half(), SOURCES, TARGETS)
+    for (one, _), (exact, _) in zip(found, expected, strict=True):
+        assert relative_error(one, exact) < TOLERANCE
+
+
+@torch.no_grad()
 def test_steps_equal_teacher_forcing():
     model = copied(moderate_model(), "bfloat16")
     expected = [lprobs for lprobs, _ in score(model, SOURCES, TARGETS)]

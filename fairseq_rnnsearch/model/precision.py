@@ -23,17 +23,18 @@ logger = logging.getLogger(__name__)
 def in_compute_dtype(method: Callable) -> Callable:
     """Run a method of an encoder or decoder in the type of its ``compute_dtype``.
 
-    With float32, an autocast that surrounds the model is left alone.
+    With float32, and with parameters that were cast to float16, which do not fit bfloat16's
+    autocast, an autocast that surrounds the model is left alone.
     """
 
     @wraps(method)
     def run(self: nn.Module, *args: object, **kwargs: object) -> object:
-        if self.compute_dtype == "float32":
-            return method(self, *args, **kwargs)
+        weight = self.network.embedding.weight
         if self.compute_dtype == "tf32":
-            _allow_tf32(self.network.embedding.weight, self.training)
+            _allow_tf32(weight, self.training)
+        if self.compute_dtype != "bfloat16" or weight.dtype == torch.float16:
             return method(self, *args, **kwargs)
-        device = self.network.embedding.weight.device.type
+        device = weight.device.type
         if self.training:  # a trained model runs anywhere
             _check_bfloat16(device)
         with torch.autocast(device, torch.bfloat16):
