@@ -78,6 +78,17 @@ def assert_equals(params, arrays):
         assert_allclose(parameter.detach(), array, rtol=1e-13, atol=1e-14)
 
 
+def test_updates_are_counted_whatever_torch_s_default_type():
+    torch.set_default_dtype(torch.bfloat16)  # which counts to 256
+    try:
+        params = parameters()
+        optimizer = build(params)
+        update(optimizer, params, 0)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert {optimizer.optimizer.state[p]["step"].dtype for p in params} == {torch.float32}
+
+
 # --- the step ------------------------------------------------------------------------------------
 
 

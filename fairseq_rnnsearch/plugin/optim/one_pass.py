@@ -118,7 +118,7 @@ class OnePassAdadelta(torch.optim.Adadelta):
         """Return E[g^2] and E[D^2], zero before the first update."""
         state = self.state[parameter]
         if not state:
-            state["step"] = torch.zeros(())
+            state["step"] = torch.zeros((), dtype=torch.float32)
             state |= {name: torch.zeros_like(parameter) for name in AVERAGES}
         return tuple(state[name] for name in AVERAGES)
 
