@@ -54,7 +54,8 @@ def load(
             other folder, such as a recipe's, means its best checkpoint, or else its last.
         data: the folder with the training's dictionaries (default: the one that the checkpoint
             names, or one of that name beside the checkpoint).
-        source_lang, target_lang: default: the checkpoint's.
+        source_lang, target_lang: default: the checkpoint's, or else those in the names of the
+            data's files.
         tokenizer, lowercase, bpe_codes: the tokenisation, instead of that in the folder's
             ``preprocessing.json``; see ``PlainText``.
         device: where to compute, such as "cuda".
