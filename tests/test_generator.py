@@ -47,7 +47,7 @@ def search(
     dictionary = models[0].decoder.dictionary
     found = cls([m.to(dtype) for m in models], dictionary, beam_size=beam, **options)
     prefix = {} if prefix is None else {"prefix_tokens": torch.tensor(prefix)}
-    return found.generate(None, batch_of(sources, sources, left), **prefix)
+    return found.generate(models, batch_of(sources, sources, left), **prefix)
 
 
 def assert_same(found, expected, atol=1e-10):
@@ -216,13 +216,16 @@ def test_a_length_that_no_translation_has_is_refused():
         search(StepwiseGenerator, [model_of("fast")], min_len=9, max_len_a=0, max_len_b=4)
 
 
-def test_a_model_whose_parameters_are_not_numbers_is_named():
+@pytest.mark.parametrize(
+    "cls", [StepwiseGenerator, AuthorsSequenceGenerator, lambda _, words, beam_size: Scorer(words)]
+)
+def test_a_model_whose_parameters_are_not_numbers_is_named(cls):
     model = model_of("fast")
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.fill_(math.nan)
     with pytest.raises(UserError, match="the model's probabilities are not numbers"):
-        search(StepwiseGenerator, [model])
+        search(cls, [model])
 
 
 # --- around a search -----------------------------------------------------------------------------

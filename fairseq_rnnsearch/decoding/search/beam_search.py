@@ -24,6 +24,7 @@ from fairseq_rnnsearch.errors import UserError
 
 # bytes of logits per block, to fit a CPU's caches
 LOGITS = 8_000_000
+NO_NUMBERS = "the model's probabilities are not numbers, as of a training that has diverged"
 
 
 @runtime_checkable
@@ -218,10 +219,7 @@ class _Search:
             if not self._sentences or (self._limits.stops_at_longest and step >= self._max_len):
                 break
             if step >= self._max_len:  # by now every hypothesis must end
-                raise UserError(
-                    "no translation ends: the model's probabilities are not numbers, as of a"
-                    " training that has diverged"
-                )
+                raise UserError(f"no translation ends: {NO_NUMBERS}")
             history.end_step(rows)
             words, parents, scores = self._sent(rows, scores.dtype)
             for steps in self._steps:
@@ -322,6 +320,9 @@ class _Search:
         rows, remaining = Rows([], [], []), []
         for i, sentence in enumerate(self._sentences):
             ended = sentence.ended
+            may_go_on = not ended and step < sentence.longest
+            if may_go_on and scores[i][0] == -math.inf and self._generator.unk_penalty < math.inf:
+                raise UserError(NO_NUMBERS)  # NaN: something can always be said
             going = self._sort_out(sentence, history, i * width, scores[i], words[i], hypotheses[i])
             is_full = sentence.ended == self._generator.beam_size or step == sentence.longest
             if sentence.ended > ended and is_full:

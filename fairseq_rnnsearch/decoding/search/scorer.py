@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from fairseq_rnnsearch.decoding.search.beam_search import StepwiseDecoder
+from fairseq_rnnsearch.decoding.search.beam_search import NO_NUMBERS, StepwiseDecoder
 from fairseq_rnnsearch.errors import UserError
 
 
@@ -28,7 +28,8 @@ class Scorer:
         """Return one hypothesis for each sentence: the given words.
 
         Raises:
-            UserError: if a model has no posterior weights and these are asked for.
+            UserError: if a model has no posterior weights and these are asked for; if the model's
+                probabilities are not numbers.
         """
         given, target = sample["net_input"], sample["target"]
         if self._posterior:
@@ -39,6 +40,8 @@ class Scorer:
             *(_scored(model, given, target, len(models) == 1) for model in models), strict=True
         )
         log_p = scores[0] if len(models) == 1 else _mean(scores, len(models)).log()
+        if log_p.isnan().any():
+            raise UserError(NO_NUMBERS)
         known = [one for one in weights if one is not None]
         attention = _mean(known, len(models)) if known else [None] * len(target)
         lengths = target.ne(self._pad).sum(dim=1).tolist()
