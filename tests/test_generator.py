@@ -260,6 +260,17 @@ def test_weights_of_an_ensemble_sum_to_one():
             assert_close(one["weights"].sum(dim=1), torch.ones(len(one["tokens"])))
 
 
+def test_weights_are_not_rounded_to_torch_s_default_type():
+    models = [model_of("fast")]
+    expected = search(StepwiseGenerator, models)
+    torch.set_default_dtype(torch.bfloat16)
+    try:
+        found = search(StepwiseGenerator, models)
+    finally:
+        torch.set_default_dtype(torch.float32)
+    assert_same(found, expected)
+
+
 # --- candidates ----------------------------------------------------------------------------------
 
 

@@ -100,7 +100,8 @@ class History:
             return None
         device = self._weights[0].device
         by_step = torch.tensor(rows, dtype=torch.long).view(-1, len(self._weights)).T.to(device)
-        weights = torch.empty(len(rows), len(by_step), self._weights[0].size(1), device=device)
+        shape = len(rows), len(by_step), self._weights[0].size(1)
+        weights = torch.empty(shape, dtype=torch.float32, device=device)
         for step, chosen in enumerate(by_step):
             weights[:, step] = self._weights[step][chosen]
             self._weights[step] = None  # for long sentences these are gigabytes
