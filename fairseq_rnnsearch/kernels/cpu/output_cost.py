@@ -10,6 +10,7 @@ products may be narrower.
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.cpu.compiled import operations
@@ -44,6 +45,16 @@ def output_cost(
     return apply(_OutputCost, wanted, label_smoothing, words, t, weight, bias)
 
 
+def rounded(rows: int) -> int:
+    """Return a number of rows, or up to an eighth more.
+
+    oneDNN compiles a product for each number of rows, which takes up to 10 ms and 2 MB, and keeps
+    1024 of them. Each batch has another number of words.
+    """
+    step = 1 << max(rows.bit_length() - 4, 0)
+    return -(-rows // step) * step
+
+
 class _OutputCost(torch.autograd.Function):
     @staticmethod
     def forward(
@@ -59,7 +70,8 @@ class _OutputCost(torch.autograd.Function):
         operands = operands or t.dtype
         t, W, b = (x.to(operands) for x in (t, weight, bias))
         dtype = accurate_type(operands)
-        words = words.contiguous()
+        words, count = words.contiguous(), len(t)
+        t = pad(t, (0, 0, 0, rounded(count) - count))
         row = len(W) * t.element_size()
         cost, nll = (torch.zeros((), dtype=dtype) for _ in range(2))
         together = 0 < len(t) * row <= TOGETHER
@@ -88,12 +100,16 @@ class _OutputCost(torch.autograd.Function):
                     d_W = multiply(slice(begin, part.start))
                     begin = part.start
                 d_x = d_logits[part.start - begin : part.stop - begin]
-            sums = ops.cost_of_words(logits, words[part], label_smoothing, d_x, d_bias)
+            known = max(min(part.stop, count) - part.start, 0)
+            if wanted:
+                d_x[known:] = 0
+                d_x = d_x[:known]
+            sums = ops.cost_of_words(logits[:known], words[part], label_smoothing, d_x, d_bias)
             cost, nll = cost + sums[0], nll + sums[1]
         ctx.mark_non_differentiable(nll)
         if wanted:
             d_W = multiply(slice(begin, len(t)))
-            ctx.save_for_backward(d_t, d_W, d_bias.sum(dim=0))
+            ctx.save_for_backward(d_t[:count], d_W, d_bias.sum(dim=0))
         return cost, nll
 
     @staticmethod
