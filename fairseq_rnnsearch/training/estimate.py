@@ -16,6 +16,8 @@ SEARCH_FLOPS = 15e9
 SECONDS_OF_UPDATE = 0.05  # besides its multiplications
 SECONDS_TO_START = 60  # of all programs together
 PROGRAM_BYTES = 0.5e9  # torch and fairseq, in memory
+# oneDNN's code of 1024 products, one for each number of rows: 2 MB each where they use AMX
+TILES_BYTES = 3e9
 
 
 def flops_of_pair(
@@ -64,6 +66,14 @@ def free_at(path: Path) -> int:
     while not path.exists():
         path = path.parent
     return shutil.disk_usage(path).free
+
+
+def _has_tiles() -> bool:
+    """Tell whether the processor multiplies bfloat16 by AMX."""
+    try:
+        return "amx_bf16" in Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        return False
 
 
 def _ways_to_train(s: Settings) -> Iterator[str]:
@@ -122,6 +132,7 @@ def plan(
     disk = 12 * parameters * (s.average + 2) + 5 * 6 * sum(tokens)
     widest = s.batch_size * 100 * 60 * s.hidden
     memory = PROGRAM_BYTES + 32 * parameters + 4 * widest + 200 * train
+    memory += TILES_BYTES * ("bfloat16" in s.train_options and _has_tiles())
     free = free_at(work.absolute())
     seconds = SECONDS_TO_START + updates * update + search
     yield (
