@@ -103,7 +103,7 @@ def test_code_points_of_a_long_word_are_not_cut(only_main):
 
 
 def test_each_script_is_warned_of_once(only_main):
-    words = ["漢字", "ひらがな", "한국어", "हिन्दी", "हो", "ภาษา", "\x07", "\ue123", "漢", "字"]
+    words = ["漢字", "ひらがな", "한국어", "हिन्दी", "हो", "ภาษา", "\x07", "\ue123", "漢", "Ａ", "ｱ"]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         for word in words * 2:
