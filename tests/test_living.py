@@ -479,6 +479,8 @@ def test_subwords_are_those_of_subword_nmt(version, tmp_path):
     assert ask(path, ["tokens_of", "source", *words]) == [model.source_text.tokens(*words)]
     pieces = model.source_text.tokens(*words)
     assert ask(path, ["text_of", "target", pieces]) == words
+    (answer,) = ask(path, ["translate", "lowest slow"])
+    assert answer["unknown"] == [0, 1]  # each of several unknown pieces
 
 
 @needs_node

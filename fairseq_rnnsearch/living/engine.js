@@ -247,7 +247,9 @@ class Engine {
       sourcePieces,
       stepWeights,
       belongs: { target: target.belongs, source: source.belongs },
-      unknown: this.source.unknown(sourcePieces.slice(0, -1)).map((j) => source.belongs[j]),
+      // a word may have several unknown pieces
+      unknown: [...new Set(this.source.unknown(sourcePieces.slice(0, -1))
+        .map((j) => source.belongs[j]))],
       probabilities: hypothesis.logp.map(Math.exp),
     };
   }
