@@ -431,7 +431,9 @@ def test_search(page):
         ("un  chat", [3]),
         ("a", [3, 4, 17, 101]),
         ("עולם", [4]),
-        ("nowhere", []),
+        ("l'accord", [17]),  # as it is written, not as it is split
+        ("World.", [4]),
+        ("</s>", []),
     ]:
         page.search(query)
         assert page.listed() == found

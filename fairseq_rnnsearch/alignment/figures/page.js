@@ -22,10 +22,16 @@ const KEYS = {
   ...Object.fromEntries(STATISTICS.map((name) => [name, (sentence) => sentence[name]])),
 };
 
-/** Drop case and accents, which do not matter in a search. */
-const plain = (text) => text.normalize("NFD").replace(/\p{M}/gu, "").toLowerCase();
+/** Return the words of a sentence without its end symbol. */
+const wordsOf = (sentence, side) => sentence[side].slice(0, wordCount(sentence[side]));
+
+/**
+ * Drop what does not matter in a search: case, accents, and spaces, so that a sentence is found as
+ * people write it, although "J'ai" may be two words.
+ */
+const plain = (text) => text.normalize("NFD").replace(/[\p{M}\s]/gu, "").toLowerCase();
 const texts = data.sentences.map(
-  (sentence) => SIDES.map((side) => plain(sentence[side].join(" "))).join("\n"));
+  (sentence) => SIDES.map((side) => plain(wordsOf(sentence, side).join(""))).join("\n"));
 
 const lengths = (sentence) =>
   SIDES.map((side) => wordCount(sentence[side])).join(" → ") + " words";
@@ -43,12 +49,12 @@ function showFacts() {
 const items = data.sentences.map((sentence, n) => create(
   "li", { id: `item-${n}`, role: "option", ariaSelected: "false" },
   ...SIDES.map((side) => create("span", {
-    dir: "auto", textContent: sentence[side].slice(0, wordCount(sentence[side])).join(" "),
+    dir: "auto", textContent: wordsOf(sentence, side).join(" "),
   })), create("small")));
 
 /** List the sentences that the search finds, in the chosen order. */
 function arrange() {
-  const query = plain(at("search").value.trim().replace(/\s+/g, " "));
+  const query = plain(at("search").value);
   const order = at("sort").value, key = KEYS[order];
   const statistic = STATISTICS.includes(order) ? order : STATISTICS[0];
   const sign = at("direction").getAttribute("aria-pressed") === "true" ? -1 : 1;
