@@ -328,7 +328,7 @@ class Heatmap {
       matrix.innerHTML = this.#picture.text; // every word in it went through escaped()
       const svg = matrix.firstChild;
       svg.setAttribute("aria-hidden", "true");
-      svg.style.maxWidth = `${this.#picture.width}px`;
+      svg.style.setProperty("--natural", `${this.#picture.width}px`);
       svg.querySelectorAll("text").forEach((text, n) => {
         const onTop = n < source.length;
         text.dataset.side = onTop ? "source" : "target";
