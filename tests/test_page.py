@@ -23,8 +23,8 @@ from matplotlib.image import imread
 
 from fairseq_rnnsearch.alignment.figures import Look
 from fairseq_rnnsearch.alignment.figures.alignment import Alignment
+from fairseq_rnnsearch.alignment.figures.page import STYLE, embedded_page
 from fairseq_rnnsearch.alignment.figures.page import Page as AlignmentPage
-from fairseq_rnnsearch.alignment.figures.page import embedded_page
 from fairseq_rnnsearch.alignment.figures.shades import grey
 from fairseq_rnnsearch.errors import UserError
 
@@ -128,6 +128,28 @@ def test_every_colour_and_width_that_is_used_is_defined(tmp_path):
     defined = set(re.findall(r"(--[\w-]+):", page)) | {"--weight", "--natural"}
     assert set(re.findall(r"var\((--[\w-]+)", page)) <= defined
     assert {"--page", "--ink", "--line"} <= defined
+
+
+def luminance(colour):
+    """Relative luminance as WCAG defines it."""
+    digits = colour if len(colour) == 6 else "".join(digit * 2 for digit in colour)
+    parts = np.array([int(digits[at : at + 2], 16) for at in (0, 2, 4)]) / 255
+    linear = np.where(parts <= 0.04045, parts / 12.92, ((parts + 0.055) / 1.055) ** 2.4)
+    return linear @ [0.2126, 0.7152, 0.0722]
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("least", "colour", "ground"),
+    [(4.5, colour, "page") for colour in ("ink", "faint", "accent", "theirs")]
+    + [(4.5, "ink", "mark"), (4.5, "ink", "chosen"), (4.5, "on-accent", "accent")]
+    + [(3, "rule", "page"), (3, "rule", "panel")],
+)
+def test_colours_contrast_as_wcag_demands(theme, least, colour, ground):
+    found = re.findall(r"--([\w-]+): light-dark\(#(\w+), #(\w+)\)", STYLE.read_text())
+    colours = {name: dark if theme == "dark" else light for name, light, dark in found}
+    darker, lighter = sorted(luminance(colours[name]) for name in (colour, ground))
+    assert (lighter + 0.05) / (darker + 0.05) >= least
 
 
 def test_words_are_data(tmp_path):

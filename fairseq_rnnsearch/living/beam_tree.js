@@ -48,7 +48,7 @@ function drawTree(element, tree, chosen) {
     const word = long ? `${letters.slice(0, LONGEST_IN_TREE - 1).join("")}…` : letters.join("");
     const text = svgElement("text", {
       x: x(places[number]), y: y(places[number]), dy: ".35em", tabindex: 0, role: "button",
-      class: isBest ? "best" : "", "fill-opacity": (0.45 + 0.55 * probability).toFixed(2),
+      class: isBest ? "best" : "", "fill-opacity": (0.7 + 0.3 * probability).toFixed(2),
     }, word);
     const scored = figures(score, 2);
     text.append(svgElement("tspan", { class: "score" }, ` ${scored}`)); // a gap could not be clicked
