@@ -879,6 +879,7 @@ def test_labels_of_long_sentences_stay_legible(browser, tmp_path):
 
 def test_phone(browser, tmp_path):
     alignments = [*ALIGNMENTS, alignment("x" * 300 + " b", "c " + "y" * 300, id=9)]
+    alignments[0] = dataclasses.replace(ALIGNMENTS[0], mattered=ALIGNMENTS[0].weights)
     page = Page(browser, written(tmp_path, alignments, title="T" * 200))
 
     def turn_into_phone(width):
@@ -897,6 +898,8 @@ def test_phone(browser, tmp_path):
                 assert eventually(lambda width=width: page.run("return innerWidth") == width)
                 assert page.run("return document.documentElement.scrollWidth") == width
         assert page.run(LABEL_SIZE) >= 8
+        assert len(set(page.of(".choice span", "one.getBoundingClientRect().top"))) == 1
+        assert len(set(page.of(".choice span", "one.offsetHeight"))) == 1
         assert all(button.size["height"] >= 44 for button in page.all("button"))
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
