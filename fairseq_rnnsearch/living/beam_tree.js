@@ -27,8 +27,8 @@ function placed(tree) {
 /** Fill an element with a tree; `chosen` is called with the tokens up to the one that is chosen. */
 function drawTree(element, tree, chosen) {
   const { places, rows } = placed(tree);
-  const wide = (Math.max(...places.map(({ column }) => column)) + 1) * COLUMN;
-  const svg = svgElement("svg", { width: wide, height: rows * ROW });
+  const wide = (Math.max(...places.map(({ column }) => column)) + 1) * COLUMN, high = rows * ROW;
+  const svg = svgElement("svg", { width: wide, height: high, viewBox: `0 0 ${wide} ${high}` });
   const x = ({ column }) => column * COLUMN + 4, y = ({ row }) => (row + 0.5) * ROW;
   tree.forEach(({ parent, isBest }, number) => {
     if (parent === null) return;
