@@ -52,8 +52,8 @@ function drawTree(element, tree, chosen) {
     }, word);
     const scored = figures(score, 2);
     text.append(svgElement("tspan", { class: "score" }, ` ${scored}`)); // a gap could not be clicked
-    const meaning = `${token}, probability ${probability.toFixed(3)}; score of all words up to it`;
-    text.append(svgElement("title", {}, `${meaning} ${scored}`));
+    const likely = `${shown(token)}, probability ${probability.toFixed(3)}`;
+    text.append(svgElement("title", {}, `${likely}; score of all words up to it ${scored}`));
     const choose = () => chosen(tokensTo(number));
     text.addEventListener("click", choose);
     text.addEventListener("keydown", (event) => {

@@ -157,7 +157,8 @@ const glass = {
     at("glass-name").textContent = `${name}, step ${this.step + 1} of ${last + 1}: ${word}`;
     at("before").disabled = this.step === 0;
     at("after").disabled = this.step === last;
-    const before = values.previous ?? "none yet: e(y) is zero";
+    const before = values.previous === null ? "none yet: e(y) is zero"
+      : shownPiece(values.previous);
     const [making, reading] = [update(values), output(values)];
     at("equations").replaceChildren(
       create("p", { className: "faint" }, ...typeset(ORDERS[values.order])),
