@@ -8,8 +8,11 @@ const untouched = { words: {}, rows: {} };
 const entriesBelow = (limit, object) =>
   Object.fromEntries(Object.entries(object).filter(([i]) => Number(i) < limit));
 
-/** Return which items of a list are not in the longest common subsequence with another one. */
-function changedItems(before, after) {
+/**
+ * Return the place that each item of a list had in the one before, along their longest common
+ * subsequence; null for an item that is not in it.
+ */
+function placesBefore(before, after) {
   const length = after.map(() => before.map(() => 0));
   const longest = (i, j) => length[i]?.[j] ?? 0;
   for (let i = after.length - 1; i >= 0; i--) {
@@ -18,16 +21,16 @@ function changedItems(before, after) {
         : Math.max(longest(i + 1, j), longest(i, j + 1));
     }
   }
-  const changed = new Set(after.keys());
+  const places = after.map(() => null);
   for (let i = 0, j = 0; i < after.length && j < before.length;) {
     if (after[i] === before[j]) {
-      changed.delete(i);
+      places[i] = j;
       i++;
       j++;
     } else if (longest(i + 1, j) >= longest(i, j + 1)) i++;
     else j++;
   }
-  return changed;
+  return places;
 }
 
 class ModelView {
@@ -350,9 +353,14 @@ class ModelView {
   markChanges(before) {
     const { answer } = this;
     if (!answer || !before) return;
-    this.changed.words = changedItems(before.pieces, answer.pieces);
-    const differs = (row, i) => !before.weights[i]
-      || row.some((weight, j) => Math.abs(weight - (before.weights[i][j] ?? 0)) >= 0.01);
+    const places = placesBefore(before.pieces, answer.pieces);
+    this.changed.words = new Set([...places.keys()].filter((i) => places[i] === null));
+    const differs = (row, word) => {
+      const first = answer.belongs.target.indexOf(word);
+      // a word that is new may have the row of the one whose place it took
+      const old = before.weights[before.belongs.target[places[first] ?? first]];
+      return !old || row.some((weight, j) => Math.abs(weight - (old[j] ?? 0)) >= 0.01);
+    };
     const rows = this.hasAttention ? answer.weights.map(differs) : [];
     this.changed.rows = new Set([...rows.keys()].filter((i) => rows[i]));
     this.show();
