@@ -95,6 +95,7 @@ function refresh() {
         await Promise.all(views.map((view) => view.update(text, sentences, options)));
         const took = Math.round(performance.now() - start);
         await glass.refresh();
+        if (isStale) continue; // a view may have stopped before it was done
         setBusy(false);
         const cut = text.length === LONGEST_TEXT ? `, cut after ${LONGEST_TEXT} letters` : "";
         at("status").textContent = text.trim() ? `${took} ms${cut}` : "";

@@ -103,21 +103,27 @@ class ModelView {
     return JSON.stringify([text, options, this.number]);
   }
 
-  /** Translate the sentences of a text again, with options and what was touched. */
+  /**
+   * Translate the sentences of a text again, with options and what was touched. They are sent one
+   * by one, so that the worker is soon free for a text that replaces this one.
+   */
   async update(text, sentences, given) {
     const made = this.madeWith(text, given);
-    const answers = new Map();
     const asked = sentences.map((sentence, number) => {
       const touched = this.touchedOf[number] ?? untouched;
       const options = { model: this.number, ...given, ...touched };
       // it begins the text, or is among the words
       if (number || Object.keys(touched.words).length) options.prefix = "";
-      const key = JSON.stringify([sentence, options]);
-      answers.set(key, this.cache.get(key) ?? rnnsearch.translate(sentence, options));
-      return answers.get(key);
+      return { key: JSON.stringify([sentence, options]), sentence, options };
     });
-    this.cache = answers; // of sentences that are no longer there, none
-    this.answers = await Promise.all(asked);
+    for (const { key, sentence, options } of asked) {
+      if (this.cache.has(key)) continue;
+      if (isStale) return;
+      this.cache.set(key, await rnnsearch.translate(sentence, options));
+    }
+    this.answers = asked.map(({ key }) => this.cache.get(key));
+    // of sentences that are no longer there, none
+    this.cache = new Map(asked.map(({ key }, n) => [key, this.answers[n]]));
     const own = this.isUntouched && !given.prefix; // all words are the model's choice
     const probabilities = own ? this.answers.flatMap((answer) => answer.probabilities) : [];
     const warnings = await rnnsearch.warnings(text, probabilities, { model: this.number });
