@@ -223,6 +223,7 @@ async function followAddress() {
   const place = (name) => (/^\d+$/.test(named.get(name) ?? "") ? named.get(name) - 1 : -1);
   shownSentence = Math.max(0, place("sentence"));
   if (at("moment") && facts.models[place("moment")]) setMoment(place("moment"));
+  glass.view = null;
   await begin();
   const [, view, step] = /^(\d+)\.(\d+)$/.exec(named.get("step") ?? "") ?? [];
   if (views[view]?.answer && step > 0) lookAt(views[view], step - 1);
