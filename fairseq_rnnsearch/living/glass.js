@@ -122,7 +122,7 @@ function output({ order, sum, t, likeliest, chosen }) {
       colourStrip(sum, "maxout pairs", pair, { rows: 2 })),
     vector("t_{ij} = max(t̃_{i,2j−1}, t̃_{i,2j})", t, "maxout"),
     line("p(y_i) = softmax(W_o t_i + b_o), the ten likeliest words",
-      create("ol", { className: "likeliest" }, ...words)),
+      create("ol", { className: "likeliest", lang: facts.languages[1] }, ...words)),
   ];
 }
 

@@ -54,13 +54,19 @@ class ModelView {
       className: "faint score", title: "log-probability to base 2, divided by the number of steps",
     });
     this.warned = create("p", { className: "warnings", role: "status" });
-    this.source = create("div", { className: "words", role: "group", ariaLabel: "Source" });
+    const [from, to] = facts.languages;
+    this.source = create("div",
+      { className: "words", role: "group", ariaLabel: "Source", lang: from });
     this.lines = svgElement("svg", { class: "lines", "aria-hidden": "true" });
-    this.target = create("div", { className: "words", role: "group", ariaLabel: "Translation" });
-    this.choices = create("div", { className: "choices", role: "group" });
+    this.target = create("div",
+      { className: "words", role: "group", ariaLabel: "Translation", lang: to });
+    this.choices = create("div",
+      { className: "choices", role: "group", ariaLabel: "Likeliest words" });
     this.matrix = create("div", { className: "view" });
-    this.text = create("p", { className: "translation", dir: "auto", ariaLive: "polite" });
-    this.tree = create("div", { className: "scroll tree", role: "group", ariaLabel: "Beam" });
+    this.text = create("p", { className: "translation", dir: "auto", lang: to,
+      ariaLive: "polite" });
+    this.tree = create("div",
+      { className: "scroll tree", role: "group", ariaLabel: "Beam", lang: to });
     this.beam = create("details", {}, create("summary", { textContent: "What the beam has held" }),
       this.tree);
     this.beam.addEventListener("toggle", () => this.showTree());
@@ -270,7 +276,7 @@ class ModelView {
     const buttons = this.answer.alternatives[i].map(([token, probability]) => {
       const button = create("button", {
         type: "button", className: "choice-of-word", disabled: token === chosen,
-      }, create("span", { textContent: shown(token) }),
+      }, create("span", { textContent: shown(token), lang: facts.languages[1] }),
       create("small", { textContent: probability.toFixed(3) }));
       button.style.setProperty("--probability", probability);
       button.addEventListener("click", () => this.chooseWord(i, token));
