@@ -141,6 +141,19 @@ def test_the_search_goes_on_from_a_word_that_the_beam_has_held(page, model):
     first = page.run("return arguments[0].firstChild.textContent", other)
     other.click()
     page.shows(searched(model, TEXT, 5, {0: first})[0], model)
+    page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:  # a tree wider than the paper shrinks as a whole, and words wider than it are not printed
+        width, ratio, natural = page.run("""
+            const svg = document.querySelector('.tree svg'), { attributes } = svg;
+            svg.parentElement.style.width = '300px';
+            const { width, height } = svg.getBoundingClientRect();
+            return [width, height / width, attributes.height.value / attributes.width.value];
+        """)
+        assert width == 300 and ratio == pytest.approx(natural, rel=0.01)
+        assert page.run("return document.querySelector('.tree svg').viewBox.baseVal.width") > 300
+        assert not page.one(".pair").is_displayed()
+    finally:
+        page.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
 def test_weight_is_moved_by_dragging(page, model):
@@ -199,8 +212,13 @@ def test_a_step_under_the_glass(page):
     strip.send_keys(page.keys.ARROW_RIGHT)
     assert re.fullmatch(r"state before, number \d+: −?\d\.\d{3}", strip.text)
     assert page.texts(".strip output").count("48 numbers on a scale of 0 to 1") == 2  # gates
+    page.run("""
+        const { step } = rnnsearch;
+        rnnsearch.step = async (...given) => ({ ...await step(...given), previous: "l'\uffed" });
+    """)
     page.one("#after").click()
     assert eventually(lambda: "step 4 of 6" in page.one("#glass-name").text)
+    assert "l'" in page.texts(".equation span")
     page.one("#close").click()
     assert eventually(lambda: not page.one("#glass").is_displayed())
 
@@ -301,6 +319,49 @@ def test_several_sentences_are_translated_each_by_itself(page, model):
     page.open("#sentence=2&text=red+house+bird%0Avast+lamp")
     page.shows(searched(model, second, 5)[0], model)
     assert page.all(".translation button")[1].get_attribute("aria-pressed") == "true"
+
+
+def test_sentences_are_sent_once_and_not_when_the_text_was_replaced(page, model):
+    page.run("""
+        const post = worker.postMessage.bind(worker);
+        globalThis.asked = [];
+        worker.postMessage = (message) => {
+          if (message.call === "translate") asked.push(message.given[0]);
+          post(message);
+        };
+        globalThis.type = (text) => {
+          at("sentence").value = text;
+          begin();
+        };
+        type("red\\nred house\\nred\\nred");
+    """)
+    assert eventually(lambda: len(page.all(".translation button")) == 4)
+    assert page.run("return asked.splice(0)") == ["red", "red house"]
+    lines = "\n".join(f"bird key {'lamp ' * n}" for n in range(20))
+    page.run("type(arguments[0]); setTimeout(type, 0, 'vast key')", lines)
+    page.shows(searched(model, "vast key", 5)[0], model)
+    sent = page.run("return asked")
+    assert sent[-1] == "vast key" and len(sent) <= 3
+
+
+def test_rows_are_compared_with_those_of_the_same_words(page):
+    changed = page.run("""
+        const [view] = views, { answer } = view, { belongs, pieces, weights } = answer;
+        const target = belongs.target.slice(0, -1);
+        // as if the first word were new
+        view.markChanges({ pieces: pieces.slice(1), weights: weights.slice(1),
+          belongs: { ...belongs, target } });
+        return [[...view.changed.words], [...view.changed.rows]];
+    """)
+    assert changed == [[0], [0]]
+
+
+def test_text_has_its_language_and_groups_have_names(page):
+    languages = "#sentence en, #prefix fr, #examples option:nth-child(2) en, .pair .words en"
+    for place in f"{languages}, .translation fr, .tree fr".split(", "):
+        css, language = place.rsplit(" ", 1)
+        assert page.all(css)[0].get_attribute("lang") == language, place
+    assert page.one(".choices").get_attribute("aria-label") == "Likeliest words"
 
 
 def test_unknown_words_are_named(page):
@@ -404,15 +465,16 @@ def test_an_engine_that_dies_is_told(browser, path, tmp_path):
 
 def test_a_long_beam_is_a_tree(page):
     tokens = page.run("""
-        const tree = [...Array(5000).keys()].map((n) => ({token: `w${n}`, parent: n ? n - 1 : null,
+        const tree = [...Array(5000).keys()].map((n) => ({token: `w${n}\uffed`,
+          parent: n ? n - 1 : null,
           probability: 1, score: -n, isBest: true}));
         let chosen;
         const place = document.createElement('div');
         drawTree(place, tree, (tokens) => { chosen = tokens; });
         place.querySelectorAll('text')[4999].dispatchEvent(new MouseEvent('click'));
-        return [chosen.length, chosen[4999]];
+        return [chosen.length, chosen[4999], place.querySelector('title').textContent];
     """)
-    assert tokens == [5000, "w4999"]
+    assert tokens[:2] == [5000, "w4999\uffed"] and tokens[2].startswith("w0, probability 1.000")
 
 
 def test_an_answer_to_another_text_is_pale(page, model):
@@ -472,6 +534,8 @@ def test_it_needs_no_network_and_a_link_holds_the_sentence(page):
     assert eventually(lambda: page.run("return location.hash") == address)
     page.open("#beam=2&text=vast+key&step=0.2")
     assert eventually(lambda: "step 2 of 3" in page.one("#glass-name").text)
+    page.run("location.hash = '#beam=2&text=vast+key'")  # without a step
+    assert eventually(lambda: not page.one("#glass").is_displayed())
     assert page.run("return document.getElementById('sentence').value") == "vast key"
     assert page.one("#beam-value").text == "2"
     loaded = page.run("return performance.getEntriesByType('resource').map((one) => one.name)")
