@@ -447,6 +447,7 @@ def test_texts_within_a_text_and_beside_it(model, caplog):
             ended.result()
     said = sorted(record.getMessage().partition(": ")[2] for record in caplog.records)
     unknown = "(en) is unknown to the model"
+    assert not model._texts  # nothing is kept for threads that have ended
     assert said == 2 * [f"1 of 1 word {unknown}: theta"] + 2 * [f"1 of 3 words {unknown}: zeta"]
 
 

@@ -154,16 +154,13 @@ class CountedText:
     Args:
         source, target: the languages that the model reads and writes; there may be no target text.
         validation_bits: -log2 p of a token of the validation text's translations; None if unknown.
-
-    Attributes:
-        has_ended: whether `end` was called.
     """
 
     def __init__(
         self, source: Vocabulary, target: Vocabulary, validation_bits: float | None = None
     ) -> None:
         self._source, self._target = Count(source), Count(target)
-        self.has_ended = self._has_warned = self._has_long_sentence = False
+        self._has_warned = self._has_long_sentence = False
         self._validation_bits = validation_bits or math.inf
         self._bits = self._tokens = 0.0
         self._long_lines, self._first_long_line = 0, ""
@@ -198,7 +195,6 @@ class CountedText:
 
     def end(self) -> None:
         """Give the warnings that are due, however short the text was."""
-        self.has_ended = True
         self._judge()
         self._judge_certainty()
         if self._long_lines and not self._target.words:

@@ -1,11 +1,11 @@
 """A trained model that translates and aligns plain text; see ``loading``."""
 
+import asyncio
 import contextlib
 import logging
 import math
 import threading
 from collections.abc import Iterable, Iterator, Sequence
-from contextvars import ContextVar
 from dataclasses import replace
 from functools import cached_property
 from itertools import islice
@@ -45,11 +45,6 @@ from fairseq_rnnsearch.inference.translation import (
 )
 
 logger = logging.getLogger(__name__)
-
-# the blocks of `Translator.as_one_text` around the code that runs, each with its thread and text
-_blocks: ContextVar[tuple[tuple["Translator", int, CountedText], ...]] = ContextVar(
-    "blocks", default=()
-)
 
 
 class Translator:
@@ -93,6 +88,7 @@ class Translator:
             words_of(source_dictionary, source_text.language, self.source_text),
             words_of(target_dictionary, target_text.language, self.target_text),
         )
+        self._texts: dict[object, CountedText] = {}  # that all calls of a thread or task belong to
 
     def __repr__(self) -> str:
         size = sum(values.numel() for model in self.models for values in model.parameters())
@@ -112,17 +108,21 @@ class Translator:
     def as_one_text(self) -> Iterator[None]:
         """Count unknown words, and how sure the model is, over the calls in the block.
 
-        They are those of this thread and, under asyncio, of this task and of tasks made in the
-        block. Otherwise each call counts as one text, and so does a block inside this one. Each
-        text causes at most one warning, through ``logging``; ``data.coverage`` says when.
+        They are those of this thread or, under asyncio, of this task. Otherwise each call counts as
+        one text, and so does a block inside this one. Each text causes at most one warning, through
+        ``logging``; ``data.coverage`` says when.
         """
-        block = self, threading.get_ident(), self._new_text()
-        _blocks.set((*_blocks.get(), block))
+        here = _thread_or_task()
+        around = self._texts.get(here)
+        text = self._texts[here] = self._new_text()
         try:
             yield
-        finally:  # a token of `set` may be of another context: a generator's block may end there
-            _blocks.set(tuple(one for one in _blocks.get() if one is not block))
-            block[2].end()
+        finally:
+            if around:
+                self._texts[here] = around
+            else:
+                del self._texts[here]
+            text.end()
 
     @overload
     def translate(
@@ -293,16 +293,10 @@ class Translator:
     @contextlib.contextmanager
     def _counted(self) -> Iterator[CountedText]:
         """Count a text, or a part of one, and warn at its end."""
-        here = threading.get_ident()
-        around = [
-            text
-            for model, thread, text in _blocks.get()
-            # a copy of the context gets into other threads, and may outlive the block
-            if model is self and thread == here and not text.has_ended
-        ]
-        text = around[-1] if around else self._new_text()
+        around = self._texts.get(_thread_or_task())
+        text = around or self._new_text()
         yield text
-        if not around:
+        if around is None:
             text.end()
 
     def _new_text(self) -> CountedText:
@@ -461,6 +455,14 @@ class Translator:
             alignment.probabilities,
             unknown=unknown_words(source_tokens, self._vocabularies[0]),
         )
+
+
+def _thread_or_task() -> object:
+    """Return the asyncio task that runs, or else the number of the thread."""
+    with contextlib.suppress(RuntimeError):  # no event loop runs in this thread
+        if task := asyncio.current_task():
+            return task
+    return threading.get_ident()
 
 
 def _search_for(models: Sequence[torch.nn.Module], authors_search: bool) -> Any:
