@@ -16,7 +16,7 @@ SEARCH_FLOPS = 15e9
 SECONDS_OF_UPDATE = 0.05  # besides its multiplications
 SECONDS_TO_START = 60  # of all programs together
 PROGRAM_BYTES = 0.5e9  # torch and fairseq, in memory
-# oneDNN's code of 1024 products, one for each number of rows: 2 MB each where they use AMX
+# what oneDNN keeps for AMX: 2 MB for each product and number of rows (Multi30k: 3.7 GB in all)
 TILES_BYTES = 3e9
 
 
