@@ -122,6 +122,8 @@ CASES = {
     "cost, no word": cost(0, 5, 3, 0.1),
     "cost": cost(9, 11, 2, 0.0),
     "cost, smoothed": cost(8, 5, 3, 0.2),
+    "cost, rows that are rounded up": cost(33, 11, 2, 0.1),
+    "cost, the same together": cost(33, 11, 2, 0.1),
 }
 SMALL = ("one, masked, reversed", "two", "decoder, one row", "decoder, foresight", "cost, smoothed")
 
@@ -135,13 +137,20 @@ def steps(request, monkeypatch):
         assert compiled.FUNCTIONS.of_type(torch.float32), "no C compiler"
 
 
+def full_of_nan(size, dtype):
+    """As memory may come."""
+    return torch.full((size,), torch.nan, dtype=dtype)
+
+
 @pytest.fixture(params=CASES)
 def case(request, monkeypatch):
     """The name of the function, a call on it, and its tensors."""
     monkeypatch.setattr(output_cost, "LOGITS", 100)  # one part, whole ones, and a rest
-    monkeypatch.setattr(output_cost, "GRADIENTS", 250)
-    monkeypatch.setattr(output_cost, "TOGETHER", 0)
+    at_once = 2**26 if "rounded" in request.param else 250
+    monkeypatch.setattr(output_cost, "GRADIENTS", at_once)
+    monkeypatch.setattr(output_cost, "TOGETHER", 2**25 if "together" in request.param else 0)
     monkeypatch.setattr(operations, "BLOCK", 30)
+    monkeypatch.setattr(output_cost, "scratch", lambda _, *shape: full_of_nan(*shape))
     return CASES[request.param]
 
 
