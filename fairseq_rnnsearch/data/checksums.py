@@ -43,14 +43,14 @@ def write_checksums(folder: Path, before: Mapping[str, tuple[int, int]]) -> None
     kept = {name for name in known if name in now and now[name] == before.get(name)}
     languages = {name.split(".")[-2] for name in kept if not name.startswith("dict.")}
     kept -= {name for name in kept if name.startswith("dict.") and name[5:-4] not in languages}
-    lines = [f"{known[one] if one in kept else _digest(folder / one)}  {one}\n" for one in now]
+    lines = [f"{known[one] if one in kept else digest(folder / one)}  {one}\n" for one in now]
     if lines:
         write_text(folder / FILE_NAME, "".join(lines))
 
 
 def write_list(folder: Path, names: Iterable[str]) -> None:
     """Write the digests of these files of a folder."""
-    lines = [f"{_digest(folder / name)}  {name}\n" for name in names]
+    lines = [f"{digest(folder / name)}  {name}\n" for name in names]
     write_text(folder / FILE_NAME, "".join(lines))
 
 
@@ -67,7 +67,7 @@ def check_checksum(path: str | os.PathLike[str], writer: str = "fairseq-preproce
     known = path.with_name(FILE_NAME)
     try:
         expected = _read(known).get(path.name)
-        if expected is not None and _digest(path) != expected:
+        if expected is not None and digest(path) != expected:
             raise UserError(
                 f"{path} is not as {writer} wrote it (its sha256 differs from the one "
                 f"in {known.name}): make the folder again, or, if you changed it on purpose, "
@@ -102,6 +102,7 @@ def _read(known: Path) -> dict[str, str]:
     return digests
 
 
-def _digest(path: Path) -> str:
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file."""
     with open_plain(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,6 +1,5 @@
 """The steps from a parallel corpus to a trained model, its translations and a page."""
 
-import hashlib
 import itertools
 import shlex
 import shutil
@@ -12,7 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from fairseq_rnnsearch.data.checksums import FILE_NAME as CHECKSUMS
-from fairseq_rnnsearch.data.checksums import check_checksum
+from fairseq_rnnsearch.data.checksums import check_checksum, digest
 from fairseq_rnnsearch.errors import UserError, as_text, counted
 from fairseq_rnnsearch.training import train_options
 from fairseq_rnnsearch.training.progress import Progress
@@ -79,7 +78,7 @@ class Training:
         name += f"-{s.unknown}"
         if s.evaluate != "test":
             name = f"{s.evaluate}-{name}"
-        others = (f"{Path(one).name}-{_digest(self._model_in(one))}" for one in self._others)
+        others = (f"{Path(one).name}-{digest(self._model_in(one))[:8]}" for one in self._others)
         return self._in_work("-with-".join([name, *others]))
 
     @property
@@ -413,12 +412,6 @@ class Training:
             "-m", "fairseq_rnnsearch.living", self.trained, "--data", self.data, "--out", out,
             "--title", title, "--licence", licence, *examples,
         ])  # fmt: skip
-
-
-def _digest(path: Path) -> str:
-    """Return what tells a file from another of its name."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()[:8]
 
 
 def _copy_in(data: Path, copy: int) -> Path:
