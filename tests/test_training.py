@@ -446,7 +446,7 @@ def test_an_ensemble_names_its_models_and_knows_one_dictionary(tmp_path):
     name = together.translations.name
     assert re.fullmatch("translations-best-beam12-length1-forbid-with-b-[0-9a-f]{8}", name)
     (b / best).write_text("trained anew")
-    assert together.translations.name != name
+    assert training(a, ensemble=str(b)).translations.name != name
     (step,) = training(b, ensemble=f"{a} {c}").translate()
     with pytest.raises(UserError, match=f"{c} has another dictionary of en than {b}"):
         step.make(tmp_path / "out")

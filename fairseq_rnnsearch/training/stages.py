@@ -7,7 +7,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
 
 from fairseq_rnnsearch.data.checksums import FILE_NAME as CHECKSUMS
@@ -70,7 +70,7 @@ class Training:
             return self._in_work("checkpoints/checkpoint_best.pt")
         return self._in_work(f"average-of-{self.settings.average}.pt")
 
-    @property
+    @cached_property  # an ensemble's models are read
     def translations(self) -> Path:
         """Return the folder of the translations with these settings."""
         s = self.settings
