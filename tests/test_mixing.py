@@ -15,7 +15,9 @@ from commands import (
     MODEL,
     PACKAGE,
     PAPER,
+    QUIET,
     SIZES,
+    TASK,
     Watch,
     assert_equal_folders,
     generate,
@@ -216,6 +218,20 @@ def test_bleu_in_validation_stops_early_and_resumes(small_corpus, tmp_path):
     assert "Loaded checkpoint" in resumed.out and "end of epoch 4" in resumed.out
     assert (folder / "checkpoint_best.pt").exists()
     assert not (folder / "drawn/sentence0000.png").exists()  # only validations are drawn
+
+
+def test_bleu_in_validation_keeps_to_the_limit_of_length(small_corpus, tmp_path):
+    """Each translation goes on to its limit, which the training pairs determine."""
+    options = """--eval-bleu --eval-bleu-args '{"beam": 1, "unkpen": -100}'"""
+    options = f"{MODEL} {PAPER} {LAST_ONLY} --max-update 1 {options} --eval-bleu-print-samples"
+    training = train(small_corpus.data, tmp_path, options).ok()
+    checkpoint = f"--path={tmp_path}/checkpoint_last.pt"
+    options = f"{TASK} {QUIET} --batch-size 20"
+    validation = run("fairseq-validate", small_corpus.data, options, checkpoint).ok()
+    (here,), (there,) = (
+        re.findall("example hypothesis: (.*)", said) for said in (training.out, validation.out)
+    )
+    assert here == there and len(here.split()) < 50
 
 
 def test_hydra(small_corpus, tmp_path):

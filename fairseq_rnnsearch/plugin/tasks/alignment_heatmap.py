@@ -4,6 +4,7 @@
 """
 
 import copy
+import json
 import logging
 from argparse import Namespace
 from collections.abc import Sequence
@@ -185,8 +186,15 @@ class AlignmentHeatmapTask(ParallelDataTask):
     # validation
 
     def begin_valid_epoch(self, epoch: int, model) -> None:
-        """Begin to collect alignments, for a folder named after the epoch."""
+        """Begin to collect alignments, for a folder named after the epoch.
+
+        The search of ``--eval-bleu`` gets the limit of length. fairseq builds it before the
+        training data is there, which determines the limit.
+        """
         super().begin_valid_epoch(epoch, model)
+        if self.cfg.eval_bleu:
+            options = Namespace(**json.loads(self.cfg.eval_bleu_args))
+            self.sequence_generator = self.build_generator([model], options)
         self._heatmaps.begin_validation(epoch)
 
     def get_batch_iterator(self, dataset: FairseqDataset, *args, **options) -> EpochBatchIterator:
