@@ -68,6 +68,16 @@ def test_a_model_without_a_training_is_named_so(train, other, small_corpus, tmp_
     assert "a model and no training to go on with: give it as --finetune-from-model" in refused
 
 
+def test_a_training_without_its_optimizer_s_state_does_not_go_on(train, refused, tmp_path):
+    """fairseq would count updates from 0 again, in a finished training too."""
+    train(tmp_path, "--max-update 4 --no-save-optimizer-state").ok()
+    for options in ("", f"--restore-file={tmp_path / LAST}"):
+        message = refused(tmp_path, "--no-save-optimizer-state", *options.split())
+        assert f"{LAST} holds a model and no training to go on with" in message
+    anew = train(tmp_path, "--max-update 2 --reset-optimizer").ok()
+    assert "(epoch 1 @ 0 updates)" in anew.out
+
+
 def test_another_measure_of_validations_begins_anew(train, other, tmp_path):
     """A perplexity is no better than a loss of more bits: the old best would stay for ever."""
     shutil.copy(other, tmp_path / LAST)

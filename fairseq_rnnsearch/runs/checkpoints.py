@@ -119,8 +119,9 @@ def load_as_data(
 
     This replaces fairseq's ``load_checkpoint_to_cpu``, and treats old checkpoints and options that
     override those of the file in the same way. ``extra_state`` gets what fairseq's trainer loses:
-    the ``task_state``, the parameters with which the averages of ``--store-ema`` begin, and the
-    options of ``OF_CONFIGURATION``, on which no parameter's shape depends.
+    the ``task_state``, the parameters with which the averages of ``--store-ema`` begin, whether
+    there is an optimizer's state, and the options of ``OF_CONFIGURATION``, on which no parameter's
+    shape depends.
 
     Raises:
         UserError: if the file is damaged, is not a checkpoint, or holds anything else.
@@ -146,6 +147,7 @@ def as_fairseq_has_it(state: Any, path: str, arg_overrides: dict | None = None) 
         cfg = state.get("cfg")
         for name in OF_CONFIGURATION:
             extra_state[name] = cfg and OmegaConf.select(cfg, name)
+        extra_state["has_optimizer"] = bool(state.get("last_optimizer_state"))
         _refuse_forged_sizes(cfg and OmegaConf.select(cfg, "model"), model)
         extra_state["ema_is_new"] = "ema" not in extra_state
         extra_state.setdefault("ema", dict(model))

@@ -210,7 +210,15 @@ class ResumableTrainer(Trainer):
                 return None
             trained_with = {name: extra_state.pop(name) for name in checkpoints.OF_CONFIGURATION}
             keeps_schedule = not (reset_optimizer or reset_lr_scheduler)
-            self._check_configuration(trained_with, filename, reset_optimizer, keeps_schedule)
+            _check_order(self.cfg.model, trained_with["model.decoder_order"])
+            if keeps_schedule:
+                self._check_schedule(trained_with["lr_scheduler._name"])
+            if not (extra_state.pop("has_optimizer") or reset_optimizer):
+                raise UserError(
+                    f"checkpoint {filename} holds a model and no training to go on with: give it as"
+                    " --finetune-from-model; it lacks the optimizer's state, which "
+                    "--no-save-optimizer-state leaves out"
+                )
             is_judged_anew = self._is_judged_anew(trained_with)
             if is_judged_anew:
                 for count in ("best", "patience", "val_loss"):
@@ -224,21 +232,6 @@ class ResumableTrainer(Trainer):
             if keeps_schedule:
                 self._load_plateau(is_judged_anew)
         return extra_state
-
-    def _check_configuration(
-        self, trained_with: dict, filename: str, reset_optimizer: bool, keeps_schedule: bool
-    ) -> None:
-        """Refuse a checkpoint that was trained in a way that does not go on in this one."""
-        _check_order(self.cfg.model, trained_with["model.decoder_order"])
-        if keeps_schedule:
-            self._check_schedule(trained_with["lr_scheduler._name"])
-        # as runs.writing.checkpoint_of_model has it
-        is_model_only = self._optim_history and not self._optim_history[-1]["optimizer_name"]
-        if is_model_only and not reset_optimizer:
-            raise UserError(
-                f"checkpoint {filename} holds a model and no training to go on with: give it as"
-                " --finetune-from-model"
-            )
 
     def _restore_counts(self, extra_state: dict, filename: str, reset_meters: bool) -> None:
         """Go on with the epoch's metrics, the averages of --store-ema, and the clock."""
