@@ -166,7 +166,6 @@ def test_the_authors_search_is_the_same_in_steps(case):
 @pytest.mark.parametrize(
     "options",
     [
-        {"no_repeat_ngram_size": 2},
         {"tokens_to_suppress": ["w1"]},
         {"prefix": [[EOS], [PAD], [5], [EOS], [PAD]], "beam": 1},
     ],
@@ -176,6 +175,21 @@ def test_what_is_not_for_here_is_left_to_fairseq(options, monkeypatch):
     expected = search(SequenceGenerator, [model_of("reference")], **options)
     monkeypatch.setattr(beam_search, "_Search", None)
     assert_same(search(StepwiseGenerator, [model_of("fast")], **options), expected)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_no_n_gram_is_repeated(size):
+    """fairseq's own blocker lets all through."""
+
+    def repeated(**options):
+        options |= {"min_len": 8, "max_len_b": 10}
+        beams = search(StepwiseGenerator, [model_of("fast")], **options)
+        for hypothesis in (one for beam in beams for one in beam):
+            words = hypothesis["tokens"].tolist()
+            n_grams = [tuple(words[i : i + size]) for i in range(len(words) - size + 1)]
+            yield len(n_grams) > len(set(n_grams))
+
+    assert any(repeated()) and not any(repeated(no_repeat_ngram_size=size))
 
 
 def test_few_sentences_at_a_time_and_forgotten_words_change_nothing(monkeypatch, alone):

@@ -4,6 +4,9 @@ If a model offers no steps, or if an option is unsupported there (sampling, cons
 blocking, a language model), fairseq's own search runs.
 """
 
+import math
+
+from fairseq.ngram_repeat_block import NGramRepeatBlock
 from fairseq.search import BeamSearch
 from fairseq.sequence_generator import SequenceGenerator
 from torch import Tensor
@@ -18,10 +21,34 @@ from fairseq_rnnsearch.decoding.search import (
 from fairseq_rnnsearch.decoding.search.authors_search import REPLACED
 
 
+class RepeatBlocker(NGramRepeatBlock):
+    """Blocks words that would repeat an n-gram, as ``--no-repeat-ngram-size`` asks.
+
+    fairseq's own compares with the end of the whole row, where the padding is, and blocks nothing.
+    """
+
+    def _no_repeat_ngram(
+        self, tokens: Tensor, lprobs: Tensor, bsz: int, beam_size: int, step: int
+    ) -> Tensor:
+        size = self.no_repeat_ngram_size
+        for row, words in enumerate(tokens[:, 1 : step + 1].tolist()):  # without the start symbol
+            last = words[len(words) - size + 1 :]
+            for place in range(len(words) - size + 1):
+                *before, repeated = words[place : place + size]
+                if before == last:
+                    lprobs[row, repeated] = -math.inf
+        return lprobs
+
+
 class StepwiseGenerator(SequenceGenerator):
-    """As ``fairseq.sequence_generator.SequenceGenerator``."""
+    """As ``fairseq.sequence_generator.SequenceGenerator``, but n-grams are blocked."""
 
     search_class = BeamSearch
+
+    def __init__(self, models, tgt_dict, **options) -> None:
+        super().__init__(models, tgt_dict, **options)
+        if size := options.get("no_repeat_ngram_size"):
+            self.repeat_ngram_blocker = RepeatBlocker(size)
 
     def _generate(
         self,
