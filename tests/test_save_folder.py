@@ -147,6 +147,20 @@ def test_a_fine_tuning_counts_for_itself(train, other, tmp_path):
     assert saved["cfg"]["checkpoint"]["finetune_from_model"] == str(other)
 
 
+def test_the_hours_of_a_training_are_its_own(train, tmp_path):
+    """A finished training makes no update, and a fine-tuning has all of its time."""
+    train(tmp_path, "--max-update 2").ok()
+    saved = torch.load(tmp_path / LAST, weights_only=True)
+    saved["extra_state"]["previous_training_time"] = 3601.0
+    torch.save(saved, tmp_path / LAST)
+    limits = "--stop-time-hours 1 --max-update 4"
+    again = train(tmp_path, limits).ok()
+    assert "Stopping training due to cumulative_training_time: 1.0" in again.out
+    assert updates(tmp_path / LAST) == 2
+    train(tmp_path / "tuned", f"--finetune-from-model={tmp_path / LAST}", limits).ok()
+    assert updates(tmp_path / "tuned" / LAST) == 4
+
+
 def test_a_fine_tuning_whose_checkpoints_are_all_damaged(refused, other, tmp_path):
     for name in ("checkpoint1.pt", "checkpoint_1_2.pt"):
         (tmp_path / name).write_bytes(other.read_bytes()[:1000])

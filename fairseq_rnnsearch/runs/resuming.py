@@ -151,6 +151,9 @@ def _reason_to_stop(trainer: Trainer) -> str | None:
     updates, most = trainer.get_num_updates(), trainer.cfg.optimization.max_update
     if most and updates >= most:
         return f"num_updates: {updates} >= max_update: {most}"
+    hours, most_hours = trainer.hours_before, trainer.cfg.optimization.stop_time_hours
+    if 0 < most_hours < hours:
+        return f"cumulative_training_time: {hours} > stop_time_hours: {most_hours} hour(s)"
     limit, runs = trainer.cfg.checkpoint.patience, patience.state().get("num_runs", 0)
     if 0 < limit <= runs:
         return f"valid performance hasn't improved for last {limit} runs"

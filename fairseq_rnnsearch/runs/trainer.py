@@ -228,6 +228,8 @@ class ResumableTrainer(Trainer):
                 _check_types(_COUNTS, extra_state)
                 _check_types(_PATIENCE, extra_state.get("patience", {}), "patience.")
             self.task.load_state_dict(extra_state.pop("task_state", {}))
+            if reset_optimizer:  # another training begins
+                self._previous_training_time = 0
             self._restore_counts(extra_state, filename, reset_meters)
             if keeps_schedule:
                 self._load_plateau(is_judged_anew)
@@ -273,6 +275,11 @@ class ResumableTrainer(Trainer):
     def _local_cumulative_training_time(self) -> float:
         """Return the seconds of training; fairseq's clock jumps when somebody sets it."""
         return time.monotonic() - self._begun + self._previous_training_time
+
+    @property
+    def hours_before(self) -> float:
+        """The hours of this training before this start, the same in all processes."""
+        return self._previous_training_time / 3600
 
     def _load_plateau(self, is_judged_anew: bool) -> None:
         if self._optim_history and isinstance(self.lr_scheduler, ReduceLROnPlateauLRSchedule):
