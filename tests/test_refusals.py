@@ -7,6 +7,7 @@ written by what is refused.
 import copy
 import re
 import shlex
+import shutil
 from argparse import Namespace
 from pathlib import Path
 from types import SimpleNamespace
@@ -152,6 +153,10 @@ COMMANDS = {  # words of each command, and parts of its one line
     f"{_TRAIN} --curriculum 1": ["--curriculum: the paper's batch order has its own"],
     f"{_TRAIN} --load-alignments": ["--load-alignments: the 'train' data has no alignments"],
     f"{_TRAIN} --best-checkpoint-metric nosuch": ["nosuch: a validation has no such number"],
+    "fairseq-generate @sources --path=@model --score-reference": [
+        "--score-reference: the data in ", "sources has no references, as fairseq-preprocess --only"
+    ],
+    "fairseq-generate @sources --path=@model --prefix-size 1": ["--prefix-size: the data in "],
     f"{_GENERATE} --diverse-beam-groups 2": ["--diverse-beam-groups: fairseq's diverse search"],
     f"{_GENERATE} --diverse-beam-strength 2": ["--diverse-beam-strength: fairseq's diverse search"],
     f"{_GENERATE} --lm-weight 0.5": ["--lm-path and --lm-weight: one without the other"],
@@ -255,12 +260,17 @@ def places(small_corpus, barely_trained, launchpad, tmp_path):
     uneven = tmp_path / "uneven"  # which fairseq alone accepts
     prefixes = [f"--{split}pref={longer / split}" for split in ("train", "valid")]
     launchpad.run("fairseq-preprocess", "-s en -t fr", f"--destdir={uneven}", *prefixes).ok()
+    sources = tmp_path / "sources"
+    sources.mkdir()
+    for pattern in ("dict.*", "test.en-fr.en.*"):
+        for path in small_corpus.data.glob(pattern):
+            shutil.copy(path, sources)
     return {
         "@data": str(small_corpus.data),
         "@model": str(barely_trained.checkpoint),
         "@train": TRAIN,
         "@here": str(tmp_path),
-        **{f"@{name}": str(tmp_path / name) for name in (*FILES, "longer", "nowhere")},
+        **{f"@{name}": str(tmp_path / name) for name in (*FILES, "longer", "nowhere", "sources")},
         "@uneven": str(uneven),
     }
 

@@ -237,8 +237,9 @@ class AlignmentHeatmapTask(ParallelDataTask):
 
         Raises:
             UserError: if the options want alignments from a model without attention, combine the
-                authors' search with one that is not beam search, or choose a search that does not
-                work or heatmaps that are not drawn, or if a model cannot search.
+                authors' search with one that is not beam search, need references where there are
+                none, or choose a search that does not work or heatmaps that are not drawn, or if a
+                model cannot search.
         """
         self._translates = isinstance(args, DictConfig)  # --eval-bleu gives a Namespace
         if self._needs_alignment(args) and not any(has_alignment(model) for model in models):
@@ -250,6 +251,8 @@ class AlignmentHeatmapTask(ParallelDataTask):
             for part in (part for model in models for part in model.modules()):
                 if hasattr(part, "need_attn"):
                     part.need_attn = True
+        if self._translates:
+            self._check_references(args)
         if getattr(args, "score_reference", False):
             if self._translates and not self.datasets:
                 raise UserError(
@@ -280,6 +283,17 @@ class AlignmentHeatmapTask(ParallelDataTask):
             self._words.count_data(self.datasets.values(), with_target=scores)
             self._heatmaps.begin_translations()
         return generator
+
+    def _check_references(self, args: DictConfig) -> None:
+        """Refuse options that need the references of data that has only source sentences."""
+        if all(getattr(data, "tgt", data) is not None for data in self.datasets.values()):
+            return
+        for name in ("score_reference", "prefix_size"):
+            if getattr(args, name, 0):
+                raise UserError(
+                    f"{option_of(name)}: the data in {self.cfg.data} has no references, as"
+                    " fairseq-preprocess --only-source makes it"
+                )
 
     def _check_search_options(self, args: Namespace | DictConfig, seq_gen_cls: type | None) -> None:
         """Refuse options of a search that do not work here, or not together."""
