@@ -5,11 +5,13 @@ import bz2
 import gzip
 import lzma
 import os
+import sys
 import threading
 from functools import partial
 from pathlib import Path
 
 import pytest
+from commands import run_process
 
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.training import split
@@ -92,6 +94,7 @@ TEXTS = {  # unspaced and chinese, as people would say it of the text
     "Chinese cut into words": (["一个 男人 骑着 马 。", "天气 很 好 。"], False, True),
     "Chinese with a name": (["我在 London 见过他一次。"], True, True),
     "Japanese": (["男の人が馬に乗っています。"], True, False),
+    "Japanese, mostly of Chinese signs": (["東京都庁前駅で待つ。"], True, False),
     "Thai": (["ผู้ชายกำลังขี่ม้า", "วันนี้อากาศดีมาก เราไปสวนสาธารณะกัน"], True, False),
     "Greek": (["Ένας άντρας ιππεύει ένα άλογο."], False, False),
 }
@@ -142,12 +145,30 @@ def test_repeated_pairs_do_not_enlarge_what_is_held_out(file):
     }  # fmt: skip
 
 
+def test_what_is_held_out_follows_from_the_seed_alone(file, monkeypatch):
+    """Not from the order of Python's sets, which differs between its processes."""
+    code = "import random; from fairseq_rnnsearch.training.split import hold_out;"
+    code += "print(hold_out([(f'a {n}', 'b') for n in range(99)], random.Random(1))[1])"
+    one, other = (
+        run_process([sys.executable, "-c", code], env={**os.environ, "PYTHONHASHSEED": seed}).stdout
+        for seed in "12"
+    )
+    assert one == other and one.count("a ") == 4
+    monkeypatch.setattr(split, "MOST_HELD_OUT", 2)
+    given = options(file, [(f"a {n}", f"b {n}") for n in range(99)])
+    splits = [split.split(split.read_corpus(given), given, LANGUAGES, seed) for seed in (1, 1, 2)]
+    assert splits[0] == splits[1] != splits[2]
+    assert len(splits[0]["valid"]) == len(splits[0]["test"]) == 2
+
+
 def test_a_corpus_that_is_given_twice_is_refused(file):
     pairs = [(f"a {n}", f"a {n}" if n else "b") for n in range(9)]
     with pytest.raises(UserError, match="the same text in all pairs"):
         split.read_corpus(options(file, pairs[1:]))
     corrections = split.read_corpus(options(file, pairs))
     assert corrections.notes == ["source and target are the same in 8 pairs"]
+    pairs = [("a", "a"), *[(f"a {n}", "b") for n in range(9)]]
+    assert not split.read_corpus(options(file, pairs)).notes
 
 
 @pytest.mark.parametrize("name", ["t.en.bz2", "t.en.xz", "t.en.lzma"])
@@ -156,6 +177,13 @@ def test_other_packed_files_are_read(name, tmp_path, file):
     pack = {"bz2": bz2.compress, "xz": lzma.compress, "lzma": older}[name[5:]]
     (tmp_path / name).write_bytes(pack(b"a\nb\n"))
     assert read_two_files(tmp_path / name, file("t.fr", "A\nB\n")).kept == [("a", "A"), ("b", "B")]
+
+
+def test_a_small_file_may_shrink_to_almost_nothing(file):
+    files = (
+        file(f"t.{name}.gz", f"{word}\n" * 9999) for name, word in (("en", "yes"), ("fr", "oui"))
+    )
+    assert read_two_files(*files).kept == [("yes", "oui")] * 9999
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
@@ -171,16 +199,16 @@ def test_a_pipe_is_read_whole(pack):
 
 
 def test_a_line_that_is_no_text_is_left_out_and_counted(file):
-    lines = [f"word {n}".encode() for n in range(300)]
+    lines = [f"word {n}".encode() for n in range(200)]  # one in a hundred may be none
     lines[6], lines[8] = b"a\rb", b"caf\xe9"
-    target = file("t.fr", "\n".join(f"mot {n} <s>" for n in range(300)))
+    target = file("t.fr", "\n".join(f"mot {n} <s>" for n in range(200)))
     read = read_two_files(file("t.en", b"\n".join(lines)), target)
-    assert len(read.kept) == 298 and read.left_out == {"an empty side": 2}
+    assert len(read.kept) == 198 and read.left_out == {"an empty side": 2}
     [note] = read.notes
     assert note.startswith("2 lines are not text, and were left out; the first: ")
     assert "t.en, line 7, byte 2: a carriage return" in note
-    with pytest.raises(UserError, match=r"line 1, byte 4: .*UTF-8.* \(and 299 other lines\)"):
-        read_two_files(file("t.en", b"\n".join([b"caf\xe9"] * 300)), target)
+    with pytest.raises(UserError, match=r"line 1, byte 4: .*UTF-8.* \(and 199 other lines\)"):
+        read_two_files(file("t.en", b"\n".join([b"caf\xe9"] * 200)), target)
 
 
 @pytest.mark.parametrize("name", ["sent_7", "https://x.org/a", "doc1.12", "en", "en_GB", "sr-Latn"])
@@ -207,6 +235,7 @@ def test_prepared_text_is_noted(sign, file):
     assert "9 pairs look prepared already, such as " in pairs.notes[0]
     assert f"A {sign} b" in pairs.notes[0]
     assert not read_columns(file("t.tsv", "A – B, c…\tWhat? # 3 . « d » & ; e\n")).notes
+    assert not read_columns(file("t.tsv", f"a\tA {sign} b\n" + "a\tb\n" * 9)).notes
 
 
 @pytest.mark.parametrize("headings", ["source\ttarget", "en\tfr", "English\tTranslation"])
@@ -218,6 +247,7 @@ def test_headings_and_quotation_marks_of_a_table_are_noted(headings, file):
     )
     assert '9 pairs with quotation marks around both sides, such as "A ""cat"" 0.":' in of_marks
     assert not read_columns(file("t.tsv", 'He said "no".\t"Non"\n' * 9)).notes
+    assert not read_columns(file("t.tsv", '"No."\t"Non."\n' + "A cat.\tUn chat.\n" * 9)).notes
 
 
 def test_too_few_pairs_are_refused(file):
@@ -238,6 +268,21 @@ def test_text_of_a_test_set_is_named_where_it_is_trained_on(file):
     assert "3 pairs of the corpus with a source sentence of " in corpus.notes[0]
     assert " remain: " in corpus.notes[0]
     assert set(splits["train"]) | set(splits["valid"]) == set(pairs)
+
+
+def test_what_is_wrong_with_a_given_part_is_said(file):
+    given = options(file, [(f"a {n}", f"b {n}") for n in range(60)])
+    given.valid = given.pairs.with_name("given")
+    file("given.en", "x\ty\n\n")
+    file("given.fr", "z\nz\n")
+    corpus = split.read_corpus(given)
+    splits = split.split(corpus, given, LANGUAGES, seed=1)
+    of_tabs, of_sides = corpus.notes
+    assert splits["valid"] == [("x y", "z")] and "given.en: 1 line with a tab" in of_tabs
+    assert of_sides == f"{given.valid}: left out: 1 pair with an empty side"
+    file("given.en", "\n\n")
+    with pytest.raises(UserError, match=r"given: only 0 usable pairs for valid; at least 1 needed"):
+        split.split(split.read_corpus(given), given, LANGUAGES, seed=1)
 
 
 def test_a_duration_has_the_largest_unit_that_fits():
