@@ -26,7 +26,9 @@ from fairseq_rnnsearch.training.settings import (
     Settings,
     as_argument,
     check,
+    check_tokenizers,
     for_corpus,
+    groups,
     in_environment,
     read,
 )
@@ -46,6 +48,7 @@ def training(folder, **settings):
 # --- settings -----------------------------------------------------------------------------------
 
 ENGLISH, CHINESE = describe(["A man rides a horse."]), describe(["天气很好，我们去公园。"])
+THAI = describe(["ผู้ชายกำลังขี่ม้า"])
 SIZES = [(100, 192, 1500), (19_999, 192, 7499), (29_000, 256, 6162), (200_000, 512, 20_000)]
 SIZES += [(2_000_000, 1000, 125_000)]
 
@@ -123,6 +126,30 @@ def test_text_without_spaces_is_trained_by_characters():
     s = for_corpus({}, 90_000, (CHINESE, CHINESE))
     assert (s.vocabulary, s.bpe_dropout) == ("shortlist", 0)
     check(s, OPTIONS)
+    assert for_corpus({}, 90_000, (ENGLISH, THAI)).bleu_tokenizer == "char"
+
+
+NO_TOKENS = {  # text, settings, and what is said of them
+    "cut into letters": (
+        "c u t",
+        "",
+        "en: words of single characters have no subwords; give --voc",
+    ),
+    "of whole sentences": (
+        "天气很好，我们去公园。",
+        "tokenizer=space",
+        "--source-tokenizer space: text w",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NO_TOKENS)
+def test_text_whose_tokens_cannot_be_learned_is_refused(name):
+    text, given, message = NO_TOKENS[name]
+    settings = Settings(**read(dict(x.split("=") for x in given.split()), OPTIONS))
+    check_tokenizers(settings, (ENGLISH, ENGLISH), OPTIONS)
+    with pytest.raises(UserError, match=message):
+        check_tokenizers(settings, (describe([text]), ENGLISH), OPTIONS)
 
 
 REFUSED = {  # as options, and as a recipe's variables
@@ -130,6 +157,7 @@ REFUSED = {  # as options, and as a recipe's variables
     "hidden=0": "HIDDEN=0: must be a whole number of 1 or more",
     "hidden=1e3": "HIDDEN=1e3: must be a whole number of 1 or more",
     "dropout=nan": "DROPOUT=nan: must be a probability, at least 0 and below 1",
+    "length_penalty=-inf": "LENGTH_PENALTY=-inf: must be a number",
     "learning_rate=fast": "LEARNING_RATE=fast: must be a number of 0 or more",
     "bpe_dropout=1": "BPE_DROPOUT=1: must be a probability, at least 0 and below 1",
     "bpe_dropout=0.1 vocabulary=shortlist": "BPE_DROPOUT=0.1 needs subwords: VOCABULARY=bpe",
@@ -187,6 +215,7 @@ MISTAKES = {
     f"--source @/a.en --target @/a.fr --work {'w' * 300}": "cannot be read: File name too long",
     "--source @/a.en --target @/a.fr --bleu-tokenizer x": "--bleu-tokenizer x: must be one of 13a",
     "--source @/long.en --target @/long.fr --train-options=--sauce": "arguments: --sauce",
+    "--source @/long.en --target @/short.fr --longest 1": "--longest 1: every pair is longer",
     "--sauce": "unrecognized arguments: --sauce; did you mean --source?",
 }
 
@@ -198,6 +227,7 @@ def test_mistakes_make_nothing(tmp_path, given, monkeypatch):
         (tmp_path / file).write_text(f"{file}\n")
     for file in ("long.en", "long.fr"):
         (tmp_path / file).write_text("".join(f"{file} {n}\n" for n in range(99)))
+    (tmp_path / "short.fr").write_text("mot\n" * 99)
     (tmp_path / "empty.en").touch()
     (tmp_path / "corpus").mkdir()
     for part, (language, end) in product(("train", "valid", "test"), (("en", ""), ("fr", "\nb"))):
@@ -385,8 +415,9 @@ def test_how_each_language_is_tokenised_cannot_be_changed(tmp_path, monkeypatch)
     corpus = f"--corpus {tmp_path} --languages en,fr --work {tmp_path}/work --stop-after text"
     main(corpus.split())
     main([*corpus.split(), "--target-tokenizer", "reversible", "--beam", "1"])
-    with pytest.raises(UserError, match="now TOKENIZER_fr=space: name another folder"):
-        main([*corpus.split(), "--target-tokenizer", "space"])
+    for dry in ([], ["--dry-run"]):
+        with pytest.raises(UserError, match="now TOKENIZER_fr=space: name another folder"):
+            main([*corpus.split(), "--target-tokenizer", "space", *dry])
 
 
 TRAININGS = {  # the steps, and what is particular to the command of each, by settings
