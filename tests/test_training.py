@@ -32,9 +32,12 @@ from fairseq_rnnsearch.training.settings import (
     in_environment,
     read,
 )
+from fairseq_rnnsearch.training.split import PARTS
 from fairseq_rnnsearch.training.stages import Training
 from fairseq_rnnsearch.training.steps import Step, Work
-from fairseq_rnnsearch.training.writing_systems import describe
+from fairseq_rnnsearch.training.subwords import make_subwords
+from fairseq_rnnsearch.training.train_options import for_settings
+from fairseq_rnnsearch.training.writing_systems import Text, describe
 
 COMMAND = [sys.executable, "-P", "-m", "fairseq_rnnsearch.training"]
 OPTIONS = Naming(False, ("en", "fr"))
@@ -449,6 +452,43 @@ def test_r_drop_comes_after_bpe_dropout(tmp_path, given, monkeypatch, capsys):
     assert dict(zip((s.name for s in steps), found, strict=True)) == TRAININGS[given]
 
 
+def test_each_setting_of_a_training_reaches_fairseq():
+    def options(**given):
+        return for_settings(Settings(**read(given, OPTIONS)), ["data"], "saved")
+
+    of_training = groups()["model"] + groups()["training"]
+    of_training.remove("rdrop")  # which begins later
+    for name in of_training:
+        kinds, usual = FIELDS[name].metadata["kind"].metavar, as_argument(FIELDS[name].default)
+        others = {"N": ["7"], "X": ["0.25"], "TEXT": ["--no-save"]}.get(kinds)
+        others = others or kinds.strip("{}").split(",")
+        assert options(**{name: next(x for x in others if x != usual)}) != options(), name
+
+
+OPTIMIZED = {  # the cost, how the learning rate falls, and what tells which model is the best
+    "": "--cost-scale word --optimizer adam --total-num-update 6000"
+    " --best-checkpoint-metric nll_loss",
+    "lr_scheduler=fixed": "--cost-scale word --optimizer adam --best-checkpoint-metric nll_loss",
+    "optimizer=adadelta": (
+        "--cost-scale sum --optimizer rnnsearch_adadelta --best-checkpoint-metric nll_loss"
+    ),
+    "optimizer=adadelta valid_bleu=1": "--cost-scale sum --optimizer rnnsearch_adadelta"
+    " --best-checkpoint-metric bleu --maximize-best-checkpoint-metric --eval-bleu"
+    " --eval-bleu-remove-bpe",
+    "optimizer=adadelta valid_bleu=1 vocabulary=shortlist": "--cost-scale sum"
+    " --optimizer rnnsearch_adadelta --best-checkpoint-metric bleu"
+    " --maximize-best-checkpoint-metric --eval-bleu",
+}
+
+
+@pytest.mark.parametrize("given", OPTIMIZED)
+def test_cost_and_judgement_go_with_the_optimizer(given):
+    chosen = read(dict(x.split("=") for x in given.split()), OPTIONS)
+    told = " ".join(map(str, for_settings(Settings(**chosen), ["data"], "saved")))
+    names = r"cost-scale|optimizer|total\S+|\S*best-checkpoint-metric|eval-bleu(?!-args)\S*"
+    assert " ".join(re.findall(rf"--(?:{names})(?: [^-]\S*)?", told)) == OPTIMIZED[given]
+
+
 NAMED = {  # what translates, and where to
     "": "checkpoints/checkpoint_best.pt translations-best-beam12-length1-forbid",
     "evaluate=valid checkpoint=average length_penalty=0.6": (
@@ -493,6 +533,7 @@ def test_an_average_is_the_mean_of_each_parameter(tmp_path):
     write_average(paths, tmp_path / "mean.pt")
     mean = torch.load(tmp_path / "mean.pt", weights_only=True)
     assert torch.equal(mean["model"]["w"], torch.tensor([3.0, 4.0]))
+    assert mean["model"]["w"].dtype == torch.float32
     assert mean["last_optimizer_state"] is None
     torch.save({"model": {"v": torch.zeros(2)}}, other := tmp_path / "other.pt")
     with pytest.raises(UserError, match=r"other\.pt has other parameters than .*0\.pt"):
@@ -517,6 +558,107 @@ def test_translations_stand_in_the_order_of_the_text(tmp_path):
     lines = [f"{kind}-{n}\t-0.5\tt{n}\n" for n in (10, 2, 0) for kind in "SHD"]
     (tmp_path / "generated").write_text("".join(lines))
     assert stages._translations(tmp_path / "generated") == ["t0", "t2", "t10"]
+
+
+def commands_of(monkeypatch):
+    """The programs that steps would run."""
+    commands = []
+    monkeypatch.setattr(
+        Work, "run", lambda self, name, command, show=None: commands.append(command)
+    )
+    return commands
+
+
+PREPARED = {  # the options of fairseq-preprocess for the data, and for the words that are evaluated
+    "": ([], ["--dataset-impl raw", "--testpref"]),
+    "vocabulary=shortlist min_count=2 evaluate=valid": (
+        ["--thresholdsrc 2", "--thresholdtgt 2"],
+        ["--dataset-impl raw", "--validpref"],
+    ),
+}
+
+
+@pytest.mark.parametrize("given", PREPARED)
+def test_a_shortlist_leaves_rare_words_out_and_the_text_keeps_them(tmp_path, given, monkeypatch):
+    commands = commands_of(monkeypatch)
+    found = training(tmp_path, **read(dict(x.split("=") for x in given.split()), OPTIONS))
+    found._binarise(tmp_path / "data")
+    found._keep_words(tmp_path / "words")
+    data, words = (" ".join(map(str, command)) for command in commands)
+    assert re.findall(r"--threshold\w+ \d|--data\S+ \w+", data) == PREPARED[given][0]
+    assert re.findall(r"--data\S+ \w+|--\w+pref", words) == PREPARED[given][1]
+
+
+TRANSLATED = {  # what fairseq-generate is told, by settings
+    "": "--gen-subset test --beam 12 --lenpen 1 --forbid-unk --post-process subword_nmt"
+    " --heatmap-samples 50",
+    "unknown=replace vocabulary=shortlist beam=3 length_penalty=0.6 drawn=2": (
+        "--dataset-impl raw --gen-subset test --beam 3 --lenpen 0.6 --replace-unk"
+        " --heatmap-samples 2"
+    ),
+    "unknown=keep model=rnnencdec evaluate=valid": (
+        "--gen-subset valid --beam 12 --lenpen 1 --post-process subword_nmt"
+    ),
+}
+
+
+@pytest.mark.parametrize("given", TRANSLATED)
+def test_settings_of_translation_reach_fairseq(tmp_path, given, monkeypatch):
+    commands = commands_of(monkeypatch)
+    monkeypatch.setattr(stages, "_translations", lambda _: [])
+    monkeypatch.setattr(Training, "_write_text", lambda *_: None)
+    chosen = read(dict(x.split("=") for x in given.split()), OPTIONS)
+    training(tmp_path, **chosen)._translate(tmp_path / "out")
+    told = " ".join(map(str, commands[0]))
+    names = r"beam|lenpen|\w+-unk|post-process|dataset-impl|gen-subset|heatmap-samples"
+    found = re.findall(rf"--(?:{names})(?: [^ -]\S*)?", told)
+    assert " ".join(found) == TRANSLATED[given]
+
+
+def test_translations_become_text_by_the_target_s_rules(tmp_path):
+    found = training(tmp_path, tokenizer="space", target_tokenizer="moses")
+    (tmp_path / "tokens").mkdir()
+    (tmp_path / "tokens" / "test.fr").write_text("a\nb\n")
+    found._write_text(tmp_path, ["l' eau .", "b"])
+    assert (tmp_path / "text.fr").read_text() == "l'eau.\nb\n"
+    assert (tmp_path / "tokens.fr").read_text() == "l' eau .\nb\n"
+    with pytest.raises(UserError, match="has 1 translation of 2 sentences"):
+        found._write_text(tmp_path, ["a"])
+
+
+REPORTED = {  # which scores and pictures are named, by settings
+    "": ["lower-cased, tokenised:", "tokens", "cased, detokenised:", "text", "pictures"],
+    "target_tokenizer=character": ["cased, detokenised:", "text", "pictures"],
+    "lowercase=1 model=rnnencdec": [
+        *("lower-cased, tokenised:", "tokens"),
+        *("detokenised, against a cased reference:", "text"),
+    ],
+}
+
+
+@pytest.mark.parametrize("given", REPORTED)
+def test_the_report_says_what_is_scored(tmp_path, given, monkeypatch, capsys):
+    monkeypatch.setattr(Training, "_score", lambda _, name, *options: print(name))
+    monkeypatch.setattr(Training, "_name_pictures", lambda _: print("pictures"))
+    found = training(tmp_path, **read(dict(x.split("=") for x in given.split()), OPTIONS))
+    corpus, translations = found.corpus, found.translations
+    for path in (corpus / "test.en", corpus / "test.fr", translations / "text.fr"):
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(f"{path.parent.name}\n")
+    found.report()
+    said = capsys.readouterr().out.splitlines()
+    assert said[4].endswith(f", en to fr, in {translations}:")
+    assert said[5:-2] == REPORTED[given]
+
+
+def test_a_page_offers_the_first_sentences_and_the_longest(tmp_path, monkeypatch):
+    commands = commands_of(monkeypatch)
+    found = training(tmp_path)
+    found.corpus.mkdir()
+    (found.corpus / "test.en").write_text("a\nb\nc c\nd d d\ne\n")
+    found.make_page("title", "licence").make(tmp_path / "page.html")
+    assert commands[0][-3:] == ["--example=a", "--example=b", "--example=d d d"]
+    assert commands[0][-7:-3] == ["--title", "title", "--licence", "licence"]
 
 
 EPOCHS = {  # the folder that each epoch reads, by settings: 60 updates of two, of four pairs
@@ -589,6 +731,20 @@ def test_bpe_dropout_splits_training_text_alone_and_in_another_way_each_time(tmp
     main([*corpus, "--work", str(work), *options, "--stop-after", "text"])
     assert capsys.readouterr().out == "  3 of 3 texts\n"
     assert {path: path.read_bytes() for path in (work / "data").rglob("*.bin")} == data
+
+
+@pytest.mark.parametrize("joint", [True, False])
+def test_languages_share_merges_or_have_their_own(tmp_path, joint):
+    tokens, out = tmp_path / "tokens", tmp_path / "subwords"
+    tokens.mkdir()
+    write_settings(tokens, {language: {"tokenizer": "space"} for language in ("en", "fr")})
+    for part, (language, word) in product(PARTS, (("en", "nation"), ("fr", "maison"))):
+        (tokens / f"{part}.{language}").write_text(f"{word}\n" * 9)
+    s = Settings(bpe_merges=4, bpe_joint=joint)
+    make_subwords(tokens, out, ("en", "fr"), ("en", "fr"), s)
+    english, french = ((out / f"codes.{language}").read_text() for language in ("en", "fr"))
+    assert (english == french) == joint
+    assert settings_of(out)["fr"]["bpe_codes"] == "codes.fr"
 
 
 # --- how it goes --------------------------------------------------------------------------------
