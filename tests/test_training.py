@@ -13,10 +13,13 @@ from itertools import product
 import pytest
 import torch
 from commands import PACKAGE, ROOT, TINY_MODEL, run_process, write_text
+from models import SIZES as MODEL_SIZES
+from models import build_model
 
 from fairseq_rnnsearch import load
+from fairseq_rnnsearch.data.plain_text import settings_of, write_settings
 from fairseq_rnnsearch.errors import UserError
-from fairseq_rnnsearch.training import stages
+from fairseq_rnnsearch.training import estimate, stages
 from fairseq_rnnsearch.training.__main__ import main
 from fairseq_rnnsearch.training.averaging import write_average
 from fairseq_rnnsearch.training.progress import Progress
@@ -188,6 +191,67 @@ def test_settings_that_cannot_be_are_named_as_they_were_given(given):
 def test_a_recipe_s_variables_are_settings():
     given = {"BLEU_TOKENIZER": "zh", "TOKENIZER_fr": "moses", "HIDDEN": "", "HOME": "/root"}
     assert in_environment(given, VARIABLES) == {"bleu_tokenizer": "zh", "target_tokenizer": "moses"}
+
+
+# --- what it takes ------------------------------------------------------------------------------
+
+
+def planned(folder, given):
+    """What is said before 29,000 pairs are trained on."""
+    text = Text(300_000, 1_400_000, distinct=90, unspaced=False, chinese=False)
+    chosen = read(dict(x.split("=", 1) for x in given.split()), OPTIONS)
+    s = for_corpus(chosen, 29_000, (text, text))
+    return list(estimate.plan(folder / "work", s, (text, text), 29_000, 27_000, 1000))
+
+
+WAYS = {  # what is said of the settings that follow from the number of pairs
+    "": "uniform initialization, learning rate 0.003, BPE-dropout 0.1 for 11 epochs, then R-Drop 2,"
+    " the mean of 5 checkpoints translates",
+    "bpe_dropout_epochs=0 average=3": "uniform initialization, learning rate 0.003,"
+    " BPE-dropout 0.1, the mean of 3 checkpoints translates",
+    "optimizer=adadelta bpe_dropout=0 rdrop=2 checkpoint=best": "uniform initialization, R-Drop 2,"
+    " the best checkpoint translates",
+    "vocabulary=shortlist": "appendix initialization, learning rate 0.0015, the best checkpoint"
+    " translates",
+}
+
+
+@pytest.mark.parametrize("given", WAYS)
+def test_what_follows_from_the_number_of_pairs_is_said(tmp_path, given):
+    assert planned(tmp_path, given)[1] == WAYS[given]
+
+
+@pytest.mark.parametrize("fixed_context", [False, True])
+def test_the_parameters_are_those_of_the_model(fixed_context):
+    m, n, a, l = sizes = (5, 7, 0 if fixed_context else 4, 3)
+    own = m, n, m, n, a or MODEL_SIZES["attention_size"], l
+    model = build_model(fixed_context=fixed_context, **dict(zip(MODEL_SIZES, own, strict=True)))
+    known = sum(p.numel() for name, p in model.named_parameters() if not name.endswith("bias"))
+    vector = 0 if fixed_context else a  # v_a, which is as small as a bias
+    assert estimate.parameters_of(sizes, (14, 13)) == known - vector
+
+
+def test_what_is_said_fits_the_settings(tmp_path, monkeypatch):
+    def numbers(given):
+        _, _, of_model, of_disk = planned(tmp_path, given)
+        found = re.findall(r"about ([\d.]+) (?:million|min|h)| and ([\d.]+) GB", of_model)
+        found += re.findall(r"work takes ([\d.]+) (G)B of disk", of_disk)
+        return [float(one or other) for one, other in found]
+
+    free = 1e12
+    monkeypatch.setattr(estimate, "free_at", lambda path: free)
+    parameters, minutes, memory, disk = numbers("rdrop=0")
+    assert disk == pytest.approx(12 * (5 + 2) * parameters / 1000, abs=0.1)
+    assert numbers("rdrop=0 average=50")[3] == pytest.approx(12 * 52 * parameters / 1000, abs=0.1)
+    # of 17 epochs, the 6 after BPE-dropout read each batch twice
+    assert numbers("")[1] == pytest.approx(minutes * (17 + 6) / 17, rel=0.05)
+    monkeypatch.setattr(estimate, "_has_tiles", lambda: True)
+    assert numbers("rdrop=0 train_options=--compute-dtype=bfloat16")[2] == pytest.approx(memory + 3)
+    assert "256/256/0/256 units" in planned(tmp_path, "model=rnnencdec")[0]
+    by_letters = numbers("tokenizer=character")[0]
+    assert by_letters == round(estimate.parameters_of([256] * 4, (90, 90)) / 1e6, 1)
+    free = 1000
+    assert planned(tmp_path, "")[4:] == ["warning: the disk is too small"]
 
 
 # --- the command --------------------------------------------------------------------------------
