@@ -349,6 +349,24 @@ def test_a_step_is_done_once_and_appears_whole(tmp_path, capsys):
     assert output.exists() and len(made) == 3
 
 
+@pytest.mark.parametrize("resumes", [False, True])
+def test_what_a_killed_run_left_is_taken_only_by_steps_that_resume(tmp_path, resumes):
+    def make(out):
+        out.mkdir(exist_ok=resumes)
+        (out / "new").touch()
+
+    work, output = Work(tmp_path / "work"), tmp_path / "work" / "made"
+    for name in ("made", "made.partial", "made.replaced"):
+        (work.folder / name).mkdir(parents=True)
+        (work.folder / name / "old").touch()
+    (work.folder / ".done").mkdir()
+    work.do(Step("make", make, output, resumes))
+    assert {path.name for path in output.iterdir()} == {"new", *["old"] * resumes}
+    assert {path.name for path in work.folder.iterdir()} == {".done", "made"}
+    with pytest.raises(UserError, match="nothing made nothing"):
+        work.do(Step("nothing", lambda out: None, tmp_path / "work" / "more"))
+
+
 def test_a_program_that_fails_ends_the_step_with_its_log(tmp_path, capsys):
     work = Work(tmp_path)
     fails = "print('\\033[2J why'); raise SystemExit(3)"
@@ -358,6 +376,26 @@ def test_a_program_that_fails_ends_the_step_with_its_log(tmp_path, capsys):
     ):
         work.run("x", ["-c", fails])
     assert capsys.readouterr().err == "\ufffd[2J why\n"
+
+
+def test_lines_that_are_shown_extend_the_log(tmp_path):
+    work, shown = Work(tmp_path), []
+    code = ["-c", "import os; print(os.environ['RNNSEARCH_WHOLE_LOG'])"]
+    with work.locked():
+        for _ in range(2):
+            work.run("x", code, shown.append)
+        assert shown == ["1", "1"] and (tmp_path / "logs/x.log").read_text() == "1\n1\n"
+        work.run("x", code)
+    assert (tmp_path / "logs/x.log").read_text() == "1\n"
+
+
+def test_a_reader_that_has_gone_is_no_full_disk(tmp_path):
+    def make(out):
+        raise BrokenPipeError  # of standard output, such as `| head`
+
+    work = Work(tmp_path)
+    with work.locked(), pytest.raises(BrokenPipeError):
+        work.do(Step("make", make, tmp_path / "made"))
 
 
 @pytest.mark.parametrize(
@@ -469,8 +507,10 @@ def test_a_link_to_a_work_folder_may_be_changed_meanwhile(tmp_path):
         (tmp_path / "link").unlink()
         (tmp_path / "link").symlink_to(second.folder)
         work.remember({"SEED": "1"})
+        (work.folder / "made.partial").symlink_to("logs")  # of a run that was killed
         work.link("made", work.folder / "logs")
     assert (first.folder / "made").resolve() == first.folder / "logs"
+    assert not (first.folder / "made").readlink().is_absolute()  # the folder may be moved
     assert sorted(path.name for path in second.folder.iterdir()) == [".done", "logs"]
 
 
