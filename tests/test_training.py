@@ -862,6 +862,7 @@ REPORT = (
 def test_progress_is_a_line_for_each_report(capsys):
     progress = Progress(900, 0)
     for line in (
+        "31 of 31 training pairs have at most 60 tokens",
         "29 of 31 training pairs have at most 50 tokens",
         REPORT.format("001", 25, "7.5", 25),
         "29 of 31 training pairs have at most 50 tokens",
@@ -877,6 +878,19 @@ def test_progress_is_a_line_for_each_report(capsys):
         "  epoch 1: validation perplexity 8",
         "  | WARNING | \ufffd[2J a sentence is long",
     ]
+
+
+def test_on_a_terminal_each_report_replaces_the_last(capsys, monkeypatch):
+    """The second is for the same update, and the third for the last: no time is left to say."""
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    progress = Progress(900, 0)
+    for update in (25, 25, 900):
+        progress.show(REPORT.format("001", update, "7.5", update))
+    progress.show("Error: the disk is full")
+    progress.end()
+    of_reports, of_error, rest = capsys.readouterr().out.split("\n")
+    assert of_reports.count("\r\x1b[K  update ") == 3 and " left" not in of_reports
+    assert (of_error, rest) == ("  Error: the disk is full", "")
 
 
 @pytest.mark.parametrize(
