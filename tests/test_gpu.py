@@ -294,7 +294,18 @@ def test_what_is_not_finite_is_answered_as_on_a_cpu(tmp_path, caplog, answer):
     assert "computed one by one, sentence 17 of " in said[1][0]
 
 
-def test_too_many_in_a_row_stop_before_the_next_update(tmp_path):
+def test_a_sound_update_ends_the_row(tmp_path, caplog):
+    model, sound = lively(), batch_of(SOURCES[:2], TARGETS[:2])
+    poison(model, 12)
+    with pretending():
+        trainer = trainer_of(model, tmp_path, DEVICE, {"nonfinite_limit": 2}, log_interval=100)
+        for batch in (BAD, sound, BAD, sound):
+            train(trainer, 1, batch)
+    assert "(--nonfinite skip; 2 so far)" in caplog.text
+
+
+@pytest.mark.parametrize("saves", [False, True])
+def test_too_many_in_a_row_stop_before_the_next_update(tmp_path, saves):
     model = lively()
     poison(model, 12)
     before = [parameter.detach().clone() for parameter in model.parameters()]
@@ -302,7 +313,10 @@ def test_too_many_in_a_row_stop_before_the_next_update(tmp_path):
         trainer = trainer_of(model, tmp_path, DEVICE, {"nonfinite_limit": 2}, log_interval=100)
         train(trainer, 2, BAD)
         with pytest.raises(UserError, match=r"2 updates in a row .*sentence 17"):
-            train(trainer, 1, batch_of(SOURCES, TARGETS))
+            if saves:  # a checkpoint
+                trainer.optimizer.state_dict()
+            else:
+                train(trainer, 1, batch_of(SOURCES, TARGETS))
     assert_close(parameters(model), before, rtol=0, atol=0)
 
 

@@ -364,6 +364,25 @@ def test_clipping_without_gradients_and_with_some():
     assert same(values(params), before)  # no 0 / 0
 
 
+@pytest.mark.parametrize("bad", [0.0, math.nan])
+def test_an_update_that_is_not_clipped_is_not_clipped_as_the_last_was(bad):
+    params, others = parameters(), parameters()
+    optimizer, other = build(params), build(others)
+    give_gradients(params, 1)
+    params[0].grad[0, 0] += bad
+    with metrics.aggregate():
+        optimizer.clip_grad_norm(0.01)
+    optimizer.step()
+    other.load_state_dict(copy.deepcopy(optimizer.state_dict()))
+    for own, parameter in zip(others, params, strict=True):
+        own.data.copy_(parameter.data)
+    for one, of_one in ((optimizer, params), (other, others)):
+        give_gradients(of_one, 2)
+        one.step()
+    assert same(values(params), values(others))
+    assert not same(values(params), map(torch.tensor, START))
+
+
 def test_norms_of_shards_are_combined():
     params = parameters()
     params[0].grad = torch.full((2, 2), 3.0, dtype=torch.float64)  # of norm 6
@@ -478,6 +497,23 @@ def test_an_interruption_does_not_reset_the_count_of_a_row():
             optimizer.step()
 
 
+def test_an_older_checkpoint_has_no_counts():
+    optimizer, resumed = build(parameters()), build(parameters())
+    state = optimizer.state_dict()
+    counts = state.pop("nonfinite")
+    resumed.load_state_dict(state)
+    assert resumed.state_dict()["nonfinite"] == counts == (0, 0)
+
+
+def test_a_limit_of_zero_never_ends_a_training(poisoned, caplog):
+    optimizer, _ = poisoned(math.nan, nonfinite_limit=0)
+    with metrics.aggregate():
+        for _ in range(25):
+            optimizer.clip_grad_norm(1.0)
+            optimizer.step()
+    assert "25 so far" in caplog.text
+
+
 @pytest.mark.parametrize("bad", [math.nan, math.inf])
 def test_raise_hands_the_norm_to_the_trainer(poisoned, bad):
     optimizer, _ = poisoned(bad, nonfinite="raise")
@@ -495,6 +531,7 @@ def test_raise_hands_the_norm_to_the_trainer(poisoned, bad):
         ({"adadelta_eps": 0.0}, "--adadelta-eps 0.0: must be above 0"),
         ({"adadelta_step": -1.0}, "--adadelta-step -1.0: must be above 0"),
         ({"lr": 0.0}, "--lr 0.0: must be above 0"),
+        ({"nonfinite_limit": -1}, r"--nonfinite-limit -1: must be 0 \(never stop\) or more"),
         ({"adadelta_rho": math.nan}, "--adadelta-rho nan"),
     ],
 )
