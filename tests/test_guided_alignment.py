@@ -21,6 +21,7 @@ from fairseq_rnnsearch import load
 from fairseq_rnnsearch.decoding.batches import rows_of
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.plugin.criterions import AlignmentHeatmapCriterion
+from fairseq_rnnsearch.plugin.criterions.alignment_heatmap import guided_alignment_cost
 from fairseq_rnnsearch.plugin.tasks.guided_alignment import GuidedAlignment
 
 pytest_plugins = ["trained"]
@@ -121,6 +122,12 @@ def test_a_weight_that_is_rounded_to_zero_has_a_finite_cost():
     loss.backward()
     assert torch.isfinite(loss)
     assert all(torch.isfinite(p.grad).all() for p in model.parameters())
+
+
+def test_a_small_weight_in_half_precision_has_its_cost():
+    weights = torch.full((1, 1, 2), 1e-6, dtype=torch.float16)
+    cost, _ = guided_alignment_cost(weights, torch.tensor([[0, 0]]), torch.ones(1))
+    assert cost.item() == pytest.approx(-np.log(1e-6), abs=0.1)
 
 
 # --- links follow their pairs -------------------------------------------------------------------
@@ -230,6 +237,16 @@ def test_words_become_pieces(tmp_path, caplog):
     assert "1 pair goes without links: <unk>" in caplog.text
 
 
+def test_an_unknown_word_has_links_to_pieces(tmp_path):
+    """Where the other side has pieces, <unk> of a side of words is one of these."""
+    words, pairs = Dictionary(), pieces_dataset(("a@@ c d", "c"))
+    target = [torch.tensor([words.unk(), words.add_symbol("c"), EOS])]
+    source = pairs.src, pairs.src_sizes, pairs.src_dict
+    data = LanguagePairDataset(*source, target, np.array([3]), words)
+    path = write_links(tmp_path / "links", [[(0, 0), (1, 1)]])
+    assert GuidedAlignment(path, data, "the data")[0].tolist() == [[0, 0], [1, 0], [2, 1]]
+
+
 BAD = {
     "0-0\n": "has 1 line, but the data has 2 pairs",
     "0-0\n0-0 1p0\n": r"line 2: found '1p0'; valid: links like 3-2",
@@ -237,7 +254,7 @@ BAD = {
     "0-0\n0-1\n": r"line 2: found word 1 of the target in '0-1', .* has 1 word; .*: 0 to 0$",
     b"\xff\n\n": "line 1: is not UTF-8",
     None: "cannot be read: No such file",
-    "0-0\n\n\n": "has 3 lines, but the data has 2 pairs",
+    "0-0\n\n0-0\n": "has 3 lines, but the data has 2 pairs",
 }
 
 

@@ -159,15 +159,17 @@ def test_guided_attention_is_that_of_the_first_reading():
     outputs = [c(model, batch)[2] for c in (criterion_of(model), rdrop_of(model, 1.0))]
     costs = [output["alignment_loss"].item() for output in outputs]
     assert costs[0] == pytest.approx(costs[1]) and outputs[1]["linked"] == 2
+    kept = [x for output in outputs for x in output.values() if isinstance(x, torch.Tensor)]
+    assert not any(x.requires_grad for x in kept)  # or batches would pile up in the memory
 
 
 def test_without_dropout_it_is_refused():
     training = {"has_links": False, "begins_from_model": False}
     for dropout in ({}, {"dropout": 0.2, "embedding_dropout": 0.0, "readout_dropout": 0.0}):
         model = build_model(**dropout)
-        model.check_training(**training, readings=1)
+        model.check_training(**training, readings=rdrop_of(model, 0.0).readings())
         with pytest.raises(UserError, match="--rdrop-alpha needs dropout"):
-            model.check_training(**training, readings=2)
+            model.check_training(**training, readings=rdrop_of(model, 1.0).readings())
     build_model(readout_dropout=0.2).check_training(**training, readings=2)
 
 
