@@ -60,6 +60,8 @@ def test_source_end(choice, first_row):
 def test_a_row_that_looks_only_at_the_end_stays_finite_when_renormalised():
     only_end = Alignment(("a", "</s>"), ("b",), np.array([[0.0, 1.0]]))
     assert only_end.with_source_end("renormalise").weights.tolist() == [[0.0]]
+    blank = Alignment(("</s>",), ("b",), np.array([[1.0]]))
+    assert blank.with_source_end("drop") == blank  # a row looks somewhere
 
 
 def test_links_leave_out_the_end_symbols():

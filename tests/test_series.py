@@ -72,6 +72,22 @@ def test_disk_use_is_bounded_while_training(tmp_path):
     assert len(list(tmp_path.iterdir())) == 7
 
 
+def test_what_a_killed_run_left_unfinished_is_removed(tmp_path):
+    (tmp_path / "epoch001").mkdir()
+    left = [folder / f".{'0' * 32}.unfinished" for folder in (tmp_path, tmp_path / "epoch001")]
+    for path in left:
+        path.touch()
+    draw(tmp_path, [1])
+    assert not any(path.exists() for path in left)
+
+
+def test_what_lies_behind_a_link_belongs_to_another_training(tmp_path):
+    draw(tmp_path / "other", [5])
+    series, _ = draw(tmp_path / "own", [15])
+    (tmp_path / "own" / "epoch009").symlink_to(tmp_path / "other" / "epoch001")
+    assert list(series.frames()) == [15]
+
+
 def test_the_animation_shows_the_alignment_emerging(tmp_path):
     draw(tmp_path, [10, 20, 30], sentences=3)
     with Image.open(tmp_path / "emerging.gif") as animation:
@@ -80,6 +96,7 @@ def test_the_animation_shows_the_alignment_emerging(tmp_path):
         for number in range(3):
             animation.seek(number)
             frames.append(np.asarray(animation.convert("L"), dtype=int))
+        assert animation.info["duration"] == 2500  # of the last one
     for number, update in enumerate((10, 20, 30)):
         path = tmp_path / f"epoch{update // 10:03d}/valid0000-update{update:07d}.png"
         with Image.open(path) as picture:
@@ -90,6 +107,17 @@ def test_the_animation_shows_the_alignment_emerging(tmp_path):
     assert (frames[0][:40] != frames[2][:40]).any()  # the caption
     # the second sentence stands beside the first, the third below it
     assert frames[0].shape[1] > 1.8 * width and frames[0].shape[0] > 40 + 1.8 * height
+
+
+def test_the_newest_validation_says_what_is_shown(tmp_path):
+    series, _ = draw(tmp_path, [1], sentences=1)
+    for update in (2, 3):
+        series.add(1, update, list(alignments(1.0, 2)))
+    widths = []
+    for path in (tmp_path / "emerging.gif", *series.frames()[3].values()):
+        with Image.open(path) as picture:
+            widths.append(picture.width)
+    assert widths[0] == widths[1] + widths[2]
 
 
 def test_large_animations_are_scaled_down(tmp_path):
