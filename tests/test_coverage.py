@@ -5,6 +5,7 @@ import pytest
 from fairseq_rnnsearch.data.coverage import (
     ENOUGH,
     LONG,
+    Count,
     CountedText,
     Vocabulary,
     marked,
@@ -32,13 +33,14 @@ def said(caplog, *texts, source=KNOWN, target=OTHER):
 
 def test_words_are_pieces_put_together_and_unknown_if_one_piece_is(caplog):
     assert KNOWN.pieces_per_word == 17 / 13
+    assert [Vocabulary("en", x).pieces_per_word for x in ({}, {"a@@": 2})] == [1, 1]  # no word
     (message,) = said(caplog, ["a q c@@ d c@@ q"])  # a, q, cd, cq
     assert message == (
         "probably a bad translation: 2 of 4 words (en) are unknown to the model: q, cq"
     )
 
 
-@pytest.mark.parametrize(("unknown", "is_said"), [(4, False), (5, True)])
+@pytest.mark.parametrize(("unknown", "is_said"), [(4, False), (5, True), (6, True)])
 def test_five_in_a_hundred_words_of_a_longer_text(caplog, unknown, is_said):
     names = " ".join(f"q{i}" for i in range(unknown))
     messages = said(caplog, [names, "a " * (100 - unknown)])
@@ -62,6 +64,12 @@ def test_half_as_many_pieces_again_as_in_the_training(caplog, pieces, is_said):
         assert messages == [f"{start} {split}: {'c' * (pieces - 1)}d"]
 
 
+def test_unknown_words_matter_more_than_many_pieces(caplog):
+    vocabulary = Vocabulary("en", {"c@@": 1, "d": 1})
+    (message,) = said(caplog, ["c@@ c@@ c@@ q"], source=vocabulary)
+    assert message.endswith("1 of 1 word (en) is unknown to the model: cccq")
+
+
 def test_it_warns_once_for_each_text(caplog):
     first, second = said(caplog, ["a b"], ["a q", "q"], ["z"])
     assert "2 of 3 words (en) are " in first and "1 of 1 word (en) is " in second
@@ -77,6 +85,13 @@ def test_a_long_text_is_judged_before_its_end(caplog):
     assert len(caplog.records) == 1
 
 
+def test_the_first_sentences_alone_are_kept():
+    count = Count(KNOWN)
+    for _ in range(ENOUGH + 9):
+        count.add(["a"], "a")
+    assert (count.words, len(count.sentences)) == (ENOUGH + 9, ENOUGH)
+
+
 def test_a_line_of_several_sentences(caplog):
     known = Vocabulary("en", {"A": 1, "b.": 1})
     assert said(caplog, ["A b.", "A b. b."], source=known) == []
@@ -86,6 +101,7 @@ def test_a_line_of_several_sentences(caplog):
 
 
 def test_a_very_long_sentence_is_named_before_it_is_translated(caplog):
+    assert said(caplog, [("a " * (LONG + 1), "x")]) == []  # whose translation is given
     text = CountedText(KNOWN, OTHER)
     text.add_source(["a"] * LONG)
     assert not caplog.records
@@ -108,7 +124,7 @@ def test_swapped_languages_are_suspected_on_both_sides(caplog):
     source, target = message.split("; 4")
     assert "it looks like fr: are the languages swapped? (0.0% unknown)" in source
     assert " of 4 words (fr)" in target and "looks like en" in target
-    (message,) = said(caplog, ["q z"])  # neither language
+    (message,) = said(caplog, ["q z x"])  # neither language: one word is no sign
     assert "looks like" not in message
 
 
