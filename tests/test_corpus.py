@@ -34,6 +34,7 @@ SOUND = {
     "separators fairseq does not break at": "a\vb\fc\x1cd\x1ee\x85f\u2028g\u2029h\nz\n".encode(),
     "every wide space": "w".join(["", *WIDE_SPACES, ""]).encode() + b"\n",
     "bytes of spaces inside other characters": "Å… à‚ ᚠ 、\u200b\u180e x\n".encode(),
+    "what begins other files, later": b"a\nBZh b\n%PDF-1 c\nRar! d\n",
     "words that contain a symbol": b"a<s>b <s>b a</s> x<pad> <S> < s > <<s>>\n",
 }
 
@@ -61,6 +62,7 @@ BROKEN = {
     "tar": (b"a".ljust(257, b"\0") + b"ustar\0\n", " is a tar archive; unpack it"),
     "PDF": (b"%PDF-1.7\n", " is a PDF; save it as plain text"),
     "lone CR": (b"a\nb\rc\n", ", line 2, byte 2: a carriage return inside the line"),
+    "several mistakes": (b"a\0b\rc <s> \xff\n", ", line 1, byte 2: a NUL byte"),
     "<pad>": (b"a\nb <pad> c\n", ", line 2, byte 3: the word <pad> is reserved"),
     "symbol between wide spaces": (
         *("a<s>b\u00a0<s>\u2028c\n".encode(), ", line 1, byte 8: the word <s> is reserved"),
