@@ -2,6 +2,7 @@
 
 import hashlib
 import struct
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -41,6 +42,7 @@ BROKEN = {
     "NUL": (b"a 1\nb\0 1\n", "line 2, byte 2: a NUL"),
     "a word twice": (b"a 2\nb 1\na 1\n", "line 3: the word 'a' a second time, as in line 1"),
     "a symbol": (b"a 2\n<unk> 1\n", "line 2: the word '<unk>' a second time, one of fairseq's"),
+    "no word": (b"a 2\n 1\n", "line 2: ' 1' is not a word and a count"),
     "no count": (b"a 2\nb\n", "line 2: 'b' is not a word and a count"),
 }
 
@@ -130,6 +132,14 @@ def test_damaged_data_are_named(tmp_path, monkeypatch, name, at_once):
     assert "fairseq-preprocess" in str(caught.value)
 
 
+def test_a_negative_number_is_no_word(tmp_path):
+    symbols = 5_000_000_000  # so many that fairseq's numbers have a sign
+    prefix = write(tmp_path, symbols=symbols)
+    data(put("<q", 8, -5))(prefix)
+    with pytest.raises(UserError, match="sentence 0 has the number -5, which is not a word"):
+        check_binarised(prefix, symbols)
+
+
 def test_the_parts_of_a_split_and_no_other(tmp_path):
     for name in ("train", "train1", "valid", "training", "train-old"):
         write(tmp_path, [[SYMBOLS, 2]] if name != "valid" else SENTENCES, name=f"{name}.en-fr.en")
@@ -161,6 +171,18 @@ def test_a_word_for_another_is_found_by_its_checksum(tmp_path):
     check_split(tmp_path, "train", {"en": SYMBOLS})
     (tmp_path / "SHA256SUMS").write_bytes(b"\xff")
     with pytest.raises(UserError, match="SHA256SUMS is not a list of sha256sum"):
+        check_split(tmp_path, "train", {"en": SYMBOLS})
+
+
+def test_an_index_of_other_sentences_is_found_by_its_checksum(tmp_path):
+    prefix = write(tmp_path)
+    write_checksums(tmp_path, {})
+    first, second, *others = SENTENCES
+    numbers = Path(f"{prefix}.bin").read_bytes()
+    write(tmp_path, [first + second, *others])
+    assert Path(f"{prefix}.bin").read_bytes() == numbers
+    check_binarised(prefix, SYMBOLS)  # looks sound
+    with pytest.raises(UserError, match=r"train\.en-fr\.en\.idx is not as fairseq-preprocess"):
         check_split(tmp_path, "train", {"en": SYMBOLS})
 
 
