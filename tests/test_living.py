@@ -475,6 +475,7 @@ def test_subwords_are_those_of_subword_nmt(version, tmp_path):
     model.source_text = model.target_text = PlainText("en", bpe_codes=codes)
     path = tmp_path / "living.html"
     write_living_page(path, [model])
+    assert len(text_rules((model.source_text, model.target_text))[1]) == 1  # merges of both sides
     words = ["lowest low slow aaaaa aaaa a é lowé 🎉🎉 est</w> e"]
     assert ask(path, ["tokens_of", "source", *words]) == [model.source_text.tokens(*words)]
     pieces = model.source_text.tokens(*words)
@@ -528,6 +529,8 @@ def test_characters_become_ranges():
 
 def test_what_the_page_cannot_show_is_refused(tmp_path):
     model, path = translator(), tmp_path / "living.html"
+    in_lower_case = again(model, model.models)
+    in_lower_case.source_text = PlainText("en", lowercase=True)
     larger = r"living.html would have 0\.\d MB, more than 0\.01: .*--max-megabytes 1 writes"
     training = {"is_training": True, "most_megabytes": 0.1}
     refusals = {
@@ -538,6 +541,7 @@ def test_what_the_page_cannot_show_is_refused(tmp_path):
         "other dictionaries": lambda: write_living_page(
             path, [model, translator(target_symbols=33)]
         ),
+        "other rules for text": lambda: write_living_page(path, [model, in_lower_case]),
         "not an ensemble": lambda: write_living_page(path, [again(model, model.models * 2)]),
         "holds a Linear": lambda: stored_model(torch.nn.Linear(1, 1), "int8"),
         "cannot be written": lambda: write_living_page(tmp_path / "missing" / "x.html", [model]),
@@ -585,6 +589,19 @@ def test_a_toy_model_lists_the_words_that_it_knows(tmp_path):
     model.source_text = PlainText("en", tokenizer="character")
     write_living_page(path, [model])
     assert 'id="known"' not in path.read_text()
+
+
+def test_models_of_one_kind_are_numbered(tmp_path):
+    model, rnnencdec = translator(), translator(fixed_context=True)
+    names = {
+        (model,): ["RNNsearch"],
+        (model, rnnencdec): ["RNNsearch", "RNNencdec"],
+        (model, model): ["RNNsearch 1", "RNNsearch 2"],
+    }
+    for models in names:
+        write_living_page(tmp_path / "living.html", models)
+        facts = (tmp_path / "living.html").read_text().split('id="facts">')[1].split("</script>")[0]
+        assert [one["name"] for one in json.loads(facts)["models"]] == names[models]
 
 
 def test_moments_lie_evenly_on_a_logarithmic_scale():
