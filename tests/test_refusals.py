@@ -145,7 +145,7 @@ COMMANDS = {  # words of each command, and parts of its one line
         "--replace-unk @two, line 1: ", "and a target word"
     ],
     "fairseq-interactive @data --path=@model --score-reference": [
-        "--score-reference: there are no references, as in fairseq-interactive"
+        "--score-reference: fairseq-interactive has no references"
     ],
     f"{_TRAIN} --eval-bleu --eval-bleu-args {{beam:5}}": ["--eval-bleu-args '{beam:5}': must be"],
     f"{_TRAIN} --sentence-avg": ["--sentence-avg: this criterion's own option is --cost-scale"],
@@ -154,9 +154,11 @@ COMMANDS = {  # words of each command, and parts of its one line
     f"{_TRAIN} --load-alignments": ["--load-alignments: the 'train' data has no alignments"],
     f"{_TRAIN} --best-checkpoint-metric nosuch": ["nosuch: a validation has no such number"],
     "fairseq-generate @sources --path=@model --score-reference": [
-        "--score-reference: the data in ", "sources has no references, as fairseq-preprocess --only"
+        "--score-reference: ", "sources has no references (fairseq-preprocess --only-source)"
     ],
-    "fairseq-generate @sources --path=@model --prefix-size 1": ["--prefix-size: the data in "],
+    "fairseq-generate @sources --path=@model --prefix-size 1": [
+        "--prefix-size: ", "sources has no references"
+    ],
     f"{_GENERATE} --diverse-beam-groups 2": ["--diverse-beam-groups: fairseq's diverse search"],
     f"{_GENERATE} --diverse-beam-strength 2": ["--diverse-beam-strength: fairseq's diverse search"],
     f"{_GENERATE} --lm-weight 0.5": ["--lm-path and --lm-weight: one without the other"],
@@ -164,7 +166,7 @@ COMMANDS = {  # words of each command, and parts of its one line
     "fairseq-interactive @data --path=@model --heatmap-dir=@new": [
         ": fairseq-interactive draws nothing; rnnsearch-translate does"
     ],
-    "fairseq-interactive @data --path=@model --prefix-size 1": ["--prefix-size: takes words of"],
+    "fairseq-interactive @data --path=@model --prefix-size 1": ["--prefix-size: fairseq-inter"],
     f"{_GENERATE} --constraints": ["--constraints: binarised data has none; fairseq-interactive"],
     f"{_TRAIN} --max-tokens 100": ["--batch-size", "--max-tokens", "--batch-order fairseq"],
     f"{_TRAIN} --max-train-words -1": ["--max-train-words -1", "0 (all)"],

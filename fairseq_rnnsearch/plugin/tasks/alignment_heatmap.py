@@ -254,11 +254,6 @@ class AlignmentHeatmapTask(ParallelDataTask):
         if self._translates:
             self._check_references(args)
         if getattr(args, "score_reference", False):
-            if self._translates and not self.datasets:
-                raise UserError(
-                    "--score-reference: there are no references, as in fairseq-interactive;"
-                    " fairseq-generate and rnnsearch-align have them"
-                )
             generator = (seq_gen_cls or SequenceScorer)(self.target_dictionary)
         else:
             self._check_search_options(args, seq_gen_cls)
@@ -285,15 +280,16 @@ class AlignmentHeatmapTask(ParallelDataTask):
         return generator
 
     def _check_references(self, args: DictConfig) -> None:
-        """Refuse options that need the references of data that has only source sentences."""
-        if all(getattr(data, "tgt", data) is not None for data in self.datasets.values()):
+        """Refuse options that need references, in fairseq-interactive and for sources alone."""
+        if not self.datasets:
+            here = "fairseq-interactive has no references; fairseq-generate has them"
+        elif any(getattr(data, "tgt", data) is None for data in self.datasets.values()):
+            here = f"{self.cfg.data} has no references (fairseq-preprocess --only-source)"
+        else:
             return
         for name in ("score_reference", "prefix_size"):
             if getattr(args, name, 0):
-                raise UserError(
-                    f"{option_of(name)}: the data in {self.cfg.data} has no references, as"
-                    " fairseq-preprocess --only-source makes it"
-                )
+                raise UserError(f"{option_of(name)}: {here}")
 
     def _check_search_options(self, args: Namespace | DictConfig, seq_gen_cls: type | None) -> None:
         """Refuse options of a search that do not work here, or not together."""
@@ -308,11 +304,6 @@ class AlignmentHeatmapTask(ParallelDataTask):
             raise UserError(
                 "--constraints: binarised data has none; fairseq-interactive reads them, each"
                 " after a tab behind its sentence"
-            )
-        if getattr(args, "prefix_size", 0) and not self.datasets:
-            raise UserError(
-                "--prefix-size: takes words of the references, which fairseq-interactive does"
-                " not have; fairseq-generate has them"
             )
         if seq_gen_cls is None and self.cfg.authors_search:
             for option in ("sampling", "match_source_len", "constraints"):
