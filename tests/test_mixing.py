@@ -234,12 +234,14 @@ def test_bleu_in_validation_keeps_to_the_limit_of_length(small_corpus, tmp_path)
     assert here == there and len(here.split()) < 50
 
 
+SMALL = {name.replace("-", "_"): int(n) for name, n in re.findall(r"--(\S+) (\d+)", SIZES)}
+
+
 def test_hydra(small_corpus, tmp_path):
-    sizes = re.findall(r"--(\S+) (\d+)", SIZES)
     options = hydra_options(
         tmp_path,
         small_corpus.data,
-        model={"_name": "rnnsearch"} | {name.replace("-", "_"): int(n) for name, n in sizes},
+        model={"_name": "rnnsearch"} | SMALL,
         optimization={"max_update": 3, "clip_norm": 1.0, "lr": [0.25]},
     )
 
@@ -255,6 +257,20 @@ def test_hydra(small_corpus, tmp_path):
     )
     assert_equal_folders(tmp_path / "hydra", tmp_path / "train")
     assert "/no/such/folder" in refused.error()
+
+
+def test_trainings_of_one_program_are_judged_each_for_itself(small_corpus, tmp_path):
+    """The second one is shorter, and its validation worse than the first one's."""
+    options = hydra_options(
+        tmp_path,
+        small_corpus.data,
+        model={"_name": "rnnsearch"} | SMALL,
+        optimization={"clip_norm": 1.0, "lr": [0.25]},
+        checkpoint={"save_dir": f"{tmp_path}/after-${{optimization.max_update}}"},
+    )
+    lengths = "optimization.max_update=4,1"
+    run("fairseq-hydra-train", "-m", options, f"hydra.sweep.dir={tmp_path}/sweep", lengths).ok()
+    assert all((tmp_path / f"after-{n}" / "checkpoint_best.pt").exists() for n in (4, 1))
 
 
 def test_from_pretrained(learned):

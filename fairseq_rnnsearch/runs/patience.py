@@ -9,7 +9,8 @@ def state() -> dict:
 
 
 def load(count: dict) -> None:
-    """Continue the count that ``state`` returned."""
+    """Continue the count that ``state`` returned, and no other."""
+    _count().clear()
     _count().update({name: count[name] for name in ("best", "num_runs") if name in count})
 
 

@@ -54,10 +54,12 @@ def begin_or_go_on(
         read_overrides(cfg.optimizer_overrides),
         reset_meters=cfg.reset_meters,
     )
-    if extra_state is not None and not (cfg.reset_optimizer or cfg.reset_meters):
-        if "best" in extra_state:
-            checkpoint_utils.save_checkpoint.best = extra_state["best"]
-        patience.load(extra_state.get("patience", {}))
+    counts = {} if cfg.reset_optimizer or cfg.reset_meters else extra_state or {}
+    # fairseq-hydra-train -m makes several trainings in one program
+    vars(checkpoint_utils.save_checkpoint).pop("best", None)
+    if "best" in counts:
+        checkpoint_utils.save_checkpoint.best = counts["best"]
+    patience.load(counts.get("patience", {}))
     iterator = _place_in_the_data(cfg, trainer, extra_state, iterator_options)
     check_equal(trainer, iterator)
     _step_schedule(cfg, trainer, extra_state, iterator)
