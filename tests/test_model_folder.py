@@ -24,6 +24,7 @@ from fairseq_rnnsearch.inference.model_folder import (
     CARD,
     CONFIG,
     Facts,
+    quantised,
     read_folder,
     write_folder,
 )
@@ -57,7 +58,7 @@ def written(folder, weights="float32", **options):
         "rnnsearch_50",
         {name: getattr(config, name) for name in names},
         ("en", "fr"),
-        False,
+        True,
         LengthLimit(3.0, 10),
         "some licence",
         1.5,
@@ -97,6 +98,12 @@ def test_eight_bits_have_a_scale_for_each_row(tmp_path):
         step = abs(values).max(axis=1, keepdims=True) / 127
         assert (abs(read[name].numpy() - values) <= step / 2 * 1.001).all()
         assert (abs(read[name].numpy() - values) > 0).any()
+
+
+def test_a_row_of_zeros_stays_one():
+    with np.errstate(all="raise"):  # 0 / 0
+        steps, scales = quantised(np.array([[0, 0], [254, -2]], np.float32))
+    assert steps.tolist() == [[0, 0], [127, -1]] and scales.tolist() == [0, 2]
 
 
 def test_half_precision_is_rounded_once(tmp_path):
@@ -180,6 +187,12 @@ SPOILT = {
         _config(lambda c: c.update(languages=["../en", "fr"])),
         "languages must be two",
     ),
+    "no architecture": (_config(lambda c: c.pop("architecture")), "architecture must be a name"),
+    "a licence that is a number": (
+        _config(lambda c: c.update(licence=5)),
+        "licence must be a line",
+    ),
+    "options in a list": (_config(lambda c: c.update(options=[])), "options must be an object"),
     "a size that is text": (
         _config(lambda c: c["options"].update(maxout_size="many")),
         "config.json: options",
@@ -215,6 +228,14 @@ SPOILT = {
             )
         ),
         r"weight.scale has the sizes \(3,\)",
+    ),
+    "a vector in 8 bits": (
+        _parameters(
+            lambda s: s.update(
+                {BIAS: s[BIAS].astype(np.int8), f"{BIAS}.scale": np.ones(len(s[BIAS]), np.float32)}
+            )
+        ),
+        f"must not have {BIAS}.scale",
     ),
     "whole numbers": (
         _parameters(lambda s: s.update({BIAS: s[BIAS].astype(np.int32)})),
@@ -267,6 +288,13 @@ def test_measures_that_make_no_sense_are_left_out(case, tmp_path):
     assert facts.validation_bits != 10**400 and facts.length_limit.of(1) > 0
 
 
+def test_a_licence_cannot_write_to_a_terminal(tmp_path):
+    written(tmp_path / "model")
+    (tmp_path / "model" / "SHA256SUMS").unlink()
+    _config(lambda config: config.update(licence="free\x1b[2J"))(tmp_path / "model")
+    assert read_folder(tmp_path / "model").facts.licence == "free\ufffd[2J"
+
+
 @pytest.mark.parametrize("case", SPOILT)
 def test_what_is_wrong_with_a_folder_is_one_line(case, tmp_path):
     spoil, said = SPOILT[case]
@@ -298,6 +326,9 @@ def test_a_folder_that_is_there_is_not_written_over(tmp_path):
     with pytest.raises(UserError, match=r"--out .*model: is there already"):
         written(tmp_path / "model")
     assert [path.name for path in tmp_path.rglob("*")] == ["model", "mine"]
+    (tmp_path / "link").symlink_to(tmp_path / "gone")
+    with pytest.raises(UserError, match=r"link is a link to .*gone, which does not exist"):
+        written(tmp_path / "link")
 
 
 def _found(model, sentences):
@@ -330,10 +361,15 @@ def test_a_trained_model_translates_alike_from_each_form(learned, tmp_path):
     )  # which refuse other dictionaries
     several = load([checkpoint, checkpoint], data), load([folder, folder])
     assert _found(several[0], sentences) == _found(several[1], sentences)
+    assert [model.validation_bits for model in several] == [None, None]
     with pytest.raises(UserError, match=f"takes no checkpoint, such as {checkpoint}: make"):
         load([folder, checkpoint])
     with pytest.raises(UserError, match=r"data .* has its own; leave it out"):
         load(folder, data)
+    with pytest.raises(UserError, match=r"user_dir mine: a model's folder needs no other"):
+        load(folder, user_dir="mine")
+    with pytest.raises(UserError, match=r"--user-dir mine: a model's folder needs no other"):
+        to_folder(str(folder), None, tmp_path / "new", user_dir="mine")
     with pytest.raises(UserError, match=r"source_lang de: the model .* has en"):
         load(folder, source_lang="de")
 
@@ -426,9 +462,11 @@ def test_what_is_no_codes_is_not_passed_on(stranger, tmp_path):
 
 
 def test_a_checkpoint_has_an_architecture_of_ours(stranger, tmp_path):
-    _config(lambda config: config.update(architecture="my_small_one"))(stranger)
+    own = {"architecture": "my_small_one", "left_pad_source": True}
+    _config(lambda config: config.update(own))(stranger)
     to_checkpoint(str(stranger), tmp_path / "back.pt")
-    assert torch.load(tmp_path / "back.pt")["cfg"]["model"]["_name"] == "rnnsearch_50"
+    options = torch.load(tmp_path / "back.pt")["cfg"]
+    assert options["model"]["_name"] == "rnnsearch_50" and options["task"]["left_pad_source"]
 
 
 def test_a_full_disk_is_named(tmp_path):

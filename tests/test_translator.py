@@ -79,6 +79,8 @@ def test_a_translation_that_is_cut_is_said_to_be(learned, model, test_pairs, tmp
     assert (finished.out + finished.err).count("a translation was cut after 2 tokens") == 1
     assert "was cut after 2 tokens, the model's limit of length" in caplog.text
     assert {one.is_cut for one in found} == {True, False}
+    authors = brief.translate([source for source, _ in test_pairs], authors_search=True)
+    assert not any(one.is_cut for one in authors)  # their search has a limit of its own
     assert not any(one.is_cut for one in model.translate([source for source, _ in test_pairs]))
 
 
@@ -358,6 +360,9 @@ def test_loading_what_is_not_there(learned, tmp_path):
         load(tmp_path / "lost.pt", learned.corpus.data)
     with pytest.raises(UserError, match="no data folder"):
         load(learned.checkpoint, tmp_path / "lost")
+    for user_dir in ("", tmp_path / "lost"):
+        with pytest.raises(UserError, match=rf"user_dir '{user_dir}': must be a folder of Python"):
+            load(learned.checkpoint, learned.corpus.data, user_dir=user_dir)
     for language, words in (("en", "a 1\n"), ("fr", "a 1\nb 1\n")):
         (tmp_path / f"dict.{language}.txt").write_text(words)
     with pytest.raises(UserError, match=r"has 5 symbols .*, but the checkpoint was trained with"):
