@@ -837,6 +837,13 @@ def test_bpe_dropout_splits_training_text_alone_and_in_another_way_each_time(tmp
     assert {path: path.read_bytes() for path in (work / "data").rglob("*.bin")} == data
 
 
+def test_a_side_of_characters_has_no_merges(tmp_path, monkeypatch):
+    with_codes = []
+    monkeypatch.setattr(stages, "make_subwords", lambda *given: with_codes.extend(given[3]))
+    training(tmp_path, target_tokenizer="character")._make_subwords(tmp_path / "subwords")
+    assert with_codes == ["en"]
+
+
 @pytest.mark.parametrize("joint", [True, False])
 def test_languages_share_merges_or_have_their_own(tmp_path, joint):
     tokens, out = tmp_path / "tokens", tmp_path / "subwords"
