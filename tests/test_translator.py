@@ -457,6 +457,8 @@ def test_texts_within_a_text_and_beside_it(model, caplog):
 
 
 def test_texts_of_tasks_that_take_turns(model, caplog):
+    caplog.set_level("WARNING")  # asyncio says on a lower one what it waits with
+
     async def text(word):
         with model.as_one_text():
             await asyncio.sleep(0)
