@@ -319,6 +319,7 @@ def test_rnnencdec_translates_and_says_that_it_has_no_alignment(without_attentio
     assert translation.alignment is None and translation.tokens[-1] == "</s>"
     assert json.loads(json.dumps(translation.to_dict()))["weights"] is None
     assert "<iframe" not in translation._repr_html_()
+    assert without_attention.translate("red house", attribution=True).mattered is None
     for call in (
         lambda: without_attention.translate("red", replace_unk=True),
         lambda: translation.weights,
