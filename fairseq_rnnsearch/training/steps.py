@@ -182,7 +182,6 @@ class Work:
         step.make(unfinished)
         if not unfinished.exists():
             raise UserError(f"{step.name} made nothing")
-        stamp.unlink(missing_ok=True)
         for path in (*unfinished.rglob("*"), unfinished):
             bring_to_disk(path)
         if output.exists():
