@@ -492,6 +492,13 @@ def test_sentences_are_not_run_through_parts_that_nothing_explains():
     assert [part.part for part in report.parts] == ["encode", "step"]
 
 
+def test_sentences_are_not_run_through_an_encoder_without_annotations():
+    model = VariantModel(parameters(), {})
+    given = SimpleNamespace(encode=lambda x, mask: model.encode(x, mask)["start"], step=model.step)
+    report = check(given)
+    assert report.ok and [part.part for part in report.parts] == ["encode", "step"]
+
+
 def test_not_a_number_is_no_rounding():
     report = check(lambda s, y, c: s * np.nan, "state")
     assert not report.ok and report.largest_error == np.inf

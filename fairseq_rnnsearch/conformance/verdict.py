@@ -253,6 +253,8 @@ def _composed(given: GivenCode, layouts: dict[str, Layout]) -> Output | None:
     inputs = numbers("sentence")
     quantities = given.run("encode", layouts["encode"], inputs).quantities
     h = quantities.get("annotations")
+    if h is None:
+        return None
     if "start" not in quantities and "start" in layouts:
         quantities |= given.run("start", layouts["start"], {**inputs, "h": h}).quantities
     s, y_prev, steps = quantities.get("start", inputs["start"]), np.full(len(h), NO_WORD), []
