@@ -482,6 +482,7 @@ MISTAKES = {
         *("bleu", ("dict.fr", b"a b c\n"), "DICTIONARIES"),
         "dict.fr, line 1: found 'a b c'; expected a word",
     ),
+    "nothing to compare": ("lengths", None, "--baseline first", "unrecognized arguments"),
     "bins": ("lengths", None, "--bin-width 7", "bins of 7 words up to 60"),
     "ids": ("examples", None, "--examples 1,b", "--examples '1,b': must be sentence numbers"),
     "an unknown id": (

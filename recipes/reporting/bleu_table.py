@@ -74,6 +74,11 @@ def add_bootstrap(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--baseline", metavar="NAME", help="the system compared with (default: the first)"
     )
+    add_resampling(parser)
+
+
+def add_resampling(parser: argparse.ArgumentParser) -> None:
+    """Add the options of intervals without differences."""
     add_number(parser, "--resamples", 1000)
     add_number(parser, "--seed", 12345, "SEED", "of the resampling, as sacreBLEU's")
 

@@ -19,7 +19,7 @@ import numpy as np
 from fairseq_rnnsearch.alignment.evaluation.subcommands import add_number
 from fairseq_rnnsearch.errors import UserError, counted
 from reporting import paper
-from reporting.bleu_table import add_bootstrap
+from reporting.bleu_table import add_resampling
 from reporting.length_curves import save_length_curves
 from reporting.options import add_list
 from reporting.scores import Bootstrap, Score, compare
@@ -31,7 +31,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Add the options of the command."""
     add_texts(parser)
     add_bins(parser)
-    add_bootstrap(parser)
+    add_resampling(parser)
     add_list(
         parser,
         "--figure",
