@@ -14,7 +14,7 @@ from commands import ROOT, run_process
 from reporting import paper
 from reporting.__main__ import COMMANDS, main
 from reporting.inline_svg import inlined
-from reporting.length_curves import draw_length_curves, save_length_curves
+from reporting.length_curves import draw_length_curves
 from reporting.tables import Column, Table, escaped, fixed, markdown, span
 from sacrebleu.metrics import BLEU, CHRF, TER
 
@@ -22,6 +22,7 @@ from fairseq_rnnsearch.alignment.evaluation.__main__ import main as evaluate
 from fairseq_rnnsearch.alignment.evaluation.sentences import known_sentences, read_known_words
 from fairseq_rnnsearch.alignment.figures import Alignment, write_gallery
 from fairseq_rnnsearch.alignment.figures.layout import lay_out
+from fairseq_rnnsearch.alignment.figures.picture_files import save_figure
 from fairseq_rnnsearch.alignment.figures.vector import vector_picture
 from fairseq_rnnsearch.errors import UserError
 
@@ -286,9 +287,10 @@ def test_curves_and_counts_are_drawn_on_the_papers_axes():
 @pytest.mark.parametrize("suffix", ["svg", "pdf", "png"])
 def test_the_figures_bytes_depend_on_the_numbers_only(tmp_path, suffix):
     paths = [tmp_path / f"{name}.{suffix}" for name in "ab"]
-    save_length_curves(paths[0], [5.0], {"$x$ <&>": [20]}, [4])
+    numbers = [5.0], {"$x$ <&>": [20]}, [4]
+    save_figure(paths[0], draw_length_curves(*numbers))
     with matplotlib.rc_context({"font.size": 20, "svg.fonttype": "path", "axes.grid": True}):
-        save_length_curves(paths[1], [5.0], {"$x$ <&>": [20]}, [4])
+        save_figure(paths[1], draw_length_curves(*numbers))
     assert paths[0].read_bytes() == paths[1].read_bytes()
     if suffix == "svg":
         words = [element.text for element in ElementTree.parse(paths[0]).iter() if element.text]

@@ -7,7 +7,6 @@ the points do.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ import numpy as np
 
 from fairseq_rnnsearch.alignment.figures import fonts
 from fairseq_rnnsearch.alignment.figures.layout import DOTS_PER_INCH
-from fairseq_rnnsearch.alignment.figures.picture_files import picture_format, save_figure
 from reporting.paper import BLEU_ON_AXIS
 
 if TYPE_CHECKING:
@@ -90,16 +88,6 @@ def draw_length_curves(
         lower.set_xlabel("Sentence length (source words)", **_text(INK))
         _legend(figure, upper)
         return figure
-
-
-def save_length_curves(path: str | os.PathLike[str], *arguments) -> None:
-    """Draw as `draw_length_curves` into a file; its suffix (.png, .pdf, .svg) chooses the format.
-
-    Raises:
-        UserError: another suffix, or a file that cannot be written.
-    """
-    picture_format(path, "figure")
-    save_figure(path, draw_length_curves(*arguments))
 
 
 def _text(colour: str, size: float = _FONT) -> dict:

@@ -17,10 +17,11 @@ from pathlib import Path
 import numpy as np
 
 from fairseq_rnnsearch.alignment.evaluation.subcommands import add_number
+from fairseq_rnnsearch.alignment.figures.picture_files import save_figure
 from fairseq_rnnsearch.errors import UserError, counted
 from reporting import paper
 from reporting.bleu_table import add_resampling
-from reporting.length_curves import save_length_curves
+from reporting.length_curves import draw_length_curves
 from reporting.options import add_list
 from reporting.scores import Bootstrap, Score, compare
 from reporting.tables import Column, Row, Table, fixed, markdown, span
@@ -47,7 +48,7 @@ def run(options: argparse.Namespace) -> None:
     names = [system.name for system in systems]
     bins = read_bins(options, test, systems)
     for path in options.figure:
-        save_length_curves(path, *curves(bins, names, options.fewest))
+        save_figure(path, draw_length_curves(*curves(bins, names, options.fewest)))
     print(markdown(length_table(bins, names)))
 
 
