@@ -161,4 +161,4 @@ def test_the_cut_over_all_corpora(tmp_path):
         assert last[:3] == ["all", "120", str(len(kept))]
     np.save(tmp_path / "scores/b/scores.npy", np.zeros(69, "f4"))
     np.save(tmp_path / "scores/b/words.npy", np.ones(69, "i4"))
-    assert "more pairs than its scores" in run(99).stderr
+    assert "b has 70 pairs and 69 scores: score it again" in run(99).stderr

@@ -79,8 +79,6 @@ def write_kept(corpus: Path, kept: np.ndarray | None, outputs: tuple) -> list[in
     for block in read_blocks(*sides(corpus), BLOCK_LINES):
         first, size = int(counts[0]), len(block[0])
         chosen = range(size) if kept is None else np.flatnonzero(kept[first : first + size])
-        if kept is not None and first + size > len(kept):
-            raise UserError(f"{corpus} has more pairs than its scores: score it again")
         kept_sides = [[side[i] for i in chosen] for side in block]
         for file, lines in zip(outputs, kept_sides, strict=True):
             file.writelines(line + b"\n" for line in lines)
