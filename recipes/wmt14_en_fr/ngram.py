@@ -265,7 +265,6 @@ def _adjusted_counts(
         begins = np.zeros(len(of_order), bool)
         begins[here[_sentence_prefixes(tokens, order)]] = True
         counts.append(np.where(begins, occurrences, continuations))
-    counts[0] = counts[0].copy()
     counts[0][BEGIN] = 0  # it is a context only, and never predicted
     return counts
 
