@@ -119,9 +119,8 @@ def _data_of(state: Any, checkpoint: str) -> str:
     )
 
 
-def _data_named_in(state: Any) -> str | None:
+def _data_named_in(state: dict[str, Any]) -> str | None:
     """Return the option ``data`` of the training."""
-    state = state if isinstance(state, dict) else {}
     options = state.get("args") if state.get("cfg") is None else state["cfg"].get("task")
     options = options if isinstance(options, dict) else vars(options or object)
     named = options.get("data")
