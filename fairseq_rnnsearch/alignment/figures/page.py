@@ -186,13 +186,12 @@ def _data(alignments: Iterable[Alignment], style: str) -> dict:
 
 def _sentence(alignment: Alignment) -> dict:
     """Return the page's data for a sentence, with links and statistics of the exact weights."""
-    drawn = alignment.weights.size > 0
     return {
         "id": int(alignment.id),
         "source": alignment.source,
         "target": alignment.target,
         "weights": _encoded(alignment.weights),
-        "links": [source for source, _ in alignment.links()] if drawn else [],
+        "links": [source for source, _ in alignment.links()],
         **{name: _number(of(alignment)) for name, (_, of) in STATISTICS.items()},
         **_probabilities(alignment),
         **_mattered(alignment),
