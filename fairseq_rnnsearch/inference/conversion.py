@@ -42,20 +42,21 @@ def to_folder(
         if user_dir:
             raise UserError(f"--user-dir {user_dir}: a model's folder needs no other; leave it out")
         read = read_folder(folder)
+        model, dictionaries = read.model, read.dictionaries
         facts = read.facts._replace(licence=licence or read.facts.licence)
-        parts = read.model, facts, read.dictionaries, folder
     else:
         changes = {"data": data} if data else {}
         paths, device = [checkpoint_of(checkpoint)], torch.device("cpu")
         trained = read_models(paths, changes, device, "float32", user_dir)
-        [model], cfg = trained.models, trained.options
+        [model], dictionaries = trained.models, trained.dictionaries
+        cfg, folder = trained.options, trained.data
         if not isinstance(model, TranslationModel):
             raise UserError(
                 f"the checkpoint holds a {type(model).__name__}; a folder takes RNNsearch and "
                 "RNNencdec (--arch rnnsearch_50 and its kin)"
             )
         add_younger_options(cfg)
-        _refuse_other_parts(model, cfg, trained.dictionaries)
+        _refuse_other_parts(model, cfg, dictionaries)
         facts = Facts(
             cfg["_name"],
             {option.name: cfg[option.name] for option in fields(ModelOptions)},
@@ -65,11 +66,9 @@ def to_folder(
             licence,
             trained.validation_bits,
         )
-        parts = model, facts, trained.dictionaries, trained.data
-    _, facts, _, folder = parts
     for language in facts.languages:
         PlainText.of(folder, language)  # refuses what no reader of the new folder could use
-    write_folder(out, *parts, weights=weights, card=card)
+    write_folder(out, model, facts, dictionaries, folder, weights=weights, card=card)
 
 
 def _refuse_other_parts(model: TranslationModel, cfg: DictConfig, dictionaries: tuple) -> None:
