@@ -83,12 +83,8 @@ BLEU_ON_AXIS = 30
 """Figure 2: the axis of the BLEU scores ends there, from 0."""
 
 
-def row_named(name: str) -> str | None:
-    """Find the paper's row of this name, written as freely as `rnnsearch_50` or `RNNenc-50`."""
-    return _named(name, BLEU)
-
-
-def _named(name: str, rows: Iterable[str]) -> str | None:
+def row_named(name: str, rows: Iterable[str] = BLEU) -> str | None:
+    """Find the row of this name, written as freely as `rnnsearch_50` or `RNNenc-50`."""
     return {_plain(row): row for row in rows}.get(_plain(name))
 
 
@@ -134,12 +130,12 @@ class PaperRows:
 
     def reproduction(self, name: str) -> float | None:
         """Return what the reproduction has for a system, by its paper's row or by its name."""
-        row = self.beside.get(name) or (_named(name, REPRODUCTION) if self.further else None)
+        row = self.beside.get(name) or (row_named(name, REPRODUCTION) if self.further else None)
         return REPRODUCTION.get(row) if row else None
 
     def reproductions_without_counterpart(self) -> list[str]:
         """Return those rows of the reproduction alone that stand below the paper's."""
-        counterparts = {_named(name, REPRODUCTION) for name in self.beside}
+        counterparts = {row_named(name, REPRODUCTION) for name in self.beside}
         return [row for row in REPRODUCTION if self.further and row not in (*BLEU, *counterparts)]
 
     def verdict(self, name: str, bleu: float) -> str | None:
