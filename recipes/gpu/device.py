@@ -10,6 +10,7 @@ import torch
 from search import model_of, task_of
 from sizes import SIZES, Size, dictionary, sample
 from torch import Tensor
+from torch.utils._pytree import tree_map_only
 
 from fairseq_rnnsearch.kernels import BACKENDS
 from fairseq_rnnsearch.kernels.gpu import GPU
@@ -90,9 +91,7 @@ def bounded(value: float, bound: float, where: str = "") -> Measured:
 
 def moved(x: object, device: torch.device) -> object:
     """Return a tensor, or those in a dictionary, on a device."""
-    if isinstance(x, dict):
-        return {key: moved(value, device) for key, value in x.items()}
-    return x.to(device) if isinstance(x, Tensor) else x
+    return tree_map_only(Tensor, lambda tensor: tensor.to(device), x)
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import torch
-from device import Device, Measured, Measurements, bounded, moved, products_in, task_of
+from device import Device, Measured, Measurements, bounded, moved, products_in
 from search import lstm, rnnsearch, sentences
 
 from fairseq_rnnsearch.decoding.search.beam_search import _Search
@@ -152,7 +152,7 @@ def _counted(
 
 def _search(device: Device, name: str, together: int) -> Callable[[], list]:
     """Return a search for random sentences; none ends before its last step."""
-    size, task = device.size, task_of(device.size)
+    size, task = device.size, device.task
     torch.manual_seed(0)
     model = lstm(size, task) if name == "lstm" else rnnsearch(size, task, *name.split())
     model.to(device.torch).eval()
