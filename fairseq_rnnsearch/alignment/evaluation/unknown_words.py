@@ -24,11 +24,9 @@ from fairseq_rnnsearch.alignment.evaluation.sentences import (
 )
 from fairseq_rnnsearch.alignment.evaluation.subcommands import add_file, add_number
 from fairseq_rnnsearch.alignment.figures import Alignment, read_alignments
+from fairseq_rnnsearch.data.coverage import UNKNOWN
 from fairseq_rnnsearch.errors import UsageError, UserError, counted, option_of
 from fairseq_rnnsearch.files import make_folder, refuse_overwriting, replacing
-
-UNKNOWN = "<unk>"
-
 
 # --- a dictionary of translations ---------------------------------------------------------------
 
