@@ -60,7 +60,8 @@ def _run(options: argparse.Namespace) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = parser_of("rnnsearch-check", __doc__)
-    parser.add_argument(
+    forms = parser.add_mutually_exclusive_group()
+    forms.add_argument(
         "code", nargs="?", metavar="FILE.py:NAME", help="the code; also FILE.py, MODULE:NAME"
     )
     parser.add_argument(
@@ -70,11 +71,11 @@ def _parser() -> argparse.ArgumentParser:
         "--framework", choices=FRAMEWORKS, default="numpy",
         help="the arrays that the code takes (default: %(default)s)",
     )  # fmt: skip
-    parser.add_argument(
+    forms.add_argument(
         "--grade", type=Path, metavar="FOLDER", help="count the right functions in each file"
     )
-    parser.add_argument("--list", action="store_true", help="print the catalogue of deviations")
-    parser.add_argument("--explain", metavar="DEVIATION", help="its equation, effect and picture")
+    forms.add_argument("--list", action="store_true", help="print the catalogue of deviations")
+    forms.add_argument("--explain", metavar="DEVIATION", help="its equation, effect and picture")
     parser.add_argument("--out", type=Path, metavar="PNG", help="with --explain, draws the picture")
     return parser
 
