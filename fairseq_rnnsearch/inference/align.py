@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     files = [options.source, options.target]
     chosen = [number for number in range(lines) if number in samples]
     aligned, others = _aligned(model, files, options, chosen), repeat(None)
-    look = look_of(options, [file.name for file in files], model.languages, options.checkpoint)
+    look = look_of(options, [file.name for file in files], model.languages)
     inverse = _inverse_of(model, options) if options.inverse else None
     with contextlib.ExitStack() as stack:
         stack.enter_context(logging_redirect_tqdm())

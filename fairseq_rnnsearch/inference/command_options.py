@@ -88,18 +88,15 @@ def add_heatmap_options(parser: argparse.ArgumentParser, formats: str) -> None:
     )
 
 
-def look_of(
-    options: argparse.Namespace, files: Sequence[str], languages: Sequence[str], model: str
-) -> Look:
+def look_of(options: argparse.Namespace, files: Sequence[str], languages: Sequence[str]) -> Look:
     """Return the look of alignments.
 
     Args:
         files: names of the texts, for the title.
         languages: of the model's source and target, for the title.
-        model: the checkpoint.
     """
     title = options.heatmap_title or title_of(languages, files)
-    return Look(options.heatmap_style, title, model)
+    return Look(options.heatmap_style, title, options.checkpoint)
 
 
 def add_text_options(parser: argparse.ArgumentParser) -> None:
