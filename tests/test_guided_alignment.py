@@ -1,11 +1,12 @@
 """--guided-alignment: the cost and its gradient, links that follow their pairs, and bad files."""
 
 import re
+import shutil
 
 import numpy as np
 import pytest
 import torch
-from commands import ADJECTIVES, LAST_ONLY, MODEL, NOUNS, sides, train
+from commands import ADJECTIVES, LAST_ONLY, MODEL, NOUNS, preprocess, sides, train
 from fairseq.criterions.label_smoothed_cross_entropy_with_alignment import (
     LabelSmoothedCrossEntropyCriterionWithAlignment,
 )
@@ -212,6 +213,28 @@ def test_each_data_folder_has_its_own_links(small_corpus, tmp_path):
         task.load_dataset("train", epoch=epoch, combine=True)
         guided = task.dataset("train").align_dataset
         assert [list(map(tuple, guided[i].tolist())) for i in range(len(links))] == expected
+
+
+def test_binarised_links_and_those_of_a_second_part(small_corpus, tmp_path):
+    links = numbered_links(small_corpus.text)
+    for side in ("en", "fr"):
+        shutil.copy(small_corpus.text / f"train.{side}", tmp_path)
+    write_links(tmp_path / "train.links", links)
+    preprocess(tmp_path, tmp_path / "data", "--align-suffix links").ok()
+    options = {"data": str(tmp_path / "data"), "load_alignments": True}
+    read = task_with_data(small_corpus, tmp_path, **options).dataset("train").align_dataset
+    assert [list(map(tuple, read[i].view(-1, 2).tolist())) for i in range(len(links))] == links
+    for path in (tmp_path / "data").glob("train.en-fr.*"):
+        shutil.copy(path, path.with_name(path.name.replace("train.", "train1.")))
+    with pytest.raises(UserError, match="has 103 alignments and 206 pairs, with those of train1"):
+        task_with_data(small_corpus, tmp_path, **options)
+    # a file with a line for each pair goes with both parts
+    both = {"guided_alignment": str(write_links(tmp_path / "both", links * 2))}
+    guided = task_with_data(small_corpus, tmp_path, data=options["data"], **both).dataset("train")
+    assert len(guided.align_dataset) == 206
+    for given in (options, both):
+        with pytest.raises(UserError, match="--upsample-primary 2: this would repeat pairs"):
+            task_with_data(small_corpus, tmp_path, upsample_primary=2, **given)
 
 
 def pieces_dataset(*pairs):

@@ -105,16 +105,20 @@ class AlignmentHeatmapTask(ParallelDataTask):
         """Give the training data the links of ``--guided-alignment``.
 
         Raises:
-            UserError: as `GuidedAlignment`, unless there is one file per data folder, and for
-                --load-alignments without any.
+            UserError: as `GuidedAlignment`, unless there is one file per data folder; for
+                --load-alignments without any or with those of train alone and a train1 beside it;
+                and for either with --upsample-primary, which repeats pairs and not their links.
         """
         files, folders = self._guidance, utils.split_paths(self.cfg.data)
+        given = "--guided-alignment" if files else "--load-alignments"
+        if (files or self.cfg.load_alignments) and self.cfg.upsample_primary != 1:
+            raise UserError(
+                f"{given} and --upsample-primary {self.cfg.upsample_primary}: this would repeat "
+                "pairs without their links; drop one of them"
+            )
         if not files:
-            if self.cfg.load_alignments and self._training_data.align_dataset is None:
-                raise UserError(
-                    f"--load-alignments: the {self.cfg.train_subset!r} data has no alignments "
-                    "(fairseq-preprocess --align-suffix)"
-                )
+            if self.cfg.load_alignments:
+                self._check_alignments()
             return
         if len(files) != len(folders):
             raise UserError(
@@ -127,6 +131,21 @@ class AlignmentHeatmapTask(ParallelDataTask):
         name = f"the {self.cfg.train_subset!r} data in {folders[shard]}"
         links = GuidedAlignment(Path(files[shard]), self._training_data, name)
         self._training_data.align_dataset = links
+
+    def _check_alignments(self) -> None:
+        """Refuse alignments that do not belong to all pairs: fairseq reads those of train alone."""
+        links, name = self._training_data.align_dataset, self.cfg.train_subset
+        if links is None:
+            raise UserError(
+                f"--load-alignments: the {name!r} data has no alignments "
+                "(fairseq-preprocess --align-suffix)"
+            )
+        if len(links) != len(self._training_data):
+            raise UserError(
+                f"--load-alignments: the {name!r} data has {counted(len(links), 'alignment')} and "
+                f"{counted(len(self._training_data), 'pair')}, with those of {name}1 and so on; "
+                "--guided-alignment takes a file with a line for each"
+            )
 
     @property
     def _guidance(self) -> list[str]:
