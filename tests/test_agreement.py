@@ -61,7 +61,7 @@ def test_target_words_choose_forward_and_source_words_back(tmp_path):
     there = jsonl(tmp_path / "there", [[0.6, 0.4, 0.0], [0.0, 0.0, 1.0]], words=("a b", "c"))
     back = jsonl(tmp_path / "back", [[0.5, 0.5], [0.5, 0.5], [0.0, 1.0]], words=("c", "a b"))
     options = argparse.Namespace(agreement="mean", reverse=[], zero_based=[], one_based=[])
-    found = read_agreed_links(options, {"forward": there, "inverse": back})
+    found = read_agreed_links(options, {"forward": there, "inverse": back}, {})
     assert [file.links for file in found.values()] == [[{(0, 0)}], [{(0, 0), (1, 0)}]]
 
 
@@ -73,6 +73,13 @@ def test_error_rate(both, tmp_path, capsys):
     assert "product of both" in rows["hypothesis"]
     with pytest.raises(UserError, match="--agreement needs --hypothesis-inverse"):
         run(capsys, "aer", "--gold", tmp_path / "gold", *options[:2], "--agreement", "mean")
+
+
+@pytest.mark.parametrize("unread", ["--format talp", "--source source", "--target target"])
+def test_how_to_read_links_is_not_asked_for_weights(both, unread, capsys):
+    files = ("--forward", both[0], "--inverse", both[1], "--agreement", "mean")
+    with pytest.raises(UserError, match=f"leave out {unread.split()[0]}$"):
+        run(capsys, "symmetrise", "--method", "union", *files, *unread.split())
 
 
 def test_files_that_do_not_fit_are_refused(both, tmp_path, capsys):

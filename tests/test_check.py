@@ -563,6 +563,8 @@ def test_the_command(tmp_path, capsys):
         (["--framework", "torch"], "name the code"),
         (["--explain", "reset-afte"], "did you mean reset-after"),
         (["--out", "a.png"], "only with --explain"),
+        (["--list", "--part", "state"], "--part: only with code"),
+        (["--grade", ".", "--part", "state"], "--part: only with code"),
         (["--list", "x.py:f"], "not allowed with argument --list"),
         (["--grade", ".", "--explain", "no-mask"], "not allowed with argument --grade"),
         (["--explain", "no-mask", "--out", "a.jpg"], "must end in .png"),

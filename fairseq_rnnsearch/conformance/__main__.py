@@ -41,6 +41,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _run(options: argparse.Namespace) -> int:
     if options.out and not options.explain:
         raise UserError("--out: only with --explain")
+    if options.part and options.code is None:
+        raise UserError("--part: only with code, as in mymodel.py:step")
     if options.grade:
         return int(not grade(options.grade, options.framework))
     if options.list:

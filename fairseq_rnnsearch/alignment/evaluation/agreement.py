@@ -40,13 +40,17 @@ def add_agreement(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def read_agreed_links(options: argparse.Namespace, paths: dict[str, Path]) -> dict[str, LinkFile]:
+def read_agreed_links(
+    options: argparse.Namespace, paths: dict[str, Path], others: dict[str, object]
+) -> dict[str, LinkFile]:
     """Return, for all sentences, the links of the target words and those of the source words.
 
     Args:
         options: from `add_agreement` and `link_options.add_reading`.
         paths: two ``alignments.jsonl`` by name: the weights from the model that translates source
             to target, and those from the model of the other direction for the same sentences.
+        others: the values of the command's other options that say how to read files of links, by
+            name; None or ``auto`` if not given.
 
     Raises:
         UserError: as `read_alignments`; if the files hold different sentences; and for options that
@@ -57,6 +61,8 @@ def read_agreed_links(options: argparse.Namespace, paths: dict[str, Path]) -> di
             "--agreement reads alignments.jsonl, which names its source: leave out --reverse,"
             f" --zero-based and --one-based of {' and '.join(paths)}"
         )
+    if given := [name for name, value in others.items() if value not in (None, "auto")]:
+        raise UserError(f"--agreement reads alignments.jsonl: leave out {' and '.join(given)}")
     forward, inverse = paths.values()
     there, back = read_alignments(forward), read_alignments(inverse)
     for path, other, missing in (

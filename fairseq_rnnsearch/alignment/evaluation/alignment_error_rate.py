@@ -178,8 +178,9 @@ def run(options: argparse.Namespace) -> None:
         raise UsageError("--agreement needs --hypothesis-inverse and --symmetrise as well")
     agreed = {}
     if options.agreement:
-        names = "hypothesis", "inverse"
-        agreed = read_agreed_links(options, {name: paths.pop(name) for name in names})
+        of_weights = {name: paths.pop(name) for name in ("hypothesis", "inverse")}
+        others = {"--hypothesis-format": options.hypothesis_format}
+        agreed = read_agreed_links(options, of_weights, others)
     formats = {**dict.fromkeys(paths, options.hypothesis_format), "gold": options.format}
     files = read_link_files(options, paths, formats) | agreed
     gold = files["gold"]

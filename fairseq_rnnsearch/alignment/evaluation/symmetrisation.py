@@ -131,7 +131,8 @@ def run(options: argparse.Namespace) -> None:
     """
     paths = {"forward": options.forward, "inverse": options.inverse}
     if options.agreement:
-        files = read_agreed_links(options, paths)
+        others = {"--source": options.source, "--target": options.target}
+        files = read_agreed_links(options, paths, {"--format": options.format, **others})
     else:
         files = read_link_files(options, paths, dict.fromkeys(paths, options.format))
     # A naacl file does not show how many sentences there are.
