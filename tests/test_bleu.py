@@ -131,7 +131,7 @@ def test_bins_without_sentences():
     assert [bin.sentences for bin in bins] == [2, 0, 1]  # none beyond the longest sentence
     assert bins[1].scores == {}
     assert curves(bins, ["one"], 2) == ([4.0], {"one": [pytest.approx(100)]}, [2])
-    with pytest.raises(UserError, match="no bin has 3 sentences"):
+    with pytest.raises(UserError, match="no bin has 3 sentences or more; --fewest"):
         curves(bins, ["one"], 3)
 
 

@@ -147,7 +147,8 @@ def curves(
     drawn = [bin for bin in bins if bin.sentences >= max(fewest, 1)]
     if not drawn:
         raise UserError(
-            f"no figure of the lengths: no bin has {counted(fewest, 'sentence')} or more"
+            f"no figure of the lengths: no bin has {counted(fewest, 'sentence')} or more; "
+            "--fewest takes smaller ones"
         )
     return (
         [bin.mean_length for bin in drawn],
