@@ -440,6 +440,27 @@ def test_the_second_signal_ends_it_at_once(launchpad, whole, tmp_path):
     go_on(launchpad, whole, tmp_path, [stopped.out])
 
 
+SECOND_OF_ONE_PROGRAM = """
+import os, signal, time
+from fairseq_rnnsearch.runs.signals import StopRequest
+
+StopRequest().listen()
+second = StopRequest()
+second.listen()
+os.kill(os.getpid(), signal.SIGTERM)
+end = time.monotonic() + 60
+while not second.number and time.monotonic() < end:
+    time.sleep(0.01)
+print(second.number)
+"""
+
+
+def test_each_training_of_a_program_hears_signals(launchpad):
+    """fairseq-hydra-train -m makes several."""
+    heard = launchpad.run("python", "-c", SECOND_OF_ONE_PROGRAM).ok()
+    assert int(heard.out.splitlines()[-1]) == TERM
+
+
 def test_a_signal_when_all_is_done_changes_nothing(launchpad, whole, tmp_path):
     finished = launchpad.train(*whole.command(tmp_path), strike=Strike("update", 15, TERM))
     assert finished.rc == 0 and "done training" in finished.out

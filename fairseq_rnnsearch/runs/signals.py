@@ -55,8 +55,10 @@ class StopRequest:
         """Install handlers, except for signals that are ignored or already handled."""
         if threading.current_thread() is not threading.main_thread():
             return
+        # fairseq-hydra-train -m makes several trainings in one program; the earlier ones have ended
+        free = (signal.SIG_DFL, signal.default_int_handler, _leave_it_to_the_thread)
         for number in STATUS:
-            if signal.getsignal(number) in (signal.SIG_DFL, signal.default_int_handler):
+            if signal.getsignal(number) in free:
                 signal.signal(number, _leave_it_to_the_thread)
                 self._taken.add(number)
         if self._taken:
