@@ -233,7 +233,7 @@ def _quieten() -> None:
         (r"amp_C fused kernels unavailable", UserWarning),  # in each update on a GPU
         (r"'pin_memory' argument is set as true", UserWarning),
         (r".*lr_scheduler\.step\(\).*before.*optimizer\.step", UserWarning),
-        (r"Distributed is already initialized", UserWarning),  # programs.py has done it
+        (r"Distributed is already initialized", UserWarning),  # processes.py has done it
     ):
         warnings.filterwarnings("ignore", message=message, category=category)
     # one of fairseq's modules sets the root logger to DEBUG on import
