@@ -15,10 +15,7 @@ from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.plugin.criterions import (
     AlignmentHeatmapCriterion,
 )
-from fairseq_rnnsearch.plugin.criterions.alignment_heatmap import (
-    _soft_alignment,
-    attention_statistics,
-)
+from fairseq_rnnsearch.plugin.criterions.alignment_heatmap import attention_statistics
 from fairseq_rnnsearch.runs.trainer import AlignmentTask
 
 SOURCES = [*models.SOURCES, [4, 4, EOS]]
@@ -255,13 +252,6 @@ def test_a_criterion_of_other_models_is_named_in_the_error():
     batch = batch_of(SOURCES, TARGETS)
     with pytest.raises(TypeError, match="positional arguments"):
         build_model()(*batch["net_input"].values(), batch["target"])
-
-
-def test_weights_that_are_the_second_result():
-    """As of fairseq's lstm and fconv; another tensor there is no alignment."""
-    target, source, weights = torch.ones(2, 3), torch.ones(2, 4), torch.rand(2, 3, 4)
-    assert _soft_alignment((None, weights), target, source) is weights
-    assert _soft_alignment((None, weights.mT), target, source) is None
 
 
 @pytest.mark.parametrize("wrapped", [False, True])

@@ -21,6 +21,7 @@ from fairseq_rnnsearch.decoding.search import (
     beam_search,
     candidates,
 )
+from fairseq_rnnsearch.decoding.search.scorer import soft_alignment
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels.cpu import (
     compiled,
@@ -153,6 +154,13 @@ def test_scores_are_those_of_fairseq_s_scorer(name):
         assert ours.keys() == theirs.keys()
         for key, value in theirs.items():
             assert ours[key] is value if value is None else torch.equal(ours[key], value), key
+
+
+def test_weights_that_are_the_second_result():
+    """As of fairseq's lstm and fconv; another tensor there is no alignment."""
+    target, source, weights = torch.ones(2, 3), torch.ones(2, 4), torch.rand(2, 3, 4)
+    assert soft_alignment((None, weights), target, source) is weights
+    assert soft_alignment((None, weights.mT), target, source) is None
 
 
 @pytest.mark.parametrize("case", [{}, {"symbols": 203}, {"normalize_scores": False}], ids=str)

@@ -33,7 +33,7 @@ ALLOWED = {
     "plugin.models": {"data", "kernels", "model", "paper.network", "runs"},
     "plugin.generators": {"decoding"},
     "plugin.optim": {"c_library", "devices", "runs"},
-    "plugin.criterions": {"kernels", "plugin.models", "runs"},
+    "plugin.criterions": {"decoding", "kernels", "plugin.models", "runs"},
     "plugin.tasks": {
         *("alignment.figures", "arguments", "data", "decoding", "kernels", "paper.batch_order"),
         *("plugin.criterions", "plugin.generators", "plugin.models", "runs"),

@@ -67,10 +67,21 @@ def _scored(
     """Return p or log p of the words, ``(batch, target)``, and alignment weights, or None."""
     output = model(**given)
     scores = model.get_normalized_probs(output, log_probs=log_probs)
-    extra = output[1] if len(output) > 1 else None
-    weights = extra.get("attn") if isinstance(extra, dict) else extra
-    weights = weights[0] if isinstance(weights, list | tuple) else weights
+    weights = soft_alignment(output, target, given["src_tokens"])
     return scores.gather(2, target.unsqueeze(2)).squeeze(2), weights
+
+
+def soft_alignment(net_output: tuple, target: Tensor, source: Tensor) -> Tensor | None:
+    """Return the weights ``(batch, target, source)`` in a fairseq model's output, if it has any.
+
+    Args:
+        target, source: words, ``(batch, target)`` and ``(batch, source)``.
+    """
+    extra = net_output[1] if len(net_output) > 1 else None
+    if isinstance(extra, Tensor):  # fairseq's recurrent and convolutional models
+        return extra if extra.shape == (*target.shape, source.size(1)) else None
+    attention = extra.get("attn") if isinstance(extra, dict) else None
+    return attention[0] if isinstance(attention, list | tuple) else attention
 
 
 def _mean(tensors: Sequence[Tensor], count: int) -> Tensor:

@@ -16,6 +16,7 @@ from fairseq.dataclass import ChoiceEnum, FairseqDataclass
 from fairseq.logging import metrics
 from torch import Tensor
 
+from fairseq_rnnsearch.decoding.search.scorer import soft_alignment
 from fairseq_rnnsearch.errors import UserError
 from fairseq_rnnsearch.kernels.accuracy import accurate_type
 from fairseq_rnnsearch.kernels.rdrop import rdrop_cost, twice
@@ -180,12 +181,12 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
                 label_smoothing=self.label_smoothing,
                 guides_attention="alignments" in sample,
             )
-            return _soft_alignment(net_output, target, source), target, net_output[0]
+            return soft_alignment(net_output, target, source), target, net_output[0]
         net_output = model(**sample["net_input"])
         target = model.get_targets(sample, net_output)
         lprobs = model.get_normalized_probs(net_output, log_probs=True)
         costs = self._cost(lprobs.flatten(0, 1), target.flatten())
-        return _soft_alignment(net_output, target, source), target, costs
+        return soft_alignment(net_output, target, source), target, costs
 
     def _score_twice(self, model, sample: dict) -> tuple[Tensor | None, Tensor, tuple[Tensor, ...]]:
         """Return ``_score``'s results for R-Drop, and the distance between both predictions.
@@ -201,7 +202,7 @@ class AlignmentHeatmapCriterion(FairseqCriterion):
             logits = model.get_normalized_probs(net_output, log_probs=True)
         present, smoothing = target.ne(self.padding_idx), self.label_smoothing
         costs = rdrop_cost(logits, target, present, smoothing, self.rdrop_alpha)
-        attention = _soft_alignment(net_output, twice(target), net_input["src_tokens"])
+        attention = soft_alignment(net_output, twice(target), net_input["src_tokens"])
         return None if attention is None else attention[::2], target, costs
 
     def _cost(self, lprobs: Tensor, target: Tensor) -> tuple[Tensor, Tensor]:
@@ -283,16 +284,3 @@ def attention_statistics(attention: Tensor, is_word: Tensor, is_eos: Tensor) -> 
         "attn_max": weights.amax(dim=-1).sum(),
         "attn_eos": (weights * is_eos.unsqueeze(1)).sum(),
     }
-
-
-def _soft_alignment(net_output: tuple, target: Tensor, source: Tensor) -> Tensor | None:
-    """Return the weights ``(batch, target, source)`` in a fairseq model's output, if it has any.
-
-    Args:
-        target, source: words, ``(batch, target)`` and ``(batch, source)``.
-    """
-    extra = net_output[1] if len(net_output) > 1 else None
-    if isinstance(extra, Tensor):  # fairseq's recurrent and convolutional models
-        return extra if extra.shape == (*target.shape, source.size(1)) else None
-    attention = extra.get("attn") if isinstance(extra, dict) else None
-    return attention[0] if isinstance(attention, list) else attention
