@@ -124,22 +124,25 @@ def shorten_the_screen() -> None:
         logging.getLogger(name).addFilter(ScreenFilter(beginnings))
 
 
-@functools.cache
 def open_log_file(path: str | None) -> None:
     """Let ``--log-file`` have every message of the command, with its time.
 
-    fairseq's own file gets the messages of only two loggers, and only in training.
+    fairseq's own file gets the messages of only two loggers, and only in training. A further
+    training of the program, as fairseq-hydra-train -m makes them, leaves the file of the last one.
 
     Raises:
         UserError: when the file cannot be opened.
     """
-    if path:
-        try:
-            file = LogFile(path)
-        except OSError as problem:
-            raise UserError(f"--log-file {path} cannot be written: {problem.strerror}") from problem
-        for name in _LOGGERS:
-            logging.getLogger(name).addHandler(file)
+    if not path or os.path.abspath(path) in [file.baseFilename for file in _log_files()]:
+        return
+    try:
+        file = LogFile(path)
+    except OSError as problem:
+        raise UserError(f"--log-file {path} cannot be written: {problem.strerror}") from problem
+    for name in _LOGGERS:
+        logger = logging.getLogger(name)
+        logger.handlers = [one for one in logger.handlers if not isinstance(one, LogFile)]
+        logger.addHandler(file)
 
 
 def make_surviving_bar(
