@@ -18,7 +18,6 @@ class RNNSearchDecoder(DecoderSide, FairseqIncrementalDecoder):
         self.network = network
         self.compute_dtype = compute_dtype
 
-    @in_compute_dtype
     def forward(
         self,
         prev_output_tokens: Tensor,
@@ -65,7 +64,6 @@ class RNNSearchDecoder(DecoderSide, FairseqIncrementalDecoder):
         present = words.ne(self.dictionary.pad())
         return *self.network.cost(t.flatten(0, 1), words, label_smoothing, present), alpha
 
-    @in_compute_dtype
     def extract_features(
         self,
         prev_output_tokens: Tensor,
