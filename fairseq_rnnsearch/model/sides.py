@@ -1,7 +1,7 @@
 """The networks' two sides, as searches, scorers and fairseq call them.
 
-`EncoderSide` and `DecoderSide` are for classes derived from ``torch.nn.Module`` or from one of
-fairseq's, with the attributes that they name. The mathematics is in ``paper.network``.
+`EncoderSide` and `DecoderSide` stand before a class that takes the dictionary: one of fairseq's, or
+a ``torch.nn.Module``. The mathematics is in ``paper.network``.
 """
 
 from functools import partial
@@ -42,12 +42,16 @@ class EncoderOut(NamedTuple):
         return EncodedSource(*(part.index_select(0, self.sentences) for part in self.source))
 
 
-class EncoderSide:
-    """A ``paper.network.Encoder`` with its dictionary, in its type for products."""
+class _Side:
+    """A network with its dictionary, in its type for products, a ``--compute-dtype``."""
 
-    dictionary: Any
-    network: Encoder
-    compute_dtype: str
+    def __init__(self, dictionary: Any, network: Encoder | Decoder, compute_dtype: str) -> None:
+        super().__init__(dictionary)
+        self.network, self.compute_dtype = network, compute_dtype
+
+
+class EncoderSide(_Side):
+    """A ``paper.network.Encoder``."""
 
     @in_compute_dtype
     def forward(self, src_tokens: Tensor, src_lengths: Tensor | None = None, **_) -> EncoderOut:
@@ -55,15 +59,8 @@ class EncoderSide:
         return EncoderOut(self.network(src_tokens, src_tokens.eq(self.dictionary.pad())))
 
 
-class DecoderSide:
-    """A ``paper.network.Decoder`` with its dictionary, in its type for products.
-
-    It is a ``StepwiseDecoder`` for the search.
-    """
-
-    dictionary: Any
-    network: Decoder
-    compute_dtype: str
+class DecoderSide(_Side):
+    """A ``paper.network.Decoder``, a ``StepwiseDecoder`` for the search."""
 
     @property
     def has_alignment(self) -> bool:

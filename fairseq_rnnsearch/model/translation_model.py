@@ -134,9 +134,9 @@ class TranslationModel:
 
 
 class _PlainSide(nn.Module):
-    def __init__(self, dictionary: Any, network: nn.Module, compute_dtype: str) -> None:
+    def __init__(self, dictionary: Any) -> None:
         super().__init__()
-        self.dictionary, self.network, self.compute_dtype = dictionary, network, compute_dtype
+        self.dictionary = dictionary
 
 
 class _PlainEncoder(EncoderSide, _PlainSide):

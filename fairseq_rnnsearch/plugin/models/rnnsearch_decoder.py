@@ -6,17 +6,11 @@ from torch import Tensor
 from fairseq_rnnsearch.kernels import Backend
 from fairseq_rnnsearch.model.precision import in_compute_dtype
 from fairseq_rnnsearch.model.sides import DecoderSide, EncoderOut
-from fairseq_rnnsearch.paper.network import Decoder
 from fairseq_rnnsearch.runs.options import ANY_LENGTH
 
 
 class RNNSearchDecoder(DecoderSide, FairseqIncrementalDecoder):
     """fairseq's view of ``paper.network.Decoder``."""
-
-    def __init__(self, dictionary, network: Decoder, compute_dtype: str = "float32") -> None:
-        super().__init__(dictionary)
-        self.network = network
-        self.compute_dtype = compute_dtype
 
     def forward(
         self,

@@ -4,17 +4,11 @@ from fairseq.models import FairseqEncoder
 from torch import Tensor
 
 from fairseq_rnnsearch.model.sides import EncoderOut, EncoderSide
-from fairseq_rnnsearch.paper.network import Encoder
 from fairseq_rnnsearch.runs.options import ANY_LENGTH
 
 
 class RNNSearchEncoder(EncoderSide, FairseqEncoder):
     """fairseq's view of ``paper.network.Encoder``."""
-
-    def __init__(self, dictionary, network: Encoder, compute_dtype: str = "float32") -> None:
-        super().__init__(dictionary)
-        self.network = network
-        self.compute_dtype = compute_dtype
 
     def reorder_encoder_out(self, encoder_out: EncoderOut, new_order: Tensor) -> EncoderOut:
         """Select rows: one for each hypothesis of the beam, in a new order."""
