@@ -9,6 +9,7 @@ import sys
 import time
 from collections import Counter
 from itertools import product
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -898,6 +899,25 @@ def test_on_a_terminal_each_report_replaces_the_last(capsys, monkeypatch):
     of_reports, of_error, rest = capsys.readouterr().out.split("\n")
     assert of_reports.count("\r\x1b[K  update ") == 3 and " left" not in of_reports
     assert (of_error, rest) == ("  Error: the disk is full", "")
+
+
+def test_an_interrupted_training_ends_its_line_on_a_terminal(capsys, monkeypatch):
+    """So that "step is unfinished" begins a new one."""
+
+    def interrupted(program, *options, show):
+        show(REPORT.format("001", 25, "7.5", 25))
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    training = SimpleNamespace(
+        settings=SimpleNamespace(updates=900),
+        folders=list,
+        _train_options=lambda *given: [],
+        _fairseq=interrupted,
+    )
+    with pytest.raises(KeyboardInterrupt):
+        Training._train(training)
+    assert capsys.readouterr().out.endswith(" 0 s so far \n")
 
 
 @pytest.mark.parametrize(

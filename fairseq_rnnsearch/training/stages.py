@@ -278,8 +278,10 @@ class Training:
         if epochs:
             log(f"  for {counted(epochs, 'epoch')}; then R-Drop goes on to update {s.updates}")
         options = self._train_options(self.folders(), epochs, rdrop)
-        self._fairseq("train", *options, show=progress.show)
-        progress.end()
+        try:
+            self._fairseq("train", *options, show=progress.show)
+        finally:  # Ctrl-C too must leave the next message a line of its own
+            progress.end()
 
     def _train_options(
         self, folders: list[Path], epochs: int = 0, rdrop: float = 0
