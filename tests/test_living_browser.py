@@ -589,6 +589,11 @@ def test_look(page):
         width = "return [document.documentElement.scrollWidth, innerWidth]"
         wide, window = page.run(width)
         assert wide <= window  # wide parts scroll in boxes of their own
+        page.run("scrollTo(0, document.body.scrollHeight)")
+        edges = "const [line, status] = ['footer > :last-child', '#status'].map((one) => "
+        edges += "document.querySelector(one).getBoundingClientRect());"
+        end_of_page, status = page.run(edges + "return [line.bottom, status.top]")
+        assert end_of_page <= status  # which is fixed to the window's lower edge
     finally:
         page.browser.set_window_size(1280, 1000)
 
