@@ -208,6 +208,15 @@ def test_known_sentences_and_dictionaries(tmp_path):
     assert known.tolist() == [False, False, False, True, False]
 
 
+@pytest.mark.parametrize(("side", "of_source", "of_target"), [("source", 1, 0), ("target", 0, 1)])
+def test_a_dictionary_of_subwords_tells_nothing_of_words(side, of_source, of_target):
+    words, pieces = frozenset("ab"), frozenset(["a", "b@@"])
+    given = [pieces if is_of_pieces else words for is_of_pieces in (of_source, of_target)]
+    with pytest.raises(UserError, match=rf"--{side}-dictionary has subword pieces, such as b@@"):
+        known_sentences(["a b"], [["a b"]], *given)
+    assert known_sentences(["b@@ a"], [["b@@ a"]], pieces, pieces).tolist() == [True]
+
+
 @pytest.mark.parametrize(
     ("bleu", "said"),
     [

@@ -65,7 +65,14 @@ def known_sentences(
     reference_words: frozenset[str],
 ) -> np.ndarray:
     """Tell which sentences are in the paper's "No UNK": those "without any unknown word in
-    themselves and in the reference translations" (Table 1), as booleans, ``(sentences,)``."""
+    themselves and in the reference translations" (Table 1), as booleans, ``(sentences,)``.
+
+    Raises:
+        UserError: a dictionary has subword pieces and its texts have words, of which it then lacks
+            those that are more than one piece.
+    """
+    _refuse_pieces("source", source_words, [source])
+    _refuse_pieces("target", reference_words, references)
     return np.array(
         [
             source_words.issuperset(here.split())
@@ -74,6 +81,15 @@ def known_sentences(
         ],
         dtype=bool,
     )
+
+
+def _refuse_pieces(side: str, words: frozenset[str], texts: Sequence[Sequence[str]]) -> None:
+    piece = min((word for word in words if word.endswith("@@")), default=None)
+    if piece and not any("@@" in sentence for text in texts for sentence in text):
+        raise UserError(
+            f"--{side}-dictionary has subword pieces, such as {piece}, but the {side} text has"
+            " whole words; only a dictionary of words tells which of them are unknown"
+        )
 
 
 def add_dictionaries(parser: argparse.ArgumentParser, required: bool = False) -> None:
