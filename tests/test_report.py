@@ -461,6 +461,14 @@ def test_the_least_report(files, capsys, tmp_path):
     assert "paper’s values" not in text and "Grey" not in text and "own values are left out" in text
 
 
+@pytest.mark.parametrize("names", [("first",), ("first", "second")])
+def test_only_a_report_that_compares_systems_explains_p(files, capsys, tmp_path, names):
+    given = texts(files, **{name: files[name] for name in names})
+    run(capsys, "report", "--out", tmp_path / "out", *given, "--fewest", 1, "--resamples", 5)
+    text = (tmp_path / "out" / "report.md").read_text(encoding="utf-8")
+    assert ("p is the share of resamples" in text) == (len(names) > 1)
+
+
 def test_an_inlined_figure_keeps_its_words_and_takes_the_pages_colours():
     word = 'id="x" #ffffff url(#y)'
     svg = inlined(vector_picture(lay_out([word], ["b"]), np.ones((1, 1))), "p-", 'a "label"')

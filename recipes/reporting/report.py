@@ -132,6 +132,7 @@ def _made(options: argparse.Namespace) -> Report:
         notes=options.note,
         scores=bleu_table.score_texts(test, systems, bootstrap, of_paper),
         resamples=bootstrap.resamples,
+        has_p=len(systems) > 1,
         training=training.training_table(trainings, of_paper) if trainings else None,
         training_remarks=training.training_remarks(trainings),
         length_curves=_length_curves(bins, shown_names, options.fewest) if shown else [],
