@@ -484,7 +484,7 @@ def test_what_a_work_folder_may_be(tmp_path, monkeypatch):
     work.remember({"HIDDEN": "24", "SEED": "1"})
     work.remember({"HIDDEN": "24", "SEED": "1"})
     work.remember({"HIDDEN": "24", "SEED": "1", "NEWER": "1"})
-    with pytest.raises(UserError, match="was made with other settings, now HIDDEN=25: name anoth"):
+    with pytest.raises(UserError, match="settings, now HIDDEN=25 instead of 24: name another"):
         work.remember({"HIDDEN": "25", "SEED": "1"})
 
 

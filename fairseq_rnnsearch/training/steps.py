@@ -127,8 +127,8 @@ class Work:
         for name, value in settings.items():
             if known.get(name, value) != value:
                 raise UserError(
-                    f"{self.folder} was made with other settings, now {name}={value}: name another"
-                    " folder, or remove that one"
+                    f"{self.folder} was made with other settings, now {name}={value} instead of"
+                    f" {known[name] or 'nothing'}: name another folder, or remove that one"
                 )
 
     def remember(self, settings: Mapping[str, str]) -> None:
