@@ -604,6 +604,18 @@ def test_models_of_one_kind_are_numbered(tmp_path):
         assert [one["name"] for one in json.loads(facts)["models"]] == names[models]
 
 
+def test_the_heading_names_the_kinds_of_models(tmp_path):
+    model, rnnencdec = translator(), translator(fixed_context=True)
+    headings = {
+        (model, model): "RNNsearch",
+        (rnnencdec,): "RNNencdec",
+        (model, rnnencdec): "RNNsearch and RNNencdec",
+    }
+    for models, heading in headings.items():
+        write_living_page(tmp_path / "living.html", models)
+        assert f"<title>{heading}</title>" in (tmp_path / "living.html").read_text()
+
+
 def test_moments_lie_evenly_on_a_logarithmic_scale():
     assert evenly_in_log_scale([1, 2, 7]) == [1, 2, 7]
     assert evenly_in_log_scale(range(10, 2100, 10), 5) == [10, 40, 140, 550, 2090]

@@ -114,7 +114,9 @@ def _parser() -> argparse.ArgumentParser:
         f"(default: {MOST_CHECKPOINTS})",
     )  # fmt: skip
     parser.add_argument("--out", type=Path, required=True, metavar="FILE", help="the page")
-    parser.add_argument("--title", default="RNNsearch", help="heading (default: %(default)s)")
+    parser.add_argument(
+        "--title", default="", help="heading (default: RNNsearch, RNNencdec, or both)"
+    )
     parser.add_argument(
         "--name", action="append", default=[],
         help="name of a model, once for each (default: RNNsearch or RNNencdec)",

@@ -27,7 +27,7 @@ def write_living_page(
     models: Sequence[Translator],
     *,
     names: Sequence[str] = (),
-    title: str = "RNNsearch",
+    title: str = "",
     examples: Sequence[str] = (),
     licence: str = "",
     weights: str = "int8",
@@ -43,7 +43,7 @@ def write_living_page(
         models: one or two that ``load`` gave, with the same dictionaries and rules for text; any
             number with ``is_training``.
         names: the models' names (default: RNNsearch or RNNencdec).
-        title: heading of the page.
+        title: heading of the page (default: RNNsearch, RNNencdec, or both).
         examples: sentences that the page offers; the first is translated when it opens.
         licence: a line about the models' training data.
         weights: how parameters are stored: "int8", or "float32", unrounded and four times as large.
@@ -69,7 +69,7 @@ def write_living_page(
     page = render_page(
         _HERE / "living.html",
         [*CONTROLS, _HERE / "living.css", *(_HERE / f"{name}.js" for name in _INTERFACE)],
-        title=title,
+        title=title or " and ".join(dict.fromkeys(_kinds(options))),
         licence=licence,
         weights=weights,
         facts=facts,
@@ -150,9 +150,14 @@ def _known_words(model: Translator) -> list[str]:
     return sorted({shown(word) for word in words}, key=lambda word: (word.casefold(), word))
 
 
+def _kinds(options: Sequence[dict[str, str]]) -> list[str]:
+    """Return the models' names in the paper."""
+    return ["RNNencdec" if one["alignment"] == "none" else "RNNsearch" for one in options]
+
+
 def _names(options: Sequence[dict[str, str]]) -> list[str]:
     """Return the models' names in the paper, numbered where they are the same."""
-    names = ["RNNencdec" if one["alignment"] == "none" else "RNNsearch" for one in options]
+    names = _kinds(options)
     if len(names) == len(set(names)):
         return names
     return [f"{name} {number}" for number, name in enumerate(names, start=1)]
