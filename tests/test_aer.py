@@ -498,6 +498,27 @@ def test_symmetrise_command_writes_what_symal_writes(write, capsys):
     assert capsys.readouterr().out == "1-0 2-1 1-2 0-3\n\n2-0\n"
 
 
+@pytest.mark.parametrize(
+    ("inverse", "options", "noted"),
+    [
+        ("2-1 0-0", [], True),
+        ("2-1 0-0", ["--reverse", "inverse"], False),
+        ("2-1 0-1 1-2", [], False),
+    ],
+)
+def test_an_inverse_that_seems_to_have_the_target_first_is_noted(
+    write, capsys, inverse, options, noted
+):
+    forward, inverse = write("forward", "0-0 1-2\n"), write("inverse", f"{inverse}\n")
+    main(["symmetrise", "--forward", str(forward), "--inverse", str(inverse), *options,
+          "--method", "union"])  # fmt: skip
+    note = (
+        f"fairseq_rnnsearch: note: {inverse}: 2 of its links are in {forward} the other way round, "
+        "and 1 as they are; if its links have the target word first, say --reverse inverse\n"
+    )
+    assert capsys.readouterr().err == note * noted
+
+
 def test_a_naacl_file_may_end_before_the_other(write, capsys):
     files = "--forward", write("short", "1 1 1\n"), "--inverse", write("long", "1 1 1\n2 1 1\n")
     main(list(map(str, ["symmetrise", *files, "--method", "union"])))

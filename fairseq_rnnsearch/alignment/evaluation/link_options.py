@@ -71,7 +71,24 @@ def read_link_files(
         if first_word is None:
             _warn_if_it_seems_to_count_from_1(name, file)
         files[name] = file
+    if "inverse" in files and "inverse" not in options.reverse:
+        forward = files.get("forward") or files["hypothesis"]
+        _warn_if_it_seems_reversed(forward, files["inverse"])
     return files
+
+
+def _warn_if_it_seems_reversed(forward: links.LinkFile, inverse: links.LinkFile) -> None:
+    """Warn if more links of the other direction are in the first one the other way round."""
+    pairs = list(zip(forward.links, inverse.links, strict=False))
+    same = sum(len(there & back) for there, back in pairs)
+    swapped = sum(len(there & {link[::-1] for link in back}) for there, back in pairs)
+    if swapped > same:
+        print(
+            f"fairseq_rnnsearch: note: {inverse.path}: {swapped} of its links are in {forward.path}"
+            f" the other way round, and {same} as they are; if its links have the target word"
+            " first, say --reverse inverse",
+            file=sys.stderr,
+        )
 
 
 def _warn_if_it_seems_to_count_from_1(name: str, file: links.LinkFile) -> None:

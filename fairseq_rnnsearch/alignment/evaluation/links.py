@@ -1,4 +1,4 @@
-"""Word links from files; in memory always pairs (source, target), counted from 0.
+"""Links between words, which may be in files of three formats.
 
 Formats, named as `--format` takes them:
 
