@@ -239,8 +239,9 @@ def test_what_is_said_fits_the_settings(tmp_path, monkeypatch):
         found += re.findall(r"work takes ([\d.]+) (G)B of disk", of_disk)
         return [float(one or other) for one, other in found]
 
-    free = 1e12
+    free, there = 1e12, 1e12
     monkeypatch.setattr(estimate, "free_at", lambda path: free)
+    monkeypatch.setattr(estimate, "memory_of_machine", lambda: there)
     parameters, minutes, memory, disk = numbers("rdrop=0")
     assert disk == pytest.approx(12 * (5 + 2) * parameters / 1000, abs=0.1)
     assert numbers("rdrop=0 average=50")[3] == pytest.approx(12 * 52 * parameters / 1000, abs=0.1)
@@ -253,6 +254,10 @@ def test_what_is_said_fits_the_settings(tmp_path, monkeypatch):
     assert by_letters == round(estimate.parameters_of([256] * 4, (90, 90)) / 1e6, 1)
     free = 1000
     assert planned(tmp_path, "")[4:] == ["warning: the disk is too small"]
+    free, there = 1e12, (memory + 0.1) * 1e9
+    assert planned(tmp_path, "")[4:] == []
+    there = 0.3e9
+    assert planned(tmp_path, "")[4:] == ["warning: this machine has 0.3 GB of memory"]
 
 
 # --- the command --------------------------------------------------------------------------------
@@ -872,6 +877,7 @@ def test_progress_is_a_line_for_each_report(capsys):
     for line in (
         "31 of 31 training pairs have at most 60 tokens",
         "29 of 31 training pairs have at most 50 tokens",
+        "2026 | INFO | fairseq.trainer | Loaded checkpoint c/x.pt (epoch 1 @ 20 updates)",
         REPORT.format("001", 25, "7.5", 25),
         "29 of 31 training pairs have at most 50 tokens",
         "something else",
@@ -882,6 +888,7 @@ def test_progress_is_a_line_for_each_report(capsys):
     progress.end()
     assert capsys.readouterr().out.splitlines() == [
         "  left out of training: 2 of 31 pairs, of more than 50 words or pieces",
+        "  goes on after update 20, in epoch 1",
         "  update 25 of 900, epoch 1: training perplexity 7.5, 0 s so far",
         "  epoch 1: validation perplexity 8",
         "  | WARNING | \ufffd[2J a sentence is long",

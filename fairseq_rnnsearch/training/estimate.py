@@ -4,6 +4,7 @@ Time is for one core of a CPU: the multiplications of all updates, at the rate a
 recipe did its own (recipes/RESULTS.md). Disk and memory are those of that recipe's parts, scaled.
 """
 
+import os
 import shutil
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -66,6 +67,11 @@ def free_at(path: Path) -> int:
     while not path.exists():
         path = path.parent
     return shutil.disk_usage(path).free
+
+
+def memory_of_machine() -> int:
+    """Return the bytes of the machine's memory."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
 
 
 def _has_tiles() -> bool:
@@ -142,3 +148,5 @@ def plan(
     yield f"{work} takes {gigabytes(disk)} of disk, where {gigabytes(free)} are free"
     if disk > free:
         yield "warning: the disk is too small"
+    if memory > (there := memory_of_machine()):
+        yield f"warning: this machine has {gigabytes(there)} of memory"

@@ -17,7 +17,8 @@ _REPORT = re.compile(
 )
 _VALIDATION = re.compile(r"\| valid \| epoch (\d+) .* nll_loss [^ ]+ .* ppl ([^ ]+)")
 _KEPT = re.compile(r"(\d+) of (\d+) training pairs have at most (\d+) tokens")
-_SHOWN = re.compile(r"Loaded checkpoint|[Ee]rror|WARNING")
+_RESUMED = re.compile(r"Loaded checkpoint .* \(epoch (\d+) @ (\d+) updates\)")
+_SHOWN = re.compile(r"[Ee]rror|WARNING")
 _BEGIN_ANEW = "\r\x1b[K"  # of a terminal's line
 
 
@@ -56,6 +57,8 @@ class Progress:
                 self._left_out = left_out
         elif validation := _VALIDATION.search(line):
             self._print(f"epoch {int(validation[1])}: validation perplexity {validation[2]}")
+        elif resumed := _RESUMED.search(line):
+            self._print(f"goes on after update {int(resumed[2])}, in epoch {int(resumed[1])}")
         elif _SHOWN.search(line):
             self._print(as_text(line))
 
