@@ -31,13 +31,27 @@ def test_characters_of_words_have_room():
     assert outlier.margin < 100
 
 
+@pytest.mark.parametrize(
+    ("pairs", "expected"),
+    [
+        # 1.5 x 24,160 / 10,010; the second of 1,001 pairs has 60 - 36.2038 tokens more
+        ({(10, 24): 999, (10, 60): 1, (10, 124): 1}, (3.62, 24)),
+        # 1.5 x 50,080 / 11,020: long sentences count for more
+        ({(2, 20): 500, (20, 80): 501}, (6.817, 10)),
+    ],
+)
+def test_limits_computed_by_hand(pairs, expected):
+    assert measured(*np.repeat(list(pairs), list(pairs.values()), axis=0).T) == expected
+
+
 def test_the_largest_limit_holds_for_an_ensemble():
     assert largest(LengthLimit(3.0, 40), FAIRSEQ_LIMIT, LengthLimit(5.0, 10)) == (5.0, 40)
     assert largest(FAIRSEQ_LIMIT) == FAIRSEQ_LIMIT
 
 
 @pytest.mark.parametrize(
-    "state", [None, [], [1], [1, 2, 3], "ab", [-1, 3], [3, 1e9], [float("nan"), 3], [None, 3]]
+    "state",
+    [None, [], [1], [1, 2, 3], "ab", [-1, 3], [3, 20_000], [float("nan"), 3], [None, 3], [0.9, 0]],
 )
 def test_what_a_checkpoint_says_is_read_as_data(state):
     assert stored(state) == FAIRSEQ_LIMIT
