@@ -17,6 +17,7 @@ BACK = [[0.2, 0.7, 0.1], [0.9, 0.05, 0.05], [0.0, 0.0, 1.0]]
 # the first model is sure of the first target word and has no weight for the second
 SURE = [[0.9, 0.1, 0.0], [0.0, 0.0, 1.0], [0.0, 0.0, 1.0]]
 UNSURE = [[0.05, 0.45, 0.5], [0.6, 0.4, 0.0], [0.0, 0.0, 1.0]]
+CONTRARY = [[0.0, 0.5, 0.5], [0.85, 0.0, 0.15], [0.0, 0.0, 1.0]]
 
 
 def jsonl(path, *sentences, words=("a b", "c d")):
@@ -44,6 +45,8 @@ JOINED = [
     (SURE, UNSURE, "product", "union", "0-0 1-0"),
     # [[.475, .35], [.225, .2]]
     (SURE, UNSURE, "mean", "intersection", "0-0"),
+    # [[.45, .475], [.25, 0]]: not the larger of both
+    (SURE, CONTRARY, "mean", "intersection", "1-0"),
 ]
 
 
@@ -63,6 +66,38 @@ def test_target_words_choose_forward_and_source_words_back(tmp_path):
     options = argparse.Namespace(agreement="mean", reverse=[], zero_based=[], one_based=[])
     found = read_agreed_links(options, {"forward": there, "inverse": back}, {})
     assert [file.links for file in found.values()] == [[{(0, 0)}], [{(0, 0), (1, 0)}]]
+
+
+def test_lines_in_any_order_and_a_blank_sentence(tmp_path, capsys):
+    paths = there, back = tmp_path / "there.jsonl", tmp_path / "back.jsonl"
+    jsonl(there, THERE, SURE)
+    jsonl(back, BACK, CONTRARY, words=("c d", "a b"))
+    blank = {"id": 2, "score": None, "source": [END], "target": [END], "weights": [[1.0]]}
+    for path in paths:
+        lines = [json.dumps(blank), *reversed(path.read_text().splitlines())]
+        path.write_text("\n".join(lines))
+    options = ("--method", "intersection", "--agreement", "mean")
+    main(list(map(str, ("symmetrise", "--forward", there, "--inverse", back, *options))))
+    assert capsys.readouterr().out == "1-0 0-1\n1-0\n\n"
+
+
+@pytest.mark.parametrize(
+    ("of_there", "of_back", "message"),
+    [
+        ([0, 1], [0], r"back\.jsonl has no sentence 1, and .*there\.jsonl has it"),
+        ([0], [0, 1], r"there\.jsonl has no sentence 1, and .*back\.jsonl has it"),
+        ([0, 2], [0, 2], r"there\.jsonl has no sentence 1; align all"),
+    ],
+)
+def test_missing_sentences_are_named(tmp_path, capsys, of_there, of_back, message):
+    there = jsonl(tmp_path / "there.jsonl", *[THERE] * 3)
+    back = jsonl(tmp_path / "back.jsonl", *[BACK] * 3, words=("c d", "a b"))
+    for path, numbers in ((there, of_there), (back, of_back)):
+        lines = path.read_text().splitlines()
+        path.write_text("\n".join(lines[number] for number in numbers))
+    options = ("--method", "union", "--agreement", "mean")
+    with pytest.raises(UserError, match=message):
+        run(capsys, "symmetrise", "--forward", there, "--inverse", back, *options)
 
 
 def test_error_rate(both, tmp_path, capsys):
@@ -85,15 +120,11 @@ def test_how_to_read_links_is_not_asked_for_weights(both, unread, capsys):
 def test_files_that_do_not_fit_are_refused(both, tmp_path, capsys):
     there, back = both
     options = ("--method", "union", "--agreement", "mean")
-    for inverse, message in {
-        there: r"sentence 0 has 2 source words and 2 target words .* but 3 and 2 in",
-        back: r"back\.jsonl has no sentence 1, and .*there\.jsonl has it",
-    }.items():
-        jsonl(there, THERE, *([THERE] if inverse == back else []))
-        if inverse == there:
-            inverse = jsonl(tmp_path / "other", [*BACK, BACK[0]], words=("c d", "a b e"))
-        with pytest.raises(UserError, match=message):
-            run(capsys, "symmetrise", "--forward", there, "--inverse", inverse, *options)
-    with pytest.raises(UserError, match="leave out --reverse"):
-        run(capsys, "symmetrise", "--forward", there, "--inverse", back, *options,
-            "--reverse", "inverse")  # fmt: skip
+    inverse = jsonl(tmp_path / "other", BACK + [BACK[0]], words=("c d", "a b e"))
+    message = "sentence 0 has 2 source words and 2 target words .* but 3 and 2 in"
+    with pytest.raises(UserError, match=message):
+        run(capsys, "symmetrise", "--forward", there, "--inverse", inverse, *options)
+    for option in ("--reverse", "--zero-based", "--one-based"):
+        with pytest.raises(UserError, match="leave out --reverse"):
+            run(capsys, "symmetrise", "--forward", there, "--inverse", back, *options,
+                option, "inverse")  # fmt: skip
