@@ -441,6 +441,8 @@ GOLD = "1-1 2p1 2-2\n1-1\n\n"  # sure 0-0 1-1, possible 1-0; sure 0-0; nothing
         ("--symmetrise union --reverse inverse", "0-0 1-0\n\n\n", "0-0 1-0\n1-0\n\n"),
         ("--symmetrise union --one-based inverse", "0-0 1-0\n\n\n", "1-1 1-2\n1-2\n\n"),
         ("--symmetrise union --hypothesis-format talp", "1-1 2-1\n\n\n", "1-1 1-2\n1-2\n\n"),
+        # in the second sentence the link of the forward direction goes first
+        ("--symmetrise grow-diag-final-and", "0-0 1-0 0-1\n0-1\n\n", "0-0 1-0 0-1\n1-1\n\n"),
     ],
 )
 def test_aer_command(write, capsys, options, hypothesis, inverse):
@@ -469,6 +471,20 @@ def test_aer_says_how_it_read_and_how_sure_it_is(write, capsys):
     interval = "95% interval 0.00% to 100.00% of AER (500 resamples of the sentences, seed 3)"
     assert lines[-1] == interval
     assert err == ""
+
+
+def test_the_seed_of_the_command_is_that_of_the_interval(write, capsys):
+    gold, hypothesis = write("gold", "0p0\n0-1 1-0\n\n0-0\n"), write("h", "0-0\n0-1\n\n1-0\n")
+    counts = count_links(read_links(gold, first_word=0).sentences, read_links(hypothesis).links)
+    intervals = set()
+    for seed in (1, 2, 3):
+        options = ("--zero-based", "gold", "--bootstrap", 3, "--seed", seed)
+        rows = run(capsys, "aer", "--gold", gold, "--hypothesis", hypothesis, *options)
+        low, high = bootstrap_interval(counts, 3, seed)
+        assert rows["95%"].startswith(f"interval {low:.2%} to {high:.2%} of AER")
+        intervals.add((low, high))
+    assert len(intervals) > 1
+    assert rows["sentences"] == "4, 1 of them without gold links"  # a possible one is one
 
 
 @pytest.mark.parametrize(
