@@ -15,13 +15,16 @@ from commands import PACKAGE
 from fairseq_rnnsearch.alignment.figures import (
     Alignment,
     Gallery,
+    Look,
     parse_formats,
     parse_samples,
+    save_heatmap,
     text_heatmap,
     write_gallery,
 )
 from fairseq_rnnsearch.errors import UserError
 
+ALL = ("png", "svg", "pdf", "text", "html", "jsonl", "pharaoh")
 PIECES = Alignment(
     source=("the", "ho@@", "use", "</s>"),
     target=("la", "mai@@", "son", "</s>"),
@@ -130,9 +133,31 @@ def test_gallery_writes_what_is_asked_for(tmp_path):
     assert second["source"] == list(PIECES.source)
 
 
-# --- many sentences -------------------------------------------------------------------------------
+def test_a_blank_sentence_has_a_line_and_no_picture(tmp_path):
+    blank = Alignment(("</s>",), ("</s>",), np.ones((1, 1)), id=4)
+    write_gallery(tmp_path / "some", [PIECES, blank], ALL)
+    names = {path.name for path in (tmp_path / "some").iterdir()}
+    assert "sentence0003.png" in names and not any("0004" in name for name in names)
+    assert (tmp_path / "some" / "alignments.pharaoh").read_text() == "0-0 1-1 2-2\n\n"
+    write_gallery(tmp_path / "none", [blank], ALL)
+    names = sorted(path.name for path in (tmp_path / "none").iterdir())
+    assert names == ["alignments.jsonl", "alignments.pharaoh"]
 
-ALL = ("png", "svg", "pdf", "text", "html", "jsonl", "pharaoh")
+
+def test_an_id_is_given_once(tmp_path):
+    with pytest.raises(UserError, match="alignment 3 after 3: their ids must increase"):
+        write_gallery(tmp_path, [PIECES, PIECES], ("jsonl",))
+
+
+@pytest.mark.parametrize("kind", ["png", "svg"])
+def test_pictures_have_the_style_of_the_gallery(tmp_path, kind):
+    write_gallery(tmp_path, [PIECES], (kind,), Look("slides", "title"))
+    alone = tmp_path / f"alone.{kind}"
+    save_heatmap(alone, PIECES.source, PIECES.target, PIECES.weights, style="slides")
+    assert (tmp_path / f"sentence0003.{kind}").read_bytes() == alone.read_bytes()
+
+
+# --- many sentences -------------------------------------------------------------------------------
 
 
 def some_alignments(count):
