@@ -368,6 +368,12 @@ MALFORMED = {
         " is a naacl file; its words count from 1, 0 is not a word at all",
     ),
     "two numbers in naacl": ("1 1 1\n1 2\n", {}, f", line 2: found '1 2'{NAACL}"),
+    "no confidence": ("1 1 1 S 1x\n", {}, f", line 1: found '1 1 1 S 1x'{NAACL}"),
+    "more than a confidence": ("1 1 1 P 1 2\n", {}, f", line 1: found '1 1 1 P 1 2'{NAACL}"),
+    "a null link to no number of a word": (
+        *("1 0 -1\n", {}),
+        ", line 1: found word -1 in '1 0 -1'; words count from 1 here",
+    ),
 }
 
 
@@ -533,6 +539,13 @@ def test_an_inverse_that_seems_to_have_the_target_first_is_noted(
         "and 1 as they are; if its links have the target word first, say --reverse inverse\n"
     )
     assert capsys.readouterr().err == note * noted
+
+
+@pytest.mark.parametrize("lines", [1, 3])
+def test_other_files_have_a_line_for_each_sentence(write, capsys, lines):
+    files = "--gold", write("gold", "1-1\n1-1\n"), "--hypothesis", write("h", "0-0\n" * lines)
+    with pytest.raises(UserError, match=f"h has {lines} lines?, but .*gold has 2 sentences"):
+        run(capsys, "aer", *files)
 
 
 def test_a_naacl_file_may_end_before_the_other(write, capsys):
