@@ -368,6 +368,10 @@ MALFORMED = {
         " is a naacl file; its words count from 1, 0 is not a word at all",
     ),
     "two numbers in naacl": ("1 1 1\n1 2\n", {}, f", line 2: found '1 2'{NAACL}"),
+    "a number that would fill the memory": (
+        *("12345678 1 1\n", {"format": "naacl"}),
+        f", line 1: found '12345678 1 1'{NAACL}",
+    ),
     "no confidence": ("1 1 1 S 1x\n", {}, f", line 1: found '1 1 1 S 1x'{NAACL}"),
     "more than a confidence": ("1 1 1 P 1 2\n", {}, f", line 1: found '1 1 1 P 1 2'{NAACL}"),
     "a null link to no number of a word": (
@@ -499,6 +503,7 @@ def test_the_seed_of_the_command_is_that_of_the_interval(write, capsys):
         ("1-1\n1-2\n\n", [], True),
         ("1-1\n1-2\n\n", ["--one-based", "hypothesis"], False),
         ("1-1\n1-2\n\n", ["--zero-based", "hypothesis"], False),
+        ("2-2\n2-3\n\n", ["--hypothesis-format", "talp"], False),
         ("1-1\n0-2\n\n", [], False),
         ("\n\n\n", [], False),
     ],
