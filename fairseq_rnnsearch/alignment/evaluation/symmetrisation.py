@@ -136,7 +136,7 @@ def run(options: argparse.Namespace) -> None:
     else:
         files = read_link_files(options, paths, dict.fromkeys(paths, options.format))
     # A naacl file does not show how many sentences there are.
-    longest = max(files.values(), key=lambda file: (len(file.sentences), file.format != "naacl"))
+    longest = max(files.values(), key=lambda file: len(file.sentences))
     forward, inverse = (
         links.same_sentences(file, len(longest.sentences), longest.path) for file in files.values()
     )
