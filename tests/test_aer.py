@@ -546,6 +546,12 @@ def test_an_inverse_that_seems_to_have_the_target_first_is_noted(
     assert capsys.readouterr().err == note * noted
 
 
+def test_symmetrise_command_reads_the_named_format(write, capsys):
+    files = "--forward", write("there", "1-1 2-2\n"), "--inverse", write("back", "1-1\n")
+    main(list(map(str, ["symmetrise", *files, "--format", "talp", "--method", "union"])))
+    assert capsys.readouterr().out == "0-0 1-1\n"
+
+
 @pytest.mark.parametrize("lines", [1, 3])
 def test_other_files_have_a_line_for_each_sentence(write, capsys, lines):
     files = "--gold", write("gold", "1-1\n1-1\n"), "--hypothesis", write("h", "0-0\n" * lines)

@@ -120,6 +120,8 @@ def test_replace_command(translated):
 REPLACE_WRONG = {
     "no alignment": ("t", "x <unk>\n<unk> z\n", "has no alignment 1, whose translation"),
     "another translation": ("t", "x y <unk>\ny z\n", "alignment 0 has 2 target words"),
+    "another source": ("s", "a\nc d\n", "alignment 0 has 2 target words and is not that of"),
+    "two translations": ("d", "b B\na A x\n", "d, line 2: found 'a A x'; expected a source word"),
     "no dictionary": ("d", "b B\na\n", "d, line 2: found 'a'; expected a source word and its"),
 }
 
@@ -138,8 +140,9 @@ def test_sentences_without_unknown_words(files, capsys):
     write(files, {**texts, "en": ["a 2", "b 1"], "fr": ["x 3"]})
     options = {"source": "t.en", "reference": "t.fr", "source-dictionary": "en", "out": "known"}
     options |= {"target-dictionary": "fr"}
-    with pytest.raises(UsageError, match="must end in their languages, such as "):
-        run("no-unk", files, options | {"reference": "t.en"})
+    for reference in ("t.en", "t"):
+        with pytest.raises(UsageError, match="must end in their languages, such as "):
+            run("no-unk", files, options | {"reference": reference})
     known = files / "known"
     (known / "text.fr").mkdir(parents=True)
     with pytest.raises(UserError, match=r"text\.fr cannot be written: Is a directory"):
