@@ -181,6 +181,27 @@ def test_resolution_and_what_only_matplotlib_draws(tmp_path):
     assert size(title="a title")[0] > usual[0] + 10
 
 
+SHARES = [[1.0, 0.25, 0.004], [0.005, 0.0, 0.75]]
+EFFECTS = [[-2.0, 0.5, 0.04], [-0.3, 0.0, -0.04]]
+
+
+@pytest.mark.parametrize(
+    ("numbers", "options", "written", "in_white"),
+    [
+        (SHARES, {}, {(0, 0): "1.00", (1, 0): ".25", (0, 1): ".01", (2, 1): ".75"}, {".25", ".01"}),
+        (SHARES, {"style": "inverted"}, None, {"1.00", ".75"}),
+        (EFFECTS, {"signed": True}, {(0, 0): "-2.0", (1, 0): ".5", (0, 1): "-.3"}, {"-2.0"}),
+    ],
+)
+def test_numbers_stand_in_their_cells_in_contrast(numbers, options, written, in_white):
+    """Two digits of weights from 0.005 on, and one of effects from 0.05 on, of either sign."""
+    texts = draw_heatmap(["a", "b", "c"], ["x", "y"], numbers, values=True, **options).texts
+    if written is not None:
+        assert {tuple(text.get_position()): text.get_text() for text in texts} == written
+    assert {text.get_text() for text in texts if text.get_color() == "white"} == in_white
+    assert {text.get_color() for text in texts} == {"black", "white"}
+
+
 def test_of_effects_the_largest_finite_one_is_the_darkest():
     """Positive ones are blue, and one that is no number is red."""
     axes = draw_heatmap(["a", "b", "c"], ["x"], [[np.nan, 0.5, 0.0]], signed=True)
