@@ -83,6 +83,9 @@ def test_a_long_text_is_judged_before_its_end(caplog):
     assert not caplog.records
     text.add_source(["q"])
     assert len(caplog.records) == 1
+    text.add_source(["q"])
+    text.end()
+    assert len(caplog.records) == 1
 
 
 def test_the_first_sentences_alone_are_kept():
