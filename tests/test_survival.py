@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import tempfile
+import threading
 import time
 import zipfile
 from pathlib import Path
@@ -15,9 +16,11 @@ import pytest
 import torch
 from commands import MODEL, ROOT, assert_equal_tensors, parameters_and_optimizer
 from launchpad import Strike
+from omegaconf import OmegaConf
 from slow_cases import cases
 
 from fairseq_rnnsearch.errors import UserError
+from fairseq_rnnsearch.runs import signals
 from fairseq_rnnsearch.runs.writing import copy_whole, write_whole
 
 pytest_plugins = ["trained"]
@@ -465,6 +468,99 @@ def test_a_signal_when_all_is_done_changes_nothing(launchpad, whole, tmp_path):
     finished = launchpad.train(*whole.command(tmp_path), strike=Strike("update", 15, TERM))
     assert finished.rc == 0 and "done training" in finished.out
     assert_equal_runs(tmp_path, whole, [finished.out])
+
+
+def listening(monkeypatch, handlers):
+    """The signals that a request takes where the program has these handlers."""
+    taken = []
+    monkeypatch.setattr(signal, "getsignal", handlers.get)
+    monkeypatch.setattr(signal, "signal", lambda number, _: taken.append(number))
+    monkeypatch.setattr(signal, "set_wakeup_fd", lambda _: None)
+    monkeypatch.setattr(os, "register_at_fork", lambda **_: None)
+    monkeypatch.setattr(threading.Thread, "start", lambda _: None)
+    signals.StopRequest().listen()
+    return taken
+
+
+def test_signals_that_are_ignored_or_handled_are_left_alone(monkeypatch):
+    """nohup ignores SIGHUP."""
+    hup, other = signal.SIGHUP, object()
+    handlers = {TERM: signal.SIG_DFL, INT: signal.default_int_handler, hup: signal.SIG_IGN}
+    assert listening(monkeypatch, handlers | {USR1: other}) == [TERM, INT]
+    assert listening(monkeypatch, handlers | {USR1: signal.SIG_DFL}) == [TERM, INT, USR1]
+
+
+def test_only_what_it_takes_is_a_request(monkeypatch):
+    request = signals.StopRequest()
+    request._taken = {TERM, INT}
+    reading, writing = os.pipe()
+    os.write(writing, bytes([USR1, INT]))
+    os.close(writing)
+    monkeypatch.setattr(signals, "_say", lambda _: None)
+    request._watch(reading)
+    os.close(reading)
+    assert request.number == INT
+
+
+@pytest.mark.parametrize(("seconds", "ends"), [(0.5, []), (1.0, []), (1.1, [143])])
+def test_an_echo_is_no_second_signal(monkeypatch, seconds, ends):
+    ended, clock = [], [100.0]
+    monkeypatch.setattr(signals.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(os, "_exit", ended.append)
+    monkeypatch.setattr(signals, "_say", lambda _: None)
+    request = signals.StopRequest()
+    request._take(INT)
+    clock[0] += seconds
+    request._take(TERM)
+    assert (request.number, ended) == (INT, ends)
+
+
+UPDATES = 7
+
+
+@pytest.mark.parametrize("at_the_end", [False, True])
+@pytest.mark.parametrize(
+    ("number", "should_stop", "saved_at", "saves", "ends"),
+    [
+        (0, False, 0, False, False),
+        (USR1, False, UPDATES, False, True),
+        (USR1, False, UPDATES - 1, True, True),
+        (TERM, True, 0, False, False),  # fairseq ends it, and has saved
+    ],
+)
+def test_what_is_done_after_an_update(
+    monkeypatch, number, should_stop, saved_at, saves, ends, at_the_end
+):
+    """Within an epoch it ends at once, and at its end after the report."""
+    done = []
+    trainer = SimpleNamespace(
+        cfg=OmegaConf.create({"checkpoint": {"no_save": False, "no_last_checkpoints": True}}),
+        stop_request=SimpleNamespace(of_all=lambda _: number),
+        saved_at=saved_at,
+        get_num_updates=lambda: UPDATES,
+        log_updates=lambda: done.append("logged"),
+        end_after_the_report=lambda: done.append("ends later"),
+    )
+
+    def save(cfg, *_):
+        done.append("saved as the last" if not cfg.no_last_checkpoints else "not the last")
+
+    monkeypatch.setattr(signals.checkpoint_utils, "save_checkpoint", save)
+
+    def heed():
+        given = trainer.cfg, trainer, None, None, [], at_the_end
+        return signals.save_and_heed(lambda *_: ([2.5], should_stop), *given)
+
+    expected = ["logged"] * at_the_end + ["saved as the last"] * saves
+    if ends and not at_the_end:
+        with pytest.raises(SystemExit) as ended:
+            heed()
+        assert ended.value.code == 0
+    else:
+        assert heed() == ([2.5], should_stop)
+        expected += ["ends later"] * ends
+    assert done == expected
+    assert not ends or trainer.cfg.checkpoint.no_last_checkpoints  # what was asked stays
 
 
 # --- finished ---------------------------------------------------------------------------------
