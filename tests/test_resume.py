@@ -17,6 +17,7 @@ from commands import (
 from fairseq.trainer import Trainer
 from slow_cases import cases
 
+from fairseq_rnnsearch.runs import patience, resuming
 from fairseq_rnnsearch.runs.trainer import ResumableTrainer
 
 pytest_plugins = ["trained"]
@@ -107,3 +108,81 @@ def test_each_update_draws_other_numbers_as_in_fairseq():
 
     ours, theirs = ([drawn(kind, n) for n in (0, 7)] for kind in (ResumableTrainer, Trainer))
     assert ours == theirs and ours[0] != ours[1]
+
+
+RESETS = ("reset_dataloader", "reset_lr_scheduler", "reset_optimizer")
+
+
+@pytest.mark.parametrize(
+    ("extra_state", "reset", "epoch", "batches", "steps"),
+    [
+        ({"val_loss": 2.5}, None, 3, 0, (2, 2.5)),  # the loss of the epoch that it ends
+        ({"best": 1.0}, None, 3, 0, (2, None)),  # without a validation
+        ({"val_loss": 2.5}, None, 3, 4, (3,)),
+        ({"val_loss": 2.5}, None, 1, 0, (1,)),
+        (None, None, 3, 0, (3,)),
+        *(({"val_loss": 2.5}, name, 3, 0, (3,)) for name in RESETS),
+    ],
+)
+def test_a_schedule_steps_as_in_a_whole_run(extra_state, reset, epoch, batches, steps):
+    cfg = SimpleNamespace(**{name: name == reset for name in RESETS})
+    iterator = SimpleNamespace(epoch=epoch, iterations_in_epoch=batches)
+    taken = []
+    trainer = SimpleNamespace(lr_step=lambda *given: taken.append(given))
+    resuming._step_schedule(cfg, trainer, extra_state, iterator)
+    assert taken == [steps]
+
+
+@pytest.mark.parametrize(
+    ("updates", "hours", "runs", "limits", "reason"),
+    [
+        (9, 2.5, 2, (10, 3, 3), None),
+        (9, 3.0, 2, (10, 3, 3), None),
+        (10, 2.5, 2, (10, 3, 3), "num_updates: 10 >= max_update: 10"),
+        (9, 3.5, 2, (10, 3, 3), "cumulative_training_time: 3.5 > stop_time_hours: 3"),
+        (9, 2.5, 3, (10, 3, 3), "valid performance hasn't improved for last 3 runs"),
+        (99, 99.0, 99, (0, 0, -1), None),  # without limits
+    ],
+)
+def test_a_run_that_is_over_is_named(monkeypatch, updates, hours, runs, limits, reason):
+    most, most_hours, longest = limits
+    trainer = SimpleNamespace(
+        get_num_updates=lambda: updates,
+        hours_before=hours,
+        cfg=SimpleNamespace(
+            optimization=SimpleNamespace(max_update=most, stop_time_hours=most_hours),
+            checkpoint=SimpleNamespace(patience=longest),
+        ),
+    )
+    monkeypatch.setattr(patience, "_count", lambda: {"best": 2.5, "num_runs": runs})
+    found = resuming._reason_to_stop(trainer)
+    assert found == reason or (reason and found.startswith(reason))
+
+
+@pytest.mark.parametrize(
+    ("reset", "has_checkpoint", "begun"),
+    [
+        ((), True, (3, 4)),
+        ((), False, (1, None)),
+        (("reset_dataloader",), True, (3, 0)),
+        (("reset_optimizer",), True, (3, 4)),
+        (("reset_dataloader", "reset_optimizer"), True, (1, None)),
+    ],
+)
+def test_where_in_the_data_it_begins(reset, has_checkpoint, begun):
+    """The epoch, and how many of its batches have been used; None if nothing is said of that."""
+    cfg = SimpleNamespace(**{name: name in reset for name in RESETS})
+    saved = {"train_iterator": {"epoch": 3, "iterations_in_epoch": 4}}
+    placed = []
+    iterator = SimpleNamespace(load_state_dict=placed.append)
+
+    def get_train_iterator(epoch, load_dataset, **_):
+        placed.append(epoch)
+        return iterator
+
+    trainer = SimpleNamespace(get_train_iterator=get_train_iterator, task=None)
+    state = saved if has_checkpoint else None
+    assert resuming._place_in_the_data(cfg, trainer, state, {}) is iterator
+    epoch, *places = placed
+    used = places[0]["iterations_in_epoch"] if places else None
+    assert (epoch, used) == begun
