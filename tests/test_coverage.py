@@ -1,6 +1,7 @@
 """How much of a text a model knows: what is counted, when it is said, and what is suspected."""
 
 import pytest
+from fairseq.data import Dictionary
 
 from fairseq_rnnsearch.data.coverage import (
     ENOUGH,
@@ -10,6 +11,7 @@ from fairseq_rnnsearch.data.coverage import (
     Vocabulary,
     marked,
     unknown_words,
+    words_of,
 )
 from fairseq_rnnsearch.data.plain_text import PlainText
 
@@ -132,8 +134,11 @@ def test_swapped_languages_are_suspected_on_both_sides(caplog):
 
 
 def test_another_way_to_make_tokens_is_suspected(caplog):
-    plain = PlainText("en")
-    english = Vocabulary("en", {"the": 1, "cat": 1, ".": 1}, plain.tokens, plain.alternatives)
+    dictionary = Dictionary()
+    for word in ("the", "cat", "."):
+        dictionary.add_symbol(word)
+    english = words_of(dictionary, "en", PlainText("en"))
+    assert english.counts == {"the": 1, "cat": 1, ".": 1}  # the symbols are no words
     (message,) = said(caplog, ["The cat."], source=english)
     assert message.endswith("tokenizer moses and lower case would suit it better (0.0% unknown)")
 
