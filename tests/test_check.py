@@ -17,6 +17,7 @@ from oracles import numpy_rnnsearch as oracle
 from torch import nn
 
 from fairseq_rnnsearch import check
+from fairseq_rnnsearch.conformance import grading
 from fairseq_rnnsearch.conformance.__main__ import main
 from fairseq_rnnsearch.conformance.authors_numbers import PARTS, numbers, parameters
 from fairseq_rnnsearch.conformance.catalogue import CATALOGUE
@@ -648,6 +649,27 @@ def test_each_file_and_each_function_is_graded_by_itself(tmp_path, capsys):
     status, shown = command(capsys, tmp_path / "d.py")
     assert status == 2 and shown.startswith("d: all but state is equal to the authors' program")
     assert "state cannot be run\n  d.py, line " in shown
+
+
+CONTEXT = "def context(alpha, h):\n    return (alpha[:, :, None] * h).sum(1)\n"
+ANNOTATED = "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "framework", "is_right", "said"),
+    [
+        (CONTEXT, "numpy", True, "1 of 1 right"),
+        (CONTEXT.replace("[:, :, None]", ".unsqueeze(2)"), "torch", True, "1 of 1 right"),
+        (f"{ANNOTATED}@dataclass\nclass A:\n    n: int\n{CONTEXT}", "numpy", True, "1 of 1 right"),
+        ("raise SystemExit(3)\n", "numpy", False, "line 1: `raise SystemExit(3)`: SystemExit: 3"),
+        (CONTEXT.replace("sum", "mean"), "numpy", False, "0 of 1 right; wrong: context"),
+    ],
+)
+def test_one_file_is_graded(tmp_path, text, framework, is_right, said):
+    file = tmp_path / f"of_{tmp_path.name}.py"  # modules stay
+    file.write_text(text)
+    found = grading._grade_file(file, framework)
+    assert found[0] == is_right and said in found[1]
 
 
 def test_a_likelihood_alone_is_compared():
