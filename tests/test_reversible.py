@@ -61,6 +61,12 @@ def test_words_and_symbols(text, tokens):
     assert split(text) == tokens.split()
 
 
+def test_white_space_is_python_s():
+    for space in filter(str.isspace, map(chr, range(0x11_0000))):
+        between = [] if space == " " else [f"￭％{ord(space):04x}￭"]
+        assert split(f"a{space}b") == ["a", *between, "b"], hex(ord(space))
+
+
 any_text = st.text() | st.text(" '’@a1.,:-\u200d\u0301👩💻🏽￭％0\u00a0\u2028🇫(…é")
 
 
