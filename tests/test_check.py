@@ -672,6 +672,12 @@ def test_one_file_is_graded(tmp_path, text, framework, is_right, said):
     assert found[0] == is_right and said in found[1]
 
 
+def test_a_file_that_is_named_like_a_part(tmp_path):
+    (tmp_path / "readout.py").write_text(CONTEXT)
+    report = check(grading.imported(str(tmp_path / "readout.py")))
+    assert [part.part for part in report.parts] == ["context"] and report.ok
+
+
 def test_a_likelihood_alone_is_compared():
     def sentence(x, y):
         return {"log_likelihood": np.array([-12.5])}
