@@ -661,6 +661,8 @@ ANNOTATED = "from __future__ import annotations\nfrom dataclasses import datacla
         (CONTEXT, "numpy", True, "1 of 1 right"),
         (CONTEXT.replace("[:, :, None]", ".unsqueeze(2)"), "torch", True, "1 of 1 right"),
         (f"{ANNOTATED}@dataclass\nclass A:\n    n: int\n{CONTEXT}", "numpy", True, "1 of 1 right"),
+        # without a mask and with time first: one sentence at a time
+        (CONTEXT.replace("sum(1)", "sum(0)"), "numpy", True, "1 of 1 right"),
         ("raise SystemExit(3)\n", "numpy", False, "line 1: `raise SystemExit(3)`: SystemExit: 3"),
         (CONTEXT.replace("sum", "mean"), "numpy", False, "0 of 1 right; wrong: context"),
     ],
