@@ -652,6 +652,9 @@ def test_each_file_and_each_function_is_graded_by_itself(tmp_path, capsys):
 
 
 CONTEXT = "def context(alpha, h):\n    return (alpha[:, :, None] * h).sum(1)\n"
+SINGLE_ONLY = CONTEXT.replace(
+    "h):\n", "h, mask):\n    assert (h.dtype, mask.dtype) == ('f4', bool)\n"
+)
 ANNOTATED = "from __future__ import annotations\nfrom dataclasses import dataclass\n"
 
 
@@ -663,6 +666,7 @@ ANNOTATED = "from __future__ import annotations\nfrom dataclasses import datacla
         (f"{ANNOTATED}@dataclass\nclass A:\n    n: int\n{CONTEXT}", "numpy", True, "1 of 1 right"),
         # without a mask and with time first: one sentence at a time
         (CONTEXT.replace("sum(1)", "sum(0)"), "numpy", True, "1 of 1 right"),
+        (SINGLE_ONLY, "numpy", True, "1 of 1 right"),
         ("raise SystemExit(3)\n", "numpy", False, "line 1: `raise SystemExit(3)`: SystemExit: 3"),
         (CONTEXT.replace("sum", "mean"), "numpy", False, "0 of 1 right; wrong: context"),
     ],
