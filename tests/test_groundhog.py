@@ -75,7 +75,7 @@ def assert_nothing_written(folder, *, but):
 # --- there and back ------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
 def test_export_is_the_inverse_of_import(arrays, tmp_path, dtype):
     arrays = {name: array.astype(dtype) for name, array in arrays.items()}
     # numbers that a detour through another precision, or through arithmetic, would change
