@@ -26,6 +26,7 @@ from fairseq_rnnsearch.groundhog import main
 from fairseq_rnnsearch.plugin.authors_parameters import (
     fairseq_symbols,
     groundhog_from_state_dict,
+    model_config,
     state_dict_from_groundhog,
 )
 
@@ -188,7 +189,25 @@ def test_a_trained_model_can_be_exported(tmp_path):
         assert torch.equal(again[name][rows], value[rows]), name
 
 
+def test_each_size_is_that_of_its_parameter():
+    sizes = {
+        "encoder.network.embedding.weight": (9, 2),
+        "encoder.network.forward_unit.recurrent_proposed": (3, 3),
+        "decoder.network.embedding.weight": (9, 4),
+        "decoder.network.unit.recurrent_proposed": (5, 5),
+        "decoder.network.alignment_model.energy_weight": (6,),
+        "decoder.network.output.inner_weight": (9, 7),
+    }
+    config = model_config({name: torch.empty(size) for name, size in sizes.items()})
+    names = ("encoder_embed_dim", "encoder_hidden_size", "decoder_embed_dim", "decoder_hidden_size")
+    found = [getattr(config, name) for name in (*names, "attention_size", "maxout_size")]
+    assert found == [2, 3, 4, 5, 6, 7]
+
+
 # --- refusals ------------------------------------------------------------------------------------
+
+
+BIAS = "b_0_dec_hid_readout_0"
 
 
 @pytest.mark.parametrize(
@@ -197,6 +216,10 @@ def test_a_trained_model_can_be_exported(tmp_path):
         (lambda a: a.pop("G_dec_transition_0"), "missing G_dec_transition_0"),
         (lambda a: a.clear(), "missing A_dec_transition_0, B_dec_transition_0"),
         (lambda a: a.update(extra=np.zeros(1)), "unknown arrays .* extra"),
+        (
+            lambda a: a.update({BIAS: a[BIAS][:-1]}),
+            f"{BIAS} do not fit .* be \\(5,\\), expected \\(6,",
+        ),
     ],
 )
 def test_other_arrays_are_refused(arrays, tmp_path, change, message):
