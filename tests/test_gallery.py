@@ -18,6 +18,7 @@ from fairseq_rnnsearch.alignment.figures import (
     Look,
     parse_formats,
     parse_samples,
+    read_alignments,
     save_heatmap,
     text_heatmap,
     write_gallery,
@@ -147,6 +148,16 @@ def test_a_blank_sentence_has_a_line_and_no_picture(tmp_path):
 def test_an_id_is_given_once(tmp_path):
     with pytest.raises(UserError, match="alignment 3 after 3: their ids must increase"):
         write_gallery(tmp_path, [PIECES, PIECES], ("jsonl",))
+
+
+@pytest.mark.parametrize("number", [-1, 10**12 + 1, 0.0, True, "0", None])
+def test_an_id_is_a_whole_number_from_zero_on(tmp_path, number):
+    write_gallery(tmp_path, [PIECES], ("jsonl",))
+    path = tmp_path / "alignments.jsonl"
+    assert read_alignments(path) == {3: PIECES}
+    path.write_text(json.dumps(json.loads(path.read_text()) | {"id": number}))
+    with pytest.raises(UserError, match="line 1: not an alignment"):
+        read_alignments(path)
 
 
 @pytest.mark.parametrize("kind", ["png", "svg"])
