@@ -1,6 +1,7 @@
 """Alignments as values, and the folder that they are drawn into."""
 
 import json
+import math
 import signal
 import subprocess
 import sys
@@ -156,6 +157,21 @@ def test_an_id_is_a_whole_number_from_zero_on(tmp_path, number):
     path = tmp_path / "alignments.jsonl"
     assert read_alignments(path) == {3: PIECES}
     path.write_text(json.dumps(json.loads(path.read_text()) | {"id": number}))
+    with pytest.raises(UserError, match="line 1: not an alignment"):
+        read_alignments(path)
+
+
+@pytest.mark.parametrize(
+    ("weight", "is_one"),
+    [(1.000001, True), (-0.000001, True), (math.nan, True), (1.01, False), (-0.01, False)],
+)
+def test_weights_are_shares_but_for_rounding(tmp_path, weight, is_one):
+    """NaN, of a broken model, is drawn in red."""
+    path = tmp_path / "alignments.jsonl"
+    write_gallery(tmp_path, [Alignment(("a",), ("x",), np.array([[weight]]))], ("jsonl",))
+    if is_one:
+        np.testing.assert_equal(read_alignments(path)[0].weights, [[weight]])
+        return
     with pytest.raises(UserError, match="line 1: not an alignment"):
         read_alignments(path)
 
