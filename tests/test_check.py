@@ -678,6 +678,15 @@ def test_one_file_is_graded(tmp_path, text, framework, is_right, said):
     assert found[0] == is_right and said in found[1]
 
 
+def test_weights_without_a_name_are_not_taken_for_energies():
+    def step(s, y_prev, y, h, mask):
+        quantities = VariantModel(parameters(), {}).step(s, y_prev, y, h, mask)
+        return tuple(quantities[name] for name in ("weights", "context", "state"))
+
+    (part,) = check(step).parts
+    assert part.ok and list(part.errors) == ["weights", "context", "state"]
+
+
 def test_a_file_that_is_named_like_a_part(tmp_path):
     (tmp_path / "readout.py").write_text(CONTEXT)
     report = check(grading.imported(str(tmp_path / "readout.py")))
